@@ -1,0 +1,106 @@
+// Package apperr is the typed error that rules return and the one place that lists every error code of the API.
+//
+// A rule returns an *Error; the HTTP layer writes it as the documented envelope. Any other error reaches the client as
+// the fixed 500 text and the log as one line, so internal text cannot leak by accident.
+package apperr
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Error is an error that may be shown to a client.
+type Error struct {
+	// Code is a registered code; it fixes the HTTP status unless Status is set.
+	Code Code
+	// Status overrides the code's status; only http_error uses it.
+	Status int
+	// Message is shown to the client: no SQL, path, address, secret or offending value.
+	Message string
+	// Details lists validation faults, all of them at once.
+	Details []Detail
+	// RetryAfter, when positive, becomes the Retry-After header (rounded up to seconds).
+	RetryAfter time.Duration
+	// Allow is the Allow header of a 405.
+	Allow string
+	// Cause is for the log only.
+	Cause error
+}
+
+// Detail is one fault of a request.
+type Detail struct {
+	// Location is where the fault is, e.g. body.event_types[0], query.limit, path.event_uuid, header.Environment-Id.
+	Location string `json:"location"`
+	// Message says what is wrong without repeating the value.
+	Message string `json:"message"`
+	// Rule is the name of the rule that failed, e.g. required, max_length, pattern.
+	Rule string `json:"rule"`
+}
+
+// Error returns the code, the message and the cause, for logs.
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Cause)
+	}
+	return string(e.Code) + ": " + e.Message
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// HTTPStatus is the status of the answer.
+func (e *Error) HTTPStatus() int {
+	if e.Status != 0 {
+		return e.Status
+	}
+	return e.Code.Info().Status
+}
+
+// New returns an error of a code with a message for the client.
+func New(code Code, message string) *Error { return &Error{Code: code, Message: message} }
+
+// Wrap is New with a cause for the log.
+func Wrap(code Code, message string, cause error) *Error {
+	return &Error{Code: code, Message: message, Cause: cause}
+}
+
+// NotFound returns the 404 of a kind of resource, named in plain words ("webhook event").
+func NotFound(kind string) *Error { return New(CodeNotFound, "No such "+kind) }
+
+// Unavailable returns the 503 of a dependency that does not answer now.
+func Unavailable(cause error) *Error {
+	return &Error{Code: CodeUnavailable, Message: "The service cannot store data right now; try again", RetryAfter: 2 * time.Second, Cause: cause}
+}
+
+// Invalid returns a validation error with the faults given.
+func Invalid(details ...Detail) *Error {
+	return &Error{Code: CodeValidation, Message: "Invalid request", Details: details}
+}
+
+// HTTP returns an http_error with a status of its own.
+func HTTP(status int, message string) *Error {
+	return &Error{Code: CodeHTTP, Status: status, Message: message}
+}
+
+// Is reports whether err is, or wraps, an *Error of the code.
+func Is(err error, code Code) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// Faults collects validation faults, so that a request gets all of them in one answer.
+type Faults struct{ details []Detail }
+
+// Add records a fault.
+func (f *Faults) Add(location, rule, message string) {
+	f.details = append(f.details, Detail{Location: location, Message: message, Rule: rule})
+}
+
+// Err returns nil when there are no faults, else the validation error.
+func (f *Faults) Err() error {
+	if len(f.details) == 0 {
+		return nil
+	}
+	return Invalid(f.details...)
+}

@@ -1,0 +1,84 @@
+package apperr
+
+import (
+	"net/http"
+	"slices"
+)
+
+// Code is an error code of the API. The set is closed: codes() lists it.
+type Code string
+
+// The codes of the API.
+const (
+	CodeValidation           Code = "validation_error"
+	CodeHTTP                 Code = "http_error"
+	CodeInternal             Code = "internal_server_error"
+	CodeNotFound             Code = "not_found"
+	CodePayloadTooLarge      Code = "payload_too_large"
+	CodeUnavailable          Code = "unavailable"
+	CodeUnauthorized         Code = "unauthorized"
+	CodeAmbiguousCredentials Code = "ambiguous_credentials"
+	CodeAPIKeyExpired        Code = "api_key_expired"
+	CodeForbidden            Code = "forbidden"
+	CodeGrantDenied          Code = "grant_denied"
+	CodeEnvironmentRequired  Code = "environment_required"
+	CodeConnectionExists     Code = "connection_exists"
+	CodeAliasTaken           Code = "alias_taken"
+	CodeConnectionDisabled   Code = "connection_disabled"
+	CodeSignatureMissing     Code = "signature_missing"
+	CodeSignatureInvalid     Code = "signature_invalid"
+	CodeDeliveryInFlight     Code = "delivery_in_flight"
+	CodeNothingToReplay      Code = "nothing_to_replay"
+)
+
+// Info describes a code for the reference and for the HTTP layer.
+type Info struct {
+	Code Code
+	// Status is the HTTP status; 0 means that each error brings its own.
+	Status int
+	// Meaning is one sentence for the reference.
+	Meaning string
+}
+
+// Codes returns every registered code, sorted by code.
+func Codes() []Info {
+	list := []Info{
+		{CodeValidation, http.StatusUnprocessableEntity, "The request is well-formed HTTP but breaks a rule; `details` lists every fault."},
+		{CodeHTTP, 0, "The HTTP request itself cannot be served: unknown route, method not allowed, unsupported media type."},
+		{CodeInternal, http.StatusInternalServerError, "An unexpected error; the log holds one line with the same request id."},
+		{CodeNotFound, http.StatusNotFound, "No such resource in this environment."},
+		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body exceeds the limit of the route or connection."},
+		{CodeUnavailable, http.StatusServiceUnavailable, "The database or another dependency does not answer; retry after the time in `Retry-After`."},
+		{CodeUnauthorized, http.StatusUnauthorized, "The credential is missing, malformed, unknown, expired or revoked."},
+		{CodeAmbiguousCredentials, http.StatusBadRequest, "The request carries both an API key and a bearer token."},
+		{CodeAPIKeyExpired, http.StatusUnauthorized, "The API key is genuine but past its expiry."},
+		{CodeForbidden, http.StatusForbidden, "The user is known but lacks the permission that the message names."},
+		{CodeGrantDenied, http.StatusForbidden, "The API key is known but lacks the grant that the message names."},
+		{CodeEnvironmentRequired, http.StatusBadRequest, "The route is scoped to an environment and the request names none in `Environment-Id`."},
+		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection of this id."},
+		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or lately used, the webhook alias."},
+		{CodeConnectionDisabled, http.StatusServiceUnavailable, "The connection is disabled and accepts no webhook deliveries."},
+		{CodeSignatureMissing, http.StatusUnauthorized, "The webhook carries no signature where its provider sends one."},
+		{CodeSignatureInvalid, http.StatusUnauthorized, "The webhook's signature, or the timestamp it covers, does not verify."},
+		{CodeDeliveryInFlight, http.StatusConflict, "A delivery of the event is being sent right now; replay it when it has ended."},
+		{CodeNothingToReplay, http.StatusConflict, "No delivery of the event is in a state that this replay may restart."},
+	}
+	slices.SortFunc(list, func(a, b Info) int {
+		if a.Code < b.Code {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// Info returns the description of the code; an unregistered code is described as the internal error, so that it can
+// never reach a client with text of its own.
+func (c Code) Info() Info {
+	for _, i := range Codes() {
+		if i.Code == c {
+			return i
+		}
+	}
+	return Info{CodeInternal, http.StatusInternalServerError, ""}
+}

@@ -1,0 +1,104 @@
+// Package clock is the one source of time for rules and workers, so that tests can drive schedules without sleeping.
+package clock
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock tells the time and makes timers. Implementations are safe for concurrent use.
+type Clock interface {
+	// Now returns the current time.
+	Now() time.Time
+	// NewTimer returns a timer that fires once, d from now. A non-positive d fires at once.
+	NewTimer(d time.Duration) Timer
+}
+
+// Timer is a one-shot timer of a Clock.
+type Timer interface {
+	// C delivers the firing time once. It has a buffer of one, so an unread firing blocks nobody.
+	C() <-chan time.Time
+	// Stop ends the timer; it reports whether the timer had not fired yet.
+	Stop() bool
+}
+
+// System returns the clock of the operating system.
+func System() Clock { return system{} }
+
+type system struct{}
+
+func (system) Now() time.Time { return time.Now() }
+
+func (system) NewTimer(d time.Duration) Timer { return systemTimer{time.NewTimer(d)} }
+
+type systemTimer struct{ t *time.Timer }
+
+func (t systemTimer) C() <-chan time.Time { return t.t.C }
+func (t systemTimer) Stop() bool          { return t.t.Stop() }
+
+// Millis returns t as Unix milliseconds, the form in which times are stored.
+func Millis(t time.Time) int64 { return t.UnixMilli() }
+
+// FromMillis is the inverse of Millis; the result is in UTC.
+func FromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// Manual is a clock that stands still until Advance moves it. It is for tests.
+type Manual struct {
+	mu     sync.Mutex
+	now    time.Time
+	timers map[*manualTimer]struct{}
+}
+
+// NewManual returns a Manual clock that shows start.
+func NewManual(start time.Time) *Manual {
+	return &Manual{now: start, timers: map[*manualTimer]struct{}{}}
+}
+
+// Now returns the time last set.
+func (m *Manual) Now() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// NewTimer returns a timer that fires when Advance reaches its time.
+func (m *Manual) NewTimer(d time.Duration) Timer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := &manualTimer{m: m, at: m.now.Add(d), c: make(chan time.Time, 1)}
+	if d <= 0 {
+		t.c <- m.now
+		return t
+	}
+	m.timers[t] = struct{}{}
+	return t
+}
+
+// Advance moves the clock by d and fires every timer that has become due.
+func (m *Manual) Advance(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = m.now.Add(d)
+	for t := range m.timers {
+		if !t.at.After(m.now) {
+			delete(m.timers, t)
+			t.c <- m.now
+		}
+	}
+}
+
+type manualTimer struct {
+	m  *Manual
+	at time.Time
+	c  chan time.Time
+}
+
+func (t *manualTimer) C() <-chan time.Time { return t.c }
+
+func (t *manualTimer) Stop() bool {
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	_, running := t.m.timers[t]
+	delete(t.m.timers, t)
+	return running
+}
