@@ -1,0 +1,134 @@
+package verification
+
+// Declaration is the webhooks section of a provider definition: how the provider proves its deliveries and what they
+// tell of themselves. It is data; Compile turns it into an Engine or refuses it.
+//
+// Text fields may contain {param:name}, replaced by the connection's value of that parameter before the field is read.
+// Where a whole source hangs on a parameter that was left empty (timestamp.from, an entry of signature, event.type or
+// event.id, a control predicate), that entry is left out.
+type Declaration struct {
+	// Setup tells a person where in the provider's settings the webhook URL and the secret go. Markdown. Not interpreted.
+	Setup string `yaml:"setup"`
+	// Params are the values that each connection may set.
+	Params []Param `yaml:"params"`
+	// Scheme is the kind of proof: hmac (RFC 2104).
+	Scheme string `yaml:"scheme"`
+	// Algorithm is the hash under the HMAC: sha1, sha256 or sha512.
+	Algorithm string `yaml:"algorithm"`
+	// Secret says how the text that a person pastes becomes the key.
+	Secret SecretFormat `yaml:"secret"`
+	// Signature lists where signatures stand; a delivery passes when any one of them is right.
+	Signature []SignatureSource `yaml:"signature"`
+	// Signed is the template of the bytes under the signature: {body} exactly once, {ts}, {id}, {header:name} and literals.
+	// {ts} is the text of the timestamp as received and {id} the value of the only event.id source.
+	Signed string `yaml:"signed"`
+	// Timestamp says when a delivery was signed and how old it may be; nil where the provider sends none.
+	Timestamp *TimestampRule `yaml:"timestamp"`
+	// Body says where the JSON is when the body as a whole is not JSON; nil where it always is.
+	Body *BodyRule `yaml:"body"`
+	// Event says how type and id are derived.
+	Event EventRules `yaml:"event"`
+	// Control marks the provider's pings and confirmations: a delivery that any predicate fits is acknowledged and stored
+	// but not forwarded.
+	Control []Predicate `yaml:"control"`
+	// RedactHeaders names further headers whose value must not be stored, besides those that Signature reads.
+	RedactHeaders []string `yaml:"redact_headers"`
+}
+
+// Param is one value that a connection may set. A parameter without Required has a default, which may be empty.
+type Param struct {
+	// Name is [a-z][a-z0-9_]{0,39}.
+	Name string `yaml:"name"`
+	// Description is one sentence for a person.
+	Description string `yaml:"description"`
+	// Enum lists the accepted values; exactly one of Enum and Pattern is given.
+	Enum []string `yaml:"enum"`
+	// Pattern is an RE2 expression that must match the whole value.
+	Pattern string `yaml:"pattern"`
+	// Default is used when the connection sets nothing. Empty means that the parameter is off.
+	Default string `yaml:"default"`
+	// Example is a value for documentation; mandatory with Pattern where Default is empty, and used to check the declaration.
+	Example string `yaml:"example"`
+	// Required parameters have no default: without them no delivery is accepted.
+	Required bool `yaml:"required"`
+}
+
+// SecretFormat says how secret text becomes key bytes.
+type SecretFormat struct {
+	// Decode is utf8 (the text itself), hex, base64 (RFC 4648 section 4), or whsec (Standard Webhooks: an optional whsec_
+	// prefix before base64).
+	Decode string `yaml:"decode"`
+}
+
+// SignatureSource is one place where signatures stand.
+type SignatureSource struct {
+	// From is header:<name>.
+	From string `yaml:"from"`
+	// Parse takes signatures out of the value; absent, the whole value is one signature.
+	Parse SignatureParse `yaml:"parse"`
+	// Encoding of each signature: hex, base64 or base64url.
+	Encoding string `yaml:"encoding"`
+}
+
+// SignatureParse takes signatures out of a header value. At most one of its fields is given.
+type SignatureParse struct {
+	// Prefix stands before the only signature and is mandatory, such as "sha256=".
+	Prefix string `yaml:"prefix"`
+	// KV reads pairs such as "t=1,v1=ab,v1=cd".
+	KV *KVParse `yaml:"kv"`
+	// List reads elements such as "v1,ab v1,cd".
+	List *ListParse `yaml:"list"`
+}
+
+// KVParse reads key-value pairs. Pairs with other keys are passed over.
+type KVParse struct {
+	PairSep string   `yaml:"pair_sep"`
+	KVSep   string   `yaml:"kv_sep"`
+	Keys    []string `yaml:"keys"`
+}
+
+// ListParse reads a list. Elements without Prefix are passed over.
+type ListParse struct {
+	Sep    string `yaml:"sep"`
+	Prefix string `yaml:"prefix"`
+}
+
+// TimestampRule says when a delivery was signed and how old it may be.
+type TimestampRule struct {
+	// From is header:<name>, sig:<key> (a pair of the signature's kv header) or json:<pointer>.
+	From string `yaml:"from"`
+	// Format is unix_s (ten digits), unix_ms (thirteen digits) or rfc3339. The digits are counted so that the border between
+	// the timestamp and what follows it under the signature cannot be moved.
+	Format string `yaml:"format"`
+	// MaxAgeS is how many seconds old a delivery may be, 1 to 86400; empty where the provider states no limit.
+	MaxAgeS string `yaml:"max_age_s"`
+	// MaxSkewS is how many seconds ahead of our clock a timestamp may be, 1 to 86400; empty for no limit.
+	MaxSkewS string `yaml:"max_skew_s"`
+	// Signed states whether the signature covers the timestamp. It must agree with Signed of the declaration: an unsigned
+	// timestamp can be rewritten by whoever replays a delivery, and the author of a definition has to have seen that.
+	Signed bool `yaml:"signed"`
+}
+
+// BodyRule says where the JSON is.
+type BodyRule struct {
+	// FormField is the field that holds the JSON when the content type is application/x-www-form-urlencoded. The signature
+	// still covers the raw body.
+	FormField string `yaml:"form_field"`
+}
+
+// EventRules derive an event's type and id.
+type EventRules struct {
+	// Type lists templates of {header:name}, {json:pointer} and literals. The first whose tokens all have a value decides.
+	Type []string `yaml:"type"`
+	// ID lists sources, header:<name> or json:<pointer>. The first that has a value decides.
+	ID []string `yaml:"id"`
+	// Map renames derived types.
+	Map map[string]string `yaml:"map"`
+}
+
+// Predicate holds when the source's value is one of Equals.
+type Predicate struct {
+	// From is header:<name> or json:<pointer>.
+	From   string   `yaml:"from"`
+	Equals []string `yaml:"equals"`
+}
