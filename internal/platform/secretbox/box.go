@@ -1,0 +1,210 @@
+package secretbox
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sallyport/internal/platform/clock"
+)
+
+// checkInterval is how long a Box seals at most under a primary key that another process has replaced.
+const checkInterval = 5 * time.Second
+
+const (
+	tinkStartByte  = 0x01
+	tinkPrefixSize = 5
+)
+
+// Source says where a keyset is: a file, or the JSON itself (from an environment variable). Exactly one is set.
+type Source struct {
+	// Path is a file that only its owner can read, in Tink's JSON form.
+	Path string
+	// Inline is the JSON form itself. An inline keyset never changes while the process runs.
+	Inline Secret
+}
+
+// Option changes how a Box works.
+type Option func(*Box)
+
+// WithClock sets the clock that paces the look at the keyset file. The default is the system's.
+func WithClock(c clock.Clock) Option { return func(b *Box) { b.clock = c } }
+
+// WithLogger sets where a Box reports that its keyset file can no longer be read. The default is nowhere.
+func WithLogger(l *slog.Logger) Option { return func(b *Box) { b.log = l } }
+
+// Box seals and opens values under one keyset. It follows a rotation made by another process: before sealing it looks at
+// the file at most every five seconds, and opening a value of an unknown key reads the file again. It is safe for
+// concurrent use.
+type Box struct {
+	path  string
+	clock clock.Clock
+	log   *slog.Logger
+
+	keys      atomic.Pointer[keys]
+	checkedAt atomic.Int64 // when the file was last looked at, in Unix milliseconds
+
+	mu   sync.Mutex  // guards info and orders the readings of the file
+	info fs.FileInfo // the file as last read; nil for an inline keyset
+}
+
+// Open returns the Box of the keyset at src. It refuses with ErrPermissions a file that group or others can read, and
+// with ErrKeyset what is empty or not made of AES-256-GCM keys.
+func Open(src Source, opts ...Option) (*Box, error) {
+	b := &Box{path: src.Path, clock: clock.System(), log: slog.New(slog.DiscardHandler)}
+	for _, o := range opts {
+		o(b)
+	}
+	switch {
+	case src.Path != "" && src.Inline != "":
+		return nil, fmt.Errorf("secretbox: %w: give a file or an inline keyset, not both", ErrKeyset)
+	case src.Path == "" && src.Inline == "":
+		return nil, fmt.Errorf("secretbox: %w: no file and no inline keyset given", ErrKeyset)
+	case src.Path != "":
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if err := b.read(); err != nil {
+			return nil, err
+		}
+	default:
+		h, err := decodeHandle([]byte(src.Inline.Reveal()))
+		if err != nil {
+			return nil, fmt.Errorf("secretbox: inline keyset: %w", err)
+		}
+		k, err := newKeys(h)
+		if err != nil {
+			return nil, fmt.Errorf("secretbox: inline keyset: %w", err)
+		}
+		b.keys.Store(k)
+	}
+	b.checkedAt.Store(clock.Millis(b.clock.Now()))
+	return b, nil
+}
+
+// Seal encrypts plaintext under the primary key, bound to ad. The result is 33 bytes longer than plaintext.
+func (b *Box) Seal(plaintext []byte, ad AD) ([]byte, error) {
+	associated, err := ad.encode()
+	if err != nil {
+		return nil, err
+	}
+	b.follow()
+	out, err := b.keys.Load().aead.Encrypt(plaintext, associated)
+	if err != nil {
+		return nil, fmt.Errorf("secretbox: seal %s: %w", ad.place(), err)
+	}
+	return out, nil
+}
+
+// Open decrypts what Seal returned for the same ad. It returns ErrUnknownKey for a ciphertext of a key that the keyset
+// does not hold, and ErrDecrypt for one that was changed or moved.
+func (b *Box) Open(ciphertext []byte, ad AD) ([]byte, error) {
+	associated, err := ad.encode()
+	if err != nil {
+		return nil, err
+	}
+	id, ok := KeyID(ciphertext)
+	if !ok {
+		return nil, fmt.Errorf("secretbox: open %s: %w", ad.place(), ErrDecrypt)
+	}
+	k := b.keys.Load()
+	if _, known := k.enabled[id]; !known {
+		if k, err = b.readFor(id); err != nil {
+			return nil, fmt.Errorf("secretbox: open %s: %w", ad.place(), err)
+		}
+	}
+	out, err := k.aead.Decrypt(ciphertext, associated)
+	if err != nil {
+		return nil, fmt.Errorf("secretbox: open %s: %w", ad.place(), ErrDecrypt)
+	}
+	return out, nil
+}
+
+// PrimaryKeyID returns the id of the key that the next Seal uses.
+func (b *Box) PrimaryKeyID() uint32 {
+	b.follow()
+	return b.keys.Load().primary
+}
+
+// KeyID returns the id of the key that made ciphertext, from Tink's prefix: one byte 0x01, then the id, big-endian
+// (Tink wire format, "TINK" output prefix). It reports false for what no Seal can have made.
+func KeyID(ciphertext []byte) (uint32, bool) {
+	if len(ciphertext) < tinkPrefixSize || ciphertext[0] != tinkStartByte {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(ciphertext[1:tinkPrefixSize]), true
+}
+
+// follow reads the keyset file again when it has changed, looking at most once per checkInterval. A file that cannot be
+// read is reported and the keys in use stay: sealing must not stop because the disk is being tidied.
+func (b *Box) follow() {
+	if b.path == "" {
+		return
+	}
+	now, last := clock.Millis(b.clock.Now()), b.checkedAt.Load()
+	if now-last < checkInterval.Milliseconds() || !b.checkedAt.CompareAndSwap(last, now) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	info, err := os.Stat(b.path)
+	if err == nil && sameFile(info, b.info) {
+		return
+	}
+	if err == nil {
+		err = b.read()
+	}
+	if err != nil {
+		b.log.Error("keyset file cannot be read, the keys in use stay", slog.String("error", err.Error()))
+	}
+}
+
+// readFor reads the keyset file once for a key that is not known yet.
+func (b *Box) readFor(id uint32) (*keys, error) {
+	if b.path == "" {
+		return nil, ErrUnknownKey
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// Somebody else may have read it while this caller waited.
+	if k := b.keys.Load(); hasKey(k, id) {
+		return k, nil
+	}
+	if err := b.read(); err != nil {
+		return nil, errors.Join(ErrUnknownKey, err)
+	}
+	if k := b.keys.Load(); hasKey(k, id) {
+		return k, nil
+	}
+	return nil, ErrUnknownKey
+}
+
+func hasKey(k *keys, id uint32) bool {
+	_, ok := k.enabled[id]
+	return ok
+}
+
+// read takes the keys from the file. The caller holds mu.
+func (b *Box) read() error {
+	h, info, err := readFile(b.path)
+	if err != nil {
+		return err
+	}
+	k, err := newKeys(h)
+	if err != nil {
+		return fmt.Errorf("secretbox: open %s: %w", b.path, err)
+	}
+	b.info = info
+	b.keys.Store(k)
+	return nil
+}
+
+// sameFile reports whether two looks saw the same content, as far as the file system tells.
+func sameFile(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}

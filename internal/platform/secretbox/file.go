@@ -1,0 +1,179 @@
+package secretbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/tink-crypto/tink-go/v2/keyset"
+)
+
+const (
+	// maxKeysetBytes bounds what is read as a keyset: some thousand keys.
+	maxKeysetBytes = 1 << 20
+	// lockSuffix names the file whose lock orders the writers of a keyset. It stays: removing it would race.
+	lockSuffix = ".lock"
+	// nextSuffix names the file a new keyset is written to before it takes the place of the old one.
+	nextSuffix = ".next"
+)
+
+// Create writes a keyset with one fresh key to a new file that only its owner can read. It returns ErrExists, and
+// changes nothing, when there is a file at path.
+func Create(path string) error {
+	return locked(path, func() error {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("secretbox: create %s: %w", path, ErrExists)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("secretbox: create keyset: %w", err)
+		}
+		h, err := newHandle()
+		if err != nil {
+			return err
+		}
+		return replaceFile(path, h, nil)
+	})
+}
+
+// Rotate adds a fresh primary key to the keyset at path and returns it. The older keys stay, so that what they sealed
+// still opens. The file changes in one step and keeps its owner; concurrent rotations happen one after the other.
+func Rotate(path string) (KeyInfo, error) {
+	// The file behind a symbolic link is replaced, not the link.
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return KeyInfo{}, fmt.Errorf("secretbox: rotate keyset: %w", err)
+	}
+	var id uint32
+	err = locked(target, func() error {
+		h, old, err := readFile(target)
+		if err != nil {
+			return err
+		}
+		var next *keyset.Handle
+		if next, id, err = withNewPrimary(h); err != nil {
+			return err
+		}
+		return replaceFile(target, next, old)
+	})
+	if err != nil {
+		return KeyInfo{}, err
+	}
+	return KeyInfo{ID: id, Primary: true, Status: statusEnabled}, nil
+}
+
+// List describes the keys of the keyset at path, oldest first.
+func List(path string) ([]KeyInfo, error) {
+	h, _, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return keyInfos(h), nil
+}
+
+// readFile reads and checks a keyset file. The checks are made on the opened file, so that what was checked is what is
+// read.
+func readFile(path string) (*keyset.Handle, fs.FileInfo, error) {
+	f, err := os.Open(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, nil, fmt.Errorf("secretbox: open keyset: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, fmt.Errorf("secretbox: open keyset: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("secretbox: open %s: %w: it is not a regular file", path, ErrKeyset)
+	}
+	// Windows reports permission bits that say nothing about who can read.
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, nil, fmt.Errorf("secretbox: open %s: %w (mode %04o, wanted 0600)", path, ErrPermissions, info.Mode().Perm())
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxKeysetBytes+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("secretbox: read keyset: %w", err)
+	}
+	if len(b) > maxKeysetBytes {
+		return nil, nil, fmt.Errorf("secretbox: open %s: %w: it is over %d bytes", path, ErrKeyset, maxKeysetBytes)
+	}
+	h, err := decodeHandle(b)
+	if err != nil {
+		return nil, nil, fmt.Errorf("secretbox: open %s: %w", path, err)
+	}
+	return h, info, nil
+}
+
+// replaceFile puts the keyset at path in one step that survives a crash: written and synced beside it, renamed, the
+// folder synced. old, when given, is the file being replaced, whose owner the new one takes: an administrator who
+// rotates as root must not lock the server out. The caller holds the lock.
+func replaceFile(path string, h *keyset.Handle, old fs.FileInfo) error {
+	b, err := encodeHandle(h)
+	if err != nil {
+		return err
+	}
+	next := path + nextSuffix
+	// A writer that crashed may have left one; under the lock nobody is using it.
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("secretbox: write keyset: %w", err)
+	}
+	if err := writeNew(next, b, old); err != nil {
+		return errors.Join(fmt.Errorf("secretbox: write keyset: %w", err), removeIfThere(next))
+	}
+	if err := os.Rename(next, path); err != nil {
+		return errors.Join(fmt.Errorf("secretbox: write keyset: %w", err), removeIfThere(next))
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("secretbox: write keyset: %w", err)
+	}
+	return nil
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// writeNew writes a file that must not exist yet, with mode 0600, and syncs it.
+func writeNew(path string, b []byte, owner fs.FileInfo) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // beside the operator's file
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	if owner != nil {
+		if err := keepOwner(f, owner); err != nil {
+			return err
+		}
+	}
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// locked runs f while holding the lock that every writer of the keyset at path takes. The operating system releases it
+// when the process ends, however it ends.
+func locked(path string, f func() error) (err error) {
+	l, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // beside the operator's file
+	if err != nil {
+		return fmt.Errorf("secretbox: lock keyset: %w", err)
+	}
+	defer func() {
+		if cerr := l.Close(); err == nil && cerr != nil {
+			err = fmt.Errorf("secretbox: unlock keyset: %w", cerr)
+		}
+	}()
+	if err := lockFile(l); err != nil {
+		return fmt.Errorf("secretbox: lock keyset: %w", err)
+	}
+	return f()
+}
