@@ -1,0 +1,56 @@
+package app
+
+// Dependencies returns the table of capabilities: each one's name, as its folder under internal is called, with the
+// capabilities that it may import. A need that is not in the table is met by an interface of one or two methods that the
+// consumer declares and this package fills. The table is acyclic, and internal/archtest holds the tree to it.
+//
+// The HTTP package beside a capability may import that capability and what its row allows. A row named after an HTTP
+// package adds what only its views need.
+func Dependencies() map[string][]string {
+	return map[string][]string{
+		"audit":         {},
+		"identity":      {"audit"},
+		"verification":  {},
+		"providers":     {"verification"},
+		"connections":   {"providers", "verification", "audit"},
+		"subscriptions": {"audit", "connections"},
+		"webhookevents": {},
+		"deliveries":    {"webhookevents", "subscriptions", "audit"},
+		"ingest":        {"connections", "providers", "verification", "subscriptions", "webhookevents", "deliveries"},
+
+		// An event's detail shows its deliveries, and a replay of an event is a change to them.
+		"webhookeventshttp": {"deliveries"},
+	}
+}
+
+// TableOwners returns every table of the schema with the package that owns it, as its path under internal. Only the owner
+// names the table in SQL; everybody else calls the owner. internal/archtest compares it with the migrations.
+func TableOwners() map[string]string {
+	return map[string]string{
+		"installation":   "platform/db",
+		"cache_versions": "platform/db",
+
+		"teams":          "identity",
+		"environments":   "identity",
+		"users":          "identity",
+		"memberships":    "identity",
+		"api_keys":       "identity",
+		"api_key_grants": "identity",
+		"signing_keys":   "identity",
+
+		"audit_events": "audit",
+
+		"connections":        "connections",
+		"webhook_aliases":    "connections",
+		"connection_secrets": "connections",
+
+		"webhook_subscriptions": "subscriptions",
+
+		"webhook_events":         "webhookevents",
+		"webhook_event_payloads": "webhookevents",
+		"webhook_event_keys":     "webhookevents",
+
+		"deliveries":        "deliveries",
+		"delivery_attempts": "deliveries",
+	}
+}

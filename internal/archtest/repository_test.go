@@ -1,0 +1,128 @@
+package archtest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/archtest"
+)
+
+// root is the repository's root, from this package's folder, in which go test runs.
+const root = "../.."
+
+// reasons lists the files allowed over 500 lines, each with why it is better whole.
+func reasons() map[string]string {
+	return map[string]string{}
+}
+
+// Packages import each other only as the architecture says, so that a capability can be read, tested and replaced alone.
+func TestRepositoryImports(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, archtest.Table(app.Dependencies()))
+
+	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
+	list.Dir = root
+	var stderr bytes.Buffer
+	list.Stderr = &stderr
+	out, err := list.Output()
+	require.NoError(t, err, stderr.String())
+
+	var packages []archtest.Package
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p archtest.Package
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		packages = append(packages, p)
+	}
+	require.NotEmpty(t, packages)
+	require.Empty(t, archtest.Imports(packages, app.Dependencies()))
+}
+
+// A table's rules live in one package: nobody else reads or writes it behind the owner's back.
+func TestRepositoryTables(t *testing.T) {
+	t.Parallel()
+	files := tracked(t)
+	faults, err := archtest.ForeignTables(files, app.TableOwners())
+	require.NoError(t, err)
+	require.Empty(t, faults)
+
+	var migrations []archtest.File
+	for _, f := range files {
+		if strings.HasPrefix(f.Path, "migrations/") && strings.HasSuffix(f.Path, ".sql") {
+			migrations = append(migrations, f)
+		}
+	}
+	require.NotEmpty(t, migrations)
+	require.Empty(t, archtest.TablesWithoutOwner(migrations, app.TableOwners()))
+}
+
+// Files stay short enough to be read in one go.
+func TestRepositoryFileLengths(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, archtest.LongFiles(tracked(t), reasons()))
+}
+
+// Every outgoing connection is made where the address policy is: nothing else constructs a client or a dialer.
+func TestRepositoryClients(t *testing.T) {
+	t.Parallel()
+	faults, err := archtest.ForeignClients(tracked(t), []string{
+		"internal/platform/egress/",
+		"internal/platform/testkit/", // stands in for providers and receivers
+		"bench/",                     // is the outside world
+	})
+	require.NoError(t, err)
+	require.Empty(t, faults)
+}
+
+// The repository stands alone: no text in it points at a folder of the machine it was written on.
+func TestRepositoryHoldsNoMachinePaths(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, archtest.MachinePaths(tracked(t)))
+}
+
+// A newcomer finds in each capability's folder what it owns, what it does not own, and what always holds.
+func TestRepositoryCapabilitiesHaveReadmes(t *testing.T) {
+	t.Parallel()
+	for _, name := range archtest.Capabilities(app.Dependencies()) {
+		info, err := os.Stat(filepath.Join(root, "internal", name, "README.md"))
+		require.NoError(t, err)
+		require.NotZero(t, info.Size(), name)
+	}
+}
+
+// tracked reads the files that git knows. Outside a checkout there is nothing to hold to the rules.
+func tracked(t *testing.T) []archtest.File {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
+		t.Skip("not a git checkout: the files that belong to the repository cannot be told from others")
+	}
+	// A clone may belong to another user than the one who tests it.
+	list := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "ls-files", "-z")
+	list.Dir = root
+	out, err := list.Output()
+	require.NoError(t, err)
+	var files []archtest.File
+	for path := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // deleted, not yet committed
+		}
+		require.NoError(t, err)
+		files = append(files, archtest.File{Path: path, Text: string(text)})
+	}
+	require.NotEmpty(t, files)
+	return files
+}
