@@ -213,7 +213,7 @@ func MachinePaths(files []File) []string {
 	return faults
 }
 
-// machinePath asks for what precedes a path in prose, code and scripts, so that a URL's own /home/ is none.
+// machinePath asks for what precedes a path in prose, code and scripts, so that the same words inside a URL are none.
 var machinePath = regexp.MustCompile("(?:^|[\\s\"'`=(:,])(/(?:work|root|home|Users)/)")
 
 func isProductGo(path string) bool {
