@@ -1,0 +1,111 @@
+// Package config is the server's configuration: one typed struct, filled from defaults, then a YAML file, then the
+// environment, then flags, where the later wins. The tags of the struct are the only description of a setting: flags,
+// variables, file keys, help text and the reference page come from them.
+package config
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"sallyport/internal/platform/secretbox"
+)
+
+// Config holds every setting. It is embedded in the command line's root struct; Loader fills it. The zero value is not
+// usable: take Default.
+//
+// Tags: name is the flag and the file's key; the variable is SALLYPORT_ and the name in upper case with underscores;
+// derived describes a default that depends on other settings; from restricts where a setting may come from.
+type Config struct {
+	File string `name:"config" type:"setting" from:"flag,environment" placeholder:"PATH" help:"YAML file with settings, one 'key: value' a line."`
+
+	Listen      string `name:"listen" type:"setting" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public listener."`
+	PublicURL   string `name:"public-url" type:"setting" derived:"http://<listen>, or https:// with a certificate" placeholder:"URL" help:"Scheme and host under which clients and providers reach this server; no path."`
+	AdminListen string `name:"admin-listen" type:"setting" placeholder:"HOST:PORT" help:"Address of the listener for metrics, profiles and detailed health. Empty: off."`
+
+	Data        string           `name:"data" type:"setting" default:"./data" placeholder:"DIR" help:"Folder of the SQLite database, the keyset and temporary files."`
+	DatabaseURL secretbox.Secret `name:"database-url" type:"setting" derived:"SQLite in the data folder" placeholder:"URL" help:"PostgreSQL database, as postgres:// or postgresql:// URL."`
+	Migrate     bool             `name:"migrate" type:"setting" default:"false" help:"Migrate a PostgreSQL database before serving. SQLite always migrates at start."`
+
+	KeysetFile string           `name:"keyset-file" type:"setting" derived:"keyset.json in the data folder" placeholder:"PATH" help:"File with the encryption keyset, readable by its owner only."`
+	Keyset     secretbox.Secret `kong:"-" name:"keyset" from:"environment" help:"The encryption keyset itself, as JSON, in place of keyset-file."`
+
+	EgressAllow     []netip.Prefix `name:"egress-allow" type:"setting" placeholder:"CIDR,..." help:"Private or reserved address ranges that outgoing requests may reach."`
+	EgressAllowHTTP bool           `name:"egress-allow-http" type:"setting" default:"false" help:"Allow unencrypted http:// targets. Development mode implies it."`
+	TrustedProxies  []netip.Prefix `name:"trusted-proxies" type:"setting" placeholder:"CIDR,..." help:"Address ranges of reverse proxies whose forwarding headers tell the client's address."`
+
+	TLSCert string `name:"tls-cert" type:"setting" placeholder:"PATH" help:"Certificate chain of the public listener, PEM. Needs tls-key."`
+	TLSKey  string `name:"tls-key" type:"setting" placeholder:"PATH" help:"Private key of tls-cert, PEM."`
+
+	LogFormat LogFormat  `name:"log-format" type:"setting" default:"auto" help:"json, text, or auto: text on a terminal, otherwise json."`
+	LogLevel  slog.Level `name:"log-level" type:"setting" default:"info" help:"Least level that is logged: debug, info, warn or error."`
+
+	Dev bool `name:"dev" type:"setting" default:"false" from:"flag" help:"Development mode: loopback listeners only, targets on loopback and over http:// allowed, credentials made by themselves."`
+
+	ShutdownTimeout time.Duration `name:"shutdown-timeout" type:"setting" default:"30s" help:"How long a stop waits for requests and deliveries under way; above 0, up to 1h."`
+
+	WebhookMaxBodyBytes      int64         `name:"webhook-max-body-bytes" type:"setting" default:"10485760" placeholder:"N" help:"Largest body of an inbound webhook in bytes, up to 26214400; larger ones get 413."`
+	WebhookMemoryBudgetBytes int64         `name:"webhook-memory-budget-bytes" type:"setting" default:"67108864" placeholder:"N" help:"Bytes of inbound bodies held in memory at once, at least 1048576; beyond it senders get 503."`
+	WebhookDedupeWindow      time.Duration `name:"webhook-dedupe-window" type:"setting" default:"1h" help:"How long an equal body counts as a duplicate where the provider sends no id, up to 720h. 0: off."`
+
+	DeliveryConcurrency                int           `name:"delivery-concurrency" type:"setting" default:"256" placeholder:"N" help:"Deliveries under way at once on this node, 1 to 10000."`
+	DeliveryConcurrencyPerHost         int           `name:"delivery-concurrency-per-host" type:"setting" default:"50" placeholder:"N" help:"Deliveries under way at once to one host, 1 to 10000."`
+	DeliveryConcurrencyPerSubscription int           `name:"delivery-concurrency-per-subscription" type:"setting" default:"10" placeholder:"N" help:"Deliveries under way at once for one subscription, 1 to 10000."`
+	DeliveryDefaultTimeout             time.Duration `name:"delivery-default-timeout" type:"setting" default:"15s" help:"Deadline of one delivery attempt where the subscription sets none, 1s to 30s."`
+
+	origins map[string]Origin // of settings that do not have their default
+}
+
+// LogFormat is the form of log lines.
+type LogFormat string
+
+// The log formats. LogAuto is text on a terminal and JSON elsewhere.
+const (
+	LogAuto LogFormat = "auto"
+	LogJSON LogFormat = "json"
+	LogText LogFormat = "text"
+)
+
+// Limits of settings, as Validate holds them.
+const (
+	// WebhookBodyHardLimit is the most that webhook-max-body-bytes may be: 25 MiB.
+	WebhookBodyHardLimit int64 = 25 << 20
+
+	webhookBudgetMinimum int64 = 1 << 20
+	maxDedupeWindow            = 30 * 24 * time.Hour
+	maxShutdownTimeout         = time.Hour
+	maxConcurrency             = 10000
+	minDeliveryTimeout         = time.Second
+	maxDeliveryTimeout         = 30 * time.Second
+)
+
+// Source is where a value came from.
+type Source string
+
+// The sources, the later wins.
+const (
+	SourceDefault     Source = "default"
+	SourceFile        Source = "file"
+	SourceEnvironment Source = "environment"
+	SourceFlag        Source = "flag"
+)
+
+// Origin is the place of a value.
+type Origin struct {
+	Source Source
+	// Name is the file's path, the variable or the flag; empty for a default.
+	Name string
+	// Line is the line in the file, from 1; 0 elsewhere.
+	Line int
+}
+
+// Origin returns where the value of a setting came from, by the setting's name.
+func (c *Config) Origin(name string) Origin {
+	if o, ok := c.origins[name]; ok {
+		return o
+	}
+	return Origin{Source: SourceDefault}
+}
+
+// SQLite reports whether the embedded database is used.
+func (c *Config) SQLite() bool { return c.DatabaseURL == "" }

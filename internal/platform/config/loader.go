@@ -1,0 +1,208 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"sallyport/internal/platform/secretbox"
+)
+
+// Loader fills a Config that is embedded in a kong command line, once:
+//
+//	var cli struct {
+//		config.Config `embed:""`
+//		Serve ServeCmd `cmd:""`
+//	}
+//	loader := config.NewLoader(os.Environ(), os.ReadFile)
+//	parser := kong.Must(&cli, loader.Options()...)
+//	kctx, err := parser.Parse(os.Args[1:])
+//	err = loader.Complete(kctx, &cli.Config)
+//
+// A faulty value does not stop kong's parsing, so that commands which need no configuration still run and Complete can
+// report all faults together.
+type Loader struct {
+	environ  map[string]string
+	readFile func(string) ([]byte, error)
+
+	settings map[string]setting
+	loaded   bool
+	entries  map[string]entry
+	origins  map[string]Origin
+	faults   []Fault
+}
+
+// NewLoader returns a Loader that reads environ, in the form of os.Environ, and files through readFile.
+func NewLoader(environ []string, readFile func(string) ([]byte, error)) *Loader {
+	l := &Loader{
+		environ: map[string]string{}, readFile: readFile,
+		settings: map[string]setting{}, origins: map[string]Origin{},
+	}
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			l.environ[name] = value
+		}
+	}
+	for _, s := range settings() {
+		l.settings[s.name] = s
+	}
+	return l
+}
+
+// Options returns what kong needs to fill the Config.
+func (l *Loader) Options() []kong.Option {
+	return []kong.Option{
+		kong.NamedMapper(settingType, mapper{l}),
+		kong.Resolvers(kong.ResolverFunc(l.resolve)),
+	}
+}
+
+// layered is a value from the file or the environment on its way through kong.
+type layered entry
+
+// resolve hands kong the value of a setting that no flag sets: the environment's, or else the file's.
+func (l *Loader) resolve(kctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	s, ok := l.settings[flag.Name]
+	if !ok || flag.Tag.Type != settingType {
+		return nil, nil
+	}
+	l.load(kctx)
+	e, ok := l.entries[s.name]
+	if raw := l.environ[s.variable()]; s.env && raw != "" {
+		e, ok = entry{raw: raw, origin: Origin{Source: SourceEnvironment, Name: s.variable()}}, true
+	}
+	if !ok {
+		return nil, nil
+	}
+	l.origins[s.name] = e.origin
+	return layered(e), nil
+}
+
+// load reads the file that the flag or the variable names, once.
+func (l *Loader) load(kctx *kong.Context) {
+	if l.loaded {
+		return
+	}
+	l.loaded = true
+	file := l.settings["config"]
+	path, origin := strings.TrimSpace(l.environ[file.variable()]), Origin{Source: SourceEnvironment, Name: file.variable()}
+	for _, p := range kctx.Path {
+		if p.Flag != nil && p.Flag.Name == file.name && p.Flag.Tag.Type == settingType && !p.Resolved {
+			path, origin = fmt.Sprint(kctx.FlagValue(p.Flag)), Origin{Source: SourceFlag, Name: "--" + file.name}
+		}
+	}
+	for _, s := range settings() {
+		if !s.env && l.environ[s.variable()] != "" {
+			l.fault(Fault{Key: s.name, Origin: Origin{Source: SourceEnvironment, Name: s.variable()}, Message: s.elsewhere()})
+		}
+	}
+	if path == "" {
+		return
+	}
+	text, err := l.readFile(path)
+	if err != nil {
+		l.fault(Fault{Key: file.name, Origin: origin, Message: "the file cannot be read: " + err.Error()})
+		return
+	}
+	entries, faults := readYAML(path, text)
+	l.entries = entries
+	l.faults = append(l.faults, faults...)
+}
+
+func (l *Loader) fault(f Fault) { l.faults = append(l.faults, f) }
+
+// mapper turns written values into fields. It never fails: what is wrong becomes a fault of the loader.
+type mapper struct{ l *Loader }
+
+// Decode implements kong.Mapper.
+func (m mapper) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	name := ctx.Value.Name
+	if target.Kind() == reflect.Bool && ctx.Scan.Peek().Type != kong.FlagValueToken {
+		target.SetBool(true)
+		return nil
+	}
+	token, err := ctx.Scan.PopValue(name)
+	if err != nil {
+		return err
+	}
+	raw, origin := fmt.Sprint(token.Value), Origin{Source: SourceFlag, Name: "--" + name}
+	if e, ok := token.Value.(layered); ok {
+		raw, origin = e.raw, e.origin
+	}
+	if err := parseInto(target, raw); err != nil {
+		m.l.fault(Fault{Key: name, Origin: origin, Message: err.Error()})
+	}
+	return nil
+}
+
+// Complete ends the loading: it notes where each value came from, derives the defaults that depend on others, and
+// returns every fault found on the way and by Validate as one Faults error.
+func (l *Loader) Complete(kctx *kong.Context, c *Config) error {
+	l.load(kctx)
+	for _, p := range kctx.Path {
+		if p.Flag != nil && p.Flag.Tag.Type == settingType && !p.Resolved {
+			l.origins[p.Flag.Name] = Origin{Source: SourceFlag, Name: "--" + p.Flag.Name}
+		}
+	}
+	keyset := l.settings["keyset"]
+	if raw := strings.TrimSpace(l.environ[keyset.variable()]); raw != "" {
+		c.Keyset = secretbox.Secret(raw)
+		l.origins[keyset.name] = Origin{Source: SourceEnvironment, Name: keyset.variable()}
+	}
+	c.origins = l.origins
+	c.derive()
+
+	faulty := map[string]bool{}
+	for _, f := range l.faults {
+		faulty[f.Key] = true
+	}
+	for _, f := range c.Validate() {
+		// A value that could not be read, or was derived from one, cannot be judged.
+		if faulty[f.Key] || (f.Key == "public-url" && f.Origin.Source == SourceDefault) {
+			continue
+		}
+		l.fault(f)
+	}
+	if len(l.faults) > 0 {
+		return Faults(slices.Clone(l.faults))
+	}
+	return nil
+}
+
+// Load is the whole of the loading for a program without commands. Args are without the program's name.
+func Load(args, environ []string, readFile func(string) ([]byte, error)) (Config, error) {
+	var cli struct {
+		Config `embed:""`
+	}
+	l := NewLoader(environ, readFile)
+	options := append(l.Options(), kong.NoDefaultHelp(), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	parser, err := kong.New(&cli, options...)
+	if err != nil {
+		return Config{}, fmt.Errorf("config: describe settings: %w", err)
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		return Config{}, fmt.Errorf("config: command line: %w", err)
+	}
+	if err := l.Complete(kctx, &cli.Config); err != nil {
+		return Config{}, err
+	}
+	return cli.Config, nil
+}
+
+// Default returns the configuration of a start without file, variables and flags.
+func Default() Config {
+	var c Config
+	for _, s := range settings() {
+		if s.def != "" {
+			// The tests hold every default to its type.
+			_ = parseInto(s.value(&c), s.def)
+		}
+	}
+	c.derive()
+	return c
+}

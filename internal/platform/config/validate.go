@@ -1,0 +1,146 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// derive fills the defaults that depend on other settings.
+func (c *Config) derive() {
+	if c.PublicURL == "" {
+		c.PublicURL = c.derivedURL()
+	}
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	if c.KeysetFile == "" {
+		c.KeysetFile = filepath.Join(c.Data, "keyset.json")
+	}
+	if c.Dev && !c.EgressAllowHTTP {
+		c.EgressAllowHTTP = true
+		c.setOrigin("egress-allow-http", c.Origin("dev"))
+	}
+}
+
+func (c *Config) setOrigin(name string, o Origin) {
+	if c.origins == nil {
+		c.origins = map[string]Origin{}
+	}
+	c.origins[name] = o
+}
+
+// derivedURL is the listener's own address; a listener on all addresses is reached as localhost from this machine.
+func (c *Config) derivedURL() string {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return ""
+	}
+	if a, err := netip.ParseAddr(host); host == "" || (err == nil && a.IsUnspecified()) {
+		host = "localhost"
+	}
+	scheme := "http"
+	if c.TLSCert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// checker collects faults with their origins.
+type checker struct {
+	c      *Config
+	faults []Fault
+}
+
+func (k *checker) require(ok bool, key, message string) {
+	if !ok {
+		k.faults = append(k.faults, Fault{Key: key, Origin: k.c.Origin(key), Message: message})
+	}
+}
+
+// Validate returns everything wrong with the values, alone and together.
+func (c *Config) Validate() []Fault {
+	k := &checker{c: c}
+	k.listeners()
+	k.storage()
+	k.require((c.TLSCert == "") == (c.TLSKey == "") || c.TLSKey != "", "tls-cert", "needs tls-key")
+	k.require((c.TLSCert == "") == (c.TLSKey == "") || c.TLSCert != "", "tls-key", "needs tls-cert")
+	k.require(c.LogFormat == LogAuto || c.LogFormat == LogJSON || c.LogFormat == LogText, "log-format", "is not one of auto, json, text")
+	k.require(c.ShutdownTimeout > 0 && c.ShutdownTimeout <= maxShutdownTimeout, "shutdown-timeout", "must be above 0 and up to 1h")
+	k.webhooks()
+	k.deliveries()
+	return k.faults
+}
+
+func (k *checker) listeners() {
+	c := k.c
+	k.require(isHostPort(c.Listen), "listen", "is not an address such as 127.0.0.1:8080")
+	k.require(c.AdminListen == "" || isHostPort(c.AdminListen), "admin-listen", "is not an address such as 127.0.0.1:9090")
+	_, port, _ := net.SplitHostPort(c.Listen)
+	k.require(c.AdminListen == "" || c.AdminListen != c.Listen || port == "0", "admin-listen", "is the same address as listen")
+	if c.Dev {
+		const message = "must be a loopback address in development mode"
+		k.require(!isHostPort(c.Listen) || isLoopback(c.Listen), "listen", message)
+		k.require(!isHostPort(c.AdminListen) || isLoopback(c.AdminListen), "admin-listen", message)
+	}
+	k.require(isBaseURL(c.PublicURL), "public-url", "must be http:// or https:// and a host, without path, query or user name")
+}
+
+func (k *checker) storage() {
+	c := k.c
+	k.require(c.Data != "", "data", "must name a folder")
+	k.require(c.DatabaseURL == "" || isPostgres(c.DatabaseURL.Reveal()), "database-url", "must be a postgres:// or postgresql:// URL")
+	k.require(c.Keyset == "" || c.Origin("keyset-file").Source == SourceDefault, "keyset", "cannot be given together with keyset-file")
+}
+
+func (k *checker) webhooks() {
+	c := k.c
+	k.require(c.WebhookMaxBodyBytes >= 1 && c.WebhookMaxBodyBytes <= WebhookBodyHardLimit,
+		"webhook-max-body-bytes", "must be between 1 and 26214400")
+	k.require(c.WebhookMemoryBudgetBytes >= webhookBudgetMinimum, "webhook-memory-budget-bytes", "must be at least 1048576")
+	k.require(c.WebhookDedupeWindow == 0 || (c.WebhookDedupeWindow >= time.Second && c.WebhookDedupeWindow <= maxDedupeWindow),
+		"webhook-dedupe-window", "must be 0 or between 1s and 720h")
+}
+
+func (k *checker) deliveries() {
+	c := k.c
+	const message = "must be between 1 and 10000"
+	inRange := func(n int) bool { return n >= 1 && n <= maxConcurrency }
+	k.require(inRange(c.DeliveryConcurrency), "delivery-concurrency", message)
+	k.require(inRange(c.DeliveryConcurrencyPerHost), "delivery-concurrency-per-host", message)
+	k.require(inRange(c.DeliveryConcurrencyPerSubscription), "delivery-concurrency-per-subscription", message)
+	k.require(c.DeliveryDefaultTimeout >= minDeliveryTimeout && c.DeliveryDefaultTimeout <= maxDeliveryTimeout,
+		"delivery-default-timeout", "must be between 1s and 30s")
+}
+
+// isHostPort accepts what a listener can bind: any host, also none, and a port; port 0 takes a free one.
+func isHostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || strings.ContainsAny(host, " /") {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+func isLoopback(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return false
+	}
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || (err == nil && a.Unmap().IsLoopback())
+}
+
+func isBaseURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil &&
+		u.Path == "" && u.Opaque == "" && !strings.ContainsAny(s, "?#")
+}
+
+func isPostgres(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && u.Opaque == ""
+}
