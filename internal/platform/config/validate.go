@@ -65,8 +65,8 @@ func (c *Config) Validate() []Fault {
 	k := &checker{c: c}
 	k.listeners()
 	k.storage()
-	k.require((c.TLSCert == "") == (c.TLSKey == "") || c.TLSKey != "", "tls-cert", "needs tls-key")
-	k.require((c.TLSCert == "") == (c.TLSKey == "") || c.TLSCert != "", "tls-key", "needs tls-cert")
+	k.require(c.TLSCert == "" || c.TLSKey != "", "tls-cert", "needs tls-key")
+	k.require(c.TLSKey == "" || c.TLSCert != "", "tls-key", "needs tls-cert")
 	k.require(c.LogFormat == LogAuto || c.LogFormat == LogJSON || c.LogFormat == LogText, "log-format", "is not one of auto, json, text")
 	k.require(c.ShutdownTimeout > 0 && c.ShutdownTimeout <= maxShutdownTimeout, "shutdown-timeout", "must be above 0 and up to 1h")
 	k.webhooks()

@@ -1,0 +1,345 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/secretbox"
+)
+
+// file stands for the one file on a machine.
+func file(text string) func(string) ([]byte, error) {
+	return func(path string) ([]byte, error) {
+		if path != "sallyport.yaml" {
+			return nil, fs.ErrNotExist
+		}
+		return []byte(text), nil
+	}
+}
+
+// faults loads and returns the faults' lines, or nil.
+func faults(t *testing.T, args, environ []string, text string) []string {
+	t.Helper()
+	_, err := Load(append([]string{"--config=sallyport.yaml"}, args...), environ, file(text))
+	if err == nil {
+		return nil
+	}
+	var all Faults
+	require.ErrorAs(t, err, &all)
+	var lines []string
+	for _, f := range all {
+		lines = append(lines, f.String())
+	}
+	return lines
+}
+
+// samples returns three different acceptable values of each type, for the three layers.
+func samples(t *testing.T, s setting) [3]string {
+	t.Helper()
+	var c Config
+	switch s.name {
+	case "listen", "admin-listen":
+		return [3]string{"127.0.0.1:1001", "127.0.0.1:1002", "127.0.0.1:1003"}
+	case "public-url":
+		return [3]string{"https://a.example", "https://b.example", "https://c.example"}
+	case "database-url":
+		return [3]string{"postgres://a/x", "postgres://b/x", "postgresql://c/x"}
+	case "webhook-memory-budget-bytes":
+		return [3]string{"1048577", "1048578", "1048579"}
+	}
+	switch v := s.value(&c).Interface().(type) {
+	case bool:
+		return [3]string{"true", "false", "true"}
+	case int, int64:
+		return [3]string{"11", "12", "13"}
+	case time.Duration:
+		return [3]string{"11s", "12s", "13s"}
+	case []netip.Prefix:
+		return [3]string{"10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"}
+	case LogFormat:
+		return [3]string{"json", "text", "json"}
+	case string:
+		return [3]string{"/a", "/b", "/c"}
+	default:
+		if s.name == "log-level" {
+			return [3]string{"debug", "warn", "error"}
+		}
+		t.Fatalf("no samples for %s of type %T", s.name, v)
+		return [3]string{}
+	}
+}
+
+// normal returns a setting's default in the form that format gives: 1h as 1h0m0s.
+func normal(t *testing.T, s setting) string {
+	t.Helper()
+	var c Config
+	require.NoError(t, parseInto(s.value(&c), s.def))
+	return format(s.value(&c))
+}
+
+// The later layer wins, for every setting there is and will be: a key that one layer forgets would be found here.
+func TestPrecedenceOfEverySetting(t *testing.T) {
+	t.Parallel()
+	for _, s := range settings() {
+		if !s.file {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			v := samples(t, s)
+			text := fmt.Sprintf("# comment\n%s: %q\n", s.name, v[0])
+			environ := []string{s.variable() + "=" + v[1]}
+			// Certificate and key only come together.
+			switch s.name {
+			case "tls-cert":
+				text += "tls-key: /k\n"
+			case "tls-key":
+				text += "tls-cert: /k\n"
+			}
+			layers := []struct {
+				args, environ []string
+				want          string
+				origin        Origin
+			}{
+				{nil, nil, v[0], Origin{SourceFile, "sallyport.yaml", 2}},
+				{nil, environ, v[1], Origin{SourceEnvironment, s.variable(), 0}},
+				{[]string{"--" + s.name + "=" + v[2]}, environ, v[2], Origin{SourceFlag, "--" + s.name, 0}},
+			}
+			for _, l := range layers {
+				c, err := Load(append(l.args, "--config=sallyport.yaml"), l.environ, file(text))
+				require.NoError(t, err)
+				require.Equal(t, l.want, format(s.value(&c)))
+				require.Equal(t, l.origin, c.Origin(s.name))
+			}
+			c, err := Load(nil, nil, file(""))
+			require.NoError(t, err)
+			require.Equal(t, Origin{Source: SourceDefault}, c.Origin(s.name))
+			if s.def != "" {
+				require.Equal(t, normal(t, s), format(s.value(&c)))
+			}
+		})
+	}
+}
+
+// Default is what a bare start has, and it is faultless: a default that its own type or rule refuses is a broken build.
+func TestDefaultsAreTheBareStart(t *testing.T) {
+	t.Parallel()
+	bare, err := Load(nil, nil, file(""))
+	require.NoError(t, err)
+	def := Default()
+	for _, s := range settings() {
+		require.Equal(t, format(s.value(&bare)), format(s.value(&def)), s.name)
+		if s.def != "" {
+			require.Equal(t, normal(t, s), format(s.value(&def)), s.name)
+		}
+	}
+	require.Empty(t, def.Validate())
+	require.Equal(t, "http://127.0.0.1:8080", def.PublicURL)
+	require.Equal(t, "data/keyset.json", def.KeysetFile)
+	require.True(t, def.SQLite())
+}
+
+// Every exported field is a described setting: a field without tags would be configurable nowhere.
+func TestEveryFieldIsASetting(t *testing.T) {
+	t.Parallel()
+	typ := reflect.TypeFor[Config]()
+	exported := 0
+	for i := range typ.NumField() {
+		if typ.Field(i).IsExported() {
+			exported++
+		}
+	}
+	all := settings()
+	require.Len(t, all, exported)
+	seen := map[string]bool{}
+	for _, s := range all {
+		require.NotEmpty(t, s.help, s.name)
+		require.False(t, seen[s.name], s.name)
+		seen[s.name] = true
+	}
+}
+
+// All faults come in one answer, each with its place: an operator corrects them in one go.
+func TestAllFaultsTogether(t *testing.T) {
+	t.Parallel()
+	text := strings.Join([]string{
+		"listen: nonsense",                 // 1
+		"webhook_dedupe_window: 1h",        // 2
+		"colour: blue",                     // 3
+		"egress-allow:",                    // 4
+		"  - 10.0.0.0/8",                   // 5
+		"  - 10.0.0.1/8",                   // 6
+		"log-level: loud",                  // 7
+		"delivery-concurrency: {a: 1}",     // 8
+		"shutdown-timeout:",                // 9
+		"data: /a",                         // 10
+		"data: /b",                         // 11
+		"delivery-default-timeout: 31s",    // 12
+		"tls-cert: /cert.pem",              // 13
+		"database-url: mysql://u:hunter2@", // 14
+	}, "\n")
+	environ := []string{"SALLYPORT_MIGRATE=perhaps", "SALLYPORT_WEBHOOK_MAX_BODY_BYTES=26214401", "SALLYPORT_TRUSTED_PROXIES=x,y"}
+	got := faults(t, []string{"--delivery-concurrency-per-host=many"}, environ, text)
+	require.ElementsMatch(t, []string{
+		"listen (sallyport.yaml, line 1): is not an address such as 127.0.0.1:8080",
+		"webhook_dedupe_window (sallyport.yaml, line 2): is not a setting, did you mean webhook-dedupe-window?",
+		"colour (sallyport.yaml, line 3): is not a setting",
+		`egress-allow (sallyport.yaml, line 4): "10.0.0.1/8" has bits set behind its prefix length: did you mean 10.0.0.0/8?`,
+		"log-level (sallyport.yaml, line 7): is not one of debug, info, warn, error",
+		"delivery-concurrency (sallyport.yaml, line 8): is neither a single value nor a list of values",
+		"shutdown-timeout (sallyport.yaml, line 9): has no value; remove the key or write an empty string",
+		"data (sallyport.yaml, line 11): is set twice, first in line 10",
+		"delivery-default-timeout (sallyport.yaml, line 12): must be between 1s and 30s",
+		"tls-cert (sallyport.yaml, line 13): needs tls-key",
+		"database-url (sallyport.yaml, line 14): must be a postgres:// or postgresql:// URL",
+		"migrate (SALLYPORT_MIGRATE): is neither true nor false",
+		"webhook-max-body-bytes (SALLYPORT_WEBHOOK_MAX_BODY_BYTES): must be between 1 and 26214400",
+		`trusted-proxies (SALLYPORT_TRUSTED_PROXIES): "x" is not an address range such as 10.1.0.0/16; "y" is not an address range such as 10.1.0.0/16`,
+		"delivery-concurrency-per-host: is not a whole number",
+	}, got)
+	require.NotContains(t, Faults{{Key: "a", Message: strings.Join(got, "")}}.Error(), "hunter2")
+}
+
+// Each rule refuses its own breach, and nothing else is reported beside it.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		args, environ []string
+		key           string // "" when all is well
+	}{
+		"dev on loopback":               {args: []string{"--dev"}},
+		"dev on localhost":              {args: []string{"--dev", "--listen=localhost:0"}},
+		"dev on IPv6 loopback":          {args: []string{"--dev", "--listen=[::1]:8080"}},
+		"dev on all addresses":          {args: []string{"--dev", "--listen=:8080"}, key: "listen"},
+		"dev on 0.0.0.0":                {args: []string{"--dev", "--listen=0.0.0.0:8080"}, key: "listen"},
+		"dev on a name":                 {args: []string{"--dev", "--listen=gateway:8080"}, key: "listen"},
+		"dev with open admin":           {args: []string{"--dev", "--admin-listen=:9090"}, key: "admin-listen"},
+		"open without dev":              {args: []string{"--listen=:8080"}},
+		"port over 65535":               {args: []string{"--listen=127.0.0.1:65536"}, key: "listen"},
+		"admin on the public address":   {args: []string{"--admin-listen=127.0.0.1:8080"}, key: "admin-listen"},
+		"public URL with slash":         {args: []string{"--public-url=https://a.example/"}},
+		"public URL with path":          {args: []string{"--public-url=https://a.example/x"}, key: "public-url"},
+		"public URL with query":         {args: []string{"--public-url=https://a.example?x"}, key: "public-url"},
+		"public URL with user":          {args: []string{"--public-url=https://u@a.example"}, key: "public-url"},
+		"public URL of another scheme":  {args: []string{"--public-url=ftp://a.example"}, key: "public-url"},
+		"relative public URL":           {args: []string{"--public-url=a.example"}, key: "public-url"},
+		"key without certificate":       {args: []string{"--tls-key=/k"}, key: "tls-key"},
+		"both keysets":                  {args: []string{"--keyset-file=/k"}, environ: []string{"SALLYPORT_KEYSET={}"}, key: "keyset"},
+		"database of another kind":      {args: []string{"--database-url=sqlite://x"}, key: "database-url"},
+		"dedupe off":                    {args: []string{"--webhook-dedupe-window=0"}},
+		"dedupe negative":               {args: []string{"--webhook-dedupe-window=-1s"}, key: "webhook-dedupe-window"},
+		"no shutdown time":              {args: []string{"--shutdown-timeout=0"}, key: "shutdown-timeout"},
+		"attempt under a second":        {args: []string{"--delivery-default-timeout=999ms"}, key: "delivery-default-timeout"},
+		"no concurrency":                {args: []string{"--delivery-concurrency=0"}, key: "delivery-concurrency"},
+		"no concurrency a subscription": {args: []string{"--delivery-concurrency-per-subscription=10001"}, key: "delivery-concurrency-per-subscription"},
+		"small budget":                  {args: []string{"--webhook-memory-budget-bytes=1"}, key: "webhook-memory-budget-bytes"},
+		"empty data":                    {args: []string{"--data="}, key: "data"},
+		"file that is not there":        {args: []string{"--config=missing.yaml"}, key: "config"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Load(c.args, c.environ, file(""))
+			if c.key == "" {
+				require.NoError(t, err)
+				return
+			}
+			var all Faults
+			require.ErrorAs(t, err, &all)
+			require.Len(t, all, 1)
+			require.Equal(t, c.key, all[0].Key)
+		})
+	}
+}
+
+// Only the flag turns development mode on: neither a variable nor a file left over from a laptop may.
+func TestDevModeByFlagOnly(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"dev (SALLYPORT_DEV): is set by the flag --dev only"}, faults(t, nil, []string{"SALLYPORT_DEV=true"}, ""))
+	require.Equal(t, []string{"dev (sallyport.yaml, line 1): is set by the flag --dev only"}, faults(t, nil, nil, "dev: true"))
+	require.Equal(t, []string{"keyset (sallyport.yaml, line 1): is set by the variable SALLYPORT_KEYSET only"}, faults(t, nil, nil, "keyset: x"))
+	require.Equal(t, []string{"config (sallyport.yaml, line 1): is set by --config or SALLYPORT_CONFIG only"}, faults(t, nil, nil, "config: x"))
+
+	c, err := Load([]string{"--dev"}, nil, file(""))
+	require.NoError(t, err)
+	require.True(t, c.Dev)
+	require.True(t, c.EgressAllowHTTP)
+	require.Equal(t, SourceFlag, c.Origin("egress-allow-http").Source)
+}
+
+// A file that is no flat mapping is refused with its line, and its text, which may hold a password, is not repeated.
+func TestMalformedFiles(t *testing.T) {
+	t.Parallel()
+	for text, line := range map[string]int{
+		"- listen":                             0,
+		"a: 1\n---\nb: 2":                      0,
+		"data: /a\ndatabase-url: [hunter2":     2,
+		"\tdata: hunter2":                      1,
+		"data: \"hunter2":                      1,
+		"database-url: postgres://a: hunter2@": 1,
+	} {
+		_, err := Load([]string{"--config=sallyport.yaml"}, nil, file(text))
+		var all Faults
+		require.ErrorAs(t, err, &all, text)
+		require.NotContains(t, err.Error(), "hunter2")
+		require.Equal(t, line, all[0].Origin.Line, text)
+	}
+	require.Empty(t, faults(t, nil, nil, ""))
+	require.Empty(t, faults(t, nil, nil, "# nothing yet\n"))
+}
+
+// The settings stand beside commands with flags of their own, also of a name that a setting has in no command, and a
+// faulty setting does not keep kong from parsing.
+func TestEmbeddedInACommandLine(t *testing.T) {
+	t.Parallel()
+	var cli struct {
+		Config `embed:""`
+		Serve  struct{} `cmd:""`
+		Keys   struct {
+			Label string `name:"label"`
+		} `cmd:""`
+	}
+	l := NewLoader([]string{"SALLYPORT_LABEL=not-a-setting", "SALLYPORT_CONFIG=sallyport.yaml", "SALLYPORT_LISTEN="}, file("listen: :80\nlog-level: warn\n"))
+	parser, err := kong.New(&cli, l.Options()...)
+	require.NoError(t, err)
+	kctx, err := parser.Parse([]string{"--migrate", "keys", "--label=x", "--egress-allow=10.0.0.0/8", "--egress-allow=fd00::/8,192.168.1.5", "--delivery-concurrency=x"})
+	require.NoError(t, err)
+	require.Equal(t, "keys", kctx.Command())
+	require.Equal(t, "x", cli.Keys.Label)
+
+	err = l.Complete(kctx, &cli.Config)
+	require.Equal(t, Faults{{"delivery-concurrency", Origin{SourceFlag, "--delivery-concurrency", 0}, "is not a whole number"}}, err)
+	require.Equal(t, ":80", cli.Listen, "an empty variable counts as not set")
+	require.Equal(t, "http://localhost:80", cli.PublicURL)
+	require.True(t, cli.Migrate)
+	require.Equal(t, "10.0.0.0/8,fd00::/8,192.168.1.5/32", format(reflect.ValueOf(&cli.EgressAllow).Elem()))
+	require.Equal(t, Origin{SourceEnvironment, "SALLYPORT_CONFIG", 0}, cli.Origin("config"))
+}
+
+// A mistyped flag is an error of the command line, not a value that is passed over.
+func TestUnknownFlag(t *testing.T) {
+	t.Parallel()
+	_, err := Load([]string{"--lissten=:80"}, nil, file(""))
+	require.ErrorContains(t, err, "--lissten")
+	var all Faults
+	require.False(t, errors.As(err, &all))
+}
+
+// The keyset comes from its variable, and a certificate makes the derived URL https.
+func TestEnvironmentOnlyAndDerived(t *testing.T) {
+	t.Parallel()
+	c, err := Load([]string{"--tls-cert=/c", "--tls-key=/k", "--listen=gw.example:443", "--data=/var/lib/s"}, []string{"SALLYPORT_KEYSET= {} "}, file(""))
+	require.NoError(t, err)
+	require.Equal(t, secretbox.Secret("{}"), c.Keyset)
+	require.Equal(t, "https://gw.example:443", c.PublicURL)
+	require.Equal(t, "/var/lib/s/keyset.json", c.KeysetFile)
+}
