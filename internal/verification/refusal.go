@@ -1,5 +1,7 @@
 package verification
 
+import "strings"
+
 // Reason is why a delivery was refused. The set is closed.
 type Reason string
 
@@ -37,3 +39,29 @@ type Refusal struct {
 
 // Error returns the reason and the message, so that a Refusal can travel as an error.
 func (r *Refusal) Error() string { return string(r.Reason) + ": " + r.Message }
+
+func refuse(reason Reason, message string) *Refusal {
+	return &Refusal{Reason: reason, Message: message}
+}
+
+func refuseNoSecret() *Refusal {
+	return refuse(ReasonSecretMissing, "The connection has no webhook secret, so nothing can be verified. Store the provider's secret on it.")
+}
+
+func refuseUnfit(reason Reason, header string) *Refusal {
+	return refuse(reason, "The header "+header+" must stand once, within its limits of length and with no separator inside a signed value.")
+}
+
+func (p *plan) refuseNoSignature() *Refusal {
+	return refuse(ReasonSignatureMissing, "The delivery has no signature: the header "+p.signatureHeaders()+
+		" is missing. Set a secret for this webhook at the provider.")
+}
+
+// signatureHeaders names the headers in which signatures are looked for.
+func (p *plan) signatureHeaders() string {
+	names := make([]string, len(p.signatures))
+	for i := range p.signatures {
+		names[i] = p.signatures[i].header
+	}
+	return strings.Join(names, " or ")
+}

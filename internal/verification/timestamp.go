@@ -1,0 +1,124 @@
+package verification
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// timestampFormat is how a timestamp is written.
+type timestampFormat string
+
+const (
+	unixSeconds timestampFormat = "unix_s"
+	unixMillis  timestampFormat = "unix_ms"
+	rfc3339     timestampFormat = "rfc3339"
+)
+
+// timestampRule is a checked TimestampRule.
+type timestampRule struct {
+	src             source
+	format          timestampFormat
+	maxAge, maxSkew time.Duration // 0: no limit
+}
+
+// parse reads a timestamp. Unix times have exactly ten or thirteen digits, which covers 2001 to 2286.
+func (t *timestampRule) parse(text string) (time.Time, bool) {
+	switch t.format {
+	case unixSeconds:
+		n, ok := fixedDigits(text, 10)
+		return time.Unix(n, 0), ok
+	case unixMillis:
+		n, ok := fixedDigits(text, 13)
+		return time.UnixMilli(n), ok
+	case rfc3339:
+		var at time.Time
+		// UnmarshalText is strict about RFC 3339 where time.Parse is lenient.
+		err := at.UnmarshalText([]byte(text))
+		return at, err == nil
+	default:
+		return time.Time{}, false
+	}
+}
+
+func fixedDigits(text string, width int) (int64, bool) {
+	if len(text) != width || text[0] == '0' {
+		return 0, false
+	}
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+// check compares a timestamp with the time of arrival; both limits are inclusive.
+func (t *timestampRule) check(at, now time.Time) *Refusal {
+	if age := now.Sub(at); t.maxAge > 0 && age > t.maxAge {
+		return &Refusal{Reason: ReasonTimestampOutOfRange, Message: fmt.Sprintf(
+			"The signature is right, but the delivery was signed %s ago and at most %s is accepted. "+
+				"It was held back or replayed, or this host's clock is ahead.", age.Round(time.Second), t.maxAge)}
+	}
+	if skew := at.Sub(now); t.maxSkew > 0 && skew > t.maxSkew {
+		return &Refusal{Reason: ReasonTimestampOutOfRange, Message: fmt.Sprintf(
+			"The signature is right, but the delivery's timestamp is %s in the future and at most %s is accepted. "+
+				"This host's clock is behind, or the sender's ahead.", skew.Round(time.Second), t.maxSkew)}
+	}
+	return nil
+}
+
+// compileTimestamp checks a TimestampRule, apart from what only the signed template can tell.
+func (c *compiler) compileTimestamp(d *TimestampRule) *timestampRule {
+	if d == nil {
+		return nil
+	}
+	rule := &timestampRule{format: timestampFormat(d.Format)}
+	src, wrong := parseSource(d.From)
+	if wrong != "" {
+		c.faults.add("timestamp.from", RuleFormat, "%s", wrong)
+	}
+	rule.src = src
+	switch rule.format {
+	case unixSeconds, unixMillis, rfc3339:
+	default:
+		c.faults.add("timestamp.format", RuleEnum, "must be unix_s, unix_ms or rfc3339")
+	}
+	rule.maxAge = c.seconds("timestamp.max_age_s", d.MaxAgeS)
+	rule.maxSkew = c.seconds("timestamp.max_skew_s", d.MaxSkewS)
+	return rule
+}
+
+func (c *compiler) seconds(field, text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == 0 || n > maxWindowS {
+		c.faults.add(field, RuleFormat, "must be whole seconds, 1 to %d", maxWindowS)
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// checkTimestampSigned compares what the declaration states with what its template covers.
+func (c *compiler) checkTimestampSigned(d *TimestampRule, inTemplate bool) {
+	if d == nil || c.ts == nil {
+		if inTemplate {
+			c.faults.add("signed", RuleCoherent, "contains {ts}, but there is no timestamp")
+		}
+		return
+	}
+	inBody := c.ts.src.kind == sourceJSON
+	switch {
+	case inBody && inTemplate:
+		c.faults.add("signed", RuleCoherent, "contains {ts}, but the timestamp stands in the body and is signed with it")
+	case d.Signed && !inBody && !inTemplate:
+		c.faults.add("timestamp.signed", RuleCoherent, "the signature does not cover the timestamp: signed has no {ts}")
+	case !d.Signed && (inBody || inTemplate):
+		c.faults.add("timestamp.signed", RuleCoherent, "must be true: the signature covers the timestamp")
+	case !d.Signed && c.ts.maxAge == 0 && c.ts.maxSkew == 0:
+		c.faults.add("timestamp", RuleCoherent, "is neither signed nor limited, so it would have no effect")
+	}
+}
