@@ -80,7 +80,10 @@ func (c *Client) ParseTarget(raw string) (*url.URL, *TargetError) {
 	if terr := c.checkParts(u); terr != nil {
 		return nil, terr
 	}
-	return u, c.checkHost(u.Hostname())
+	if terr := c.checkHost(u.Hostname()); terr != nil {
+		return nil, terr
+	}
+	return u, nil
 }
 
 // parseStrict accepts only what every parser reads the same way: the characters of RFC 3986 and no backslash, blank or

@@ -27,10 +27,15 @@ type countedConn struct {
 	writes atomic.Int64
 }
 
-// Write counts before it writes, so that a write that is still blocked counts as one that may have sent something.
+// Write counts before it writes, so that a write that is still blocked counts as one that may have sent something. One
+// of which the kernel took nothing, as on a connection that is closed, counts no more.
 func (c *countedConn) Write(p []byte) (int, error) {
 	c.writes.Add(1)
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if n == 0 && err != nil {
+		c.writes.Add(-1)
+	}
+	return n, err
 }
 
 // exchange follows one request through net/http. Its hooks run on several goroutines, some after the exchange has ended.

@@ -1,0 +1,86 @@
+package db_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/testkit"
+)
+
+// One SQL text serves both engines only while $n binds by number on both.
+func TestPlaceholdersBindByNumber(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		var a, b, again string
+		err := s.DB.Read().QueryRowContext(t.Context(), "SELECT CAST($2 AS text), CAST($1 AS text), CAST($2 AS text)", "one", "two").Scan(&a, &b, &again)
+		require.NoError(t, err)
+		require.Equal(t, []string{"two", "one", "two"}, []string{a, b, again})
+	})
+}
+
+// A transaction that fails leaves nothing, and its error says why.
+func TestTxRollsBack(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		boom := errors.New("boom")
+		err := s.DB.Tx(t.Context(), func(tx *sql.Tx) error {
+			require.NoError(t, db.Bump(t.Context(), tx, "things"))
+			return boom
+		})
+		require.ErrorIs(t, err, boom)
+		versions, err := s.DB.Versions(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, versions)
+	})
+}
+
+// Multi-row statements cover any number of rows exactly once, on the first use and when prepared.
+func TestMultiRowCoversEveryRow(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		insert := &db.MultiRow{Columns: 2, Text: func(n int) string {
+			return "INSERT INTO cache_versions (name, version) VALUES " + db.Rows(n, 2)
+		}}
+		total := 0
+		for _, n := range []int{1, 2, 3, 63, 64, 65, 200, 200} {
+			var args []any
+			for i := range n {
+				args = append(args, string(rune('a'+total%26))+string(rune(0x4e00+total+i)), int64(i))
+			}
+			total += n
+			require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error {
+				affected, err := s.DB.Exec(t.Context(), tx, insert, args)
+				require.EqualValues(t, n, affected)
+				return err
+			}))
+		}
+		versions, err := s.DB.Versions(t.Context())
+		require.NoError(t, err)
+		require.Len(t, versions, total)
+	})
+}
+
+// A broken rule is told apart from a store that cannot serve: the first is the caller's, the second is a 503.
+func TestErrorsAreClassified(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		insert := func(ctx context.Context) error {
+			return s.DB.Tx(ctx, func(tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "INSERT INTO cache_versions (name, version) VALUES ('x', 1)")
+				return err
+			})
+		}
+		require.NoError(t, insert(t.Context()))
+		err := insert(t.Context())
+		require.True(t, db.IsUniqueViolation(err), "%v", err)
+		require.False(t, db.IsUnavailable(err), "%v", err)
+		_, err = s.DB.Write().ExecContext(t.Context(), "SELECT no_such_column FROM cache_versions")
+		require.Error(t, err)
+		require.False(t, db.IsUnavailable(err), "%v", err)
+	})
+}

@@ -1,0 +1,124 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// SkipLocked is the suffix with which several nodes share a queue; SQLite has one writer and needs none.
+func (d *DB) SkipLocked() string {
+	if d.engine == Postgres {
+		return " FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
+
+// In returns "($from,$from+1,…)" for n values.
+func In(from, n int) string {
+	var b strings.Builder
+	b.WriteByte('(')
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(from + i))
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+// Rows returns n rows of the given number of placeholders: "($1,$2),($3,$4)". casts, where given, wraps each column of
+// the first row in CAST(… AS type): PostgreSQL takes the types of a VALUES list from there.
+func Rows(n, columns int, casts ...string) string {
+	var b strings.Builder
+	b.Grow(n * columns * 6)
+	for r := range n {
+		if r > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('(')
+		for c := range columns {
+			if c > 0 {
+				b.WriteByte(',')
+			}
+			p := "$" + strconv.Itoa(r*columns+c+1)
+			if r == 0 && c < len(casts) {
+				p = "CAST(" + p + " AS " + casts[c] + ")"
+			}
+			b.WriteString(p)
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+// AdvisoryLock serialises transactions that take the same key. SQLite's single writer does so by itself.
+func (d *DB) AdvisoryLock(ctx context.Context, tx *sql.Tx, key int64) error {
+	if d.engine != Postgres {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", key)
+	return err
+}
+
+// IsUniqueViolation reports whether err says that a row with that key exists.
+func IsUniqueViolation(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "23505"
+	}
+	var lite *sqlite.Error
+	if errors.As(err, &lite) {
+		return lite.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || lite.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+	}
+	return false
+}
+
+// IsConflict reports whether err is a deadlock or serialisation failure: nothing was stored and trying again is right.
+func IsConflict(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001")
+}
+
+// IsUnavailable reports whether err says that the store cannot serve now (lost connection, full disk, lock time-out), as
+// opposed to refusing this one statement.
+func IsUnavailable(err error) bool {
+	if err == nil {
+		return false
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code[:2] {
+		case "08", "53", "57", "58", "XX", "25", "40", "55":
+			return true
+		default:
+			return false
+		}
+	}
+	var lite *sqlite.Error
+	if errors.As(err, &lite) {
+		switch lite.Code() & 0xff {
+		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN,
+			sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PROTOCOL:
+			return true
+		default:
+			return false
+		}
+	}
+	var connect *pgconn.ConnectError
+	var netErr net.Error
+	return errors.As(err, &connect) || errors.As(err, &netErr) || pgconn.Timeout(err) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) ||
+		strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "conn closed")
+}

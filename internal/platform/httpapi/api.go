@@ -1,0 +1,196 @@
+// Package httpapi is the HTTP surface that every capability shares: operations declared with their permission, one
+// error envelope, authentication, client addresses, request ids, the OpenAPI document and its viewer. It stands before
+// Huma so that a capability never sets security, errors or paging by hand.
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+)
+
+// Prefix is the path under which every operation is mounted.
+const Prefix = "/api/v1"
+
+// Authenticator turns credentials into principals. internal/identity implements it.
+type Authenticator interface {
+	// APIKey returns the principal of a key, or an apperr of code unauthorized or api_key_expired.
+	APIKey(ctx context.Context, key string) (access.Principal, error)
+	// Bearer returns the principal of a user's token, or an apperr of code unauthorized.
+	Bearer(ctx context.Context, token string) (access.Principal, error)
+	// Environment checks that the user may work in the environment, or returns not_found.
+	Environment(ctx context.Context, p access.Principal, environment string) (id.Environment, error)
+}
+
+// Config is what an API needs to know.
+type Config struct {
+	Version        string
+	Logger         *slog.Logger
+	Clock          clock.Clock
+	Auth           Authenticator
+	TrustedProxies []netip.Prefix
+	// LoopbackHostsOnly refuses requests whose Host is no loopback name: development mode's guard against DNS rebinding.
+	LoopbackHostsOnly bool
+	// Ready reports whether the service can work; /readyz asks it.
+	Ready func(ctx context.Context) error
+	// Observe, when set, is told of every answered request: the route's pattern, the status and the seconds taken.
+	Observe func(route string, status int, seconds float64)
+}
+
+// API collects operations and serves them.
+type API struct {
+	cfg  Config
+	mux  *http.ServeMux
+	huma huma.API
+	ops  []Operation
+}
+
+// New returns an API with the health and documentation routes in place.
+func New(cfg Config) *API {
+	setHumaOnce()
+	a := &API{cfg: cfg, mux: http.NewServeMux()}
+	hc := huma.DefaultConfig("Sallyport", cfg.Version)
+	hc.OpenAPIPath, hc.DocsPath, hc.SchemasPath = "", "", ""
+	hc.CreateHooks = nil // no $schema links in answers
+	hc.RejectUnknownQueryParameters = true
+	hc.DefaultFormat = "application/json"
+	hc.Formats = map[string]huma.Format{"application/json": jsonFormat()}
+	hc.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	hc.Components.SecuritySchemes = securitySchemes()
+	hc.Info.Description = "Provider webhooks in: verified, stored, deduplicated. Signed and retried out. " +
+		"Every error is one envelope; see the description of each code."
+	hc.Servers = []*huma.Server{{URL: Prefix}}
+	a.huma = huma.NewAPI(hc, adapter{a})
+	a.mux.HandleFunc("GET /healthz", a.healthz)
+	a.mux.HandleFunc("GET /readyz", a.readyz)
+	a.mountDocs()
+	return a
+}
+
+// setHumaOnce sets the two package variables through which Huma is configured for a whole process.
+var setHumaOnce = sync.OnceFunc(func() { //nolint:gochecknoglobals // Huma offers no other place
+	huma.DefaultArrayNullable = false
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		return newWireError(nil, status, msg, errs...)
+	}
+	huma.NewErrorWithContext = newWireError
+})
+
+// Handle mounts a plain handler beside the operations, for routes whose bodies are not ours to describe. The pattern is
+// that of http.ServeMux. doc, when given, enters the route in the OpenAPI document by hand.
+func (a *API) Handle(pattern string, h http.Handler, doc ...*huma.Operation) {
+	a.mux.Handle(pattern, h)
+	for _, op := range doc {
+		a.huma.OpenAPI().AddOperation(op)
+	}
+}
+
+// Operations returns every operation registered, for the tests that check their declarations.
+func (a *API) Operations() []Operation { return a.ops }
+
+// Schema registers the schema of v and returns it, for documents written by hand.
+func (a *API) Schema(v any) *huma.Schema {
+	return a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
+}
+
+// ErrorResponse is the OpenAPI description of an error answer, for documents written by hand.
+func (a *API) ErrorResponse(description string) *huma.Response {
+	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: a.Schema(wireError{})},
+	}}
+}
+
+// schemaName names schemas by package and type, so that equal type names of two capabilities do not meet.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	pkg := t.PkgPath()
+	pkg = strings.TrimSuffix(pkg[strings.LastIndexByte(pkg, '/')+1:], "http")
+	if t.Name() == "" || pkg == "" || pkg == "httpapi" {
+		return name
+	}
+	return pkg + "." + name
+}
+
+type adapter struct{ a *API }
+
+func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
+	meta, ok := op.Metadata["operation"].(Operation)
+	if !ok {
+		return
+	}
+	lists := listParameters(op)
+	ad.a.mux.HandleFunc(op.Method+" "+Prefix+op.Path, func(w http.ResponseWriter, r *http.Request) {
+		r, err := ad.a.authorize(r, meta)
+		if err != nil {
+			WriteError(w, r, err)
+			return
+		}
+		splitLists(r, lists)
+		handler(humago.NewContext(op, r, w))
+	})
+}
+
+func (ad adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) { ad.a.mux.ServeHTTP(w, r) }
+
+// listParameters returns the names of the query parameters that take several values.
+func listParameters(op *huma.Operation) map[string]bool {
+	lists := map[string]bool{}
+	for _, p := range op.Parameters {
+		if p.In == "query" && p.Schema != nil && p.Schema.Type == huma.TypeArray {
+			lists[p.Name] = true
+		}
+	}
+	return lists
+}
+
+// splitLists makes ?a=1,2&a=3 the same as ?a=1&a=2&a=3 for list parameters.
+func splitLists(r *http.Request, lists map[string]bool) {
+	if len(lists) == 0 || !strings.Contains(r.URL.RawQuery, ",") && !strings.Contains(strings.ToLower(r.URL.RawQuery), "%2c") {
+		return
+	}
+	q := r.URL.Query()
+	for name := range lists {
+		var all []string
+		for _, v := range q[name] {
+			all = append(all, strings.Split(v, ",")...)
+		}
+		if all != nil {
+			q[name] = all
+		}
+	}
+	r.URL.RawQuery = q.Encode()
+}
+
+func (a *API) healthz(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
+	if a.cfg.Ready != nil {
+		if err := a.cfg.Ready(r.Context()); err != nil {
+			var e *apperr.Error
+			if !errors.As(err, &e) {
+				err = apperr.Unavailable(err)
+			}
+			WriteError(w, r, err)
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+}

@@ -1,0 +1,213 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/obs"
+)
+
+// wireError is the envelope of every error.
+type wireError struct {
+	status int
+	Err    wireErrorBody `json:"error"`
+}
+
+type wireErrorBody struct {
+	Code    string          `json:"code" doc:"One of the registered error codes." example:"not_found"`
+	Message string          `json:"message" doc:"A sentence for a person." example:"No such webhook event"`
+	Details []apperr.Detail `json:"details,omitempty" doc:"The faults of an invalid request, all of them; only with code validation_error."`
+}
+
+// GetStatus is the HTTP status, for Huma.
+func (e *wireError) GetStatus() int { return e.status }
+
+// Error is the message.
+func (e *wireError) Error() string { return e.Err.Message }
+
+// Resolve turns any error into the one that the client sees. An error that is no *apperr.Error becomes the fixed 500, or
+// 503 when the store is the cause; its text stays in the log.
+func Resolve(err error) *apperr.Error {
+	var e *apperr.Error
+	switch {
+	case errors.As(err, &e):
+	case db.IsUnavailable(err):
+		return apperr.Unavailable(err)
+	default:
+		return apperr.Wrap(apperr.CodeInternal, "An unexpected error occurred", err)
+	}
+	if e.Code.Info().Code != e.Code || e.Code == apperr.CodeInternal {
+		return apperr.Wrap(apperr.CodeInternal, "An unexpected error occurred", err)
+	}
+	return e
+}
+
+// WriteError answers with the envelope of err and notes err for the log.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	e := Resolve(err)
+	obs.EventFrom(r.Context()).Fail(err)
+	setErrorHeaders(w.Header().Set, e)
+	writeJSON(w, e.HTTPStatus(), wireErrorFrom(e))
+}
+
+func wireErrorFrom(e *apperr.Error) *wireError {
+	return &wireError{status: e.HTTPStatus(), Err: wireErrorBody{Code: string(e.Code), Message: e.Message, Details: e.Details}}
+}
+
+func setErrorHeaders(set func(name, value string), e *apperr.Error) {
+	if e.RetryAfter > 0 {
+		set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if e.Allow != "" {
+		set("Allow", e.Allow)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// The client is gone when this fails, and there is nobody left to tell.
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// newWireError is Huma's way of making every error. ctx is nil while Huma only asks for the type.
+func newWireError(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
+	if ctx == nil {
+		return &wireError{status: status, Err: wireErrorBody{Message: msg}}
+	}
+	e := fromHuma(status, msg, errs)
+	obs.EventFrom(ctx.Context()).Fail(e)
+	setErrorHeaders(ctx.SetHeader, e)
+	ctx.SetHeader("Cache-Control", "no-store")
+	return wireErrorFrom(e)
+}
+
+func fromHuma(status int, msg string, errs []error) *apperr.Error {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if len(errs) == 0 {
+			return apperr.Invalid(apperr.Detail{Location: "body", Rule: "required", Message: "a JSON body is required"})
+		}
+		return apperr.Invalid(details(errs)...)
+	case http.StatusRequestEntityTooLarge:
+		return apperr.New(apperr.CodePayloadTooLarge, "The body is larger than this route accepts")
+	case http.StatusInternalServerError:
+		if len(errs) > 0 {
+			if msg == "cannot read request body" {
+				return apperr.HTTP(http.StatusBadRequest, "The request body ended early")
+			}
+			return Resolve(errs[0])
+		}
+		return Resolve(errors.New(msg))
+	default:
+		return apperr.HTTP(status, http.StatusText(status))
+	}
+}
+
+// details turns Huma's faults into ours: no value is echoed, each has a rule, and one location appears once, because a
+// rule that could not run for want of the field adds nothing.
+func details(errs []error) []apperr.Detail {
+	var out []apperr.Detail
+	seen := map[string]bool{}
+	for _, err := range errs {
+		var own *apperr.Error
+		if errors.As(err, &own) {
+			for _, d := range own.Details {
+				out = addDetail(out, seen, d)
+			}
+			continue
+		}
+		var d *huma.ErrorDetail
+		if !errors.As(err, &d) {
+			out = addDetail(out, seen, apperr.Detail{Location: "body", Rule: "format", Message: "the value has the wrong form"})
+			continue
+		}
+		out = addDetail(out, seen, fromHumaDetail(d))
+	}
+	return out
+}
+
+func addDetail(out []apperr.Detail, seen map[string]bool, d apperr.Detail) []apperr.Detail {
+	if seen[d.Location] {
+		return out
+	}
+	seen[d.Location] = true
+	return append(out, d)
+}
+
+var requiredProperty = regexp.MustCompile(`^expected required property (\S+) to be present$`)
+
+func fromHumaDetail(d *huma.ErrorDetail) apperr.Detail {
+	location := d.Location
+	if location == "" {
+		location = "body"
+	}
+	if m := requiredProperty.FindStringSubmatch(d.Message); m != nil {
+		return apperr.Detail{Location: location + "." + m[1], Rule: "required", Message: "the field is required"}
+	}
+	for _, r := range humaRules() {
+		if strings.HasPrefix(d.Message, r.prefix) {
+			msg := d.Message
+			if r.message != "" {
+				msg = r.message
+			}
+			return apperr.Detail{Location: location, Rule: r.rule, Message: msg}
+		}
+	}
+	if location == "body" {
+		return apperr.Detail{Location: location, Rule: "json", Message: "the body is not valid JSON"}
+	}
+	return apperr.Detail{Location: location, Rule: "format", Message: "the value has the wrong form"}
+}
+
+type humaRule struct{ prefix, rule, message string }
+
+// humaRules names the rule behind each of Huma's messages. Messages that could repeat a value have one of our own.
+func humaRules() []humaRule {
+	return []humaRule{
+		{"unexpected property", "unknown_field", "the field is unknown"},
+		{"unknown query parameter", "unknown_parameter", "the parameter is unknown"},
+		{"required ", "required", "the parameter is required"},
+		{"expected string to be RFC", "format", "the value has the wrong form"},
+		{"expected string to be base64", "format", ""},
+		{"expected string to match pattern", "pattern", ""},
+		{"expected string to be", "pattern", "the value does not match the documented pattern"},
+		{"expected string", "type", ""},
+		{"expected boolean", "type", ""},
+		{"expected number >", "minimum", ""},
+		{"expected number <", "maximum", ""},
+		{"expected number", "type", ""},
+		{"expected integer", "type", ""},
+		{"expected array length >=", "min_items", ""},
+		{"expected array length <=", "max_items", ""},
+		{"expected array items to be unique", "unique", ""},
+		{"expected array", "type", ""},
+		{"expected object with at least", "min_properties", ""},
+		{"expected object with at most", "max_properties", ""},
+		{"expected object", "type", ""},
+		{"expected length >=", "min_length", ""},
+		{"expected length <=", "max_length", ""},
+		{"expected value to be one of", "enum", ""},
+		{"expected value", "schema", "the value does not match the documented schema"},
+		{"invalid integer", "type", "expected integer"},
+		{"invalid boolean", "type", "expected boolean"},
+		{"invalid floating", "type", "expected number"},
+		{"invalid date/time", "format", "expected an RFC 3339 time"},
+	}
+}
+
+// At returns a validation error for one location, for rules that run after the schema's.
+func At(location, rule, format string, args ...any) error {
+	return apperr.Invalid(apperr.Detail{Location: location, Rule: rule, Message: fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+)
+
+// Operation declares one operation: everything about it but its types and its handler.
+type Operation struct {
+	// ID is the operation id, lower-case words joined by hyphens.
+	ID string
+	// Method is the HTTP method.
+	Method string
+	// Path is relative to Prefix, with {name} for path parameters.
+	Path string
+	// Tag groups operations in the document.
+	Tag         string
+	Summary     string
+	Description string
+	// Status is the status of success.
+	Status int
+	// Public operations look at no credential. They declare no permission.
+	Public bool
+	// Permission is what a user needs. Required unless Public.
+	Permission access.Permission
+	// Route is the grant that an API key needs; empty when the operation takes no keys.
+	Route access.Route
+	// Environment says that the operation works on one environment's data.
+	Environment bool
+	// Errors lists the codes beyond those that follow from the declaration.
+	Errors []apperr.Code
+	// MaxBodyBytes bounds the request body; 0 means 256 KiB.
+	MaxBodyBytes int64
+}
+
+const defaultMaxBody = 256 << 10
+
+// Register adds an operation. I and O are Huma's input and output structs; rules of a body that go beyond its schema
+// belong into its Resolve method, so that all faults come in one answer.
+func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) (*O, error)) {
+	a.ops = append(a.ops, op)
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = defaultMaxBody
+	}
+	ho := huma.Operation{
+		OperationID: op.ID, Method: op.Method, Path: op.Path, Tags: []string{op.Tag}, Summary: op.Summary,
+		Description: op.description(), DefaultStatus: op.Status,
+		// Huma refuses a body of exactly the limit.
+		MaxBodyBytes: op.MaxBodyBytes + 1,
+		Errors:       op.statuses(), Security: op.security(), Metadata: map[string]any{"operation": op},
+	}
+	huma.Register(a.huma, ho, handler)
+	a.finish(op)
+}
+
+// codes returns every code the operation can answer with.
+func (op Operation) codes() []apperr.Code {
+	codes := append([]apperr.Code{apperr.CodeValidation, apperr.CodeInternal, apperr.CodeUnavailable}, op.Errors...)
+	if !op.Public {
+		codes = append(codes, apperr.CodeUnauthorized, apperr.CodeForbidden, apperr.CodeAmbiguousCredentials)
+		if op.Route != "" {
+			codes = append(codes, apperr.CodeGrantDenied, apperr.CodeAPIKeyExpired)
+		}
+		if op.Environment {
+			codes = append(codes, apperr.CodeEnvironmentRequired, apperr.CodeNotFound)
+		}
+	}
+	if op.Method == http.MethodPost || op.Method == http.MethodPatch {
+		codes = append(codes, apperr.CodePayloadTooLarge)
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
+
+func (op Operation) statuses() []int {
+	var s []int
+	for _, c := range op.codes() {
+		if n := c.Info().Status; n != 0 {
+			s = append(s, n)
+		}
+	}
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+func (op Operation) description() string {
+	var b strings.Builder
+	b.WriteString(op.Description)
+	if op.Permission != "" {
+		b.WriteString("\n\nPermission: `" + string(op.Permission) + "`.")
+	}
+	if op.Route != "" {
+		b.WriteString(" API key grant: `" + string(op.Route) + "`.")
+	}
+	return b.String()
+}
+
+func (op Operation) security() []map[string][]string {
+	if op.Public {
+		return []map[string][]string{}
+	}
+	user := map[string][]string{"bearer": {}}
+	if op.Environment {
+		user["environment"] = []string{}
+	}
+	s := []map[string][]string{user}
+	if op.Route != "" {
+		s = append(s, map[string][]string{"api_key": {}})
+	}
+	return s
+}
+
+// finish gives each error answer of the operation the list of its codes.
+func (a *API) finish(op Operation) {
+	item := a.huma.OpenAPI().Paths[op.Path]
+	var ho *huma.Operation
+	switch op.Method {
+	case http.MethodGet:
+		ho = item.Get
+	case http.MethodPost:
+		ho = item.Post
+	case http.MethodPatch:
+		ho = item.Patch
+	case http.MethodPut:
+		ho = item.Put
+	case http.MethodDelete:
+		ho = item.Delete
+	default:
+		return
+	}
+	byStatus := map[int][]string{}
+	for _, c := range op.codes() {
+		if n := c.Info().Status; n != 0 {
+			byStatus[n] = append(byStatus[n], "`"+string(c)+"`")
+		}
+	}
+	for status, codes := range byStatus {
+		if r := ho.Responses[strconv.Itoa(status)]; r != nil {
+			r.Description = strings.Join(codes, ", ")
+		}
+	}
+}
+
+func securitySchemes() map[string]*huma.SecurityScheme {
+	return map[string]*huma.SecurityScheme{
+		"api_key":     {Type: "apiKey", In: "header", Name: "API-Key", Description: "A key of one environment."},
+		"bearer":      {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "A user's access token from `POST /team/login`."},
+		"environment": {Type: "apiKey", In: "header", Name: "Environment-Id", Description: "The environment that a user works in."},
+	}
+}

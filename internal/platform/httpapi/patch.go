@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Optional is a field of a merge-patch body (RFC 7396) that can be absent but not null.
+type Optional[T any] struct {
+	// Set says that the field was in the body.
+	Set   bool
+	Value T
+}
+
+// UnmarshalJSON records the value.
+func (o *Optional[T]) UnmarshalJSON(b []byte) error {
+	o.Set = true
+	return json.Unmarshal(b, &o.Value)
+}
+
+// Schema is the schema of T.
+func (o Optional[T]) Schema(r huma.Registry) *huma.Schema {
+	return huma.SchemaFromType(r, reflect.TypeFor[T]())
+}
+
+// Pointer returns nil when the field was absent.
+func (o Optional[T]) Pointer() *T {
+	if !o.Set {
+		return nil
+	}
+	return &o.Value
+}
+
+// Nullable is a field of a merge-patch body that can be absent (keep) or null (clear).
+type Nullable[T any] struct {
+	Set   bool
+	Null  bool
+	Value T
+}
+
+// UnmarshalJSON records the value or the null.
+func (n *Nullable[T]) UnmarshalJSON(b []byte) error {
+	n.Set = true
+	if bytes.Equal(b, []byte("null")) {
+		n.Null = true
+		return nil
+	}
+	return json.Unmarshal(b, &n.Value)
+}
+
+// Schema is the schema of T, or null.
+func (n Nullable[T]) Schema(r huma.Registry) *huma.Schema {
+	s := huma.SchemaFromType(r, reflect.TypeFor[T]())
+	s.Nullable = true
+	return s
+}

@@ -1,0 +1,208 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
+)
+
+type requestKey struct{}
+
+type requestFacts struct {
+	id string
+	ip string
+}
+
+// RequestID returns the id that the answer carries as X-Request-Id.
+func RequestID(ctx context.Context) string {
+	f, _ := ctx.Value(requestKey{}).(requestFacts)
+	return f.id
+}
+
+// ClientIP returns the client's address: the peer's, or the one that trusted proxies report.
+func ClientIP(ctx context.Context) string {
+	f, _ := ctx.Value(requestKey{}).(requestFacts)
+	return f.ip
+}
+
+// ServeHTTP serves every route: it adds the request id, keeps panics and the mux's own answers inside the envelope, and
+// writes the canonical line.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := a.cfg.Clock.Now()
+	facts := requestFacts{id: id.NewUUID(), ip: clientIP(r, a.cfg.TrustedProxies)}
+	ev := &obs.Event{}
+	ctx := obs.WithEvent(context.WithValue(r.Context(), requestKey{}, facts), ev)
+	r = r.WithContext(ctx)
+	rec := &recorder{ResponseWriter: w}
+	rec.Header().Set("X-Request-Id", facts.id)
+	rec.Header().Set("X-Content-Type-Options", "nosniff")
+	a.dispatch(rec, r)
+	seconds := a.cfg.Clock.Now().Sub(start).Seconds()
+	a.line(r, rec, facts, ev, seconds)
+	if a.cfg.Observe != nil {
+		a.cfg.Observe(route(r.Pattern), rec.status, seconds)
+	}
+}
+
+func (a *API) dispatch(w *recorder, r *http.Request) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(v) // the handler wants the connection cut
+		}
+		obs.EventFrom(r.Context()).Add(slog.String("stack", string(debug.Stack())))
+		err := fmt.Errorf("panic: %v", v)
+		if w.status != 0 {
+			obs.EventFrom(r.Context()).Fail(err)
+			panic(http.ErrAbortHandler) // half an answer is out; only cutting it off tells the client
+		}
+		WriteError(w, r, err)
+	}()
+	if a.cfg.LoopbackHostsOnly && !isLoopbackHost(r.Host) {
+		WriteError(w, r, apperr.HTTP(http.StatusMisdirectedRequest, "Development mode answers to loopback host names only"))
+		return
+	}
+	h, pattern := a.mux.Handler(r)
+	if pattern == "" {
+		a.unrouted(w, r, h)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// unrouted turns the mux's own plain-text answers (404, 405, and 301 for a path to clean) into ours.
+func (a *API) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	probe := &recorder{ResponseWriter: discard{http.Header{}}}
+	h.ServeHTTP(probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		e := apperr.HTTP(http.StatusMethodNotAllowed, "The route does not answer this method")
+		e.Allow = probe.Header().Get("Allow")
+		WriteError(w, r, e)
+		return
+	}
+	WriteError(w, r, apperr.HTTP(http.StatusNotFound, "No such route"))
+}
+
+func (a *API) line(r *http.Request, rec *recorder, facts requestFacts, ev *obs.Event, seconds float64) {
+	attrs, err := ev.Take()
+	level := slog.LevelInfo
+	all := make([]slog.Attr, 0, 8+len(attrs))
+	all = append(all, slog.String("request_id", facts.id), slog.String("method", r.Method), slog.String("route", route(r.Pattern)),
+		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Float64("seconds", seconds), slog.String("ip", facts.ip))
+	all = append(all, attrs...)
+	if err != nil {
+		all = append(all, slog.String("error", err.Error()))
+		if rec.status >= http.StatusInternalServerError {
+			level = slog.LevelError
+		}
+	}
+	a.cfg.Logger.LogAttrs(r.Context(), level, "request", all...)
+}
+
+// route is the pattern without its method: the one form of a path that is safe as a label, because the path itself can
+// hold a path token.
+func route(pattern string) string {
+	if pattern == "" {
+		return "unknown"
+	}
+	_, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		return pattern
+	}
+	return path
+}
+
+func isLoopbackHost(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// clientIP walks X-Forwarded-For from the right past trusted proxies; what lies left of the first stranger is hearsay.
+func clientIP(r *http.Request, trusted []netip.Prefix) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	if len(trusted) == 0 || !contains(trusted, host) {
+		return host
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop := strings.TrimSpace(hops[i])
+		ip, err := netip.ParseAddr(hop)
+		if err != nil {
+			return host
+		}
+		if host = ip.Unmap().String(); !contains(trusted, host) {
+			return host
+		}
+	}
+	return host
+}
+
+func contains(prefixes []netip.Prefix, host string) bool {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	ip = ip.Unmap()
+	for _, p := range prefixes {
+		if p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// recorder remembers the status and size of the answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(b)
+	r.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// discard is a ResponseWriter that keeps headers and forgets bodies.
+type discard struct{ h http.Header }
+
+func (d discard) Header() http.Header         { return d.h }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}

@@ -1,0 +1,120 @@
+// Package migrate brings a database's schema to the version of the binary.
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing/fstest"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"sallyport/internal/platform/db"
+	"sallyport/migrations"
+)
+
+// ErrNewer says that the schema was made by a newer release; this one must not touch it.
+var ErrNewer = errors.New("the database schema is newer than this binary; run the newer release or restore a backup")
+
+// ErrPending says that migrations must run before the binary can serve.
+var ErrPending = errors.New("the database schema is older than this binary; run `sallyport migrate` or `sallyport serve --migrate`")
+
+// State is where a database stands.
+type State struct {
+	// Current is the schema's version; 0 for an empty database.
+	Current int64
+	// Latest is the version that the binary knows.
+	Latest int64
+}
+
+// Check returns nil when the schema is exactly the binary's, else ErrNewer or ErrPending.
+func (s State) Check() error {
+	switch {
+	case s.Current > s.Latest:
+		return ErrNewer
+	case s.Current < s.Latest:
+		return ErrPending
+	default:
+		return nil
+	}
+}
+
+// Read returns where the database stands, without changing it.
+func Read(ctx context.Context, d *db.DB) (State, error) {
+	p, err := provider(d)
+	if err != nil {
+		return State{}, err
+	}
+	current, latest, err := p.GetVersions(ctx)
+	if err != nil {
+		return State{}, fmt.Errorf("read the schema version: %w", err)
+	}
+	return State{Current: current, Latest: latest}, nil
+}
+
+// Up runs the pending migrations and returns the state before and after. On PostgreSQL an advisory lock lets only one
+// process at a time do so.
+func Up(ctx context.Context, d *db.DB) (before, after State, err error) {
+	p, err := provider(d)
+	if err != nil {
+		return State{}, State{}, err
+	}
+	current, latest, err := p.GetVersions(ctx)
+	if err != nil {
+		return State{}, State{}, fmt.Errorf("read the schema version: %w", err)
+	}
+	before = State{Current: current, Latest: latest}
+	if current > latest {
+		return before, before, ErrNewer
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return before, before, fmt.Errorf("migrate: %w", err)
+	}
+	return before, State{Current: latest, Latest: latest}, nil
+}
+
+func provider(d *db.DB) (*goose.Provider, error) {
+	dialect, own := goose.DialectSQLite3, migrations.SQLite()
+	var opts []goose.ProviderOption
+	if d.Engine() == db.Postgres {
+		dialect, own = goose.DialectPostgres, migrations.Postgres()
+		locker, err := lock.NewPostgresSessionLocker()
+		if err != nil {
+			return nil, fmt.Errorf("make the migration lock: %w", err)
+		}
+		opts = append(opts, goose.WithSessionLocker(locker))
+	}
+	files, err := merge(migrations.Common(), own)
+	if err != nil {
+		return nil, err
+	}
+	p, err := goose.NewProvider(dialect, d.Write(), files, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("load the migrations: %w", err)
+	}
+	return p, nil
+}
+
+// merge puts the top-level files of several trees into one.
+func merge(trees ...fs.FS) (fs.FS, error) {
+	all := fstest.MapFS{}
+	for _, tree := range trees {
+		names, err := fs.Glob(tree, "*.sql")
+		if err != nil {
+			return nil, fmt.Errorf("list the migrations: %w", err)
+		}
+		for _, name := range names {
+			text, err := fs.ReadFile(tree, name)
+			if err != nil {
+				return nil, fmt.Errorf("read a migration: %w", err)
+			}
+			if _, ok := all[name]; ok {
+				return nil, fmt.Errorf("migration %s exists twice", name)
+			}
+			all[name] = &fstest.MapFile{Data: text}
+		}
+	}
+	return all, nil
+}

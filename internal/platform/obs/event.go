@@ -1,0 +1,78 @@
+// Package obs is how the service can be watched: one canonical log line per request and attempt, and Prometheus metrics
+// with bounded labels.
+package obs
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// NewLogger returns a logger of the format (json, text, or auto: text when w is a terminal) and level.
+func NewLogger(w io.Writer, format, level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: l}
+	if format == "text" || format == "auto" && isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, opts))
+	}
+	return slog.New(slog.NewJSONHandler(w, opts))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits an int
+}
+
+// Event gathers what the canonical line of a request will say. It is safe for concurrent use.
+type Event struct {
+	mu    sync.Mutex
+	attrs []slog.Attr
+	err   error
+}
+
+// Add records attributes for the line.
+func (e *Event) Add(attrs ...slog.Attr) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.attrs = append(e.attrs, attrs...)
+}
+
+// Fail records the error behind the answer; the line repeats it, the client never sees it.
+func (e *Event) Fail(err error) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err = err
+}
+
+// Take returns what was recorded.
+func (e *Event) Take() ([]slog.Attr, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.attrs, e.err
+}
+
+type eventKey struct{}
+
+// WithEvent returns a context that carries e.
+func WithEvent(ctx context.Context, e *Event) context.Context {
+	return context.WithValue(ctx, eventKey{}, e)
+}
+
+// EventFrom returns the event of the context, or nil, on which Add and Fail do nothing.
+func EventFrom(ctx context.Context) *Event {
+	e, _ := ctx.Value(eventKey{}).(*Event)
+	return e
+}

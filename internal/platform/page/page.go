@@ -1,0 +1,123 @@
+// Package page is the paging that every list shares: a bare array, newest first, the next page in Link and X-Next-Cursor.
+package page
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/url"
+	"strconv"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// Limits of a page.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 250
+)
+
+// cursorVersion is the first byte of a cursor, so that a later form can be told apart.
+const cursorVersion = 1
+
+const digestLength = 8
+
+// maxCursor bounds what is decoded; no key that a cursor holds is longer.
+const maxCursor = 512
+
+// Query is embedded into the input of every list operation.
+type Query struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"250" default:"50" doc:"How many rows a page has at most. Default 50."`
+	Cursor string `query:"cursor" maxLength:"512" doc:"Where the page begins: the X-Next-Cursor of the page before, with the same filters."`
+	Order  string `query:"order" enum:"asc,desc" default:"desc" doc:"desc: newest first (default). asc: oldest first."`
+}
+
+// Request is a checked Query.
+type Request struct {
+	Limit int
+	// After is the key of the last row of the page before; empty on the first page.
+	After string
+	// Ascending lists oldest first.
+	Ascending bool
+	scope     string
+}
+
+// Parse checks the query. scope is everything that the cursor is bound to: the environment and the filters. valid
+// reports whether a key can be one of this list; a cursor that is not from this list and these filters is a 422.
+func (q Query) Parse(scope string, valid func(key string) bool) (Request, error) {
+	r := Request{Limit: q.Limit, Ascending: q.Order == "asc", scope: scope + "\x00" + q.Order}
+	if r.Limit == 0 {
+		r.Limit = DefaultLimit
+	}
+	if q.Cursor == "" {
+		return r, nil
+	}
+	key, ok := decode(q.Cursor, r.scope)
+	if !ok || !valid(key) {
+		return Request{}, apperr.Invalid(apperr.Detail{Location: "query.cursor", Rule: "cursor",
+			Message: "the cursor is not from this list with these filters"})
+	}
+	r.After = key
+	return r, nil
+}
+
+// Fetch is how many rows to read: one more than the page, to know whether another follows.
+func (r Request) Fetch() int { return r.Limit + 1 }
+
+// Compare is the comparison of a row's key with After, and Direction the ORDER BY direction.
+func (r Request) Compare() string {
+	if r.Ascending {
+		return ">"
+	}
+	return "<"
+}
+
+// Direction is the ORDER BY direction.
+func (r Request) Direction() string {
+	if r.Ascending {
+		return "ASC"
+	}
+	return "DESC"
+}
+
+// Headers is embedded into the output of every list operation.
+type Headers struct {
+	Link       string `header:"Link" doc:"The next page as rel=\"next\"; absent on the last page."`
+	NextCursor string `header:"X-Next-Cursor" doc:"The cursor of the next page; absent on the last page."`
+}
+
+// Cut trims rows read with Fetch to the page and returns its headers. path and query are those of the request.
+func Cut[T any](r Request, rows []T, key func(T) string, path string, query url.Values) ([]T, Headers) {
+	if len(rows) <= r.Limit {
+		return rows, Headers{}
+	}
+	rows = rows[:r.Limit]
+	cursor := encode(key(rows[len(rows)-1]), r.scope)
+	next := url.Values{}
+	for name, values := range query {
+		next[name] = values
+	}
+	next.Set("cursor", cursor)
+	next.Set("limit", strconv.Itoa(r.Limit))
+	return rows, Headers{Link: "<" + path + "?" + next.Encode() + `>; rel="next"`, NextCursor: cursor}
+}
+
+func encode(key, scope string) string {
+	sum := sha256.Sum256([]byte(scope))
+	b := append([]byte{cursorVersion}, sum[:digestLength]...)
+	return base64.RawURLEncoding.EncodeToString(append(b, key...))
+}
+
+func decode(cursor, scope string) (key string, ok bool) {
+	if len(cursor) > maxCursor {
+		return "", false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || len(b) <= 1+digestLength || b[0] != cursorVersion {
+		return "", false
+	}
+	sum := sha256.Sum256([]byte(scope))
+	if string(b[1:1+digestLength]) != string(sum[:digestLength]) {
+		return "", false
+	}
+	return string(b[1+digestLength:]), true
+}
