@@ -1,27 +1,86 @@
-// Package providers loads provider definitions: one YAML file for each provider, strictly read.
 package providers
 
-import "sallyport/internal/verification"
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sallyport/internal/verification"
+)
 
 // Definition is one provider as its file describes it.
 type Definition struct {
 	// Schema is the version of the file format: 1.
 	Schema int `yaml:"schema"`
-	// Slug names the provider: [a-z0-9][a-z0-9-]{0,62}. It is the file's name without .yaml.
+	// Slug names the provider: [a-z0-9] and single hyphens between them, at most 63 bytes. It is the file's name without
+	// .yaml, and the default key of the provider's configurations.
 	Slug string `yaml:"slug"`
 	// DisplayName is the provider's own spelling of its name.
 	DisplayName string `yaml:"display_name"`
-	// Categories group providers in the catalog; lower-case words.
+	// Categories group providers in the catalog; lower-case words joined by hyphens.
 	Categories []string `yaml:"categories"`
-	// DocsURL is the provider's documentation, https.
+	// DocsURL is the documentation that the definition was written from; https.
 	DocsURL string `yaml:"docs_url"`
 	// Webhooks says how deliveries are verified and described; nil for a provider without webhooks.
 	Webhooks *verification.Declaration `yaml:"webhooks"`
 }
 
-// Provider is a checked definition, ready for use.
-type Provider struct {
-	Definition Definition
-	// Webhooks is nil for a provider without webhooks.
-	Webhooks *verification.Engine
+const (
+	schemaVersion  = 1
+	maxDisplayName = 80
+	maxCategories  = 8
+	maxSetupBytes  = 8 << 10
+)
+
+// Reserved reports whether a name cannot be a provider's slug or the key of a provider configuration, because the paths of
+// the API use it where such a key stands.
+func Reserved(name string) bool {
+	switch name {
+	case "executions", "execute", "execute-async", "await-webhook", "imports":
+		return true
+	default:
+		return false
+	}
+}
+
+var word = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// report takes down what is wrong with a field.
+type report func(field, message string)
+
+// check reports what is wrong with a definition, apart from its webhooks, which the engine checks.
+func (d *Definition) check(stem string, wrong report) {
+	if d.Schema != schemaVersion {
+		wrong("schema", "must be 1")
+	}
+	switch {
+	case len(d.Slug) > 63 || !word.MatchString(d.Slug):
+		wrong("slug", "must be lower-case letters, digits and single hyphens between them, at most 63 bytes")
+	case Reserved(d.Slug):
+		wrong("slug", "is reserved: a path of the API has it where a provider's key stands")
+	case d.Slug != stem:
+		wrong("slug", "must be the file's name without .yaml")
+	}
+	if strings.TrimSpace(d.DisplayName) != d.DisplayName || d.DisplayName == "" || utf8.RuneCountInString(d.DisplayName) > maxDisplayName {
+		wrong("display_name", "must be 1 to 80 characters without spaces around them")
+	}
+	if len(d.Categories) == 0 || len(d.Categories) > maxCategories {
+		wrong("categories", "needs 1 to 8 entries")
+	}
+	for i, category := range d.Categories {
+		if !word.MatchString(category) || slices.Index(d.Categories, category) != i {
+			wrong("categories", "must be different lower-case words joined by hyphens")
+			break
+		}
+	}
+	if u, err := url.Parse(d.DocsURL); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		wrong("docs_url", "must be an https URL")
+	}
+	if d.Webhooks != nil {
+		if setup := d.Webhooks.Setup; strings.TrimSpace(setup) == "" || len(setup) > maxSetupBytes {
+			wrong("webhooks.setup", "must tell how to set the webhook up at the provider, in at most 8 KiB")
+		}
+	}
 }

@@ -106,7 +106,7 @@ func (c *compiler) seconds(field, text string) time.Duration {
 func (c *compiler) checkTimestampSigned(d *TimestampRule, inTemplate bool) {
 	if d == nil || c.ts == nil {
 		if inTemplate {
-			c.faults.add("signed", RuleCoherent, "contains {ts}, but there is no timestamp")
+			c.faults.add("signed", RuleCoherent, "contains {ts}, but no timestamp is set")
 		}
 		return
 	}
