@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/clock"
+)
+
+// timeLayout is RFC 3339 with exactly three decimals, so that equal times are equal text and text sorts as time does.
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// Time is a time on the wire: RFC 3339, UTC, milliseconds. It reads any RFC 3339 time and drops what is finer than a
+// millisecond, which is how times are stored. A field that can be null is a *Time with the tag nullable:"true".
+type Time time.Time
+
+// TimeMillis returns the wire form of a stored time in Unix milliseconds.
+func TimeMillis(ms int64) Time { return Time(clock.FromMillis(ms)) }
+
+// TimePtr returns the wire form of a stored time that can be absent.
+func TimePtr(ms *int64) *Time {
+	if ms == nil {
+		return nil
+	}
+	t := TimeMillis(*ms)
+	return &t
+}
+
+// Millis returns the time as Unix milliseconds.
+func (t Time) Millis() int64 { return clock.Millis(time.Time(t)) }
+
+// MillisPtr returns the time as Unix milliseconds, or nil where it is absent.
+func (t *Time) MillisPtr() *int64 {
+	if t == nil {
+		return nil
+	}
+	ms := t.Millis()
+	return &ms
+}
+
+// String returns the wire form.
+func (t Time) String() string { return clock.FromMillis(t.Millis()).Format(timeLayout) }
+
+// MarshalJSON writes the wire form as a string.
+func (t Time) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
+
+// UnmarshalJSON reads an RFC 3339 time.
+func (t *Time) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("read a time: %w", err)
+	}
+	v, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return fmt.Errorf("read a time: %w", err)
+	}
+	*t = TimeMillis(clock.Millis(v))
+	return nil
+}
+
+// Schema is the schema of the wire form.
+func (Time) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
+}
