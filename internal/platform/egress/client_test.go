@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -253,18 +252,6 @@ func TestDoSpeaksHTTP2(t *testing.T) {
 	require.NotNil(t, err)
 	require.Equal(t, CodeTLSFailed, err.Code)
 	require.False(t, err.BytesSent)
-}
-
-// watched reports the closing of a connection.
-type watched struct {
-	net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (w *watched) Close() error {
-	w.once.Do(func() { close(w.closed) })
-	return w.Conn.Close()
 }
 
 // A kept connection that ends before a byte of the next request was sent is replaced, in the same exchange: the receiver

@@ -55,10 +55,11 @@ func peer(t *testing.T, f func(net.Conn)) (address string) {
 	var open []net.Conn
 	wg.Go(func() {
 		for {
-			conn, err := l.Accept()
+			accepted, err := l.Accept()
 			if err != nil {
 				return
 			}
+			conn := &watched{Conn: accepted, closed: make(chan struct{})}
 			mu.Lock()
 			open = append(open, conn)
 			mu.Unlock()
@@ -78,6 +79,18 @@ func peer(t *testing.T, f func(net.Conn)) (address string) {
 		wg.Wait()
 	})
 	return l.Addr().String()
+}
+
+// watched reports the closing of a connection.
+type watched struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (w *watched) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return w.Conn.Close()
 }
 
 // readRequest reads one request with its body; it reports false when the peer went away.
