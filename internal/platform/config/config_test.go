@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -331,7 +330,7 @@ func TestUnknownFlag(t *testing.T) {
 	_, err := Load([]string{"--lissten=:80"}, nil, file(""))
 	require.ErrorContains(t, err, "--lissten")
 	var all Faults
-	require.False(t, errors.As(err, &all))
+	require.NotErrorAs(t, err, &all)
 }
 
 // The keyset comes from its variable, and a certificate makes the derived URL https.

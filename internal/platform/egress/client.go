@@ -169,6 +169,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 	begin := c.clock.Now()
 	for try := 1; ; try++ {
 		x := &exchange{clock: c.clock, begin: begin}
+		//nolint:bodyclose // finish closes it
 		resp, err := c.transport.RoundTrip(newRequest(httptrace.WithClientTrace(own, x.trace()), r, header))
 		if err == nil {
 			return c.finish(ctx, own, x, resp, r.MaxResponseBytes)

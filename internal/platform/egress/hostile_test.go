@@ -36,7 +36,9 @@ func TestHostilePeers(t *testing.T) {
 		return afterRequest(func(c net.Conn) { _, _ = io.WriteString(c, text) })
 	}
 	reset := func(c net.Conn) {
-		_ = c.(*watched).Conn.(*net.TCPConn).SetLinger(0) // close with RST
+		if tcp, ok := peerConn(c).Conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // close with RST
+		}
 	}
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, c := range map[string]struct {
@@ -71,7 +73,7 @@ func TestHostilePeers(t *testing.T) {
 		"switches protocols":          {writing("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), long, CodeResponseInvalid, 101, ""},
 		"sends early hints for ever":  {afterRequest(func(c net.Conn) { dripHints(c) }), long, CodeResponseInvalid, 0, ""},
 		"continues and says no more":  {afterRequest(func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n"); hold(c) }), short, CodeTimeout, 0, ""},
-		"never reads a large request": {func(c net.Conn) { <-c.(*watched).closed }, short, CodeTimeout, 0, ""},
+		"never reads a large request": {func(c net.Conn) { <-peerConn(c).closed }, short, CodeTimeout, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +173,7 @@ func TestHostileTLS(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	old := httptest.NewUnstartedServer(http.NotFoundHandler())
-	old.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11} //nolint:gosec // what is to be refused
+	old.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	old.StartTLS()
 	t.Cleanup(old.Close)
 	for name, c := range map[string]struct {

@@ -93,6 +93,12 @@ func (w *watched) Close() error {
 	return w.Conn.Close()
 }
 
+// peerConn returns what peer hands to its function.
+func peerConn(c net.Conn) *watched {
+	w, _ := c.(*watched)
+	return w
+}
+
 // readRequest reads one request with its body; it reports false when the peer went away.
 func readRequest(r *bufio.Reader) bool {
 	q, err := http.ReadRequest(r)

@@ -14,7 +14,7 @@ import (
 // lockFile waits for the exclusive lock of f, which ends when f is closed.
 func lockFile(f *os.File) error {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX) //nolint:gosec // a file descriptor is a small integer
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
