@@ -3,6 +3,7 @@ package verification
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,13 +33,42 @@ func (t *timestampRule) parse(text string) (time.Time, bool) {
 		n, ok := fixedDigits(text, 13)
 		return time.UnixMilli(n), ok
 	case rfc3339:
-		var at time.Time
-		// UnmarshalText is strict about RFC 3339 where time.Parse is lenient.
-		err := at.UnmarshalText([]byte(text))
-		return at, err == nil
+		at, err := time.Parse(time.RFC3339Nano, text)
+		return at, err == nil && shapedRFC3339(text)
 	default:
 		return time.Time{}, false
 	}
+}
+
+// shapedRFC3339 reports whether text has the exact shape of a date-time of RFC 3339 section 5.6, upper case. The time package
+// also takes single digits and decimal commas, and with them the end of a timestamp would no longer be certain.
+func shapedRFC3339(text string) bool {
+	const shape = "0000-00-00T00:00:00"
+	if len(text) <= len(shape) || !shaped(text[:len(shape)], shape) {
+		return false
+	}
+	zone := text[len(shape):]
+	if fraction, found := strings.CutPrefix(zone, "."); found {
+		zone = strings.TrimLeft(fraction, "0123456789")
+		if zone == fraction {
+			return false
+		}
+	}
+	return zone == "Z" || shaped(zone, "+00:00") || shaped(zone, "-00:00")
+}
+
+// shaped compares text with a shape in which 0 stands for any digit.
+func shaped(text, shape string) bool {
+	if len(text) != len(shape) {
+		return false
+	}
+	for i := range len(shape) {
+		digit := '0' <= text[i] && text[i] <= '9'
+		if text[i] != shape[i] && (shape[i] != '0' || !digit) {
+			return false
+		}
+	}
+	return true
 }
 
 func fixedDigits(text string, width int) (int64, bool) {
