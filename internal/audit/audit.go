@@ -1,0 +1,94 @@
+// Package audit writes the trail of administrative changes: one event for each, in the transaction that makes it.
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+)
+
+// Outcome says how the action ended.
+type Outcome string
+
+// The outcomes. Success is what an Event without an outcome gets.
+const (
+	Success Outcome = "success"
+	Failure Outcome = "failure"
+	Denied  Outcome = "denied"
+)
+
+// Event is one action on one target.
+type Event struct {
+	// Team and Environment say whose trail the event belongs to. Both are empty for what concerns the whole installation,
+	// Environment alone for what concerns the whole team.
+	Team        id.Team
+	Environment id.Environment
+	// Actor is who acted; its IP and RequestID are kept too.
+	Actor access.Principal
+	// Action is object.verb, e.g. "api_key.create".
+	Action string
+	// Outcome is Success when empty.
+	Outcome Outcome
+	// TargetType and TargetID name what was acted on, e.g. "api_key" and its id.
+	TargetType string
+	TargetID   string
+	// Changes holds what became different, by field, as values that encoding/json can write. A secret belongs here only
+	// as a secretbox.Secret, which writes itself as redacted; bytes are refused, because nobody can tell what they are.
+	Changes map[string]any
+}
+
+// errIncomplete is a programming fault: an event that nobody could search for.
+var errIncomplete = errors.New("an audit event needs an actor, an action and a target")
+
+// Record writes the event in tx. The change and its event are committed together or not at all: a caller whose Record
+// fails returns the error, so that the transaction is rolled back.
+func Record(ctx context.Context, tx *sql.Tx, now time.Time, e Event) error {
+	if e.Actor.Kind == "" || e.Actor.ID == "" || e.Action == "" || e.TargetType == "" || e.TargetID == "" {
+		return fmt.Errorf("record %q: %w", e.Action, errIncomplete)
+	}
+	if e.Outcome == "" {
+		e.Outcome = Success
+	}
+	changes, err := encodeChanges(e.Changes)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", e.Action, err)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO audit_events (id, team_id, environment_id, time_ms, actor_type, actor_id, actor_name,
+			ip, action, outcome, target_type, target_id, request_id, changes)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		id.New(id.PrefixAuditEvent), nullable(string(e.Team)), nullable(string(e.Environment)), clock.Millis(now),
+		string(e.Actor.Kind), e.Actor.ID, e.Actor.Name, e.Actor.IP, e.Action, string(e.Outcome), e.TargetType, e.TargetID,
+		e.Actor.RequestID, changes)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", e.Action, err)
+	}
+	return nil
+}
+
+func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
+
+var errBytes = errors.New("an audit event cannot hold bytes")
+
+func encodeChanges(changes map[string]any) (string, error) {
+	if len(changes) == 0 {
+		return "{}", nil
+	}
+	for field, v := range changes {
+		switch v.(type) {
+		case []byte, json.RawMessage:
+			return "", fmt.Errorf("field %s: %w", field, errBytes)
+		}
+	}
+	b, err := json.Marshal(changes)
+	if err != nil {
+		return "", fmt.Errorf("encode the changes: %w", err)
+	}
+	return string(b), nil
+}

@@ -1,0 +1,148 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/secretbox"
+)
+
+const (
+	saltBytes = 16
+	hashBytes = 32
+	// concurrentHashes bounds the memory that sign-ins take: 19 MiB each.
+	concurrentHashes = 2
+	// waitingHashes bounds the queue. A full queue is about half a second of work.
+	waitingHashes = 32
+)
+
+// hashParams are Argon2id's costs (RFC 9106).
+type hashParams struct {
+	memoryKiB uint32
+	passes    uint32
+	lanes     uint8
+}
+
+// currentParams are the second of the equal choices that the OWASP Password Storage Cheat Sheet gives for Argon2id.
+func currentParams() hashParams { return hashParams{memoryKiB: 19 * 1024, passes: 2, lanes: 1} }
+
+// passwordHash is a parsed PHC string.
+type passwordHash struct {
+	params hashParams
+	salt   []byte
+	sum    []byte
+}
+
+// String is the PHC string format: $argon2id$v=19$m=…,t=…,p=…$salt$hash.
+func (h passwordHash) String() string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.params.memoryKiB, h.params.passes,
+		h.params.lanes, b64.EncodeToString(h.salt), b64.EncodeToString(h.sum))
+}
+
+var errHashForm = errors.New("the stored password hash has an unknown form")
+
+// parseHash reads what String wrote. Costs far over ours are refused, so that a damaged row cannot take the memory of
+// the process.
+func parseHash(s string) (passwordHash, error) {
+	parts := strings.Split(s, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return passwordHash{}, errHashForm
+	}
+	var h passwordHash
+	if n, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.params.memoryKiB, &h.params.passes, &h.params.lanes); err != nil || n != 3 {
+		return passwordHash{}, errHashForm
+	}
+	if p := h.params; p.memoryKiB > 256*1024 || p.passes == 0 || p.passes > 16 || p.lanes == 0 {
+		return passwordHash{}, errHashForm
+	}
+	var err error
+	if h.salt, err = base64.RawStdEncoding.Strict().DecodeString(parts[4]); err != nil {
+		return passwordHash{}, errHashForm
+	}
+	if h.sum, err = base64.RawStdEncoding.Strict().DecodeString(parts[5]); err != nil || len(h.sum) != hashBytes {
+		return passwordHash{}, errHashForm
+	}
+	if h.String() != s {
+		return passwordHash{}, errHashForm
+	}
+	return h, nil
+}
+
+// unknownUser is checked where there is no user, so that the answer takes the same time. No password matches it, short
+// of finding an input that Argon2id turns into zeros.
+func unknownUser() passwordHash {
+	return passwordHash{params: currentParams(), salt: make([]byte, saltBytes), sum: make([]byte, hashBytes)}
+}
+
+// hasher makes and checks password hashes, a bounded number at a time.
+type hasher struct {
+	running chan struct{}
+	waiting chan struct{}
+}
+
+func newHasher() *hasher {
+	return &hasher{running: make(chan struct{}, concurrentHashes), waiting: make(chan struct{}, waitingHashes)}
+}
+
+// hash returns a new PHC string of the password.
+func (h *hasher) hash(ctx context.Context, password secretbox.Secret) (string, error) {
+	p := passwordHash{params: currentParams(), salt: make([]byte, saltBytes)}
+	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
+	_, _ = rand.Read(p.salt)
+	sum, err := h.sum(ctx, p, password)
+	if err != nil {
+		return "", err
+	}
+	p.sum = sum
+	return p.String(), nil
+}
+
+// verify reports whether the password is the one behind the hash, in a time that depends on the hash's costs alone.
+func (h *hasher) verify(ctx context.Context, p passwordHash, password secretbox.Secret) (bool, error) {
+	sum, err := h.sum(ctx, p, password)
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(sum, p.sum) == 1, nil
+}
+
+func (h *hasher) sum(ctx context.Context, p passwordHash, password secretbox.Secret) ([]byte, error) {
+	release, err := h.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return argon2.IDKey([]byte(password.Reveal()), p.salt, p.params.passes, p.params.memoryKiB, p.params.lanes, hashBytes), nil
+}
+
+// acquire waits for a place. It fails at once when the queue is full, and with ctx's error when that ends first.
+func (h *hasher) acquire(ctx context.Context) (release func(), err error) {
+	release = func() { <-h.running }
+	select {
+	case h.running <- struct{}{}:
+		return release, nil
+	default:
+	}
+	select {
+	case h.waiting <- struct{}{}:
+		defer func() { <-h.waiting }()
+	default:
+		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "Too many sign-ins at once; try again", RetryAfter: 2 * time.Second}
+	}
+	select {
+	case h.running <- struct{}{}:
+		return release, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to check a password: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,106 @@
+// Package identity knows who asks: the team, its environments and people, sign-in, and API keys with their grants. It
+// implements httpapi.Authenticator.
+//
+// Nothing is cached: each request reads its key or its user by one indexed query, so that a revocation, a removal or a
+// changed role is in force for the next request, on every node.
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Options are the settings of the capability.
+type Options struct {
+	// Issuer is the issuer of access tokens: the URL under which the service is reached, without a path. Tokens are
+	// valid only where the issuer is the same.
+	Issuer string
+}
+
+// Service is the capability. Its methods are safe for concurrent use once Init has returned.
+type Service struct {
+	db     *db.DB
+	box    *secretbox.Box
+	clock  clock.Clock
+	issuer string
+	hasher *hasher
+	ready  atomic.Pointer[material]
+}
+
+// material is what Init reads: the same for the life of the database.
+type material struct {
+	dev    bool
+	pepper []byte
+	tokens *tokens
+}
+
+var (
+	errIssuer  = errors.New("identity needs an issuer")
+	errNotInit = errors.New("identity: Init has not succeeded yet")
+)
+
+// New returns a Service; call Init before anything else.
+func New(d *db.DB, box *secretbox.Box, clk clock.Clock, o Options) (*Service, error) {
+	if o.Issuer == "" {
+		return nil, errIssuer
+	}
+	return &Service{db: d, box: box, clock: clk, issuer: o.Issuer, hasher: newHasher()}, nil
+}
+
+func (s *Service) material() (*material, error) {
+	m := s.ready.Load()
+	if m == nil {
+		return nil, errNotInit
+	}
+	return m, nil
+}
+
+// errUnauthorized is the one answer to a credential that does not hold, whatever the reason; cause is for the log.
+func errUnauthorized(cause error) error {
+	return apperr.Wrap(apperr.CodeUnauthorized, "The credential is missing or not valid", cause)
+}
+
+// ErrNoTeam says that nobody has set the installation up yet.
+var ErrNoTeam = errors.New("there is no team yet; create its owner first")
+
+var errActor = errors.New("identity: only users and the service itself administer a team")
+
+// teamOf returns the team that the actor administers: a user's own, and for the command line the only one there is.
+func (s *Service) teamOf(ctx context.Context, actor access.Principal) (id.Team, error) {
+	switch actor.Kind {
+	case access.KindUser:
+		return actor.Team, nil
+	case access.KindSystem:
+		t, ok, err := readTeam(ctx, s.db.Read())
+		if err != nil {
+			return "", err
+		}
+		if !ok {
+			return "", ErrNoTeam
+		}
+		return t.ID, nil
+	case access.KindAPIKey:
+		return "", errActor
+	default:
+		return "", errActor
+	}
+}
+
+// lockSetup serialises the transactions that make what exists once.
+func (s *Service) lockSetup(ctx context.Context, tx *sql.Tx) error {
+	const key = 0x5a11_0001
+	if err := s.db.AdvisoryLock(ctx, tx, key); err != nil {
+		return fmt.Errorf("wait for another set-up: %w", err)
+	}
+	return nil
+}

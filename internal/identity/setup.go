@@ -1,0 +1,131 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
+)
+
+const pepperBytes = 32
+
+// ErrNotDev is Init's answer to development mode on a database that holds more than play.
+var ErrNotDev = errors.New("the database was not created by development mode; start without --dev, or with another data folder")
+
+// Init makes what an empty database lacks (the mark of what it is, the pepper of API keys, a key to sign tokens with)
+// and reads it. dev marks a database that it finds empty as one of development mode; on a database without that mark it
+// returns ErrNotDev. A database made by development mode may also be opened without it. It is safe to call on several
+// nodes at once.
+func (s *Service) Init(ctx context.Context, dev bool) error {
+	fresh, err := s.newInstallation(dev)
+	if err != nil {
+		return err
+	}
+	key, sealedKey, err := s.freshSigningKey()
+	if err != nil {
+		return err
+	}
+	var found db.Installation
+	var keys []storedSigningKey
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.lockSetup(ctx, tx); err != nil {
+			return err
+		}
+		var ok bool
+		if found, ok, err = db.ReadInstallation(ctx, tx); err != nil {
+			return err
+		}
+		if !ok {
+			found = fresh
+			if err := db.AddInstallation(ctx, tx, found); err != nil {
+				return err
+			}
+		}
+		if dev && !found.Dev {
+			return ErrNotDev
+		}
+		if keys, err = readSigningKeys(ctx, tx); err != nil || len(keys) > 0 {
+			return err
+		}
+		keys = []storedSigningKey{{id: key.id, sealed: sealedKey}}
+		return insertSigningKey(ctx, tx, keys[0], fresh.CreatedMillis)
+	})
+	if err != nil {
+		return fmt.Errorf("set up the database: %w", err)
+	}
+	return s.open(found, keys)
+}
+
+// open unseals what Init found.
+func (s *Service) open(found db.Installation, stored []storedSigningKey) error {
+	pepper, err := s.box.Open(found.SealedPepper, pepperAD())
+	if err != nil {
+		return fmt.Errorf("open the pepper of API keys: %w", err)
+	}
+	keys := make([]signingKey, 0, len(stored))
+	for _, k := range stored {
+		der, err := s.box.Open(k.sealed, signingKeyAD(k.id))
+		if err != nil {
+			return fmt.Errorf("open signing key %s: %w", k.id, err)
+		}
+		opened, err := decodeSigningKey(k.id, der)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, opened)
+	}
+	t, err := newTokens(s.issuer, keys)
+	if err != nil {
+		return err
+	}
+	s.ready.Store(&material{dev: found.Dev, pepper: pepper, tokens: t})
+	return nil
+}
+
+func (s *Service) newInstallation(dev bool) (db.Installation, error) {
+	pepper := make([]byte, pepperBytes)
+	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
+	_, _ = rand.Read(pepper)
+	sealed, err := s.box.Seal(pepper, pepperAD())
+	if err != nil {
+		return db.Installation{}, fmt.Errorf("seal the pepper of API keys: %w", err)
+	}
+	return db.Installation{Dev: dev, SealedPepper: sealed, CreatedMillis: clock.Millis(s.clock.Now())}, nil
+}
+
+func (s *Service) freshSigningKey() (signingKey, []byte, error) {
+	k, err := newSigningKey()
+	if err != nil {
+		return signingKey{}, nil, err
+	}
+	der, err := k.encode()
+	if err != nil {
+		return signingKey{}, nil, err
+	}
+	sealed, err := s.box.Seal(der, signingKeyAD(k.id))
+	if err != nil {
+		return signingKey{}, nil, fmt.Errorf("seal a signing key: %w", err)
+	}
+	return k, sealed, nil
+}
+
+func pepperAD() secretbox.AD {
+	return secretbox.AD{Table: "installation", Column: "pepper", RowID: db.InstallationID}
+}
+
+func signingKeyAD(keyID string) secretbox.AD {
+	return secretbox.AD{Table: "signing_keys", Column: "private_key", RowID: keyID}
+}
+
+// SealedColumns lists the columns that a rotation of the keyset encrypts again.
+func SealedColumns() []secretbox.Column {
+	return []secretbox.Column{
+		{Table: "installation", Column: "pepper", IDColumn: "id"},
+		{Table: "signing_keys", Column: "private_key", IDColumn: "id"},
+	}
+}

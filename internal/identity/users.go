@@ -1,0 +1,209 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Limits of what a person chooses.
+const (
+	MinPasswordCharacters = 12
+	MaxPasswordBytes      = 256
+	// MaxNameCharacters bounds the names of teams and keys.
+	MaxNameCharacters = 100
+	// maxEmailBytes is the longest path that SMTP carries, without its brackets (RFC 5321, section 4.5.3.1.3).
+	maxEmailBytes = 254
+)
+
+// Errors of the command line's twins.
+var (
+	// ErrEmailTaken says that the installation has a user with the e-mail address.
+	ErrEmailTaken = errors.New("a user with this e-mail address exists; reset the password instead")
+	// ErrTeamExists says that the installation's team has another name than the one given.
+	ErrTeamExists = errors.New("the installation has its team already, under another name")
+	// ErrNoUser says that no user has the e-mail address.
+	ErrNoUser = errors.New("no user has this e-mail address")
+)
+
+// CreateOwner adds a user with the role owner. The first call makes the team too, under teamName or, where that is empty,
+// DefaultTeamName, with the environments development and production. Later calls add owners to that team; they may leave
+// teamName empty. It returns validation_error for an e-mail address or a password that breaks a rule, ErrEmailTaken and
+// ErrTeamExists.
+func (s *Service) CreateOwner(ctx context.Context, actor access.Principal, teamName, email string, password secretbox.Secret) (Profile, error) {
+	address, err := checkAccount(teamName, email, password)
+	if err != nil {
+		return Profile{}, err
+	}
+	hash, err := s.hasher.hash(ctx, password)
+	if err != nil {
+		return Profile{}, err
+	}
+	var p Profile
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		p = Profile{User: User{ID: id.New(id.PrefixUser), Email: address}, Role: access.Owner}
+		if err := s.lockSetup(ctx, tx); err != nil {
+			return err
+		}
+		if p.Team, err = s.ensureTeam(ctx, tx, actor, teamName); err != nil {
+			return err
+		}
+		if p.Environments, err = readEnvironments(ctx, tx, p.Team.ID); err != nil {
+			return err
+		}
+		now := s.clock.Now()
+		if err := insertUser(ctx, tx, p.User, hash, clock.Millis(now)); err != nil {
+			if db.IsUniqueViolation(err) {
+				return ErrEmailTaken
+			}
+			return err
+		}
+		if err := insertMembership(ctx, tx, p.Team.ID, p.User.ID, p.Role, clock.Millis(now)); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, now, audit.Event{
+			Team: p.Team.ID, Actor: actor, Action: "user.create", TargetType: "user", TargetID: p.User.ID,
+			Changes: map[string]any{"email": address, "role": p.Role},
+		})
+	})
+	return p, err
+}
+
+// ensureTeam returns the installation's team, and makes it with its environments where there is none.
+func (s *Service) ensureTeam(ctx context.Context, tx *sql.Tx, actor access.Principal, name string) (Team, error) {
+	t, ok, err := readTeam(ctx, tx)
+	if err != nil {
+		return Team{}, err
+	}
+	if ok {
+		if name != "" && name != t.Name {
+			return Team{}, ErrTeamExists
+		}
+		return t, nil
+	}
+	if name == "" {
+		name = DefaultTeamName
+	}
+	now := s.clock.Now()
+	t = Team{ID: id.Team(id.New(id.PrefixTeam)), Name: name}
+	if err := insertTeam(ctx, tx, t, clock.Millis(now)); err != nil {
+		return Team{}, err
+	}
+	err = audit.Record(ctx, tx, now, audit.Event{
+		Team: t.ID, Actor: actor, Action: "team.create", TargetType: "team", TargetID: string(t.ID),
+		Changes: map[string]any{"name": t.Name},
+	})
+	if err != nil {
+		return Team{}, err
+	}
+	for _, name := range []string{Development, Production} {
+		e := Environment{ID: id.Environment(id.New(id.PrefixEnvironment)), Team: t.ID, Name: name}
+		if err := insertEnvironment(ctx, tx, e, clock.Millis(now)); err != nil {
+			return Team{}, err
+		}
+		err := audit.Record(ctx, tx, now, audit.Event{
+			Team: t.ID, Environment: e.ID, Actor: actor, Action: "environment.create", TargetType: "environment", TargetID: string(e.ID),
+			Changes: map[string]any{"name": e.Name},
+		})
+		if err != nil {
+			return Team{}, err
+		}
+	}
+	return t, nil
+}
+
+// ResetPassword gives the user another password and ends their sign-ins. It returns ErrNoUser, and validation_error for
+// a password that breaks a rule.
+func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, email string, password secretbox.Secret) error {
+	var f apperr.Faults
+	checkPassword(&f, password)
+	if err := f.Err(); err != nil {
+		return err
+	}
+	address, ok := normalizeEmail(email)
+	if !ok {
+		return ErrNoUser
+	}
+	hash, err := s.hasher.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		a, ok, err := readAccount(ctx, tx, address)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return ErrNoUser
+		}
+		now := s.clock.Now()
+		if err := setPassword(ctx, tx, a.user.ID, hash, clock.Millis(now)); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, now, audit.Event{
+			Team: a.team, Actor: actor, Action: "user.reset_password", TargetType: "user", TargetID: a.user.ID,
+			Changes: map[string]any{"password": password},
+		})
+	})
+}
+
+func checkAccount(teamName, email string, password secretbox.Secret) (address string, err error) {
+	var f apperr.Faults
+	if teamName != "" {
+		checkName(&f, "team_name", teamName)
+	}
+	address, ok := normalizeEmail(email)
+	if !ok {
+		f.Add("email", "email", "must be an e-mail address such as ada@example.test")
+	}
+	checkPassword(&f, password)
+	return address, f.Err()
+}
+
+func checkPassword(f *apperr.Faults, password secretbox.Secret) {
+	p := password.Reveal()
+	if utf8.RuneCountInString(p) < MinPasswordCharacters {
+		f.Add("password", "min_length", fmt.Sprintf("must have at least %d characters", MinPasswordCharacters))
+	}
+	if len(p) > MaxPasswordBytes {
+		f.Add("password", "max_length", fmt.Sprintf("must have at most %d bytes", MaxPasswordBytes))
+	}
+}
+
+// checkName holds a name to what every engine can store and a line can show.
+func checkName(f *apperr.Faults, location, name string) {
+	switch {
+	case strings.TrimSpace(name) == "":
+		f.Add(location, "required", "must not be blank")
+	case utf8.RuneCountInString(name) > MaxNameCharacters:
+		f.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", MaxNameCharacters))
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		f.Add(location, "pattern", "must not hold control characters")
+	}
+}
+
+// normalizeEmail returns the address in the form that is stored. The local part is lowered too: no provider in use tells
+// addresses apart by case, and people do not remember which they typed.
+func normalizeEmail(email string) (string, bool) {
+	if len(email) > maxEmailBytes {
+		return "", false
+	}
+	a, err := mail.ParseAddress(email)
+	if err != nil || a.Name != "" || a.Address != email {
+		return "", false
+	}
+	return strings.ToLower(email), true
+}
