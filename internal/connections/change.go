@@ -1,0 +1,119 @@
+package connections
+
+import (
+	"maps"
+
+	"sallyport/internal/platform/secretbox"
+)
+
+// Field is a writable field of a change, as in a merge patch (RFC 7396): absent keeps, null clears.
+type Field[T any] struct {
+	// Set says that the change speaks of the field.
+	Set bool
+	// Null clears the field; Value does not count then.
+	Null  bool
+	Value T
+}
+
+// To returns a Field that sets v.
+func To[T any](v T) Field[T] { return Field[T]{Set: true, Value: v} }
+
+// Clear returns a Field that clears.
+func Clear[T any]() Field[T] { return Field[T]{Set: true, Null: true} }
+
+// Change is what a caller may write on a connection. Objects merge member by member; a null member removes its name.
+type Change struct {
+	// Secret replaces every stored webhook secret. Cleared, deliveries are refused until there is one again.
+	Secret Field[secretbox.Secret]
+	// Alias moves the connection to another alias, or to none.
+	Alias               Field[string]
+	Params              Field[map[string]*string]
+	DedupeWindowSeconds Field[int64]
+	// The next three cannot be cleared; Null is a fault.
+	RedeliverOnDuplicate Field[bool]
+	MaxBodyBytes         Field[int64]
+	SameBodyNewID        Field[SameBody]
+	Tags                 Field[map[string]*string]
+	Metadata             Field[map[string]any]
+}
+
+// New describes a connection to create.
+type New struct {
+	// Provider and ProviderConfigKey are two names for the same thing while each provider has one configuration: one of
+	// them is enough, and both must be equal.
+	Provider          *string
+	ProviderConfigKey *string
+	// ConnectionID is the caller's choice; nil has one generated.
+	ConnectionID *string
+	// UpdateExisting makes Create change the connection of that id, where there is one, instead of refusing.
+	UpdateExisting bool
+	// Change sets the rest, from the defaults. An absent Alias asks for the connection id as alias if nobody has it; a
+	// cleared one asks for none.
+	Change
+}
+
+// apply returns c as the change leaves it. Secret and Alias are stored elsewhere and stay as they are.
+func (ch *Change) apply(c Connection) Connection {
+	c.Webhook.Params = mergeStrings(c.Webhook.Params, ch.Params)
+	c.Tags = mergeStrings(c.Tags, ch.Tags)
+	if ch.Metadata.Set {
+		if ch.Metadata.Null {
+			c.Metadata = map[string]any{}
+		} else {
+			c.Metadata = mergePatch(c.Metadata, ch.Metadata.Value)
+		}
+	}
+	if ch.DedupeWindowSeconds.Set {
+		c.Webhook.DedupeWindowSeconds = nil
+		if !ch.DedupeWindowSeconds.Null {
+			c.Webhook.DedupeWindowSeconds = &ch.DedupeWindowSeconds.Value
+		}
+	}
+	if ch.RedeliverOnDuplicate.Set {
+		c.Webhook.RedeliverOnDuplicate = ch.RedeliverOnDuplicate.Value
+	}
+	if ch.MaxBodyBytes.Set {
+		c.Webhook.MaxBodyBytes = ch.MaxBodyBytes.Value
+	}
+	if ch.SameBodyNewID.Set {
+		c.Webhook.SameBodyNewID = ch.SameBodyNewID.Value
+	}
+	return c
+}
+
+func mergeStrings(target map[string]string, patch Field[map[string]*string]) map[string]string {
+	if !patch.Set {
+		return target
+	}
+	out := map[string]string{}
+	if patch.Null {
+		return out
+	}
+	maps.Copy(out, target)
+	for name, value := range patch.Value {
+		if value == nil {
+			delete(out, name)
+		} else {
+			out[name] = *value
+		}
+	}
+	return out
+}
+
+// mergePatch is MergePatch of RFC 7396 section 2 for two objects. It changes neither.
+func mergePatch(target, patch map[string]any) map[string]any {
+	out := map[string]any{}
+	maps.Copy(out, target)
+	for name, value := range patch {
+		switch value := value.(type) {
+		case nil:
+			delete(out, name)
+		case map[string]any:
+			inner, _ := out[name].(map[string]any)
+			out[name] = mergePatch(inner, value)
+		default:
+			out[name] = value
+		}
+	}
+	return out
+}

@@ -1,0 +1,101 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+)
+
+// Create makes a connection in the actor's environment. Its provider configuration already having one of that id is
+// connection_exists, or a change of that one where the caller asked for it; created tells the two apart. An alias asked
+// for that is not to be had is alias_taken.
+func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c Connection, created bool, err error) {
+	now := s.now()
+	var f apperr.Faults
+	fresh := blankConnection()
+	fresh.Environment, fresh.CreatedAt, fresh.UpdatedAt = actor.Environment, now, now
+	key, provider := s.checkIdentity(&f, &in)
+	fresh.Provider, fresh.ProviderConfigKey = key, key
+	fresh.ConnectionID = id.NewRandom("")
+	if in.ConnectionID != nil {
+		fresh.ConnectionID = *in.ConnectionID
+	}
+	identified := f.Err() == nil
+	fresh = in.apply(fresh)
+	p := proposal{change: &in.Change, next: &fresh, creating: true, provider: provider}
+	if err := p.check(&f); err != nil {
+		return Connection{}, false, err
+	}
+	invalid := f.Err()
+	// A change of an existing connection is judged by what it leads to there.
+	if invalid != nil && !(in.UpdateExisting && identified) {
+		return Connection{}, false, invalid
+	}
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		for {
+			if in.UpdateExisting {
+				current, err := lock(ctx, tx, actor.Environment, key, fresh.ConnectionID)
+				if err == nil {
+					c, err = s.update(ctx, tx, actor, current, &in.Change, now)
+					created = false
+					return err
+				}
+				if !apperr.Is(err, apperr.CodeNotFound) {
+					return err
+				}
+			}
+			if invalid != nil {
+				return invalid
+			}
+			fresh.UUID, fresh.PathToken = id.NewUUID(), id.NewRandom(id.PrefixPathToken)
+			inserted, err := insert(ctx, tx, &fresh)
+			if err != nil {
+				return err
+			}
+			if inserted {
+				break
+			}
+			if !in.UpdateExisting {
+				return apperr.New(apperr.CodeConnectionExists, "The provider configuration already has a connection of this id")
+			}
+			// Somebody created it between the two statements: it is there to be changed now.
+		}
+		created = true
+		c, err = s.complete(ctx, tx, actor, &fresh, &in.Change, now)
+		return err
+	})
+	return c, created, err
+}
+
+// complete gives an inserted connection its alias and secret and records it.
+func (s *Service) complete(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, ch *Change, now time.Time) (Connection, error) {
+	blank := blankConnection()
+	changes := difference(&blank, c, ch)
+	changes["provider_config_key"], changes["connection_id"] = c.ProviderConfigKey, c.ConnectionID
+	if !ch.Alias.Null {
+		alias := c.ConnectionID
+		if ch.Alias.Set {
+			alias = ch.Alias.Value
+		}
+		taken, err := takeAlias(ctx, tx, c.Environment, c.UUID, alias, now)
+		if err != nil {
+			return Connection{}, err
+		}
+		if !taken && ch.Alias.Set {
+			return Connection{}, aliasTaken()
+		}
+		if taken {
+			changes["webhook.alias"] = alias
+		}
+	}
+	if ch.Secret.Set {
+		if err := s.replaceSecrets(ctx, tx, c.UUID, ch.Secret, now); err != nil {
+			return Connection{}, err
+		}
+	}
+	return s.finish(ctx, tx, actor, c, actionCreate, changes, now)
+}

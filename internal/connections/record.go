@@ -1,0 +1,85 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/db"
+)
+
+// Actions of the audit trail.
+const (
+	actionCreate     = "connection.create"
+	actionUpdate     = "connection.update"
+	actionEnable     = "connection.enable"
+	actionDisable    = "connection.disable"
+	actionRotatePath = "connection.rotate_webhook_path"
+	actionDelete     = "connection.delete"
+)
+
+// record writes the audit event of a change and tells every process that connections changed, with the change itself.
+func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, action string, changes map[string]any, now time.Time) error {
+	err := audit.Record(ctx, tx, now, audit.Event{
+		Team: actor.Team, Environment: c.Environment, Actor: actor, Action: action,
+		TargetType: "connection", TargetID: c.UUID, Changes: changes,
+	})
+	if err != nil {
+		return err
+	}
+	return db.Bump(ctx, tx, Collection)
+}
+
+// difference returns what the change makes different, by field as the API calls it. A field of the caller's own metadata
+// is named without its value: it may be about people, and the trail is kept.
+func difference(from, to *Connection, ch *Change) map[string]any {
+	changes := map[string]any{}
+	note := func(field string, before, after any) {
+		if !reflect.DeepEqual(before, after) {
+			changes[field] = after
+		}
+	}
+	note("webhook.params", from.Webhook.Params, to.Webhook.Params)
+	note("webhook.dedupe_window_seconds", from.Webhook.DedupeWindowSeconds, to.Webhook.DedupeWindowSeconds)
+	note("webhook.redeliver_on_duplicate", from.Webhook.RedeliverOnDuplicate, to.Webhook.RedeliverOnDuplicate)
+	note("webhook.max_body_bytes", from.Webhook.MaxBodyBytes, to.Webhook.MaxBodyBytes)
+	note("webhook.same_body_new_id", from.Webhook.SameBodyNewID, to.Webhook.SameBodyNewID)
+	note("tags", from.Tags, to.Tags)
+	if names := changedNames(from.Metadata, to.Metadata); len(names) > 0 {
+		changes["metadata"] = names
+	}
+	if alias := ch.Alias; alias.Set {
+		after := &alias.Value
+		if alias.Null {
+			after = nil
+		}
+		note("webhook.alias", from.Alias, after)
+	}
+	switch secret := ch.Secret; {
+	case secret.Set && !secret.Null:
+		changes["webhook_secret"] = secret.Value // writes itself as redacted
+	case secret.Set && from.HasSecret:
+		changes["webhook_secret"] = nil
+	}
+	return changes
+}
+
+func changedNames(from, to map[string]any) []string {
+	names := map[string]bool{}
+	for name, v := range to {
+		if before, ok := from[name]; !ok || !reflect.DeepEqual(before, v) {
+			names[name] = true
+		}
+	}
+	for name := range from {
+		if _, ok := to[name]; !ok {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,230 @@
+package connections
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers"
+	"sallyport/internal/verification"
+)
+
+const maxNameBytes = 255
+
+// ValidProviderConfigKey reports whether s has the form of a provider configuration's key.
+func ValidProviderConfigKey(s string) bool {
+	return len(s) <= 63 && isAlphanumeric(s, 0) && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
+	})
+}
+
+// ValidConnectionID reports whether s can be a connection's id, and with that an alias. What looks like a UUID or a path
+// token is none: it could be taken for the other names of a connection.
+func ValidConnectionID(s string) bool { return validName(s) }
+
+func validName(s string) bool { return hasNameForm(s) && !isReservedName(s) }
+
+func hasNameForm(s string) bool {
+	return len(s) <= maxNameBytes && isAlphanumeric(s, 0) && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._:@-", r)
+	})
+}
+
+func isAlphanumeric(s string, i int) bool {
+	return i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= '0' && s[i] <= '9')
+}
+
+func isReservedName(s string) bool {
+	return id.LooksLikeUUID(s) || strings.HasPrefix(s, id.PrefixPathToken)
+}
+
+// isReservedKey reports whether a provider configuration of that key would hide a route.
+func isReservedKey(s string) bool {
+	return slices.Contains([]string{"executions", "execute", "execute-async", "await-webhook", "imports"}, s)
+}
+
+// checkIdentity returns the provider configuration's key and its provider; the provider is nil when there is a fault.
+func (s *Service) checkIdentity(f *apperr.Faults, in *New) (key string, p *providers.Provider) {
+	location := "body.provider"
+	switch {
+	case in.Provider == nil && in.ProviderConfigKey == nil:
+		f.Add(location, "required", "the field is required")
+	case in.Provider != nil && in.ProviderConfigKey != nil && *in.Provider != *in.ProviderConfigKey:
+		f.Add("body.provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
+	case in.Provider != nil:
+		key = *in.Provider
+	default:
+		location, key = "body.provider_config_key", *in.ProviderConfigKey
+	}
+	if key != "" || in.Provider != nil && *in.Provider == "" || in.ProviderConfigKey != nil && *in.ProviderConfigKey == "" {
+		p = s.checkProvider(f, location, key)
+	}
+	if in.ConnectionID != nil {
+		checkName(f, "body.connection_id", *in.ConnectionID)
+	}
+	return key, p
+}
+
+func (s *Service) checkProvider(f *apperr.Faults, location, key string) *providers.Provider {
+	p, ok := s.providers.Get(key)
+	switch {
+	case isReservedKey(key):
+		f.Add(location, "reserved", "the name is reserved")
+	case !ok:
+		f.Add(location, "exists", "there is no such provider")
+	case p.Webhooks == nil:
+		f.Add(location, "webhooks", "the provider sends no webhooks that this service can verify")
+	default:
+		return p
+	}
+	return nil
+}
+
+func checkName(f *apperr.Faults, location, name string) {
+	switch {
+	case !hasNameForm(name):
+		f.Add(location, "pattern", "must be a letter or digit followed by at most 254 letters, digits and . _ : @ -")
+	case isReservedName(name):
+		f.Add(location, "reserved", "must not look like a UUID or begin with whk_")
+	}
+}
+
+// proposal is a change and what it leads to.
+type proposal struct {
+	change *Change
+	next   *Connection
+	// creating says that nothing of next was accepted before.
+	creating bool
+	// provider is nil where there is none to ask.
+	provider *providers.Provider
+	// stored are the secrets that verify deliveries unless the change brings another.
+	stored []verification.Secret
+}
+
+// check adds every fault of the proposal.
+func (p *proposal) check(f *apperr.Faults) error {
+	if alias := p.change.Alias; alias.Set && !alias.Null {
+		checkName(f, "body.webhook.alias", alias.Value)
+	}
+	checkLimits(f, p.change)
+	checkTags(f, p.next.Tags)
+	metadata, err := encode(p.next.Metadata)
+	if err != nil {
+		return fmt.Errorf("encode metadata: %w", err)
+	}
+	if len(metadata) > MaxMetadataBytes {
+		f.Add("body.metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadataBytes))
+	}
+	return p.checkVerification(f)
+}
+
+func checkLimits(f *apperr.Faults, ch *Change) {
+	notNull := func(null bool, location string) bool {
+		if null {
+			f.Add(location, "not_null", "the field cannot be cleared")
+		}
+		return !null
+	}
+	between := func(location string, v, low, high int64) {
+		switch {
+		case v < low:
+			f.Add(location, "minimum", fmt.Sprintf("must be at least %d", low))
+		case v > high:
+			f.Add(location, "maximum", fmt.Sprintf("must be at most %d", high))
+		}
+	}
+	if w := ch.DedupeWindowSeconds; w.Set && !w.Null {
+		between("body.webhook.dedupe_window_seconds", w.Value, 0, int64(MaxDedupeWindow.Seconds()))
+	}
+	notNull(ch.RedeliverOnDuplicate.Null, "body.webhook.redeliver_on_duplicate")
+	const maxBody, sameBody = "body.webhook.max_body_bytes", "body.webhook.same_body_new_id"
+	if notNull(ch.MaxBodyBytes.Null, maxBody) && ch.MaxBodyBytes.Set {
+		between(maxBody, ch.MaxBodyBytes.Value, 1, MaxBodyBytes)
+	}
+	if v := ch.SameBodyNewID; notNull(v.Null, sameBody) && v.Set && v.Value != SameBodyAccept && v.Value != SameBodyRefuse {
+		f.Add(sameBody, "enum", "must be accept or refuse")
+	}
+}
+
+func checkTags(f *apperr.Faults, tags map[string]string) {
+	if len(tags) > MaxTags {
+		f.Add("body.tags", "max_properties", fmt.Sprintf("must be at most %d tags", MaxTags))
+	}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		switch {
+		case !validTagKey(key):
+			f.Add("body.tags", "pattern", "a key must be 1 to 63 of a-z, 0-9 and _ . -")
+		case utf8.RuneCountInString(tags[key]) > MaxTagValue:
+			f.Add("body.tags."+key, "max_length", fmt.Sprintf("must be at most %d characters", MaxTagValue))
+		}
+	}
+}
+
+func validTagKey(key string) bool {
+	return key != "" && len(key) <= 63 && !strings.ContainsFunc(key, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-", r)
+	})
+}
+
+// checkVerification asks the provider's definition whether parameters and secrets fit it. What an earlier change brought
+// was accepted then and is not held against the caller now.
+func (p *proposal) checkVerification(f *apperr.Faults) error {
+	secrets, secretLocation := p.stored, "body.webhook.params"
+	if v := p.change.Secret; v.Set {
+		secrets, secretLocation = nil, "body.webhook_secret"
+		if !v.Null && checkSecret(f, v.Value) {
+			secrets = []verification.Secret{{ID: "the secret", Value: v.Value}}
+		}
+	}
+	touched := p.creating || p.change.Secret.Set || p.change.Params.Set
+	if !touched || p.provider == nil || p.provider.Webhooks == nil {
+		return nil
+	}
+	_, err := p.provider.Webhooks.Prepare(p.next.Webhook.Params, secrets)
+	if err == nil {
+		return nil
+	}
+	var config *verification.ConfigError
+	if !errors.As(err, &config) {
+		return fmt.Errorf("check webhook settings: %w", err)
+	}
+	for _, fault := range config.Faults {
+		location := "body.webhook." + fault.Field
+		if fault.Field == "secret" {
+			location = secretLocation
+		}
+		f.Add(location, fault.Rule, fault.Message)
+	}
+	return nil
+}
+
+func checkSecret(f *apperr.Faults, v secretbox.Secret) bool {
+	switch n := len(v.Reveal()); {
+	case n == 0:
+		f.Add("body.webhook_secret", "min_length", "must not be empty")
+	case n > MaxSecretBytes:
+		f.Add("body.webhook_secret", "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
+	default:
+		return true
+	}
+	return false
+}
+
+// encode returns v as compact JSON without HTML escapes, the form that is stored and measured.
+func encode(v any) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}

@@ -1,0 +1,213 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers"
+	"sallyport/internal/verification"
+)
+
+// Config is what a Service needs. Every field is mandatory.
+type Config struct {
+	DB        *db.DB
+	Clock     clock.Clock
+	Box       *secretbox.Box
+	Providers *providers.Registry
+	Logger    *slog.Logger
+}
+
+// Service holds the rules of connections. It is safe for concurrent use. Faults of a request come as validation errors
+// whose locations are those of the HTTP body.
+type Service struct {
+	db        *db.DB
+	clock     clock.Clock
+	box       *secretbox.Box
+	providers *providers.Registry
+	log       *slog.Logger
+
+	refusing *verification.Verifier
+	cache    *cache
+	loads    singleflight.Group
+}
+
+// NewService returns a Service with an empty cache.
+func NewService(cfg Config) (*Service, error) {
+	refusing, err := newRefusing()
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, log: cfg.Logger,
+		refusing: refusing, cache: newCache(),
+	}, nil
+}
+
+// Get returns a connection of the environment, or not_found.
+func (s *Service) Get(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (Connection, error) {
+	if !possible(providerConfigKey, connectionID) {
+		return Connection{}, notFound()
+	}
+	return find(ctx, s.db.Read(), env, providerConfigKey, connectionID)
+}
+
+// List returns one page of the environment's connections, and one row more where another page follows. The page's key is
+// the UUID, so newest first is the order of creation.
+func (s *Service) List(ctx context.Context, env id.Environment, f Filter, p page.Request) ([]Connection, error) {
+	keys := slices.DeleteFunc(slices.Clone(f.ProviderConfigKeys), func(key string) bool { return !ValidProviderConfigKey(key) })
+	if len(keys) == 0 && len(f.ProviderConfigKeys) > 0 || f.Prefix != "" && !hasNameForm(f.Prefix) {
+		return []Connection{}, nil
+	}
+	f.ProviderConfigKeys = keys
+	return list(ctx, s.db.Read(), env, f, p)
+}
+
+// Update changes a connection of the actor's environment.
+func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, ch Change) (Connection, error) {
+	now := s.now()
+	return s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, current Connection) (Connection, error) {
+		return s.update(ctx, tx, actor, current, &ch, now)
+	})
+}
+
+func (s *Service) update(ctx context.Context, tx *sql.Tx, actor access.Principal, current Connection, ch *Change, now time.Time) (Connection, error) {
+	next := ch.apply(current)
+	provider, _ := s.providers.Get(current.Provider)
+	p := proposal{change: ch, next: &next, provider: provider}
+	if ch.Params.Set && !ch.Secret.Set {
+		stored, err := s.secrets(ctx, tx, current.UUID)
+		if err != nil {
+			return Connection{}, err
+		}
+		for i := range stored {
+			stored[i].ID = "the stored secret"
+		}
+		p.stored = stored
+	}
+	var f apperr.Faults
+	if err := p.check(&f); err != nil {
+		return Connection{}, err
+	}
+	if err := f.Err(); err != nil {
+		return Connection{}, err
+	}
+	changes := difference(&current, &next, ch)
+	if len(changes) == 0 {
+		return current, nil
+	}
+	if err := moveAlias(ctx, tx, &current, ch.Alias, now); err != nil {
+		return Connection{}, err
+	}
+	if ch.Secret.Set {
+		if err := s.replaceSecrets(ctx, tx, current.UUID, ch.Secret, now); err != nil {
+			return Connection{}, err
+		}
+	}
+	return s.write(ctx, tx, actor, &next, actionUpdate, changes, now)
+}
+
+// reasonDisabled is the status reason of a connection that a caller disabled.
+const reasonDisabled = "Disabled by request"
+
+// SetStatus enables or disables a connection of the actor's environment. Asking for the status it has changes nothing.
+func (s *Service) SetStatus(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, status Status) (Connection, error) {
+	now := s.now()
+	return s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
+		if c.Status == status {
+			return c, nil
+		}
+		action := actionEnable
+		c.Status, c.StatusReason = status, ""
+		if status == Disabled {
+			action, c.StatusReason = actionDisable, reasonDisabled
+		}
+		return s.write(ctx, tx, actor, &c, action, map[string]any{"status": string(status)}, now)
+	})
+}
+
+// RotatePath gives a connection of the actor's environment another path token. The old webhook URL is dead at once.
+func (s *Service) RotatePath(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Connection, error) {
+	now := s.now()
+	return s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
+		c.PathToken = id.NewRandom(id.PrefixPathToken)
+		return s.write(ctx, tx, actor, &c, actionRotatePath, nil, now)
+	})
+}
+
+// Delete removes a connection of the actor's environment with its secrets, and releases its alias. Its events stay.
+func (s *Service) Delete(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) error {
+	now := s.now()
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
+		if err := releaseAlias(ctx, tx, c.UUID, now); err != nil {
+			return Connection{}, err
+		}
+		if err := remove(ctx, tx, c.Environment, c.UUID); err != nil {
+			return Connection{}, err
+		}
+		return Connection{}, s.record(ctx, tx, actor, &c, actionDelete, nil, now)
+	})
+	return err
+}
+
+// locked runs fn on a connection that nobody else can change meanwhile.
+func (s *Service) locked(ctx context.Context, actor access.Principal, key, connectionID string,
+	fn func(*sql.Tx, Connection) (Connection, error),
+) (c Connection, err error) {
+	if !possible(key, connectionID) {
+		return Connection{}, notFound()
+	}
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		current, err := lock(ctx, tx, actor.Environment, key, connectionID)
+		if err != nil {
+			return err
+		}
+		c, err = fn(tx, current)
+		return err
+	})
+	if err != nil {
+		return Connection{}, err
+	}
+	return c, nil
+}
+
+// change runs a transaction and empties the cache, whatever came of it: a commit whose answer was lost is one too.
+func (s *Service) change(ctx context.Context, fn func(*sql.Tx) error) error {
+	defer s.cache.drop()
+	return s.db.Tx(ctx, fn)
+}
+
+// write stores a changed connection and finishes the change.
+func (s *Service) write(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, action string, changes map[string]any, now time.Time) (Connection, error) {
+	c.UpdatedAt = now
+	if err := update(ctx, tx, c); err != nil {
+		return Connection{}, err
+	}
+	return s.finish(ctx, tx, actor, c, action, changes, now)
+}
+
+// finish records the change and returns the connection as it is stored now.
+func (s *Service) finish(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, action string, changes map[string]any, now time.Time) (Connection, error) {
+	if err := s.record(ctx, tx, actor, c, action, changes, now); err != nil {
+		return Connection{}, err
+	}
+	return find(ctx, tx, c.Environment, c.ProviderConfigKey, c.ConnectionID)
+}
+
+func (s *Service) now() time.Time { return clock.FromMillis(clock.Millis(s.clock.Now())) }
+
+// possible reports whether a connection can have these names, so that others cost no query.
+func possible(key, connectionID string) bool {
+	return ValidProviderConfigKey(key) && ValidConnectionID(connectionID)
+}
