@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -103,8 +104,8 @@ func verifier(tb testing.TB, d verification.Declaration, values ...string) *veri
 // request makes a delivery from a body and pairs of header names and values; a name may come twice.
 func request(body string, pairs ...string) *verification.Request {
 	h := http.Header{}
-	for i := 0; i < len(pairs); i += 2 {
-		h.Add(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		h.Add(pair[0], pair[1])
 	}
 	return &verification.Request{Method: http.MethodPost, Header: h, Body: []byte(body), Now: now()}
 }

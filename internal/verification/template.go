@@ -1,9 +1,6 @@
 package verification
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // segmentKind is what stands at one place of a template.
 type segmentKind int
@@ -40,7 +37,7 @@ func parseTemplate(s string) (segments []segment, wrong string) {
 		}
 		seg, wrong := parseToken(s[1:end])
 		if wrong != "" {
-			return nil, fmt.Sprintf("token %s %s", s[:end+1], wrong)
+			return nil, wrong
 		}
 		segments = append(segments, seg)
 		s = s[end+1:]
@@ -59,7 +56,7 @@ func parseToken(token string) (seg segment, wrong string) {
 	}
 	src, wrong := parseSource(token)
 	if wrong != "" {
-		return segment{}, "is not known: " + wrong
+		return segment{}, "has a token that is not known: a source there " + wrong
 	}
 	return segment{kind: segmentSource, src: src}, ""
 }

@@ -150,21 +150,18 @@ func (p *plan) headerTimestamp(h http.Header, offered *candidates) (stamp, *Refu
 	if p.ts == nil || p.ts.src.kind == sourceJSON {
 		return stamp{}, nil
 	}
-	where := "header " + p.ts.src.name
-	text, found := "", absent
 	if p.ts.src.kind == sourceSignature {
-		where = "signature header's " + p.ts.src.name
-		text, found = offered.timestamp, present
+		where := "signature header's " + p.ts.src.name
 		if offered.timestamps > 1 {
-			found = unfit
+			return stamp{}, refuse(ReasonTimestampMalformed, "The "+where+" must stand once.")
 		}
-	} else {
-		text, found = single(h, p.ts.src.name)
+		return p.ts.read(offered.timestamp, where)
 	}
+	text, found := single(h, p.ts.src.name)
 	if found == unfit {
-		return stamp{}, refuse(ReasonTimestampMalformed, "The "+where+" must stand once.")
+		return stamp{}, refuseUnfit(ReasonTimestampMalformed, p.ts.src.name)
 	}
-	return p.ts.read(text, where)
+	return p.ts.read(text, "header "+p.ts.src.name)
 }
 
 func (t *timestampRule) read(text, where string) (stamp, *Refusal) {

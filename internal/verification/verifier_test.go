@@ -197,6 +197,21 @@ func TestVerifyFormats(t *testing.T) {
 	}
 }
 
+// Promise: a signature has one text in base64: bits that decoding drops cannot be set.
+func TestVerifyStrictBase64(t *testing.T) {
+	t.Parallel()
+	d := bodyOnly()
+	d.Signature[0].Encoding, d.Signature[0].Parse.Prefix = "base64", ""
+	v := verifier(t, d, testKey)
+	// The sum of a SHA-256 HMAC leaves two bits of the last digit unused.
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	good := b64MAC(testKey, "{}")
+	last := strings.IndexByte(digits, good[42])
+	requireVerified(t, v, request("{}", "X-Signature", good), "whs_0")
+	requireRefused(t, v, request("{}", "X-Signature", good[:42]+digits[last+1:last+2]+"="), verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request("{}", "X-Signature", good[:43]), verification.ReasonSignatureMalformed)
+}
+
 // Promise: a timestamp in the body is covered with it, and is checked after the signature.
 func TestVerifyTimestampInBody(t *testing.T) {
 	t.Parallel()

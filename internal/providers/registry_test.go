@@ -1,0 +1,181 @@
+package providers_test
+
+import (
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/providers"
+)
+
+const minimal = `schema: 1
+slug: acme
+display_name: Acme
+categories: [crm]
+docs_url: https://acme.example/docs
+`
+
+const webhooks = `webhooks:
+  setup: Paste the URL.
+  scheme: hmac
+  algorithm: sha256
+  secret: {decode: utf8}
+  signature:
+    - from: header:x-signature
+      encoding: hex
+  signed: "{body}"
+  event:
+    type: ["{json:/type}"]
+`
+
+func folder(files ...string) fstest.MapFS {
+	out := fstest.MapFS{}
+	for file := range slices.Chunk(files, 2) {
+		out[file[0]] = &fstest.MapFile{Data: []byte(file[1])}
+	}
+	return out
+}
+
+// Promise: a good definition loads with all it says, and lists come in the order of slugs.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	registry, err := providers.Load(folder(
+		"acme.yaml", minimal+webhooks,
+		"acme-2.yaml", strings.Replace(minimal, "slug: acme", "slug: acme-2", 1),
+		"README.md", "not a definition", "sub/other.yaml", "not looked at",
+	))
+	require.NoError(t, err)
+	acme, ok := registry.Get("acme")
+	require.True(t, ok)
+	require.Equal(t, "Acme", acme.Definition.DisplayName)
+	require.Equal(t, []string{"crm"}, acme.Definition.Categories)
+	require.Equal(t, "https://acme.example/docs", acme.Definition.DocsURL)
+	require.Equal(t, "Paste the URL.", acme.Definition.Webhooks.Setup)
+	require.NotNil(t, acme.Webhooks)
+	second, ok := registry.Get("acme-2")
+	require.True(t, ok)
+	require.Nil(t, second.Webhooks)
+	_, ok = registry.Get("README")
+	require.False(t, ok)
+	require.Equal(t, []*providers.Provider{acme, second}, registry.List())
+	registry.List()[0] = nil
+	require.NotNil(t, registry.List()[0], "a caller cannot change the registry's list")
+}
+
+// Promise: what a file gets wrong is refused with its file and line.
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ file, text, want string }{
+		"unknown field":         {"acme.yaml", minimal + "auth: []\n", `acme.yaml:6: unknown field "auth"`},
+		"unknown inner field":   {"acme.yaml", minimal + webhooks + "    batch: {}\n", `acme.yaml:17: unknown field "batch"`},
+		"field not built":       {"acme.yaml", minimal + webhooks + "  handshake: []\n", `acme.yaml:17: unknown field "handshake"`},
+		"duplicate key":         {"acme.yaml", minimal + "slug: acme\n", `acme.yaml:6: mapping key "slug" already defined`},
+		"anchor":                {"acme.yaml", strings.Replace(minimal, "Acme", "&a Acme", 1), "acme.yaml:3: anchors, aliases and merge keys"},
+		"alias":                 {"acme.yaml", minimal + "x: *a\n", "acme.yaml:6: anchors, aliases and merge keys"},
+		"merge key":             {"acme.yaml", minimal + "<<: {a: 1}\n", "acme.yaml:6: anchors, aliases and merge keys"},
+		"tag":                   {"acme.yaml", strings.Replace(minimal, "Acme", "!!str Acme", 1), "acme.yaml:3: tags and directives"},
+		"directive":             {"acme.yaml", "%YAML 1.2\n---\n" + minimal, "acme.yaml:1: tags and directives"},
+		"question mark key":     {"acme.yaml", minimal + "? a\n: b\n", "acme.yaml:6: keys with ?"},
+		"deep flow":             {"acme.yaml", minimal + "x: [[[[[[[[[\n", "acme.yaml:6: nests too deep"},
+		"deep list":             {"acme.yaml", minimal + "x:\n  " + strings.Repeat("- ", 40) + "a\n", "acme.yaml:7: nests too deep"},
+		"two documents":         {"acme.yaml", minimal + "---\n" + minimal, "acme.yaml: must hold exactly one YAML document"},
+		"empty":                 {"acme.yaml", "", "acme.yaml: must hold exactly one YAML document"},
+		"comment only":          {"acme.yaml", "# nothing\n", "acme.yaml: must hold exactly one YAML document"},
+		"not a mapping":         {"acme.yaml", "- a\n", "acme.yaml:1: "},
+		"not YAML":              {"acme.yaml", "a: [1\n", "acme.yaml:1: "},
+		"not UTF-8":             {"acme.yaml", "a: \xff\n", "acme.yaml: is not UTF-8"},
+		"too large":             {"acme.yaml", minimal + strings.Repeat("# comment\n", 30000), "acme.yaml: is larger than 262144 bytes"},
+		"wrong type":            {"acme.yaml", strings.Replace(minimal, "schema: 1", "schema: [1]", 1), "acme.yaml:1: "},
+		"other schema":          {"acme.yaml", strings.Replace(minimal, "schema: 1", "schema: 2", 1), "acme.yaml:1: schema must be 1"},
+		"wrong ending":          {"acme.yml", minimal, "acme.yml: must end in .yaml"},
+		"slug of another file":  {"other.yaml", minimal, "other.yaml:2: slug must be the file's name"},
+		"bad slug":              {"acme.yaml", strings.Replace(minimal, "slug: acme", "slug: Acme_1", 1), "acme.yaml:2: slug must be lower-case"},
+		"reserved slug":         {"execute.yaml", strings.Replace(minimal, "slug: acme", "slug: execute", 1), "execute.yaml:2: slug is reserved"},
+		"no name":               {"acme.yaml", strings.Replace(minimal, "Acme", `""`, 1), "acme.yaml:3: display_name"},
+		"no category":           {"acme.yaml", strings.Replace(minimal, "[crm]", "[]", 1), "acme.yaml:4: categories"},
+		"same category":         {"acme.yaml", strings.Replace(minimal, "[crm]", "[crm, crm]", 1), "acme.yaml:4: categories"},
+		"http docs":             {"acme.yaml", strings.Replace(minimal, "https:", "http:", 1), "acme.yaml:5: docs_url"},
+		"no setup":              {"acme.yaml", minimal + strings.Replace(webhooks, "  setup: Paste the URL.\n", "", 1), "webhooks.setup must tell"},
+		"bad webhooks":          {"acme.yaml", minimal + strings.Replace(webhooks, "hex", "hexadecimal", 1), "acme.yaml:13: webhooks.signature[0].encoding must be"},
+		"webhooks without all":  {"acme.yaml", minimal + "webhooks: {setup: x}\n", "acme.yaml:6: webhooks.signature needs at least one entry"},
+		"tokens as a mapping":   {"acme.yaml", minimal + strings.Replace(webhooks, `"{body}"`, "{body}", 1), "acme.yaml:14: "},
+		"number for a list":     {"acme.yaml", strings.Replace(minimal, "[crm]", "7", 1), "acme.yaml:4: "},
+		"yes is not a boolean":  {"acme.yaml", minimal + webhooks + "  timestamp: {from: \"header:t\", format: unix_s, signed: yes}\n", "acme.yaml:17: "},
+		"unquoted flow header":  {"acme.yaml", minimal + webhooks + "  redact_headers: [a: b]\n", "acme.yaml:17: "},
+		"slug of a path":        {"acme.yaml", strings.Replace(minimal, "slug: acme", "slug: ../acme", 1), "acme.yaml:2: slug must be lower-case"},
+		"null where text is":    {"acme.yaml", strings.Replace(minimal, "Acme", "null", 1), "acme.yaml:3: display_name"},
+		"unknown field in list": {"acme.yaml", minimal + strings.Replace(webhooks, "encoding: hex", "encoding: hex\n      key_id_field: k", 1), `acme.yaml:14: unknown field "key_id_field"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry, err := providers.Load(folder(tt.file, tt.text))
+			require.Nil(t, registry)
+			var load *providers.LoadError
+			require.ErrorAs(t, err, &load)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+// Promise: the faults of all files come in one error.
+func TestLoadReportsAllFaults(t *testing.T) {
+	t.Parallel()
+	_, err := providers.Load(folder(
+		"a.yaml", minimal,
+		"b.yaml", "schema: 3\nslug: b\ndisplay_name: B\ncategories: [B]\ndocs_url: x\nwebhooks:\n  setup: x\n  scheme: jwt\n",
+		"c.yml", "",
+		"d.yaml", "nonsense: 1\n",
+	))
+	var load *providers.LoadError
+	require.ErrorAs(t, err, &load)
+	var places []string
+	for _, f := range load.Faults {
+		places = append(places, f.File+" "+f.Field)
+	}
+	require.Equal(t, []string{
+		"a.yaml slug", "b.yaml schema", "b.yaml categories", "b.yaml docs_url", "b.yaml webhooks.scheme", "b.yaml webhooks.algorithm",
+		"b.yaml webhooks.secret.decode", "b.yaml webhooks.signature", "b.yaml webhooks.signed", "c.yml ", "d.yaml ",
+	}, places)
+}
+
+// Promise: a folder that cannot be read is an error, not an empty registry.
+func TestLoadUnreadable(t *testing.T) {
+	t.Parallel()
+	_, err := providers.Load(os.DirFS(t.TempDir() + "/missing"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// Promise: the words that the API's paths use are no provider keys.
+func TestReserved(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"executions", "execute", "execute-async", "await-webhook", "imports"} {
+		require.True(t, providers.Reserved(name))
+	}
+	require.False(t, providers.Reserved("github"))
+}
+
+// Promise: no file whatever makes loading panic, and what loads is what the rules allow.
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(minimal + webhooks))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Add([]byte("a: |\n  b\n c: {d: [e]}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		registry, err := providers.Load(folder("acme.yaml", string(data)))
+		if (err == nil) != (registry != nil) {
+			t.Fatalf("registry %v with error %v", registry, err)
+		}
+		if err != nil {
+			return
+		}
+		p, ok := registry.Get("acme")
+		if !ok || p.Definition.Slug != "acme" || p.Definition.Schema != 1 || (p.Definition.Webhooks == nil) != (p.Webhooks == nil) {
+			t.Fatalf("loaded %+v", p)
+		}
+	})
+}
