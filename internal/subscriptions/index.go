@@ -1,0 +1,126 @@
+package subscriptions
+
+import (
+	"slices"
+	"strings"
+)
+
+// Matched is a subscription that an event goes to.
+type Matched struct {
+	ID string
+	// Enabled is false for a paused subscription: its delivery is made and held.
+	Enabled bool
+}
+
+// scope is what a subscription is bound to; an empty field stands for all.
+type scope struct{ providerConfigKey, connectionID string }
+
+// entry is what the index knows of one subscription.
+type entry struct {
+	Matched
+	scope    scope
+	patterns []Pattern
+}
+
+// index answers which of an environment's subscriptions an event matches. It is immutable. Its cost depends on the depth
+// of the event's type and on what matches, not on how many subscriptions there are.
+type index struct {
+	subscriptions []Matched // in the order of their ids
+	root          node
+}
+
+// node is where the trie of pattern segments stands after some segments.
+type node struct {
+	literal map[string]*node
+	any     *node // after a "*" that stands for exactly one segment
+	// exact holds the patterns that end here, tail those that go on with a last "*". Values are positions in
+	// index.subscriptions, ascending.
+	exact, tail map[scope][]int32
+}
+
+// newIndex builds the index. The entries are in the order of their ids.
+func newIndex(entries []entry) *index {
+	x := &index{subscriptions: make([]Matched, len(entries))}
+	for i, e := range entries {
+		x.subscriptions[i] = e.Matched
+		for _, p := range e.patterns {
+			x.root.insert(p, e.scope, int32(i)) //nolint:gosec // the number of subscriptions is far below 2³¹
+		}
+	}
+	return x
+}
+
+func (n *node) insert(p Pattern, s scope, position int32) {
+	for _, segment := range p.segments {
+		n = n.child(segment)
+	}
+	ends := &n.exact
+	if p.tail {
+		ends = &n.tail
+	}
+	if *ends == nil {
+		*ends = map[scope][]int32{}
+	}
+	(*ends)[s] = append((*ends)[s], position)
+}
+
+func (n *node) child(segment string) *node {
+	if segment == wildcard {
+		if n.any == nil {
+			n.any = &node{}
+		}
+		return n.any
+	}
+	c := n.literal[segment]
+	if c == nil {
+		if n.literal == nil {
+			n.literal = map[string]*node{}
+		}
+		c = &node{}
+		n.literal[segment] = c
+	}
+	return c
+}
+
+// match returns the subscriptions that any of the types matches, each once, in the order of their ids.
+func (x *index) match(event scope, types []string) []Matched {
+	// A subscription that is bound to nothing, to one part or to both parts of the scope sits under one of these.
+	scopes := [...]scope{{}, {providerConfigKey: event.providerConfigKey}, {connectionID: event.connectionID}, event}
+	var found []int32
+	for _, t := range types {
+		found = x.root.collect(found, t, false, scopes[:])
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
+	out := make([]Matched, len(found))
+	for i, position := range found {
+		out[i] = x.subscriptions[position]
+	}
+	return out
+}
+
+// collect adds what matches below n. rest are the segments still to go, done says that none is left.
+func (n *node) collect(found []int32, rest string, done bool, scopes []scope) []int32 {
+	if done {
+		return appendScopes(found, n.exact, scopes)
+	}
+	found = appendScopes(found, n.tail, scopes)
+	segment, after, more := strings.Cut(rest, ".")
+	if c := n.literal[segment]; c != nil {
+		found = c.collect(found, after, !more, scopes)
+	}
+	if n.any != nil {
+		found = n.any.collect(found, after, !more, scopes)
+	}
+	return found
+}
+
+func appendScopes(found []int32, ends map[scope][]int32, scopes []scope) []int32 {
+	if len(ends) == 0 {
+		return found
+	}
+	for _, s := range scopes {
+		found = append(found, ends[s]...)
+	}
+	return found
+}

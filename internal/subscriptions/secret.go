@@ -1,0 +1,64 @@
+package subscriptions
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sallyport/internal/platform/secretbox"
+)
+
+// hintLength is how many characters a hint shows.
+const hintLength = 4
+
+// hintFrom is the length in characters from which a value may show its last four.
+const hintFrom = 12
+
+// newSigningSecret returns a secret in the form of Standard Webhooks: the prefix and 32 random bytes in base64.
+func newSigningSecret() secretbox.Secret {
+	key := make([]byte, generatedSecret)
+	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
+	_, _ = rand.Read(key)
+	return secretbox.Secret(SecretPrefix + base64.StdEncoding.EncodeToString(key))
+}
+
+// signingKey returns the bytes that sign: behind SecretPrefix those that the base64 stands for (Standard Webhooks,
+// "Signature scheme"), of any other secret its own. The rule and message are empty when the secret is acceptable.
+func signingKey(secret secretbox.Secret) (key []byte, rule, message string) {
+	text := secret.Reveal()
+	switch {
+	case len(text) > MaxSecret:
+		return nil, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecret)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return nil, "pattern", "must not hold control characters"
+	}
+	encoded, ok := strings.CutPrefix(text, SecretPrefix)
+	if !ok {
+		if len(text) < MinSecret {
+			return nil, "min_length", fmt.Sprintf("must be at least %d bytes", MinSecret)
+		}
+		return []byte(text), "", ""
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(key) < MinSecretKey || len(key) > MaxSecretKey {
+		return nil, "pattern", fmt.Sprintf("must be %s and the base64 of %d to %d bytes", SecretPrefix, MinSecretKey, MaxSecretKey)
+	}
+	return key, "", ""
+}
+
+// Hint returns what may be shown of a secret value: its last four characters behind an ellipsis, or nothing of it when
+// it is so short that four characters would tell too much.
+func Hint(value string) string {
+	if utf8.RuneCountInString(value) < hintFrom {
+		return secretbox.Redacted
+	}
+	return "…" + lastCharacters(value)
+}
+
+func lastCharacters(s string) string {
+	r := []rune(s)
+	return string(r[max(0, len(r)-hintLength):])
+}
