@@ -41,7 +41,8 @@ type Target struct {
 type Plan struct {
 	// Connections is the number of connections, each with one request in flight at most.
 	Connections int
-	// Warmup is load before the part that counts; AfterWarmup is called once at its end, beside the load.
+	// Warmup is load before the part that counts; AfterWarmup is called once at its end, beside the load. Without a warm-up it is
+	// called before the first request. A run that ends inside its warm-up does not call it.
 	Warmup      time.Duration
 	AfterWarmup func()
 	// Duration is the part that counts.
@@ -70,7 +71,6 @@ func Run(ctx context.Context, clk clock.Clock, target Target, tracker *event.Tra
 	if err := requireLoopback(target.Addr); err != nil {
 		return Outcome{}, err
 	}
-	start := tracker.Now()
 	workers := make([]*worker, plan.Connections)
 	for i := range workers {
 		msg, err := newMessage(target.Scheme, target.Addr, target.Path, target.Secret, tracker.Epoch())
@@ -79,22 +79,27 @@ func Run(ctx context.Context, clk clock.Clock, target Target, tracker *event.Tra
 		}
 		workers[i] = &worker{
 			clk: clk, tracker: tracker, msg: msg, client: client{addr: target.Addr},
-			end:      start + plan.Warmup + plan.Duration,
 			deadline: clk.Now().Add(plan.Warmup + plan.Duration + answerGrace),
 		}
 	}
 	done := make(chan struct{})
 	var hook sync.WaitGroup
-	if plan.AfterWarmup != nil {
+	switch {
+	case plan.AfterWarmup == nil:
+	case plan.Warmup == 0:
+		plan.AfterWarmup()
+	default:
 		hook.Go(func() {
 			if wait(clk, plan.Warmup, done) {
 				plan.AfterWarmup()
 			}
 		})
 	}
+	start := tracker.Now()
 	errs := make([]error, len(workers))
 	var running sync.WaitGroup
 	for i, w := range workers {
+		w.end = start + plan.Warmup + plan.Duration
 		running.Go(func() {
 			defer w.client.close()
 			if plan.PerSecond > 0 {
@@ -185,7 +190,7 @@ func (w *worker) open(ctx context.Context, start time.Duration, index int, plan 
 // connection is beyond hope.
 func (w *worker) one(ctx context.Context) (more bool, err error) {
 	if err := w.client.connect(ctx, w.deadline); err != nil {
-		return w.lost(ctx, err)
+		return true, w.lost(ctx, err)
 	}
 	seq, ok := w.tracker.Next()
 	if !ok {
@@ -196,7 +201,7 @@ func (w *worker) one(ctx context.Context) (more bool, err error) {
 	w.tracker.Sent(seq)
 	answer, err := w.client.do(request)
 	if err != nil {
-		return w.lost(ctx, err)
+		return true, w.lost(ctx, err)
 	}
 	w.inARow = 0
 	if accepted(answer) {
@@ -208,17 +213,18 @@ func (w *worker) one(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-func (w *worker) lost(ctx context.Context, cause error) (more bool, err error) {
-	if ctx.Err() != nil {
-		return false, nil
+// lost counts a request without an answer and returns its cause once the connection has to be given up. What the run's own end
+// cuts off is no failure.
+func (w *worker) lost(ctx context.Context, cause error) (fatal error) {
+	if ctx.Err() == nil {
+		w.failed++
+		w.inARow++
+		w.note(cause.Error())
+		if w.inARow >= maxFailures {
+			fatal = cause
+		}
 	}
-	w.failed++
-	w.inARow++
-	w.note(cause.Error())
-	if w.inARow >= maxFailures {
-		return false, cause
-	}
-	return true, nil
+	return fatal
 }
 
 func (w *worker) note(problem string) {

@@ -78,7 +78,7 @@ const (
 // what a commit can take.
 func MeasureFsync(clk clock.Clock, dir string) (summary stats.Summary, err error) {
 	path := filepath.Join(dir, "fsync-probe")
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // the bench's own folder
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return stats.Summary{}, fmt.Errorf("measure fsync: %w", err)
 	}

@@ -2,19 +2,21 @@ package sink_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"sallyport/bench/internal/event"
 	"sallyport/bench/internal/sink"
@@ -27,7 +29,6 @@ const (
 )
 
 type fixture struct {
-	t       *testing.T
 	sink    *sink.Sink
 	tracker *event.Tracker
 	client  *http.Client
@@ -50,52 +51,67 @@ func start(t *testing.T, events int) *fixture {
 	s.Expect(tracker, verifier)
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &fixture{t: t, sink: s, tracker: tracker, client: &http.Client{Transport: transport}}
+	return &fixture{sink: s, tracker: tracker, client: &http.Client{Transport: transport}}
 }
 
-// forward posts an envelope around data, signed with key, through net/http.
-func (f *fixture) forward(key, provider string, data []byte) {
-	f.t.Helper()
+// forward posts an envelope around data, signed with key, through net/http, and expects the sink's empty 200.
+func (f *fixture) forward(ctx context.Context, key, provider string, data []byte) error {
 	now := time.Now()
 	envelope, err := json.Marshal(map[string]any{
 		"type": "push", "timestamp": now, "id": "evt_1", "provider": provider, "provider_config_key": provider,
 		"connection_id": "bench", "data": json.RawMessage(data),
 	})
-	assert.NoError(f.t, err)
+	if err != nil {
+		return err
+	}
 	hook, err := standardwebhooks.NewWebhook(key)
-	assert.NoError(f.t, err)
+	if err != nil {
+		return err
+	}
 	signature, err := hook.Sign("evt_1", now, envelope)
-	assert.NoError(f.t, err)
-	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.sink.URL(), bytes.NewReader(envelope))
-	assert.NoError(f.t, err)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.sink.URL(), bytes.NewReader(envelope))
+	if err != nil {
+		return err
+	}
 	req.Header.Set("Webhook-Id", "evt_1")
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set("Webhook-Signature", signature)
 	resp, err := f.client.Do(req)
-	if !assert.NoError(f.t, err) {
-		return
+	if err != nil {
+		return err
 	}
 	body, err := io.ReadAll(resp.Body)
-	assert.NoError(f.t, err)
-	assert.NoError(f.t, resp.Body.Close())
-	assert.Equal(f.t, http.StatusOK, resp.StatusCode)
-	assert.Empty(f.t, body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || len(body) != 0 {
+		return fmt.Errorf("%w: %s %q", errAnswer, resp.Status, body)
+	}
+	return nil
 }
+
+var errAnswer = errors.New("unexpected answer")
 
 // Forwards from net/http's client over several connections must each be credited, and one in a hundred verified without complaint.
 func TestForwardsFromNetHTTP(t *testing.T) {
 	t.Parallel()
 	const events = 400
 	f := start(t, events)
-	var senders sync.WaitGroup
+	senders, ctx := errgroup.WithContext(t.Context())
 	for worker := range uint32(4) {
-		senders.Go(func() {
+		senders.Go(func() error {
 			for seq := worker; seq < events; seq += 4 {
-				f.forward(secret, "github", event.Body(epoch, seq))
+				if err := f.forward(ctx, secret, "github", event.Body(epoch, seq)); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
-	senders.Wait()
+	require.NoError(t, senders.Wait())
 	_, arrived := f.tracker.Progress()
 	require.Equal(t, events, arrived)
 	f.client.CloseIdleConnections()
@@ -121,7 +137,7 @@ func TestBadForwardsAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := start(t, 1)
-			f.forward(tc.key, tc.provider, tc.data)
+			require.NoError(t, f.forward(t.Context(), tc.key, tc.provider, tc.data))
 			require.NoError(t, f.sink.Close())
 			counts := f.sink.Counts()
 			require.Equal(t, 1, counts.Verified)
@@ -142,7 +158,7 @@ func TestRepeatsAndStrays(t *testing.T) {
 	for _, data := range [][]byte{
 		event.Body(epoch, 0), event.Body(epoch, 0), event.Body(epoch+1, 0), event.Body(epoch, 1), []byte(`{}`),
 	} {
-		f.forward(secret, "github", data)
+		require.NoError(t, f.forward(t.Context(), secret, "github", data))
 	}
 	require.NoError(t, f.sink.Close())
 	require.Equal(t, sink.Counts{Forwards: 2, Strays: 3, Verified: 1}, f.sink.Counts())
