@@ -113,6 +113,9 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 	if faults := n.Faults(s.clock.Now()); faults != nil {
 		return Key{}, "", apperr.Invalid(faults...)
 	}
+	if !id.Is(id.PrefixEnvironment, string(n.Environment)) {
+		return Key{}, "", apperr.NotFound("environment")
+	}
 	var k Key
 	var text keyText
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {

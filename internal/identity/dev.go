@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -114,7 +115,9 @@ func readDevFile(path string) (devCredentials, error) {
 	if err != nil {
 		return devCredentials{}, fmt.Errorf("read the development credentials: %w", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxDevFile || info.Mode().Perm()&0o077 != 0 {
+	// Windows reports permission bits that say nothing about who can read.
+	exposed := runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
+	if !info.Mode().IsRegular() || info.Size() > maxDevFile || exposed {
 		return devCredentials{}, nil
 	}
 	b, err := os.ReadFile(path) //nolint:gosec // the operator chooses the data folder

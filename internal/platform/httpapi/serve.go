@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
@@ -21,6 +22,7 @@ type requestKey struct{}
 type requestFacts struct {
 	id string
 	ip string
+	at time.Time
 }
 
 // RequestID returns the id that the answer carries as X-Request-Id.
@@ -35,11 +37,17 @@ func ClientIP(ctx context.Context) string {
 	return f.ip
 }
 
+// RequestTime returns when the request began, by the service's clock, for rules about time in a body's Resolve method.
+func RequestTime(ctx context.Context) time.Time {
+	f, _ := ctx.Value(requestKey{}).(requestFacts)
+	return f.at
+}
+
 // ServeHTTP serves every route: it adds the request id, keeps panics and the mux's own answers inside the envelope, and
 // writes the canonical line.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.cfg.Clock.Now()
-	facts := requestFacts{id: id.NewUUID(), ip: clientIP(r, a.cfg.TrustedProxies)}
+	facts := requestFacts{id: id.NewUUID(), ip: clientIP(r, a.cfg.TrustedProxies), at: start}
 	ev := &obs.Event{}
 	ctx := obs.WithEvent(context.WithValue(r.Context(), requestKey{}, facts), ev)
 	r = r.WithContext(ctx)

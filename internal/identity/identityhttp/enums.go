@@ -1,0 +1,49 @@
+package identityhttp
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+)
+
+// The closed sets of the wire. Their schemas list the values from the one place that defines them.
+type (
+	role       access.Role
+	permission access.Permission
+	route      access.Route
+	effect     identity.Effect
+	keyStatus  identity.KeyStatus
+)
+
+// Schema lists the roles.
+func (role) Schema(huma.Registry) *huma.Schema { return enum(access.Roles()) }
+
+// Schema lists the permissions.
+func (permission) Schema(huma.Registry) *huma.Schema { return enum(access.Permissions()) }
+
+// Schema lists the routes.
+func (route) Schema(huma.Registry) *huma.Schema { return enum(access.Routes()) }
+
+// Schema lists the effects.
+func (effect) Schema(huma.Registry) *huma.Schema { return enum(identity.Effects()) }
+
+// Schema lists the states of a key.
+func (keyStatus) Schema(huma.Registry) *huma.Schema { return enum(identity.KeyStatuses()) }
+
+func enum[T ~string](values []T) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, v := range values {
+		s.Enum = append(s.Enum, string(v))
+	}
+	return s
+}
+
+// convert turns a list of one string type into a list of another. It is never nil, so that it is written as [].
+func convert[To, From ~string](list []From) []To {
+	out := make([]To, 0, len(list))
+	for _, v := range list {
+		out = append(out, To(v))
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package identityhttp
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+type createKeyInput struct {
+	Body newAPIKey
+}
+
+// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+func (n *newAPIKey) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
+	var errs []error
+	for _, d := range n.input().Faults(httpapi.RequestTime(ctx.Context())) {
+		if d.Location == "name" && n.Name == "" {
+			continue // the schema says so, unless there is no body to speak of
+		}
+		d.Location = prefix.With(d.Location)
+		errs = append(errs, apperr.Invalid(d))
+	}
+	return errs
+}
+
+type createKeyOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	Location     string `header:"Location" doc:"The path of the new key."`
+	Body         APIKeyCreated
+}
+
+type listKeysInput struct {
+	page.Query
+	EnvironmentID []string `query:"environment_id,explode" maxItems:"50" doc:"Only keys of these environments. Default all of the team." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	url           url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *listKeysInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type listKeysOutput struct {
+	page.Headers
+	Body []APIKey
+}
+
+type keyInput struct {
+	ID string `path:"id" maxLength:"64" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+}
+
+type keyOutput struct {
+	Body APIKey
+}
+
+func (h handler) createKey(ctx context.Context, in *createKeyInput) (*createKeyOutput, error) {
+	k, secret, err := h.identity.CreateKey(ctx, access.From(ctx), in.Body.input())
+	if err != nil {
+		return nil, err
+	}
+	return &createKeyOutput{
+		CacheControl: noStore, Location: httpapi.Prefix + "/api-keys/" + k.ID,
+		Body: APIKeyCreated{APIKey: keyOf(k, httpapi.RequestTime(ctx)), Key: secret.Reveal()},
+	}, nil
+}
+
+func (h handler) listKeys(ctx context.Context, in *listKeysInput) (*listKeysOutput, error) {
+	actor := access.From(ctx)
+	environments := slices.Compact(slices.Sorted(slices.Values(in.EnvironmentID)))
+	scope := "api-keys\x00" + string(actor.Team) + "\x00" + strings.Join(environments, ",")
+	r, err := in.Parse(scope, func(key string) bool { return id.Is(id.PrefixAPIKey, key) })
+	if err != nil {
+		return nil, err
+	}
+	keys, err := h.identity.ListKeys(ctx, actor, convert[id.Environment](environments), r)
+	if err != nil {
+		return nil, err
+	}
+	keys, headers := page.Cut(r, keys, func(k identity.Key) string { return k.ID }, in.url.Path, in.url.Query())
+	out := &listKeysOutput{Headers: headers, Body: make([]APIKey, 0, len(keys))}
+	for _, k := range keys {
+		out.Body = append(out.Body, keyOf(k, httpapi.RequestTime(ctx)))
+	}
+	return out, nil
+}
+
+func (h handler) getKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
+	k, err := h.identity.GetKey(ctx, access.From(ctx), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &keyOutput{Body: keyOf(k, httpapi.RequestTime(ctx))}, nil
+}
+
+func (h handler) revokeKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
+	k, err := h.identity.RevokeKey(ctx, access.From(ctx), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &keyOutput{Body: keyOf(k, httpapi.RequestTime(ctx))}, nil
+}
+
+func (h handler) deleteKey(ctx context.Context, in *keyInput) (*struct{}, error) {
+	return nil, h.identity.DeleteKey(ctx, access.From(ctx), in.ID)
+}
