@@ -12,6 +12,7 @@ CREATE TABLE webhook_event_keys (
   connection_uuid text NOT NULL,
   key_hash        blob NOT NULL,
   event_uuid      text NOT NULL,
+  claimed_ms      bigint NOT NULL,
   expires_ms      bigint NOT NULL,
   PRIMARY KEY (connection_uuid, key_hash)
 ) WITHOUT ROWID;

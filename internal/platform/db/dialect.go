@@ -122,3 +122,26 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) ||
 		strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "conn closed")
 }
+
+// RowsOf returns n rows of the template, in which each ? becomes the next placeholder: RowsOf(2, "(?,0,?)") is
+// "($1,0,$2),($3,0,$4)". The template is code, never input.
+func RowsOf(n int, template string) string {
+	var b strings.Builder
+	b.Grow(n * len(template) * 3)
+	arg := 0
+	for r := range n {
+		if r > 0 {
+			b.WriteByte(',')
+		}
+		for _, c := range []byte(template) {
+			if c != '?' {
+				b.WriteByte(c)
+				continue
+			}
+			arg++
+			b.WriteByte('$')
+			b.WriteString(strconv.Itoa(arg))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,72 @@
+package deliveries
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+var insertAttempts = &db.MultiRow{Columns: 20, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
+	return `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome, started_ms,
+		dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, http_status, response_headers, response_body, truncated,
+		error_code, error_message) VALUES ` + db.Rows(n, 20)
+}}
+
+// insertAttempts stores the records of tries.
+func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, results []*result) error {
+	args := make([]any, 0, len(results)*insertAttempts.Columns)
+	for _, r := range results {
+		a := &r.attempt
+		args = append(args, a.ID, a.EventUUID, a.SubscriptionID, string(r.delivery.Environment), a.Generation, a.Number, string(a.Outcome),
+			clock.Millis(a.StartedAt), a.Timings.DNS.Microseconds(), a.Timings.Connect.Microseconds(), a.Timings.TLS.Microseconds(),
+			a.Timings.FirstByte.Microseconds(), a.Timings.Total.Microseconds(), a.RequestHeaders, a.HTTPStatus, a.ResponseHeaders,
+			a.ResponseBody, a.Truncated, a.ErrorCode, a.ErrorMessage)
+	}
+	if _, err := s.db.Exec(ctx, tx, insertAttempts, args); err != nil {
+		return fmt.Errorf("insert attempts: %w", err)
+	}
+	return nil
+}
+
+// Attempts returns a page of an event's tries. The event is known to be the environment's or yields none.
+func (s *Store) Attempts(ctx context.Context, env id.Environment, eventUUID string, p page.Request) ([]Attempt, error) {
+	condition := "a.event_uuid = $1 AND a.environment_id = $2"
+	args := []any{eventUUID, string(env)}
+	if p.After != "" {
+		condition += " AND a.id " + p.Compare() + " $3"
+		args = append(args, p.After)
+	}
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT a.id, a.event_uuid, a.subscription_id, a.generation, a.number, a.outcome, a.started_ms,
+		a.dns_us, a.connect_us, a.tls_us, a.first_byte_us, a.total_us, a.request_headers, a.http_status, a.response_headers, a.response_body,
+		a.truncated, a.error_code, a.error_message FROM delivery_attempts a WHERE `+condition+` ORDER BY a.id `+p.Direction()+
+		` LIMIT `+strconv.Itoa(p.Fetch()), args...)
+	if err != nil {
+		return nil, fmt.Errorf("list attempts: %w", err)
+	}
+	list := []Attempt{}
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		var a Attempt
+		var started, dns, connect, tls, firstByte, total int64
+		if err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &started, &dns, &connect, &tls,
+			&firstByte, &total, &a.RequestHeaders, &a.HTTPStatus, &a.ResponseHeaders, &a.ResponseBody, &a.Truncated, &a.ErrorCode,
+			&a.ErrorMessage); err != nil {
+			return err
+		}
+		a.StartedAt = clock.FromMillis(started)
+		us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+		a.Timings.DNS, a.Timings.Connect, a.Timings.TLS = us(dns), us(connect), us(tls)
+		a.Timings.FirstByte, a.Timings.Total = us(firstByte), us(total)
+		list = append(list, a)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("list attempts: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,175 @@
+package deliveries
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+)
+
+// firstChunk is how many deliveries a change of a subscription takes along in its own transaction; the worker does the
+// rest.
+const firstChunk = 150
+
+// Hold holds the open deliveries of a subscription that is being disabled: the first of them in tx, the rest by the
+// worker.
+func (s *Service) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, now time.Time) error {
+	return s.inTx(ctx, tx, subscriptionID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
+}
+
+// Cancel cancels the open deliveries of a subscription that is being deleted, as Hold does.
+func (s *Service) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, now time.Time) error {
+	return s.inTx(ctx, tx, subscriptionID, now, func(d Delivery) Delivery { return d.cancelled(now) }, Pending, RetryWait, Held)
+}
+
+// Changed wakes the worker that does the rest of a change.
+func (s *Service) Changed() { s.settle.Signal() }
+
+func (s *Service) inTx(ctx context.Context, tx *sql.Tx, subscriptionID string, now time.Time, to func(Delivery) Delivery, states ...Status) error {
+	list, err := s.store.ofSubscription(ctx, tx, subscriptionID, firstChunk, states...)
+	if err != nil {
+		return err
+	}
+	moves := make([]move, len(list))
+	for i, d := range list {
+		moves[i] = move{from: d, to: to(d)}
+	}
+	return s.store.apply(ctx, tx, moves, clock.Millis(now))
+}
+
+// settleInterval is how often the worker looks whether deliveries and subscriptions still agree.
+const settleInterval = time.Second
+
+// settleSubscriptions makes open deliveries follow their subscriptions: held while disabled, cancelled when deleted,
+// released at a ramp when enabled. It needs no list of what to do, so nothing is forgotten in a crash.
+func (s *Service) settleSubscriptions(ctx context.Context) time.Duration {
+	open, err := s.store.withOpen(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.ErrorContext(ctx, "open deliveries could not be compared with their subscriptions", slog.String("error", err.Error()))
+		}
+		return settleInterval
+	}
+	now := s.clock.Now()
+	for _, o := range open {
+		target, err := s.subs.Target(ctx, o.Environment, o.ID)
+		switch {
+		case apperr.Is(err, apperr.CodeNotFound) || err == nil && target.Deleted:
+			err = s.settleChunks(ctx, o.ID, now, func(d Delivery) Delivery { return d.cancelled(now) }, Pending, RetryWait, Held)
+		case err != nil:
+		case !target.Enabled && o.Waiting:
+			s.release.forget(o.ID)
+			err = s.settleChunks(ctx, o.ID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
+		case target.Enabled && o.Held:
+			err = s.releaseHeld(ctx, o.ID, now)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.ErrorContext(ctx, "open deliveries could not follow their subscription", slog.String("subscription_id", o.ID),
+				slog.String("error", err.Error()))
+		}
+	}
+	return settleInterval
+}
+
+func (s *Service) settleChunks(ctx context.Context, subscriptionID string, now time.Time, to func(Delivery) Delivery, states ...Status) error {
+	for ctx.Err() == nil {
+		n, err := s.settleChunk(ctx, subscriptionID, chunk, now, to, states...)
+		if err != nil || n < chunk {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) settleChunk(ctx context.Context, subscriptionID string, limit int, now time.Time, to func(Delivery) Delivery, states ...Status) (int, error) {
+	n := 0
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		list, err := s.store.ofSubscription(ctx, tx, subscriptionID, limit, states...)
+		if err != nil {
+			return err
+		}
+		n = len(list)
+		moves := make([]move, n)
+		for i, d := range list {
+			moves[i] = move{from: d, to: to(d)}
+		}
+		return s.store.apply(ctx, tx, moves, clock.Millis(now))
+	})
+	if errors.Is(err, errStale) {
+		return 0, nil // something changed them meanwhile; the next round looks again
+	}
+	return n, err
+}
+
+func (s *Service) releaseHeld(ctx context.Context, subscriptionID string, now time.Time) error {
+	n := s.release.allowed(subscriptionID, now)
+	if n == 0 {
+		return nil
+	}
+	released, err := s.settleChunk(ctx, subscriptionID, n, now, func(d Delivery) Delivery { return d.returned(now) }, Held)
+	if err != nil {
+		return err
+	}
+	if released < n {
+		s.release.forget(subscriptionID)
+	}
+	if released > 0 {
+		s.wake.Signal()
+	}
+	return nil
+}
+
+// Ramp of a release: a receiver that comes back is not met by everything at once.
+const (
+	releaseStart  = 50
+	releaseMax    = chunk
+	releaseDouble = 10 * time.Second
+)
+
+// releases remembers which subscriptions are being released, since when, and when last.
+type releases struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+	last  map[string]time.Time
+}
+
+// allowed returns how many deliveries of the subscription may be released now: releaseStart a second at first, doubled
+// every releaseDouble up to releaseMax.
+func (r *releases) allowed(subscriptionID string, now time.Time) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since == nil {
+		r.since, r.last = map[string]time.Time{}, map[string]time.Time{}
+	}
+	if _, ok := r.since[subscriptionID]; !ok {
+		r.since[subscriptionID] = now
+	}
+	if last, ok := r.last[subscriptionID]; ok && now.Sub(last) < settleInterval {
+		return 0
+	}
+	for sub, last := range r.last {
+		if now.Sub(last) > time.Minute {
+			delete(r.last, sub)
+		}
+	}
+	r.last[subscriptionID] = now
+	rate := releaseStart
+	for t := now.Sub(r.since[subscriptionID]); t >= releaseDouble && rate < releaseMax; t -= releaseDouble {
+		rate *= 2
+	}
+	return min(rate, releaseMax)
+}
+
+// forget ends a release.
+func (r *releases) forget(subscriptionID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.since, subscriptionID)
+	// last stays for one interval, so that a subscription switched off and on cannot outrun the ramp.
+}

@@ -1,0 +1,300 @@
+package deliveries
+
+import (
+	"container/list"
+	"context"
+	"sync"
+
+	"sallyport/internal/webhookevents"
+)
+
+// Capacity of the dispatcher.
+const (
+	// maxHeld is how many leased deliveries a process keeps in memory: beyond it they commit as pending.
+	maxHeld = 4096
+	// maxHeldPerSubscription is one subscription's share, so that a receiver that hangs cannot fill the memory.
+	maxHeldPerSubscription = maxHeld / 4
+)
+
+// job is a leased delivery in memory.
+type job struct {
+	delivery Delivery
+	// event and payload are set where they were at hand; a worker reads what is missing.
+	event   *webhookevents.Event
+	payload *webhookevents.Payload
+	// host is the one that the job counts against while it is sent.
+	host string
+}
+
+// queue holds the jobs of one subscription.
+type queue struct {
+	subscriptionID string
+	// host is where the subscription's last try went; empty before the first.
+	host     string
+	waiting  []*job
+	inFlight int
+	held     int
+	// element is the queue's place in the ring of queues that could start a job; nil when it has none to start.
+	element *list.Element
+}
+
+// dispatcher decides which leased delivery is sent when: at most perSubscription at a time to a subscription, perHost to
+// a host and limit in all, taking turns between subscriptions.
+type dispatcher struct {
+	limit           int
+	perSubscription int
+	perHost         int
+	run             func(*job)
+
+	mu       sync.Mutex
+	queues   map[string]*queue
+	held     map[Key]*job
+	reserved int
+	hosts    map[string]int
+	ring     *list.List
+	inFlight int
+	paused   bool
+	stopped  bool
+	workers  sync.WaitGroup
+}
+
+func newDispatcher(limit, perSubscription, perHost int, run func(*job)) *dispatcher {
+	return &dispatcher{limit: limit, perSubscription: perSubscription, perHost: perHost, run: run, queues: map[string]*queue{},
+		held: map[Key]*job{}, hosts: map[string]int{}, ring: list.New()}
+}
+
+// reserve takes a place in memory for a delivery of the subscription about to be committed as leased. It says no when
+// the memory or the subscription's share is full, or while the store is down.
+func (d *dispatcher) reserve(subscriptionID string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.paused || d.stopped || len(d.held)+d.reserved >= maxHeld {
+		return false
+	}
+	q := d.queue(subscriptionID)
+	if q.held >= maxHeldPerSubscription {
+		return false
+	}
+	q.held++
+	d.reserved++
+	return true
+}
+
+// release gives back a place whose delivery was not committed.
+func (d *dispatcher) release(subscriptionID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reserved--
+	d.drop(d.queue(subscriptionID))
+}
+
+// enqueue takes a leased delivery for which a place was reserved. After stop it keeps it for the stop to give back.
+func (d *dispatcher) enqueue(j *job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reserved--
+	d.held[j.delivery.Key] = j
+	q := d.queue(j.delivery.SubscriptionID)
+	q.waiting = append(q.waiting, j)
+	d.offer(q)
+	d.pump()
+}
+
+// done frees the place of a delivery whose outcome is stored.
+func (d *dispatcher) done(k Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.held[k]; ok {
+		delete(d.held, k)
+		d.drop(d.queue(k.SubscriptionID))
+	}
+}
+
+// room returns how many more deliveries fit, and the subscriptions whose share is full.
+func (d *dispatcher) room() (free int, full []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.paused || d.stopped {
+		return 0, nil
+	}
+	for _, q := range d.queues {
+		if q.held >= maxHeldPerSubscription {
+			full = append(full, q.subscriptionID)
+		}
+	}
+	return maxHeld - len(d.held) - d.reserved, full
+}
+
+// holds reports whether the delivery is in memory.
+func (d *dispatcher) holds(k Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.held[k]
+	return ok
+}
+
+// all returns the deliveries in memory.
+func (d *dispatcher) all() []Delivery {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]Delivery, 0, len(d.held))
+	for _, j := range d.held {
+		out = append(out, j.delivery)
+	}
+	return out
+}
+
+// pause stops new sends while outcomes cannot be stored; resume lets them go on.
+func (d *dispatcher) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.paused = true
+}
+
+func (d *dispatcher) resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.paused = false
+	d.pump()
+}
+
+// stop starts nothing more and returns the deliveries that were waiting, to be given back.
+func (d *dispatcher) stop() []Delivery {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	var waiting []Delivery
+	for _, q := range d.queues {
+		for _, j := range q.waiting {
+			waiting = append(waiting, j.delivery)
+		}
+		q.waiting = nil
+	}
+	return waiting
+}
+
+// wait returns when every send under way has ended or ctx does.
+func (d *dispatcher) wait(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		d.workers.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *dispatcher) queue(subscriptionID string) *queue {
+	q := d.queues[subscriptionID]
+	if q == nil {
+		q = &queue{subscriptionID: subscriptionID}
+		d.queues[subscriptionID] = q
+	}
+	return q
+}
+
+// drop counts one delivery of q less and forgets a queue that is empty.
+func (d *dispatcher) drop(q *queue) {
+	q.held--
+	if q.held == 0 && q.inFlight == 0 && len(q.waiting) == 0 {
+		delete(d.queues, q.subscriptionID)
+	}
+}
+
+// offer puts q into the ring when it could start a job.
+func (d *dispatcher) offer(q *queue) {
+	if q.element == nil && len(q.waiting) > 0 && q.inFlight < d.perSubscription {
+		q.element = d.ring.PushBack(q)
+	}
+}
+
+// pump starts workers while there is something to start.
+func (d *dispatcher) pump() {
+	for {
+		j := d.take()
+		if j == nil {
+			return
+		}
+		d.workers.Add(1)
+		go d.work(j)
+	}
+}
+
+// take removes the next job in turn, or returns nil. A queue whose host is busy loses its turn and stays in the ring.
+func (d *dispatcher) take() *job {
+	if d.paused || d.stopped || d.inFlight >= d.limit {
+		return nil
+	}
+	for range d.ring.Len() {
+		q, ok := d.ring.Remove(d.ring.Front()).(*queue)
+		if !ok {
+			continue
+		}
+		q.element = nil
+		if len(q.waiting) == 0 {
+			continue
+		}
+		if q.host != "" && d.hosts[q.host] >= d.perHost {
+			d.offer(q)
+			continue
+		}
+		return d.start(q)
+	}
+	return nil
+}
+
+func (d *dispatcher) start(q *queue) *job {
+	j := q.waiting[0]
+	q.waiting[0] = nil
+	q.waiting = q.waiting[1:]
+	q.inFlight++
+	d.inFlight++
+	if j.host = q.host; j.host != "" {
+		d.hosts[j.host]++
+	}
+	d.offer(q)
+	return j
+}
+
+// goesTo notes the host of a subscription, for its next tries and, if it was not known yet, for this one.
+func (d *dispatcher) goesTo(j *job, host string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queue(j.delivery.SubscriptionID).host = host
+	if j.host == "" {
+		j.host = host
+		d.hosts[host]++
+	}
+}
+
+// work sends a job and then, on the same goroutine, whatever comes next.
+func (d *dispatcher) work(j *job) {
+	defer d.workers.Done()
+	for j != nil {
+		d.run(j)
+		j = d.next(j)
+	}
+}
+
+func (d *dispatcher) next(ended *job) *job {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queue(ended.delivery.SubscriptionID)
+	q.inFlight--
+	d.inFlight--
+	if ended.host != "" {
+		if d.hosts[ended.host]--; d.hosts[ended.host] == 0 {
+			delete(d.hosts, ended.host)
+		}
+	}
+	if q.held == 0 && q.inFlight == 0 && len(q.waiting) == 0 {
+		delete(d.queues, q.subscriptionID)
+	} else {
+		d.offer(q)
+	}
+	return d.take()
+}

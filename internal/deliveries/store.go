@@ -1,0 +1,267 @@
+package deliveries
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhookevents"
+)
+
+// errStale says that a delivery is no longer in the state that a change started from.
+var errStale = errors.New("the delivery has changed meanwhile")
+
+// Store reads and writes deliveries and attempts. Every change of a delivery's state changes its event's counters in
+// the same transaction.
+type Store struct {
+	db     *db.DB
+	events *webhookevents.Store
+}
+
+// NewStore returns a Store.
+func NewStore(d *db.DB, events *webhookevents.Store) *Store { return &Store{db: d, events: events} }
+
+var insertDeliveries = &db.MultiRow{Columns: 9, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
+	return `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, claim_id, due_ms, created_ms, updated_ms,
+		generation, generation_attempts, attempt_count, leases_lost) VALUES ` + db.RowsOf(n, "(?,?,?,?,?,?,?,?,?,1,0,0,0)")
+}}
+
+// Insert stores new deliveries. Their events' counters already speak of them.
+func (s *Store) Insert(ctx context.Context, tx *sql.Tx, list []Delivery) error {
+	args := make([]any, 0, len(list)*insertDeliveries.Columns)
+	for i := range list {
+		d := &list[i]
+		created := clock.Millis(d.CreatedAt)
+		args = append(args, d.EventUUID, d.SubscriptionID, d.ID, string(d.Environment), string(d.Status), d.ClaimID, clock.Millis(d.Due),
+			created, created)
+	}
+	if _, err := s.db.Exec(ctx, tx, insertDeliveries, args); err != nil {
+		return fmt.Errorf("insert deliveries: %w", err)
+	}
+	return nil
+}
+
+// move is a change of one delivery from a state that was read to another.
+type move struct {
+	from, to Delivery
+	// attempts is how many tries the change records.
+	attempts int64
+}
+
+var updateDeliveries = &db.MultiRow{Columns: 16, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
+	return `WITH v (event_uuid, subscription_id, old_status, old_claim, old_generation, status, generation, claim_id, due_ms,
+		generation_attempts, attempt_count, leases_lost, last_http_status, last_error, completed_ms, now_ms) AS (VALUES ` +
+		db.Rows(n, 16, "text", "text", "text", "text", "bigint", "text", "bigint", "text", "bigint", "bigint", "bigint", "bigint",
+			"bigint", "text", "bigint", "bigint") + `)
+		UPDATE deliveries AS d SET status = v.status, generation = v.generation, claim_id = v.claim_id, due_ms = v.due_ms,
+		generation_attempts = v.generation_attempts, attempt_count = v.attempt_count, leases_lost = v.leases_lost,
+		last_http_status = v.last_http_status, last_error = v.last_error, completed_ms = v.completed_ms, updated_ms = v.now_ms
+		FROM v WHERE d.event_uuid = v.event_uuid AND d.subscription_id = v.subscription_id AND d.status = v.old_status
+		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`
+}}
+
+// apply makes the moves and changes the events' counters, or returns errStale and must be rolled back when any delivery
+// is not where its move starts.
+func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	moves = slices.Clone(moves)
+	slices.SortFunc(moves, func(a, b move) int {
+		return cmp.Or(cmp.Compare(a.from.EventUUID, b.from.EventUUID), cmp.Compare(a.from.SubscriptionID, b.from.SubscriptionID))
+	})
+	args := make([]any, 0, len(moves)*updateDeliveries.Columns)
+	changes := make([]webhookevents.Change, 0, len(moves))
+	for i := range moves {
+		m := &moves[i]
+		failure, err := encodeFailure(m.to.LastFailure, "")
+		if err != nil {
+			return err
+		}
+		args = append(args, m.from.EventUUID, m.from.SubscriptionID, string(m.from.Status), m.from.ClaimID, m.from.Generation,
+			string(m.to.Status), m.to.Generation, m.to.ClaimID, clock.Millis(m.to.Due), m.to.GenerationAttempts, m.to.AttemptCount,
+			m.to.LeasesLost, m.to.LastHTTPStatus, failure, millis(m.to.CompletedAt), nowMillis)
+		change, err := m.change(nowMillis)
+		if err != nil {
+			return err
+		}
+		changes = append(changes, change)
+	}
+	n, err := s.db.Exec(ctx, tx, updateDeliveries, args)
+	if err != nil {
+		return fmt.Errorf("change deliveries: %w", err)
+	}
+	if n != int64(len(moves)) {
+		return errStale
+	}
+	return s.events.Apply(ctx, tx, changes)
+}
+
+// change returns what the move does to its event.
+func (m *move) change(nowMillis int64) (webhookevents.Change, error) {
+	before, after := m.from.counters(), m.to.counters()
+	c := webhookevents.Change{EventUUID: m.from.EventUUID, Attempts: m.attempts, At: clock.FromMillis(nowMillis),
+		Counters: webhookevents.Counters{
+			Sending: after.Sending - before.Sending, Pending: after.Pending - before.Pending, RetryWait: after.RetryWait - before.RetryWait,
+			Held: after.Held - before.Held, HeldFailed: after.HeldFailed - before.HeldFailed, Dead: after.Dead - before.Dead,
+			Succeeded: after.Succeeded - before.Succeeded, Cancelled: after.Cancelled - before.Cancelled, Tried: after.Tried - before.Tried,
+		}}
+	if m.to.LastFailure != m.from.LastFailure && m.to.LastFailure != nil {
+		text, err := encodeFailure(m.to.LastFailure, m.from.SubscriptionID)
+		if err != nil {
+			return c, err
+		}
+		c.LastError = *text
+	}
+	return c, nil
+}
+
+// storedFailure is the JSON of a failure; the event's copy names the subscription.
+type storedFailure struct {
+	Code           string `json:"code"`
+	Message        string `json:"message"`
+	HTTPStatus     *int   `json:"http_status"`
+	SubscriptionID string `json:"subscription_id,omitempty"`
+	At             int64  `json:"at"`
+}
+
+func encodeFailure(f *Failure, subscriptionID string) (*string, error) {
+	if f == nil {
+		return nil, nil //nolint:nilnil // no failure is stored as NULL
+	}
+	b, err := json.Marshal(storedFailure{f.Code, f.Message, f.HTTPStatus, subscriptionID, clock.Millis(f.At)})
+	if err != nil {
+		return nil, fmt.Errorf("encode a failure: %w", err)
+	}
+	text := string(b)
+	return &text, nil
+}
+
+// DecodeFailure reads a stored failure and the subscription that it names, if any.
+func DecodeFailure(text *string) (f *Failure, subscriptionID string, err error) {
+	if text == nil {
+		return nil, "", nil
+	}
+	var s storedFailure
+	if err := json.Unmarshal([]byte(*text), &s); err != nil {
+		return nil, "", fmt.Errorf("decode a failure: %w", err)
+	}
+	return &Failure{Code: s.Code, Message: s.Message, HTTPStatus: s.HTTPStatus, At: clock.FromMillis(s.At)}, s.SubscriptionID, nil
+}
+
+const deliveryColumns = `d.event_uuid, d.subscription_id, d.id, d.environment_id, d.status, d.generation, d.claim_id, d.due_ms,
+	d.generation_attempts, d.attempt_count, d.leases_lost, d.last_http_status, d.last_error, d.created_ms, d.updated_ms, d.completed_ms`
+
+func scanDelivery(r *sql.Rows) (Delivery, error) {
+	var d Delivery
+	var due, created, updated int64
+	var completed *int64
+	var failure *string
+	err := r.Scan(&d.EventUUID, &d.SubscriptionID, &d.ID, &d.Environment, &d.Status, &d.Generation, &d.ClaimID, &due,
+		&d.GenerationAttempts, &d.AttemptCount, &d.LeasesLost, &d.LastHTTPStatus, &failure, &created, &updated, &completed)
+	if err != nil {
+		return d, err
+	}
+	d.Due, d.CreatedAt, d.UpdatedAt = clock.FromMillis(due), clock.FromMillis(created), clock.FromMillis(updated)
+	if completed != nil {
+		at := clock.FromMillis(*completed)
+		d.CompletedAt = &at
+	}
+	d.LastFailure, _, err = DecodeFailure(failure)
+	return d, err
+}
+
+// query returns the deliveries that a condition selects.
+func (s *Store) query(ctx context.Context, q db.Querier, condition string, args ...any) ([]Delivery, error) {
+	rows, err := q.QueryContext(ctx, "SELECT "+deliveryColumns+" FROM deliveries d WHERE "+condition, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries: %w", err)
+	}
+	var list []Delivery
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		d, err := scanDelivery(r)
+		list = append(list, d)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("read deliveries: %w", err)
+	}
+	return list, nil
+}
+
+// lock is the suffix that locks the rows a transaction is about to change.
+func (s *Store) lock() string {
+	if s.db.Engine() == db.Postgres {
+		return " FOR UPDATE"
+	}
+	return ""
+}
+
+// ByEvents returns the deliveries of events of the environment, by event, oldest subscription first.
+func (s *Store) ByEvents(ctx context.Context, env id.Environment, uuids []string) (map[string][]Delivery, error) {
+	out := map[string][]Delivery{}
+	for len(uuids) > 0 {
+		n := min(len(uuids), 100)
+		args := []any{string(env)}
+		for _, u := range uuids[:n] {
+			args = append(args, u)
+		}
+		list, err := s.query(ctx, s.db.Read(), "d.environment_id = $1 AND d.event_uuid IN "+db.In(2, n)+" ORDER BY d.event_uuid, d.subscription_id", args...)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range list {
+			out[d.EventUUID] = append(out[d.EventUUID], d)
+		}
+		uuids = uuids[n:]
+	}
+	return out, nil
+}
+
+// Filter implements webhookevents.DeliveryFilter.
+type Filter struct{}
+
+// Where returns a condition that holds for events with a delivery that fits all criteria.
+func (Filter) Where(column string, c webhookevents.DeliveryCriteria, next int) (string, []any) {
+	var conditions string
+	var args []any
+	in := func(expression string, n int) {
+		conditions += " AND " + expression + " IN " + db.In(next+len(args), n)
+	}
+	if n := len(c.SubscriptionIDs); n > 0 {
+		in("fd.subscription_id", n)
+		for _, v := range c.SubscriptionIDs {
+			args = append(args, v)
+		}
+	}
+	if n := len(c.HTTPStatuses); n > 0 {
+		in("fd.last_http_status", n)
+		for _, v := range c.HTTPStatuses {
+			args = append(args, int64(v))
+		}
+	}
+	if n := len(c.ErrorCodes); n > 0 {
+		// The code is the first field of the stored object, so its text is a prefix.
+		conditions += " AND ("
+		for i, v := range c.ErrorCodes {
+			if i > 0 {
+				conditions += " OR "
+			}
+			p := "CAST($" + strconv.Itoa(next+len(args)) + " AS text)"
+			conditions += "substr(fd.last_error, 1, length(" + p + ")) = " + p
+			args = append(args, `{"code":"`+v+`",`)
+		}
+		conditions += ")"
+	}
+	if conditions == "" {
+		return "", nil
+	}
+	return "EXISTS (SELECT 1 FROM deliveries fd WHERE fd.event_uuid = " + column + conditions + ")", args
+}

@@ -1,0 +1,308 @@
+// Package ingest takes providers' deliveries: it verifies them, stores them with their deliveries in one group commit,
+// and hands what is committed to the workers. See README.md.
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sallyport/internal/connections"
+	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/subscriptions"
+	"sallyport/internal/verification"
+	"sallyport/internal/webhookevents"
+)
+
+// Connections finds the connection that a path names.
+type Connections interface {
+	Lookup(ctx context.Context, segment string) (*connections.Inbound, error)
+}
+
+// Subscriptions finds the subscriptions of an event.
+type Subscriptions interface {
+	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]subscriptions.Matched, error)
+}
+
+// Options are the limits of the inbound endpoint.
+type Options struct {
+	// MaxBodyBytes bounds a body where a connection sets no lower limit.
+	MaxBodyBytes int64
+	// MemoryBudget bounds all bodies in memory together, in bytes.
+	MemoryBudget int64
+	// DedupeWindow is how long a body-hash key lives where a connection sets nothing; 0 compares no bodies.
+	DedupeWindow time.Duration
+	// SpoolDir is where large bodies wait while they arrive; empty means the system's folder.
+	SpoolDir string
+}
+
+// Service takes deliveries.
+type Service struct {
+	db         *db.DB
+	conns      Connections
+	subs       Subscriptions
+	events     *webhookevents.Store
+	deliveries *deliveries.Service
+	clock      clock.Clock
+	log        *slog.Logger
+	metrics    *obs.Metrics
+	opts       Options
+
+	bodies  *bodyReader
+	batches *jobs.Batcher[*item]
+	stop    chan struct{}
+	ended   chan struct{}
+}
+
+// New returns a Service that commits nothing before Start.
+func New(d *db.DB, conns Connections, subs Subscriptions, events *webhookevents.Store, dl *deliveries.Service, clk clock.Clock,
+	log *slog.Logger, metrics *obs.Metrics, opts Options,
+) *Service {
+	s := &Service{db: d, conns: conns, subs: subs, events: events, deliveries: dl, clock: clk, log: log, metrics: metrics, opts: opts,
+		bodies: newBodyReader(opts.MemoryBudget, opts.SpoolDir), stop: make(chan struct{}), ended: make(chan struct{})}
+	s.batches = jobs.NewBatcher(maxBatch, s.commit)
+	return s
+}
+
+// Start starts the group commit.
+func (s *Service) Start() {
+	go func() {
+		defer close(s.ended)
+		s.batches.Run(s.stop)
+	}()
+}
+
+// Stop commits what was taken and returns. The HTTP server must take no more requests.
+func (s *Service) Stop() {
+	close(s.stop)
+	<-s.ended
+}
+
+// Receipt is the answer to a delivery that was taken.
+type Receipt struct {
+	// EventUUID is the event's, or for a repeat the first event's.
+	EventUUID string
+	Duplicate bool
+}
+
+// Outcomes of an inbound request, as the metric names them.
+const (
+	outcomeReceived    = "received"
+	outcomeDuplicate   = "duplicate"
+	outcomeRefused     = "refused"
+	outcomeUnknown     = "unknown_connection"
+	outcomeTooLarge    = "too_large"
+	outcomeOverloaded  = "overloaded"
+	outcomeUnavailable = "unavailable"
+)
+
+// Receive takes one delivery: it finds the connection, verifies the raw bytes, and returns when the event is durable.
+// Forwarding goes on by itself.
+//
+// Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid;
+// payload_too_large; unavailable when the store cannot commit or too many bodies are in memory.
+func (s *Service) Receive(ctx context.Context, segment string, r *http.Request) (Receipt, error) {
+	receipt, err := s.receive(ctx, segment, r)
+	s.metrics.Events.WithLabelValues(outcomeOf(receipt, err)).Inc()
+	return receipt, err
+}
+
+func outcomeOf(r Receipt, err error) string {
+	switch {
+	case err == nil && r.Duplicate:
+		return outcomeDuplicate
+	case err == nil:
+		return outcomeReceived
+	case apperr.Is(err, apperr.CodeNotFound):
+		return outcomeUnknown
+	case apperr.Is(err, apperr.CodePayloadTooLarge):
+		return outcomeTooLarge
+	case apperr.Is(err, apperr.CodeSignatureMissing), apperr.Is(err, apperr.CodeSignatureInvalid), apperr.Is(err, apperr.CodeHTTP):
+		return outcomeRefused
+	case apperr.Is(err, apperr.CodeUnavailable) && err == errOverloaded: //nolint:errorlint // the one value, not its kind
+		return outcomeOverloaded
+	default:
+		return outcomeUnavailable
+	}
+}
+
+func (s *Service) receive(ctx context.Context, segment string, r *http.Request) (Receipt, error) {
+	in, err := s.conns.Lookup(ctx, segment)
+	if err != nil {
+		return Receipt{}, err
+	}
+	obs.EventFrom(ctx).Add(slog.String("connection_uuid", in.Connection.UUID), slog.String("environment_id", string(in.Connection.Environment)))
+	if in.Connection.Status == connections.Disabled {
+		return Receipt{}, &apperr.Error{Code: apperr.CodeConnectionDisabled, Message: "The connection is disabled and accepts no deliveries",
+			RetryAfter: time.Minute}
+	}
+	limit := min(in.Connection.Webhook.MaxBodyBytes, connections.MaxBodyBytes)
+	if limit == connections.DefaultMaxBodyBytes {
+		limit = s.opts.MaxBodyBytes
+	}
+	if r.ContentLength > limit {
+		return Receipt{}, tooLarge()
+	}
+	if refusal := in.Verifier.Precheck(r.Header); refusal != nil {
+		return Receipt{}, refused(ctx, refusal)
+	}
+	body, free, err := s.bodies.read(r, limit)
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer free()
+	now := s.clock.Now()
+	req := &verification.Request{Method: r.Method, Header: r.Header, Body: body, Now: now}
+	result, refusal := in.Verifier.Verify(req)
+	if refusal != nil {
+		return Receipt{}, refused(ctx, refusal)
+	}
+	return s.store(ctx, s.newItem(in, req, result, now))
+}
+
+// refused turns a refusal into the answer. The reason goes to the log, and to the caller only as far as it helps someone
+// who holds no secret.
+func refused(ctx context.Context, r *verification.Refusal) error {
+	obs.EventFrom(ctx).Add(slog.String("refusal", string(r.Reason)))
+	if r.Reason == verification.ReasonSignatureMissing {
+		return apperr.New(apperr.CodeSignatureMissing, "The delivery carries no signature")
+	}
+	return apperr.New(apperr.CodeSignatureInvalid, "The signature of the delivery does not verify")
+}
+
+func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
+	if err := s.batches.Submit(ctx, it); err != nil {
+		return Receipt{}, apperr.Unavailable(err)
+	}
+	// From here on the event is committed whether or not the client stays.
+	<-it.done
+	if it.err != nil {
+		return Receipt{}, it.err
+	}
+	if it.duplicateOf == "" {
+		obs.EventFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("event_type", it.event.Type))
+		return Receipt{EventUUID: it.event.UUID}, nil
+	}
+	obs.EventFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("duplicate_of", it.duplicateOf))
+	if it.in.Connection.Webhook.RedeliverOnDuplicate {
+		if _, err := s.deliveries.Redeliver(context.WithoutCancel(ctx), it.in.Connection.Environment, it.duplicateOf); err != nil {
+			// The repeat itself is stored; the provider must not be told to send it again.
+			s.log.ErrorContext(ctx, "dead deliveries of a repeated event could not be restarted", slog.String("event_uuid", it.duplicateOf),
+				slog.String("error", err.Error()))
+		}
+	}
+	return Receipt{EventUUID: it.duplicateOf, Duplicate: true}, nil
+}
+
+// item is one verified delivery on its way to the store. Everything that costs time was done before it got here.
+type item struct {
+	in      *connections.Inbound
+	event   webhookevents.NewEvent
+	payload webhookevents.Payload
+	keys    []claimedKey
+	// bodyKey is the hash in a body-hash key's text; empty where the provider's id is the key.
+	bodyKey string
+
+	matched     []subscriptions.Matched
+	leased      []deliveries.Delivery
+	duplicateOf string
+	err         error
+	done        chan struct{}
+}
+
+// claimedKey is a key that the event claims. A key that decides makes a repeat of what another event holds; the other
+// kind only makes it suspect.
+type claimedKey struct {
+	hash    string
+	decides bool
+	expires int64
+}
+
+// keyBytes is how much of a SHA-256 names a key: 128 bits, which nobody can make collide, in half the index.
+const keyBytes = 16
+
+func hashKey(kind, key string) string {
+	sum := sha256.Sum256([]byte(kind + "\x00" + key))
+	return string(sum[:keyBytes])
+}
+
+func (s *Service) newItem(in *connections.Inbound, r *verification.Request, result verification.Result, now time.Time) *item {
+	c := &in.Connection
+	told := in.Verifier.Describe(r)
+	it := &item{in: in, done: make(chan struct{})}
+	it.payload = webhookevents.Payload{Headers: storedHeaders(r.Header, in.Verifier.RedactHeaders()), Body: r.Body,
+		Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
+	it.event = webhookevents.NewEvent{Event: webhookevents.Event{
+		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
+		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Control: told.Control, Verification: describe(result),
+		ContentType: storable(r.Header.Get("Content-Type")), BodySize: int64(len(r.Body)), Hops: hops(r.Header), ReceivedAt: now,
+	}}
+	window := s.opts.DedupeWindow
+	if c.Webhook.DedupeWindowSeconds != nil {
+		window = c.Webhook.DedupeWindow()
+	}
+	if told.ID != "" {
+		it.event.IdempotencyKey, it.event.IdempotencySource = told.ID, told.IDSource
+		it.keys = append(it.keys, claimedKey{hash: hashKey("id", told.ID), decides: true, expires: webhookevents.KeyForever})
+		if told.IDSigned {
+			return it
+		}
+	}
+	h := sha256.New()
+	h.Write([]byte(told.Type))
+	h.Write([]byte{0})
+	h.Write(r.Body)
+	sum := hex.EncodeToString(h.Sum(nil))
+	if told.ID == "" {
+		it.bodyKey = sum
+		it.event.IdempotencySource = "body_hash"
+	}
+	if window > 0 {
+		it.keys = append(it.keys, claimedKey{hash: hashKey("body", sum), decides: told.ID == "", expires: clock.Millis(now.Add(window))})
+	}
+	return it
+}
+
+// describe is the event's verification as JSON.
+func describe(r verification.Result) string {
+	result := "unverified"
+	if r.Verified {
+		result = "verified"
+	}
+	b, err := json.Marshal(struct {
+		Result string `json:"result"`
+		Scheme string `json:"scheme"`
+		KeyID  string `json:"key_id"`
+	}{result, r.Scheme, r.KeyID})
+	if err != nil {
+		return "{}" // three strings always marshal
+	}
+	return string(b)
+}
+
+// hops reads how many gateways the event has passed. What is not a small number counts as none.
+func hops(h http.Header) int64 {
+	n, err := strconv.ParseInt(h.Get("Sallyport-Hops"), 10, 16)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+func tooLarge() error {
+	return apperr.New(apperr.CodePayloadTooLarge, "The body is larger than the connection accepts")
+}
+
+func internal(err error) error { return fmt.Errorf("store an event: %w", err) }

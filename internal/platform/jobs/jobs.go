@@ -1,0 +1,97 @@
+// Package jobs is what workers share: group commits, and loops that run on a wake-up or after a while.
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"sallyport/internal/platform/clock"
+)
+
+// Batcher joins what many goroutines submit into batches for one goroutine to commit. It waits for nothing: a batch is
+// what gathered while the batch before was committed, so an idle service commits each item at once.
+type Batcher[T any] struct {
+	in    chan T
+	limit int
+	flush func(batch []T)
+}
+
+// NewBatcher returns a batcher of at most limit items a batch, which flush commits. flush must not keep the slice.
+func NewBatcher[T any](limit int, flush func(batch []T)) *Batcher[T] {
+	return &Batcher[T]{in: make(chan T, limit*2), limit: limit, flush: flush}
+}
+
+// Submit hands over an item; it waits while two batches are full already. It returns ctx's error when that ends first.
+func (b *Batcher[T]) Submit(ctx context.Context, item T) error {
+	select {
+	case b.in <- item:
+		return nil
+	default:
+	}
+	select {
+	case b.in <- item:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Run commits batches until stop is closed and nothing is left that was submitted before.
+func (b *Batcher[T]) Run(stop <-chan struct{}) {
+	batch := make([]T, 0, b.limit)
+	for {
+		select {
+		case item := <-b.in:
+			batch = append(batch[:0], item)
+		case <-stop:
+			select {
+			case item := <-b.in:
+				batch = append(batch[:0], item)
+			default:
+				return
+			}
+		}
+		batch = b.gather(batch)
+		b.flush(batch)
+		clear(batch)
+	}
+}
+
+func (b *Batcher[T]) gather(batch []T) []T {
+	for len(batch) < b.limit {
+		select {
+		case item := <-b.in:
+			batch = append(batch, item)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// Wake is a signal that is remembered while nobody waits for it.
+type Wake chan struct{}
+
+// NewWake returns a Wake.
+func NewWake() Wake { return make(Wake, 1) }
+
+// Signal wakes the loop, now or when it next waits.
+func (w Wake) Signal() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
+// Loop calls fn at once and then on every wake-up, or when the time that fn returned has passed, until ctx ends.
+func Loop(ctx context.Context, c clock.Clock, wake Wake, fn func(ctx context.Context) time.Duration) {
+	for ctx.Err() == nil {
+		t := c.NewTimer(fn(ctx))
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		case <-t.C():
+		}
+		t.Stop()
+	}
+}

@@ -1,0 +1,57 @@
+package obs
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Metrics are the service's own metrics. Labels are bounded: outcomes and routes, never ids, paths or addresses.
+type Metrics struct {
+	Registry *prometheus.Registry
+	// Events counts inbound requests by outcome: received, duplicate, refused, too_large, overloaded, unavailable, unknown.
+	Events *prometheus.CounterVec
+	// Deliveries counts tries by outcome: succeeded, failed, dead, superseded.
+	Deliveries *prometheus.CounterVec
+	// FirstAttempt is the time from an event's receipt to the start of a delivery's first try, in seconds.
+	FirstAttempt prometheus.Histogram
+	// Commit is the duration of a group commit by batch (ingest, outcomes), in seconds.
+	Commit *prometheus.HistogramVec
+	// BatchSize is the number of rows joined in a group commit, by batch.
+	BatchSize *prometheus.HistogramVec
+	// Requests is the duration of API requests by route and status class, in seconds.
+	Requests *prometheus.HistogramVec
+	// InFlight is the number of tries under way.
+	InFlight prometheus.Gauge
+	// QueueDepth and QueueOldest describe the deliveries whose time has come.
+	QueueDepth  prometheus.Gauge
+	QueueOldest prometheus.Gauge
+}
+
+// NewMetrics returns the metrics in a registry of their own, with those of the process and the Go runtime.
+func NewMetrics() *Metrics {
+	fast := prometheus.ExponentialBuckets(0.00025, 2, 18)
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
+		Events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_webhook_events_total",
+			Help: "Inbound webhook requests by outcome."}, []string{"outcome"}),
+		Deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_delivery_attempts_total",
+			Help: "Delivery attempts by outcome."}, []string{"outcome"}),
+		FirstAttempt: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sallyport_receipt_to_first_attempt_seconds",
+			Help: "Time from an event's receipt to the start of a delivery's first attempt.", Buckets: fast}),
+		Commit: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_store_commit_seconds",
+			Help: "Duration of a group commit, by batch.", Buckets: fast}, []string{"batch"}),
+		BatchSize: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_store_batch_rows",
+			Help: "Rows joined in a group commit, by batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}, []string{"batch"}),
+		Requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_http_request_seconds",
+			Help: "Duration of requests by route and status class.", Buckets: fast}, []string{"route", "status"}),
+		InFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_deliveries_in_flight",
+			Help: "Delivery attempts under way."}),
+		QueueDepth: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_delivery_queue_depth",
+			Help: "Deliveries whose time has come and that no worker holds (counted up to 100,000)."}),
+		QueueOldest: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_delivery_queue_oldest_seconds",
+			Help: "Age of the oldest delivery whose time has come."}),
+	}
+	m.Registry.MustRegister(m.Events, m.Deliveries, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}

@@ -1,0 +1,81 @@
+package webhookevents
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+)
+
+// statusCase is StatusOf in SQL over the counters as they will be: the row's plus the change's.
+func statusCase() string {
+	n := func(counter string) string { return "(e.n_" + counter + " + v." + counter + ")" }
+	return "CASE WHEN " + n("sending") + " = 0 AND " + n("tried") + " = 0 THEN 'received'" +
+		" WHEN " + n("sending") + " > 0 OR " + n("pending") + " > 0 THEN 'forwarding'" +
+		" WHEN " + n("retry_wait") + " > 0 OR " + n("held_failed") + " > 0 THEN 'failed'" +
+		" WHEN " + n("dead") + " > 0 THEN 'dead_letter'" +
+		" WHEN " + n("succeeded") + " > 0 THEN 'forwarded'" +
+		" ELSE 'failed' END"
+}
+
+var applyChanges = &db.MultiRow{Columns: 13, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
+	counters := []string{"sending", "pending", "retry_wait", "held", "held_failed", "dead", "succeeded", "cancelled", "tried"}
+	casts := []string{"text"}
+	for range counters {
+		casts = append(casts, "bigint")
+	}
+	casts = append(casts, "bigint", "text", "bigint")
+	var set strings.Builder
+	for _, c := range counters {
+		set.WriteString("n_" + c + " = e.n_" + c + " + v." + c + ", ")
+	}
+	return "WITH v (event_uuid, " + strings.Join(counters, ", ") + ", attempts, last_error, now_ms) AS (VALUES " + db.Rows(n, 13, casts...) + ")" +
+		" UPDATE webhook_events AS e SET " + set.String() +
+		"attempt_count = e.attempt_count + v.attempts, last_error = COALESCE(v.last_error, e.last_error), updated_ms = v.now_ms, " +
+		"forwarded_ms = CASE WHEN e.forwarded_ms IS NULL AND " + statusCase() + " = 'forwarded' THEN v.now_ms ELSE e.forwarded_ms END, " +
+		"status = " + statusCase() + " FROM v WHERE e.event_uuid = v.event_uuid"
+}}
+
+// Apply changes the counters of events, and with them their status. Changes about one event are merged first.
+func (s *Store) Apply(ctx context.Context, tx *sql.Tx, changes []Change) error {
+	changes = merge(changes)
+	args := make([]any, 0, len(changes)*applyChanges.Columns)
+	for i := range changes {
+		c := &changes[i]
+		var lastError any
+		if c.LastError != "" {
+			lastError = c.LastError
+		}
+		args = append(args, c.EventUUID, c.Sending, c.Pending, c.RetryWait, c.Held, c.HeldFailed, c.Dead, c.Succeeded, c.Cancelled,
+			c.Tried, c.Attempts, lastError, clock.Millis(c.At))
+	}
+	n, err := s.db.Exec(ctx, tx, applyChanges, args)
+	if err != nil {
+		return fmt.Errorf("change events' counters: %w", err)
+	}
+	if n != int64(len(changes)) {
+		return fmt.Errorf("change events' counters: %d of %d events found", n, len(changes))
+	}
+	return nil
+}
+
+// merge joins the changes of one event and sorts by event, so that two writers lock rows in one order where the engine
+// follows ours.
+func merge(changes []Change) []Change {
+	sorted := slices.Clone(changes)
+	slices.SortStableFunc(sorted, func(a, b Change) int { return cmp.Compare(a.EventUUID, b.EventUUID) })
+	out := sorted[:0]
+	for _, c := range sorted {
+		if n := len(out); n > 0 && out[n-1].EventUUID == c.EventUUID {
+			out[n-1].Merge(c)
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+// Package webhookevents owns what providers sent: the events, their payloads and the keys that tell a repeat from an
+// event. See README.md.
+package webhookevents
+
+import (
+	"time"
+
+	"sallyport/internal/platform/id"
+)
+
+// Status is where an event stands. It is a pure function of the event's counters; see StatusOf.
+type Status string
+
+// The statuses of an event.
+const (
+	Received   Status = "received"
+	Forwarding Status = "forwarding"
+	Forwarded  Status = "forwarded"
+	Failed     Status = "failed"
+	DeadLetter Status = "dead_letter"
+)
+
+// Statuses returns every status.
+func Statuses() []Status { return []Status{Received, Forwarding, Forwarded, Failed, DeadLetter} }
+
+// Encoding says how a body is shown: as JSON, as text, or in base64. The stored bytes are exact in every case.
+type Encoding string
+
+// The encodings of a body.
+const (
+	JSON   Encoding = "json"
+	Text   Encoding = "text"
+	Base64 Encoding = "base64"
+)
+
+// UnknownType is the type of an event whose type cannot be derived.
+const UnknownType = "unknown"
+
+// SuspectSameBody marks an event whose body came before under another, unsigned id.
+const SuspectSameBody = "same_body_new_id"
+
+// Event is a stored event without its payload.
+type Event struct {
+	UUID              string
+	Environment       id.Environment
+	ConnectionUUID    string
+	ConnectionID      string
+	Provider          string
+	ProviderConfigKey string
+	Type              string
+	Status            Status
+	IdempotencyKey    string
+	IdempotencySource string
+	// DuplicateOf is the event that this one repeats; nil for an event of its own.
+	DuplicateOf *string
+	// Suspect is SuspectSameBody or nil.
+	Suspect *string
+	// Control marks a provider's ping or confirmation: stored, never forwarded.
+	Control bool
+	// Verification is the JSON object {result, scheme, key_id}.
+	Verification string
+	ContentType  string
+	BodySize     int64
+	// Hops is how many gateways the event passed before this one.
+	Hops int64
+	// AttemptCount is the number of tries recorded over all deliveries.
+	AttemptCount int64
+	// LastError is the JSON object of the last failed try, or nil.
+	LastError  *string
+	ReceivedAt time.Time
+	UpdatedAt  time.Time
+	// ForwardedAt is when the event first stood at forwarded.
+	ForwardedAt *time.Time
+}
+
+// Payload is what the provider sent.
+type Payload struct {
+	// Headers is a JSON object of lower-case names, credentials redacted.
+	Headers  string
+	Body     []byte
+	Encoding Encoding
+}
+
+// Counters count an event's deliveries by where they stand.
+type Counters struct {
+	Sending, Pending, RetryWait int64
+	// Held counts deliveries held before any try of their generation, HeldFailed those held after a failed one.
+	Held, HeldFailed           int64
+	Dead, Succeeded, Cancelled int64
+	// Tried counts the deliveries that were ever tried or have died.
+	Tried int64
+}
+
+// StatusOf returns the status that follows from the counters: the first rule that holds. The CASE expression of the
+// counters' UPDATE says the same in SQL, and a property test holds the two together.
+func StatusOf(c Counters) Status {
+	switch {
+	case c.Sending == 0 && c.Tried == 0:
+		return Received
+	case c.Sending > 0 || c.Pending > 0:
+		return Forwarding
+	case c.RetryWait > 0 || c.HeldFailed > 0:
+		return Failed
+	case c.Dead > 0:
+		return DeadLetter
+	case c.Succeeded > 0:
+		return Forwarded
+	default:
+		return Failed
+	}
+}
+
+// Change is what a transaction does to one event's counters.
+type Change struct {
+	EventUUID string
+	Counters
+	// Attempts is how many tries were recorded.
+	Attempts int64
+	// LastError is the JSON object of a failed try; empty keeps the last one.
+	LastError string
+	At        time.Time
+}
+
+// Merge adds other to c. Both are about the same event.
+func (c *Change) Merge(other Change) {
+	c.Sending += other.Sending
+	c.Pending += other.Pending
+	c.RetryWait += other.RetryWait
+	c.Held += other.Held
+	c.HeldFailed += other.HeldFailed
+	c.Dead += other.Dead
+	c.Succeeded += other.Succeeded
+	c.Cancelled += other.Cancelled
+	c.Tried += other.Tried
+	c.Attempts += other.Attempts
+	if other.LastError != "" {
+		c.LastError = other.LastError
+	}
+	if other.At.After(c.At) {
+		c.At = other.At
+	}
+}

@@ -1,0 +1,232 @@
+package webhookevents
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+const eventColumns = `e.event_uuid, e.environment_id, e.connection_uuid, e.connection_id, e.provider, e.provider_config_key,
+	e.event_type, e.status, e.idempotency_key, e.idempotency_source, e.duplicate_of, e.suspect, e.control, e.verification,
+	e.content_type, e.body_size, e.hops, e.attempt_count, e.last_error, e.received_ms, e.updated_ms, e.forwarded_ms`
+
+func scanEvent(scan func(dest ...any) error) (Event, error) {
+	var e Event
+	var received, updated int64
+	var forwarded *int64
+	err := scan(&e.UUID, &e.Environment, &e.ConnectionUUID, &e.ConnectionID, &e.Provider, &e.ProviderConfigKey, &e.Type,
+		&e.Status, &e.IdempotencyKey, &e.IdempotencySource, &e.DuplicateOf, &e.Suspect, &e.Control, &e.Verification,
+		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded)
+	if err != nil {
+		return Event{}, err
+	}
+	e.ReceivedAt, e.UpdatedAt = clock.FromMillis(received), clock.FromMillis(updated)
+	if forwarded != nil {
+		at := clock.FromMillis(*forwarded)
+		e.ForwardedAt = &at
+	}
+	return e, nil
+}
+
+// Get returns an event of the environment, or not_found.
+func (s *Store) Get(ctx context.Context, env id.Environment, uuid string) (Event, error) {
+	if !id.IsUUID(uuid) {
+		return Event{}, apperr.NotFound("webhook event")
+	}
+	row := s.db.Read().QueryRowContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE e.event_uuid = $1 AND e.environment_id = $2`,
+		uuid, string(env))
+	e, err := scanEvent(row.Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Event{}, apperr.NotFound("webhook event")
+	}
+	if err != nil {
+		return Event{}, fmt.Errorf("read an event: %w", err)
+	}
+	return e, nil
+}
+
+// Payloads returns the payloads of events of the environment, by uuid. An event without one is not in the map.
+func (s *Store) Payloads(ctx context.Context, env id.Environment, events []Event) (map[string]Payload, error) {
+	out := make(map[string]Payload, len(events))
+	for len(events) > 0 {
+		n := min(len(events), 100)
+		args := []any{string(env)}
+		for _, e := range events[:n] {
+			args = append(args, e.UUID)
+		}
+		// received_ms lets PostgreSQL open one day's partition instead of all of them.
+		rows, err := s.db.Read().QueryContext(ctx, `SELECT p.event_uuid, p.headers, p.body, p.encoding FROM webhook_events e
+			JOIN webhook_event_payloads p ON p.event_uuid = e.event_uuid AND p.received_ms = e.received_ms
+			WHERE e.environment_id = $1 AND e.event_uuid IN `+db.In(2, n), args...)
+		if err != nil {
+			return nil, fmt.Errorf("read payloads: %w", err)
+		}
+		if err := db.Each(rows, func(r *sql.Rows) error {
+			var uuid string
+			var p Payload
+			if err := r.Scan(&uuid, &p.Headers, &p.Body, &p.Encoding); err != nil {
+				return err
+			}
+			out[uuid] = p
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("read payloads: %w", err)
+		}
+		events = events[n:]
+	}
+	return out, nil
+}
+
+// Filter selects events. Values of one field are alternatives; fields restrict together. Empty fields do not restrict.
+type Filter struct {
+	Statuses           []Status
+	Providers          []string
+	ProviderConfigKeys []string
+	ConnectionIDs      []string
+	// Types are exact event types or patterns with a trailing ".*".
+	Types           []string
+	IdempotencyKeys []string
+	Duplicate       *bool
+	Control         *bool
+	ReceivedAfter   *time.Time
+	ReceivedBefore  *time.Time
+	DeliveryCriteria
+}
+
+// Scope is the text that a cursor is bound to.
+func (f Filter) Scope(env id.Environment) string {
+	b, err := json.Marshal(f)
+	if err != nil {
+		// A Filter holds strings, numbers and times, which always marshal.
+		return string(env)
+	}
+	return string(env) + string(b)
+}
+
+// List returns a page of the environment's events, one row more than the page when another follows.
+func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.Request) ([]Event, error) {
+	w := where{}
+	w.add("e.environment_id = ?", string(env))
+	if p.After != "" {
+		w.add("e.event_uuid "+p.Compare()+" ?", p.After)
+	}
+	w.in("e.status", texts(f.Statuses))
+	if len(f.Statuses) > 0 && onlyFailures(f.Statuses) {
+		w.raw("e.status IN ('failed', 'dead_letter')") // names the partial index
+	}
+	w.in("e.provider", f.Providers)
+	w.in("e.provider_config_key", f.ProviderConfigKeys)
+	w.in("e.connection_id", f.ConnectionIDs)
+	w.in("e.idempotency_key", f.IdempotencyKeys)
+	w.types(f.Types)
+	if f.Duplicate != nil {
+		w.raw("e.duplicate_of IS " + map[bool]string{true: "NOT NULL", false: "NULL"}[*f.Duplicate])
+	}
+	if f.Control != nil {
+		w.add("e.control = ?", *f.Control)
+	}
+	if f.ReceivedAfter != nil {
+		w.add("e.received_ms > ?", clock.Millis(*f.ReceivedAfter))
+	}
+	if f.ReceivedBefore != nil {
+		w.add("e.received_ms < ?", clock.Millis(*f.ReceivedBefore))
+	}
+	if condition, args := s.deliveries.Where("e.event_uuid", f.DeliveryCriteria, len(w.args)+1); condition != "" {
+		w.conditions = append(w.conditions, condition)
+		w.args = append(w.args, args...)
+	}
+	query := `SELECT ` + eventColumns + ` FROM webhook_events e WHERE ` + strings.Join(w.conditions, " AND ") +
+		` ORDER BY e.event_uuid ` + p.Direction() + ` LIMIT ` + strconv.Itoa(p.Fetch())
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	rows, err := s.db.Read().QueryContext(ctx, query, w.args...)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	events := []Event{}
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		e, err := scanEvent(r.Scan)
+		events = append(events, e)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return events, nil
+}
+
+// readTimeout bounds a list's query: a filter that matches little in a long history must not hold a connection for ever.
+const readTimeout = 5 * time.Second
+
+func texts[T ~string](values []T) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+func onlyFailures(statuses []Status) bool {
+	for _, s := range statuses {
+		if s != Failed && s != DeadLetter {
+			return false
+		}
+	}
+	return true
+}
+
+// where collects conditions; each ? becomes the next placeholder.
+type where struct {
+	conditions []string
+	args       []any
+}
+
+func (w *where) raw(condition string) { w.conditions = append(w.conditions, condition) }
+
+func (w *where) add(condition string, arg any) {
+	w.args = append(w.args, arg)
+	w.conditions = append(w.conditions, strings.Replace(condition, "?", "$"+strconv.Itoa(len(w.args)), 1))
+}
+
+func (w *where) in(column string, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	w.conditions = append(w.conditions, column+" IN "+db.In(len(w.args)+1, len(values)))
+	for _, v := range values {
+		w.args = append(w.args, v)
+	}
+}
+
+// types matches exact types, "*" and "prefix.*", which means one or more further segments. A range of text serves the
+// prefix on both engines and in any collation of theirs only by substr, because "." sorts differently among locales.
+func (w *where) types(patterns []string) {
+	var any []string
+	for _, p := range patterns {
+		prefix, open := strings.CutSuffix(p, "*")
+		n := len(w.args)
+		switch {
+		case open && prefix == "":
+			return
+		case open:
+			w.args = append(w.args, prefix, prefix)
+			any = append(any, fmt.Sprintf("(substr(e.event_type, 1, length(CAST($%d AS text))) = $%d AND length(e.event_type) > length(CAST($%d AS text)))", n+1, n+2, n+1))
+		default:
+			w.args = append(w.args, p)
+			any = append(any, "e.event_type = $"+strconv.Itoa(n+1))
+		}
+	}
+	if len(any) > 0 {
+		w.conditions = append(w.conditions, "("+strings.Join(any, " OR ")+")")
+	}
+}

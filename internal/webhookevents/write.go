@@ -1,0 +1,153 @@
+package webhookevents
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+)
+
+// Store reads and writes events. Methods that take a transaction belong to the caller's.
+type Store struct {
+	db         *db.DB
+	deliveries DeliveryFilter
+}
+
+// DeliveryFilter turns the filters of a list that ask about deliveries into a condition on an event's uuid.
+// internal/deliveries provides it.
+type DeliveryFilter interface {
+	// Where returns a condition on the column named, with placeholders from $next on, and its arguments. Exactly the
+	// non-empty fields restrict.
+	Where(column string, f DeliveryCriteria, next int) (condition string, args []any)
+}
+
+// DeliveryCriteria are the filters of a list that ask about an event's deliveries.
+type DeliveryCriteria struct {
+	SubscriptionIDs []string
+	HTTPStatuses    []int
+	ErrorCodes      []string
+}
+
+// NewStore returns a Store.
+func NewStore(d *db.DB, deliveries DeliveryFilter) *Store {
+	return &Store{db: d, deliveries: deliveries}
+}
+
+// NewEvent is an event to store, with the state of its deliveries at that moment.
+type NewEvent struct {
+	Event
+	Counters
+	// Payload is nil for a duplicate, which keeps none.
+	Payload *Payload
+}
+
+// KeyForever is the expiry of a key that lives as long as its event.
+const KeyForever = int64(math.MaxInt64)
+
+// Key claims an idempotency key of a connection for an event.
+type Key struct {
+	ConnectionUUID string
+	Hash           []byte
+	EventUUID      string
+	// ExpiresMillis is when the key may be claimed anew, in Unix milliseconds; KeyForever for never.
+	ExpiresMillis int64
+}
+
+func compareKeys(a, b *Key) int {
+	return cmp.Or(cmp.Compare(a.ConnectionUUID, b.ConnectionUUID), bytes.Compare(a.Hash, b.Hash))
+}
+
+// claimKeys inserts keys, and takes over those that have expired. A key that is neither free nor expired is left as it is
+// and not counted as affected.
+var claimKeys = &db.MultiRow{Columns: 5, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
+	return "INSERT INTO webhook_event_keys (connection_uuid, key_hash, event_uuid, claimed_ms, expires_ms) VALUES " + db.Rows(n, 5) +
+		" ON CONFLICT (connection_uuid, key_hash) DO UPDATE SET event_uuid = excluded.event_uuid, claimed_ms = excluded.claimed_ms," +
+		" expires_ms = excluded.expires_ms WHERE webhook_event_keys.expires_ms <= excluded.claimed_ms"
+}}
+
+// ClaimKeys claims every key that is free or expired at nowMillis and returns, by position, the event that holds each of
+// the others ("" for a key that was claimed). The keys must differ from each other. They are claimed in one order, by
+// connection and hash, so that two writers cannot wait for each other in a circle.
+func (s *Store) ClaimKeys(ctx context.Context, tx *sql.Tx, keys []*Key, nowMillis int64) ([]string, error) {
+	sorted := slices.Clone(keys)
+	slices.SortFunc(sorted, compareKeys)
+	args := make([]any, 0, len(sorted)*claimKeys.Columns)
+	for _, k := range sorted {
+		args = append(args, k.ConnectionUUID, k.Hash, k.EventUUID, nowMillis, k.ExpiresMillis)
+	}
+	n, err := s.db.Exec(ctx, tx, claimKeys, args)
+	if err != nil {
+		return nil, fmt.Errorf("claim keys: %w", err)
+	}
+	holders := make([]string, len(keys))
+	if n == int64(len(keys)) {
+		return holders, nil
+	}
+	for i, k := range keys {
+		var holder string
+		err := tx.QueryRowContext(ctx, `SELECT event_uuid FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash = $2`,
+			k.ConnectionUUID, k.Hash).Scan(&holder)
+		if err != nil {
+			return nil, fmt.Errorf("read a key's holder: %w", err)
+		}
+		if holder != k.EventUUID {
+			holders[i] = holder
+		}
+	}
+	return holders, nil
+}
+
+var insertEvents = &db.MultiRow{Columns: 22, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
+	return `INSERT INTO webhook_events (event_uuid, environment_id, connection_uuid, connection_id, provider,
+		provider_config_key, event_type, status, idempotency_key, idempotency_source, duplicate_of, suspect, control,
+		verification, content_type, body_size, hops, n_sending, n_pending, n_held, received_ms, updated_ms, attempt_count,
+		n_retry_wait, n_held_failed, n_dead, n_succeeded, n_cancelled, n_tried) VALUES ` +
+		db.RowsOf(n, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,0,0,0,0,0)")
+}}
+
+var insertPayloads = &db.MultiRow{Columns: 5, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
+	return "INSERT INTO webhook_event_payloads (event_uuid, received_ms, headers, body, encoding) VALUES " + db.Rows(n, 5)
+}}
+
+// Insert stores events and their payloads. The deliveries that the counters speak of are the caller's to store in the
+// same transaction.
+func (s *Store) Insert(ctx context.Context, tx *sql.Tx, events []NewEvent) error {
+	rows := make([]any, 0, len(events)*insertEvents.Columns)
+	payloads := make([]any, 0, len(events)*insertPayloads.Columns)
+	for i := range events {
+		e := &events[i]
+		received := clock.Millis(e.ReceivedAt)
+		rows = append(rows, e.UUID, string(e.Environment), e.ConnectionUUID, e.ConnectionID, e.Provider, e.ProviderConfigKey,
+			e.Type, string(StatusOf(e.Counters)), e.IdempotencyKey, e.IdempotencySource, e.DuplicateOf, e.Suspect, e.Control,
+			e.Verification, e.ContentType, e.BodySize, e.Hops, e.Sending, e.Pending, e.Held, received, received)
+		if e.Payload != nil {
+			payloads = append(payloads, e.UUID, received, e.Payload.Headers, e.Payload.Body, string(e.Payload.Encoding))
+		}
+	}
+	if _, err := s.db.Exec(ctx, tx, insertEvents, rows); err != nil {
+		return fmt.Errorf("insert events: %w", err)
+	}
+	if _, err := s.db.Exec(ctx, tx, insertPayloads, payloads); err != nil {
+		return fmt.Errorf("insert payloads: %w", err)
+	}
+	return nil
+}
+
+// MarkRedelivered notes that the event's deliveries are restarted because its provider sent it again. It reports false,
+// and changes nothing, when that was noted after notAfter already.
+func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, uuid string, now, notAfter time.Time) (bool, error) {
+	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET redelivered_ms = $1 WHERE event_uuid = $2
+		AND (redelivered_ms IS NULL OR redelivered_ms <= $3)`, clock.Millis(now), uuid, clock.Millis(notAfter))
+	if err != nil {
+		return false, fmt.Errorf("mark a redelivery: %w", err)
+	}
+	n, err := res.RowsAffected()
+	return n == 1, err
+}
