@@ -65,7 +65,7 @@ func (r *Report) head(out *bytes.Buffer) {
 
 func (r *Report) ingest(out *bytes.Buffer) {
 	table(out, "Ingest, closed loop, no subscription",
-		"\tevents/s\tack p50\tp99\tmax ms\trefused\tfailed\tpeak MB\tCPU s/1000\tbench CPU", func(t io.Writer) {
+		"\tevents/s\tack p50\tp99\tmax ms\trefused\tfailed\tpeak MB\tCPU s/1000\tbench CPU", func(t *bytes.Buffer) {
 			row := func(name string, i *Ingest) {
 				if i == nil {
 					return
@@ -82,7 +82,7 @@ func (r *Report) ingest(out *bytes.Buffer) {
 
 func (r *Report) delivery(out *bytes.Buffer) {
 	table(out, "Received and delivered, closed loop, one subscription",
-		"\tsustained/s\tingest/s\tdeliveries/s\tdrain s\tmissing\trepeats\tpeak MB\tCPU s/1000\tbench CPU", func(t io.Writer) {
+		"\tsustained/s\tingest/s\tdeliveries/s\tdrain s\tmissing\trepeats\tpeak MB\tCPU s/1000\tbench CPU", func(t *bytes.Buffer) {
 			for _, e := range r.Engines {
 				if d := e.Delivery; d != nil {
 					fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t%d\t%d\t%s\n", e.Name, d.SustainedPerSecond, d.IngestPerSecond,
@@ -90,7 +90,7 @@ func (r *Report) delivery(out *bytes.Buffer) {
 				}
 			}
 		})
-	table(out, "", "\tack p50\tp99\tmax ms\tto sink p50\tp99\tmax ms\tverified\tbad\tstrays", func(t io.Writer) {
+	table(out, "", "\tack p50\tp99\tmax ms\tto sink p50\tp99\tmax ms\tverified\tbad\tstrays", func(t *bytes.Buffer) {
 		for _, e := range r.Engines {
 			if d := e.Delivery; d != nil {
 				fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%d\t%d\t%d\n", e.Name, d.Ack.P50, d.Ack.P99, d.Ack.Max,
@@ -104,7 +104,7 @@ func (r *Report) delivery(out *bytes.Buffer) {
 func (r *Report) latency(out *bytes.Buffer) {
 	table(out, fmt.Sprintf("Latency, open loop, %d/s, one subscription", r.Settings.PerSecond),
 		"\tto sink p50\tp99\tmax ms\tack p50\tp99\tmax ms\tlag max\tevents\tmissing\trepeats\tpeak MB\tCPU s/1000\tbench CPU",
-		func(t io.Writer) {
+		func(t *bytes.Buffer) {
 			for _, e := range r.Engines {
 				if l := e.Latency; l != nil {
 					fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%d\t%d\t%d\t%s\n", e.Name,
@@ -116,7 +116,7 @@ func (r *Report) latency(out *bytes.Buffer) {
 }
 
 func (r *Report) verdict(out *bytes.Buffer) {
-	table(out, "Against the design's figures", "\tfigure\tvalue\ttarget\tunit\tok", func(t io.Writer) {
+	table(out, "Against the design's figures", "\tfigure\tvalue\ttarget\tunit\tok", func(t *bytes.Buffer) {
 		for _, e := range r.Engines {
 			for _, c := range e.Checks {
 				value, ok := fmt.Sprintf("%.2f", c.Value), "yes"
@@ -171,14 +171,16 @@ func (e *Engine) problems() []string {
 	return all
 }
 
-func table(out *bytes.Buffer, title, header string, rows func(io.Writer)) {
+func table(out *bytes.Buffer, title, header string, rows func(*bytes.Buffer)) {
 	if title != "" {
 		fmt.Fprintf(out, "\n%s\n", title)
 	}
+	cells := bytes.NewBufferString(header + "\n")
+	rows(cells)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, header)
-	rows(t)
-	_ = t.Flush() // a bytes.Buffer takes every write
+	// A bytes.Buffer takes every write.
+	_, _ = cells.WriteTo(t)
+	_ = t.Flush()
 }
 
 // String gives the three percentiles without unit.

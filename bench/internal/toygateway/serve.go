@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,8 +24,8 @@ var ErrRefused = errors.New("the toy does not start")
 const headerTimeout = time.Minute
 
 // Serve is the toy as a process with the gateway's command line: it writes its arguments to out and its credentials into --data,
-// answers on --listen and --admin-listen, and returns nil on SIGTERM. It refuses the argument --fail and variables that would
-// configure a gateway.
+// answers on --listen and --admin-listen, and returns nil on SIGTERM. Its own argument --drop-every sets Faults.DropEvery. It refuses
+// the argument --fail and variables that would configure a gateway.
 func Serve(ctx context.Context, out io.Writer, args, environ []string) error {
 	if _, err := fmt.Fprintln(out, strings.Join(args, " ")); err != nil {
 		return err
@@ -35,7 +36,15 @@ func Serve(ctx context.Context, out io.Writer, args, environ []string) error {
 	}
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer cancel()
-	toy, err := New(context.WithoutCancel(ctx), Faults{})
+	var faults Faults
+	if every := value(args, "--drop-every"); every != "" {
+		n, err := strconv.ParseInt(every, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		faults.DropEvery = n
+	}
+	toy, err := New(context.WithoutCancel(ctx), faults)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,82 @@
+// Sallyport-bench measures a sallyport binary under load on this machine and compares it with the design's figures.
+//
+// It exits with status 0 when the run took place, with 1 when --check was given and a figure missed its target, and with 2 when the
+// run, or a part of it, could not be made.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"sallyport/bench/internal/target"
+	"sallyport/internal/platform/clock"
+)
+
+const (
+	exitOK     = 0
+	exitMissed = 1
+	exitFailed = 2
+)
+
+type commandLine struct {
+	Run       runCommand       `cmd:"" default:"withargs" help:"Measure a gateway (the default)."`
+	Yardstick yardstickCommand `cmd:"" hidden:""`
+}
+
+// yardstickCommand is what the bench starts itself as: see target.ServeYardstick.
+type yardstickCommand struct{}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var cli commandLine
+	status, exited := exitOK, false
+	parser, err := kong.New(&cli,
+		kong.Name("sallyport-bench"),
+		kong.Description("Load generator and sink in one program: measures what a gateway receives, delivers, needs and how fast."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { status, exited = code, true }),
+	)
+	if err != nil {
+		return fail(stderr, err)
+	}
+	kctx, err := parser.Parse(args)
+	if exited {
+		return status // --help has been printed
+	}
+	if err != nil {
+		return fail(stderr, err)
+	}
+	if kctx.Command() == "yardstick" {
+		if err := target.ServeYardstick(ctx, stdin, stdout); err != nil {
+			return fail(stderr, err)
+		}
+		return exitOK
+	}
+	b := &bench{cmd: cli.Run, args: args, clk: clock.System(), progress: stderr}
+	met, err := b.run(ctx, stdout)
+	switch {
+	case err != nil:
+		return fail(stderr, err)
+	case cli.Run.Check && !met:
+		return exitMissed
+	default:
+		return exitOK
+	}
+}
+
+func fail(stderr io.Writer, err error) int {
+	_, _ = fmt.Fprintf(stderr, "sallyport-bench: %v\n", err) // nothing is left to report a failure of this to
+	return exitFailed
+}
