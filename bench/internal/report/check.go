@@ -22,7 +22,7 @@ type Check struct {
 	Measured bool `json:"measured"`
 }
 
-// Checks compares an engine's figures with the design's.
+// checks compares an engine's figures with the design's.
 func (e *Engine) checks() []Check {
 	ingest, delivered, p50, p99 := Check{}, Check{}, Check{}, Check{}
 	missing, bad := Check{}, Check{}
