@@ -34,6 +34,14 @@ func (e *PatternError) Error() string { return e.Message }
 
 // ParsePattern parses a pattern. Its error is a *PatternError.
 func ParsePattern(text string) (Pattern, error) {
+	p, fault := parsePattern(text)
+	if fault != nil {
+		return Pattern{}, fault
+	}
+	return p, nil
+}
+
+func parsePattern(text string) (Pattern, *PatternError) {
 	switch {
 	case text == "":
 		return Pattern{}, &PatternError{"min_length", "must not be empty"}

@@ -49,13 +49,22 @@ func signingKey(secret secretbox.Secret) (key []byte, rule, message string) {
 	return key, "", ""
 }
 
-// Hint returns what may be shown of a secret value: its last four characters behind an ellipsis, or nothing of it when
-// it is so short that four characters would tell too much.
-func Hint(value string) string {
-	if utf8.RuneCountInString(value) < hintFrom {
+// secretHint returns the last four characters of a signing secret, or nothing when it has so few characters that four
+// would tell too much.
+func secretHint(secret secretbox.Secret) string {
+	if text := secret.Reveal(); utf8.RuneCountInString(text) >= hintFrom {
+		return lastCharacters(text)
+	}
+	return ""
+}
+
+// Hint returns what may be shown of the header's value: its last four characters behind an ellipsis, or nothing of it
+// when it is too short for that.
+func (h Header) Hint() string {
+	if len(h.Value) < hintFrom {
 		return secretbox.Redacted
 	}
-	return "…" + lastCharacters(value)
+	return "…" + lastCharacters(h.Value)
 }
 
 func lastCharacters(s string) string {

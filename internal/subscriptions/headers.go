@@ -1,0 +1,72 @@
+package subscriptions
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// refusedNames are the headers that the service or HTTP itself sets, in lower case. Those between Connection and Upgrade
+// concern one connection only (RFC 9110 section 7.6.1); Expect and Accept-Encoding change how the answer is read.
+func refusedNames() []string {
+	return []string{
+		"host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "accept-encoding",
+		"webhook-id", "webhook-timestamp", "webhook-signature",
+	}
+}
+
+// refusedPrefixes are refused with whatever follows.
+func refusedPrefixes() []string { return []string{"proxy-", "content-", "sallyport-"} }
+
+func isRefusedName(name string) bool {
+	name = strings.ToLower(name)
+	return slices.Contains(refusedNames(), name) ||
+		slices.ContainsFunc(refusedPrefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// checkHeaders checks the members of a change. Their number after a merge is checked where that is known.
+func checkHeaders(f *apperr.Faults, location string, members map[string]*string) {
+	badName := false
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !isHeaderName(name) {
+			badName = true // a name that is no name is not repeated in a location
+			continue
+		}
+		at, value := location+"."+name, members[name]
+		duplicate := seen[strings.ToLower(name)]
+		seen[strings.ToLower(name)] = true
+		switch {
+		case duplicate:
+			f.Add(at, "unique", "must not be there twice; case does not count")
+		case isRefusedName(name):
+			f.Add(at, "reserved", "the header is set by the service or by HTTP itself")
+		case value == nil:
+		case len(*value) > MaxHeaderValue:
+			f.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxHeaderValue))
+		case !isHeaderValue(*value):
+			f.Add(at, "pattern", "must be visible ASCII characters, with blanks and tabs only between them")
+		}
+	}
+	if badName {
+		f.Add(location, "pattern", fmt.Sprintf("every name must be 1 to %d letters, digits and ! # $ %% & ' * + - . ^ _ ` | ~", MaxHeaderName))
+	}
+}
+
+// isHeaderName accepts a token of RFC 9110 section 5.6.2.
+func isHeaderName(name string) bool {
+	return name != "" && len(name) <= MaxHeaderName && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// isHeaderValue accepts a field value of RFC 9110 section 5.5 without its obsolete part. Blanks at the ends are no part of
+// a value and would be lost on the way.
+func isHeaderValue(value string) bool {
+	return strings.Trim(value, " \t") == value && !strings.ContainsFunc(value, func(r rune) bool {
+		return (r < ' ' || r > '~') && r != '\t'
+	})
+}

@@ -1,0 +1,66 @@
+package subscriptions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+// Get returns one subscription of the environment; an unknown or deleted one is not_found.
+func (s *Service) Get(ctx context.Context, env id.Environment, subscriptionID string) (Subscription, error) {
+	r, err := s.find(ctx, env, subscriptionID)
+	if err != nil {
+		return Subscription{}, err
+	}
+	return s.open(r)
+}
+
+// Scope is what a list's cursors are bound to.
+func (f Filter) Scope(env id.Environment) string {
+	return fmt.Sprintf("%s %q %q %v", env, f.ProviderConfigKeys, f.ConnectionIDs, f.Enabled)
+}
+
+// IsListKey reports whether a cursor's key can be one of List's.
+func IsListKey(key string) bool { return id.Is(id.PrefixSubscription, key) }
+
+// List returns the environment's subscriptions that the filter lets through, up to one more than the page holds.
+func (s *Service) List(ctx context.Context, env id.Environment, f Filter, p page.Request) ([]Subscription, error) {
+	if f.nothing() {
+		return nil, nil
+	}
+	rows, err := list(ctx, s.cfg.DB.Read(), env, f, p)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Subscription, len(rows))
+	for i, r := range rows {
+		if out[i], err = s.open(r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// nothing drops from the filter what no row can hold, and reports whether that leaves a field with no value.
+func (f *Filter) nothing() bool {
+	for _, values := range []*[]string{&f.ProviderConfigKeys, &f.ConnectionIDs} {
+		if len(*values) == 0 {
+			continue
+		}
+		*values = slices.DeleteFunc(slices.Clone(*values), func(v string) bool { return !storable(v) })
+		if len(*values) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Service) find(ctx context.Context, env id.Environment, subscriptionID string) (row, error) {
+	if !id.Is(id.PrefixSubscription, subscriptionID) {
+		return row{}, notFound()
+	}
+	return find(ctx, s.cfg.DB.Read(), env, subscriptionID, false)
+}

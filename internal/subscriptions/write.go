@@ -1,0 +1,233 @@
+package subscriptions
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// maxRaces bounds how often a change is begun again because another change came between.
+const maxRaces = 5
+
+var errRace = errors.New("the webhook subscription keeps changing")
+
+// Create stores a subscription in the principal's environment. It matches the events that arrive after Create has
+// returned. The secret is set when it was generated; nothing returns it again. Faults are of code validation_error, all
+// of them at once.
+func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Subscription, secretbox.Secret, error) {
+	if s.deliveries == nil {
+		return Subscription{}, "", errNoControl
+	}
+	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
+	base := Subscription{
+		ID: id.New(id.PrefixSubscription), Environment: p.Environment, Enabled: true, PayloadMode: Envelope,
+		RetrySchedule: DefaultRetrySchedule(), Timeout: DefaultTimeout, Headers: []Header{}, Metadata: map[string]any{},
+		CreatedAt: now, UpdatedAt: now,
+	}
+	sub := ch.apply(base)
+	if ch.Metadata.Set && !ch.Metadata.Null {
+		sub.Metadata = ch.Metadata.Value // there is nothing to merge with, so null is a value here
+	}
+	var f apperr.Faults
+	ch.CheckNew(&f)
+	if err := s.check(ctx, &f, &ch, &sub); err != nil {
+		return Subscription{}, "", err
+	}
+	if err := f.Err(); err != nil {
+		return Subscription{}, "", err
+	}
+	secret, generated := ch.SigningSecret.Value, secretbox.Secret("")
+	if !ch.SigningSecret.Set {
+		secret = newSigningSecret()
+		generated, sub.SecretHint = secret, secretHint(secret)
+	}
+	r, err := s.sealAll(sub, secret)
+	if err != nil {
+		return Subscription{}, "", err
+	}
+	defer s.changed(p.Environment, sub.ID)
+	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if err := insert(ctx, tx, r); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, now, event(p, "webhook_subscription.create", sub.ID, contents(sub)))
+	})
+	if err != nil {
+		return Subscription{}, "", err
+	}
+	return sub, generated, nil
+}
+
+// Update changes a subscription of the principal's environment and returns it as it is then. A URL, secret, header or
+// limit applies from the next try; which events went to the subscription before does not change. Faults are of code
+// validation_error, all of them at once; an unknown or deleted subscription is not_found.
+func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string, ch Change) (Subscription, error) {
+	if s.deliveries == nil {
+		return Subscription{}, errNoControl
+	}
+	for range maxRaces {
+		sub, done, err := s.tryUpdate(ctx, p, subscriptionID, ch)
+		if err != nil || done {
+			return sub, err
+		}
+	}
+	return Subscription{}, apperr.Unavailable(fmt.Errorf("update %s: %w", subscriptionID, errRace))
+}
+
+// tryUpdate works on one reading of the subscription; done is false when it has changed before the write. Look-ups and
+// encryption happen before the transaction.
+func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptionID string, ch Change) (sub Subscription, done bool, err error) {
+	stored, err := s.find(ctx, p.Environment, subscriptionID)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	before, err := s.open(stored)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	after := ch.apply(before)
+	var f apperr.Faults
+	ch.Check(&f)
+	if err := s.check(ctx, &f, &ch, &after); err != nil {
+		return Subscription{}, false, err
+	}
+	if err := f.Err(); err != nil {
+		return Subscription{}, false, err
+	}
+	changes := differences(before, after, ch.SigningSecret.Set)
+	if len(changes) == 0 {
+		return before, true, nil
+	}
+	now := s.cfg.Clock.Now()
+	after.UpdatedAt = clock.FromMillis(stored.nextVersion(now))
+	r, err := s.sealChanged(stored, before, after, ch.SigningSecret)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	defer s.changed(p.Environment, subscriptionID)
+	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		if done, err = update(ctx, tx, r, now); err != nil || !done {
+			return err
+		}
+		if before.Enabled && !after.Enabled {
+			if err := s.deliveries.Hold(ctx, tx, p.Environment, subscriptionID, now); err != nil {
+				return err
+			}
+		}
+		return s.record(ctx, tx, now, event(p, "webhook_subscription.update", subscriptionID, changes))
+	})
+	return after, done, err
+}
+
+// Delete removes a subscription of the principal's environment. Its open deliveries are cancelled and its past ones kept.
+func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID string) error {
+	if s.deliveries == nil {
+		return errNoControl
+	}
+	if _, err := s.find(ctx, p.Environment, subscriptionID); err != nil {
+		return err
+	}
+	defer s.changed(p.Environment, subscriptionID)
+	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		now := s.cfg.Clock.Now()
+		deleted, err := markDeleted(ctx, tx, p.Environment, subscriptionID, now)
+		if err != nil {
+			return err
+		}
+		if !deleted {
+			return notFound()
+		}
+		if err := s.deliveries.Cancel(ctx, tx, p.Environment, subscriptionID, now); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, now, event(p, "webhook_subscription.delete", subscriptionID, nil))
+	})
+}
+
+func event(p access.Principal, action, subscriptionID string, changes map[string]any) audit.Event {
+	return audit.Event{
+		Team: p.Team, Environment: p.Environment, Actor: p, Action: action, TargetID: subscriptionID, Changes: changes,
+	}
+}
+
+func (s *Service) sealAll(sub Subscription, secret secretbox.Secret) (row, error) {
+	r := row{Subscription: sub}
+	var err error
+	if r.sealedURL, err = s.seal(sub.ID, columnURL, sub.ForwardURL); err != nil {
+		return row{}, err
+	}
+	if r.sealedSecret, err = s.seal(sub.ID, columnSecret, secret.Reveal()); err != nil {
+		return row{}, err
+	}
+	r.sealedHeaders, err = s.sealHeaders(sub.ID, sub.Headers)
+	return r, err
+}
+
+// sealChanged returns the row to write over stored, with only the sealed columns that differ.
+func (s *Service) sealChanged(stored row, before, after Subscription, secret Field[secretbox.Secret]) (r row, err error) {
+	r = row{Subscription: after, updatedMs: stored.updatedMs}
+	if before.ForwardURL != after.ForwardURL {
+		if r.sealedURL, err = s.seal(after.ID, columnURL, after.ForwardURL); err != nil {
+			return row{}, err
+		}
+	}
+	if secret.Set {
+		if r.sealedSecret, err = s.seal(after.ID, columnSecret, secret.Value.Reveal()); err != nil {
+			return row{}, err
+		}
+	}
+	if !reflect.DeepEqual(before.Headers, after.Headers) {
+		r.sealedHeaders, err = s.sealHeaders(after.ID, after.Headers)
+	}
+	return r, err
+}
+
+// contents lists what a new subscription holds, for the audit trail.
+func contents(sub Subscription) map[string]any {
+	out := differences(Subscription{}, sub, true)
+	for field, v := range out {
+		if d, ok := v.(difference); ok {
+			out[field] = d.After
+		}
+	}
+	return out
+}
+
+// differences lists what a change leads to, by field, for the audit trail. Values that are sealed at rest are redacted.
+func differences(before, after Subscription, newSecret bool) map[string]any {
+	out := map[string]any{}
+	add := func(field string, before, after any) {
+		if !reflect.DeepEqual(before, after) {
+			out[field] = difference{before, after}
+		}
+	}
+	redact := func(field string, changed bool) {
+		if changed {
+			out[field] = secretbox.Redacted
+		}
+	}
+	add("event_types", before.EventTypes, after.EventTypes)
+	add("provider_config_key", before.ProviderConfigKey, after.ProviderConfigKey)
+	add("connection_id", before.ConnectionID, after.ConnectionID)
+	redact("forward_url", before.ForwardURL != after.ForwardURL)
+	redact("signing_secret", newSecret)
+	add("description", before.Description, after.Description)
+	add("enabled", before.Enabled, after.Enabled)
+	add("disabled_reason", before.DisabledReason, after.DisabledReason)
+	add("payload_mode", before.PayloadMode, after.PayloadMode)
+	add("retry_schedule_seconds", before.RetrySchedule, after.RetrySchedule)
+	add("timeout_ms", before.Timeout.Milliseconds(), after.Timeout.Milliseconds())
+	redact("headers", !reflect.DeepEqual(before.Headers, after.Headers))
+	add("metadata", before.Metadata, after.Metadata)
+	return out
+}
