@@ -27,6 +27,7 @@ const (
 	CodeConnectionDisabled   Code = "connection_disabled"
 	CodeSignatureMissing     Code = "signature_missing"
 	CodeSignatureInvalid     Code = "signature_invalid"
+	CodeRateLimited          Code = "rate_limited"
 	CodeDeliveryInFlight     Code = "delivery_in_flight"
 	CodeNothingToReplay      Code = "nothing_to_replay"
 )
@@ -60,6 +61,7 @@ func Codes() []Info {
 		{CodeConnectionDisabled, http.StatusServiceUnavailable, "The connection is disabled and accepts no webhook deliveries."},
 		{CodeSignatureMissing, http.StatusUnauthorized, "The webhook carries no signature where its provider sends one."},
 		{CodeSignatureInvalid, http.StatusUnauthorized, "The webhook's signature, or the timestamp it covers, does not verify."},
+		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests; `Retry-After` says when to come back."},
 		{CodeDeliveryInFlight, http.StatusConflict, "A delivery of the event is being sent right now; replay it when it has ended."},
 		{CodeNothingToReplay, http.StatusConflict, "No delivery of the event is in a state that this replay may restart."},
 	}

@@ -51,7 +51,6 @@ type Config struct {
 	DeliveryConcurrency                int           `name:"delivery-concurrency" type:"setting" default:"256" placeholder:"N" help:"Deliveries under way at once on this node, 1 to 10000."`
 	DeliveryConcurrencyPerHost         int           `name:"delivery-concurrency-per-host" type:"setting" default:"50" placeholder:"N" help:"Deliveries under way at once to one host, 1 to 10000."`
 	DeliveryConcurrencyPerSubscription int           `name:"delivery-concurrency-per-subscription" type:"setting" default:"10" placeholder:"N" help:"Deliveries under way at once for one subscription, 1 to 10000."`
-	DeliveryDefaultTimeout             time.Duration `name:"delivery-default-timeout" type:"setting" default:"15s" help:"Deadline of one delivery attempt where the subscription sets none, 1s to 30s."`
 
 	origins map[string]Origin // of settings that do not have their default
 }
@@ -75,8 +74,6 @@ const (
 	maxDedupeWindow            = 30 * 24 * time.Hour
 	maxShutdownTimeout         = time.Hour
 	maxConcurrency             = 10000
-	minDeliveryTimeout         = time.Second
-	maxDeliveryTimeout         = 30 * time.Second
 )
 
 // Source is where a value came from.

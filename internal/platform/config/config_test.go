@@ -182,9 +182,8 @@ func TestAllFaultsTogether(t *testing.T) {
 		"shutdown-timeout:",                // 9
 		"data: /a",                         // 10
 		"data: /b",                         // 11
-		"delivery-default-timeout: 31s",    // 12
-		"tls-cert: /cert.pem",              // 13
-		"database-url: mysql://u:hunter2@", // 14
+		"tls-cert: /cert.pem",              // 12
+		"database-url: mysql://u:hunter2@", // 13
 	}, "\n")
 	environ := []string{"SALLYPORT_MIGRATE=perhaps", "SALLYPORT_WEBHOOK_MAX_BODY_BYTES=26214401", "SALLYPORT_TRUSTED_PROXIES=x,y"}
 	got := faults(t, []string{"--delivery-concurrency-per-host=many"}, environ, text)
@@ -197,9 +196,8 @@ func TestAllFaultsTogether(t *testing.T) {
 		"delivery-concurrency (sallyport.yaml, line 8): is neither a single value nor a list of values",
 		"shutdown-timeout (sallyport.yaml, line 9): has no value; remove the key or write an empty string",
 		"data (sallyport.yaml, line 11): is set twice, first in line 10",
-		"delivery-default-timeout (sallyport.yaml, line 12): must be between 1s and 30s",
-		"tls-cert (sallyport.yaml, line 13): needs tls-key",
-		"database-url (sallyport.yaml, line 14): must be a postgres:// or postgresql:// URL",
+		"tls-cert (sallyport.yaml, line 12): needs tls-key",
+		"database-url (sallyport.yaml, line 13): must be a postgres:// or postgresql:// URL",
 		"migrate (SALLYPORT_MIGRATE): is neither true nor false",
 		"webhook-max-body-bytes (SALLYPORT_WEBHOOK_MAX_BODY_BYTES): must be between 1 and 26214400",
 		`trusted-proxies (SALLYPORT_TRUSTED_PROXIES): "x" is not an address range such as 10.1.0.0/16; "y" is not an address range such as 10.1.0.0/16`,
@@ -237,7 +235,6 @@ func TestRules(t *testing.T) {
 		"dedupe off":                    {args: []string{"--webhook-dedupe-window=0"}},
 		"dedupe negative":               {args: []string{"--webhook-dedupe-window=-1s"}, key: "webhook-dedupe-window"},
 		"no shutdown time":              {args: []string{"--shutdown-timeout=0"}, key: "shutdown-timeout"},
-		"attempt under a second":        {args: []string{"--delivery-default-timeout=999ms"}, key: "delivery-default-timeout"},
 		"no concurrency":                {args: []string{"--delivery-concurrency=0"}, key: "delivery-concurrency"},
 		"no concurrency a subscription": {args: []string{"--delivery-concurrency-per-subscription=10001"}, key: "delivery-concurrency-per-subscription"},
 		"small budget":                  {args: []string{"--webhook-memory-budget-bytes=1"}, key: "webhook-memory-budget-bytes"},

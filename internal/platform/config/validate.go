@@ -111,8 +111,6 @@ func (k *checker) deliveries() {
 	k.require(inRange(c.DeliveryConcurrency), "delivery-concurrency", message)
 	k.require(inRange(c.DeliveryConcurrencyPerHost), "delivery-concurrency-per-host", message)
 	k.require(inRange(c.DeliveryConcurrencyPerSubscription), "delivery-concurrency-per-subscription", message)
-	k.require(c.DeliveryDefaultTimeout >= minDeliveryTimeout && c.DeliveryDefaultTimeout <= maxDeliveryTimeout,
-		"delivery-default-timeout", "must be between 1s and 30s")
 }
 
 // isHostPort accepts what a listener can bind: any host, also none, and a port; port 0 takes a free one.

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/obs"
+)
+
+type serveCommand struct{}
+
+// memoryLimit is the soft limit of the Go heap where GOMEMLIMIT sets none. SQLite's own memory comes on top.
+const memoryLimit = 160 << 20
+
+// Run serves until SIGTERM or an interrupt, and then stops in order. A second signal stops at once.
+func (serveCommand) Run(ctx context.Context, e *env) error {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+	log := obs.NewLogger(e.stderr, string(e.cfg.LogFormat), e.cfg.LogLevel.String())
+	a, err := app.New(ctx, app.Options{Config: *e.cfg, Logger: log, Clock: clock.System(), Version: version()})
+	if err != nil {
+		return err
+	}
+	if err := a.Start(ctx); err != nil {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.ShutdownTimeout)
+		defer cancel()
+		_ = a.Stop(stopCtx) // the reason to stop is the error that counts
+		return err
+	}
+	attrs := []any{slog.String("listen", a.Addr()), slog.String("public_url", e.cfg.PublicURL), slog.String("version", version())}
+	if admin := a.AdminAddr(); admin != "" {
+		attrs = append(attrs, slog.String("admin_listen", admin))
+	}
+	if e.cfg.Dev {
+		attrs = append(attrs, slog.String("credentials", filepath.Join(e.cfg.Data, "dev-credentials.json")))
+	}
+	log.InfoContext(ctx, "serving", attrs...)
+	<-ctx.Done()
+
+	// The first signal has been taken; another one means now.
+	second := make(chan os.Signal, 1)
+	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.ShutdownTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-second:
+			cancel()
+		case <-stopCtx.Done():
+		}
+	}()
+	log.InfoContext(stopCtx, "stopping")
+	if err := a.Stop(stopCtx); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	log.InfoContext(context.WithoutCancel(ctx), "stopped")
+	return nil
+}

@@ -1,0 +1,320 @@
+// Package app puts the process together: configuration, database, capabilities, HTTP and workers, and the order in which
+// they start and stop. It holds no rules.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"sallyport/internal/connections"
+	"sallyport/internal/connections/connectionshttp"
+	"sallyport/internal/deliveries"
+	"sallyport/internal/identity"
+	"sallyport/internal/identity/identityhttp"
+	"sallyport/internal/ingest"
+	"sallyport/internal/ingest/ingesthttp"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/migrate"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/providers"
+	"sallyport/internal/subscriptions"
+	"sallyport/internal/subscriptions/subscriptionshttp"
+	"sallyport/internal/webhookevents"
+	"sallyport/internal/webhookevents/webhookeventshttp"
+	definitions "sallyport/providers"
+)
+
+// lease is how long a worker that says nothing keeps a delivery. Four times the longest time-out leaves a wide margin.
+const lease = 2 * time.Minute
+
+// Options are what a process is made from.
+type Options struct {
+	Config  config.Config
+	Logger  *slog.Logger
+	Clock   clock.Clock
+	Version string
+}
+
+// App is one server process.
+type App struct {
+	cfg     config.Config
+	log     *slog.Logger
+	clock   clock.Clock
+	lock    *flock.Flock
+	store   *Store
+	metrics *obs.Metrics
+	api     *httpapi.API
+	client  *egress.Client
+
+	connections   *connections.Service
+	subscriptions *subscriptions.Service
+	events        *webhookevents.Store
+	deliveries    *deliveries.Service
+	ingest        *ingest.Service
+
+	ready   atomic.Bool
+	servers servers
+	loops   sync.WaitGroup
+	cancel  context.CancelFunc
+}
+
+// New opens the database and builds the process, without starting anything.
+func New(ctx context.Context, o Options) (_ *App, err error) {
+	a := &App{cfg: o.Config, log: o.Logger, clock: o.Clock, metrics: obs.NewMetrics()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	var node string
+	if a.lock, node, err = lockData(&a.cfg); err != nil {
+		return nil, err
+	}
+	if err = ensureKeyset(&a.cfg); err != nil {
+		return nil, fmt.Errorf("make the keyset: %w", err)
+	}
+	d, err := db.Open(ctx, a.cfg.DatabaseURL.Reveal(), a.cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	a.store = &Store{DB: d}
+	if err = a.migrate(ctx); err != nil {
+		return nil, err
+	}
+	if a.store, err = openStore(ctx, &a.cfg, d, a.clock, a.log); err != nil {
+		a.store = &Store{DB: d}
+		return nil, err
+	}
+	if err = a.build(ctx, node, o.Version); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// migrate brings the schema up where that is this process's task, and checks it elsewhere.
+func (a *App) migrate(ctx context.Context) error {
+	d := a.store.DB
+	if a.cfg.SQLite() || a.cfg.Dev || a.cfg.Migrate {
+		before, after, err := migrate.Up(ctx, d)
+		if err == nil && before.Current != after.Current {
+			a.log.InfoContext(ctx, "migrated the database", slog.Int64("from", before.Current), slog.Int64("to", after.Current))
+		}
+		return err
+	}
+	state, err := migrate.Read(ctx, d)
+	if err != nil {
+		return err
+	}
+	return state.Check()
+}
+
+// build wires the capabilities. The order is that of the dependency table.
+func (a *App) build(ctx context.Context, node, version string) error {
+	d, box, clk := a.store.DB, a.store.Box, a.clock
+	registry, err := providers.Load(definitions.FS())
+	if err != nil {
+		return fmt.Errorf("load the provider definitions: %w", err)
+	}
+	a.client = egress.New(egress.Policy{AllowCIDRs: a.cfg.EgressAllow, AllowLoopback: a.cfg.Dev, AllowHTTP: a.cfg.EgressAllowHTTP || a.cfg.Dev},
+		egress.Options{MaxIdlePerHost: a.cfg.DeliveryConcurrencyPerHost, Clock: clk})
+	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: registry, Logger: a.log}); err != nil {
+		return err
+	}
+	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client, Connections: a.connections})
+	a.events = webhookevents.NewStore(d, deliveries.Filter{})
+	a.deliveries = deliveries.New(d, a.events, a.subscriptions, a.client, clk, a.log, a.metrics, deliveries.Options{
+		Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
+		PerHost: a.cfg.DeliveryConcurrencyPerHost, Lease: lease, Node: node,
+	})
+	a.subscriptions.Control(a.deliveries)
+	spool := filepath.Join(a.cfg.Data, "spool")
+	if err := clearSpool(spool); err != nil {
+		return err
+	}
+	a.ingest = ingest.New(d, a.connections, a.subscriptions, a.events, a.deliveries, clk, a.log, a.metrics, ingest.Options{
+		MaxBodyBytes: a.cfg.WebhookMaxBodyBytes, MemoryBudget: a.cfg.WebhookMemoryBudgetBytes, DedupeWindow: a.cfg.WebhookDedupeWindow, SpoolDir: spool,
+	})
+	a.api = NewAPI(APIOptions{
+		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
+			LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
+		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
+		Events: a.events, Deliveries: a.deliveries, Ingest: a.ingest,
+	})
+	return ctx.Err()
+}
+
+// APIOptions are the capabilities that the API serves. For the document alone they may be nil.
+type APIOptions struct {
+	httpapi.Config
+	PublicURL     string
+	Identity      *identity.Service
+	Connections   *connections.Service
+	Subscriptions *subscriptions.Service
+	Events        *webhookevents.Store
+	Deliveries    *deliveries.Service
+	Ingest        *ingest.Service
+}
+
+// NewAPI mounts every capability: the one list of modules.
+func NewAPI(o APIOptions) *httpapi.API {
+	api := httpapi.New(o.Config)
+	ingesthttp.Mount(api, o.Ingest)
+	webhookeventshttp.Mount(api, o.Events, o.Deliveries)
+	subscriptionshttp.Mount(api, o.Subscriptions)
+	connectionshttp.Mount(api, o.Connections, o.PublicURL)
+	identityhttp.Mount(api, o.Identity)
+	return api
+}
+
+// clearSpool makes the folder of large bodies and removes what a crash left in it.
+func clearSpool(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("clear the spool folder: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the spool folder: %w", err)
+	}
+	return nil
+}
+
+func (a *App) observe(route string, status int, seconds float64) {
+	a.metrics.Requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Observe(seconds)
+}
+
+// maxClockOffset is how far the node's clock may be from the database's: leases and due times assume that they agree.
+const maxClockOffset = 2 * time.Second
+
+var (
+	errStopping = errors.New("the server is starting or stopping")
+	errClock    = errors.New("the clock is more than two seconds off the database's")
+)
+
+func (a *App) readiness(ctx context.Context) error {
+	if !a.ready.Load() {
+		return errStopping
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	offset, err := ClockOffset(ctx, a.store.DB, a.clock)
+	if err != nil {
+		return err
+	}
+	if offset.Abs() > maxClockOffset {
+		return errClock
+	}
+	return nil
+}
+
+// ClockOffset returns how far the database's clock is ahead of this node's. SQLite has no clock of its own: its offset is
+// zero, and the query shows that it answers.
+func ClockOffset(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error) {
+	if d.Engine() == db.SQLite {
+		return 0, d.Ping(ctx)
+	}
+	before := clk.Now()
+	var ms float64
+	if err := d.Read().QueryRowContext(ctx, "SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000").Scan(&ms); err != nil {
+		return 0, fmt.Errorf("read the database's clock: %w", err)
+	}
+	half := clk.Now().Sub(before) / 2
+	return clock.FromMillis(int64(ms)).Sub(before.Add(half)), nil
+}
+
+// refreshInterval bounds how long a change made by another process goes unnoticed.
+const refreshInterval = time.Second
+
+// refresh looks whether another process has changed what is cached.
+func (a *App) refresh(ctx context.Context) time.Duration {
+	for _, r := range []func(context.Context) error{a.connections.Refresh, a.subscriptions.Refresh} {
+		if err := r(ctx); err != nil && ctx.Err() == nil {
+			a.log.ErrorContext(ctx, "cached data could not be compared with the database", slog.String("error", err.Error()))
+		}
+	}
+	return refreshInterval
+}
+
+// partitionInterval is how often the coming days' partitions are made.
+const partitionInterval = time.Hour
+
+func (a *App) partitions(ctx context.Context) time.Duration {
+	if err := a.events.EnsurePartitions(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "the coming days' partitions could not be made; their payloads go to the default one", slog.String("error", err.Error()))
+	}
+	return partitionInterval
+}
+
+// Start starts the workers and the listeners. When it returns the server is ready.
+func (a *App) Start(ctx context.Context) error {
+	if err := a.events.EnsurePartitions(ctx, a.clock.Now()); err != nil {
+		return err
+	}
+	if err := a.deliveries.Start(ctx); err != nil {
+		return err
+	}
+	a.ingest.Start()
+	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a.cancel = cancel
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refresh) })
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.partitions) })
+	if err := a.servers.listen(ctx, a); err != nil {
+		return err
+	}
+	if a.cfg.Dev {
+		if err := a.store.Identity.EnsureDev(ctx, a.cfg.Data, a.cfg.PublicURL+httpapi.Prefix); err != nil {
+			return err
+		}
+	}
+	a.ready.Store(true)
+	a.servers.serve(ctx, a.log)
+	return nil
+}
+
+// Addr is the address of the public listener.
+func (a *App) Addr() string { return a.servers.publicAddr() }
+
+// AdminAddr is the address of the admin listener; empty when it is off.
+func (a *App) AdminAddr() string { return a.servers.adminAddr() }
+
+// API returns the API, for tests that read its declarations.
+func (a *App) API() *httpapi.API { return a.api }
+
+// Stop ends the process in order: not ready, no new requests, workers softly and then hard when ctx ends, outcomes
+// stored, database closed.
+func (a *App) Stop(ctx context.Context) error {
+	a.ready.Store(false)
+	err := a.servers.shutdown(ctx)
+	if a.cancel != nil {
+		a.cancel()
+		a.loops.Wait()
+		a.ingest.Stop()
+		a.deliveries.Stop(ctx)
+	}
+	a.client.Close()
+	return errors.Join(err, a.close())
+}
+
+func (a *App) close() error {
+	var err error
+	if a.store != nil {
+		err = a.store.Close()
+	}
+	if a.lock != nil {
+		err = errors.Join(err, a.lock.Unlock())
+	}
+	return err
+}

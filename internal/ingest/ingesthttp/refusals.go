@@ -1,0 +1,63 @@
+package ingesthttp
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits of refused deliveries from one address. Deliveries that verify are never limited: one that is turned away may
+// never come back.
+const (
+	refusalsPerSecond = 20
+	refusalBurst      = 100
+	// maxAddresses bounds the memory that strangers can take.
+	maxAddresses = 10_000
+)
+
+// refusals counts refused deliveries by address, for the addresses seen last.
+type refusals struct {
+	mu        sync.Mutex
+	byAddress map[string]*list.Element
+	recent    *list.List
+}
+
+type address struct {
+	ip      string
+	limiter *rate.Limiter
+}
+
+func newRefusals() *refusals {
+	return &refusals{byAddress: map[string]*list.Element{}, recent: list.New()}
+}
+
+// wait counts a refusal and returns how long the address should keep away; 0 when it is within its limit.
+func (r *refusals) wait(ip string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.byAddress[ip]
+	if !ok {
+		e = r.recent.PushFront(&address{ip: ip, limiter: rate.NewLimiter(refusalsPerSecond, refusalBurst)})
+		r.byAddress[ip] = e
+		if r.recent.Len() > maxAddresses {
+			oldest := r.recent.Back()
+			if a, ok := r.recent.Remove(oldest).(*address); ok {
+				delete(r.byAddress, a.ip)
+			}
+		}
+	}
+	r.recent.MoveToFront(e)
+	a, ok := e.Value.(*address)
+	if !ok {
+		return 0
+	}
+	reservation := a.limiter.Reserve()
+	wait := reservation.Delay()
+	if wait == 0 {
+		return 0
+	}
+	reservation.Cancel() // a refusal that was answered with 429 is not counted again
+	return time.Duration(seconds(wait.Seconds())) * time.Second
+}
