@@ -8,11 +8,8 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
-	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 )
-
-var _ httpapi.Authenticator = (*Service)(nil)
 
 // Reasons for the log; clients get one text.
 var (

@@ -1,5 +1,5 @@
-// Package identity knows who asks: the team, its environments and people, sign-in, and API keys with their grants. It
-// implements httpapi.Authenticator.
+// Package identity knows who asks: the team, its environments and people, sign-in, and API keys with their grants. Its
+// Service is the httpapi.Authenticator.
 //
 // Nothing is cached: each request reads its key or its user by one indexed query, so that a revocation, a removal or a
 // changed role is in force for the next request, on every node.

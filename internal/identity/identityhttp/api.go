@@ -15,6 +15,8 @@ const (
 	tagKeys = "API keys"
 )
 
+var _ httpapi.Authenticator = (*identity.Service)(nil)
+
 // handler holds what the operations need.
 type handler struct {
 	identity *identity.Service

@@ -57,7 +57,7 @@ type listKeysOutput struct {
 }
 
 type keyInput struct {
-	ID string `path:"id" maxLength:"64" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	ID string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type keyOutput struct {

@@ -12,7 +12,7 @@ import (
 // newAPIKey is the body that creates a key.
 type newAPIKey struct {
 	Name          string        `json:"name" minLength:"1" maxLength:"100" doc:"What the key is for, in words for people; no control characters." example:"billing service"`
-	EnvironmentID string        `json:"environment_id" maxLength:"64" doc:"The environment whose data the key works on." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	EnvironmentID string        `json:"environment_id" doc:"The environment whose data the key works on." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Grants        []newGrant    `json:"grants,omitempty" maxItems:"50" doc:"What the key may do. Default none: the key may do nothing."`
 	ExpiresAt     *httpapi.Time `json:"expires_at,omitempty" doc:"When the key stops working; in the future. Default 90 days from now." example:"2027-01-31T00:00:00.000Z"`
 }

@@ -1,0 +1,125 @@
+package identity
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit"
+)
+
+const devURL = "http://127.0.0.1:8080/api/v1"
+
+func eachDev(t *testing.T, fn func(t *testing.T, f fixture, path string)) {
+	t.Helper()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		f := newFixture(t, s)
+		require.NoError(t, f.Init(t.Context(), true))
+		require.NoError(t, f.EnsureDev(t.Context(), s.Dir, devURL))
+		fn(t, f, filepath.Join(s.Dir, DevCredentialsFile))
+	})
+}
+
+func readDev(t *testing.T, path string) devCredentials {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var c devCredentials
+	require.NoError(t, json.Unmarshal(b, &c))
+	return c
+}
+
+// works checks that everything in the file is good for what it says.
+func (f fixture) works(t *testing.T, c devCredentials) {
+	t.Helper()
+	p, err := f.APIKey(t.Context(), c.APIKey)
+	require.NoError(t, err)
+	require.Equal(t, access.Routes(), p.Allowed)
+	require.Equal(t, c.EnvironmentID, string(p.Environment))
+	session, err := f.Login(t.Context(), c.Email, secretbox.Secret(c.Password))
+	require.NoError(t, err)
+	require.Equal(t, access.Owner, session.Role)
+	dev, err := f.FindEnvironment(t.Context(), access.System("test"), Development)
+	require.NoError(t, err)
+	require.Equal(t, string(dev.ID), c.EnvironmentID)
+}
+
+// The first start writes credentials that work, for their owner's eyes only; the second keeps them and follows the
+// address.
+func TestDevCredentialsStay(t *testing.T) {
+	t.Parallel()
+	eachDev(t, func(t *testing.T, f fixture, path string) {
+		first := readDev(t, path)
+		require.Equal(t, devURL, first.BaseURL)
+		f.works(t, first)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.EqualValues(t, 0o600, info.Mode().Perm())
+
+		again := f.another(t)
+		require.NoError(t, again.Init(t.Context(), true))
+		require.NoError(t, again.EnsureDev(t.Context(), filepath.Dir(path), "http://localhost:9999/api/v1"))
+		second := readDev(t, path)
+		require.Equal(t, "http://localhost:9999/api/v1", second.BaseURL)
+		second.BaseURL = first.BaseURL
+		require.Equal(t, first, second)
+		require.Equal(t, 1, f.count(t, "api_keys"))
+		require.Equal(t, 1, f.count(t, "users"))
+		leftovers, err := filepath.Glob(path + ".*")
+		require.NoError(t, err)
+		require.Empty(t, leftovers)
+	})
+}
+
+// Whatever no longer works is made anew, and what works is kept.
+func TestDevCredentialsAreRepaired(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(t *testing.T, f fixture, path string, c devCredentials){
+		"file lost": func(t *testing.T, _ fixture, path string, _ devCredentials) {
+			t.Helper()
+			require.NoError(t, os.Remove(path))
+		},
+		"file damaged": func(t *testing.T, _ fixture, path string, _ devCredentials) {
+			t.Helper()
+			require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+		},
+		"file readable by others": func(t *testing.T, _ fixture, path string, _ devCredentials) {
+			t.Helper()
+			require.NoError(t, os.Chmod(path, 0o644))
+		},
+		"key revoked": func(t *testing.T, f fixture, _ string, _ devCredentials) {
+			t.Helper()
+			f.exec(t, "UPDATE api_keys SET revoked_ms = 1")
+		},
+		"key of lesser grants": func(t *testing.T, f fixture, _ string, _ devCredentials) {
+			t.Helper()
+			f.exec(t, `UPDATE api_key_grants SET routes = '["events"]'`)
+		},
+		"password changed": func(t *testing.T, f fixture, _ string, c devCredentials) {
+			t.Helper()
+			require.NoError(t, f.ResetPassword(t.Context(), access.System("test"), c.Email, testPassword))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachDev(t, func(t *testing.T, f fixture, path string) {
+				before := readDev(t, path)
+				spoil(t, f, path, before)
+				require.NoError(t, f.EnsureDev(t.Context(), filepath.Dir(path), devURL))
+				after := readDev(t, path)
+				f.works(t, after)
+				require.NotEqual(t, before, after)
+				info, err := os.Stat(path)
+				require.NoError(t, err)
+				require.EqualValues(t, 0o600, info.Mode().Perm())
+				require.Equal(t, 1, f.count(t, "users"))
+			})
+		})
+	}
+}

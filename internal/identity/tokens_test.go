@@ -1,0 +1,238 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"sallyport/internal/platform/id"
+)
+
+const testAudience = testIssuer + "/api/v1"
+
+// forge holds a key pair that the verifier knows and makes tokens with it, good and bad.
+type forge struct {
+	t      *testing.T
+	key    signingKey
+	tokens *tokens
+	now    time.Time
+}
+
+func newForge(t *testing.T) forge {
+	t.Helper()
+	k, err := newSigningKey()
+	require.NoError(t, err)
+	tk, err := newTokens(testIssuer, []signingKey{k})
+	require.NoError(t, err)
+	return forge{t: t, key: k, tokens: tk, now: time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)}
+}
+
+// claims are those of a good token.
+func (f forge) claims() map[string]any {
+	return map[string]any{
+		"iss": testIssuer, "aud": testAudience, "sub": id.New(id.PrefixUser), "team": id.New(id.PrefixTeam), "sid": id.NewRandom(""),
+		"iat": f.now.Unix(), "exp": f.now.Add(TokenLifetime).Unix(), "auth_time": f.now.Unix(), "amr": []string{"pwd"},
+	}
+}
+
+func (f forge) with(name string, value any) map[string]any {
+	c := f.claims()
+	if value == nil {
+		delete(c, name)
+	} else {
+		c[name] = value
+	}
+	return c
+}
+
+// sign signs with any algorithm, key, type and key id.
+func (f forge) sign(alg jose.SignatureAlgorithm, key any, typ jose.ContentType, kid string, c map[string]any) string {
+	f.t.Helper()
+	o := (&jose.SignerOptions{}).WithHeader("kid", kid)
+	if typ != "" {
+		o = o.WithType(typ)
+	}
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, o)
+	require.NoError(f.t, err)
+	token, err := jwt.Signed(s).Claims(c).Serialize()
+	require.NoError(f.t, err)
+	return token
+}
+
+func (f forge) good(c map[string]any) string {
+	return f.sign(jose.ES256, f.key.private, tokenType, f.key.id, c)
+}
+
+func part(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// The forge itself makes tokens that pass, so that a refusal below is due to the one thing that differs.
+func TestTokenAccepted(t *testing.T) {
+	t.Parallel()
+	f := newForge(t)
+	c := f.claims()
+	got, err := f.tokens.verify(f.now, f.good(c))
+	require.NoError(t, err)
+	require.Equal(t, c["sub"], got.Subject)
+	require.Equal(t, c["team"], string(got.Team))
+
+	ours, err := f.tokens.sign(f.now, id.New(id.PrefixUser), id.Team(id.New(id.PrefixTeam)))
+	require.NoError(t, err)
+	_, err = f.tokens.verify(f.now.Add(TokenLifetime-time.Second), ours)
+	require.NoError(t, err)
+	var header, body map[string]any
+	for i, dest := range []*map[string]any{&header, &body} {
+		b, err := base64.RawURLEncoding.DecodeString(strings.Split(ours, ".")[i])
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(b, dest))
+	}
+	require.Equal(t, map[string]any{"alg": "ES256", "typ": "admin+jwt", "kid": f.key.id}, header)
+	require.ElementsMatch(t, []string{"iss", "aud", "sub", "team", "sid", "auth_time", "amr", "iat", "exp"}, keysOf(body))
+	require.NotContains(t, ours, "owner")
+}
+
+func keysOf(m map[string]any) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+// Each way to pass off something else as an access token is refused (RFC 8725, sections 2 and 3).
+func TestTokenConfusion(t *testing.T) {
+	t.Parallel()
+	f := newForge(t)
+	der, err := x509.MarshalPKIXPublicKey(&f.key.private.PublicKey)
+	require.NoError(t, err)
+	pemKey := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	jwk, err := jose.JSONWebKey{Key: &f.key.private.PublicKey, KeyID: f.key.id}.MarshalJSON()
+	require.NoError(t, err)
+	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	require.NoError(t, err)
+	good := f.good(f.claims())
+	parts := strings.Split(good, ".")
+	none := part(t, map[string]string{"alg": "none", "typ": tokenType, "kid": f.key.id})
+	embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: stranger},
+		(&jose.SignerOptions{EmbedJWK: true}).WithType(tokenType))
+	require.NoError(t, err)
+	withOwnKey, err := jwt.Signed(embedded).Claims(f.claims()).Serialize()
+	require.NoError(t, err)
+	at := func(d time.Duration) int64 { return f.now.Add(d).Unix() }
+
+	for name, token := range map[string]string{
+		"empty":                          "",
+		"not a token":                    "a.b.c",
+		"alg none without signature":     none + "." + parts[1] + ".",
+		"alg none with signature":        none + "." + parts[1] + "." + parts[2],
+		"HS256 with the public DER":      f.sign(jose.HS256, der, tokenType, f.key.id, f.claims()),
+		"HS256 with the public PEM":      f.sign(jose.HS256, pemKey, tokenType, f.key.id, f.claims()),
+		"HS256 with the public JWK":      f.sign(jose.HS256, jwk, tokenType, f.key.id, f.claims()),
+		"ES384":                          f.sign(jose.ES384, p384, tokenType, f.key.id, f.claims()),
+		"a stranger's key, our kid":      f.sign(jose.ES256, stranger, tokenType, f.key.id, f.claims()),
+		"a stranger's key in the header": withOwnKey,
+		"unknown kid":                    f.sign(jose.ES256, f.key.private, tokenType, id.New(id.PrefixSigningKey), f.claims()),
+		"empty kid":                      f.sign(jose.ES256, f.key.private, tokenType, "", f.claims()),
+		"no typ":                         f.sign(jose.ES256, f.key.private, "", f.key.id, f.claims()),
+		"typ JWT":                        f.sign(jose.ES256, f.key.private, "JWT", f.key.id, f.claims()),
+		"typ at+jwt":                     f.sign(jose.ES256, f.key.private, "at+jwt", f.key.id, f.claims()),
+		"signature cut off":              parts[0] + "." + parts[1] + ".",
+		"two tokens mixed":               parts[0] + "." + strings.Split(f.good(f.claims()), ".")[1] + "." + parts[2],
+		"JSON serialization":             `{"protected":"` + parts[0] + `","payload":"` + parts[1] + `","signature":"` + parts[2] + `"}`,
+		"too long":                       f.good(f.with("sid", strings.Repeat("x", maxTokenBytes))),
+		"other iss":                      f.good(f.with("iss", testIssuer+"/")),
+		"no iss":                         f.good(f.with("iss", nil)),
+		"other aud":                      f.good(f.with("aud", testIssuer)),
+		"no aud":                         f.good(f.with("aud", nil)),
+		"our aud among others":           f.good(f.with("aud", []string{testAudience, "https://other.example.test"})),
+		"expired":                        f.good(f.with("exp", at(0))),
+		"no exp":                         f.good(f.with("exp", nil)),
+		"no iat":                         f.good(f.with("iat", nil)),
+		"iat in the future":              f.good(f.with("iat", at(clockSkew+time.Second))),
+		"nbf in the future":              f.good(f.with("nbf", at(clockSkew+time.Second))),
+		"longer than a token lives":      f.good(f.with("exp", at(TokenLifetime+time.Second))),
+		"no auth_time":                   f.good(f.with("auth_time", nil)),
+		"no sid":                         f.good(f.with("sid", nil)),
+		"sub that is no user":            f.good(f.with("sub", id.New(id.PrefixAPIKey))),
+		"no sub":                         f.good(f.with("sub", nil)),
+		"team that is none":              f.good(f.with("team", id.New(id.PrefixEnvironment))),
+		"no team":                        f.good(f.with("team", nil)),
+	} {
+		_, err := f.tokens.verify(f.now, token)
+		require.ErrorIs(t, err, errToken, name)
+	}
+}
+
+// A token of this key that another deployment issued is refused here.
+func TestTokenOfAnotherIssuer(t *testing.T) {
+	t.Parallel()
+	f := newForge(t)
+	other, err := newTokens("https://other.example.test", []signingKey{f.key})
+	require.NoError(t, err)
+	token, err := other.sign(f.now, id.New(id.PrefixUser), id.Team(id.New(id.PrefixTeam)))
+	require.NoError(t, err)
+	_, err = f.tokens.verify(f.now, token)
+	require.ErrorIs(t, err, errToken)
+}
+
+// The newest key signs; tokens of older keys live out their time.
+func TestTokenKeys(t *testing.T) {
+	t.Parallel()
+	f := newForge(t)
+	next, err := newSigningKey()
+	require.NoError(t, err)
+	both, err := newTokens(testIssuer, []signingKey{f.key, next})
+	require.NoError(t, err)
+	_, err = both.verify(f.now, f.good(f.claims()))
+	require.NoError(t, err)
+	token, err := both.sign(f.now, id.New(id.PrefixUser), id.Team(id.New(id.PrefixTeam)))
+	require.NoError(t, err)
+	_, err = f.tokens.verify(f.now, token)
+	require.ErrorIs(t, err, errToken)
+}
+
+// A token is refused from the very moment that exp names (RFC 7519, section 4.1.4): skew lengthens nothing.
+func TestTokenEndsOnTime(t *testing.T) {
+	t.Parallel()
+	f := newForge(t)
+	token := f.good(f.claims())
+	_, err := f.tokens.verify(f.now.Add(TokenLifetime-time.Nanosecond), token)
+	require.NoError(t, err)
+	_, err = f.tokens.verify(f.now.Add(TokenLifetime), token)
+	require.ErrorIs(t, err, errToken)
+}
+
+// What is signed cannot be changed: any other character in header or payload breaks it.
+func TestTokenTampering(t *testing.T) {
+	t.Parallel()
+	f := newForge(t)
+	token := f.good(f.claims())
+	signed := strings.LastIndexByte(token, '.')
+	rapid.Check(t, func(t *rapid.T) {
+		i := rapid.IntRange(0, signed-1).Draw(t, "at")
+		c := rapid.SampledFrom([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")).Draw(t, "character")
+		if c == token[i] {
+			return
+		}
+		_, err := f.tokens.verify(f.now, token[:i]+string(c)+token[i+1:])
+		require.ErrorIs(t, err, errToken)
+	})
+}
