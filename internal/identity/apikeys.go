@@ -88,8 +88,13 @@ func (n NewKey) Faults(now time.Time) []apperr.Detail {
 		if !slices.Contains(Effects(), g.Effect) {
 			f.Add(fmt.Sprintf("grants[%d].effect", i), "enum", "must be allow or deny")
 		}
-		if len(g.Routes) == 0 || !knownRoutes(g.Routes) {
-			f.Add(fmt.Sprintf("grants[%d].routes", i), "enum", "must name at least one route, and only routes that exist")
+		if len(g.Routes) == 0 {
+			f.Add(fmt.Sprintf("grants[%d].routes", i), "min_items", "must name at least one route")
+		}
+		for j, r := range g.Routes {
+			if !slices.Contains(access.Routes(), r) {
+				f.Add(fmt.Sprintf("grants[%d].routes[%d]", i, j), "enum", "must be a route that exists")
+			}
 		}
 	}
 	var e *apperr.Error

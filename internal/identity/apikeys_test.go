@@ -325,7 +325,7 @@ func TestNewKeyFaults(t *testing.T) {
 	for _, d := range faults {
 		locations = append(locations, d.Location)
 	}
-	require.Equal(t, []string{"name", "expires_at", "grants[0].effect", "grants[1].routes", "grants[2].routes"}, locations)
+	require.Equal(t, []string{"name", "expires_at", "grants[0].effect", "grants[1].routes", "grants[2].routes[0]"}, locations)
 	require.NotEmpty(t, NewKey{Name: " "}.Faults(now))
 	require.NotEmpty(t, NewKey{Name: strings.Repeat("x", MaxNameCharacters+1)}.Faults(now))
 	require.NotEmpty(t, NewKey{Name: "x", Grants: make([]Grant, MaxGrants+1)}.Faults(now))

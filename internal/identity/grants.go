@@ -1,10 +1,6 @@
 package identity
 
-import (
-	"slices"
-
-	"sallyport/internal/platform/access"
-)
+import "sallyport/internal/platform/access"
 
 // Effect says whether a grant opens its routes or closes them.
 type Effect string
@@ -51,13 +47,4 @@ func allowedRoutes(grants []Grant) []access.Route {
 		}
 	}
 	return out
-}
-
-func knownRoutes(routes []access.Route) bool {
-	for _, r := range routes {
-		if !slices.Contains(access.Routes(), r) {
-			return false
-		}
-	}
-	return true
 }

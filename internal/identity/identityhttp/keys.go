@@ -27,7 +27,7 @@ func (n *newAPIKey) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 		if d.Location == "name" && n.Name == "" {
 			continue // the schema says so, unless there is no body to speak of
 		}
-		d.Location = prefix.With(d.Location)
+		d.Location = prefix.String() + "." + d.Location
 		errs = append(errs, apperr.Invalid(d))
 	}
 	return errs
