@@ -258,6 +258,17 @@ func (a *App) partitions(ctx context.Context) time.Duration {
 	return partitionInterval
 }
 
+// checkpointInterval is how often the size of SQLite's write-ahead log is looked at.
+const checkpointInterval = 100 * time.Millisecond
+
+func (a *App) checkpoint(ctx context.Context) time.Duration {
+	if _, err := a.store.DB.Checkpoint(ctx); err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "the database could not be checkpointed", slog.String("error", err.Error()))
+		return time.Second
+	}
+	return checkpointInterval
+}
+
 // Start starts the workers and the listeners. When it returns the server is ready.
 func (a *App) Start(ctx context.Context) error {
 	if err := a.events.EnsurePartitions(ctx, a.clock.Now()); err != nil {
@@ -271,6 +282,9 @@ func (a *App) Start(ctx context.Context) error {
 	a.cancel = cancel
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refresh) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.partitions) })
+	if a.cfg.SQLite() {
+		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.checkpoint) })
+	}
 	if err := a.servers.listen(ctx, a); err != nil {
 		return err
 	}

@@ -13,15 +13,17 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-var insertAttempts = &db.MultiRow{Columns: 20, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
-	return `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome, started_ms,
+var insertAttempts = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome, started_ms,
 		dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, http_status, response_headers, response_body, truncated,
-		error_code, error_message) VALUES ` + db.Rows(n, 20)
-}}
+		error_code, error_message)`,
+	Types: []string{"text", "text", "text", "text", "bigint", "bigint", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint",
+		"text", "bigint", "text", "bytea", "boolean", "text", "text"},
+}
 
 // insertAttempts stores the records of tries.
 func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, results []*result) error {
-	args := make([]any, 0, len(results)*insertAttempts.Columns)
+	args := make([]any, 0, len(results)*insertAttempts.Columns())
 	for _, r := range results {
 		a := &r.attempt
 		args = append(args, a.ID, a.EventUUID, a.SubscriptionID, string(r.delivery.Environment), a.Generation, a.Number, string(a.Outcome),

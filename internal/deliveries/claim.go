@@ -119,17 +119,18 @@ func (s *Store) applyEach(ctx context.Context, moves []move, now time.Time) erro
 	return nil
 }
 
-var renewLeases = &db.MultiRow{Columns: 4, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
-	return "WITH v (event_uuid, subscription_id, claim_id, due_ms) AS (VALUES " + db.Rows(n, 4, "text", "text", "text", "bigint") + ")" +
-		" UPDATE deliveries AS d SET due_ms = v.due_ms FROM v WHERE d.event_uuid = v.event_uuid AND d.subscription_id = v.subscription_id" +
-		" AND d.status = 'sending' AND d.claim_id = v.claim_id"
-}}
+var renewLeases = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: "WITH v (event_uuid, subscription_id, claim_id, due_ms) AS (",
+	Types:  []string{"text", "text", "text", "bigint"},
+	After: ") UPDATE deliveries AS d SET due_ms = v.due_ms FROM v WHERE d.event_uuid = v.event_uuid AND d.subscription_id = v.subscription_id" +
+		" AND d.status = 'sending' AND d.claim_id = v.claim_id",
+}
 
 // renew extends the leases of deliveries that this process holds.
 func (s *Store) renew(ctx context.Context, list []Delivery, until time.Time) error {
 	for len(list) > 0 {
 		n := min(len(list), chunk)
-		args := make([]any, 0, n*renewLeases.Columns)
+		args := make([]any, 0, n*renewLeases.Columns())
 		for _, d := range list[:n] {
 			args = append(args, d.EventUUID, d.SubscriptionID, d.ClaimID, clock.Millis(until))
 		}

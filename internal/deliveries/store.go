@@ -29,14 +29,16 @@ type Store struct {
 // NewStore returns a Store.
 func NewStore(d *db.DB, events *webhookevents.Store) *Store { return &Store{db: d, events: events} }
 
-var insertDeliveries = &db.MultiRow{Columns: 9, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
-	return `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, claim_id, due_ms, created_ms, updated_ms,
-		generation, generation_attempts, attempt_count, leases_lost) VALUES ` + db.RowsOf(n, "(?,?,?,?,?,?,?,?,?,1,0,0,0)")
-}}
+var insertDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, claim_id, due_ms, created_ms, updated_ms,
+		generation, generation_attempts, attempt_count, leases_lost)`,
+	Types: []string{"text", "text", "text", "text", "text", "text", "bigint", "bigint", "bigint"},
+	Row:   "(?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0, 0)",
+}
 
 // Insert stores new deliveries. Their events' counters already speak of them.
 func (s *Store) Insert(ctx context.Context, tx *sql.Tx, list []Delivery) error {
-	args := make([]any, 0, len(list)*insertDeliveries.Columns)
+	args := make([]any, 0, len(list)*insertDeliveries.Columns())
 	for i := range list {
 		d := &list[i]
 		created := clock.Millis(d.CreatedAt)
@@ -56,17 +58,17 @@ type move struct {
 	attempts int64
 }
 
-var updateDeliveries = &db.MultiRow{Columns: 16, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
-	return `WITH v (event_uuid, subscription_id, old_status, old_claim, old_generation, status, generation, claim_id, due_ms,
-		generation_attempts, attempt_count, leases_lost, last_http_status, last_error, completed_ms, now_ms) AS (VALUES ` +
-		db.Rows(n, 16, "text", "text", "text", "text", "bigint", "text", "bigint", "text", "bigint", "bigint", "bigint", "bigint",
-			"bigint", "text", "bigint", "bigint") + `)
-		UPDATE deliveries AS d SET status = v.status, generation = v.generation, claim_id = v.claim_id, due_ms = v.due_ms,
+var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: `WITH v (event_uuid, subscription_id, old_status, old_claim, old_generation, status, generation, claim_id, due_ms,
+		generation_attempts, attempt_count, leases_lost, last_http_status, last_error, completed_ms, now_ms) AS (`,
+	Types: []string{"text", "text", "text", "text", "bigint", "text", "bigint", "text", "bigint", "bigint", "bigint", "bigint",
+		"bigint", "text", "bigint", "bigint"},
+	After: `) UPDATE deliveries AS d SET status = v.status, generation = v.generation, claim_id = v.claim_id, due_ms = v.due_ms,
 		generation_attempts = v.generation_attempts, attempt_count = v.attempt_count, leases_lost = v.leases_lost,
 		last_http_status = v.last_http_status, last_error = v.last_error, completed_ms = v.completed_ms, updated_ms = v.now_ms
 		FROM v WHERE d.event_uuid = v.event_uuid AND d.subscription_id = v.subscription_id AND d.status = v.old_status
-		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`
-}}
+		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`,
+}
 
 // apply makes the moves and changes the events' counters, or returns errStale and must be rolled back when any delivery
 // is not where its move starts.
@@ -78,7 +80,7 @@ func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis i
 	slices.SortFunc(moves, func(a, b move) int {
 		return cmp.Or(cmp.Compare(a.from.EventUUID, b.from.EventUUID), cmp.Compare(a.from.SubscriptionID, b.from.SubscriptionID))
 	})
-	args := make([]any, 0, len(moves)*updateDeliveries.Columns)
+	args := make([]any, 0, len(moves)*updateDeliveries.Columns())
 	changes := make([]webhookevents.Change, 0, len(moves))
 	for i := range moves {
 		m := &moves[i]

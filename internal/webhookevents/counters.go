@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -23,28 +24,32 @@ func statusCase() string {
 		" ELSE 'failed' END"
 }
 
-var applyChanges = &db.MultiRow{Columns: 13, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
-	counters := []string{"sending", "pending", "retry_wait", "held", "held_failed", "dead", "succeeded", "cancelled", "tried"}
-	casts := []string{"text"}
-	for range counters {
-		casts = append(casts, "bigint")
-	}
-	casts = append(casts, "bigint", "text", "bigint")
+// changeCounters returns the names of a change's counters, in the order of its values.
+func changeCounters() []string {
+	return []string{"sending", "pending", "retry_wait", "held", "held_failed", "dead", "succeeded", "cancelled", "tried"}
+}
+
+var applyChanges = sync.OnceValue(func() *db.MultiRow { //nolint:gochecknoglobals // a constant statement
 	var set strings.Builder
-	for _, c := range counters {
+	types := []string{"text"}
+	for _, c := range changeCounters() {
 		set.WriteString("n_" + c + " = e.n_" + c + " + v." + c + ", ")
+		types = append(types, "bigint")
 	}
-	return "WITH v (event_uuid, " + strings.Join(counters, ", ") + ", attempts, last_error, now_ms) AS (VALUES " + db.Rows(n, 13, casts...) + ")" +
-		" UPDATE webhook_events AS e SET " + set.String() +
-		"attempt_count = e.attempt_count + v.attempts, last_error = COALESCE(v.last_error, e.last_error), updated_ms = v.now_ms, " +
-		"forwarded_ms = CASE WHEN e.forwarded_ms IS NULL AND " + statusCase() + " = 'forwarded' THEN v.now_ms ELSE e.forwarded_ms END, " +
-		"status = " + statusCase() + " FROM v WHERE e.event_uuid = v.event_uuid"
-}}
+	return &db.MultiRow{
+		Before: "WITH v (event_uuid, " + strings.Join(changeCounters(), ", ") + ", attempts, last_error, now_ms) AS (",
+		Types:  append(types, "bigint", "text", "bigint"),
+		After: ") UPDATE webhook_events AS e SET " + set.String() +
+			"attempt_count = e.attempt_count + v.attempts, last_error = COALESCE(v.last_error, e.last_error), updated_ms = v.now_ms, " +
+			"forwarded_ms = CASE WHEN e.forwarded_ms IS NULL AND " + statusCase() + " = 'forwarded' THEN v.now_ms ELSE e.forwarded_ms END, " +
+			"status = " + statusCase() + " FROM v WHERE e.event_uuid = v.event_uuid",
+	}
+})
 
 // Apply changes the counters of events, and with them their status. Changes about one event are merged first.
 func (s *Store) Apply(ctx context.Context, tx *sql.Tx, changes []Change) error {
 	changes = merge(changes)
-	args := make([]any, 0, len(changes)*applyChanges.Columns)
+	args := make([]any, 0, len(changes)*applyChanges().Columns())
 	for i := range changes {
 		c := &changes[i]
 		var lastError any
@@ -54,7 +59,7 @@ func (s *Store) Apply(ctx context.Context, tx *sql.Tx, changes []Change) error {
 		args = append(args, c.EventUUID, c.Sending, c.Pending, c.RetryWait, c.Held, c.HeldFailed, c.Dead, c.Succeeded, c.Cancelled,
 			c.Tried, c.Attempts, lastError, clock.Millis(c.At))
 	}
-	n, err := s.db.Exec(ctx, tx, applyChanges, args)
+	n, err := s.db.Exec(ctx, tx, applyChanges(), args)
 	if err != nil {
 		return fmt.Errorf("change events' counters: %w", err)
 	}

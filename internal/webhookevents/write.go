@@ -66,11 +66,12 @@ func compareKeys(a, b *Key) int {
 
 // claimKeys inserts keys, and takes over those that have expired. A key that is neither free nor expired is left as it is
 // and not counted as affected.
-var claimKeys = &db.MultiRow{Columns: 5, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
-	return "INSERT INTO webhook_event_keys (connection_uuid, key_hash, event_uuid, claimed_ms, expires_ms) VALUES " + db.Rows(n, 5) +
-		" ON CONFLICT (connection_uuid, key_hash) DO UPDATE SET event_uuid = excluded.event_uuid, claimed_ms = excluded.claimed_ms," +
-		" expires_ms = excluded.expires_ms WHERE webhook_event_keys.expires_ms <= excluded.claimed_ms"
-}}
+var claimKeys = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: "INSERT INTO webhook_event_keys (connection_uuid, key_hash, event_uuid, claimed_ms, expires_ms)",
+	Types:  []string{"text", "bytea", "text", "bigint", "bigint"},
+	After: "ON CONFLICT (connection_uuid, key_hash) DO UPDATE SET event_uuid = excluded.event_uuid, claimed_ms = excluded.claimed_ms," +
+		" expires_ms = excluded.expires_ms WHERE webhook_event_keys.expires_ms <= excluded.claimed_ms",
+}
 
 // ClaimKeys claims every key that is free or expired at nowMillis and returns, by position, the event that holds each of
 // the others ("" for a key that was claimed). The keys must differ from each other. They are claimed in one order, by
@@ -78,7 +79,7 @@ var claimKeys = &db.MultiRow{Columns: 5, Text: func(n int) string { //nolint:goc
 func (s *Store) ClaimKeys(ctx context.Context, tx *sql.Tx, keys []*Key, nowMillis int64) ([]string, error) {
 	sorted := slices.Clone(keys)
 	slices.SortFunc(sorted, compareKeys)
-	args := make([]any, 0, len(sorted)*claimKeys.Columns)
+	args := make([]any, 0, len(sorted)*claimKeys.Columns())
 	for _, k := range sorted {
 		args = append(args, k.ConnectionUUID, k.Hash, k.EventUUID, nowMillis, k.ExpiresMillis)
 	}
@@ -104,23 +105,26 @@ func (s *Store) ClaimKeys(ctx context.Context, tx *sql.Tx, keys []*Key, nowMilli
 	return holders, nil
 }
 
-var insertEvents = &db.MultiRow{Columns: 22, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
-	return `INSERT INTO webhook_events (event_uuid, environment_id, connection_uuid, connection_id, provider,
+var insertEvents = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: `INSERT INTO webhook_events (event_uuid, environment_id, connection_uuid, connection_id, provider,
 		provider_config_key, event_type, status, idempotency_key, idempotency_source, duplicate_of, suspect, control,
 		verification, content_type, body_size, hops, n_sending, n_pending, n_held, received_ms, updated_ms, attempt_count,
-		n_retry_wait, n_held_failed, n_dead, n_succeeded, n_cancelled, n_tried) VALUES ` +
-		db.RowsOf(n, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,0,0,0,0,0)")
-}}
+		n_retry_wait, n_held_failed, n_dead, n_succeeded, n_cancelled, n_tried)`,
+	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "boolean",
+		"text", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint"},
+	Row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0)",
+}
 
-var insertPayloads = &db.MultiRow{Columns: 5, Text: func(n int) string { //nolint:gochecknoglobals // constant texts
-	return "INSERT INTO webhook_event_payloads (event_uuid, received_ms, headers, body, encoding) VALUES " + db.Rows(n, 5)
-}}
+var insertPayloads = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: "INSERT INTO webhook_event_payloads (event_uuid, received_ms, headers, body, encoding)",
+	Types:  []string{"text", "bigint", "text", "bytea", "text"},
+}
 
 // Insert stores events and their payloads. The deliveries that the counters speak of are the caller's to store in the
 // same transaction.
 func (s *Store) Insert(ctx context.Context, tx *sql.Tx, events []NewEvent) error {
-	rows := make([]any, 0, len(events)*insertEvents.Columns)
-	payloads := make([]any, 0, len(events)*insertPayloads.Columns)
+	rows := make([]any, 0, len(events)*insertEvents.Columns())
+	payloads := make([]any, 0, len(events)*insertPayloads.Columns())
 	for i := range events {
 		e := &events[i]
 		received := clock.Millis(e.ReceivedAt)

@@ -48,9 +48,9 @@ type Config struct {
 	WebhookMemoryBudgetBytes int64         `name:"webhook-memory-budget-bytes" type:"setting" default:"67108864" placeholder:"N" help:"Bytes of inbound bodies held in memory at once, at least 1048576; beyond it senders get 503."`
 	WebhookDedupeWindow      time.Duration `name:"webhook-dedupe-window" type:"setting" default:"1h" help:"How long an equal body counts as a duplicate where the provider sends no id, up to 720h. 0: off."`
 
-	DeliveryConcurrency                int           `name:"delivery-concurrency" type:"setting" default:"256" placeholder:"N" help:"Deliveries under way at once on this node, 1 to 10000."`
-	DeliveryConcurrencyPerHost         int           `name:"delivery-concurrency-per-host" type:"setting" default:"50" placeholder:"N" help:"Deliveries under way at once to one host, 1 to 10000."`
-	DeliveryConcurrencyPerSubscription int           `name:"delivery-concurrency-per-subscription" type:"setting" default:"10" placeholder:"N" help:"Deliveries under way at once for one subscription, 1 to 10000."`
+	DeliveryConcurrency                int `name:"delivery-concurrency" type:"setting" default:"256" placeholder:"N" help:"Deliveries under way at once on this node, 1 to 10000."`
+	DeliveryConcurrencyPerHost         int `name:"delivery-concurrency-per-host" type:"setting" default:"50" placeholder:"N" help:"Deliveries under way at once to one host, 1 to 10000."`
+	DeliveryConcurrencyPerSubscription int `name:"delivery-concurrency-per-subscription" type:"setting" default:"10" placeholder:"N" help:"Deliveries under way at once for one subscription, 1 to 10000."`
 
 	origins map[string]Origin // of settings that do not have their default
 }

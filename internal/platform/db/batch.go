@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -73,42 +76,147 @@ func (s *statements) close() error {
 	return err
 }
 
-// MultiRow is a statement over many rows whose text depends on their number, such as a multi-row INSERT.
+// MultiRow is a statement over many rows, such as a multi-row INSERT. Its text is Before, the rows, After.
+//
+// SQLite gets the rows as VALUES with nameless placeholders (it looks named ones up one by one, which with a thousand of
+// them takes longer than the insert), in chunks of powers of two so that few texts have to be prepared. PostgreSQL gets
+// one array per column through unnest: parsing and planning a thousand placeholders cost it more than the rows.
 type MultiRow struct {
-	// Text returns the statement for n rows. It must depend on n alone.
-	Text func(n int) string
-	// Columns is the number of placeholders of a row.
-	Columns int
-	// texts caches Text by the logarithm of n.
-	texts [maxChunkLog + 1]string
+	Before string
+	// Types are the types of a row's values: text, bigint, boolean or bytea.
+	Types []string
+	// Row is the row's template, in which each ? takes the next value: "(?, ?, 0)". Empty means all values and nothing else.
+	Row   string
+	After string
+
 	once  sync.Once
+	texts [maxChunkLog + 1]string
+	array string
 }
 
-// maxChunkLog is the logarithm of the greatest number of rows in one statement: with 32 columns it stays under both
-// engines' limits of placeholders.
+// maxChunkLog is the logarithm of the greatest number of rows in one of SQLite's statements: with 32 columns it stays
+// under the limit of placeholders.
 const maxChunkLog = 6
 
-func (m *MultiRow) text(log int) string {
+func (m *MultiRow) prepare() {
 	m.once.Do(func() {
-		for l := range m.texts {
-			m.texts[l] = m.Text(1 << l)
+		row := m.Row
+		if row == "" {
+			row = "(" + strings.TrimSuffix(strings.Repeat("?, ", len(m.Types)), ", ") + ")"
 		}
+		for l := range m.texts {
+			m.texts[l] = m.Before + " VALUES " + strings.TrimSuffix(strings.Repeat(row+", ", 1<<l), ", ") + " " + m.After
+		}
+		columns, arrays := make([]string, len(m.Types)), make([]string, len(m.Types))
+		for i, t := range m.Types {
+			columns[i] = "c" + strconv.Itoa(i+1)
+			arrays[i] = "CAST($" + strconv.Itoa(i+1) + " AS " + t + "[])"
+		}
+		list := strings.TrimSuffix(strings.TrimPrefix(row, "("), ")")
+		for _, c := range columns {
+			list = strings.Replace(list, "?", "u."+c, 1)
+		}
+		m.array = m.Before + " SELECT " + list + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS u (" + strings.Join(columns, ", ") + ") " + m.After
 	})
-	return m.texts[log]
 }
 
-// chunks calls fn for powers of two that add up to n.
-func chunks(n int, fn func(from, log int) error) error {
+// Columns is the number of values of a row.
+func (m *MultiRow) Columns() int { return len(m.Types) }
+
+// run calls fn with each text and its arguments. args holds the values of the rows one after the other.
+func (m *MultiRow) run(e Engine, args []any, fn func(text string, args []any) error) error {
+	m.prepare()
+	n := len(args) / len(m.Types)
+	if n == 0 {
+		return nil
+	}
+	if e == Postgres {
+		arrays, err := m.arrays(args)
+		if err != nil {
+			return err
+		}
+		return fn(m.array, arrays)
+	}
 	from := 0
 	for log := maxChunkLog; log >= 0; log-- {
 		for n-from >= 1<<log {
-			if err := fn(from, log); err != nil {
+			to := from + 1<<log
+			if err := fn(m.texts[log], args[from*len(m.Types):to*len(m.Types)]); err != nil {
 				return err
 			}
-			from += 1 << log
+			from = to
 		}
 	}
 	return nil
+}
+
+// arrays turns rows of values into one array per column.
+func (m *MultiRow) arrays(args []any) ([]any, error) {
+	width := len(m.Types)
+	out := make([]any, width)
+	for c, t := range m.Types {
+		var err error
+		switch t {
+		case "text":
+			out[c], err = column(args, c, width, nullable[string])
+		case "bigint":
+			out[c], err = column(args, c, width, nullableInt)
+		case "boolean":
+			out[c], err = column(args, c, width, nullable[bool])
+		case "bytea":
+			out[c], err = column(args, c, width, bytesOf)
+		default:
+			err = fmt.Errorf("a statement over many rows cannot take %s", t)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("column %d: %w", c+1, err)
+		}
+	}
+	return out, nil
+}
+
+func column[T any](args []any, c, width int, convert func(any) (T, bool)) ([]T, error) {
+	out := make([]T, 0, len(args)/width)
+	for i := c; i < len(args); i += width {
+		v, ok := convert(args[i])
+		if !ok {
+			return nil, fmt.Errorf("unexpected %T", args[i])
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func nullable[T any](v any) (*T, bool) {
+	switch v := v.(type) {
+	case nil:
+		return nil, true
+	case T:
+		return &v, true
+	case *T:
+		return v, true
+	default:
+		return nil, false
+	}
+}
+
+func nullableInt(v any) (*int64, bool) {
+	if p, ok := v.(*int); ok {
+		if p == nil {
+			return nil, true
+		}
+		n := int64(*p)
+		return &n, true
+	}
+	return nullable[int64](v)
+}
+
+func bytesOf(v any) ([]byte, bool) {
+	if v == nil {
+		return nil, true
+	}
+	b, ok := v.([]byte)
+	return b, ok
 }
 
 func (d *DB) exec(ctx context.Context, tx *sql.Tx, text string, args []any) (sql.Result, error) {
@@ -120,20 +228,11 @@ func (d *DB) exec(ctx context.Context, tx *sql.Tx, text string, args []any) (sql
 	return tx.ExecContext(ctx, text, args...)
 }
 
-func (d *DB) query(ctx context.Context, tx *sql.Tx, text string, args []any) (*sql.Rows, error) {
-	if d.engine == SQLite {
-		if st := d.stmts.get(text); st != nil {
-			return tx.StmtContext(ctx, st).QueryContext(ctx, args...)
-		}
-	}
-	return tx.QueryContext(ctx, text, args...)
-}
-
 // Exec runs m over the rows whose values args holds one after the other, and returns the number of rows affected.
 func (d *DB) Exec(ctx context.Context, tx *sql.Tx, m *MultiRow, args []any) (int64, error) {
 	var affected int64
-	err := chunks(len(args)/m.Columns, func(from, log int) error {
-		res, err := d.exec(ctx, tx, m.text(log), args[from*m.Columns:(from+1<<log)*m.Columns])
+	err := m.run(d.engine, args, func(text string, args []any) error {
+		res, err := d.exec(ctx, tx, text, args)
 		if err != nil {
 			return err
 		}
@@ -142,17 +241,6 @@ func (d *DB) Exec(ctx context.Context, tx *sql.Tx, m *MultiRow, args []any) (int
 		return err
 	})
 	return affected, err
-}
-
-// Query runs m like Exec and calls scan for every row returned.
-func (d *DB) Query(ctx context.Context, tx *sql.Tx, m *MultiRow, args []any, scan func(*sql.Rows) error) error {
-	return chunks(len(args)/m.Columns, func(from, log int) error {
-		rows, err := d.query(ctx, tx, m.text(log), args[from*m.Columns:(from+1<<log)*m.Columns])
-		if err != nil {
-			return err
-		}
-		return Each(rows, scan)
-	})
 }
 
 // Each calls scan for every row and closes rows.

@@ -43,9 +43,7 @@ func TestTxRollsBack(t *testing.T) {
 func TestMultiRowCoversEveryRow(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		insert := &db.MultiRow{Columns: 2, Text: func(n int) string {
-			return "INSERT INTO cache_versions (name, version) VALUES " + db.Rows(n, 2)
-		}}
+		insert := &db.MultiRow{Before: "INSERT INTO cache_versions (name, version)", Types: []string{"text", "bigint"}}
 		total := 0
 		for _, n := range []int{1, 2, 3, 63, 64, 65, 200, 200} {
 			var args []any
@@ -83,4 +81,33 @@ func TestErrorsAreClassified(t *testing.T) {
 		require.Error(t, err)
 		require.False(t, db.IsUnavailable(err), "%v", err)
 	})
+}
+
+// A long write-ahead log is copied and started anew, so that it cannot grow without end, and nothing in it is lost.
+func TestCheckpointStartsTheLogAnew(t *testing.T) {
+	t.Parallel()
+	d, err := db.Open(t.Context(), "", t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	_, err = d.Write().ExecContext(t.Context(), "CREATE TABLE pages (id bigint, content blob)")
+	require.NoError(t, err)
+	done, err := d.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.False(t, done, "a short log is left alone")
+	for range 12 {
+		_, err = d.Write().ExecContext(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+			INSERT INTO pages SELECT i, zeroblob(4000) FROM n`)
+		require.NoError(t, err)
+	}
+	done, err = d.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.True(t, done)
+	_, err = d.Write().ExecContext(t.Context(), "INSERT INTO pages VALUES (0, 'x')")
+	require.NoError(t, err)
+	done, err = d.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.False(t, done, "the log begins again")
+	var n int
+	require.NoError(t, d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pages").Scan(&n))
+	require.Equal(t, 12_001, n)
 }

@@ -37,31 +37,6 @@ func In(from, n int) string {
 	return b.String()
 }
 
-// Rows returns n rows of the given number of placeholders: "($1,$2),($3,$4)". casts, where given, wraps each column of
-// the first row in CAST(… AS type): PostgreSQL takes the types of a VALUES list from there.
-func Rows(n, columns int, casts ...string) string {
-	var b strings.Builder
-	b.Grow(n * columns * 6)
-	for r := range n {
-		if r > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteByte('(')
-		for c := range columns {
-			if c > 0 {
-				b.WriteByte(',')
-			}
-			p := "$" + strconv.Itoa(r*columns+c+1)
-			if r == 0 && c < len(casts) {
-				p = "CAST(" + p + " AS " + casts[c] + ")"
-			}
-			b.WriteString(p)
-		}
-		b.WriteByte(')')
-	}
-	return b.String()
-}
-
 // AdvisoryLock serialises transactions that take the same key. SQLite's single writer does so by itself.
 func (d *DB) AdvisoryLock(ctx context.Context, tx *sql.Tx, key int64) error {
 	if d.engine != Postgres {
@@ -121,27 +96,4 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) ||
 		strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "conn closed")
-}
-
-// RowsOf returns n rows of the template, in which each ? becomes the next placeholder: RowsOf(2, "(?,0,?)") is
-// "($1,0,$2),($3,0,$4)". The template is code, never input.
-func RowsOf(n int, template string) string {
-	var b strings.Builder
-	b.Grow(n * len(template) * 3)
-	arg := 0
-	for r := range n {
-		if r > 0 {
-			b.WriteByte(',')
-		}
-		for _, c := range []byte(template) {
-			if c != '?' {
-				b.WriteByte(c)
-				continue
-			}
-			arg++
-			b.WriteByte('$')
-			b.WriteString(strconv.Itoa(arg))
-		}
-	}
-	return b.String()
 }

@@ -1,0 +1,22 @@
+package connections
+
+import (
+	"context"
+	"fmt"
+
+	"sallyport/internal/platform/id"
+)
+
+// ExistsUnderAnyKey reports whether the environment has a connection of that id under any provider configuration.
+func (s *Service) ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error) {
+	if !validName(connectionID) {
+		return false, nil
+	}
+	var exists bool
+	err := s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1 AND connection_id = $2)`,
+		string(env), connectionID).Scan(&exists)
+	if err != nil {
+		return false, fmt.Errorf("look for a connection: %w", err)
+	}
+	return exists, nil
+}
