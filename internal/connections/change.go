@@ -29,13 +29,24 @@ type Change struct {
 	Alias               Field[string]
 	Params              Field[map[string]*string]
 	DedupeWindowSeconds Field[int64]
-	// The next three cannot be cleared; Null is a fault.
-	RedeliverOnDuplicate Field[bool]
-	MaxBodyBytes         Field[int64]
-	SameBodyNewID        Field[SameBody]
+	// The next three have no cleared state: nil keeps.
+	RedeliverOnDuplicate *bool
+	MaxBodyBytes         *int64
+	SameBodyNewID        *SameBody
 	Tags                 Field[map[string]*string]
 	Metadata             Field[map[string]any]
 }
+
+// OnConflict says what creating a connection does where there is one of its id.
+type OnConflict string
+
+// The choices.
+const (
+	// ConflictError refuses with connection_exists.
+	ConflictError OnConflict = "error"
+	// ConflictUpdate changes the connection that is there.
+	ConflictUpdate OnConflict = "update"
+)
 
 // New describes a connection to create.
 type New struct {
@@ -45,8 +56,8 @@ type New struct {
 	ProviderConfigKey *string
 	// ConnectionID is the caller's choice; nil has one generated.
 	ConnectionID *string
-	// UpdateExisting makes Create change the connection of that id, where there is one, instead of refusing.
-	UpdateExisting bool
+	// OnConflict says what happens where there is a connection of that id; empty is ConflictError.
+	OnConflict OnConflict
 	// Change sets the rest, from the defaults. An absent Alias asks for the connection id as alias if nobody has it; a
 	// cleared one asks for none.
 	Change
@@ -69,14 +80,14 @@ func (ch *Change) apply(c Connection) Connection {
 			c.Webhook.DedupeWindowSeconds = &ch.DedupeWindowSeconds.Value
 		}
 	}
-	if ch.RedeliverOnDuplicate.Set {
-		c.Webhook.RedeliverOnDuplicate = ch.RedeliverOnDuplicate.Value
+	if v := ch.RedeliverOnDuplicate; v != nil {
+		c.Webhook.RedeliverOnDuplicate = *v
 	}
-	if ch.MaxBodyBytes.Set {
-		c.Webhook.MaxBodyBytes = ch.MaxBodyBytes.Value
+	if v := ch.MaxBodyBytes; v != nil {
+		c.Webhook.MaxBodyBytes = *v
 	}
-	if ch.SameBodyNewID.Set {
-		c.Webhook.SameBodyNewID = ch.SameBodyNewID.Value
+	if v := ch.SameBodyNewID; v != nil {
+		c.Webhook.SameBodyNewID = *v
 	}
 	return c
 }

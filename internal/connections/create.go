@@ -24,7 +24,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 	if in.ConnectionID != nil {
 		fresh.ConnectionID = *in.ConnectionID
 	}
-	identified := f.Err() == nil
+	identified, updating := f.Err() == nil, in.OnConflict == ConflictUpdate
 	fresh = in.apply(fresh)
 	p := proposal{change: &in.Change, next: &fresh, creating: true, provider: provider}
 	if err := p.check(&f); err != nil {
@@ -32,12 +32,12 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 	}
 	invalid := f.Err()
 	// A change of an existing connection is judged by what it leads to there.
-	if invalid != nil && !(in.UpdateExisting && identified) {
+	if invalid != nil && !(updating && identified) {
 		return Connection{}, false, invalid
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {
 		for {
-			if in.UpdateExisting {
+			if updating {
 				current, err := lock(ctx, tx, actor.Environment, key, fresh.ConnectionID)
 				if err == nil {
 					c, err = s.update(ctx, tx, actor, current, &in.Change, now)
@@ -59,7 +59,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 			if inserted {
 				break
 			}
-			if !in.UpdateExisting {
+			if !updating {
 				return apperr.New(apperr.CodeConnectionExists, "The provider configuration already has a connection of this id")
 			}
 			// Somebody created it between the two statements: it is there to be changed now.
@@ -68,7 +68,10 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 		c, err = s.complete(ctx, tx, actor, &fresh, &in.Change, now)
 		return err
 	})
-	return c, created, err
+	if err != nil {
+		return Connection{}, false, err
+	}
+	return c, created, nil
 }
 
 // complete gives an inserted connection its alias and secret and records it.

@@ -53,22 +53,23 @@ func isReservedKey(s string) bool {
 
 // checkIdentity returns the provider configuration's key and its provider; the provider is nil when there is a fault.
 func (s *Service) checkIdentity(f *apperr.Faults, in *New) (key string, p *providers.Provider) {
-	location := "body.provider"
-	switch {
-	case in.Provider == nil && in.ProviderConfigKey == nil:
-		f.Add(location, "required", "the field is required")
-	case in.Provider != nil && in.ProviderConfigKey != nil && *in.Provider != *in.ProviderConfigKey:
+	switch given, same := in.Provider, in.ProviderConfigKey; {
+	case given == nil && same == nil:
+		f.Add("body.provider", "required", "the field is required")
+	case given != nil && same != nil && *given != *same:
 		f.Add("body.provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
-	case in.Provider != nil:
-		key = *in.Provider
+	case given != nil:
+		key, p = *given, s.checkProvider(f, "body.provider", *given)
 	default:
-		location, key = "body.provider_config_key", *in.ProviderConfigKey
-	}
-	if key != "" || in.Provider != nil && *in.Provider == "" || in.ProviderConfigKey != nil && *in.ProviderConfigKey == "" {
-		p = s.checkProvider(f, location, key)
+		key, p = *same, s.checkProvider(f, "body.provider_config_key", *same)
 	}
 	if in.ConnectionID != nil {
 		checkName(f, "body.connection_id", *in.ConnectionID)
+	}
+	switch in.OnConflict {
+	case "", ConflictError, ConflictUpdate:
+	default:
+		f.Add("body.on_conflict", "enum", "must be error or update")
 	}
 	return key, p
 }
@@ -127,12 +128,6 @@ func (p *proposal) check(f *apperr.Faults) error {
 }
 
 func checkLimits(f *apperr.Faults, ch *Change) {
-	notNull := func(null bool, location string) bool {
-		if null {
-			f.Add(location, "not_null", "the field cannot be cleared")
-		}
-		return !null
-	}
 	between := func(location string, v, low, high int64) {
 		switch {
 		case v < low:
@@ -144,13 +139,11 @@ func checkLimits(f *apperr.Faults, ch *Change) {
 	if w := ch.DedupeWindowSeconds; w.Set && !w.Null {
 		between("body.webhook.dedupe_window_seconds", w.Value, 0, int64(MaxDedupeWindow.Seconds()))
 	}
-	notNull(ch.RedeliverOnDuplicate.Null, "body.webhook.redeliver_on_duplicate")
-	const maxBody, sameBody = "body.webhook.max_body_bytes", "body.webhook.same_body_new_id"
-	if notNull(ch.MaxBodyBytes.Null, maxBody) && ch.MaxBodyBytes.Set {
-		between(maxBody, ch.MaxBodyBytes.Value, 1, MaxBodyBytes)
+	if v := ch.MaxBodyBytes; v != nil {
+		between("body.webhook.max_body_bytes", *v, 1, MaxBodyBytes)
 	}
-	if v := ch.SameBodyNewID; notNull(v.Null, sameBody) && v.Set && v.Value != SameBodyAccept && v.Value != SameBodyRefuse {
-		f.Add(sameBody, "enum", "must be accept or refuse")
+	if v := ch.SameBodyNewID; v != nil && *v != SameBodyAccept && *v != SameBodyRefuse {
+		f.Add("body.webhook.same_body_new_id", "enum", "must be accept or refuse")
 	}
 }
 
@@ -188,22 +181,43 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 	if !touched || p.provider == nil || p.provider.Webhooks == nil {
 		return nil
 	}
-	_, err := p.provider.Webhooks.Prepare(p.next.Webhook.Params, secrets)
-	if err == nil {
-		return nil
-	}
-	var config *verification.ConfigError
-	if !errors.As(err, &config) {
-		return fmt.Errorf("check webhook settings: %w", err)
-	}
-	for _, fault := range config.Faults {
+	found, err := prepareFaults(p.provider.Webhooks, p.next.Webhook.Params, secrets)
+	for _, fault := range found {
 		location := "body.webhook." + fault.Field
 		if fault.Field == "secret" {
 			location = secretLocation
 		}
 		f.Add(location, fault.Rule, fault.Message)
 	}
-	return nil
+	return err
+}
+
+// prepareFaults returns every fault that the engine finds. It looks at the secret only once all parameters are good, so
+// parameters that it does not know are left out for a second look.
+func prepareFaults(e *verification.Engine, params map[string]string, secrets []verification.Secret) ([]verification.Fault, error) {
+	known := map[string]string{}
+	for _, p := range e.Params() {
+		if v, ok := params[p.Name]; ok {
+			known[p.Name] = v
+		}
+	}
+	var found []verification.Fault
+	for _, settings := range []map[string]string{params, known} {
+		var config *verification.ConfigError
+		_, err := e.Prepare(settings, secrets)
+		switch {
+		case err == nil:
+			return found, nil
+		case !errors.As(err, &config):
+			return nil, fmt.Errorf("check webhook settings: %w", err)
+		}
+		for _, fault := range config.Faults {
+			if !slices.Contains(found, fault) {
+				found = append(found, fault)
+			}
+		}
+	}
+	return found, nil
 }
 
 func checkSecret(f *apperr.Faults, v secretbox.Secret) bool {
