@@ -3,10 +3,8 @@ package subscriptionshttp
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -34,8 +32,8 @@ type creation struct {
 	EventTypes definite[[]string] `json:"event_types" minItems:"1" maxItems:"100" doc:"1 to 100 patterns of event types, each of at most 256 characters. Segments are separated by dots. A segment * stands for exactly one segment, a last segment * for one or more, and * alone for every type." example:"[\"issues.*\"]"`
 	ForwardURL definite[string]   `json:"forward_url" maxLength:"2048" doc:"Where matching events are posted: an https URL whose address is public, without user name and password. The operator may allow http and private addresses." example:"https://example.com/hooks"`
 	Writable
-	Headers definite[map[string]string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20" doc:"Headers added to every try: at most 20, values of at most 4096 visible ASCII characters. Values are not returned. Default {}. Host, Content-*, hop-by-hop headers and those that the service sets are refused."`
-	reading
+	Headers   definite[map[string]string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20" doc:"Headers added to every try: at most 20, values of at most 4096 visible ASCII characters. Values are not returned. Default {}. Host, Content-*, hop-by-hop headers and those that the service sets are refused."`
+	misshapen bool                        // not of the schema's shape
 }
 
 // patch is the body of PATCH.
@@ -43,12 +41,9 @@ type patch struct {
 	EventTypes definite[[]string] `json:"event_types,omitempty" minItems:"1" maxItems:"100" doc:"The patterns that replace the present ones. Events that arrived before are not matched again."`
 	ForwardURL definite[string]   `json:"forward_url,omitempty" maxLength:"2048" doc:"Where events are posted from the next try on."`
 	Writable
-	Headers httpapi.Nullable[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20" doc:"Headers added to every try from now on. They merge by name, in which case does not count: a null member is removed, and null removes all."`
-	reading
+	Headers   httpapi.Nullable[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20" doc:"Headers added to every try from now on. They merge by name, in which case does not count: a null member is removed, and null removes all."`
+	misshapen bool                                 // not of the schema's shape
 }
-
-// reading remembers how a body was read.
-type reading struct{ misshapen bool }
 
 // definite is a field that may be absent and must not be null.
 type definite[T any] struct{ httpapi.Nullable[T] }
@@ -99,36 +94,31 @@ func misshapen(raw []byte, v any) bool {
 
 // Resolve adds the faults against the rules to those of the schema.
 func (b *creation) Resolve(huma.Context) []error {
-	var f apperr.Faults
+	missing := !b.EventTypes.Set || b.EventTypes.Null || !b.ForwardURL.Set || b.ForwardURL.Null
 	ch := b.change()
-	ch.CheckNew(&f)
-	return besideSchema(&f, b.misshapen)
+	return besideSchema(b.misshapen || missing, ch.CheckNew)
 }
 
 // Resolve adds the faults against the rules to those of the schema.
 func (b *patch) Resolve(huma.Context) []error {
-	var f apperr.Faults
 	ch := b.change()
-	ch.Check(&f)
-	return besideSchema(&f, b.misshapen)
+	return besideSchema(b.misshapen, ch.Check)
 }
 
-// besideSchema returns the faults when the schema has faults too, because the service is not asked then. Otherwise the
-// service finds them again, together with those that only a look at the database or the target can tell.
-func besideSchema(f *apperr.Faults, misshapen bool) []error {
-	err := f.Err()
-	if err == nil {
+// besideSchema returns the faults that check finds when the schema has found faults too, because the service is not
+// asked then. Otherwise the service finds them, together with those that only a look at the database or the target can
+// tell.
+func besideSchema(refused bool, check func(*apperr.Faults)) []error {
+	if !refused {
 		return nil
 	}
-	var found *apperr.Error
-	if errors.As(err, &found) && !misshapen && !slices.ContainsFunc(found.Details, isSchemaFault) {
-		return nil
+	var f apperr.Faults
+	check(&f)
+	if err := f.Err(); err != nil {
+		return []error{err}
 	}
-	return []error{err}
+	return nil
 }
-
-// isSchemaFault reports whether the schema has found the fault too.
-func isSchemaFault(d apperr.Detail) bool { return d.Rule == "required" || d.Rule == "not_null" }
 
 func (b *creation) change() subscriptions.Change {
 	ch := b.Writable.change()

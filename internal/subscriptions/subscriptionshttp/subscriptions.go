@@ -149,7 +149,7 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 }
 
 type updateInput struct {
-	itemInput
+	ID   string `path:"id" doc:"The subscription's id." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body patch
 }
 

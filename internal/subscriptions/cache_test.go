@@ -1,0 +1,120 @@
+package subscriptions
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func constant(value string, version int64) loader[string] {
+	return func(context.Context) (string, int64, error) { return value, version, nil }
+}
+
+func forbidden(t *testing.T) loader[string] {
+	t.Helper()
+	return func(context.Context) (string, int64, error) {
+		t.Error("the value is known and is read again")
+		return "", 0, nil
+	}
+}
+
+// A load that began before a change must never be what later callers see, whenever it ends: a subscription whose creation
+// was answered would miss events.
+func TestCacheDoesNotInstallALoadOlderThanADrop(t *testing.T) {
+	t.Parallel()
+	var c cache[string, string]
+	began, finish, old := make(chan struct{}), make(chan struct{}), make(chan string)
+	go func() {
+		v, _ := c.get(t.Context(), "k", func(context.Context) (string, int64, error) {
+			close(began)
+			<-finish
+			return "before", 1, nil
+		})
+		old <- v
+	}()
+	<-began
+	c.drop("k")
+	v, err := c.get(t.Context(), "k", constant("after", 2))
+	require.NoError(t, err)
+	require.Equal(t, "after", v)
+	close(finish)
+	require.Equal(t, "before", <-old)
+	v, err = c.get(t.Context(), "k", forbidden(t))
+	require.NoError(t, err)
+	require.Equal(t, "after", v)
+}
+
+// A failed load is not remembered, and it does not remove what a later load has brought.
+func TestCacheForgetsFailures(t *testing.T) {
+	t.Parallel()
+	var c cache[string, string]
+	broken := errors.New("broken")
+	_, err := c.get(t.Context(), "k", func(context.Context) (string, int64, error) {
+		c.drop("k")
+		v, err := c.get(t.Context(), "k", constant("newer", 1))
+		require.NoError(t, err)
+		require.Equal(t, "newer", v)
+		return "", 0, broken
+	})
+	require.ErrorIs(t, err, broken)
+	v, err := c.get(t.Context(), "k", forbidden(t))
+	require.NoError(t, err)
+	require.Equal(t, "newer", v)
+
+	_, err = c.get(t.Context(), "other", func(context.Context) (string, int64, error) { return "", 0, broken })
+	require.ErrorIs(t, err, broken)
+	v, err = c.get(t.Context(), "other", constant("works again", 1))
+	require.NoError(t, err)
+	require.Equal(t, "works again", v)
+}
+
+// Who waits for another's load may leave, and the load neither ends with the context of who began it nor leaves waiters
+// behind when it panics.
+func TestCacheWaitersAreFree(t *testing.T) {
+	t.Parallel()
+	var c cache[string, string]
+	began, finish, first := make(chan struct{}), make(chan struct{}), make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := c.get(ctx, "k", func(ctx context.Context) (string, int64, error) {
+			close(began)
+			<-finish
+			return "value", 1, ctx.Err()
+		})
+		first <- err
+	}()
+	<-began
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := c.get(gone, "k", forbidden(t))
+	require.ErrorIs(t, err, context.Canceled)
+	cancel()
+	close(finish)
+	require.NoError(t, <-first)
+
+	require.Panics(t, func() {
+		_, _ = c.get(t.Context(), "p", func(context.Context) (string, int64, error) { panic("boom") })
+	})
+	v, err := c.get(t.Context(), "p", constant("after", 1))
+	require.NoError(t, err)
+	require.Equal(t, "after", v)
+}
+
+// Another process's change drops what was read before it and nothing else.
+func TestCacheDropOthers(t *testing.T) {
+	t.Parallel()
+	var c cache[string, string]
+	for key, version := range map[string]int64{"old": 1, "new": 2} {
+		_, err := c.get(t.Context(), key, constant(key, version))
+		require.NoError(t, err)
+	}
+	c.dropOthers(2)
+	v, err := c.get(t.Context(), "new", forbidden(t))
+	require.NoError(t, err)
+	require.Equal(t, "new", v)
+	v, err = c.get(t.Context(), "old", constant("read again", 2))
+	require.NoError(t, err)
+	require.Equal(t, "read again", v)
+}
