@@ -124,11 +124,15 @@ func readDevFile(path string) (devCredentials, error) {
 	if err != nil {
 		return devCredentials{}, fmt.Errorf("read the development credentials: %w", err)
 	}
+	return decodeDevFile(b), nil
+}
+
+func decodeDevFile(b []byte) devCredentials {
 	var c devCredentials
 	if json.Unmarshal(b, &c) != nil {
-		return devCredentials{}, nil
+		return devCredentials{}
 	}
-	return c, nil
+	return c
 }
 
 // writeDevFile puts the file in place in one step; os.CreateTemp makes it readable for its owner alone.

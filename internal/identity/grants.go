@@ -26,7 +26,7 @@ type Grant struct {
 // allowedRoutes is what the grants open together. Webhooks brings events with it, because a subscription without its
 // events is of no use; it does so only while neither is denied.
 func allowedRoutes(grants []Grant) []access.Route {
-	allowed, denied := map[access.Route]bool{}, map[access.Route]bool{}
+	allowed, denied := make(map[access.Route]bool), make(map[access.Route]bool)
 	for _, g := range grants {
 		// An effect that is not known here closes: it can only come from a later release.
 		set := denied

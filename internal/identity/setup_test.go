@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,7 +105,7 @@ func TestNoTeam(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		_, err := f.Environments(t.Context(), access.System("cli"))
-		require.True(t, errors.Is(err, ErrNoTeam))
+		require.ErrorIs(t, err, ErrNoTeam)
 		_, err = f.Environments(t.Context(), access.Principal{Kind: access.KindAPIKey})
 		require.ErrorIs(t, err, errActor)
 	})

@@ -5,8 +5,10 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -121,8 +123,8 @@ var errToken = errors.New("access token refused")
 // verify returns the claims of a token of ours that is valid now.
 func (t *tokens) verify(now time.Time, token string) (claims, error) {
 	refuse := func(why string) (claims, error) { return claims{}, fmt.Errorf("%w: %s", errToken, why) }
-	if len(token) > maxTokenBytes {
-		return refuse("length")
+	if len(token) > maxTokenBytes || !canonical(token) {
+		return refuse("length or encoding")
 	}
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil || len(parsed.Headers) != 1 {
@@ -159,4 +161,17 @@ func (t *tokens) verify(now time.Time, token string) (claims, error) {
 		return refuse("sub or team")
 	}
 	return c, nil
+}
+
+// canonical reports whether every part of a compact token is written in the one way that its bytes have. The decoder
+// ignores the spare bits of a part's last character, so that otherwise several texts would be the same token.
+func canonical(token string) bool {
+	parts := 0
+	for part := range strings.SplitSeq(token, ".") {
+		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
+			return false
+		}
+		parts++
+	}
+	return parts == 3
 }
