@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,19 +109,28 @@ func change(eventTypes ...string) subscriptions.Change {
 	}
 }
 
-// directory knows the provider configurations github and slack, and github's connection acme.
+// directory knows the provider configurations github and slack, and github's connection acme. Like PostgreSQL it fails on
+// what no text column can hold.
 type directory struct{}
+
+func lookUp(connectionID string) (bool, error) {
+	if strings.ContainsRune(connectionID, 0) {
+		return false, errors.New("invalid byte sequence")
+	}
+	return connectionID == "acme", nil
+}
 
 func (directory) ConfigKeyExists(_ id.Environment, key string) bool {
 	return key == "github" || key == "slack"
 }
 
 func (directory) Exists(_ context.Context, _ id.Environment, key, connectionID string) (bool, error) {
-	return key == "github" && connectionID == "acme", nil
+	exists, err := lookUp(connectionID)
+	return exists && key == "github", err
 }
 
 func (directory) ExistsUnderAnyKey(_ context.Context, _ id.Environment, connectionID string) (bool, error) {
-	return connectionID == "acme", nil
+	return lookUp(connectionID)
 }
 
 // control stands for deliveries. It writes down what it is told, inside the transaction where there is one.
