@@ -52,9 +52,11 @@ type Options struct {
 
 // App is one server process.
 type App struct {
-	cfg     config.Config
-	log     *slog.Logger
-	clock   clock.Clock
+	cfg config.Config
+	log *slog.Logger
+	// own is this node's clock, clock the database's as seen from here; on SQLite they are one.
+	own     clock.Clock
+	clock   *clock.Shifted
 	lock    *flock.Flock
 	store   *Store
 	metrics *obs.Metrics
@@ -75,7 +77,7 @@ type App struct {
 
 // New opens the database and builds the process, without starting anything.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, log: o.Logger, clock: o.Clock, metrics: obs.NewMetrics()}
+	a := &App{cfg: o.Config, log: o.Logger, own: o.Clock, clock: clock.NewShifted(o.Clock), metrics: obs.NewMetrics()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -94,6 +96,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.store = &Store{DB: d}
 	if err = a.migrate(ctx); err != nil {
+		return nil, err
+	}
+	if _, err = a.syncClock(ctx); err != nil {
 		return nil, err
 	}
 	if a.store, err = openStore(ctx, &a.cfg, d, a.clock, a.log); err != nil {
@@ -210,7 +215,7 @@ func (a *App) readiness(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	offset, err := ClockOffset(ctx, a.store.DB, a.clock)
+	offset, err := a.syncClock(ctx)
 	if err != nil {
 		return err
 	}
@@ -218,6 +223,30 @@ func (a *App) readiness(ctx context.Context) error {
 		return errClock
 	}
 	return nil
+}
+
+// syncClock measures how far the database's clock is ahead and lets the service go by it: leases and due times that
+// several nodes share must not depend on which of them wrote them.
+func (a *App) syncClock(ctx context.Context) (time.Duration, error) {
+	offset, err := ClockOffset(ctx, a.store.DB, a.own)
+	if err == nil {
+		a.clock.Set(offset)
+	}
+	return offset, err
+}
+
+// clockInterval is how often the database's clock is compared.
+const clockInterval = 10 * time.Second
+
+func (a *App) compareClock(ctx context.Context) time.Duration {
+	offset, err := a.syncClock(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		a.log.ErrorContext(ctx, "the database's clock could not be compared", slog.String("error", err.Error()))
+	case offset.Abs() > maxClockOffset:
+		a.log.ErrorContext(ctx, "this node's clock is wrong; it is not ready until that is mended", slog.Duration("offset", offset))
+	}
+	return clockInterval
 }
 
 // ClockOffset returns how far the database's clock is ahead of this node's. SQLite has no clock of its own: its offset is
@@ -284,6 +313,8 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.partitions) })
 	if a.cfg.SQLite() {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.checkpoint) })
+	} else {
+		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.compareClock) })
 	}
 	if err := a.servers.listen(ctx, a); err != nil {
 		return err

@@ -45,14 +45,17 @@ func OpenStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*Stor
 	return s, nil
 }
 
+// Errors of opening the database.
+var (
+	// ErrNoDatabase says that SQLite's file has yet to be made.
+	ErrNoDatabase = errors.New("there is no database yet")
+	// ErrDatabase says that the database does not let itself be opened.
+	ErrDatabase = errors.New("the database cannot be opened")
+)
+
 // OpenDatabase opens the database and checks that its schema is the binary's.
 func OpenDatabase(ctx context.Context, cfg *config.Config) (*db.DB, error) {
-	if cfg.SQLite() {
-		if _, err := os.Stat(filepath.Join(cfg.Data, db.FileName)); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no database in %s; start `sallyport serve` once, or name the folder with --data", cfg.Data)
-		}
-	}
-	d, err := db.Open(ctx, cfg.DatabaseURL.Reveal(), cfg.Data)
+	d, err := openExisting(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +69,36 @@ func OpenDatabase(ctx context.Context, cfg *config.Config) (*db.DB, error) {
 	return d, nil
 }
 
+// openExisting opens the database, whatever its schema, and makes none.
+func openExisting(ctx context.Context, cfg *config.Config) (*db.DB, error) {
+	if cfg.SQLite() {
+		_, err := os.Stat(filepath.Join(cfg.Data, db.FileName))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w in %s", ErrNoDatabase, cfg.Data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDatabase, err)
+		}
+	}
+	return openOrMake(ctx, cfg)
+}
+
+// openOrMake opens the database and makes SQLite's file where it is missing.
+func openOrMake(ctx context.Context, cfg *config.Config) (*db.DB, error) {
+	d, err := db.Open(ctx, cfg.DatabaseURL.Reveal(), cfg.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDatabase, err)
+	}
+	return d, nil
+}
+
+// errOpenKeyset says that the keyset is not there or is none.
+var errOpenKeyset = errors.New("the keyset cannot be opened")
+
 func openStore(ctx context.Context, cfg *config.Config, d *db.DB, clk clock.Clock, log *slog.Logger) (*Store, error) {
 	box, err := secretbox.Open(KeysetSource(cfg), secretbox.WithClock(clk), secretbox.WithLogger(log))
 	if err != nil {
-		return nil, fmt.Errorf("open the keyset: %w", err)
+		return nil, fmt.Errorf("%w: %w", errOpenKeyset, err)
 	}
 	ids, err := identity.New(d, box, clk, identity.Options{Issuer: cfg.PublicURL})
 	if err != nil {

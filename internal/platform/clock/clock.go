@@ -3,6 +3,7 @@ package clock
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -102,3 +103,22 @@ func (t *manualTimer) Stop() bool {
 	delete(t.m.timers, t)
 	return running
 }
+
+// Shifted is a clock that shows another clock's time as it is elsewhere: on a database server, say, whose clock decides
+// for several nodes. Its timers are those of the clock it shifts.
+type Shifted struct {
+	base   Clock
+	offset atomic.Int64
+}
+
+// NewShifted returns a Shifted with no offset yet.
+func NewShifted(base Clock) *Shifted { return &Shifted{base: base} }
+
+// Now returns the base's time and the offset.
+func (s *Shifted) Now() time.Time { return s.base.Now().Add(time.Duration(s.offset.Load())) }
+
+// NewTimer returns a timer of the base.
+func (s *Shifted) NewTimer(d time.Duration) Timer { return s.base.NewTimer(d) }
+
+// Set sets how far the other clock is ahead of the base.
+func (s *Shifted) Set(offset time.Duration) { s.offset.Store(int64(offset)) }

@@ -57,3 +57,17 @@ func (n Nullable[T]) Schema(r huma.Registry) *huma.Schema {
 	s.Nullable = true
 	return s
 }
+
+// OrNull is an object of an answer that can be null. (Huma's nullable tag does not reach objects.)
+type OrNull[T any] struct{ Value *T }
+
+// MarshalJSON writes the object or null.
+func (n OrNull[T]) MarshalJSON() ([]byte, error) { return json.Marshal(n.Value) }
+
+// UnmarshalJSON reads the object or null.
+func (n *OrNull[T]) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &n.Value) }
+
+// Schema is the schema of T, or null.
+func (OrNull[T]) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[T](), true, ""), {Type: "null"}}}
+}

@@ -1,0 +1,19 @@
+package app
+
+import (
+	"context"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/secretbox"
+)
+
+// CreateOwner adds an owner, and makes the team where there is none: the command line's twin of setting up. An empty
+// teamName is the default for a new team, and any for one that exists.
+func (s *Store) CreateOwner(ctx context.Context, teamName, email string, password secretbox.Secret) (identity.Profile, error) {
+	return s.Identity.CreateOwner(ctx, operator(), teamName, email, password)
+}
+
+// ResetPassword gives a user another password and ends their sign-ins.
+func (s *Store) ResetPassword(ctx context.Context, email string, password secretbox.Secret) error {
+	return s.Identity.ResetPassword(ctx, operator(), email, password)
+}

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+)
+
+// APIVersion is the version that the published document carries: that of the API, which a build without a change to the
+// API leaves as it is.
+const APIVersion = "1"
+
+// Document returns the OpenAPI document. It needs neither configuration nor database.
+func Document() ([]byte, error) {
+	return documented().Document()
+}
+
+// documented is the API without what it serves.
+func documented() *httpapi.API {
+	return NewAPI(APIOptions{Config: httpapi.Config{Version: APIVersion}})
+}
+
+const errorCodesIntro = `# Error codes
+
+Generated from the code by ` + "`sallyport openapi --error-codes`" + `; do not edit.
+
+Every error is one envelope, ` + "`" + `{"error":{"code":"…","message":"…"}}` + "`" + `. Codes are a closed set and do not change their meaning;
+messages are for people and may. A code without a status of its own comes with the one that HTTP has for the case.
+
+| Code | Status | Meaning |
+|---|---|---|
+`
+
+// ErrorCodes writes docs/reference/error-codes.md: one table of every code of the API.
+func ErrorCodes(w io.Writer) error {
+	var b bytes.Buffer
+	b.WriteString(errorCodesIntro)
+	for _, c := range apperr.Codes() {
+		status := "its own"
+		if c.Status != 0 {
+			status = strconv.Itoa(c.Status)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", c.Code, status, c.Meaning)
+	}
+	if _, err := b.WriteTo(w); err != nil {
+		return fmt.Errorf("write the error codes: %w", err)
+	}
+	return nil
+}
