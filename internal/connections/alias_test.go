@@ -51,6 +51,7 @@ func (m *aliasModel) release(alias string, now time.Time) {
 func TestAliasRules(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		run := 0
 		rapid.Check(t, func(rt *rapid.T) {
@@ -58,7 +59,7 @@ func TestAliasRules(t *testing.T) {
 			names := []string{fmt.Sprintf("r%d.a", run), fmt.Sprintf("r%d.b", run), fmt.Sprintf("r%d.c", run)}
 			m := &aliasModel{aliases: map[string]*modelAlias{}, connections: map[[2]string]string{}}
 			for range rapid.IntRange(4, 14).Draw(rt, "steps") {
-				aliasStep(rt, t.Context(), w, m, names)
+				aliasStep(t.Context(), rt, w, m, names)
 			}
 			for name, a := range m.aliases {
 				in, err := w.svc.Lookup(t.Context(), name)
@@ -74,7 +75,7 @@ func TestAliasRules(t *testing.T) {
 	})
 }
 
-func aliasStep(rt *rapid.T, ctx context.Context, w *world, m *aliasModel, names []string) {
+func aliasStep(ctx context.Context, rt *rapid.T, w *world, m *aliasModel, names []string) {
 	who := rapid.SampledFrom([]access.Principal{w.a, w.b}).Draw(rt, "environment")
 	name := rapid.SampledFrom(names).Draw(rt, "connection")
 	key := [2]string{string(who.Environment), name}
@@ -156,6 +157,7 @@ func requireAlias(rt *rapid.T, want string, c connections.Connection, err error)
 func TestGeneratedIDIsAlias(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		in := github("")
 		in.ConnectionID = nil
@@ -169,6 +171,7 @@ func TestGeneratedIDIsAlias(t *testing.T) {
 func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		const callers = 8
 		race := func(create func(i int) error) (won int, lost []error) {

@@ -3,6 +3,7 @@ package connections
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -56,4 +57,28 @@ func TestCacheIsBounded(t *testing.T) {
 	require.Len(t, c.bySegment, maxCached)
 	in, _ := c.get(fmt.Sprint(maxCached + 9))
 	require.NotNil(t, in)
+}
+
+// A delivery that arrives after a change is not given the result of a read that began before it; deliveries that arrive
+// together share one read.
+func TestReadsAreSharedWithinAGeneration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Service{}
+		release := make(chan struct{})
+		old, fresh := &Inbound{}, &Inbound{ByAlias: true}
+		results := make([]*Inbound, 3)
+		look := func(i int, generation uint64, read func() (*Inbound, error)) {
+			go func() { results[i], _ = s.once("segment", generation, read) }()
+			synctest.Wait()
+		}
+		look(0, 1, func() (*Inbound, error) { <-release; return old, nil })
+		look(1, 1, func() (*Inbound, error) { return fresh, nil })
+		look(2, 2, func() (*Inbound, error) { return fresh, nil })
+		close(release)
+		synctest.Wait()
+		require.Same(t, old, results[0])
+		require.Same(t, old, results[1])
+		require.Same(t, fresh, results[2])
+	})
 }

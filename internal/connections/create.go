@@ -32,7 +32,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 	}
 	invalid := f.Err()
 	// A change of an existing connection is judged by what it leads to there.
-	if invalid != nil && !(updating && identified) {
+	if invalid != nil && (!updating || !identified) {
 		return Connection{}, false, invalid
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {

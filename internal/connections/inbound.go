@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"sallyport/internal/platform/apperr"
@@ -37,10 +38,8 @@ func (s *Service) Lookup(ctx context.Context, segment string) (*Inbound, error) 
 	if in != nil {
 		return in, nil
 	}
-	// Many deliveries may miss at once after a change. One reads for all; the generation in the key keeps a delivery that
-	// arrived after the change from joining a read that began before it.
-	loaded, err, _ := s.loads.Do(fmt.Sprintf("%d %s", generation, segment), func() (any, error) {
-		// The first caller's departure must not fail the others.
+	return s.once(segment, generation, func() (*Inbound, error) {
+		// The departure of the caller who happens to read must not fail the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		in, err := s.load(ctx, segment, byAlias)
@@ -50,10 +49,16 @@ func (s *Service) Lookup(ctx context.Context, segment string) (*Inbound, error) 
 		s.cache.put(segment, in, generation)
 		return in, nil
 	})
+}
+
+// once shares one read among all who miss the same segment at once, as many do after a change. Only callers of one
+// generation share: who came after a change must not be given what was read before it.
+func (s *Service) once(segment string, generation uint64, read func() (*Inbound, error)) (*Inbound, error) {
+	v, err, _ := s.loads.Do(strconv.FormatUint(generation, 10)+" "+segment, func() (any, error) { return read() })
 	if err != nil {
 		return nil, err
 	}
-	in, ok := loaded.(*Inbound)
+	in, ok := v.(*Inbound)
 	if !ok {
 		return nil, notFound()
 	}

@@ -21,6 +21,7 @@ import (
 func TestLookupSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		_, err := w.svc.Lookup(t.Context(), "acme")
 		requireCode(t, apperr.CodeNotFound, err)
@@ -85,6 +86,7 @@ func TestLookupSeesEveryChange(t *testing.T) {
 func TestLookupUnderLoadSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		c := w.create(t, w.a, github("acme"))
 		done := make(chan struct{})
@@ -117,6 +119,7 @@ func TestLookupUnderLoadSeesEveryChange(t *testing.T) {
 func TestRefreshSeesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		other := w.newService(t)
 		c := w.create(t, w.a, github("acme"))
@@ -162,10 +165,11 @@ func TestRefreshSeesOtherProcesses(t *testing.T) {
 	})
 }
 
-// What the definition refuses refuses every delivery: a fault in stored settings must never let one pass.
+// Settings that the definition refuses make every delivery refused: a fault in stored settings must never let one pass.
 func TestUnusableSettingsRefuseDeliveries(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		c := w.create(t, w.a, github("acme"))
 		_, err := s.DB.Write().ExecContext(t.Context(), `UPDATE connections SET webhook = $1`, `{"params":{"gone":"x"}}`)
@@ -187,6 +191,7 @@ func TestUnusableSettingsRefuseDeliveries(t *testing.T) {
 func TestSecretsAreSealed(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		mine := w.create(t, w.a, github("mine"))
 		theirs := w.create(t, w.b, github("theirs"))
@@ -220,6 +225,7 @@ func TestSecretsAreSealed(t *testing.T) {
 func TestSecretHint(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		w.create(t, w.a, github("acme"))
 		for secret, want := range map[string]string{
@@ -237,6 +243,7 @@ func TestSecretHint(t *testing.T) {
 func TestForeignEnvironment(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		c := w.create(t, w.a, github("acme"))
 		_, err := w.svc.Get(t.Context(), w.b.Environment, "github", "acme")
@@ -279,6 +286,7 @@ func TestForeignEnvironment(t *testing.T) {
 func TestImpossibleNamesReachNoSQL(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -170,9 +170,11 @@ func validTagKey(key string) bool {
 // checkVerification asks the provider's definition whether parameters and secrets fit it. What an earlier change brought
 // was accepted then and is not held against the caller now.
 func (p *proposal) checkVerification(f *apperr.Faults) error {
-	secrets, secretLocation := p.stored, "body.webhook.params"
+	at := "body.webhook.params"
+	secrets := p.stored
 	if v := p.change.Secret; v.Set {
-		secrets, secretLocation = nil, "body.webhook_secret"
+		at = "body.webhook_secret"
+		secrets = nil
 		if !v.Null && checkSecret(f, v.Value) {
 			secrets = []verification.Secret{{ID: "the secret", Value: v.Value}}
 		}
@@ -185,7 +187,7 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 	for _, fault := range found {
 		location := "body.webhook." + fault.Field
 		if fault.Field == "secret" {
-			location = secretLocation
+			location = at
 		}
 		f.Add(location, fault.Rule, fault.Message)
 	}

@@ -74,6 +74,7 @@ func TestEveryFaultInOneAnswer(t *testing.T) {
 			Metadata: connections.To(map[string]any{"x": strings.Repeat("x", connections.MaxMetadataBytes-len(`{"x":""}`))})}}, nil},
 	}
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		for _, c := range cases {
 			before := count(t, w, "SELECT count(*) FROM connections")
@@ -105,6 +106,7 @@ func requireFaults(t *testing.T, name string, want []string, err error) {
 func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		in := connections.New{Provider: ptr("generic-hmac"), ConnectionID: ptr("acme"),
 			Change: connections.Change{Secret: connections.To(secretbox.Secret("not hexadecimal"))}}
@@ -134,6 +136,7 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 func TestChangesMerge(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		in := github("acme")
 		in.Tags = connections.To(map[string]*string{"team": ptr("a"), "tier": ptr("1")})
@@ -179,6 +182,7 @@ func TestChangesMerge(t *testing.T) {
 func TestOnConflict(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		in := github("acme")
 		in.Tags = connections.To(map[string]*string{"k": ptr("v")})
@@ -207,6 +211,7 @@ func TestOnConflict(t *testing.T) {
 func TestTrail(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		c := w.create(t, w.a, github("acme"))
 		update := func(ch connections.Change) {
@@ -255,6 +260,7 @@ func TestTrail(t *testing.T) {
 func TestList(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
 		w := newWorld(t, s)
 		for _, name := range []string{"a_1", "ab1", "A_1", "a_2", "b"} {
 			w.create(t, w.a, github(name))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,8 +119,8 @@ func (s *server) do(key, method, path, body string, headers ...string) answer {
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+	for pair := range slices.Chunk(headers, 2) {
+		req.Header.Set(pair[0], pair[1])
 	}
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(s.t, err)
@@ -139,6 +140,7 @@ const (
 func TestLife(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
+		t.Helper()
 		s := newServer(t, st)
 		made := s.do(s.a, http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"acme","webhook_secret":"`+secret+`",
 			"tags":{"team":"a"},"metadata":{"n":12345678901234567890.10},"webhook":{"dedupe_window_seconds":0}}`)
@@ -235,6 +237,7 @@ func TestFaults(t *testing.T) {
 		{"cursor", http.MethodGet, collection + "?cursor=x", "", []string{"query.cursor cursor"}},
 	}
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
+		t.Helper()
 		s := newServer(t, st)
 		require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"acme"}`).status)
 		before := s.do(s.a, http.MethodGet, collection, "").text
@@ -265,6 +268,7 @@ func TestFaults(t *testing.T) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
+		t.Helper()
 		s := newServer(t, st)
 		create := `{"provider":"standard-webhooks","connection_id":"acme"}`
 		require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection, create).status)
@@ -310,6 +314,7 @@ func TestAccess(t *testing.T) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
+		t.Helper()
 		s := newServer(t, st)
 		for _, name := range []string{"a1", "a2", "b", "a3"} {
 			require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection, `{"provider":"github","connection_id":"`+name+`"}`).status)
