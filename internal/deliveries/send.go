@@ -189,7 +189,7 @@ const giveBackDelay = time.Second
 // giveBack ends a lease without a try.
 func (s *Service) giveBack(ctx context.Context, j *job, why string, err error) {
 	if ctx.Err() == nil {
-		s.log.ErrorContext(ctx, "a delivery was given back: "+why, slog.String("event_uuid", j.delivery.EventUUID),
+		s.log.ErrorContext(ctx, "a delivery was given back", slog.String("reason", why), slog.String("event_uuid", j.delivery.EventUUID),
 			slog.String("subscription_id", j.delivery.SubscriptionID), slog.String("error", err.Error()))
 	}
 	s.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now().Add(giveBackDelay))})
@@ -197,6 +197,4 @@ func (s *Service) giveBack(ctx context.Context, j *job, why string, err error) {
 
 // submit hands a result to the recorder. It waits for room without end: a result must not be dropped, and the recorder
 // runs until every worker has ended.
-func (s *Service) submit(r *result) {
-	_ = s.results.Submit(context.Background(), r) // ends only with the context, which does not end
-}
+func (s *Service) submit(r *result) { s.results.Put(r) }

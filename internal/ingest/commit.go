@@ -151,7 +151,7 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMilli
 		}
 		if it.forwards() {
 			for _, d := range it.leased {
-				switch d.Status { //nolint:exhaustive // plan makes no others
+				switch d.Status {
 				case deliveries.Sending:
 					e.Sending++
 				case deliveries.Pending:

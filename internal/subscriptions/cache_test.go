@@ -51,9 +51,9 @@ func TestCacheForgetsFailures(t *testing.T) {
 	t.Parallel()
 	var c cache[string, string]
 	broken := errors.New("broken")
-	_, err := c.get(t.Context(), "k", func(context.Context) (string, int64, error) {
+	_, err := c.get(t.Context(), "k", func(ctx context.Context) (string, int64, error) {
 		c.drop("k")
-		v, err := c.get(t.Context(), "k", constant("newer", 1))
+		v, err := c.get(ctx, "k", constant("newer", 1))
 		require.NoError(t, err)
 		require.Equal(t, "newer", v)
 		return "", 0, broken

@@ -44,7 +44,7 @@ func newIndex(entries []entry) *index {
 	for i, e := range entries {
 		x.subscriptions[i] = e.Matched
 		for _, p := range e.patterns {
-			x.root.insert(p, e.scope, int32(i)) //nolint:gosec // the number of subscriptions is far below 2³¹
+			x.root.insert(p, e.scope, int32(i))
 		}
 	}
 	return x

@@ -2,7 +2,6 @@ package subscriptions_test
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ import (
 func faultsOf(t *testing.T, err error) []string {
 	t.Helper()
 	var e *apperr.Error
-	require.True(t, errors.As(err, &e), "%v", err)
+	require.ErrorAs(t, err, &e)
 	require.Equal(t, apperr.CodeValidation, e.Code)
 	var out []string
 	for _, d := range e.Details {

@@ -211,7 +211,7 @@ func (w *where) in(column string, values []string) {
 // types matches exact types, "*" and "prefix.*", which means one or more further segments. A range of text serves the
 // prefix on both engines and in any collation of theirs only by substr, because "." sorts differently among locales.
 func (w *where) types(patterns []string) {
-	var any []string
+	var either []string
 	for _, p := range patterns {
 		prefix, open := strings.CutSuffix(p, "*")
 		n := len(w.args)
@@ -220,13 +220,13 @@ func (w *where) types(patterns []string) {
 			return
 		case open:
 			w.args = append(w.args, prefix, prefix)
-			any = append(any, fmt.Sprintf("(substr(e.event_type, 1, length(CAST($%d AS text))) = $%d AND length(e.event_type) > length(CAST($%d AS text)))", n+1, n+2, n+1))
+			either = append(either, fmt.Sprintf("(substr(e.event_type, 1, length(CAST($%d AS text))) = $%d AND length(e.event_type) > length(CAST($%d AS text)))", n+1, n+2, n+1))
 		default:
 			w.args = append(w.args, p)
-			any = append(any, "e.event_type = $"+strconv.Itoa(n+1))
+			either = append(either, "e.event_type = $"+strconv.Itoa(n+1))
 		}
 	}
-	if len(any) > 0 {
-		w.conditions = append(w.conditions, "("+strings.Join(any, " OR ")+")")
+	if len(either) > 0 {
+		w.conditions = append(w.conditions, "("+strings.Join(either, " OR ")+")")
 	}
 }

@@ -71,7 +71,7 @@ func refusal(err error) bool {
 
 func document(api *httpapi.API) *huma.Operation {
 	maxLength := 255
-	any := &huma.Schema{Description: "The provider's body, byte for byte. Up to 10 MiB, or what the connection allows."}
+	body := &huma.Schema{Description: "The provider's body, byte for byte. Up to 10 MiB, or what the connection allows."}
 	op := &huma.Operation{
 		OperationID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
 		Summary: "Receive a provider's webhook",
@@ -80,7 +80,7 @@ func document(api *httpapi.API) *huma.Operation {
 		Parameters: []*huma.Param{{Name: "connection", In: "path", Required: true, Description: "The connection's path token or alias.",
 			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}},
 		RequestBody: &huma.RequestBody{Required: false, Description: "Any body of any content type.",
-			Content: map[string]*huma.MediaType{"*/*": {Schema: any}}},
+			Content: map[string]*huma.MediaType{"*/*": {Schema: body}}},
 		Security: []map[string][]string{},
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The event is stored.", Content: map[string]*huma.MediaType{"application/json": {Schema: api.Schema(Acknowledgement{}),

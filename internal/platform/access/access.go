@@ -15,7 +15,7 @@ type Permission string
 // The permissions of the service.
 const (
 	TeamRead           Permission = "team:read"
-	APIKeysRead        Permission = "api_keys:read"
+	APIKeysRead        Permission = "api_keys:read" //nolint:gosec // the name of a permission, no credential
 	APIKeysWrite       Permission = "api_keys:write"
 	ConnectionsRead    Permission = "connections:read"
 	ConnectionsWrite   Permission = "connections:write"

@@ -50,7 +50,7 @@ func (s *statements) prepare(ctx context.Context, pool *sql.DB, text string) {
 	if ok {
 		return
 	}
-	st, err := pool.PrepareContext(ctx, text)
+	st, err := pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // the cache closes it
 	if err != nil {
 		return
 	}
@@ -222,7 +222,7 @@ func bytesOf(v any) ([]byte, bool) {
 func (d *DB) exec(ctx context.Context, tx *sql.Tx, text string, args []any) (sql.Result, error) {
 	if d.engine == SQLite {
 		if st := d.stmts.get(text); st != nil {
-			return tx.StmtContext(ctx, st).ExecContext(ctx, args...)
+			return tx.StmtContext(ctx, st).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction closes it
 		}
 	}
 	return tx.ExecContext(ctx, text, args...)

@@ -63,7 +63,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) dispatch(w *recorder, r *http.Request) {
-	defer func() {
+	defer func() { //nolint:contextcheck // the context is the request's
 		v := recover()
 		if v == nil {
 			return

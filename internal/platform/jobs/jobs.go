@@ -36,6 +36,9 @@ func (b *Batcher[T]) Submit(ctx context.Context, item T) error {
 	}
 }
 
+// Put is Submit without an end: for what must not be dropped.
+func (b *Batcher[T]) Put(item T) { b.in <- item }
+
 // Run commits batches until stop is closed and nothing is left that was submitted before.
 func (b *Batcher[T]) Run(stop <-chan struct{}) {
 	batch := make([]T, 0, b.limit)

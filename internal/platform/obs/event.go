@@ -27,7 +27,7 @@ func NewLogger(w io.Writer, format, level string) *slog.Logger {
 
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits an int
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Event gathers what the canonical line of a request will say. It is safe for concurrent use.
