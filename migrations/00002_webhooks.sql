@@ -59,7 +59,7 @@ CREATE INDEX webhook_subscriptions_by_environment ON webhook_subscriptions (envi
 
 -- The n_ columns count the event's deliveries by state; status is a pure function of them and changes with them.
 CREATE TABLE webhook_events (
-  event_uuid          text PRIMARY KEY,
+  event_uuid          text NOT NULL,
   environment_id      text NOT NULL,
   connection_uuid     text NOT NULL,
   connection_id       text NOT NULL,
@@ -90,12 +90,14 @@ CREATE TABLE webhook_events (
   received_ms         bigint NOT NULL,
   updated_ms          bigint NOT NULL,
   forwarded_ms        bigint,
-  redelivered_ms      bigint
+  failed_ms           bigint,
+  redelivered_ms      bigint,
+  PRIMARY KEY (environment_id, event_uuid)
 );
-CREATE INDEX webhook_events_by_environment ON webhook_events (environment_id, event_uuid);
-CREATE INDEX webhook_events_by_connection ON webhook_events (connection_uuid, event_uuid);
-CREATE INDEX webhook_events_by_failure ON webhook_events (environment_id, status, event_uuid) WHERE status IN ('failed', 'dead_letter');
-CREATE INDEX webhook_events_by_original ON webhook_events (duplicate_of, event_uuid) WHERE duplicate_of IS NOT NULL;
+CREATE INDEX webhook_events_by_connection ON webhook_events (environment_id, connection_id, event_uuid);
+-- No index names a column that an event's success changes: PostgreSQL then updates the row in place, without a new entry
+-- in every index. failed_ms is when the event first failed, and stays.
+CREATE INDEX webhook_events_by_failure ON webhook_events (environment_id, event_uuid) WHERE failed_ms IS NOT NULL;
 
 CREATE TABLE deliveries (
   event_uuid          text NOT NULL,
@@ -122,7 +124,7 @@ CREATE INDEX deliveries_due ON deliveries (due_ms) WHERE status IN ('pending', '
 CREATE INDEX deliveries_open ON deliveries (subscription_id, status, due_ms) WHERE status IN ('pending', 'retry_wait', 'held');
 
 CREATE TABLE delivery_attempts (
-  id               text PRIMARY KEY,
+  id               text NOT NULL,
   event_uuid       text NOT NULL,
   subscription_id  text NOT NULL,
   environment_id   text NOT NULL,
@@ -141,9 +143,9 @@ CREATE TABLE delivery_attempts (
   response_body    bytea,
   truncated        boolean NOT NULL,
   error_code       text,
-  error_message    text
+  error_message    text,
+  PRIMARY KEY (event_uuid, id)
 );
-CREATE INDEX delivery_attempts_by_event ON delivery_attempts (event_uuid, id);
 
 -- +goose Down
 DROP TABLE delivery_attempts;

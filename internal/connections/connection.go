@@ -32,7 +32,7 @@ type SameBody string
 const (
 	// SameBodyAccept stores and forwards the delivery, marked as suspect.
 	SameBodyAccept SameBody = "accept"
-	// SameBodyRefuse refuses it.
+	// SameBodyRefuse stores the delivery, marked as suspect, and forwards it to nobody.
 	SameBodyRefuse SameBody = "refuse"
 )
 

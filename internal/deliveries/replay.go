@@ -141,7 +141,7 @@ func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID s
 	}
 	n := 0
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		ok, err := s.events.MarkRedelivered(ctx, tx, eventUUID, now, now.Add(-redeliverInterval))
+		ok, err := s.events.MarkRedelivered(ctx, tx, env, eventUUID, now, now.Add(-redeliverInterval))
 		if err != nil || !ok {
 			return err
 		}

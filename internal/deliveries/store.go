@@ -110,7 +110,7 @@ func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis i
 // change returns what the move does to its event.
 func (m *move) change(nowMillis int64) (webhookevents.Change, error) {
 	before, after := m.from.counters(), m.to.counters()
-	c := webhookevents.Change{EventUUID: m.from.EventUUID, Attempts: m.attempts, At: clock.FromMillis(nowMillis),
+	c := webhookevents.Change{Environment: m.from.Environment, EventUUID: m.from.EventUUID, Attempts: m.attempts, At: clock.FromMillis(nowMillis),
 		Counters: webhookevents.Counters{
 			Sending: after.Sending - before.Sending, Pending: after.Pending - before.Pending, RetryWait: after.RetryWait - before.RetryWait,
 			Held: after.Held - before.Held, HeldFailed: after.HeldFailed - before.HeldFailed, Dead: after.Dead - before.Dead,

@@ -31,18 +31,19 @@ func changeCounters() []string {
 
 var applyChanges = sync.OnceValue(func() *db.MultiRow { //nolint:gochecknoglobals // a constant statement
 	var set strings.Builder
-	types := []string{"text"}
+	types := []string{"text", "text"}
 	for _, c := range changeCounters() {
 		set.WriteString("n_" + c + " = e.n_" + c + " + v." + c + ", ")
 		types = append(types, "bigint")
 	}
 	return &db.MultiRow{
-		Before: "WITH v (event_uuid, " + strings.Join(changeCounters(), ", ") + ", attempts, last_error, now_ms) AS (",
+		Before: "WITH v (environment_id, event_uuid, " + strings.Join(changeCounters(), ", ") + ", attempts, last_error, now_ms) AS (",
 		Types:  append(types, "bigint", "text", "bigint"),
 		After: ") UPDATE webhook_events AS e SET " + set.String() +
 			"attempt_count = e.attempt_count + v.attempts, last_error = COALESCE(v.last_error, e.last_error), updated_ms = v.now_ms, " +
 			"forwarded_ms = CASE WHEN e.forwarded_ms IS NULL AND " + statusCase() + " = 'forwarded' THEN v.now_ms ELSE e.forwarded_ms END, " +
-			"status = " + statusCase() + " FROM v WHERE e.event_uuid = v.event_uuid",
+			"failed_ms = CASE WHEN e.failed_ms IS NULL AND " + statusCase() + " IN ('failed', 'dead_letter') THEN v.now_ms ELSE e.failed_ms END, " +
+			"status = " + statusCase() + " FROM v WHERE e.environment_id = v.environment_id AND e.event_uuid = v.event_uuid",
 	}
 })
 
@@ -56,7 +57,7 @@ func (s *Store) Apply(ctx context.Context, tx *sql.Tx, changes []Change) error {
 		if c.LastError != "" {
 			lastError = c.LastError
 		}
-		args = append(args, c.EventUUID, c.Sending, c.Pending, c.RetryWait, c.Held, c.HeldFailed, c.Dead, c.Succeeded, c.Cancelled,
+		args = append(args, string(c.Environment), c.EventUUID, c.Sending, c.Pending, c.RetryWait, c.Held, c.HeldFailed, c.Dead, c.Succeeded, c.Cancelled,
 			c.Tried, c.Attempts, lastError, clock.Millis(c.At))
 	}
 	n, err := s.db.Exec(ctx, tx, applyChanges(), args)

@@ -112,7 +112,8 @@ func StatusOf(c Counters) Status {
 
 // Change is what a transaction does to one event's counters.
 type Change struct {
-	EventUUID string
+	Environment id.Environment
+	EventUUID   string
 	Counters
 	// Attempts is how many tries were recorded.
 	Attempts int64

@@ -123,7 +123,7 @@ func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.R
 	}
 	w.in("e.status", texts(f.Statuses))
 	if len(f.Statuses) > 0 && onlyFailures(f.Statuses) {
-		w.raw("e.status IN ('failed', 'dead_letter')") // names the partial index
+		w.raw("e.failed_ms IS NOT NULL") // names the partial index
 	}
 	w.in("e.provider", f.Providers)
 	w.in("e.provider_config_key", f.ProviderConfigKeys)

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
 )
 
 // Store reads and writes events. Methods that take a transaction belong to the caller's.
@@ -146,9 +147,9 @@ func (s *Store) Insert(ctx context.Context, tx *sql.Tx, events []NewEvent) error
 
 // MarkRedelivered notes that the event's deliveries are restarted because its provider sent it again. It reports false,
 // and changes nothing, when that was noted after notAfter already.
-func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, uuid string, now, notAfter time.Time) (bool, error) {
-	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET redelivered_ms = $1 WHERE event_uuid = $2
-		AND (redelivered_ms IS NULL OR redelivered_ms <= $3)`, clock.Millis(now), uuid, clock.Millis(notAfter))
+func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string, now, notAfter time.Time) (bool, error) {
+	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET redelivered_ms = $1 WHERE environment_id = $2 AND event_uuid = $3
+		AND (redelivered_ms IS NULL OR redelivered_ms <= $4)`, clock.Millis(now), string(env), uuid, clock.Millis(notAfter))
 	if err != nil {
 		return false, fmt.Errorf("mark a redelivery: %w", err)
 	}

@@ -1,4 +1,7 @@
 -- +goose Up
+-- An event's row is updated soon after it was written. Room in its page keeps the new version beside the old one.
+ALTER TABLE webhook_events SET (fillfactor = 60);
+
 -- Partitioned by day, so that ending a payload's life is dropping a table. The default partition takes what arrives
 -- when no day's partition is ready, so a missing one loses nothing.
 CREATE TABLE webhook_event_payloads (
@@ -23,3 +26,4 @@ CREATE TABLE webhook_event_keys (
 -- +goose Down
 DROP TABLE webhook_event_keys;
 DROP TABLE webhook_event_payloads;
+ALTER TABLE webhook_events RESET (fillfactor);

@@ -29,7 +29,7 @@ type WebhookChange struct {
 	DedupeWindowSeconds  httpapi.Nullable[int64]              `json:"dedupe_window_seconds,omitempty" minimum:"0" maximum:"2592000" doc:"For how many seconds a delivery without an id of its own is recognised by its body: 0 (never) to 2592000. null, the default, is 3600."`
 	RedeliverOnDuplicate definite[bool]                       `json:"redeliver_on_duplicate,omitempty" doc:"Whether a redelivery by the provider starts the dead deliveries of its event again. Default true."`
 	MaxBodyBytes         definite[int64]                      `json:"max_body_bytes,omitempty" minimum:"1" maximum:"26214400" doc:"The largest body taken, in bytes: 1 to 26214400. Default 10485760. Larger deliveries are refused with 413."`
-	SameBodyNewID        definite[string]                     `json:"same_body_new_id,omitempty" enum:"accept,refuse" doc:"What happens to a delivery whose body came before under another id, where the provider does not sign the id. accept, the default, stores it marked as suspect."`
+	SameBodyNewID        definite[string]                     `json:"same_body_new_id,omitempty" enum:"accept,refuse" doc:"What happens to a delivery whose body came before under another id, where the provider does not sign the id. accept, the default, forwards it marked as suspect; refuse stores it marked as suspect and forwards it to nobody."`
 }
 
 // creation is the body that makes a connection.
