@@ -1,0 +1,107 @@
+package webhookeventshttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/webhookevents"
+)
+
+// included is a part of a list's row that is absent unless it was asked for; tag it omitzero.
+type included[T any] struct {
+	asked bool
+	value T
+}
+
+func include[T any](v T) included[T] { return included[T]{true, v} }
+
+// IsZero reports whether the part was not asked for.
+func (i included[T]) IsZero() bool { return !i.asked }
+
+// MarshalJSON writes the value.
+func (i included[T]) MarshalJSON() ([]byte, error) { return marshal(i.value) }
+
+// Schema is the schema of T.
+func (included[T]) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[T](), true, "")
+}
+
+// nullable is an object or null.
+type nullable[T any] struct{ value *T }
+
+// MarshalJSON writes the object or null.
+func (n nullable[T]) MarshalJSON() ([]byte, error) { return marshal(n.value) }
+
+// Schema is the schema of T, or null.
+func (nullable[T]) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[T](), true, ""), {Type: "null"}}}
+}
+
+// marshal is json.Marshal without the escapes for HTML, which would change what a provider sent.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("write a field: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// headers is a stored JSON object of header names and values, written as it is.
+type headers string
+
+// MarshalJSON writes the object.
+func (h headers) MarshalJSON() ([]byte, error) {
+	if h == "" {
+		return []byte("{}"), nil
+	}
+	return []byte(h), nil
+}
+
+// Schema is an object of strings.
+func (headers) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}}
+}
+
+// content is a payload's body as its encoding shows it; without a payload it is null.
+type content struct{ payload *webhookevents.Payload }
+
+// MarshalJSON writes JSON as it came, but for blanks between its tokens, so that numbers, the order of fields and
+// escapes survive; text as a string; anything else in base64.
+func (c content) MarshalJSON() ([]byte, error) {
+	switch {
+	case c.payload == nil:
+		return []byte("null"), nil
+	case c.payload.Encoding == webhookevents.JSON:
+		return c.payload.Body, nil
+	case c.payload.Encoding == webhookevents.Text:
+		return marshal(string(c.payload.Body))
+	default:
+		return marshal(c.payload.Body)
+	}
+}
+
+// Schema allows every JSON value.
+func (content) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
+
+// encoding is a payload's encoding; without a payload it is null.
+type encoding struct{ payload *webhookevents.Payload }
+
+// MarshalJSON writes the encoding's name or null.
+func (e encoding) MarshalJSON() ([]byte, error) {
+	if e.payload == nil {
+		return []byte("null"), nil
+	}
+	return marshal(e.payload.Encoding)
+}
+
+// Schema is the set of encodings, or null.
+func (encoding) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Nullable: true,
+		Enum: []any{string(webhookevents.JSON), string(webhookevents.Text), string(webhookevents.Base64), nil}}
+}
