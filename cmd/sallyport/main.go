@@ -6,70 +6,117 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
+	"sallyport/internal/app"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/obs"
 )
 
 // cli is the command line: the settings, which every command takes, and the commands.
 type cli struct {
-	config.Config `embed:""`
+	config.Config `embed:"" group:"settings"`
 
-	Serve   serveCommand   `cmd:"" help:"Run the server."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Serve    serveCommand   `cmd:"" help:"Run the server."`
+	Schema   migrateCommand `cmd:"" name:"migrate" help:"Bring the database's schema to this binary's version."`
+	Keys     keysCommand    `cmd:"" help:"Make, list and revoke API keys."`
+	Admin    adminCommand   `cmd:"" help:"Create owners and reset passwords."`
+	Keyset   keysetCommand  `cmd:"" help:"Look after the encryption keyset."`
+	OpenAPI  openapiCommand `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
+	Settings configCommand  `cmd:"" name:"config" help:"Print and check the configuration."`
+	Doctor   doctorCommand  `cmd:"" help:"Look for what is wrong, or soon will be."`
+	Version  versionCommand `cmd:"" help:"Print the version."`
 }
 
 // Exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK      = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitPending = 3 // migrate --status: migrations are pending
 )
+
+// process is what a command line runs in.
+type process struct {
+	args    []string // without the program's name
+	environ []string // in the form of os.Environ
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	clock   clock.Clock
+}
 
 // env is what a command works with.
 type env struct {
-	cfg    *config.Config
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
+	process
+	cfg *config.Config
 }
+
+// logger returns the logger that the configuration asks for, on standard error.
+func (e *env) logger() *slog.Logger {
+	return obs.NewLogger(e.stderr, string(e.cfg.LogFormat), e.cfg.LogLevel.String())
+}
+
+// unconfigured marks commands that work whatever the configuration is.
+type unconfigured interface{ unconfigured() }
 
 func main() {
-	os.Exit(run(os.Args[1:]))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, process{
+		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, clock: clock.System(),
+	})
+	stop()
+	os.Exit(code)
 }
 
-func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+// run runs one command line and returns the exit code.
+func run(ctx context.Context, p process) int {
 	var c cli
-	loader := config.NewLoader(os.Environ(), os.ReadFile)
+	loader := config.NewLoader(p.environ, os.ReadFile)
 	exit := -1
 	parser, err := kong.New(&c, append(loader.Options(), kong.Name("sallyport"),
 		kong.Description("The integration gateway: provider webhooks in, verified and stored; signed and retried out."),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(func(code int) { exit = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)))...)
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Writers(p.stdout, p.stderr),
+		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings, of every command:"}}),
+		kong.Exit(func(code int) { exit = code }), kong.BindTo(ctx, (*context.Context)(nil)))...)
 	if err != nil {
-		return fail(err)
+		return p.fail(err)
 	}
-	kctx, err := parser.Parse(args)
+	kctx, err := parser.Parse(p.args)
 	if exit >= 0 {
 		return exit // help was printed
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "sallyport: "+err.Error())
+		return p.misused(parser, err)
+	}
+	err = loader.Complete(kctx, &c.Config)
+	if _, ok := kctx.Selected().Target.Interface().(unconfigured); err != nil && !ok {
+		p.say("%s", err)
 		return exitUsage
 	}
-	if err := loader.Complete(kctx, &c.Config); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return exitUsage
+	return p.fail(kctx.Run(&env{process: p, cfg: &c.Config}))
+}
+
+// misused says what is wrong with the command line, and how it is written.
+func (p process) misused(parser *kong.Kong, err error) int {
+	p.say("%s", err)
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context.Selected() != nil {
+		parser.Stdout = p.stderr
+		_ = parse.Context.PrintUsage(true) // standard error is gone when this fails
+	} else {
+		p.note("Usage: sallyport <command> [flags]\n\nRun \"sallyport --help\" for the commands.")
 	}
-	err = kctx.Run(&env{cfg: &c.Config, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr})
-	return fail(err)
+	return exitUsage
 }
 
 // exitError ends the program with a code of its own after what there was to say has been said.
@@ -77,20 +124,41 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
-func fail(err error) int {
+// fail says why a command failed and what to do, and returns the exit code.
+func (p process) fail(err error) int {
 	var code exitError
+	var known *apperr.Error
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &code):
 		return int(code)
+	case errors.As(err, &known) && known.Code == apperr.CodeValidation:
+		for _, d := range known.Details {
+			p.say("%s %s", strings.ReplaceAll(d.Location, "_", " "), d.Message)
+		}
+		return exitUsage
+	case errors.As(err, &known) && known.Cause == nil:
+		p.say("%s", known.Message)
 	default:
-		fmt.Fprintln(os.Stderr, "sallyport: "+err.Error())
-		return exitFailed
+		p.say("%s", err)
 	}
+	if hint := app.Hint(err); hint != "" {
+		p.note("%s", hint)
+	}
+	return exitFailed
+}
+
+// say writes one message to standard error under the program's name; note writes one without.
+func (p process) say(format string, args ...any) { p.note("sallyport: "+format, args...) }
+
+func (p process) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.stderr, format+"\n", args...) // nobody is left to be told when this fails
 }
 
 type versionCommand struct{}
+
+func (versionCommand) unconfigured() {}
 
 // Run prints the version.
 func (versionCommand) Run(e *env) error {

@@ -8,11 +8,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 
 	"sallyport/internal/app"
-	"sallyport/internal/platform/clock"
-	"sallyport/internal/platform/obs"
 )
 
 type serveCommand struct{}
@@ -22,11 +22,11 @@ const memoryLimit = 160 << 20
 
 // Run serves until SIGTERM or an interrupt, and then stops in order. A second signal stops at once.
 func (serveCommand) Run(ctx context.Context, e *env) error {
-	if os.Getenv("GOMEMLIMIT") == "" {
+	if !slices.ContainsFunc(e.environ, func(v string) bool { return strings.HasPrefix(v, "GOMEMLIMIT=") }) {
 		debug.SetMemoryLimit(memoryLimit)
 	}
-	log := obs.NewLogger(e.stderr, string(e.cfg.LogFormat), e.cfg.LogLevel.String())
-	a, err := app.New(ctx, app.Options{Config: *e.cfg, Logger: log, Clock: clock.System(), Version: version()})
+	log := e.logger()
+	a, err := app.New(ctx, app.Options{Config: *e.cfg, Logger: log, Clock: e.clock, Version: version()})
 	if err != nil {
 		return err
 	}

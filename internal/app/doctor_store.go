@@ -103,7 +103,11 @@ func (d *doctor) clocks(ctx context.Context) Check {
 
 func clockCheck(offset time.Duration) Check {
 	const hint = "Synchronise the clocks of this machine and of the database's: leases and due times assume that they agree."
-	message := fmt.Sprintf("the database's clock is %s ahead of this machine's", offset.Round(time.Millisecond))
+	side := "ahead of"
+	if offset < 0 {
+		side = "behind"
+	}
+	message := fmt.Sprintf("the database's clock is %s %s this machine's", offset.Abs().Round(time.Millisecond), side)
 	switch {
 	case offset.Abs() > maxClockOffset:
 		return fail(message, hint)

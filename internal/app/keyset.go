@@ -29,6 +29,9 @@ const resealPasses = 5
 var ErrInlineKeyset = errors.New("the keyset is in the variable SALLYPORT_KEYSET, which commands cannot change: " +
 	"work on a file that holds it (--keyset-file), give its new content to every node, then run `sallyport keyset reseal`")
 
+// errKeysetUnread says that somebody goes on sealing under an older key.
+var errKeysetUnread = errors.New("a server still seals under an older key: give every node the present keyset, then run `sallyport keyset reseal`")
+
 // SealedColumns returns every column that holds sealed values.
 func SealedColumns() []secretbox.Column {
 	return slices.Concat(identity.SealedColumns(), connections.SealedColumns(), subscriptions.SealedColumns())
@@ -106,7 +109,7 @@ func Reseal(ctx context.Context, cfg *config.Config, log *slog.Logger, report fu
 			return total, err
 		}
 	}
-	return total, nil
+	return total, errKeysetUnread
 }
 
 func resealOnce(ctx context.Context, s *Store, report func(c secretbox.Column, changed int)) (total int, err error) {

@@ -20,13 +20,25 @@ import (
 // wireError is the envelope of every error.
 type wireError struct {
 	status int
-	Err    wireErrorBody `json:"error"`
+	Err    wireErrorBody `json:"error" doc:"What went wrong."`
 }
 
 type wireErrorBody struct {
-	Code    string          `json:"code" doc:"One of the registered error codes." example:"not_found"`
+	Code    wireCode        `json:"code" doc:"One of the registered error codes." example:"not_found"`
 	Message string          `json:"message" doc:"A sentence for a person." example:"No such webhook event"`
 	Details []apperr.Detail `json:"details,omitempty" doc:"The faults of an invalid request, all of them; only with code validation_error."`
+}
+
+// wireCode is an error code. Its schema lists the registry.
+type wireCode apperr.Code
+
+// Schema lists the codes.
+func (wireCode) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, c := range apperr.Codes() {
+		s.Enum = append(s.Enum, string(c.Code))
+	}
+	return s
 }
 
 // GetStatus is the HTTP status, for Huma.
@@ -61,7 +73,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func wireErrorFrom(e *apperr.Error) *wireError {
-	return &wireError{status: e.HTTPStatus(), Err: wireErrorBody{Code: string(e.Code), Message: e.Message, Details: e.Details}}
+	return &wireError{status: e.HTTPStatus(), Err: wireErrorBody{Code: wireCode(e.Code), Message: e.Message, Details: e.Details}}
 }
 
 func setErrorHeaders(set func(name, value string), e *apperr.Error) {

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"sallyport/internal/app"
+)
+
+type adminCommand struct {
+	Create        adminCreate `cmd:"" help:"Add an owner; the first one comes with the team and its environments."`
+	ResetPassword adminReset  `cmd:"" name:"reset-password" help:"Give a user another password and end their sign-ins."`
+}
+
+type adminCreate struct {
+	Email string `required:"" placeholder:"ADDRESS" help:"The owner's e-mail address, to sign in with. The password is read from standard input."`
+	Team  string `placeholder:"NAME" help:"The team's name, where there is none yet."`
+}
+
+// Run adds the owner.
+func (c adminCreate) Run(ctx context.Context, e *env) error {
+	return e.withStore(ctx, func(s *app.Store) error {
+		password, err := e.readPassword(ctx)
+		if err != nil {
+			return err
+		}
+		p, err := s.CreateOwner(ctx, c.Team, c.Email, password)
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"USER", p.User.ID, p.User.Email}, {"TEAM", string(p.Team.ID), p.Team.Name}}
+		for _, env := range p.Environments {
+			rows = append(rows, []string{"ENVIRONMENT", string(env.ID), env.Name})
+		}
+		return printTable(e.stdout, rows)
+	})
+}
+
+type adminReset struct {
+	Email string `required:"" placeholder:"ADDRESS" help:"The user's e-mail address. The new password is read from standard input."`
+}
+
+// Run sets the password.
+func (c adminReset) Run(ctx context.Context, e *env) error {
+	return e.withStore(ctx, func(s *app.Store) error {
+		password, err := e.readPassword(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.ResetPassword(ctx, c.Email, password); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.stdout, "%s has a new password\n", c.Email)
+		return err
+	})
+}

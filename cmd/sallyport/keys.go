@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/access"
+)
+
+type keysCommand struct {
+	Create keysCreate `cmd:"" help:"Make an API key and print it, this once."`
+	List   keysList   `cmd:"" help:"List the API keys."`
+	Revoke keysRevoke `cmd:"" help:"End an API key for good."`
+}
+
+// withStore runs f on the database, and closes it.
+func (e *env) withStore(ctx context.Context, f func(s *app.Store) error) error {
+	s, err := app.OpenStore(ctx, e.cfg, e.logger())
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.Close())
+}
+
+type keysCreate struct {
+	Name        string         `required:"" placeholder:"TEXT" help:"What the key is for."`
+	Environment string         `required:"" placeholder:"ID|NAME" help:"The environment whose data the key works on."`
+	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"What the key may do: webhooks (subscriptions, replays, and reading events), events (reading events), connections."`
+	ExpiresIn   time.Duration  `default:"2160h" placeholder:"DURATION" help:"How long the key works."`
+	JSON        bool           `name:"json" help:"Print JSON: the key's properties, with the key itself as \"key\"."`
+}
+
+// Validate holds the flags to what exists.
+func (c *keysCreate) Validate() error {
+	for _, r := range c.Routes {
+		if !slices.Contains(access.Routes(), r) {
+			return fmt.Errorf("--routes takes %s", join(access.Routes(), ", "))
+		}
+	}
+	if c.ExpiresIn <= 0 {
+		return errors.New("--expires-in must be above 0")
+	}
+	return nil
+}
+
+// Run prints the key alone on standard output, so that a script can take it.
+func (c *keysCreate) Run(ctx context.Context, e *env) error {
+	return e.withStore(ctx, func(s *app.Store) error {
+		k, text, err := s.CreateKey(ctx, e.clock.Now(), app.KeyRequest{
+			Name: c.Name, Environment: c.Environment, Routes: slices.Compact(slices.Sorted(slices.Values(c.Routes))), Lifetime: c.ExpiresIn,
+		})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.stdout, struct {
+				app.Key
+				Text string `json:"key"`
+			}{k, text.Reveal()})
+		}
+		if _, err := fmt.Fprintln(e.stdout, text.Reveal()); err != nil {
+			return err
+		}
+		e.note("%s, of environment %s, until %s. The key is shown this once.", k.ID, k.Environment, day(time.Time(k.ExpiresAt)))
+		return nil
+	})
+}
+
+type keysList struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Run lists the keys, newest first, the revoked and expired ones too.
+func (c keysList) Run(ctx context.Context, e *env) error {
+	return e.withStore(ctx, func(s *app.Store) error {
+		list, err := s.ListKeys(ctx, e.clock.Now())
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.stdout, list)
+		}
+		rows := [][]string{{"ID", "NAME", "ENVIRONMENT", "KEY", "ROUTES", "STATUS", "CREATED", "EXPIRES"}}
+		for _, k := range list {
+			rows = append(rows, []string{k.ID, k.Name, k.Environment, k.Prefix + "_…" + k.LastFour, routes(k.Grants), string(k.Status),
+				day(time.Time(k.CreatedAt)), day(time.Time(k.ExpiresAt))})
+		}
+		return printTable(e.stdout, rows)
+	})
+}
+
+type keysRevoke struct {
+	ID string `arg:"" name:"key_id" help:"The key's id, as keys list shows it."`
+}
+
+// Run revokes the key. Revoking it again changes nothing.
+func (c keysRevoke) Run(ctx context.Context, e *env) error {
+	return e.withStore(ctx, func(s *app.Store) error {
+		k, err := s.RevokeKey(ctx, e.clock.Now(), c.ID)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.stdout, "%s (%s) is revoked\n", k.ID, k.Name)
+		return err
+	})
+}
+
+// routes shows what grants open, and with a minus what they close.
+func routes(grants []app.Grant) string {
+	var parts []string
+	for _, g := range grants {
+		sign := ""
+		if g.Effect != "allow" {
+			sign = "-"
+		}
+		for _, r := range g.Routes {
+			parts = append(parts, sign+string(r))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ",")
+}
+
+func join[T ~string](list []T, separator string) string {
+	parts := make([]string, len(list))
+	for i, v := range list {
+		parts[i] = string(v)
+	}
+	return strings.Join(parts, separator)
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/secretbox"
+)
+
+type keysetCommand struct {
+	Create keysetCreate `cmd:"" help:"Make the keyset file. SQLite's is made by the first start."`
+	Rotate keysetRotate `cmd:"" help:"Add a key to the keyset and encrypt everything under it again."`
+	Reseal keysetReseal `cmd:"" help:"Encrypt again whatever an older key sealed; this also goes on with a rotation that was interrupted."`
+	List   keysetList   `cmd:"" help:"List the keys, without their material."`
+}
+
+type keysetCreate struct{}
+
+// Run makes the file.
+func (keysetCreate) Run(e *env) error {
+	path, err := app.CreateKeyset(e.cfg)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s\n", path)
+	e.note("Give the same file to every node, and keep a copy apart from the database's backups: without it nothing that is sealed opens.")
+	return err
+}
+
+type keysetRotate struct {
+	KeyOnly bool `help:"Only add the key. For nodes that each have a copy of the file: rotate, give the file to all of them, then run keyset reseal."`
+}
+
+// Run rotates the keyset beside running servers, which need no restart.
+func (c keysetRotate) Run(ctx context.Context, e *env) error {
+	if !c.KeyOnly {
+		if err := app.CheckKeyset(ctx, e.cfg, e.logger()); err != nil {
+			return err
+		}
+	}
+	key, err := app.AddKeysetKey(e.cfg)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(e.stdout, "added key %d, which seals from now on\n", key.ID); err != nil {
+		return err
+	}
+	if c.KeyOnly {
+		return nil
+	}
+	e.note("waiting %s for running servers to read the keyset", app.KeysetWait)
+	err = app.AwaitKeyset(ctx, e.clock)
+	if err == nil {
+		err = reseal(ctx, e)
+	}
+	if err != nil {
+		return fmt.Errorf("the key is added, but not everything is encrypted under it; run `sallyport keyset reseal`: %w", err)
+	}
+	return nil
+}
+
+type keysetReseal struct{}
+
+// Run encrypts again.
+func (keysetReseal) Run(ctx context.Context, e *env) error { return reseal(ctx, e) }
+
+func reseal(ctx context.Context, e *env) error {
+	n, err := app.Reseal(ctx, e.cfg, e.logger(), func(c secretbox.Column, changed int) {
+		if changed > 0 {
+			e.note("encrypted again: %d of %s.%s", changed, c.Table, c.Column)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("after %d values: %w", n, err)
+	}
+	_, err = fmt.Fprintf(e.stdout, "values encrypted again: %d; none is left under an older key\n", n)
+	return err
+}
+
+type keysetList struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Run lists the keys, oldest first.
+func (c keysetList) Run(e *env) error {
+	keys, err := app.ListKeyset(e.cfg)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(e.stdout, keys)
+	}
+	rows := [][]string{{"ID", "STATUS", "USE"}}
+	for _, k := range keys {
+		use := "opens"
+		if k.Primary {
+			use = "seals and opens"
+		}
+		rows = append(rows, []string{strconv.FormatUint(uint64(k.ID), 10), k.Status, use})
+	}
+	return printTable(e.stdout, rows)
+}

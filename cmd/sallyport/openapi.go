@@ -1,0 +1,22 @@
+package main
+
+import "sallyport/internal/app"
+
+type openapiCommand struct {
+	ErrorCodes bool `help:"Print the reference of the error codes in its place."`
+}
+
+func (openapiCommand) unconfigured() {}
+
+// Run prints the document.
+func (c openapiCommand) Run(e *env) error {
+	if c.ErrorCodes {
+		return app.ErrorCodes(e.stdout)
+	}
+	doc, err := app.Document()
+	if err != nil {
+		return err
+	}
+	_, err = e.stdout.Write(doc)
+	return err
+}
