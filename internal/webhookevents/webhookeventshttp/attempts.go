@@ -11,17 +11,17 @@ import (
 
 // Attempt is one try of a delivery.
 type Attempt struct {
-	ID             string                    `json:"id" format:"uuid" doc:"The attempt's UUID." example:"01939a4e-7a61-7b02-b7f4-6e0d2f9a1c33"`
-	SubscriptionID string                    `json:"subscription_id" doc:"The subscription that was tried." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Generation     int64                     `json:"generation" doc:"The generation of the delivery that the try belongs to." example:"1"`
-	Number         int64                     `json:"number" doc:"Counts the tries of the generation from 1." example:"1"`
-	Outcome        string                    `json:"outcome" enum:"succeeded,failed,superseded" doc:"superseded: the try was made, but the delivery had been given to another worker before its outcome was stored."`
-	StartedAt      httpapi.Time              `json:"started_at" doc:"When the try began."`
-	HTTPStatus     *int                      `json:"http_status" doc:"The status of the answer; null where there was none." example:"200"`
-	Error          nullable[AttemptError]    `json:"error" doc:"Why the try failed; null where it did not."`
-	Timings        Timings                   `json:"timings" doc:"How long each phase took."`
-	Request        AttemptRequest            `json:"request" doc:"What was sent."`
-	Response       nullable[AttemptResponse] `json:"response" doc:"What came back; null where no answer did."`
+	ID             string                          `json:"id" format:"uuid" doc:"The attempt's UUID." example:"01939a4e-7a61-7b02-b7f4-6e0d2f9a1c33"`
+	SubscriptionID string                          `json:"subscription_id" doc:"The subscription that was tried." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Generation     int64                           `json:"generation" doc:"The generation of the delivery that the try belongs to." example:"1"`
+	Number         int64                           `json:"number" doc:"Counts the tries of the generation from 1." example:"1"`
+	Outcome        string                          `json:"outcome" enum:"succeeded,failed,superseded" doc:"superseded: the try was made, but the delivery had been given to another worker before its outcome was stored."`
+	StartedAt      httpapi.Time                    `json:"started_at" doc:"When the try began."`
+	HTTPStatus     *int                            `json:"http_status" doc:"The status of the answer; null where there was none." example:"200"`
+	Error          httpapi.OrNull[AttemptError]    `json:"error" doc:"Why the try failed; null where it did not."`
+	Timings        Timings                         `json:"timings" doc:"How long each phase took."`
+	Request        AttemptRequest                  `json:"request" doc:"What was sent."`
+	Response       httpapi.OrNull[AttemptResponse] `json:"response" doc:"What came back; null where no answer did."`
 }
 
 // AttemptError is why a try failed.
@@ -62,11 +62,11 @@ func attempt(a *deliveries.Attempt) Attempt {
 		Request: AttemptRequest{Headers: headers(a.RequestHeaders)},
 	}
 	if a.ErrorCode != nil && a.ErrorMessage != nil {
-		view.Error.value = &AttemptError{Code: *a.ErrorCode, Message: *a.ErrorMessage}
+		view.Error.Value = &AttemptError{Code: *a.ErrorCode, Message: *a.ErrorMessage}
 	}
 	if a.HTTPStatus != nil {
 		body, encoding := shown(a.ResponseBody, a.Truncated)
-		view.Response.value = &AttemptResponse{Status: *a.HTTPStatus, Headers: headers(a.ResponseHeaders), Body: body,
+		view.Response.Value = &AttemptResponse{Status: *a.HTTPStatus, Headers: headers(a.ResponseHeaders), Body: body,
 			BodyEncoding: encoding, Truncated: a.Truncated}
 	}
 	return view

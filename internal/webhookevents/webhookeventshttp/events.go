@@ -3,6 +3,7 @@ package webhookeventshttp
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -200,8 +201,25 @@ type replayInput struct {
 	Body      *replayBody // absent means {}
 }
 
+// Resolve finds ids that no subscription can have.
+func (in *replayInput) Resolve(huma.Context) []error {
+	if in.Body == nil {
+		return nil
+	}
+	var f apperr.Faults
+	for i, s := range in.Body.SubscriptionIDs {
+		if !id.Is(id.PrefixSubscription, s) {
+			f.Add(fmt.Sprintf("body.subscription_ids[%d]", i), "format", "must be the id of a subscription")
+		}
+	}
+	if err := f.Err(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
 type replayBody struct {
-	SubscriptionIDs []string `json:"subscription_ids,omitempty" minItems:"1" maxItems:"250" maxLength:"64" uniqueItems:"true" doc:"Only the deliveries to these subscriptions. Default: all." example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
+	SubscriptionIDs []string `json:"subscription_ids,omitempty" minItems:"1" maxItems:"250" uniqueItems:"true" doc:"Only the deliveries to these subscriptions. Default: all." example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
 	Force           bool     `json:"force,omitempty" doc:"Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false."`
 }
 

@@ -30,17 +30,6 @@ func (included[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
 }
 
-// nullable is an object or null.
-type nullable[T any] struct{ value *T }
-
-// MarshalJSON writes the object or null.
-func (n nullable[T]) MarshalJSON() ([]byte, error) { return marshal(n.value) }
-
-// Schema is the schema of T, or null.
-func (nullable[T]) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[T](), true, ""), {Type: "null"}}}
-}
-
 // marshal is json.Marshal without the escapes for HTML, which would change what a provider sent.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer

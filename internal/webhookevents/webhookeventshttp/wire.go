@@ -12,27 +12,27 @@ import (
 // Summary is what a list's row and an event's detail have in common. It is exported because Huma looks only into
 // exported embedded types.
 type Summary struct {
-	EventUUID         string               `json:"event_uuid" format:"uuid" doc:"The event's UUID (version 7, sortable by time), and the webhook-id of every forward." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	Provider          string               `json:"provider" doc:"The slug of the provider's definition." example:"github"`
-	ProviderConfigKey string               `json:"provider_config_key" doc:"The provider configuration of the connection." example:"github"`
-	ConnectionID      string               `json:"connection_id" doc:"The id of the connection inside its provider configuration." example:"acme-production"`
-	ConnectionUUID    string               `json:"connection_uuid" format:"uuid" doc:"The id of the connection in the whole service." example:"3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e"`
-	EnvironmentID     string               `json:"environment_id" doc:"The environment that the event belongs to." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	EventType         string               `json:"event_type" doc:"The provider's type of the event; unknown when it cannot be derived." example:"issues.opened"`
-	Status            string               `json:"status" enum:"received,forwarding,forwarded,failed,dead_letter" doc:"Where the event stands, over all its deliveries. received: no delivery has been tried, or there is none. forwarding: one is being sent. failed: one waits after a failed try. dead_letter: one is dead. forwarded: they succeeded."`
-	IdempotencyKey    string               `json:"idempotency_key" doc:"What tells a repeat from an event." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
-	IdempotencySource string               `json:"idempotency_source" doc:"Where the key comes from: a header (header:…), a place in the body (json:/…), or body_hash." example:"header:x-github-delivery"`
-	DuplicateOf       *string              `json:"duplicate_of" format:"uuid" doc:"The event that this one repeats; null for an event of its own. A repeat has no payload and no deliveries."`
-	Suspect           *string              `json:"suspect" doc:"same_body_new_id: the body came before under another, unsigned id. Otherwise null."`
-	Control           bool                 `json:"control" doc:"Whether it is a ping or confirmation of the provider, which is stored and never forwarded."`
-	AttemptCount      int64                `json:"attempt_count" doc:"The tries recorded, over all deliveries." example:"1"`
-	LastError         nullable[EventError] `json:"last_error" doc:"The last failure of a delivery; null when none has failed."`
-	ContentType       string               `json:"content_type" doc:"The Content-Type of the delivery; empty when it had none." example:"application/json"`
-	BodySize          int64                `json:"body_size" doc:"The size of the body in bytes." example:"1024"`
-	Verification      Verification         `json:"verification" doc:"How the delivery was verified."`
-	ReceivedAt        httpapi.Time         `json:"received_at" doc:"When the delivery was received."`
-	UpdatedAt         httpapi.Time         `json:"updated_at" doc:"When the event last changed."`
-	ForwardedAt       *httpapi.Time        `json:"forwarded_at" nullable:"true" doc:"When the event first stood at forwarded; null before that."`
+	EventUUID         string                     `json:"event_uuid" format:"uuid" doc:"The event's UUID (version 7, sortable by time), and the webhook-id of every forward." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	Provider          string                     `json:"provider" doc:"The slug of the provider's definition." example:"github"`
+	ProviderConfigKey string                     `json:"provider_config_key" doc:"The provider configuration of the connection." example:"github"`
+	ConnectionID      string                     `json:"connection_id" doc:"The id of the connection inside its provider configuration." example:"acme-production"`
+	ConnectionUUID    string                     `json:"connection_uuid" format:"uuid" doc:"The id of the connection in the whole service." example:"3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e"`
+	EnvironmentID     string                     `json:"environment_id" doc:"The environment that the event belongs to." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	EventType         string                     `json:"event_type" doc:"The provider's type of the event; unknown when it cannot be derived." example:"issues.opened"`
+	Status            string                     `json:"status" enum:"received,forwarding,forwarded,failed,dead_letter" doc:"Where the event stands, over all its deliveries. received: no delivery has been tried, or there is none. forwarding: one is being sent. failed: one waits after a failed try. dead_letter: one is dead. forwarded: they succeeded."`
+	IdempotencyKey    string                     `json:"idempotency_key" doc:"What tells a repeat from an event." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
+	IdempotencySource string                     `json:"idempotency_source" doc:"Where the key comes from: a header (header:…), a place in the body (json:/…), or body_hash." example:"header:x-github-delivery"`
+	DuplicateOf       *string                    `json:"duplicate_of" format:"uuid" doc:"The event that this one repeats; null for an event of its own. A repeat has no payload and no deliveries."`
+	Suspect           *string                    `json:"suspect" enum:"same_body_new_id" doc:"same_body_new_id: the body came before under another, unsigned id. Otherwise null."`
+	Control           bool                       `json:"control" doc:"Whether it is a ping or confirmation of the provider, which is stored and never forwarded."`
+	AttemptCount      int64                      `json:"attempt_count" doc:"The tries recorded, over all deliveries." example:"1"`
+	LastError         httpapi.OrNull[EventError] `json:"last_error" doc:"The last failure of a delivery; null when none has failed."`
+	ContentType       string                     `json:"content_type" doc:"The Content-Type of the delivery; empty when it had none." example:"application/json"`
+	BodySize          int64                      `json:"body_size" doc:"The size of the body in bytes." example:"1024"`
+	Verification      Verification               `json:"verification" doc:"How the delivery was verified."`
+	ReceivedAt        httpapi.Time               `json:"received_at" doc:"When the delivery was received."`
+	UpdatedAt         httpapi.Time               `json:"updated_at" doc:"When the event last changed."`
+	ForwardedAt       *httpapi.Time              `json:"forwarded_at" nullable:"true" doc:"When the event first stood at forwarded; null before that."`
 }
 
 // Listed is a list's row.
@@ -76,15 +76,15 @@ type DeliveryError struct {
 
 // Delivery is one event on its way to one subscription.
 type Delivery struct {
-	ID             string                  `json:"id" format:"uuid" doc:"The delivery's UUID." example:"01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47"`
-	SubscriptionID string                  `json:"subscription_id" doc:"The subscription that the event goes to." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Status         string                  `json:"status" enum:"pending,sending,retry_wait,held,succeeded,dead,cancelled" doc:"pending: waits for a worker. sending: a try may be on the wire. retry_wait: waits after a failed try. held: its subscription is disabled. succeeded: answered 2xx. dead: refused for good, or the schedule is spent. cancelled: its subscription was deleted."`
-	Generation     int64                   `json:"generation" doc:"Counts from 1; every replay raises it and restarts the schedule." example:"1"`
-	AttemptCount   int64                   `json:"attempt_count" doc:"The tries recorded, over all generations." example:"1"`
-	NextAttemptAt  *httpapi.Time           `json:"next_attempt_at" nullable:"true" doc:"When the next try is due; null unless status is pending or retry_wait."`
-	LastHTTPStatus *int                    `json:"last_http_status" doc:"The status of the last answer; null where the last try got none." example:"200"`
-	LastError      nullable[DeliveryError] `json:"last_error" doc:"The last failure; null when no try has failed."`
-	CompletedAt    *httpapi.Time           `json:"completed_at" nullable:"true" doc:"When the delivery succeeded, died or was cancelled; null while it is open."`
+	ID             string                        `json:"id" format:"uuid" doc:"The delivery's UUID." example:"01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47"`
+	SubscriptionID string                        `json:"subscription_id" doc:"The subscription that the event goes to." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Status         string                        `json:"status" enum:"pending,sending,retry_wait,held,succeeded,dead,cancelled" doc:"pending: waits for a worker. sending: a try may be on the wire. retry_wait: waits after a failed try. held: its subscription is disabled. succeeded: answered 2xx. dead: refused for good, or the schedule is spent. cancelled: its subscription was deleted."`
+	Generation     int64                         `json:"generation" doc:"Counts from 1; every replay raises it and restarts the schedule." example:"1"`
+	AttemptCount   int64                         `json:"attempt_count" doc:"The tries recorded, over all generations." example:"1"`
+	NextAttemptAt  *httpapi.Time                 `json:"next_attempt_at" nullable:"true" doc:"When the next try is due; null unless status is pending or retry_wait."`
+	LastHTTPStatus *int                          `json:"last_http_status" doc:"The status of the last answer; null where the last try got none." example:"200"`
+	LastError      httpapi.OrNull[DeliveryError] `json:"last_error" doc:"The last failure; null when no try has failed."`
+	CompletedAt    *httpapi.Time                 `json:"completed_at" nullable:"true" doc:"When the delivery succeeded, died or was cancelled; null while it is open."`
 }
 
 // Replay is the answer to a replay.
@@ -152,7 +152,7 @@ func summary(e *webhookevents.Event) (Summary, error) {
 		ReceivedAt:   httpapi.Time(e.ReceivedAt), UpdatedAt: httpapi.Time(e.UpdatedAt), ForwardedAt: (*httpapi.Time)(e.ForwardedAt),
 	}
 	if failure != nil {
-		s.LastError = nullable[EventError]{&EventError{*failureView(failure), subscriptionID}}
+		s.LastError = httpapi.OrNull[EventError]{Value: &EventError{*failureView(failure), subscriptionID}}
 	}
 	return s, nil
 }
@@ -170,7 +170,7 @@ func deliveryViews(list []deliveries.Delivery) []Delivery {
 		d := &list[i]
 		views[i] = Delivery{
 			ID: d.ID, SubscriptionID: d.SubscriptionID, Status: string(d.Status), Generation: d.Generation, AttemptCount: d.AttemptCount,
-			LastHTTPStatus: d.LastHTTPStatus, LastError: nullable[DeliveryError]{failureView(d.LastFailure)},
+			LastHTTPStatus: d.LastHTTPStatus, LastError: httpapi.OrNull[DeliveryError]{Value: failureView(d.LastFailure)},
 			CompletedAt: (*httpapi.Time)(d.CompletedAt),
 		}
 		if d.Status == deliveries.Pending || d.Status == deliveries.RetryWait {
