@@ -48,6 +48,9 @@ type Options struct {
 	Logger  *slog.Logger
 	Clock   clock.Clock
 	Version string
+	// ClockOffset measures how far the database's clock is ahead of the node's; nil means the function of that name. A
+	// test that moves the clock has no database whose clock moves along.
+	ClockOffset func(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error)
 }
 
 // App is one server process.
@@ -57,6 +60,7 @@ type App struct {
 	// own is this node's clock, clock the database's as seen from here; on SQLite they are one.
 	own     clock.Clock
 	clock   *clock.Shifted
+	offset  func(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error)
 	lock    *flock.Flock
 	store   *Store
 	metrics *obs.Metrics
@@ -77,7 +81,10 @@ type App struct {
 
 // New opens the database and builds the process, without starting anything.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, log: o.Logger, own: o.Clock, clock: clock.NewShifted(o.Clock), metrics: obs.NewMetrics()}
+	a := &App{cfg: o.Config, log: o.Logger, own: o.Clock, clock: clock.NewShifted(o.Clock), offset: o.ClockOffset, metrics: obs.NewMetrics()}
+	if a.offset == nil {
+		a.offset = ClockOffset
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -228,7 +235,7 @@ func (a *App) readiness(ctx context.Context) error {
 // syncClock measures how far the database's clock is ahead and lets the service go by it: leases and due times that
 // several nodes share must not depend on which of them wrote them.
 func (a *App) syncClock(ctx context.Context) (time.Duration, error) {
-	offset, err := ClockOffset(ctx, a.store.DB, a.own)
+	offset, err := a.offset(ctx, a.store.DB, a.own)
 	if err == nil {
 		a.clock.Set(offset)
 	}
