@@ -94,3 +94,14 @@ func (encoding) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Nullable: true,
 		Enum: []any{string(webhookevents.JSON), string(webhookevents.Text), string(webhookevents.Base64), nil}}
 }
+
+// suspicion is what is odd about an event, or null.
+type suspicion struct{ code *string }
+
+// MarshalJSON writes the code or null.
+func (s suspicion) MarshalJSON() ([]byte, error) { return marshal(s.code) }
+
+// Schema is the set of codes, or null. A tag could not say so: an enum that leaves null out forbids it.
+func (suspicion) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Nullable: true, Enum: []any{webhookevents.SuspectSameBody, nil}}
+}

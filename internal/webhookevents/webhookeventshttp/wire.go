@@ -23,7 +23,7 @@ type Summary struct {
 	IdempotencyKey    string                     `json:"idempotency_key" doc:"What tells a repeat from an event." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
 	IdempotencySource string                     `json:"idempotency_source" doc:"Where the key comes from: a header (header:…), a place in the body (json:/…), or body_hash." example:"header:x-github-delivery"`
 	DuplicateOf       *string                    `json:"duplicate_of" format:"uuid" doc:"The event that this one repeats; null for an event of its own. A repeat has no payload and no deliveries."`
-	Suspect           *string                    `json:"suspect" enum:"same_body_new_id" doc:"same_body_new_id: the body came before under another, unsigned id. Otherwise null."`
+	Suspect           suspicion                  `json:"suspect" doc:"same_body_new_id: the body came before under another, unsigned id. Otherwise null."`
 	Control           bool                       `json:"control" doc:"Whether it is a ping or confirmation of the provider, which is stored and never forwarded."`
 	AttemptCount      int64                      `json:"attempt_count" doc:"The tries recorded, over all deliveries." example:"1"`
 	LastError         httpapi.OrNull[EventError] `json:"last_error" doc:"The last failure of a delivery; null when none has failed."`
@@ -146,7 +146,7 @@ func summary(e *webhookevents.Event) (Summary, error) {
 	s := Summary{
 		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID,
 		ConnectionUUID: e.ConnectionUUID, EnvironmentID: string(e.Environment), EventType: e.Type, Status: string(e.Status),
-		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: e.Suspect,
+		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect},
 		Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize,
 		Verification: Verification{Result: v.Result, Scheme: v.Scheme, KeyID: orNull(v.KeyID)},
 		ReceivedAt:   httpapi.Time(e.ReceivedAt), UpdatedAt: httpapi.Time(e.UpdatedAt), ForwardedAt: (*httpapi.Time)(e.ForwardedAt),
