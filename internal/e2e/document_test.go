@@ -1,0 +1,152 @@
+package e2e_test
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/apperr"
+)
+
+const documentURL = "openapi.json"
+
+// document is the published OpenAPI document. Its JSON is kept as parsed, for looking around in it.
+type document struct {
+	root     map[string]any
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
+	schemas  map[string]*jsonschema.Schema
+}
+
+// published returns the document, read once for all tests.
+func published() *document { return theDocument() }
+
+var theDocument = sync.OnceValue(func() *document {
+	text, err := app.Document()
+	if err != nil {
+		panic(err)
+	}
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		panic(err)
+	}
+	root, ok := parsed.(map[string]any)
+	if !ok {
+		panic("the document is no object")
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020) // the dialect of OpenAPI 3.1
+	c.AssertFormat()
+	if err := c.AddResource(documentURL, parsed); err != nil {
+		panic(err)
+	}
+	return &document{root: root, compiler: c, schemas: map[string]*jsonschema.Schema{}}
+})
+
+// at returns what lies under the names, or nil.
+func at(v any, names ...string) any {
+	for _, name := range names {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+// members returns an object's members; of anything else, none.
+func members(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// text returns a string; of anything else, "".
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// resolve follows a reference to a component.
+func (d *document) resolve(v any) map[string]any {
+	s := members(v)
+	if ref := text(s["$ref"]); ref != "" {
+		return members(at(d.root, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
+	}
+	return s
+}
+
+// route returns the path template that the path of a request, prefix and all, belongs to.
+func (d *document) route(path string) (string, bool) {
+	segments := strings.Split(strings.TrimPrefix(path, prefix), "/")
+	for template := range members(d.root["paths"]) {
+		if parts := strings.Split(template, "/"); len(parts) == len(segments) && fits(parts, segments) {
+			return template, true
+		}
+	}
+	return "", false
+}
+
+func fits(parts, segments []string) bool {
+	for i, p := range parts {
+		if !strings.HasPrefix(p, "{") && p != segments[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// check holds an answer to what the document says of its operation: the status is announced, and the body is of the
+// schema. Answers of HTTP itself (code http_error) may come from anywhere and are not announced.
+func (d *document) check(t *testing.T, a answer) {
+	t.Helper()
+	template, ok := d.route(a.path)
+	if !ok {
+		return
+	}
+	responses := members(at(d.root, "paths", template, strings.ToLower(a.method), "responses"))
+	if responses == nil || bytes.Contains(a.body, []byte(`"`+string(apperr.CodeHTTP)+`"`)) {
+		return
+	}
+	status := strconv.Itoa(a.status)
+	if a.status < http.StatusBadRequest && responses[status] == nil {
+		for s := range responses { // one kind of success is documented
+			if s[0] == '2' {
+				status = s
+			}
+		}
+	}
+	require.Contains(t, responses, status, "%s %s: an answer that the document does not announce: %s", a.method, template, a.body)
+	if at(responses[status], "content", "application/json", "schema") == nil {
+		require.Empty(t, a.body, "%s %s: a body that the document does not announce", a.method, template)
+		return
+	}
+	schema := d.schema(t, "paths", template, strings.ToLower(a.method), "responses", status, "content", "application/json", "schema")
+	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.body))
+	require.NoError(t, err, "%s", a.body)
+	require.NoError(t, schema.Validate(body), "%s %s %s: %s", a.method, template, status, a.body)
+}
+
+// schema compiles the schema at a place in the document.
+func (d *document) schema(t *testing.T, names ...string) *jsonschema.Schema {
+	t.Helper()
+	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
+	var b strings.Builder
+	for _, n := range names {
+		b.WriteString("/" + escape.Replace(n))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	place := b.String()
+	if s := d.schemas[place]; s != nil {
+		return s
+	}
+	s, err := d.compiler.Compile(documentURL + "#" + place)
+	require.NoError(t, err)
+	d.schemas[place] = s
+	return s
+}

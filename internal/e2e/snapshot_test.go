@@ -1,0 +1,72 @@
+package e2e_test
+
+import (
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/db"
+)
+
+// snapshot is every row of every table, by table, in an order of their text.
+type snapshot map[string][]string
+
+// snapshot reads the whole database.
+func (w *world) snapshot() snapshot {
+	w.t.Helper()
+	out := snapshot{}
+	for table := range app.TableOwners() {
+		rows, err := w.database().Read().QueryContext(w.t.Context(), "SELECT * FROM "+table)
+		require.NoError(w.t, err)
+		columns, err := rows.Columns()
+		require.NoError(w.t, err)
+		lines := []string{}
+		require.NoError(w.t, db.Each(rows, func(r *sql.Rows) error {
+			values := make([]any, len(columns))
+			for i := range values {
+				values[i] = new(any)
+			}
+			if err := r.Scan(values...); err != nil {
+				return err
+			}
+			lines = append(lines, line(columns, values))
+			return nil
+		}))
+		slices.Sort(lines)
+		out[table] = lines
+	}
+	return out
+}
+
+func line(columns []string, values []any) string {
+	var b strings.Builder
+	for i, name := range columns {
+		v := *values[i].(*any) //nolint:errcheck,forcetypeassert // made so above
+		if bytes, ok := v.([]byte); ok {
+			v = string(bytes)
+		}
+		fmt.Fprintf(&b, "%s=%v ", name, v)
+	}
+	return b.String()
+}
+
+func (s snapshot) String() string {
+	var b strings.Builder
+	for _, table := range slices.Sorted(maps.Keys(s)) {
+		b.WriteString(table + "\n" + strings.Join(s[table], "\n") + "\n")
+	}
+	return b.String()
+}
+
+// unchanged runs fn and requires that no row of any table is other than before.
+func (w *world) unchanged(fn func()) {
+	w.t.Helper()
+	before := w.snapshot().String()
+	fn()
+	require.Equal(w.t, before, w.snapshot().String(), "the database has changed")
+}

@@ -1,0 +1,216 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit"
+)
+
+const (
+	publicURL = "http://gateway.example.test"
+	prefix    = "/api/v1"
+	// patience is how long a test waits for what must come. Only a fault makes it wait so long.
+	patience = 30 * time.Second
+)
+
+// start is what the clock shows when a world begins. Nothing in it depends on the day the tests run.
+func start() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 890_000_000, time.UTC) }
+
+// world is one server on a database of its own, and the developer who started it.
+type world struct {
+	t           *testing.T
+	databaseURL string
+	dir         string
+	cfg         config.Config
+	clk         *clock.Manual
+	// offset is how far the database's clock is said to be ahead.
+	offset time.Duration
+	logs   *logBuffer
+	http   *http.Client
+
+	app  *app.App
+	base string
+	// key is the API key of development mode, with every grant in the environment env.
+	key, env        string
+	email, password string
+
+	shared *sharedState
+}
+
+// sharedState is what copies of one world have in common.
+type sharedState struct {
+	// t is the test that the world belongs to; t of a copy may be a subtest of it.
+	t     *testing.T
+	mu    sync.Mutex
+	db    *db.DB
+	token string
+}
+
+// each runs fn on every engine with a server of its own, set up by the changes to the configuration.
+func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
+	t.Helper()
+	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+		t.Helper()
+		w := newWorld(t, databaseURL, dir)
+		for _, change := range changes {
+			change(&w.cfg)
+		}
+		w.start()
+		fn(w)
+	})
+}
+
+func newWorld(t *testing.T, databaseURL, dir string) *world {
+	t.Helper()
+	w := &world{t: t, databaseURL: databaseURL, dir: dir, clk: clock.NewManual(start()), logs: &logBuffer{}, shared: &sharedState{t: t}}
+	w.cfg = config.Default()
+	w.cfg.Dev, w.cfg.EgressAllowHTTP = true, true
+	w.cfg.Listen, w.cfg.PublicURL = "127.0.0.1:0", publicURL
+	w.cfg.Data, w.cfg.KeysetFile = dir, filepath.Join(dir, "keyset.json")
+	w.cfg.DatabaseURL = secretbox.Secret(databaseURL)
+	w.cfg.ShutdownTimeout = patience
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: patience}
+	w.http = &http.Client{Transport: transport, Timeout: 2 * patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		w.stop()
+		if t.Failed() {
+			t.Log("the server's log:\n" + w.logs.tail())
+		}
+	})
+	return w
+}
+
+// start starts the server and reads the credentials that development mode leaves.
+func (w *world) start() {
+	w.t.Helper()
+	log := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	a, err := app.New(w.t.Context(), app.Options{Config: w.cfg, Logger: log, Clock: w.clk, Version: "test",
+		ClockOffset: func(context.Context, *db.DB, clock.Clock) (time.Duration, error) { return w.offset, nil }})
+	require.NoError(w.t, err)
+	w.app = a
+	require.NoError(w.t, a.Start(w.t.Context()))
+	w.base = "http://" + a.Addr()
+	text, err := os.ReadFile(filepath.Join(w.dir, "dev-credentials.json"))
+	require.NoError(w.t, err)
+	var c struct {
+		APIKey        string `json:"api_key"`
+		EnvironmentID string `json:"environment_id"`
+		Email         string `json:"email"`
+		Password      string `json:"password"`
+	}
+	require.NoError(w.t, json.Unmarshal(text, &c))
+	w.key, w.env, w.email, w.password = c.APIKey, c.EnvironmentID, c.Email, c.Password
+}
+
+// stop stops the server in order.
+func (w *world) stop() {
+	w.t.Helper()
+	if w.app == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), patience)
+	defer cancel()
+	a := w.app
+	w.app = nil
+	require.NoError(w.t, a.Stop(ctx))
+}
+
+// in returns the same world for a subtest.
+func (w *world) in(t *testing.T) *world {
+	t.Helper()
+	c := *w
+	c.t = t
+	return &c
+}
+
+// run runs a subtest in the same world, after those before it.
+func (w *world) run(name string, fn func(w *world)) {
+	w.t.Helper()
+	w.t.Run(name, func(t *testing.T) { fn(w.in(t)) })
+}
+
+// database returns a handle of the test's own on the server's database.
+func (w *world) database() *db.DB {
+	w.t.Helper()
+	w.shared.mu.Lock()
+	defer w.shared.mu.Unlock()
+	if w.shared.db == nil {
+		d, err := db.Open(w.t.Context(), w.databaseURL, w.dir)
+		require.NoError(w.t, err)
+		w.shared.db = d
+		w.shared.t.Cleanup(func() { require.NoError(w.shared.t, d.Close()) })
+	}
+	return w.shared.db
+}
+
+// eventually waits until the condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	poll(t, what, condition, func() {})
+}
+
+// ticking waits until the condition holds, and moves the clock on half a second every few milliseconds, which is what
+// makes the workers look at their queues.
+func (w *world) ticking(what string, condition func() bool) {
+	w.t.Helper()
+	poll(w.t, what, condition, func() { w.clk.Advance(500 * time.Millisecond) })
+}
+
+func poll(t *testing.T, what string, condition func() bool, between func()) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for !condition() {
+		select {
+		case <-again.C:
+			between()
+		case <-deadline.C:
+			require.FailNow(t, "waited in vain for: "+what)
+		}
+	}
+}
+
+// logBuffer keeps what the server logs.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends a line.
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logBuffer) tail() string {
+	const shown = 16 << 10
+	s := l.String()
+	return s[max(0, len(s)-shown):]
+}
