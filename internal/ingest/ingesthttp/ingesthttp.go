@@ -43,7 +43,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	receipt, err := h.receiver.Receive(r.Context(), r.PathValue("connection"), r)
 	if err != nil {
 		if refusal(err) {
-			if wait := h.refusals.wait(httpapi.ClientIP(r.Context())); wait > 0 {
+			if wait := h.refusals.wait(httpapi.ClientIP(r.Context()), httpapi.RequestTime(r.Context())); wait > 0 {
 				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many refused deliveries from this address", RetryAfter: wait, Cause: err}
 			}
 		}

@@ -33,8 +33,8 @@ func newRefusals() *refusals {
 	return &refusals{byAddress: map[string]*list.Element{}, recent: list.New()}
 }
 
-// wait counts a refusal and returns how long the address should keep away; 0 when it is within its limit.
-func (r *refusals) wait(ip string) time.Duration {
+// wait counts a refusal at a time and returns how long the address should keep away; 0 when it is within its limit.
+func (r *refusals) wait(ip string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.byAddress[ip]
@@ -53,11 +53,11 @@ func (r *refusals) wait(ip string) time.Duration {
 	if !ok {
 		return 0
 	}
-	reservation := a.limiter.Reserve()
-	wait := reservation.Delay()
+	reservation := a.limiter.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
 	if wait == 0 {
 		return 0
 	}
-	reservation.Cancel() // a refusal that was answered with 429 is not counted again
+	reservation.CancelAt(now) // a refusal that was answered with 429 is not counted again
 	return time.Duration(seconds(wait.Seconds())) * time.Second
 }
