@@ -21,8 +21,8 @@ var insertAttempts = &db.MultiRow{ //nolint:gochecknoglobals // a constant state
 		"text", "bigint", "text", "bytea", "boolean", "text", "text"},
 }
 
-// insertAttempts stores the records of tries.
-func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, results []*result) error {
+// recordAttempts returns the statement that stores the records of tries.
+func recordAttempts(results []*result) db.Statement {
 	args := make([]any, 0, len(results)*insertAttempts.Columns())
 	for _, r := range results {
 		a := &r.attempt
@@ -31,10 +31,7 @@ func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, results []*resul
 			a.Timings.FirstByte.Microseconds(), a.Timings.Total.Microseconds(), a.RequestHeaders, a.HTTPStatus, a.ResponseHeaders,
 			a.ResponseBody, a.Truncated, a.ErrorCode, a.ErrorMessage)
 	}
-	if _, err := s.db.Exec(ctx, tx, insertAttempts, args); err != nil {
-		return fmt.Errorf("insert attempts: %w", err)
-	}
-	return nil
+	return db.Statement{Rows: insertAttempts, Args: args}
 }
 
 // Attempts returns a page of an event's tries. The event is known to be the environment's or yields none.

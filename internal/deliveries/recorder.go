@@ -25,6 +25,10 @@ type result struct {
 // outcomeBatch is how many outcomes one transaction stores: an update, an insert and a counter each.
 const outcomeBatch = 128
 
+// recordPace is how far apart outcomes are stored while there are few: nobody waits for them, and half as many commits
+// leave the disk to the events.
+const recordPace = 5 * time.Millisecond
+
 // recordRetry is how long the recorder waits between tries to reach a store that is down.
 const recordRetry = 250 * time.Millisecond
 
@@ -87,10 +91,7 @@ func (s *Service) storeBatch(ctx context.Context, tx *sql.Tx, batch []*result) e
 			tried = append(tried, r)
 		}
 	}
-	if err := s.store.apply(ctx, tx, moves, clock.Millis(s.clock.Now())); err != nil {
-		return err
-	}
-	return s.store.insertAttempts(ctx, tx, tried)
+	return s.store.apply(ctx, tx, moves, clock.Millis(s.clock.Now()), recordAttempts(tried))
 }
 
 // storeOne stores one result. A lease that was lost leaves the delivery to whoever has it now; the try is recorded as
@@ -102,7 +103,10 @@ func (s *Service) storeOne(ctx context.Context, r *result) error {
 			return nil
 		}
 		r.attempt.Outcome = AttemptSuperseded
-		err = s.db.Tx(ctx, func(tx *sql.Tx) error { return s.store.insertAttempts(ctx, tx, []*result{r}) })
+		err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+			_, err := s.db.ExecAll(ctx, tx, recordAttempts([]*result{r}))
+			return err
+		})
 	}
 	if err == nil || db.IsUnavailable(err) || ctx.Err() != nil {
 		return err

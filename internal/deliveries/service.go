@@ -79,6 +79,7 @@ func New(d *db.DB, events *webhookevents.Store, subs Subscriptions, client *egre
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.dispatcher = newDispatcher(opts.Concurrency, opts.PerSubscription, opts.PerHost, s.send)
 	s.results = jobs.NewBatcher(outcomeBatch, s.record)
+	s.results.Pace(recordPace)
 	return s
 }
 

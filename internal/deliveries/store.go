@@ -36,8 +36,8 @@ var insertDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 	Row:   "(?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0, 0)",
 }
 
-// Insert stores new deliveries. Their events' counters already speak of them.
-func (s *Store) Insert(ctx context.Context, tx *sql.Tx, list []Delivery) error {
+// Insert returns the statement that stores new deliveries. Their events' counters already speak of them.
+func Insert(list []Delivery) db.Statement {
 	args := make([]any, 0, len(list)*insertDeliveries.Columns())
 	for i := range list {
 		d := &list[i]
@@ -45,10 +45,7 @@ func (s *Store) Insert(ctx context.Context, tx *sql.Tx, list []Delivery) error {
 		args = append(args, d.EventUUID, d.SubscriptionID, d.ID, string(d.Environment), string(d.Status), d.ClaimID, clock.Millis(d.Due),
 			created, created)
 	}
-	if _, err := s.db.Exec(ctx, tx, insertDeliveries, args); err != nil {
-		return fmt.Errorf("insert deliveries: %w", err)
-	}
-	return nil
+	return db.Statement{Rows: insertDeliveries, Args: args}
 }
 
 // move is a change of one delivery from a state that was read to another.
@@ -72,7 +69,9 @@ var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 
 // apply makes the moves and changes the events' counters, or returns errStale and must be rolled back when any delivery
 // is not where its move starts.
-func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64) error {
+//
+// more runs in the same exchange with the database.
+func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, more ...db.Statement) error {
 	if len(moves) == 0 {
 		return nil
 	}
@@ -97,14 +96,18 @@ func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis i
 		}
 		changes = append(changes, change)
 	}
-	n, err := s.db.Exec(ctx, tx, updateDeliveries, args)
+	count, events := webhookevents.Apply(changes)
+	n, err := s.db.ExecAll(ctx, tx, append([]db.Statement{{Rows: updateDeliveries, Args: args}, events}, more...)...)
 	if err != nil {
 		return fmt.Errorf("change deliveries: %w", err)
 	}
-	if n != int64(len(moves)) {
+	if n[0] != int64(len(moves)) {
 		return errStale
 	}
-	return s.events.Apply(ctx, tx, changes)
+	if n[1] != int64(count) {
+		return fmt.Errorf("change deliveries: %d of %d events found", n[1], count)
+	}
+	return nil
 }
 
 // change returns what the move does to its event.

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -164,10 +165,10 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMilli
 		}
 		events = append(events, *e)
 	}
-	if err := s.events.Insert(ctx, tx, events); err != nil {
-		return err
+	if _, err := s.db.ExecAll(ctx, tx, append(webhookevents.Insert(events), deliveries.Insert(list))...); err != nil {
+		return fmt.Errorf("insert events: %w", err)
 	}
-	return s.deliveries.Store().Insert(ctx, tx, list)
+	return nil
 }
 
 // keyName names a key within a batch.

@@ -2,9 +2,6 @@ package webhookevents
 
 import (
 	"cmp"
-	"context"
-	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -47,8 +44,9 @@ var applyChanges = sync.OnceValue(func() *db.MultiRow { //nolint:gochecknoglobal
 	}
 })
 
-// Apply changes the counters of events, and with them their status. Changes about one event are merged first.
-func (s *Store) Apply(ctx context.Context, tx *sql.Tx, changes []Change) error {
+// Apply returns the statement that changes the counters of events, and with them their status, and how many events it
+// must affect. Changes about one event are merged first.
+func Apply(changes []Change) (events int, st db.Statement) {
 	changes = merge(changes)
 	args := make([]any, 0, len(changes)*applyChanges().Columns())
 	for i := range changes {
@@ -60,14 +58,7 @@ func (s *Store) Apply(ctx context.Context, tx *sql.Tx, changes []Change) error {
 		args = append(args, string(c.Environment), c.EventUUID, c.Sending, c.Pending, c.RetryWait, c.Held, c.HeldFailed, c.Dead, c.Succeeded, c.Cancelled,
 			c.Tried, c.Attempts, lastError, clock.Millis(c.At))
 	}
-	n, err := s.db.Exec(ctx, tx, applyChanges(), args)
-	if err != nil {
-		return fmt.Errorf("change events' counters: %w", err)
-	}
-	if n != int64(len(changes)) {
-		return fmt.Errorf("change events' counters: %d of %d events found", n, len(changes))
-	}
-	return nil
+	return len(changes), db.Statement{Rows: applyChanges(), Args: args}
 }
 
 // merge joins the changes of one event and sorts by event, so that two writers lock rows in one order where the engine

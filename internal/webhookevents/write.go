@@ -121,9 +121,9 @@ var insertPayloads = &db.MultiRow{ //nolint:gochecknoglobals // a constant state
 	Types:  []string{"text", "bigint", "text", "bytea", "text"},
 }
 
-// Insert stores events and their payloads. The deliveries that the counters speak of are the caller's to store in the
-// same transaction.
-func (s *Store) Insert(ctx context.Context, tx *sql.Tx, events []NewEvent) error {
+// Insert returns the statements that store events and their payloads. The deliveries that the counters speak of are the
+// caller's to store in the same transaction.
+func Insert(events []NewEvent) []db.Statement {
 	rows := make([]any, 0, len(events)*insertEvents.Columns())
 	payloads := make([]any, 0, len(events)*insertPayloads.Columns())
 	for i := range events {
@@ -136,13 +136,7 @@ func (s *Store) Insert(ctx context.Context, tx *sql.Tx, events []NewEvent) error
 			payloads = append(payloads, e.UUID, received, e.Payload.Headers, e.Payload.Body, string(e.Payload.Encoding))
 		}
 	}
-	if _, err := s.db.Exec(ctx, tx, insertEvents, rows); err != nil {
-		return fmt.Errorf("insert events: %w", err)
-	}
-	if _, err := s.db.Exec(ctx, tx, insertPayloads, payloads); err != nil {
-		return fmt.Errorf("insert payloads: %w", err)
-	}
-	return nil
+	return []db.Statement{{Rows: insertEvents, Args: rows}, {Rows: insertPayloads, Args: payloads}}
 }
 
 // MarkRedelivered notes that the event's deliveries are restarted because its provider sent it again. It reports false,

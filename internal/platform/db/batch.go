@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // statements caches SQLite's prepared statements of the hot path by text: preparing a multi-row insert costs more than
@@ -217,6 +220,63 @@ func bytesOf(v any) ([]byte, bool) {
 	}
 	b, ok := v.([]byte)
 	return b, ok
+}
+
+// Statement is a MultiRow with the values of its rows, one row after the other.
+type Statement struct {
+	Rows *MultiRow
+	Args []any
+}
+
+// ExecAll runs statements in their order and returns the number of rows that each affected. PostgreSQL gets them in one
+// exchange.
+func (d *DB) ExecAll(ctx context.Context, tx *sql.Tx, list ...Statement) ([]int64, error) {
+	affected := make([]int64, len(list))
+	if d.engine == Postgres {
+		return affected, d.pipeline(ctx, tx, list, affected)
+	}
+	for i, st := range list {
+		var err error
+		if affected[i], err = d.Exec(ctx, tx, st.Rows, st.Args); err != nil {
+			return nil, err
+		}
+	}
+	return affected, nil
+}
+
+// pipeline sends the statements as one batch on the connection of tx.
+func (d *DB) pipeline(ctx context.Context, tx *sql.Tx, list []Statement, affected []int64) error {
+	v, _ := d.conns.Load(tx)
+	conn, ok := v.(*sql.Conn)
+	if !ok {
+		return errors.New("the transaction was not begun by Tx")
+	}
+	batch := &pgx.Batch{}
+	var index []int
+	for i, st := range list {
+		if err := st.Rows.run(Postgres, st.Args, func(text string, args []any) error {
+			batch.Queue(text, args...)
+			index = append(index, i)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return conn.Raw(func(driverConn any) error {
+		pg, ok := driverConn.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("the driver's connection is a %T", driverConn)
+		}
+		results := pg.Conn().SendBatch(ctx, batch)
+		for _, i := range index {
+			tag, err := results.Exec()
+			if err != nil {
+				return errors.Join(err, results.Close())
+			}
+			affected[i] += tag.RowsAffected()
+		}
+		return results.Close()
+	})
 }
 
 func (d *DB) exec(ctx context.Context, tx *sql.Tx, text string, args []any) (sql.Result, error) {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,6 +46,9 @@ type DB struct {
 	write  *sql.DB
 	read   *sql.DB
 	stmts  statements
+	// conns holds the connection of every PostgreSQL transaction under way, by *sql.Tx: database/sql does not tell, and
+	// only the connection can send several statements at once.
+	conns sync.Map
 	// walIndexPath is the index of SQLite's write-ahead log.
 	walIndexPath string
 }
@@ -121,31 +125,39 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	if _, ok := cfg.RuntimeParams["application_name"]; !ok {
 		cfg.RuntimeParams["application_name"] = "sallyport"
 	}
-	// A plan made while a queue was empty scans the whole table once the queue is long. Custom plans see the table as it
-	// is, and the time to plan our short statements does not show.
-	cfg.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
 	if _, ok := cfg.RuntimeParams["jit"]; !ok {
 		cfg.RuntimeParams["jit"] = "off"
 	}
 	cfg.RuntimeParams["statement_timeout"] = "30000"
-	pool := stdlib.OpenDB(*cfg)
-	pool.SetMaxOpenConns(16)
-	pool.SetMaxIdleConns(16)
-	pool.SetConnMaxIdleTime(5 * time.Minute)
-	d := &DB{engine: Postgres, write: pool, read: pool}
-	if err := pool.PingContext(ctx); err != nil {
+	// Writes go by key. Their plans are made once, because planning a wide insert takes as long as running it, and with
+	// everything but index look-ups priced out, because a plan made while a table was empty would scan it for ever.
+	write := postgresPool(cfg, 8, map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off",
+		"enable_hashjoin": "off", "enable_mergejoin": "off"})
+	// Lists have as many plans as filters: each is planned for the table as it is.
+	read := postgresPool(cfg, 12, map[string]string{"plan_cache_mode": "force_custom_plan"})
+	d := &DB{engine: Postgres, write: write, read: read}
+	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the database: %w", err), d.Close())
 	}
 	return d, nil
 }
 
+func postgresPool(cfg *pgx.ConnConfig, limit int, params map[string]string) *sql.DB {
+	own := cfg.Copy()
+	for name, value := range params {
+		own.RuntimeParams[name] = value
+	}
+	pool := stdlib.OpenDB(*own)
+	pool.SetMaxOpenConns(limit)
+	pool.SetMaxIdleConns(limit)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	return pool
+}
+
 // Close closes every connection.
 func (d *DB) Close() error {
 	err := d.stmts.close()
-	if d.read != d.write {
-		err = errors.Join(err, d.read.Close())
-	}
-	return errors.Join(err, d.write.Close())
+	return errors.Join(err, d.read.Close(), d.write.Close())
 }
 
 // Ping reports whether the database answers a query.
@@ -166,16 +178,38 @@ func (d *DB) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return err
 }
 
+// begin begins a transaction; end must be called when it is over.
+func (d *DB) begin(ctx context.Context) (tx *sql.Tx, end func(), err error) {
+	if d.engine == SQLite {
+		tx, err = d.write.BeginTx(ctx, nil)
+		return tx, func() {}, err
+	}
+	conn, err := d.write.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	tx, err = conn.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	d.conns.Store(tx, conn)
+	return tx, func() {
+		d.conns.Delete(tx)
+		_ = conn.Close() // gives it back to the pool; a broken one is dropped there
+	}, nil
+}
+
 func (d *DB) once(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if d.engine == SQLite {
 		d.stmts.prepareWanted(ctx, d.write)
 	}
-	tx, err := d.write.BeginTx(ctx, nil)
+	tx, end, err := d.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
+	defer end()
 	if err := fn(tx); err != nil {
 		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
 			return errors.Join(err, fmt.Errorf("roll back: %w", rerr))

@@ -8,13 +8,19 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Batcher joins what many goroutines submit into batches for one goroutine to commit. It waits for nothing: a batch is
-// what gathered while the batch before was committed, so an idle service commits each item at once.
+// Batcher joins what many goroutines submit into batches for one goroutine to commit. An idle service commits each item
+// at once; a busy one commits what gathered while the batch before was committed.
 type Batcher[T any] struct {
 	in    chan T
 	limit int
 	flush func(batch []T)
+	// pace is the least time between the starts of two batches that are not full.
+	pace time.Duration
 }
+
+// Pace makes batches that are not full start at least d apart, for items that nobody waits for: fewer, larger batches
+// cost less. The first item after a pause is still committed at once. Call it before Run.
+func (b *Batcher[T]) Pace(d time.Duration) { b.pace = d }
 
 // NewBatcher returns a batcher of at most limit items a batch, which flush commits. flush must not keep the slice.
 func NewBatcher[T any](limit int, flush func(batch []T)) *Batcher[T] {
@@ -42,6 +48,9 @@ func (b *Batcher[T]) Put(item T) { b.in <- item }
 // Run commits batches until stop is closed and nothing is left that was submitted before.
 func (b *Batcher[T]) Run(stop <-chan struct{}) {
 	batch := make([]T, 0, b.limit)
+	// The pace follows real time even where tests hold the clock: it decides nothing but how much is joined.
+	clk := clock.System()
+	last := clk.Now().Add(-b.pace)
 	for {
 		select {
 		case item := <-b.in:
@@ -55,9 +64,29 @@ func (b *Batcher[T]) Run(stop <-chan struct{}) {
 			}
 		}
 		batch = b.gather(batch)
+		if wait := b.pace - clk.Now().Sub(last); wait > 0 && len(batch) < b.limit {
+			batch = b.linger(batch, clk.NewTimer(wait), stop)
+		}
+		last = clk.Now()
 		b.flush(batch)
 		clear(batch)
 	}
+}
+
+// linger gathers until the timer fires, the batch is full, or stop is closed.
+func (b *Batcher[T]) linger(batch []T, t clock.Timer, stop <-chan struct{}) []T {
+	defer t.Stop()
+	for len(batch) < b.limit {
+		select {
+		case item := <-b.in:
+			batch = append(batch, item)
+		case <-t.C():
+			return batch
+		case <-stop:
+			return batch
+		}
+	}
+	return batch
 }
 
 func (b *Batcher[T]) gather(batch []T) []T {

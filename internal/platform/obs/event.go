@@ -19,7 +19,11 @@ func NewLogger(w io.Writer, format, level string) *slog.Logger {
 		l = slog.LevelInfo
 	}
 	opts := &slog.HandlerOptions{Level: l}
-	if format == "text" || format == "auto" && isTerminal(w) {
+	out := w
+	if buffered, ok := w.(*Writer); ok {
+		out = buffered.out
+	}
+	if format == "text" || format == "auto" && isTerminal(out) {
 		return slog.New(slog.NewTextHandler(w, opts))
 	}
 	return slog.New(slog.NewJSONHandler(w, opts))

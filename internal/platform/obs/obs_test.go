@@ -1,0 +1,75 @@
+package obs_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/obs"
+)
+
+// Every line that was logged before Close is written, whole and once, whoever logs at the same time.
+func TestWriterLosesNoLine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := obs.NewWriter(&out)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 500 {
+				_, _ = fmt.Fprintf(w, "goroutine %d line %d %s\n", g, i, strings.Repeat("x", 200))
+			}
+		})
+	}
+	wg.Wait()
+	w.Close()
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	require.Len(t, lines, 8*500)
+	seen := map[string]bool{}
+	for _, l := range lines {
+		require.True(t, strings.HasPrefix(l, "goroutine ") && strings.HasSuffix(l, "x"), l)
+		require.False(t, seen[l], l)
+		seen[l] = true
+	}
+}
+
+// Logging waits for a writer that is slow instead of growing without end, and goes on when it has caught up.
+func TestWriterBoundsWhatWaits(t *testing.T) {
+	t.Parallel()
+	r, slow := io.Pipe()
+	w := obs.NewWriter(slow)
+	const total = 4 << 20
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		line := bytes.Repeat([]byte("y"), 1<<10)
+		for range total >> 10 {
+			_, _ = w.Write(line)
+		}
+		w.Close()
+		_ = slow.Close()
+	}()
+	n, err := io.Copy(io.Discard, r)
+	require.NoError(t, err)
+	require.EqualValues(t, total, n)
+	<-done
+}
+
+// A line keeps what its parts recorded; an event that nobody made takes it in silence.
+func TestEventGathers(t *testing.T) {
+	t.Parallel()
+	var none *obs.Event
+	none.Add()
+	none.Fail(io.EOF)
+	e := &obs.Event{}
+	e.Fail(io.EOF)
+	ctx := obs.WithEvent(t.Context(), e)
+	require.Same(t, e, obs.EventFrom(ctx))
+	_, err := e.Take()
+	require.ErrorIs(t, err, io.EOF)
+}
