@@ -21,7 +21,7 @@ const maxPasswordLine = 4096
 // for it, because command lines are in histories and process lists.
 func (e *env) readPassword(ctx context.Context) (secretbox.Secret, error) {
 	f, ok := e.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor fits an int
+	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return firstLine(e.stdin)
 	}
 	first, err := e.prompt(ctx, f, "Password: ")
@@ -52,10 +52,13 @@ func firstLine(r io.Reader) (secretbox.Secret, error) {
 
 // prompt reads a line from the terminal without echo. An interrupt ends the wait, and gives the terminal its echo back.
 func (e *env) prompt(ctx context.Context, f *os.File, text string) (secretbox.Secret, error) {
-	fd := int(f.Fd()) //nolint:gosec // a file descriptor fits an int
+	fd := int(f.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
 		return "", fmt.Errorf("read the terminal's state: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
 	}
 	if _, err := fmt.Fprint(e.stderr, text); err != nil {
 		return "", err

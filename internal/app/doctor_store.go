@@ -156,7 +156,6 @@ func (d *doctor) sealed(ctx context.Context) Check {
 func (d *doctor) openNewest(ctx context.Context, c secretbox.Column) (int, error) {
 	var rowID string
 	var value []byte
-	//nolint:gosec // the identifiers come from code
 	err := d.db.Read().QueryRowContext(ctx, "SELECT "+c.IDColumn+", "+c.Column+" FROM "+c.Table+
 		" WHERE "+c.Column+" IS NOT NULL ORDER BY "+c.IDColumn+" DESC LIMIT 1").Scan(&rowID, &value)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -316,7 +317,7 @@ func TestOperationsDeclareTheirRights(t *testing.T) {
 			require.Contains(t, access.Routes(), op.Route, op.ID)
 			require.True(t, op.Environment, "%s takes keys, and a key works in one environment", op.ID)
 		}
-		if op.Method != "GET" {
+		if op.Method != http.MethodGet {
 			require.NotContains(t, string(op.Permission), ":read", "%s changes something", op.ID)
 		}
 	}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
+)
+
+// forward is a request that a receiver got.
+type forward struct {
+	header http.Header
+	body   []byte
+}
+
+// receiver stands in for an application.
+type receiver struct {
+	*httptest.Server
+	got chan forward
+}
+
+func newReceiver(t *testing.T) receiver {
+	t.Helper()
+	r := receiver{got: make(chan forward, 16)}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(q.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		r.got <- forward{q.Header.Clone(), body}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// verified waits for a forward and holds it to the signing secret.
+func (r receiver) verified(t *testing.T, secret string) {
+	t.Helper()
+	w, err := standardwebhooks.NewWebhook(secret)
+	require.NoError(t, err)
+	select {
+	case f := <-r.got:
+		require.NoError(t, w.VerifyIgnoringTimestamp(f.body, f.header))
+	case <-time.After(patience):
+		require.Fail(t, "nothing was forwarded")
+	}
+}
+
+// hastyClock does what a test asks for when somebody waits, and lets the wait be over.
+type hastyClock struct {
+	*clock.Manual
+	meanwhile func()
+}
+
+func (c hastyClock) NewTimer(d time.Duration) clock.Timer {
+	return hastyTimer{c.Manual.NewTimer(d), func() { c.meanwhile(); c.Advance(d) }}
+}
+
+type hastyTimer struct {
+	clock.Timer
+	wait func()
+}
+
+func (t hastyTimer) C() <-chan time.Time {
+	t.wait()
+	return t.Timer.C()
+}
+
+const githubSecret = "a secret shared with the provider"
+
+// deliver does what GitHub does: it signs a body and posts it.
+func (s server) deliver(t *testing.T, id string) {
+	t.Helper()
+	body := `{"action":"opened","issue":{"title":"` + id + `"}}`
+	mac := hmac.New(sha256.New, []byte(githubSecret))
+	mac.Write([]byte(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/webhook/repo", strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-GitHub-Event", "issues")
+	r.Header.Set("X-GitHub-Delivery", id)
+	r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	status, answer := send(t, r)
+	require.Equal(t, http.StatusOK, status, string(answer))
+}
+
+// sealedUnder counts the sealed values of the database by key. Every column must hold some.
+func (in installation) sealedUnder(t *testing.T) map[uint32]int {
+	t.Helper()
+	counts := map[uint32]int{}
+	for _, c := range app.SealedColumns() {
+		rows, err := in.open(t).Read().QueryContext(t.Context(), "SELECT "+c.Column+" FROM "+c.Table)
+		require.NoError(t, err)
+		n := 0
+		require.NoError(t, db.Each(rows, func(r *sql.Rows) error {
+			var value []byte
+			if err := r.Scan(&value); err != nil {
+				return err
+			}
+			key, ok := secretbox.KeyID(value)
+			require.True(t, ok, "%s.%s", c.Table, c.Column)
+			counts[key]++
+			n++
+			return nil
+		}))
+		require.Positive(t, n, "%s.%s", c.Table, c.Column)
+	}
+	return counts
+}
+
+// holding returns the columns of the whole schema, declared as sealed or not, that hold a value of the key.
+func (in installation) holding(t *testing.T, key uint32) []string {
+	t.Helper()
+	d := in.open(t)
+	columns := "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND upper(c.type) IN ('BLOB', 'BYTEA')"
+	if d.Engine() == db.Postgres {
+		columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type = 'bytea'"
+	}
+	rows, err := d.Read().QueryContext(t.Context(), columns)
+	require.NoError(t, err)
+	var all [][2]string
+	require.NoError(t, db.Each(rows, func(r *sql.Rows) error {
+		var c [2]string
+		all = append(all, c)
+		return r.Scan(&all[len(all)-1][0], &all[len(all)-1][1])
+	}))
+	require.GreaterOrEqual(t, len(all), len(app.SealedColumns()))
+	var found []string
+	for _, c := range all {
+		var n int
+		require.NoError(t, d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+c[0]+" WHERE substr("+c[1]+", 1, 5) = $1",
+			binary.BigEndian.AppendUint32([]byte{1}, key)).Scan(&n))
+		if n > 0 {
+			found = append(found, c[0]+"."+c[1])
+		}
+	}
+	return found
+}
+
+func (in installation) keys(t *testing.T) []secretbox.KeyInfo {
+	t.Helper()
+	return decode[[]secretbox.KeyInfo](t, in.do(t, "keyset", "list", "--json"))
+}
+
+// A rotation beside a running server loses nothing: what the server seals before it has read the new key is encrypted
+// again too, deliveries still verify, forwards are still signed with the subscriptions' secrets, and API keys still work,
+// there and in a server that starts afterwards. No row needs the old key any more.
+func TestRotateBesideServer(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		clk := clock.NewManual(time.Now())
+		s := in.serve(t, clk)
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "webhooks,connections"))
+		receivers, secrets := []receiver{}, []string{}
+		subscribe := func() {
+			r := newReceiver(t)
+			sub := s.make(t, "/webhook-subscriptions", key, map[string]any{
+				"event_types": []string{"*"}, "forward_url": r.URL, "headers": map[string]string{"X-Token": "t"},
+			})
+			secret, _ := sub["signing_secret"].(string)
+			receivers, secrets = append(receivers, r), append(secrets, secret)
+		}
+		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
+		subscribe()
+		s.deliver(t, "before")
+		receivers[0].verified(t, secrets[0])
+		old := in.keys(t)
+		require.Len(t, old, 1)
+
+		sealedLate := 0
+		r := in.call(t, command{args: []string{"keyset", "rotate"}, clock: hastyClock{Manual: clk, meanwhile: func() {
+			subscribe()
+			sealedLate = in.sealedUnder(t)[old[0].ID]
+		}}})
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stderr, "webhook_subscriptions.signing_secret")
+
+		require.Empty(t, in.holding(t, old[0].ID))
+		keys := in.keys(t)
+		require.Len(t, keys, 2)
+		require.Len(t, in.holding(t, keys[1].ID), len(app.SealedColumns()))
+		require.NotEqual(t, old[0].ID, keys[1].ID)
+		require.True(t, keys[1].Primary)
+		under := in.sealedUnder(t)
+		require.Len(t, under, 1)
+		require.Equal(t, sealedLate, under[keys[1].ID], "the values that were there, and those sealed meanwhile")
+
+		subscribe()
+		require.Len(t, in.sealedUnder(t), 1, "the server seals under the new key")
+		works := func(s server, id string) {
+			s.deliver(t, id)
+			for i, r := range receivers {
+				r.verified(t, secrets[i])
+			}
+			status, body := s.ask(t, http.MethodGet, "/api/v1/webhook-subscriptions", key, nil)
+			require.Equal(t, http.StatusOK, status, string(body))
+		}
+		works(s, "after")
+		s.stop()
+		works(in.serve(t, clk), "after a restart")
+		require.Equal(t, "values encrypted again: 0; none is left under an older key\n", in.do(t, "keyset", "reseal"))
+	})
+}
+
+// A rotation that is interrupted says how to go on, loses nothing, and reseal completes it.
+func TestRotateInterrupted(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		r := in.call(t, command{ctx: ctx, clock: frozenClock{clock.NewManual(time.Now()), cancel}, args: []string{"keyset", "rotate"}})
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "sallyport keyset reseal")
+		keys := in.keys(t)
+		require.Len(t, keys, 2)
+
+		// With the key added and nothing encrypted again, everything works.
+		in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "events")
+		r = in.run(t, "keyset", "reseal")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Equal(t, "values encrypted again: 2; none is left under an older key\n", r.out)
+		require.Contains(t, r.stderr, "encrypted again: 1 of installation.pepper\n")
+		require.Contains(t, r.stderr, "encrypted again: 1 of signing_keys.private_key\n")
+		in.do(t, "keys", "list")
+	})
+}
+
+// frozenClock interrupts whoever begins to wait.
+type frozenClock struct {
+	*clock.Manual
+	interrupt context.CancelFunc
+}
+
+func (c frozenClock) NewTimer(d time.Duration) clock.Timer {
+	c.interrupt()
+	return c.Manual.NewTimer(d)
+}
+
+// A value that does not open is named, left as it is, and keeps nothing else from being encrypted again.
+func TestResealDamaged(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		s := in.serve(t, clock.System())
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
+		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
+		w := in.open(t).Write()
+		_, err := w.ExecContext(t.Context(), "UPDATE connection_secrets SET value = substr(value, 1, 20)")
+		require.NoError(t, err)
+		in.do(t, "keyset", "rotate", "--key-only")
+		r := in.run(t, "keyset", "reseal")
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "connection_secrets.value: 1 values do not open")
+		require.NotContains(t, r.stderr, githubSecret)
+		require.Contains(t, r.stderr, "encrypted again: 1 of signing_keys.private_key\n")
+	})
+}
+
+// Making a keyset never replaces one, and the file is its owner's alone. A keyset in a variable is changed by no command.
+func TestKeysetFile(t *testing.T) {
+	t.Parallel()
+	in := installation{dir: filepath.Join(t.TempDir(), "a", "b")}
+	file := filepath.Join(in.dir, "keyset.json")
+	require.Equal(t, file+"\n", in.do(t, "keyset", "create"))
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	r := in.run(t, "keyset", "create")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "exists already")
+	again, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, text, again)
+
+	require.Contains(t, in.do(t, "keyset", "rotate", "--key-only"), "added key ")
+	table := in.do(t, "keyset", "list")
+	require.Equal(t, 3, strings.Count(table, "\n"))
+	require.Equal(t, 1, strings.Count(table, "seals and opens"))
+
+	for _, args := range [][]string{{"keyset", "create"}, {"keyset", "list"}, {"keyset", "rotate", "--key-only"}} {
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + in.dir, "SALLYPORT_KEYSET=" + string(text)})
+		require.Equal(t, exitFailed, r.code, args)
+		require.Contains(t, r.stderr, app.ErrInlineKeyset.Error(), args)
+		require.NotContains(t, r.out+r.stderr, "keyData")
+	}
+}

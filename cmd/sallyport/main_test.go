@@ -1,0 +1,165 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+)
+
+// A command line that is written wrong gets one sentence, the usage and exit code 2, and nothing is done.
+func TestMisuse(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	for args, want := range map[string]string{
+		"":                           `sallyport: expected one of "serve"`,
+		"keyz":                       `sallyport: unexpected argument keyz, did you mean "keys"?`,
+		"serve now":                  "sallyport: unexpected argument now",
+		"--nope":                     "sallyport: unknown flag --nope",
+		"migrate --nope":             "sallyport: unknown flag --nope",
+		"keys":                       `sallyport: expected one of "create", "list", "revoke"`,
+		"keys revoke":                `sallyport: expected "<key_id>"`,
+		"keys create":                "sallyport: missing flags: --environment=ID|NAME, --name=TEXT, --routes=ROUTE,...",
+		"admin create":               "sallyport: missing flags: --email=ADDRESS",
+		"admin create --password=s3": "sallyport: unknown flag --password",
+		"keys create --name n --environment e --routes web":                        "sallyport: keys create: --routes takes webhooks, events, connections",
+		"keys create --name n --environment e --routes events --expires-in=-1h":    "sallyport: keys create: --expires-in must be above 0",
+		"keys create --name n --environment e --routes events --expires-in=a-year": "sallyport: --expires-in: expected duration but got \"a-year\"",
+	} {
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)}, []string{"SALLYPORT_DATA=" + dir})
+		require.Equal(t, exitUsage, r.code, args)
+		require.Empty(t, r.out, args)
+		first, rest, _ := strings.Cut(r.stderr, "\n")
+		require.True(t, strings.HasPrefix(first, want), "%s: %s", args, r.stderr)
+		require.True(t, strings.HasPrefix(rest, "Usage: sallyport "), "%s: %s", args, r.stderr)
+		require.NotContains(t, r.stderr, "s3", args)
+	}
+	require.NoDirExists(t, dir)
+}
+
+// Help is no error, on standard output, and names every command.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"--help"}}, nil)
+	require.Equal(t, exitOK, r.code)
+	require.Empty(t, r.stderr)
+	for _, name := range []string{
+		"serve", "migrate", "keys create", "keys list", "keys revoke", "admin create", "admin reset-password", "keyset create",
+		"keyset rotate", "keyset reseal", "keyset list", "openapi", "config print", "config check", "config reference", "doctor", "version",
+	} {
+		require.Contains(t, r.out, "\n  "+name+" ")
+	}
+}
+
+// The configuration's faults come all at once with exit code 2, and stop every command that works by it and no other.
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	faulty := []string{"SALLYPORT_LISTEN=nowhere", "SALLYPORT_DATABASE_URL=mysql://u:hunter2@db/x"}
+	try := func(environ []string, args ...string) result {
+		return call(command{ctx: t.Context(), clock: clock.System(), args: args}, environ)
+	}
+	for _, args := range [][]string{{"config", "check"}, {"config", "print"}, {"doctor"}, {"migrate"}, {"serve"}} {
+		r := try(faulty, args...)
+		require.Equal(t, exitUsage, r.code, args)
+		require.Contains(t, r.stderr, "listen (SALLYPORT_LISTEN): ", args)
+		require.Contains(t, r.stderr, "database-url (SALLYPORT_DATABASE_URL): ", args)
+		require.NotContains(t, r.out+r.stderr, "hunter2", args)
+	}
+	for _, args := range [][]string{{"version"}, {"openapi"}, {"config", "reference"}} {
+		r := try(faulty, args...)
+		require.Equal(t, exitOK, r.code, args)
+		require.NotEmpty(t, r.out, args)
+		require.Empty(t, r.stderr, args)
+	}
+	require.Equal(t, exitOK, try(nil, "config", "check").code)
+	r := try([]string{"SALLYPORT_DATABASE_URL=postgres://u:hunter2@db/x"}, "config", "print", "--log-level=warn")
+	require.Equal(t, exitOK, r.code)
+	require.Contains(t, r.out, `log-level: "warn" # flag --log-level`)
+	require.NotContains(t, r.out, "hunter2")
+}
+
+// What the commands print is what is committed: a release script and the tests go by the same texts.
+func TestGeneratedFiles(t *testing.T) {
+	t.Parallel()
+	for file, args := range map[string][]string{
+		"openapi/openapi.json":            {"openapi"},
+		"docs/reference/error-codes.md":   {"openapi", "--error-codes"},
+		"docs/reference/configuration.md": {"config", "reference"},
+	} {
+		want, err := os.ReadFile(filepath.Join("..", "..", file))
+		require.NoError(t, err)
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, nil)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Equal(t, string(want), r.out, "%s is not current; see CONTRIBUTING.md", file)
+	}
+}
+
+// A database that cannot be used is an error that names the fix and no password.
+func TestDatabaseOutOfReach(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "nothing")
+	commands := [][]string{
+		{"keys", "list"}, {"keys", "revoke", "key_x"}, {"admin", "create", "--email", ownerEmail}, {"keyset", "reseal"}, {"keyset", "rotate"},
+	}
+	for _, args := range commands {
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + folder})
+		require.Equal(t, exitFailed, r.code, args)
+		require.Contains(t, r.stderr, "there is no database yet in "+folder, args)
+		require.Contains(t, r.stderr, "sallyport serve", args)
+		require.NoDirExists(t, folder, "%v", args)
+
+		// Nothing listens on port 1.
+		r = call(command{ctx: t.Context(), clock: clock.System(), args: args},
+			[]string{"SALLYPORT_DATA=" + folder, "SALLYPORT_DATABASE_URL=postgres://ada:hunter2@127.0.0.1:1/x?sslmode=disable"})
+		require.Equal(t, exitFailed, r.code, args)
+		require.Contains(t, r.stderr, "the database cannot be opened", args)
+		require.Contains(t, r.stderr, "--database-url", args)
+		require.NotContains(t, r.stderr, "hunter2", args)
+	}
+}
+
+// A keyset that is not the database's, that is missing, damaged or open to others, is an error that names the fix and
+// changes nothing.
+func TestKeysetOutOfReach(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		file := filepath.Join(in.dir, "keyset.json")
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+
+		other := filepath.Join(t.TempDir(), "other.json")
+		in.do(t, "keyset", "create", "--keyset-file", other)
+		r := in.run(t, "keys", "list", "--keyset-file", other)
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "--keyset-file")
+		require.Contains(t, r.stderr, "not the keyset of this database")
+
+		before, err := os.ReadFile(other)
+		require.NoError(t, err)
+		require.Equal(t, exitFailed, in.run(t, "keyset", "rotate", "--keyset-file", other).code)
+		after, err := os.ReadFile(other)
+		require.NoError(t, err)
+		require.Equal(t, before, after, "a rotation that cannot be completed is not begun")
+
+		r = in.run(t, "keys", "list", "--keyset-file", filepath.Join(in.dir, "none.json"))
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "sallyport keyset create")
+
+		require.NoError(t, os.Chmod(file, 0o644))
+		r = in.run(t, "keys", "list")
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "chmod 600")
+		require.NoError(t, os.Chmod(file, 0o600))
+
+		require.NoError(t, os.WriteFile(file, text[:len(text)/2], 0o600))
+		r = in.run(t, "keys", "list")
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "not a usable keyset")
+		require.NotContains(t, r.stderr, string(text[20:60]))
+	})
+}
