@@ -35,7 +35,7 @@ const recordRetry = 250 * time.Millisecond
 // record stores a batch of results. While the store is down dispatch stops, and the batch is tried until it is stored:
 // its deliveries stay leased in memory meanwhile, so nobody sends them again. Only the end of the process gives up.
 func (s *Service) record(batch []*result) {
-	ctx := s.hard
+	ctx := s.storing
 	start := s.clock.Now()
 	for {
 		err := s.storeResults(ctx, batch)

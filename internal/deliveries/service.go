@@ -60,6 +60,8 @@ type Service struct {
 	claims   atomic.Int64
 	hard     context.Context //nolint:containedctx // the life of the sends under way, ended by Stop
 	cancel   context.CancelFunc
+	storing  context.Context //nolint:containedctx // the life of the recorder, which outlives the sends it records
+	abandon  context.CancelFunc
 	loops    context.CancelFunc
 	running  sync.WaitGroup
 	recorded chan struct{}
@@ -77,6 +79,7 @@ func New(d *db.DB, events *webhookevents.Store, subs Subscriptions, client *egre
 		opts: opts, wake: jobs.NewWake(), settle: jobs.NewWake(), bodies: semaphore.NewWeighted(maxBodyMemory),
 		started: strconv.FormatInt(clock.Millis(clk.Now()), 36), recorded: make(chan struct{}), stopRec: make(chan struct{})}
 	s.hard, s.cancel = context.WithCancel(context.Background())
+	s.storing, s.abandon = context.WithCancel(context.Background())
 	s.dispatcher = newDispatcher(opts.Concurrency, opts.PerSubscription, opts.PerHost, s.send)
 	s.results = jobs.NewBatcher(outcomeBatch, s.record)
 	s.results.Pace(recordPace)
@@ -126,16 +129,38 @@ func (s *Service) Stop(ctx context.Context) {
 	}
 	if err := s.dispatcher.wait(ctx); err != nil {
 		s.cancel()
-		s.dispatcher.workers.Wait()
 	}
-	close(s.stopRec)
-	select {
-	case <-s.recorded:
-	case <-ctx.Done():
-		s.cancel()
-		<-s.recorded
-	}
+	s.flush(ctx)
 	s.cancel()
+	s.abandon()
+}
+
+// flushTimeout is how long the outcomes of tries that were cut off may take to be stored, once the time to stop in good
+// order is over. Without them the leases would stay with a process that is gone.
+const flushTimeout = 2 * time.Second
+
+// flush waits for the workers and stores what they have to say.
+func (s *Service) flush(ctx context.Context) {
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		s.dispatcher.workers.Wait()
+		close(s.stopRec)
+		<-s.recorded
+	}()
+	select {
+	case <-flushed:
+		return
+	case <-ctx.Done():
+	}
+	t := s.clock.NewTimer(flushTimeout)
+	defer t.Stop()
+	select {
+	case <-flushed:
+	case <-t.C():
+		s.abandon()
+		<-flushed
+	}
 }
 
 // Lease returns the claim and the end of the lease for deliveries that are about to be committed as leased.
@@ -168,6 +193,9 @@ const pollInterval = 500 * time.Millisecond
 
 // claimDue leases due deliveries into memory until there are none or no room is left.
 func (s *Service) claimDue(ctx context.Context) time.Duration {
+	// A claim that has begun is carried through also when the process is stopping: one that is cut off in its commit, or
+	// that cannot be given back, leaves leases behind that nobody holds.
+	whole := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		free, full := s.dispatcher.room()
 		if free == 0 {
@@ -175,11 +203,9 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 		}
 		now := s.clock.Now()
 		claim, until := s.Lease(now)
-		claimed, err := s.store.claim(ctx, claim, now, until, min(free, chunk), full)
+		claimed, err := s.store.claim(whole, claim, now, until, min(free, chunk), full)
 		if err != nil {
-			if ctx.Err() == nil {
-				s.log.ErrorContext(ctx, "due deliveries could not be claimed", slog.String("error", err.Error()))
-			}
+			s.log.ErrorContext(ctx, "due deliveries could not be claimed", slog.String("error", err.Error()))
 			return pollInterval
 		}
 		var back []Delivery
@@ -190,7 +216,7 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 			}
 			s.dispatcher.enqueue(&job{delivery: d})
 		}
-		if err := s.store.each(ctx, back, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
+		if err := s.store.each(whole, back, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
 			s.log.ErrorContext(ctx, "leases could not be given back; they end by themselves", slog.String("error", err.Error()))
 		}
 		if len(claimed) < min(free, chunk) || len(back) > 0 {
