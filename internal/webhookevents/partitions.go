@@ -2,6 +2,7 @@ package webhookevents
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -28,16 +29,58 @@ func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// partitionLock is the key of the advisory lock under which partitions are made, for several nodes do it.
+const partitionLock = 7_245_092
+
 func (s *Store) ensurePartition(ctx context.Context, day time.Time) error {
 	name := "webhook_event_payloads_" + day.Format("20060102")
-	from, to := clock.Millis(day), clock.Millis(day.AddDate(0, 0, 1))
-	var ready bool
-	err := s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_class WHERE relname = $1 AND relkind = 'r')
-		OR EXISTS (SELECT 1 FROM webhook_event_payloads_default WHERE received_ms >= $2 AND received_ms < $3)`, name, from, to).Scan(&ready)
-	if err != nil || ready {
+	made, err := s.hasPartition(ctx, s.db.Read(), name)
+	if err != nil || made {
 		return err
 	}
-	_, err = s.db.Write().ExecContext(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s PARTITION OF webhook_event_payloads FOR VALUES FROM (%d) TO (%d)",
-		name, from, to))
-	return err
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.db.AdvisoryLock(ctx, tx, partitionLock); err != nil {
+			return err
+		}
+		if made, err := s.hasPartition(ctx, tx, name); err != nil || made {
+			return err
+		}
+		return attachPartition(ctx, tx, name, clock.Millis(day), clock.Millis(day.AddDate(0, 0, 1)))
+	})
+}
+
+func (s *Store) hasPartition(ctx context.Context, q db.Querier, name string) (bool, error) {
+	var made bool
+	err := q.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&made)
+	return made, err
+}
+
+// attachPartition makes the partition of the times from, inclusive, to to, exclusive, unless the default partition has
+// rows of them. It does so beside writers and readers: attaching a table locks less than making one in its place, and
+// whoever would wait for the locks longer than a moment is let through first.
+func attachPartition(ctx context.Context, tx *sql.Tx, name string, from, to int64) error {
+	for _, statement := range []string{
+		"SET LOCAL lock_timeout = '2s'",
+		// From here on nothing is added to the default partition.
+		"LOCK TABLE webhook_event_payloads_default IN SHARE MODE",
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	var begun bool
+	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_event_payloads_default WHERE received_ms >= $1 AND received_ms < $2)`,
+		from, to).Scan(&begun)
+	if err != nil || begun {
+		return err
+	}
+	for _, statement := range []string{
+		fmt.Sprintf("CREATE TABLE %s (LIKE webhook_event_payloads INCLUDING ALL)", name),
+		fmt.Sprintf("ALTER TABLE webhook_event_payloads ATTACH PARTITION %s FOR VALUES FROM (%d) TO (%d)", name, from, to),
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -208,23 +209,23 @@ func (w *where) in(column string, values []string) {
 	}
 }
 
-// types matches exact types, "*" and "prefix.*", which means one or more further segments. A range of text serves the
-// prefix on both engines and in any collation of theirs only by substr, because "." sorts differently among locales.
+// types matches exact types, "*" and "prefix.*", which means one or more further segments. A prefix is compared by
+// substr and not by a range of text, because "." sorts differently among locales.
 func (w *where) types(patterns []string) {
+	if slices.Contains(patterns, "*") {
+		return
+	}
 	var either []string
 	for _, p := range patterns {
 		prefix, open := strings.CutSuffix(p, "*")
-		n := len(w.args)
-		switch {
-		case open && prefix == "":
-			return
-		case open:
-			w.args = append(w.args, prefix, prefix)
-			either = append(either, fmt.Sprintf("(substr(e.event_type, 1, length(CAST($%d AS text))) = $%d AND length(e.event_type) > length(CAST($%d AS text)))", n+1, n+2, n+1))
-		default:
-			w.args = append(w.args, p)
-			either = append(either, "e.event_type = $"+strconv.Itoa(n+1))
+		w.args = append(w.args, prefix)
+		arg := "$" + strconv.Itoa(len(w.args))
+		if open {
+			arg = "CAST(" + arg + " AS text)"
+			either = append(either, "substr(e.event_type, 1, length("+arg+")) = "+arg)
+			continue
 		}
+		either = append(either, "e.event_type = "+arg)
 	}
 	if len(either) > 0 {
 		w.conditions = append(w.conditions, "("+strings.Join(either, " OR ")+")")

@@ -70,7 +70,8 @@ func (s *server) event(t *testing.T, change func(e *webhookevents.NewEvent)) str
 		change(&e)
 	}
 	require.NoError(t, s.store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
-		return s.events.Insert(t.Context(), tx, []webhookevents.NewEvent{e})
+		_, err := s.store.DB.ExecAll(t.Context(), tx, webhookevents.Insert([]webhookevents.NewEvent{e})...)
+		return err
 	}))
 	return e.UUID
 }
@@ -80,8 +81,10 @@ func (s *server) delivery(t *testing.T, eventUUID string) string {
 	t.Helper()
 	subscription := id.New(id.PrefixSubscription)
 	require.NoError(t, s.store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
-		return s.dl.Store().Insert(t.Context(), tx, []deliveries.Delivery{{Key: deliveries.Key{EventUUID: eventUUID, SubscriptionID: subscription},
-			ID: id.NewUUID(), Environment: s.env, Status: deliveries.Pending, Generation: 1, Due: s.clock.Now(), CreatedAt: s.clock.Now()}})
+		_, err := s.store.DB.ExecAll(t.Context(), tx, deliveries.Insert([]deliveries.Delivery{{
+			Key: deliveries.Key{EventUUID: eventUUID, SubscriptionID: subscription}, ID: id.NewUUID(), Environment: s.env,
+			Status: deliveries.Pending, Generation: 1, Due: s.clock.Now(), CreatedAt: s.clock.Now()}}))
+		return err
 	}))
 	return subscription
 }

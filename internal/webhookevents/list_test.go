@@ -1,0 +1,233 @@
+package webhookevents_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/webhookevents"
+)
+
+// Small sets of values, so that filters hit. Among them are those that patterns, collations and case could confuse.
+func types() []string {
+	return []string{"a", "a.b", "a.b.c", "a.", "ab.c", "A.b", "a_b", "a%b", "ä.b", "unknown"}
+}
+
+func texts() []string { return []string{"github", "GitHub", "stripe", "a,b", "ä"} }
+
+func statuses() []webhookevents.Status { return webhookevents.Statuses() }
+
+// countersFor returns counters whose status is the one given.
+func countersFor(s webhookevents.Status) webhookevents.Counters {
+	switch s {
+	case webhookevents.Forwarding:
+		return webhookevents.Counters{Sending: 1}
+	case webhookevents.Forwarded:
+		return webhookevents.Counters{Succeeded: 1, Tried: 1}
+	case webhookevents.Failed:
+		return webhookevents.Counters{RetryWait: 1, Tried: 1}
+	case webhookevents.DeadLetter:
+		return webhookevents.Counters{Dead: 1, Tried: 1}
+	case webhookevents.Received:
+	}
+	return webhookevents.Counters{}
+}
+
+// storeRandom stores random events of the environment and returns them in the order of their uuids, as they are read.
+func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.Environment) []webhookevents.Event {
+	text, size := rapid.SampledFrom(texts()), rapid.IntRange(1, 8).Draw(rt, "events")
+	events := make([]webhookevents.NewEvent, size)
+	changes := make([]webhookevents.Change, 0, size)
+	for i := range events {
+		e := newEvent(env)
+		e.Provider, e.ProviderConfigKey, e.ConnectionID = text.Draw(rt, "provider"), text.Draw(rt, "key"), text.Draw(rt, "connection")
+		e.IdempotencyKey, e.Type = text.Draw(rt, "idempotency"), rapid.SampledFrom(types()).Draw(rt, "type")
+		e.Control, e.ReceivedAt = rapid.Bool().Draw(rt, "control"), at(rapid.Int64Range(0, 4).Draw(rt, "received"))
+		if rapid.Bool().Draw(rt, "duplicate") {
+			e.DuplicateOf, e.Payload = new(id.NewUUID()), nil
+		}
+		events[i] = e
+		changes = append(changes, webhookevents.Change{EventUUID: e.UUID, Environment: env, At: e.ReceivedAt,
+			Counters: countersFor(rapid.SampledFrom(statuses()).Draw(rt, "status"))})
+	}
+	_, statement := webhookevents.Apply(changes)
+	run(ctx, rt, store.DB, append(webhookevents.Insert(events), statement)...)
+	out := make([]webhookevents.Event, size)
+	for i, e := range events {
+		out[i] = e.Event
+		out[i].Status = webhookevents.StatusOf(changes[i].Counters)
+	}
+	return out
+}
+
+func drawFilter(rt *rapid.T, events []webhookevents.Event) webhookevents.Filter {
+	var f webhookevents.Filter
+	some := func(label string) []string { return rapid.SliceOfN(rapid.SampledFrom(texts()), 0, 3).Draw(rt, label) }
+	fields := rapid.SliceOfN(rapid.IntRange(0, 10), 0, 3).Draw(rt, "fields")
+	for _, field := range fields {
+		switch field {
+		case 0:
+			f.Statuses = rapid.SliceOfN(rapid.SampledFrom(statuses()), 1, 3).Draw(rt, "statuses")
+		case 1:
+			f.Providers = some("providers")
+		case 2:
+			f.ProviderConfigKeys = some("keys")
+		case 3:
+			f.ConnectionIDs = some("connections")
+		case 4:
+			f.IdempotencyKeys = some("idempotency keys")
+		case 5:
+			patterns := append(types(), "*", "a.*", "a.b.*", "ab.*", "A.*", "ä.*", "a_*.*")
+			f.Types = rapid.SliceOfN(rapid.SampledFrom(patterns), 0, 3).Draw(rt, "types")
+		case 6:
+			f.Duplicate = new(rapid.Bool().Draw(rt, "duplicates"))
+		case 7:
+			f.Control = new(rapid.Bool().Draw(rt, "controls"))
+		case 8:
+			f.ReceivedAfter = new(at(rapid.Int64Range(-1, 5).Draw(rt, "after")))
+		case 9:
+			f.ReceivedBefore = new(at(rapid.Int64Range(-1, 5).Draw(rt, "before")))
+		default:
+			f.SubscriptionIDs = []string{rapid.SampledFrom(events).Draw(rt, "delivered").UUID}
+		}
+	}
+	return f
+}
+
+// fits is the definition of a filter.
+func fits(f webhookevents.Filter, e webhookevents.Event) bool {
+	anyOf := func(values []string, v string) bool { return len(values) == 0 || slices.Contains(values, v) }
+	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, e.Status)) &&
+		anyOf(f.Providers, e.Provider) && anyOf(f.ProviderConfigKeys, e.ProviderConfigKey) && anyOf(f.ConnectionIDs, e.ConnectionID) &&
+		anyOf(f.IdempotencyKeys, e.IdempotencyKey) && anyOf(f.SubscriptionIDs, e.UUID) &&
+		(len(f.Types) == 0 || slices.ContainsFunc(f.Types, func(p string) bool { return matchesType(p, e.Type) })) &&
+		(f.Duplicate == nil || *f.Duplicate == (e.DuplicateOf != nil)) &&
+		(f.Control == nil || *f.Control == e.Control) &&
+		(f.ReceivedAfter == nil || e.ReceivedAt.After(*f.ReceivedAfter)) &&
+		(f.ReceivedBefore == nil || e.ReceivedAt.Before(*f.ReceivedBefore))
+}
+
+// Whatever filters are combined, a list holds exactly the events that fit, and walking its pages shows each once, newest
+// or oldest first. Another environment sees none of them.
+func TestListAgainstDefinition(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		s := newStore(store.DB)
+		ctx := t.Context()
+		rapid.Check(t, func(rt *rapid.T) {
+			env := newEnvironment()
+			events := storeRandom(ctx, rt, store, env)
+			f := drawFilter(rt, events)
+			want := []string{}
+			for _, e := range events {
+				if fits(f, e) {
+					want = append(want, e.UUID)
+				}
+			}
+			require.Equal(rt, want, walk(ctx, rt, s, env, f, true))
+			slices.Reverse(want)
+			require.Equal(rt, want, walk(ctx, rt, s, env, f, false))
+			foreign, err := s.List(ctx, newEnvironment(), f, page.Request{Limit: page.MaxLimit})
+			require.NoError(rt, err)
+			require.Empty(rt, foreign)
+		})
+	})
+}
+
+// walk returns the uuids of all pages.
+func walk(ctx context.Context, rt *rapid.T, s *webhookevents.Store, env id.Environment, f webhookevents.Filter, ascending bool) []string {
+	request := page.Request{Limit: rapid.IntRange(1, 4).Draw(rt, "limit"), Ascending: ascending}
+	all := []string{}
+	for {
+		rows, err := s.List(ctx, env, f, request)
+		require.NoError(rt, err)
+		for _, e := range rows[:min(len(rows), request.Limit)] {
+			all = append(all, e.UUID)
+		}
+		if len(rows) <= request.Limit {
+			return all
+		}
+		require.Len(rt, rows, request.Limit+1)
+		request.After = all[len(all)-1]
+	}
+}
+
+// What was stored is what is read, to the last byte and field.
+func TestReadBack(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		s := newStore(store.DB)
+		env := newEnvironment()
+		original, repeat := newEvent(env), newEvent(env)
+		original.Payload = &webhookevents.Payload{Headers: `{"a":"ä"}`, Body: []byte{0, 0xff, '\n', '"'}, Encoding: webhookevents.Base64}
+		original.Suspect, original.Hops, original.BodySize = new(webhookevents.SuspectSameBody), 3, 4
+		repeat.DuplicateOf, repeat.Payload = new(original.UUID), nil
+		empty := newEvent(env)
+		empty.Payload.Body, empty.Payload.Encoding = []byte{}, webhookevents.Text
+		run(t.Context(), t, store.DB, webhookevents.Insert([]webhookevents.NewEvent{original, repeat, empty})...)
+
+		for _, e := range []webhookevents.NewEvent{original, repeat} {
+			want := e.Event
+			want.Status, want.UpdatedAt = webhookevents.Received, want.ReceivedAt
+			got, err := s.Get(t.Context(), env, e.UUID)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		events := []webhookevents.Event{original.Event, repeat.Event, empty.Event}
+		payloads, err := s.Payloads(t.Context(), env, events)
+		require.NoError(t, err)
+		require.Len(t, payloads, 2)
+		require.Equal(t, *original.Payload, payloads[original.UUID])
+		require.Empty(t, payloads[empty.UUID].Body)
+		require.Equal(t, webhookevents.Text, payloads[empty.UUID].Encoding)
+
+		foreign, err := s.Payloads(t.Context(), newEnvironment(), events)
+		require.NoError(t, err)
+		require.Empty(t, foreign)
+		_, err = s.Get(t.Context(), newEnvironment(), original.UUID)
+		require.True(t, apperr.Is(err, apperr.CodeNotFound))
+	})
+}
+
+// An id that cannot exist costs no query: the store is asked although it is closed.
+func TestImpossibleID(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		s := newStore(store.DB)
+		require.NoError(t, store.DB.Close())
+		for _, uuid := range []string{"", "x", "01939A4E-7A5E-7C6F-8A54-3B1F0F6A8F11", "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f1\x00"} {
+			_, err := s.Get(t.Context(), newEnvironment(), uuid)
+			require.True(t, apperr.Is(err, apperr.CodeNotFound), uuid)
+		}
+		_, err := s.Get(t.Context(), newEnvironment(), id.NewUUID())
+		require.False(t, apperr.Is(err, apperr.CodeNotFound))
+		require.Error(t, err)
+	})
+}
+
+// A cursor is bound to the environment and to every field of the filter.
+func TestScope(t *testing.T) {
+	t.Parallel()
+	env := newEnvironment()
+	filters := []webhookevents.Filter{
+		{}, {Statuses: statuses()[:1]}, {Providers: []string{"a"}}, {ProviderConfigKeys: []string{"a"}}, {ConnectionIDs: []string{"a"}},
+		{Types: []string{"a"}}, {IdempotencyKeys: []string{"a"}}, {Duplicate: new(true)}, {Duplicate: new(false)}, {Control: new(true)},
+		{ReceivedAfter: new(at(0))}, {ReceivedBefore: new(at(0))},
+		{DeliveryCriteria: webhookevents.DeliveryCriteria{SubscriptionIDs: []string{"a"}}},
+		{DeliveryCriteria: webhookevents.DeliveryCriteria{HTTPStatuses: []int{500}}},
+		{DeliveryCriteria: webhookevents.DeliveryCriteria{ErrorCodes: []string{"a"}}},
+	}
+	scopes := map[string]bool{webhookevents.Filter{}.Scope(newEnvironment()): true}
+	for _, f := range filters {
+		scopes[f.Scope(env)] = true
+	}
+	require.Len(t, scopes, len(filters)+1)
+	require.Equal(t, filters[3].Scope(env), webhookevents.Filter{ProviderConfigKeys: []string{"a"}}.Scope(env))
+}

@@ -1,0 +1,63 @@
+package webhookevents_test
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhookevents"
+)
+
+// started is when every test begins, in Unix milliseconds: 2025-06-15T15:06:40.123Z.
+const started = 1_750_000_000_123
+
+// newEnvironment keeps what a test stores apart from everything else.
+func newEnvironment() id.Environment { return id.Environment(id.New(id.PrefixEnvironment)) }
+
+// newEvent returns an event with a payload.
+func newEvent(env id.Environment) webhookevents.NewEvent {
+	return webhookevents.NewEvent{Event: webhookevents.Event{
+		UUID: id.NewUUID(), Environment: env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme", Provider: "github", ProviderConfigKey: "github",
+		Type: "issues.opened", IdempotencyKey: "key", IdempotencySource: "header:x-github-delivery",
+		Verification: `{"result":"verified","scheme":"hmac","key_id":""}`, ContentType: "application/json", BodySize: 2,
+		ReceivedAt: clock.FromMillis(started),
+	}, Payload: &webhookevents.Payload{Headers: `{}`, Body: []byte(`{}`), Encoding: webhookevents.JSON}}
+}
+
+// run executes statements in one transaction.
+func run(ctx context.Context, t require.TestingT, d *db.DB, list ...db.Statement) {
+	require.NoError(t, d.Tx(ctx, func(tx *sql.Tx) error {
+		_, err := d.ExecAll(ctx, tx, list...)
+		return err
+	}))
+}
+
+// ofUUID stands in for deliveries: it takes the one subscription id of a filter for the uuid of the event to find.
+type ofUUID struct{}
+
+func (ofUUID) Where(column string, c webhookevents.DeliveryCriteria, next int) (string, []any) {
+	if len(c.SubscriptionIDs) == 0 {
+		return "", nil
+	}
+	return column + " = $" + strconv.Itoa(next), []any{c.SubscriptionIDs[0]}
+}
+
+func newStore(d *db.DB) *webhookevents.Store { return webhookevents.NewStore(d, ofUUID{}) }
+
+// matchesType is the definition that a list's filter by type is held to.
+func matchesType(pattern, eventType string) bool {
+	prefix, open := strings.CutSuffix(pattern, "*")
+	if open {
+		return strings.HasPrefix(eventType, prefix)
+	}
+	return eventType == pattern
+}
+
+func at(ms int64) time.Time { return clock.FromMillis(started + ms) }
