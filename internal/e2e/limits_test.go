@@ -1,0 +1,144 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/config"
+)
+
+// One address that keeps sending what is refused is told to stay away, to the second; what verifies passes from there
+// all the same, because a delivery that is turned away may never come back. Other addresses notice nothing.
+func TestRefusalsAreLimitedByAddress(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		w.connectGitHub("acme")
+		const noisy, quiet = "198.51.100.7", "198.51.100.8"
+		bad := github(issueOpened).with("X-Hub-Signature-256", "sha256=00")
+		for range 100 {
+			w.post("acme", bad.with("X-Forwarded-For", noisy)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		}
+		for _, segment := range []string{"acme", "nobody"} {
+			a := w.post(segment, bad.with("X-Forwarded-For", noisy))
+			a.refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+			require.Equal(w.t, "1", a.header.Get("Retry-After"))
+		}
+		w.deliver("acme", github(issueOpened).with("X-Forwarded-For", noisy))
+		w.post("acme", bad.with("X-Forwarded-For", quiet)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		w.clk.Advance(time.Second)
+		for range 20 {
+			w.post("acme", bad.with("X-Forwarded-For", noisy)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		}
+		w.post("acme", bad.with("X-Forwarded-For", noisy)).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+	}, func(c *config.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+}
+
+// Bodies that arrive at once share one budget of memory. Who comes too many is told to come back, and there is room
+// again when the others are done.
+func TestMemoryBudget(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
+		const size = 256 << 10 // four of them are the budget
+		var senders sync.WaitGroup
+		var release []func()
+		answers := make(chan int, 4)
+		for i := range 4 {
+			body := strings.Repeat(string(rune('a'+i)), size)
+			slow, asked := w.slow(conn.pathToken(), generic("s", "text/plain", body))
+			senders.Go(func() { answers <- slow() })
+			release = append(release, <-asked) // the server has taken the memory and asks for the body
+		}
+		w.unchanged(func() {
+			for _, m := range []message{generic("s", "text/plain", "x"), generic("s", "text/plain", strings.Repeat("z", 2*size))} {
+				for _, a := range []answer{w.post(conn.pathToken(), m), w.chunked(conn.pathToken(), m)} {
+					a.refused(w, http.StatusServiceUnavailable, apperr.CodeUnavailable)
+					require.Equal(w.t, "1", a.header.Get("Retry-After"))
+				}
+			}
+		})
+		for _, open := range release {
+			open()
+		}
+		senders.Wait()
+		for range 4 {
+			require.Equal(w.t, http.StatusOK, <-answers)
+		}
+		w.deliver(conn.pathToken(), generic("s", "text/plain", "x"))
+	}, func(c *config.Config) { c.WebhookMemoryBudgetBytes = 1 << 20 })
+}
+
+// slow returns a function that posts a message and returns the status, and a channel that yields, once the server asks
+// for the body (100 Continue, RFC 9110 §10.1.1), the function that lets the body go.
+func (w *world) slow(segment string, m message) (send func() int, asked <-chan func()) {
+	w.t.Helper()
+	body := &gated{rest: strings.NewReader(string(m.body)), asked: make(chan func(), 1), gate: make(chan struct{})}
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment, body)
+	require.NoError(w.t, err)
+	r.Header = m.with("Expect", "100-continue").header
+	r.ContentLength = int64(len(m.body))
+	return func() int {
+		resp, err := w.http.Do(r)
+		if err != nil {
+			return 0
+		}
+		_, _ = io.Copy(io.Discard, resp.Body) // the status is what counts
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}, body.asked
+}
+
+// gated is a body that waits, when it is first read, until it is let go.
+type gated struct {
+	once  sync.Once
+	asked chan func()
+	gate  chan struct{}
+	rest  io.Reader
+}
+
+// Read reports that the body is asked for, waits, and reads.
+func (g *gated) Read(p []byte) (int, error) {
+	g.once.Do(func() { g.asked <- sync.OnceFunc(func() { close(g.gate) }) })
+	<-g.gate
+	return g.rest.Read(p)
+}
+
+// A body that breaks off, or that is shorter than announced, is not taken for a whole one.
+func TestBrokenOffBody(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
+		m := generic("s", "text/plain", "whole")
+		w.unchanged(func() {
+			for _, announced := range []int64{10, 1 << 20, -1} {
+				r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+conn.pathToken(),
+					io.MultiReader(strings.NewReader("whole"), brokenReader{}))
+				require.NoError(w.t, err)
+				r.Header, r.ContentLength = m.header, announced
+				resp, err := w.http.Do(r)
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				require.Error(w.t, err, "the sender broke off")
+			}
+			// The server has dealt with the requests when it has logged them.
+			eventually(w.t, "the broken requests in the log", func() bool {
+				return strings.Count(w.logs.String(), "The request body ended early") == 3
+			})
+		})
+		require.False(w.t, w.deliver(conn.pathToken(), m).Duplicate)
+	})
+}
+
+type brokenReader struct{}
+
+// Read fails.
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

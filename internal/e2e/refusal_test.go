@@ -1,0 +1,165 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/id"
+)
+
+// A delivery that is not what it should be is refused with the reason's code, and leaves no trace in the database: no
+// event, no key, no row of any kind. What is right passes, so the refusals are not for want of a connection.
+func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connectGitHub("acme")
+		sw := w.connect(w.dev(), object{"provider": "standard-webhooks", "connection_id": "sw", "webhook_secret": standardSecret})
+		bare := w.connect(w.dev(), object{"provider": "github", "connection_id": "no-secret"})
+		gone := w.connectGitHub("gone")
+		w.call(w.dev(), http.MethodDelete, "/connections/github/gone", nil).want(w, http.StatusNoContent)
+		good := github(issueOpened)
+		signature := good.header.Get("X-Hub-Signature-256")
+		signed := func(at time.Time) message { return standard(w.t, standardSecret, "msg_x", at, `{"type":"a"}`) }
+		now := w.clk.Now()
+		const missing, invalid, unknown = apperr.CodeSignatureMissing, apperr.CodeSignatureInvalid, apperr.CodeNotFound
+		for _, c := range []struct {
+			name    string
+			segment string
+			m       message
+			code    apperr.Code
+		}{
+			{"no signature", "acme", good.without("X-Hub-Signature-256"), missing},
+			{"an empty signature", "acme", good.with("X-Hub-Signature-256", ""), missing},
+			{"a signature of another form", "acme", good.with("X-Hub-Signature-256", "sha1=da39a3ee5e6b4b0d3255bfef95601890afd80709"), invalid},
+			{"a signature cut short", "acme", good.with("X-Hub-Signature-256", signature[:len(signature)-2]), invalid},
+			{"a signature of another secret", "acme", githubAs("another secret", "issues", id.NewUUID(), issueOpened), invalid},
+			{"another body", "acme", message{good.header, append([]byte(" "), good.body...)}, invalid},
+			{"no body", "acme", message{good.header, nil}, invalid},
+			{"no secret to verify with", bare.pathToken(), githubAs("", "issues", id.NewUUID(), issueOpened), invalid},
+			{"signed too long ago", "sw", signed(now.Add(-301 * time.Second)), invalid},
+			{"signed in the future", "sw", signed(now.Add(302 * time.Second)), invalid},
+			{"another time than was signed", "sw", signed(now).with("Webhook-Timestamp", "1"), invalid},
+			{"no time", "sw", signed(now).without("Webhook-Timestamp"), invalid},
+			{"another id than was signed", "sw", signed(now).with("Webhook-Id", "msg_y"), invalid},
+			{"unknown alias", "nobody", good, unknown},
+			{"an alias in other case", "ACME", good, unknown},
+			{"unknown token", id.NewRandom(id.PrefixPathToken), good, unknown},
+			{"half a token", conn.pathToken()[:20], good, unknown},
+			{"the connection's uuid", conn.UUID, good, unknown},
+			{"a deleted connection's token", gone.pathToken(), good, unknown},
+			{"a deleted connection's alias", "gone", good, unknown},
+			{"not a name", "%00%ff", good, unknown},
+			{"a path", "..%2Facme", good, unknown},
+			{"too long", strings.Repeat("a", 4000), good, unknown},
+		} {
+			w.run(c.name, func(w *world) {
+				w.unchanged(func() {
+					a := w.post(c.segment, c.m)
+					require.Equal(w.t, c.code, a.envelope(w).Error.Code)
+					require.Equal(w.t, c.code.Info().Status, a.status)
+				})
+			})
+		}
+		require.False(w.t, w.deliver("acme", good).Duplicate)
+		require.False(w.t, w.deliver(conn.pathToken(), github(issueOpened)).Duplicate)
+		require.False(w.t, w.deliver(sw.pathToken(), signed(now.Add(-299*time.Second))).Duplicate)
+		require.NotContains(w.t, w.logs.String(), conn.pathToken(), "a path token unlocks, so the log has none")
+	})
+}
+
+// The inbound route takes POST alone and says so; its credential is the signature, whatever else a request carries.
+func TestInboundMethodAndCredentials(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		w.connectGitHub("acme")
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch} {
+			a := w.call(w.dev(), method, "/webhook/acme", nil).want(w, http.StatusMethodNotAllowed)
+			require.Equal(w.t, "POST", a.header.Get("Allow"))
+		}
+		w.call(w.dev(), http.MethodPost, "/webhook/acme", raw(issueOpened)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureMissing)
+		w.deliver("acme", github(issueOpened).with("API-Key", "nonsense").with("Authorization", "nonsense").with("Environment-Id", "nonsense"))
+		w.call(nobody, http.MethodPost, "/webhook/", raw(issueOpened)).want(w, http.StatusNotFound)
+		w.call(nobody, http.MethodPost, "/webhook/acme/more", raw(issueOpened)).want(w, http.StatusNotFound)
+	})
+}
+
+// Too large is refused, whether the sender announces it or not, and never cut to size.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "small", "webhook_secret": "s", "webhook": object{"max_body_bytes": 300 << 10}})
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "standard-size", "webhook_secret": "s"})
+		w.unchanged(func() {
+			for _, c := range []struct {
+				segment string
+				size    int
+			}{{"small", 300<<10 + 1}, {"small", 256 << 10 * 2}, {conn.pathToken(), 2 << 20}, {"standard-size", 4<<20 + 1}} {
+				m := generic("s", "text/plain", strings.Repeat("x", c.size))
+				w.post(c.segment, m).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
+				w.chunked(c.segment, m).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
+			}
+		})
+		for _, size := range []int{1, 256 << 10, 256<<10 + 1, 300 << 10} {
+			m := generic("s", "text/plain", strings.Repeat("y", size))
+			w.chunked("small", m).want(w, http.StatusOK)
+			require.Equal(w.t, int64(size), w.event(w.deliver("small", m).EventUUID).BodySize)
+		}
+	}, func(c *config.Config) { c.WebhookMaxBodyBytes = 4 << 20 })
+}
+
+// chunked posts a message without announcing its length.
+func (w *world) chunked(segment string, m message) answer {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment, io.MultiReader(strings.NewReader(string(m.body))))
+	require.NoError(w.t, err)
+	r.Header = m.header
+	require.Zero(w.t, r.ContentLength)
+	return w.send(r)
+}
+
+// A connection that is switched off says so for as long as it is, and its provider is told to come back.
+func TestDisabledConnection(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connectGitHub("acme")
+		m := github(issueOpened)
+		w.call(w.dev(), http.MethodPost, "/connections/github/acme", object{"operation": "disable"}).want(w, http.StatusOK)
+		w.unchanged(func() {
+			a := w.post(conn.pathToken(), m)
+			a.refused(w, http.StatusServiceUnavailable, apperr.CodeConnectionDisabled)
+			require.Equal(w.t, "60", a.header.Get("Retry-After"))
+		})
+		w.call(w.dev(), http.MethodPost, "/connections/github/acme", object{"operation": "enable"}).want(w, http.StatusOK)
+		require.False(w.t, w.deliver(conn.pathToken(), m).Duplicate)
+	})
+}
+
+// A new secret holds from the next delivery on, the old one no longer; a new path leaves the old one dead, and the alias
+// leads on. Nothing cached outlives the answer to the change.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connectGitHub("acme")
+		w.deliver("acme", github(issueOpened))
+		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook_secret": "the second secret"}).want(w, http.StatusOK)
+		w.post("acme", github(issueOpened)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		w.deliver("acme", githubAs("the second secret", "issues", id.NewUUID(), issueOpened))
+
+		var rotated connection
+		w.call(w.dev(), http.MethodPost, "/connections/github/acme", object{"operation": "rotate_webhook_path"}).want(w, http.StatusOK).into(w, &rotated)
+		require.NotEqual(w.t, conn.pathToken(), rotated.pathToken())
+		w.post(conn.pathToken(), githubAs("the second secret", "issues", id.NewUUID(), issueOpened)).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		for _, segment := range []string{rotated.pathToken(), "acme"} {
+			w.deliver(segment, githubAs("the second secret", "issues", id.NewUUID(), issueOpened))
+		}
+		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook_secret": nil}).want(w, http.StatusOK)
+		w.post("acme", githubAs("the second secret", "issues", id.NewUUID(), issueOpened)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+	})
+}
