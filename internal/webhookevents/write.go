@@ -133,7 +133,11 @@ func Insert(events []NewEvent) []db.Statement {
 			e.Type, string(StatusOf(e.Counters)), e.IdempotencyKey, e.IdempotencySource, e.DuplicateOf, e.Suspect, e.Control,
 			e.Verification, e.ContentType, e.BodySize, e.Hops, e.Sending, e.Pending, e.Held, received, received)
 		if e.Payload != nil {
-			payloads = append(payloads, e.UUID, received, e.Payload.Headers, e.Payload.Body, string(e.Payload.Encoding))
+			body := e.Payload.Body
+			if body == nil {
+				body = []byte{} // nil would be NULL
+			}
+			payloads = append(payloads, e.UUID, received, e.Payload.Headers, body, string(e.Payload.Encoding))
 		}
 	}
 	return []db.Statement{{Rows: insertEvents, Args: rows}, {Rows: insertPayloads, Args: payloads}}
