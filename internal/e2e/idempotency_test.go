@@ -1,0 +1,212 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/id"
+)
+
+// repeated requires that the message is taken for a repeat of the event.
+func (w *world) repeated(segment string, m message, original string) {
+	w.t.Helper()
+	r := w.deliver(segment, m)
+	require.True(w.t, r.Duplicate)
+	require.Equal(w.t, original, r.EventUUID, "a repeat is answered with the event it repeats")
+}
+
+// fresh requires that the message is taken for an event of its own, and returns its uuid.
+func (w *world) fresh(segment string, m message) string {
+	w.t.Helper()
+	r := w.deliver(segment, m)
+	require.False(w.t, r.Duplicate)
+	return r.EventUUID
+}
+
+// A provider's id makes one event, however often it comes, and as long as the event lives. A repeat leaves a light row
+// that names the event it repeats, and is not forwarded.
+func TestSameIDIsOneEvent(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, status(200))
+		w.subscribe(sink.url)
+		w.connectGitHub("acme")
+		w.connectGitHub("other")
+		delivery := id.NewUUID()
+		m := githubAs(githubSecret, "issues", delivery, issueOpened)
+		first := w.fresh("acme", m)
+		w.settles(first, "forwarded")
+		w.repeated("acme", m, first)
+		w.repeated("acme", githubAs(githubSecret, "issues", delivery, `{"action":"closed"}`), first)
+		w.clk.Advance(40 * 24 * time.Hour)
+		w.repeated("acme", m, first)
+
+		second := w.fresh("other", m) // the scope of a key is the connection
+		w.settles(second, "forwarded")
+		require.Len(w.t, sink.all(), 2)
+
+		list := w.events("&duplicate=true&include=body,deliveries")
+		require.Len(w.t, list, 3)
+		for _, e := range list {
+			require.Equal(w.t, first, *e.DuplicateOf)
+			require.NotEqual(w.t, first, e.EventUUID)
+			require.Equal(w.t, "null", string(e.Body))
+			require.Nil(w.t, e.BodyEncoding)
+			require.Empty(w.t, e.Deliveries)
+			require.Equal(w.t, delivery, e.IdempotencyKey)
+		}
+		require.Len(w.t, w.events("&duplicate=false"), 2)
+	})
+}
+
+// Fifty at once are one event too, whether their key is an id or the body: no two of them find it absent.
+func TestManyAtOnceAreOneEvent(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, status(200))
+		w.subscribe(sink.url)
+		w.connectGitHub("by-id")
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "by-body", "webhook_secret": "s"})
+		for i, c := range []struct {
+			segment string
+			m       message
+		}{{"by-id", github(issueOpened)}, {"by-body", generic("s", "application/json", issueOpened)}} {
+			const many = 50
+			receipts := make([]receipt, many)
+			var all sync.WaitGroup
+			for n := range many {
+				all.Go(func() { receipts[n] = w.deliver(c.segment, c.m) })
+			}
+			all.Wait()
+			events := 0
+			for _, r := range receipts {
+				require.Equal(w.t, receipts[0].EventUUID, r.EventUUID)
+				if !r.Duplicate {
+					events++
+				}
+			}
+			require.Equal(w.t, 1, events)
+			w.settles(receipts[0].EventUUID, "forwarded")
+			require.Len(w.t, sink.all(), i+1)
+			require.Len(w.t, w.events("&connection_id="+c.segment), many)
+		}
+	})
+}
+
+// Where a provider sends no id, equal bodies are repeats for a while and events of their own after it; no key belongs to
+// two events.
+func TestBodyWindow(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		for _, c := range []struct {
+			name   string
+			window any
+			length time.Duration
+		}{{"default", nil, time.Hour}, {"short", 10, 10 * time.Second}} {
+			w.run(c.name, func(w *world) {
+				w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": c.name, "webhook_secret": "s",
+					"webhook": object{"dedupe_window_seconds": c.window}})
+				m := generic("s", "text/plain", "same")
+				first := w.fresh(c.name, m)
+				w.clk.Advance(c.length - time.Millisecond)
+				w.repeated(c.name, m, first)
+				w.fresh(c.name, generic("s", "text/plain", "other"))
+				w.clk.Advance(time.Millisecond)
+				second := w.fresh(c.name, m)
+				w.repeated(c.name, m, second)
+
+				one, two := w.event(first), w.event(second)
+				require.Equal(w.t, "body_hash", one.IdempotencySource)
+				require.Regexp(w.t, `^body:[0-9a-f]{64}:`+first+`$`, one.IdempotencyKey)
+				require.Regexp(w.t, `^body:[0-9a-f]{64}:`+second+`$`, two.IdempotencyKey)
+				require.Equal(w.t, strings.TrimSuffix(one.IdempotencyKey, first), strings.TrimSuffix(two.IdempotencyKey, second))
+			})
+		}
+		w.run("off", func(w *world) {
+			w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "off", "webhook_secret": "s",
+				"webhook": object{"dedupe_window_seconds": 0}})
+			for range 3 {
+				w.fresh("off", generic("s", "text/plain", "same"))
+			}
+		})
+	})
+}
+
+// GitHub does not sign the id of a delivery, so an old body under a new id may be a replay by someone who has seen it.
+// It is marked, and forwarded or not as the connection says; it is never lost.
+func TestSameBodyUnderNewID(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, status(200))
+		w.subscribe(sink.url)
+		w.connectGitHub("accepts")
+		w.connectGitHub("refuses", object{"webhook": object{"same_body_new_id": "refuse"}})
+
+		first := w.fresh("accepts", github(issueOpened))
+		again := w.fresh("accepts", github(issueOpened))
+		require.Nil(w.t, w.settles(first, "forwarded").Suspect)
+		require.Equal(w.t, "same_body_new_id", *w.settles(again, "forwarded").Suspect)
+		require.Nil(w.t, w.settles(w.fresh("accepts", githubAs(githubSecret, "pull_request", id.NewUUID(), issueOpened)), "forwarded").Suspect,
+			"the type counts with the body")
+		require.Len(w.t, sink.all(), 3)
+
+		w.settles(w.fresh("refuses", github(issueOpened)), "forwarded")
+		m := github(issueOpened)
+		held := w.fresh("refuses", m)
+		e := w.event(held)
+		require.Equal(w.t, "same_body_new_id", *e.Suspect)
+		require.Equal(w.t, "received", e.Status)
+		require.Empty(w.t, e.Deliveries)
+		require.JSONEq(w.t, issueOpened, string(e.Body))
+		w.repeated("refuses", m, held)
+
+		w.clk.Advance(time.Hour)
+		require.Nil(w.t, w.settles(w.fresh("refuses", github(issueOpened)), "forwarded").Suspect)
+		require.Len(w.t, sink.all(), 5)
+	})
+}
+
+// A provider that sends a dead-lettered event once more starts its delivery anew, but not more often than every five
+// minutes, and not where the connection forbids it.
+func TestRedeliveryRestartsTheDead(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, statuses(500, 500, 200))
+		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{}})
+		w.connectGitHub("acme")
+		m := github(issueOpened)
+		first := w.fresh("acme", m)
+		w.settles(first, "dead_letter")
+		at := func() delivery { return w.event(first).delivery(w, sub.ID) }
+
+		w.repeated("acme", m, first)
+		require.Equal(w.t, 2, at().Generation)
+		require.Equal(w.t, "true", sink.wait(w.t, 2)[1].header.Get("Sallyport-Replay"))
+		w.settles(first, "dead_letter")
+		w.clk.Advance(5*time.Minute - time.Millisecond)
+		w.repeated("acme", m, first)
+		require.Equal(w.t, 2, at().Generation, "too early")
+
+		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook": object{"redeliver_on_duplicate": false}}).want(w, 200)
+		w.clk.Advance(time.Millisecond)
+		w.repeated("acme", m, first)
+		require.Equal(w.t, 2, at().Generation, "the connection forbids it")
+
+		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook": object{"redeliver_on_duplicate": true}}).want(w, 200)
+		w.repeated("acme", m, first)
+		require.Equal(w.t, 3, at().Generation)
+		w.settles(first, "forwarded")
+		w.clk.Advance(time.Hour)
+		w.repeated("acme", m, first)
+		require.Equal(w.t, 3, at().Generation, "what has arrived is not sent again")
+		require.Len(w.t, sink.all(), 3)
+		for _, r := range sink.all() {
+			require.Equal(w.t, first, r.header.Get("Webhook-Id"))
+		}
+	})
+}
