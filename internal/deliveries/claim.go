@@ -87,6 +87,19 @@ func (s *Store) recover(ctx context.Context, now time.Time, claimPrefix string, 
 	return changed, more, nil
 }
 
+// giveBack gives back every delivery leased under the claim, of which the caller knows that nobody holds it.
+func (s *Store) giveBack(ctx context.Context, claimID string, now time.Time) error {
+	for {
+		list, err := s.query(ctx, s.db.Read(), whereDue+" AND d.status = 'sending' AND d.claim_id = $1 LIMIT "+strconv.Itoa(chunk), claimID)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := s.each(ctx, list, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
+			return err
+		}
+	}
+}
+
 // each makes the same change to every delivery given, each in a state that it was read in; one that has changed
 // meanwhile is left alone.
 func (s *Store) each(ctx context.Context, list []Delivery, now time.Time, to func(Delivery) Delivery) error {

@@ -54,6 +54,7 @@ type Service struct {
 	wake       jobs.Wake
 	settle     jobs.Wake
 	release    releases
+	doubts     doubts
 	// bodies bounds the memory of large payloads being sent.
 	bodies   *semaphore.Weighted
 	started  string
@@ -196,6 +197,7 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 	// A claim that has begun is carried through also when the process is stopping: one that is cut off in its commit, or
 	// that cannot be given back, leaves leases behind that nobody holds.
 	whole := context.WithoutCancel(ctx)
+	s.resolveDoubts(whole)
 	for ctx.Err() == nil {
 		free, full := s.dispatcher.room()
 		if free == 0 {
@@ -205,6 +207,7 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 		claim, until := s.Lease(now)
 		claimed, err := s.store.claim(whole, claim, now, until, min(free, chunk), full)
 		if err != nil {
+			s.NotHeld(claim, err)
 			s.log.ErrorContext(ctx, "due deliveries could not be claimed", slog.String("error", err.Error()))
 			return pollInterval
 		}

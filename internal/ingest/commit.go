@@ -96,6 +96,7 @@ func (s *Service) try(ctx context.Context, batch []*item) error {
 		s.plan(it, claim, until, now)
 	}
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.write(ctx, tx, batch, clock.Millis(now)) })
+	s.deliveries.NotHeld(claim, err)
 	overflow := false
 	for _, it := range batch {
 		for _, d := range it.leased {

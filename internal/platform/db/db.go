@@ -166,8 +166,13 @@ func (d *DB) Ping(ctx context.Context) error {
 	return d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 }
 
+// ErrCommitUnknown says that the connection was lost while the answer to a commit was on its way: the transaction may be
+// stored or not.
+var ErrCommitUnknown = errors.New("whether the transaction was stored is not known")
+
 // Tx runs fn in one transaction and commits it. A deadlock or serialisation failure is tried again, up to five times, so
-// fn must be repeatable. No network call belongs inside.
+// fn must be repeatable. No network call belongs inside. An error that is ErrCommitUnknown leaves open whether fn's work
+// is stored; any other says that it is not.
 func (d *DB) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	var err error
 	for range 5 {
@@ -217,6 +222,9 @@ func (d *DB) once(ctx context.Context, fn func(tx *sql.Tx) error) error {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
+		if d.engine == Postgres && !refused(err) {
+			err = fmt.Errorf("%w: %w", ErrCommitUnknown, err)
+		}
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
