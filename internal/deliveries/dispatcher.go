@@ -24,6 +24,8 @@ type job struct {
 	payload *webhookevents.Payload
 	// host is the one that the job counts against while it is sent.
 	host string
+	// again says that the job must wait for its turn once more, because its host turned out to be busy.
+	again bool
 }
 
 // queue holds the jobs of one subscription.
@@ -100,14 +102,14 @@ func (d *dispatcher) enqueue(j *job) {
 	d.pump()
 }
 
-// done frees the place of a delivery whose outcome is stored.
-func (d *dispatcher) done(k Key) {
+// done frees the place of a delivery whose outcome is stored. By then it may have been claimed anew, and that lease stays.
+func (d *dispatcher) done(ended Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ok := d.held[k]; ok {
-		delete(d.held, k)
-		d.drop(d.queue(k.SubscriptionID))
+	if j := d.held[ended.Key]; j != nil && j.delivery.ClaimID == ended.ClaimID {
+		delete(d.held, ended.Key)
 	}
+	d.drop(d.queue(ended.SubscriptionID))
 }
 
 // room returns how many more deliveries fit, and the subscriptions whose share is full.
@@ -260,15 +262,34 @@ func (d *dispatcher) start(q *queue) *job {
 	return j
 }
 
-// goesTo notes the host of a subscription, for its next tries and, if it was not known yet, for this one.
-func (d *dispatcher) goesTo(j *job, host string) {
+// goesTo notes the host of a subscription. It reports false when the job was started for want of knowing the host, or for
+// another one, and the host is busy: then the job must not be sent, and waits for its turn again.
+func (d *dispatcher) goesTo(j *job, host string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queue(j.delivery.SubscriptionID).host = host
-	if j.host == "" {
-		j.host = host
-		d.hosts[host]++
+	if j.host == host {
+		return true
 	}
+	if d.hosts[host] >= d.perHost {
+		j.again = true
+		return false
+	}
+	d.leave(j)
+	j.host = host
+	d.hosts[host]++
+	return true
+}
+
+// leave counts the job no longer against its host.
+func (d *dispatcher) leave(j *job) {
+	if j.host == "" {
+		return
+	}
+	if d.hosts[j.host]--; d.hosts[j.host] == 0 {
+		delete(d.hosts, j.host)
+	}
+	j.host = ""
 }
 
 // work sends a job and then, on the same goroutine, whatever comes next.
@@ -286,10 +307,10 @@ func (d *dispatcher) next(ended *job) *job {
 	q := d.queue(ended.delivery.SubscriptionID)
 	q.inFlight--
 	d.inFlight--
-	if ended.host != "" {
-		if d.hosts[ended.host]--; d.hosts[ended.host] == 0 {
-			delete(d.hosts, ended.host)
-		}
+	d.leave(ended)
+	if ended.again {
+		ended.again = false
+		q.waiting = append([]*job{ended}, q.waiting...)
 	}
 	if q.held == 0 && q.inFlight == 0 && len(q.waiting) == 0 {
 		delete(d.queues, q.subscriptionID)

@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -69,7 +70,7 @@ func judge(resp egress.Response, err *egress.Error, now time.Time) Outcome {
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	var d time.Duration
-	if n, err := strconv.ParseInt(value, 10, 32); err == nil {
+	if n, err := strconv.ParseInt(value, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
 		d = time.Duration(n) * time.Second
 	} else if at, err := http.ParseTime(value); err == nil {
 		d = at.Sub(now)

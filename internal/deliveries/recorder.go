@@ -61,7 +61,7 @@ func (s *Service) record(batch []*result) {
 	s.metrics.Commit.WithLabelValues("outcomes").Observe(s.clock.Now().Sub(start).Seconds())
 	s.metrics.BatchSize.WithLabelValues("outcomes").Observe(float64(len(batch)))
 	for _, r := range batch {
-		s.dispatcher.done(r.delivery.Key)
+		s.dispatcher.done(r.delivery)
 	}
 	s.wake.Signal()
 }
@@ -107,6 +107,9 @@ func (s *Service) storeOne(ctx context.Context, r *result) error {
 			_, err := s.db.ExecAll(ctx, tx, recordAttempts([]*result{r}))
 			return err
 		})
+		if db.IsUniqueViolation(err) {
+			return nil // the result was stored before, and only the answer to its commit was lost
+		}
 	}
 	if err == nil || db.IsUnavailable(err) || ctx.Err() != nil {
 		return err

@@ -146,7 +146,7 @@ func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID s
 			return err
 		}
 		n, err = s.restart(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool { return d.Status == Dead }, false)
-		if err != nil {
+		if err != nil || n == 0 {
 			return err
 		}
 		return audit.Record(ctx, tx, now, audit.Event{Environment: env, Actor: access.System("ingest"), Action: "webhook_event.redeliver",

@@ -20,7 +20,7 @@ const maxHops = 5
 const maxResponseBody = 16 << 10
 
 // send makes one try of a leased delivery and submits its result. It never fails: what goes wrong becomes an outcome, or
-// gives the lease back.
+// gives the lease back. Where the host is busy it does nothing, and the dispatcher calls it again.
 func (s *Service) send(j *job) {
 	ctx := s.hard
 	target, err := s.subs.Target(ctx, j.delivery.Environment, j.delivery.SubscriptionID)
@@ -36,8 +36,8 @@ func (s *Service) send(j *job) {
 		s.submit(&result{delivery: j.delivery, next: j.delivery.held(now)})
 		return
 	}
-	if target.URL != nil {
-		s.dispatcher.goesTo(j, target.URL.Host)
+	if target.URL != nil && !s.dispatcher.goesTo(j, target.URL.Host) {
+		return
 	}
 	if j.event == nil {
 		e, err := s.events.Get(ctx, j.delivery.Environment, j.delivery.EventUUID)

@@ -146,6 +146,9 @@ func (s *Service) flush(ctx context.Context) {
 	go func() {
 		defer close(flushed)
 		s.dispatcher.workers.Wait()
+		for _, d := range s.dispatcher.stop() { // those that a busy host sent back to wait
+			s.submit(&result{delivery: d, next: d.returned(s.clock.Now())})
+		}
 		close(s.stopRec)
 		<-s.recorded
 	}()

@@ -1,0 +1,348 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// sends stands in for what a dispatcher runs: each try lasts until the test ends it.
+type sends struct {
+	d *dispatcher
+	// over ends every try, so that a test that fails leaves nothing behind.
+	over chan struct{}
+	// host returns where a subscription's tries go.
+	host func(subscription string) string
+
+	mu      sync.Mutex
+	running []*send
+	// started holds the deliveries whose try has begun, in order.
+	started []string
+}
+
+type send struct {
+	job *job
+	end chan struct{}
+}
+
+func newSends(limit, perSubscription, perHost int, host func(string) string) *sends {
+	s := &sends{host: host, over: make(chan struct{})}
+	s.d = newDispatcher(limit, perSubscription, perHost, s.run)
+	return s
+}
+
+func (s *sends) run(j *job) {
+	if !s.d.goesTo(j, s.host(j.delivery.SubscriptionID)) {
+		return
+	}
+	x := &send{j, make(chan struct{})}
+	s.mu.Lock()
+	s.running = append(s.running, x)
+	s.started = append(s.started, j.delivery.EventUUID)
+	s.mu.Unlock()
+	select {
+	case <-x.end:
+	case <-s.over:
+	}
+}
+
+// add hands a delivery to the dispatcher.
+func (s *sends) add(t require.TestingT, subscription, event string) {
+	require.True(t, s.d.reserve(subscription))
+	s.d.enqueue(&job{delivery: Delivery{Key: Key{event, subscription}, ClaimID: "claim"}})
+}
+
+// finish ends a try as the recorder does, and waits until everything that follows has happened.
+func (s *sends) finish(x *send) {
+	s.mu.Lock()
+	s.running = slices.DeleteFunc(s.running, func(y *send) bool { return x == y })
+	s.mu.Unlock()
+	s.d.done(x.job.delivery)
+	close(x.end)
+	synctest.Wait()
+}
+
+// counts returns the tries under way by subscription and by host.
+func (s *sends) counts() (all int, bySubscription, byHost map[string]int) {
+	bySubscription, byHost = map[string]int{}, map[string]int{}
+	for _, x := range s.running {
+		bySubscription[x.job.delivery.SubscriptionID]++
+		byHost[s.host(x.job.delivery.SubscriptionID)]++
+	}
+	return len(s.running), bySubscription, byHost
+}
+
+// withoutDeadline hides the test's deadline, which is none of a bubble's time, from rapid.
+type withoutDeadline struct{ *testing.T }
+
+func sharedHost(subscription string) string { return "host-" + subscription[:1] }
+
+// Whatever arrives and ends in whatever order, the limits hold, nothing that could be sent waits, and everything is sent
+// once. Hosts are shared by subscriptions and not known before their first try.
+func TestDispatcherLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(withoutDeadline{t}, func(rt *rapid.T) {
+			limit, perSubscription, perHost := rapid.IntRange(1, 6).Draw(rt, "limit"), rapid.IntRange(1, 3).Draw(rt, "per subscription"),
+				rapid.IntRange(1, 3).Draw(rt, "per host")
+			s := newSends(limit, perSubscription, perHost, sharedHost)
+			defer close(s.over)
+			waiting, paused, added := map[string]int{}, false, 0
+			check := func() {
+				all, bySubscription, byHost := s.counts()
+				require.LessOrEqual(rt, all, limit)
+				for sub, n := range bySubscription {
+					require.LessOrEqual(rt, n, perSubscription, sub)
+				}
+				for host, n := range byHost {
+					require.LessOrEqual(rt, n, perHost, host)
+				}
+				if paused || all == limit {
+					return
+				}
+				for sub, n := range waiting {
+					could := n > 0 && bySubscription[sub] < perSubscription && byHost[sharedHost(sub)] < perHost
+					require.False(rt, could, "a delivery to %s waits although it could be sent", sub)
+				}
+			}
+			settle := func() {
+				synctest.Wait()
+				clear(waiting)
+				for _, q := range s.d.queues {
+					waiting[q.subscriptionID] = len(q.waiting)
+				}
+				check()
+			}
+			for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+				switch rapid.IntRange(0, 5).Draw(rt, "step") {
+				case 0, 1, 2:
+					sub := rapid.SampledFrom([]string{"a1", "a2", "b1", "b2"}).Draw(rt, "subscription")
+					if paused {
+						require.False(rt, s.d.reserve(sub))
+						break
+					}
+					s.add(rt, sub, fmt.Sprint(added))
+					added++
+				case 3, 4:
+					if len(s.running) > 0 {
+						s.finish(s.running[rapid.IntRange(0, len(s.running)-1).Draw(rt, "ended")])
+					}
+				default:
+					if paused = !paused; paused {
+						s.d.pause()
+					} else {
+						s.d.resume()
+					}
+				}
+				settle()
+			}
+			s.d.resume()
+			paused = false
+			for settle(); len(s.running) > 0; settle() {
+				s.finish(s.running[0])
+			}
+			slices.Sort(s.started)
+			require.Len(rt, s.started, added)
+			require.Len(rt, slices.Compact(s.started), added)
+			require.Empty(rt, s.d.queues)
+			require.Empty(rt, s.d.held)
+			require.Empty(rt, s.d.hosts)
+			require.Zero(rt, s.d.reserved)
+			require.Zero(rt, s.d.inFlight)
+			require.Zero(rt, s.d.ring.Len())
+		})
+	})
+}
+
+// A subscription whose receiver hangs takes its own places and no others.
+func TestHangingSubscriptionStopsNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSends(4, 2, 4, func(sub string) string { return sub })
+		for i := range 10 {
+			s.add(t, "hangs", fmt.Sprint("h", i))
+		}
+		s.add(t, "works", "w0")
+		s.add(t, "works", "w1")
+		s.add(t, "works", "w2")
+		synctest.Wait()
+		for len(s.running) > 2 {
+			i := slices.IndexFunc(s.running, func(x *send) bool { return x.job.delivery.SubscriptionID == "works" })
+			s.finish(s.running[i])
+		}
+		require.ElementsMatch(t, []string{"h0", "h1", "w0", "w1", "w2"}, s.started)
+		for len(s.running) > 0 {
+			s.finish(s.running[0])
+		}
+	})
+}
+
+// Subscriptions take turns: a long queue does not go first because it came first.
+func TestSubscriptionsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSends(1, 1, 1, func(sub string) string { return sub })
+		for _, event := range []string{"a0", "a1", "a2", "b0", "c0", "b1"} {
+			s.add(t, event[:1], event)
+		}
+		synctest.Wait()
+		for len(s.running) > 0 {
+			s.finish(s.running[0])
+		}
+		require.Equal(t, []string{"a0", "b0", "c0", "a1", "b1", "a2"}, s.started)
+	})
+}
+
+// A subscription that moves to another host counts there from its next try on, and there only.
+func TestSubscriptionMovesToAnotherHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		host := map[string]string{"moves": "old", "stays": "new"}
+		s := newSends(9, 9, 1, func(sub string) string { return host[sub] })
+		s.add(t, "moves", "m0")
+		synctest.Wait()
+		s.finish(s.running[0])
+		s.add(t, "stays", "s0")
+		synctest.Wait()
+		host["moves"] = "new"
+		s.add(t, "moves", "m1")
+		synctest.Wait()
+		require.Equal(t, []string{"m0", "s0"}, s.started, "the new host is busy")
+		s.finish(s.running[0])
+		require.Equal(t, []string{"m0", "s0", "m1"}, s.started)
+		s.finish(s.running[0])
+		require.Empty(t, s.d.hosts)
+	})
+}
+
+// Nothing starts while the dispatcher is paused, nothing is reserved, and everything goes on afterwards.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSends(9, 9, 9, sharedHost)
+		require.True(t, s.d.reserve("a1"))
+		s.d.pause()
+		s.d.enqueue(&job{delivery: Delivery{Key: Key{"e", "a1"}}})
+		synctest.Wait()
+		require.Empty(t, s.running)
+		require.False(t, s.d.reserve("a1"))
+		free, _ := s.d.room()
+		require.Zero(t, free)
+		s.d.resume()
+		synctest.Wait()
+		require.Len(t, s.running, 1)
+		require.True(t, s.d.reserve("a1"))
+		s.d.release("a1")
+		s.finish(s.running[0])
+	})
+}
+
+// A stop returns every delivery that waits, once, also one that arrives afterwards and one that a busy host sends back;
+// those under way end by themselves.
+func TestStopReturnsWhatWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSends(9, 1, 9, sharedHost)
+		for i := range 5 {
+			s.add(t, "a1", fmt.Sprint(i))
+		}
+		require.True(t, s.d.reserve("b1"))
+		synctest.Wait()
+		events := func(list []Delivery) (out []string) {
+			for _, d := range list {
+				out = append(out, d.EventUUID)
+			}
+			return out
+		}
+		require.ElementsMatch(t, []string{"1", "2", "3", "4"}, events(s.d.stop()))
+		require.Empty(t, s.d.stop())
+		s.d.enqueue(&job{delivery: Delivery{Key: Key{"late", "b1"}}})
+		require.Equal(t, []string{"late"}, events(s.d.stop()))
+		require.False(t, s.d.reserve("c1"))
+		short, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, s.d.wait(short), context.Canceled)
+		s.finish(s.running[0])
+		require.NoError(t, s.d.wait(t.Context()))
+		require.Equal(t, []string{"0"}, s.started)
+	})
+}
+
+// A delivery that a busy host sends back while the dispatcher stops is returned, too.
+func TestStopReturnsWhatABusyHostSendsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		s := newSends(9, 9, 1, sharedHost)
+		s.add(t, "a1", "sent")
+		synctest.Wait()
+		s.host = func(sub string) string {
+			<-gate
+			return sharedHost(sub)
+		}
+		s.add(t, "a2", "sent back")
+		synctest.Wait()
+		require.Empty(t, s.d.stop())
+		close(gate)
+		synctest.Wait()
+		list := s.d.stop()
+		require.Len(t, list, 1)
+		require.Equal(t, "sent back", list[0].EventUUID)
+		s.finish(s.running[0])
+	})
+}
+
+// The memory is shared: one subscription has a quarter of it, and beyond the whole nothing is taken.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	d := newDispatcher(1, 1, 1, func(*job) {})
+	d.limit = 0 // nothing starts
+	fill := func(sub string) (n int) {
+		for d.reserve(sub) {
+			d.enqueue(&job{delivery: Delivery{Key: Key{fmt.Sprint(n), sub}}})
+			n++
+		}
+		return n
+	}
+	require.Equal(t, maxHeldPerSubscription, fill("a"))
+	free, full := d.room()
+	require.Equal(t, maxHeld-maxHeldPerSubscription, free)
+	require.Equal(t, []string{"a"}, full)
+	for _, sub := range []string{"b", "c", "d"} {
+		require.Equal(t, maxHeldPerSubscription, fill(sub))
+	}
+	require.Zero(t, fill("e"))
+	free, full = d.room()
+	require.Zero(t, free)
+	require.ElementsMatch(t, []string{"a", "b", "c", "d"}, full)
+	require.True(t, d.holds(Key{"0", "a"}))
+	d.done(Delivery{Key: Key{"0", "a"}})
+	require.False(t, d.holds(Key{"0", "a"}))
+	require.True(t, d.reserve("a"))
+}
+
+// A delivery can be claimed anew between the commit of its outcome and the moment its place is freed, as by a replay. The
+// end of the first lease frees one place and leaves the second lease in memory.
+func TestEndOfALeaseLeavesTheNext(t *testing.T) {
+	t.Parallel()
+	d := newDispatcher(1, 1, 1, func(*job) {})
+	d.limit = 0
+	first, second := Delivery{Key: Key{"e", "s"}, ClaimID: "first"}, Delivery{Key: Key{"e", "s"}, ClaimID: "second"}
+	for _, lease := range []Delivery{first, second} {
+		require.True(t, d.reserve("s"))
+		d.enqueue(&job{delivery: lease})
+	}
+	d.done(first)
+	require.True(t, d.holds(first.Key))
+	require.Equal(t, []Delivery{second}, d.all())
+	require.Equal(t, 1, d.queues["s"].held)
+	d.done(second)
+	require.False(t, d.holds(first.Key))
+	require.Zero(t, d.queues["s"].held)
+}
