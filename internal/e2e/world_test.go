@@ -101,8 +101,7 @@ func newWorld(t *testing.T, databaseURL, dir string) *world {
 // start starts the server and reads the credentials that development mode leaves.
 func (w *world) start() {
 	w.t.Helper()
-	log := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a, err := app.New(w.t.Context(), app.Options{Config: w.cfg, Logger: log, Clock: w.clk, Version: "test",
+	a, err := app.New(w.t.Context(), app.Options{Config: w.cfg, Logger: w.logger(), Clock: w.clk, Version: "test",
 		ClockOffset: func(context.Context, *db.DB, clock.Clock) (time.Duration, error) { return w.offset, nil }})
 	require.NoError(w.t, err)
 	w.app = a
@@ -118,6 +117,10 @@ func (w *world) start() {
 	}
 	require.NoError(w.t, json.Unmarshal(text, &c))
 	w.key, w.env, w.email, w.password = c.APIKey, c.EnvironmentID, c.Email, c.Password
+}
+
+func (w *world) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // stop stops the server in order.

@@ -1,0 +1,145 @@
+package e2e_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/config"
+)
+
+// What waits when the server stops goes on when it starts again, on time, and once: retries keep their time, held
+// deliveries their hold, keys their events.
+func TestRestartGoesOn(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, statuses(http.StatusServiceUnavailable, http.StatusOK))
+		paused := newReceiver(w.t, status(http.StatusOK))
+		sub, later := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{3600}}), w.subscribe(paused.url, object{"enabled": false})
+		w.connectGitHub("acme")
+		m := github(issueOpened)
+		uuid := w.fresh("acme", m)
+		d := w.becomes(uuid, sub.ID, "retry_wait")
+		w.stop()
+
+		w.start()
+		require.Equal(w.t, *d.NextAttemptAt, *w.event(uuid).delivery(w, sub.ID).NextAttemptAt)
+		w.repeated("acme", m, uuid)
+		w.nextTry(uuid, sub.ID, sink, 2)
+		w.becomes(uuid, sub.ID, "succeeded")
+		require.Equal(w.t, "held", w.event(uuid).delivery(w, later.ID).Status)
+		w.stop()
+
+		w.start()
+		w.patchSubscription(later.ID, object{"enabled": true})
+		paused.wait(w.t, 1)
+		require.Equal(w.t, 2, w.settles(uuid, "forwarded").delivery(w, sub.ID).AttemptCount)
+		require.Equal(w.t, 2, sink.count())
+	})
+}
+
+// A stop in order lets what is on the wire end and keeps its outcome, and gives back what has not begun, so that the next
+// start sends it at once.
+func TestStopInOrder(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newHanging(w.t, http.StatusOK)
+		sub := w.subscribe(sink.url, object{"timeout_ms": 30000})
+		w.connectGitHub("acme")
+		first := w.fresh("acme", github(`{"action":"opened","n":0}`))
+		sink.wait(w.t, 1)
+		waiting := []string{}
+		for n := range 3 {
+			waiting = append(waiting, w.fresh("acme", github(`{"action":"opened","n":`+strconv.Itoa(n+1)+`}`)))
+		}
+		for _, uuid := range waiting {
+			require.Equal(w.t, "sending", w.event(uuid).delivery(w, sub.ID).Status, "leased, and waiting for its turn")
+		}
+		address := strings.TrimPrefix(w.base, "http://")
+		count := func(status string) int {
+			var n int
+			require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM deliveries WHERE status = $1", status).Scan(&n))
+			return n
+		}
+		require.Equal(w.t, 4, count("sending"))
+		stopped := make(chan error, 1)
+		server := w.app
+		w.app = nil
+		go func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), patience)
+			defer cancel()
+			stopped <- server.Stop(ctx)
+		}()
+		eventually(w.t, "the leases given back", func() bool { return count("pending") == 3 })
+		_, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", address)
+		require.Error(w.t, err, "nothing is accepted any more")
+		require.Equal(w.t, 1, count("sending"), "the try on the wire")
+		select {
+		case <-stopped:
+			require.FailNow(w.t, "the stop did not wait for the try on the wire")
+		default:
+		}
+		sink.open()
+		require.NoError(w.t, <-stopped)
+		require.Equal(w.t, 1, count("succeeded"))
+
+		w.start()
+		sink.wait(w.t, 4)
+		for _, uuid := range append(waiting, first) {
+			require.Equal(w.t, 1, w.settles(uuid, "forwarded").AttemptCount)
+		}
+		require.Equal(w.t, 4, sink.count())
+	}, func(c *config.Config) { c.DeliveryConcurrencyPerSubscription = 1 })
+}
+
+// Where a request may go is asked at every try, not only when the URL was stored: a target that the operator no longer
+// allows gets nothing, and no schedule is spent on it.
+func TestTargetTurnedPrivate(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, status(http.StatusServiceUnavailable))
+		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{60, 60, 60}})
+		w.connectGitHub("acme")
+		uuid := w.fresh("acme", github(issueOpened))
+		due := *w.becomes(uuid, sub.ID, "retry_wait").NextAttemptAt
+		w.stop()
+
+		w.cfg.Dev = false // which no longer lets requests reach this machine
+		w.start()
+		w.clk.Advance(due.Sub(w.clk.Now()))
+		w.ticking("the delivery to die", func() bool { return w.event(uuid).Status == "dead_letter" })
+		d := w.event(uuid).delivery(w, sub.ID)
+		require.Equal(w.t, "target_refused", d.LastError.Code)
+		require.Equal(w.t, 2, d.AttemptCount)
+		require.NotContains(w.t, d.LastError.Message, "127.0.0.1")
+		require.Equal(w.t, 1, sink.count())
+		require.Equal(w.t, []string{"body.forward_url target_refused"}, w.call(w.dev(), http.MethodPost, "/webhook-subscriptions",
+			object{"event_types": []string{"*"}, "forward_url": sink.url}).faults(w))
+	})
+}
+
+// Two servers must not work in one data folder of SQLite: the second is refused and does not disturb the first.
+func TestSecondServerOnOneFolder(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		if w.databaseURL != "" {
+			w.t.Skip("nodes on PostgreSQL may share a folder")
+		}
+		_, err := app.New(w.t.Context(), app.Options{Config: w.cfg, Logger: w.logger(), Clock: w.clk, Version: "test"})
+		require.ErrorContains(w.t, err, "another `sallyport serve` is using this data folder")
+		w.deliverable()
+	})
+}
+
+// deliverable requires that the server still takes requests.
+func (w *world) deliverable() {
+	w.t.Helper()
+	w.connectGitHub("still-there")
+	w.fresh("still-there", github(issueOpened))
+}
