@@ -25,6 +25,7 @@ func support() map[string]string {
 	return map[string]string{
 		"app":      "the composition root",
 		"archtest": "these tests",
+		"crash":    "tests that take from the real process what it stands on",
 		"e2e":      "tests of the whole server",
 	}
 }

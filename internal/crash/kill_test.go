@@ -1,0 +1,36 @@
+package crash_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"sallyport/internal/platform/testkit"
+)
+
+// A server that is killed at any moment loses nothing that it acknowledged, brings every delivery to an end, sends nothing
+// again whose outcome it had recorded, and repeats on the wire at most what was in flight.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+		w := newWorld(t, databaseURL, dir)
+		random := rand.New(rand.NewPCG(w.sender.seed, senders))
+		inFlight := 0
+		for round := range rounds(t) {
+			s := startServer(t, dir, databaseURL)
+			if round == 0 {
+				w.settle(t, s)
+			}
+			stop := w.sender.start(t, s.base)
+			enough := w.sender.acknowledged() + 1 + random.IntN(150)
+			waitFor(t, "traffic flows", func() bool { return w.sender.acknowledged() >= enough })
+			s.kill(t)
+			stop()
+			w.ledger.close(t, true)
+			inFlight += len(w.ledger.open)
+		}
+		w.finish(t)
+		t.Logf("%d events acknowledged, %d requests forwarded, %d in flight at kills, %d repeated", w.sender.acknowledged(),
+			w.ledger.read, inFlight, w.ledger.repeats)
+	})
+}

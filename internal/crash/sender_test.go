@@ -1,0 +1,251 @@
+package crash_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// phase says in what state the test has put the world.
+type phase int
+
+const (
+	healthy phase = iota
+	down
+	recovering
+)
+
+// answered is the result of one inbound request.
+type answered struct {
+	guid string
+	// began and ended are the phases in which the request started and its answer came.
+	began, ended phase
+	status       int // 0 when there was no answer
+	retryAfter   string
+	event        string
+	duplicate    bool
+}
+
+// sender is the provider: it posts signed GitHub deliveries, posts again what was not acknowledged, and now and then what
+// was, too.
+type sender struct {
+	http    *http.Client
+	segment string // of the webhook URL
+	seed    uint64
+
+	mu         sync.Mutex
+	phase      phase
+	made       int
+	unanswered []string
+	answers    []answered
+	// events is the acknowledged event of each delivery.
+	events map[string]string
+	acked  []string // guids in the order of their first acknowledgement
+	faults []string
+}
+
+func newSender(client *http.Client, seed uint64) *sender {
+	return &sender{http: client, seed: seed, events: map[string]string{}}
+}
+
+const (
+	// senders is how many requests are under way at once.
+	senders = 8
+	// patientSender is how many unanswered deliveries the provider lets gather before it sends nothing new.
+	patientSender = 200
+)
+
+// start sends until the function that it returns is called; that one waits for the last answers.
+func (p *sender) start(t *testing.T, base string) (stop func()) {
+	t.Helper()
+	var stopped atomic.Bool
+	var running sync.WaitGroup
+	for i := range senders {
+		random := rand.New(rand.NewPCG(p.seed, uint64(i)))
+		running.Go(func() {
+			for !stopped.Load() {
+				p.sendOne(t.Context(), base, random)
+			}
+		})
+	}
+	return func() {
+		stopped.Store(true)
+		running.Wait()
+	}
+}
+
+func (p *sender) sendOne(ctx context.Context, base string, random *rand.Rand) {
+	guid, twice := p.next(random)
+	if twice {
+		var other sync.WaitGroup
+		other.Go(func() { p.post(ctx, base, guid) })
+		defer other.Wait()
+	}
+	p.post(ctx, base, guid)
+}
+
+// next chooses what to send: something unanswered, something acknowledged, or something new, which may be sent twice at
+// once.
+func (p *sender) next(random *rand.Rand) (guid string, twice bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	chance := random.IntN(100)
+	switch n := len(p.unanswered); {
+	case n > 0 && (chance < 30 || n > patientSender):
+		i := random.IntN(n)
+		guid = p.unanswered[i]
+		p.unanswered[i] = p.unanswered[n-1]
+		p.unanswered = p.unanswered[:n-1]
+		return guid, false
+	case chance < 35 && len(p.acked) > 0:
+		return p.acked[random.IntN(len(p.acked))], false
+	default:
+		p.made++
+		return fmt.Sprintf("00000000-0000-4000-8000-%012x", p.made), chance >= 95
+	}
+}
+
+// repeat sends all that is unanswered once, and reports whether all of it is acknowledged now.
+func (p *sender) repeat(ctx context.Context, base string) bool {
+	p.mu.Lock()
+	list := p.unanswered
+	p.unanswered = nil
+	p.mu.Unlock()
+	for _, guid := range list {
+		p.post(ctx, base, guid)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.unanswered) == 0
+}
+
+// post sends a delivery and takes down what came of it.
+func (p *sender) post(ctx context.Context, base, guid string) {
+	a := answered{guid: guid, began: p.now()}
+	a.status, a.retryAfter = p.request(ctx, base+"/api/v1/webhook/"+p.segment, guid, &a)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a.ended = p.phase
+	p.answers = append(p.answers, a)
+	if a.status != http.StatusOK {
+		if p.events[guid] == "" {
+			p.unanswered = append(p.unanswered, guid)
+		}
+		return
+	}
+	switch known := p.events[guid]; {
+	case known == "":
+		p.events[guid] = a.event
+		p.acked = append(p.acked, guid)
+	case known != a.event:
+		p.faults = append(p.faults, fmt.Sprintf("delivery %s was acknowledged as event %s and as event %s", guid, known, a.event))
+	}
+}
+
+// request returns the answer's status, or 0 when there was none, and reads an acknowledgement into a.
+func (p *sender) request(ctx context.Context, url, guid string, a *answered) (status int, retryAfter string) {
+	body := []byte(`{"action":"opened","issue":{"title":` + strconv.Quote(guid) + `}}`)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, ""
+	}
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Github-Event", "issues")
+	r.Header.Set("X-Github-Delivery", guid)
+	r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	resp, err := p.http.Do(r)
+	if err != nil {
+		return 0, ""
+	}
+	text, err := io.ReadAll(resp.Body)
+	if resp.Body.Close() != nil || err != nil {
+		return 0, ""
+	}
+	if resp.StatusCode != http.StatusOK {
+		return resp.StatusCode, resp.Header.Get("Retry-After")
+	}
+	var ack struct {
+		EventUUID string `json:"event_uuid"`
+		Duplicate bool   `json:"duplicate"`
+	}
+	if json.Unmarshal(text, &ack) != nil {
+		return 0, ""
+	}
+	a.event, a.duplicate = ack.EventUUID, ack.Duplicate
+	return resp.StatusCode, ""
+}
+
+func (p *sender) now() phase {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.phase
+}
+
+// enter begins a phase.
+func (p *sender) enter(next phase) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.phase = next
+}
+
+// acknowledged returns how many deliveries have been acknowledged.
+func (p *sender) acknowledged() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.acked)
+}
+
+// answersIn returns the results of the requests that began and ended in the phase.
+func (p *sender) answersIn(ph phase) []answered {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []answered
+	for _, a := range p.answers {
+		if a.began == ph && a.ended == ph {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// check requires that acknowledgements were consistent: one event for one delivery, and at most one of its answers
+// without the mark of a repeat.
+func (p *sender) check(t *testing.T) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.Empty(t, p.faults)
+	first := map[string]bool{}
+	for _, a := range p.answers {
+		if a.status == http.StatusOK && !a.duplicate {
+			require.False(t, first[a.guid], "delivery %s was acknowledged twice as new", a.guid)
+			first[a.guid] = true
+		}
+	}
+}
+
+// acknowledgedEvents returns the events of all acknowledged deliveries.
+func (p *sender) acknowledgedEvents() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	events := make(map[string]string, len(p.events))
+	for guid, event := range p.events {
+		events[guid] = event
+	}
+	return events
+}

@@ -1,0 +1,71 @@
+package crash_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit"
+)
+
+// A server that is asked to end under load does so in time and in good order: what is under way is finished and recorded,
+// every lease is given back, and the next server repeats nothing.
+func TestTerminate(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+		w := newWorld(t, databaseURL, dir)
+		for life := range 3 {
+			s := startServer(t, dir, databaseURL, "--shutdown-timeout", shutdownTimeout.String())
+			if life == 0 {
+				w.settle(t, s)
+			}
+			stop := w.sender.start(t, s.base)
+			enough := w.sender.acknowledged() + 150
+			waitFor(t, "traffic flows", func() bool { return w.sender.acknowledged() >= enough })
+			s.terminate(t)
+			stop()
+			w.ledger.close(t, false)
+			require.Empty(t, w.ledger.open, "every try under way was finished and recorded")
+		}
+		w.finish(t)
+		require.Zero(t, w.ledger.repeats)
+	})
+}
+
+// A receiver that does not answer cannot keep the server from ending in time: the tries under way are cut off, and their
+// leases are given back all the same.
+func TestTerminateBesideHangingReceiver(t *testing.T) {
+	t.Parallel()
+	needProcesses(t)
+	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
+		w := newWorld(t, databaseURL, dir)
+		const timeout = time.Second
+		s := startServer(t, dir, databaseURL, "--shutdown-timeout", timeout.String())
+		w.settle(t, s)
+		w.sink.hold()
+		stop := w.sender.start(t, s.base)
+		waitFor(t, "the receiver is as busy as it can be", func() bool {
+			_, active := w.sink.count()
+			return active == receivers*perSubscription && w.sender.acknowledged() >= 100
+		})
+		s.terminate(t)
+		stop()
+		w.ledger.close(t, false)
+		require.Len(t, w.ledger.open, receivers*perSubscription, "what was cut off, and nothing else, may be repeated")
+		w.sink.release()
+		w.finish(t)
+	})
+}
+
+// finish lets a last server bring everything to an end, and checks that it did.
+func (w *world) finish(t *testing.T) {
+	t.Helper()
+	s := startServer(t, w.dir, w.databaseURL)
+	w.drain(t, s)
+	s.terminate(t)
+	w.ledger.close(t, false)
+	w.ledger.checkEnded(t)
+	w.sender.check(t)
+}
