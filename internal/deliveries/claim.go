@@ -28,15 +28,8 @@ func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time,
 	var claimed []Delivery
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		claimed = claimed[:0]
-		condition := whereDue + " AND d.status <> 'sending' AND d.due_ms <= $1"
-		args := []any{clock.Millis(now)}
-		if len(without) > 0 {
-			condition += " AND d.subscription_id NOT IN " + db.In(2, len(without))
-			for _, v := range without {
-				args = append(args, v)
-			}
-		}
-		due, err := s.query(ctx, tx, condition+" ORDER BY d.due_ms LIMIT "+strconv.Itoa(min(limit, chunk))+s.db.SkipLocked(), args...)
+		condition, args := dueAt(now, limit, without)
+		due, err := s.query(ctx, tx, condition+s.db.SkipLocked(), args...)
 		if err != nil {
 			return err
 		}
@@ -51,6 +44,19 @@ func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time,
 		return nil, fmt.Errorf("claim deliveries: %w", err)
 	}
 	return claimed, nil
+}
+
+// dueAt is the condition, order and limit that select what to claim.
+func dueAt(now time.Time, limit int, without []string) (condition string, args []any) {
+	condition = whereDue + " AND d.status <> 'sending' AND d.due_ms <= $1"
+	args = []any{clock.Millis(now)}
+	if len(without) > 0 {
+		condition += " AND d.subscription_id NOT IN " + db.In(2, len(without))
+		for _, v := range without {
+			args = append(args, v)
+		}
+	}
+	return condition + " ORDER BY d.due_ms LIMIT " + strconv.Itoa(min(limit, chunk)), args
 }
 
 // recover gives back deliveries whose lease has ended without an outcome, except those that mine says this process still

@@ -24,7 +24,9 @@ import (
 )
 
 // targets stands in for internal/subscriptions: it says what is enabled and what is gone.
-type targets struct{ byID map[string]*subscriptions.Target }
+type targets struct {
+	byID map[string]*subscriptions.Target
+}
 
 func (f *targets) Target(_ context.Context, _ id.Environment, subscriptionID string) (*subscriptions.Target, error) {
 	t, ok := f.byID[subscriptionID]
@@ -336,7 +338,9 @@ func TestStatesFollowTheMachine(t *testing.T) {
 				}
 				return rapid.SampledFrom(slices.Sorted(maps.Keys(events))).Draw(rt, "event")
 			}
-			sub := func() string { return rapid.SampledFrom(slices.Sorted(maps.Keys(m.subs.byID))).Draw(rt, "subscription") }
+			sub := func() string {
+				return rapid.SampledFrom(slices.Sorted(maps.Keys(m.subs.byID))).Draw(rt, "subscription")
+			}
 			outcome := func() Outcome {
 				now, status := m.clock.Now(), 500
 				return rapid.SampledFrom([]Outcome{{At: now}, {At: now, HTTPStatus: &status, Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: now}},
@@ -363,7 +367,9 @@ func TestStatesFollowTheMachine(t *testing.T) {
 					}
 					m.expire(held)
 				},
-				"wait":    func(rt *rapid.T) { m.clock.Advance(time.Duration(rapid.IntRange(1, 60).Draw(rt, "seconds")) * time.Second) },
+				"wait": func(rt *rapid.T) {
+					m.clock.Advance(time.Duration(rapid.IntRange(1, 60).Draw(rt, "seconds")) * time.Second)
+				},
 				"disable": func(*rapid.T) { m.change(sub(), func(t *subscriptions.Target) { t.Enabled = false }) },
 				"enable":  func(*rapid.T) { m.change(sub(), func(t *subscriptions.Target) { t.Enabled = true }) },
 				"delete": func(*rapid.T) {
