@@ -212,6 +212,7 @@ func humaRules() []humaRule {
 		{"expected length <=", "max_length", ""},
 		{"expected value to be one of", "enum", ""},
 		{"expected value", "schema", "the value does not match the documented schema"},
+		{"json: cannot unmarshal", "type", "a value has the wrong type or is out of range"},
 		{"invalid integer", "type", "expected integer"},
 		{"invalid boolean", "type", "expected boolean"},
 		{"invalid floating", "type", "expected number"},

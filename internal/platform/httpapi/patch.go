@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -18,7 +19,7 @@ type Optional[T any] struct {
 // UnmarshalJSON records the value.
 func (o *Optional[T]) UnmarshalJSON(b []byte) error {
 	o.Set = true
-	return json.Unmarshal(b, &o.Value)
+	return unmarshal(b, &o.Value)
 }
 
 // Schema is the schema of T.
@@ -48,7 +49,25 @@ func (n *Nullable[T]) UnmarshalJSON(b []byte) error {
 		n.Null = true
 		return nil
 	}
-	return json.Unmarshal(b, &n.Value)
+	return unmarshal(b, &n.Value)
+}
+
+// maxExactInteger is the greatest integer up to which every one has a float64 of its own.
+const maxExactInteger = 1 << 53
+
+// unmarshal is json.Unmarshal, but reads 2000.0 and 2e3 as the integers that they are to JSON Schema.
+func unmarshal(b []byte, v any) error {
+	err := json.Unmarshal(b, v)
+	integer, ok := v.(*int64)
+	if err == nil || !ok {
+		return err
+	}
+	var f float64
+	if json.Unmarshal(b, &f) != nil || f != math.Trunc(f) || math.Abs(f) > maxExactInteger {
+		return err
+	}
+	*integer = int64(f)
+	return nil
 }
 
 // Schema is the schema of T, or null.
