@@ -90,6 +90,9 @@ func (b *creation) Resolve(huma.Context) []error {
 	b.ProviderConfigKey.refuseNull(&f, "body.provider_config_key")
 	b.ConnectionID.refuseNull(&f, "body.connection_id")
 	b.OnConflict.refuseNull(&f, "body.on_conflict")
+	if choice := b.OnConflict.pointer(); choice != nil && *choice == "" {
+		f.Add("body.on_conflict", "enum", "must be error or update") // to the domain it is the default
+	}
 	b.refuseNulls(&f)
 	return errorsOf(&f)
 }

@@ -36,11 +36,19 @@ func documentOnly(s *huma.Schema) *huma.Schema {
 		if len(limits) > 0 {
 			p.Extensions = limits
 		}
+		if p.Type == huma.TypeInteger {
+			// What no integer of Go can hold never reaches the domain.
+			low, high := -float64(maxInteger), float64(maxInteger)
+			p.Minimum, p.Maximum = &low, &high
+		}
 		documentOnly(p)
 		p.PrecomputeMessages()
 	}
 	return s
 }
+
+// maxInteger is the greatest integer that is exact in every JSON parser (RFC 8259 section 6).
+const maxInteger = 1<<53 - 1
 
 func keep[T any](limits map[string]any, name string, limit **T) {
 	if *limit != nil {
