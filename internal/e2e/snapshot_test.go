@@ -66,7 +66,25 @@ func (s snapshot) String() string {
 // unchanged runs fn and requires that no row of any table is other than before.
 func (w *world) unchanged(fn func()) {
 	w.t.Helper()
-	before := w.snapshot().String()
+	before := w.snapshot()
 	fn()
-	require.Equal(w.t, before, w.snapshot().String(), "the database has changed")
+	after := w.snapshot()
+	require.Empty(w.t, slices.Concat(after.without(before, "+ "), before.without(after, "- ")), "the database has changed")
+}
+
+// without returns the rows that other does not have, as often as it lacks them.
+func (s snapshot) without(other snapshot, mark string) []string {
+	var out []string
+	for table, rows := range s {
+		count := map[string]int{}
+		for _, row := range other[table] {
+			count[row]++
+		}
+		for _, row := range rows {
+			if count[row]--; count[row] < 0 {
+				out = append(out, mark+table+": "+row)
+			}
+		}
+	}
+	return out
 }

@@ -1,0 +1,164 @@
+package e2e_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/httpapi"
+)
+
+// furniture is what one environment holds, so that every operation finds something to work on.
+type furniture struct {
+	environment  string
+	connection   connection
+	subscription subscription
+	// event is dead-lettered and has two tries; there is a second event.
+	event, secondEvent string
+	key                string
+	sink               *receiver
+}
+
+// furnish fills an environment, asking with the credentials given, through a connection of that id.
+func (w *world) furnish(c credentials, environment, connectionID string) furniture {
+	w.t.Helper()
+	f := furniture{environment: environment, sink: newReceiver(w.t, status(http.StatusInternalServerError))}
+	body := object{"provider": "github", "connection_id": connectionID, "webhook_secret": githubSecret}
+	f.connection = w.connect(c, body)
+	w.connect(c, object{"provider": "generic-hmac", "connection_id": connectionID + "-second", "tags": object{"a": "b"}})
+	f.subscription = w.subscribeAs(c, f.sink.url, object{"retry_schedule_seconds": []float64{}, "connection_id": connectionID})
+	w.subscribeAs(c, f.sink.url, object{"retry_schedule_seconds": []float64{}, "enabled": false})
+	f.event = w.fresh(f.connection.pathToken(), github(issueOpened))
+	f.secondEvent = w.fresh(f.connection.pathToken(), github(`{"action":"closed"}`))
+	read := func(uuid string) (e event) {
+		w.call(c, http.MethodGet, "/webhook-events/"+uuid, nil).want(w, http.StatusOK).into(w, &e)
+		return e
+	}
+	dead := func(uuid string, attempts int) {
+		eventually(w.t, "a dead delivery", func() bool { return read(uuid).AttemptCount == attempts && read(uuid).Status == "dead_letter" })
+	}
+	dead(f.event, 1)
+	dead(f.secondEvent, 1)
+	w.call(c, http.MethodPost, "/webhook-events/"+f.event+"/replay", nil).want(w, http.StatusAccepted)
+	dead(f.event, 2)
+	var k struct {
+		ID string `json:"id"`
+	}
+	for range 2 {
+		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "furniture", "environment_id": environment}).want(w, http.StatusCreated).into(w, &k)
+	}
+	f.key = k.ID
+	return f
+}
+
+// sample is a request for one operation with everything right.
+type sample struct {
+	op httpapi.Operation
+	// path holds the values of the path's parameters.
+	path map[string]string
+	// body is nil where the operation has none.
+	body   object
+	status int
+}
+
+// url is the sample's path with one parameter replaced; parameters are escaped unless they are the replacement.
+func (s sample) url(replaced, by string) string {
+	out := s.op.Path
+	for name, value := range s.path {
+		value = url.PathEscape(value)
+		if name == replaced {
+			value = by
+		}
+		out = strings.ReplaceAll(out, "{"+name+"}", value)
+	}
+	return out
+}
+
+// samples returns one sample for every operation, in an order in which each still finds what it works on. The test fails
+// when an operation has none: whoever adds one says here how it is called, and all suites cover it.
+func (w *world) samples(f furniture) []sample {
+	w.t.Helper()
+	connectionPath := map[string]string{"provider": "github", "connection_id": f.connection.ConnectionID}
+	subscriptionPath := map[string]string{"id": f.subscription.ID}
+	eventPath := map[string]string{"event_uuid": f.event}
+	keyPath := map[string]string{"id": f.key}
+	list := []struct {
+		id     string
+		path   map[string]string
+		body   object
+		status int
+	}{
+		{"login", nil, object{"email": w.email, "password": w.password}, http.StatusOK},
+		{"get-me", nil, nil, http.StatusOK},
+		{"create-api-key", nil, object{"name": "sample", "environment_id": f.environment,
+			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"}}}}, http.StatusCreated},
+		{"list-api-keys", nil, nil, http.StatusOK},
+		{"get-api-key", keyPath, nil, http.StatusOK},
+		{"revoke-api-key", keyPath, nil, http.StatusOK},
+		{"delete-api-key", keyPath, nil, http.StatusNoContent},
+
+		{"replay-webhook-event", eventPath, object{"subscription_ids": []string{f.subscription.ID}}, http.StatusAccepted},
+		{"list-webhook-events", nil, nil, http.StatusOK},
+		{"get-webhook-event", eventPath, nil, http.StatusOK},
+		{"list-webhook-event-attempts", eventPath, nil, http.StatusOK},
+
+		{"create-webhook-subscription", nil, object{"event_types": []string{"*"}, "forward_url": f.sink.url, "enabled": false,
+			"provider_config_key": "github", "connection_id": f.connection.ConnectionID}, http.StatusCreated},
+		{"list-webhook-subscriptions", nil, nil, http.StatusOK},
+		{"get-webhook-subscription", subscriptionPath, nil, http.StatusOK},
+		{"update-webhook-subscription", subscriptionPath, object{"description": "sample"}, http.StatusOK},
+		{"delete-webhook-subscription", subscriptionPath, nil, http.StatusNoContent},
+
+		{"create-connection", nil, object{"provider": "github", "on_conflict": "update", "connection_id": "sample-" + strings.ToLower(f.environment[4:])},
+			http.StatusCreated},
+		{"list-connections", nil, nil, http.StatusOK},
+		{"get-connection", connectionPath, nil, http.StatusOK},
+		{"update-connection", connectionPath, object{"tags": object{"sample": "yes"}}, http.StatusOK},
+		{"operate-connection", connectionPath, object{"tags": object{"sample": nil}}, http.StatusOK},
+		{"operate-connection", connectionPath, object{"operation": "disable"}, http.StatusOK},
+		{"delete-connection", connectionPath, nil, http.StatusNoContent},
+	}
+	byID := map[string]httpapi.Operation{}
+	for _, op := range w.app.API().Operations() {
+		byID[op.ID] = op
+	}
+	var out []sample
+	covered := map[string]bool{}
+	for _, l := range list {
+		require.Contains(w.t, byID, l.id, "a sample for an operation that is no more")
+		covered[l.id] = true
+		out = append(out, sample{byID[l.id], l.path, l.body, l.status})
+	}
+	require.ElementsMatch(w.t, slices.Collect(maps.Keys(byID)), slices.Collect(maps.Keys(covered)), "every operation needs a sample")
+	return out
+}
+
+// try makes the sample's request, with another body when one is given.
+func (w *world) try(c credentials, s sample, body ...any) answer {
+	w.t.Helper()
+	var content any
+	if s.body != nil {
+		content = s.body
+	}
+	if len(body) > 0 {
+		content = body[0]
+	}
+	return w.call(c, s.op.Method, s.url("", ""), content)
+}
+
+// The samples are right: what the suites that break them one thing at a time find is due to that one thing. Each answer
+// is held to the document on the way.
+func TestSamplesSucceed(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		f := w.furnish(w.dev(), w.env, "acme")
+		for _, s := range w.samples(f) {
+			w.try(w.user(w.env), s).want(w, s.status)
+		}
+	})
+}
