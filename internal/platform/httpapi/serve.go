@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -84,11 +85,18 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		return
 	}
 	h, pattern := a.mux.Handler(r)
-	if pattern == "" {
+	if pattern == "" || !isClean(r.URL.EscapedPath()) {
 		a.unrouted(w, r, h)
 		return
 	}
 	a.mux.ServeHTTP(w, r)
+}
+
+// isClean reports whether an escaped path is in the form that routes have. The mux would redirect any other, in a page of
+// its own, and a delivery that is redirected is lost.
+func isClean(escaped string) bool {
+	clean := path.Clean(escaped)
+	return escaped == clean || escaped == clean+"/"
 }
 
 // unrouted turns the mux's own plain-text answers (404, 405, and 301 for a path to clean) into ours.
