@@ -107,9 +107,9 @@ func (s *Service) storeOne(ctx context.Context, r *result) error {
 			_, err := s.db.ExecAll(ctx, tx, recordAttempts([]*result{r}))
 			return err
 		})
-		if db.IsUniqueViolation(err) {
-			return nil // the result was stored before, and only the answer to its commit was lost
-		}
+	}
+	if db.IsUniqueViolation(err) {
+		return nil // the try is on record, so the result was stored before, and only the answer to its commit was lost
 	}
 	if err == nil || db.IsUnavailable(err) || ctx.Err() != nil {
 		return err

@@ -1,8 +1,10 @@
 package deliveries
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -153,10 +155,13 @@ func TestOutcomesStoredTwice(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
+		var log bytes.Buffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		first, second := tried(w.leased(t)), tried(w.leased(t))
 		require.NoError(t, w.storeResults(t.Context(), []*result{first}))
 		again := *first
 		require.NoError(t, w.storeResults(t.Context(), []*result{&again, second}))
+		require.Empty(t, log.String())
 		for _, r := range []*result{first, second} {
 			require.Equal(t, Dead, w.read(t, r.delivery.Key).Status)
 			attempts, err := w.store.Attempts(t.Context(), w.env, r.delivery.EventUUID, page.Request{Limit: 9})
