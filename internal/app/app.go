@@ -222,11 +222,10 @@ func (a *App) readiness(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	offset, err := a.syncClock(ctx)
-	if err != nil {
+	if err := a.store.DB.Ping(ctx); err != nil {
 		return err
 	}
-	if offset.Abs() > maxClockOffset {
+	if offset := a.clock.Offset(); offset.Abs() > maxClockOffset {
 		return errClock
 	}
 	return nil
@@ -262,9 +261,15 @@ func ClockOffset(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration,
 	if d.Engine() == db.SQLite {
 		return 0, d.Ping(ctx)
 	}
+	// Waiting for a connection is not part of the round trip.
+	conn, err := d.Read().Conn(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("reach the database's clock: %w", err)
+	}
+	defer func() { _ = conn.Close() }() // gives it back to the pool
 	before := clk.Now()
 	var ms float64
-	if err := d.Read().QueryRowContext(ctx, "SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000").Scan(&ms); err != nil {
+	if err := conn.QueryRowContext(ctx, "SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000").Scan(&ms); err != nil {
 		return 0, fmt.Errorf("read the database's clock: %w", err)
 	}
 	half := clk.Now().Sub(before) / 2
@@ -294,15 +299,21 @@ func (a *App) partitions(ctx context.Context) time.Duration {
 	return partitionInterval
 }
 
-// checkpointInterval is how often the size of SQLite's write-ahead log is looked at.
-const checkpointInterval = 100 * time.Millisecond
+// SQLite's write-ahead log is copied often while it grows fast, and seldom otherwise.
+const (
+	checkpointBusy = 250 * time.Millisecond
+	checkpointIdle = 2 * time.Second
+)
 
 func (a *App) checkpoint(ctx context.Context) time.Duration {
-	if _, err := a.store.DB.Checkpoint(ctx); err != nil && ctx.Err() == nil {
+	long, err := a.store.DB.Checkpoint(ctx)
+	if err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "the database could not be checkpointed", slog.String("error", err.Error()))
-		return time.Second
 	}
-	return checkpointInterval
+	if long {
+		return checkpointBusy
+	}
+	return checkpointIdle
 }
 
 // Start starts the workers and the listeners. When it returns the server is ready.
@@ -349,6 +360,10 @@ func (a *App) API() *httpapi.API { return a.api }
 // stored, database closed.
 func (a *App) Stop(ctx context.Context) error {
 	a.ready.Store(false)
+	// What waits to be sent goes back to the table while requests still end: neither takes the other's time.
+	if a.cancel != nil {
+		a.deliveries.Drain()
+	}
 	err := a.servers.shutdown(ctx)
 	if a.cancel != nil {
 		a.cancel()

@@ -26,6 +26,11 @@ func recordAttempts(results []*result) db.Statement {
 	args := make([]any, 0, len(results)*insertAttempts.Columns())
 	for _, r := range results {
 		a := &r.attempt
+		// The recorder makes the ids, so that they ascend in the order of commits and no page is passed by a late one. A
+		// batch that is stored again, because the answer to its commit was lost, keeps them and is recognised by them.
+		if a.ID == "" {
+			a.ID = id.NewUUID()
+		}
 		args = append(args, a.ID, a.EventUUID, a.SubscriptionID, string(r.delivery.Environment), a.Generation, a.Number, string(a.Outcome),
 			clock.Millis(a.StartedAt), a.Timings.DNS.Microseconds(), a.Timings.Connect.Microseconds(), a.Timings.TLS.Microseconds(),
 			a.Timings.FirstByte.Microseconds(), a.Timings.Total.Microseconds(), a.RequestHeaders, a.HTTPStatus, a.ResponseHeaders,

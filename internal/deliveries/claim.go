@@ -25,13 +25,22 @@ const (
 // claim leases up to limit due deliveries under the claim, oldest due first, leaving out those of the subscriptions
 // given.
 func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time, limit int, without []string) ([]Delivery, error) {
-	var claimed []Delivery
+	var claimed, due []Delivery
+	condition, args := dueAt(now, limit, without)
+	if s.db.Engine() == db.SQLite {
+		// Nobody else claims there, so looking needs no transaction, which would keep everybody else from writing.
+		var err error
+		if due, err = s.query(ctx, s.db.Read(), condition, args...); err != nil || len(due) == 0 {
+			return nil, err
+		}
+	}
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		claimed = claimed[:0]
-		condition, args := dueAt(now, limit, without)
-		due, err := s.query(ctx, tx, condition+s.db.SkipLocked(), args...)
-		if err != nil {
-			return err
+		if s.db.Engine() != db.SQLite {
+			var err error
+			if due, err = s.query(ctx, tx, condition+s.db.SkipLocked(), args...); err != nil {
+				return err
+			}
 		}
 		moves := make([]move, len(due))
 		for i, d := range due {
@@ -40,6 +49,9 @@ func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time,
 		}
 		return s.apply(ctx, tx, moves, clock.Millis(now))
 	})
+	if errors.Is(err, errStale) {
+		return nil, nil // one of them has changed since it was looked at; the next round looks again
+	}
 	if err != nil {
 		return nil, fmt.Errorf("claim deliveries: %w", err)
 	}

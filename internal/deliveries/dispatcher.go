@@ -103,13 +103,17 @@ func (d *dispatcher) enqueue(j *job) {
 }
 
 // done frees the place of a delivery whose outcome is stored. By then it may have been claimed anew, and that lease stays.
-func (d *dispatcher) done(ended Delivery) {
+//
+// It reports whether that made room where there was none: then what was left in the table can be claimed.
+func (d *dispatcher) done(ended Delivery) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	full := len(d.held)+d.reserved >= maxHeld || d.queue(ended.SubscriptionID).held >= maxHeldPerSubscription
 	if j := d.held[ended.Key]; j != nil && j.delivery.ClaimID == ended.ClaimID {
 		delete(d.held, ended.Key)
 	}
 	d.drop(d.queue(ended.SubscriptionID))
+	return full
 }
 
 // room returns how many more deliveries fit, and the subscriptions whose share is full.

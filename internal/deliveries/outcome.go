@@ -43,14 +43,15 @@ func judge(resp egress.Response, err *egress.Error, now time.Time) Outcome {
 	fail := func(code, message string) {
 		o.Failure = &Failure{Code: code, Message: message, HTTPStatus: o.HTTPStatus, At: now}
 	}
-	if err != nil {
+	if status := resp.Status; status != 0 {
+		o.HTTPStatus = &status
+	}
+	if err != nil && resp.Status != http.StatusGone {
 		fail(err.Code, err.Message)
 		o.Permanent = err.Permanent
 		return o
 	}
-	status := resp.Status
-	o.HTTPStatus = &status
-	switch {
+	switch status := resp.Status; {
 	case status >= 200 && status < 300:
 	case status >= 300 && status < 400:
 		fail(CodeRedirectRefused, "The receiver answered with a redirect, which is never followed")

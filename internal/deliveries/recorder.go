@@ -61,9 +61,10 @@ func (s *Service) record(batch []*result) {
 	s.metrics.Commit.WithLabelValues("outcomes").Observe(s.clock.Now().Sub(start).Seconds())
 	s.metrics.BatchSize.WithLabelValues("outcomes").Observe(float64(len(batch)))
 	for _, r := range batch {
-		s.dispatcher.done(r.delivery)
+		if s.dispatcher.done(r.delivery) {
+			s.wake.Signal()
+		}
 	}
-	s.wake.Signal()
 }
 
 // storeResults stores the batch in one transaction or, when one of its leases was lost or a row cannot be stored, each

@@ -8,7 +8,6 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
-	"sallyport/internal/platform/id"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/webhookevents"
 )
@@ -91,7 +90,7 @@ func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target)
 		return
 	}
 	h := headers(target, &j.delivery, j.event, contentType, content, started)
-	a := Attempt{ID: id.NewUUID(), EventUUID: j.delivery.EventUUID, SubscriptionID: j.delivery.SubscriptionID, Generation: j.delivery.Generation,
+	a := Attempt{EventUUID: j.delivery.EventUUID, SubscriptionID: j.delivery.SubscriptionID, Generation: j.delivery.Generation,
 		Number: j.delivery.GenerationAttempts + 1, StartedAt: started, RequestHeaders: storedRequestHeaders(h, target.Headers), ResponseHeaders: "{}"}
 	var o Outcome
 	switch {
@@ -112,6 +111,7 @@ func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target)
 		o = judge(resp, sendErr, s.clock.Now())
 		fill(&a, resp, sendErr)
 	}
+	j.payload = nil // what is recorded next needs no body
 	s.finish(ctx, j, target, a, o)
 }
 

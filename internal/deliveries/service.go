@@ -56,9 +56,11 @@ type Service struct {
 	release    releases
 	doubts     doubts
 	// bodies bounds the memory of large payloads being sent.
-	bodies   *semaphore.Weighted
-	started  string
-	claims   atomic.Int64
+	bodies  *semaphore.Weighted
+	started string
+	claims  atomic.Int64
+	// drained is what waited when Drain was called.
+	drained  []Delivery
 	hard     context.Context //nolint:containedctx // the life of the sends under way, ended by Stop
 	cancel   context.CancelFunc
 	storing  context.Context //nolint:containedctx // the life of the recorder, which outlives the sends it records
@@ -117,10 +119,13 @@ func (s *Service) Start(ctx context.Context) error {
 	return nil
 }
 
+// Drain begins the stop: no further try is started, and those under way end by themselves. Stop must follow.
+func (s *Service) Drain() { s.drained = s.dispatcher.stop() }
+
 // Stop gives back what waits in memory, lets the tries under way end until ctx does, cuts off the rest, and stores every
 // outcome.
 func (s *Service) Stop(ctx context.Context) {
-	waiting := s.dispatcher.stop()
+	waiting := append(s.drained, s.dispatcher.stop()...)
 	s.loops()
 	s.running.Wait()
 	waiting = append(waiting, s.dispatcher.stop()...)

@@ -99,6 +99,9 @@ func (s *Service) try(ctx context.Context, batch []*item) error {
 	s.deliveries.NotHeld(claim, err)
 	overflow := false
 	for _, it := range batch {
+		// Copies: what waits to be sent must not keep the whole request alive.
+		event := it.event.Event
+		payload := webhookevents.Payload{Body: it.payload.Body, Encoding: it.payload.Encoding}
 		for _, d := range it.leased {
 			switch {
 			case d.Status != deliveries.Sending:
@@ -106,7 +109,7 @@ func (s *Service) try(ctx context.Context, batch []*item) error {
 			case err != nil || !it.forwards():
 				s.deliveries.Release(d.SubscriptionID)
 			default:
-				s.deliveries.Handoff(d, &it.event.Event, &it.payload)
+				s.deliveries.Handoff(d, &event, &payload)
 			}
 		}
 	}
@@ -140,8 +143,20 @@ func (it *item) forwards() bool {
 
 // write stores the batch. It may run several times for one batch and starts afresh each time.
 func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMillis int64) error {
+	for _, it := range batch {
+		it.claims = it.keys
+	}
 	if err := s.claimKeys(ctx, tx, batch, nowMillis); err != nil {
 		return err
+	}
+	again, err := s.releaseRepeats(ctx, tx, batch)
+	if err != nil {
+		return err
+	}
+	if again {
+		if err := s.claimKeys(ctx, tx, batch, nowMillis); err != nil {
+			return err
+		}
 	}
 	events := make([]webhookevents.NewEvent, 0, len(batch))
 	var list []deliveries.Delivery
@@ -172,6 +187,32 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMilli
 	return nil
 }
 
+// releaseRepeats takes back the body keys that repeats have claimed beside the id that they repeat: a repeat is never
+// forwarded, so its body must not cast suspicion on the event that is. It reports whether there were any; then the keys of
+// the others must be claimed once more.
+func (s *Service) releaseRepeats(ctx context.Context, tx *sql.Tx, batch []*item) (bool, error) {
+	again := false
+	for _, it := range batch {
+		if it.duplicateOf == "" || len(it.claims) < 2 {
+			continue
+		}
+		var decisive []claimedKey
+		for _, k := range it.claims {
+			if k.decides {
+				decisive = append(decisive, k)
+				continue
+			}
+			again = true
+			err := s.events.ReleaseKey(ctx, tx, webhookevents.Key{ConnectionUUID: it.event.ConnectionUUID, Hash: []byte(k.hash), EventUUID: it.event.UUID})
+			if err != nil {
+				return false, err
+			}
+		}
+		it.claims = decisive
+	}
+	return again, nil
+}
+
 // keyName names a key within a batch.
 type keyName struct{ connection, hash string }
 
@@ -180,7 +221,7 @@ func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowM
 	first := make(map[keyName]string, len(batch))
 	var keys []*webhookevents.Key
 	for _, it := range batch {
-		for _, k := range it.keys {
+		for _, k := range it.claims {
 			name := keyName{it.event.ConnectionUUID, k.hash}
 			if _, ok := first[name]; ok {
 				continue
@@ -209,7 +250,7 @@ func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowM
 func (it *item) settle(holder func(hash string) string) {
 	it.duplicateOf, it.event.DuplicateOf, it.event.Suspect = "", nil, nil
 	window := it.event.UUID
-	for _, k := range it.keys {
+	for _, k := range it.claims {
 		h := holder(k.hash)
 		switch {
 		case h == it.event.UUID:

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -38,7 +39,7 @@ type Subscriptions interface {
 
 // Options are the limits of the inbound endpoint.
 type Options struct {
-	// MaxBodyBytes bounds a body where a connection sets no lower limit.
+	// MaxBodyBytes bounds every body, whatever its connection allows.
 	MaxBodyBytes int64
 	// MemoryBudget bounds all bodies in memory together, in bytes.
 	MemoryBudget int64
@@ -97,6 +98,8 @@ type Receipt struct {
 	Duplicate bool
 }
 
+var errStopped = errors.New("ingest has stopped")
+
 // Outcomes of an inbound request, as the metric names them.
 const (
 	outcomeReceived    = "received"
@@ -148,10 +151,7 @@ func (s *Service) receive(ctx context.Context, segment string, r *http.Request) 
 		return Receipt{}, &apperr.Error{Code: apperr.CodeConnectionDisabled, Message: "The connection is disabled and accepts no deliveries",
 			RetryAfter: time.Minute}
 	}
-	limit := min(in.Connection.Webhook.MaxBodyBytes, connections.MaxBodyBytes)
-	if limit == connections.DefaultMaxBodyBytes {
-		limit = s.opts.MaxBodyBytes
-	}
+	limit := min(in.Connection.Webhook.MaxBodyBytes, s.opts.MaxBodyBytes, connections.MaxBodyBytes)
 	if r.ContentLength > limit {
 		return Receipt{}, tooLarge()
 	}
@@ -186,8 +186,16 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 	if err := s.batches.Submit(ctx, it); err != nil {
 		return Receipt{}, apperr.Unavailable(err)
 	}
-	// From here on the event is committed whether or not the client stays.
-	<-it.done
+	// From here on the event is committed whether or not the client stays, unless the process has stopped committing.
+	select {
+	case <-it.done:
+	case <-s.ended:
+		select {
+		case <-it.done:
+		default:
+			return Receipt{}, apperr.Unavailable(errStopped)
+		}
+	}
 	if it.err != nil {
 		return Receipt{}, it.err
 	}
@@ -215,6 +223,8 @@ type item struct {
 	// bodyKey is the hash in a body-hash key's text; empty where the provider's id is the key.
 	bodyKey string
 
+	// claims are those of the keys that the event claims in the transaction under way.
+	claims      []claimedKey
 	matched     []subscriptions.Matched
 	leased      []deliveries.Delivery
 	duplicateOf string

@@ -92,18 +92,56 @@ func (s *Store) ClaimKeys(ctx context.Context, tx *sql.Tx, keys []*Key, nowMilli
 	if n == int64(len(keys)) {
 		return holders, nil
 	}
+	held, err := readHolders(ctx, tx, sorted)
+	if err != nil {
+		return nil, fmt.Errorf("read the holders of keys: %w", err)
+	}
 	for i, k := range keys {
-		var holder string
-		err := tx.QueryRowContext(ctx, `SELECT event_uuid FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash = $2`,
-			k.ConnectionUUID, k.Hash).Scan(&holder)
-		if err != nil {
-			return nil, fmt.Errorf("read a key's holder: %w", err)
-		}
-		if holder != k.EventUUID {
-			holders[i] = holder
+		if h := held[k.ConnectionUUID+string(k.Hash)]; h != k.EventUUID {
+			holders[i] = h
 		}
 	}
 	return holders, nil
+}
+
+// readHolders returns the event that holds each key, by connection and hash. The keys are sorted by connection.
+func readHolders(ctx context.Context, tx *sql.Tx, keys []*Key) (map[string]string, error) {
+	held := make(map[string]string, len(keys))
+	for len(keys) > 0 {
+		connection := keys[0].ConnectionUUID
+		args := []any{connection}
+		for len(keys) > 0 && keys[0].ConnectionUUID == connection {
+			args = append(args, keys[0].Hash)
+			keys = keys[1:]
+		}
+		rows, err := tx.QueryContext(ctx, `SELECT key_hash, event_uuid FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash IN `+
+			db.In(2, len(args)-1), args...)
+		if err != nil {
+			return nil, err
+		}
+		if err := db.Each(rows, func(r *sql.Rows) error {
+			var hash []byte
+			var event string
+			if err := r.Scan(&hash, &event); err != nil {
+				return err
+			}
+			held[connection+string(hash)] = event
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// ReleaseKey gives back a key that the event has claimed.
+func (s *Store) ReleaseKey(ctx context.Context, tx *sql.Tx, k Key) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash = $2 AND event_uuid = $3`,
+		k.ConnectionUUID, k.Hash, k.EventUUID)
+	if err != nil {
+		return fmt.Errorf("release a key: %w", err)
+	}
+	return nil
 }
 
 var insertEvents = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement

@@ -120,5 +120,8 @@ func (s *Shifted) Now() time.Time { return s.base.Now().Add(time.Duration(s.offs
 // NewTimer returns a timer of the base.
 func (s *Shifted) NewTimer(d time.Duration) Timer { return s.base.NewTimer(d) }
 
+// Offset returns how far the other clock is ahead of the base.
+func (s *Shifted) Offset() time.Duration { return time.Duration(s.offset.Load()) }
+
 // Set sets how far the other clock is ahead of the base.
 func (s *Shifted) Set(offset time.Duration) { s.offset.Store(int64(offset)) }

@@ -45,12 +45,11 @@ type DB struct {
 	engine Engine
 	write  *sql.DB
 	read   *sql.DB
+	schema *sql.DB
 	stmts  statements
 	// conns holds the connection of every PostgreSQL transaction under way, by *sql.Tx: database/sql does not tell, and
 	// only the connection can send several statements at once.
 	conns sync.Map
-	// walIndexPath is the index of SQLite's write-ahead log.
-	walIndexPath string
 }
 
 // Engine returns the engine behind the database.
@@ -59,7 +58,10 @@ func (d *DB) Engine() Engine { return d.engine }
 // Read returns the handle for queries outside a transaction.
 func (d *DB) Read() *sql.DB { return d.read }
 
-// Write returns the handle that Tx uses; only migrations and maintenance need it directly.
+// Schema returns the handle for changes of the schema.
+func (d *DB) Schema() *sql.DB { return d.schema }
+
+// Write returns the handle that Tx uses; only maintenance needs it directly.
 func (d *DB) Write() *sql.DB { return d.write }
 
 // Open opens the PostgreSQL database at databaseURL or, where that is empty, the SQLite file in the data folder, which
@@ -106,7 +108,7 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 	}
 	read.SetMaxOpenConns(4)
 	read.SetMaxIdleConns(4)
-	d := &DB{engine: SQLite, write: write, read: read, walIndexPath: path + "-shm"}
+	d := &DB{engine: SQLite, write: write, read: read, schema: write}
 	if err := d.write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database: %w", err), d.Close())
 	}
@@ -135,7 +137,9 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 		"enable_hashjoin": "off", "enable_mergejoin": "off"})
 	// Lists have as many plans as filters: each is planned for the table as it is.
 	read := postgresPool(cfg, 12, map[string]string{"plan_cache_mode": "force_custom_plan"})
-	d := &DB{engine: Postgres, write: write, read: read}
+	// Migrations may take their time and plan as they like.
+	schema := postgresPool(cfg, 2, map[string]string{"statement_timeout": "0"})
+	d := &DB{engine: Postgres, write: write, read: read, schema: schema}
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the database: %w", err), d.Close())
 	}
@@ -157,6 +161,9 @@ func postgresPool(cfg *pgx.ConnConfig, limit int, params map[string]string) *sql
 // Close closes every connection.
 func (d *DB) Close() error {
 	err := d.stmts.close()
+	if d.schema != d.write {
+		err = errors.Join(err, d.schema.Close())
+	}
 	return errors.Join(err, d.read.Close(), d.write.Close())
 }
 

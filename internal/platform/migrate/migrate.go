@@ -90,7 +90,7 @@ func provider(d *db.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := goose.NewProvider(dialect, d.Write(), files, opts...)
+	p, err := goose.NewProvider(dialect, d.Schema(), files, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("load the migrations: %w", err)
 	}

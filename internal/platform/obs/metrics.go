@@ -8,9 +8,9 @@ import (
 // Metrics are the service's own metrics. Labels are bounded: outcomes and routes, never ids, paths or addresses.
 type Metrics struct {
 	Registry *prometheus.Registry
-	// Events counts inbound requests by outcome: received, duplicate, refused, too_large, overloaded, unavailable, unknown.
+	// Events counts inbound requests by outcome: received, duplicate, refused, too_large, overloaded, unavailable, unknown_connection.
 	Events *prometheus.CounterVec
-	// Deliveries counts tries by outcome: succeeded, failed, dead, superseded.
+	// Deliveries counts tries by outcome: succeeded, failed, dead.
 	Deliveries *prometheus.CounterVec
 	// FirstAttempt is the time from an event's receipt to the start of a delivery's first try, in seconds.
 	FirstAttempt prometheus.Histogram
