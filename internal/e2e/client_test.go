@@ -184,3 +184,22 @@ func (a answer) faults(w *world) []string {
 	}
 	return out
 }
+
+// environment returns the id of the team's environment of that name.
+func (w *world) environment(name string) string {
+	w.t.Helper()
+	var me struct {
+		Environments []struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		} `json:"environments"`
+	}
+	w.call(w.user(""), http.MethodGet, "/team/me", nil).want(w, http.StatusOK).into(w, &me)
+	for _, e := range me.Environments {
+		if e.Name == name {
+			return e.ID
+		}
+	}
+	require.FailNow(w.t, "no environment "+name)
+	return ""
+}
