@@ -3,7 +3,6 @@ package deliveries
 import (
 	"context"
 	"database/sql"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -64,17 +63,16 @@ func newMachine(t *testing.T, rt *rapid.T, store testkit.Store) *machine {
 	clk := clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	f := &targets{byID: map[string]*subscriptions.Target{}}
 	events := webhookevents.NewStore(store.DB, Filter{})
-	s := New(store.DB, events, f, nil, clk, slog.New(slog.NewTextHandler(io.Discard, nil)), obs.NewMetrics(),
+	s := New(store.DB, events, f, nil, clk, slog.New(slog.DiscardHandler), obs.NewMetrics(),
 		Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
 	return &machine{t: t, rt: rt, s: s, clock: clk, subs: f, model: map[Key]Delivery{}, leased: map[Key]Delivery{}, sent: map[Key]map[int64]int{}}
 }
 
 func (m *machine) tx(fn func(tx *sql.Tx) error) { require.NoError(m.rt, m.s.db.Tx(m.t.Context(), fn)) }
 
-func (m *machine) addSubscription() string {
+func (m *machine) addSubscription() {
 	sub := id.New(id.PrefixSubscription)
 	m.subs.byID[sub] = &subscriptions.Target{ID: sub, Enabled: true, Schedule: []time.Duration{5 * time.Second, 30 * time.Second}}
-	return sub
 }
 
 // receive stores an event with a delivery to each living subscription, some of them leased at once as ingest does.

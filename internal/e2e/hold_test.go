@@ -124,7 +124,7 @@ func TestHangingReceiverDelaysNobody(t *testing.T) {
 			w.fresh("acme", github(`{"action":"opened","n":`+strconv.Itoa(n)+`}`))
 		}
 		fine.wait(w.t, many)
-		require.Equal(w.t, 10, len(stuck.wait(w.t, 10)), "what one subscription may have under way")
+		require.Len(w.t, stuck.wait(w.t, 10), 10, "what one subscription may have under way")
 		stuck.open()
 		stuck.wait(w.t, many)
 		eventually(w.t, "all forwarded", func() bool { return len(w.events("&status=forwarded")) == many })
@@ -192,7 +192,7 @@ func TestChangeAppliesFromTheNextTry(t *testing.T) {
 		got := after.all()[0]
 		verify(w, standardSecret, got)
 		require.Equal(w.t, "yes", got.header.Get("X-New"))
-		require.Equal(w.t, issueOpened, string(got.body))
+		require.Equal(w.t, []byte(issueOpened), got.body)
 		require.Equal(w.t, 1, before.count())
 	})
 }

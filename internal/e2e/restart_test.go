@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,8 +82,8 @@ func TestStopInOrder(t *testing.T) {
 		require.Error(w.t, err, "nothing is accepted any more")
 		require.Equal(w.t, 1, count("sending"), "the try on the wire")
 		select {
-		case <-stopped:
-			require.FailNow(w.t, "the stop did not wait for the try on the wire")
+		case err := <-stopped:
+			require.FailNow(w.t, "the stop did not wait for the try on the wire", "%v", err)
 		default:
 		}
 		sink.open()
@@ -121,6 +122,33 @@ func TestTargetTurnedPrivate(t *testing.T) {
 		require.Equal(w.t, 1, sink.count())
 		require.Equal(w.t, []string{"body.forward_url target_refused"}, w.call(w.dev(), http.MethodPost, "/webhook-subscriptions",
 			object{"event_types": []string{"*"}, "forward_url": sink.url}).faults(w))
+	})
+}
+
+// Nodes that share a database go by its clock, and one whose own is more than two seconds off is not ready: leases and due
+// times must mean the same to all. It is alive all the same.
+func TestClockOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		get := func(path string) answer {
+			r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.base+path, http.NoBody)
+			require.NoError(w.t, err)
+			return w.send(r)
+		}
+		get("/readyz").want(w, http.StatusOK)
+		get("/healthz").want(w, http.StatusOK)
+		if w.databaseURL == "" {
+			return // SQLite has no clock of its own
+		}
+		w.ahead.Store(int64(2*time.Second + time.Millisecond))
+		w.ticking("the node to notice", func() bool { return get("/readyz").status == http.StatusServiceUnavailable })
+		get("/healthz").want(w, http.StatusOK)
+		const behind = -2 * time.Second
+		w.ahead.Store(int64(behind))
+		w.ticking("the node to be ready again", func() bool { return get("/readyz").status == http.StatusOK })
+		w.connectGitHub("acme")
+		e := w.event(w.fresh("acme", github(issueOpened)))
+		require.Equal(w.t, w.clk.Now().Add(behind).Truncate(time.Millisecond), e.ReceivedAt)
 	})
 }
 

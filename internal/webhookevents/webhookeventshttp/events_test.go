@@ -67,7 +67,7 @@ func TestFailure(t *testing.T) {
 		d, ok := list[0].(map[string]any)
 		require.True(t, ok)
 		require.Equal(t, want, d["last_error"])
-		require.Equal(t, 410.0, d["last_http_status"])
+		require.EqualValues(t, 410, d["last_http_status"])
 		require.Nil(t, d["next_attempt_at"])
 		require.Equal(t, "2025-06-15T15:06:40.000Z", d["completed_at"])
 		want["subscription_id"] = sub
