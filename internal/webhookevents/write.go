@@ -114,8 +114,8 @@ func readHolders(ctx context.Context, tx *sql.Tx, keys []*Key) (map[string]strin
 			args = append(args, keys[0].Hash)
 			keys = keys[1:]
 		}
-		query := `SELECT key_hash, event_uuid FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash IN ` +
-			db.In(2, len(args)-1) //nolint:gosec // only placeholders are added
+		query := `SELECT key_hash, event_uuid FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash IN ` + //nolint:gosec // only placeholders are added
+			db.In(2, len(args)-1)
 		rows, err := tx.QueryContext(ctx, query, args...)
 		if err != nil {
 			return nil, err
