@@ -60,10 +60,16 @@ func IsUniqueViolation(err error) bool {
 	return false
 }
 
-// IsConflict reports whether err is a deadlock or serialisation failure: nothing was stored and trying again is right.
+// IsConflict reports whether err is a deadlock, a serialisation failure, or a row that was on its way to the default
+// partition while a partition was made for it: nothing was stored and trying again is right.
 func IsConflict(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "40P01" || pg.Code == "40001")
+	if !errors.As(err, &pg) {
+		return false
+	}
+	// A partition's bounds are the only check without a name.
+	moved := pg.Code == "23514" && pg.ConstraintName == ""
+	return moved || pg.Code == "40P01" || pg.Code == "40001"
 }
 
 // refused reports whether err is PostgreSQL's answer to a commit that it did not carry out, as opposed to the loss of the
