@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,10 +40,10 @@ type world struct {
 	dir         string
 	cfg         config.Config
 	clk         *clock.Manual
-	// offset is how far the database's clock is said to be ahead.
-	offset time.Duration
-	logs   *logBuffer
-	http   *http.Client
+	// ahead is how far, in nanoseconds, the database's clock is said to be ahead.
+	ahead *atomic.Int64
+	logs  *logBuffer
+	http  *http.Client
 
 	app  *app.App
 	base string
@@ -78,7 +79,7 @@ func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 
 func newWorld(t *testing.T, databaseURL, dir string) *world {
 	t.Helper()
-	w := &world{t: t, databaseURL: databaseURL, dir: dir, clk: clock.NewManual(start()), logs: &logBuffer{}, shared: &sharedState{t: t}}
+	w := &world{t: t, databaseURL: databaseURL, dir: dir, clk: clock.NewManual(start()), logs: &logBuffer{}, ahead: &atomic.Int64{}, shared: &sharedState{t: t}}
 	w.cfg = config.Default()
 	w.cfg.Dev, w.cfg.EgressAllowHTTP = true, true
 	w.cfg.Listen, w.cfg.PublicURL = "127.0.0.1:0", publicURL
@@ -102,7 +103,9 @@ func newWorld(t *testing.T, databaseURL, dir string) *world {
 func (w *world) start() {
 	w.t.Helper()
 	a, err := app.New(w.t.Context(), app.Options{Config: w.cfg, Logger: w.logger(), Clock: w.clk, Version: "test",
-		ClockOffset: func(context.Context, *db.DB, clock.Clock) (time.Duration, error) { return w.offset, nil }})
+		ClockOffset: func(context.Context, *db.DB, clock.Clock) (time.Duration, error) {
+			return time.Duration(w.ahead.Load()), nil
+		}})
 	require.NoError(w.t, err)
 	w.app = a
 	require.NoError(w.t, a.Start(w.t.Context()))

@@ -1,0 +1,227 @@
+package e2e_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+)
+
+// refusals collects the texts of 401 answers: they must not tell one reason from another.
+type refusals map[string]bool
+
+// Without the right credential nothing is done, nothing is written and nothing is told: not why a credential fails, and
+// not whether the body would have been right.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+		revoked, deleted := w.newKey(w.env, allow("webhooks", "connections")), w.newKey(w.env, allow("webhooks", "connections"))
+		w.call(w.user(""), http.MethodPost, "/api-keys/"+revoked.ID+"/revoke", nil).want(w, http.StatusOK)
+		w.call(w.user(""), http.MethodDelete, "/api-keys/"+deleted.ID, nil).want(w, http.StatusNoContent)
+		token, texts := w.token(), refusals{}
+		bad := map[string]credentials{
+			"nothing": nobody, "an empty key": byKey(""), "no key": byKey(canary), "a key with a typo": byKey(w.key[:len(w.key)-1] + "~"),
+			"another checksum": byKey(w.key[:len(w.key)-6] + "000000"), "a revoked key": byKey(revoked.Key), "a deleted key": byKey(deleted.Key),
+			"a key as a token": byToken(w.key, w.env), "a token as a key": byKey(token), "no token": byToken("", w.env),
+			"half a token": byToken(token[:len(token)/2], w.env), "a token without signature": byToken(token[:strings.LastIndex(token, ".")+1], w.env),
+			"another scheme": func(h http.Header) { h.Set("Authorization", "Basic "+token) },
+			"a scheme alone": func(h http.Header) { h.Set("Authorization", "Bearer") },
+		}
+		ambiguous := map[string]credentials{
+			"both":       func(h http.Header) { w.dev()(h); w.user(w.env)(h) },
+			"two keys":   func(h http.Header) { h["Api-Key"] = []string{w.key, w.key} },
+			"two tokens": func(h http.Header) { h["Authorization"] = []string{"Bearer " + token, "Bearer " + token} },
+		}
+		w.unchanged(func() {
+			for _, s := range samples {
+				if s.op.Public {
+					continue
+				}
+				for _, c := range bad {
+					texts[w.try(c, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message] = true
+					if s.body != nil {
+						w.try(c, s, raw("{")).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+					}
+				}
+				for _, c := range ambiguous {
+					w.try(c, s).refused(w, http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
+				}
+				if s.op.Route == "" {
+					w.try(w.dev(), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+				}
+			}
+		})
+		require.Len(w.t, texts, 1, "one text for every reason")
+		for _, secret := range []string{w.key, revoked.Key, deleted.Key, token, canary} {
+			require.NotContains(w.t, w.logs.String(), secret)
+		}
+	})
+}
+
+// Keys and tokens end when their time is over. Only who has the key learns that it did.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+		var k apiKey
+		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env,
+			"grants": []object{allow("webhooks", "events", "connections")}, "expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)
+		token := w.token()
+		w.clk.Advance(time.Minute - time.Millisecond)
+		w.call(byKey(k.Key), http.MethodGet, "/connections", nil).want(w, http.StatusOK)
+		w.clk.Advance(time.Millisecond)
+		w.unchanged(func() {
+			for _, s := range samples {
+				if s.op.Route != "" {
+					w.try(byKey(k.Key), s).refused(w, http.StatusUnauthorized, apperr.CodeAPIKeyExpired)
+				}
+			}
+		})
+		w.call(byToken(token, ""), http.MethodGet, "/team/me", nil).want(w, http.StatusOK)
+		w.clk.Advance(15 * time.Minute)
+		w.unchanged(func() {
+			for _, s := range samples {
+				if !s.op.Public {
+					w.try(byToken(token, w.env), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+				}
+			}
+		})
+	})
+}
+
+// A key may do what its grants open and nothing else; a grant that denies wins; the answer names what is missing.
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+		all := []string{"webhooks", "events", "connections"}
+		open := map[access.Route][]access.Route{ // what a grant of one route opens
+			access.RouteWebhooks: {access.RouteWebhooks, access.RouteEvents}, access.RouteEvents: {access.RouteEvents},
+			access.RouteConnections: {access.RouteConnections},
+		}
+		type holder struct {
+			key  apiKey
+			open []access.Route
+		}
+		holders := []holder{{w.newKey(w.env), nil}, {w.newKey(w.env, deny(all...), allow(all...)), nil}, {w.newKey(w.env, allow(all...), deny("events")),
+			[]access.Route{access.RouteWebhooks, access.RouteConnections}}}
+		for route, routes := range open {
+			holders = append(holders, holder{w.newKey(w.env, allow(string(route))), routes})
+		}
+		w.unchanged(func() {
+			for _, s := range samples {
+				for _, h := range holders {
+					switch {
+					case s.op.Public:
+					case s.op.Route == "":
+						w.try(byKey(h.key.Key), s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+					case !slices.Contains(h.open, s.op.Route):
+						e := w.try(byKey(h.key.Key), s).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
+						require.Contains(w.t, e.Error.Message, string(s.op.Route))
+					case s.op.Method == http.MethodGet:
+						w.try(byKey(h.key.Key), s).want(w, s.status)
+					}
+				}
+			}
+		})
+	})
+}
+
+// A viewer sees what the role shows and changes nothing; the answer names the permission. A role that was taken away ends
+// with the next request, whatever the token says.
+func TestViewer(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+		sub := w.subscribe("http://127.0.0.1:9/?token=in-the-url&in-the-url", object{"enabled": false})
+		viewer := byToken(w.member(w.team(), "viewer@example.test", "viewer"), w.env)
+		w.unchanged(func() {
+			for _, s := range samples {
+				switch {
+				case s.op.Public:
+				case slices.Contains(access.Viewer.Permissions(), s.op.Permission):
+					require.Equal(w.t, http.MethodGet, s.op.Method)
+					a := w.try(viewer, s).want(w, s.status)
+					require.NotContains(w.t, string(a.body), "in-the-url")
+				default:
+					e := w.try(viewer, s).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+					require.Contains(w.t, e.Error.Message, string(s.op.Permission))
+				}
+			}
+			var seen subscription
+			w.call(viewer, http.MethodGet, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusOK).into(w, &seen)
+			require.Equal(w.t, "http://127.0.0.1:9/?token=***&***", seen.ForwardURL)
+		})
+		w.change("DELETE FROM memberships WHERE role = 'viewer'")
+		for _, s := range samples {
+			if !s.op.Public {
+				w.try(viewer, s).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+			}
+		}
+	})
+}
+
+// Where an operation works in an environment, a user names one; a key has its own and may only repeat it.
+func TestEnvironmentHeader(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+		with := func(c credentials, values ...string) credentials {
+			return func(h http.Header) {
+				c(h)
+				h["Environment-Id"] = values
+			}
+		}
+		user, other := w.user(""), w.environment("production")
+		w.unchanged(func() {
+			for _, s := range samples {
+				if !s.op.Environment {
+					continue
+				}
+				w.try(user, s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
+				w.try(with(user, ""), s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
+				require.Equal(w.t, []string{"header.Environment-Id single"}, w.try(with(user, w.env, w.env), s).faults(w))
+				for _, unknown := range []string{canary, "development", id.New(id.PrefixEnvironment), strings.ToUpper(w.env), w.env + "0"} {
+					w.try(with(user, unknown), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+				}
+				if s.op.Route == "" {
+					continue
+				}
+				for _, foreign := range []string{other, canary, ""} {
+					w.try(with(w.dev(), foreign), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+				}
+				if s.op.Method == http.MethodGet {
+					w.try(with(w.dev(), w.env), s).want(w, s.status)
+				}
+			}
+		})
+	})
+}
+
+// Who signs in wrongly learns nothing about why.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		texts := refusals{}
+		w.unchanged(func() {
+			for _, c := range []object{
+				{"email": w.email, "password": "wrong"}, {"email": "nobody@example.test", "password": w.password}, {"email": "x", "password": "y"},
+				{"email": w.email + " ", "password": w.password + " "}, {"email": "a\x00@example.test", "password": "\x00"},
+			} {
+				e := w.call(nobody, http.MethodPost, "/team/login", c).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+				texts[e.Error.Message] = true
+			}
+		})
+		require.Len(w.t, texts, 1)
+		require.NotEmpty(w.t, w.login(strings.ToUpper(w.email), w.password))
+		require.NotContains(w.t, w.logs.String(), w.password)
+	})
+}
