@@ -130,22 +130,17 @@ func TestTargetTurnedPrivate(t *testing.T) {
 func TestClockOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		get := func(path string) answer {
-			r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.base+path, http.NoBody)
-			require.NoError(w.t, err)
-			return w.send(r)
-		}
-		get("/readyz").want(w, http.StatusOK)
-		get("/healthz").want(w, http.StatusOK)
+		w.get("/readyz").want(w, http.StatusOK)
+		w.get("/healthz").want(w, http.StatusOK)
 		if w.databaseURL == "" {
 			return // SQLite has no clock of its own
 		}
 		w.ahead.Store(int64(2*time.Second + time.Millisecond))
-		w.ticking("the node to notice", func() bool { return get("/readyz").status == http.StatusServiceUnavailable })
-		get("/healthz").want(w, http.StatusOK)
+		w.ticking("the node to notice", func() bool { return w.get("/readyz").status == http.StatusServiceUnavailable })
+		w.get("/healthz").want(w, http.StatusOK)
 		const behind = -2 * time.Second
 		w.ahead.Store(int64(behind))
-		w.ticking("the node to be ready again", func() bool { return get("/readyz").status == http.StatusOK })
+		w.ticking("the node to be ready again", func() bool { return w.get("/readyz").status == http.StatusOK })
 		w.connectGitHub("acme")
 		e := w.event(w.fresh("acme", github(issueOpened)))
 		require.Equal(w.t, w.clk.Now().Add(behind).Truncate(time.Millisecond), e.ReceivedAt)
