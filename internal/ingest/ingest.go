@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"sallyport/internal/connections"
@@ -271,8 +273,11 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		}
 	}
 	h := sha256.New()
-	h.Write([]byte(told.Type))
-	h.Write([]byte{0})
+	if told.ID == "" {
+		h.Write([]byte(told.Type))
+		h.Write([]byte{0})
+	}
+	// Beside an unsigned id the type may be unsigned too, so there the body alone tells what came before.
 	h.Write(r.Body)
 	sum := hex.EncodeToString(h.Sum(nil))
 	if told.ID == "" {
@@ -302,13 +307,20 @@ func describe(r verification.Result) string {
 	return string(b)
 }
 
-// hops reads how many gateways the event has passed. What is not a small number counts as none.
+// hops reads how many gateways the event has passed: the greatest number where there are several. What is no number at all
+// counts as too many, because only a loop or a forgery sends it.
 func hops(h http.Header) int64 {
-	n, err := strconv.ParseInt(h.Get("Sallyport-Hops"), 10, 16)
-	if err != nil || n < 0 {
-		return 0
+	var most int64
+	for _, value := range h.Values("Sallyport-Hops") {
+		for _, field := range strings.Split(value, ",") {
+			n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 16)
+			if err != nil || n < 0 {
+				n = math.MaxInt16
+			}
+			most = max(most, n)
+		}
 	}
-	return n
+	return most
 }
 
 func tooLarge() error {

@@ -83,6 +83,8 @@ func New(cfg Config) *API {
 // setHumaOnce sets the two package variables through which Huma is configured for a whole process.
 var setHumaOnce = sync.OnceFunc(func() { //nolint:gochecknoglobals // Huma offers no other place
 	huma.DefaultArrayNullable = false
+	// encoding/json matches names whatever their case; without this a field could be sent under a name that nobody reads.
+	huma.ValidateStrictCasing = true
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return newWireError(nil, status, msg, errs...)
 	}

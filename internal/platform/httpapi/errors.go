@@ -150,9 +150,18 @@ func details(errs []error) []apperr.Detail {
 	return out
 }
 
+// Limits of what an invalid request is told, so that a small request cannot ask for a large answer.
+const (
+	maxDetails  = 100
+	maxLocation = 200 // in bytes
+)
+
 func addDetail(out []apperr.Detail, seen map[string]bool, d apperr.Detail) []apperr.Detail {
-	if seen[d.Location] {
+	if seen[d.Location] || len(out) >= maxDetails {
 		return out
+	}
+	if len(d.Location) > maxLocation {
+		d.Location = strings.ToValidUTF8(d.Location[:maxLocation], "") + "…"
 	}
 	seen[d.Location] = true
 	return append(out, d)
