@@ -30,8 +30,9 @@ func TestFullDisk(t *testing.T) {
 	w.settle(t, s)
 	filler := filepath.Join(dir, "filler")
 	w.outage(t, s, outage{
-		begin: func() { fill(t, filler, size) },
-		end:   func() { require.NoError(t, os.Remove(filler)) },
+		remnant: true,
+		begin:   func() { fill(t, filler, size) },
+		end:     func() { require.NoError(t, os.Remove(filler)) },
 		// Of this size it would wait on the disk until it is complete.
 		during: func() { w.requireRefusal(t, s, 1<<20) },
 	})
@@ -70,11 +71,13 @@ func TestFileSizeLimit(t *testing.T) {
 	w.settle(t, s)
 	var old unix.Rlimit
 	w.outage(t, s, outage{
+		remnant: true,
 		begin: func() {
-			log, err := os.Stat(filepath.Join(dir, db.FileName+"-wal"))
+			// At the size of the database itself neither can the log grow on, nor can it be emptied into the database.
+			file, err := os.Stat(filepath.Join(dir, db.FileName))
 			require.NoError(t, err)
 			require.NoError(t, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_FSIZE, nil, &old))
-			limit := unix.Rlimit{Cur: uint64(log.Size()), Max: old.Max}
+			limit := unix.Rlimit{Cur: uint64(file.Size()), Max: old.Max}
 			require.NoError(t, unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil))
 		},
 		end: func() {

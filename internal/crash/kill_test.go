@@ -15,7 +15,7 @@ func TestKill(t *testing.T) {
 	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
 		w := newWorld(t, databaseURL, dir)
 		random := rand.New(rand.NewPCG(w.sender.seed, senders))
-		inFlight := 0
+		open := 0
 		for round := range rounds(t) {
 			s := startServer(t, dir, databaseURL)
 			if round == 0 {
@@ -27,10 +27,10 @@ func TestKill(t *testing.T) {
 			s.kill(t)
 			stop()
 			w.ledger.close(t, true)
-			inFlight += len(w.ledger.open)
+			open += len(w.ledger.open)
 		}
 		w.finish(t)
 		t.Logf("%d events acknowledged, %d requests forwarded, %d in flight at kills, %d repeated", w.sender.acknowledged(),
-			w.ledger.read, inFlight, w.ledger.repeats)
+			w.ledger.read, open, w.ledger.repeats)
 	})
 }

@@ -45,6 +45,8 @@ func TestLostPostgres(t *testing.T) {
 // outage is a store that goes away and comes back.
 type outage struct {
 	begin, end func()
+	// remnant says that a small write may still find room where a larger one has failed.
+	remnant bool
 	// during checks what is particular to it while it lasts.
 	during func()
 }
@@ -61,19 +63,21 @@ func (w *world) outage(t *testing.T, s *server, o outage) {
 
 	o.begin()
 	w.sender.enter(down)
-	waitFor(t, "deliveries are refused", func() bool { return len(w.sender.answersIn(down)) >= 20 })
-	underWay, _ := w.sink.count()
+	waitFor(t, "deliveries are refused", w.sender.refused)
+	arrived := func() int { n, _ := w.sink.count(); return n }
+	// The outcomes of what is under way show the server that it can record nothing. The places that they free until then
+	// are taken once more; those that are freed later are not.
+	w.sink.admit(t, inFlight)
+	stopped := waitSteady(t, "dispatch stops", quiet, arrived)
 	w.sink.release()
-	arrived := waitSteady(t, "dispatch stops", quiet, func() int { n, _ := w.sink.count(); return n })
-	t.Logf("%d requests had arrived when the store went away, %d when dispatch had stopped", underWay, arrived)
-	waiting := w.sender.acknowledged()*receivers - arrived
-	require.Positive(t, waiting, "nothing was left to be sent, so nothing was held back")
 	o.during()
-	again, active := w.sink.count()
-	require.Equal(t, arrived, again, "dispatch stays stopped")
-	require.Zero(t, active)
+	require.Equal(t, stopped, waitSteady(t, "dispatch stays stopped", quiet, arrived))
+	require.Positive(t, w.sender.acknowledged()*receivers-stopped, "nothing was left to be sent, so nothing was held back")
 	w.sender.enter(recovering)
 	for _, a := range w.sender.answersIn(down) {
+		if o.remnant && a.status == http.StatusOK {
+			continue // it is looked for among the stored events like every other
+		}
 		require.Equal(t, http.StatusServiceUnavailable, a.status)
 		requireRetryAfter(t, a.retryAfter)
 	}
@@ -99,7 +103,7 @@ func (w *world) backlog(t *testing.T) {
 	enough := w.sender.acknowledged() + 300
 	waitFor(t, "a backlog gathers", func() bool {
 		_, active := w.sink.count()
-		return active == receivers*perSubscription && w.sender.acknowledged() >= enough
+		return active == inFlight && w.sender.acknowledged() >= enough
 	})
 }
 

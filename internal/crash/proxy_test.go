@@ -18,9 +18,11 @@ type proxy struct {
 	mu    sync.Mutex
 	cut   bool
 	pairs map[net.Conn]net.Conn
-	// armed says that the next commit is to be carried out and its answer lost; doomed is the client that asked for it.
-	armed  bool
-	doomed net.Conn
+	// armed says that the next commit of an event is to be carried out and its answer lost; doomed is the client that
+	// asked for it. storing holds the clients that have sent an event and not committed it yet.
+	armed   bool
+	doomed  net.Conn
+	storing map[net.Conn]bool
 }
 
 // newProxy returns a proxy to the database of the URL, and the URL that leads through it.
@@ -30,7 +32,7 @@ func newProxy(t *testing.T, databaseURL string) (p *proxy, through string) {
 	require.NoError(t, err)
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p = &proxy{listener: l, target: u.Host, pairs: map[net.Conn]net.Conn{}}
+	p = &proxy{listener: l, target: u.Host, pairs: map[net.Conn]net.Conn{}, storing: map[net.Conn]bool{}}
 	var serving sync.WaitGroup
 	serving.Go(func() { p.serve(t) })
 	t.Cleanup(func() {
@@ -98,8 +100,14 @@ func (p *proxy) pump(client, from, to net.Conn) {
 func (p *proxy) pass(client net.Conn, request bool, message []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if request && p.armed && bytes.Contains(message, []byte("commit\x00")) {
-		p.armed, p.doomed = false, client
+	if request && bytes.Contains(message, []byte(bodyPrefix)) {
+		p.storing[client] = true
+	}
+	if request && bytes.Contains(message, []byte("commit\x00")) {
+		if p.armed && p.storing[client] {
+			p.armed, p.doomed = false, client
+		}
+		delete(p.storing, client)
 	}
 	if request || p.doomed != client {
 		return true
@@ -108,13 +116,13 @@ func (p *proxy) pass(client net.Conn, request bool, message []byte) bool {
 	return false
 }
 
-// cutAtCommit cuts the network when the answer to the next commit is on its way.
+// cutAtCommit cuts the network when the answer to the next commit of an event is on its way.
 func (p *proxy) cutAtCommit(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
 	p.armed = true
 	p.mu.Unlock()
-	waitFor(t, "a transaction is committed", func() bool {
+	waitFor(t, "an event is committed", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.cut
@@ -138,6 +146,7 @@ func (p *proxy) setCutLocked(cut bool) {
 		reset(server)
 	}
 	clear(p.pairs)
+	clear(p.storing)
 }
 
 // reset ends a connection at once, with what is under way in it.

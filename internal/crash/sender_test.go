@@ -11,10 +11,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -62,10 +64,15 @@ func newSender(client *http.Client, seed uint64) *sender {
 }
 
 const (
+	// bodyPrefix is what the bytes of every delivery begin with.
+	bodyPrefix = `{"action":"opened",`
 	// senders is how many requests are under way at once.
 	senders = 8
 	// patientSender is how many unanswered deliveries the provider lets gather before it sends nothing new.
 	patientSender = 200
+	// refusedPause is how long the provider leaves the server alone after a refusal: far less than a real one would, but
+	// enough to leave the machine to others.
+	refusedPause = 5 * time.Millisecond
 )
 
 // start sends until the function that it returns is called; that one waits for the last answers.
@@ -77,7 +84,9 @@ func (p *sender) start(t *testing.T, base string) (stop func()) {
 		random := rand.New(rand.NewPCG(p.seed, uint64(i)))
 		running.Go(func() {
 			for !stopped.Load() {
-				p.sendOne(t.Context(), base, random)
+				if !p.sendOne(t.Context(), base, random) {
+					<-time.After(refusedPause)
+				}
 			}
 		})
 	}
@@ -87,14 +96,15 @@ func (p *sender) start(t *testing.T, base string) (stop func()) {
 	}
 }
 
-func (p *sender) sendOne(ctx context.Context, base string, random *rand.Rand) {
+// sendOne reports whether what it sent was acknowledged.
+func (p *sender) sendOne(ctx context.Context, base string, random *rand.Rand) bool {
 	guid, twice := p.next(random)
 	if twice {
 		var other sync.WaitGroup
 		other.Go(func() { p.post(ctx, base, guid) })
 		defer other.Wait()
 	}
-	p.post(ctx, base, guid)
+	return p.post(ctx, base, guid)
 }
 
 // next chooses what to send: something unanswered, something acknowledged, or something new, which may be sent twice at
@@ -132,8 +142,8 @@ func (p *sender) repeat(ctx context.Context, base string) bool {
 	return len(p.unanswered) == 0
 }
 
-// post sends a delivery and takes down what came of it.
-func (p *sender) post(ctx context.Context, base, guid string) {
+// post sends a delivery, takes down what came of it, and reports whether it was acknowledged.
+func (p *sender) post(ctx context.Context, base, guid string) bool {
 	a := answered{guid: guid, began: p.now()}
 	a.status, a.retryAfter = p.request(ctx, base+"/api/v1/webhook/"+p.segment, guid, &a)
 	p.mu.Lock()
@@ -144,7 +154,7 @@ func (p *sender) post(ctx context.Context, base, guid string) {
 		if p.events[guid] == "" {
 			p.unanswered = append(p.unanswered, guid)
 		}
-		return
+		return false
 	}
 	switch known := p.events[guid]; {
 	case known == "":
@@ -153,11 +163,12 @@ func (p *sender) post(ctx context.Context, base, guid string) {
 	case known != a.event:
 		p.faults = append(p.faults, fmt.Sprintf("delivery %s was acknowledged as event %s and as event %s", guid, known, a.event))
 	}
+	return true
 }
 
 // request returns the answer's status, or 0 when there was none, and reads an acknowledgement into a.
 func (p *sender) request(ctx context.Context, url, guid string, a *answered) (status int, retryAfter string) {
-	body := []byte(`{"action":"opened","issue":{"title":` + strconv.Quote(guid) + `}}`)
+	body := []byte(bodyPrefix + `"issue":{"title":` + strconv.Quote(guid) + `}}`)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return 0, ""
@@ -221,6 +232,16 @@ func (p *sender) answersIn(ph phase) []answered {
 		}
 	}
 	return list
+}
+
+// refused reports whether many requests in a row have been refused since the store went away.
+func (p *sender) refused() bool {
+	const many = 30
+	list := p.answersIn(down)
+	if len(list) < many {
+		return false
+	}
+	return !slices.ContainsFunc(list[len(list)-many:], func(a answered) bool { return a.status == http.StatusOK })
 }
 
 // check requires that acknowledgements were consistent: one event for one delivery, and at most one of its answers

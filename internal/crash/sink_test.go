@@ -42,7 +42,7 @@ type sink struct {
 	arrivals []arrival
 	active   int
 	open     int           // connections
-	gate     chan struct{} // closed when answers may go out
+	gate     chan struct{} // lets one answer out for each value, and all of them when closed
 }
 
 func newSink(t *testing.T, seed uint64) *sink {
@@ -137,13 +137,29 @@ func (s *sink) answer(i, status int) {
 	s.arrivals[i].answer = status
 }
 
-// hold keeps back every answer until release.
+// hold keeps back every answer until admit or release.
 func (s *sink) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gate = make(chan struct{})
 }
 
+// admit lets out the answers to n requests that are waiting.
+func (s *sink) admit(t *testing.T, n int) {
+	t.Helper()
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	for range n {
+		select {
+		case gate <- struct{}{}:
+		case <-t.Context().Done():
+			return
+		}
+	}
+}
+
+// release lets out all answers from now on.
 func (s *sink) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ func TestTerminate(t *testing.T) {
 	needProcesses(t)
 	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
 		w := newWorld(t, databaseURL, dir)
-		for life := range 3 {
+		for life := range 5 {
 			s := startServer(t, dir, databaseURL, "--shutdown-timeout", shutdownTimeout.String())
 			if life == 0 {
 				w.settle(t, s)
@@ -48,12 +48,12 @@ func TestTerminateBesideHangingReceiver(t *testing.T) {
 		stop := w.sender.start(t, s.base)
 		waitFor(t, "the receiver is as busy as it can be", func() bool {
 			_, active := w.sink.count()
-			return active == receivers*perSubscription && w.sender.acknowledged() >= 100
+			return active == inFlight && w.sender.acknowledged() >= 100
 		})
 		s.terminate(t)
 		stop()
 		w.ledger.close(t, false)
-		require.Len(t, w.ledger.open, receivers*perSubscription, "what was cut off, and nothing else, may be repeated")
+		require.Len(t, w.ledger.open, inFlight, "what was cut off, and nothing else, may be repeated")
 		w.sink.release()
 		w.finish(t)
 	})

@@ -24,8 +24,8 @@ const (
 	receivers = 2
 	// tries is how many tries a delivery has: one, and those of the schedule.
 	tries = 3
-	// perSubscription is how many tries to one subscription may be under way at once: the server's default.
-	perSubscription = 10
+	// inFlight is how many tries may be under way at once: the server's default of 10 for each subscription.
+	inFlight = 10 * receivers
 )
 
 // world is what surrounds the server and outlives it: the provider, the receiver, the database.
@@ -73,7 +73,7 @@ func (w *world) settle(t *testing.T, s *server) {
 	w.idle = w.connect(t, s, "idle")
 	for range receivers {
 		w.call(t, s, http.MethodPost, "/webhook-subscriptions", map[string]any{
-			"event_types": []string{"*"}, "forward_url": w.sink.url, "payload_mode": "raw", "retry_schedule_seconds": []float64{0.1, 0.1},
+			"event_types": []string{"*"}, "forward_url": w.sink.url, "payload_mode": "raw", "retry_schedule_seconds": []float64{0.1, 0.1}, "timeout_ms": 30_000,
 		}, http.StatusCreated, nil)
 	}
 }
