@@ -23,11 +23,11 @@ type result struct {
 }
 
 // outcomeBatch is how many outcomes one transaction stores: an update, an insert and a counter each.
-const outcomeBatch = 128
+const outcomeBatch = 256
 
-// recordPace is how far apart outcomes are stored while there are few: nobody waits for them, and half as many commits
-// leave the disk to the events.
-const recordPace = 5 * time.Millisecond
+// recordPace is how far apart outcomes are stored while there are few: nobody waits for them, and fewer commits leave the disk and
+// the one writer to the events.
+const recordPace = 20 * time.Millisecond
 
 // recordRetry is how long the recorder waits between tries to reach a store that is down.
 const recordRetry = 250 * time.Millisecond

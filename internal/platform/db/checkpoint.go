@@ -9,8 +9,8 @@ import (
 const walFrames = 10_000
 
 // Checkpoint copies SQLite's write-ahead log into the database while commits go on, and reports whether the log had grown
-// long. Then only the frames that were added meanwhile are copied with the writer waiting, after which the next commit
-// starts the log anew. It waits for no reader. It does nothing on PostgreSQL.
+// long. Then only the frames that were added meanwhile are copied and synced with the writer waiting, after which the next
+// commit starts the log anew. It waits for no reader. It does nothing on PostgreSQL.
 //
 // The length of the log is what the checkpoint itself tells. Nothing here opens the log or its index as a file: on POSIX
 // systems closing any descriptor of a file ends all locks that the process holds on it, SQLite's among them.
@@ -22,11 +22,19 @@ func (d *DB) Checkpoint(ctx context.Context) (long bool, err error) {
 	if err != nil || frames < walFrames {
 		return false, err
 	}
-	// The second pass finds what came during the first, which synced the disk.
-	for _, on := range []Querier{d.read, d.write} {
-		if _, err := checkpoint(ctx, on); err != nil {
-			return true, err
-		}
+	// SQLite syncs the database only when it has copied the whole log, which while commits go on is in the last pass. What
+	// the passes before it copied is synced here, so that the writer waits for a few pages and not for all.
+	if err := d.sync(); err != nil {
+		return true, err
+	}
+	if _, err := checkpoint(ctx, d.read); err != nil {
+		return true, err
+	}
+	if err := d.sync(); err != nil {
+		return true, err
+	}
+	if _, err := checkpoint(ctx, d.write); err != nil {
+		return true, err
 	}
 	return true, nil
 }
@@ -38,4 +46,11 @@ func checkpoint(ctx context.Context, on Querier) (int64, error) {
 		return 0, fmt.Errorf("checkpoint: %w", err)
 	}
 	return frames, nil
+}
+
+func (d *DB) sync() error {
+	if err := d.file.Sync(); err != nil {
+		return fmt.Errorf("sync the database file: %w", err)
+	}
+	return nil
 }

@@ -47,6 +47,9 @@ type DB struct {
 	read   *sql.DB
 	schema *sql.DB
 	stmts  statements
+	// file is SQLite's database file, through which checkpoints sync. It stays open until SQLite has closed the file too:
+	// on POSIX systems closing any descriptor of a file ends all locks that the process holds on it.
+	file *os.File
 	// conns holds the connection of every PostgreSQL transaction under way, by *sql.Tx: database/sql does not tell, and
 	// only the connection can send several statements at once.
 	conns sync.Map
@@ -83,14 +86,11 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the database file: %w", err)
 	}
-	if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("close the database file: %w", err)
-	}
 	// busy_timeout comes first, so that the pragmas after it wait for a lock too. Checkpoints run beside the commits (see
 	// checkpoint.go), because one inside a commit makes everybody in it wait; the automatic one is the safety net.
 	pragmas := []string{
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
-		"wal_autocheckpoint(50000)", "journal_size_limit(67108864)", "temp_store(MEMORY)",
+		"wal_autocheckpoint(50000)", "journal_size_limit(268435456)", "temp_store(MEMORY)",
 	}
 	dsn := func(extra ...string) string {
 		q := url.Values{"_pragma": append(append([]string{}, pragmas...), extra...), "_txlock": {"immediate"}}
@@ -98,17 +98,17 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 	}
 	write, err := sql.Open("sqlite", dsn("cache_size(-32768)"))
 	if err != nil {
-		return nil, fmt.Errorf("open the database: %w", err)
+		return nil, errors.Join(fmt.Errorf("open the database: %w", err), f.Close())
 	}
 	write.SetMaxOpenConns(1)
 	write.SetMaxIdleConns(1)
 	read, err := sql.Open("sqlite", dsn("cache_size(-4096)", "query_only(1)"))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the database: %w", err), write.Close())
+		return nil, errors.Join(fmt.Errorf("open the database: %w", err), write.Close(), f.Close())
 	}
 	read.SetMaxOpenConns(4)
 	read.SetMaxIdleConns(4)
-	d := &DB{engine: SQLite, write: write, read: read, schema: write}
+	d := &DB{engine: SQLite, write: write, read: read, schema: write, file: f}
 	if err := d.write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database: %w", err), d.Close())
 	}
@@ -164,7 +164,11 @@ func (d *DB) Close() error {
 	if d.schema != d.write {
 		err = errors.Join(err, d.schema.Close())
 	}
-	return errors.Join(err, d.read.Close(), d.write.Close())
+	err = errors.Join(err, d.read.Close(), d.write.Close())
+	if d.file != nil {
+		err = errors.Join(err, d.file.Close())
+	}
+	return err
 }
 
 // Ping reports whether the database answers a query.

@@ -25,6 +25,8 @@ const (
 	maxIdle               = 1024
 	// maxResponseHeaderBytes bounds the answer's header section.
 	maxResponseHeaderBytes = 64 << 10
+	// writeBuffer lets the header and body of an ordinary webhook leave in one packet, and one system call.
+	writeBuffer = 8 << 10
 	// drainBytes is how much of an answer beyond what is kept is read, so that its connection can be kept.
 	drainBytes = 64 << 10
 	// firstRead is the room for a body of unknown length, maxFirstRead the most for one of announced length.
@@ -133,6 +135,7 @@ func New(p Policy, o Options) *Client {
 			MaxConnsPerHost:        o.MaxConnsPerHost,
 			IdleConnTimeout:        idleTimeout,
 			MaxResponseHeaderBytes: maxResponseHeaderBytes,
+			WriteBufferSize:        writeBuffer,
 			ForceAttemptHTTP2:      true,
 			HTTP2:                  &http.HTTP2Config{SendPingTimeout: http2Ping, PingTimeout: http2PingTimeout},
 		},
