@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -161,11 +162,11 @@ func (m *MultiRow) arrays(args []any) ([]any, error) {
 		var err error
 		switch t {
 		case "text":
-			out[c], err = column(args, c, width, nullable[string])
+			out[c], err = column(args, c, width, valueOf[string])
 		case "bigint":
-			out[c], err = column(args, c, width, nullableInt)
+			out[c], err = column(args, c, width, intOf)
 		case "boolean":
-			out[c], err = column(args, c, width, nullable[bool])
+			out[c], err = column(args, c, width, valueOf[bool])
 		case "bytea":
 			out[c], err = column(args, c, width, bytesOf)
 		default:
@@ -178,48 +179,66 @@ func (m *MultiRow) arrays(args []any) ([]any, error) {
 	return out, nil
 }
 
-func column[T any](args []any, c, width int, convert func(any) (T, bool)) ([]T, error) {
-	out := make([]T, 0, len(args)/width)
+// column returns the values of a column, as pointers only where one of them is NULL. Both are FlatArrays, which pgx
+// encodes without looking at every element by reflection.
+func column[T any](args []any, c, width int, convert func(any) (v T, null, ok bool)) (any, error) {
+	values := make(pgtype.FlatArray[T], 0, len(args)/width)
+	var nulls []int
 	for i := c; i < len(args); i += width {
-		v, ok := convert(args[i])
+		v, null, ok := convert(args[i])
 		if !ok {
 			return nil, fmt.Errorf("unexpected %T", args[i])
 		}
-		out = append(out, v)
+		if null {
+			nulls = append(nulls, len(values))
+		}
+		values = append(values, v)
 	}
-	return out, nil
+	if nulls == nil {
+		return values, nil
+	}
+	pointers := make(pgtype.FlatArray[*T], len(values))
+	for i := range values {
+		pointers[i] = &values[i]
+	}
+	for _, i := range nulls {
+		pointers[i] = nil
+	}
+	return pointers, nil
 }
 
-func nullable[T any](v any) (*T, bool) {
+func valueOf[T any](v any) (value T, null, ok bool) {
 	switch v := v.(type) {
 	case nil:
-		return nil, true
+		return value, true, true
 	case T:
-		return &v, true
+		return v, false, true
 	case *T:
-		return v, true
+		if v == nil {
+			return value, true, true
+		}
+		return *v, false, true
 	default:
-		return nil, false
+		return value, false, false
 	}
 }
 
-func nullableInt(v any) (*int64, bool) {
+func intOf(v any) (value int64, null, ok bool) {
 	if p, ok := v.(*int); ok {
 		if p == nil {
-			return nil, true
+			return 0, true, true
 		}
-		n := int64(*p)
-		return &n, true
+		return int64(*p), false, true
 	}
-	return nullable[int64](v)
+	return valueOf[int64](v)
 }
 
-func bytesOf(v any) ([]byte, bool) {
+func bytesOf(v any) (value []byte, null, ok bool) {
 	if v == nil {
-		return nil, true
+		return nil, false, true // a nil slice is NULL by itself
 	}
-	b, ok := v.([]byte)
-	return b, ok
+	value, ok = v.([]byte)
+	return value, false, ok
 }
 
 // Statement is a MultiRow with the values of its rows, one row after the other.

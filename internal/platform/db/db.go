@@ -166,7 +166,9 @@ func (d *DB) Close() error {
 	}
 	err = errors.Join(err, d.read.Close(), d.write.Close())
 	if d.file != nil {
-		err = errors.Join(err, d.file.Close())
+		if closing := d.file.Close(); !errors.Is(closing, os.ErrClosed) { // a pool may be closed twice, and so may this
+			err = errors.Join(err, closing)
+		}
 	}
 	return err
 }
