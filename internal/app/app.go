@@ -286,6 +286,9 @@ func (a *App) refresh(ctx context.Context) time.Duration {
 			a.log.ErrorContext(ctx, "cached data could not be compared with the database", slog.String("error", err.Error()))
 		}
 	}
+	if err := a.connections.StoreMatches(ctx); err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "the last matches of webhook secrets could not be stored", slog.String("error", err.Error()))
+	}
 	return refreshInterval
 }
 

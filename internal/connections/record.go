@@ -21,6 +21,9 @@ const (
 	actionDisable    = "connection.disable"
 	actionRotatePath = "connection.rotate_webhook_path"
 	actionDelete     = "connection.delete"
+
+	actionAddSecret    = "connection.add_webhook_secret"
+	actionRemoveSecret = "connection.remove_webhook_secret"
 )
 
 // record writes the audit event of a change and tells every process that connections changed, with the change itself.

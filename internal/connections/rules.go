@@ -175,7 +175,7 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 	if v := p.change.Secret; v.Set {
 		at = "body.webhook_secret"
 		secrets = nil
-		if !v.Null && checkSecret(f, v.Value) {
+		if !v.Null && checkSecret(f, "body.webhook_secret", v.Value) {
 			secrets = []verification.Secret{{ID: "the secret", Value: v.Value}}
 		}
 	}
@@ -222,12 +222,12 @@ func prepareFaults(e *verification.Engine, params map[string]string, secrets []v
 	return found, nil
 }
 
-func checkSecret(f *apperr.Faults, v secretbox.Secret) bool {
+func checkSecret(f *apperr.Faults, location string, v secretbox.Secret) bool {
 	switch n := len(v.Reveal()); {
 	case n == 0:
-		f.Add("body.webhook_secret", "min_length", "must not be empty")
+		f.Add(location, "min_length", "must not be empty")
 	case n > MaxSecretBytes:
-		f.Add("body.webhook_secret", "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
+		f.Add(location, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
 	default:
 		return true
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
@@ -49,17 +48,8 @@ func (s *Service) replaceSecrets(ctx context.Context, tx *sql.Tx, connectionUUID
 	if secret.Null {
 		return nil
 	}
-	secretID := id.New(id.PrefixSecret)
-	sealed, err := s.box.Seal([]byte(secret.Value.Reveal()), secretPlace(secretID))
-	if err != nil {
-		return fmt.Errorf("seal webhook secret: %w", err)
-	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO connection_secrets (id, connection_uuid, hint, value, created_ms) VALUES ($1, $2, $3, $4, $5)`,
-		secretID, connectionUUID, hint(secret.Value), sealed, clock.Millis(now))
-	if err != nil {
-		return fmt.Errorf("insert webhook secret: %w", err)
-	}
-	return nil
+	v := WebhookSecret{ID: id.New(id.PrefixSecret), Hint: hint(secret.Value), CreatedAt: now}
+	return s.insertSecret(ctx, tx, connectionUUID, v, secret.Value)
 }
 
 type secretRow struct {

@@ -41,6 +41,7 @@ type Service struct {
 	refusing *verification.Verifier
 	cache    *cache
 	loads    singleflight.Group
+	matches  matches
 }
 
 // NewService returns a Service with an empty cache.

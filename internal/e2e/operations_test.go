@@ -21,7 +21,9 @@ type furniture struct {
 	// event is dead-lettered and has two tries; there is a second event.
 	event, secondEvent string
 	key                string
-	sink               *receiver
+	// secret is one of the connection's two webhook secrets.
+	secret string
+	sink   *receiver
 }
 
 // furnish fills an environment, asking with the credentials given, through a connection of that id.
@@ -53,6 +55,9 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "furniture", "environment_id": environment}).want(w, http.StatusCreated).into(w, &k)
 	}
 	f.key = k.ID
+	w.call(c, http.MethodPost, "/connections/github/"+connectionID+"/webhook-secrets", object{"secret": githubSecret + " next"}).
+		want(w, http.StatusCreated).into(w, &k)
+	f.secret = k.ID
 	return f
 }
 
@@ -84,6 +89,7 @@ func (s sample) url(replaced, by string) string {
 func (w *world) samples(f furniture) []sample {
 	w.t.Helper()
 	connectionPath := map[string]string{"provider": "github", "connection_id": f.connection.ConnectionID}
+	secretPath := map[string]string{"provider": "github", "connection_id": f.connection.ConnectionID, "secret_id": f.secret}
 	subscriptionPath := map[string]string{"id": f.subscription.ID}
 	eventPath := map[string]string{"event_uuid": f.event}
 	keyPath := map[string]string{"id": f.key}
@@ -119,6 +125,9 @@ func (w *world) samples(f furniture) []sample {
 		{"list-connections", nil, nil, http.StatusOK},
 		{"get-connection", connectionPath, nil, http.StatusOK},
 		{"update-connection", connectionPath, object{"tags": object{"sample": "yes"}}, http.StatusOK},
+		{"list-webhook-secrets", connectionPath, nil, http.StatusOK},
+		{"create-webhook-secret", connectionPath, object{"secret": "0123456789abcdef", "label": "sample"}, http.StatusCreated},
+		{"delete-webhook-secret", secretPath, nil, http.StatusNoContent},
 		{"operate-connection", connectionPath, object{"tags": object{"sample": nil}}, http.StatusOK},
 		{"operate-connection", connectionPath, object{"operation": "disable"}, http.StatusOK},
 		{"delete-connection", connectionPath, nil, http.StatusNoContent},

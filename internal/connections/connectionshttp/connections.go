@@ -75,6 +75,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		Description: "Deletes the connection with its secrets. Its events stay. Its alias stays the environment's for 90 days, " +
 			"so that nobody else can take over a URL that a provider still posts to.",
 	}), h.delete)
+	mountSecrets(api, h, op)
 }
 
 type handlers struct {
