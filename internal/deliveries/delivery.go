@@ -54,6 +54,8 @@ type Failure struct {
 	Message    string    `json:"message"`
 	HTTPStatus *int      `json:"http_status,omitempty"`
 	At         time.Time `json:"at"`
+	// Overcome says that a success came after it. It is set when that success is replayed: until then the state says so.
+	Overcome bool `json:"-"`
 }
 
 // Delivery is one event on its way to one subscription.
@@ -131,6 +133,11 @@ func (d Delivery) cancelled(now time.Time) Delivery { return d.ended(Cancelled, 
 
 // replayed returns d in a new generation, due at once, or held where the subscription is disabled.
 func (d Delivery) replayed(now time.Time, enabled bool) Delivery {
+	if d.Status == Succeeded && d.LastFailure != nil {
+		overcome := *d.LastFailure
+		overcome.Overcome = true
+		d.LastFailure = &overcome
+	}
 	d.Generation++
 	d.GenerationAttempts, d.LeasesLost, d.CompletedAt = 0, 0, nil
 	if !enabled {
@@ -144,6 +151,10 @@ func (d Delivery) ended(s Status, at time.Time) Delivery {
 	return d
 }
 
+// failing reports, for a delivery that is not Succeeded, whether it failed or died since its last success, in whatever
+// generation.
+func (d Delivery) failing() bool { return d.LastFailure != nil && !d.LastFailure.Overcome }
+
 // counters returns what d adds to its event's counters.
 func (d Delivery) counters() webhookevents.Counters {
 	var c webhookevents.Counters
@@ -155,7 +166,7 @@ func (d Delivery) counters() webhookevents.Counters {
 	case RetryWait:
 		c.RetryWait = 1
 	case Held:
-		if d.GenerationAttempts > 0 {
+		if d.failing() {
 			c.HeldFailed = 1
 		} else {
 			c.Held = 1
@@ -167,7 +178,7 @@ func (d Delivery) counters() webhookevents.Counters {
 	case Cancelled:
 		c.Cancelled = 1
 	}
-	if d.AttemptCount > 0 || d.Status == Dead {
+	if d.AttemptCount > 0 || d.LastFailure != nil {
 		c.Tried = 1
 	}
 	return c

@@ -56,6 +56,8 @@ type machine struct {
 	lost   []Delivery
 	// sent counts the recorded successes of each generation.
 	sent map[Key]map[int64]int
+	// last is how the last recorded try of a delivery ended, or its life where its worker was lost for good.
+	last map[Key]ending
 }
 
 func newMachine(t *testing.T, rt *rapid.T, store testkit.Store) *machine {
@@ -65,7 +67,8 @@ func newMachine(t *testing.T, rt *rapid.T, store testkit.Store) *machine {
 	events := webhookevents.NewStore(store.DB, Filter{})
 	s := New(store.DB, events, f, nil, clk, slog.New(slog.DiscardHandler), obs.NewMetrics(),
 		Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
-	return &machine{t: t, rt: rt, s: s, clock: clk, subs: f, model: map[Key]Delivery{}, leased: map[Key]Delivery{}, sent: map[Key]map[int64]int{}}
+	return &machine{t: t, rt: rt, s: s, clock: clk, subs: f, model: map[Key]Delivery{}, leased: map[Key]Delivery{}, sent: map[Key]map[int64]int{},
+		last: map[Key]ending{}}
 }
 
 func (m *machine) tx(fn func(tx *sql.Tx) error) { require.NoError(m.rt, m.s.db.Tx(m.t.Context(), fn)) }
@@ -147,7 +150,10 @@ func (m *machine) finish(keys []Key, draw func() Outcome) {
 		r := m.result(m.leased[k], draw())
 		batch = append(batch, r)
 		delete(m.leased, k)
-		m.model[k] = r.next
+		m.model[k], m.last[k] = r.next, wentWell
+		if r.attempt.Outcome == AttemptFailed {
+			m.last[k] = wentWrong
+		}
 		if r.next.Status == Succeeded {
 			m.sent[k][r.next.Generation]++
 		}
@@ -165,11 +171,19 @@ func (m *machine) crash() {
 	n, _, err := m.s.store.recover(m.t.Context(), now, "node:", func(Key) bool { return false })
 	require.NoError(m.rt, err)
 	require.Equal(m.rt, len(m.leased), n)
-	for k, d := range m.leased {
-		m.lost = append(m.lost, d)
-		m.model[k] = d.leaseLost(now)
+	for k := range m.leased {
+		m.loses(k, now)
 	}
 	m.leased = map[Key]Delivery{}
+}
+
+// loses notes that a lease has ended without an outcome.
+func (m *machine) loses(k Key, now time.Time) {
+	m.lost = append(m.lost, m.leased[k])
+	m.model[k] = m.leased[k].leaseLost(now)
+	if m.model[k].Status == Dead {
+		m.last[k] = wentWrong
+	}
 }
 
 // expire lets the leases end by themselves, except those in memory.
@@ -178,10 +192,9 @@ func (m *machine) expire(held map[Key]bool) {
 	now := m.clock.Now()
 	_, _, err := m.s.store.recover(m.t.Context(), now, "", func(k Key) bool { return held[k] })
 	require.NoError(m.rt, err)
-	for k, d := range m.leased {
+	for k := range m.leased {
 		if !held[k] {
-			m.lost = append(m.lost, d)
-			m.model[k] = d.leaseLost(now)
+			m.loses(k, now)
 			delete(m.leased, k)
 		}
 	}
@@ -269,45 +282,20 @@ func (m *machine) redeliver(event string) {
 	require.Zero(m.rt, n, "exactly the dead deliveries are restarted")
 }
 
-// check compares the database with the model, and every event's status with the function of its deliveries.
-func (m *machine) check() {
-	ctx := m.t.Context()
-	rows, err := m.s.store.query(ctx, m.s.db.Read(), "1 = 1")
-	require.NoError(m.rt, err)
-	require.Len(m.rt, rows, len(m.model), "one delivery per event and subscription")
-	counters := map[string]webhookevents.Counters{}
-	attempts := map[string]int64{}
-	for _, d := range rows {
-		want := m.model[d.Key]
-		require.Equal(m.rt, want.Status, d.Status, "%v", d.Key)
-		require.Equal(m.rt, []int64{want.Generation, want.GenerationAttempts, want.AttemptCount, want.LeasesLost},
-			[]int64{d.Generation, d.GenerationAttempts, d.AttemptCount, d.LeasesLost}, "%v", d.Key)
-		for _, n := range m.sent[d.Key] {
-			require.LessOrEqual(m.rt, n, 1, "one recorded success per generation")
-		}
-		sum, own := counters[d.EventUUID], d.counters()
-		sum.Sending += own.Sending
-		sum.Pending += own.Pending
-		sum.RetryWait += own.RetryWait
-		sum.Held += own.Held
-		sum.HeldFailed += own.HeldFailed
-		sum.Dead += own.Dead
-		sum.Succeeded += own.Succeeded
-		sum.Cancelled += own.Cancelled
-		sum.Tried += own.Tried
-		counters[d.EventUUID] = sum
-		attempts[d.EventUUID] += d.AttemptCount
+// restartHeld brings everything that is due to an outcome and then restarts an event while one of its subscriptions is
+// disabled, so that a delivery with a past is held in a generation without one.
+func (m *machine) restartHeld(sub, event string, byProvider, force bool, draw func() Outcome) {
+	for changed := true; changed; {
+		m.claim(chunk)
+		changed = len(m.leased) > 0
+		m.finish(sortedKeys(m.leased), draw)
 	}
-	for event, c := range counters {
-		e, err := m.s.events.Get(ctx, machineEnvironment, event)
-		require.NoError(m.rt, err)
-		require.Equal(m.rt, webhookevents.StatusOf(c), e.Status)
-		require.Equal(m.rt, attempts[event], e.AttemptCount)
-		var recorded int64
-		require.NoError(m.rt, m.s.db.Read().QueryRowContext(ctx, `SELECT COUNT(*) FROM delivery_attempts WHERE event_uuid = $1
-			AND outcome <> 'superseded'`, event).Scan(&recorded))
-		require.Equal(m.rt, e.AttemptCount, recorded, "every counted try is on record")
+	m.change(sub, func(t *subscriptions.Target) { t.Enabled = false })
+	if byProvider {
+		m.redeliver(event)
+		return
 	}
+	m.replay(event, force)
 }
 
 // Over every order of receipts, outcomes, lost leases, crashes, holds, releases, cancellations, replays and redeliveries,
@@ -378,6 +366,9 @@ func TestStatesFollowTheMachine(t *testing.T) {
 				"replay":      func(*rapid.T) { m.replay(event(), false) },
 				"forceReplay": func(*rapid.T) { m.replay(event(), true) },
 				"redeliver":   func(*rapid.T) { m.redeliver(event()) },
+				"restartHeld": func(rt *rapid.T) {
+					m.restartHeld(sub(), event(), rapid.Bool().Draw(rt, "by the provider"), rapid.Bool().Draw(rt, "force"), outcome)
+				},
 			})
 		})
 	})

@@ -185,6 +185,52 @@ func TestEveryStatusIsCounted(t *testing.T) {
 		require.EqualValues(t, 1, c.Sending+c.Pending+c.RetryWait+c.Held+c.HeldFailed+c.Dead+c.Succeeded+c.Cancelled, s)
 		require.Equal(t, slices.Contains([]Status{Pending, RetryWait, Held}, s), s.Open(), s)
 	}
-	require.EqualValues(t, 1, Delivery{Status: Held, GenerationAttempts: 1, AttemptCount: 1}.counters().HeldFailed)
-	require.EqualValues(t, 1, Delivery{Status: Held, AttemptCount: 1}.counters().Held, "a replay that is held has not failed yet")
+}
+
+// A held delivery makes its event failed when what it came to last, in whatever generation, was a failure: a replay into a
+// disabled subscription does not hide it. One that had succeeded since, or was never tried, does not.
+func TestHeldAfterAFailure(t *testing.T) {
+	t.Parallel()
+	attempt := func(d Delivery, f *Failure) Delivery {
+		return d.claimed("claim", testTime()).attempted(Outcome{At: testTime(), Failure: f}, nil, nil)
+	}
+	failure := &Failure{Code: "x"}
+	for name, c := range map[string]struct {
+		held   Delivery
+		failed bool
+	}{
+		"never tried":                          {Delivery{}.held(testTime()), false},
+		"a lease lost":                         {Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).held(testTime()), false},
+		"between tries":                        {Delivery{GenerationAttempts: 1, AttemptCount: 1, LastFailure: failure}.held(testTime()), true},
+		"replayed after a failure":             {attempt(Delivery{}, failure).replayed(testTime(), false), true},
+		"held after the replay of a failure":   {attempt(Delivery{}, failure).replayed(testTime(), true).held(testTime()), true},
+		"replayed after its worker was lost":   {loseWorker(Delivery{}).replayed(testTime(), false), true},
+		"replayed after a success":             {attempt(Delivery{}, nil).replayed(testTime(), false), false},
+		"replayed after failure and success":   {attempt(attempt(Delivery{}, failure).replayed(testTime(), true), nil).replayed(testTime(), false), false},
+		"replayed twice after a success":       {attempt(attempt(Delivery{}, failure), nil).replayed(testTime(), true).replayed(testTime(), false), false},
+		"failed, succeeded, failed, replayed":  {attempt(attempt(attempt(Delivery{}, failure), nil).replayed(testTime(), true), &Failure{Code: "y"}).replayed(testTime(), false), true},
+		"succeeded, its worker lost, replayed": {loseWorker(attempt(Delivery{}, nil).replayed(testTime(), true)).replayed(testTime(), false), true},
+	} {
+		require.Equal(t, Held, c.held.Status, name)
+		counters := c.held.counters()
+		require.Equal(t, c.failed, counters.HeldFailed == 1, name)
+		require.Equal(t, c.failed, counters.Held == 0, name)
+	}
+}
+
+// A delivery that was given up without a recorded try counts as tried, also when it is replayed: its event does not go back
+// to being just received.
+func TestGivenUpCountsAsTried(t *testing.T) {
+	t.Parallel()
+	require.EqualValues(t, 1, loseWorker(Delivery{}).counters().Tried)
+	require.EqualValues(t, 1, loseWorker(Delivery{}).replayed(testTime(), true).counters().Tried)
+	require.Zero(t, Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).counters().Tried)
+}
+
+// loseWorker returns d after as many lost leases in a row as end it.
+func loseWorker(d Delivery) Delivery {
+	for range maxLeasesLost {
+		d = d.claimed("claim", testTime()).leaseLost(testTime())
+	}
+	return d
 }

@@ -119,7 +119,7 @@ func (m *move) change(nowMillis int64) (webhookevents.Change, error) {
 			Held: after.Held - before.Held, HeldFailed: after.HeldFailed - before.HeldFailed, Dead: after.Dead - before.Dead,
 			Succeeded: after.Succeeded - before.Succeeded, Cancelled: after.Cancelled - before.Cancelled, Tried: after.Tried - before.Tried,
 		}}
-	if m.to.LastFailure != m.from.LastFailure && m.to.LastFailure != nil {
+	if f := m.to.LastFailure; f != m.from.LastFailure && f != nil && !f.Overcome {
 		text, err := encodeFailure(m.to.LastFailure, m.from.SubscriptionID)
 		if err != nil {
 			return c, err
@@ -136,13 +136,14 @@ type storedFailure struct {
 	HTTPStatus     *int   `json:"http_status"`
 	SubscriptionID string `json:"subscription_id,omitempty"`
 	At             int64  `json:"at"`
+	Overcome       bool   `json:"overcome,omitempty"`
 }
 
 func encodeFailure(f *Failure, subscriptionID string) (*string, error) {
 	if f == nil {
 		return nil, nil //nolint:nilnil // no failure is stored as NULL
 	}
-	b, err := json.Marshal(storedFailure{f.Code, f.Message, f.HTTPStatus, subscriptionID, clock.Millis(f.At)})
+	b, err := json.Marshal(storedFailure{f.Code, f.Message, f.HTTPStatus, subscriptionID, clock.Millis(f.At), f.Overcome})
 	if err != nil {
 		return nil, fmt.Errorf("encode a failure: %w", err)
 	}
@@ -159,7 +160,7 @@ func DecodeFailure(text *string) (f *Failure, subscriptionID string, err error) 
 	if err := json.Unmarshal([]byte(*text), &s); err != nil {
 		return nil, "", fmt.Errorf("decode a failure: %w", err)
 	}
-	return &Failure{Code: s.Code, Message: s.Message, HTTPStatus: s.HTTPStatus, At: clock.FromMillis(s.At)}, s.SubscriptionID, nil
+	return &Failure{Code: s.Code, Message: s.Message, HTTPStatus: s.HTTPStatus, At: clock.FromMillis(s.At), Overcome: s.Overcome}, s.SubscriptionID, nil
 }
 
 const deliveryColumns = `d.event_uuid, d.subscription_id, d.id, d.environment_id, d.status, d.generation, d.claim_id, d.due_ms,

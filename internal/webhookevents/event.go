@@ -84,7 +84,8 @@ type Payload struct {
 // Counters count an event's deliveries by where they stand.
 type Counters struct {
 	Sending, Pending, RetryWait int64
-	// Held counts deliveries held before any try of their generation, HeldFailed those held after a failed one.
+	// HeldFailed counts deliveries held after a failed try of whatever generation, with no success since; Held counts the
+	// others that are held.
 	Held, HeldFailed           int64
 	Dead, Succeeded, Cancelled int64
 	// Tried counts the deliveries that were ever tried or have died.

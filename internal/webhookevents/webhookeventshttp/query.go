@@ -8,31 +8,31 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/webhookevents"
 )
 
 type listInput struct {
 	page.Query
-	Status            []string  `query:"status,explode" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" doc:"Only events with these statuses." example:"failed"`
-	Provider          []string  `query:"provider,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these providers." example:"github"`
-	ProviderConfigKey []string  `query:"provider_config_key,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these provider configurations." example:"github"`
-	ConnectionID      []string  `query:"connection_id,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of the connections with these ids." example:"acme-production"`
-	EventType         []string  `query:"event_type,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these types. A type ending in .* stands for one or more further segments; * alone for every type." example:"issues.*"`
-	SubscriptionID    []string  `query:"subscription_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only events with a delivery to one of these subscriptions." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	IdempotencyKey    string    `query:"idempotency_key" minLength:"1" maxLength:"2048" doc:"Only events with this idempotency key. One value, which may contain commas." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
-	Duplicate         []string  `query:"duplicate,explode" enum:"true,false" maxItems:"50" doc:"Only events that repeat another (true), or only those that do not (false)."`
-	Control           []string  `query:"control,explode" enum:"true,false" maxItems:"50" doc:"Only pings and confirmations of the provider, which are not forwarded (true), or only other events (false)."`
-	ReceivedAfter     time.Time `query:"received_after" doc:"Only events received after this time (RFC 3339), to the millisecond." example:"2025-06-15T12:00:00.000Z"`
-	ReceivedBefore    time.Time `query:"received_before" doc:"Only events received before this time (RFC 3339), to the millisecond." example:"2025-06-16T12:00:00.000Z"`
-	HTTPStatus        []int     `query:"http_status,explode" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses." example:"[503]"`
-	ErrorCode         []string  `query:"error_code,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes." example:"timeout"`
-	Include           []string  `query:"include,explode" enum:"body,headers,deliveries" maxItems:"50" doc:"What rows hold beyond the summary. Default: nothing." example:"deliveries"`
+	Status            []string                       `query:"status,explode" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" doc:"Only events with these statuses." example:"failed"`
+	Provider          []string                       `query:"provider,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these providers." example:"github"`
+	ProviderConfigKey []string                       `query:"provider_config_key,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these provider configurations." example:"github"`
+	ConnectionID      []string                       `query:"connection_id,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of the connections with these ids." example:"acme-production"`
+	EventType         []string                       `query:"event_type,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these types. A type ending in .* stands for one or more further segments; * alone for every type." example:"issues.*"`
+	SubscriptionID    []string                       `query:"subscription_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only events with a delivery to one of these subscriptions." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	IdempotencyKey    string                         `query:"idempotency_key" minLength:"1" maxLength:"2048" doc:"Only events with this idempotency key. One value, which may contain commas." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
+	Duplicate         []string                       `query:"duplicate,explode" enum:"true,false" maxItems:"50" doc:"Only events that repeat another (true), or only those that do not (false)."`
+	Control           []string                       `query:"control,explode" enum:"true,false" maxItems:"50" doc:"Only pings and confirmations of the provider, which are not forwarded (true), or only other events (false)."`
+	ReceivedAfter     httpapi.Optional[httpapi.Time] `query:"received_after" doc:"Only events received after this time (RFC 3339), to the millisecond." example:"2025-06-15T12:00:00.000Z"`
+	ReceivedBefore    httpapi.Optional[httpapi.Time] `query:"received_before" doc:"Only events received before this time (RFC 3339), to the millisecond." example:"2025-06-16T12:00:00.000Z"`
+	HTTPStatus        []int                          `query:"http_status,explode" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses." example:"[503]"`
+	ErrorCode         []string                       `query:"error_code,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes." example:"timeout"`
+	Include           []string                       `query:"include,explode" enum:"body,headers,deliveries" maxItems:"50" doc:"What rows hold beyond the summary. Default: nothing." example:"deliveries"`
 	url               url.URL
 }
 
@@ -45,25 +45,11 @@ func (in *listInput) Resolve(ctx huma.Context) []error {
 			f.Add(fmt.Sprintf("query.event_type[%d]", i), "pattern", "must be an event type, * or a type that ends in .*")
 		}
 	}
-	for _, p := range []struct {
-		name   string
-		values []string
-	}{
-		{"provider", in.Provider}, {"provider_config_key", in.ProviderConfigKey}, {"connection_id", in.ConnectionID},
-		{"event_type", in.EventType}, {"subscription_id", in.SubscriptionID}, {"idempotency_key", []string{in.IdempotencyKey}},
-	} {
-		if slices.ContainsFunc(p.values, unstorable) {
-			f.Add("query."+p.name, "text", "must be UTF-8 text without NUL")
-		}
-	}
 	if err := f.Err(); err != nil {
 		return []error{err}
 	}
 	return nil
 }
-
-// unstorable reports whether no stored text can equal s. PostgreSQL refuses such a parameter.
-func unstorable(s string) bool { return !utf8.ValidString(s) || strings.ContainsRune(s, 0) }
 
 // isTypeFilter reports whether s is an exact type, "*", or a prefix of segments and ".*".
 func isTypeFilter(s string) bool {
@@ -79,7 +65,7 @@ func (in *listInput) filter() webhookevents.Filter {
 	f := webhookevents.Filter{
 		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey), ConnectionIDs: sorted(in.ConnectionID),
 		Types: sorted(in.EventType), Duplicate: oneOf(in.Duplicate), Control: oneOf(in.Control),
-		ReceivedAfter: given(in.ReceivedAfter), ReceivedBefore: given(in.ReceivedBefore),
+		ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()), ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()),
 		DeliveryCriteria: webhookevents.DeliveryCriteria{
 			SubscriptionIDs: sorted(in.SubscriptionID), HTTPStatuses: sorted(in.HTTPStatus), ErrorCodes: sorted(in.ErrorCode),
 		},
@@ -105,13 +91,6 @@ func oneOf(values []string) *bool {
 	}
 	v := values[0] == "true"
 	return &v
-}
-
-func given(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // including is what the rows of a list hold beyond the summary.
