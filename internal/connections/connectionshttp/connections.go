@@ -39,7 +39,8 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	conflicts := []apperr.Code{apperr.CodeAliasTaken}
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
-		Summary: "Create a connection",
+		OtherStatuses: []int{http.StatusOK},
+		Summary:       "Create a connection",
 		Description: "Makes a connection that receives webhooks. Register its `webhook_url` at the provider. With " +
 			"`on_conflict` set to `update` an existing connection of that id is changed instead, and the answer is 200.",
 		Errors: []apperr.Code{apperr.CodeConnectionExists, apperr.CodeAliasTaken},
@@ -121,9 +122,9 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 
 type listInput struct {
 	page.Query
-	Provider []string `query:"provider,explode" doc:"Only connections of these provider configurations." example:"github"`
-	Status   []string `query:"status,explode" enum:"active,disabled" doc:"Only connections in one of these statuses."`
-	Q        string   `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]*$" doc:"Only connections whose id begins with this."`
+	Provider []string `query:"provider,explode" maxLength:"63" maxItems:"50" doc:"Only connections of these provider configurations." example:"github"`
+	Status   []string `query:"status,explode" enum:"active,disabled" maxItems:"50" doc:"Only connections in one of these statuses."`
+	Q        string   `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$" doc:"Only connections whose id begins with this."`
 	url      url.URL
 }
 
@@ -246,7 +247,7 @@ func (h *handlers) result(c connections.Connection, err error) (result, error) {
 }
 
 func (h *handlers) operate(ctx context.Context, in *operateInput) (*operateOutput, error) {
-	if name := in.Body.Operation.pointer(); name != nil {
+	if name := in.Body.Operation.Pointer(); name != nil {
 		r, err := operations()[*name](ctx, h, &in.Item)
 		if err != nil {
 			return nil, err

@@ -232,7 +232,8 @@ func TestFaults(t *testing.T) {
 		{"operation and change", http.MethodPost, item, `{"operation":"disable","tags":{},"webhook":{},"metadata":null,"webhook_secret":"x"}`,
 			[]string{"body.metadata alone", "body.tags alone", "body.webhook alone", "body.webhook_secret alone"}},
 		{"operation null", http.MethodPost, item, `{"operation":null}`, []string{"body.operation not_null"}},
-		{"query", http.MethodGet, collection + "?status=gone&limit=251&color=red&tag.k=v", "", []string{"query.color unknown_parameter", "query.tag.k unknown_parameter"}},
+		{"query", http.MethodGet, collection + "?status=gone&limit=251&color=red&tag.k=v", "", []string{"query.color unknown_parameter", "query.limit maximum", "query.status[0] enum", "query.tag.k unknown_parameter"}},
+		{"query with empty values", http.MethodGet, collection + "?q=&status=&provider=github,", "", []string{"query.provider[1] empty", "query.q empty", "query.status[0] empty"}},
 		{"query values", http.MethodGet, collection + "?status=gone&limit=251&q=%25&provider=A", "", []string{"query.limit maximum", "query.provider[0] pattern", "query.q pattern", "query.status[0] enum"}},
 		{"cursor", http.MethodGet, collection + "?cursor=x", "", []string{"query.cursor cursor"}},
 	}

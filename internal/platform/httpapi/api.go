@@ -65,7 +65,6 @@ func New(cfg Config) *API {
 	hc := huma.DefaultConfig("Sallyport", cfg.Version)
 	hc.OpenAPIPath, hc.DocsPath, hc.SchemasPath = "", "", ""
 	hc.CreateHooks = nil // no $schema links in answers
-	hc.RejectUnknownQueryParameters = true
 	hc.DefaultFormat = "application/json"
 	hc.Formats = map[string]huma.Format{"application/json": jsonFormat()}
 	hc.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
@@ -136,48 +135,27 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	if !ok {
 		return
 	}
-	lists := listParameters(op)
+	limitParameters(op)
+	query, body := queryOf(op), bodySchema(op)
+	registry := ad.a.huma.OpenAPI().Components.Schemas
 	ad.a.mux.HandleFunc(op.Method+" "+Prefix+op.Path, func(w http.ResponseWriter, r *http.Request) {
-		r, err := ad.a.authorize(r, meta)
+		c := &call{challenge: challenge}
+		r, err := ad.a.authorize(withCall(r, c), meta)
 		if err != nil {
 			WriteError(w, r, err)
 			return
 		}
-		splitLists(r, lists)
+		c.faults = query.read(r)
+		if body != nil {
+			r.Body = &observedBody{ReadCloser: r.Body, observe: func(b []byte) {
+				c.faults = append(c.faults, inspect(b, registry, body)...)
+			}}
+		}
 		handler(humago.NewContext(op, r, w))
 	})
 }
 
 func (ad adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) { ad.a.mux.ServeHTTP(w, r) }
-
-// listParameters returns the names of the query parameters that take several values.
-func listParameters(op *huma.Operation) map[string]bool {
-	lists := map[string]bool{}
-	for _, p := range op.Parameters {
-		if p.In == "query" && p.Schema != nil && p.Schema.Type == huma.TypeArray {
-			lists[p.Name] = true
-		}
-	}
-	return lists
-}
-
-// splitLists makes ?a=1,2&a=3 the same as ?a=1&a=2&a=3 for list parameters.
-func splitLists(r *http.Request, lists map[string]bool) {
-	if len(lists) == 0 || !strings.Contains(r.URL.RawQuery, ",") && !strings.Contains(strings.ToLower(r.URL.RawQuery), "%2c") {
-		return
-	}
-	q := r.URL.Query()
-	for name := range lists {
-		var all []string
-		for _, v := range q[name] {
-			all = append(all, strings.Split(v, ",")...)
-		}
-		if all != nil {
-			q[name] = all
-		}
-	}
-	r.URL.RawQuery = q.Encode()
-}
 
 func (a *API) healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})

@@ -62,6 +62,7 @@ func (a *API) identify(r *http.Request, op Operation) (access.Principal, error) 
 		if !ok || !strings.EqualFold(scheme, "Bearer") {
 			return access.Principal{}, errUnauthorized()
 		}
+		callFrom(r.Context()).challenge = challengeInvalid
 		return a.cfg.Auth.Bearer(r.Context(), token)
 	default:
 		return access.Principal{}, errUnauthorized()

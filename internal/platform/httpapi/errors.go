@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func Resolve(err error) *apperr.Error {
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := Resolve(err)
 	obs.EventFrom(r.Context()).Fail(err)
-	setErrorHeaders(w.Header().Set, e)
+	setErrorHeaders(r.Context(), w.Header().Set, e)
 	writeJSON(w, e.HTTPStatus(), wireErrorFrom(e))
 }
 
@@ -76,7 +77,10 @@ func wireErrorFrom(e *apperr.Error) *wireError {
 	return &wireError{status: e.HTTPStatus(), Err: wireErrorBody{Code: wireCode(e.Code), Message: e.Message, Details: e.Details}}
 }
 
-func setErrorHeaders(set func(name, value string), e *apperr.Error) {
+func setErrorHeaders(ctx context.Context, set func(name, value string), e *apperr.Error) {
+	if c := callFrom(ctx).challenge; c != "" && e.HTTPStatus() == http.StatusUnauthorized {
+		set("WWW-Authenticate", c)
+	}
 	if e.RetryAfter > 0 {
 		set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
@@ -98,20 +102,20 @@ func newWireError(ctx huma.Context, status int, msg string, errs ...error) huma.
 	if ctx == nil {
 		return &wireError{status: status, Err: wireErrorBody{Message: msg}}
 	}
-	e := fromHuma(status, msg, errs)
+	e := fromHuma(ctx.Context(), status, msg, errs)
 	obs.EventFrom(ctx.Context()).Fail(e)
-	setErrorHeaders(ctx.SetHeader, e)
+	setErrorHeaders(ctx.Context(), ctx.SetHeader, e)
 	ctx.SetHeader("Cache-Control", "no-store")
 	return wireErrorFrom(e)
 }
 
-func fromHuma(status int, msg string, errs []error) *apperr.Error {
+func fromHuma(ctx context.Context, status int, msg string, errs []error) *apperr.Error {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		if len(errs) == 0 {
-			return apperr.Invalid(apperr.Detail{Location: "body", Rule: "required", Message: "a JSON body is required"})
+			errs = []error{At("body", "required", "a JSON body is required")}
 		}
-		return apperr.Invalid(details(errs)...)
+		return apperr.Invalid(callFrom(ctx).details(errs)...)
 	case http.StatusRequestEntityTooLarge:
 		return apperr.New(apperr.CodePayloadTooLarge, "The body is larger than this route accepts")
 	case http.StatusInternalServerError:
@@ -127,48 +131,54 @@ func fromHuma(status int, msg string, errs []error) *apperr.Error {
 	}
 }
 
-// details turns Huma's faults into ours: no value is echoed, each has a rule, and one location appears once, because a
-// rule that could not run for want of the field adds nothing.
-func details(errs []error) []apperr.Detail {
-	var out []apperr.Detail
-	seen := map[string]bool{}
-	for _, err := range errs {
-		var own *apperr.Error
-		if errors.As(err, &own) {
-			for _, d := range own.Details {
-				out = addDetail(out, seen, d)
-			}
-			continue
-		}
-		var d *huma.ErrorDetail
-		if !errors.As(err, &d) {
-			out = addDetail(out, seen, apperr.Detail{Location: "body", Rule: "format", Message: "the value has the wrong form"})
-			continue
-		}
-		out = addDetail(out, seen, fromHumaDetail(d))
-	}
-	return out
-}
-
 // Limits of what an invalid request is told, so that a small request cannot ask for a large answer.
 const (
 	maxDetails  = 100
 	maxLocation = 200 // in bytes
 )
 
-func addDetail(out []apperr.Detail, seen map[string]bool, d apperr.Detail) []apperr.Detail {
-	if seen[d.Location] || len(out) >= maxDetails {
-		return out
+// detailList gathers faults. One location appears once, because a rule that could not run for want of the field adds
+// nothing.
+type detailList struct {
+	details []apperr.Detail
+	seen    map[string]bool
+}
+
+func (l *detailList) add(d apperr.Detail) {
+	if l.seen == nil {
+		l.seen = map[string]bool{}
 	}
 	if len(d.Location) > maxLocation {
 		d.Location = strings.ToValidUTF8(d.Location[:maxLocation], "") + "…"
 	}
-	seen[d.Location] = true
-	return append(out, d)
+	if l.seen[d.Location] || len(l.details) >= maxDetails {
+		return
+	}
+	l.seen[d.Location] = true
+	l.details = append(l.details, d)
+}
+
+// addErrors adds what Huma gathered: its own faults, and those that Resolve methods returned.
+func (l *detailList) addErrors(errs []error) {
+	for _, err := range errs {
+		var own *apperr.Error
+		var d *huma.ErrorDetail
+		switch {
+		case errors.As(err, &own):
+			for _, d := range own.Details {
+				l.add(d)
+			}
+		case errors.As(err, &d):
+			l.add(fromHumaDetail(d))
+		default:
+			l.add(apperr.Detail{Location: "body", Rule: "format", Message: "the value has the wrong form"})
+		}
+	}
 }
 
 var requiredProperty = regexp.MustCompile(`^expected required property (\S+) to be present$`)
 
+// fromHumaDetail turns a fault of Huma's into ours: no value is echoed, and it has a rule.
 func fromHumaDetail(d *huma.ErrorDetail) apperr.Detail {
 	location := d.Location
 	if location == "" {
@@ -198,7 +208,6 @@ type humaRule struct{ prefix, rule, message string }
 func humaRules() []humaRule {
 	return []humaRule{
 		{"unexpected property", "unknown_field", "the field is unknown"},
-		{"unknown query parameter", "unknown_parameter", "the parameter is unknown"},
 		{"required ", "required", "the parameter is required"},
 		{"expected string to be RFC", "format", "the value has the wrong form"},
 		{"expected string to be base64", "format", ""},
@@ -225,7 +234,7 @@ func humaRules() []humaRule {
 		{"invalid integer", "type", "expected integer"},
 		{"invalid boolean", "type", "expected boolean"},
 		{"invalid floating", "type", "expected number"},
-		{"invalid date/time", "format", "expected an RFC 3339 time"},
+		{"invalid value: read a time", "format", "expected an RFC 3339 time"},
 	}
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -27,6 +28,8 @@ type Operation struct {
 	Description string
 	// Status is the status of success.
 	Status int
+	// OtherStatuses are further statuses of success. Their answers are of the same form, without a Location.
+	OtherStatuses []int
 	// Public operations look at no credential. They declare no permission.
 	Public bool
 	// Permission is what a user needs. Required unless Public.
@@ -57,7 +60,12 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 		MaxBodyBytes: op.MaxBodyBytes + 1,
 		Errors:       op.statuses(), Security: op.security(), Metadata: map[string]any{"operation": op},
 	}
-	huma.Register(a.huma, ho, handler)
+	huma.Register(a.huma, ho, func(ctx context.Context, in *I) (*O, error) {
+		if err := refused(ctx); err != nil {
+			return nil, err
+		}
+		return handler(ctx, in)
+	})
 	a.finish(op)
 }
 
@@ -118,7 +126,7 @@ func (op Operation) security() []map[string][]string {
 	return s
 }
 
-// finish gives each error answer of the operation the list of its codes.
+// finish documents what Huma does not: the codes of each error answer, the challenge of a 401, further answers of success.
 func (a *API) finish(op Operation) {
 	item := a.huma.OpenAPI().Paths[op.Path]
 	var ho *huma.Operation
@@ -146,6 +154,19 @@ func (a *API) finish(op Operation) {
 		if r := ho.Responses[strconv.Itoa(status)]; r != nil {
 			r.Description = strings.Join(codes, ", ")
 		}
+	}
+	if r := ho.Responses[strconv.Itoa(http.StatusUnauthorized)]; r != nil {
+		r.Headers = map[string]*huma.Param{"WWW-Authenticate": {
+			Description: "`" + challenge + "`, with `error=\"invalid_token\"` where a bearer token was sent and refused (RFC 6750).",
+			Schema:      &huma.Schema{Type: huma.TypeString},
+		}}
+	}
+	for _, status := range op.OtherStatuses {
+		other := *ho.Responses[strconv.Itoa(op.Status)]
+		other.Description = http.StatusText(status)
+		other.Headers = maps.Clone(other.Headers)
+		delete(other.Headers, "Location")
+		ho.Responses[strconv.Itoa(status)] = &other
 	}
 }
 

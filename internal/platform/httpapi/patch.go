@@ -3,24 +3,34 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Optional is a field of a merge-patch body (RFC 7396) that can be absent but not null.
+// Optional is a field of a body, or a query parameter, that can be absent and not null.
 type Optional[T any] struct {
-	// Set says that the field was in the body.
+	// Set says that there was a value.
 	Set   bool
 	Value T
 }
 
-// UnmarshalJSON records the value.
+// UnmarshalJSON records the value. Null, which is refused before, leaves the field absent.
 func (o *Optional[T]) UnmarshalJSON(b []byte) error {
+	if bytes.Equal(b, []byte("null")) {
+		return nil
+	}
 	o.Set = true
 	return unmarshal(b, &o.Value)
 }
+
+// Receiver is where Huma puts the value of a parameter.
+func (o *Optional[T]) Receiver() reflect.Value { return reflect.ValueOf(o).Elem().FieldByName("Value") }
+
+// OnParamSet is told by Huma that the parameter has a value.
+func (o *Optional[T]) OnParamSet(set bool, _ any) { o.Set = set }
 
 // Schema is the schema of T.
 func (o Optional[T]) Schema(r huma.Registry) *huma.Schema {
@@ -75,6 +85,21 @@ func (n Nullable[T]) Schema(r huma.Registry) *huma.Schema {
 	s := huma.SchemaFromType(r, reflect.TypeFor[T]())
 	s.Nullable = true
 	return s
+}
+
+// Object is a JSON object whose numbers are kept as they were written.
+type Object map[string]any
+
+// UnmarshalJSON reads an object; null leaves it nil.
+func (o *Object) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var members map[string]any
+	if err := d.Decode(&members); err != nil {
+		return fmt.Errorf("read a JSON object: %w", err)
+	}
+	*o = members
+	return nil
 }
 
 // OrNull is an object of an answer that can be null. (Huma's nullable tag does not reach objects.)

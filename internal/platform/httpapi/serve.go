@@ -84,6 +84,11 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		WriteError(w, r, apperr.HTTP(http.StatusMisdirectedRequest, "Development mode answers to loopback host names only"))
 		return
 	}
+	if !strings.HasPrefix(r.URL.Path, "/") {
+		// OPTIONS * and CONNECT host:port (RFC 9112 section 3.2) name no resource, and the mux expects one.
+		WriteError(w, r, errNoRoute())
+		return
+	}
 	h, pattern := a.mux.Handler(r)
 	if pattern == "" || !isClean(r.URL.EscapedPath()) {
 		a.unrouted(w, r, h)
@@ -91,6 +96,8 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 	}
 	a.mux.ServeHTTP(w, r)
 }
+
+func errNoRoute() error { return apperr.HTTP(http.StatusNotFound, "No such route") }
 
 // isClean reports whether an escaped path is in the form that routes have. The mux would redirect any other, in a page of
 // its own, and a delivery that is redirected is lost.
@@ -109,23 +116,39 @@ func (a *API) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 		WriteError(w, r, e)
 		return
 	}
-	WriteError(w, r, apperr.HTTP(http.StatusNotFound, "No such route"))
+	WriteError(w, r, errNoRoute())
 }
 
 func (a *API) line(r *http.Request, rec *recorder, facts requestFacts, ev *obs.Event, seconds float64) {
 	attrs, err := ev.Take()
-	level := slog.LevelInfo
 	all := make([]slog.Attr, 0, 8+len(attrs))
 	all = append(all, slog.String("request_id", facts.id), slog.String("method", r.Method), slog.String("route", route(r.Pattern)),
 		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Float64("seconds", seconds), slog.String("ip", facts.ip))
 	all = append(all, attrs...)
 	if err != nil {
 		all = append(all, slog.String("error", err.Error()))
-		if rec.status >= http.StatusInternalServerError {
-			level = slog.LevelError
-		}
 	}
-	a.cfg.Logger.LogAttrs(r.Context(), level, "request", all...)
+	a.cfg.Logger.LogAttrs(r.Context(), level(r.Context(), err), "request", all...)
+}
+
+// level is how much the error behind an answer, nil where there is none, should alarm the operator. Something that failed
+// is an error, unless it failed because the client was gone. Turning work away under load is a warning. What the client,
+// or a state that somebody chose, brought about is neither.
+func level(ctx context.Context, err error) slog.Level {
+	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return slog.LevelInfo
+	}
+	e := Resolve(err)
+	switch {
+	case e.HTTPStatus() < http.StatusInternalServerError:
+		return slog.LevelInfo
+	case e.Code == apperr.CodeInternal || e.Cause != nil:
+		return slog.LevelError
+	case e.Code == apperr.CodeUnavailable:
+		return slog.LevelWarn
+	default:
+		return slog.LevelInfo
+	}
 }
 
 // route is the pattern without its method: the one form of a path that is safe as a label, because the path itself can
@@ -151,43 +174,6 @@ func isLoopbackHost(host string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()
-}
-
-// clientIP walks X-Forwarded-For from the right past trusted proxies; what lies left of the first stranger is hearsay.
-func clientIP(r *http.Request, trusted []netip.Prefix) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	if len(trusted) == 0 || !contains(trusted, host) {
-		return host
-	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0; i-- {
-		hop := strings.TrimSpace(hops[i])
-		ip, err := netip.ParseAddr(hop)
-		if err != nil {
-			return host
-		}
-		if host = ip.Unmap().String(); !contains(trusted, host) {
-			return host
-		}
-	}
-	return host
-}
-
-func contains(prefixes []netip.Prefix, host string) bool {
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return false
-	}
-	ip = ip.Unmap()
-	for _, p := range prefixes {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
 }
 
 // recorder remembers the status and size of the answer.

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -53,9 +55,20 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("read a time: %w", err)
 	}
-	v, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return fmt.Errorf("read a time: %w", err)
+	return t.UnmarshalText([]byte(s))
+}
+
+// exactTime is the form of RFC 3339 section 5.6. time.Parse takes more: an hour of one digit, a comma for the decimal
+// point, offsets of 24 hours.
+var exactTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+var errTime = errors.New("read a time: not of RFC 3339")
+
+// UnmarshalText reads an RFC 3339 time, for parameters.
+func (t *Time) UnmarshalText(b []byte) error {
+	v, err := time.Parse(time.RFC3339, string(b))
+	if err != nil || !exactTime.Match(b) {
+		return errTime
 	}
 	*t = TimeMillis(clock.Millis(v))
 	return nil

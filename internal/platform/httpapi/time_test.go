@@ -25,7 +25,8 @@ func TestTimeHasOneForm(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(out), in)
 	}
-	for _, in := range []string{`""`, `1`, `"2026-01-02"`, `"2026-01-02 03:04:05Z"`, `"2026-13-02T03:04:05Z"`} {
+	for _, in := range []string{`""`, `1`, `"2026-01-02"`, `"2026-01-02 03:04:05Z"`, `"2026-13-02T03:04:05Z"`,
+		`"2026-01-02T3:04:05Z"`, `"2026-01-02T03:04:05,5Z"`, `"2026-01-02T03:04:05+24:00"`, `"2026-01-02T03:04:05+01:60"`, `"2026-01-02t03:04:05z"`} {
 		var got Time
 		require.Error(t, json.Unmarshal([]byte(in), &got), in)
 	}

@@ -1,0 +1,213 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// bodySchema returns the schema of an operation's JSON body, or nil.
+func bodySchema(op *huma.Operation) *huma.Schema {
+	if op.RequestBody == nil {
+		return nil
+	}
+	if m := op.RequestBody.Content["application/json"]; m != nil {
+		return m.Schema
+	}
+	return nil
+}
+
+// observedBody shows the whole of a body to its observer once it has been read to its end. Reading it stays with Huma,
+// which knows the limits of size and time.
+type observedBody struct {
+	io.ReadCloser
+	read    bytes.Buffer
+	observe func([]byte)
+}
+
+// Read reads from the body.
+func (b *observedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read.Write(p[:n])
+	if errors.Is(err, io.EOF) && b.observe != nil {
+		b.observe(b.read.Bytes())
+		b.observe = nil
+	}
+	return n, err
+}
+
+// inspection goes through a body for what encoding/json and Huma let pass: null for a field that cannot be null, a member
+// that is there twice, of which one would be ignored, and text that is no Unicode, which would be changed (RFC 7493
+// sections 2.1 and 2.3).
+type inspection struct {
+	body     []byte
+	decoder  *json.Decoder
+	registry huma.Registry
+	at       []byte // the location
+	faults   []apperr.Detail
+}
+
+// inspect returns the faults of a body. One that is no JSON has none here.
+func inspect(body []byte, registry huma.Registry, schema *huma.Schema) []apperr.Detail {
+	if !json.Valid(body) {
+		return nil
+	}
+	i := inspection{body: body, decoder: json.NewDecoder(bytes.NewReader(body)), registry: registry, at: []byte("body")}
+	i.decoder.UseNumber()
+	i.value(schema)
+	return i.faults
+}
+
+func (i *inspection) fault(rule, message string) {
+	if len(i.faults) < maxDetails {
+		location := string(i.at[:min(len(i.at), maxLocation+1)])
+		i.faults = append(i.faults, apperr.Detail{Location: location, Rule: rule, Message: message})
+	}
+}
+
+// value goes through one value. schema is nil where any is allowed.
+func (i *inspection) value(schema *huma.Schema) {
+	schema = resolve(i.registry, schema)
+	token, whole := i.token()
+	switch token {
+	case json.Delim('{'):
+		i.members(schema)
+	case json.Delim('['):
+		i.items(schema)
+	case nil:
+		if !nullable(i.registry, schema) {
+			i.fault("not_null", "the field cannot be null")
+		}
+	default:
+		if !whole {
+			i.fault("text", "must be Unicode text")
+		}
+	}
+}
+
+// token returns the next token and whether it says what was sent, as opposed to a replacement for it.
+func (i *inspection) token() (token json.Token, whole bool) {
+	start := i.decoder.InputOffset()
+	token, err := i.decoder.Token()
+	if err != nil {
+		return json.Delim(0), true // cannot be: the body is valid
+	}
+	if s, ok := token.(string); ok && strings.ContainsRune(s, utf8.RuneError) {
+		return token, isUnicode(i.body[start:i.decoder.InputOffset()])
+	}
+	return token, true
+}
+
+func (i *inspection) members(schema *huma.Schema) {
+	seen := map[string]bool{}
+	outer := len(i.at)
+	for i.decoder.More() {
+		token, whole := i.token()
+		name, _ := token.(string)
+		i.at = append(append(i.at, '.'), name...)
+		switch {
+		case !whole:
+			i.fault("text", "the name must be Unicode text")
+		case seen[name]:
+			i.fault("duplicate", "the field is there twice")
+		}
+		seen[name] = true
+		i.value(member(schema, name))
+		i.at = i.at[:outer]
+	}
+	i.token() // the closing brace
+}
+
+func (i *inspection) items(schema *huma.Schema) {
+	var each *huma.Schema
+	if schema != nil {
+		each = schema.Items
+	}
+	outer := len(i.at)
+	for n := 0; i.decoder.More(); n++ {
+		i.at = append(strconv.AppendInt(append(i.at, '['), int64(n), 10), ']')
+		i.value(each)
+		i.at = i.at[:outer]
+	}
+	i.token() // the closing bracket
+}
+
+func resolve(registry huma.Registry, s *huma.Schema) *huma.Schema {
+	for s != nil && s.Ref != "" {
+		s = registry.SchemaFromRef(s.Ref)
+	}
+	return s
+}
+
+// member is the schema of an object's member; nil where any value is allowed, and where no such member is.
+func member(object *huma.Schema, name string) *huma.Schema {
+	if object == nil {
+		return nil
+	}
+	if s, ok := object.Properties[name]; ok {
+		return s
+	}
+	s, _ := object.AdditionalProperties.(*huma.Schema) // else it is a bool
+	return s
+}
+
+func nullable(registry huma.Registry, s *huma.Schema) bool {
+	if s = resolve(registry, s); s == nil || s.Nullable || s.Type == "null" {
+		return true
+	}
+	for _, alternatives := range [][]*huma.Schema{s.AnyOf, s.OneOf} {
+		for _, a := range alternatives {
+			if nullable(registry, a) {
+				return true
+			}
+		}
+		if len(alternatives) > 0 {
+			return false
+		}
+	}
+	return s.Type == ""
+}
+
+// isUnicode reports whether the text of a JSON string is UTF-8 and has no half of a surrogate pair. It is of valid JSON.
+func isUnicode(quoted []byte) bool {
+	if !utf8.Valid(quoted) {
+		return false
+	}
+	for {
+		_, after, found := bytes.Cut(quoted, []byte{'\\'})
+		switch {
+		case !found:
+			return true
+		case after[0] != 'u':
+			quoted = after[1:]
+			continue
+		}
+		quoted = after[5:]
+		first := codeUnit(after[1:5])
+		if !utf16.IsSurrogate(first) {
+			continue
+		}
+		if !bytes.HasPrefix(quoted, []byte(`\u`)) || utf16.DecodeRune(first, codeUnit(quoted[2:6])) == utf8.RuneError {
+			return false
+		}
+		quoted = quoted[6:]
+	}
+}
+
+// codeUnit is the UTF-16 code unit of four hexadecimal digits.
+func codeUnit(digits []byte) rune {
+	n, err := strconv.ParseUint(string(digits), 16, 16)
+	if err != nil {
+		return utf8.RuneError // cannot be: the string is valid
+	}
+	return rune(n)
+}

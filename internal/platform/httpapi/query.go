@@ -1,0 +1,156 @@
+package httpapi
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// Limits of the parameters that declare none of their own.
+const (
+	maxParameterLength = 255 // in characters
+	maxParameterItems  = 50
+)
+
+// limitParameters gives every parameter a bound in the document. Values of the query are held to it; a path that is longer
+// than any leads to nothing, and is not found.
+func limitParameters(op *huma.Operation) {
+	for _, p := range op.Parameters {
+		s := p.Schema
+		if p.In == "path" {
+			if s.Type == huma.TypeString && s.MaxLength == nil {
+				s.Extensions = map[string]any{"maxLength": maxParameterLength}
+			}
+			continue
+		}
+		if s.Type == huma.TypeArray {
+			setDefault(&s.MaxItems, maxParameterItems)
+			s.PrecomputeMessages()
+			s = s.Items
+		}
+		if s.Type == huma.TypeString && len(s.Enum) == 0 {
+			setDefault(&s.MinLength, 1)
+			setDefault(&s.MaxLength, maxParameterLength)
+			s.PrecomputeMessages()
+		}
+	}
+}
+
+func setDefault(limit **int, n int) {
+	if *limit == nil {
+		*limit = &n
+	}
+}
+
+// queryParameters are the query parameters of an operation by name.
+type queryParameters map[string]*huma.Schema
+
+func queryOf(op *huma.Operation) queryParameters {
+	q := queryParameters{}
+	for _, p := range op.Parameters {
+		if p.In == "query" {
+			q[p.Name] = p.Schema
+		}
+	}
+	return q
+}
+
+// read returns the faults of a query that Huma lets pass: it knows an empty value as none, looks at the first of several,
+// and overlooks what it cannot decode. In what it leaves to Huma, ?a=1,2&a=3 is the same as ?a=1&a=2&a=3 for list
+// parameters.
+func (q queryParameters) read(r *http.Request) []apperr.Detail {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	var faults []apperr.Detail
+	values := url.Values{}
+	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		one, err := url.ParseQuery(pair)
+		if err != nil {
+			faults = append(faults, apperr.Detail{Location: undecodable(pair), Rule: "encoding",
+				Message: "the query is not percent-encoded as it must be"})
+		}
+		for name, v := range one {
+			values[name] = append(values[name], v...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		schema, known := q[name]
+		if !known {
+			faults = append(faults, apperr.Detail{Location: "query." + name, Rule: "unknown_parameter", Message: "the parameter is unknown"})
+			continue
+		}
+		var found []apperr.Detail
+		values[name], found = readParameter("query."+name, schema, values[name])
+		faults = append(faults, found...)
+	}
+	r.URL.RawQuery = values.Encode()
+	return faults
+}
+
+// undecodable is the location of a part of the query that cannot be decoded: its parameter, where that much can be.
+func undecodable(pair string) string {
+	name, _, _ := strings.Cut(pair, "=")
+	if name, err := url.QueryUnescape(name); err == nil && name != "" && !strings.Contains(name, ";") {
+		return "query." + name
+	}
+	return "query"
+}
+
+// readParameter returns the values of a parameter, those of a list one by one, and their faults. No parameter has a
+// meaning for the empty string. Where integers have faults, no value is left, because Huma would tell one of them again.
+func readParameter(location string, schema *huma.Schema, values []string) ([]string, []apperr.Detail) {
+	if schema.Type != huma.TypeArray {
+		if len(values) > 1 {
+			return values, []apperr.Detail{{Location: location, Rule: "single", Message: "send the parameter once"}}
+		}
+		return readValues(schema, values, func(int) string { return location })
+	}
+	var all []string
+	for _, v := range values {
+		all = append(all, strings.Split(v, ",")...)
+	}
+	return readValues(schema.Items, all, func(i int) string { return fmt.Sprintf("%s[%d]", location, i) })
+}
+
+func readValues(schema *huma.Schema, values []string, location func(int) string) ([]string, []apperr.Detail) {
+	var faults []apperr.Detail
+	for i, v := range values {
+		if rule, message := textFault(schema, v); rule != "" && len(faults) < maxDetails {
+			faults = append(faults, apperr.Detail{Location: location(i), Rule: rule, Message: message})
+		}
+	}
+	if len(faults) > 0 && schema.Type == huma.TypeInteger {
+		return nil, faults
+	}
+	return values, faults
+}
+
+// textFault returns what is wrong with a value whatever it means.
+func textFault(schema *huma.Schema, v string) (rule, message string) {
+	switch {
+	case v == "":
+		return "empty", "the parameter has no value"
+	case !utf8.ValidString(v) || strings.ContainsRune(v, 0):
+		return "text", "must be UTF-8 text without U+0000" // which no stored text holds
+	case schema.Type == huma.TypeInteger && !isInteger(v):
+		return "type", "expected integer"
+	default:
+		return "", ""
+	}
+}
+
+// isInteger reports whether v is an integer as JSON writes it, without an exponent.
+func isInteger(v string) bool {
+	n, err := strconv.ParseInt(v, 10, 64)
+	return err == nil && strconv.FormatInt(n, 10) == v
+}
