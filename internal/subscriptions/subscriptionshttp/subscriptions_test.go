@@ -96,9 +96,11 @@ func TestFaultsComeTogether(t *testing.T) {
 			"missing and rules": {`{"forward_url":"https://198.51.99.7/","signing_secret":"short"}`,
 				[]string{"body.event_types required", "body.signing_secret min_length"}},
 			"null": {`{"event_types":null,"forward_url":"https://198.51.99.7/","enabled":null,"timeout_ms":1}`,
-				[]string{"body.event_types type", "body.enabled not_null", "body.timeout_ms minimum"}},
+				[]string{"body.event_types not_null", "body.enabled not_null", "body.timeout_ms minimum"}},
+			"null and rules": {`{"event_types":["a*"],"forward_url":"https://198.51.99.7/","enabled":null,"timeout_ms":1}`,
+				[]string{"body.event_types[0] pattern", "body.enabled not_null", "body.timeout_ms minimum"}},
 			"null among headers": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","headers":{"X-A":null}}`,
-				[]string{"body.headers.X-A type"}},
+				[]string{"body.headers.X-A not_null"}},
 			"not built": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","delivery_mode":"at_least_once","filter":"true",
 				"ordering_key":"/a","max_rate_per_second":1,"max_in_flight":1,"health":{},"secret_grace_seconds":0,"id":"x","disabled_reason":"x"}`,
 				[]string{"body.delivery_mode unknown_field", "body.filter unknown_field", "body.ordering_key unknown_field",
@@ -182,7 +184,7 @@ func TestList(t *testing.T) {
 		require.Equal(t, []string{second, first}, ids("?enabled=true"))
 		require.Equal(t, []string{third, second, first}, ids("?enabled=true,false"))
 		require.Empty(t, ids("?enabled=false&provider_config_key=github"))
-		require.Empty(t, ids("?connection_id=%00"))
+		require.Equal(t, []string{"query.connection_id[0] text"}, s.do(t, "key", http.MethodGet, path+"?connection_id=%00", "").faults(t))
 
 		a := s.do(t, "key", http.MethodGet, path+"?limit=2", "")
 		require.Contains(t, a.header.Get("Link"), `rel="next"`)
