@@ -266,7 +266,7 @@ func (d *dispatcher) start(q *queue) *job {
 	return j
 }
 
-// goesTo notes the host of a subscription. It reports false when the job was started for want of knowing the host, or for
+// goesTo notes the host of a subscription, as egress.HostKey names it. It reports false when the job was started for want of knowing the host, or for
 // another one, and the host is busy: then the job must not be sent, and waits for its turn again.
 func (d *dispatcher) goesTo(j *job, host string) bool {
 	d.mu.Lock()

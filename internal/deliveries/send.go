@@ -35,7 +35,7 @@ func (s *Service) send(j *job) {
 		s.submit(&result{delivery: j.delivery, next: j.delivery.held(now)})
 		return
 	}
-	if target.URL != nil && !s.dispatcher.goesTo(j, target.URL.Host) {
+	if target.URL != nil && !s.dispatcher.goesTo(j, egress.HostKey(target.URL)) {
 		return
 	}
 	if j.event == nil {

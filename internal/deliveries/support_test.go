@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"context"
 	"database/sql"
 	"log/slog"
 	"testing"
@@ -60,7 +61,7 @@ func (w *world) insert(t require.TestingT, events []webhookevents.NewEvent, list
 
 // read returns a delivery as it stands.
 func (w *world) read(t require.TestingT, k Key) Delivery {
-	list, err := w.store.query(w.hard, w.db.Read(), "d.event_uuid = $1 AND d.subscription_id = $2", k.EventUUID, k.SubscriptionID)
+	list, err := w.store.query(context.WithoutCancel(w.hard), w.db.Read(), "d.event_uuid = $1 AND d.subscription_id = $2", k.EventUUID, k.SubscriptionID)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	return list[0]

@@ -88,6 +88,36 @@ func TestClaimsEndWithTheirTransaction(t *testing.T) {
 	})
 }
 
+// A key that its event gives back is free at once; nobody else can give it back, and its other keys, and the same key of
+// another connection, stay claimed.
+func TestReleaseKey(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		ctx := t.Context()
+		s := newStore(store.DB)
+		connection, other, event, next := id.NewUUID(), id.NewUUID(), id.NewUUID(), id.NewUUID()
+		release := func(k *webhookevents.Key, end error) {
+			require.ErrorIs(t, store.DB.Tx(ctx, func(tx *sql.Tx) error {
+				require.NoError(t, s.ReleaseKey(ctx, tx, *k))
+				return end
+			}), end)
+		}
+		holders := func() []string {
+			return claim(ctx, t, store, started, key(connection, "a", next, webhookevents.KeyForever),
+				key(connection, "b", next, webhookevents.KeyForever), key(other, "a", next, webhookevents.KeyForever))
+		}
+		claim(ctx, t, store, started, key(connection, "a", event, webhookevents.KeyForever),
+			key(connection, "b", event, webhookevents.KeyForever), key(other, "a", event, webhookevents.KeyForever))
+
+		release(key(connection, "a", next, webhookevents.KeyForever), nil)
+		require.Equal(t, []string{event, event, event}, holders(), "not its own")
+		release(key(connection, "a", event, webhookevents.KeyForever), context.Canceled)
+		require.Equal(t, []string{event, event, event}, holders(), "rolled back")
+		release(key(connection, "a", event, webhookevents.KeyForever), nil)
+		require.Equal(t, []string{"", event, event}, holders())
+	})
+}
+
 // Of those that claim the same keys at the same time, in opposite orders, one wins each key, the others learn who, and
 // nobody waits in a circle: no transaction is tried twice.
 func TestConcurrentClaims(t *testing.T) {

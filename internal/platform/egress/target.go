@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -84,6 +85,27 @@ func (c *Client) ParseTarget(raw string) (*url.URL, *TargetError) {
 		return nil, terr
 	}
 	return u, nil
+}
+
+// HostKey returns one name for the host and port that a URL of ParseTarget leads to, however they are written: in lower case,
+// without the dot after a full name, an IPv6 address in its short form and an IPv4 address in IPv6 form as IPv4, and
+// without the scheme's default port (RFC 3986 §6.2.2.1 and §6.2.3, RFC 5952). Names are compared, not what they resolve to.
+func HostKey(u *url.URL) string {
+	written, port := u.Hostname(), u.Port()
+	host := strings.ToLower(strings.TrimSuffix(written, "."))
+	if strings.Contains(written, ":") {
+		if a, err := netip.ParseAddr(written); err == nil {
+			host = a.Unmap().String()
+		}
+	}
+	switch {
+	case port == "", u.Scheme == "https" && port == "443", u.Scheme == "http" && port == "80":
+		return host
+	case host == written:
+		return u.Host // spared from being put together again: this runs once per try
+	default:
+		return net.JoinHostPort(host, port)
+	}
 }
 
 // parseStrict accepts only what every parser reads the same way: the characters of RFC 3986 and no backslash, blank or
