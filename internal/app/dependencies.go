@@ -18,8 +18,9 @@ func Dependencies() map[string][]string {
 		"deliveries":    {"webhookevents", "subscriptions", "audit"},
 		"ingest":        {"connections", "providers", "verification", "subscriptions", "webhookevents", "deliveries"},
 
-		// An event's detail shows its deliveries, and a replay of an event is a change to them.
-		"webhookeventshttp": {"deliveries"},
+		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
+		// subscriptions call a pattern.
+		"webhookeventshttp": {"deliveries", "subscriptions"},
 	}
 }
 

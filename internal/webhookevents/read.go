@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,7 +94,7 @@ type Filter struct {
 	Providers          []string
 	ProviderConfigKeys []string
 	ConnectionIDs      []string
-	// Types are exact event types or patterns with a trailing ".*".
+	// Types are exact event types, and patterns as internal/subscriptions parses them; what has no "*" is a type.
 	Types           []string
 	IdempotencyKeys []string
 	Duplicate       *bool
@@ -130,7 +129,7 @@ func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.R
 	w.in("e.provider_config_key", f.ProviderConfigKeys)
 	w.in("e.connection_id", f.ConnectionIDs)
 	w.in("e.idempotency_key", f.IdempotencyKeys)
-	w.types(f.Types)
+	w.types(s.db.Engine(), f.Types)
 	if f.Duplicate != nil {
 		w.raw("e.duplicate_of IS " + map[bool]string{true: "NOT NULL", false: "NULL"}[*f.Duplicate])
 	}
@@ -194,9 +193,12 @@ type where struct {
 
 func (w *where) raw(condition string) { w.conditions = append(w.conditions, condition) }
 
-func (w *where) add(condition string, arg any) {
-	w.args = append(w.args, arg)
-	w.conditions = append(w.conditions, strings.Replace(condition, "?", "$"+strconv.Itoa(len(w.args)), 1))
+func (w *where) add(condition string, arg any) { w.raw(strings.Replace(condition, "?", w.arg(arg), 1)) }
+
+// arg takes an argument and returns its placeholder.
+func (w *where) arg(v any) string {
+	w.args = append(w.args, v)
+	return "$" + strconv.Itoa(len(w.args))
 }
 
 func (w *where) in(column string, values []string) {
@@ -206,28 +208,5 @@ func (w *where) in(column string, values []string) {
 	w.conditions = append(w.conditions, column+" IN "+db.In(len(w.args)+1, len(values)))
 	for _, v := range values {
 		w.args = append(w.args, v)
-	}
-}
-
-// types matches exact types, "*" and "prefix.*", which means one or more further segments. A prefix is compared by
-// substr and not by a range of text, because "." sorts differently among locales.
-func (w *where) types(patterns []string) {
-	if slices.Contains(patterns, "*") {
-		return
-	}
-	var either []string
-	for _, p := range patterns {
-		prefix, open := strings.CutSuffix(p, "*")
-		w.args = append(w.args, prefix)
-		arg := "$" + strconv.Itoa(len(w.args))
-		if open {
-			arg = "CAST(" + arg + " AS text)"
-			either = append(either, "substr(e.event_type, 1, length("+arg+")) = "+arg)
-			continue
-		}
-		either = append(either, "e.event_type = "+arg)
-	}
-	if len(either) > 0 {
-		w.conditions = append(w.conditions, "("+strings.Join(either, " OR ")+")")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/subscriptions"
 	"sallyport/internal/webhookevents"
 )
 
@@ -51,13 +52,14 @@ func (ofUUID) Where(column string, c webhookevents.DeliveryCriteria, next int) (
 
 func newStore(d *db.DB) *webhookevents.Store { return webhookevents.NewStore(d, ofUUID{}) }
 
-// matchesType is the definition that a list's filter by type is held to.
-func matchesType(pattern, eventType string) bool {
-	prefix, open := strings.CutSuffix(pattern, "*")
-	if open {
-		return strings.HasPrefix(eventType, prefix)
+// matchesType is the definition that a list's filter by type is held to: what a subscription's pattern matches.
+func matchesType(t require.TestingT, pattern, eventType string) bool {
+	if !strings.Contains(pattern, "*") {
+		return eventType == pattern
 	}
-	return eventType == pattern
+	p, err := subscriptions.ParsePattern(pattern)
+	require.NoError(t, err)
+	return p.Matches(eventType)
 }
 
 func at(ms int64) time.Time { return clock.FromMillis(started + ms) }

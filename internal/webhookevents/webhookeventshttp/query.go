@@ -2,6 +2,7 @@ package webhookeventshttp
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/subscriptions"
 	"sallyport/internal/webhookevents"
 )
 
@@ -23,7 +25,7 @@ type listInput struct {
 	Provider          []string                       `query:"provider,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these providers." example:"github"`
 	ProviderConfigKey []string                       `query:"provider_config_key,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these provider configurations." example:"github"`
 	ConnectionID      []string                       `query:"connection_id,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of the connections with these ids." example:"acme-production"`
-	EventType         []string                       `query:"event_type,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these types. A type ending in .* stands for one or more further segments; * alone for every type." example:"issues.*"`
+	EventType         []string                       `query:"event_type,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events whose type is one of these or fits one of these patterns, which are those of a subscription: * is one segment of any content, a last * one or more, and * alone every type." example:"issues.*"`
 	SubscriptionID    []string                       `query:"subscription_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only events with a delivery to one of these subscriptions." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	IdempotencyKey    string                         `query:"idempotency_key" minLength:"1" maxLength:"2048" doc:"Only events with this idempotency key. One value, which may contain commas." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
 	Duplicate         []string                       `query:"duplicate,explode" enum:"true,false" maxItems:"50" doc:"Only events that repeat another (true), or only those that do not (false)."`
@@ -41,8 +43,8 @@ func (in *listInput) Resolve(ctx huma.Context) []error {
 	in.url = ctx.URL()
 	var f apperr.Faults
 	for i, p := range in.EventType {
-		if !isTypeFilter(p) {
-			f.Add(fmt.Sprintf("query.event_type[%d]", i), "pattern", "must be an event type, * or a type that ends in .*")
+		if fault := patternFault(p); fault != nil {
+			f.Add(fmt.Sprintf("query.event_type[%d]", i), fault.Rule, fault.Message)
 		}
 	}
 	if err := f.Err(); err != nil {
@@ -51,13 +53,13 @@ func (in *listInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// isTypeFilter reports whether s is an exact type, "*", or a prefix of segments and ".*".
-func isTypeFilter(s string) bool {
-	if s == "*" {
-		return true
+// patternFault says why s, which is not just a type, is no pattern either; nil where it is one. Lengths are the schema's.
+func patternFault(s string) *subscriptions.PatternError {
+	var fault *subscriptions.PatternError
+	if _, err := subscriptions.ParsePattern(s); !strings.Contains(s, "*") || !errors.As(err, &fault) || fault.Rule != "pattern" {
+		return nil
 	}
-	prefix := strings.TrimSuffix(s, ".*")
-	return prefix != "" && !strings.Contains(prefix, "*")
+	return fault
 }
 
 // filter returns the filter with its values sorted, so that their order does not matter to a cursor.
