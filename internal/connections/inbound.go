@@ -115,11 +115,11 @@ func (s *Service) verifier(ctx context.Context, c Connection, p *providers.Provi
 
 // newRefusing returns a verifier that refuses everything: it has no secret.
 func newRefusing() (*verification.Verifier, error) {
-	engine, err := verification.Compile(verification.Declaration{
+	engine, err := verification.Compile(verification.Declaration{Proof: verification.Proof{
 		Scheme: "hmac", Algorithm: "sha256", Secret: verification.SecretFormat{Decode: "utf8"},
 		Signature: []verification.SignatureSource{{From: "header:webhook-signature", Encoding: "hex"}},
 		Signed:    "{body}",
-	})
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("compile the refusing verifier: %w", err)
 	}

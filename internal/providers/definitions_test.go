@@ -125,7 +125,7 @@ func TestStandardWebhooksVector(t *testing.T) {
 	requireReason(t, v, vector(at.Add(5*time.Minute+time.Second)), verification.ReasonTimestampOutOfRange)
 	requireReason(t, v, vector(at.Add(-5*time.Minute-time.Second)), verification.ReasonTimestampOutOfRange)
 	require.Equal(t, verification.Event{
-		Type: "unknown", ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", IDSource: "header:webhook-id", IDSigned: true,
+		Type: "unknown", TypeSigned: true, ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", IDSource: "header:webhook-id", IDSigned: true,
 	}, v.Describe(vector(at)))
 }
 
@@ -151,7 +151,7 @@ func TestStandardWebhooksLibrary(t *testing.T) {
 		r := send(body, "msg_1", ts, signature)
 		_, refusal := v.Verify(r)
 		require.Nil(t, refusal)
-		require.Equal(t, verification.Event{Type: "contact.created", ID: "msg_1", IDSource: "header:webhook-id", IDSigned: true}, v.Describe(r))
+		require.Equal(t, verification.Event{Type: "contact.created", TypeSigned: true, ID: "msg_1", IDSource: "header:webhook-id", IDSigned: true}, v.Describe(r))
 	}
 	requireReason(t, v, send(body+" ", "msg_1", ts, sign(secret)), verification.ReasonSignatureMismatch)
 	requireReason(t, v, send(body, "msg_2", ts, sign(secret)), verification.ReasonSignatureMismatch)
@@ -173,7 +173,7 @@ func TestGenericHMACDefaults(t *testing.T) {
 	r := deliver(time.Time{}, `{"type":"t","id":"1"}`, "X-Signature", hmacHex("secret", `{"type":"t","id":"1"}`))
 	_, refusal := v.Verify(r)
 	require.Nil(t, refusal)
-	require.Equal(t, verification.Event{Type: "unknown"}, v.Describe(r))
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, v.Describe(r))
 	r.Body = append(r.Body, ' ')
 	requireReason(t, v, r, verification.ReasonSignatureMismatch)
 }

@@ -102,7 +102,7 @@ func TestLoadRefuses(t *testing.T) {
 		"http docs":             {"acme.yaml", strings.Replace(minimal, "https:", "http:", 1), "acme.yaml:5: docs_url"},
 		"no setup":              {"acme.yaml", minimal + strings.Replace(webhooks, "  setup: Paste the URL.\n", "", 1), "webhooks.setup must tell"},
 		"bad webhooks":          {"acme.yaml", minimal + strings.Replace(webhooks, "hex", "hexadecimal", 1), "acme.yaml:13: webhooks.signature[0].encoding must be"},
-		"webhooks without all":  {"acme.yaml", minimal + "webhooks: {setup: x}\n", "acme.yaml:6: webhooks.signature needs at least one entry"},
+		"webhooks without all":  {"acme.yaml", minimal + "webhooks: {setup: x}\n", "acme.yaml:6: webhooks.scheme must be"},
 		"tokens as a mapping":   {"acme.yaml", minimal + strings.Replace(webhooks, `"{body}"`, "{body}", 1), "acme.yaml:14: "},
 		"number for a list":     {"acme.yaml", strings.Replace(minimal, "[crm]", "7", 1), "acme.yaml:4: "},
 		"yes is not a boolean":  {"acme.yaml", minimal + webhooks + "  timestamp: {from: \"header:t\", format: unix_s, signed: yes}\n", "acme.yaml:17: "},
@@ -128,7 +128,7 @@ func TestLoadReportsAllFaults(t *testing.T) {
 	t.Parallel()
 	_, err := providers.Load(folder(
 		"a.yaml", minimal,
-		"b.yaml", "schema: 3\nslug: b\ndisplay_name: B\ncategories: [B]\ndocs_url: x\nwebhooks:\n  setup: x\n  scheme: jwt\n",
+		"b.yaml", "schema: 3\nslug: b\ndisplay_name: B\ncategories: [B]\ndocs_url: x\nwebhooks:\n  setup: x\n  scheme: hmac\n",
 		"c.yml", "",
 		"d.yaml", "nonsense: 1\n",
 	))
@@ -139,7 +139,7 @@ func TestLoadReportsAllFaults(t *testing.T) {
 		places = append(places, f.File+" "+f.Field)
 	}
 	require.Equal(t, []string{
-		"a.yaml slug", "b.yaml schema", "b.yaml categories", "b.yaml docs_url", "b.yaml webhooks.scheme", "b.yaml webhooks.algorithm",
+		"a.yaml slug", "b.yaml schema", "b.yaml categories", "b.yaml docs_url", "b.yaml webhooks.algorithm",
 		"b.yaml webhooks.secret.decode", "b.yaml webhooks.signature", "b.yaml webhooks.signed", "c.yml ", "d.yaml ",
 	}, places)
 }

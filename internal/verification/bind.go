@@ -1,159 +1,185 @@
 package verification
 
 import (
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-const paramOpen = "{param:"
+const (
+	paramOpen = "{param:"
+	connOpen  = "{conn:"
+)
 
-// bound is a declaration with its parameters replaced and the entries left out that hang on an empty one. The field names
-// of what is left are kept beside it, so that faults name places of the declaration as its author wrote it.
-type bound struct {
-	Declaration
-	signatureFields, typeFields, idFields, controlFields, redactFields []string
-}
-
-// binder replaces parameters by values.
+// binder replaces parameters by values throughout a declaration, and leaves out the entries that hang on an empty one. It
+// walks the declaration's type, so that a field cannot be forgotten.
 type binder struct {
 	values map[string]string
-	// uses lists the parameters that each field mentions.
+	// uses lists the parameters that each field mentions, by the field's path as the author wrote it.
 	uses map[string][]string
 	// live are the parameters that some field that was kept mentions.
 	live map[string]bool
 	// offBy names, for a parameter in an entry that was left out, the empty parameter that turned the entry off.
-	offBy  map[string]string
+	offBy map[string]string
+	// kept lists, by the path of a list that lost entries, the original places of those that stayed.
+	kept   map[string][]int
 	faults faults
 }
 
-// bind replaces the parameters in a declaration by values.
-func bind(d Declaration, values map[string]string) (bound, *binder) {
+// bind replaces the parameters in a declaration by values. The declaration is not changed.
+func bind(d Declaration, values map[string]string) (Declaration, *binder) {
 	b := &binder{
-		values: values,
-		uses:   map[string][]string{},
-		live:   map[string]bool{},
-		offBy:  map[string]string{},
+		values: values, uses: map[string][]string{}, live: map[string]bool{}, offBy: map[string]string{}, kept: map[string][]int{},
 	}
-	out := bound{Declaration: d}
-	out.Scheme = b.text("scheme", d.Scheme)
-	out.Algorithm = b.text("algorithm", d.Algorithm)
-	out.Secret.Decode = b.text("secret.decode", d.Secret.Decode)
-	out.Signature, out.signatureFields = bindEntries(b, "signature", d.Signature,
-		func(s SignatureSource) string { return s.From }, b.signature)
-	out.Signed = b.text("signed", d.Signed)
-	if d.Timestamp != nil {
-		from := func(t TimestampRule) string { return t.From }
-		rule, keep := bindEntry(b, "timestamp", *d.Timestamp, from, b.timestamp)
-		if out.Timestamp = &rule; !keep {
-			out.Timestamp = nil
-		}
-	}
-	if d.Body != nil {
-		out.Body = &BodyRule{FormField: b.text("body.form_field", d.Body.FormField)}
-	}
-	whole := func(s string) string { return s }
-	out.Event.Type, out.typeFields = bindEntries(b, "event.type", d.Event.Type, whole, b.text)
-	out.Event.ID, out.idFields = bindEntries(b, "event.id", d.Event.ID, whole, b.text)
-	out.Control, out.controlFields = bindEntries(b, "control", d.Control,
-		func(p Predicate) string { return p.From }, b.predicate)
-	out.RedactHeaders, out.redactFields = bindEntries(b, "redact_headers", d.RedactHeaders, whole, b.text)
-	return out, b
+	setup, params := d.Setup, d.Params
+	d.Setup, d.Params = "", nil // neither is a place for parameters
+	b.structure(reflect.ValueOf(&d).Elem(), place{})
+	d.Setup, d.Params = setup, params
+	return d, b
 }
 
-// bindEntries binds the entries of a list, leaving out those whose deciding text mentions an empty parameter.
-func bindEntries[T any](b *binder, list string, entries []T, decides func(T) string, one func(string, T) T) (kept []T, fields []string) {
-	for i, entry := range entries {
-		field := at(list, i)
-		if result, keep := bindEntry(b, field, entry, decides, one); keep {
-			kept, fields = append(kept, result), append(fields, field)
-		}
+// place is where in the declaration the binder stands: as the author wrote it, and as the bound declaration counts.
+type place struct{ written, bound string }
+
+func (p place) field(name string) place {
+	if p.written == "" {
+		return place{name, name}
 	}
-	return kept, fields
+	return place{p.written + "." + name, p.bound + "." + name}
 }
 
-func bindEntry[T any](b *binder, field string, entry T, decides func(T) string, one func(string, T) T) (result T, keep bool) {
-	off := b.emptyParam(decides(entry))
+func (p place) entry(written, bound int) place {
+	return place{at(p.written, written), at(p.bound, bound)}
+}
+
+func (b *binder) structure(v reflect.Value, p place) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if field.Anonymous {
+			b.structure(v.Field(i), p)
+			continue
+		}
+		b.value(v.Field(i), p.field(name))
+	}
+}
+
+func (b *binder) value(v reflect.Value, p place) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(b.text(p.written, v.String()))
+	case reflect.Struct:
+		b.structure(v, p)
+	case reflect.Pointer:
+		b.pointer(v, p)
+	case reflect.Slice:
+		b.list(v, p)
+	default: // numbers and booleans take no parameters, nor do maps, whose compilers refuse them
+	}
+}
+
+func (b *binder) pointer(v reflect.Value, p place) {
+	if v.IsNil() {
+		return
+	}
+	target := reflect.New(v.Type().Elem())
+	target.Elem().Set(v.Elem())
+	if b.entry(target.Elem(), p) {
+		v.Set(target)
+	} else {
+		v.SetZero()
+	}
+}
+
+func (b *binder) list(v reflect.Value, p place) {
+	if v.IsNil() {
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), 0, v.Len())
+	var kept []int
+	for i := range v.Len() {
+		entry := reflect.New(v.Type().Elem()).Elem()
+		entry.Set(v.Index(i))
+		if b.entry(entry, p.entry(i, out.Len())) {
+			out, kept = reflect.Append(out, entry), append(kept, i)
+		}
+	}
+	if len(kept) < v.Len() {
+		b.kept[p.bound] = kept
+	}
+	v.Set(out)
+}
+
+// entry binds one entry; it is false for one to leave out.
+func (b *binder) entry(v reflect.Value, p place) (keep bool) {
+	off := b.emptyParam(deciding(v))
 	if off == "" {
-		return one(field, entry), true
+		b.value(v, p)
+		return true
 	}
 	live := b.live
 	b.live = map[string]bool{}
-	result = one(field, entry)
+	b.value(v, p)
 	for name := range b.live {
 		b.offBy[name] = off
 	}
 	b.live = live
-	return result, false
+	return false
 }
 
-func (b *binder) signature(field string, s SignatureSource) SignatureSource {
-	s.From = b.text(field+".from", s.From)
-	s.Encoding = b.text(field+".encoding", s.Encoding)
-	s.Parse.Prefix = b.text(field+".parse.prefix", s.Parse.Prefix)
-	if kv := s.Parse.KV; kv != nil {
-		s.Parse.KV = &KVParse{
-			PairSep: b.text(field+".parse.kv.pair_sep", kv.PairSep),
-			KVSep:   b.text(field+".parse.kv.kv_sep", kv.KVSep),
-			Keys:    b.texts(field+".parse.kv.keys", kv.Keys),
+// deciding returns the text on which an entry hangs: a text itself, or a structure's from.
+func deciding(v reflect.Value) string {
+	if v.Kind() == reflect.String {
+		return v.String()
+	}
+	if v.Kind() == reflect.Struct {
+		if from := v.FieldByName("From"); from.IsValid() && from.Kind() == reflect.String {
+			return from.String()
 		}
 	}
-	if list := s.Parse.List; list != nil {
-		s.Parse.List = &ListParse{
-			Sep:    b.text(field+".parse.list.sep", list.Sep),
-			Prefix: b.text(field+".parse.list.prefix", list.Prefix),
-		}
-	}
-	return s
-}
-
-func (b *binder) timestamp(field string, t TimestampRule) TimestampRule {
-	t.From = b.text(field+".from", t.From)
-	t.Format = b.text(field+".format", t.Format)
-	t.MaxAgeS = b.text(field+".max_age_s", t.MaxAgeS)
-	t.MaxSkewS = b.text(field+".max_skew_s", t.MaxSkewS)
-	return t
-}
-
-func (b *binder) predicate(field string, p Predicate) Predicate {
-	p.From = b.text(field+".from", p.From)
-	p.Equals = b.texts(field+".equals", p.Equals)
-	return p
-}
-
-func (b *binder) texts(field string, texts []string) []string {
-	out := make([]string, len(texts))
-	for i, s := range texts {
-		out[i] = b.text(at(field, i), s)
-	}
-	return out
+	return ""
 }
 
 // text replaces the parameters in one field. Values are not looked at again, so they cannot bring in further parameters.
+// {conn:name} stays for the template that it stands in, which takes the value as bytes and never as a template.
 func (b *binder) text(field, s string) string {
+	for rest := s; ; {
+		_, name, after, found := cutToken(rest, connOpen)
+		if !found {
+			break
+		}
+		b.use(field, name)
+		rest = after
+	}
 	var out strings.Builder
 	for {
-		before, name, after, found := cutParam(s)
+		before, name, after, found := cutToken(s, paramOpen)
 		out.WriteString(before)
 		if !found {
 			return out.String()
 		}
-		value, known := b.values[name]
-		if !known {
-			b.faults.add(field, RuleUnknown, "mentions a parameter that is not declared: %q", name)
-		}
-		if !slices.Contains(b.uses[field], name) {
-			b.uses[field] = append(b.uses[field], name)
-		}
-		b.live[name] = true
-		out.WriteString(value)
+		out.WriteString(b.use(field, name))
 		s = after
 	}
+}
+
+func (b *binder) use(field, name string) string {
+	value, known := b.values[name]
+	if !known {
+		b.faults.add(field, RuleUnknown, "mentions a parameter that is not declared: %q", name)
+	}
+	if !slices.Contains(b.uses[field], name) {
+		b.uses[field] = append(b.uses[field], name)
+	}
+	b.live[name] = true
+	return value
 }
 
 // emptyParam returns the first parameter that s mentions and that is empty.
 func (b *binder) emptyParam(s string) string {
 	for {
-		_, name, after, found := cutParam(s)
+		_, name, after, found := cutToken(s, paramOpen)
 		if !found {
 			return ""
 		}
@@ -164,9 +190,62 @@ func (b *binder) emptyParam(s string) string {
 	}
 }
 
-// cutParam splits s around its first {param:name}; without one, before is all of s.
-func cutParam(s string) (before, name, after string, found bool) {
-	before, rest, found := strings.Cut(s, paramOpen)
+// written turns the path of a field of the bound declaration into the one that the author wrote.
+func (b *binder) written(field string) string {
+	if len(b.kept) == 0 {
+		return field
+	}
+	var out strings.Builder
+	for start := 0; ; {
+		open := strings.IndexByte(field[start:], '[')
+		if open < 0 {
+			out.WriteString(field[start:])
+			return out.String()
+		}
+		open += start
+		end := open + strings.IndexByte(field[open:], ']')
+		out.WriteString(field[start : open+1])
+		n, err := strconv.Atoi(field[open+1 : end])
+		if kept, lost := b.kept[field[:open]]; lost && err == nil && n < len(kept) {
+			n = kept[n]
+		}
+		out.WriteString(strconv.Itoa(n))
+		start = end
+	}
+}
+
+// restore gives faults of the bound declaration the paths that the author wrote.
+func (b *binder) restore(fs faults) faults {
+	for i := range fs {
+		fs[i].Field = b.written(fs[i].Field)
+	}
+	return fs
+}
+
+// blame turns a fault of the bound declaration into faults of the parameters that its field, or the entry around it,
+// mentions.
+func (b *binder) blame(f Fault) []Fault {
+	names := b.uses[f.Field]
+	for entry := f.Field; len(names) == 0 && entry != ""; {
+		entry = entry[:max(0, strings.LastIndexByte(entry, '.'))]
+		names = b.uses[strings.TrimPrefix(entry+".from", ".")]
+	}
+	if len(names) == 0 {
+		names = b.uses[f.Field+".from"]
+	}
+	if len(names) == 0 {
+		return []Fault{{Field: "params", Rule: f.Rule, Message: f.Field + " " + f.Message}}
+	}
+	out := make([]Fault, len(names))
+	for i, name := range names {
+		out[i] = Fault{Field: "params." + name, Rule: f.Rule, Message: f.Message}
+	}
+	return out
+}
+
+// cutToken splits s around its first token that begins with open; without one, before is all of s.
+func cutToken(s, open string) (before, name, after string, found bool) {
+	before, rest, found := strings.Cut(s, open)
 	if !found {
 		return s, "", "", false
 	}

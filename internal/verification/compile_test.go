@@ -38,8 +38,11 @@ func TestCompileRefuses(t *testing.T) {
 		"md5":               {func(d *verification.Declaration) { d.Algorithm = "md5" }, []string{"algorithm enum"}},
 		"no secret form":    {func(d *verification.Declaration) { d.Secret.Decode = "" }, []string{"secret.decode enum"}},
 		"no signature":      {func(d *verification.Declaration) { d.Signature = nil }, []string{"signature required"}},
-		"query signature":   {func(d *verification.Declaration) { d.Signature[0].From = "query:sig" }, []string{"signature[0].from format"}},
-		"json signature":    {func(d *verification.Declaration) { d.Signature[0].From = "json:/sig" }, []string{"signature[0].from format"}},
+		"signed signature":  {func(d *verification.Declaration) { d.Signature[0].From = "json:/sig" }, []string{"signature[0].from coherent"}},
+		"no query name":     {func(d *verification.Declaration) { d.Signature[0].From = "query:" }, []string{"signature[0].from format"}},
+		"every item":        {func(d *verification.Declaration) { d.Signature[0].From = "json:/a/*/b" }, []string{"signature[0].from coherent"}},
+		"endless sequence":  {func(d *verification.Declaration) { d.Signature[0].From = "header_seq:a-{1..101}" }, []string{"signature[0].from format"}},
+		"open sequence":     {func(d *verification.Declaration) { d.Signature[0].From = "header_seq:a-{1..9" }, []string{"signature[0].from format"}},
 		"host header":       {func(d *verification.Declaration) { d.Signature[0].From = "header:Host" }, []string{"signature[0].from format"}},
 		"no header name":    {func(d *verification.Declaration) { d.Signature[0].From = "header:" }, []string{"signature[0].from format"}},
 		"header with space": {func(d *verification.Declaration) { d.Signature[0].From = "header:a b" }, []string{"signature[0].from format"}},
@@ -49,12 +52,12 @@ func TestCompileRefuses(t *testing.T) {
 		"separator in list prefix": {func(d *verification.Declaration) { d.Signature[0].Parse.List.Sep = "," },
 			[]string{"signature[0].parse.list.prefix coherent"}},
 		"no signed":        {func(d *verification.Declaration) { d.Signed = "" }, []string{"signed required", "timestamp.signed coherent"}},
-		"body unsigned":    {func(d *verification.Declaration) { d.Signed = "{id}.{ts}" }, []string{"signed required", "timestamp.signed coherent"}},
+		"body unsigned":    {func(d *verification.Declaration) { d.Signed = "{id}.{ts}" }, []string{"signed required"}},
 		"body twice":       {func(d *verification.Declaration) { d.Signed = "{id}.{ts}.{body}{body}" }, []string{"signed format"}},
-		"unknown token":    {func(d *verification.Declaration) { d.Signed = "{ts}.{body}{url}" }, []string{"signed format", "timestamp.signed coherent"}},
-		"open brace":       {func(d *verification.Declaration) { d.Signed = "{ts}.{body}{" }, []string{"signed format", "timestamp.signed coherent"}},
-		"closing brace":    {func(d *verification.Declaration) { d.Signed = "{ts}.{body}}" }, []string{"signed format", "timestamp.signed coherent"}},
-		"json in signed":   {func(d *verification.Declaration) { d.Signed = "{ts}.{body}.{json:/a}" }, []string{"signed format"}},
+		"unknown token":    {func(d *verification.Declaration) { d.Signed = "{ts}.{body}{uri}" }, []string{"signed format"}},
+		"open brace":       {func(d *verification.Declaration) { d.Signed = "{ts}.{body}{" }, []string{"signed format"}},
+		"closing brace":    {func(d *verification.Declaration) { d.Signed = "{ts}.{body}}" }, []string{"signed format"}},
+		"query in signed":  {func(d *verification.Declaration) { d.Signed = "{ts}.{body}.{query:a}" }, []string{"signed format"}},
 		"no border":        {func(d *verification.Declaration) { d.Signed = "{ts}.{id}{body}" }, []string{"signed coherent"}},
 		"no border behind": {func(d *verification.Declaration) { d.Signed = "{ts}.{body}{header:a}" }, []string{"signed coherent"}},
 		"two headers":      {func(d *verification.Declaration) { d.Signed = "{id}{header:a}.{ts}.{body}" }, []string{"signed coherent"}},
@@ -111,14 +114,15 @@ func TestCompileRefuses(t *testing.T) {
 // Promise: all faults are reported at once.
 func TestCompileReportsAllFaults(t *testing.T) {
 	t.Parallel()
-	_, err := verification.Compile(verification.Declaration{
+	_, err := verification.Compile(verification.Declaration{Proof: verification.Proof{
+		Scheme: "hmac",
 		Signature: []verification.SignatureSource{
 			{From: "a", Parse: verification.SignatureParse{KV: &verification.KVParse{PairSep: "=", KVSep: "="}}},
 		},
 		Timestamp: &verification.TimestampRule{},
-	})
+	}})
 	require.Equal(t, []string{
-		"algorithm enum", "scheme enum", "secret.decode enum", "signature[0].encoding enum", "signature[0].from format",
+		"algorithm enum", "secret.decode enum", "signature[0].encoding enum", "signature[0].from format",
 		"signature[0].parse.kv coherent", "signature[0].parse.kv.keys required", "signed required",
 		"timestamp coherent", "timestamp.format enum", "timestamp.from format",
 	}, faultsOf(t, err))

@@ -4,26 +4,15 @@ package verification
 // tell of themselves. It is data; Compile turns it into an Engine or refuses it.
 //
 // Text fields may contain {param:name}, replaced by the connection's value of that parameter before the field is read.
-// Where a whole source hangs on a parameter that was left empty (timestamp.from, an entry of signature, event.type or
-// event.id, a control predicate), that entry is left out.
+// Where a whole source hangs on a parameter that was left empty (a text of a list, or an entry whose from mentions it), that
+// entry is left out.
 type Declaration struct {
 	// Setup tells a person where in the provider's settings the webhook URL and the secret go. Markdown. Not interpreted.
 	Setup string `yaml:"setup"`
 	// Params are the values that each connection may set.
 	Params []Param `yaml:"params"`
-	// Scheme is the kind of proof: hmac (RFC 2104).
-	Scheme string `yaml:"scheme"`
-	// Algorithm is the hash under the HMAC: sha1, sha256 or sha512.
-	Algorithm string `yaml:"algorithm"`
-	// Secret says how the text that a person pastes becomes the key.
-	Secret SecretFormat `yaml:"secret"`
-	// Signature lists where signatures stand; a delivery passes when any one of them is right.
-	Signature []SignatureSource `yaml:"signature"`
-	// Signed is the template of the bytes under the signature: {body} exactly once, {ts}, {id}, {header:name} and literals.
-	// {ts} is the text of the timestamp as received and {id} the value of the only event.id source.
-	Signed string `yaml:"signed"`
-	// Timestamp says when a delivery was signed and how old it may be; nil where the provider sends none.
-	Timestamp *TimestampRule `yaml:"timestamp"`
+	// Proof is how a delivery proves its sender.
+	Proof `yaml:",inline"`
 	// Body says where the JSON is when the body as a whole is not JSON; nil where it always is.
 	Body *BodyRule `yaml:"body"`
 	// Event says how type and id are derived.
@@ -31,7 +20,7 @@ type Declaration struct {
 	// Control marks the provider's pings and confirmations: a delivery that any predicate fits is acknowledged and stored
 	// but not forwarded.
 	Control []Predicate `yaml:"control"`
-	// RedactHeaders names further headers whose value must not be stored, besides those that Signature reads.
+	// RedactHeaders names further headers whose value must not be stored, besides those that carry signatures.
 	RedactHeaders []string `yaml:"redact_headers"`
 }
 
@@ -49,28 +38,59 @@ type Param struct {
 	Default string `yaml:"default"`
 	// Example is a value for documentation; mandatory with Pattern where Default is empty, and used to check the declaration.
 	Example string `yaml:"example"`
-	// Required parameters have no default: without them no delivery is accepted.
+	// Required parameters have no default: without them no connection can be made.
 	Required bool `yaml:"required"`
+}
+
+// Proof is one way in which a delivery proves its sender. A field that has no meaning with the scheme is refused.
+type Proof struct {
+	// Scheme is the kind of proof:
+	//   - hmac: RFC 2104 over Signed;
+	//   - keyed_hash: a plain hash over Signed, which contains {secret};
+	//   - token: the secret itself, compared in constant time;
+	//   - basic: the secret is "user:password" of RFC 7617;
+	//   - none: nothing is proved, which the connection must accept expressly.
+	Scheme string `yaml:"scheme"`
+	// Algorithm is the hash under hmac and keyed_hash: sha1, sha256 or sha512.
+	Algorithm string `yaml:"algorithm"`
+	// Secret says how the text that a person pastes becomes the key.
+	Secret SecretFormat `yaml:"secret"`
+	// Signature lists where signatures, or for token the secret, stand; a delivery passes when any one of them is right.
+	Signature []SignatureSource `yaml:"signature"`
+	// Signed is the template of the bytes under the signature; README.md lists its tokens.
+	Signed string `yaml:"signed"`
+	// BodyUnsigned states that the proof does not cover the whole body. It must agree with the rest of the proof: whoever
+	// gets hold of one such delivery can send any body with it, and the author of a definition has to have seen that.
+	BodyUnsigned bool `yaml:"body_unsigned"`
+	// Timestamp says when a delivery was signed and how old it may be; nil where the provider sends none.
+	Timestamp *TimestampRule `yaml:"timestamp"`
+	// URLVariants lists in which other forms the provider may have signed the URL: port (without the port that the URL has, or
+	// with the scheme's own port where it has none) and no_query.
+	URLVariants []string `yaml:"url_variants"`
+	// AnyOf and AllOf combine proofs: any one of them, or all of them, have to pass. They stand instead of everything above.
+	AnyOf []Proof `yaml:"any_of"`
+	AllOf []Proof `yaml:"all_of"`
 }
 
 // SecretFormat says how secret text becomes key bytes.
 type SecretFormat struct {
-	// Decode is utf8 (the text itself), hex, base64 (RFC 4648 section 4), or whsec (Standard Webhooks: an optional whsec_
-	// prefix before base64).
+	// Decode is utf8 (the text itself), hex, base64 (RFC 4648 section 4), whsec (Standard Webhooks: an optional whsec_ prefix
+	// before base64) or sha256 (the SHA-256 of the text).
 	Decode string `yaml:"decode"`
 }
 
 // SignatureSource is one place where signatures stand.
 type SignatureSource struct {
-	// From is header:<name>.
+	// From is header:<name>, header_seq:<prefix>-{1..n} (headers numbered from 1 without a gap, n at most 100), query:<name> or
+	// json:<pointer>. For token the pointer may contain * for every item of an array; each item must then be right.
 	From string `yaml:"from"`
 	// Parse takes signatures out of the value; absent, the whole value is one signature.
 	Parse SignatureParse `yaml:"parse"`
-	// Encoding of each signature: hex, base64 or base64url.
+	// Encoding of each signature: hex, base64 or base64url. A token has none.
 	Encoding string `yaml:"encoding"`
 }
 
-// SignatureParse takes signatures out of a header value. At most one of its fields is given.
+// SignatureParse takes signatures out of a value. At most one of its fields is given.
 type SignatureParse struct {
 	// Prefix stands before the only signature and is mandatory, such as "sha256=".
 	Prefix string `yaml:"prefix"`
@@ -78,6 +98,8 @@ type SignatureParse struct {
 	KV *KVParse `yaml:"kv"`
 	// List reads elements such as "v1,ab v1,cd".
 	List *ListParse `yaml:"list"`
+	// Path reads elements such as "key7/SHA256/ab".
+	Path *PathParse `yaml:"path"`
 }
 
 // KVParse reads key-value pairs. Pairs with other keys are passed over.
@@ -93,6 +115,16 @@ type ListParse struct {
 	Prefix string `yaml:"prefix"`
 }
 
+// PathParse reads elements of several fields. Elements of another number of fields are passed over.
+type PathParse struct {
+	// ListSep stands between elements; empty where there is one.
+	ListSep string `yaml:"list_sep"`
+	// Sep stands between the fields of an element.
+	Sep string `yaml:"sep"`
+	// Fields say what stands in each place: signature, once; * for anything; or =text for exactly that text.
+	Fields []string `yaml:"fields"`
+}
+
 // TimestampRule says when a delivery was signed and how old it may be.
 type TimestampRule struct {
 	// From is header:<name>, sig:<key> (a pair of the signature's kv header) or json:<pointer>.
@@ -104,31 +136,7 @@ type TimestampRule struct {
 	MaxAgeS string `yaml:"max_age_s"`
 	// MaxSkewS is how many seconds ahead of our clock a timestamp may be, 1 to 86400; empty for no limit.
 	MaxSkewS string `yaml:"max_skew_s"`
-	// Signed states whether the signature covers the timestamp. It must agree with Signed of the declaration: an unsigned
+	// Signed states whether the signature covers the timestamp. It must agree with Signed of the proof: an unsigned
 	// timestamp can be rewritten by whoever replays a delivery, and the author of a definition has to have seen that.
 	Signed bool `yaml:"signed"`
-}
-
-// BodyRule says where the JSON is.
-type BodyRule struct {
-	// FormField is the field that holds the JSON when the content type is application/x-www-form-urlencoded. The signature
-	// still covers the raw body.
-	FormField string `yaml:"form_field"`
-}
-
-// EventRules derive an event's type and id.
-type EventRules struct {
-	// Type lists templates of {header:name}, {json:pointer} and literals. The first whose tokens all have a value decides.
-	Type []string `yaml:"type"`
-	// ID lists sources, header:<name> or json:<pointer>. The first that has a value decides.
-	ID []string `yaml:"id"`
-	// Map renames derived types.
-	Map map[string]string `yaml:"map"`
-}
-
-// Predicate holds when the source's value is one of Equals.
-type Predicate struct {
-	// From is header:<name> or json:<pointer>.
-	From   string   `yaml:"from"`
-	Equals []string `yaml:"equals"`
 }

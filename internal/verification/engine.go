@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"sallyport/internal/platform/secretbox"
 )
 
 // Engine is a checked declaration. It is immutable and safe for concurrent use.
@@ -28,8 +26,8 @@ func Compile(d Declaration) (*Engine, error) {
 		values[params[i].Name] = params[i].sample()
 	}
 	declared, b := bind(d, values)
-	_, fs = compilePlan(declared)
-	fs = append(b.faults, fs...)
+	_, fs = compilePlan(&declared, values)
+	fs = append(b.faults, b.restore(fs)...)
 	for i, p := range params {
 		if !b.live[p.Name] && b.offBy[p.Name] == "" {
 			fs.add(at("params", i), RuleUnknown, "is used nowhere")
@@ -49,9 +47,9 @@ func (e *Engine) tryAlternatives(p param, values map[string]string, known faults
 	for _, value := range p.alternatives() {
 		varied := maps.Clone(values)
 		varied[p.Name] = value
-		d, _ := bind(e.decl, varied)
-		_, fs := compilePlan(d)
-		for _, f := range fs {
+		d, b := bind(e.decl, varied)
+		_, fs := compilePlan(&d, varied)
+		for _, f := range b.restore(fs) {
 			if f.Rule != RuleCoherent && !slices.Contains(known, f) {
 				f.Message += " (with " + p.Name + " = " + value + ")"
 				found = append(found, f)
@@ -71,38 +69,65 @@ func (e *Engine) Params() []Param {
 	return out
 }
 
-// Secret is one of a connection's webhook secrets. Several are valid at once while they rotate.
-type Secret struct {
-	// ID names the secret in Result.KeyID. It is not secret.
-	ID    string
-	Value secretbox.Secret
+// Settings are what one connection brings.
+type Settings struct {
+	// Params are the values of the declaration's parameters.
+	Params map[string]string
+	// Secrets are the connection's webhook secrets. Without any the Verifier refuses every delivery with ReasonSecretMissing,
+	// unless the declaration's proof takes none.
+	Secrets []Secret
+	// URLBase is scheme, host and path prefix of the URL that the provider calls, where it is not the server's public URL.
+	URLBase string
+	// AcceptUnverified says that the connection takes deliveries that nothing proves. Only the scheme none needs it.
+	AcceptUnverified bool
 }
 
-// Prepare binds the declaration to one connection's parameters and secrets. The error is a *ConfigError with every fault
-// found; its fields are "params.<name>", "params" and "secret". Without secrets the Verifier refuses every delivery with
-// ReasonSecretMissing.
-func (e *Engine) Prepare(params map[string]string, secrets []Secret) (*Verifier, error) {
-	values, fs := e.values(params)
+// Bind binds the declaration to one connection. The error is a *ConfigError with every fault found; its fields are
+// "params.<name>", "params", "secret", "url_base" and "accept_unverified".
+func (e *Engine) Bind(s Settings) (*Verifier, error) {
+	values, fs := e.values(s.Params)
 	if len(fs) > 0 {
 		return nil, fs.err()
 	}
 	d, b := bind(e.decl, values)
-	p, planFaults := compilePlan(d)
-	for _, f := range planFaults {
+	p, planFaults := compilePlan(&d, values)
+	for _, f := range b.restore(planFaults) {
 		fs = append(fs, b.blame(f)...)
 	}
 	for _, declared := range e.params {
 		name := declared.Name
-		if _, given := params[name]; given && values[name] != declared.Default && !b.live[name] {
+		if _, given := s.Params[name]; given && values[name] != declared.Default && !b.live[name] {
 			fs.add("params."+name, RuleCoherent, "has no effect unless %s is set", b.offBy[name])
 		}
 	}
-	keys, secretFaults := decodeSecrets(p.secret, secrets)
-	fs = append(fs, secretFaults...)
+	if wrong := checkURLBase(s.URLBase); wrong != "" {
+		fs.add("url_base", RuleFormat, "%s", wrong)
+	}
+	if len(planFaults) == 0 {
+		fs = append(fs, p.take(s)...)
+	}
 	if err := fs.err(); err != nil {
 		return nil, err
 	}
-	return newVerifier(p, keys), nil
+	return newVerifier(p), nil
+}
+
+// Prepare binds the declaration to parameters and secrets alone.
+func (e *Engine) Prepare(params map[string]string, secrets []Secret) (*Verifier, error) {
+	return e.Bind(Settings{Params: params, Secrets: secrets})
+}
+
+// take gives the proofs what the connection brings beside its parameters.
+func (p *plan) take(s Settings) faults {
+	fs := takeKeys(p.proofs, s.Secrets)
+	for _, proof := range p.proofs {
+		proof.urlBase = s.URLBase
+		if proof.scheme == schemeNone && !s.AcceptUnverified {
+			fs.add("accept_unverified", RuleRequired, "must be true: nothing proves who sends this provider's deliveries, and a connection that "+
+				"takes them has to say so")
+		}
+	}
+	return fs
 }
 
 // values checks what the connection set and adds the defaults.
@@ -126,47 +151,6 @@ func (e *Engine) values(given map[string]string) (map[string]string, faults) {
 		}
 	}
 	return values, fs
-}
-
-// blame turns a fault of the bound declaration into faults of the parameters that its field mentions.
-func (b *binder) blame(f Fault) []Fault {
-	names := b.uses[f.Field]
-	if len(names) == 0 {
-		root, _, _ := strings.Cut(f.Field, ".")
-		names = b.uses[root+".from"]
-	}
-	if len(names) == 0 {
-		return []Fault{{Field: "params", Rule: f.Rule, Message: f.Field + " " + f.Message}}
-	}
-	out := make([]Fault, len(names))
-	for i, name := range names {
-		out[i] = Fault{Field: "params." + name, Rule: f.Rule, Message: f.Message}
-	}
-	return out
-}
-
-// key is a decoded secret.
-type key struct {
-	id    string
-	bytes []byte
-}
-
-func decodeSecrets(how secretDecoding, secrets []Secret) ([]key, faults) {
-	var fs faults
-	if len(secrets) > maxSecrets {
-		fs.add("secret", RuleLimit, "has more than %d values at once; delete those that are no longer used", maxSecrets)
-		return nil, fs
-	}
-	keys := make([]key, 0, len(secrets))
-	for _, s := range secrets {
-		decoded, wrong := decodeSecret(how, s.Value.Reveal())
-		if wrong != "" {
-			fs.add("secret", RuleFormat, "%s %s", s.ID, wrong)
-			continue
-		}
-		keys = append(keys, key{id: s.ID, bytes: decoded})
-	}
-	return keys, fs
 }
 
 func clip(s string, limit int) string {

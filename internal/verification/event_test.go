@@ -107,7 +107,7 @@ func TestDescribeFallbackIDs(t *testing.T) {
 	for _, tt := range tests {
 		d := bodyOnly()
 		d.Signed, d.Event.ID, d.Event.Type = tt.signed, tt.id, nil
-		tt.want.Type = "unknown"
+		tt.want.Type, tt.want.TypeSigned = "unknown", true
 		require.Equal(t, tt.want, verifier(t, d, testKey).Describe(r), tt.signed)
 	}
 }

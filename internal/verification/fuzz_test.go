@@ -128,12 +128,11 @@ func FuzzCompileTexts(f *testing.F) {
 		}
 		r := request(`{"id":"1","t":"`+stamp(0)+`000","a/b":"x"}`, "X-Signature", value, "X-Ts", stamp(0), "X-Id", "1", "A", "a", "B", "b")
 		for _, parse := range parses {
-			d := verification.Declaration{
+			d := verification.Declaration{Proof: verification.Proof{
 				Scheme: "hmac", Algorithm: "sha1", Secret: verification.SecretFormat{Decode: "utf8"},
 				Signature: []verification.SignatureSource{{From: from, Parse: parse, Encoding: encoding}},
 				Signed:    signed,
-				Event:     verification.EventRules{Type: []string{eventType}, ID: []string{id}},
-			}
+			}, Event: verification.EventRules{Type: []string{eventType}, ID: []string{id}}}
 			if tsFrom != "" {
 				d.Timestamp = &verification.TimestampRule{From: tsFrom, Format: tsFormat, Signed: true}
 			}

@@ -26,23 +26,22 @@ func stamp(offset time.Duration) string { return strconv.FormatInt(now().Add(off
 
 // bodyOnly signs the body, as GitHub does.
 func bodyOnly() verification.Declaration {
-	return verification.Declaration{
+	return verification.Declaration{Proof: verification.Proof{
 		Scheme: "hmac", Algorithm: "sha256",
 		Secret: verification.SecretFormat{Decode: "utf8"},
 		Signature: []verification.SignatureSource{{
 			From: "header:X-Signature", Encoding: "hex", Parse: verification.SignatureParse{Prefix: "sha256="},
 		}},
 		Signed: "{body}",
-		Event: verification.EventRules{
-			Type: []string{"{header:X-Event}.{json:/action}", "{header:X-Event}"},
-			ID:   []string{"header:X-Delivery"},
-		},
-	}
+	}, Event: verification.EventRules{
+		Type: []string{"{header:X-Event}.{json:/action}", "{header:X-Event}"},
+		ID:   []string{"header:X-Delivery"},
+	}}
 }
 
 // listed signs id, timestamp and body, as Standard Webhooks does.
 func listed() verification.Declaration {
-	return verification.Declaration{
+	return verification.Declaration{Proof: verification.Proof{
 		Scheme: "hmac", Algorithm: "sha256",
 		Secret: verification.SecretFormat{Decode: "utf8"},
 		Signature: []verification.SignatureSource{{
@@ -53,13 +52,12 @@ func listed() verification.Declaration {
 		Timestamp: &verification.TimestampRule{
 			From: "header:webhook-timestamp", Format: "unix_s", MaxAgeS: "300", MaxSkewS: "300", Signed: true,
 		},
-		Event: verification.EventRules{Type: []string{"{json:/type}"}, ID: []string{"header:webhook-id"}},
-	}
+	}, Event: verification.EventRules{Type: []string{"{json:/type}"}, ID: []string{"header:webhook-id"}}}
 }
 
 // paired has timestamp and signatures in one header, as Stripe does.
 func paired() verification.Declaration {
-	return verification.Declaration{
+	return verification.Declaration{Proof: verification.Proof{
 		Scheme: "hmac", Algorithm: "sha256",
 		Secret: verification.SecretFormat{Decode: "utf8"},
 		Signature: []verification.SignatureSource{{
@@ -70,8 +68,7 @@ func paired() verification.Declaration {
 		Timestamp: &verification.TimestampRule{
 			From: "sig:t", Format: "unix_s", MaxAgeS: "300", MaxSkewS: "300", Signed: true,
 		},
-		Event: verification.EventRules{Type: []string{"{json:/type}"}, ID: []string{"json:/id"}},
-	}
+	}, Event: verification.EventRules{Type: []string{"{json:/type}"}, ID: []string{"json:/id"}}}
 }
 
 func mac(key, content string) []byte {
@@ -126,8 +123,38 @@ func requireRefused(tb testing.TB, v *verification.Verifier, r *verification.Req
 
 func requireVerified(tb testing.TB, v *verification.Verifier, r *verification.Request, keyID string) {
 	tb.Helper()
+	requireProved(tb, v, r, "hmac", keyID)
+}
+
+func requireProved(tb testing.TB, v *verification.Verifier, r *verification.Request, scheme, keyID string) {
+	tb.Helper()
 	require.Nil(tb, v.Precheck(r.Header), "what Verify accepts must pass Precheck")
 	result, refusal := v.Verify(r)
 	require.Nil(tb, refusal)
-	require.Equal(tb, verification.Result{Scheme: "hmac", KeyID: keyID, Verified: true}, result)
+	require.Equal(tb, verification.Result{Scheme: scheme, KeyID: keyID, Verified: true}, result)
+}
+
+// declared is a declaration of a proof alone.
+func declared(p verification.Proof) verification.Declaration {
+	return verification.Declaration{Proof: p}
+}
+
+// sha256Proof is an HMAC-SHA256 in hexadecimal at one place.
+func sha256Proof(from, signed string) verification.Proof {
+	return verification.Proof{
+		Scheme: "hmac", Algorithm: "sha256", Secret: verification.SecretFormat{Decode: "utf8"},
+		Signature: []verification.SignatureSource{{From: from, Encoding: "hex"}}, Signed: signed,
+	}
+}
+
+// atURL is a delivery at a URL.
+func atURL(r *verification.Request, public, path, query string) *verification.Request {
+	r.PublicURL, r.Path, r.RawQuery = public, path, query
+	return r
+}
+
+func faultsOfProof(tb testing.TB, p verification.Proof) []string {
+	tb.Helper()
+	_, err := verification.Compile(declared(p))
+	return faultsOf(tb, err)
 }

@@ -3,17 +3,25 @@ package verification
 // Limits on what a request may make the engine do, and on what a declaration may ask for.
 const (
 	maxHeaderName  = 128
-	maxHeaderValue = 8 << 10 // bytes of one header that is read
-	maxSignatures  = 32      // elements of all signature headers together, those passed over included
+	maxHeaderValue = 8 << 10 // bytes of one header or query value that is read
+	maxSignatures  = 32      // elements of all places of signatures together, those passed over included
+	maxSequence    = 100     // headers of one header_seq
 	maxSecrets     = 16      // valid at once on one connection
 	maxSecretBytes = 4 << 10
 	maxIDBytes     = 512
 	maxTypeBytes   = 256
 	maxJSONDepth   = 512
+	maxQueryBytes  = 8 << 10
+	maxFormFields  = 1000
+	maxItems       = 100 // items of a body that are looked at one by one
 	maxParams      = 32
-	maxParamValue  = 256
-	maxEntries     = 64 // entries of one list of a declaration
+	maxParamValue  = 1024
+	maxLiteral     = 256 // bytes of a prefix
+	maxEntries     = 64  // entries of one list of a declaration
 	maxMapEntries  = 1024
 	maxText        = 1024 // bytes of one text field of a declaration
 	maxWindowS     = 24 * 60 * 60
+	maxProofs      = 8 // of one declaration
+	maxProofDepth  = 3 // of any_of and all_of
+	maxURLVariants = 4
 )

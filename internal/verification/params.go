@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -92,7 +93,7 @@ func (p *param) check(value string) (rule, message string) {
 	case value == "":
 		return RuleRequired, "must not be empty"
 	case !validParamText(value):
-		return RuleFormat, "must be printable ASCII of at most 256 bytes"
+		return RuleFormat, fmt.Sprintf("must be printable ASCII of at most %d bytes", maxParamValue)
 	case len(p.Enum) > 0 && !slices.Contains(p.Enum, value):
 		return RuleEnum, "must be one of: " + strings.Join(p.Enum, ", ")
 	case p.pattern != nil && !p.pattern.MatchString(value):
@@ -136,7 +137,12 @@ func validParamName(name string) bool {
 }
 
 func validParamText(value string) bool {
-	if len(value) > maxParamValue || strings.Contains(value, paramOpen) {
+	return len(value) <= maxParamValue && printableText(value)
+}
+
+// printableText reports whether a text is printable ASCII, spaces included, that mentions no parameter.
+func printableText(value string) bool {
+	if strings.Contains(value, paramOpen) {
 		return false
 	}
 	for i := range len(value) {

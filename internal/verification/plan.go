@@ -1,34 +1,26 @@
 package verification
 
 import (
-	"crypto/sha1" //nolint:gosec // Old provider schemes are HMAC-SHA1; collisions of SHA-1 do not break HMAC (RFC 6194 section 3.3).
-	"crypto/sha256"
-	"crypto/sha512"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
 	"strings"
 )
 
-const schemeHMAC = "hmac"
-
 // plan is a declaration with its parameters replaced, checked and ready to run.
 type plan struct {
-	scheme     string
-	newHash    func() hash.Hash
-	macSize    int
-	secret     secretDecoding
-	signatures []signatureRule
-	// before and after are the signed parts on either side of the body.
-	before, after []signedPart
-	ts            *timestampRule
-	formField     string
-	types         [][]segment
-	ids           []idRule
-	rename        map[string]string
-	control       []predicate
-	redact        []string
+	root   *node
+	proofs []*proof
+	// covers is what is covered whichever way a delivery is proved.
+	covers    coverage
+	formField string
+	types     [][]segment
+	// typeSigned is true when everything that may decide the type is covered.
+	typeSigned bool
+	ids        []idRule
+	rename     map[string]string
+	control    []predicate
+	redact     []string
 }
 
 // idRule is one way to an id: one source, or two headers that are an id together.
@@ -47,24 +39,19 @@ type predicate struct {
 // compiler builds a plan and collects what is wrong.
 type compiler struct {
 	plan
-	faults faults
+	values map[string]string // of the parameters
+	// proofTS is the timestamp of the proof that is being compiled.
+	proofTS *timestampRule
+	faults  faults
 }
 
 // compilePlan checks a bound declaration.
-func compilePlan(d bound) (*plan, faults) {
-	c := &compiler{}
-	c.compileScheme(d)
-	for i, s := range d.Signature {
-		c.signatures = append(c.signatures, c.compileSignature(d.signatureFields[i], s))
-	}
-	c.limit("signature", len(d.Signature))
-	if len(d.Signature) == 0 {
-		c.faults.add("signature", RuleRequired, "needs at least one entry")
-	}
-	c.ts = c.compileTimestamp(d.Timestamp)
-	c.checkSignatureTimestamp(d)
+func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
+	c := &compiler{values: values}
 	c.compileIDs(d)
-	c.compileSigned(d)
+	c.root = c.compileNode("", &d.Proof, 1)
+	c.covers = c.root.covers()
+	c.finishIDs()
 	if d.Body != nil {
 		c.formField = d.Body.FormField
 		if !printable(c.formField, 128) {
@@ -72,131 +59,67 @@ func compilePlan(d bound) (*plan, faults) {
 		}
 	}
 	c.compileEvent(d)
+	c.control = c.compilePredicates("control", d.Control)
 	c.compileRedact(d)
 	return &c.plan, c.faults
 }
 
-func (c *compiler) compileScheme(d bound) {
-	c.scheme = d.Scheme
-	if d.Scheme != schemeHMAC {
-		c.faults.add("scheme", RuleEnum, "must be hmac")
-	}
-	switch d.Algorithm {
-	case "sha1":
-		c.newHash, c.macSize = sha1.New, sha1.Size
-	case "sha256":
-		c.newHash, c.macSize = sha256.New, sha256.Size
-	case "sha512":
-		c.newHash, c.macSize = sha512.New, sha512.Size
-	default:
-		c.faults.add("algorithm", RuleEnum, "must be sha1, sha256 or sha512")
-	}
-	c.secret = secretDecoding(d.Secret.Decode)
-	switch c.secret {
-	case secretUTF8, secretHex, secretBase64, secretWhsec:
-	default:
-		c.faults.add("secret.decode", RuleEnum, "must be utf8, hex, base64 or whsec")
-	}
-}
-
-// checkSignatureTimestamp makes sure that sig:<key> names a pair of the only signature header.
-func (c *compiler) checkSignatureTimestamp(d bound) {
-	if c.ts == nil || c.ts.src.kind != sourceSignature {
-		return
-	}
-	if len(c.signatures) != 1 || c.signatures[0].kv == nil {
-		c.faults.add("timestamp.from", RuleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
-		return
-	}
-	if slices.Contains(d.Signature[0].Parse.KV.Keys, c.ts.src.name) {
-		c.faults.add("timestamp.from", RuleCoherent, "names a key that holds signatures")
-	}
-}
-
-func (c *compiler) compileSigned(d bound) {
-	if len(d.Signed) > maxText {
-		c.faults.add("signed", RuleLimit, "is longer than %d bytes", maxText)
-		return
-	}
-	c.before, c.after = c.parseSigned(d.Signed)
-	withTimestamp, covered := false, map[string]bool{}
-	for _, parts := range [][]signedPart{c.before, c.after} {
-		for i := range parts {
-			switch part := &parts[i]; part.kind {
-			case segmentTimestamp:
-				withTimestamp = true
-			case segmentID:
-				part.header = c.idHeader()
-				covered[part.header] = true
-			case segmentSource:
-				covered[part.header] = true
-			case segmentLiteral, segmentBody:
-			}
-		}
-	}
-	c.checkTimestampSigned(d.Timestamp, withTimestamp)
+// finishIDs marks the ids that are signed, and adds the ids by convention: Standard Webhooks, Svix, CloudEvents (source and id
+// together) and Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header). Those count only where the signature
+// covers them, because whoever replays a delivery can put a new value into any other header, or where the provider signs
+// nothing at all.
+func (c *compiler) finishIDs() {
 	for i := range c.ids {
-		c.ids[i].signed = c.ids[i].coveredBy(covered)
+		c.ids[i].signed = c.covered(&c.ids[i])
 	}
-	for _, fallback := range fallbackIDs() {
-		same := func(r idRule) bool { return r.text == fallback.text }
-		if fallback.coveredBy(covered) && !slices.ContainsFunc(c.ids, same) {
-			fallback.signed = true
-			c.ids = append(c.ids, fallback)
+	one := func(name string) idRule {
+		src := headerSource(name)
+		return idRule{sources: []source{src}, text: src.text}
+	}
+	ce := idRule{sources: []source{headerSource("ce-source"), headerSource("ce-id")}, text: "header:ce-source+ce-id"}
+	for _, rule := range []idRule{one("webhook-id"), one("svix-id"), ce, one("idempotency-key")} {
+		rule.signed = c.covered(&rule)
+		same := func(r idRule) bool { return r.text == rule.text }
+		if (rule.signed || c.covers.nothing) && !slices.ContainsFunc(c.ids, same) {
+			c.ids = append(c.ids, rule)
 		}
 	}
 }
 
-// idHeader returns the header that {id} stands for.
-func (c *compiler) idHeader() string {
-	if len(c.ids) != 1 || c.ids[0].sources[0].kind != sourceHeader {
-		c.faults.add("signed", RuleCoherent, "contains {id}, so event.id needs exactly one entry, and that a header")
-		return ""
-	}
-	return c.ids[0].sources[0].name
-}
-
-// coveredBy reports whether the signature covers the whole id: the body always is covered, a header when it is named.
-func (r *idRule) coveredBy(headers map[string]bool) bool {
-	for _, src := range r.sources {
-		if src.kind == sourceHeader && !headers[src.name] {
+// covered reports whether the proof covers the whole id.
+func (c *compiler) covered(r *idRule) bool {
+	for i := range r.sources {
+		if !c.covers.has(&r.sources[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// fallbackIDs are ids by convention: Standard Webhooks, Svix, CloudEvents (source and id together) and Idempotency-Key
-// (IETF draft-ietf-httpapi-idempotency-key-header). They count only where the signature covers them: whoever replays a
-// delivery can put a new value into any other header.
-func fallbackIDs() []idRule {
-	one := func(name string) idRule {
-		src := headerSource(name)
-		return idRule{sources: []source{src}, text: src.text}
-	}
-	ce := idRule{sources: []source{headerSource("ce-source"), headerSource("ce-id")}, text: "header:ce-source+ce-id"}
-	return []idRule{one("webhook-id"), one("svix-id"), ce, one("idempotency-key")}
-}
-
-func (c *compiler) compileIDs(d bound) {
+func (c *compiler) compileIDs(d *Declaration) {
 	c.limit("event.id", len(d.Event.ID))
 	for i, text := range d.Event.ID {
-		src, ok := c.eventSource(d.idFields[i], text)
+		src, ok := c.eventSource(at("event.id", i), text)
 		if ok && slices.ContainsFunc(c.ids, func(r idRule) bool { return r.text == src.text }) {
-			c.faults.add(d.idFields[i], RuleUnique, "is listed twice")
+			c.faults.add(at("event.id", i), RuleUnique, "is listed twice")
 		}
 		c.ids = append(c.ids, idRule{sources: []source{src}, text: src.text})
 	}
 }
 
-func (c *compiler) compileEvent(d bound) {
+func (c *compiler) compileEvent(d *Declaration) {
 	c.limit("event.type", len(d.Event.Type))
+	c.typeSigned = true
 	for i, text := range d.Event.Type {
 		if len(text) > maxText {
-			c.faults.add(d.typeFields[i], RuleLimit, "is longer than %d bytes", maxText)
+			c.faults.add(at("event.type", i), RuleLimit, "is longer than %d bytes", maxText)
 			continue
 		}
-		c.types = append(c.types, c.parseType(d.typeFields[i], text))
+		segments := c.parseType(at("event.type", i), text)
+		for n := range segments {
+			c.typeSigned = c.typeSigned && (segments[n].kind == segmentLiteral || c.covers.has(&segments[n].src))
+		}
+		c.types = append(c.types, segments)
 	}
 	if len(d.Event.Map) > maxMapEntries {
 		c.faults.add("event.map", RuleLimit, "has more than %d entries", maxMapEntries)
@@ -208,41 +131,50 @@ func (c *compiler) compileEvent(d bound) {
 		}
 	}
 	c.rename = maps.Clone(d.Event.Map)
-	c.limit("control", len(d.Control))
-	for i, p := range d.Control {
-		field := d.controlFields[i]
-		src, _ := c.eventSource(field+".from", p.From)
+}
+
+func (c *compiler) compilePredicates(field string, list []Predicate) []predicate {
+	c.limit(field, len(list))
+	var out []predicate
+	for i, p := range list {
+		src, _ := c.eventSource(at(field, i)+".from", p.From)
 		if len(p.Equals) == 0 || len(p.Equals) > maxEntries {
-			c.faults.add(field+".equals", RuleRequired, "needs 1 to %d values", maxEntries)
+			c.faults.add(at(field, i)+".equals", RuleRequired, "needs 1 to %d values", maxEntries)
 		}
 		if slices.Contains(p.Equals, "") {
-			c.faults.add(field+".equals", RuleFormat, "must not contain an empty value: absence is no mark")
+			c.faults.add(at(field, i)+".equals", RuleFormat, "must not contain an empty value: absence is no mark")
 		}
-		c.control = append(c.control, predicate{src: src, equals: slices.Clone(p.Equals)})
+		out = append(out, predicate{src: src, equals: slices.Clone(p.Equals)})
 	}
+	return out
 }
 
 // eventSource reads a source of what describes an event: a header or a JSON pointer.
 func (c *compiler) eventSource(field, text string) (source, bool) {
-	src, wrong := parseSource(text)
-	if wrong == "" && src.kind == sourceSignature {
-		wrong = "must be header:<name> or json:<pointer>"
-	}
+	src, wrong := parseSource(text, eventSources)
 	if wrong != "" {
 		c.faults.add(field, RuleFormat, "%s", wrong)
 	}
 	return src, wrong == ""
 }
 
-func (c *compiler) compileRedact(d bound) {
+func (c *compiler) compileRedact(d *Declaration) {
 	c.limit("redact_headers", len(d.RedactHeaders))
 	names := map[string]bool{}
-	for _, rule := range c.signatures {
-		names[strings.ToLower(rule.header)] = true
+	for _, p := range c.proofs {
+		for i := range p.signatures {
+			src := &p.signatures[i].src
+			if src.kind == sourceHeader {
+				names[strings.ToLower(src.name)] = true
+			}
+			for _, name := range src.names {
+				names[strings.ToLower(name)] = true
+			}
+		}
 	}
 	for i, name := range d.RedactHeaders {
 		if !validHeaderName(name) {
-			c.faults.add(d.redactFields[i], RuleFormat, "is not a header name")
+			c.faults.add(at("redact_headers", i), RuleFormat, "is not a header name")
 		}
 		names[strings.ToLower(name)] = true
 	}

@@ -51,8 +51,10 @@ func (p pointer) lookup(doc []byte) ([]byte, bool) {
 
 // text returns the string, number or boolean that the pointer names: strings unescaped, the others as written. Null, objects
 // and arrays have no text, nor have strings that are not Unicode text.
-func (p pointer) text(doc []byte) (string, bool) {
-	raw, ok := p.lookup(doc)
+func (p pointer) text(doc []byte) (string, bool) { return scalar(p.lookup(doc)) }
+
+// scalar returns the text of a raw value.
+func scalar(raw []byte, ok bool) (string, bool) {
 	if !ok {
 		return "", false
 	}

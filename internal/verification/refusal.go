@@ -1,6 +1,6 @@
 package verification
 
-import "strings"
+import "slices"
 
 // Reason is why a delivery was refused. The set is closed.
 type Reason string
@@ -18,6 +18,12 @@ const (
 	ReasonHeaderMissing Reason = "header_missing"
 	// ReasonHeaderMalformed: such a header, or the one with the delivery's id, occurs twice or cannot be used.
 	ReasonHeaderMalformed Reason = "header_malformed"
+	// ReasonBodyMalformed: the body does not have the form that the signature's content is made from.
+	ReasonBodyMalformed Reason = "body_malformed"
+	// ReasonURLUnknown: the signature covers the URL, and the one that the provider calls is not known.
+	ReasonURLUnknown Reason = "url_unknown"
+	// ReasonURLMalformed: the signature covers the URL, and the delivery's has something in it that the scheme cannot carry.
+	ReasonURLMalformed Reason = "url_malformed"
 )
 
 // Reasons returns every reason.
@@ -25,7 +31,7 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonSignatureMismatch,
 		ReasonTimestampMissing, ReasonTimestampMalformed, ReasonTimestampOutOfRange,
-		ReasonHeaderMissing, ReasonHeaderMalformed,
+		ReasonHeaderMissing, ReasonHeaderMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed,
 	}
 }
 
@@ -48,20 +54,45 @@ func refuseNoSecret() *Refusal {
 	return refuse(ReasonSecretMissing, "The connection has no webhook secret, so nothing can be verified. Store the provider's secret on it.")
 }
 
-func refuseUnfit(reason Reason, header string) *Refusal {
-	return refuse(reason, "The header "+header+" must stand once, within its limits of length and with no separator inside a signed value.")
+func refuseUnfit(reason Reason, place string) *Refusal {
+	return refuse(reason, "The "+place+" must stand once, within its limits of length and with no separator inside a signed value.")
 }
 
-func (p *plan) refuseNoSignature() *Refusal {
-	return refuse(ReasonSignatureMissing, "The delivery has no signature: the header "+p.signatureHeaders()+
+func refuseAbsent(src *source) *Refusal {
+	return refuse(ReasonHeaderMissing, "The "+src.place()+", which the signature covers, is missing.")
+}
+
+func refuseURL() *Refusal {
+	return refuse(ReasonURLMalformed, "The signature covers the URL, and its query is too long or contains a character that leaves open where the URL ends. "+
+		"Register the webhook URL as the connection shows it.")
+}
+
+func refuseTooMany(src *source) *Refusal {
+	return refuse(ReasonSignatureMalformed, "The "+src.place()+" lists more signatures than are looked at.")
+}
+
+func refuseMismatch() *Refusal {
+	return refuse(ReasonSignatureMismatch, "No signature matches the body and a secret of this connection. "+
+		"Check that the secret at the provider is the one stored here, and that nothing on the way rewrites the body.")
+}
+
+func (p *proof) refuseNoSignature() *Refusal {
+	return refuse(ReasonSignatureMissing, "The delivery has no signature: the "+p.signaturePlaces()+
 		" is missing. Set a secret for this webhook at the provider.")
 }
 
-// signatureHeaders names the headers in which signatures are looked for.
-func (p *plan) signatureHeaders() string {
-	names := make([]string, len(p.signatures))
-	for i := range p.signatures {
-		names[i] = p.signatures[i].header
+func (p *proof) refuseUnreadable() *Refusal {
+	return refuse(ReasonSignatureMalformed, "No signature of the expected form was found in the "+p.signaturePlaces()+
+		". Check that the connection's provider and parameters are those of the sender.")
+}
+
+// rank orders reasons by how far a delivery came, so that of several refusals the one that tells most is given.
+func (r Reason) rank() int { return slices.Index(rankedReasons(), r) }
+
+func rankedReasons() []Reason {
+	return []Reason{
+		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonTimestampMissing, ReasonTimestampMalformed,
+		ReasonBodyMalformed, ReasonHeaderMissing, ReasonHeaderMalformed, ReasonURLUnknown, ReasonURLMalformed,
+		ReasonSignatureMismatch, ReasonTimestampOutOfRange,
 	}
-	return strings.Join(names, " or ")
 }

@@ -1,52 +1,74 @@
 package verification
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
+
+	"sallyport/internal/platform/secretbox"
 )
+
+// Secret is one of a connection's webhook secrets. Several are valid at once while they rotate.
+type Secret struct {
+	// ID names the secret in Result.KeyID. It is not secret.
+	ID    string
+	Value secretbox.Secret
+}
+
+// key is a decoded secret.
+type key struct {
+	id    string
+	bytes []byte
+}
 
 // secretDecoding is how secret text becomes key bytes.
 type secretDecoding string
 
 const (
+	secretNone   secretDecoding = "" // the scheme takes none
 	secretUTF8   secretDecoding = "utf8"
 	secretHex    secretDecoding = "hex"
 	secretBase64 secretDecoding = "base64"
 	secretWhsec  secretDecoding = "whsec"
+	secretSHA256 secretDecoding = "sha256"
 )
 
-// decodeSecret returns the key; wrong says what is wrong without quoting any of it.
-func decodeSecret(how secretDecoding, text string) (key []byte, wrong string) {
+// decodeSecret returns the key; rule and wrong say what is wrong without quoting any of it.
+func decodeSecret(how secretDecoding, text string) (key []byte, rule, wrong string) {
 	switch {
 	case text == "":
-		return nil, "is empty"
+		return nil, RuleFormat, "is empty"
 	case len(text) > maxSecretBytes:
-		return nil, "is too long"
+		return nil, RuleFormat, "is too long"
 	}
 	var err error
+	entropy := 0 // bytes that an attacker has to guess
 	switch how {
 	case secretUTF8:
-		return []byte(text), ""
+		key, entropy = []byte(text), len(text)
+	case secretSHA256:
+		sum := sha256.Sum256([]byte(text))
+		key, entropy = sum[:], len(text)
 	case secretHex:
 		key, err = hex.DecodeString(text)
-		wrong = "is not hexadecimal"
+		wrong, entropy = "is not hexadecimal", len(key)
 	case secretBase64:
 		key, err = decodeBase64(text)
-		wrong = "is not base64"
+		wrong, entropy = "is not base64", len(key)
 	case secretWhsec:
 		key, err = decodeBase64(strings.TrimPrefix(text, "whsec_"))
-		wrong = "is not whsec_ followed by base64"
-	default:
-		return nil, "cannot be decoded"
+		wrong, entropy = "is not whsec_ followed by base64", len(key)
+	case secretNone:
+		return nil, RuleFormat, "cannot be decoded"
 	}
 	if err != nil {
-		return nil, wrong + "; copy it from the provider again, without spaces or line ends"
+		return nil, RuleFormat, wrong + "; copy it from the provider again, without spaces or line ends"
 	}
-	if len(key) == 0 {
-		return nil, "is empty once decoded"
+	if entropy == 0 {
+		return nil, RuleFormat, "is empty once decoded"
 	}
-	return key, ""
+	return key, "", ""
 }
 
 // decodeBase64 accepts standard base64 with and without padding. encoding/base64 passes over line ends; a secret has none.
@@ -58,4 +80,48 @@ func decodeBase64(text string) ([]byte, error) {
 		return base64.StdEncoding.DecodeString(text)
 	}
 	return base64.RawStdEncoding.DecodeString(text)
+}
+
+// takesSecrets reports whether the connection's secrets are keys of this proof.
+func (p *proof) takesSecrets() bool { return p.secret != secretNone }
+
+// takeKeys gives the secrets to the proofs. Where several proofs take secrets each keeps those that it can read, and one
+// that no proof can read is a fault.
+func takeKeys(proofs []*proof, secrets []Secret) faults {
+	var fs faults
+	if len(secrets) > maxSecrets {
+		fs.add("secret", RuleLimit, "has more than %d values at once; delete those that are no longer used", maxSecrets)
+		return fs
+	}
+	for _, s := range secrets {
+		var refused faults
+		taken := false
+		for _, p := range proofs {
+			if !p.takesSecrets() {
+				continue
+			}
+			if rule, wrong := p.takeKey(s); wrong != "" {
+				refused.add("secret", rule, "%s %s", s.ID, wrong)
+			} else {
+				taken = true
+			}
+		}
+		switch {
+		case taken:
+		case len(refused) > 0:
+			fs = append(fs, refused[0])
+		default:
+			fs.add("secret", RuleCoherent, "%s has no use: this provider's deliveries are proved without a secret of the connection", s.ID)
+		}
+	}
+	return fs
+}
+
+func (p *proof) takeKey(s Secret) (rule, wrong string) {
+	decoded, rule, wrong := decodeSecret(p.secret, s.Value.Reveal())
+	if wrong != "" {
+		return rule, wrong
+	}
+	p.keys = append(p.keys, key{id: s.ID, bytes: decoded})
+	return "", ""
 }

@@ -3,58 +3,147 @@ package verification
 import (
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"strings"
 )
 
-// sourceKind is where a value of a delivery is read from.
-type sourceKind int
+// sourceKind is where a value of a delivery is read from. Kinds are flags, so that a place of a declaration can say which it
+// takes.
+type sourceKind uint16
 
 const (
-	sourceHeader    sourceKind = iota + 1
+	sourceHeader    sourceKind = 1 << iota
+	sourceSequence             // headers numbered from 1
+	sourceQuery                // a parameter of the URL's query
 	sourceJSON                 // a JSON pointer into the body
+	sourceItems                // a JSON pointer with * for every item of an array
 	sourceSignature            // a key of the signature's own key-value header
 )
+
+// What the places of a declaration take.
+const (
+	signatureSources = sourceHeader | sourceSequence | sourceQuery | sourceJSON
+	tokenSources     = signatureSources | sourceItems
+	timestampSources = sourceHeader | sourceJSON | sourceSignature
+	eventSources     = sourceHeader | sourceJSON
+)
+
+// String describes the kinds to the author of a declaration.
+func (k sourceKind) String() string {
+	var forms []string
+	for _, form := range []struct {
+		kind sourceKind
+		text string
+	}{
+		{sourceHeader, "header:<name>"},
+		{sourceSequence, "header_seq:<prefix>{1..n}"},
+		{sourceQuery, "query:<name>"},
+		{sourceJSON, "json:<pointer>"},
+		{sourceSignature, "sig:<key>"},
+	} {
+		if k&form.kind != 0 {
+			forms = append(forms, form.text)
+		}
+	}
+	return strings.Join(forms, ", ")
+}
 
 // source is one place in a delivery that holds one value.
 type source struct {
 	kind sourceKind
 	// text is the source in its normal form, header names in lower case: "header:x-a", "json:/a", "sig:t".
 	text string
-	// name is the canonical header name or the key.
+	// name is the canonical header name, the query parameter or the key.
 	name    string
+	names   []string // of a sequence, canonical, in order
 	pointer pointer
+	items   pattern // of a JSON pointer with *
 }
 
-// parseSource reads "header:<name>", "json:<pointer>" or "sig:<key>". The empty string says what is wrong when ok is false.
-func parseSource(s string) (src source, wrong string) {
-	kind, arg, found := strings.Cut(s, ":")
-	if !found {
-		return source{}, "must be header:<name>, json:<pointer> or sig:<key>"
-	}
+// parseSource reads a source of one of the kinds; wrong says what is wrong with it.
+func parseSource(s string, kinds sourceKind) (src source, wrong string) {
+	kind, arg, _ := strings.Cut(s, ":")
 	switch kind {
 	case "header":
 		if !validHeaderName(arg) {
 			return source{}, "is not a header name that a delivery can carry"
 		}
-		return headerSource(arg), ""
+		src = headerSource(arg)
+	case "header_seq":
+		src, wrong = sequenceSource(arg)
 	case "json":
-		p, err := parsePointer(arg)
-		if err != nil {
-			return source{}, err.Error()
-		}
-		return source{kind: sourceJSON, text: "json:" + arg, pointer: p}, ""
+		src, wrong = jsonSource(arg, kinds)
 	case "sig":
 		if !printable(arg, 32) {
 			return source{}, "needs a key after sig:"
 		}
-		return source{kind: sourceSignature, text: "sig:" + arg, name: arg}, ""
-	default:
-		return source{}, "must be header:<name>, json:<pointer> or sig:<key>"
+		src = source{kind: sourceSignature, text: s, name: arg}
+	case "query":
+		if !printable(arg, maxHeaderName) {
+			return source{}, "needs the name of a query parameter after query:"
+		}
+		src = source{kind: sourceQuery, text: s, name: arg}
 	}
+	if wrong == "" && src.kind&kinds == 0 {
+		wrong = "must be one of " + kinds.String()
+	}
+	if wrong != "" {
+		return source{}, wrong
+	}
+	return src, ""
 }
 
 func headerSource(name string) source {
 	return source{kind: sourceHeader, text: "header:" + strings.ToLower(name), name: textproto.CanonicalMIMEHeaderKey(name)}
+}
+
+func jsonSource(arg string, kinds sourceKind) (source, string) {
+	src := source{kind: sourceJSON, text: "json:" + arg}
+	if kinds&sourceItems != 0 && hasStar(arg) {
+		p, err := parsePattern(arg)
+		if err != nil {
+			return source{}, err.Error()
+		}
+		src.kind, src.items = sourceItems, p
+		return src, ""
+	}
+	p, err := parsePointer(arg)
+	if err != nil {
+		return source{}, err.Error()
+	}
+	src.pointer = p
+	return src, ""
+}
+
+// sequenceSource reads "<prefix>-{1..n}".
+func sequenceSource(arg string) (source, string) {
+	prefix, bounds, _ := strings.Cut(arg, "{1..")
+	last, closed := strings.CutSuffix(bounds, "}")
+	n, err := strconv.Atoi(last)
+	if !closed || err != nil || n < 1 || n > maxSequence || !validHeaderName(prefix) {
+		return source{}, "must be header_seq:<prefix>{1..n} with n at most 100"
+	}
+	src := source{kind: sourceSequence, text: "header_seq:" + strings.ToLower(arg)}
+	for i := range n {
+		src.names = append(src.names, textproto.CanonicalMIMEHeaderKey(prefix+strconv.Itoa(i+1)))
+	}
+	return src, ""
+}
+
+// place names the source to an operator.
+func (s *source) place() string {
+	switch s.kind {
+	case sourceHeader:
+		return "header " + s.name
+	case sourceSequence:
+		return "header " + s.names[0]
+	case sourceQuery:
+		return "query parameter " + s.name
+	case sourceSignature:
+		return "signature header's " + s.name
+	default:
+		return "body's " + s.text
+	}
 }
 
 // validHeaderName accepts field names of RFC 9110 section 5.6.2, except Host, which net/http takes out of the headers.
@@ -74,7 +163,7 @@ func validHeaderName(name string) bool {
 	return true
 }
 
-// presence is what became of looking for a header that may stand once.
+// presence is what became of looking for a value that may stand once.
 type presence int
 
 const (

@@ -7,21 +7,43 @@ type segmentKind int
 
 const (
 	segmentLiteral segmentKind = iota + 1
+	segmentSource              // a header or a JSON value
 	segmentBody
 	segmentTimestamp
 	segmentID
-	segmentSource
+	segmentSecret
+	segmentConn // a parameter of the connection; a literal once bound
+	segmentMethod
+	segmentURL
+	segmentURLDecoded
+	segmentPath
+	segmentQuery
+	segmentForm
+	segmentBodyHex
+	segmentBodyBase64
+	segmentBodyCRC
+	segmentLines
+	segmentEach
 )
 
 // segment is one piece of a template.
 type segment struct {
 	kind segmentKind
-	text string // of a literal
-	src  source // of segmentSource
+	text string // of a literal; the name of a parameter
+	src  source
+	// optional lets a source be absent, which leaves nothing in its place.
+	optional bool
+	lines    []line // of segmentLines
 }
 
-// parseTemplate splits a template into literals and {tokens}. Braces cannot be literals.
-func parseTemplate(s string) (segments []segment, wrong string) {
+// line is a member of the body's object that is signed as "name\nvalue\n".
+type line struct {
+	name string
+	src  source
+}
+
+// parseTemplate splits a template into literals and {tokens}, which token reads. Braces cannot be literals.
+func parseTemplate(s string, token func(string) (segment, string)) (segments []segment, wrong string) {
 	for s != "" {
 		open := strings.IndexAny(s, "{}")
 		if open < 0 {
@@ -35,7 +57,7 @@ func parseTemplate(s string) (segments []segment, wrong string) {
 		if s[0] != '{' || end == 0 || s[end] != '}' {
 			return nil, "has unbalanced braces"
 		}
-		seg, wrong := parseToken(s[1:end])
+		seg, wrong := token(s[1:end])
 		if wrong != "" {
 			return nil, wrong
 		}
@@ -45,7 +67,8 @@ func parseTemplate(s string) (segments []segment, wrong string) {
 	return segments, ""
 }
 
-func parseToken(token string) (seg segment, wrong string) {
+// signedToken reads a token of the bytes under a signature.
+func signedToken(token string) (seg segment, wrong string) {
 	switch token {
 	case "body":
 		return segment{kind: segmentBody}, ""
@@ -53,101 +76,77 @@ func parseToken(token string) (seg segment, wrong string) {
 		return segment{kind: segmentTimestamp}, ""
 	case "id":
 		return segment{kind: segmentID}, ""
+	case "secret":
+		return segment{kind: segmentSecret}, ""
+	case "method":
+		return segment{kind: segmentMethod}, ""
+	case "url":
+		return segment{kind: segmentURL}, ""
+	case "url_decoded":
+		return segment{kind: segmentURLDecoded}, ""
+	case "path":
+		return segment{kind: segmentPath}, ""
+	case "query":
+		return segment{kind: segmentQuery}, ""
+	case "form_sorted":
+		return segment{kind: segmentForm}, ""
+	case "body_sha256_hex":
+		return segment{kind: segmentBodyHex}, ""
+	case "body_sha256_b64":
+		return segment{kind: segmentBodyBase64}, ""
+	case "body_crc32":
+		return segment{kind: segmentBodyCRC}, ""
 	}
-	src, wrong := parseSource(token)
+	kind, arg, _ := strings.Cut(token, ":")
+	switch kind {
+	case "conn":
+		return segment{kind: segmentConn, text: arg}, ""
+	case "kv_lines":
+		return linesSegment(arg)
+	case "each":
+		src, wrong := parseSource("json:"+arg, sourceJSON)
+		return segment{kind: segmentEach, src: src}, wrong
+	}
+	bare, optional := strings.CutSuffix(kind, "?")
+	src, wrong := parseSource(bare+":"+arg, eventSources)
 	if wrong != "" {
-		return segment{}, "has a token that is not known: a source there " + wrong
+		return segment{}, "has a token that is not known: {" + clip(token, 64) + "}"
+	}
+	return segment{kind: segmentSource, src: src, optional: optional}, ""
+}
+
+func linesSegment(arg string) (segment, string) {
+	seg := segment{kind: segmentLines}
+	for name := range strings.SplitSeq(arg, ",") {
+		if !printable(name, 64) || strings.ContainsAny(name, "~/") {
+			return segment{}, "needs names of members of the body's object after kv_lines:, with commas between them"
+		}
+		src, wrong := parseSource("json:/"+name, sourceJSON)
+		if wrong != "" {
+			return segment{}, wrong
+		}
+		seg.lines = append(seg.lines, line{name: name, src: src})
+	}
+	return seg, ""
+}
+
+// eventToken reads a token of an event's type.
+func eventToken(token string) (segment, string) {
+	src, wrong := parseSource(token, eventSources)
+	if wrong != "" {
+		return segment{}, "can take {header:name} and {json:pointer} only"
 	}
 	return segment{kind: segmentSource, src: src}, ""
 }
 
-// parseSigned reads the template of the bytes under the signature.
-func (c *compiler) parseSigned(text string) (before, after []signedPart) {
-	segments, wrong := parseTemplate(text)
-	if wrong != "" {
-		c.faults.add("signed", RuleFormat, "%s", wrong)
-		return nil, nil
-	}
-	body := -1
-	for i, seg := range segments {
-		switch seg.kind {
-		case segmentBody:
-			if body >= 0 {
-				c.faults.add("signed", RuleFormat, "has {body} twice")
-			}
-			body = i
-		case segmentSource:
-			if seg.src.kind != sourceHeader {
-				c.faults.add("signed", RuleFormat, "can take {header:name} only, besides {body}, {ts} and {id}")
-			}
-		case segmentLiteral, segmentTimestamp, segmentID:
-		}
-	}
-	if body < 0 {
-		c.faults.add("signed", RuleRequired, "must contain {body}: a body outside the signature proves nothing")
-		return nil, nil
-	}
-	return c.signedParts(segments, body)
-}
-
-// signedPart is one piece of the signed bytes that is not the body.
-type signedPart struct {
-	kind    segmentKind
-	literal string
-	header  string // canonical, for a header and for the id
-	// border is a byte that the value must not contain, because it separates the value from what follows it before the
-	// body, or precedes it after the body; 0 where nothing is asked.
-	border byte
-}
-
-// signedParts makes sure that signed bytes can be cut into their parts in one way only. Otherwise whoever holds one signed
-// delivery could move bytes from one part to another, such as from the id to the body, and the signature would still be
-// right. A timestamp has a fixed form and is its own border; a header or id needs a literal beside it, on the side of the
-// body, which its value then must not contain, or a timestamp with limits, which the moved bytes would have to form.
-func (c *compiler) signedParts(segments []segment, body int) (before, after []signedPart) {
-	for i, seg := range segments {
-		if i == body {
-			continue
-		}
-		part := signedPart{kind: seg.kind, literal: seg.text, header: seg.src.name}
-		if seg.kind == segmentID || seg.kind == segmentSource {
-			next := i + 1
-			if i > body {
-				next = i - 1
-			}
-			switch beside := segments[next]; {
-			case beside.kind == segmentLiteral && i < body:
-				part.border = beside.text[0]
-			case beside.kind == segmentLiteral:
-				part.border = beside.text[len(beside.text)-1]
-			case beside.kind == segmentTimestamp && c.ts != nil && c.ts.maxAge > 0 && c.ts.maxSkew > 0:
-			default:
-				c.faults.add("signed", RuleCoherent,
-					"needs a literal between a header or id and what stands beside it towards the body, or the signed bytes can be cut in several ways")
-			}
-		}
-		if i < body {
-			before = append(before, part)
-		} else {
-			after = append(after, part)
-		}
-	}
-	return before, after
-}
-
 // parseType reads a template of event types.
 func (c *compiler) parseType(field, text string) []segment {
-	segments, wrong := parseTemplate(text)
+	segments, wrong := parseTemplate(text, eventToken)
 	switch {
 	case wrong != "":
 		c.faults.add(field, RuleFormat, "%s", wrong)
 	case len(segments) == 0:
 		c.faults.add(field, RuleRequired, "is empty")
-	}
-	for _, seg := range segments {
-		if seg.kind != segmentLiteral && (seg.kind != segmentSource || seg.src.kind == sourceSignature) {
-			c.faults.add(field, RuleFormat, "can take {header:name} and {json:pointer} only")
-		}
 	}
 	return segments
 }

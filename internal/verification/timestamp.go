@@ -21,6 +21,8 @@ type timestampRule struct {
 	src             source
 	format          timestampFormat
 	maxAge, maxSkew time.Duration // 0: no limit
+	// late is true for a timestamp in the body that is no part of the template.
+	late bool
 }
 
 // parse reads a timestamp. Unix times have exactly ten or thirteen digits, which covers 2001 to 2286.
@@ -100,23 +102,23 @@ func (t *timestampRule) check(at, now time.Time) *Refusal {
 }
 
 // compileTimestamp checks a TimestampRule, apart from what only the signed template can tell.
-func (c *compiler) compileTimestamp(d *TimestampRule) *timestampRule {
+func (c *compiler) compileTimestamp(path string, d *TimestampRule) *timestampRule {
 	if d == nil {
 		return nil
 	}
 	rule := &timestampRule{format: timestampFormat(d.Format)}
-	src, wrong := parseSource(d.From)
+	src, wrong := parseSource(d.From, timestampSources)
 	if wrong != "" {
-		c.faults.add("timestamp.from", RuleFormat, "%s", wrong)
+		c.faults.add(path+"timestamp.from", RuleFormat, "%s", wrong)
 	}
 	rule.src = src
 	switch rule.format {
 	case unixSeconds, unixMillis, rfc3339:
 	default:
-		c.faults.add("timestamp.format", RuleEnum, "must be unix_s, unix_ms or rfc3339")
+		c.faults.add(path+"timestamp.format", RuleEnum, "must be unix_s, unix_ms or rfc3339")
 	}
-	rule.maxAge = c.seconds("timestamp.max_age_s", d.MaxAgeS)
-	rule.maxSkew = c.seconds("timestamp.max_skew_s", d.MaxSkewS)
+	rule.maxAge = c.seconds(path+"timestamp.max_age_s", d.MaxAgeS)
+	rule.maxSkew = c.seconds(path+"timestamp.max_skew_s", d.MaxSkewS)
 	return rule
 }
 
@@ -133,22 +135,80 @@ func (c *compiler) seconds(field, text string) time.Duration {
 }
 
 // checkTimestampSigned compares what the declaration states with what its template covers.
-func (c *compiler) checkTimestampSigned(d *TimestampRule, inTemplate bool) {
-	if d == nil || c.ts == nil {
+func (c *compiler) checkTimestampSigned(path string, d *Proof, p *proof) {
+	inTemplate := false
+	for i := range p.content.parts {
+		inTemplate = inTemplate || p.content.parts[i].kind == segmentTimestamp
+	}
+	if p.ts == nil {
 		if inTemplate {
-			c.faults.add("signed", RuleCoherent, "contains {ts}, but no timestamp is set")
+			c.faults.add(path+"signed", RuleCoherent, "contains {ts}, but no timestamp is set")
 		}
 		return
 	}
-	inBody := c.ts.src.kind == sourceJSON
+	p.ts.late = p.ts.src.kind == sourceJSON && !inTemplate
+	inBody := p.covers.has(&p.ts.src) && !inTemplate || p.ts.src.kind == sourceJSON && p.content.body >= 0
 	switch {
 	case inBody && inTemplate:
-		c.faults.add("signed", RuleCoherent, "contains {ts}, but the timestamp stands in the body and is signed with it")
-	case d.Signed && !inBody && !inTemplate:
-		c.faults.add("timestamp.signed", RuleCoherent, "the signature does not cover the timestamp: signed has no {ts}")
-	case !d.Signed && (inBody || inTemplate):
-		c.faults.add("timestamp.signed", RuleCoherent, "must be true: the signature covers the timestamp")
-	case !d.Signed && c.ts.maxAge == 0 && c.ts.maxSkew == 0:
-		c.faults.add("timestamp", RuleCoherent, "is neither signed nor limited, so it would have no effect")
+		c.faults.add(path+"signed", RuleCoherent, "contains {ts}, but the timestamp stands in the body and is signed with it")
+	case d.Timestamp.Signed && !inBody && !inTemplate:
+		c.faults.add(path+"timestamp.signed", RuleCoherent, "the signature does not cover the timestamp: signed has no {ts}")
+	case !d.Timestamp.Signed && (inBody || inTemplate):
+		c.faults.add(path+"timestamp.signed", RuleCoherent, "must be true: the signature covers the timestamp")
+	case !d.Timestamp.Signed && p.ts.maxAge == 0 && p.ts.maxSkew == 0:
+		c.faults.add(path+"timestamp", RuleCoherent, "is neither signed nor limited, so it would have no effect")
 	}
+}
+
+// stamp is a delivery's timestamp as text and as time.
+type stamp struct {
+	text string
+	at   time.Time
+}
+
+// readTimestamp reads the timestamp before the signature is looked at. One that the signature covers as part of the body is
+// read after it, by checkAge.
+func (p *proof) readTimestamp(s *workspace) *Refusal {
+	s.timestamp = stamp{}
+	switch {
+	case p.ts == nil, p.ts.late:
+		return nil
+	case p.ts.src.kind == sourceSignature:
+		if s.offered.timestamps > 1 {
+			return refuse(ReasonTimestampMalformed, "The "+p.ts.src.place()+" must stand once.")
+		}
+		return p.ts.read(s, s.offered.timestamp)
+	}
+	text, state := s.view.text(&p.ts.src)
+	if state == unfit {
+		return refuseUnfit(ReasonTimestampMalformed, p.ts.src.place())
+	}
+	return p.ts.read(s, text)
+}
+
+func (t *timestampRule) read(s *workspace, text string) *Refusal {
+	if text == "" {
+		return refuse(ReasonTimestampMissing, "The "+t.src.place()+", which holds the timestamp, is missing.")
+	}
+	at, ok := t.parse(text)
+	if !ok {
+		return refuse(ReasonTimestampMalformed, "The "+t.src.place()+" is not a timestamp in the form "+string(t.format)+".")
+	}
+	s.timestamp = stamp{text: text, at: at}
+	return nil
+}
+
+// checkAge compares the timestamp with the time of arrival. It comes after the signature, so that a refusal for its age says
+// that the secret is right.
+func (p *proof) checkAge(s *workspace) *Refusal {
+	if p.ts == nil {
+		return nil
+	}
+	if p.ts.late {
+		text, _ := s.view.text(&p.ts.src)
+		if refusal := p.ts.read(s, text); refusal != nil {
+			return refusal
+		}
+	}
+	return p.ts.check(s.timestamp.at, s.view.request.Now)
 }

@@ -1,0 +1,140 @@
+package verification
+
+import "net/http"
+
+// node is a proof, or several of which any one or all have to pass.
+type node struct {
+	proof *proof
+	any   []*node
+	all   []*node
+}
+
+// compileNode checks a proof or a group of proofs; path is that of its fields' parent, with a dot behind it.
+func (c *compiler) compileNode(path string, d *Proof, depth int) *node {
+	if d.AnyOf == nil && d.AllOf == nil {
+		if len(c.proofs) == maxProofs {
+			c.faults.add(path+"scheme", RuleLimit, "is one proof more than the %d that a declaration can have", maxProofs)
+			return &node{}
+		}
+		return &node{proof: c.compileProof(path, d)}
+	}
+	name, entries := "any_of", d.AnyOf
+	if d.AnyOf == nil {
+		name, entries = "all_of", d.AllOf
+	}
+	field := path + name
+	if d.AnyOf != nil && d.AllOf != nil || d.Scheme != "" || len(d.given()) > 0 {
+		c.faults.add(field, RuleCoherent, "stands alone: its entries say how a delivery is proved")
+	}
+	n := &node{}
+	switch {
+	case depth >= maxProofDepth:
+		c.faults.add(field, RuleLimit, "nests deeper than %d groups", maxProofDepth-1)
+		return n
+	case len(entries) < 2 || len(entries) > maxProofs:
+		c.faults.add(field, RuleRequired, "needs 2 to %d entries", maxProofs)
+		return n
+	}
+	for i := range entries {
+		inner := c.compileNode(at(field, i)+".", &entries[i], depth+1)
+		if inner.proof != nil && inner.proof.scheme == schemeNone {
+			c.faults.add(at(field, i)+".scheme", RuleCoherent, "cannot be none beside other proofs")
+		}
+		if d.AnyOf != nil {
+			n.any = append(n.any, inner)
+		} else {
+			n.all = append(n.all, inner)
+		}
+	}
+	return n
+}
+
+// covers is what is covered whichever way the node passed.
+func (n *node) covers() coverage {
+	if n.proof != nil {
+		return n.proof.covers
+	}
+	var covers coverage
+	for i, inner := range n.any {
+		if covers = covers.either(inner.covers()); i == 0 {
+			covers = inner.covers()
+		}
+	}
+	for i, inner := range n.all {
+		if covers = covers.together(inner.covers()); i == 0 {
+			covers = inner.covers()
+		}
+	}
+	return covers
+}
+
+// verify proves the delivery by the node.
+func (n *node) verify(s *workspace) (Result, *Refusal) {
+	switch {
+	case n.proof != nil:
+		return n.proof.verify(s)
+	case n.any != nil:
+		var furthest *Refusal
+		for _, inner := range n.any {
+			result, refusal := inner.verify(s)
+			if refusal == nil {
+				return result, nil
+			}
+			furthest = further(furthest, refusal)
+		}
+		return Result{}, furthest
+	case n.all == nil:
+		return Result{}, refuseMismatch()
+	default:
+		var all Result
+		for i, inner := range n.all {
+			result, refusal := inner.verify(s)
+			if refusal != nil {
+				return Result{}, refusal
+			}
+			if all = all.and(result); i == 0 {
+				all = result
+			}
+		}
+		return all, nil
+	}
+}
+
+// and is the result of two proofs that both passed.
+func (r Result) and(other Result) Result {
+	r.Scheme += "+" + other.Scheme
+	if r.KeyID == "" {
+		r.KeyID = other.KeyID
+	}
+	r.Verified = r.Verified && other.Verified
+	return r
+}
+
+// further returns the refusal that tells most.
+func further(a, b *Refusal) *Refusal {
+	if a == nil || b.Reason.rank() > a.Reason.rank() {
+		return b
+	}
+	return a
+}
+
+// precheck refuses what has no signature where one has to be. It sees the headers only.
+func (n *node) precheck(h http.Header) *Refusal {
+	if n.proof != nil {
+		return n.proof.precheck(h)
+	}
+	var furthest *Refusal
+	for _, inner := range n.any {
+		refusal := inner.precheck(h)
+		if refusal == nil {
+			return nil
+		}
+		furthest = further(furthest, refusal)
+	}
+	for _, inner := range n.all {
+		if refusal := inner.precheck(h); refusal != nil {
+			return refusal
+		}
+	}
+	return furthest
+}

@@ -1,0 +1,71 @@
+package verification
+
+import (
+	"slices"
+	"strings"
+)
+
+// pattern is a JSON pointer in which * stands for every item of an array: "/value/*/clientState". The pointer is cut at its
+// stars.
+type pattern []pointer
+
+func hasStar(s string) bool { return slices.Contains(strings.Split(s, "/"), "*") }
+
+// parsePattern reads a pattern with at least one star.
+func parsePattern(s string) (pattern, error) {
+	p, err := parsePointer(s)
+	if err != nil {
+		return nil, err
+	}
+	out := pattern{{}}
+	for _, ref := range p.refs {
+		if ref == "*" {
+			out = append(out, pointer{})
+			continue
+		}
+		last := &out[len(out)-1]
+		last.refs = append(last.refs, ref)
+	}
+	return out, nil
+}
+
+// each visits what the pattern names in a document, in order; found is false for an item that lacks the value. It returns
+// false when the document is not valid JSON, when a * stands where there is no array, or when there are more than maxItems.
+func (p pattern) each(doc []byte, visit func(raw []byte, found bool)) bool {
+	n := 0
+	return p.walk(doc, &n, visit)
+}
+
+func (p pattern) walk(doc []byte, n *int, visit func([]byte, bool)) bool {
+	raw, found := p[0].lookup(doc)
+	if len(p) == 1 {
+		if *n++; *n > maxItems {
+			return false
+		}
+		visit(raw, found)
+		return true
+	}
+	if !found || raw[0] != '[' {
+		return false
+	}
+	s := scanner{data: raw, pos: 1}
+	for s.space(); s.pos < len(raw) && raw[s.pos] != ']'; s.space() {
+		item, ok := s.value(0, nil, true)
+		if !ok || !p[1:].walk(item, n, visit) {
+			return false
+		}
+		s.space()
+		s.next(',')
+	}
+	return true
+}
+
+// all returns what the pattern names, as each visits it; ok is false where each fails or an item lacks the value.
+func (p pattern) all(doc []byte) (values [][]byte, ok bool) {
+	complete := true
+	ok = p.each(doc, func(raw []byte, found bool) {
+		complete = complete && found
+		values = append(values, raw)
+	})
+	return values, ok && complete
+}

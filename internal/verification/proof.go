@@ -1,0 +1,260 @@
+package verification
+
+import (
+	"crypto/sha1" //nolint:gosec // Old provider schemes are HMAC-SHA1; collisions of SHA-1 do not break HMAC (RFC 6194 section 3.3).
+	"crypto/sha256"
+	"crypto/sha512"
+	"hash"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The schemes.
+const (
+	schemeHMAC      = "hmac"
+	schemeKeyedHash = "keyed_hash"
+	schemeToken     = "token"
+	schemeBasic     = "basic"
+	schemeNone      = "none"
+)
+
+// proof is a checked Proof with the keys of one connection.
+type proof struct {
+	scheme string
+	// index is the proof's place among those of its declaration.
+	index      int
+	newHash    func() hash.Hash
+	macSize    int
+	secret     secretDecoding
+	signatures []signatureRule
+	content    content
+	ts         *timestampRule
+	covers     coverage
+	keys       []key
+	// urlBase replaces the public URL where the provider calls another.
+	urlBase  string
+	variants []urlVariant
+}
+
+// fieldsOf lists the fields that have a meaning with a scheme; nil for a scheme that there is not.
+func fieldsOf(scheme string) []string {
+	switch scheme {
+	case schemeHMAC, schemeKeyedHash:
+		return []string{"algorithm", "secret", "signature", "signed", "body_unsigned", "timestamp", "url_variants"}
+	case schemeToken:
+		return []string{"signature"}
+	case schemeBasic, schemeNone:
+		return []string{}
+	default:
+		return nil
+	}
+}
+
+// given lists the fields of a proof that are set.
+func (d *Proof) given() []string {
+	var out []string
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"algorithm", d.Algorithm != ""},
+		{"secret", d.Secret != SecretFormat{}},
+		{"signature", d.Signature != nil},
+		{"signed", d.Signed != ""},
+		{"body_unsigned", d.BodyUnsigned},
+		{"timestamp", d.Timestamp != nil},
+		{"url_variants", d.URLVariants != nil},
+	} {
+		if f.set {
+			out = append(out, f.name)
+		}
+	}
+	return out
+}
+
+// compileProof checks one proof; path is that of its fields' parent, with a dot behind it.
+func (c *compiler) compileProof(path string, d *Proof) *proof {
+	p := &proof{scheme: d.Scheme, index: len(c.proofs)}
+	c.proofs = append(c.proofs, p)
+	fields := fieldsOf(d.Scheme)
+	if fields == nil {
+		c.faults.add(path+"scheme", RuleEnum, "must be hmac, keyed_hash, token, basic or none")
+		return p
+	}
+	for _, name := range d.given() {
+		if !slices.Contains(fields, name) {
+			c.faults.add(path+name, RuleCoherent, "has no meaning with the scheme %s", d.Scheme)
+		}
+	}
+	switch d.Scheme {
+	case schemeHMAC, schemeKeyedHash:
+		c.compileHash(path, d, p)
+		c.compileSecret(path, d, p)
+		c.compileSigned(path, d, p)
+	case schemeToken:
+		p.secret = secretUTF8
+		p.signatures = c.compileSignatures(path, d.Signature, tokenSources, false)
+	case schemeBasic:
+		p.secret = secretUTF8
+		p.signatures = []signatureRule{{src: headerSource("authorization"), prefix: "Basic "}}
+	}
+	p.covers.nothing = !p.covers.body && !p.covers.query && len(p.covers.sources) == 0
+	return p
+}
+
+func (c *compiler) compileHash(path string, d *Proof, p *proof) {
+	switch d.Algorithm {
+	case "sha1":
+		p.newHash, p.macSize = sha1.New, sha1.Size
+	case "sha256":
+		p.newHash, p.macSize = sha256.New, sha256.Size
+	case "sha512":
+		p.newHash, p.macSize = sha512.New, sha512.Size
+	default:
+		c.faults.add(path+"algorithm", RuleEnum, "must be sha1, sha256 or sha512")
+	}
+}
+
+func (c *compiler) compileSecret(path string, d *Proof, p *proof) {
+	p.secret = secretDecoding(d.Secret.Decode)
+	switch p.secret {
+	case secretUTF8, secretHex, secretBase64, secretWhsec, secretSHA256:
+	default:
+		c.faults.add(path+"secret.decode", RuleEnum, "must be utf8, hex, base64, whsec or sha256")
+	}
+}
+
+// compileSigned checks signatures, timestamp and content together.
+func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
+	p.signatures = c.compileSignatures(path, d.Signature, signatureSources, true)
+	p.ts = c.compileTimestamp(path, d.Timestamp)
+	c.checkSignatureTimestamp(path, p)
+	c.proofTS = p.ts
+	if !c.compileContent(path, d, p) {
+		return
+	}
+	for i := range p.signatures {
+		inJSON, from := p.signatures[i].src.kind == sourceJSON, at(path+"signature", i)+".from"
+		if p.content.each != nil && !inJSON {
+			c.faults.add(from, RuleCoherent, "must be json:<pointer> into the item, because signed has {each:…}")
+		}
+		if p.content.body >= 0 && inJSON {
+			c.faults.add(from, RuleCoherent, "stands in the body that it signs, where no signature can be right")
+		}
+	}
+	c.compileVariants(path, d, p)
+	c.checkTimestampSigned(path, d, p)
+	switch {
+	case d.BodyUnsigned && p.covers.body:
+		c.faults.add(path+"body_unsigned", RuleCoherent, "must be left out: the signature covers the body")
+	case !d.BodyUnsigned && !p.covers.body:
+		c.faults.add(path+"signed", RuleRequired, "must contain {body}, or the proof must state body_unsigned: a body outside the signature proves nothing")
+	}
+}
+
+// checkSignatureTimestamp makes sure that sig:<key> names a pair of the only signature header.
+func (c *compiler) checkSignatureTimestamp(path string, p *proof) {
+	if p.ts == nil || p.ts.src.kind != sourceSignature {
+		return
+	}
+	if len(p.signatures) != 1 || p.signatures[0].kv == nil || p.signatures[0].src.kind == sourceSequence {
+		c.faults.add(path+"timestamp.from", RuleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
+		return
+	}
+	if slices.Contains(p.signatures[0].kv.Keys, p.ts.src.name) {
+		c.faults.add(path+"timestamp.from", RuleCoherent, "names a key that holds signatures")
+	}
+}
+
+// verify proves the delivery by this proof alone.
+func (p *proof) verify(s *workspace) (Result, *Refusal) {
+	if p.takesSecrets() && len(p.keys) == 0 {
+		return Result{}, refuseNoSecret()
+	}
+	var keyID string
+	var refusal *Refusal
+	if p.content.each != nil {
+		keyID, refusal = p.verifyItems(s)
+	} else {
+		keyID, refusal = p.verifyOne(s)
+	}
+	if refusal == nil {
+		refusal = p.checkAge(s)
+	}
+	if refusal != nil {
+		return Result{}, refusal
+	}
+	return Result{Scheme: p.scheme, KeyID: keyID, Verified: p.scheme != schemeNone}, nil
+}
+
+func (p *proof) verifyOne(s *workspace) (keyID string, refusal *Refusal) {
+	switch p.scheme {
+	case schemeHMAC, schemeKeyedHash:
+		return p.verifyMAC(s)
+	case schemeToken:
+		return p.verifyToken(s)
+	case schemeBasic:
+		return p.verifyBasic(s)
+	case schemeNone:
+		return "", nil
+	default:
+		return "", refuseMismatch()
+	}
+}
+
+// verifyItems proves each item of an array by a signature of its own.
+func (p *proof) verifyItems(s *workspace) (keyID string, refusal *Refusal) {
+	items, ok := pattern{p.content.each.pointer, {}}.all(s.view.json())
+	if !ok || len(items) == 0 {
+		return "", refuse(ReasonBodyMalformed, "The body has no list of items to verify, or too long a one.")
+	}
+	defer func() { s.view.item = nil }()
+	for _, item := range items {
+		s.view.item = item
+		if keyID, refusal = p.verifyOne(s); refusal != nil {
+			return "", refusal
+		}
+	}
+	return keyID, nil
+}
+
+// precheck refuses what has no signature where one has to be, as far as the headers tell.
+func (p *proof) precheck(h http.Header) *Refusal {
+	if p.takesSecrets() && len(p.keys) == 0 {
+		return refuseNoSecret()
+	}
+	found := len(p.signatures) == 0
+	for i := range p.signatures {
+		src := &p.signatures[i].src
+		name := src.name
+		switch src.kind {
+		case sourceHeader:
+		case sourceSequence:
+			name = src.names[0]
+		default:
+			found = true // stands where the headers do not tell
+			continue
+		}
+		switch _, state := single(h, name); state {
+		case unfit:
+			return refuseUnfit(ReasonSignatureMalformed, "header "+name)
+		case present:
+			found = true
+		case absent:
+		}
+	}
+	if !found {
+		return p.refuseNoSignature()
+	}
+	return nil
+}
+
+// signaturePlaces names the places in which signatures are looked for.
+func (p *proof) signaturePlaces() string {
+	names := make([]string, len(p.signatures))
+	for i := range p.signatures {
+		names[i] = p.signatures[i].src.place()
+	}
+	return strings.Join(names, " or the ")
+}

@@ -1,0 +1,109 @@
+package verification
+
+import (
+	"bytes"
+	"mime"
+	"net/url"
+	"strings"
+)
+
+// view reads values of one delivery. It finds the JSON when it is first asked for.
+type view struct {
+	request   *Request
+	formField string
+	// item is the array's item on which a signature stands where each item has its own; JSON is then read from it.
+	item  []byte
+	found bool
+	doc   []byte
+}
+
+func (w *view) reset(r *Request, formField string) {
+	*w = view{request: r, formField: formField}
+}
+
+func (w *view) json() []byte {
+	if w.item != nil {
+		return w.item
+	}
+	if !w.found {
+		w.found = true
+		w.doc = w.request.Body
+		if w.formField != "" && isForm(w.request.Header.Get("Content-Type")) {
+			w.doc = formField(w.request.Body, w.formField)
+		}
+	}
+	return w.doc
+}
+
+// text reads a source that holds one value. An empty value counts as absent.
+func (w *view) text(src *source) (string, presence) {
+	switch src.kind {
+	case sourceHeader:
+		return single(w.request.Header, src.name)
+	case sourceQuery:
+		return queryValue(w.request.RawQuery, src.name)
+	case sourceJSON:
+		value, ok := src.pointer.text(w.json())
+		if !ok || value == "" {
+			return "", absent
+		}
+		return value, present
+	default:
+		return "", absent
+	}
+}
+
+// queryValue returns a parameter of a raw query, which may stand once.
+func queryValue(query, name string) (string, presence) {
+	if len(query) > maxQueryBytes {
+		return "", unfit
+	}
+	value, found := "", absent
+	for more := true; more; {
+		var pair string
+		pair, query, more = strings.Cut(query, "&")
+		rawKey, rawValue, _ := strings.Cut(pair, "=")
+		if key, err := url.QueryUnescape(rawKey); err != nil || key != name {
+			continue
+		}
+		decoded, err := url.QueryUnescape(rawValue)
+		if found != absent || err != nil {
+			return "", unfit
+		}
+		if value = decoded; value != "" {
+			found = present
+		}
+	}
+	return value, found
+}
+
+func isForm(contentType string) bool {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && mediaType == "application/x-www-form-urlencoded"
+}
+
+// formField returns a field of a form (WHATWG URL standard, application/x-www-form-urlencoded), or nothing when it is
+// missing, stands twice or cannot be decoded.
+func formField(body []byte, name string) []byte {
+	var value []byte
+	found := false
+	for more := true; more; {
+		var pair []byte
+		pair, body, more = bytes.Cut(body, []byte("&"))
+		rawKey, rawValue, _ := bytes.Cut(pair, []byte("="))
+		key, err := url.QueryUnescape(string(rawKey))
+		if err != nil || key != name {
+			continue
+		}
+		if found {
+			return nil
+		}
+		found = true
+		decoded, err := url.QueryUnescape(string(rawValue))
+		if err != nil {
+			return nil
+		}
+		value = []byte(decoded)
+	}
+	return value
+}
