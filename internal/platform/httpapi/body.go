@@ -85,7 +85,7 @@ func (i *inspection) value(schema *huma.Schema) {
 		i.items(schema)
 	case nil:
 		if !nullable(i.registry, schema) {
-			i.fault("not_null", "the field cannot be null")
+			i.fault("not_null", "must not be null")
 		}
 	default:
 		if !whole {
