@@ -47,14 +47,19 @@ type Proof struct {
 	// Scheme is the kind of proof:
 	//   - hmac: RFC 2104 over Signed;
 	//   - keyed_hash: a plain hash over Signed, which contains {secret};
+	//   - asymmetric: a signature over Signed that a public key verifies;
 	//   - token: the secret itself, compared in constant time;
 	//   - basic: the secret is "user:password" of RFC 7617;
 	//   - none: nothing is proved, which the connection must accept expressly.
 	Scheme string `yaml:"scheme"`
-	// Algorithm is the hash under hmac and keyed_hash: sha1, sha256 or sha512.
+	// Algorithm is the hash under hmac and keyed_hash: sha1, sha256 or sha512; or how asymmetric verifies: ed25519 (RFC 8032),
+	// ecdsa_p256_der or ecdsa_p256_raw (FIPS 186 with SHA-256; DER, or r and s of 32 bytes each), rsa_sha1 or rsa_sha256
+	// (PKCS #1 v1.5) or rsa_pss_sha256.
 	Algorithm string `yaml:"algorithm"`
 	// Secret says how the text that a person pastes becomes the key.
 	Secret SecretFormat `yaml:"secret"`
+	// Keys says where the public keys of asymmetric come from; nil means that the connection's secrets are the keys.
+	Keys *Keys `yaml:"keys"`
 	// Signature lists where signatures, or for token the secret, stand; a delivery passes when any one of them is right.
 	Signature []SignatureSource `yaml:"signature"`
 	// Signed is the template of the bytes under the signature; README.md lists its tokens.
@@ -77,6 +82,13 @@ type SecretFormat struct {
 	// Decode is utf8 (the text itself), hex, base64 (RFC 4648 section 4), whsec (Standard Webhooks: an optional whsec_ prefix
 	// before base64) or sha256 (the SHA-256 of the text).
 	Decode string `yaml:"decode"`
+}
+
+// Keys says where public keys come from. Exactly one of its fields is given.
+type Keys struct {
+	// Static lists keys in PEM, in base64 of a SubjectPublicKeyInfo, or, for ed25519, in hexadecimal. {param:name} makes a key the
+	// connection's to set.
+	Static []string `yaml:"static"`
 }
 
 // SignatureSource is one place where signatures stand.

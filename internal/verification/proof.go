@@ -14,6 +14,7 @@ import (
 const (
 	schemeHMAC      = "hmac"
 	schemeKeyedHash = "keyed_hash"
+	schemePublic    = "asymmetric"
 	schemeToken     = "token"
 	schemeBasic     = "basic"
 	schemeNone      = "none"
@@ -26,6 +27,7 @@ type proof struct {
 	index      int
 	newHash    func() hash.Hash
 	macSize    int
+	public     publicAlgorithm
 	secret     secretDecoding
 	signatures []signatureRule
 	content    content
@@ -42,6 +44,8 @@ func fieldsOf(scheme string) []string {
 	switch scheme {
 	case schemeHMAC, schemeKeyedHash:
 		return []string{"algorithm", "secret", "signature", "signed", "body_unsigned", "timestamp", "url_variants"}
+	case schemePublic:
+		return []string{"algorithm", "keys", "signature", "signed", "body_unsigned", "timestamp", "url_variants"}
 	case schemeToken:
 		return []string{"signature"}
 	case schemeBasic, schemeNone:
@@ -60,6 +64,7 @@ func (d *Proof) given() []string {
 	}{
 		{"algorithm", d.Algorithm != ""},
 		{"secret", d.Secret != SecretFormat{}},
+		{"keys", d.Keys != nil},
 		{"signature", d.Signature != nil},
 		{"signed", d.Signed != ""},
 		{"body_unsigned", d.BodyUnsigned},
@@ -79,7 +84,7 @@ func (c *compiler) compileProof(path string, d *Proof) *proof {
 	c.proofs = append(c.proofs, p)
 	fields := fieldsOf(d.Scheme)
 	if fields == nil {
-		c.faults.add(path+"scheme", RuleEnum, "must be hmac, keyed_hash, token, basic or none")
+		c.faults.add(path+"scheme", RuleEnum, "must be hmac, keyed_hash, asymmetric, token, basic or none")
 		return p
 	}
 	for _, name := range d.given() {
@@ -91,6 +96,9 @@ func (c *compiler) compileProof(path string, d *Proof) *proof {
 	case schemeHMAC, schemeKeyedHash:
 		c.compileHash(path, d, p)
 		c.compileSecret(path, d, p)
+		c.compileSigned(path, d, p)
+	case schemePublic:
+		c.compilePublic(path, d, p)
 		c.compileSigned(path, d, p)
 	case schemeToken:
 		p.secret = secretUTF8
@@ -192,6 +200,8 @@ func (p *proof) verifyOne(s *workspace) (keyID string, refusal *Refusal) {
 	switch p.scheme {
 	case schemeHMAC, schemeKeyedHash:
 		return p.verifyMAC(s)
+	case schemePublic:
+		return p.verifyPublic(s)
 	case schemeToken:
 		return p.verifyToken(s)
 	case schemeBasic:

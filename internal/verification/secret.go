@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"crypto"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -9,7 +10,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Secret is one of a connection's webhook secrets. Several are valid at once while they rotate.
+// Secret is one of a connection's webhook secrets: what a person pastes, a public key for schemes that verify with one. Several
+// are valid at once while they rotate.
 type Secret struct {
 	// ID names the secret in Result.KeyID. It is not secret.
 	ID    string
@@ -18,8 +20,9 @@ type Secret struct {
 
 // key is a decoded secret.
 type key struct {
-	id    string
-	bytes []byte
+	id     string
+	bytes  []byte           // of a symmetric key or token
+	public crypto.PublicKey // of an asymmetric one
 }
 
 // secretDecoding is how secret text becomes key bytes.
@@ -32,6 +35,8 @@ const (
 	secretBase64 secretDecoding = "base64"
 	secretWhsec  secretDecoding = "whsec"
 	secretSHA256 secretDecoding = "sha256"
+	// secretPublicKey is no way to decode that a declaration names: the secret is a public key, which is not secret at all.
+	secretPublicKey secretDecoding = "public key"
 )
 
 // decodeSecret returns the key; rule and wrong say what is wrong without quoting any of it.
@@ -59,7 +64,7 @@ func decodeSecret(how secretDecoding, text string) (key []byte, rule, wrong stri
 	case secretWhsec:
 		key, err = decodeBase64(strings.TrimPrefix(text, "whsec_"))
 		wrong, entropy = "is not whsec_ followed by base64", len(key)
-	case secretNone:
+	case secretNone, secretPublicKey:
 		return nil, RuleFormat, "cannot be decoded"
 	}
 	if err != nil {
@@ -118,6 +123,13 @@ func takeKeys(proofs []*proof, secrets []Secret) faults {
 }
 
 func (p *proof) takeKey(s Secret) (rule, wrong string) {
+	if p.secret == secretPublicKey {
+		public, wrong := parsePublicKey(p.public.family(), s.Value.Reveal())
+		if wrong == "" {
+			p.keys = append(p.keys, key{id: s.ID, public: public})
+		}
+		return RuleFormat, wrong
+	}
 	decoded, rule, wrong := decodeSecret(p.secret, s.Value.Reveal())
 	if wrong != "" {
 		return rule, wrong
