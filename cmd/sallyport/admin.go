@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"sallyport/internal/app"
 )
 
 type adminCommand struct {
-	Create        adminCreate `cmd:"" help:"Add an owner; the first one comes with the team and its environments."`
-	ResetPassword adminReset  `cmd:"" name:"reset-password" help:"Give a user another password and end their sign-ins."`
+	Create           adminCreate `cmd:"" help:"Add an owner; the first one comes with the team and its environments."`
+	ResetPassword    adminReset  `cmd:"" name:"reset-password" help:"Give a user another password and end their sessions."`
+	RotateSigningKey adminRotate `cmd:"" name:"rotate-signing-key" help:"Sign access tokens with another key."`
 }
 
 type adminCreate struct {
@@ -51,6 +53,22 @@ func (c adminReset) Run(ctx context.Context, e *env) error {
 			return err
 		}
 		_, err = fmt.Fprintf(e.stdout, "%s has a new password\n", c.Email)
+		return err
+	})
+}
+
+type adminRotate struct {
+	Compromised bool `help:"Remove the keys there are and sign with the new one at once. Access tokens that are about end within seconds; signed-in people stay signed in."`
+}
+
+// Run rotates the key beside running servers, which need no restart.
+func (c adminRotate) Run(ctx context.Context, e *env) error {
+	return e.withStore(ctx, func(s *app.Store) error {
+		k, err := s.RotateSigningKey(ctx, c.Compromised)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.stdout, "%s signs access tokens from %s on\n", k.ID, k.From.UTC().Format(time.RFC3339))
 		return err
 	})
 }

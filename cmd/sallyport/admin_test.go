@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +59,7 @@ func TestAdminBesideServer(t *testing.T) {
 			{"\n" + ownerPassword, []string{"reset-password", "--email", ownerEmail}, exitFailed, "there is no password on standard input"},
 			{"tooshort", []string{"reset-password", "--email", ownerEmail}, exitUsage, "password must have at least 12 characters"},
 			{ownerPassword, []string{"reset-password", "--email", "joan@example.test"}, exitFailed, "no user has this e-mail address"},
-			{strings.Repeat("x", 10_000), []string{"reset-password", "--email", ownerEmail}, exitUsage, "password must have at most 256 bytes"},
+			{strings.Repeat("x", 10_000), []string{"reset-password", "--email", ownerEmail}, exitUsage, "password must have at most 256 characters"},
 		} {
 			r := admin(c.stdin, c.args...)
 			require.Equal(t, c.code, r.code, "%v: %s", c.args, r.stderr)
@@ -69,5 +70,35 @@ func TestAdminBesideServer(t *testing.T) {
 			}
 		}
 		require.Equal(t, http.StatusOK, login(ownerEmail, "replacement password"), "a refused reset changes nothing")
+	})
+}
+
+// A key for access tokens is replaced beside a server that is running, which publishes the new one within seconds and goes
+// on with the sign-ins there are.
+func TestRotateSigningKeyBesideServer(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		clk := clock.NewManual(time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC))
+		s := in.serve(t, clk)
+		published := func() []byte {
+			status, body := s.ask(t, http.MethodGet, "/.well-known/jwks.json", "", nil)
+			require.Equal(t, http.StatusOK, status)
+			return body
+		}
+		before := published()
+		out := in.do(t, "admin", "rotate-signing-key")
+		require.Regexp(t, `^jwk_[0-9a-z]{26} signs access tokens from \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ on\n$`, out)
+		r := in.run(t, "admin", "rotate-signing-key")
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "a rotation is under way")
+		require.Equal(t, before, published(), "within the five seconds that keys are kept")
+		clk.Advance(5 * time.Second)
+		require.Contains(t, string(published()), out[:30])
+
+		out = in.do(t, "admin", "rotate-signing-key", "--compromised")
+		clk.Advance(5 * time.Second)
+		require.Equal(t, 1, strings.Count(string(published()), `"kid"`))
+		require.Contains(t, string(published()), out[:30])
 	})
 }

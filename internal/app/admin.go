@@ -13,7 +13,12 @@ func (s *Store) CreateOwner(ctx context.Context, teamName, email string, passwor
 	return s.Identity.CreateOwner(ctx, operator(), teamName, email, password)
 }
 
-// ResetPassword gives a user another password and ends their sign-ins.
+// RotateSigningKey adds a key that access tokens will be signed with, or, where the present one is compromised, replaces all.
+func (s *Store) RotateSigningKey(ctx context.Context, compromised bool) (identity.NewSigningKey, error) {
+	return s.Identity.RotateSigningKey(ctx, operator(), compromised)
+}
+
+// ResetPassword gives a user another password and ends their sessions.
 func (s *Store) ResetPassword(ctx context.Context, email string, password secretbox.Secret) error {
 	return s.Identity.ResetPassword(ctx, operator(), email, password)
 }

@@ -31,13 +31,15 @@ func TableOwners() map[string]string {
 		"installation":   "platform/db",
 		"cache_versions": "platform/db",
 
-		"teams":          "identity",
-		"environments":   "identity",
-		"users":          "identity",
-		"memberships":    "identity",
-		"api_keys":       "identity",
-		"api_key_grants": "identity",
-		"signing_keys":   "identity",
+		"teams":            "identity",
+		"environments":     "identity",
+		"users":            "identity",
+		"memberships":      "identity",
+		"api_keys":         "identity",
+		"api_key_grants":   "identity",
+		"signing_keys":     "identity",
+		"sessions":         "identity",
+		"sign_in_failures": "identity",
 
 		"audit_events": "audit",
 

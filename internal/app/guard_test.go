@@ -321,7 +321,7 @@ func TestOperationsDeclareTheirRights(t *testing.T) {
 			require.NotContains(t, string(op.Permission), ":read", "%s changes something", op.ID)
 		}
 	}
-	public := []string{"login", "receive-webhook"}
+	public := []string{"login", "refresh-token", "logout", "receive-webhook"}
 	byHand := []string{"receive-webhook"}
 	d := read(t)
 	d.each(func(where string, op operation) {

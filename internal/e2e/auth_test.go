@@ -147,6 +147,7 @@ func TestViewer(t *testing.T) {
 			for _, s := range samples {
 				switch {
 				case s.op.Public:
+				case s.op.Permission == access.AccountWrite: // everybody's own account is theirs; see TestOwnAccount
 				case slices.Contains(access.Viewer.Permissions(), s.op.Permission):
 					require.Equal(w.t, http.MethodGet, s.op.Method)
 					a := w.try(viewer, s).want(w, s.status)
@@ -219,6 +220,7 @@ func TestSignIn(t *testing.T) {
 				e := w.call(nobody, http.MethodPost, "/team/login", c).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 				texts[e.Error.Message] = true
 			}
+			w.change("DELETE FROM sign_in_failures") // failures are counted, and nothing else is written
 		})
 		require.Len(w.t, texts, 1)
 		require.NotEmpty(w.t, w.login(strings.ToUpper(w.email), w.password))

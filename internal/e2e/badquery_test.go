@@ -137,7 +137,7 @@ func TestCursors(t *testing.T) {
 				cursors[s.op.ID] = w.pages(s)
 			}
 		}
-		require.Len(w.t, lists, 5)
+		require.Len(w.t, lists, 7)
 		w.unchanged(func() {
 			for _, s := range lists {
 				refused := func(c credentials, query string) {
@@ -251,7 +251,7 @@ func TestImpossibleIDs(t *testing.T) {
 func TestRoutesAndMethods(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		for _, path := range []string{"/nope", "/webhook-events/", "/webhook-events//x", "/api-keys/x/y", "/%00", "/team", "/connections/github", "//", "/" + canary} {
+		for _, path := range []string{"/nope", "/webhook-events/", "/webhook-events//x", "/api-keys/x/y", "/%00", "/teams", "/connections/github", "//", "/" + canary} {
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, "PROPFIND"} {
 				a := w.call(w.user(w.env), method, path, nil)
 				a.refused(w, http.StatusNotFound, apperr.CodeHTTP)

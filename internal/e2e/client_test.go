@@ -56,8 +56,21 @@ func (w *world) login(email, password string) string {
 	var s struct {
 		AccessToken string `json:"access_token"`
 	}
-	w.call(nobody, "POST", "/team/login", object{"email": email, "password": password}).want(w, http.StatusOK).into(w, &s)
+	w.signIn(email, password).into(w, &s)
 	return s.AccessToken
+}
+
+func (w *world) signIn(email, password string) answer {
+	w.t.Helper()
+	return w.call(nobody, http.MethodPost, "/team/login", object{"email": email, "password": password}).want(w, http.StatusOK)
+}
+
+// cookie is the refresh cookie that the answer sets, as a browser would send it.
+func (a answer) cookie(w *world) string {
+	w.t.Helper()
+	list := (&http.Response{Header: a.header}).Cookies()
+	require.Len(w.t, list, 1)
+	return list[0].Name + "=" + list[0].Value
 }
 
 // object is a JSON object.

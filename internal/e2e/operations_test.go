@@ -23,7 +23,9 @@ type furniture struct {
 	key                string
 	// secret is one of the connection's two webhook secrets.
 	secret string
-	sink   *receiver
+	// session is the owner's, and not the one that asks; spare is an environment that holds nothing.
+	session, spare string
+	sink           *receiver
 }
 
 // furnish fills an environment, asking with the credentials given, through a connection of that id.
@@ -58,6 +60,16 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	w.call(c, http.MethodPost, "/connections/github/"+connectionID+"/webhook-secrets", object{"secret": githubSecret + " next"}).
 		want(w, http.StatusCreated).into(w, &k)
 	f.secret = k.ID
+	w.call(w.user(""), http.MethodPost, "/team/environments", object{"name": "spare-for-" + connectionID}).want(w, http.StatusCreated).into(w, &k)
+	f.spare = k.ID
+	w.login(w.email, w.password)
+	var sessions []struct {
+		ID      string `json:"id"`
+		Current bool   `json:"current"`
+	}
+	w.call(w.user(""), http.MethodGet, "/team/sessions", nil).want(w, http.StatusOK).into(w, &sessions)
+	require.False(w.t, sessions[0].Current)
+	f.session = sessions[0].ID
 	return f
 }
 
@@ -69,6 +81,8 @@ type sample struct {
 	// body is nil where the operation has none.
 	body   object
 	status int
+	// cookie, where there is one, makes the refresh cookie that the operation takes.
+	cookie func() string
 }
 
 // url is the sample's path with one parameter replaced; parameters are escaped unless they are the replacement.
@@ -93,6 +107,7 @@ func (w *world) samples(f furniture) []sample {
 	subscriptionPath := map[string]string{"id": f.subscription.ID}
 	eventPath := map[string]string{"event_uuid": f.event}
 	keyPath := map[string]string{"id": f.key}
+	sparePath := map[string]string{"id": f.spare}
 	list := []struct {
 		id     string
 		path   map[string]string
@@ -100,7 +115,18 @@ func (w *world) samples(f furniture) []sample {
 		status int
 	}{
 		{"login", nil, object{"email": w.email, "password": w.password}, http.StatusOK},
+		{"refresh-token", nil, nil, http.StatusOK},
+		{"logout", nil, nil, http.StatusNoContent},
+		{"list-sessions", nil, nil, http.StatusOK},
+		{"end-session", map[string]string{"id": f.session}, nil, http.StatusNoContent},
 		{"get-me", nil, nil, http.StatusOK},
+		{"get-team", nil, nil, http.StatusOK},
+		{"update-team", nil, object{"name": "Sample"}, http.StatusOK},
+		{"create-environment", nil, object{"name": "sample-" + strings.ToLower(f.environment[4:]), "type": "live"}, http.StatusCreated},
+		{"list-environments", nil, nil, http.StatusOK},
+		{"get-environment", sparePath, nil, http.StatusOK},
+		{"update-environment", sparePath, object{"name": "renamed-" + strings.ToLower(f.environment[4:])}, http.StatusOK},
+		{"delete-environment", sparePath, nil, http.StatusNoContent},
 		{"create-api-key", nil, object{"name": "sample", "environment_id": f.environment,
 			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"}}}}, http.StatusCreated},
 		{"list-api-keys", nil, nil, http.StatusOK},
@@ -131,6 +157,7 @@ func (w *world) samples(f furniture) []sample {
 		{"operate-connection", connectionPath, object{"tags": object{"sample": nil}}, http.StatusOK},
 		{"operate-connection", connectionPath, object{"operation": "disable"}, http.StatusOK},
 		{"delete-connection", connectionPath, nil, http.StatusNoContent},
+		{"change-password", nil, object{"current_password": w.password, "new_password": "staple battery horse"}, http.StatusNoContent},
 	}
 	byID := map[string]httpapi.Operation{}
 	for _, op := range w.app.API().Operations() {
@@ -141,7 +168,11 @@ func (w *world) samples(f furniture) []sample {
 	for _, l := range list {
 		require.Contains(w.t, byID, l.id, "a sample for an operation that is no more")
 		covered[l.id] = true
-		out = append(out, sample{byID[l.id], l.path, l.body, l.status})
+		s := sample{op: byID[l.id], path: l.path, body: l.body, status: l.status}
+		if l.id == "refresh-token" {
+			s.cookie = func() string { return w.signIn(w.email, w.password).cookie(w) }
+		}
+		out = append(out, s)
 	}
 	require.ElementsMatch(w.t, slices.Collect(maps.Keys(byID)), slices.Collect(maps.Keys(covered)), "every operation needs a sample")
 	return out
@@ -157,7 +188,12 @@ func (w *world) try(c credentials, s sample, body ...any) answer {
 	if len(body) > 0 {
 		content = body[0]
 	}
-	return w.call(c, s.op.Method, s.url("", ""), content)
+	return w.call(func(h http.Header) {
+		c(h)
+		if s.cookie != nil {
+			h.Set("Cookie", s.cookie())
+		}
+	}, s.op.Method, s.url("", ""), content)
 }
 
 // The samples are right: what the suites that break them one thing at a time find is due to that one thing. Each answer

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -97,11 +96,7 @@ func (n NewKey) Faults(now time.Time) []apperr.Detail {
 			}
 		}
 	}
-	var e *apperr.Error
-	if errors.As(f.Err(), &e) {
-		return e.Details
-	}
-	return nil
+	return details(&f)
 }
 
 // CreateKey makes a key for an environment of the actor's team and returns it with its text, which is not stored and
@@ -119,21 +114,22 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 		return Key{}, "", apperr.Invalid(faults...)
 	}
 	if !id.Is(id.PrefixEnvironment, string(n.Environment)) {
-		return Key{}, "", apperr.NotFound("environment")
+		return Key{}, "", errNoEnvironment()
 	}
 	var k Key
 	var text keyText
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		env, ok, err := readEnvironment(ctx, tx, team, n.Environment)
+		env, err := requireEnvironment(ctx, tx, team, n.Environment)
 		if err != nil {
 			return err
 		}
-		if !ok {
-			return apperr.NotFound("environment")
-		}
-		text = newKeyText(keyMode(env.Name))
+		text = newKeyText(env.Type)
 		k = s.newKey(n, text)
 		if err := insertKey(ctx, tx, team, k, text, text.mac(m.pepper), actor.ID); err != nil {
+			return err
+		}
+		// On PostgreSQL the insert waits for a deletion of the environment under way, which may have succeeded.
+		if _, err := requireEnvironment(ctx, tx, team, n.Environment); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, clock.FromMillis(k.CreatedMillis), audit.Event{

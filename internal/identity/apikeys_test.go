@@ -283,7 +283,7 @@ func TestNoChangeWithoutItsEvent(t *testing.T) {
 		require.Equal(t, 1, f.count(t, "users"))
 		_, err = f.APIKey(t.Context(), key)
 		require.NoError(t, err)
-		_, err = f.Login(t.Context(), testEmail, testPassword)
+		_, err = f.signIn(t, testEmail, testPassword)
 		require.NoError(t, err)
 	})
 }

@@ -17,7 +17,7 @@ var (
 	errKeyUnknown = errors.New("the API key is unknown")
 	errKeyRevoked = errors.New("the API key is revoked")
 	errNoMember   = errors.New("the user is no member of the team")
-	errStale      = errors.New("the password was changed after the sign-in")
+	errNoSession  = errors.New("the session of the access token has ended, or its user is no member of the team")
 )
 
 // APIKey returns the principal of a key. Only a caller who has the secret learns that a key has expired.
@@ -51,44 +51,44 @@ func (s *Service) APIKey(ctx context.Context, key string) (access.Principal, err
 	}, nil
 }
 
-// Bearer returns the principal of a user's access token. The user's role is read now: a removed user is refused, and a
-// changed role applies, with the next request. A sign-in made before the password was last set is refused too.
+// Bearer returns the principal of a user's access token. The session and the user's role are read now: an ended session and
+// a removed user are refused, and a changed role applies, with the next request.
 func (s *Service) Bearer(ctx context.Context, token string) (access.Principal, error) {
-	m, err := s.material()
+	if _, err := s.material(); err != nil {
+		return access.Principal{}, err
+	}
+	keys, err := s.tokens(ctx)
 	if err != nil {
 		return access.Principal{}, err
 	}
-	c, err := m.tokens.verify(s.clock.Now(), token)
+	now := s.clock.Now()
+	c, err := keys.verify(now, token)
 	if err != nil {
 		return access.Principal{}, errUnauthorized(err)
 	}
-	member, ok, err := readMember(ctx, s.db.Read(), c.Team, c.Subject)
+	member, ok, err := readSignedIn(ctx, s.db.Read(), c, now)
 	if err != nil {
 		return access.Principal{}, err
 	}
 	if !ok {
-		return access.Principal{}, errUnauthorized(errNoMember)
-	}
-	// Tokens count seconds: one made within the second of the change, before it, still passes.
-	if c.AuthTime.Time().Unix() < clock.FromMillis(member.passwordMillis).Unix() {
-		return access.Principal{}, errUnauthorized(errStale)
+		return access.Principal{}, errUnauthorized(errNoSession)
 	}
 	return access.Principal{
-		Kind: access.KindUser, ID: member.user.ID, Name: member.user.Email, Team: member.team.ID, Role: member.role,
+		Kind: access.KindUser, ID: member.user.ID, Name: member.user.Email, Team: member.team.ID, Role: member.role, Session: c.Session,
 	}, nil
 }
 
 // Environment returns the environment if it belongs to the user's team, else not_found.
 func (s *Service) Environment(ctx context.Context, p access.Principal, environment string) (id.Environment, error) {
 	if !id.Is(id.PrefixEnvironment, environment) {
-		return "", apperr.NotFound("environment")
+		return "", errNoEnvironment()
 	}
 	e, ok, err := readEnvironment(ctx, s.db.Read(), p.Team, id.Environment(environment))
 	if err != nil {
 		return "", err
 	}
 	if !ok {
-		return "", apperr.NotFound("environment")
+		return "", errNoEnvironment()
 	}
 	return e.ID, nil
 }

@@ -73,8 +73,12 @@ func (s *Service) EnsureDev(ctx context.Context, dataDir, baseURL string) error 
 
 func (s *Service) ensureDevOwner(ctx context.Context, actor access.Principal, c *devCredentials) error {
 	if c.Email != "" && c.Password != "" {
-		_, ok, err := s.authenticate(ctx, c.Email, secretbox.Secret(c.Password))
-		if err != nil || ok {
+		_, known, hash, err := s.findAccount(ctx, c.Email)
+		if err != nil {
+			return err
+		}
+		right, err := s.hasher.verify(ctx, hash, secretbox.Secret(c.Password))
+		if err != nil || known && right {
 			return err
 		}
 	}
@@ -87,7 +91,7 @@ func (s *Service) ensureDevOwner(ctx context.Context, actor access.Principal, c 
 }
 
 func (s *Service) ensureDevKey(ctx context.Context, actor access.Principal, c *devCredentials) error {
-	env, err := s.FindEnvironment(ctx, actor, Development)
+	env, err := s.devEnvironment(ctx, actor, c.EnvironmentID)
 	if err != nil {
 		return err
 	}
@@ -103,6 +107,24 @@ func (s *Service) ensureDevKey(ctx context.Context, actor access.Principal, c *d
 	})
 	c.APIKey = secret.Reveal()
 	return err
+}
+
+// devEnvironment returns the environment of the credentials there are, whatever it is called today, else development, which
+// it makes where somebody has deleted it.
+func (s *Service) devEnvironment(ctx context.Context, actor access.Principal, known string) (Environment, error) {
+	list, err := s.Environments(ctx, actor)
+	if err != nil {
+		return Environment{}, err
+	}
+	for _, is := range []func(e Environment) bool{
+		func(e Environment) bool { return string(e.ID) == known },
+		func(e Environment) bool { return e.Name == Development },
+	} {
+		if i := slices.IndexFunc(list, is); i >= 0 {
+			return list[i], nil
+		}
+	}
+	return s.CreateEnvironment(ctx, actor, NewEnvironment{Name: Development, Type: Test})
 }
 
 // readDevFile returns what the file holds. A file that is missing, damaged, or that others could read holds nothing that

@@ -42,7 +42,7 @@ func (f fixture) works(t *testing.T, c devCredentials) {
 	require.NoError(t, err)
 	require.Equal(t, access.Routes(), p.Allowed)
 	require.Equal(t, c.EnvironmentID, string(p.Environment))
-	session, err := f.Login(t.Context(), c.Email, secretbox.Secret(c.Password))
+	session, err := f.signIn(t, c.Email, secretbox.Secret(c.Password))
 	require.NoError(t, err)
 	require.Equal(t, access.Owner, session.Role)
 	dev, err := f.FindEnvironment(t.Context(), access.System("test"), Development)

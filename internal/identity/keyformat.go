@@ -6,21 +6,21 @@ import (
 	"crypto/sha256"
 	"hash/crc32"
 	"math/big"
+	"slices"
 	"strings"
 )
 
 // The form of an API key: spk_{live|test}_{lookup}_{secret}_{checksum}, every part of fixed length and in base62.
 const (
 	keyScheme      = "spk_"
-	modeLive       = "live"
-	modeTest       = "test"
+	modeLength     = 4 // live, test
 	lookupLength   = 10
 	secretBytes    = 32
 	secretLength   = 43 // base62 digits of 256 bits
 	checksumLength = 6  // base62 digits of 32 bits
 	lastFourLength = 4
 
-	lookupStart   = len(keyScheme) + len(modeLive) + 1
+	lookupStart   = len(keyScheme) + modeLength + 1
 	secretStart   = lookupStart + lookupLength + 1
 	checksumStart = secretStart + secretLength + 1
 	keyLength     = checksumStart + checksumLength
@@ -52,8 +52,9 @@ func (k keyText) mac(pepper []byte) []byte {
 	return m.Sum(nil)
 }
 
-// newKeyText returns a fresh key with 256 random bits.
-func newKeyText(mode string) keyText {
+// newKeyText returns a fresh key with 256 random bits. The mode tells a person, and a scanner that finds the key, whether
+// production is at stake; nothing is decided by it.
+func newKeyText(mode EnvironmentType) keyText {
 	secret := make([]byte, secretBytes)
 	lookup := make([]byte, lookupLength) // 80 bits, reduced below to the 59 that ten digits hold
 	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
@@ -61,7 +62,7 @@ func newKeyText(mode string) keyText {
 	_, _ = rand.Read(lookup)
 	span := new(big.Int).Exp(big.NewInt(62), big.NewInt(lookupLength), nil)
 	n := new(big.Int).SetBytes(lookup)
-	return keyText{body: keyScheme + mode + "_" + base62(n.Mod(n, span), lookupLength) + "_" +
+	return keyText{body: keyScheme + string(mode) + "_" + base62(n.Mod(n, span), lookupLength) + "_" +
 		base62(new(big.Int).SetBytes(secret), secretLength)}
 }
 
@@ -83,7 +84,7 @@ func parseKey(s string) (keyText, bool) {
 			}
 		}
 	}
-	if mode := s[len(keyScheme) : lookupStart-1]; mode != modeLive && mode != modeTest {
+	if mode := EnvironmentType(s[len(keyScheme) : lookupStart-1]); !slices.Contains(EnvironmentTypes(), mode) {
 		return keyText{}, false
 	}
 	body := s[:checksumStart-1]
@@ -94,15 +95,8 @@ func parseKey(s string) (keyText, bool) {
 }
 
 // keyPrefix is the part of a key that is not secret, for lists.
-func keyPrefix(mode, lookup string) string { return keyScheme + mode + "_" + lookup }
-
-// keyMode returns the mode of the keys of an environment. It tells a person, and a scanner that finds a key, whether
-// production is at stake; nothing is decided by it.
-func keyMode(environmentName string) string {
-	if environmentName == Production {
-		return modeLive
-	}
-	return modeTest
+func keyPrefix(mode EnvironmentType, lookup string) string {
+	return keyScheme + string(mode) + "_" + lookup
 }
 
 // checksum is the CRC-32 (IEEE 802.3) of the body. It detects every change of a single character.

@@ -12,7 +12,7 @@ import (
 func TestKeyRoundTrip(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, mode := range []string{modeLive, modeTest} {
+	for _, mode := range EnvironmentTypes() {
 		for range 200 {
 			k := newKeyText(mode)
 			require.Regexp(t, `^spk_`+mode+`_[0-9A-Za-z]{10}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`, k.String())
@@ -42,7 +42,7 @@ func TestKeyChecksum(t *testing.T) {
 func TestKeyTypos(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		k := newKeyText(rapid.SampledFrom([]string{modeLive, modeTest}).Draw(t, "mode")).String()
+		k := newKeyText(rapid.SampledFrom(EnvironmentTypes()).Draw(t, "mode")).String()
 		i := rapid.IntRange(0, len(k)-1).Draw(t, "at")
 		c := rapid.Byte().Draw(t, "character")
 		if c != k[i] {
@@ -60,12 +60,12 @@ func TestKeyTypos(t *testing.T) {
 
 // What parses is exactly one key: nothing that is written otherwise is taken for it.
 func FuzzParseKey(f *testing.F) {
-	f.Add(newKeyText(modeLive).String())
-	f.Add(newKeyText(modeTest).String())
+	f.Add(newKeyText(Live).String())
+	f.Add(newKeyText(Test).String())
 	f.Add("")
 	f.Add("spk_live_")
 	f.Add(strings.Repeat("_", keyLength))
-	f.Add(" " + newKeyText(modeTest).String())
+	f.Add(" " + newKeyText(Test).String())
 	f.Add(keyText{body: keyScheme + "prod" + "_" + strings.Repeat("0", lookupLength) + "_" + strings.Repeat("0", secretLength)}.String())
 	f.Fuzz(func(t *testing.T, s string) {
 		k, ok := parseKey(s)

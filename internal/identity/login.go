@@ -9,89 +9,101 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Session is the result of a sign-in.
-type Session struct {
+// SignIn is the result of a sign-in or of a refresh.
+type SignIn struct {
 	Profile
+	Session Session
 	// Token is the access token; it works for TokenLifetime.
 	Token secretbox.Secret
+	// Refresh is exchanged for the next access token. It is empty where there is no new one.
+	Refresh RefreshToken
 }
 
 var errLogin = errors.New("wrong e-mail address or password")
 
-// Login signs a user in by password. An unknown address and a wrong password get the same answer, unauthorized, after the
-// same work. When many sign in at once it returns unavailable.
-func (s *Service) Login(ctx context.Context, email string, password secretbox.Secret) (Session, error) {
+// Login signs a user in by password and starts a session. replaced is the refresh token that the client had until now, if
+// any; its session ends. An unknown address and a wrong password get the same answer, unauthorized, after the same work.
+// After many failures of the account or from the client's address it returns rate_limited, and unavailable when many sign
+// in at once.
+func (s *Service) Login(ctx context.Context, c Client, email string, password secretbox.Secret, replaced RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
-		return Session{}, err
+		return SignIn{}, err
 	}
-	a, ok, err := s.authenticate(ctx, email, password)
+	a, known, hash, err := s.findAccount(ctx, email)
 	if err != nil {
-		return Session{}, err
+		return SignIn{}, err
 	}
-	if !ok {
-		return Session{}, errUnauthorized(errLogin)
-	}
-	member, ok, err := readMember(ctx, s.db.Read(), a.team, a.user.ID)
+	at, err := s.newAttempt(ctx, m.pepper, email, c)
 	if err != nil {
-		return Session{}, err
+		return SignIn{}, err
 	}
-	if !ok {
-		return Session{}, errUnauthorized(errNoMember)
-	}
-	environments, err := readEnvironments(ctx, s.db.Read(), member.team.ID)
+	right, err := s.try(ctx, at, hash, password)
 	if err != nil {
-		return Session{}, err
-	}
-	token, err := m.tokens.sign(s.clock.Now(), member.user.ID, member.team.ID)
-	if err != nil {
-		return Session{}, err
-	}
-	return Session{
-		Profile: Profile{User: member.user, Team: member.team, Role: member.role, Environments: environments},
-		Token:   secretbox.Secret(token),
-	}, nil
-}
-
-// authenticate returns the account if the password is its own. A hash made with other costs than today's is replaced.
-func (s *Service) authenticate(ctx context.Context, email string, password secretbox.Secret) (account, bool, error) {
-	var a account
-	known := false
-	hash := unknownUser()
-	if address, ok := normalizeEmail(email); ok {
-		var err error
-		if a, known, err = readAccount(ctx, s.db.Read(), address); err != nil {
-			return account{}, false, err
-		}
-	}
-	if known {
-		var err error
-		if hash, err = parseHash(a.passwordHash); err != nil {
-			return account{}, false, fmt.Errorf("user %s: %w", a.user.ID, err)
-		}
-	}
-	right, err := s.hasher.verify(ctx, hash, password)
-	if err != nil {
-		return account{}, false, err
+		return SignIn{}, err
 	}
 	if !known || !right {
-		return account{}, false, nil
+		return SignIn{}, errUnauthorized(errLogin)
 	}
-	if hash.params != currentParams() {
-		if err := s.rehash(ctx, a, password); err != nil {
-			return account{}, false, err
+	current, err := s.currentHash(ctx, a, hash, password)
+	if err != nil {
+		return SignIn{}, err
+	}
+	var in SignIn
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		in = SignIn{}
+		unchanged, err := replaceHash(ctx, tx, a.user.ID, a.passwordHash, current)
+		if err != nil {
+			return err
 		}
+		if !unchanged {
+			return errUnauthorized(errChanged)
+		}
+		_, member, err := readMember(ctx, tx, a.team, a.user.ID)
+		if err != nil {
+			return err
+		}
+		if !member {
+			return errUnauthorized(errNoMember)
+		}
+		if err := s.endFamily(ctx, tx, m, c, replaced); err != nil {
+			return err
+		}
+		if in.Session, in.Refresh, err = s.startSession(ctx, tx, m, c, a.user, a.team); err != nil {
+			return err
+		}
+		return forgive(ctx, tx, at)
+	})
+	if err != nil {
+		return SignIn{}, err
 	}
-	return a, true, nil
+	return s.complete(ctx, in, sessionKey{id: in.Session.ID, user: a.user, team: a.team})
 }
 
-// rehash stores the same password under today's costs, unless it was changed meanwhile. It ends no sign-in.
-func (s *Service) rehash(ctx context.Context, a account, password secretbox.Secret) error {
-	hash, err := s.hasher.hash(ctx, password)
-	if err != nil {
-		return err
+var errChanged = errors.New("the password was changed during the sign-in")
+
+// findAccount returns the account of an e-mail address, and the hash to check a password against: where there is no account,
+// one that none matches.
+func (s *Service) findAccount(ctx context.Context, email string) (a account, known bool, hash passwordHash, err error) {
+	if address, ok := normalizeEmail(email); ok {
+		if a, known, err = readAccount(ctx, s.db.Read(), address); err != nil {
+			return account{}, false, passwordHash{}, err
+		}
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		return replaceHash(ctx, tx, a.user.ID, a.passwordHash, hash)
-	})
+	if !known {
+		return account{}, false, unknownUser(), nil
+	}
+	if hash, err = parseHash(a.passwordHash); err != nil {
+		return account{}, false, passwordHash{}, fmt.Errorf("user %s: %w", a.user.ID, err)
+	}
+	return a, true, hash, nil
+}
+
+// currentHash returns the hash to store for a password that was found right: the one there is, or another when that was
+// made under other costs than today's.
+func (s *Service) currentHash(ctx context.Context, a account, hash passwordHash, password secretbox.Secret) (string, error) {
+	if hash.params == currentParams() {
+		return a.passwordHash, nil
+	}
+	return s.hasher.hash(ctx, password)
 }

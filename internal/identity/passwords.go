@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/argon2"
+	"golang.org/x/text/unicode/norm"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/secretbox"
@@ -88,10 +89,16 @@ func unknownUser() passwordHash {
 type hasher struct {
 	running chan struct{}
 	waiting chan struct{}
+	// derive is argon2id. Tests count its runs: equal work is what makes answers take equal time.
+	derive func(p passwordHash, password []byte) []byte
 }
 
 func newHasher() *hasher {
-	return &hasher{running: make(chan struct{}, concurrentHashes), waiting: make(chan struct{}, waitingHashes)}
+	return &hasher{running: make(chan struct{}, concurrentHashes), waiting: make(chan struct{}, waitingHashes), derive: argon2id}
+}
+
+func argon2id(p passwordHash, password []byte) []byte {
+	return argon2.IDKey(password, p.salt, p.params.passes, p.params.memoryKiB, p.params.lanes, hashBytes)
 }
 
 // hash returns a new PHC string of the password.
@@ -99,30 +106,34 @@ func (h *hasher) hash(ctx context.Context, password secretbox.Secret) (string, e
 	p := passwordHash{params: currentParams(), salt: make([]byte, saltBytes)}
 	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
 	_, _ = rand.Read(p.salt)
-	sum, err := h.sum(ctx, p, password)
+	release, err := h.acquire(ctx)
 	if err != nil {
 		return "", err
 	}
-	p.sum = sum
+	defer release()
+	p.sum = h.sum(p, password)
 	return p.String(), nil
 }
 
 // verify reports whether the password is the one behind the hash, in a time that depends on the hash's costs alone.
 func (h *hasher) verify(ctx context.Context, p passwordHash, password secretbox.Secret) (bool, error) {
-	sum, err := h.sum(ctx, p, password)
+	release, err := h.acquire(ctx)
 	if err != nil {
 		return false, err
 	}
-	return subtle.ConstantTimeCompare(sum, p.sum) == 1, nil
+	defer release()
+	return h.matches(p, password), nil
 }
 
-func (h *hasher) sum(ctx context.Context, p passwordHash, password secretbox.Secret) ([]byte, error) {
-	release, err := h.acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	return argon2.IDKey([]byte(password.Reveal()), p.salt, p.params.passes, p.params.memoryKiB, p.params.lanes, hashBytes), nil
+// matches is verify for a caller who holds a place.
+func (h *hasher) matches(p passwordHash, password secretbox.Secret) bool {
+	return subtle.ConstantTimeCompare(h.sum(p, password), p.sum) == 1
+}
+
+// sum derives from the password in Unicode's form NFC, so that it is the same whichever keyboard composed its letters
+// (NIST SP 800-63B, section 5.1.1.2).
+func (h *hasher) sum(p passwordHash, password secretbox.Secret) []byte {
+	return h.derive(p, norm.NFC.Bytes([]byte(password.Reveal())))
 }
 
 // acquire waits for a place. It fails at once when the queue is full, and with ctx's error when that ends first.

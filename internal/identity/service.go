@@ -1,8 +1,8 @@
 // Package identity knows who asks: the team, its environments and people, sign-in, and API keys with their grants. Its
 // Service is the httpapi.Authenticator.
 //
-// Nothing is cached: each request reads its key or its user by one indexed query, so that a revocation, a removal or a
-// changed role is in force for the next request, on every node.
+// No credential is cached: each request reads its key, or its session and user, by one indexed query, so that a revocation,
+// a sign-out, a removal or a changed role is in force for the next request, on every node.
 package identity
 
 import (
@@ -35,19 +35,24 @@ type Service struct {
 	issuer string
 	hasher *hasher
 	ready  atomic.Pointer[material]
+
+	signing  signingCache
+	contents Contents
 }
 
 // material is what Init reads: the same for the life of the database.
 type material struct {
 	dev    bool
 	pepper []byte
-	tokens *tokens
 }
 
 var (
 	errIssuer  = errors.New("identity needs an issuer")
 	errNotInit = errors.New("identity: Init has not succeeded yet")
 )
+
+// Issuer is the issuer of access tokens, which is also the origin of the service's own pages.
+func (s *Service) Issuer() string { return s.issuer }
 
 // New returns a Service; call Init before anything else.
 func New(d *db.DB, box *secretbox.Box, clk clock.Clock, o Options) (*Service, error) {

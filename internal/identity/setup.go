@@ -26,12 +26,11 @@ func (s *Service) Init(ctx context.Context, dev bool) error {
 	if err != nil {
 		return err
 	}
-	key, sealedKey, err := s.freshSigningKey()
+	first, err := s.sealedSigningKey(s.clock.Now())
 	if err != nil {
 		return err
 	}
 	var found db.Installation
-	var keys []storedSigningKey
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := s.lockSetup(ctx, tx); err != nil {
 			return err
@@ -49,41 +48,23 @@ func (s *Service) Init(ctx context.Context, dev bool) error {
 		if dev && !found.Dev {
 			return ErrNotDev
 		}
-		if keys, err = readSigningKeys(ctx, tx); err != nil || len(keys) > 0 {
+		keys, err := readSigningKeys(ctx, tx)
+		if err != nil || len(keys) > 0 {
 			return err
 		}
-		keys = []storedSigningKey{{id: key.id, sealed: sealedKey}}
-		return insertSigningKey(ctx, tx, keys[0], fresh.CreatedMillis)
+		return insertSigningKey(ctx, tx, first, s.clock.Now())
 	})
 	if err != nil {
 		return fmt.Errorf("set up the database: %w", err)
 	}
-	return s.open(found, keys)
-}
-
-// open unseals what Init found.
-func (s *Service) open(found db.Installation, stored []storedSigningKey) error {
 	pepper, err := s.box.Open(found.SealedPepper, pepperAD())
 	if err != nil {
 		return fmt.Errorf("open the pepper of API keys: %w", err)
 	}
-	keys := make([]signingKey, 0, len(stored))
-	for _, k := range stored {
-		der, err := s.box.Open(k.sealed, signingKeyAD(k.id))
-		if err != nil {
-			return fmt.Errorf("open signing key %s: %w", k.id, err)
-		}
-		opened, err := decodeSigningKey(k.id, der)
-		if err != nil {
-			return err
-		}
-		keys = append(keys, opened)
-	}
-	t, err := newTokens(s.issuer, keys)
-	if err != nil {
+	if _, err := s.tokens(ctx); err != nil {
 		return err
 	}
-	s.ready.Store(&material{dev: found.Dev, pepper: pepper, tokens: t})
+	s.ready.Store(&material{dev: found.Dev, pepper: pepper})
 	return nil
 }
 
@@ -98,28 +79,8 @@ func (s *Service) newInstallation(dev bool) (db.Installation, error) {
 	return db.Installation{Dev: dev, SealedPepper: sealed, CreatedMillis: clock.Millis(s.clock.Now())}, nil
 }
 
-func (s *Service) freshSigningKey() (signingKey, []byte, error) {
-	k, err := newSigningKey()
-	if err != nil {
-		return signingKey{}, nil, err
-	}
-	der, err := k.encode()
-	if err != nil {
-		return signingKey{}, nil, err
-	}
-	sealed, err := s.box.Seal(der, signingKeyAD(k.id))
-	if err != nil {
-		return signingKey{}, nil, fmt.Errorf("seal a signing key: %w", err)
-	}
-	return k, sealed, nil
-}
-
 func pepperAD() secretbox.AD {
 	return secretbox.AD{Table: "installation", Column: "pepper", RowID: db.InstallationID}
-}
-
-func signingKeyAD(keyID string) secretbox.AD {
-	return secretbox.AD{Table: "signing_keys", Column: "private_key", RowID: keyID}
 }
 
 // SealedColumns lists the columns that a rotation of the keyset encrypts again.

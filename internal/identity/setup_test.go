@@ -29,7 +29,7 @@ func TestInitAgrees(t *testing.T) {
 
 		actor, p := f.owner(t)
 		_, key := f.key(t, actor, p.Environments[0].ID)
-		session, err := f.Login(t.Context(), testEmail, testPassword)
+		session, err := f.signIn(t, testEmail, testPassword)
 		require.NoError(t, err)
 		for _, one := range services {
 			_, err := one.APIKey(t.Context(), key)
@@ -67,9 +67,9 @@ func TestNotReady(t *testing.T) {
 		require.Zero(t, f.count(t, "installation"))
 		_, err := f.Bearer(t.Context(), "x")
 		require.ErrorIs(t, err, errNotInit)
-		_, err = f.APIKey(t.Context(), newKeyText(modeTest).String())
+		_, err = f.APIKey(t.Context(), newKeyText(Test).String())
 		require.ErrorIs(t, err, errNotInit)
-		_, err = f.Login(t.Context(), testEmail, testPassword)
+		_, err = f.signIn(t, testEmail, testPassword)
 		require.ErrorIs(t, err, errNotInit)
 		_, err = New(s.DB, nil, f.clk, Options{})
 		require.ErrorIs(t, err, errIssuer)

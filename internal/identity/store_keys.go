@@ -75,7 +75,7 @@ func insertKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key, text keyTex
 	return nil
 }
 
-const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, e.name, k.name, k.last_four, k.created_ms, k.expires_ms, k.revoked_ms
+const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, e.type, k.name, k.last_four, k.created_ms, k.expires_ms, k.revoked_ms
 	FROM api_keys k JOIN environments e ON e.id = k.environment_id WHERE k.team_id = $1`
 
 func readKey(ctx context.Context, q db.Querier, team id.Team, keyID string) (Key, bool, error) {
@@ -111,11 +111,12 @@ func queryKeys(ctx context.Context, q db.Querier, text string, args ...any) ([]K
 	var keys []Key
 	err = db.Each(rows, func(r *sql.Rows) error {
 		var k Key
-		var lookup, environmentName string
-		if err := r.Scan(&k.ID, &lookup, &k.Environment, &environmentName, &k.Name, &k.LastFour, &k.CreatedMillis, &k.ExpiresMillis, &k.RevokedMillis); err != nil {
+		var lookup string
+		var mode EnvironmentType
+		if err := r.Scan(&k.ID, &lookup, &k.Environment, &mode, &k.Name, &k.LastFour, &k.CreatedMillis, &k.ExpiresMillis, &k.RevokedMillis); err != nil {
 			return err
 		}
-		k.Prefix = keyPrefix(keyMode(environmentName), lookup)
+		k.Prefix = keyPrefix(mode, lookup)
 		keys = append(keys, k)
 		return nil
 	})
@@ -173,15 +174,4 @@ func revokeKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID string, nowM
 
 func deleteKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID string) (bool, error) {
 	return changedOne(tx.ExecContext(ctx, "DELETE FROM api_keys WHERE id = $1 AND team_id = $2", keyID, team))
-}
-
-func changedOne(res sql.Result, err error) (bool, error) {
-	if err != nil {
-		return false, fmt.Errorf("change the API key: %w", err)
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return false, fmt.Errorf("change the API key: %w", err)
-	}
-	return n == 1, nil
 }

@@ -3,12 +3,14 @@ package identity
 import (
 	"database/sql"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -28,6 +30,8 @@ type fixture struct {
 	store  testkit.Store
 	clk    *clock.Manual
 	keyset string
+	// hashes counts the runs of Argon2id.
+	hashes *atomic.Int64
 }
 
 // each runs fn with an initialised Service on every engine.
@@ -45,7 +49,7 @@ func newFixture(t *testing.T, s testkit.Store) fixture {
 	t.Helper()
 	f := fixture{
 		store: s, clk: clock.NewManual(time.Date(2026, 11, 2, 9, 30, 0, 250_000_000, time.UTC)),
-		keyset: filepath.Join(t.TempDir(), "keyset.json"),
+		keyset: filepath.Join(t.TempDir(), "keyset.json"), hashes: &atomic.Int64{},
 	}
 	require.NoError(t, secretbox.Create(f.keyset))
 	f.Service = f.another(t)
@@ -59,6 +63,11 @@ func (f fixture) another(t *testing.T) *Service {
 	require.NoError(t, err)
 	s, err := New(f.store.DB, box, f.clk, Options{Issuer: testIssuer})
 	require.NoError(t, err)
+	s.hasher.derive = func(p passwordHash, password []byte) []byte {
+		f.hashes.Add(1)
+		p.params.memoryKiB, p.params.passes = 64, 1 // what is stored says today's costs; these tests are about the rest
+		return argon2id(p, password)
+	}
 	return s
 }
 
@@ -68,6 +77,39 @@ func (f fixture) owner(t *testing.T) (access.Principal, Profile) {
 	p, err := f.CreateOwner(t.Context(), access.System("test"), "", testEmail, testPassword)
 	require.NoError(t, err)
 	return access.Principal{Kind: access.KindUser, ID: p.User.ID, Name: p.User.Email, Team: p.Team.ID, Role: p.Role}, p
+}
+
+func testClient() Client {
+	return Client{IP: "192.0.2.17", UserAgent: "browser/1.0", RequestID: "request-1"}
+}
+
+// signIn signs in from the address of testClient.
+func (f fixture) signIn(t *testing.T, email string, password secretbox.Secret) (SignIn, error) {
+	t.Helper()
+	return f.Login(t.Context(), testClient(), email, password, "")
+}
+
+// signedIn signs the owner in.
+func (f fixture) signedIn(t *testing.T) SignIn {
+	t.Helper()
+	in, err := f.signIn(t, testEmail, testPassword)
+	require.NoError(t, err)
+	return in
+}
+
+// bearer returns who is behind an access token that must hold.
+func (f fixture) bearer(t *testing.T, token secretbox.Secret) access.Principal {
+	t.Helper()
+	p, err := f.Bearer(t.Context(), token.Reveal())
+	require.NoError(t, err)
+	return p
+}
+
+// refused requires that an access token does not hold.
+func (f fixture) refused(t *testing.T, token secretbox.Secret) {
+	t.Helper()
+	_, err := f.Bearer(t.Context(), token.Reveal())
+	require.True(t, apperr.Is(err, apperr.CodeUnauthorized), err)
 }
 
 // key creates a key of the first environment.
@@ -81,11 +123,11 @@ func (f fixture) key(t *testing.T, actor access.Principal, env id.Environment, g
 // foreign adds another team with one environment and one key, and returns its owner as an actor.
 func (f fixture) foreign(t *testing.T) (access.Principal, id.Environment, Key) {
 	t.Helper()
-	other := Team{ID: id.Team(id.New(id.PrefixTeam)), Name: "Others"}
-	env := Environment{ID: id.Environment(id.New(id.PrefixEnvironment)), Team: other.ID, Name: Development}
+	other := Team{ID: id.Team(id.New(id.PrefixTeam)), Name: "Others", CreatedMillis: 1}
+	env := Environment{ID: id.Environment(id.New(id.PrefixEnvironment)), Team: other.ID, Name: Development, Type: Test, CreatedMillis: 1}
 	require.NoError(t, f.store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
-		require.NoError(t, insertTeam(t.Context(), tx, other, 1))
-		return insertEnvironment(t.Context(), tx, env, 1)
+		require.NoError(t, insertTeam(t.Context(), tx, other))
+		return insertEnvironment(t.Context(), tx, env)
 	}))
 	actor := access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: other.ID, Role: access.Owner}
 	k, _ := f.key(t, actor, env.ID)

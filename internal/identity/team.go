@@ -2,17 +2,13 @@ package identity
 
 import (
 	"context"
-	"slices"
+	"database/sql"
+	"errors"
 
+	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
-)
-
-// The environments that every team begins with.
-const (
-	Development = "development"
-	Production  = "production"
 )
 
 // DefaultTeamName is the name of a team that is created without one.
@@ -22,14 +18,8 @@ const DefaultTeamName = "Default"
 type Team struct {
 	ID   id.Team
 	Name string
-}
-
-// Environment separates the data of one purpose from that of others.
-type Environment struct {
-	ID   id.Environment
-	Team id.Team
-	// Name is unique in the team.
-	Name string
+	// CreatedMillis is in Unix milliseconds.
+	CreatedMillis int64
 }
 
 // User is a person.
@@ -47,40 +37,96 @@ type Profile struct {
 	Environments []Environment
 }
 
-// FindEnvironment returns the environment of the actor's team with that id or name.
-func (s *Service) FindEnvironment(ctx context.Context, actor access.Principal, idOrName string) (Environment, error) {
-	list, err := s.Environments(ctx, actor)
+// Profile returns what a signed-in user is told about themselves, and the session of the request.
+func (s *Service) Profile(ctx context.Context, actor access.Principal) (Profile, Session, error) {
+	p, err := s.profile(ctx, actor.Team, actor.ID)
 	if err != nil {
-		return Environment{}, err
+		return Profile{}, Session{}, err
 	}
-	i := slices.IndexFunc(list, func(e Environment) bool { return string(e.ID) == idOrName || e.Name == idOrName })
-	if i < 0 {
-		return Environment{}, apperr.NotFound("environment")
+	current, ok, err := readSession(ctx, s.db.Read(), actor.ID, actor.Session, s.clock.Now())
+	if err != nil {
+		return Profile{}, Session{}, err
 	}
-	return list[i], nil
+	if !ok {
+		return Profile{}, Session{}, errUnauthorized(errSessionEnded)
+	}
+	return p, current, nil
 }
 
-// Environments returns the environments of the actor's team, oldest first.
-func (s *Service) Environments(ctx context.Context, actor access.Principal) ([]Environment, error) {
-	team, err := s.teamOf(ctx, actor)
-	if err != nil {
-		return nil, err
-	}
-	return readEnvironments(ctx, s.db.Read(), team)
-}
-
-// Profile returns what a signed-in user is told about themselves.
-func (s *Service) Profile(ctx context.Context, actor access.Principal) (Profile, error) {
-	m, ok, err := readMember(ctx, s.db.Read(), actor.Team, actor.ID)
+func (s *Service) profile(ctx context.Context, team id.Team, user string) (Profile, error) {
+	m, ok, err := readMember(ctx, s.db.Read(), team, user)
 	if err != nil {
 		return Profile{}, err
 	}
 	if !ok {
 		return Profile{}, errUnauthorized(errNoMember)
 	}
-	environments, err := readEnvironments(ctx, s.db.Read(), actor.Team)
+	environments, err := readEnvironments(ctx, s.db.Read(), team)
 	if err != nil {
 		return Profile{}, err
 	}
 	return Profile{User: m.user, Team: m.team, Role: m.role, Environments: environments}, nil
+}
+
+// Team returns the actor's team.
+func (s *Service) Team(ctx context.Context, actor access.Principal) (Team, error) {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return Team{}, err
+	}
+	t, ok, err := readTeamByID(ctx, s.db.Read(), team)
+	if err == nil && !ok {
+		err = apperr.NotFound("team")
+	}
+	return t, err
+}
+
+// NameFaults returns what is wrong with a team's or a key's name, at the location "name".
+func NameFaults(name string) []apperr.Detail {
+	var f apperr.Faults
+	checkName(&f, "name", name)
+	return details(&f)
+}
+
+// RenameTeam gives the actor's team another name and returns it. The name that it has changes nothing. It returns
+// validation_error for a name that breaks a rule.
+func (s *Service) RenameTeam(ctx context.Context, actor access.Principal, name string) (Team, error) {
+	if faults := NameFaults(name); faults != nil {
+		return Team{}, apperr.Invalid(faults...)
+	}
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return Team{}, err
+	}
+	var t Team
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		changed, err := renameTeam(ctx, tx, team, name)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if t, ok, err = readTeamByID(ctx, tx, team); err != nil {
+			return err
+		}
+		if !ok {
+			return apperr.NotFound("team")
+		}
+		if !changed {
+			return nil
+		}
+		return audit.Record(ctx, tx, s.clock.Now(), audit.Event{
+			Team: team, Actor: actor, Action: "team.update", TargetType: "team", TargetID: string(team),
+			Changes: map[string]any{"name": name},
+		})
+	})
+	return t, err
+}
+
+// details returns the faults collected, or nil.
+func details(f *apperr.Faults) []apperr.Detail {
+	var e *apperr.Error
+	if errors.As(f.Err(), &e) {
+		return e.Details
+	}
+	return nil
 }

@@ -1,10 +1,6 @@
 package identity
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -14,6 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 )
 
@@ -39,77 +36,40 @@ type claims struct {
 	Methods  []string         `json:"amr"`
 }
 
-// signingKey is a row of signing_keys, opened.
-type signingKey struct {
-	id      string
-	private *ecdsa.PrivateKey
-}
-
-func newSigningKey() (signingKey, error) {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return signingKey{}, fmt.Errorf("make a signing key: %w", err)
-	}
-	return signingKey{id: id.New(id.PrefixSigningKey), private: k}, nil
-}
-
-// encode returns the key in PKCS #8.
-func (k signingKey) encode() ([]byte, error) {
-	b, err := x509.MarshalPKCS8PrivateKey(k.private)
-	if err != nil {
-		return nil, fmt.Errorf("encode a signing key: %w", err)
-	}
-	return b, nil
-}
-
-var errSigningKey = errors.New("the signing key is no P-256 key")
-
-func decodeSigningKey(keyID string, der []byte) (signingKey, error) {
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return signingKey{}, fmt.Errorf("decode signing key %s: %w", keyID, err)
-	}
-	k, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok || k.Curve != elliptic.P256() {
-		return signingKey{}, fmt.Errorf("decode signing key %s: %w", keyID, errSigningKey)
-	}
-	return signingKey{id: keyID, private: k}, nil
-}
-
-// tokens signs with the newest key and verifies with every key.
+// tokens signs and verifies with the keys that there are.
 type tokens struct {
 	issuer   string
 	audience string
-	signer   jose.Signer
-	public   map[string]*ecdsa.PublicKey
+	keys     keyring
 }
 
-// newTokens takes the keys oldest first; there is at least one.
-func newTokens(issuer string, keys []signingKey) (*tokens, error) {
-	t := &tokens{issuer: issuer, audience: issuer + "/api/v1", public: map[string]*ecdsa.PublicKey{}}
-	for _, k := range keys {
-		t.public[k.id] = &k.private.PublicKey
-	}
-	newest := keys[len(keys)-1]
-	var err error
-	t.signer, err = jose.NewSigner(
-		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: newest.private, KeyID: newest.id}},
+func newTokens(issuer string, keys keyring) *tokens {
+	return &tokens{issuer: issuer, audience: issuer + "/api/v1", keys: keys}
+}
+
+// subject is who a token is for.
+type subject struct {
+	user    string
+	team    id.Team
+	session Session
+}
+
+// sign returns an access token, made with the key whose turn it is.
+func (t *tokens) sign(now time.Time, s subject) (string, error) {
+	key := t.keys.signer(now)
+	signer, err := jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key.private, KeyID: key.id}},
 		(&jose.SignerOptions{}).WithType(tokenType))
 	if err != nil {
-		return nil, fmt.Errorf("prepare to sign tokens: %w", err)
+		return "", fmt.Errorf("prepare to sign a token: %w", err)
 	}
-	return t, nil
-}
-
-// sign returns an access token for a user who has just given their password.
-func (t *tokens) sign(now time.Time, user string, team id.Team) (string, error) {
 	at := jwt.NewNumericDate(now)
-	token, err := jwt.Signed(t.signer).Claims(claims{
+	token, err := jwt.Signed(signer).Claims(claims{
 		Claims: jwt.Claims{
-			Issuer: t.issuer, Audience: jwt.Audience{t.audience}, Subject: user,
+			Issuer: t.issuer, Audience: jwt.Audience{t.audience}, Subject: s.user,
 			IssuedAt: at, Expiry: jwt.NewNumericDate(at.Time().Add(TokenLifetime)),
 		},
-		Team: team, Session: id.NewRandom(""), AuthTime: at, Methods: []string{"pwd"},
+		Team: s.team, Session: s.session.ID, AuthTime: jwt.NewNumericDate(clock.FromMillis(s.session.AuthMillis)), Methods: s.session.Methods(),
 	}).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
@@ -134,7 +94,7 @@ func (t *tokens) verify(now time.Time, token string) (claims, error) {
 	if typ, ok := header.ExtraHeaders[jose.HeaderType].(string); !ok || typ != tokenType {
 		return refuse("typ")
 	}
-	key := t.public[header.KeyID]
+	key := t.keys.verifier(now, header.KeyID)
 	if key == nil {
 		return refuse("kid")
 	}
@@ -155,7 +115,7 @@ func (t *tokens) verify(now time.Time, token string) (claims, error) {
 		return refuse("nbf")
 	case c.Expiry.Time().Sub(c.IssuedAt.Time()) > TokenLifetime:
 		return refuse("lifetime")
-	case c.AuthTime == nil || c.Session == "":
+	case c.AuthTime == nil || !id.Is(id.PrefixSession, c.Session):
 		return refuse("auth_time or sid")
 	case !id.Is(id.PrefixUser, c.Subject) || !id.Is(id.PrefixTeam, string(c.Team)):
 		return refuse("sub or team")

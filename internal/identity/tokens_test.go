@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 )
 
@@ -32,17 +35,22 @@ type forge struct {
 
 func newForge(t *testing.T) forge {
 	t.Helper()
-	k, err := newSigningKey()
+	now := time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)
+	k, err := newSigningKey(now)
 	require.NoError(t, err)
-	tk, err := newTokens(testIssuer, []signingKey{k})
-	require.NoError(t, err)
-	return forge{t: t, key: k, tokens: tk, now: time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)}
+	return forge{t: t, key: k, tokens: newTokens(testIssuer, keyring{k}), now: now}
+}
+
+// anybody is a subject for the signer.
+func (f forge) anybody() subject {
+	return subject{user: id.New(id.PrefixUser), team: id.Team(id.New(id.PrefixTeam)),
+		session: Session{ID: id.New(id.PrefixSession), AuthMillis: clock.Millis(f.now)}}
 }
 
 // claims are those of a good token.
 func (f forge) claims() map[string]any {
 	return map[string]any{
-		"iss": testIssuer, "aud": testAudience, "sub": id.New(id.PrefixUser), "team": id.New(id.PrefixTeam), "sid": id.NewRandom(""),
+		"iss": testIssuer, "aud": testAudience, "sub": id.New(id.PrefixUser), "team": id.New(id.PrefixTeam), "sid": id.New(id.PrefixSession),
 		"iat": f.now.Unix(), "exp": f.now.Add(TokenLifetime).Unix(), "auth_time": f.now.Unix(), "amr": []string{"pwd"},
 	}
 }
@@ -75,6 +83,17 @@ func (f forge) good(c map[string]any) string {
 	return f.sign(jose.ES256, f.key.private, tokenType, f.key.id, c)
 }
 
+// extra signs a token with one more header.
+func (f forge) extra(t *testing.T, name jose.HeaderKey, value any) string {
+	t.Helper()
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: f.key.private},
+		(&jose.SignerOptions{}).WithHeader("kid", f.key.id).WithHeader(name, value).WithType(tokenType))
+	require.NoError(t, err)
+	token, err := jwt.Signed(s).Claims(f.claims()).Serialize()
+	require.NoError(t, err)
+	return token
+}
+
 func part(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -92,7 +111,7 @@ func TestTokenAccepted(t *testing.T) {
 	require.Equal(t, c["sub"], got.Subject)
 	require.Equal(t, c["team"], string(got.Team))
 
-	ours, err := f.tokens.sign(f.now, id.New(id.PrefixUser), id.Team(id.New(id.PrefixTeam)))
+	ours, err := f.tokens.sign(f.now, f.anybody())
 	require.NoError(t, err)
 	_, err = f.tokens.verify(f.now.Add(TokenLifetime-time.Second), ours)
 	require.NoError(t, err)
@@ -103,16 +122,8 @@ func TestTokenAccepted(t *testing.T) {
 		require.NoError(t, json.Unmarshal(b, dest))
 	}
 	require.Equal(t, map[string]any{"alg": "ES256", "typ": "admin+jwt", "kid": f.key.id}, header)
-	require.ElementsMatch(t, []string{"iss", "aud", "sub", "team", "sid", "auth_time", "amr", "iat", "exp"}, keysOf(body))
+	require.ElementsMatch(t, []string{"iss", "aud", "sub", "team", "sid", "auth_time", "amr", "iat", "exp"}, slices.Collect(maps.Keys(body)))
 	require.NotContains(t, ours, "owner")
-}
-
-func keysOf(m map[string]any) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
 }
 
 // Each way to pass off something else as an access token is refused (RFC 8725, sections 2 and 3).
@@ -150,6 +161,13 @@ func TestTokenConfusion(t *testing.T) {
 		"a stranger's key, our kid":      f.sign(jose.ES256, stranger, tokenType, f.key.id, f.claims()),
 		"a stranger's key in the header": withOwnKey,
 		"unknown kid":                    f.sign(jose.ES256, f.key.private, tokenType, id.New(id.PrefixSigningKey), f.claims()),
+		"kid that is a path":             f.sign(jose.ES256, f.key.private, tokenType, "../../"+f.key.id, f.claims()),
+		"kid that is a file":             f.sign(jose.HS256, []byte(strings.Repeat("\x00", 32)), tokenType, "/dev/null", f.claims()),
+		"kid that is a URL":              f.sign(jose.ES256, stranger, tokenType, "https://attacker.example.test/jwks.json", f.claims()),
+		"kid that is SQL":                f.sign(jose.ES256, f.key.private, tokenType, f.key.id+"' OR '1'='1", f.claims()),
+		"kid with a line break":          f.sign(jose.ES256, f.key.private, tokenType, f.key.id+"\n", f.claims()),
+		"kid in capitals":                f.sign(jose.ES256, f.key.private, tokenType, strings.ToUpper(f.key.id), f.claims()),
+		"a critical header":              f.extra(t, "crit", []string{"exp"}),
 		"empty kid":                      f.sign(jose.ES256, f.key.private, tokenType, "", f.claims()),
 		"no typ":                         f.sign(jose.ES256, f.key.private, "", f.key.id, f.claims()),
 		"typ JWT":                        f.sign(jose.ES256, f.key.private, "JWT", f.key.id, f.claims()),
@@ -171,6 +189,8 @@ func TestTokenConfusion(t *testing.T) {
 		"longer than a token lives":      f.good(f.with("exp", at(TokenLifetime+time.Second))),
 		"no auth_time":                   f.good(f.with("auth_time", nil)),
 		"no sid":                         f.good(f.with("sid", nil)),
+		"sid that is no session":         f.good(f.with("sid", id.NewRandom(""))),
+		"sid that no engine stores":      f.good(f.with("sid", id.PrefixSession+"\x00")),
 		"sub that is no user":            f.good(f.with("sub", id.New(id.PrefixAPIKey))),
 		"no sub":                         f.good(f.with("sub", nil)),
 		"team that is none":              f.good(f.with("team", id.New(id.PrefixEnvironment))),
@@ -185,25 +205,7 @@ func TestTokenConfusion(t *testing.T) {
 func TestTokenOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
 	f := newForge(t)
-	other, err := newTokens("https://other.example.test", []signingKey{f.key})
-	require.NoError(t, err)
-	token, err := other.sign(f.now, id.New(id.PrefixUser), id.Team(id.New(id.PrefixTeam)))
-	require.NoError(t, err)
-	_, err = f.tokens.verify(f.now, token)
-	require.ErrorIs(t, err, errToken)
-}
-
-// The newest key signs; tokens of older keys live out their time.
-func TestTokenKeys(t *testing.T) {
-	t.Parallel()
-	f := newForge(t)
-	next, err := newSigningKey()
-	require.NoError(t, err)
-	both, err := newTokens(testIssuer, []signingKey{f.key, next})
-	require.NoError(t, err)
-	_, err = both.verify(f.now, f.good(f.claims()))
-	require.NoError(t, err)
-	token, err := both.sign(f.now, id.New(id.PrefixUser), id.Team(id.New(id.PrefixTeam)))
+	token, err := newTokens("https://other.example.test", keyring{f.key}).sign(f.now, f.anybody())
 	require.NoError(t, err)
 	_, err = f.tokens.verify(f.now, token)
 	require.ErrorIs(t, err, errToken)

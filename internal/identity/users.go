@@ -22,7 +22,7 @@ import (
 // Limits of what a person chooses.
 const (
 	MinPasswordCharacters = 12
-	MaxPasswordBytes      = 256
+	MaxPasswordCharacters = 256
 	// MaxNameCharacters bounds the names of teams and keys.
 	MaxNameCharacters = 100
 	// maxEmailBytes is the longest path that SMTP carries, without its brackets (RFC 5321, section 4.5.3.1.3).
@@ -98,8 +98,8 @@ func (s *Service) ensureTeam(ctx context.Context, tx *sql.Tx, actor access.Princ
 		name = DefaultTeamName
 	}
 	now := s.clock.Now()
-	t = Team{ID: id.Team(id.New(id.PrefixTeam)), Name: name}
-	if err := insertTeam(ctx, tx, t, clock.Millis(now)); err != nil {
+	t = Team{ID: id.Team(id.New(id.PrefixTeam)), Name: name, CreatedMillis: clock.Millis(now)}
+	if err := insertTeam(ctx, tx, t); err != nil {
 		return Team{}, err
 	}
 	err = audit.Record(ctx, tx, now, audit.Event{
@@ -109,27 +109,23 @@ func (s *Service) ensureTeam(ctx context.Context, tx *sql.Tx, actor access.Princ
 	if err != nil {
 		return Team{}, err
 	}
-	for _, name := range []string{Development, Production} {
-		e := Environment{ID: id.Environment(id.New(id.PrefixEnvironment)), Team: t.ID, Name: name}
-		if err := insertEnvironment(ctx, tx, e, clock.Millis(now)); err != nil {
-			return Team{}, err
-		}
-		err := audit.Record(ctx, tx, now, audit.Event{
-			Team: t.ID, Environment: e.ID, Actor: actor, Action: "environment.create", TargetType: "environment", TargetID: string(e.ID),
-			Changes: map[string]any{"name": e.Name},
-		})
-		if err != nil {
+	for _, e := range []NewEnvironment{{Name: Development, Type: Test}, {Name: Production, Type: Live}} {
+		if _, err := addEnvironment(ctx, tx, actor, t.ID, e, now); err != nil {
 			return Team{}, err
 		}
 	}
 	return t, nil
 }
 
-// ResetPassword gives the user another password and ends their sign-ins. It returns ErrNoUser, and validation_error for
-// a password that breaks a rule.
+// ResetPassword gives the user another password, ends all their sessions and forgets the failed sign-ins of strangers. It
+// returns ErrNoUser, and validation_error for a password that breaks a rule.
 func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, email string, password secretbox.Secret) error {
+	m, err := s.material()
+	if err != nil {
+		return err
+	}
 	var f apperr.Faults
-	checkPassword(&f, password)
+	checkPassword(&f, "password", password, email)
 	if err := f.Err(); err != nil {
 		return err
 	}
@@ -153,9 +149,16 @@ func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, ema
 		if err := setPassword(ctx, tx, a.user.ID, hash, clock.Millis(now)); err != nil {
 			return err
 		}
+		ended, err := endSessions(ctx, tx, a.user.ID, "", now)
+		if err != nil {
+			return err
+		}
+		if err := forgetFailures(ctx, tx, accountBucket(m.pepper, address, "")); err != nil {
+			return err
+		}
 		return audit.Record(ctx, tx, now, audit.Event{
 			Team: a.team, Actor: actor, Action: "user.reset_password", TargetType: "user", TargetID: a.user.ID,
-			Changes: map[string]any{"password": password},
+			Changes: map[string]any{"password": password, "sessions_ended": ended},
 		})
 	})
 }
@@ -169,17 +172,20 @@ func checkAccount(teamName, email string, password secretbox.Secret) (address st
 	if !ok {
 		f.Add("email", "email", "must be an e-mail address such as ada@example.test")
 	}
-	checkPassword(&f, password)
+	checkPassword(&f, "password", password, email)
 	return address, f.Err()
 }
 
-func checkPassword(f *apperr.Faults, password secretbox.Secret) {
+// checkPassword asks for length and for nothing else, but the e-mail address is the first guess of all.
+func checkPassword(f *apperr.Faults, location string, password secretbox.Secret, email string) {
 	p := password.Reveal()
-	if utf8.RuneCountInString(p) < MinPasswordCharacters {
-		f.Add("password", "min_length", fmt.Sprintf("must have at least %d characters", MinPasswordCharacters))
-	}
-	if len(p) > MaxPasswordBytes {
-		f.Add("password", "max_length", fmt.Sprintf("must have at most %d bytes", MaxPasswordBytes))
+	switch n := utf8.RuneCountInString(p); {
+	case n < MinPasswordCharacters:
+		f.Add(location, "min_length", fmt.Sprintf("must have at least %d characters", MinPasswordCharacters))
+	case n > MaxPasswordCharacters:
+		f.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", MaxPasswordCharacters))
+	case strings.EqualFold(p, email):
+		f.Add(location, "not_email", "must not be the e-mail address")
 	}
 }
 

@@ -65,7 +65,7 @@ func TestCreateOwnerFaults(t *testing.T) {
 			_, ok := normalizeEmail(email)
 			require.False(t, ok, email)
 		}
-		_, err = f.CreateOwner(t.Context(), access.System("cli"), "", testEmail, secretbox.Secret(strings.Repeat("x", MaxPasswordBytes+1)))
+		_, err = f.CreateOwner(t.Context(), access.System("cli"), "", testEmail, secretbox.Secret(strings.Repeat("x", MaxPasswordCharacters+1)))
 		require.True(t, apperr.Is(err, apperr.CodeValidation))
 		_, err = f.CreateOwner(t.Context(), access.System("cli"), "", testEmail, secretbox.Secret(strings.Repeat("é", MinPasswordCharacters)))
 		require.NoError(t, err, "characters are counted, not bytes")
@@ -92,13 +92,22 @@ func TestLoginAnswersAlike(t *testing.T) {
 			"member of no team": {"removed@example.test", testPassword},
 		}
 		for name, a := range attempts {
-			_, err := f.Login(t.Context(), a.email, a.password)
+			f.exec(t, "DELETE FROM sign_in_failures")
+			_, err := f.signIn(t, a.email, a.password)
 			var e *apperr.Error
 			require.ErrorAs(t, err, &e, name)
 			require.Equal(t, apperr.CodeUnauthorized, e.Code, name)
 			require.Equal(t, "The credential is missing or not valid", e.Message, name)
 		}
-		// Equal time is equal work: each of them asks for a place to compute a hash in, and is refused one alike.
+		// Equal time is equal work: each of them makes one hash be computed, and asks for a place to do so alike.
+		for name, a := range attempts {
+			f.exec(t, "DELETE FROM sign_in_failures")
+			before := f.hashes.Load()
+			_, err := f.signIn(t, a.email, a.password)
+			require.True(t, apperr.Is(err, apperr.CodeUnauthorized), name)
+			require.EqualValues(t, 1, f.hashes.Load()-before, name)
+		}
+		f.exec(t, "DELETE FROM sign_in_failures")
 		for range concurrentHashes {
 			f.hasher.running <- struct{}{}
 		}
@@ -106,7 +115,7 @@ func TestLoginAnswersAlike(t *testing.T) {
 			f.hasher.waiting <- struct{}{}
 		}
 		for name, a := range attempts {
-			_, err := f.Login(t.Context(), a.email, a.password)
+			_, err := f.signIn(t, a.email, a.password)
 			require.True(t, apperr.Is(err, apperr.CodeUnavailable), name)
 		}
 	})
@@ -117,12 +126,14 @@ func TestLogin(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		_, p := f.owner(t)
-		session, err := f.Login(t.Context(), strings.ToUpper(testEmail), testPassword)
+		session, err := f.signIn(t, strings.ToUpper(testEmail), testPassword)
 		require.NoError(t, err)
 		require.Equal(t, p, session.Profile)
 		actor, err := f.Bearer(t.Context(), session.Token.Reveal())
 		require.NoError(t, err)
-		require.Equal(t, access.Principal{Kind: access.KindUser, ID: p.User.ID, Name: testEmail, Team: p.Team.ID, Role: access.Owner}, actor)
+		require.Equal(t, access.Principal{
+			Kind: access.KindUser, ID: p.User.ID, Name: testEmail, Team: p.Team.ID, Role: access.Owner, Session: session.Session.ID,
+		}, actor)
 		f.clk.Advance(TokenLifetime)
 		_, err = f.Bearer(t.Context(), session.Token.Reveal())
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized))
@@ -134,7 +145,7 @@ func TestMembershipIsReadEveryTime(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		f.owner(t)
-		session, err := f.Login(t.Context(), testEmail, testPassword)
+		session, err := f.signIn(t, testEmail, testPassword)
 		require.NoError(t, err)
 		f.exec(t, "UPDATE memberships SET role = 'viewer'")
 		actor, err := f.Bearer(t.Context(), session.Token.Reveal())
@@ -147,36 +158,41 @@ func TestMembershipIsReadEveryTime(t *testing.T) {
 		f.exec(t, "DELETE FROM memberships")
 		_, err = f.Bearer(t.Context(), session.Token.Reveal())
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized))
-		_, err = f.Profile(t.Context(), actor)
+		_, _, err = f.Profile(t.Context(), actor)
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized))
 	})
 }
 
-// Another password ends the sign-ins made under the old one; the trail says that it changed, not to what.
+// Another password ends every session at once, its tokens of both kinds included, and lets a user in whom strangers have
+// made wait; the trail says that it changed, not to what.
 func TestResetPassword(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		_, p := f.owner(t)
-		before, err := f.Login(t.Context(), testEmail, testPassword)
+		before, err := f.signIn(t, testEmail, testPassword)
 		require.NoError(t, err)
-		f.clk.Advance(time.Second)
 		const next = secretbox.Secret("staple battery horse")
 		cli := access.System("cli")
+		f.waits(t, stranger(1), testEmail)
 		require.NoError(t, f.ResetPassword(t.Context(), cli, strings.ToUpper(testEmail), next))
-		_, err = f.Login(t.Context(), testEmail, testPassword)
+		_, err = f.Login(t.Context(), stranger(2), testEmail, testPassword, "")
+		require.True(t, apperr.Is(err, apperr.CodeUnauthorized), "the count begins anew")
+		f.refused(t, before.Token)
+		_, err = f.Refresh(t.Context(), testClient(), before.Refresh)
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized))
-		_, err = f.Bearer(t.Context(), before.Token.Reveal())
-		require.True(t, apperr.Is(err, apperr.CodeUnauthorized))
-		after, err := f.Login(t.Context(), testEmail, next)
+		after, err := f.signIn(t, testEmail, next)
 		require.NoError(t, err)
 		_, err = f.Bearer(t.Context(), after.Token.Reveal())
 		require.NoError(t, err)
-		trail := f.trail(t)
-		last := trail[len(trail)-1]
-		require.Equal(t, "user.reset_password", last.action)
+		var last auditRow
+		for _, e := range f.trail(t) {
+			if e.action == "user.reset_password" {
+				last = e
+			}
+		}
 		require.Equal(t, p.User.ID, last.target)
 		require.Equal(t, string(p.Team.ID), last.team)
-		require.JSONEq(t, `{"password":"[redacted]"}`, last.changes)
+		require.JSONEq(t, `{"password":"[redacted]","sessions_ended":1}`, last.changes)
 
 		require.ErrorIs(t, f.ResetPassword(t.Context(), cli, "nobody@example.test", next), ErrNoUser)
 		require.ErrorIs(t, f.ResetPassword(t.Context(), cli, "nobody", next), ErrNoUser)
@@ -189,12 +205,11 @@ func TestLoginRehashes(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		_, p := f.owner(t)
-		before, err := f.Login(t.Context(), testEmail, testPassword)
+		before, err := f.signIn(t, testEmail, testPassword)
 		require.NoError(t, err)
 		f.clk.Advance(time.Second)
 		old := passwordHash{params: hashParams{memoryKiB: 64, passes: 1, lanes: 1}, salt: make([]byte, saltBytes)}
-		old.sum, err = f.hasher.sum(t.Context(), old, testPassword)
-		require.NoError(t, err)
+		old.sum = f.hasher.sum(old, testPassword)
 		f.exec(t, "UPDATE users SET password_hash = $1 WHERE id = $2", old.String(), p.User.ID)
 		stored := func() string {
 			a, ok, err := readAccount(t.Context(), f.store.DB.Read(), testEmail)
@@ -202,16 +217,16 @@ func TestLoginRehashes(t *testing.T) {
 			require.True(t, ok)
 			return a.passwordHash
 		}
-		_, err = f.Login(t.Context(), testEmail, testPassword+"x")
+		_, err = f.signIn(t, testEmail, testPassword+"x")
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized))
 		require.Equal(t, old.String(), stored(), "a wrong password replaced the hash")
-		_, err = f.Login(t.Context(), testEmail, testPassword)
+		_, err = f.signIn(t, testEmail, testPassword)
 		require.NoError(t, err)
 		renewed := stored()
 		h, err := parseHash(renewed)
 		require.NoError(t, err)
 		require.Equal(t, currentParams(), h.params)
-		_, err = f.Login(t.Context(), testEmail, testPassword)
+		_, err = f.signIn(t, testEmail, testPassword)
 		require.NoError(t, err)
 		require.Equal(t, renewed, stored(), "a current hash was replaced")
 		_, err = f.Bearer(t.Context(), before.Token.Reveal())

@@ -9,11 +9,12 @@ import (
 
 // The closed sets of the wire. Their schemas list the values from the one place that defines them.
 type (
-	role       access.Role
-	permission access.Permission
-	route      access.Route
-	effect     identity.Effect
-	keyStatus  identity.KeyStatus
+	role            access.Role
+	permission      access.Permission
+	route           access.Route
+	effect          identity.Effect
+	keyStatus       identity.KeyStatus
+	environmentType identity.EnvironmentType
 )
 
 // Schema lists the roles.
@@ -30,6 +31,9 @@ func (effect) Schema(huma.Registry) *huma.Schema { return enum(identity.Effects(
 
 // Schema lists the states of a key.
 func (keyStatus) Schema(huma.Registry) *huma.Schema { return enum(identity.KeyStatuses()) }
+
+// Schema lists the types of environments.
+func (environmentType) Schema(huma.Registry) *huma.Schema { return enum(identity.EnvironmentTypes()) }
 
 func enum[T ~string](values []T) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString}

@@ -22,15 +22,10 @@ type createKeyInput struct {
 
 // Resolve adds what the schema cannot say to its faults, so that all come in one answer.
 func (n *newAPIKey) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
-	var errs []error
-	for _, d := range n.input().Faults(httpapi.RequestTime(ctx.Context())) {
-		if d.Location == "name" && n.Name == "" {
-			continue // the schema says so, unless there is no body to speak of
-		}
-		d.Location = prefix.String() + "." + d.Location
-		errs = append(errs, apperr.Invalid(d))
-	}
-	return errs
+	faults := slices.DeleteFunc(n.input().Faults(httpapi.RequestTime(ctx.Context())), func(d apperr.Detail) bool {
+		return d.Location == "name" && n.Name == "" // the schema says so, unless there is no body to speak of
+	})
+	return faultsAt(prefix.String(), faults)
 }
 
 type createKeyOutput struct {

@@ -40,7 +40,14 @@ type server struct {
 	api      *httpapi.API
 	owner    identity.Profile
 	token    string
+	// cookie is the refresh cookie of the owner's session.
+	cookie string
 }
+
+// nothing is what environments of these tests hold.
+type nothing struct{}
+
+func (nothing) Held(context.Context, id.Environment) ([]string, error) { return nil, nil }
 
 type probe struct {
 	Body struct {
@@ -66,6 +73,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	s.identity, err = identity.New(store.DB, box, s.clk, identity.Options{Issuer: "http://gateway.example.test"})
 	require.NoError(t, err)
 	require.NoError(t, s.identity.Init(t.Context(), false))
+	s.identity.Ask(nothing{})
 	s.owner, err = s.identity.CreateOwner(t.Context(), access.System("test"), "Analytical Engines", email, password)
 	require.NoError(t, err)
 
@@ -86,6 +94,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	r := s.do(http.MethodPost, "/team/login", nil, map[string]any{"email": email, "password": password})
 	require.Equal(t, http.StatusOK, r.status, r.text)
 	s.token, _ = r.body(t)["access_token"].(string)
+	s.cookie = r.cookie(t).Value
 	return s
 }
 
@@ -93,6 +102,14 @@ type reply struct {
 	status int
 	header http.Header
 	text   string
+}
+
+// cookie is the one cookie that the answer sets.
+func (r reply) cookie(t *testing.T) *http.Cookie {
+	t.Helper()
+	list := (&http.Response{Header: r.header}).Cookies()
+	require.Len(t, list, 1, r.text)
+	return list[0]
 }
 
 func (r reply) body(t *testing.T) map[string]any {

@@ -2,38 +2,15 @@ package identityhttp
 
 import (
 	"context"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/identity"
 	"sallyport/internal/platform/access"
-	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
 )
-
-// noStore keeps once-shown secrets out of every cache (RFC 6749, section 5.1, asks the same of token answers).
-const noStore = "no-store"
-
-type loginInput struct {
-	Body loginRequest
-}
-
-type loginRequest struct {
-	Email    string           `json:"email" minLength:"1" maxLength:"254" doc:"The user's e-mail address. Case does not matter." example:"ada@example.test"`
-	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The user's password." example:"correct horse battery"`
-}
-
-type loginOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
-	Body         signIn
-}
-
-// signIn is what a successful sign-in returns. Its token is shown once, but works for minutes only and is a session's,
-// not a stored credential.
-type signIn struct {
-	AccessToken  string        `json:"access_token" readOnly:"true" doc:"Generated: a JWT to send as Authorization: Bearer. It carries no rights; those are read for each request." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6ImFkbWluK2p3dCJ9.e30.c2ln"`
-	TokenType    string        `json:"token_type" enum:"Bearer" doc:"How the token is sent." example:"Bearer"`
-	ExpiresIn    int           `json:"expires_in" doc:"How long the token works, in seconds from now." example:"900"`
-	User         teamUser      `json:"user" doc:"Who has signed in."`
-	Environments []environment `json:"environments" doc:"The environments of the user's team, oldest first."`
-}
 
 type teamUser struct {
 	ID    string `json:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
@@ -41,58 +18,108 @@ type teamUser struct {
 	Role  role   `json:"role" doc:"The user's role in the team." example:"owner"`
 }
 
-type environment struct {
-	ID   string `json:"id" doc:"The environment's id, as it goes into Environment-Id." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name string `json:"name" doc:"The environment's name, unique in the team." example:"development"`
-}
-
 type meOutput struct {
 	Body me
 }
 
 type me struct {
-	User         teamUser      `json:"user" doc:"The signed-in user."`
-	Team         team          `json:"team" doc:"The user's team."`
-	Role         role          `json:"role" doc:"The user's role in the team." example:"owner"`
-	Permissions  []permission  `json:"permissions" doc:"What the role permits." example:"[\"team:read\"]"`
-	Environments []environment `json:"environments" doc:"The environments of the team, oldest first."`
+	User         teamUser       `json:"user" doc:"The signed-in user."`
+	Team         team           `json:"team" doc:"The user's team."`
+	Role         role           `json:"role" doc:"The user's role in the team." example:"owner"`
+	Permissions  []permission   `json:"permissions" doc:"What the role permits." example:"[\"team:read\"]"`
+	Environments []environment  `json:"environments" doc:"The environments of the team, oldest first."`
+	Session      currentSession `json:"session" doc:"The session of this request."`
+}
+
+type currentSession struct {
+	ID              string       `json:"id" doc:"The session's id." example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	AuthenticatedAt httpapi.Time `json:"authenticated_at" doc:"When the user last gave their password in this session." example:"2026-11-02T09:30:00.000Z"`
+	Methods         []string     `json:"methods" enum:"pwd" doc:"How the user has shown who they are (RFC 8176). pwd: by password." example:"[\"pwd\"]"`
+	ExpiresAt       httpapi.Time `json:"expires_at" doc:"When the session ends unless it is refreshed before." example:"2026-11-16T09:30:00.000Z"`
 }
 
 type team struct {
-	ID   string `json:"id" doc:"The team's id." example:"team_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name string `json:"name" doc:"The team's name." example:"Analytical Engines"`
+	ID        string       `json:"id" doc:"The team's id." example:"team_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Name      string       `json:"name" doc:"The team's name." example:"Analytical Engines"`
+	CreatedAt httpapi.Time `json:"created_at" doc:"When the team was created." example:"2026-11-02T09:30:00.000Z"`
 }
 
-func (h handler) login(ctx context.Context, in *loginInput) (*loginOutput, error) {
-	s, err := h.identity.Login(ctx, in.Body.Email, in.Body.Password)
-	if err != nil {
-		return nil, err
+type teamOutput struct {
+	Body team
+}
+
+type updateTeamInput struct {
+	Body teamPatch
+}
+
+type teamPatch struct {
+	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"The team's name, for people; no control characters. Default: the one it has." example:"Analytical Engines"`
+}
+
+// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+func (p *teamPatch) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
+	if p.Name.Value == "" {
+		return nil // the schema says so, or the name stays
 	}
-	return &loginOutput{CacheControl: noStore, Body: signIn{
-		AccessToken: s.Token.Reveal(), TokenType: "Bearer", ExpiresIn: int(identity.TokenLifetime.Seconds()),
-		User: userOf(s.Profile), Environments: environmentsOf(s.Environments),
-	}}, nil
+	return faultsAt(prefix.String(), identity.NameFaults(p.Name.Value))
 }
 
 func (h handler) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
-	p, err := h.identity.Profile(ctx, access.From(ctx))
+	p, session, err := h.identity.Profile(ctx, access.From(ctx))
 	if err != nil {
 		return nil, err
 	}
 	return &meOutput{Body: me{
-		User: userOf(p), Team: team{ID: string(p.Team.ID), Name: p.Team.Name}, Role: role(p.Role),
-		Permissions: convert[permission](p.Role.Permissions()), Environments: environmentsOf(p.Environments),
+		User: userOf(p), Team: teamOf(p.Team), Role: role(p.Role), Permissions: convert[permission](p.Role.Permissions()),
+		Environments: environmentsOf(p.Environments),
+		Session: currentSession{
+			ID: session.ID, AuthenticatedAt: httpapi.TimeMillis(session.AuthMillis), Methods: session.Methods(),
+			ExpiresAt: httpapi.TimeMillis(session.EndsMillis()),
+		},
 	}}, nil
+}
+
+func (h handler) getTeam(ctx context.Context, _ *struct{}) (*teamOutput, error) {
+	return teamAnswer(h.identity.Team(ctx, access.From(ctx)))
+}
+
+func (h handler) updateTeam(ctx context.Context, in *updateTeamInput) (*teamOutput, error) {
+	if !in.Body.Name.Set {
+		return h.getTeam(ctx, nil)
+	}
+	return teamAnswer(h.identity.RenameTeam(ctx, access.From(ctx), in.Body.Name.Value))
+}
+
+func teamAnswer(t identity.Team, err error) (*teamOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &teamOutput{Body: teamOf(t)}, nil
+}
+
+func teamOf(t identity.Team) team {
+	return team{ID: string(t.ID), Name: t.Name, CreatedAt: httpapi.TimeMillis(t.CreatedMillis)}
 }
 
 func userOf(p identity.Profile) teamUser {
 	return teamUser{ID: p.User.ID, Email: p.User.Email, Role: role(p.Role)}
 }
 
-func environmentsOf(list []identity.Environment) []environment {
-	out := make([]environment, 0, len(list))
-	for _, e := range list {
-		out = append(out, environment{ID: string(e.ID), Name: e.Name})
+// faultsAt puts faults of a body's fields where the body is, in the form in which Huma collects them.
+func faultsAt(prefix string, faults []apperr.Detail) []error {
+	var errs []error
+	for _, d := range faults {
+		d.Location = prefix + "." + d.Location
+		errs = append(errs, apperr.Invalid(d))
 	}
-	return out
+	return errs
+}
+
+// inBody puts the faults that a rule found after the schema's where the body is.
+func inBody(e *apperr.Error) *apperr.Error {
+	details := slices.Clone(e.Details)
+	for i := range details {
+		details[i].Location = "body." + details[i].Location
+	}
+	return apperr.Invalid(details...)
 }

@@ -23,8 +23,8 @@ func TestLogin(t *testing.T) {
 		require.EqualValues(t, 900, b["expires_in"])
 		require.Equal(t, map[string]any{"id": s.owner.User.ID, "email": email, "role": "owner"}, b["user"])
 		require.Equal(t, []any{
-			map[string]any{"id": s.development(), "name": "development"},
-			map[string]any{"id": s.production(), "name": "production"},
+			map[string]any{"id": s.development(), "name": "development", "type": "test", "created_at": "2026-11-02T09:30:00.000Z"},
+			map[string]any{"id": s.production(), "name": "production", "type": "live", "created_at": "2026-11-02T09:30:00.000Z"},
 		}, b["environments"])
 
 		token, _ := b["access_token"].(string)
@@ -33,7 +33,12 @@ func TestLogin(t *testing.T) {
 		m := me.body(t)
 		require.Equal(t, b["user"], m["user"])
 		require.Equal(t, b["environments"], m["environments"])
-		require.Equal(t, map[string]any{"id": string(s.owner.Team.ID), "name": "Analytical Engines"}, m["team"])
+		require.Equal(t, map[string]any{"id": string(s.owner.Team.ID), "name": "Analytical Engines", "created_at": "2026-11-02T09:30:00.000Z"}, m["team"])
+		session, _ := m["session"].(map[string]any)
+		require.Regexp(t, "^ses_", session["id"])
+		delete(session, "id")
+		require.Equal(t, map[string]any{"authenticated_at": "2026-11-02T09:30:00.000Z", "expires_at": "2026-11-16T09:30:00.000Z",
+			"methods": []any{"pwd"}}, session)
 		require.Equal(t, "owner", m["role"])
 		require.Len(t, m["permissions"], len(access.Permissions()))
 

@@ -14,7 +14,13 @@ type Permission string
 
 // The permissions of the service.
 const (
-	TeamRead           Permission = "team:read"
+	TeamRead          Permission = "team:read"
+	TeamWrite         Permission = "team:write"
+	EnvironmentsRead  Permission = "environments:read"
+	EnvironmentsWrite Permission = "environments:write"
+	// AccountRead and AccountWrite are about a user's own account: their sessions and their password.
+	AccountRead        Permission = "account:read"
+	AccountWrite       Permission = "account:write"
 	APIKeysRead        Permission = "api_keys:read" //nolint:gosec // the name of a permission, no credential
 	APIKeysWrite       Permission = "api_keys:write"
 	ConnectionsRead    Permission = "connections:read"
@@ -27,8 +33,9 @@ const (
 
 // Permissions returns every permission.
 func Permissions() []Permission {
-	return []Permission{TeamRead, APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite,
-		SubscriptionsRead, SubscriptionsWrite, EventsRead, EventsReplay}
+	return []Permission{TeamRead, TeamWrite, EnvironmentsRead, EnvironmentsWrite, AccountRead, AccountWrite,
+		APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite, SubscriptionsRead, SubscriptionsWrite,
+		EventsRead, EventsReplay}
 }
 
 // Role is a fixed set of permissions.
@@ -48,10 +55,12 @@ func Roles() []Role { return []Role{Owner, Admin, Developer, Viewer} }
 // Permissions returns what the role allows; an unknown role allows nothing.
 func (r Role) Permissions() []Permission {
 	switch r {
-	case Owner, Admin, Developer:
+	case Owner, Admin:
 		return Permissions()
+	case Developer:
+		return slices.DeleteFunc(Permissions(), func(p Permission) bool { return p == TeamWrite || p == EnvironmentsWrite })
 	case Viewer:
-		return []Permission{TeamRead, ConnectionsRead, SubscriptionsRead, EventsRead}
+		return []Permission{TeamRead, AccountRead, AccountWrite, ConnectionsRead, SubscriptionsRead, EventsRead}
 	default:
 		return nil
 	}
@@ -96,6 +105,8 @@ type Principal struct {
 	Environment id.Environment
 	// Role is set for users.
 	Role Role
+	// Session is the id of the sign-in behind a user's request.
+	Session string
 	// Allowed holds the routes open to an API key, denials already subtracted.
 	Allowed []Route
 	// IP is the client's address, RequestID the id of the request; both for the audit trail.

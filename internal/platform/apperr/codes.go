@@ -22,6 +22,9 @@ const (
 	CodeForbidden            Code = "forbidden"
 	CodeGrantDenied          Code = "grant_denied"
 	CodeEnvironmentRequired  Code = "environment_required"
+	CodeEnvironmentExists    Code = "environment_exists"
+	CodeEnvironmentNotEmpty  Code = "environment_not_empty"
+	CodeCrossOrigin          Code = "cross_origin"
 	CodeConnectionExists     Code = "connection_exists"
 	CodeAliasTaken           Code = "alias_taken"
 	CodeConnectionDisabled   Code = "connection_disabled"
@@ -56,6 +59,9 @@ func Codes() []Info {
 		{CodeForbidden, http.StatusForbidden, "The user is known but lacks the permission that the message names."},
 		{CodeGrantDenied, http.StatusForbidden, "The API key is known but lacks the grant that the message names."},
 		{CodeEnvironmentRequired, http.StatusBadRequest, "The route is scoped to an environment and the request names none in `Environment-Id`."},
+		{CodeEnvironmentExists, http.StatusConflict, "The team already has an environment of this name."},
+		{CodeEnvironmentNotEmpty, http.StatusConflict, "The environment still holds what the message names; delete that first."},
+		{CodeCrossOrigin, http.StatusForbidden, "A page of another origin made the browser send the request; cookies are honoured from our own pages only."},
 		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection of this id."},
 		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or lately used, the webhook alias."},
 		{CodeConnectionDisabled, http.StatusServiceUnavailable, "The connection is disabled and accepts no webhook deliveries."},

@@ -30,6 +30,7 @@ const (
 	PrefixSecret       = "whs_"
 	PrefixAuditEvent   = "aud_"
 	PrefixSigningKey   = "jwk_"
+	PrefixSession      = "ses_"
 	PrefixPathToken    = "whk_"
 )
 

@@ -1,0 +1,83 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/secretbox"
+)
+
+// ErrWrongPassword says that the password given as the current one is not.
+var ErrWrongPassword = errors.New("the current password is another one")
+
+// ChangePassword gives the actor another password and ends their other sessions; the one of the request goes on. It returns
+// validation_error for a password that breaks a rule, at the location "new_password", and ErrWrongPassword. Wrong passwords
+// count as failed sign-ins, so it returns rate_limited and unavailable as Login does.
+func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, current, next secretbox.Secret) error {
+	if actor.Kind != access.KindUser {
+		return errActor
+	}
+	m, err := s.material()
+	if err != nil {
+		return err
+	}
+	a, known, hash, err := s.findAccount(ctx, actor.Name)
+	if err != nil {
+		return err
+	}
+	if !known || a.user.ID != actor.ID {
+		return errUnauthorized(errNoMember)
+	}
+	var f apperr.Faults
+	checkPassword(&f, "new_password", next, a.user.Email)
+	if err := f.Err(); err != nil {
+		return err
+	}
+	at, err := s.newAttempt(ctx, m.pepper, a.user.Email, Client{IP: actor.IP})
+	if err != nil {
+		return err
+	}
+	right, err := s.try(ctx, at, hash, current)
+	if err != nil {
+		return err
+	}
+	if !right {
+		return ErrWrongPassword
+	}
+	replacement, err := s.hasher.hash(ctx, next)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		now := s.clock.Now()
+		unchanged, err := replaceHash(ctx, tx, a.user.ID, a.passwordHash, replacement)
+		if err != nil {
+			return err
+		}
+		if !unchanged {
+			return ErrWrongPassword // somebody else has changed it meanwhile
+		}
+		if err := setPassword(ctx, tx, a.user.ID, replacement, clock.Millis(now)); err != nil {
+			return err
+		}
+		ended, err := endSessions(ctx, tx, a.user.ID, actor.Session, now)
+		if err != nil {
+			return err
+		}
+		if err := renewAuth(ctx, tx, actor.Session, now); err != nil {
+			return err
+		}
+		if err := forgive(ctx, tx, at); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, now, audit.Event{
+			Team: actor.Team, Actor: actor, Action: "user.change_password", TargetType: "user", TargetID: a.user.ID,
+			Changes: map[string]any{"password": next, "sessions_ended": ended},
+		})
+	})
+}

@@ -1,0 +1,254 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+// The environments that every team begins with.
+const (
+	Development = "development"
+	Production  = "production"
+)
+
+// EnvironmentType says what is at stake in an environment. The text of its keys shows it; nothing is decided by it.
+type EnvironmentType string
+
+// The types.
+const (
+	Live EnvironmentType = "live"
+	Test EnvironmentType = "test"
+)
+
+// EnvironmentTypes returns every type.
+func EnvironmentTypes() []EnvironmentType { return []EnvironmentType{Live, Test} }
+
+// Environment separates the data of one purpose from that of others.
+type Environment struct {
+	ID   id.Environment
+	Team id.Team
+	// Name is unique in the team.
+	Name string
+	// Type is fixed: the keys that the environment has given out show it.
+	Type EnvironmentType
+	// CreatedMillis is in Unix milliseconds.
+	CreatedMillis int64
+}
+
+// NewEnvironment is what an environment is made from.
+type NewEnvironment struct {
+	Name string
+	Type EnvironmentType
+}
+
+// environmentName is the form of an environment's name, which goes on command lines and into scripts. No id of an
+// environment has it, so that a name and an id are never taken for each other.
+var environmentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+
+func environmentNameFaults(name string) []apperr.Detail {
+	if environmentName.MatchString(name) {
+		return nil
+	}
+	return []apperr.Detail{{Location: "name", Rule: "pattern",
+		Message: "must be lower-case letters, digits and hyphens, 63 at most, beginning with a letter"}}
+}
+
+// Contents says what an environment holds of other capabilities. The composition root fills it.
+type Contents interface {
+	// Held names the kinds of resources that the environment has, in plain words ("connections"); none when it is empty.
+	Held(ctx context.Context, env id.Environment) ([]string, error)
+}
+
+// Ask sets whom DeleteEnvironment asks what an environment holds. It is called once, before the service is used.
+func (s *Service) Ask(c Contents) { s.contents = c }
+
+var errNoContents = errors.New("identity: nobody can say what an environment holds")
+
+// FindEnvironment returns the environment of the actor's team with that id or name.
+func (s *Service) FindEnvironment(ctx context.Context, actor access.Principal, idOrName string) (Environment, error) {
+	list, err := s.Environments(ctx, actor)
+	if err != nil {
+		return Environment{}, err
+	}
+	i := slices.IndexFunc(list, func(e Environment) bool { return string(e.ID) == idOrName || e.Name == idOrName })
+	if i < 0 {
+		return Environment{}, errNoEnvironment()
+	}
+	return list[i], nil
+}
+
+// Environments returns the environments of the actor's team, oldest first.
+func (s *Service) Environments(ctx context.Context, actor access.Principal) ([]Environment, error) {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return nil, err
+	}
+	return readEnvironments(ctx, s.db.Read(), team)
+}
+
+// ListEnvironments returns a page of the environments of the actor's team. It reads page.Request.Fetch rows, so that
+// page.Cut can tell whether more follow.
+func (s *Service) ListEnvironments(ctx context.Context, actor access.Principal, r page.Request) ([]Environment, error) {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return nil, err
+	}
+	return listEnvironments(ctx, s.db.Read(), team, r)
+}
+
+// GetEnvironment returns an environment of the actor's team, or not_found.
+func (s *Service) GetEnvironment(ctx context.Context, actor access.Principal, env id.Environment) (Environment, error) {
+	team, err := s.teamOfEnvironment(ctx, actor, env)
+	if err != nil {
+		return Environment{}, err
+	}
+	return requireEnvironment(ctx, s.db.Read(), team, env)
+}
+
+// CreateEnvironment adds an environment to the actor's team. It returns validation_error, and environment_exists for a name
+// that is taken.
+func (s *Service) CreateEnvironment(ctx context.Context, actor access.Principal, n NewEnvironment) (Environment, error) {
+	faults := environmentNameFaults(n.Name)
+	if !slices.Contains(EnvironmentTypes(), n.Type) {
+		faults = append(faults, apperr.Detail{Location: "type", Rule: "enum", Message: "must be live or test"})
+	}
+	if faults != nil {
+		return Environment{}, apperr.Invalid(faults...)
+	}
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return Environment{}, err
+	}
+	var e Environment
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		e, err = addEnvironment(ctx, tx, actor, team, n, s.clock.Now())
+		return err
+	})
+	return e, err
+}
+
+func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, team id.Team, n NewEnvironment, now time.Time) (Environment, error) {
+	e := Environment{
+		ID: id.Environment(id.New(id.PrefixEnvironment)), Team: team, Name: n.Name, Type: n.Type, CreatedMillis: clock.Millis(now),
+	}
+	if err := insertEnvironment(ctx, tx, e); err != nil {
+		return Environment{}, orNameTaken(err)
+	}
+	return e, audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.create", map[string]any{"name": e.Name, "type": e.Type}))
+}
+
+// RenameEnvironment gives an environment of the actor's team another name and returns it. The name that it has changes
+// nothing. It returns not_found, validation_error, and environment_exists for a name that is taken.
+func (s *Service) RenameEnvironment(ctx context.Context, actor access.Principal, env id.Environment, name string) (Environment, error) {
+	team, err := s.teamOfEnvironment(ctx, actor, env)
+	if err != nil {
+		return Environment{}, err
+	}
+	if faults := environmentNameFaults(name); faults != nil {
+		return Environment{}, apperr.Invalid(faults...)
+	}
+	var e Environment
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		changed, err := renameEnvironment(ctx, tx, team, env, name)
+		if err != nil {
+			return orNameTaken(err)
+		}
+		if e, err = requireEnvironment(ctx, tx, team, env); err != nil || !changed {
+			return err
+		}
+		return audit.Record(ctx, tx, s.clock.Now(), environmentEvent(actor, e, "environment.update", map[string]any{"name": name}))
+	})
+	return e, err
+}
+
+// DeleteEnvironment removes an empty environment of the actor's team. It returns not_found, and environment_not_empty with
+// the kinds of what it holds. Revoked and expired API keys count until they are deleted.
+func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal, env id.Environment) error {
+	if s.contents == nil {
+		return errNoContents
+	}
+	team, err := s.teamOfEnvironment(ctx, actor, env)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		now := s.clock.Now()
+		e, err := requireEnvironment(ctx, tx, team, env)
+		if err != nil {
+			return err
+		}
+		// The row is written before anything is counted, so that PostgreSQL makes it wait for those who are adding something
+		// that refers to it.
+		deleted, err := deleteEnvironment(ctx, tx, team, env, clock.Millis(now))
+		if err != nil {
+			return err
+		}
+		if !deleted {
+			return errNoEnvironment()
+		}
+		held, err := s.held(ctx, tx, team, env)
+		if err != nil {
+			return err
+		}
+		if len(held) > 0 {
+			return apperr.New(apperr.CodeEnvironmentNotEmpty, "The environment still has "+strings.Join(held, ", "))
+		}
+		return audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.delete", map[string]any{"name": e.Name, "type": e.Type}))
+	})
+}
+
+func (s *Service) held(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment) ([]string, error) {
+	held, err := s.contents.Held(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := hasKeys(ctx, tx, team, env)
+	if keys {
+		held = append(held, "API keys")
+	}
+	return held, err
+}
+
+// teamOfEnvironment is teamOf for an environment's id, which it checks first: an id that cannot exist costs no query.
+func (s *Service) teamOfEnvironment(ctx context.Context, actor access.Principal, env id.Environment) (id.Team, error) {
+	if !id.Is(id.PrefixEnvironment, string(env)) {
+		return "", errNoEnvironment()
+	}
+	return s.teamOf(ctx, actor)
+}
+
+func requireEnvironment(ctx context.Context, q db.Querier, team id.Team, env id.Environment) (Environment, error) {
+	e, ok, err := readEnvironment(ctx, q, team, env)
+	if err == nil && !ok {
+		err = errNoEnvironment()
+	}
+	return e, err
+}
+
+func errNoEnvironment() error { return apperr.NotFound("environment") }
+
+func orNameTaken(err error) error {
+	if db.IsUniqueViolation(err) {
+		return apperr.New(apperr.CodeEnvironmentExists, "The team already has an environment of this name")
+	}
+	return err
+}
+
+func environmentEvent(actor access.Principal, e Environment, action string, changes map[string]any) audit.Event {
+	return audit.Event{
+		Team: e.Team, Environment: e.ID, Actor: actor, Action: action, TargetType: "environment", TargetID: string(e.ID), Changes: changes,
+	}
+}

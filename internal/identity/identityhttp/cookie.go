@@ -1,0 +1,71 @@
+package identityhttp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/secretbox"
+)
+
+// refreshCookie is the name of the cookie that keeps a user signed in. The prefix makes browsers refuse it from a subdomain,
+// over plain HTTP, and under any path but / (RFC 6265bis, section 4.1.3.2).
+const refreshCookie = "__Host-sallyport_refresh"
+
+// CookieInput is embedded into the input of every operation that reads or sets the refresh cookie. It is exported because
+// Huma fills in no embedded field of another kind.
+type CookieInput struct {
+	Cookie  string `cookie:"__Host-sallyport_refresh" doc:"The refresh token, as a sign-in or the last refresh set it."`
+	request *http.Request
+}
+
+// Resolve keeps the request, for what tells where it comes from.
+func (in *CookieInput) Resolve(ctx huma.Context) []error {
+	in.request, _ = humago.Unwrap(ctx)
+	return nil
+}
+
+func (in *CookieInput) token() identity.RefreshToken { return secretbox.Secret(in.Cookie) }
+
+func (in *CookieInput) client(ctx context.Context) identity.Client {
+	return identity.Client{IP: httpapi.ClientIP(ctx), UserAgent: in.request.UserAgent(), RequestID: httpapi.RequestID(ctx)}
+}
+
+// sameOrigin refuses what a page of another origin makes a browser send. SameSite=Strict does most of it; it lets the pages
+// of sibling hosts through, and Sec-Fetch-Site and Origin do not. Clients that are no browsers send neither.
+func (h handler) sameOrigin(in *CookieInput) error {
+	if err := h.origins.Check(in.request); err != nil {
+		return apperr.Wrap(apperr.CodeCrossOrigin, "A page of another origin has sent this request", err)
+	}
+	return nil
+}
+
+// origins returns the check of sameOrigin. Our own origin is trusted as configured, because a proxy may have replaced Host.
+func origins(issuer string) *http.CrossOriginProtection {
+	p := http.NewCrossOriginProtection()
+	// An issuer that is no origin, which configuration refuses, leaves the check by Host.
+	_ = p.AddTrustedOrigin(issuer)
+	return p
+}
+
+// cookieOf returns the header that sets the refresh cookie for as long as the session lasts unused; empty where there is no
+// token to set.
+func cookieOf(s identity.SignIn, now time.Time) string {
+	if s.Refresh == "" {
+		return ""
+	}
+	return setCookie(s.Refresh.Reveal(), int(clock.FromMillis(s.Session.EndsMillis()).Sub(now).Seconds()))
+}
+
+// setCookie returns the header that sets the refresh cookie, and with a negative age the one that removes it.
+func setCookie(value string, maxAge int) string {
+	c := http.Cookie{Name: refreshCookie, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	return c.String()
+}

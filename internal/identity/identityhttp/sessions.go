@@ -1,0 +1,164 @@
+package identityhttp
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/secretbox"
+)
+
+// noStore keeps once-shown secrets out of every cache (RFC 6749, section 5.1, asks the same of token answers).
+const noStore = "no-store"
+
+type loginInput struct {
+	CookieInput
+	Body loginRequest
+}
+
+type loginRequest struct {
+	Email    string           `json:"email" minLength:"1" maxLength:"254" doc:"The user's e-mail address. Case does not matter." example:"ada@example.test"`
+	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The user's password." example:"correct horse battery"`
+}
+
+type signInOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	SetCookie    string `header:"Set-Cookie" doc:"The refresh cookie, where there is a new one."`
+	Body         signIn
+}
+
+// signIn is what a successful sign-in returns. Its token is shown once, but works for minutes only and is a session's,
+// not a stored credential.
+type signIn struct {
+	AccessToken  string        `json:"access_token" readOnly:"true" doc:"Generated: a JWT to send as Authorization: Bearer. It carries no rights; those are read for each request." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6ImFkbWluK2p3dCJ9.e30.c2ln"`
+	TokenType    string        `json:"token_type" enum:"Bearer" doc:"How the token is sent." example:"Bearer"`
+	ExpiresIn    int           `json:"expires_in" doc:"How long the token works, in seconds from now." example:"900"`
+	User         teamUser      `json:"user" doc:"Who has signed in."`
+	Environments []environment `json:"environments" doc:"The environments of the user's team, oldest first."`
+}
+
+type logoutOutput struct {
+	SetCookie string `header:"Set-Cookie" doc:"Removes the refresh cookie."`
+}
+
+type changePasswordInput struct {
+	Body passwordChange
+}
+
+type passwordChange struct {
+	CurrentPassword secretbox.Secret `json:"current_password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The password until now." example:"correct horse battery"`
+	NewPassword     secretbox.Secret `json:"new_password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" doc:"The password from now on: any characters, but not the e-mail address." example:"staple battery horse"`
+}
+
+// session is one sign-in, as its user sees it.
+type session struct {
+	ID         string       `json:"id" doc:"The session's id." example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	CreatedAt  httpapi.Time `json:"created_at" doc:"When the user signed in." example:"2026-11-02T09:30:00.000Z"`
+	LastUsedAt httpapi.Time `json:"last_used_at" doc:"When the session last got an access token." example:"2026-11-02T11:45:00.000Z"`
+	ExpiresAt  httpapi.Time `json:"expires_at" doc:"When the session ends unless it is refreshed before." example:"2026-11-16T11:45:00.000Z"`
+	IP         string       `json:"ip" doc:"The address of the client that got the last access token." example:"192.0.2.17"`
+	UserAgent  string       `json:"user_agent" doc:"The User-Agent of the client that got the last access token, cut after 256 bytes." example:"Mozilla/5.0 (X11; Linux x86_64; rv:146.0) Gecko/20100101 Firefox/146.0"`
+	Current    bool         `json:"current" doc:"Whether this is the session of the request." example:"true"`
+}
+
+type listSessionsInput struct {
+	page.Query
+	url url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *listSessionsInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type listSessionsOutput struct {
+	page.Headers
+	Body []session
+}
+
+type sessionInput struct {
+	ID string `path:"id" doc:"The session's id." example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+}
+
+func (h handler) login(ctx context.Context, in *loginInput) (*signInOutput, error) {
+	if err := h.sameOrigin(&in.CookieInput); err != nil {
+		return nil, err
+	}
+	return signInAnswer(ctx)(h.identity.Login(ctx, in.client(ctx), in.Body.Email, in.Body.Password, in.token()))
+}
+
+func (h handler) refresh(ctx context.Context, in *CookieInput) (*signInOutput, error) {
+	if err := h.sameOrigin(in); err != nil {
+		return nil, err
+	}
+	return signInAnswer(ctx)(h.identity.Refresh(ctx, in.client(ctx), in.token()))
+}
+
+func signInAnswer(ctx context.Context) func(identity.SignIn, error) (*signInOutput, error) {
+	return func(s identity.SignIn, err error) (*signInOutput, error) {
+		if err != nil {
+			return nil, err
+		}
+		return &signInOutput{CacheControl: noStore, SetCookie: cookieOf(s, httpapi.RequestTime(ctx)), Body: signIn{
+			AccessToken: s.Token.Reveal(), TokenType: "Bearer", ExpiresIn: int(identity.TokenLifetime.Seconds()),
+			User: userOf(s.Profile), Environments: environmentsOf(s.Environments),
+		}}, nil
+	}
+}
+
+func (h handler) logout(ctx context.Context, in *CookieInput) (*logoutOutput, error) {
+	if err := h.sameOrigin(in); err != nil {
+		return nil, err
+	}
+	if err := h.identity.Logout(ctx, in.client(ctx), in.token()); err != nil {
+		return nil, err
+	}
+	return &logoutOutput{SetCookie: setCookie("", -1)}, nil
+}
+
+func (h handler) changePassword(ctx context.Context, in *changePasswordInput) (*struct{}, error) {
+	err := h.identity.ChangePassword(ctx, access.From(ctx), in.Body.CurrentPassword, in.Body.NewPassword)
+	var invalid *apperr.Error
+	switch {
+	case errors.Is(err, identity.ErrWrongPassword):
+		return nil, httpapi.At("body.current_password", "current", "is not the user's password")
+	case errors.As(err, &invalid) && invalid.Code == apperr.CodeValidation:
+		return nil, inBody(invalid)
+	default:
+		return nil, err
+	}
+}
+
+func (h handler) listSessions(ctx context.Context, in *listSessionsInput) (*listSessionsOutput, error) {
+	actor := access.From(ctx)
+	r, err := in.Parse("sessions\x00"+actor.ID, func(key string) bool { return id.Is(id.PrefixSession, key) })
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.identity.ListSessions(ctx, actor, r)
+	if err != nil {
+		return nil, err
+	}
+	list, headers := page.Cut(r, list, func(s identity.Session) string { return s.ID }, in.url.Path, in.url.Query())
+	out := &listSessionsOutput{Headers: headers, Body: make([]session, 0, len(list))}
+	for _, s := range list {
+		out.Body = append(out.Body, session{
+			ID: s.ID, CreatedAt: httpapi.TimeMillis(s.CreatedMillis), LastUsedAt: httpapi.TimeMillis(s.UsedMillis),
+			ExpiresAt: httpapi.TimeMillis(s.EndsMillis()), IP: s.IP, UserAgent: s.UserAgent, Current: s.ID == actor.Session,
+		})
+	}
+	return out, nil
+}
+
+func (h handler) endSession(ctx context.Context, in *sessionInput) (*struct{}, error) {
+	return nil, h.identity.EndSession(ctx, access.From(ctx), in.ID)
+}

@@ -1,0 +1,151 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+const (
+	// SessionIdle is how long a session lasts that is not refreshed.
+	SessionIdle = 14 * 24 * time.Hour
+	// SessionLifetime is how long a session lasts however much it is used.
+	SessionLifetime = 30 * 24 * time.Hour
+	// maxSessions is how many sessions of one user are kept, ended ones included. Another sign-in removes the one that was
+	// unused for longest, so that a script that signs in every minute fills nothing.
+	maxSessions = 100
+)
+
+// Session is one sign-in of a user, and what it was refreshed to since.
+type Session struct {
+	ID string
+	// IP and UserAgent are those of the client that got the last access token.
+	IP        string
+	UserAgent string
+	// Times are in Unix milliseconds: of the sign-in, of the last proof of the password, and of the last access token.
+	CreatedMillis int64
+	AuthMillis    int64
+	UsedMillis    int64
+	expiresMillis int64
+}
+
+// EndsMillis is when the session ends unless it is used before.
+func (s Session) EndsMillis() int64 {
+	return min(s.expiresMillis, s.UsedMillis+SessionIdle.Milliseconds())
+}
+
+// Methods returns how the user has shown who they are, in the values of RFC 8176.
+func (Session) Methods() []string { return []string{methodPassword} }
+
+const methodPassword = "pwd"
+
+// sessionKey is what identifies a session, with the user's team.
+type sessionKey struct {
+	id   string
+	user User
+	team id.Team
+}
+
+var errSessionEnded = errors.New("the session is unknown or has ended")
+
+// ListSessions returns a page of the actor's own sessions that have not ended. It reads page.Request.Fetch rows, so that
+// page.Cut can tell whether more follow.
+func (s *Service) ListSessions(ctx context.Context, actor access.Principal, r page.Request) ([]Session, error) {
+	if actor.Kind != access.KindUser {
+		return nil, errActor
+	}
+	return listSessions(ctx, s.db.Read(), actor.ID, s.clock.Now(), r)
+}
+
+// EndSession ends one of the actor's own sessions, its access tokens included, or returns not_found.
+func (s *Service) EndSession(ctx context.Context, actor access.Principal, sessionID string) error {
+	if actor.Kind != access.KindUser {
+		return errActor
+	}
+	if !id.Is(id.PrefixSession, sessionID) {
+		return apperr.NotFound("session")
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		now := s.clock.Now()
+		_, ok, err := readSession(ctx, tx, actor.ID, sessionID, now)
+		if err != nil {
+			return err
+		}
+		if ok {
+			ok, err = endSession(ctx, tx, sessionID, now)
+		}
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return apperr.NotFound("session")
+		}
+		return audit.Record(ctx, tx, now, sessionEvent(actor, sessionID, "session.end", nil))
+	})
+}
+
+// Logout ends the session that the refresh token belongs to. It has nothing to say about a token that belongs to none.
+func (s *Service) Logout(ctx context.Context, c Client, token RefreshToken) error {
+	m, err := s.material()
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error { return s.endFamily(ctx, tx, m, c, token) })
+}
+
+// endFamily ends the session of a refresh token, also of one that was used before: whoever has it was signed in.
+func (s *Service) endFamily(ctx context.Context, tx *sql.Tx, m *material, c Client, token RefreshToken) error {
+	t, ok := parseRefreshToken(token)
+	if !ok {
+		return nil
+	}
+	f, ok, err := readFamily(ctx, tx, t.familyMAC(m.pepper), s.clock.Now())
+	if err != nil || !ok {
+		return err
+	}
+	return s.end(ctx, tx, c, f.key, "session.end", audit.Success)
+}
+
+// end ends a session that a client without a principal has shown the token of, unless somebody else was faster.
+func (s *Service) end(ctx context.Context, tx *sql.Tx, c Client, k sessionKey, action string, outcome audit.Outcome) error {
+	now := s.clock.Now()
+	ok, err := endSession(ctx, tx, k.id, now)
+	if err != nil || !ok {
+		return err
+	}
+	e := sessionEvent(c.actor(k.user, k.team), k.id, action, nil)
+	e.Outcome = outcome
+	return audit.Record(ctx, tx, now, e)
+}
+
+// startSession begins a session of a user who has just given their password.
+func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c Client, u User, team id.Team) (Session, RefreshToken, error) {
+	now := s.clock.Now()
+	ms := clock.Millis(now)
+	v := Session{
+		ID: id.New(id.PrefixSession), IP: c.IP, UserAgent: c.userAgent(), CreatedMillis: ms, AuthMillis: ms, UsedMillis: ms,
+		expiresMillis: clock.Millis(now.Add(SessionLifetime)),
+	}
+	t := newRefreshToken()
+	f := family{key: sessionKey{id: v.ID, user: u, team: team}, session: v, tokenMAC: t.tokenMAC(m.pepper)}
+	if err := insertSession(ctx, tx, f, t.familyMAC(m.pepper), c.origin()); err != nil {
+		return Session{}, "", err
+	}
+	if err := s.sweepSessions(ctx, tx, u.ID, now); err != nil {
+		return Session{}, "", err
+	}
+	err := audit.Record(ctx, tx, now, sessionEvent(c.actor(u, team), v.ID, "session.create", map[string]any{"methods": v.Methods()}))
+	return v, t.encode(), err
+}
+
+func sessionEvent(actor access.Principal, sessionID, action string, changes map[string]any) audit.Event {
+	return audit.Event{Team: actor.Team, Actor: actor, Action: action, TargetType: "session", TargetID: sessionID, Changes: changes}
+}

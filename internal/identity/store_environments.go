@@ -1,0 +1,85 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+const selectEnvironments = "SELECT id, team_id, name, type, created_ms FROM environments WHERE deleted_ms IS NULL AND team_id = $1"
+
+func readEnvironment(ctx context.Context, q db.Querier, team id.Team, env id.Environment) (e Environment, ok bool, err error) {
+	list, err := queryEnvironments(ctx, q, selectEnvironments+" AND id = $2", team, env)
+	if err != nil || len(list) == 0 {
+		return Environment{}, false, err
+	}
+	return list[0], true, nil
+}
+
+// readEnvironments returns the environments of a team, oldest first.
+func readEnvironments(ctx context.Context, q db.Querier, team id.Team) ([]Environment, error) {
+	return queryEnvironments(ctx, q, selectEnvironments+" ORDER BY id", team)
+}
+
+func listEnvironments(ctx context.Context, q db.Querier, team id.Team, r page.Request) ([]Environment, error) {
+	text, args := selectEnvironments, []any{team}
+	if r.After != "" {
+		args = append(args, r.After)
+		text += " AND id " + r.Compare() + " $2"
+	}
+	args = append(args, r.Fetch())
+	return queryEnvironments(ctx, q, text+" ORDER BY id "+r.Direction()+" LIMIT $"+strconv.Itoa(len(args)), args...)
+}
+
+func queryEnvironments(ctx context.Context, q db.Querier, text string, args ...any) ([]Environment, error) {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the environments: %w", err)
+	}
+	var list []Environment
+	err = db.Each(rows, func(r *sql.Rows) error {
+		var e Environment
+		if err := r.Scan(&e.ID, &e.Team, &e.Name, &e.Type, &e.CreatedMillis); err != nil {
+			return err
+		}
+		list = append(list, e)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the environments: %w", err)
+	}
+	return list, nil
+}
+
+func insertEnvironment(ctx context.Context, tx *sql.Tx, e Environment) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO environments (id, team_id, name, type, created_ms) VALUES ($1, $2, $3, $4, $5)",
+		e.ID, e.Team, e.Name, e.Type, e.CreatedMillis)
+	if err != nil {
+		return fmt.Errorf("store the environment: %w", err)
+	}
+	return nil
+}
+
+// renameEnvironment reports whether the environment is there and had another name.
+func renameEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment, name string) (bool, error) {
+	return changedOne(tx.ExecContext(ctx,
+		"UPDATE environments SET name = $3 WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL AND name <> $3", env, team, name))
+}
+
+// deleteEnvironment keeps the row, because rows that outlive their resources name it, and frees the name: no environment
+// can be called by what the row has instead.
+func deleteEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment, nowMillis int64) (bool, error) {
+	return changedOne(tx.ExecContext(ctx,
+		"UPDATE environments SET deleted_ms = $3, name = id WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL", env, team, nowMillis))
+}
+
+func hasKeys(ctx context.Context, q db.Querier, team id.Team, env id.Environment) (bool, error) {
+	var n int
+	err := q.QueryRowContext(ctx, "SELECT 1 FROM api_keys WHERE team_id = $1 AND environment_id = $2 LIMIT 1", team, env).Scan(&n)
+	return one("the environment's API keys", err)
+}

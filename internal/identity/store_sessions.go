@@ -1,0 +1,143 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/page"
+)
+
+const sessionColumns = "s.id, s.ip, s.user_agent, s.created_ms, s.auth_ms, s.used_ms, s.expires_ms"
+
+func (s *Session) targets() []any {
+	return []any{&s.ID, &s.IP, &s.UserAgent, &s.CreatedMillis, &s.AuthMillis, &s.UsedMillis, &s.expiresMillis}
+}
+
+// whereLive is the condition on a session that has not ended; its placeholders are $1 and $2, for liveArgs.
+const whereLive = " WHERE s.ended_ms IS NULL AND s.expires_ms > $1 AND s.used_ms > $2"
+
+func liveArgs(now time.Time, more ...any) []any {
+	return append([]any{clock.Millis(now), clock.Millis(now.Add(-SessionIdle))}, more...)
+}
+
+func readSession(ctx context.Context, q db.Querier, user, sessionID string, now time.Time) (v Session, ok bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions s"+whereLive+" AND s.id = $3 AND s.user_id = $4",
+		liveArgs(now, sessionID, user)...).Scan(v.targets()...)
+	ok, err = one("the session", err)
+	return v, ok, err
+}
+
+func listSessions(ctx context.Context, q db.Querier, user string, now time.Time, r page.Request) ([]Session, error) {
+	text, args := "SELECT "+sessionColumns+" FROM sessions s"+whereLive+" AND s.user_id = $3", liveArgs(now, user)
+	if r.After != "" {
+		args = append(args, r.After)
+		text += " AND s.id " + r.Compare() + " $4"
+	}
+	args = append(args, r.Fetch())
+	rows, err := q.QueryContext(ctx, text+" ORDER BY s.id "+r.Direction()+" LIMIT $"+strconv.Itoa(len(args)), args...)
+	if err != nil {
+		return nil, fmt.Errorf("read sessions: %w", err)
+	}
+	var list []Session
+	err = db.Each(rows, func(r *sql.Rows) error {
+		var v Session
+		if err := r.Scan(v.targets()...); err != nil {
+			return err
+		}
+		list = append(list, v)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read sessions: %w", err)
+	}
+	return list, nil
+}
+
+// readSignedIn returns the member behind an access token, as long as the session of the token has not ended.
+func readSignedIn(ctx context.Context, q db.Querier, c claims, now time.Time) (m member, ok bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT u.id, u.email, t.id, t.name, t.created_ms, m.role
+		FROM sessions s JOIN memberships m ON m.team_id = s.team_id AND m.user_id = s.user_id
+			JOIN users u ON u.id = s.user_id JOIN teams t ON t.id = s.team_id`+whereLive+
+		" AND s.id = $3 AND s.user_id = $4 AND s.team_id = $5", liveArgs(now, c.Session, c.Subject, c.Team)...).
+		Scan(&m.user.ID, &m.user.Email, &m.team.ID, &m.team.Name, &m.team.CreatedMillis, &m.role)
+	ok, err = one("the member", err)
+	return m, ok, err
+}
+
+// readFamily finds a session that has not ended by the part of its refresh tokens that stays.
+func readFamily(ctx context.Context, q db.Querier, familyMAC []byte, now time.Time) (f family, ok bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT u.id, u.email, s.team_id, s.token_mac, s.previous_mac, "+sessionColumns+
+		" FROM sessions s JOIN users u ON u.id = s.user_id"+whereLive+" AND s.family_mac = $3", liveArgs(now, familyMAC)...).
+		Scan(append([]any{&f.key.user.ID, &f.key.user.Email, &f.key.team, &f.tokenMAC, &f.previousMAC}, f.session.targets()...)...)
+	ok, err = one("the session", err)
+	f.key.id = f.session.ID
+	return f, ok, err
+}
+
+func insertSession(ctx context.Context, tx *sql.Tx, f family, familyMAC []byte, origin string) error {
+	v := f.session
+	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, team_id, family_mac, token_mac, previous_mac, signed_in_from, ip,
+			user_agent, created_ms, auth_ms, used_ms, expires_ms, ended_ms)
+		VALUES ($1, $2, $3, $4, $5, NULL, $6, $7, $8, $9, $10, $11, $12, NULL)`,
+		f.key.id, f.key.user.ID, f.key.team, familyMAC, f.tokenMAC, origin, v.IP, v.UserAgent, v.CreatedMillis, v.AuthMillis, v.UsedMillis,
+		v.expiresMillis)
+	if err != nil {
+		return fmt.Errorf("store the session: %w", err)
+	}
+	return nil
+}
+
+// rotateSession replaces the token and reports whether it was still the one that works.
+func rotateSession(ctx context.Context, tx *sql.Tx, v Session, before, after []byte) (bool, error) {
+	return changedOne(tx.ExecContext(ctx, `UPDATE sessions SET token_mac = $3, previous_mac = $2, ip = $4, user_agent = $5, used_ms = $6
+		WHERE id = $1 AND token_mac = $2 AND ended_ms IS NULL`, v.ID, before, after, v.IP, v.UserAgent, v.UsedMillis))
+}
+
+// renewAuth notes that the user of a session has given their password again.
+func renewAuth(ctx context.Context, tx *sql.Tx, sessionID string, now time.Time) error {
+	_, err := tx.ExecContext(ctx, "UPDATE sessions SET auth_ms = $2 WHERE id = $1", sessionID, clock.Millis(now))
+	if err != nil {
+		return fmt.Errorf("store the session: %w", err)
+	}
+	return nil
+}
+
+// endSession reports whether the session had not been ended before.
+func endSession(ctx context.Context, tx *sql.Tx, sessionID string, now time.Time) (bool, error) {
+	return changedOne(tx.ExecContext(ctx, "UPDATE sessions SET ended_ms = $2 WHERE id = $1 AND ended_ms IS NULL", sessionID, clock.Millis(now)))
+}
+
+// endSessions ends the sessions of a user, but for one where that is not empty, and returns how many it ended.
+func endSessions(ctx context.Context, tx *sql.Tx, user, but string, now time.Time) (int64, error) {
+	res, err := tx.ExecContext(ctx, `UPDATE sessions SET ended_ms = $1
+		WHERE ended_ms IS NULL AND expires_ms > $1 AND used_ms > $2 AND user_id = $3 AND id <> $4`, liveArgs(now, user, but)...)
+	if err != nil {
+		return 0, fmt.Errorf("end sessions: %w", err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return 0, fmt.Errorf("end sessions: %w", err)
+	}
+	return n, nil
+}
+
+// sweepSessions removes the user's sessions beyond maxSessions, and a few of anybody's whose time is over. Each sign-in adds
+// one, so the table stays small without a worker.
+func (s *Service) sweepSessions(ctx context.Context, tx *sql.Tx, user string, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = $1 AND id NOT IN
+		(SELECT id FROM sessions WHERE user_id = $1 ORDER BY used_ms DESC, id DESC LIMIT $2)`, user, maxSessions)
+	if err != nil {
+		return fmt.Errorf("remove surplus sessions: %w", err)
+	}
+	old := "SELECT id FROM sessions WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT 10" + s.db.SkipLocked()
+	_, err = tx.ExecContext(ctx, "DELETE FROM sessions WHERE id IN ("+old+")", clock.Millis(now)) //nolint:gosec // the text is ours
+	if err != nil {
+		return fmt.Errorf("remove old sessions: %w", err)
+	}
+	return nil
+}
