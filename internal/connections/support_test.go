@@ -1,6 +1,7 @@
 package connections_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -94,7 +95,7 @@ func accepts(in *connections.Inbound, secret string) bool {
 	if in.Verifier.Precheck(header) != nil {
 		return false
 	}
-	_, refusal := in.Verifier.Verify(&verification.Request{Method: http.MethodPost, Header: header, Body: body})
+	_, refusal := in.Verifier.Verify(context.Background(), &verification.Request{Method: http.MethodPost, Header: header, Body: body})
 	return refusal == nil
 }
 

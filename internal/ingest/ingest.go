@@ -167,7 +167,7 @@ func (s *Service) receive(ctx context.Context, segment string, r *http.Request) 
 	defer free()
 	now := s.clock.Now()
 	req := &verification.Request{Method: r.Method, Header: r.Header, Body: body, Now: now}
-	result, refusal := in.Verifier.Verify(req)
+	result, refusal := in.Verifier.Verify(ctx, req)
 	if refusal != nil {
 		return Receipt{}, refused(ctx, refusal)
 	}

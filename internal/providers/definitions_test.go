@@ -48,7 +48,7 @@ func deliver(at time.Time, body string, pairs ...string) *verification.Request {
 
 func requireReason(t *testing.T, v *verification.Verifier, r *verification.Request, want verification.Reason) {
 	t.Helper()
-	_, refusal := v.Verify(r)
+	_, refusal := v.Verify(t.Context(), r)
 	require.NotNil(t, refusal)
 	require.Equal(t, want, refusal.Reason)
 }
@@ -67,7 +67,7 @@ func TestGitHubVector(t *testing.T) {
 		signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 	)
 	v := connect(t, "github", nil, secret)
-	result, refusal := v.Verify(deliver(time.Time{}, "Hello, World!", "X-Hub-Signature-256", signature))
+	result, refusal := v.Verify(t.Context(), deliver(time.Time{}, "Hello, World!", "X-Hub-Signature-256", signature))
 	require.Nil(t, refusal)
 	require.Equal(t, verification.Result{Scheme: "hmac", KeyID: "0", Verified: true}, result)
 
@@ -96,7 +96,7 @@ func TestGitHubEvents(t *testing.T) {
 		} {
 			r := deliver(time.Time{}, body, "X-Hub-Signature-256", "sha256="+hmacHex("secret", body), "X-GitHub-Event", tt.event,
 				"X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958", "Content-Type", contentType)
-			_, refusal := v.Verify(r)
+			_, refusal := v.Verify(t.Context(), r)
 			require.Nil(t, refusal)
 			require.Equal(t, verification.Event{
 				Type: tt.want, ID: "72d3162e-cc78-11e3-81ab-4c9367dc0958", IDSource: "header:x-github-delivery",
@@ -119,7 +119,7 @@ func TestStandardWebhooksVector(t *testing.T) {
 		return deliver(now, body, "webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek", "webhook-timestamp", "1614265330", "webhook-signature", signature)
 	}
 	for _, now := range []time.Time{at, at.Add(5 * time.Minute), at.Add(-5 * time.Minute)} {
-		_, refusal := v.Verify(vector(now))
+		_, refusal := v.Verify(t.Context(), vector(now))
 		require.Nil(t, refusal)
 	}
 	requireReason(t, v, vector(at.Add(5*time.Minute+time.Second)), verification.ReasonTimestampOutOfRange)
@@ -149,7 +149,7 @@ func TestStandardWebhooksLibrary(t *testing.T) {
 	v := connect(t, "standard-webhooks", nil, secret)
 	for _, signature := range []string{sign(secret), sign(oldSecret) + " " + sign(secret), "v1a,hnO3f9T8Ytu9HwrXslvumlUp " + sign(secret)} {
 		r := send(body, "msg_1", ts, signature)
-		_, refusal := v.Verify(r)
+		_, refusal := v.Verify(t.Context(), r)
 		require.Nil(t, refusal)
 		require.Equal(t, verification.Event{Type: "contact.created", TypeSigned: true, ID: "msg_1", IDSource: "header:webhook-id", IDSigned: true}, v.Describe(r))
 	}
@@ -161,7 +161,7 @@ func TestStandardWebhooksLibrary(t *testing.T) {
 	requireReason(t, v, send(body, "", ts, sign(secret)), verification.ReasonHeaderMissing)
 
 	rotating := connect(t, "standard-webhooks", nil, secret, oldSecret)
-	result, refusal := rotating.Verify(send(body, "msg_1", ts, sign(oldSecret)))
+	result, refusal := rotating.Verify(t.Context(), send(body, "msg_1", ts, sign(oldSecret)))
 	require.Nil(t, refusal)
 	require.Equal(t, "1", result.KeyID)
 }
@@ -171,7 +171,7 @@ func TestGenericHMACDefaults(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "generic-hmac", nil, "secret")
 	r := deliver(time.Time{}, `{"type":"t","id":"1"}`, "X-Signature", hmacHex("secret", `{"type":"t","id":"1"}`))
-	_, refusal := v.Verify(r)
+	_, refusal := v.Verify(t.Context(), r)
 	require.Nil(t, refusal)
 	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, v.Describe(r))
 	r.Body = append(r.Body, ' ')
@@ -200,7 +200,7 @@ func TestGenericHMACParameters(t *testing.T) {
 		{send(`{"kind":"k"}`, at.Add(time.Minute), "X-Acme-Id", "h"), verification.Event{Type: "k", ID: "h", IDSource: "header:x-acme-id"}},
 	}
 	for _, tt := range tests {
-		_, refusal := v.Verify(tt.r)
+		_, refusal := v.Verify(t.Context(), tt.r)
 		require.Nil(t, refusal)
 		require.Equal(t, tt.want, v.Describe(tt.r))
 	}

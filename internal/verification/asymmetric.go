@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -9,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"math/big"
 	"strconv"
 	"strings"
@@ -89,19 +91,20 @@ func (c *compiler) compilePublic(path string, d *Proof, p *proof) {
 	}
 	if d.Keys == nil {
 		p.secret = secretPublicKey
+		p.families = []keyFamily{family}
 		return
 	}
-	c.compileStatic(path, d.Keys, p, family)
+	c.compileKeys(path, d, p, family)
 }
 
-func (c *compiler) compileStatic(path string, d *Keys, p *proof, family keyFamily) {
+func (c *compiler) compileStatic(path string, d *Keys, p *proof, families []keyFamily) {
 	field := path + "keys.static"
 	c.limit(field, len(d.Static))
 	if len(d.Static) == 0 {
 		c.faults.add(field, RuleRequired, "needs at least one key")
 	}
 	for i, text := range d.Static {
-		public, wrong := parsePublicKey(family, text)
+		public, wrong := parsePublicKey(families, text)
 		if wrong != "" {
 			c.faults.add(at(field, i), RuleFormat, "%s", wrong)
 		}
@@ -110,7 +113,7 @@ func (c *compiler) compileStatic(path string, d *Keys, p *proof, family keyFamil
 }
 
 // verifyPublic proves a delivery by a signature that a public key verifies.
-func (p *proof) verifyPublic(s *workspace) (keyID string, refusal *Refusal) {
+func (p *proof) verifyPublic(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {
 	if refusal := p.collect(&s.view, &s.offered); refusal != nil {
 		return "", refusal
 	}
@@ -126,13 +129,17 @@ func (p *proof) verifyPublic(s *workspace) (keyID string, refusal *Refusal) {
 	if refusal := p.readTimestamp(s); refusal != nil {
 		return "", refusal
 	}
+	keys, refusal := p.publicKeys(ctx, s, "")
+	if refusal != nil {
+		return "", refusal
+	}
 	for _, s.variant = range p.variants {
 		bodyAt, refusal := p.render(s, nil)
 		if refusal != nil {
 			return "", refusal
 		}
 		message := s.message(bodyAt)
-		for _, k := range p.keys {
+		for _, k := range keys {
 			for _, sig := range signatures {
 				if p.public.verify(k.public, message, sig) {
 					return k.id, nil
@@ -141,6 +148,41 @@ func (p *proof) verifyPublic(s *workspace) (keyID string, refusal *Refusal) {
 		}
 	}
 	return "", refuseMismatch()
+}
+
+// publicKeys returns the keys that may have signed, those of the definition and the connection, or fetched ones.
+func (p *proof) publicKeys(ctx context.Context, s *workspace, keyID string) ([]fetchedKey, *Refusal) {
+	if p.source == nil {
+		keys := make([]fetchedKey, len(p.keys))
+		for i, k := range p.keys {
+			keys[i] = fetchedKey{id: k.id, public: k.public}
+		}
+		return keys, nil
+	}
+	now := s.view.request.Now
+	if p.cert != nil {
+		certURL, state := s.view.text(&p.cert.src)
+		if state != present || !p.cert.allows(certURL) {
+			return nil, refuse(ReasonSignatureMalformed, "The "+p.cert.src.place()+", which names the certificate, is missing or names none of the provider's.")
+		}
+		keyID = certURL
+	}
+	if keyID == "" && p.source.single {
+		return nil, refuse(ReasonSignatureMalformed, "The token does not name its key.")
+	}
+	keys, err := p.keyring.find(ctx, now, p.source, keyID)
+	switch {
+	case errors.Is(err, errKeyUnknown):
+		return nil, refuse(ReasonSignatureMismatch, "The delivery names a key that the provider does not publish.")
+	case err != nil:
+		return nil, refuse(ReasonKeysUnavailable, "The provider's public keys cannot be fetched, so nothing can be verified. The delivery may be repeated.")
+	}
+	for _, k := range keys {
+		if !k.notAfter.IsZero() && (now.Before(k.notBefore) || now.After(k.notAfter)) {
+			return nil, refuse(ReasonSignatureMismatch, "The certificate that the delivery names is not valid at this time.")
+		}
+	}
+	return keys, nil
 }
 
 // message returns the content as one piece.

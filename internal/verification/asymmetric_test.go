@@ -109,7 +109,7 @@ func TestAsymmetric(t *testing.T) {
 			send := func(body, ts, sig string) *verification.Request { return request(body, "X-T", ts, "X-S", sig) }
 			for _, text := range []string{good.pem(t), " " + good.b64(t) + "\n"} {
 				v := verifier(t, declared(asymmetric(algorithm, "base64")), newSigner(t, algorithm).pem(t), text)
-				result, refusal := v.Verify(send("{}", stamp(0), sig))
+				result, refusal := v.Verify(t.Context(), send("{}", stamp(0), sig))
 				require.Nil(t, refusal)
 				require.Equal(t, "asymmetric", result.Scheme)
 				requireRefused(t, v, send("{ }", stamp(0), sig), verification.ReasonSignatureMismatch)
@@ -190,6 +190,8 @@ func TestPublicKeysRefused(t *testing.T) {
 	}
 	p := asymmetric("ed25519", "hex")
 	p.Keys = &verification.Keys{}
+	require.Equal(t, []string{"keys coherent"}, faultsOfProof(t, p))
+	p.Keys.Static = []string{}
 	require.Equal(t, []string{"keys.static required"}, faultsOfProof(t, p))
 	p.Keys.Static = []string{"x"}
 	require.Equal(t, []string{"keys.static[0] format"}, faultsOfProof(t, p))

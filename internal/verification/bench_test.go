@@ -14,7 +14,7 @@ func benchmarkVerify(b *testing.B, d verification.Declaration, r *verification.R
 	b.SetBytes(int64(len(r.Body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, refusal := v.Verify(r); refusal != nil {
+		if _, refusal := v.Verify(b.Context(), r); refusal != nil {
 			b.Fatal(refusal)
 		}
 	}

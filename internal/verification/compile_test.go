@@ -33,7 +33,7 @@ func TestCompileRefuses(t *testing.T) {
 		faults []string
 	}{
 		"no scheme":         {func(d *verification.Declaration) { d.Scheme = "" }, []string{"scheme enum"}},
-		"scheme not built":  {func(d *verification.Declaration) { d.Scheme = "jwt" }, []string{"scheme enum"}},
+		"scheme not built":  {func(d *verification.Declaration) { d.Scheme = "remote" }, []string{"scheme enum"}},
 		"no algorithm":      {func(d *verification.Declaration) { d.Algorithm = "" }, []string{"algorithm enum"}},
 		"md5":               {func(d *verification.Declaration) { d.Algorithm = "md5" }, []string{"algorithm enum"}},
 		"no secret form":    {func(d *verification.Declaration) { d.Secret.Decode = "" }, []string{"secret.decode enum"}},

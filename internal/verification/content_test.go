@@ -267,7 +267,7 @@ func TestVerifyRefusesEveryFlippedByteOfURLSchemes(t *testing.T) {
 		send := func() *verification.Refusal {
 			r := atURL(request(string(parts[3]), "X-S", sig), "https://a", string(parts[1]), string(parts[2]))
 			r.Method = string(parts[0])
-			_, refusal := v.Verify(r)
+			_, refusal := v.Verify(t.Context(), r)
 			return refusal
 		}
 		if refusal := send(); refusal != nil {

@@ -48,6 +48,7 @@ type Proof struct {
 	//   - hmac: RFC 2104 over Signed;
 	//   - keyed_hash: a plain hash over Signed, which contains {secret};
 	//   - asymmetric: a signature over Signed that a public key verifies;
+	//   - jwt: a JSON Web Token that comes with the delivery;
 	//   - token: the secret itself, compared in constant time;
 	//   - basic: the secret is "user:password" of RFC 7617;
 	//   - none: nothing is proved, which the connection must accept expressly.
@@ -58,7 +59,7 @@ type Proof struct {
 	Algorithm string `yaml:"algorithm"`
 	// Secret says how the text that a person pastes becomes the key.
 	Secret SecretFormat `yaml:"secret"`
-	// Keys says where the public keys of asymmetric come from; nil means that the connection's secrets are the keys.
+	// Keys says where the public keys of asymmetric and jwt come from; nil means that the connection's secrets are the keys.
 	Keys *Keys `yaml:"keys"`
 	// Signature lists where signatures, or for token the secret, stand; a delivery passes when any one of them is right.
 	Signature []SignatureSource `yaml:"signature"`
@@ -69,6 +70,10 @@ type Proof struct {
 	BodyUnsigned bool `yaml:"body_unsigned"`
 	// Timestamp says when a delivery was signed and how old it may be; nil where the provider sends none.
 	Timestamp *TimestampRule `yaml:"timestamp"`
+	// BodyHash is where the signature covers a hash of the body; nil where it covers the body itself, or not at all.
+	BodyHash *BodyHash `yaml:"body_hash"`
+	// JWT says what the token of the scheme jwt must be.
+	JWT *JWTRule `yaml:"jwt"`
 	// URLVariants lists in which other forms the provider may have signed the URL: port (without the port that the URL has, or
 	// with the scheme's own port where it has none) and no_query.
 	URLVariants []string `yaml:"url_variants"`
@@ -82,13 +87,6 @@ type SecretFormat struct {
 	// Decode is utf8 (the text itself), hex, base64 (RFC 4648 section 4), whsec (Standard Webhooks: an optional whsec_ prefix
 	// before base64) or sha256 (the SHA-256 of the text).
 	Decode string `yaml:"decode"`
-}
-
-// Keys says where public keys come from. Exactly one of its fields is given.
-type Keys struct {
-	// Static lists keys in PEM, in base64 of a SubjectPublicKeyInfo, or, for ed25519, in hexadecimal. {param:name} makes a key the
-	// connection's to set.
-	Static []string `yaml:"static"`
 }
 
 // SignatureSource is one place where signatures stand.

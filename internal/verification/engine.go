@@ -78,6 +78,8 @@ type Settings struct {
 	Secrets []Secret
 	// URLBase is scheme, host and path prefix of the URL that the provider calls, where it is not the server's public URL.
 	URLBase string
+	// Keyring gives the keys that providers publish. Without one, what needs them is refused with ReasonKeysUnavailable.
+	Keyring *Keyring
 	// AcceptUnverified says that the connection takes deliveries that nothing proves. Only the scheme none needs it.
 	AcceptUnverified bool
 }
@@ -121,7 +123,14 @@ func (e *Engine) Prepare(params map[string]string, secrets []Secret) (*Verifier,
 func (p *plan) take(s Settings) faults {
 	fs := takeKeys(p.proofs, s.Secrets)
 	for _, proof := range p.proofs {
-		proof.urlBase = s.URLBase
+		proof.urlBase, proof.keyring = s.URLBase, s.Keyring
+		if proof.bindSource != nil {
+			newest := ""
+			if n := len(proof.keys); n > 0 {
+				newest = string(proof.keys[n-1].bytes)
+			}
+			proof.bindSource(newest)
+		}
 		if proof.scheme == schemeNone && !s.AcceptUnverified {
 			fs.add("accept_unverified", RuleRequired, "must be true: nothing proves who sends this provider's deliveries, and a connection that "+
 				"takes them has to say so")

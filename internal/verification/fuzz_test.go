@@ -45,7 +45,7 @@ func FuzzVerify(f *testing.F) {
 		h.Set("webhook-signature", signature)
 		r := &verification.Request{Method: http.MethodPost, Header: h, Body: body, Now: now().Add(time.Duration(offset))}
 		checkEvent(t, v.Describe(r))
-		result, refusal := v.Verify(r)
+		result, refusal := v.Verify(t.Context(), r)
 		if (refusal == nil) != result.Verified {
 			t.Fatalf("%+v with %v", result, refusal)
 		}
@@ -103,7 +103,7 @@ func FuzzCompile(f *testing.F) {
 					continue
 				}
 				checkEvent(t, v.Describe(unsigned))
-				if result, refusal := v.Verify(unsigned); refusal == nil || result.Verified {
+				if result, refusal := v.Verify(t.Context(), unsigned); refusal == nil || result.Verified {
 					t.Fatalf("accepted an unsigned request: %s", declaration)
 				}
 				if len(keys) == 0 && v.Precheck(unsigned.Header) == nil {
@@ -145,7 +145,7 @@ func FuzzCompileTexts(f *testing.F) {
 				t.Fatalf("compiles, but cannot be prepared: %v", err)
 			}
 			checkEvent(t, v.Describe(r))
-			if _, refusal := v.Verify(r); refusal == nil {
+			if _, refusal := v.Verify(t.Context(), r); refusal == nil {
 				t.Fatal("accepted an unsigned request")
 			}
 		}

@@ -115,7 +115,7 @@ func signedList(id, ts, body string) *verification.Request {
 
 func requireRefused(tb testing.TB, v *verification.Verifier, r *verification.Request, reason verification.Reason) {
 	tb.Helper()
-	result, refusal := v.Verify(r)
+	result, refusal := v.Verify(tb.Context(), r)
 	require.NotNil(tb, refusal)
 	require.Equal(tb, reason, refusal.Reason, refusal.Message)
 	require.Zero(tb, result, "a refusal carries no result")
@@ -129,7 +129,7 @@ func requireVerified(tb testing.TB, v *verification.Verifier, r *verification.Re
 func requireProved(tb testing.TB, v *verification.Verifier, r *verification.Request, scheme, keyID string) {
 	tb.Helper()
 	require.Nil(tb, v.Precheck(r.Header), "what Verify accepts must pass Precheck")
-	result, refusal := v.Verify(r)
+	result, refusal := v.Verify(tb.Context(), r)
 	require.Nil(tb, refusal)
 	require.Equal(tb, verification.Result{Scheme: scheme, KeyID: keyID, Verified: true}, result)
 }

@@ -1,6 +1,9 @@
 package verification
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+)
 
 // node is a proof, or several of which any one or all have to pass.
 type node struct {
@@ -69,14 +72,14 @@ func (n *node) covers() coverage {
 }
 
 // verify proves the delivery by the node.
-func (n *node) verify(s *workspace) (Result, *Refusal) {
+func (n *node) verify(ctx context.Context, s *workspace) (Result, *Refusal) {
 	switch {
 	case n.proof != nil:
-		return n.proof.verify(s)
+		return n.proof.verify(ctx, s)
 	case n.any != nil:
 		var furthest *Refusal
 		for _, inner := range n.any {
-			result, refusal := inner.verify(s)
+			result, refusal := inner.verify(ctx, s)
 			if refusal == nil {
 				return result, nil
 			}
@@ -88,7 +91,7 @@ func (n *node) verify(s *workspace) (Result, *Refusal) {
 	default:
 		var all Result
 		for i, inner := range n.all {
-			result, refusal := inner.verify(s)
+			result, refusal := inner.verify(ctx, s)
 			if refusal != nil {
 				return Result{}, refusal
 			}

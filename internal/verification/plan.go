@@ -59,7 +59,7 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
 		}
 	}
 	c.compileEvent(d)
-	c.control = c.compilePredicates("control", d.Control)
+	c.control = c.compilePredicates("control", d.Control, eventSources)
 	c.compileRedact(d)
 	return &c.plan, c.faults
 }
@@ -133,11 +133,14 @@ func (c *compiler) compileEvent(d *Declaration) {
 	c.rename = maps.Clone(d.Event.Map)
 }
 
-func (c *compiler) compilePredicates(field string, list []Predicate) []predicate {
+func (c *compiler) compilePredicates(field string, list []Predicate, kinds sourceKind) []predicate {
 	c.limit(field, len(list))
 	var out []predicate
 	for i, p := range list {
-		src, _ := c.eventSource(at(field, i)+".from", p.From)
+		src, wrong := parseSource(p.From, kinds)
+		if wrong != "" {
+			c.faults.add(at(field, i)+".from", RuleFormat, "%s", wrong)
+		}
 		if len(p.Equals) == 0 || len(p.Equals) > maxEntries {
 			c.faults.add(at(field, i)+".equals", RuleRequired, "needs 1 to %d values", maxEntries)
 		}

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"crypto/sha1" //nolint:gosec // Old provider schemes are HMAC-SHA1; collisions of SHA-1 do not break HMAC (RFC 6194 section 3.3).
 	"crypto/sha256"
 	"crypto/sha512"
@@ -34,6 +35,16 @@ type proof struct {
 	ts         *timestampRule
 	covers     coverage
 	keys       []key
+	// families are the kinds of public keys that the connection's secrets may be.
+	families []keyFamily
+	jwt      *jwtRule
+	bodyHash *bodyHashRule
+	// source and keyring give keys that are fetched; nil where none are. bindSource completes the source with the connection's
+	// newest secret.
+	source     *keySource
+	cert       *certRule
+	keyring    *Keyring
+	bindSource func(secret string)
 	// urlBase replaces the public URL where the provider calls another.
 	urlBase  string
 	variants []urlVariant
@@ -43,9 +54,11 @@ type proof struct {
 func fieldsOf(scheme string) []string {
 	switch scheme {
 	case schemeHMAC, schemeKeyedHash:
-		return []string{"algorithm", "secret", "signature", "signed", "body_unsigned", "timestamp", "url_variants"}
+		return []string{"algorithm", "secret", "signature", "signed", "body_unsigned", "body_hash", "timestamp", "url_variants"}
 	case schemePublic:
-		return []string{"algorithm", "keys", "signature", "signed", "body_unsigned", "timestamp", "url_variants"}
+		return []string{"algorithm", "keys", "signature", "signed", "body_unsigned", "body_hash", "timestamp", "url_variants"}
+	case schemeJWT:
+		return []string{"secret", "keys", "jwt", "body_unsigned", "body_hash"}
 	case schemeToken:
 		return []string{"signature"}
 	case schemeBasic, schemeNone:
@@ -68,6 +81,8 @@ func (d *Proof) given() []string {
 		{"signature", d.Signature != nil},
 		{"signed", d.Signed != ""},
 		{"body_unsigned", d.BodyUnsigned},
+		{"body_hash", d.BodyHash != nil},
+		{"jwt", d.JWT != nil},
 		{"timestamp", d.Timestamp != nil},
 		{"url_variants", d.URLVariants != nil},
 	} {
@@ -84,7 +99,7 @@ func (c *compiler) compileProof(path string, d *Proof) *proof {
 	c.proofs = append(c.proofs, p)
 	fields := fieldsOf(d.Scheme)
 	if fields == nil {
-		c.faults.add(path+"scheme", RuleEnum, "must be hmac, keyed_hash, asymmetric, token, basic or none")
+		c.faults.add(path+"scheme", RuleEnum, "must be hmac, keyed_hash, asymmetric, jwt, token, basic or none")
 		return p
 	}
 	for _, name := range d.given() {
@@ -100,6 +115,8 @@ func (c *compiler) compileProof(path string, d *Proof) *proof {
 	case schemePublic:
 		c.compilePublic(path, d, p)
 		c.compileSigned(path, d, p)
+	case schemeJWT:
+		c.compileJWT(path, d, p)
 	case schemeToken:
 		p.secret = secretUTF8
 		p.signatures = c.compileSignatures(path, d.Signature, tokenSources, false)
@@ -153,6 +170,7 @@ func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
 	}
 	c.compileVariants(path, d, p)
 	c.checkTimestampSigned(path, d, p)
+	c.compileBodyHash(path, d, p)
 	switch {
 	case d.BodyUnsigned && p.covers.body:
 		c.faults.add(path+"body_unsigned", RuleCoherent, "must be left out: the signature covers the body")
@@ -176,16 +194,19 @@ func (c *compiler) checkSignatureTimestamp(path string, p *proof) {
 }
 
 // verify proves the delivery by this proof alone.
-func (p *proof) verify(s *workspace) (Result, *Refusal) {
+func (p *proof) verify(ctx context.Context, s *workspace) (Result, *Refusal) {
 	if p.takesSecrets() && len(p.keys) == 0 {
 		return Result{}, refuseNoSecret()
 	}
 	var keyID string
 	var refusal *Refusal
 	if p.content.each != nil {
-		keyID, refusal = p.verifyItems(s)
+		keyID, refusal = p.verifyItems(ctx, s)
 	} else {
-		keyID, refusal = p.verifyOne(s)
+		keyID, refusal = p.verifyOne(ctx, s)
+	}
+	if refusal == nil {
+		refusal = p.checkBodyHash(s)
 	}
 	if refusal == nil {
 		refusal = p.checkAge(s)
@@ -196,12 +217,14 @@ func (p *proof) verify(s *workspace) (Result, *Refusal) {
 	return Result{Scheme: p.scheme, KeyID: keyID, Verified: p.scheme != schemeNone}, nil
 }
 
-func (p *proof) verifyOne(s *workspace) (keyID string, refusal *Refusal) {
+func (p *proof) verifyOne(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {
 	switch p.scheme {
 	case schemeHMAC, schemeKeyedHash:
 		return p.verifyMAC(s)
 	case schemePublic:
-		return p.verifyPublic(s)
+		return p.verifyPublic(ctx, s)
+	case schemeJWT:
+		return p.verifyJWT(ctx, s)
 	case schemeToken:
 		return p.verifyToken(s)
 	case schemeBasic:
@@ -214,7 +237,7 @@ func (p *proof) verifyOne(s *workspace) (keyID string, refusal *Refusal) {
 }
 
 // verifyItems proves each item of an array by a signature of its own.
-func (p *proof) verifyItems(s *workspace) (keyID string, refusal *Refusal) {
+func (p *proof) verifyItems(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {
 	items, ok := pattern{p.content.each.pointer, {}}.all(s.view.json())
 	if !ok || len(items) == 0 {
 		return "", refuse(ReasonBodyMalformed, "The body has no list of items to verify, or too long a one.")
@@ -222,7 +245,7 @@ func (p *proof) verifyItems(s *workspace) (keyID string, refusal *Refusal) {
 	defer func() { s.view.item = nil }()
 	for _, item := range items {
 		s.view.item = item
-		if keyID, refusal = p.verifyOne(s); refusal != nil {
+		if keyID, refusal = p.verifyOne(ctx, s); refusal != nil {
 			return "", refusal
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
+	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -31,12 +33,12 @@ const (
 // parsePublicKey reads a public key in PEM, or in base64 of a SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7); an ed25519 key also
 // in 64 hexadecimal digits or in base64 of its 32 bytes, with or without the prefix whpk_ of Standard Webhooks. wrong says
 // what is wrong without quoting any of it.
-func parsePublicKey(family keyFamily, text string) (key crypto.PublicKey, wrong string) {
+func parsePublicKey(families []keyFamily, text string) (key crypto.PublicKey, wrong string) {
 	text = strings.TrimSpace(text)
 	if len(text) > maxSecretBytes {
 		return nil, "is too long"
 	}
-	if family == familyEd25519 {
+	if slices.Contains(families, familyEd25519) {
 		if raw, ok := rawEd25519(text); ok {
 			return raw, ""
 		}
@@ -51,8 +53,8 @@ func parsePublicKey(family keyFamily, text string) (key crypto.PublicKey, wrong 
 			return nil, "is no public key in PEM or base64; copy it from the provider again"
 		}
 	}
-	if !family.has(key) {
-		return nil, "is not a key for " + string(family) + ", as this provider's signatures need; RSA keys have 2048 to 8192 bits"
+	if !familyIn(families, key) {
+		return nil, fmt.Sprintf("is not a key for %v, as this provider's signatures need; RSA keys have 2048 to 8192 bits", families)
 	}
 	return key, ""
 }

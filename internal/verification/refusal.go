@@ -24,6 +24,11 @@ const (
 	ReasonURLUnknown Reason = "url_unknown"
 	// ReasonURLMalformed: the signature covers the URL, and the delivery's has something in it that the scheme cannot carry.
 	ReasonURLMalformed Reason = "url_malformed"
+	// ReasonClaimRefused: a token is right, and a claim of it is not what the connection expects.
+	ReasonClaimRefused Reason = "claim_refused"
+	// ReasonKeysUnavailable: the provider's public keys cannot be fetched. Whether the delivery is good is not known: the answer
+	// must make the provider repeat it.
+	ReasonKeysUnavailable Reason = "keys_unavailable"
 )
 
 // Reasons returns every reason.
@@ -31,7 +36,7 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonSignatureMismatch,
 		ReasonTimestampMissing, ReasonTimestampMalformed, ReasonTimestampOutOfRange,
-		ReasonHeaderMissing, ReasonHeaderMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed,
+		ReasonHeaderMissing, ReasonHeaderMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed, ReasonClaimRefused, ReasonKeysUnavailable,
 	}
 }
 
@@ -93,6 +98,6 @@ func rankedReasons() []Reason {
 	return []Reason{
 		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonTimestampMissing, ReasonTimestampMalformed,
 		ReasonBodyMalformed, ReasonHeaderMissing, ReasonHeaderMalformed, ReasonURLUnknown, ReasonURLMalformed,
-		ReasonSignatureMismatch, ReasonTimestampOutOfRange,
+		ReasonSignatureMismatch, ReasonClaimRefused, ReasonTimestampOutOfRange, ReasonKeysUnavailable,
 	}
 }

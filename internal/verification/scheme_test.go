@@ -212,7 +212,7 @@ func TestNone(t *testing.T) {
 	v, err := engine.Bind(verification.Settings{AcceptUnverified: true})
 	require.NoError(t, err)
 	require.Nil(t, v.Precheck(nil))
-	result, refusal := v.Verify(request("x"))
+	result, refusal := v.Verify(t.Context(), request("x"))
 	require.Nil(t, refusal)
 	require.Equal(t, verification.Result{Scheme: "none"}, result)
 }

@@ -124,7 +124,7 @@ func takeKeys(proofs []*proof, secrets []Secret) faults {
 
 func (p *proof) takeKey(s Secret) (rule, wrong string) {
 	if p.secret == secretPublicKey {
-		public, wrong := parsePublicKey(p.public.family(), s.Value.Reveal())
+		public, wrong := parsePublicKey(p.families, s.Value.Reveal())
 		if wrong == "" {
 			p.keys = append(p.keys, key{id: s.ID, public: public})
 		}

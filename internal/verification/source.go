@@ -17,6 +17,7 @@ const (
 	sourceQuery                // a parameter of the URL's query
 	sourceJSON                 // a JSON pointer into the body
 	sourceItems                // a JSON pointer with * for every item of an array
+	sourceJWT                  // a claim of the token
 	sourceSignature            // a key of the signature's own key-value header
 )
 
@@ -39,6 +40,7 @@ func (k sourceKind) String() string {
 		{sourceSequence, "header_seq:<prefix>{1..n}"},
 		{sourceQuery, "query:<name>"},
 		{sourceJSON, "json:<pointer>"},
+		{sourceJWT, "jwt:<claim>"},
 		{sourceSignature, "sig:<key>"},
 	} {
 		if k&form.kind != 0 {
@@ -73,6 +75,8 @@ func parseSource(s string, kinds sourceKind) (src source, wrong string) {
 		src, wrong = sequenceSource(arg)
 	case "json":
 		src, wrong = jsonSource(arg, kinds)
+	case "jwt":
+		src, wrong = claimSource(arg)
 	case "sig":
 		if !printable(arg, 32) {
 			return source{}, "needs a key after sig:"
@@ -115,6 +119,19 @@ func jsonSource(arg string, kinds sourceKind) (source, string) {
 	return src, ""
 }
 
+// claimSource reads the name of a claim or a JSON pointer into the claims.
+func claimSource(arg string) (source, string) {
+	path := arg
+	if !strings.HasPrefix(arg, "/") {
+		path = "/" + strings.ReplaceAll(strings.ReplaceAll(arg, "~", "~0"), "/", "~1")
+	}
+	p, err := parsePointer(path)
+	if err != nil || arg == "" {
+		return source{}, "needs a claim or a JSON pointer after jwt:"
+	}
+	return source{kind: sourceJWT, text: "jwt:" + arg, pointer: p}, ""
+}
+
 // sequenceSource reads "<prefix>-{1..n}".
 func sequenceSource(arg string) (source, string) {
 	prefix, bounds, _ := strings.Cut(arg, "{1..")
@@ -141,6 +158,8 @@ func (s *source) place() string {
 		return "query parameter " + s.name
 	case sourceSignature:
 		return "signature header's " + s.name
+	case sourceJWT:
+		return "token's claim " + strings.TrimPrefix(s.text, "jwt:")
 	default:
 		return "body's " + s.text
 	}

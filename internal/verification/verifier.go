@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"hash"
 	"net/http"
 	"slices"
@@ -93,11 +94,12 @@ func (v *Verifier) Precheck(h http.Header) *Refusal { return v.plan.root.prechec
 
 // Verify proves the delivery, or says why not; the Result counts only when the Refusal is nil. Every secret is tried with
 // every signature. The timestamp's age is looked at after the signature, so that a refusal for its age says that the secret
-// is right.
-func (v *Verifier) Verify(r *Request) (Result, *Refusal) {
+// is right. The context bounds the wait for a provider's public keys where the scheme needs them fetched; other schemes do not
+// look at it.
+func (v *Verifier) Verify(ctx context.Context, r *Request) (Result, *Refusal) {
 	s := v.work(r)
 	defer v.rest(s)
-	result, refusal := v.plan.root.verify(s)
+	result, refusal := v.plan.root.verify(ctx, s)
 	if refusal == nil {
 		refusal = v.plan.checkIDHeaders(r.Header)
 	}

@@ -310,7 +310,7 @@ func TestRefusalsTellNothing(t *testing.T) {
 		request("{}", "webhook-id", "leak", "webhook-timestamp", ts, "webhook-signature", "v1,"+b64MAC("x", "leak")),
 		request("{}", "webhook-id", "leak", "webhook-timestamp", ts, "webhook-signature", "v1,leak"),
 	} {
-		_, refusal := v.Verify(r)
+		_, refusal := v.Verify(t.Context(), r)
 		require.NotNil(t, refusal)
 		require.NotContains(t, refusal.Error(), "leak")
 		require.NotContains(t, refusal.Error(), testKey)
@@ -333,7 +333,7 @@ func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 		send := func() *verification.Refusal {
 			r := request(string(parts["body"]), "webhook-id", string(parts["id"]), "webhook-timestamp", string(parts["ts"]),
 				"webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(parts["mac"]))
-			_, refusal := v.Verify(r)
+			_, refusal := v.Verify(t.Context(), r)
 			return refusal
 		}
 		if refusal := send(); refusal != nil {
@@ -359,10 +359,10 @@ func TestVerifyConcurrently(t *testing.T) {
 			ok := true
 			for i := range 200 {
 				r := signedList("msg_1", stamp(0), strings.Repeat("x", worker*31+i))
-				_, refusal := v.Verify(r)
+				_, refusal := v.Verify(t.Context(), r)
 				ok = ok && refusal == nil
 				r.Body = append(r.Body, '.')
-				_, refusal = v.Verify(r)
+				_, refusal = v.Verify(t.Context(), r)
 				ok = ok && refusal != nil
 			}
 			done <- ok

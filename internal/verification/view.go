@@ -12,9 +12,11 @@ type view struct {
 	request   *Request
 	formField string
 	// item is the array's item on which a signature stands where each item has its own; JSON is then read from it.
-	item  []byte
-	found bool
-	doc   []byte
+	item []byte
+	// claims is the payload of the token that was verified.
+	claims []byte
+	found  bool
+	doc    []byte
 }
 
 func (w *view) reset(r *Request, formField string) {
@@ -42,8 +44,12 @@ func (w *view) text(src *source) (string, presence) {
 		return single(w.request.Header, src.name)
 	case sourceQuery:
 		return queryValue(w.request.RawQuery, src.name)
-	case sourceJSON:
-		value, ok := src.pointer.text(w.json())
+	case sourceJSON, sourceJWT:
+		doc := w.claims
+		if src.kind == sourceJSON {
+			doc = w.json()
+		}
+		value, ok := src.pointer.text(doc)
 		if !ok || value == "" {
 			return "", absent
 		}

@@ -1,0 +1,270 @@
+package verification
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"errors"
+	"hash"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	schemeJWT = "jwt"
+	// defaultSkew is by how much the clocks may differ where the declaration does not say.
+	defaultSkew = time.Minute
+	// maxToken bounds a token. Headers are bounded anyway; a body is not.
+	maxToken = 16 << 10
+	maxKeyID = 256
+)
+
+// jwtRule is a checked JWTRule.
+type jwtRule struct {
+	src      source
+	prefix   string
+	algs     []jose.SignatureAlgorithm
+	families []keyFamily // of public keys; empty where secrets are the keys
+	iss, aud []string
+	claims   []predicate
+	maxAge   time.Duration
+	maxSkew  time.Duration
+}
+
+// familyOf returns the kind of public key that an algorithm takes; symmetric is true for one that takes a secret.
+func familyOf(alg jose.SignatureAlgorithm) (family keyFamily, symmetric, ok bool) {
+	switch alg {
+	case jose.HS256, jose.HS384, jose.HS512:
+		return "", true, true
+	case jose.RS256, jose.PS256:
+		return familyRSA, false, true
+	case jose.ES256:
+		return familyP256, false, true
+	case jose.EdDSA:
+		return familyEd25519, false, true
+	default:
+		return "", false, false
+	}
+}
+
+// compileJWT checks a token's rule with its keys and the hash of the body.
+func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
+	if d.JWT == nil {
+		c.faults.add(path+"jwt", RuleRequired, "is missing")
+		return
+	}
+	field := path + "jwt"
+	rule := &jwtRule{prefix: d.JWT.Prefix, iss: slices.Clone(d.JWT.Iss), aud: slices.Clone(d.JWT.Aud)}
+	p.jwt = rule
+	src, wrong := parseSource(d.JWT.From, sourceHeader|sourceQuery|sourceJSON|sourceItems)
+	if wrong != "" {
+		c.faults.add(field+".from", RuleFormat, "%s", wrong)
+	}
+	rule.src = src
+	p.signatures = []signatureRule{{src: src}}
+	if rule.prefix != "" {
+		c.text(field+".prefix", rule.prefix)
+	}
+	symmetric := c.compileAlgs(field+".algs", d.JWT.Algs, rule)
+	c.compileJWTKeys(path, d, p, symmetric)
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"iss", rule.iss}, {"aud", rule.aud}} {
+		c.limit(field+"."+list.name, len(list.values))
+		if slices.Contains(list.values, "") {
+			c.faults.add(field+"."+list.name, RuleFormat, "must not contain an empty value")
+		}
+	}
+	rule.claims = c.compilePredicates(field+".claims", d.JWT.Claims, sourceJWT)
+	rule.maxAge = c.seconds(field+".max_age_s", d.JWT.MaxAgeS)
+	if rule.maxSkew = c.seconds(field+".max_skew_s", d.JWT.MaxSkewS); rule.maxSkew == 0 {
+		rule.maxSkew = defaultSkew
+	}
+	p.variants = []urlVariant{{}}
+	c.compileBodyHash(path, d, p)
+	if d.BodyUnsigned == p.covers.body {
+		c.faults.add(path+"body_unsigned", RuleCoherent, "must be true exactly where no body_hash is set: the token says nothing of the body then")
+	}
+}
+
+func (c *compiler) compileAlgs(field string, names []string, rule *jwtRule) (symmetric bool) {
+	if len(names) == 0 || len(names) > maxEntries {
+		c.faults.add(field, RuleRequired, "needs at least one algorithm")
+	}
+	for i, name := range names {
+		alg := jose.SignatureAlgorithm(name)
+		family, isSymmetric, ok := familyOf(alg)
+		switch {
+		case !ok:
+			c.faults.add(at(field, i), RuleEnum, "must be HS256, HS384, HS512, RS256, PS256, ES256 or EdDSA")
+		case i > 0 && isSymmetric != symmetric:
+			c.faults.add(at(field, i), RuleCoherent, "mixes secrets and public keys, so that a public key could be taken for a secret")
+		}
+		symmetric = isSymmetric
+		rule.algs = append(rule.algs, alg)
+		if family != "" && !slices.Contains(rule.families, family) {
+			rule.families = append(rule.families, family)
+		}
+	}
+	return symmetric
+}
+
+func (c *compiler) compileJWTKeys(path string, d *Proof, p *proof, symmetric bool) {
+	switch {
+	case symmetric && d.Keys != nil:
+		c.faults.add(path+"keys", RuleCoherent, "are for public keys, and the algorithms take a secret")
+	case symmetric:
+		c.compileSecret(path, d, p)
+	case d.Secret != (SecretFormat{}):
+		c.faults.add(path+"secret", RuleCoherent, "has no meaning: the algorithms take public keys")
+	case d.Keys == nil:
+		p.secret = secretPublicKey
+		p.families = p.jwt.families
+	default:
+		c.compileKeys(path, d, p, p.jwt.families...)
+	}
+}
+
+// verifyJWT proves a delivery by a token, or by all of several.
+func (p *proof) verifyJWT(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {
+	if p.jwt.src.kind != sourceItems {
+		text, state := s.view.text(&p.jwt.src)
+		switch state {
+		case absent:
+			return "", p.refuseNoSignature()
+		case unfit:
+			return "", refuseUnfit(ReasonSignatureMalformed, p.jwt.src.place())
+		case present:
+		}
+		return p.verifyCompact(ctx, s, text)
+	}
+	tokens, ok := p.jwt.src.items.all(s.view.json())
+	if !ok || len(tokens) == 0 {
+		return "", p.refuseNoSignature()
+	}
+	for _, raw := range tokens {
+		text, _ := scalar(raw, true)
+		if keyID, refusal = p.verifyCompact(ctx, s, text); refusal != nil {
+			return "", refusal
+		}
+	}
+	return keyID, nil
+}
+
+func (p *proof) verifyCompact(ctx context.Context, s *workspace, text string) (keyID string, refusal *Refusal) {
+	token, found := strings.CutPrefix(text, p.jwt.prefix)
+	if !found || len(token) > maxToken {
+		return "", p.refuseUnreadable()
+	}
+	jws, err := jose.ParseSignedCompact(token, p.jwt.algs)
+	if err != nil || len(jws.Signatures) != 1 {
+		return "", refuse(ReasonSignatureMalformed, "The "+p.jwt.src.place()+" is no JSON Web Token of an algorithm that this provider uses.")
+	}
+	header := &jws.Signatures[0].Protected
+	if _, critical := header.ExtraHeaders["crit"]; critical || len(header.KeyID) > maxKeyID || header.KeyID != "" && !printable(header.KeyID, maxKeyID) {
+		return "", refuse(ReasonSignatureMalformed, "The token has a header that is not understood here.")
+	}
+	keyID, payload, refusal := p.verifyJWS(ctx, s, jws, header)
+	if refusal != nil {
+		return "", refusal
+	}
+	s.view.claims = payload
+	return keyID, p.checkClaims(s, payload)
+}
+
+// verifyJWS finds the key under which the token's signature is right. An algorithm is bound to its kind of key: a secret
+// verifies HS… only, and a public key only the algorithms of its family.
+func (p *proof) verifyJWS(ctx context.Context, s *workspace, jws *jose.JSONWebSignature, header *jose.Header) (keyID string, payload []byte, refusal *Refusal) {
+	alg := jose.SignatureAlgorithm(header.Algorithm)
+	family, symmetric, _ := familyOf(alg)
+	if symmetric {
+		for _, k := range p.keys {
+			if payload, err := jws.Verify(&macVerifier{key: k.bytes}); err == nil {
+				return k.id, payload, nil
+			}
+		}
+		return "", nil, refuseMismatch()
+	}
+	keys, refusal := p.publicKeys(ctx, s, header.KeyID)
+	if refusal != nil {
+		return "", nil, refusal
+	}
+	for _, k := range keys {
+		if !family.has(k.public) || k.algorithm != "" && k.algorithm != header.Algorithm {
+			continue
+		}
+		if payload, err := jws.Verify(k.public); err == nil {
+			return k.id, payload, nil
+		}
+	}
+	return "", nil, refuseMismatch()
+}
+
+// macVerifier verifies HS256, HS384 and HS512 with secrets of any length: what a provider lets people choose is not always as
+// long as RFC 7518 section 3.2 asks.
+type macVerifier struct{ key []byte }
+
+var errMAC = errors.New("the signature does not match")
+
+// VerifyPayload implements jose.OpaqueVerifier.
+func (m *macVerifier) VerifyPayload(payload, signature []byte, alg jose.SignatureAlgorithm) error {
+	var newHash func() hash.Hash
+	switch alg {
+	case jose.HS256:
+		newHash = sha256.New
+	case jose.HS384:
+		newHash = sha512.New384
+	case jose.HS512:
+		newHash = sha512.New
+	default:
+		return errMAC
+	}
+	h := hmac.New(newHash, m.key)
+	_, _ = h.Write(payload) // a hash.Hash never returns an error
+	if !hmac.Equal(h.Sum(nil), signature) {
+		return errMAC
+	}
+	return nil
+}
+
+// checkClaims checks what a token whose signature is right says.
+func (p *proof) checkClaims(s *workspace, payload []byte) *Refusal {
+	rule, now := p.jwt, s.view.request.Now
+	var claims jwt.Claims
+	// The library's own decoder refuses a member that stands twice, whose meaning would depend on the reader.
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		return refuse(ReasonSignatureMalformed, "The token's claims cannot be read.")
+	}
+	switch {
+	case claims.Expiry != nil && now.After(claims.Expiry.Time().Add(rule.maxSkew)):
+		return refuse(ReasonTimestampOutOfRange, "The signature is right, but the token has expired. The delivery was held back or replayed, or this host's clock is ahead.")
+	case claims.NotBefore != nil && now.Before(claims.NotBefore.Time().Add(-rule.maxSkew)),
+		claims.IssuedAt != nil && now.Before(claims.IssuedAt.Time().Add(-rule.maxSkew)):
+		return refuse(ReasonTimestampOutOfRange, "The signature is right, but the token is not valid yet. This host's clock is behind, or the sender's ahead.")
+	case rule.maxAge > 0 && claims.IssuedAt == nil, rule.maxAge == 0 && claims.Expiry == nil && p.bodyHash == nil:
+		return refuse(ReasonTimestampMissing, "The token says neither when it was issued nor when it expires, so it would be good for ever.")
+	case rule.maxAge > 0 && now.Sub(claims.IssuedAt.Time()) > rule.maxAge+rule.maxSkew:
+		return refuse(ReasonTimestampOutOfRange, "The signature is right, but the token was issued too long ago. The delivery was held back or replayed, or this host's clock is ahead.")
+	case len(rule.iss) > 0 && !slices.Contains(rule.iss, claims.Issuer):
+		return refuseClaim("iss")
+	case len(rule.aud) > 0 && !slices.ContainsFunc(rule.aud, claims.Audience.Contains):
+		return refuseClaim("aud")
+	}
+	for i := range rule.claims {
+		if !rule.claims[i].holds(&s.view) {
+			return refuseClaim(strings.TrimPrefix(rule.claims[i].src.text, "jwt:"))
+		}
+	}
+	return nil
+}
+
+func refuseClaim(name string) *Refusal {
+	return refuse(ReasonClaimRefused, "The token is right, but its claim "+name+" is not what this connection expects. Compare it with the connection's parameters.")
+}

@@ -1,0 +1,228 @@
+package verification
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Limits on keys that are fetched.
+const (
+	// MaxKeyBytes bounds the answer with keys.
+	MaxKeyBytes = 64 << 10
+	// KeyTimeout bounds one fetch.
+	KeyTimeout    = 5 * time.Second
+	maxKeys       = 64   // of one source
+	maxKeySources = 1024 // of one Keyring
+	// refreshGap is how long keys are not asked for again although a delivery names one that is not known.
+	refreshGap = time.Minute
+	// retryGap is how long after a failure they are not.
+	retryGap = 10 * time.Second
+	// maxSingleFetches bounds, for each refreshGap, the fetches of sources that give one key at a time: the names of keys come from
+	// whoever sends the delivery.
+	maxSingleFetches = 10
+)
+
+// KeyRequest asks for keys.
+type KeyRequest struct {
+	// URL is https.
+	URL string
+	// Body is sent by POST as application/json; without one the method is GET.
+	Body []byte
+}
+
+// KeyFetcher fetches keys from providers. It returns the body of an answer of status 200 and an error for any other, follows no
+// redirect, holds to the address policy of outgoing requests, and gives up after MaxKeyBytes or when the context ends.
+type KeyFetcher interface {
+	FetchKeys(ctx context.Context, r KeyRequest) ([]byte, error)
+}
+
+// Keyring keeps the keys that providers publish, for all connections together. Keys are fetched when a delivery needs them, one
+// fetch at a time for each source, and again when they are older than the declaration says, or when a delivery names one that
+// is not known. Old keys stay good while the provider cannot be reached. It is safe for concurrent use.
+type Keyring struct {
+	fetcher KeyFetcher
+	mu      sync.Mutex
+	sources map[string]*sourceKeys
+}
+
+// NewKeyring returns an empty Keyring.
+func NewKeyring(f KeyFetcher) *Keyring {
+	return &Keyring{fetcher: f, sources: map[string]*sourceKeys{}}
+}
+
+// fetchedKey is a key with what its publisher says of it.
+type fetchedKey struct {
+	id        string
+	algorithm string // of RFC 7518, where the publisher says so
+	public    crypto.PublicKey
+	// notBefore and notAfter are a certificate's; zero for other keys.
+	notBefore, notAfter time.Time
+	fetched             time.Time
+}
+
+// keySource is where keys come from.
+type keySource struct {
+	// id tells sources apart.
+	id string
+	// single is true for a source that is asked for one key by its name; else all keys come at once.
+	single  bool
+	ttl     time.Duration
+	request func(keyID string) KeyRequest
+	parse   func(answer []byte, keyID string, now time.Time) ([]fetchedKey, error)
+}
+
+// sourceKeys are the keys of one source.
+type sourceKeys struct {
+	keys []fetchedKey
+	// flight is closed when the fetch under way has ended; nil when there is none.
+	flight    chan struct{}
+	attempted time.Time
+	failed    bool
+	ok        bool // fetched once at least
+	single    int  // fetches since attempted, of a source of single keys
+}
+
+var (
+	// errKeyUnknown: the source does not have the key.
+	errKeyUnknown = errors.New("the key is not among those that the provider publishes")
+	// errKeysUnavailable: the source could not be asked.
+	errKeysUnavailable = errors.New("the provider's keys cannot be fetched")
+)
+
+// find returns the keys of a source that have an id, or all of them without one.
+func (k *Keyring) find(ctx context.Context, now time.Time, src *keySource, keyID string) ([]fetchedKey, error) {
+	if k == nil {
+		return nil, errKeysUnavailable
+	}
+	for fetched := false; ; {
+		k.mu.Lock()
+		entry := k.entry(src.id)
+		found, fresh := entry.lookup(src, keyID, now)
+		flight := entry.flight
+		wait := flight != nil && !fetched
+		if flight == nil && !fresh && !fetched && entry.mayFetch(src, now) {
+			flight, wait, fetched = k.fetch(ctx, now, src, entry, keyID), true, true
+		}
+		// A fetch that another delivery started brings all keys, or one that may not be ours.
+		fetched = fetched || wait && !src.single
+		known := entry.ok && !entry.failed
+		k.mu.Unlock()
+		switch {
+		case len(found) > 0: // also while older ones are being replaced: nobody waits for that
+			return found, nil
+		case !wait:
+			if known {
+				return nil, errKeyUnknown
+			}
+			return nil, errKeysUnavailable
+		}
+		select {
+		case <-flight:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", errKeysUnavailable, ctx.Err())
+		}
+	}
+}
+
+// entry returns the keys of a source; when there are too many sources the one asked longest ago gives way.
+func (k *Keyring) entry(id string) *sourceKeys {
+	if e, ok := k.sources[id]; ok {
+		return e
+	}
+	if len(k.sources) >= maxKeySources {
+		oldest := ""
+		for name, e := range k.sources {
+			if e.flight == nil && (oldest == "" || e.attempted.Before(k.sources[oldest].attempted)) {
+				oldest = name
+			}
+		}
+		delete(k.sources, oldest)
+	}
+	e := &sourceKeys{}
+	k.sources[id] = e
+	return e
+}
+
+// lookup returns the keys with an id, and whether they need no refresh.
+func (e *sourceKeys) lookup(src *keySource, keyID string, now time.Time) (found []fetchedKey, fresh bool) {
+	fresh = true
+	for _, key := range e.keys {
+		if keyID == "" || key.id == keyID {
+			found = append(found, key)
+			fresh = fresh && now.Sub(key.fetched) < src.ttl
+		}
+	}
+	return found, fresh && len(found) > 0
+}
+
+// mayFetch reports whether the source may be asked now.
+func (e *sourceKeys) mayFetch(src *keySource, now time.Time) bool {
+	gap := refreshGap
+	if e.failed && !src.single {
+		gap = retryGap
+	}
+	if e.attempted.IsZero() || now.Sub(e.attempted) >= gap {
+		e.single = 0
+		return true
+	}
+	return src.single && e.single < maxSingleFetches
+}
+
+// fetch starts a fetch, which goes on when the delivery that needs it is gone. The Keyring is locked.
+func (k *Keyring) fetch(ctx context.Context, now time.Time, src *keySource, e *sourceKeys, keyID string) chan struct{} {
+	done := make(chan struct{})
+	e.flight = done
+	if e.single++; e.single == 1 || !src.single {
+		e.attempted = now
+	}
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), KeyTimeout)
+		defer cancel()
+		keys, err := k.ask(ctx, now, src, keyID)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		e.flight = nil
+		if e.failed = err != nil; err == nil {
+			e.ok = true
+			e.keep(src, keyID, keys)
+		}
+	}()
+	return done
+}
+
+func (k *Keyring) ask(ctx context.Context, now time.Time, src *keySource, keyID string) ([]fetchedKey, error) {
+	answer, err := k.fetcher.FetchKeys(ctx, src.request(keyID))
+	if err != nil {
+		return nil, fmt.Errorf("fetch keys: %w", err)
+	}
+	if len(answer) > MaxKeyBytes {
+		return nil, fmt.Errorf("fetch keys: the answer is larger than %d bytes", MaxKeyBytes)
+	}
+	keys, err := src.parse(answer, keyID, now)
+	if err != nil {
+		return nil, err
+	}
+	for i := range keys {
+		keys[i].fetched = now
+	}
+	return keys, nil
+}
+
+// keep replaces all keys, or one of them.
+func (e *sourceKeys) keep(src *keySource, keyID string, keys []fetchedKey) {
+	if !src.single {
+		e.keys = keys
+		return
+	}
+	e.keys = slices.DeleteFunc(e.keys, func(key fetchedKey) bool { return key.id == keyID })
+	if room := maxKeys - len(keys); len(e.keys) > room {
+		e.keys = e.keys[len(e.keys)-room:]
+	}
+	e.keys = append(e.keys, keys...)
+}
