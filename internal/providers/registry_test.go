@@ -72,7 +72,7 @@ func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, text, want string }{
 		"unknown field":         {"acme.yaml", minimal + "auth: []\n", `acme.yaml:6: unknown field "auth"`},
-		"unknown inner field":   {"acme.yaml", minimal + webhooks + "    batch: {}\n", `acme.yaml:17: unknown field "batch"`},
+		"unknown inner field":   {"acme.yaml", minimal + webhooks + "    batches: {}\n", `acme.yaml:17: unknown field "batches"`},
 		"field not built":       {"acme.yaml", minimal + webhooks + "  handshake: []\n", `acme.yaml:17: unknown field "handshake"`},
 		"duplicate key":         {"acme.yaml", minimal + "slug: acme\n", `acme.yaml:6: mapping key "slug" already defined`},
 		"anchor":                {"acme.yaml", strings.Replace(minimal, "Acme", "&a Acme", 1), "acme.yaml:3: anchors, aliases and merge keys"},

@@ -247,6 +247,8 @@ func (v *coverage) has(src *source) bool {
 	switch src.kind {
 	case sourceQuery:
 		return v.query
+	case sourceItem:
+		return v.body
 	case sourceJSON, sourceItems:
 		return v.body || slices.Contains(v.sources, src.text)
 	default:

@@ -3,6 +3,7 @@ package verification
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // unknownType is the type of an event that does not tell its type.
@@ -15,29 +16,42 @@ type Event struct {
 	// TypeSigned is true when the proof covers everything that decides Type. Another type can be changed by whoever replays a
 	// delivery, so it must not tell deliveries apart.
 	TypeSigned bool
+	// Types are the different types of a batch's items, in the order of the items, at most 64; nil where the delivery is no
+	// batch. Type is the first of them then.
+	Types []string
 	// ID is the provider's id of the delivery, at most 512 bytes of UTF-8 without NUL; empty where there is none.
 	ID string
-	// IDSource is where ID stood: "header:x-github-delivery", "json:/id", or "header:ce-source+ce-id" for a CloudEvents
-	// source and id with a space between them. Empty without ID.
+	// For a batch it is the SHA-256 of the items' ids in hexadecimal.
+	//
+	// IDSource is where ID stood: "header:x-github-delivery", "json:/id", "json:/value/*/id" for a batch, or
+	// "header:ce-source+ce-id" for a CloudEvents source and id with a space between them. Empty without ID.
 	IDSource string
 	// IDSigned is true when the signature covers ID. Another ID is no protection against replays.
 	IDSigned bool
 	// Control is true for pings and confirmations, which are stored and not forwarded.
 	Control bool
+	// OccurredAt is when the event happened, as its provider says; zero where it does not say so legibly.
+	OccurredAt time.Time
 }
 
 // Describe derives type, id and kind from a delivery. It looks at no signature: call it after Verify.
 func (v *Verifier) Describe(r *Request) Event {
 	w := &view{}
 	w.reset(r, v.plan.formField)
-	event := Event{Type: v.plan.eventType(w), TypeSigned: v.plan.typeSigned}
+	event, isBatch := v.plan.describeBatch(w)
+	if !isBatch {
+		event = Event{Type: v.plan.eventType(w, v.plan.types), TypeSigned: v.plan.typeSigned}
+	}
 	for i := range v.plan.ids {
+		if event.ID != "" {
+			break
+		}
 		rule := &v.plan.ids[i]
 		if id, ok := eventID(w, rule); ok {
 			event.ID, event.IDSource, event.IDSigned = id, rule.text, rule.signed
-			break
 		}
 	}
+	event.OccurredAt = v.plan.occurred.read(w)
 	event.Control = slices.ContainsFunc(v.plan.control, func(p predicate) bool { return p.holds(w) })
 	return event
 }
@@ -49,8 +63,8 @@ func (p *predicate) holds(w *view) bool {
 }
 
 // eventType renders the first template whose tokens all have a value.
-func (p *plan) eventType(w *view) string {
-	for _, segments := range p.types {
+func (p *plan) eventType(w *view, templates [][]segment) string {
+	for _, segments := range templates {
 		text, ok := renderText(w, segments)
 		if !ok {
 			continue

@@ -145,7 +145,7 @@ func (p *proof) verifyJWT(ctx context.Context, s *workspace) (keyID string, refu
 		}
 		return p.verifyCompact(ctx, s, text)
 	}
-	tokens, ok := p.jwt.src.items.all(s.view.json())
+	tokens, ok := p.jwt.src.items.all(s.view.json(), maxItems)
 	if !ok || len(tokens) == 0 {
 		return "", p.refuseNoSignature()
 	}

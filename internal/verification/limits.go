@@ -13,7 +13,9 @@ const (
 	maxJSONDepth   = 512
 	maxQueryBytes  = 8 << 10
 	maxFormFields  = 1000
-	maxItems       = 100 // items of a body that are looked at one by one
+	maxItems       = 100    // items of a body of which each is verified
+	maxBatch       = 10_000 // items of a body that are described
+	maxBatchTypes  = 64     // different types of one batch
 	maxParams      = 32
 	maxParamValue  = 1024
 	maxLiteral     = 256 // bytes of a prefix

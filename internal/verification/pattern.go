@@ -30,16 +30,15 @@ func parsePattern(s string) (pattern, error) {
 }
 
 // each visits what the pattern names in a document, in order; found is false for an item that lacks the value. It returns
-// false when the document is not valid JSON, when a * stands where there is no array, or when there are more than maxItems.
-func (p pattern) each(doc []byte, visit func(raw []byte, found bool)) bool {
-	n := 0
-	return p.walk(doc, &n, visit)
+// false when the document is not valid JSON, when a * stands where there is no array, or when there are more than limit.
+func (p pattern) each(doc []byte, limit int, visit func(raw []byte, found bool)) bool {
+	return p.walk(doc, &limit, visit)
 }
 
-func (p pattern) walk(doc []byte, n *int, visit func([]byte, bool)) bool {
+func (p pattern) walk(doc []byte, room *int, visit func([]byte, bool)) bool {
 	raw, found := p[0].lookup(doc)
 	if len(p) == 1 {
-		if *n++; *n > maxItems {
+		if *room--; *room < 0 {
 			return false
 		}
 		visit(raw, found)
@@ -51,7 +50,7 @@ func (p pattern) walk(doc []byte, n *int, visit func([]byte, bool)) bool {
 	s := scanner{data: raw, pos: 1}
 	for s.space(); s.pos < len(raw) && raw[s.pos] != ']'; s.space() {
 		item, ok := s.value(0, nil, true)
-		if !ok || !p[1:].walk(item, n, visit) {
+		if !ok || !p[1:].walk(item, room, visit) {
 			return false
 		}
 		s.space()
@@ -61,9 +60,9 @@ func (p pattern) walk(doc []byte, n *int, visit func([]byte, bool)) bool {
 }
 
 // all returns what the pattern names, as each visits it; ok is false where each fails or an item lacks the value.
-func (p pattern) all(doc []byte) (values [][]byte, ok bool) {
+func (p pattern) all(doc []byte, limit int) (values [][]byte, ok bool) {
 	complete := true
-	ok = p.each(doc, func(raw []byte, found bool) {
+	ok = p.each(doc, limit, func(raw []byte, found bool) {
 		complete = complete && found
 		values = append(values, raw)
 	})

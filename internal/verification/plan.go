@@ -19,8 +19,12 @@ type plan struct {
 	typeSigned bool
 	ids        []idRule
 	rename     map[string]string
-	control    []predicate
-	redact     []string
+	batch      *batchRule
+	occurred   *occurredRule
+	// redacted are the values of the body that must not be stored.
+	redacted []pattern
+	control  []predicate
+	redact   []string
 }
 
 // idRule is one way to an id: one source, or two headers that are an id together.
@@ -108,19 +112,10 @@ func (c *compiler) compileIDs(d *Declaration) {
 }
 
 func (c *compiler) compileEvent(d *Declaration) {
-	c.limit("event.type", len(d.Event.Type))
-	c.typeSigned = true
-	for i, text := range d.Event.Type {
-		if len(text) > maxText {
-			c.faults.add(at("event.type", i), RuleLimit, "is longer than %d bytes", maxText)
-			continue
-		}
-		segments := c.parseType(at("event.type", i), text)
-		for n := range segments {
-			c.typeSigned = c.typeSigned && (segments[n].kind == segmentLiteral || c.covers.has(&segments[n].src))
-		}
-		c.types = append(c.types, segments)
-	}
+	c.types, c.typeSigned = c.compileTypes("event.type", d.Event.Type, eventSources)
+	c.compileBatch(d.Event.Batch)
+	c.compileOccurred(d.Event.OccurredAt)
+	c.compileRedacted(d)
 	if len(d.Event.Map) > maxMapEntries {
 		c.faults.add("event.map", RuleLimit, "has more than %d entries", maxMapEntries)
 	}

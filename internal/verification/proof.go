@@ -238,7 +238,7 @@ func (p *proof) verifyOne(ctx context.Context, s *workspace) (keyID string, refu
 
 // verifyItems proves each item of an array by a signature of its own.
 func (p *proof) verifyItems(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {
-	items, ok := pattern{p.content.each.pointer, {}}.all(s.view.json())
+	items, ok := pattern{p.content.each.pointer, {}}.all(s.view.json(), maxItems)
 	if !ok || len(items) == 0 {
 		return "", refuse(ReasonBodyMalformed, "The body has no list of items to verify, or too long a one.")
 	}

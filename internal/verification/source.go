@@ -17,6 +17,7 @@ const (
 	sourceQuery                // a parameter of the URL's query
 	sourceJSON                 // a JSON pointer into the body
 	sourceItems                // a JSON pointer with * for every item of an array
+	sourceItem                 // a value of one item of a batch
 	sourceJWT                  // a claim of the token
 	sourceSignature            // a key of the signature's own key-value header
 )
@@ -27,6 +28,7 @@ const (
 	tokenSources     = signatureSources | sourceItems
 	timestampSources = sourceHeader | sourceJSON | sourceSignature
 	eventSources     = sourceHeader | sourceJSON
+	batchSources     = eventSources | sourceItem
 )
 
 // String describes the kinds to the author of a declaration.
@@ -40,6 +42,7 @@ func (k sourceKind) String() string {
 		{sourceSequence, "header_seq:<prefix>{1..n}"},
 		{sourceQuery, "query:<name>"},
 		{sourceJSON, "json:<pointer>"},
+		{sourceItem, "item:<pointer>"},
 		{sourceJWT, "jwt:<claim>"},
 		{sourceSignature, "sig:<key>"},
 	} {
@@ -75,6 +78,8 @@ func parseSource(s string, kinds sourceKind) (src source, wrong string) {
 		src, wrong = sequenceSource(arg)
 	case "json":
 		src, wrong = jsonSource(arg, kinds)
+	case "item":
+		src, wrong = itemSource(arg)
 	case "jwt":
 		src, wrong = claimSource(arg)
 	case "sig":
@@ -109,6 +114,20 @@ func jsonSource(arg string, kinds sourceKind) (source, string) {
 			return source{}, err.Error()
 		}
 		src.kind, src.items = sourceItems, p
+		return src, ""
+	}
+	p, err := parsePointer(arg)
+	if err != nil {
+		return source{}, err.Error()
+	}
+	src.pointer = p
+	return src, ""
+}
+
+// itemSource reads a pointer into an item; the empty one is the item itself.
+func itemSource(arg string) (source, string) {
+	src := source{kind: sourceItem, text: "item:" + arg}
+	if arg == "" {
 		return src, ""
 	}
 	p, err := parsePointer(arg)

@@ -131,22 +131,34 @@ func linesSegment(arg string) (segment, string) {
 }
 
 // eventToken reads a token of an event's type.
-func eventToken(token string) (segment, string) {
-	src, wrong := parseSource(token, eventSources)
-	if wrong != "" {
-		return segment{}, "can take {header:name} and {json:pointer} only"
+func eventToken(kinds sourceKind) func(token string) (segment, string) {
+	return func(token string) (segment, string) {
+		src, wrong := parseSource(token, kinds)
+		if wrong != "" {
+			return segment{}, "has a token that is not known; there can be " + kinds.String()
+		}
+		return segment{kind: segmentSource, src: src}, ""
 	}
-	return segment{kind: segmentSource, src: src}, ""
 }
 
-// parseType reads a template of event types.
-func (c *compiler) parseType(field, text string) []segment {
-	segments, wrong := parseTemplate(text, eventToken)
-	switch {
-	case wrong != "":
-		c.faults.add(field, RuleFormat, "%s", wrong)
-	case len(segments) == 0:
-		c.faults.add(field, RuleRequired, "is empty")
+// compileTypes reads templates of event types; signed is true when everything in them is covered.
+func (c *compiler) compileTypes(field string, list []string, kinds sourceKind) (types [][]segment, signed bool) {
+	c.limit(field, len(list))
+	signed = true
+	for i, text := range list {
+		segments, wrong := parseTemplate(text, eventToken(kinds))
+		switch {
+		case len(text) > maxText:
+			c.faults.add(at(field, i), RuleLimit, "is longer than %d bytes", maxText)
+		case wrong != "":
+			c.faults.add(at(field, i), RuleFormat, "%s", wrong)
+		case len(segments) == 0:
+			c.faults.add(at(field, i), RuleRequired, "is empty")
+		}
+		for n := range segments {
+			signed = signed && (segments[n].kind == segmentLiteral || c.covers.has(&segments[n].src))
+		}
+		types = append(types, segments)
 	}
-	return segments
+	return types, signed
 }

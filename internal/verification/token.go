@@ -39,7 +39,7 @@ func (p *proof) verifyToken(s *workspace) (keyID string, refusal *Refusal) {
 // everyItem reports whether there was any value, and whether every item had a right one.
 func (p *proof) everyItem(rule *signatureRule, s *workspace) (keyID string, found, all bool) {
 	all = true
-	complete := rule.src.items.each(s.view.json(), func(raw []byte, ok bool) {
+	complete := rule.src.items.each(s.view.json(), maxItems, func(raw []byte, ok bool) {
 		text, ok := scalar(raw, ok)
 		found = found || ok
 		id, right := p.matchToken(text)

@@ -13,6 +13,8 @@ type view struct {
 	formField string
 	// item is the array's item on which a signature stands where each item has its own; JSON is then read from it.
 	item []byte
+	// entry is the item of a batch that is described.
+	entry []byte
 	// claims is the payload of the token that was verified.
 	claims []byte
 	found  bool
@@ -44,10 +46,14 @@ func (w *view) text(src *source) (string, presence) {
 		return single(w.request.Header, src.name)
 	case sourceQuery:
 		return queryValue(w.request.RawQuery, src.name)
-	case sourceJSON, sourceJWT:
+	case sourceJSON, sourceJWT, sourceItem:
 		doc := w.claims
-		if src.kind == sourceJSON {
+		switch src.kind {
+		case sourceJSON:
 			doc = w.json()
+		case sourceItem:
+			doc = w.entry
+		default:
 		}
 		value, ok := src.pointer.text(doc)
 		if !ok || value == "" {
