@@ -29,7 +29,7 @@ type cli struct {
 	Serve    serveCommand   `cmd:"" help:"Run the server."`
 	Schema   migrateCommand `cmd:"" name:"migrate" help:"Bring the database's schema to this binary's version."`
 	Keys     keysCommand    `cmd:"" help:"Make, list and revoke API keys."`
-	Admin    adminCommand   `cmd:"" help:"Create owners and reset passwords."`
+	Admin    adminCommand   `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
 	Keyset   keysetCommand  `cmd:"" help:"Look after the encryption keyset."`
 	OpenAPI  openapiCommand `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
 	Settings configCommand  `cmd:"" name:"config" help:"Print and check the configuration."`

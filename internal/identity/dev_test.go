@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 )
@@ -122,4 +124,29 @@ func TestDevCredentialsAreRepaired(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a developer does to the environments keeps nobody from starting again: a renamed one stays the credentials', one that
+// was deleted is made anew.
+func TestDevEnvironment(t *testing.T) {
+	t.Parallel()
+	eachDev(t, func(t *testing.T, f fixture, path string) {
+		f.Ask(holding{})
+		dev := access.System("dev")
+		before := readDev(t, path)
+		env := id.Environment(before.EnvironmentID)
+		_, err := f.RenameEnvironment(t.Context(), dev, env, "playground")
+		require.NoError(t, err)
+		require.NoError(t, f.EnsureDev(t.Context(), filepath.Dir(path), devURL))
+		require.Equal(t, before, readDev(t, path))
+
+		keys, err := f.ListKeys(t.Context(), dev, nil, page.Request{Limit: 5})
+		require.NoError(t, err)
+		require.NoError(t, f.DeleteKey(t.Context(), dev, keys[0].ID))
+		require.NoError(t, f.DeleteEnvironment(t.Context(), dev, env))
+		require.NoError(t, f.EnsureDev(t.Context(), filepath.Dir(path), devURL))
+		after := readDev(t, path)
+		require.NotEqual(t, before.EnvironmentID, after.EnvironmentID)
+		f.works(t, after)
+	})
 }

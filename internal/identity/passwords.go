@@ -131,7 +131,7 @@ func (h *hasher) matches(p passwordHash, password secretbox.Secret) bool {
 }
 
 // sum derives from the password in Unicode's form NFC, so that it is the same whichever keyboard composed its letters
-// (NIST SP 800-63B, section 5.1.1.2).
+// (RFC 8265, section 4.2).
 func (h *hasher) sum(p passwordHash, password secretbox.Secret) []byte {
 	return h.derive(p, norm.NFC.Bytes([]byte(password.Reveal())))
 }

@@ -191,6 +191,22 @@ func TestBackoffWritesOnlyWhatIsChecked(t *testing.T) {
 	})
 }
 
+// An attempt that has to wait is told so at once: it takes no place from those who need not.
+func TestBackoffTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		f.owner(t)
+		f.waits(t, stranger(1), testEmail)
+		for range concurrentHashes {
+			f.hasher.running <- struct{}{}
+		}
+		for range waitingHashes {
+			f.hasher.waiting <- struct{}{}
+		}
+		require.Positive(t, f.guess(t, stranger(2), testEmail))
+	})
+}
+
 // What strangers typed into the fields of a sign-in is nowhere in the table, and what is old goes.
 func TestBackoffKeepsLittle(t *testing.T) {
 	t.Parallel()

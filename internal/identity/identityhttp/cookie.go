@@ -16,7 +16,7 @@ import (
 )
 
 // refreshCookie is the name of the cookie that keeps a user signed in. The prefix makes browsers refuse it from a subdomain,
-// over plain HTTP, and under any path but / (RFC 6265bis, section 4.1.3.2).
+// over plain HTTP, and under any path but / (draft-ietf-httpbis-rfc6265bis, section 4.1.3.2).
 const refreshCookie = "__Host-sallyport_refresh"
 
 // CookieInput is embedded into the input of every operation that reads or sets the refresh cookie. It is exported because
