@@ -73,7 +73,7 @@ func TestLoadRefuses(t *testing.T) {
 	tests := map[string]struct{ file, text, want string }{
 		"unknown field":         {"acme.yaml", minimal + "auth: []\n", `acme.yaml:6: unknown field "auth"`},
 		"unknown inner field":   {"acme.yaml", minimal + webhooks + "    batches: {}\n", `acme.yaml:17: unknown field "batches"`},
-		"field not built":       {"acme.yaml", minimal + webhooks + "  handshake: []\n", `acme.yaml:17: unknown field "handshake"`},
+		"field not built":       {"acme.yaml", minimal + webhooks + "  remote: {}\n", `acme.yaml:17: unknown field "remote"`},
 		"duplicate key":         {"acme.yaml", minimal + "slug: acme\n", `acme.yaml:6: mapping key "slug" already defined`},
 		"anchor":                {"acme.yaml", strings.Replace(minimal, "Acme", "&a Acme", 1), "acme.yaml:3: anchors, aliases and merge keys"},
 		"alias":                 {"acme.yaml", minimal + "x: *a\n", "acme.yaml:6: anchors, aliases and merge keys"},

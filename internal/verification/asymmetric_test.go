@@ -198,3 +198,9 @@ func TestPublicKeysRefused(t *testing.T) {
 	p.Algorithm = "sha256"
 	require.Equal(t, []string{"algorithm enum"}, faultsOfProof(t, p))
 }
+
+// newB64 is a message's RSA-SHA256 signature in base64.
+func newB64(t *testing.T, message string) string {
+	t.Helper()
+	return base64.StdEncoding.EncodeToString(newSigner(t, "rsa_sha256").sign([]byte(message)))
+}

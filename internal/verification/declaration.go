@@ -20,6 +20,19 @@ type Declaration struct {
 	// Control marks the provider's pings and confirmations: a delivery that any predicate fits is acknowledged and stored
 	// but not forwarded.
 	Control []Predicate `yaml:"control"`
+	// Account lists predicates that must all hold for a delivery to be this connection's. It is needed where the proof shows only
+	// that the delivery comes from the provider's platform.
+	Account []Predicate `yaml:"account"`
+	// Handshake lists the provider's handshakes; the first that fits is answered.
+	Handshake []Handshake `yaml:"handshake"`
+	// Ack is the answer to accepted deliveries; nil for the gateway's own.
+	Ack *Ack `yaml:"ack"`
+	// RejectStatus is the status of refusals, 400 to 499; 0 for 401.
+	RejectStatus int `yaml:"reject_status"`
+	// MaxBody is the most bytes of a body that the provider sends, 1 to 26214400; 0 for no limit but the gateway's.
+	MaxBody int64 `yaml:"max_body"`
+	// SourceIPs lists the networks (CIDR) from which the provider sends; deliveries from elsewhere are refused. Empty for any.
+	SourceIPs []string `yaml:"source_ips"`
 	// RedactHeaders names further headers whose value must not be stored, besides those that carry signatures.
 	RedactHeaders []string `yaml:"redact_headers"`
 }

@@ -44,9 +44,57 @@ type Batch struct {
 	ID []string `yaml:"id"`
 }
 
-// Predicate holds when the source's value is one of Equals.
+// Predicate holds when the source's value is one of Equals, or, with Present, when it has a value at all. Exactly one of the two
+// is given.
 type Predicate struct {
-	// From is header:<name> or json:<pointer>.
-	From   string   `yaml:"from"`
-	Equals []string `yaml:"equals"`
+	// From is header:<name>, query:<name> or json:<pointer>; for handshakes also method; for the claims of a token jwt:<claim>.
+	From    string   `yaml:"from"`
+	Equals  []string `yaml:"equals"`
+	Present bool     `yaml:"present"`
+}
+
+// Handshake is a request by which a provider makes sure that the URL is ours. It is answered and not stored.
+type Handshake struct {
+	// When must hold altogether. One of its predicates is on the method: GET, HEAD, POST or OPTIONS.
+	When []Predicate `yaml:"when"`
+	// VerifyFirst refuses a handshake that the proof does not accept. It must be true where the provider signs its handshakes.
+	VerifyFirst bool `yaml:"verify_first"`
+	// Capture takes a secret out of the handshake; nil where there is none to take.
+	Capture *Capture `yaml:"capture"`
+	// Respond is the answer.
+	Respond Respond `yaml:"respond"`
+}
+
+// Capture is a secret that the provider makes up and hands over once. Whether it is stored is the caller's to decide.
+type Capture struct {
+	// From is header:<name>, query:<name> or json:<pointer>.
+	From string `yaml:"from"`
+	// Confirm is true where the operator has to confirm the secret at the provider before it counts.
+	Confirm bool `yaml:"confirm"`
+}
+
+// Respond is the answer to a handshake. Text may contain ${query:name}, ${header:name} and ${json:pointer}, which echo a value, and
+// ${hmac_hex(source)} and ${hmac_b64(source)}, the HMAC of a value under the key and hash of the declaration's hmac proof. Such
+// a value must match [A-Za-z0-9_-]{1,128}, and no delivery whose signed content does is accepted: otherwise whoever can ask
+// for the answer could have deliveries signed.
+type Respond struct {
+	// Status is 200, 201, 202 or 204.
+	Status int `yaml:"status"`
+	// ContentType is text/plain or application/json; empty means text/plain. In JSON the tokens stand inside strings, and their
+	// values are escaped.
+	ContentType string `yaml:"content_type"`
+	// Headers are further headers of the answer.
+	Headers map[string]string `yaml:"headers"`
+	// Body is at most 1 KiB, with what is put into it.
+	Body string `yaml:"body"`
+}
+
+// Ack is the answer to an accepted delivery where the provider wants one of its own.
+type Ack struct {
+	// Status is 200, 201, 202 or 204.
+	Status int `yaml:"status"`
+	// ContentType is text/plain or application/json; empty means text/plain.
+	ContentType string `yaml:"content_type"`
+	// Body is sent as it is, at most 1 KiB.
+	Body string `yaml:"body"`
 }

@@ -27,7 +27,9 @@ func Compile(d Declaration) (*Engine, error) {
 	}
 	declared, b := bind(d, values)
 	_, fs = compilePlan(&declared, values)
-	fs = append(b.faults, b.restore(fs)...)
+	if fs = append(b.faults, b.restore(fs)...); len(fs) == 0 {
+		fs = e.checkBinding()
+	}
 	for i, p := range params {
 		if !b.live[p.Name] && b.offBy[p.Name] == "" {
 			fs.add(at("params", i), RuleUnknown, "is used nowhere")

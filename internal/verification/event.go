@@ -56,10 +56,10 @@ func (v *Verifier) Describe(r *Request) Event {
 	return event
 }
 
-// holds reports whether the predicate's source has one of its values.
+// holds reports whether the predicate's source has one of its values, or any where none is named.
 func (p *predicate) holds(w *view) bool {
 	value, state := w.text(&p.src)
-	return state == present && slices.Contains(p.equals, value)
+	return state == present && (p.equals == nil || slices.Contains(p.equals, value))
 }
 
 // eventType renders the first template whose tokens all have a value.

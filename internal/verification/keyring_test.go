@@ -66,11 +66,24 @@ func pubsub() verification.Proof {
 	return p
 }
 
+// accounted binds deliveries to an account that the connection names.
+func accounted(p verification.Proof) (d verification.Declaration, account map[string]string) {
+	d = declared(p)
+	d.Params = []verification.Param{{Name: "account", Description: "The account.", Pattern: ".+", Required: true, Example: "e"}}
+	if p.JWT == nil {
+		d.Account = []verification.Predicate{{From: "json:/TopicArn", Equals: []string{"{param:account}"}}}
+		return d, map[string]string{"account": "arn:x"}
+	}
+	d.JWT.Aud = []string{"{param:account}"}
+	return d, map[string]string{"account": "https://me"}
+}
+
 func bound(t *testing.T, p verification.Proof, ring *verification.Keyring, values ...string) *verification.Verifier {
 	t.Helper()
-	engine, err := verification.Compile(declared(p))
+	d, account := accounted(p)
+	engine, err := verification.Compile(d)
 	require.NoError(t, err)
-	v, err := engine.Bind(verification.Settings{Keyring: ring, Secrets: secrets(values...)})
+	v, err := engine.Bind(verification.Settings{Params: account, Keyring: ring, Secrets: secrets(values...)})
 	require.NoError(t, err)
 	return v
 }
@@ -318,7 +331,9 @@ func TestCompileRefusesKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.change(tt.p.Keys)
-			require.Equal(t, tt.want, faultsOfProof(t, tt.p))
+			d, _ := accounted(tt.p)
+			_, err := verification.Compile(d)
+			require.Equal(t, tt.want, faultsOf(t, err))
 		})
 	}
 }

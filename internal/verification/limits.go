@@ -23,6 +23,9 @@ const (
 	maxMapEntries  = 1024
 	maxText        = 1024 // bytes of one text field of a declaration
 	maxWindowS     = 24 * 60 * 60
+	maxAnswer      = 1024 // bytes of the body of an answer, and of each of its headers
+	maxChallenge   = 128
+	maxBodyLimit   = 25 << 20
 	maxProofs      = 8 // of one declaration
 	maxProofDepth  = 3 // of any_of and all_of
 	maxURLVariants = 4

@@ -3,6 +3,7 @@ package verification
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -22,9 +23,15 @@ type plan struct {
 	batch      *batchRule
 	occurred   *occurredRule
 	// redacted are the values of the body that must not be stored.
-	redacted []pattern
-	control  []predicate
-	redact   []string
+	redacted   []pattern
+	account    []predicate
+	handshakes []handshake
+	ack        *Answer
+	reject     int
+	maxBody    int64
+	networks   []netip.Prefix
+	control    []predicate
+	redact     []string
 }
 
 // idRule is one way to an id: one source, or two headers that are an id together.
@@ -37,7 +44,7 @@ type idRule struct {
 // predicate is a checked Predicate.
 type predicate struct {
 	src    source
-	equals []string
+	equals []string // nil: any value
 }
 
 // compiler builds a plan and collects what is wrong.
@@ -63,7 +70,10 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
 		}
 	}
 	c.compileEvent(d)
-	c.control = c.compilePredicates("control", d.Control, eventSources)
+	c.control = c.compilePredicates("control", d.Control, controlSources)
+	c.account = c.compilePredicates("account", d.Account, controlSources)
+	c.compileHandshakes(d.Handshake)
+	c.compileAnswers(d)
 	c.compileRedact(d)
 	return &c.plan, c.faults
 }
@@ -136,7 +146,10 @@ func (c *compiler) compilePredicates(field string, list []Predicate, kinds sourc
 		if wrong != "" {
 			c.faults.add(at(field, i)+".from", RuleFormat, "%s", wrong)
 		}
-		if len(p.Equals) == 0 || len(p.Equals) > maxEntries {
+		switch {
+		case p.Present && p.Equals != nil:
+			c.faults.add(at(field, i), RuleCoherent, "can have one of equals and present")
+		case !p.Present && (len(p.Equals) == 0 || len(p.Equals) > maxEntries):
 			c.faults.add(at(field, i)+".equals", RuleRequired, "needs 1 to %d values", maxEntries)
 		}
 		if slices.Contains(p.Equals, "") {

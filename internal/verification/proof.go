@@ -35,6 +35,8 @@ type proof struct {
 	ts         *timestampRule
 	covers     coverage
 	keys       []key
+	// answers is true when handshakes are answered with HMACs under the keys.
+	answers bool
 	// families are the kinds of public keys that the connection's secrets may be.
 	families []keyFamily
 	jwt      *jwtRule

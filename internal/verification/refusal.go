@@ -26,6 +26,12 @@ const (
 	ReasonURLMalformed Reason = "url_malformed"
 	// ReasonClaimRefused: a token is right, and a claim of it is not what the connection expects.
 	ReasonClaimRefused Reason = "claim_refused"
+	// ReasonAccountMismatch: the delivery comes from the provider, but for another account than the connection's.
+	ReasonAccountMismatch Reason = "account_mismatch"
+	// ReasonSourceRefused: the delivery comes from an address that is none of the provider's.
+	ReasonSourceRefused Reason = "source_refused"
+	// ReasonHandshakeMalformed: a handshake lacks a value that the answer needs, or has one that must not be answered with.
+	ReasonHandshakeMalformed Reason = "handshake_malformed"
 	// ReasonKeysUnavailable: the provider's public keys cannot be fetched. Whether the delivery is good is not known: the answer
 	// must make the provider repeat it.
 	ReasonKeysUnavailable Reason = "keys_unavailable"
@@ -36,7 +42,8 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonSignatureMismatch,
 		ReasonTimestampMissing, ReasonTimestampMalformed, ReasonTimestampOutOfRange,
-		ReasonHeaderMissing, ReasonHeaderMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed, ReasonClaimRefused, ReasonKeysUnavailable,
+		ReasonHeaderMissing, ReasonHeaderMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed, ReasonClaimRefused,
+		ReasonAccountMismatch, ReasonSourceRefused, ReasonHandshakeMalformed, ReasonKeysUnavailable,
 	}
 }
 

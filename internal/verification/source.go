@@ -12,14 +12,15 @@ import (
 type sourceKind uint16
 
 const (
-	sourceHeader    sourceKind = 1 << iota
-	sourceSequence             // headers numbered from 1
-	sourceQuery                // a parameter of the URL's query
-	sourceJSON                 // a JSON pointer into the body
-	sourceItems                // a JSON pointer with * for every item of an array
-	sourceItem                 // a value of one item of a batch
-	sourceJWT                  // a claim of the token
-	sourceSignature            // a key of the signature's own key-value header
+	sourceHeader   sourceKind = 1 << iota
+	sourceSequence            // headers numbered from 1
+	sourceQuery               // a parameter of the URL's query
+	sourceJSON                // a JSON pointer into the body
+	sourceItems               // a JSON pointer with * for every item of an array
+	sourceMethod
+	sourceItem      // a value of one item of a batch
+	sourceJWT       // a claim of the token
+	sourceSignature // a key of the signature's own key-value header
 )
 
 // What the places of a declaration take.
@@ -28,6 +29,8 @@ const (
 	tokenSources     = signatureSources | sourceItems
 	timestampSources = sourceHeader | sourceJSON | sourceSignature
 	eventSources     = sourceHeader | sourceJSON
+	controlSources   = sourceHeader | sourceQuery | sourceJSON
+	handshakeSources = controlSources | sourceMethod
 	batchSources     = eventSources | sourceItem
 )
 
@@ -42,6 +45,7 @@ func (k sourceKind) String() string {
 		{sourceSequence, "header_seq:<prefix>{1..n}"},
 		{sourceQuery, "query:<name>"},
 		{sourceJSON, "json:<pointer>"},
+		{sourceMethod, "method"},
 		{sourceItem, "item:<pointer>"},
 		{sourceJWT, "jwt:<claim>"},
 		{sourceSignature, "sig:<key>"},
@@ -78,6 +82,8 @@ func parseSource(s string, kinds sourceKind) (src source, wrong string) {
 		src, wrong = sequenceSource(arg)
 	case "json":
 		src, wrong = jsonSource(arg, kinds)
+	case "method":
+		src = source{kind: sourceMethod, text: kind}
 	case "item":
 		src, wrong = itemSource(arg)
 	case "jwt":

@@ -55,6 +55,9 @@ func (p *proof) matchMAC(s *workspace) (int, *Refusal) {
 	if refusal != nil {
 		return -1, refusal
 	}
+	if p.answers && s.isChallenge(bodyAt) {
+		return -1, refuse(ReasonBodyMalformed, "The signed content is a challenge of a handshake, whose answer is its signature, and no event.")
+	}
 	for i, h := range s.hashes[p.index] {
 		h.Reset()
 		if s.sumMatches(h, bodyAt, p.macSize) {

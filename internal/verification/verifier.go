@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -74,6 +75,8 @@ type Request struct {
 	Header http.Header
 	// Body is the raw body, byte for byte.
 	Body []byte
+	// RemoteIP is the sender's address. Only definitions that name the provider's networks need it.
+	RemoteIP netip.Addr
 	// Now is when the delivery arrived.
 	Now time.Time
 }
@@ -90,18 +93,32 @@ type Result struct {
 
 // Precheck refuses, before the body is read, a delivery to a connection without secrets or one without a signature. What
 // passes it is not verified.
-func (v *Verifier) Precheck(h http.Header) *Refusal { return v.plan.root.precheck(h) }
+//
+// A request that may be a handshake without a signature passes.
+func (v *Verifier) Precheck(h http.Header) *Refusal {
+	refusal := v.plan.root.precheck(h)
+	if refusal != nil && v.plan.mayBeHandshake(h) {
+		return nil
+	}
+	return refusal
+}
 
 // Verify proves the delivery, or says why not; the Result counts only when the Refusal is nil. Every secret is tried with
 // every signature. The timestamp's age is looked at after the signature, so that a refusal for its age says that the secret
 // is right. The context bounds the wait for a provider's public keys where the scheme needs them fetched; other schemes do not
 // look at it.
 func (v *Verifier) Verify(ctx context.Context, r *Request) (Result, *Refusal) {
+	if refusal := v.plan.checkSource(r.RemoteIP); refusal != nil {
+		return Result{}, refusal
+	}
 	s := v.work(r)
 	defer v.rest(s)
 	result, refusal := v.plan.root.verify(ctx, s)
 	if refusal == nil {
 		refusal = v.plan.checkIDHeaders(r.Header)
+	}
+	if refusal == nil {
+		refusal = v.plan.checkAccount(&s.view)
 	}
 	if refusal != nil {
 		return Result{}, refusal

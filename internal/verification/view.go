@@ -46,6 +46,8 @@ func (w *view) text(src *source) (string, presence) {
 		return single(w.request.Header, src.name)
 	case sourceQuery:
 		return queryValue(w.request.RawQuery, src.name)
+	case sourceMethod:
+		return w.request.Method, present
 	case sourceJSON, sourceJWT, sourceItem:
 		doc := w.claims
 		switch src.kind {

@@ -1,0 +1,97 @@
+package verification
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// checkSource refuses a sender outside the provider's networks.
+func (p *plan) checkSource(ip netip.Addr) *Refusal {
+	if p.networks == nil {
+		return nil
+	}
+	ip = ip.Unmap()
+	if slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
+		return nil
+	}
+	return refuse(ReasonSourceRefused, "The delivery comes from an address that is none of the provider's. "+
+		"Where a proxy stands before the gateway it must be named as a trusted one.")
+}
+
+// checkAccount refuses a delivery for another account.
+func (p *plan) checkAccount(w *view) *Refusal {
+	for i := range p.account {
+		if !p.account[i].holds(w) {
+			return refuse(ReasonAccountMismatch, "The delivery comes from the provider, but the "+p.account[i].src.place()+
+				" is not this connection's. Compare it with the connection's parameters.")
+		}
+	}
+	return nil
+}
+
+// checkBinding makes sure that a delivery is bound to the connection: by a key of its own, or by a required parameter that the
+// proof or the account compares. Keys that the definition names prove the platform only, and everybody with an account there
+// could send deliveries to every connection.
+func (e *Engine) checkBinding() faults {
+	var fs faults
+	d := &e.decl
+	for i := range d.Account {
+		if slices.ContainsFunc(d.Account[i].Equals, e.mentionsRequired) {
+			return nil
+		}
+	}
+	if !e.binds(&d.Proof) {
+		fs.add("account", RuleRequired, "is missing: the keys prove the provider's platform and not the account. Compare a required parameter here, "+
+			"in jwt.aud or jwt.claims, or sign it as {conn:name}")
+	}
+	return fs
+}
+
+// binds reports whether a proof binds a delivery to the connection.
+func (e *Engine) binds(d *Proof) bool {
+	switch {
+	case d.AnyOf != nil:
+		return !slices.ContainsFunc(d.AnyOf, func(inner Proof) bool { return !e.binds(&inner) })
+	case d.AllOf != nil:
+		return slices.ContainsFunc(d.AllOf, func(inner Proof) bool { return e.binds(&inner) })
+	case d.Keys == nil:
+		return true // secrets of the connection, or nothing that is proved at all
+	}
+	k := d.Keys
+	texts := []string{d.Signed}
+	switch {
+	case k.ByKid != nil:
+		if strings.Contains(k.ByKid.Body, secretToken) {
+			return true
+		}
+		texts = append(texts, k.ByKid.URL, k.ByKid.Body)
+	case k.JWKS != nil:
+		texts = append(texts, k.JWKS.URL)
+	case k.Static != nil && !slices.ContainsFunc(k.Static, func(s string) bool { return !e.mentionsRequired(s) }):
+		return true
+	}
+	if d.JWT != nil {
+		texts = append(texts, d.JWT.Aud...)
+		for i := range d.JWT.Claims {
+			texts = append(texts, d.JWT.Claims[i].Equals...)
+		}
+	}
+	return slices.ContainsFunc(texts, e.mentionsRequired)
+}
+
+// mentionsRequired reports whether a text contains a parameter that every connection has to set.
+func (e *Engine) mentionsRequired(text string) bool {
+	return slices.ContainsFunc(e.params, func(p param) bool {
+		return p.Required && (strings.Contains(text, paramOpen+p.Name+"}") || strings.Contains(text, connOpen+p.Name+"}"))
+	})
+}
+
+// Ack returns the answer to an accepted delivery; nil for the gateway's own. It is shared: read it only.
+func (v *Verifier) Ack() *Answer { return v.plan.ack }
+
+// RejectStatus returns the HTTP status with which deliveries are refused, 400 to 499.
+func (v *Verifier) RejectStatus() int { return v.plan.reject }
+
+// MaxBody returns the most bytes of a body that the provider sends; 0 for no limit but the gateway's.
+func (v *Verifier) MaxBody() int64 { return v.plan.maxBody }

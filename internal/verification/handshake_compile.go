@@ -1,0 +1,207 @@
+package verification
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+func (c *compiler) compileHandshakes(list []Handshake) {
+	c.limit("handshake", len(list))
+	for i := range list {
+		c.handshakes = append(c.handshakes, c.compileHandshake(at("handshake", i), &list[i]))
+	}
+}
+
+func (c *compiler) compileHandshake(field string, d *Handshake) handshake {
+	h := handshake{verifyFirst: d.VerifyFirst, capture: d.Capture, status: d.Respond.Status}
+	h.when = c.compilePredicates(field+".when", d.When, handshakeSources)
+	for _, p := range h.when {
+		if p.src.kind != sourceMethod {
+			continue
+		}
+		h.methods = append(h.methods, p.equals...)
+		if len(p.equals) == 0 || slices.ContainsFunc(p.equals, func(m string) bool { return !slices.Contains(handshakeMethods(), m) }) {
+			c.faults.add(field+".when", RuleEnum, "must compare the method with %s", strings.Join(handshakeMethods(), ", "))
+		}
+	}
+	if len(h.methods) == 0 {
+		c.faults.add(field+".when", RuleRequired, "needs a predicate on the method")
+	}
+	if d.Capture != nil {
+		src, wrong := parseSource(d.Capture.From, controlSources)
+		if wrong != "" {
+			c.faults.add(field+".capture.from", RuleFormat, "%s", wrong)
+		}
+		h.captured = src
+		if d.VerifyFirst {
+			c.faults.add(field+".capture", RuleCoherent, "cannot be verified first: the secret comes with the handshake")
+		}
+	}
+	c.compileRespond(field+".respond", &d.Respond, &h)
+	return h
+}
+
+func handshakeMethods() []string {
+	return []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions}
+}
+
+func (c *compiler) compileRespond(field string, d *Respond, h *handshake) {
+	c.answerStatus(field+".status", d.Status)
+	h.json = c.answerType(field+".content_type", d.ContentType)
+	h.body = c.compileAnswer(field+".body", d.Body, h)
+	if h.json && !json.Valid([]byte(sampleAnswer(h.body))) {
+		c.faults.add(field+".body", RuleFormat, "is not JSON: tokens stand inside strings")
+	}
+	c.limit(field+".headers", len(d.Headers))
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		if !validHeaderName(name) || !answerableHeader(textproto.CanonicalMIMEHeaderKey(name)) {
+			c.faults.add(field+".headers", RuleFormat, "cannot have %q", name)
+		}
+		if d.Headers[name] == "" {
+			c.faults.add(field+".headers", RuleRequired, "needs a value for %q", name)
+		}
+		value := c.compileAnswer(field+".headers", d.Headers[name], h)
+		h.headers = append(h.headers, answerHeader{name: textproto.CanonicalMIMEHeaderKey(name), value: value})
+	}
+}
+
+// answerableHeader refuses headers that mean something to a browser or to the connection.
+func answerableHeader(name string) bool {
+	switch name {
+	case "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Content-Security-Policy", "Keep-Alive", "Location", "Refresh", "Set-Cookie",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Content-Type-Options", "Strict-Transport-Security", "Clear-Site-Data":
+		return false
+	default:
+		return !strings.HasPrefix(name, "Access-Control-")
+	}
+}
+
+// compileAnswer splits text into literals and ${tokens}.
+func (c *compiler) compileAnswer(field, text string, h *handshake) []answerPart {
+	if len(text) > maxAnswer || !printableText(strings.ReplaceAll(text, "\n", " ")) {
+		c.faults.add(field, RuleFormat, "must be printable ASCII of at most %d bytes, without {param:", maxAnswer)
+		return nil
+	}
+	var parts []answerPart
+	for text != "" {
+		before, rest, found := strings.Cut(text, "${")
+		if before != "" {
+			parts = append(parts, answerPart{literal: before})
+		}
+		if !found {
+			break
+		}
+		token, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			c.faults.add(field, RuleFormat, "has ${ without }")
+			break
+		}
+		parts = append(parts, c.answerToken(field, token, h))
+		text = after
+	}
+	return parts
+}
+
+func (c *compiler) answerToken(field, token string, h *handshake) answerPart {
+	part := answerPart{}
+	argument := token
+	for name, encoding := range map[string]signatureEncoding{"hmac_hex(": encodingHex, "hmac_b64(": encodingBase64} {
+		if inner, ok := strings.CutPrefix(token, name); ok && strings.HasSuffix(inner, ")") {
+			argument, part.hmac = strings.TrimSuffix(inner, ")"), encoding
+		}
+	}
+	src, wrong := parseSource(argument, controlSources)
+	if wrong != "" {
+		c.faults.add(field, RuleFormat, "has a token whose source %s", wrong)
+	}
+	part.src = &src
+	if part.hmac != encodingNone {
+		h.signs = true
+		c.answerProof(field)
+	}
+	return part
+}
+
+// answerProof marks the proof whose key answers handshakes. There has to be one only: another proof that took the same secret
+// would not know that its content could have been signed as a challenge.
+func (c *compiler) answerProof(field string) {
+	var keyed []*proof
+	for _, p := range c.proofs {
+		if p.takesSecrets() {
+			keyed = append(keyed, p)
+		}
+	}
+	if len(keyed) != 1 || keyed[0].scheme != schemeHMAC {
+		c.faults.add(field, RuleCoherent, "has an HMAC, so the declaration needs hmac as its only proof that takes secrets")
+		return
+	}
+	keyed[0].answers = true
+}
+
+// sampleAnswer is an answer with plain text in place of its tokens.
+func sampleAnswer(parts []answerPart) string {
+	var out strings.Builder
+	for _, part := range parts {
+		if part.src != nil {
+			out.WriteString("x")
+		}
+		out.WriteString(part.literal)
+	}
+	return out.String()
+}
+
+func (c *compiler) answerStatus(field string, status int) {
+	switch status {
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent:
+	default:
+		c.faults.add(field, RuleEnum, "must be 200, 201, 202 or 204")
+	}
+}
+
+func (c *compiler) answerType(field, contentType string) (isJSON bool) {
+	switch contentType {
+	case "", "text/plain":
+	case "application/json":
+		return true
+	default:
+		c.faults.add(field, RuleEnum, "must be text/plain or application/json")
+	}
+	return false
+}
+
+// compileAnswers checks how deliveries are answered and which are looked at.
+func (c *compiler) compileAnswers(d *Declaration) {
+	if d.Ack != nil {
+		c.answerStatus("ack.status", d.Ack.Status)
+		contentType := "text/plain; charset=utf-8"
+		if c.answerType("ack.content_type", d.Ack.ContentType) {
+			contentType = "application/json"
+		}
+		if len(d.Ack.Body) > maxAnswer || !printableText(strings.ReplaceAll(d.Ack.Body, "\n", " ")) {
+			c.faults.add("ack.body", RuleFormat, "must be printable ASCII of at most %d bytes", maxAnswer)
+		}
+		c.ack = &Answer{Status: d.Ack.Status, Body: []byte(d.Ack.Body), Header: http.Header{"Content-Type": {contentType}, "X-Content-Type-Options": {"nosniff"}}}
+	}
+	if c.reject = d.RejectStatus; c.reject == 0 {
+		c.reject = http.StatusUnauthorized
+	}
+	if c.reject < 400 || c.reject > 499 {
+		c.faults.add("reject_status", RuleLimit, "must be 400 to 499")
+	}
+	if c.maxBody = d.MaxBody; c.maxBody < 0 || c.maxBody > maxBodyLimit {
+		c.faults.add("max_body", RuleLimit, "must be 1 to %d", maxBodyLimit)
+	}
+	c.limit("source_ips", len(d.SourceIPs))
+	for i, text := range d.SourceIPs {
+		network, err := netip.ParsePrefix(text)
+		if err != nil || network.Masked() != network {
+			c.faults.add(at("source_ips", i), RuleFormat, "must be a network in CIDR form, such as 192.0.2.0/24")
+		}
+		c.networks = append(c.networks, network)
+	}
+}
