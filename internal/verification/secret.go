@@ -21,6 +21,7 @@ type Secret struct {
 // key is a decoded secret.
 type key struct {
 	id     string
+	text   secretbox.Secret // as it is stored, for Diagnose
 	bytes  []byte           // of a symmetric key or token
 	public crypto.PublicKey // of an asymmetric one
 }
@@ -134,6 +135,6 @@ func (p *proof) takeKey(s Secret) (rule, wrong string) {
 	if wrong != "" {
 		return rule, wrong
 	}
-	p.keys = append(p.keys, key{id: s.ID, bytes: decoded})
+	p.keys = append(p.keys, key{id: s.ID, text: s.Value, bytes: decoded})
 	return "", ""
 }

@@ -1,0 +1,250 @@
+package verification
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // Tried to tell an operator that the sender uses it; nothing is accepted by it.
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"hash"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Cause is why a delivery was refused, as far as trying tells. The set is closed.
+type Cause string
+
+// The causes.
+const (
+	// CauseSecretWrong: nothing that was tried makes the signature right, so most likely the secret is another.
+	CauseSecretWrong Cause = "secret_wrong"
+	// CauseSecretForm: the signature is right when the secret is read in another way.
+	CauseSecretForm Cause = "secret_form"
+	// CauseBodyRewritten: the signature is right for a body that a proxy or framework could have made this one from.
+	CauseBodyRewritten Cause = "body_rewritten"
+	// CauseURLRewritten: the signature is right for another form of the URL.
+	CauseURLRewritten Cause = "url_rewritten"
+	// CauseSignatureForm: the signature is right, but written in another way than the definition says.
+	CauseSignatureForm Cause = "signature_form"
+	// CauseContentOther: the signature is right for other content or another hash than the definition says.
+	CauseContentOther Cause = "content_other"
+	// CauseHeaderOther: the expected header is not there, but others are that look like one of a signature.
+	CauseHeaderOther Cause = "header_other"
+	// CauseClock: the clocks differ, or the delivery was held back or replayed.
+	CauseClock Cause = "clock"
+)
+
+// Diagnosis is what a refused delivery lacks. Like a Refusal it repeats neither secrets nor signatures nor values from the
+// request; names of headers it does.
+type Diagnosis struct {
+	// Cause is empty when nothing is known beyond the refusal.
+	Cause   Cause
+	Message string
+}
+
+const (
+	// maxDiagnosed bounds the bodies that are tried.
+	maxDiagnosed = 64 << 10
+	// maxDiagnosedSecrets bounds the secrets that are read in other ways.
+	maxDiagnosedSecrets = 4
+)
+
+// Diagnose looks for what is wrong with a delivery that Verify refused. It costs a few dozen verifications, so it belongs off the
+// request's path, and is not for every refusal. It fetches no keys, and accepts nothing.
+func (v *Verifier) Diagnose(ctx context.Context, r *Request, refusal *Refusal) Diagnosis {
+	if refusal == nil || len(r.Body) > maxDiagnosed {
+		return Diagnosis{}
+	}
+	switch refusal.Reason {
+	case ReasonTimestampOutOfRange:
+		return Diagnosis{CauseClock, "The signature is right. Compare the clock of this host with the sender's; where both are right the delivery was held back or replayed."}
+	case ReasonSignatureMissing:
+		return v.otherHeaders(r.Header)
+	case ReasonSignatureMismatch, ReasonSignatureMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed:
+	default:
+		return Diagnosis{}
+	}
+	keyed := false
+	for _, p := range v.plan.proofs {
+		if len(p.keys) == 0 || p.source != nil {
+			continue
+		}
+		keyed = true
+		for _, try := range []func(context.Context, *proof, *Request) Diagnosis{
+			v.tryBodies, v.tryURLs, v.trySignatures, v.trySecrets, v.tryContents,
+		} {
+			if d := try(ctx, p, r); d.Cause != "" {
+				return d
+			}
+		}
+	}
+	if !keyed || refusal.Reason != ReasonSignatureMismatch {
+		return Diagnosis{}
+	}
+	return Diagnosis{CauseSecretWrong, "No usual rewriting of the body, URL, secret or signature makes the signature right. Most likely the secret stored here is not the one at the provider."}
+}
+
+// passes reports whether the signature of a proof is right for a request, whatever its age.
+func (v *Verifier) passes(ctx context.Context, p *proof, r *Request) bool {
+	s := &workspace{hashes: make([][]hash.Hash, p.index+1)}
+	s.hashes[p.index] = p.newHashes()
+	s.view.reset(r, v.plan.formField)
+	var refusal *Refusal
+	if p.content.each != nil {
+		_, refusal = p.verifyItems(ctx, s)
+	} else {
+		_, refusal = p.verifyOne(ctx, s)
+	}
+	return refusal == nil && p.checkBodyHash(s) == nil
+}
+
+func (v *Verifier) tryBodies(ctx context.Context, p *proof, r *Request) Diagnosis {
+	for _, variant := range bodyVariants(r.Body) {
+		changed := *r
+		changed.Body = variant.body
+		if !bytes.Equal(variant.body, r.Body) && v.passes(ctx, p, &changed) {
+			return Diagnosis{CauseBodyRewritten, "The secret is right, but something between the provider and the gateway rewrites the body: it was signed " + variant.name + ". Forward it byte for byte."}
+		}
+	}
+	return Diagnosis{}
+}
+
+func (v *Verifier) tryURLs(ctx context.Context, p *proof, r *Request) Diagnosis {
+	if !p.content.url {
+		return Diagnosis{}
+	}
+	base := r.PublicURL
+	if p.urlBase != "" {
+		base = p.urlBase
+	}
+	swapped, isTLS := strings.CutPrefix(base, "https://")
+	swapped = "http://" + swapped
+	if plain, ok := strings.CutPrefix(base, "http://"); ok && !isTLS {
+		swapped = "https://" + plain
+	}
+	type form struct{ name, base, path, query string }
+	forms := []form{
+		{"with or without the port", variantBase(base, urlVariant{otherPort: true}), r.Path, r.RawQuery},
+		{"without the query", base, r.Path, ""},
+		{"with a slash at the end", base, r.Path + "/", r.RawQuery},
+		{"without the slash at the end", base, strings.TrimSuffix(r.Path, "/"), r.RawQuery},
+		{"with the other of http and https", swapped, r.Path, r.RawQuery},
+		{"with its escapes decoded", base, string(decodeURL([]byte(r.Path))), string(decodeURL([]byte(r.RawQuery)))},
+	}
+	for _, f := range forms {
+		changed, other := *r, *p
+		changed.Path, changed.RawQuery, other.urlBase = f.path, f.query, f.base
+		if v.passes(ctx, &other, &changed) {
+			return Diagnosis{CauseURLRewritten, "The secret is right, but the provider signed the URL " + f.name + ". Register the webhook URL exactly as the connection shows it, or set url_base of the connection to what the provider calls."}
+		}
+	}
+	return Diagnosis{}
+}
+
+// trySignatures reads the signatures in every encoding, and as the whole value.
+func (v *Verifier) trySignatures(ctx context.Context, p *proof, r *Request) Diagnosis {
+	if p.scheme == schemeToken || p.scheme == schemeBasic || p.scheme == schemeJWT {
+		return Diagnosis{}
+	}
+	for _, whole := range []bool{false, true} {
+		for _, encoding := range []signatureEncoding{encodingHex, encodingBase64, encodingBase64URL} {
+			other := *p
+			other.signatures = slices.Clone(p.signatures)
+			for i := range other.signatures {
+				rule := &other.signatures[i]
+				rule.encoding, rule.base64 = encoding, base64.StdEncoding.Strict()
+				if encoding == encodingBase64URL {
+					rule.base64 = base64.RawURLEncoding.Strict()
+				}
+				if whole {
+					rule.prefix, rule.kv, rule.list, rule.path = "", nil, nil, nil
+				}
+			}
+			if v.passes(ctx, &other, r) {
+				where := "in its place"
+				if whole {
+					where = "as the whole value"
+				}
+				return Diagnosis{CauseSignatureForm, "The secret is right, but the signature stands " + where + " in " + string(encoding) + ", and the definition or the connection's parameters say otherwise."}
+			}
+		}
+	}
+	return Diagnosis{}
+}
+
+// trySecrets reads the secrets in every way in which a secret is written.
+func (v *Verifier) trySecrets(ctx context.Context, p *proof, r *Request) Diagnosis {
+	if p.secret == secretPublicKey || p.secret == secretNone {
+		return Diagnosis{}
+	}
+	for _, k := range p.keys[max(0, len(p.keys)-maxDiagnosedSecrets):] {
+		text := k.text.Reveal()
+		for _, way := range []struct {
+			name   string
+			decode secretDecoding
+			text   string
+		}{
+			{"without the spaces or line ends around it", p.secret, strings.TrimSpace(text)},
+			{"as plain text", secretUTF8, text},
+			{"without the prefix whsec_", secretUTF8, strings.TrimPrefix(text, "whsec_")},
+			{"as hexadecimal", secretHex, text},
+			{"as base64", secretBase64, text},
+			{"as whsec_ and base64", secretWhsec, text},
+		} {
+			decoded, _, wrong := decodeSecret(way.decode, way.text)
+			if wrong != "" || bytes.Equal(decoded, k.bytes) {
+				continue
+			}
+			other := *p
+			other.keys = []key{{id: k.id, bytes: decoded}}
+			if v.passes(ctx, &other, r) {
+				return Diagnosis{CauseSecretForm, "The secret is right when it is read " + way.name + ". Store it in the form that the provider shows, or choose the parameter that says how it is read."}
+			}
+		}
+	}
+	return Diagnosis{}
+}
+
+// tryContents tries the body alone, and the other hashes.
+func (v *Verifier) tryContents(ctx context.Context, p *proof, r *Request) Diagnosis {
+	if p.scheme != schemeHMAC {
+		return Diagnosis{}
+	}
+	alone := *p
+	alone.content = content{parts: []signedPart{{segment: segment{kind: segmentBody}}}}
+	if v.passes(ctx, &alone, r) {
+		return Diagnosis{CauseContentOther, "The secret is right, but the sender signs the body alone, and the definition or the connection's parameters say otherwise."}
+	}
+	for _, h := range []struct {
+		name    string
+		newHash func() hash.Hash
+		size    int
+	}{{"SHA-1", sha1.New, sha1.Size}, {"SHA-256", sha256.New, sha256.Size}, {"SHA-512", sha512.New, sha512.Size}} {
+		other := *p
+		other.newHash, other.macSize = h.newHash, h.size
+		if h.size != p.macSize && v.passes(ctx, &other, r) {
+			return Diagnosis{CauseContentOther, "The secret is right, but the sender signs with HMAC-" + h.name + ", and the definition or the connection's parameters say otherwise."}
+		}
+	}
+	return Diagnosis{}
+}
+
+// otherHeaders names headers of the delivery that look like those of a signature.
+func (v *Verifier) otherHeaders(h http.Header) Diagnosis {
+	var names []string
+	for name := range h {
+		lower := strings.ToLower(name)
+		looks := strings.Contains(lower, "signature") || strings.Contains(lower, "hmac") || strings.HasSuffix(lower, "-token")
+		if looks && printable(name, 64) && validHeaderName(name) && !slices.Contains(v.plan.redact, lower) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return Diagnosis{}
+	}
+	slices.Sort(names)
+	return Diagnosis{CauseHeaderOther, "The expected header is not there, but the delivery has " + strings.Join(names[:min(3, len(names))], ", ") +
+		". Perhaps the connection's provider or parameters are not the sender's, or the provider sends an older signature."}
+}
