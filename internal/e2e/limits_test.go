@@ -41,41 +41,6 @@ func TestRefusalsAreLimitedByAddress(t *testing.T) {
 	}, func(c *config.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 }
 
-// Bodies that arrive at once share one budget of memory. Who comes too many is told to come back, and there is room
-// again when the others are done.
-func TestMemoryBudget(t *testing.T) {
-	t.Parallel()
-	each(t, func(w *world) {
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
-		const size = 256 << 10 // four of them are the budget
-		var senders sync.WaitGroup
-		var release []func()
-		answers := make(chan int, 4)
-		for i := range 4 {
-			body := strings.Repeat(string(rune('a'+i)), size)
-			slow, asked := w.slow(conn.pathToken(), generic("s", "text/plain", body))
-			senders.Go(func() { answers <- slow() })
-			release = append(release, <-asked) // the server has taken the memory and asks for the body
-		}
-		w.unchanged(func() {
-			for _, m := range []message{generic("s", "text/plain", "x"), generic("s", "text/plain", strings.Repeat("z", 2*size))} {
-				for _, a := range []answer{w.post(conn.pathToken(), m), w.chunked(conn.pathToken(), m)} {
-					a.refused(w, http.StatusServiceUnavailable, apperr.CodeUnavailable)
-					require.Equal(w.t, "1", a.header.Get("Retry-After"))
-				}
-			}
-		})
-		for _, open := range release {
-			open()
-		}
-		senders.Wait()
-		for range 4 {
-			require.Equal(w.t, http.StatusOK, <-answers)
-		}
-		w.deliver(conn.pathToken(), generic("s", "text/plain", "x"))
-	}, func(c *config.Config) { c.WebhookMemoryBudgetBytes = 1 << 20 })
-}
-
 // slow returns a function that posts a message and returns the status, and a channel that yields, once the server asks
 // for the body (100 Continue, RFC 9110 §10.1.1), the function that lets the body go.
 func (w *world) slow(segment string, m message) (send func() int, asked <-chan func()) {

@@ -1,147 +1,129 @@
 package ingest
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
 )
 
-// spoolOver is the size up to which a body is read into memory as it comes. A larger one waits in a temporary file until
-// it is complete, so that slow senders of large bodies hold disk and not memory.
-const spoolOver = 256 << 10
+const (
+	// freePiece is the size up to which a body's buffer is charged to nobody: a connection costs the server more than that
+	// before it has sent anything.
+	freePiece = 4 << 10
+	// spoolOver is the size up to which a body is read into memory as it comes. A larger one waits in a temporary file until
+	// it is complete, so that slow senders of large bodies hold disk and not memory.
+	spoolOver = 256 << 10
+	// spoolBudget bounds the bytes in temporary files, over all bodies: 2 GiB.
+	spoolBudget = 2 << 30
+	// smallBodyTimeout is how long a body announced as at most spoolOver may take. Larger ones, and those of unknown size,
+	// have what the server gives a request.
+	smallBodyTimeout = 10 * time.Second
+)
 
-// errOverloaded is the answer when the bodies in memory have used up their budget.
-var errOverloaded error = &apperr.Error{ //nolint:gochecknoglobals,errname // one value, so that the metric can tell it apart
-	Code: apperr.CodeUnavailable, Message: "Too many large deliveries at once; try again", RetryAfter: time.Second,
-}
-
-// bodyReader reads bodies within one budget of memory.
+// bodyReader reads bodies within a budget of memory and one of disk. Both are charged as bytes arrive: what a sender
+// merely announces costs the others nothing.
 type bodyReader struct {
-	budget *semaphore.Weighted
-	max    int64
-	dir    string
+	memory, disk *budget
+	dir          string
 }
 
-func newBodyReader(budget int64, dir string) *bodyReader {
-	return &bodyReader{budget: semaphore.NewWeighted(budget), max: budget, dir: dir}
+// newBodyReader returns a reader whose large bodies wait in dir; an empty dir means the system's folder. No body is
+// larger than largest.
+func newBodyReader(memory, disk, largest int64, dir string) *bodyReader {
+	return &bodyReader{memory: newBudget(memory, largest), disk: newBudget(disk, largest), dir: dir}
 }
 
-// read returns the whole body, of at most limit bytes, and a function that gives its memory back.
-func (b *bodyReader) read(r *http.Request, limit int64) (body []byte, free func(), err error) {
-	if n := r.ContentLength; n >= 0 && n <= spoolOver {
-		return b.readKnown(r.Body, n)
+// read returns the whole body, of at most limit bytes, and what it holds of the memory budget until that is released.
+// The announced length must be checked against limit before.
+func (b *bodyReader) read(r *Request, limit int64) (body []byte, memory *lease, err error) {
+	announced := r.HTTP.ContentLength
+	hurry := announced > 0 && announced <= spoolOver && r.Deadlines != nil
+	if hurry {
+		// The connection knows real time only. One that takes no deadline has the server's.
+		_ = r.Deadlines.SetReadDeadline(clock.System().Now().Add(smallBodyTimeout))
 	}
-	return b.readStream(r.Body, limit)
+	if announced >= 0 && announced <= freePiece {
+		body = make([]byte, announced)
+		if _, err = io.ReadFull(r.HTTP.Body, body); err != nil {
+			return nil, nil, broken(err)
+		}
+	} else {
+		memory = &lease{of: b.memory, source: r.Source}
+		body, err = b.readCharged(r.HTTP.Body, announced, limit, memory)
+		if err == nil && int64(len(body)) < announced {
+			err = broken(io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			memory.release()
+			return nil, nil, err
+		}
+	}
+	if hurry {
+		// The body is there. A deadline that passed while the event is committed would cancel the request.
+		_ = r.Deadlines.SetReadDeadline(time.Time{})
+	}
+	return body, memory, nil
 }
 
-func (b *bodyReader) acquire(n int64) (free func(), err error) {
-	if n > b.max || !b.budget.TryAcquire(n) {
-		return nil, errOverloaded
+// readCharged reads a body into a buffer that doubles as the body arrives, each growth charged before it is allocated.
+func (b *bodyReader) readCharged(r io.Reader, announced, limit int64, memory *lease) ([]byte, error) {
+	most := min(limit, spoolOver)
+	if announced >= 0 {
+		most = min(most, announced)
 	}
-	return func() { b.budget.Release(n) }, nil
-}
-
-func (b *bodyReader) readKnown(r io.Reader, n int64) ([]byte, func(), error) {
-	free, err := b.acquire(n)
-	if err != nil {
-		return nil, nil, err
+	buffer := make([]byte, min(freePiece, most))
+	filled := 0
+	for {
+		n, ended, err := fill(r, buffer[filled:])
+		filled += n
+		switch {
+		case err != nil:
+			return nil, err
+		case ended || int64(filled) == announced:
+			return buffer[:filled], nil
+		}
+		if int64(filled) == most {
+			break
+		}
+		size := min(2*int64(filled), most)
+		if err := memory.grow(size); err != nil {
+			return nil, err
+		}
+		grown := make([]byte, size)
+		copy(grown, buffer)
+		buffer = grown
 	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r, body); err != nil {
-		free()
-		return nil, nil, broken(err)
-	}
-	return body, free, nil
-}
-
-func (b *bodyReader) readStream(r io.Reader, limit int64) ([]byte, func(), error) {
-	free, err := b.acquire(spoolOver)
-	if err != nil {
-		return nil, nil, err
-	}
-	var head bytes.Buffer
-	n, err := io.Copy(&head, io.LimitReader(r, spoolOver+1))
-	if err != nil {
-		free()
-		return nil, nil, broken(err)
-	}
-	if n > limit {
-		free()
-		return nil, nil, tooLarge()
-	}
-	if n <= spoolOver {
-		return head.Bytes(), free, nil
-	}
-	file, total, err := b.spool(&head, r, limit)
-	free()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer discardFile(file)
-	free, err = b.acquire(total)
-	if err != nil {
-		return nil, nil, err
-	}
-	body := make([]byte, total)
-	if _, err := io.ReadFull(file, body); err != nil {
-		free()
-		return nil, nil, fmt.Errorf("read the spooled body: %w", err)
-	}
-	return body, free, nil
-}
-
-// spool writes the body to a temporary file and returns the file at its start, and the body's size.
-func (b *bodyReader) spool(head io.Reader, rest io.Reader, limit int64) (*os.File, int64, error) {
-	file, err := os.CreateTemp(b.dir, "sallyport-body-*")
-	if err != nil {
-		return nil, 0, apperr.Unavailable(fmt.Errorf("make a spool file: %w", err))
-	}
-	body := &readErrors{r: io.MultiReader(head, rest)}
-	total, err := io.Copy(file, io.LimitReader(body, limit+1))
+	var next [1]byte
+	n, _, err := fill(r, next[:])
 	switch {
-	case body.err != nil:
-		err = broken(body.err)
 	case err != nil:
-		err = apperr.Unavailable(fmt.Errorf("write a spool file: %w", err))
-	case total > limit:
-		err = tooLarge()
-	default:
-		_, err = file.Seek(0, io.SeekStart)
+		return nil, err
+	case n == 0:
+		return buffer, nil
+	case most == limit:
+		return nil, tooLarge()
 	}
-	if err != nil {
-		discardFile(file)
-		return nil, 0, err
-	}
-	return file, total, nil
+	return b.readSpooled(buffer, next[0], r, limit, memory)
 }
 
-// discardFile closes and removes a spool file. What cannot be removed is the system's to clean up; the delivery does not
-// depend on it.
-func discardFile(f *os.File) {
-	_ = f.Close()
-	_ = os.Remove(f.Name())
-}
-
-// readErrors remembers the error of the sender's side, to tell it from the file's.
-type readErrors struct {
-	r   io.Reader
-	err error
-}
-
-func (r *readErrors) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		r.err = err
+// fill reads until the buffer is full or the body has ended, and reports which.
+func fill(r io.Reader, buffer []byte) (n int, ended bool, err error) {
+	for n < len(buffer) {
+		k, err := r.Read(buffer[n:])
+		n += k
+		switch {
+		case errors.Is(err, io.EOF):
+			return n, true, nil
+		case err != nil:
+			return n, false, broken(err)
+		}
 	}
-	return n, err
+	return n, false, nil
 }
 
 // broken is the answer to a body that ended early or did not come in time.

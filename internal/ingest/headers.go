@@ -88,16 +88,45 @@ func storable(s string) string {
 	return s
 }
 
+// maxJSONDepth is how deep the arrays and objects of a body that is shown as JSON may be nested. Parsers of receivers and
+// of our own clients recurse, and give up or crash somewhere beyond (RFC 8259 section 9 lets them).
+const maxJSONDepth = 512
+
 // encodingOf decides how a body is shown. JSON is what says so, or says nothing and begins like an object or array, and
-// is valid; invalid JSON is text.
+// is valid and not nested too deep; other JSON is text.
 func encodingOf(contentType string, body []byte) webhookevents.Encoding {
 	if !utf8.Valid(body) {
 		return webhookevents.Base64
 	}
-	if saysJSON(contentType, body) && json.Valid(body) {
+	if saysJSON(contentType, body) && !isNestedDeeper(body, maxJSONDepth) && json.Valid(body) {
 		return webhookevents.JSON
 	}
 	return webhookevents.Text
+}
+
+// isNestedDeeper reports whether the arrays and objects of a JSON text are nested more than most deep. Of what is no JSON
+// it may say either.
+func isNestedDeeper(text []byte, most int) bool {
+	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
+		return false // the common case, told without a look at strings
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++ // whatever it escapes does not end the string
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > most {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 func saysJSON(contentType string, body []byte) bool {

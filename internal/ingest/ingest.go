@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ type Subscriptions interface {
 type Options struct {
 	// MaxBodyBytes bounds every body, whatever its connection allows.
 	MaxBodyBytes int64
-	// MemoryBudget bounds all bodies in memory together, in bytes.
+	// MemoryBudget bounds all bodies over 4 KiB in memory together, in bytes.
 	MemoryBudget int64
 	// DedupeWindow is how long a body-hash key lives where a connection sets nothing; 0 compares no bodies.
 	DedupeWindow time.Duration
@@ -74,7 +75,8 @@ func New(d *db.DB, conns Connections, subs Subscriptions, events *webhookevents.
 	log *slog.Logger, metrics *obs.Metrics, opts Options,
 ) *Service {
 	s := &Service{db: d, conns: conns, subs: subs, events: events, deliveries: dl, clock: clk, log: log, metrics: metrics, opts: opts,
-		bodies: newBodyReader(opts.MemoryBudget, opts.SpoolDir), stop: make(chan struct{}), ended: make(chan struct{})}
+		bodies: newBodyReader(opts.MemoryBudget, spoolBudget, min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
+		stop:   make(chan struct{}), ended: make(chan struct{})}
 	s.batches = jobs.NewBatcher(maxBatch, s.commit)
 	return s
 }
@@ -91,6 +93,23 @@ func (s *Service) Start() {
 func (s *Service) Stop() {
 	close(s.stop)
 	<-s.ended
+}
+
+// Request is one delivery as it comes in.
+type Request struct {
+	// Segment is the part of the path that names the connection: its path token or alias.
+	Segment string
+	// Source is the sender as SourceOf tells it. Each has a share of what the bodies that arrive may take.
+	Source netip.Addr
+	// HTTP is the request; its body is read and not closed.
+	HTTP *http.Request
+	// Deadlines bounds how long the body may take; nil leaves that to the server.
+	Deadlines ReadDeadliner
+}
+
+// ReadDeadliner sets the time by which the body must have been read, as *http.ResponseController does.
+type ReadDeadliner interface {
+	SetReadDeadline(deadline time.Time) error
 }
 
 // Receipt is the answer to a delivery that was taken.
@@ -117,9 +136,10 @@ const (
 // Forwarding goes on by itself.
 //
 // Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid;
-// payload_too_large; unavailable when the store cannot commit or too many bodies are in memory.
-func (s *Service) Receive(ctx context.Context, segment string, r *http.Request) (Receipt, error) {
-	receipt, err := s.receive(ctx, segment, r)
+// payload_too_large; http_error of status 400 for a body that ended early and 408 for one that did not come in time;
+// unavailable when the store cannot commit, or when the bodies that arrive, or those of the one sender, take too much.
+func (s *Service) Receive(ctx context.Context, r Request) (Receipt, error) {
+	receipt, err := s.receive(ctx, &r)
 	s.metrics.Events.WithLabelValues(outcomeOf(receipt, err)).Inc()
 	return receipt, err
 }
@@ -143,8 +163,8 @@ func outcomeOf(r Receipt, err error) string {
 	}
 }
 
-func (s *Service) receive(ctx context.Context, segment string, r *http.Request) (Receipt, error) {
-	in, err := s.conns.Lookup(ctx, segment)
+func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
+	in, err := s.conns.Lookup(ctx, r.Segment)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -154,19 +174,19 @@ func (s *Service) receive(ctx context.Context, segment string, r *http.Request) 
 			RetryAfter: time.Minute}
 	}
 	limit := min(in.Connection.Webhook.MaxBodyBytes, s.opts.MaxBodyBytes, connections.MaxBodyBytes)
-	if r.ContentLength > limit {
+	if r.HTTP.ContentLength > limit {
 		return Receipt{}, tooLarge()
 	}
-	if refusal := in.Verifier.Precheck(r.Header); refusal != nil {
+	if refusal := in.Verifier.Precheck(r.HTTP.Header); refusal != nil {
 		return Receipt{}, refused(ctx, refusal)
 	}
-	body, free, err := s.bodies.read(r, limit)
+	body, memory, err := s.bodies.read(r, limit)
 	if err != nil {
 		return Receipt{}, err
 	}
-	defer free()
+	defer memory.release()
 	now := s.clock.Now()
-	req := &verification.Request{Method: r.Method, Header: r.Header, Body: body, Now: now}
+	req := &verification.Request{Method: r.HTTP.Method, Header: r.HTTP.Header, Body: body, Now: now}
 	result, refusal := in.Verifier.Verify(ctx, req)
 	if refusal != nil {
 		return Receipt{}, refused(ctx, refusal)

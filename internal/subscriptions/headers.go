@@ -9,20 +9,37 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// refusedNames are the headers that the service or HTTP itself sets, in lower case. Those between Connection and Upgrade
-// concern one connection only (RFC 9110 section 7.6.1); Expect and Accept-Encoding change how the answer is read.
+// refusedNames are the headers that the service or HTTP itself sets, as plainName writes them. Those between Connection
+// and Upgrade concern one connection only (RFC 9110 section 7.6.1); Expect and Accept-Encoding change how the answer is
+// read.
 func refusedNames() []string {
 	return []string{
 		"host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "accept-encoding",
-		"webhook-id", "webhook-timestamp", "webhook-signature",
+		"user-agent", "webhook-id", "webhook-timestamp", "webhook-signature",
 	}
 }
 
 // refusedPrefixes are refused with whatever follows.
 func refusedPrefixes() []string { return []string{"proxy-", "content-", "sallyport-"} }
 
+// plainName returns the name in lower case, with a hyphen for all that is neither letter nor digit. Receivers behind CGI
+// (RFC 3875 section 4.1.18) and what descends from it see names in such a form and cannot tell Webhook_Signature from
+// Webhook-Signature.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + ('a' - 'A')
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		default:
+			return '-'
+		}
+	}, name)
+}
+
 func isRefusedName(name string) bool {
-	name = strings.ToLower(name)
+	name = plainName(name)
 	return slices.Contains(refusedNames(), name) ||
 		slices.ContainsFunc(refusedPrefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 }
@@ -42,9 +59,9 @@ func checkHeaders(f *apperr.Faults, location string, members map[string]*string)
 		switch {
 		case duplicate:
 			f.Add(at, "unique", "must not be there twice; case does not count")
+		case value == nil: // takes away what an earlier version may have accepted
 		case isRefusedName(name):
-			f.Add(at, "reserved", "the header is set by the service or by HTTP itself")
-		case value == nil:
+			f.Add(at, "reserved", "the header is set by the service or by HTTP itself, or receivers could take it for one that is")
 		case len(*value) > MaxHeaderValue:
 			f.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxHeaderValue))
 		case !isHeaderValue(*value):

@@ -141,9 +141,7 @@ func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRu
 // check adds the faults of the change and of what it leads to.
 func (s *Service) check(ctx context.Context, f *apperr.Faults, ch *Change, next *Subscription) error {
 	if u := ch.ForwardURL; u.Set && !u.Null && checkURLForm(&apperr.Faults{}, "", u.Value) {
-		if refused := s.cfg.Targets.CheckTarget(ctx, u.Value); refused != nil {
-			f.Add("body.forward_url", refused.Code, refused.Message)
-		}
+		s.checkTarget(ctx, f, "body.forward_url", u.Value)
 	}
 	if len(next.Headers) > MaxHeaders {
 		f.Add("body.headers", "max_properties", fmt.Sprintf("must be at most %d headers", MaxHeaders))
@@ -158,6 +156,14 @@ func (s *Service) check(ctx context.Context, f *apperr.Faults, ch *Change, next 
 		}
 	}
 	return s.checkScope(ctx, f, ch, next.Environment, scope{next.ProviderConfigKey, next.ConnectionID})
+}
+
+func (s *Service) checkTarget(ctx context.Context, f *apperr.Faults, location, target string) {
+	if to := originOf(target); to != (origin{}) && to == s.own {
+		f.Add(location, "forward_loop", "must not lead back to this gateway")
+	} else if refused := s.cfg.Targets.CheckTarget(ctx, target); refused != nil {
+		f.Add(location, refused.Code, refused.Message)
+	}
 }
 
 // checkScope asks whether what the subscription is narrowed to exists. What the change does not touch was accepted when

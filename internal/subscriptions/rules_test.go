@@ -60,6 +60,7 @@ func TestRules(t *testing.T) {
 		{"other scheme", url("ftp://198.51.99.7/"), []string{"body.forward_url scheme_refused"}},
 		{"userinfo", url("https://a:b@198.51.99.7/"), []string{"body.forward_url userinfo_refused"}},
 		{"no URL", url("nowhere"), []string{"body.forward_url url_invalid"}},
+		{"no host", url("https://:443/"), []string{"body.forward_url url_invalid"}},
 		{"fragment", url("https://198.51.99.7/#a"), []string{"body.forward_url url_invalid"}},
 		{"long URL", url("https://198.51.99.7/" + strings.Repeat("a", 2048)), []string{"body.forward_url url_invalid"}},
 		{"short secret", secret("fifteen bytes.."), []string{"body.signing_secret min_length"}},
@@ -118,13 +119,22 @@ func TestRules(t *testing.T) {
 		}, []string{"body.provider_config_key min_length", "body.connection_id min_length"}},
 	}
 	for _, name := range []string{"Host", "connection", "Keep-Alive", "Proxy-Authorization", "TE", "Trailer", "Transfer-Encoding",
-		"Upgrade", "Expect", "Accept-Encoding", "Content-Type", "Webhook-Id", "webhook-timestamp", "webhook-signature", "Sallyport-Anything"} {
+		"Upgrade", "Expect", "Accept-Encoding", "Content-Type", "Webhook-Id", "webhook-timestamp", "webhook-signature", "Sallyport-Anything",
+		"User-Agent", "user_agent", "Webhook_Signature", "webhook_id", "WEBHOOK_TIMESTAMP", "Webhook.Signature", "Sallyport_Hops", "Content_Type",
+		"Transfer_Encoding"} {
 		cases = append(cases, struct {
 			name string
 			set  func(*subscriptions.Change)
 			want []string
 		}{"refused header " + name, header(name, "v"), []string{"body.headers." + name + " reserved"}})
 	}
+	cases = append(cases, struct {
+		name string
+		set  func(*subscriptions.Change)
+		want []string
+	}{"names that only resemble refused ones", func(ch *subscriptions.Change) {
+		ch.Headers = subscriptions.To(map[string]*string{"X_Webhook_Id": ptr("v"), "Webhook-Ids": ptr("v"), "Agent": ptr("v")})
+	}, nil})
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		sub := w.create(t, "*")
@@ -184,6 +194,19 @@ func TestScopeOfAChange(t *testing.T) {
 		require.Equal(t, []string{"body.provider_config_key exists"}, faultsOf(t, err))
 		w.exec(t, "UPDATE webhook_subscriptions SET connection_id = 'gone' WHERE id = $1", sub.ID)
 		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{Description: subscriptions.To("still mine")})
+		require.NoError(t, err)
+	})
+}
+
+// A header that is refused today, and was accepted when it was stored, can be taken away.
+func TestRefusedHeaderCanBeRemoved(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		sub := w.create(t, "*")
+		_, err := w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{
+			Headers: subscriptions.To(map[string]*string{"User-Agent": nil, "Webhook_Id": nil, "X-New": ptr("v")}),
+		})
 		require.NoError(t, err)
 	})
 }

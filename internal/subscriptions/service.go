@@ -52,11 +52,15 @@ type Config struct {
 	Clock       clock.Clock
 	Targets     Targets
 	Connections Connections
+	// PublicURL is the scheme and host under which this gateway is reached. No subscription may lead there. Empty refuses
+	// nothing.
+	PublicURL string
 }
 
 // Service keeps subscriptions and finds those of an event. It is safe for concurrent use.
 type Service struct {
 	cfg        Config
+	own        origin
 	deliveries DeliveryControl
 	indexes    cache[id.Environment, *index]
 	targets    cache[targetKey, *Target]
@@ -68,7 +72,7 @@ type targetKey struct {
 }
 
 // New returns a Service. Control must be called before the first change.
-func New(cfg Config) *Service { return &Service{cfg: cfg} }
+func New(cfg Config) *Service { return &Service{cfg: cfg, own: originOf(cfg.PublicURL)} }
 
 // Control names who is told about changes. It is apart from New because deliveries themselves need the Service, and is
 // called once, while the process is put together.

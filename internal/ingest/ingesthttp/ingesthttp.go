@@ -4,6 +4,7 @@ package ingesthttp
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 
 // Receiver takes deliveries; *ingest.Service is one.
 type Receiver interface {
-	Receive(ctx context.Context, segment string, r *http.Request) (ingest.Receipt, error)
+	Receive(ctx context.Context, r ingest.Request) (ingest.Receipt, error)
 }
 
 // Acknowledgement is the answer to a delivery that is stored.
@@ -40,10 +41,12 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	receipt, err := h.receiver.Receive(r.Context(), r.PathValue("connection"), r)
+	source := ingest.SourceOf(httpapi.ClientIP(r.Context()))
+	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection"), Source: source, HTTP: r,
+		Deadlines: http.NewResponseController(w)})
 	if err != nil {
 		if refusal(err) {
-			if wait := h.refusals.wait(httpapi.ClientIP(r.Context()), httpapi.RequestTime(r.Context())); wait > 0 {
+			if wait := h.refusals.wait(source, httpapi.RequestTime(r.Context())); wait > 0 {
 				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many refused deliveries from this address", RetryAfter: wait, Cause: err}
 			}
 		}
@@ -64,9 +67,21 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(b.String()))
 }
 
-// refusal reports whether the delivery was refused for what it is, as opposed to what the service can do now.
+// refusal reports whether the delivery was refused for what it is, as opposed to what the service can do now. A body that
+// broke off or came too slowly counts: whoever means to deliver sends it whole.
 func refusal(err error) bool {
-	return apperr.Is(err, apperr.CodeNotFound) || apperr.Is(err, apperr.CodeSignatureMissing) || apperr.Is(err, apperr.CodeSignatureInvalid)
+	var e *apperr.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case apperr.CodeNotFound, apperr.CodeSignatureMissing, apperr.CodeSignatureInvalid:
+		return true
+	case apperr.CodeHTTP:
+		return e.Status == http.StatusBadRequest || e.Status == http.StatusRequestTimeout
+	default:
+		return false
+	}
 }
 
 func document(api *httpapi.API) *huma.Operation {
@@ -76,7 +91,8 @@ func document(api *httpapi.API) *huma.Operation {
 		OperationID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
 		Summary: "Receive a provider's webhook",
 		Description: "Where a provider posts its webhooks. The credential is the provider's signature; `API-Key` and `Authorization` are not " +
-			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`.",
+			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`. A body whose " +
+			"`Content-Length` is at most 256 KiB must arrive within 10 seconds.",
 		Parameters: []*huma.Param{{Name: "connection", In: "path", Required: true, Description: "The connection's path token or alias.",
 			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}},
 		RequestBody: &huma.RequestBody{Required: false, Description: "Any body of any content type.",

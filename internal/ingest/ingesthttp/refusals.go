@@ -2,6 +2,7 @@ package ingesthttp
 
 import (
 	"container/list"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -17,34 +18,34 @@ const (
 	maxAddresses = 10_000
 )
 
-// refusals counts refused deliveries by address, for the addresses seen last.
+// refusals counts refused deliveries by sender, as ingest.SourceOf tells them apart, for those seen last.
 type refusals struct {
 	mu        sync.Mutex
-	byAddress map[string]*list.Element
+	byAddress map[netip.Addr]*list.Element
 	recent    *list.List
 }
 
 type address struct {
-	ip      string
+	source  netip.Addr
 	limiter *rate.Limiter
 }
 
 func newRefusals() *refusals {
-	return &refusals{byAddress: map[string]*list.Element{}, recent: list.New()}
+	return &refusals{byAddress: map[netip.Addr]*list.Element{}, recent: list.New()}
 }
 
-// wait counts a refusal at a time and returns how long the address should keep away; 0 when it is within its limit.
-func (r *refusals) wait(ip string, now time.Time) time.Duration {
+// wait counts a refusal at a time and returns how long the sender should keep away; 0 when it is within its limit.
+func (r *refusals) wait(source netip.Addr, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e, ok := r.byAddress[ip]
+	e, ok := r.byAddress[source]
 	if !ok {
-		e = r.recent.PushFront(&address{ip: ip, limiter: rate.NewLimiter(refusalsPerSecond, refusalBurst)})
-		r.byAddress[ip] = e
+		e = r.recent.PushFront(&address{source: source, limiter: rate.NewLimiter(refusalsPerSecond, refusalBurst)})
+		r.byAddress[source] = e
 		if r.recent.Len() > maxAddresses {
 			oldest := r.recent.Back()
 			if a, ok := r.recent.Remove(oldest).(*address); ok {
-				delete(r.byAddress, a.ip)
+				delete(r.byAddress, a.source)
 			}
 		}
 	}

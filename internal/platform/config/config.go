@@ -45,7 +45,7 @@ type Config struct {
 	ShutdownTimeout time.Duration `name:"shutdown-timeout" type:"setting" default:"30s" help:"How long a stop waits for requests and deliveries under way; above 0, up to 1h."`
 
 	WebhookMaxBodyBytes      int64         `name:"webhook-max-body-bytes" type:"setting" default:"26214400" placeholder:"N" help:"Largest body of any inbound webhook in bytes, up to 26214400, whatever its connection allows (10485760 unless set there); larger ones get 413."`
-	WebhookMemoryBudgetBytes int64         `name:"webhook-memory-budget-bytes" type:"setting" default:"67108864" placeholder:"N" help:"Bytes of inbound bodies held in memory at once, at least 1048576; beyond it senders get 503."`
+	WebhookMemoryBudgetBytes int64         `name:"webhook-memory-budget-bytes" type:"setting" default:"67108864" placeholder:"N" help:"Bytes of inbound bodies over 4 KiB held in memory at once, at least 1048576, half of them by one sender; beyond it senders get 503."`
 	WebhookDedupeWindow      time.Duration `name:"webhook-dedupe-window" type:"setting" default:"1h" help:"How long an equal body counts as a duplicate where the provider sends no id, up to 720h. 0: off."`
 
 	DeliveryConcurrency                int `name:"delivery-concurrency" type:"setting" default:"256" placeholder:"N" help:"Deliveries under way at once on this node, 1 to 10000."`

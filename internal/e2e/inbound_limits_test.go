@@ -1,0 +1,194 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/config"
+)
+
+// Senders who announce a large body and send none of it take nothing from the others, however many they are and whether
+// or not they could sign it.
+func TestIdleSendersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
+		const idle, size = 32, 256<<10 + 1 // held in memory, four would be the budget
+		body := strings.Repeat("i", size)
+		var senders sync.WaitGroup
+		var release []func()
+		answers := make(chan int, idle)
+		for range idle {
+			slow, asked := w.slow(conn.pathToken(), generic("s", "text/plain", body).with("X-Signature", strings.Repeat("0", 64)))
+			senders.Go(func() { answers <- slow() })
+			release = append(release, w.taken(asked, answers))
+		}
+		for _, size := range []int{1, 100 << 10, 256 << 10, 512 << 10} {
+			w.deliver(conn.pathToken(), generic("s", "text/plain", strings.Repeat("x", size)))
+		}
+		for _, open := range release {
+			open()
+			require.Equal(w.t, http.StatusUnauthorized, <-answers)
+		}
+		senders.Wait()
+	}, func(c *config.Config) { c.WebhookMemoryBudgetBytes = 1 << 20 })
+}
+
+// Bodies that arrive at once share one budget of memory, of which the addresses of one network of IPv6 have half. Who
+// comes too many is told to come back, small bodies pass all the same, and there is room again when the others are done.
+func TestMemoryBudget(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
+		const size = 256 << 10 // two of them are a sender's half
+		const first, second, third = "2001:db8:0:1::", "2001:db8:0:2::", "2001:db8:0:3::"
+		from := func(address string, size int) message {
+			return generic("s", "text/plain", strings.Repeat("x", size)).with("X-Forwarded-For", address)
+		}
+		var stalled []*stalledSender
+		begun := 0
+		stall := func(network string) *stalledSender {
+			w.t.Helper()
+			begun++
+			address := network + strconv.Itoa(begun)
+			return w.stall(conn.pathToken(), from(address, size), network, address)
+		}
+		// Nobody sees from outside how much of a body the server has read, so this asks until it has read them all. What it
+		// asks takes memory too, which may cost one that is stalled its place: that one begins again.
+		untilRefused := func(address string) {
+			w.t.Helper()
+			eventually(w.t, "the memory to be used up", func() bool {
+				for i, s := range stalled {
+					if strings.Contains(w.logs.String(), `"ip":"`+s.address+`"`) {
+						s.end()
+						stalled[i] = stall(s.network)
+					}
+				}
+				return w.post(conn.pathToken(), from(address, 5<<10)).status == http.StatusServiceUnavailable
+			})
+		}
+		stalled = append(stalled, stall(first), stall(first))
+		untilRefused(first + "ffff")
+		w.deliver(conn.pathToken(), from(second+"ffff", 200<<10))
+		stalled = append(stalled, stall(second), stall(second))
+		untilRefused(third)
+		w.unchanged(func() {
+			for _, size := range []int{4<<10 + 1, 250 << 10, 2 * size} {
+				m := from(third, size)
+				for _, a := range []answer{w.post(conn.pathToken(), m), w.chunked(conn.pathToken(), m)} {
+					a.refused(w, http.StatusServiceUnavailable, apperr.CodeUnavailable)
+					require.Equal(w.t, "1", a.header.Get("Retry-After"))
+				}
+			}
+		})
+		w.deliver(conn.pathToken(), from(third, 4<<10))
+		for _, s := range stalled {
+			s.end()
+			require.Equal(w.t, http.StatusOK, <-s.status)
+		}
+		for _, address := range []string{first, second, third} {
+			w.deliver(conn.pathToken(), from(address, 2*size))
+		}
+	}, func(c *config.Config) {
+		c.WebhookMemoryBudgetBytes, c.WebhookMaxBodyBytes = 1<<20, 512<<10
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+}
+
+// stalledSender has sent all of a body but its end.
+type stalledSender struct {
+	network, address string
+	// end ends the body.
+	end func()
+	// status yields the status of the answer, or 0 when there was none.
+	status chan int
+}
+
+// stall posts a message, without announcing its length, up to the end of its body.
+func (w *world) stall(segment string, m message, network, address string) *stalledSender {
+	w.t.Helper()
+	end := &gated{rest: strings.NewReader(""), asked: make(chan func(), 1), gate: make(chan struct{})}
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment,
+		io.MultiReader(strings.NewReader(string(m.body)), end))
+	require.NoError(w.t, err)
+	r.Header = m.header
+	s := &stalledSender{network: network, address: address, status: make(chan int, 1)}
+	go func() {
+		resp, err := w.http.Do(r)
+		if err != nil {
+			s.status <- 0
+			return
+		}
+		_, _ = io.Copy(io.Discard, resp.Body) // the status is what counts
+		_ = resp.Body.Close()
+		s.status <- resp.StatusCode
+	}()
+	s.end = sync.OnceFunc(func() { close(end.gate) })
+	w.t.Cleanup(s.end) // where the test ends early
+	return s
+}
+
+// taken waits until the server takes a body and returns the function that lets it go. An answer that comes before is one
+// too early.
+func (w *world) taken(takes <-chan func(), answers <-chan int) func() {
+	w.t.Helper()
+	select {
+	case open := <-takes:
+		return open
+	case status := <-answers:
+		require.FailNow(w.t, "answered before the body was there", "%d", status)
+		return nil
+	}
+}
+
+// JSON nested so deep that parsers give up on it is kept byte for byte and shown and forwarded as text, so that whoever
+// reads an answer or an envelope can read it.
+func TestDeeplyNestedBody(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(sink.url)
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
+		for i, depth := range []int{512, 513, 20_000} {
+			body := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+			want, data := "text", `{"text":"`+body+`"}`
+			if depth <= 512 {
+				want, data = "json", body
+			}
+			e := w.settles(w.deliver(conn.pathToken(), generic("s", "application/json", body)).EventUUID, "forwarded")
+			require.Equal(w.t, want, *e.BodyEncoding)
+			require.Equal(w.t, body, shownBody(w, e))
+			got := sink.wait(w.t, i+1)[i].body
+			require.True(w.t, json.Valid(got))
+			require.True(w.t, strings.HasSuffix(string(got), `,"data":`+data+`}`))
+		}
+	})
+}
+
+// A subscription that would send the gateway's events back to one of its own webhook URLs is refused, with the field that
+// is wrong, when it is made and when it is changed.
+func TestForwardingToTheGatewayItself(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connectGitHub("acme")
+		require.Contains(w.t, conn.WebhookURL, w.cfg.PublicURL)
+		sub := w.subscribe("http://127.0.0.1:18081/hooks")
+		for _, target := range []string{conn.WebhookURL, "http://localhost:18080/api/v1/webhook/acme", w.cfg.PublicURL} {
+			w.unchanged(func() {
+				created := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": target})
+				require.Equal(w.t, []string{"body.forward_url forward_loop"}, created.faults(w))
+				changed := w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+sub.ID, object{"forward_url": target})
+				require.Equal(w.t, []string{"body.forward_url forward_loop"}, changed.faults(w))
+			})
+		}
+	}, func(c *config.Config) { c.PublicURL = "http://127.0.0.1:18080" })
+}

@@ -1,0 +1,97 @@
+package ingest
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// errOverloaded is the answer when the bodies that arrive have used up a budget, or a sender its share of one.
+var errOverloaded error = &apperr.Error{ //nolint:gochecknoglobals,errname // one value, so that the metric can tell it apart
+	Code: apperr.CodeUnavailable, Message: "Too many large deliveries at once; try again", RetryAfter: time.Second,
+}
+
+// SourceOf returns the address under which a sender is counted: an IPv4 address as it is, also where it is written as an
+// IPv6 one (RFC 4291 section 2.5.5.2), and an IPv6 address by its first 64 bits, which one host commonly has to itself
+// (RFC 4291 section 2.5.4). What is no address counts as one sender, the zero Addr.
+func SourceOf(ip string) netip.Addr {
+	a, err := netip.ParseAddr(ip)
+	if err != nil {
+		return netip.Addr{}
+	}
+	if a = a.Unmap(); a.Is4() {
+		return a
+	}
+	network, err := a.Prefix(64)
+	if err != nil {
+		return netip.Addr{} // 64 bits of an IPv6 address always are a prefix
+	}
+	return network.Addr()
+}
+
+// budget is a number of bytes that all bodies share, of which no source holds more than its share. It is safe for
+// concurrent use.
+type budget struct {
+	share int64
+
+	mu   sync.Mutex
+	free int64
+	held map[netip.Addr]int64
+}
+
+// newBudget returns a budget of size bytes. A source's share is half of it, so that one cannot block the others, but
+// never less than one largest body: a budget that is small beside it must not refuse for ever what it has room for.
+func newBudget(size, largestBody int64) *budget {
+	return &budget{share: min(size, max(size/2, largestBody)), free: size, held: map[netip.Addr]int64{}}
+}
+
+func (b *budget) take(source netip.Addr, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.free || b.held[source]+n > b.share {
+		return false
+	}
+	b.free -= n
+	b.held[source] += n
+	return true
+}
+
+func (b *budget) give(source netip.Addr, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += n
+	if b.held[source] -= n; b.held[source] == 0 {
+		delete(b.held, source) // so that there are only as many sources as bodies
+	}
+}
+
+// lease is what one body holds of a budget. A nil lease holds nothing.
+type lease struct {
+	of     *budget
+	source netip.Addr
+	held   int64
+}
+
+// grow makes the lease hold size bytes in all, or returns errOverloaded and leaves it as it is.
+func (l *lease) grow(size int64) error {
+	if !l.of.take(l.source, size-l.held) {
+		return errOverloaded
+	}
+	l.held = size
+	return nil
+}
+
+// shrink gives back all but size bytes.
+func (l *lease) shrink(size int64) {
+	l.of.give(l.source, l.held-size)
+	l.held = size
+}
+
+// release gives everything back; releasing twice is harmless.
+func (l *lease) release() {
+	if l != nil && l.held > 0 {
+		l.shrink(0)
+	}
+}

@@ -1,0 +1,107 @@
+package ingesthttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/ingest"
+	"sallyport/internal/ingest/ingesthttp"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi"
+)
+
+// receiver answers every delivery in the same way and keeps the last.
+type receiver struct {
+	receipt ingest.Receipt
+	err     error
+	last    ingest.Request
+}
+
+func (r *receiver) Receive(_ context.Context, request ingest.Request) (ingest.Receipt, error) {
+	r.last = request
+	return r.receipt, r.err
+}
+
+func newAPI(r *receiver) *httpapi.API {
+	api := httpapi.New(httpapi.Config{Version: "test", Logger: slog.New(slog.DiscardHandler), Clock: clock.NewManual(time.UnixMilli(1_750_000_000_000))})
+	ingesthttp.Mount(api, r)
+	return api
+}
+
+// post posts a delivery from an address and returns the answer's status.
+func post(t *testing.T, api *httpapi.API, from string) int {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/webhook/acme", http.NoBody)
+	r.RemoteAddr = from
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	return w.Code
+}
+
+// Whoever keeps sending what is refused for what it is, is told to keep away: also who only sends half a body, or none
+// for a long time. What the service cannot do now is not held against the sender.
+func TestWhatCountsAsRefusal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err     error
+		limited bool
+	}{
+		{apperr.NotFound("connection"), true},
+		{apperr.New(apperr.CodeSignatureMissing, "m"), true},
+		{apperr.New(apperr.CodeSignatureInvalid, "m"), true},
+		{apperr.HTTP(http.StatusBadRequest, "m"), true},
+		{apperr.HTTP(http.StatusRequestTimeout, "m"), true},
+		{fmt.Errorf("read: %w", apperr.HTTP(http.StatusRequestTimeout, "m")), true},
+		{apperr.HTTP(http.StatusConflict, "m"), false},
+		{apperr.New(apperr.CodePayloadTooLarge, "m"), false},
+		{apperr.Unavailable(errors.New("m")), false},
+		{errors.New("m"), false},
+	} {
+		api := newAPI(&receiver{err: c.err})
+		for range 100 {
+			require.NotEqual(t, http.StatusTooManyRequests, post(t, api, "192.0.2.1:1"), "%v", c.err)
+		}
+		require.Equal(t, c.limited, post(t, api, "192.0.2.1:1") == http.StatusTooManyRequests, "%v", c.err)
+	}
+}
+
+// Refusals are counted for the host: an IPv6 host cannot escape its limit by taking another address of its network, nor
+// an IPv4 host by writing its address as an IPv6 one, and neither takes others with it.
+func TestRefusalsAreCountedByHost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from, same, other string
+	}{
+		"IPv6":             {"[2001:db8:1:2:%x::1]:1", "[2001:db8:1:2:ffff::ffff]:2", "[2001:db8:1:3::1]:1"},
+		"IPv4-mapped IPv6": {"[::ffff:192.0.2.1]:%d", "192.0.2.1:7", "[::ffff:192.0.2.2]:1"},
+		"IPv4":             {"192.0.2.1:%d", "[::ffff:192.0.2.1]:7", "192.0.2.2:1"},
+	} {
+		api := newAPI(&receiver{err: apperr.NotFound("connection")})
+		for i := range 100 {
+			require.Equal(t, http.StatusNotFound, post(t, api, fmt.Sprintf(c.from, i+1)), name)
+		}
+		require.Equal(t, http.StatusTooManyRequests, post(t, api, c.same), name)
+		require.Equal(t, http.StatusNotFound, post(t, api, c.other), name)
+	}
+}
+
+// The receiver learns what it needs to bound a body: who sends, and how to set the time by which it must be there.
+func TestRequestIsHandedOver(t *testing.T) {
+	t.Parallel()
+	r := &receiver{receipt: ingest.Receipt{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"}}
+	require.Equal(t, http.StatusOK, post(t, newAPI(r), "[2001:db8:1:2:3::4]:5"))
+	require.Equal(t, "acme", r.last.Segment)
+	require.Equal(t, netip.MustParseAddr("2001:db8:1:2::"), r.last.Source)
+	require.Equal(t, http.MethodPost, r.last.HTTP.Method)
+	require.NotNil(t, r.last.Deadlines)
+}
