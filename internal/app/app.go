@@ -19,6 +19,7 @@ import (
 	"sallyport/internal/connections"
 	"sallyport/internal/connections/connectionshttp"
 	"sallyport/internal/deliveries"
+	"sallyport/internal/deliveries/deliverieshttp"
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/identityhttp"
 	"sallyport/internal/ingest"
@@ -32,6 +33,8 @@ import (
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/providers"
+	"sallyport/internal/rejections"
+	"sallyport/internal/rejections/rejectionshttp"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/subscriptions/subscriptionshttp"
 	"sallyport/internal/webhookevents"
@@ -72,6 +75,7 @@ type App struct {
 	events        *webhookevents.Store
 	deliveries    *deliveries.Service
 	ingest        *ingest.Service
+	rejections    *rejections.Service
 
 	ready   atomic.Bool
 	servers servers
@@ -150,6 +154,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client, Connections: a.connections,
 		PublicURL: a.cfg.PublicURL})
 	a.events = webhookevents.NewStore(d, deliveries.Filter{})
+	a.rejections = rejections.New(d, clk)
 	a.deliveries = deliveries.New(d, a.events, a.subscriptions, a.client, clk, a.log, a.metrics, deliveries.Options{
 		Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
 		PerHost: a.cfg.DeliveryConcurrencyPerHost, Lease: lease, Node: node,
@@ -160,14 +165,15 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	if err := clearSpool(spool); err != nil {
 		return err
 	}
-	a.ingest = ingest.New(d, a.connections, a.subscriptions, a.events, a.deliveries, clk, a.log, a.metrics, ingest.Options{
+	a.ingest = ingest.New(d, a.connections, a.subscriptions, a.events, a.deliveries, a.rejections, clk, a.log, a.metrics, ingest.Options{
 		MaxBodyBytes: a.cfg.WebhookMaxBodyBytes, MemoryBudget: a.cfg.WebhookMemoryBudgetBytes, DedupeWindow: a.cfg.WebhookDedupeWindow, SpoolDir: spool,
+		PublicURL: a.cfg.PublicURL,
 	})
 	a.api = NewAPI(APIOptions{
 		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
 			LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
-		Events: a.events, Deliveries: a.deliveries, Ingest: a.ingest,
+		Events: a.events, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections,
 	})
 	return ctx.Err()
 }
@@ -182,6 +188,7 @@ type APIOptions struct {
 	Events        *webhookevents.Store
 	Deliveries    *deliveries.Service
 	Ingest        *ingest.Service
+	Rejections    *rejections.Service
 }
 
 // NewAPI mounts every capability: the one list of modules.
@@ -189,6 +196,8 @@ func NewAPI(o APIOptions) *httpapi.API {
 	api := httpapi.New(o.Config)
 	ingesthttp.Mount(api, o.Ingest)
 	webhookeventshttp.Mount(api, o.Events, o.Deliveries)
+	rejectionshttp.Mount(api, o.Rejections)
+	deliverieshttp.Mount(api, o.Events, o.Deliveries, o.Subscriptions)
 	subscriptionshttp.Mount(api, o.Subscriptions)
 	connectionshttp.Mount(api, o.Connections, o.PublicURL)
 	identityhttp.Mount(api, o.Identity)
@@ -304,6 +313,26 @@ func (a *App) partitions(ctx context.Context) time.Duration {
 	return partitionInterval
 }
 
+// rejectionInterval is how often refusals that were only counted are stored; the others are stored at once.
+const rejectionInterval = time.Second
+
+func (a *App) storeRejections(ctx context.Context) time.Duration {
+	if err := a.rejections.Flush(ctx); err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "refused requests could not be stored", slog.String("error", err.Error()))
+	}
+	return rejectionInterval
+}
+
+// expireInterval is how often what has lived long enough is deleted.
+const expireInterval = 10 * time.Minute
+
+func (a *App) expire(ctx context.Context) time.Duration {
+	if err := a.rejections.Expire(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "old refused requests could not be deleted", slog.String("error", err.Error()))
+	}
+	return expireInterval
+}
+
 // SQLite's write-ahead log is copied often while it grows fast, and seldom otherwise.
 const (
 	checkpointBusy = 250 * time.Millisecond
@@ -334,6 +363,8 @@ func (a *App) Start(ctx context.Context) error {
 	a.cancel = cancel
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refresh) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.partitions) })
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, a.rejections.Wake(), a.storeRejections) })
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
 	if a.cfg.SQLite() {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.checkpoint) })
 	} else {
@@ -373,6 +404,7 @@ func (a *App) Stop(ctx context.Context) error {
 	if a.cancel != nil {
 		a.cancel()
 		a.loops.Wait()
+		a.storeRejections(ctx)
 		a.ingest.Stop()
 		a.deliveries.Stop(ctx)
 	}

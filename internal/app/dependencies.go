@@ -15,8 +15,9 @@ func Dependencies() map[string][]string {
 		"connections":   {"providers", "verification", "audit"},
 		"subscriptions": {"audit", "connections"},
 		"webhookevents": {},
+		"rejections":    {},
 		"deliveries":    {"webhookevents", "subscriptions", "audit"},
-		"ingest":        {"connections", "providers", "verification", "subscriptions", "webhookevents", "deliveries"},
+		"ingest":        {"connections", "providers", "verification", "subscriptions", "webhookevents", "deliveries", "rejections"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
 		// subscriptions call a pattern.
@@ -52,6 +53,8 @@ func TableOwners() map[string]string {
 		"webhook_events":         "webhookevents",
 		"webhook_event_payloads": "webhookevents",
 		"webhook_event_keys":     "webhookevents",
+
+		"webhook_rejections": "rejections",
 
 		"deliveries":        "deliveries",
 		"delivery_attempts": "deliveries",

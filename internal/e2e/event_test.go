@@ -33,6 +33,9 @@ type event struct {
 	ReceivedAt        time.Time         `json:"received_at"`
 	ForwardedAt       *time.Time        `json:"forwarded_at"`
 	Deliveries        []delivery        `json:"deliveries"`
+	Verification      struct {
+		KeyID *string `json:"key_id"`
+	} `json:"verification"`
 }
 
 type failure struct {

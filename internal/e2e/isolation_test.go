@@ -126,7 +126,7 @@ func TestForeignRowsInLists(t *testing.T) {
 				}
 			}
 		})
-		require.Equal(w.t, 4, lists)
+		require.Equal(w.t, 6, lists)
 	})
 }
 

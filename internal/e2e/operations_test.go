@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
 )
 
 // furniture is what one environment holds, so that every operation finds something to work on.
@@ -70,6 +71,10 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	w.call(w.user(""), http.MethodGet, "/team/sessions", nil).want(w, http.StatusOK).into(w, &sessions)
 	require.False(w.t, sessions[0].Current)
 	f.session = sessions[0].ID
+	for range 2 {
+		w.post(f.connection.pathToken(), githubAs("another secret", "issues", id.NewUUID(), issueOpened)).want(w, http.StatusUnauthorized)
+	}
+	w.rejections(c, "connection_id="+connectionID, 2)
 	return f
 }
 
@@ -138,11 +143,14 @@ func (w *world) samples(f furniture) []sample {
 		{"list-webhook-events", nil, nil, http.StatusOK},
 		{"get-webhook-event", eventPath, nil, http.StatusOK},
 		{"list-webhook-event-attempts", eventPath, nil, http.StatusOK},
+		{"explain-webhook-event", eventPath, nil, http.StatusOK},
+		{"list-webhook-rejections", nil, nil, http.StatusOK},
 
 		{"create-webhook-subscription", nil, object{"event_types": []string{"*"}, "forward_url": f.sink.url, "enabled": false,
 			"provider_config_key": "github", "connection_id": f.connection.ConnectionID}, http.StatusCreated},
 		{"list-webhook-subscriptions", nil, nil, http.StatusOK},
 		{"get-webhook-subscription", subscriptionPath, nil, http.StatusOK},
+		{"test-webhook-subscription", subscriptionPath, object{"event_type": "a.b", "body": object{"n": 1}, "dry_run": true}, http.StatusOK},
 		{"update-webhook-subscription", subscriptionPath, object{"description": "sample"}, http.StatusOK},
 		{"delete-webhook-subscription", subscriptionPath, nil, http.StatusNoContent},
 

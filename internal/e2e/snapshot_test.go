@@ -46,6 +46,9 @@ func (w *world) snapshot() snapshot {
 func line(columns []string, values []any) string {
 	var b strings.Builder
 	for i, name := range columns {
+		if name == "last_matched_ms" {
+			continue // a worker stores it some time after the delivery that it tells of
+		}
 		v := *values[i].(*any) //nolint:errcheck,forcetypeassert // made so above
 		if bytes, ok := v.([]byte); ok {
 			v = string(bytes)
@@ -63,12 +66,15 @@ func (s snapshot) String() string {
 	return b.String()
 }
 
-// unchanged runs fn and requires that no row of any table is other than before.
+// unchanged runs fn and requires that no row of any table is other than before. The record of refused requests does not
+// count: a refusal is what it is there for.
 func (w *world) unchanged(fn func()) {
 	w.t.Helper()
 	before := w.snapshot()
 	fn()
 	after := w.snapshot()
+	delete(before, "webhook_rejections")
+	delete(after, "webhook_rejections")
 	require.Empty(w.t, slices.Concat(after.without(before, "+ "), before.without(after, "- ")), "the database has changed")
 }
 

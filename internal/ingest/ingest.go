@@ -33,6 +33,8 @@ import (
 // Connections finds the connection that a path names.
 type Connections interface {
 	Lookup(ctx context.Context, segment string) (*connections.Inbound, error)
+	// Matched notes that a delivery verified under a secret.
+	Matched(secretID string, at time.Time)
 }
 
 // Subscriptions finds the subscriptions of an event.
@@ -48,6 +50,8 @@ type Options struct {
 	MemoryBudget int64
 	// DedupeWindow is how long a body-hash key lives where a connection sets nothing; 0 compares no bodies.
 	DedupeWindow time.Duration
+	// PublicURL is the scheme and host under which providers reach the service; some sign it.
+	PublicURL string
 	// SpoolDir is where large bodies wait while they arrive; empty means the system's folder.
 	SpoolDir string
 }
@@ -59,6 +63,7 @@ type Service struct {
 	subs       Subscriptions
 	events     *webhookevents.Store
 	deliveries *deliveries.Service
+	rejections Rejections
 	clock      clock.Clock
 	log        *slog.Logger
 	metrics    *obs.Metrics
@@ -71,10 +76,10 @@ type Service struct {
 }
 
 // New returns a Service that commits nothing before Start.
-func New(d *db.DB, conns Connections, subs Subscriptions, events *webhookevents.Store, dl *deliveries.Service, clk clock.Clock,
-	log *slog.Logger, metrics *obs.Metrics, opts Options,
+func New(d *db.DB, conns Connections, subs Subscriptions, events *webhookevents.Store, dl *deliveries.Service,
+	rejected Rejections, clk clock.Clock, log *slog.Logger, metrics *obs.Metrics, opts Options,
 ) *Service {
-	s := &Service{db: d, conns: conns, subs: subs, events: events, deliveries: dl, clock: clk, log: log, metrics: metrics, opts: opts,
+	s := &Service{db: d, conns: conns, subs: subs, events: events, deliveries: dl, rejections: rejected, clock: clk, log: log, metrics: metrics, opts: opts,
 		bodies: newBodyReader(opts.MemoryBudget, spoolBudget, min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
 		stop:   make(chan struct{}), ended: make(chan struct{})}
 	s.batches = jobs.NewBatcher(maxBatch, s.commit)
@@ -101,6 +106,8 @@ type Request struct {
 	Segment string
 	// Source is the sender as SourceOf tells it. Each has a share of what the bodies that arrive may take.
 	Source netip.Addr
+	// Address is the sender's address itself.
+	Address netip.Addr
 	// HTTP is the request; its body is read and not closed.
 	HTTP *http.Request
 	// Deadlines bounds how long the body may take; nil leaves that to the server.
@@ -175,33 +182,31 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	}
 	limit := min(in.Connection.Webhook.MaxBodyBytes, s.opts.MaxBodyBytes, connections.MaxBodyBytes)
 	if r.HTTP.ContentLength > limit {
-		return Receipt{}, tooLarge()
+		return Receipt{}, s.unread(in, r, tooLarge())
 	}
+	req := s.request(r)
 	if refusal := in.Verifier.Precheck(r.HTTP.Header); refusal != nil {
-		return Receipt{}, refused(ctx, refusal)
+		return Receipt{}, s.refused(ctx, in, r, req, refusal)
 	}
 	body, memory, err := s.bodies.read(r, limit)
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, s.unread(in, r, err)
 	}
 	defer memory.release()
 	now := s.clock.Now()
-	req := &verification.Request{Method: r.HTTP.Method, Header: r.HTTP.Header, Body: body, Now: now}
+	req.Body, req.Now = body, now
 	result, refusal := in.Verifier.Verify(ctx, req)
 	if refusal != nil {
-		return Receipt{}, refused(ctx, refusal)
+		return Receipt{}, s.refused(ctx, in, r, req, refusal)
 	}
+	s.conns.Matched(result.KeyID, now)
 	return s.store(ctx, s.newItem(in, req, result, now))
 }
 
-// refused turns a refusal into the answer. The reason goes to the log, and to the caller only as far as it helps someone
-// who holds no secret.
-func refused(ctx context.Context, r *verification.Refusal) error {
-	obs.EventFrom(ctx).Add(slog.String("refusal", string(r.Reason)))
-	if r.Reason == verification.ReasonSignatureMissing {
-		return apperr.New(apperr.CodeSignatureMissing, "The delivery carries no signature")
-	}
-	return apperr.New(apperr.CodeSignatureInvalid, "The signature of the delivery does not verify")
+// request is what verification sees of a delivery before its body is read.
+func (s *Service) request(r *Request) *verification.Request {
+	return &verification.Request{Method: r.HTTP.Method, PublicURL: s.opts.PublicURL, Path: r.HTTP.URL.EscapedPath(), RawQuery: r.HTTP.URL.RawQuery,
+		Header: r.HTTP.Header, RemoteIP: r.Address, Now: s.clock.Now()}
 }
 
 func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {

@@ -87,16 +87,13 @@ func (p *proof) matchKeyedHash(s *workspace) (int, *Refusal) {
 
 // sumMatches hashes the content and compares it with what was offered, in constant time.
 func (s *workspace) sumMatches(h hash.Hash, bodyAt, size int) bool {
-	rest := s.parts
+	// A hash.Hash never returns an error.
 	if bodyAt >= 0 {
-		if bodyAt > 0 {
-			_, _ = h.Write(s.parts[:bodyAt]) // a hash.Hash never returns an error
-		}
+		_, _ = h.Write(s.parts[:bodyAt])
 		_, _ = h.Write(s.view.request.Body)
-		rest = s.parts[bodyAt:]
-	}
-	if len(rest) > 0 {
-		_, _ = h.Write(rest)
+		_, _ = h.Write(s.parts[bodyAt:])
+	} else {
+		_, _ = h.Write(s.parts)
 	}
 	s.mac = h.Sum(s.mac[:0])
 	for n := range s.macs.count {

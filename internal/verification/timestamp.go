@@ -73,19 +73,17 @@ func shaped(text, shape string) bool {
 	return true
 }
 
-// fixedDigits reads a number of exactly that many digits, at most 18.
-func fixedDigits(text string, width int) (n int64, ok bool) {
+func fixedDigits(text string, width int) (int64, bool) {
 	if len(text) != width || text[0] == '0' {
 		return 0, false
 	}
 	for i := range len(text) {
-		digit := text[i] - '0'
-		if digit > 9 {
+		if text[i] < '0' || text[i] > '9' {
 			return 0, false
 		}
-		n = 10*n + int64(digit)
 	}
-	return n, true
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
 }
 
 // check compares a timestamp with the time of arrival; both limits are inclusive.
@@ -171,10 +169,11 @@ type stamp struct {
 // readTimestamp reads the timestamp before the signature is looked at. One that the signature covers as part of the body is
 // read after it, by checkAge.
 func (p *proof) readTimestamp(s *workspace) *Refusal {
-	if p.ts == nil || p.ts.late {
+	s.timestamp = stamp{}
+	switch {
+	case p.ts == nil, p.ts.late:
 		return nil
-	}
-	if p.ts.src.kind == sourceSignature {
+	case p.ts.src.kind == sourceSignature:
 		if s.offered.timestamps > 1 {
 			return refuse(ReasonTimestampMalformed, "The "+p.ts.src.place()+" must stand once.")
 		}

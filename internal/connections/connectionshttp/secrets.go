@@ -71,10 +71,13 @@ func (h *handlers) listSecrets(ctx context.Context, in *Item) (*listSecretsOutpu
 
 type createSecretInput struct {
 	Item
-	Body struct {
-		Secret string `json:"secret" writeOnly:"true" minLength:"1" maxLength:"4096" doc:"The secret as the provider's settings show it, at most 4096 bytes. It is never returned."`
-		Label  string `json:"label,omitempty" maxLength:"255" doc:"A name to tell the secret by, for instance the day it came into use; no control characters."`
-	}
+	Body newSecret
+}
+
+// newSecret is a secret to add.
+type newSecret struct {
+	Secret string `json:"secret" writeOnly:"true" minLength:"1" maxLength:"4096" doc:"The secret as the provider's settings show it, at most 4096 bytes. It is never returned."`
+	Label  string `json:"label,omitempty" maxLength:"255" doc:"A name to tell the secret by, for instance the day it came into use; no control characters."`
 }
 
 type createSecretOutput struct {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -41,8 +42,10 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	source := ingest.SourceOf(httpapi.ClientIP(r.Context()))
-	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection"), Source: source, HTTP: r,
+	clientIP := httpapi.ClientIP(r.Context())
+	source := ingest.SourceOf(clientIP)
+	address, _ := netip.ParseAddr(clientIP) // what cannot be read is in no network
+	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection"), Source: source, Address: address, HTTP: r,
 		Deadlines: http.NewResponseController(w)})
 	if err != nil {
 		if refusal(err) {

@@ -32,6 +32,7 @@ const (
 	PrefixSigningKey   = "jwk_"
 	PrefixSession      = "ses_"
 	PrefixPathToken    = "whk_"
+	PrefixRejection    = "rej_"
 )
 
 const bodyLength = 26

@@ -1,0 +1,200 @@
+package deliveries
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/subscriptions"
+	"sallyport/internal/webhookevents"
+)
+
+// Limits of tests.
+const (
+	// TestTimeout bounds the one try of a test.
+	TestTimeout = 10 * time.Second
+	// TestEventType is the type of a test that names none.
+	TestEventType = "webhook.test"
+	// MaxTestHeaders is how many headers a test may add.
+	MaxTestHeaders = 20
+	// testsAtOnce bounds the tests under way in this process, so that hanging targets cannot take its memory.
+	testsAtOnce = 32
+)
+
+// TestRequest describes a test of a subscription: a made-up event, or a stored one sent once more outside its delivery.
+type TestRequest struct {
+	// EventType and Data make up an event; empty means TestEventType and a sentence that says what it is. Data is JSON.
+	EventType string
+	Data      json.RawMessage
+	// EventUUID names a stored event of the environment instead.
+	EventUUID string
+	// Headers are sent beside the subscription's own.
+	Headers map[string]string
+	// DryRun builds the request and sends nothing.
+	DryRun bool
+}
+
+// TestResult is what became of a test.
+type TestResult struct {
+	// Delivered says that the target answered with a status of 2xx.
+	Delivered bool
+	// WouldMatch says that the subscription takes events of this type, for a stored event from its connection.
+	WouldMatch bool
+	// WebhookID is the webhook-id that was sent.
+	WebhookID string
+	URL       string
+	// RequestHeaders and ResponseHeaders are JSON objects of lower-case names; signatures and credentials are redacted.
+	RequestHeaders string
+	RequestBody    []byte
+	// Status is 0 where no answer came.
+	Status          int
+	ResponseHeaders string
+	ResponseBody    []byte
+	Truncated       bool
+	// Failure is nil where the test was delivered, or was a dry run.
+	Failure *Failure
+	Timings egress.Timings
+}
+
+// Tested is what a test needs to know of subscriptions.
+type Tested interface {
+	Target(ctx context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error)
+	Matches(ctx context.Context, env id.Environment, subscriptionID, providerConfigKey, connectionID, eventType string) (bool, error)
+}
+
+// Test sends one signed request to the subscription's target, once and whether or not the subscription is enabled, and
+// returns what came back. It stores nothing and changes no state: a target that answers 410 stays enabled.
+//
+// Errors: not_found for a subscription or event that the environment does not have; rate_limited while too many tests are
+// under way; validation errors at the locations of the HTTP body.
+func (s *Service) Test(ctx context.Context, subs Tested, env id.Environment, subscriptionID string, in TestRequest) (TestResult, error) {
+	if err := in.check(); err != nil {
+		return TestResult{}, err
+	}
+	target, err := subs.Target(ctx, env, subscriptionID)
+	if err != nil {
+		return TestResult{}, err
+	}
+	if target.Deleted {
+		return TestResult{}, apperr.NotFound("webhook subscription")
+	}
+	e, p, err := s.testEvent(ctx, env, &in)
+	if err != nil {
+		return TestResult{}, err
+	}
+	out := TestResult{WebhookID: e.UUID, URL: target.RawURL, ResponseHeaders: "{}"}
+	if out.WouldMatch, err = subs.Matches(ctx, env, subscriptionID, e.ProviderConfigKey, e.ConnectionID, e.Type); err != nil {
+		return TestResult{}, err
+	}
+	content, contentType, err := body(target.PayloadMode, &e, &p)
+	if err != nil {
+		return TestResult{}, err
+	}
+	now := s.clock.Now()
+	once := *target
+	once.Schedule = nil // there is no further try, and the request says so
+	h := headers(&once, &Delivery{Key: Key{EventUUID: e.UUID, SubscriptionID: subscriptionID}, Generation: 1}, &e, contentType, content, now)
+	h.Set("Sallyport-Test", "true")
+	for name, value := range in.Headers {
+		h.Add(name, value)
+	}
+	out.RequestHeaders, out.RequestBody = storedRequestHeaders(h, target.Headers), content
+	switch {
+	case target.URL == nil:
+		out.Failure = &Failure{Code: target.Refused.Code, Message: target.Refused.Message, At: now}
+	case !in.DryRun:
+		return out, s.sendTest(ctx, target, h, &out)
+	}
+	return out, nil
+}
+
+func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, out *TestResult) error {
+	select {
+	case s.tests <- struct{}{}:
+		defer func() { <-s.tests }()
+	default:
+		return &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way", RetryAfter: time.Second}
+	}
+	resp, sendErr := s.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: target.URL, Header: h, Body: out.RequestBody,
+		Timeout: TestTimeout, MaxResponseBytes: maxResponseBody})
+	if ctx.Err() != nil {
+		return ctx.Err() // the caller has left
+	}
+	var a Attempt
+	fill(&a, resp, sendErr)
+	out.Timings, out.Status, out.ResponseBody, out.Truncated = a.Timings, resp.Status, a.ResponseBody, a.Truncated
+	if a.ResponseHeaders != "" {
+		out.ResponseHeaders = a.ResponseHeaders
+	}
+	out.Failure = judge(resp, sendErr, s.clock.Now()).Failure
+	if out.Failure != nil && out.Failure.Code == CodeGone {
+		out.Failure.Message = "The receiver answered 410 Gone; a delivery that is answered so disables the subscription"
+	}
+	out.Delivered = out.Failure == nil
+	return nil
+}
+
+func (in *TestRequest) check() error {
+	var f apperr.Faults
+	if in.EventUUID != "" {
+		if in.EventType != "" {
+			f.Add("body.event_type", "alone", "belongs to a made-up event; event_uuid names a stored one")
+		}
+		if in.Data != nil {
+			f.Add("body.body", "alone", "belongs to a made-up event; event_uuid names a stored one")
+		}
+	}
+	if in.EventType != "" {
+		if p, err := subscriptions.ParsePattern(in.EventType); err != nil || p.String() != in.EventType || strings.Contains(in.EventType, "*") {
+			f.Add("body.event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
+		}
+	}
+	if len(in.Headers) > MaxTestHeaders {
+		f.Add("body.headers", "max_properties", "must be at most 20 headers")
+	}
+	subscriptions.CheckHeaders(&f, "body.headers", in.Headers)
+	return f.Err()
+}
+
+// testEvent returns the stored event that the test names, or the one that it makes up.
+func (s *Service) testEvent(ctx context.Context, env id.Environment, in *TestRequest) (webhookevents.Event, webhookevents.Payload, error) {
+	if in.EventUUID == "" {
+		e := webhookevents.Event{UUID: id.NewUUID(), Environment: env, Type: TestEventType, ContentType: "application/json", ReceivedAt: s.clock.Now()}
+		p := webhookevents.Payload{Headers: "{}", Body: []byte(`{"message":"This is a test event from Sallyport."}`), Encoding: webhookevents.JSON}
+		if in.EventType != "" {
+			e.Type = in.EventType
+		}
+		if in.Data != nil {
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, in.Data); err != nil {
+				return e, p, apperr.Invalid(apperr.Detail{Location: "body.body", Rule: "json", Message: "must be JSON"})
+			}
+			p.Body = compact.Bytes()
+		}
+		e.BodySize = int64(len(p.Body))
+		return e, p, nil
+	}
+	if !id.IsUUID(in.EventUUID) {
+		return webhookevents.Event{}, webhookevents.Payload{}, apperr.NotFound("webhook event")
+	}
+	e, err := s.events.Get(ctx, env, in.EventUUID)
+	if err != nil {
+		return webhookevents.Event{}, webhookevents.Payload{}, err
+	}
+	payloads, err := s.events.Payloads(ctx, env, []webhookevents.Event{e})
+	if err != nil {
+		return e, webhookevents.Payload{}, err
+	}
+	p, ok := payloads[e.UUID]
+	if !ok {
+		return e, p, apperr.Invalid(apperr.Detail{Location: "body.event_uuid", Rule: "payload",
+			Message: "the event has no payload of its own; name the event that it repeats"})
+	}
+	return e, p, nil
+}

@@ -1,0 +1,74 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"sallyport/internal/connections"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/rejections"
+	"sallyport/internal/verification"
+)
+
+// Reasons of rejections beside those of verification.
+const (
+	reasonTooLarge   = "payload_too_large"
+	reasonIncomplete = "body_incomplete"
+	reasonTimeout    = "body_timeout"
+)
+
+// Rejections keeps what was refused.
+type Rejections interface {
+	Note(r rejections.Rejection, diagnose func() rejections.Diagnosis)
+}
+
+// refused turns a refusal into the answer, and notes it. The reason goes to the log and to those who may read the
+// connection; to the caller only as far as it helps someone who holds no secret.
+func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request, refusal *verification.Refusal) error {
+	obs.EventFrom(ctx).Add(slog.String("refusal", string(refusal.Reason)))
+	s.note(in, r, req.Body, string(refusal.Reason), refusal.Message, func() rejections.Diagnosis {
+		d := in.Verifier.Diagnose(context.Background(), req, refusal)
+		return rejections.Diagnosis{Code: string(d.Cause), Message: d.Message}
+	})
+	if refusal.Reason == verification.ReasonSignatureMissing {
+		return apperr.New(apperr.CodeSignatureMissing, "The delivery carries no signature")
+	}
+	return apperr.New(apperr.CodeSignatureInvalid, "The signature of the delivery does not verify")
+}
+
+// unread notes a body that was not taken and returns err. What the service could not do now is no refusal.
+func (s *Service) unread(in *connections.Inbound, r *Request, err error) error {
+	var e *apperr.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.Code == apperr.CodePayloadTooLarge:
+		s.note(in, r, nil, reasonTooLarge, "The body is larger than the connection accepts. Raise webhook.max_body_bytes if such bodies are wanted.", nil)
+	case e.Code == apperr.CodeHTTP && e.Status == http.StatusBadRequest:
+		s.note(in, r, nil, reasonIncomplete, "The body ended before its announced length: the sender broke off, or something between it and here did.", nil)
+	case e.Code == apperr.CodeHTTP && e.Status == http.StatusRequestTimeout:
+		s.note(in, r, nil, reasonTimeout, "The body did not arrive in time.", nil)
+	}
+	return err
+}
+
+func (s *Service) note(in *connections.Inbound, r *Request, body []byte, reason, message string, diagnose func() rejections.Diagnosis) {
+	c := &in.Connection
+	clientIP := ""
+	if r.Address.IsValid() {
+		clientIP = r.Address.Unmap().String()
+	}
+	size := int64(len(body))
+	if body == nil {
+		size = max(r.HTTP.ContentLength, 0)
+	}
+	s.rejections.Note(rejections.Rejection{
+		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
+		ProviderConfigKey: c.ProviderConfigKey, ReceivedAt: s.clock.Now(), Reason: reason, Message: message, ByAlias: in.ByAlias,
+		ClientIP: clientIP, Method: r.HTTP.Method, Headers: storedHeaders(r.HTTP.Header, in.Verifier.RedactHeaders()), Body: body, BodySize: size,
+	}, diagnose)
+}

@@ -1,0 +1,191 @@
+package rejections_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/rejections"
+)
+
+const (
+	envA = id.Environment("env_a")
+	envB = id.Environment("env_b")
+)
+
+type world struct {
+	clock *clock.Manual
+	svc   *rejections.Service
+}
+
+func newWorld(s testkit.Store) *world {
+	c := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+	return &world{c, rejections.New(s.DB, c)}
+}
+
+// refused is a refused request to a connection of environment A.
+func (w *world) refused(connection, body string) rejections.Rejection {
+	return rejections.Rejection{Environment: envA, ConnectionUUID: "uuid-" + connection, ConnectionID: connection, Provider: "github",
+		ProviderConfigKey: "github", ReceivedAt: w.clock.Now(), Reason: "signature_mismatch", Message: "No secret matches.", ClientIP: "192.0.2.1",
+		Method: "POST", Headers: `{"content-type":"application/json"}`, Body: []byte(body), BodySize: int64(len(body))}
+}
+
+func (w *world) flush(t *testing.T) {
+	t.Helper()
+	require.NoError(t, w.svc.Flush(t.Context()))
+}
+
+func (w *world) list(t *testing.T, env id.Environment, f rejections.Filter) []rejections.Rejection {
+	t.Helper()
+	p, err := page.Query{Limit: 250}.Parse(f.Scope(env), func(string) bool { return true })
+	require.NoError(t, err)
+	list, err := w.svc.List(t.Context(), env, f, p)
+	require.NoError(t, err)
+	return list
+}
+
+func diagnosed() rejections.Diagnosis {
+	return rejections.Diagnosis{Code: "body_rewritten", Message: "The body was changed on its way."}
+}
+
+// Promise: what was refused is listed with all that was noted, newest first, in its environment only, and by its filters.
+func TestList(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		w := newWorld(s)
+		first := w.refused("acme", `{"a":1}`)
+		w.svc.Note(first, diagnosed)
+		w.clock.Advance(time.Second)
+		second := w.refused("other", "\xff\x00")
+		second.Reason, second.ProviderConfigKey = "body_incomplete", "stripe"
+		w.svc.Note(second, nil)
+		require.Empty(t, w.list(t, envA, rejections.Filter{}), "nothing is stored before Flush")
+		w.flush(t)
+
+		all := w.list(t, envA, rejections.Filter{})
+		require.Len(t, all, 2)
+		require.True(t, id.Is(id.PrefixRejection, all[1].ID))
+		first.ID, first.Diagnosis, second.ID = all[1].ID, diagnosed(), all[0].ID
+		require.Equal(t, []rejections.Rejection{second, first}, all)
+		require.Empty(t, w.list(t, envB, rejections.Filter{}))
+		for _, f := range []rejections.Filter{{ConnectionIDs: []string{"acme"}}, {ProviderConfigKeys: []string{"github", "x"}}, {Reasons: []string{"signature_mismatch"}}} {
+			require.Equal(t, []rejections.Rejection{first}, w.list(t, envA, f), "%v", f)
+		}
+		require.Empty(t, w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"acme"}, Reasons: []string{"body_incomplete"}}))
+	})
+}
+
+// Promise: a ring holds the newest refusals of its connection and leaves the others' alone.
+func TestRing(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		w := newWorld(s)
+		w.svc.Note(w.refused("quiet", "kept"), nil)
+		for i := range rejections.PerConnection + 7 {
+			w.svc.Note(w.refused("loud", fmt.Sprint(i)), nil)
+			w.clock.Advance(time.Second)
+			w.flush(t)
+		}
+		require.Len(t, w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"quiet"}}), 1)
+		loud := w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"loud"}})
+		require.Len(t, loud, rejections.PerConnection)
+		require.Equal(t, fmt.Sprint(rejections.PerConnection+6), string(loud[0].Body))
+		require.Equal(t, "7", string(loud[len(loud)-1].Body))
+	})
+}
+
+// Promise: a flood at one connection is stored slowly and counted whole, costs few diagnoses, and takes nothing from another
+// connection.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		w := newWorld(s)
+		var diagnoses int
+		const flood, seconds = 1000, 3
+		for range seconds {
+			for range flood {
+				w.svc.Note(w.refused("loud", "x"), func() rejections.Diagnosis { diagnoses++; return diagnosed() })
+			}
+			w.flush(t)
+			w.clock.Advance(time.Second)
+		}
+		w.svc.Note(w.refused("quiet", "x"), nil)
+		w.flush(t)
+		require.Len(t, w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"quiet"}}), 1)
+		loud := w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"loud"}})
+		require.Len(t, loud, 20+2*5)
+		total := int64(len(loud))
+		for _, r := range loud {
+			total += r.Suppressed
+		}
+		require.Equal(t, int64(flood*seconds), total, "every refusal is stored or counted")
+		require.LessOrEqual(t, diagnoses, 5+2*2)
+		require.Positive(t, diagnoses)
+	})
+}
+
+// Promise: neither a large body nor many headers, nor a request by a guessable alias, fill memory or the store.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		w := newWorld(s)
+		large := w.refused("large", strings.Repeat("b", rejections.MaxDiagnosed+1))
+		w.svc.Note(large, func() rejections.Diagnosis { t.Error("too large to be diagnosed"); return rejections.Diagnosis{} })
+		middle := w.refused("middle", strings.Repeat("b", rejections.MaxDiagnosed))
+		middle.Headers = `{"a":"` + strings.Repeat("h", rejections.MaxHeaders) + `"}`
+		w.svc.Note(middle, diagnosed)
+		alias := w.refused("alias", "secret plans")
+		alias.ByAlias = true
+		w.svc.Note(alias, diagnosed)
+		w.flush(t)
+		for _, r := range w.list(t, envA, rejections.Filter{}) {
+			switch r.ConnectionID {
+			case "alias":
+				require.Empty(t, r.Body)
+				require.Equal(t, int64(len("secret plans")), r.BodySize)
+				require.Equal(t, diagnosed(), r.Diagnosis)
+			case "middle":
+				require.Equal(t, "{}", r.Headers)
+				require.Equal(t, diagnosed(), r.Diagnosis)
+				fallthrough
+			default:
+				require.Equal(t, bytes.Repeat([]byte("b"), rejections.MaxBody), r.Body)
+			}
+		}
+		// What waits is bounded in bytes over all connections.
+		for i := range 400 {
+			w.svc.Note(w.refused(fmt.Sprint("many", i), strings.Repeat("b", rejections.MaxDiagnosed)), diagnosed)
+		}
+		w.flush(t)
+		require.Len(t, w.list(t, envA, rejections.Filter{}), 3+8<<20/(rejections.MaxDiagnosed+len(`{"content-type":"application/json"}`)))
+	})
+}
+
+// Promise: old refusals go, and only they.
+func TestExpire(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		w := newWorld(s)
+		w.svc.Note(w.refused("acme", "old"), nil)
+		w.clock.Advance(time.Millisecond)
+		w.svc.Note(w.refused("acme", "young"), nil)
+		w.flush(t)
+		require.NoError(t, w.svc.Expire(t.Context(), w.clock.Now().Add(rejections.Lifetime)))
+		left := w.list(t, envA, rejections.Filter{})
+		require.Len(t, left, 1)
+		require.Equal(t, "young", string(left[0].Body))
+	})
+}

@@ -1,0 +1,153 @@
+package rejections
+
+import (
+	"context"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
+)
+
+// Bounds of what strangers can make this package do. What is beyond them is counted.
+const (
+	storedPerSecond, storedBurst       = 5, 20
+	diagnosedPerSecond, diagnosedBurst = 2, 5
+	// maxQueue and maxQueuedBytes bound what waits to be stored, in requests and in bytes of headers and bodies.
+	maxQueue       = 500
+	maxQueuedBytes = 8 << 20
+	// idleAfter is when the counters of a connection without refusals are forgotten.
+	idleAfter = 10 * time.Minute
+)
+
+// Service keeps refused requests. It is safe for concurrent use.
+type Service struct {
+	db    *db.DB
+	clock clock.Clock
+	wake  jobs.Wake
+
+	mu          sync.Mutex
+	connections map[string]*connection
+	queue       []queued
+	queuedBytes int
+}
+
+// connection is what is known of one connection's refusals since this process started or the connection was last idle.
+type connection struct {
+	stored, diagnosed *rate.Limiter
+	last              time.Time
+	// lastID is the last refusal that was stored or waits for it; suppressed are counted to it.
+	lastID     string
+	suppressed int64
+}
+
+type queued struct {
+	rejection Rejection
+	diagnose  func() Diagnosis
+	bytes     int
+}
+
+// New returns a Service that stores nothing before Flush is called.
+func New(d *db.DB, c clock.Clock) *Service {
+	return &Service{db: d, clock: c, wake: jobs.NewWake(), connections: map[string]*connection{}}
+}
+
+// Wake is signalled when there is something to Flush. Refusals that are only counted do not signal it.
+func (s *Service) Wake() jobs.Wake { return s.wake }
+
+// Note takes a refused request. It never waits: beyond five a second and connection, or while too much waits to be stored,
+// a refusal is only counted. diagnose, which may be nil, runs later and at most twice a second and connection; the request
+// that it looks at must not change. r needs no ID.
+func (s *Service) Note(r Rejection, diagnose func() Diagnosis) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.connections[r.ConnectionUUID]
+	if !ok {
+		c = &connection{stored: rate.NewLimiter(storedPerSecond, storedBurst), diagnosed: rate.NewLimiter(diagnosedPerSecond, diagnosedBurst)}
+		s.connections[r.ConnectionUUID] = c
+	}
+	c.last = now
+	if diagnose != nil && (r.BodySize > MaxDiagnosed || !c.diagnosed.AllowN(now, 1)) {
+		diagnose = nil
+	}
+	size := len(r.Headers) + len(r.Body)
+	if diagnose == nil {
+		r = trimmed(r)
+		size = len(r.Headers) + len(r.Body)
+	}
+	if len(s.queue) >= maxQueue || s.queuedBytes+size > maxQueuedBytes || !c.stored.AllowN(now, 1) {
+		c.suppressed++
+		return
+	}
+	r.ID = id.New(id.PrefixRejection)
+	s.countSuppressed(c)
+	c.lastID = r.ID
+	s.queue = append(s.queue, queued{r, diagnose, size})
+	s.queuedBytes += size
+	s.wake.Signal()
+}
+
+// countSuppressed gives what was suppressed so far to the refusal before it when that still waits; else Flush does.
+func (s *Service) countSuppressed(c *connection) {
+	for i := len(s.queue) - 1; i >= 0 && c.suppressed > 0; i-- {
+		if s.queue[i].rejection.ID == c.lastID {
+			s.queue[i].rejection.Suppressed += c.suppressed
+			c.suppressed = 0
+		}
+	}
+}
+
+// trimmed returns r with as much of the body as is kept, in memory of its own.
+func trimmed(r Rejection) Rejection {
+	if r.ByAlias {
+		r.Body = nil
+	}
+	if len(r.Body) > MaxBody {
+		r.Body = r.Body[:MaxBody]
+	}
+	r.Body = append([]byte{}, r.Body...)
+	if len(r.Headers) > MaxHeaders || !utf8.ValidString(r.Headers) {
+		r.Headers = "{}"
+	}
+	return r
+}
+
+// Flush diagnoses and stores what was noted. A worker calls it on Wake, and each second for what was only counted. What the store refuses is lost: these
+// are no events.
+func (s *Service) Flush(ctx context.Context) error {
+	s.mu.Lock()
+	queue, suppressed := s.queue, map[string]int64{}
+	s.queue, s.queuedBytes = nil, 0
+	now := s.clock.Now()
+	for key, c := range s.connections {
+		if c.suppressed > 0 && c.lastID != "" {
+			suppressed[c.lastID], c.suppressed = c.suppressed, 0
+		}
+		if now.Sub(c.last) > idleAfter {
+			delete(s.connections, key)
+		}
+	}
+	s.mu.Unlock()
+	if len(queue) == 0 && len(suppressed) == 0 {
+		return nil
+	}
+	batch := make([]Rejection, len(queue))
+	for i, q := range queue {
+		batch[i] = q.rejection
+		if q.diagnose != nil {
+			batch[i].Diagnosis = q.diagnose()
+		}
+		batch[i] = trimmed(batch[i])
+		if n := suppressed[batch[i].ID]; n > 0 {
+			batch[i].Suppressed += n
+			delete(suppressed, batch[i].ID)
+		}
+	}
+	return s.store(ctx, batch, suppressed)
+}

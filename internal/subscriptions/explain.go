@@ -1,0 +1,43 @@
+package subscriptions
+
+// Condition is a part of a subscription that an event must meet.
+type Condition string
+
+// The conditions, in the order in which they are looked at.
+const (
+	// OnProviderConfigKey: the subscription takes events of another provider configuration.
+	OnProviderConfigKey Condition = "provider_config_key"
+	// OnConnectionID: the subscription takes events of another connection.
+	OnConnectionID Condition = "connection_id"
+	// OnEventTypes: none of the subscription's patterns takes the event's type.
+	OnEventTypes Condition = "event_types"
+)
+
+// Explanation says whether a subscription takes an event, and by what.
+type Explanation struct {
+	// Failed is the first condition that does not hold; empty where all do.
+	Failed Condition
+	// Pattern is the first pattern that takes the event's type; empty where none does.
+	Pattern string
+}
+
+// Explain holds an event of the connection and the type against the subscription, as matching does. An event whose
+// provider configuration is empty comes from no connection and meets every scope.
+func (sub *Subscription) Explain(providerConfigKey, connectionID, eventType string) Explanation {
+	var e Explanation
+	for _, text := range sub.EventTypes {
+		if p, err := ParsePattern(text); err == nil && p.Matches(eventType) {
+			e.Pattern = text
+			break
+		}
+	}
+	switch {
+	case providerConfigKey != "" && sub.ProviderConfigKey != "" && sub.ProviderConfigKey != providerConfigKey:
+		e.Failed = OnProviderConfigKey
+	case providerConfigKey != "" && sub.ConnectionID != "" && sub.ConnectionID != connectionID:
+		e.Failed = OnConnectionID
+	case e.Pattern == "":
+		e.Failed = OnEventTypes
+	}
+	return e
+}
