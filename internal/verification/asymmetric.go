@@ -119,6 +119,9 @@ func (p *proof) verifyPublic(ctx context.Context, s *workspace) (keyID string, r
 	}
 	signatures := make([][]byte, 0, s.offered.count)
 	for i := range s.offered.count {
+		if len(signatures) == maxPublic {
+			break
+		}
 		if sig, ok := s.offered.rules[i].decode(s.offered.texts[i]); ok {
 			signatures = append(signatures, sig)
 		}

@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
+	"strings"
 	"sync"
 	"testing"
 
@@ -130,6 +131,18 @@ func TestAsymmetric(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Promise: a delivery cannot have public keys tried without end.
+func TestAsymmetricCandidates(t *testing.T) {
+	t.Parallel()
+	s := newSigner(t, "ed25519")
+	p := asymmetric("ed25519", "hex")
+	p.Signature[0].Parse.List = &verification.ListParse{Sep: " "}
+	v := verifier(t, declared(p), s.pem(t))
+	good, bad := hex.EncodeToString(s.sign([]byte(stamp(0)+"{}"))), strings.Repeat("00", 64)+" "
+	requireProved(t, v, request("{}", "X-T", stamp(0), "X-S", strings.Repeat(bad, 7)+good), "asymmetric", "whs_0")
+	requireRefused(t, v, request("{}", "X-T", stamp(0), "X-S", strings.Repeat(bad, 8)+good), verification.ReasonSignatureMismatch)
 }
 
 // Promise: ed25519 keys are taken as the senders show them: hexadecimal (Discord) or whpk_ with base64 (Standard Webhooks).

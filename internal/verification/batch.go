@@ -56,6 +56,7 @@ func (p *plan) describeBatch(w *view) (Event, bool) {
 	if !ok || len(items) == 0 {
 		return Event{}, false
 	}
+	w.memo = map[string]string{}
 	event := Event{TypeSigned: p.batch.typeSigned}
 	for _, item := range items {
 		w.entry = item
@@ -68,7 +69,7 @@ func (p *plan) describeBatch(w *view) (Event, bool) {
 	if id, ok := p.batch.id(w, items); ok {
 		event.ID, event.IDSource, event.IDSigned = id, p.batch.idText, p.covers.body
 	}
-	w.entry = nil
+	w.entry, w.memo = nil, nil
 	return event, true
 }
 

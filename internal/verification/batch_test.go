@@ -62,6 +62,8 @@ func TestDescribeNoBatch(t *testing.T) {
 	}
 	require.Len(t, v.Describe(request(`{"object":"o","entry":[{"changes":[`+strings.Join(items, ",")+`]}]}`)).Types, 64)
 
+	mixed := verifier(t, batched("/*", "{json:/0/kind}.{item:/kind}"), testKey)
+	require.Equal(t, []string{"a.a", "a.b"}, mixed.Describe(request(`[{"kind":"a"},{"kind":"b"}]`)).Types)
 	scalar := verifier(t, batched("/types/*", "{item:}"), testKey)
 	require.Equal(t, []string{"a", "b"}, scalar.Describe(request(`{"types":["a","b","a"]}`)).Types)
 }

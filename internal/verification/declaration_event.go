@@ -2,8 +2,8 @@ package verification
 
 // BodyRule says where the JSON is.
 type BodyRule struct {
-	// FormField is the field that holds the JSON when the content type is application/x-www-form-urlencoded. The signature
-	// still covers the raw body.
+	// FormField is the field that holds the JSON when the body is a form (application/x-www-form-urlencoded), that is, when it does
+	// not begin like JSON. The signature still covers the raw body.
 	FormField string `yaml:"form_field"`
 }
 

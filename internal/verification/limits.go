@@ -5,6 +5,7 @@ const (
 	maxHeaderName  = 128
 	maxHeaderValue = 8 << 10 // bytes of one header or query value that is read
 	maxSignatures  = 32      // elements of all places of signatures together, those passed over included
+	maxPublic      = 8       // signatures that public keys are tried on, which costs far more than an HMAC
 	maxSequence    = 100     // headers of one header_seq
 	maxSecrets     = 16      // valid at once on one connection
 	maxSecretBytes = 4 << 10

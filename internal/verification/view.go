@@ -19,6 +19,8 @@ type view struct {
 	claims []byte
 	found  bool
 	doc    []byte
+	// memo keeps values of the body while the items of a batch are described, so that the body is not read again for each.
+	memo map[string]string
 }
 
 func (w *view) reset(r *Request, formField string) {
@@ -32,7 +34,7 @@ func (w *view) json() []byte {
 	if !w.found {
 		w.found = true
 		w.doc = w.request.Body
-		if w.formField != "" && isForm(w.request.Header.Get("Content-Type")) {
+		if w.formField != "" && !beginsJSON(w.doc) {
 			w.doc = formField(w.request.Body, w.formField)
 		}
 	}
@@ -49,22 +51,42 @@ func (w *view) text(src *source) (string, presence) {
 	case sourceMethod:
 		return w.request.Method, present
 	case sourceJSON, sourceJWT, sourceItem:
-		doc := w.claims
-		switch src.kind {
-		case sourceJSON:
-			doc = w.json()
-		case sourceItem:
-			doc = w.entry
-		default:
-		}
-		value, ok := src.pointer.text(doc)
-		if !ok || value == "" {
+		value := w.value(src)
+		if value == "" {
 			return "", absent
 		}
 		return value, present
 	default:
 		return "", absent
 	}
+}
+
+// value reads a JSON source; it is empty where there is none.
+func (w *view) value(src *source) string {
+	var value string
+	switch src.kind {
+	case sourceItem:
+		value, _ = src.pointer.text(w.entry)
+	case sourceJWT:
+		value, _ = src.pointer.text(w.claims)
+	default:
+		known := false
+		if value, known = w.memo[src.text]; known {
+			return value
+		}
+		value, _ = src.pointer.text(w.json())
+		if w.memo != nil {
+			w.memo[src.text] = value
+		}
+	}
+	return value
+}
+
+// beginsJSON reports whether a body can only be JSON and no form. The body decides and not its content type, which no
+// signature covers: whoever replays a delivery must not be able to have it read in another way.
+func beginsJSON(body []byte) bool {
+	trimmed := bytes.TrimLeft(body, " \t\r\n")
+	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
 }
 
 // queryValue returns a parameter of a raw query, which may stand once.
