@@ -148,11 +148,12 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	}
 	a.client = egress.New(egress.Policy{AllowCIDRs: a.cfg.EgressAllow, AllowLoopback: a.cfg.Dev, AllowHTTP: a.cfg.EgressAllowHTTP || a.cfg.Dev},
 		egress.Options{MaxIdlePerHost: a.cfg.DeliveryConcurrencyPerHost, Clock: clk})
-	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: registry, Logger: a.log}); err != nil {
+	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: registry,
+		Environments: a.store.Identity, Logger: a.log}); err != nil {
 		return err
 	}
 	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client, Connections: a.connections,
-		PublicURL: a.cfg.PublicURL})
+		Environments: a.store.Identity, PublicURL: a.cfg.PublicURL})
 	a.events = webhookevents.NewStore(d, deliveries.Filter{})
 	a.rejections = rejections.New(d, clk)
 	a.deliveries = deliveries.New(d, a.events, a.subscriptions, a.client, clk, a.log, a.metrics, deliveries.Options{

@@ -12,7 +12,7 @@ import (
 
 // Create makes a connection in the actor's environment. Its provider configuration already having one of that id is
 // connection_exists, or a change of that one where the caller asked for it; created tells the two apart. An alias asked
-// for that is not to be had is alias_taken.
+// for that is not to be had is alias_taken, an environment that was removed meanwhile not_found.
 func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c Connection, created bool, err error) {
 	now := s.now()
 	var f apperr.Faults
@@ -40,6 +40,9 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 			if updating {
 				current, err := lock(ctx, tx, actor.Environment, key, fresh.ConnectionID)
 				if err == nil {
+					if err := s.environments.RequireLive(ctx, tx, actor.Environment); err != nil {
+						return err
+					}
 					c, err = s.update(ctx, tx, actor, current, &in.Change, now)
 					created = false
 					return err
@@ -63,6 +66,9 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 				return apperr.New(apperr.CodeConnectionExists, "The provider configuration already has a connection of this id")
 			}
 			// Somebody created it between the two statements: it is there to be changed now.
+		}
+		if err := s.environments.RequireLive(ctx, tx, actor.Environment); err != nil {
+			return err
 		}
 		created = true
 		c, err = s.complete(ctx, tx, actor, &fresh, &in.Change, now)

@@ -20,23 +20,32 @@ import (
 	"sallyport/internal/verification"
 )
 
+// Environments tells whether an environment is still there.
+type Environments interface {
+	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds something
+	// to the environment, after the insert, and keeps the environment from being removed before the commit.
+	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
+}
+
 // Config is what a Service needs. Every field is mandatory.
 type Config struct {
-	DB        *db.DB
-	Clock     clock.Clock
-	Box       *secretbox.Box
-	Providers *providers.Registry
-	Logger    *slog.Logger
+	DB           *db.DB
+	Clock        clock.Clock
+	Box          *secretbox.Box
+	Providers    *providers.Registry
+	Environments Environments
+	Logger       *slog.Logger
 }
 
 // Service holds the rules of connections. It is safe for concurrent use. Faults of a request come as validation errors
 // whose locations are those of the HTTP body.
 type Service struct {
-	db        *db.DB
-	clock     clock.Clock
-	box       *secretbox.Box
-	providers *providers.Registry
-	log       *slog.Logger
+	db           *db.DB
+	clock        clock.Clock
+	box          *secretbox.Box
+	providers    *providers.Registry
+	environments Environments
+	log          *slog.Logger
 
 	refusing *verification.Verifier
 	cache    *cache
@@ -51,7 +60,7 @@ func NewService(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	return &Service{
-		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, log: cfg.Logger,
+		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments, log: cfg.Logger,
 		refusing: refusing, cache: newCache(),
 	}, nil
 }

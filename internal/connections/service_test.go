@@ -308,3 +308,28 @@ func TestList(t *testing.T) {
 		}
 	})
 }
+
+// A request that was let into an environment before it was removed leaves and changes nothing in it.
+func TestCreateInARemovedEnvironment(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		w.create(t, w.a, github("stays"))
+		_, err := s.DB.Write().ExecContext(t.Context(), `UPDATE environments SET deleted_ms = 1 WHERE id = $1`, string(w.a.Environment))
+		require.NoError(t, err)
+		for _, conflict := range []connections.OnConflict{"", connections.ConflictUpdate} {
+			for _, name := range []string{"fresh", "stays"} {
+				in := github(name)
+				in.OnConflict = conflict
+				in.Tags = connections.To(map[string]*string{"a": ptr("b")})
+				if name == "stays" && conflict == "" {
+					continue
+				}
+				_, _, err := w.svc.Create(t.Context(), w.a, in)
+				requireCode(t, apperr.CodeNotFound, err)
+			}
+		}
+		require.Equal(t, 1, count(t, w, `SELECT count(*) FROM connections`))
+		require.Equal(t, 1, count(t, w, `SELECT count(*) FROM audit_events`))
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"log/slog"
 	"net/http"
@@ -53,6 +54,20 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 	return w
 }
 
+// environments takes every environment for live but those whose row says that they were removed.
+type environments struct{}
+
+func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error {
+	var live bool
+	if err := tx.QueryRowContext(ctx, `SELECT deleted_ms IS NULL FROM environments WHERE id = $1`, string(env)).Scan(&live); err != nil {
+		return err
+	}
+	if !live {
+		return apperr.NotFound("environment")
+	}
+	return nil
+}
+
 // principal returns who acts in an environment of its own.
 func (w *world) principal(t *testing.T, name string) access.Principal {
 	t.Helper()
@@ -67,7 +82,7 @@ func (w *world) principal(t *testing.T, name string) access.Principal {
 func (w *world) newService(t *testing.T) *connections.Service {
 	t.Helper()
 	svc, err := connections.NewService(connections.Config{
-		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Logger: slog.New(slog.DiscardHandler),
+		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{}, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	return svc

@@ -210,6 +210,17 @@ func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal,
 	})
 }
 
+// RequireLive returns not_found for an environment that is not there or was removed. Called in the transaction that adds a row
+// which refers to the environment, after the insert, it decides between that and a removal: on PostgreSQL the insert waits for
+// a removal under way, and one that begins later waits for the insert and counts it; SQLite has one writer at a time.
+func (*Service) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error {
+	live, err := isLive(ctx, tx, env)
+	if err == nil && !live {
+		err = errNoEnvironment()
+	}
+	return err
+}
+
 func (s *Service) held(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment) ([]string, error) {
 	held, err := s.contents.Held(ctx, env)
 	if err != nil {

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 	"sync"
 	"testing"
@@ -154,6 +155,42 @@ func TestDeleteRacesWithKeys(t *testing.T) {
 				require.NoError(t, f.DeleteEnvironment(t.Context(), actor, e.ID))
 				continue
 			}
+			require.True(t, apperr.Is(made, apperr.CodeNotFound), made)
+		}
+	})
+}
+
+// What refers to an environment and was stored in a transaction that found the environment live afterwards keeps it: whoever
+// removes it meanwhile waits for the commit and counts the row, or was first and is seen.
+func TestDeleteRacesWithOthers(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		f.Ask(holding{})
+		actor, _ := f.owner(t)
+		for range 10 {
+			e, err := f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: "brief", Type: Test})
+			require.NoError(t, err)
+			text := newKeyText(Test)
+			k := f.newKey(NewKey{Name: "x", Environment: e.ID}, text)
+			var made, deleted error
+			var all sync.WaitGroup
+			all.Go(func() {
+				made = f.db.Tx(t.Context(), func(tx *sql.Tx) error {
+					if err := insertKey(t.Context(), tx, e.Team, k, text, []byte{1}, actor.ID); err != nil {
+						return err
+					}
+					return f.RequireLive(t.Context(), tx, e.ID)
+				})
+			})
+			all.Go(func() { deleted = f.DeleteEnvironment(t.Context(), actor, e.ID) })
+			all.Wait()
+			if made == nil {
+				require.True(t, apperr.Is(deleted, apperr.CodeEnvironmentNotEmpty), deleted)
+				require.NoError(t, f.DeleteKey(t.Context(), actor, k.ID))
+				require.NoError(t, f.DeleteEnvironment(t.Context(), actor, e.ID))
+				continue
+			}
+			require.NoError(t, deleted)
 			require.True(t, apperr.Is(made, apperr.CodeNotFound), made)
 		}
 	})

@@ -21,6 +21,12 @@ func readEnvironment(ctx context.Context, q db.Querier, team id.Team, env id.Env
 	return list[0], true, nil
 }
 
+func isLive(ctx context.Context, tx *sql.Tx, env id.Environment) (bool, error) {
+	var n int
+	err := tx.QueryRowContext(ctx, "SELECT 1 FROM environments WHERE id = $1 AND deleted_ms IS NULL", env).Scan(&n)
+	return one("the environment", err)
+}
+
 // readEnvironments returns the environments of a team, oldest first.
 func readEnvironments(ctx context.Context, q db.Querier, team id.Team) ([]Environment, error) {
 	return queryEnvironments(ctx, q, selectEnvironments+" ORDER BY id", team)

@@ -45,13 +45,21 @@ type DeliveryControl interface {
 	Changed()
 }
 
+// Environments tells whether an environment is still there.
+type Environments interface {
+	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds something
+	// to the environment, after the insert, and keeps the environment from being removed before the commit.
+	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
+}
+
 // Config is what a Service needs.
 type Config struct {
-	DB          *db.DB
-	Box         *secretbox.Box
-	Clock       clock.Clock
-	Targets     Targets
-	Connections Connections
+	DB           *db.DB
+	Box          *secretbox.Box
+	Clock        clock.Clock
+	Targets      Targets
+	Connections  Connections
+	Environments Environments
 	// PublicURL is the scheme and host under which this gateway is reached. No subscription may lead there. Empty refuses
 	// nothing.
 	PublicURL string

@@ -352,3 +352,15 @@ func TestTargetOfAnUnknownIDIsNotRemembered(t *testing.T) {
 }
 
 func ptr(s string) *string { return &s }
+
+// A request that was let into an environment before it was removed leaves nothing in it.
+func TestCreateInARemovedEnvironment(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		w.exec(t, `UPDATE environments SET deleted_ms = 1 WHERE id = $1`, string(w.p.Environment))
+		_, _, err := w.Create(t.Context(), w.p, change("*"))
+		require.True(t, apperr.Is(err, apperr.CodeNotFound), err)
+		require.Empty(t, w.match(t, w.Service, "issues"))
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
@@ -49,7 +50,8 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 		},
 		other: id.Environment(id.New(id.PrefixEnvironment)),
 	}
-	w.cfg = subscriptions.Config{DB: store.DB, Box: box, Clock: w.clock, Targets: client, Connections: directory{}}
+	w.cfg = subscriptions.Config{DB: store.DB, Box: box, Clock: w.clock, Targets: client, Connections: directory{},
+		Environments: environments{}}
 	w.Service = w.process()
 	w.exec(t, `INSERT INTO teams (id, name, created_ms) VALUES ($1, 'Acme', 0)`, string(w.p.Team))
 	for name, env := range map[string]id.Environment{"one": w.p.Environment, "two": w.other} {
@@ -131,6 +133,20 @@ func (directory) Exists(_ context.Context, _ id.Environment, key, connectionID s
 
 func (directory) ExistsUnderAnyKey(_ context.Context, _ id.Environment, connectionID string) (bool, error) {
 	return lookUp(connectionID)
+}
+
+// environments takes every environment for live but those whose row says that they were removed.
+type environments struct{}
+
+func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error {
+	var live bool
+	if err := tx.QueryRowContext(ctx, `SELECT deleted_ms IS NULL FROM environments WHERE id = $1`, string(env)).Scan(&live); err != nil {
+		return err
+	}
+	if !live {
+		return apperr.NotFound("environment")
+	}
+	return nil
 }
 
 // control stands for deliveries. It writes down what it is told, inside the transaction where there is one.

@@ -22,7 +22,7 @@ var errRace = errors.New("the webhook subscription keeps changing")
 
 // Create stores a subscription in the principal's environment. It matches the events that arrive after Create has
 // returned. The secret is set when it was generated; nothing returns it again. Faults are of code validation_error, all
-// of them at once.
+// of them at once; an environment that was removed meanwhile is not_found.
 func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Subscription, secretbox.Secret, error) {
 	if s.deliveries == nil {
 		return Subscription{}, "", errNoControl
@@ -57,6 +57,9 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	defer s.changed(p.Environment, sub.ID)
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if err := insert(ctx, tx, r); err != nil {
+			return err
+		}
+		if err := s.cfg.Environments.RequireLive(ctx, tx, p.Environment); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, now, event(p, "webhook_subscription.create", sub.ID, contents(sub)))

@@ -2,6 +2,7 @@ package connectionshttp_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -51,6 +52,11 @@ func (auth) Environment(_ context.Context, _ access.Principal, environment strin
 	return id.Environment(environment), nil
 }
 
+// live takes every environment for one that is there.
+type live struct{}
+
+func (live) RequireLive(context.Context, *sql.Tx, id.Environment) error { return nil }
+
 type server struct {
 	t    *testing.T
 	api  *httpapi.API
@@ -68,7 +74,7 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	require.NoError(t, err)
 	now := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 8_000_000, time.UTC))
 	log := slog.New(slog.DiscardHandler)
-	svc, err := connections.NewService(connections.Config{DB: s.DB, Clock: now, Box: box, Providers: reg, Logger: log})
+	svc, err := connections.NewService(connections.Config{DB: s.DB, Clock: now, Box: box, Providers: reg, Environments: live{}, Logger: log})
 	require.NoError(t, err)
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})
 	connectionshttp.Mount(api, svc, "https://gateway.example/")
