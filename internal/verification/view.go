@@ -63,21 +63,20 @@ func (w *view) text(src *source) (string, presence) {
 
 // value reads a JSON source; it is empty where there is none.
 func (w *view) value(src *source) string {
-	var value string
+	doc := w.claims
 	switch src.kind {
 	case sourceItem:
-		value, _ = src.pointer.text(w.entry)
-	case sourceJWT:
-		value, _ = src.pointer.text(w.claims)
-	default:
-		known := false
-		if value, known = w.memo[src.text]; known {
+		doc = w.entry
+	case sourceJSON:
+		if value, known := w.memo[src.text]; known {
 			return value
 		}
-		value, _ = src.pointer.text(w.json())
-		if w.memo != nil {
-			w.memo[src.text] = value
-		}
+		doc = w.json()
+	default:
+	}
+	value, _ := src.pointer.text(doc)
+	if w.memo != nil && src.kind == sourceJSON {
+		w.memo[src.text] = value
 	}
 	return value
 }
