@@ -21,7 +21,11 @@ func isKnownOrigin(ctx context.Context, q db.Querier, email, origin string) (boo
 // readBlocked returns until when, in Unix milliseconds, the attempt has to wait.
 func readBlocked(ctx context.Context, q db.Querier, a attempt) (int64, error) {
 	var until int64
-	err := q.QueryRowContext(ctx, "SELECT COALESCE(MAX(blocked_ms), 0) FROM sign_in_failures WHERE id IN ($1, $2)", a.account.id, a.address.id).
+	var ids []any
+	for _, b := range a.buckets() {
+		ids = append(ids, b.id)
+	}
+	err := q.QueryRowContext(ctx, "SELECT COALESCE(MAX(blocked_ms), 0) FROM sign_in_failures WHERE id IN "+db.In(1, len(ids)), ids...).
 		Scan(&until)
 	if err != nil {
 		return 0, fmt.Errorf("read failed sign-ins: %w", err)

@@ -62,9 +62,18 @@ func bucketID(pepper []byte, parts ...string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// attempt is one check of a password, with what it counts against.
+// attempt is one check of a password, with what it counts against. At an address that the user is known to sign in from, that
+// is the account's count for the address alone, so that nobody else behind the address can keep the user out.
 type attempt struct {
-	account, address bucket
+	account bucket
+	address *bucket
+}
+
+func (a attempt) buckets() []bucket {
+	if a.address == nil {
+		return []bucket{a.account}
+	}
+	return []bucket{a.account, *a.address}
 }
 
 // newAttempt prepares an attempt for the account of an e-mail address as somebody typed it.
@@ -76,11 +85,11 @@ func (s *Service) newAttempt(ctx context.Context, pepper []byte, email string, c
 	if err != nil {
 		return attempt{}, err
 	}
-	a := attempt{account: accountBucket(pepper, email, ""), address: addressBucket(pepper, origin)}
 	if known {
-		a.account = accountBucket(pepper, email, origin)
+		return attempt{account: accountBucket(pepper, email, origin)}, nil
 	}
-	return a, nil
+	address := addressBucket(pepper, origin)
+	return attempt{account: accountBucket(pepper, email, ""), address: &address}, nil
 }
 
 var errBackoff = errors.New("too many failed sign-ins of the account or from the address")
@@ -115,11 +124,11 @@ func (s *Service) try(ctx context.Context, a attempt, hash passwordHash, passwor
 	return s.hasher.matches(hash, password), nil
 }
 
-// charge counts the attempt in both buckets, or in none when one of them has to wait.
+// charge counts the attempt in each of its buckets, or in none when one of them has to wait.
 func (s *Service) charge(ctx context.Context, a attempt) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.clock.Now()
-		for _, b := range []bucket{a.account, a.address} {
+		for _, b := range a.buckets() {
 			failures, ok, err := addFailure(ctx, tx, b.id, now)
 			if err != nil {
 				return err
@@ -141,10 +150,14 @@ func (s *Service) charge(ctx context.Context, a attempt) error {
 	})
 }
 
-// forgive takes back an attempt whose password was right: the account begins anew, the address loses one failure.
+// forgive takes back an attempt whose password was right: the account begins anew, the address it was counted for loses
+// one failure.
 func forgive(ctx context.Context, tx *sql.Tx, a attempt) error {
 	if err := forgetFailures(ctx, tx, a.account); err != nil {
 		return err
 	}
-	return takeBack(ctx, tx, a.address)
+	if a.address == nil {
+		return nil
+	}
+	return takeBack(ctx, tx, *a.address)
 }

@@ -117,6 +117,24 @@ func TestBackoffOfAddress(t *testing.T) {
 	})
 }
 
+// Somebody who makes an address wait cannot keep out those who are known to sign in from it: they are held to their account's
+// count there, and their failures are none of the address.
+func TestBackoffOfAddressSparesWhoIsKnownThere(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		f.owner(t)
+		f.signedIn(t)
+		for n := range freeAddressFailures + 1 {
+			require.Zero(t, f.guess(t, testClient(), fmt.Sprintf("user%d@example.test", n)))
+		}
+		require.Positive(t, f.guess(t, testClient(), "other@example.test"))
+		f.signedIn(t)
+		f.waits(t, testClient(), testEmail)
+		f.clk.Advance(time.Second)
+		require.Zero(t, f.guess(t, testClient(), "other@example.test"), "the known user's failures did not count")
+	})
+}
+
 // Successes from an address are no failures of it: an office may sign in as often as it likes.
 func TestBackoffSparesSuccesses(t *testing.T) {
 	t.Parallel()
