@@ -120,7 +120,7 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 		require.NoError(t, err)
 
 		both := params("secret_encoding", "hex")
-		both.Secret = connections.To(secretbox.Secret("00ff"))
+		both.Secret = connections.To(secretbox.Secret("00ff00ff00ff00ff"))
 		c, err := w.svc.Update(t.Context(), w.a, "generic-hmac", "acme", both)
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"secret_encoding": "hex", "encoding": "base64"}, c.Webhook.Params)

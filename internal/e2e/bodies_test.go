@@ -52,8 +52,8 @@ func TestBodiesSurvive(t *testing.T) {
 		for i, c := range cases {
 			w.run(c.name, func(w *world) {
 				// A connection of its own: the same body twice would be a repeat.
-				conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
-				e := w.settles(w.deliver(conn.pathToken(), generic("s", c.contentType, c.body)).EventUUID, "forwarded")
+				conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
+				e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", c.contentType, c.body)).EventUUID, "forwarded")
 
 				got := rawSink.wait(w.t, i+1)[i]
 				require.True(w.t, bytes.Equal([]byte(c.body), got.body), "the raw body must be the provider's, byte for byte")
@@ -136,7 +136,7 @@ func TestGitHubForm(t *testing.T) {
 func TestOddTextIsStored(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s", "webhook": object{"params": object{
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret", "webhook": object{"params": object{
 			"event_type_header": "X-Type", "event_type_pointer": "/type", "event_id_pointer": "/id", "event_id_header": "X-Id"}}})
 		long := strings.Repeat("l", 64<<10)
 		var bodies []string
@@ -153,10 +153,10 @@ func TestOddTextIsStored(t *testing.T) {
 			require.NotEmpty(w.t, e.IdempotencyKey)
 		}
 		for _, body := range bodies {
-			take(generic("s", "application/json", body))
+			take(generic("a shared secret", "application/json", body))
 		}
 		for _, odd := range []string{"\xff\xfe", "a\tb", strings.Repeat("h", 8<<10)} {
-			m := generic("s", "application/json", `{}`)
+			m := generic("a shared secret", "application/json", `{}`)
 			for _, name := range []string{"X-Type", "X-Id", "Content-Type", "X-Other"} {
 				take(m.with(name, odd))
 			}
@@ -175,13 +175,13 @@ func TestLargestBody(t *testing.T) {
 		sink := newReceiver(w.t, status(200))
 		w.subscribe(sink.url, object{"payload_mode": "raw", "timeout_ms": 30000})
 		const most = 25 << 20
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s", "webhook": object{"max_body_bytes": most}})
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret", "webhook": object{"max_body_bytes": most}})
 		body := strings.Repeat("0123456789abcdef", most/16)
-		r := w.deliver(conn.pathToken(), generic("s", "text/plain", body))
+		r := w.deliver(conn.pathToken(), generic("a shared secret", "text/plain", body))
 		require.True(w.t, bytes.Equal([]byte(body), sink.wait(w.t, 1)[0].body))
 		w.settles(r.EventUUID, "forwarded")
 		w.unchanged(func() {
-			w.post(conn.pathToken(), generic("s", "text/plain", body+"!")).refused(w, http.StatusRequestEntityTooLarge, "payload_too_large")
+			w.post(conn.pathToken(), generic("a shared secret", "text/plain", body+"!")).refused(w, http.StatusRequestEntityTooLarge, "payload_too_large")
 		})
 	})
 }

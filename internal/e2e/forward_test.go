@@ -145,9 +145,9 @@ func TestForwardFromEveryProvider(t *testing.T) {
 			w.arrives(sink, sub, conn, standard(w.t, standardSecret, "msg_1", w.clk.Now(), body), "header:webhook-id", "msg_1")
 		})
 		w.run("generic-hmac", func(w *world) {
-			conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "gh", "webhook_secret": "shared", "webhook": object{
+			conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "gh", "webhook_secret": "a shared secret", "webhook": object{
 				"params": object{"event_type_pointer": "/type", "event_id_header": "X-Event-Id"}}})
-			w.arrives(sink, sub, conn, generic("shared", "application/json", body).with("X-Event-Id", "evt-9"), "header:x-event-id", "evt-9")
+			w.arrives(sink, sub, conn, generic("a shared secret", "application/json", body).with("X-Event-Id", "evt-9"), "header:x-event-id", "evt-9")
 		})
 	})
 }

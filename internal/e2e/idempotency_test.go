@@ -71,11 +71,11 @@ func TestManyAtOnceAreOneEvent(t *testing.T) {
 		sink := newReceiver(w.t, status(200))
 		w.subscribe(sink.url)
 		w.connectGitHub("by-id")
-		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "by-body", "webhook_secret": "s"})
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "by-body", "webhook_secret": "a shared secret"})
 		for i, c := range []struct {
 			segment string
 			m       message
-		}{{"by-id", github(issueOpened)}, {"by-body", generic("s", "application/json", issueOpened)}} {
+		}{{"by-id", github(issueOpened)}, {"by-body", generic("a shared secret", "application/json", issueOpened)}} {
 			const many = 50
 			receipts := make([]receipt, many)
 			var all sync.WaitGroup
@@ -109,13 +109,13 @@ func TestBodyWindow(t *testing.T) {
 			length time.Duration
 		}{{"default", nil, time.Hour}, {"short", 10, 10 * time.Second}} {
 			w.run(c.name, func(w *world) {
-				w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": c.name, "webhook_secret": "s",
+				w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": c.name, "webhook_secret": "a shared secret",
 					"webhook": object{"dedupe_window_seconds": c.window}})
-				m := generic("s", "text/plain", "same")
+				m := generic("a shared secret", "text/plain", "same")
 				first := w.fresh(c.name, m)
 				w.clk.Advance(c.length - time.Millisecond)
 				w.repeated(c.name, m, first)
-				w.fresh(c.name, generic("s", "text/plain", "other"))
+				w.fresh(c.name, generic("a shared secret", "text/plain", "other"))
 				w.clk.Advance(time.Millisecond)
 				second := w.fresh(c.name, m)
 				w.repeated(c.name, m, second)
@@ -128,10 +128,10 @@ func TestBodyWindow(t *testing.T) {
 			})
 		}
 		w.run("off", func(w *world) {
-			w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "off", "webhook_secret": "s",
+			w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "off", "webhook_secret": "a shared secret",
 				"webhook": object{"dedupe_window_seconds": 0}})
 			for range 3 {
-				w.fresh("off", generic("s", "text/plain", "same"))
+				w.fresh("off", generic("a shared secret", "text/plain", "same"))
 			}
 		})
 	})

@@ -21,19 +21,19 @@ import (
 func TestIdleSendersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
 		const idle, size = 32, 256<<10 + 1 // held in memory, four would be the budget
 		body := strings.Repeat("i", size)
 		var senders sync.WaitGroup
 		var release []func()
 		answers := make(chan int, idle)
 		for range idle {
-			slow, asked := w.slow(conn.pathToken(), generic("s", "text/plain", body).with("X-Signature", strings.Repeat("0", 64)))
+			slow, asked := w.slow(conn.pathToken(), generic("a shared secret", "text/plain", body).with("X-Signature", strings.Repeat("0", 64)))
 			senders.Go(func() { answers <- slow() })
 			release = append(release, w.taken(asked, answers))
 		}
 		for _, size := range []int{1, 100 << 10, 256 << 10, 512 << 10} {
-			w.deliver(conn.pathToken(), generic("s", "text/plain", strings.Repeat("x", size)))
+			w.deliver(conn.pathToken(), generic("a shared secret", "text/plain", strings.Repeat("x", size)))
 		}
 		for _, open := range release {
 			open()
@@ -48,11 +48,11 @@ func TestIdleSendersKeepNobodyOut(t *testing.T) {
 func TestMemoryBudget(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
 		const size = 256 << 10 // two of them are a sender's half
 		const first, second, third = "2001:db8:0:1::", "2001:db8:0:2::", "2001:db8:0:3::"
 		from := func(address string, size int) message {
-			return generic("s", "text/plain", strings.Repeat("x", size)).with("X-Forwarded-For", address)
+			return generic("a shared secret", "text/plain", strings.Repeat("x", size)).with("X-Forwarded-For", address)
 		}
 		var stalled []*stalledSender
 		begun := 0
@@ -157,14 +157,14 @@ func TestDeeplyNestedBody(t *testing.T) {
 	each(t, func(w *world) {
 		sink := newReceiver(w.t, status(http.StatusOK))
 		w.subscribe(sink.url)
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
 		for i, depth := range []int{512, 513, 20_000} {
 			body := strings.Repeat("[", depth) + strings.Repeat("]", depth)
 			want, data := "text", `{"text":"`+body+`"}`
 			if depth <= 512 {
 				want, data = "json", body
 			}
-			e := w.settles(w.deliver(conn.pathToken(), generic("s", "application/json", body)).EventUUID, "forwarded")
+			e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", "application/json", body)).EventUUID, "forwarded")
 			require.Equal(w.t, want, *e.BodyEncoding)
 			require.Equal(w.t, body, shownBody(w, e))
 			got := sink.wait(w.t, i+1)[i].body

@@ -80,8 +80,8 @@ func (g *gated) Read(p []byte) (int, error) {
 func TestBrokenOffBody(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "s"})
-		m := generic("s", "text/plain", "whole")
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
+		m := generic("a shared secret", "text/plain", "whole")
 		w.unchanged(func() {
 			for _, announced := range []int64{10, 1 << 20, -1} {
 				r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+conn.pathToken(),

@@ -94,22 +94,22 @@ func TestInboundMethodAndCredentials(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "small", "webhook_secret": "s", "webhook": object{"max_body_bytes": 300 << 10}})
-		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "tiny", "webhook_secret": "s", "webhook": object{"max_body_bytes": 100}})
-		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "standard-size", "webhook_secret": "s"})
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "small", "webhook_secret": "a shared secret", "webhook": object{"max_body_bytes": 300 << 10}})
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "tiny", "webhook_secret": "a shared secret", "webhook": object{"max_body_bytes": 100}})
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "standard-size", "webhook_secret": "a shared secret"})
 		w.unchanged(func() {
 			for _, c := range []struct {
 				segment string
 				size    int
 			}{{"tiny", 101}, {"small", 300<<10 + 1}, {"small", 256 << 10 * 2}, {conn.pathToken(), 2 << 20}, {"standard-size", 4<<20 + 1}} {
-				m := generic("s", "text/plain", strings.Repeat("x", c.size))
+				m := generic("a shared secret", "text/plain", strings.Repeat("x", c.size))
 				w.post(c.segment, m).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
 				w.chunked(c.segment, m).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
 			}
 		})
-		w.chunked("tiny", generic("s", "text/plain", strings.Repeat("x", 100))).want(w, http.StatusOK)
+		w.chunked("tiny", generic("a shared secret", "text/plain", strings.Repeat("x", 100))).want(w, http.StatusOK)
 		for _, size := range []int{1, 256 << 10, 256<<10 + 1, 300 << 10} {
-			m := generic("s", "text/plain", strings.Repeat("y", size))
+			m := generic("a shared secret", "text/plain", strings.Repeat("y", size))
 			w.chunked("small", m).want(w, http.StatusOK)
 			require.Equal(w.t, int64(size), w.event(w.deliver("small", m).EventUUID).BodySize)
 		}

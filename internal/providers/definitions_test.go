@@ -75,7 +75,7 @@ func TestGitHubVector(t *testing.T) {
 	requireReason(t, v, deliver(time.Time{}, "Hello, World!", "X-Hub-Signature-256", signature[:70]+"8"), verification.ReasonSignatureMismatch)
 	requireReason(t, v, deliver(time.Time{}, "Hello, World!", "X-Hub-Signature-256", signature[7:]), verification.ReasonSignatureMalformed)
 	requireReason(t, v, deliver(time.Time{}, "Hello, World!", "X-Hub-Signature", signature), verification.ReasonSignatureMissing)
-	requireReason(t, connect(t, "github", nil, "another"), deliver(time.Time{}, "Hello, World!", "X-Hub-Signature-256", signature), verification.ReasonSignatureMismatch)
+	requireReason(t, connect(t, "github", nil, "another secret"), deliver(time.Time{}, "Hello, World!", "X-Hub-Signature-256", signature), verification.ReasonSignatureMismatch)
 	require.Equal(t, []string{"x-hub-signature", "x-hub-signature-256"}, v.RedactHeaders())
 }
 
@@ -83,7 +83,7 @@ func TestGitHubVector(t *testing.T) {
 // form deliveries alike; its delivery id is known not to be signed.
 func TestGitHubEvents(t *testing.T) {
 	t.Parallel()
-	v := connect(t, "github", nil, "secret")
+	v := connect(t, "github", nil, "the secret")
 	tests := []struct{ event, json, want string }{
 		{"issues", `{"action":"opened","issue":{"action":"x"}}`, "issues.opened"},
 		{"push", `{"ref":"refs/heads/main"}`, "push"},
@@ -94,7 +94,7 @@ func TestGitHubEvents(t *testing.T) {
 			"application/json":                  tt.json,
 			"application/x-www-form-urlencoded": "payload=" + url.QueryEscape(tt.json),
 		} {
-			r := deliver(time.Time{}, body, "X-Hub-Signature-256", "sha256="+hmacHex("secret", body), "X-GitHub-Event", tt.event,
+			r := deliver(time.Time{}, body, "X-Hub-Signature-256", "sha256="+hmacHex("the secret", body), "X-GitHub-Event", tt.event,
 				"X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958", "Content-Type", contentType)
 			_, refusal := v.Verify(t.Context(), r)
 			require.Nil(t, refusal)
@@ -169,8 +169,8 @@ func TestStandardWebhooksLibrary(t *testing.T) {
 // Promise: without parameters generic-hmac reads X-Signature as the hex HMAC-SHA256 of the body.
 func TestGenericHMACDefaults(t *testing.T) {
 	t.Parallel()
-	v := connect(t, "generic-hmac", nil, "secret")
-	r := deliver(time.Time{}, `{"type":"t","id":"1"}`, "X-Signature", hmacHex("secret", `{"type":"t","id":"1"}`))
+	v := connect(t, "generic-hmac", nil, "the secret")
+	r := deliver(time.Time{}, `{"type":"t","id":"1"}`, "X-Signature", hmacHex("the secret", `{"type":"t","id":"1"}`))
 	_, refusal := v.Verify(t.Context(), r)
 	require.Nil(t, refusal)
 	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, v.Describe(r))
@@ -185,10 +185,10 @@ func TestGenericHMACParameters(t *testing.T) {
 		"signature_header": "X-Acme-Sig", "algorithm": "sha512", "encoding": "base64", "prefix": "v2=", "secret_encoding": "hex",
 		"signed_content": "{ts}.{body}", "timestamp_header": "X-Acme-Time", "timestamp_format": "unix_ms", "timestamp_tolerance_s": "60",
 		"event_type_header": "X-Acme-Event", "event_type_pointer": "/kind", "event_id_header": "X-Acme-Id", "event_id_pointer": "/meta/id",
-	}, "00ff10")
+	}, "00ff10203040506070")
 	at := time.UnixMilli(1772600767123)
 	send := func(body string, now time.Time, pairs ...string) *verification.Request {
-		h := hmac.New(sha512.New, []byte{0x00, 0xff, 0x10})
+		h := hmac.New(sha512.New, []byte{0x00, 0xff, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70})
 		h.Write([]byte("1772600767123." + body))
 		return deliver(now, body, append(pairs, "X-Acme-Sig", "v2="+base64.StdEncoding.EncodeToString(h.Sum(nil)), "X-Acme-Time", "1772600767123")...)
 	}
@@ -226,12 +226,20 @@ func TestGenericHMACRefusesIncoherence(t *testing.T) {
 		"params.signature_header":      {"signature_header": "X Signature"},
 		"params.event_type_pointer":    {"event_type_pointer": "type"},
 		"params.tolerance":             {"tolerance": "60"},
+		"params.event_id_header":       {"event_id_header": "Authorization"},
+		"params.event_type_header":     {"event_type_header": "X-Signature"},
 	} {
 		_, err := generic.Webhooks.Prepare(params, nil)
 		var config *verification.ConfigError
 		require.ErrorAs(t, err, &config)
 		require.Len(t, config.Faults, 1)
 		require.Equal(t, field, config.Faults[0].Field)
+	}
+	for _, header := range []string{"authorization", "Cookie", "Api-Key", "x-api-key", "Proxy-Authorization", "X-Signature"} {
+		for _, param := range []string{"event_id_header", "event_type_header"} {
+			_, err := generic.Webhooks.Prepare(map[string]string{param: header}, nil)
+			require.ErrorContains(t, err, "stored in clear", "%s = %s", param, header)
+		}
 	}
 	for _, tolerance := range []string{"1", "9", "10", "3600", "86400"} {
 		_, err := generic.Webhooks.Prepare(map[string]string{

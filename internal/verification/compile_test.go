@@ -74,19 +74,24 @@ func TestCompileRefuses(t *testing.T) {
 		"timestamp without effect": {func(d *verification.Declaration) {
 			d.Signed, d.Timestamp.Signed, d.Timestamp.MaxAgeS, d.Timestamp.MaxSkewS = "{id}.{body}", false, "", ""
 		}, []string{"timestamp coherent"}},
-		"ts of the body":    {func(d *verification.Declaration) { d.Timestamp.From = "json:/ts" }, []string{"signed coherent"}},
-		"ts of no pair":     {func(d *verification.Declaration) { d.Timestamp.From = "sig:t" }, []string{"timestamp.from coherent"}},
-		"timestamp format":  {func(d *verification.Declaration) { d.Timestamp.Format = "unix" }, []string{"timestamp.format enum"}},
-		"zero age":          {func(d *verification.Declaration) { d.Timestamp.MaxAgeS = "0" }, []string{"timestamp.max_age_s format"}},
-		"negative skew":     {func(d *verification.Declaration) { d.Timestamp.MaxSkewS = "-1" }, []string{"timestamp.max_skew_s format"}},
-		"age of a year":     {func(d *verification.Declaration) { d.Timestamp.MaxAgeS = "31536000" }, []string{"timestamp.max_age_s format"}},
-		"no form field":     {func(d *verification.Declaration) { d.Body = &verification.BodyRule{} }, []string{"body.form_field format"}},
-		"empty type":        {func(d *verification.Declaration) { d.Event.Type = []string{""} }, []string{"event.type[0] required"}},
-		"body in type":      {func(d *verification.Declaration) { d.Event.Type = []string{"x", "{body}"} }, []string{"event.type[1] format"}},
-		"signature in type": {func(d *verification.Declaration) { d.Event.Type = []string{"{sig:t}"} }, []string{"event.type[0] format"}},
-		"bad pointer":       {func(d *verification.Declaration) { d.Event.Type = []string{"{json:type}"} }, []string{"event.type[0] format"}},
-		"bad escape":        {func(d *verification.Declaration) { d.Event.Type = []string{"{json:/a~2}"} }, []string{"event.type[0] format"}},
-		"signature as id":   {func(d *verification.Declaration) { d.Signed, d.Event.ID = "{ts}.{body}", []string{"sig:t"} }, []string{"event.id[0] format"}},
+		"ts of the body":      {func(d *verification.Declaration) { d.Timestamp.From = "json:/ts" }, []string{"signed coherent"}},
+		"ts of no pair":       {func(d *verification.Declaration) { d.Timestamp.From = "sig:t" }, []string{"timestamp.from coherent"}},
+		"timestamp format":    {func(d *verification.Declaration) { d.Timestamp.Format = "unix" }, []string{"timestamp.format enum"}},
+		"zero age":            {func(d *verification.Declaration) { d.Timestamp.MaxAgeS = "0" }, []string{"timestamp.max_age_s format"}},
+		"negative skew":       {func(d *verification.Declaration) { d.Timestamp.MaxSkewS = "-1" }, []string{"timestamp.max_skew_s format"}},
+		"age of a year":       {func(d *verification.Declaration) { d.Timestamp.MaxAgeS = "31536000" }, []string{"timestamp.max_age_s format"}},
+		"no form field":       {func(d *verification.Declaration) { d.Body = &verification.BodyRule{} }, []string{"body.form_field format"}},
+		"empty type":          {func(d *verification.Declaration) { d.Event.Type = []string{""} }, []string{"event.type[0] required"}},
+		"body in type":        {func(d *verification.Declaration) { d.Event.Type = []string{"x", "{body}"} }, []string{"event.type[1] format"}},
+		"signature in type":   {func(d *verification.Declaration) { d.Event.Type = []string{"{sig:t}"} }, []string{"event.type[0] format"}},
+		"bad pointer":         {func(d *verification.Declaration) { d.Event.Type = []string{"{json:type}"} }, []string{"event.type[0] format"}},
+		"bad escape":          {func(d *verification.Declaration) { d.Event.Type = []string{"{json:/a~2}"} }, []string{"event.type[0] format"}},
+		"signature header id": {func(d *verification.Declaration) { d.Signed, d.Event.ID = "{ts}.{body}", []string{"sig:t"} }, []string{"event.id[0] format"}},
+		"credential as id":    {func(d *verification.Declaration) { d.Signed, d.Event.ID = "{ts}.{body}", []string{"header:X-API-Key"} }, []string{"event.id[0] format"}},
+		"credential as type":  {func(d *verification.Declaration) { d.Event.Type = []string{"x.{header:cookie}"} }, []string{"event.type[0] format"}},
+		"signature as id": {func(d *verification.Declaration) {
+			d.Signed, d.Event.ID = "{ts}.{body}", []string{"header:Webhook-Signature"}
+		}, []string{"event.id[0] format"}},
 		"same id twice": {func(d *verification.Declaration) {
 			d.Signed, d.Event.ID = "{ts}.{body}", []string{"header:x-id", "header:X-ID"}
 		}, []string{"event.id[1] unique"}},
@@ -257,7 +262,7 @@ func TestPrepareChecksSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ decode, secret string }{
 		{"utf8", ""}, {"utf8", strings.Repeat("leak", 2000)}, {"hex", "leak"}, {"hex", "abc"}, {"base64", "leak!"},
-		{"base64", "bGVhaw==\n"}, {"whsec", "whsec_"}, {"whsec", "whsec_leak!"}, {"whsec", "WHSEC_bGVhaw=="}, {"base64", "leak===="},
+		{"base64", "bGVhaw==\n"}, {"whsec", "whsec_leak!"}, {"whsec", "WHSEC_bGVhaw=="}, {"base64", "leak===="},
 	} {
 		d := bodyOnly()
 		d.Secret.Decode = tt.decode
@@ -268,8 +273,18 @@ func TestPrepareChecksSecrets(t *testing.T) {
 		require.Equal(t, []string{"secret format"}, faultsOf(t, err), "%s %q", tt.decode, tt.secret)
 		require.NotContains(t, err.Error(), "leak")
 	}
+	for _, tt := range []struct{ decode, secret string }{
+		{"utf8", "1234567"}, {"hex", "00010203040506"}, {"base64", "AAECAwQFBg=="}, {"whsec", "whsec_"}, {"whsec", "whsec_AAECAwQFBg=="}, {"sha256", "1234567"},
+	} {
+		d := bodyOnly()
+		d.Secret.Decode = tt.decode
+		engine, err := verification.Compile(d)
+		require.NoError(t, err)
+		_, err = engine.Prepare(nil, secrets(tt.secret))
+		require.Equal(t, []string{"secret limit"}, faultsOf(t, err), "%s %q: a short secret can be guessed", tt.decode, tt.secret)
+	}
 	engine, err := verification.Compile(bodyOnly())
 	require.NoError(t, err)
-	_, err = engine.Prepare(nil, secrets(slices.Repeat([]string{"x"}, 17)...))
+	_, err = engine.Prepare(nil, secrets(slices.Repeat([]string{"a long secret"}, 17)...))
 	require.Equal(t, []string{"secret limit"}, faultsOf(t, err))
 }

@@ -17,8 +17,25 @@ func checkEvent(t *testing.T, e verification.Event) {
 	if e.Type == "" || len(e.Type) > 256 || strings.ContainsFunc(e.Type, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		t.Fatalf("type %q", e.Type)
 	}
+	for _, kind := range e.Types {
+		if kind == "" || len(kind) > 256 || strings.ContainsFunc(kind, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			t.Fatalf("types %q", e.Types)
+		}
+	}
+	if len(e.Types) > 64 || len(e.Types) > 0 && e.Types[0] != e.Type {
+		t.Fatalf("types %q of %q", e.Types, e.Type)
+	}
 	if len(e.ID) > 512 || !utf8.ValidString(e.ID) || strings.Contains(e.ID, "\x00") || (e.ID == "") != (e.IDSource == "") || e.ID == "" && e.IDSigned {
 		t.Fatalf("id %+v", e)
+	}
+}
+
+// checkAnswer fails when the answer to a request is more than a handshake may have.
+func checkAnswer(t *testing.T, v *verification.Verifier, r *verification.Request) {
+	t.Helper()
+	answer, refusal := v.Handshake(t.Context(), r)
+	if answer != nil && (refusal != nil || len(answer.Body) > 1024 || answer.Status < 200 || answer.Status > 204 || answer.Header.Get("X-Content-Type-Options") != "nosniff") {
+		t.Fatalf("answered %+v with %v", answer, refusal)
 	}
 }
 
@@ -34,7 +51,7 @@ func FuzzVerify(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	v, err := engine.Prepare(nil, secrets("other", testKey))
+	v, err := engine.Prepare(nil, secrets("other secret", testKey))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -56,7 +73,7 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal("verified, but refused by Precheck")
 		}
 		for _, element := range strings.Fields(signature) {
-			if element == "v1,"+b64MAC(testKey, id+"."+ts+"."+string(body)) || element == "v1,"+b64MAC("other", id+"."+ts+"."+string(body)) {
+			if element == "v1,"+b64MAC(testKey, id+"."+ts+"."+string(body)) || element == "v1,"+b64MAC("other secret", id+"."+ts+"."+string(body)) {
 				return
 			}
 		}
@@ -72,7 +89,15 @@ func FuzzCompile(f *testing.F) {
 	all.Event.Map = map[string]string{"a": "b"}
 	all.Control = []verification.Predicate{{From: "json:/a", Equals: []string{"b"}}}
 	all.RedactHeaders = []string{"x-a"}
-	for _, d := range []verification.Declaration{bodyOnly(), listed(), paired(), parametrised(), all} {
+	lines, _ := accounted(certified("none"))
+	push, _ := accounted(pubsub())
+	kid, _ := accounted(byKid())
+	seeds := []verification.Declaration{
+		bodyOnly(), listed(), paired(), parametrised(), all, declared(twilio()), declared(adyen()), declared(jwtHS()), declared(keyedHash("{secret}{method}{url}{body}")),
+		declared(asymmetric("ed25519", "hex")), lines, push, kid, signedOrToken(), token("json:/value/*/clientState", "query:t"), zoom(), crc("{body}"),
+		batched("/entry/*/changes/*", "{json:/object}.{item:/field}"), declared(verification.Proof{Scheme: "basic"}), declared(verification.Proof{Scheme: "none"}),
+	}
+	for _, d := range seeds {
 		text, err := json.Marshal(d)
 		if err != nil {
 			f.Fatal(err)
@@ -96,17 +121,25 @@ func FuzzCompile(f *testing.F) {
 		}
 		unsigned := request(string(body), header, value, "X-Signature", value, "webhook-id", "i", "webhook-timestamp", stamp(0))
 		unsigned.Header.Set("webhook-signature", value)
+		unsigned.PublicURL, unsigned.Path, unsigned.RawQuery = "https://a", "/h", value
+		ring := verification.NewKeyring(&provider{answer: down})
 		for _, given := range []map[string]string{nil, params} {
 			for _, keys := range [][]verification.Secret{nil, secrets("c2VjcmV0IG9mIHRoaXMgdGVzdA=="), secrets("0f1e2d3c4b5a69788796a5b4c3d2e1f0")} {
-				v, err := engine.Prepare(given, keys)
+				v, err := engine.Bind(verification.Settings{Params: given, Secrets: keys, Keyring: ring})
 				if err != nil {
 					continue
 				}
 				checkEvent(t, v.Describe(unsigned))
-				if result, refusal := v.Verify(t.Context(), unsigned); refusal == nil || result.Verified {
+				result, refusal := v.Verify(t.Context(), unsigned)
+				if refusal == nil || result.Verified {
 					t.Fatalf("accepted an unsigned request: %s", declaration)
 				}
-				if len(keys) == 0 && v.Precheck(unsigned.Header) == nil {
+				if d := v.Diagnose(t.Context(), unsigned, refusal); strings.Contains(d.Message, "c2VjcmV0") || strings.Contains(d.Message, "0f1e2d3c") {
+					t.Fatalf("repeats the secret: %s", d.Message)
+				}
+				checkAnswer(t, v, unsigned)
+				v.RedactBody(unsigned)
+				if refusal := v.Precheck(unsigned.Header); len(keys) == 0 && len(d.Handshake) == 0 && d.Scheme == "hmac" && refusal == nil {
 					t.Fatal("passed without a secret")
 				}
 			}
@@ -120,19 +153,27 @@ func FuzzCompileTexts(f *testing.F) {
 	f.Add("header:X-Signature", "", "base64", "{id}.{ts}.{body}", "header:X-Ts", "unix_s", "{json:/a~1b}", "header:X-Id", "AAAA")
 	f.Add("header:X-Signature", "v1", "base64url", "v0:{ts}:{body}", "sig:t", "rfc3339", "x", "json:/id", "t=1,v1=AA")
 	f.Add("header:X-Signature", "v1", "hex", "{header:a}-{body}-{header:b}", "json:/t", "unix_ms", "{header:b}", "json:/id", "v1=00")
+	f.Add("query:sig", "v1", "hex", "{method}{url_decoded}{body}{ts}", "header:X-Ts", "unix_ms", "{header:b}", "json:/id", "v1=00")
+	f.Add("header_seq:X-{1..9}", "", "hex", "{url}{form_sorted}", "", "", "{json:/type}", "json:/id", "00")
+	f.Add("json:/sig", "", "hex", "{kv_lines:a,b}", "", "", "{json:/type}", "json:/id", "00")
+	f.Add("json:/sig", "", "hex", "{each:/items}{json?:/a}:{json:/b}", "", "", "{json:/type}", "json:/id", "00")
+	f.Add("header:X-Signature", "", "hex", "{path}|{query}|{body_sha256_hex}|{body_crc32}|{header?:x}", "", "", "x", "json:/id", "00")
 	f.Fuzz(func(t *testing.T, from, prefix, encoding, signed, tsFrom, tsFormat, eventType, id, value string) {
 		parses := []verification.SignatureParse{
 			{Prefix: prefix},
 			{List: &verification.ListParse{Sep: " ", Prefix: prefix}},
 			{KV: &verification.KVParse{PairSep: ",", KVSep: "=", Keys: []string{prefix}}},
 		}
-		r := request(`{"id":"1","t":"`+stamp(0)+`000","a/b":"x"}`, "X-Signature", value, "X-Ts", stamp(0), "X-Id", "1", "A", "a", "B", "b")
+		r := request(`{"id":"1","t":"`+stamp(0)+`000","a/b":"x","a":"1","sig":"00","items":[{"b":1,"sig":"00"}]}`,
+			"X-Signature", value, "X-Ts", stamp(0), "X-Id", "1", "A", "a", "B", "b", "X-1", value)
+		r.PublicURL, r.Path, r.RawQuery = "https://a", "/h", "sig="+value
 		for _, parse := range parses {
 			d := verification.Declaration{Proof: verification.Proof{
 				Scheme: "hmac", Algorithm: "sha1", Secret: verification.SecretFormat{Decode: "utf8"},
 				Signature: []verification.SignatureSource{{From: from, Parse: parse, Encoding: encoding}},
 				Signed:    signed,
 			}, Event: verification.EventRules{Type: []string{eventType}, ID: []string{id}}}
+			d.BodyUnsigned = !strings.Contains(signed, "{body") && !strings.Contains(signed, "{form")
 			if tsFrom != "" {
 				d.Timestamp = &verification.TimestampRule{From: tsFrom, Format: tsFormat, Signed: true}
 			}

@@ -85,6 +85,7 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
 func (c *compiler) finishIDs() {
 	for i := range c.ids {
 		c.ids[i].signed = c.covered(&c.ids[i])
+		c.refuseCredential(at("event.id", i), &c.ids[i].sources[0])
 	}
 	one := func(name string) idRule {
 		src := headerSource(name)
@@ -97,6 +98,25 @@ func (c *compiler) finishIDs() {
 		if (rule.signed || c.covers.nothing) && !slices.ContainsFunc(c.ids, same) {
 			c.ids = append(c.ids, rule)
 		}
+	}
+}
+
+// refuseCredential refuses a header that carries a credential or a signature as a source of what is stored in clear.
+func (c *compiler) refuseCredential(field string, src *source) {
+	if src.kind != sourceHeader {
+		return
+	}
+	holds := slices.ContainsFunc(c.proofs, func(p *proof) bool {
+		return slices.ContainsFunc(p.signatures, func(rule signatureRule) bool {
+			return rule.src.kind == sourceHeader && rule.src.name == src.name || slices.Contains(rule.src.names, src.name)
+		})
+	})
+	switch src.name {
+	case "Authorization", "Proxy-Authorization", "Cookie", "Api-Key", "X-Api-Key":
+		holds = true
+	}
+	if holds {
+		c.faults.add(field, RuleFormat, "names a header that carries a credential or the signature, which would be stored in clear")
 	}
 }
 

@@ -71,8 +71,8 @@ func decodeSecret(how secretDecoding, text string) (key []byte, rule, wrong stri
 	if err != nil {
 		return nil, RuleFormat, wrong + "; copy it from the provider again, without spaces or line ends"
 	}
-	if entropy == 0 {
-		return nil, RuleFormat, "is empty once decoded"
+	if entropy < minSecretBytes {
+		return nil, RuleLimit, "is shorter than 8 bytes once decoded, so it could be guessed; set a longer one at the provider"
 	}
 	return key, "", ""
 }

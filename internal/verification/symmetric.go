@@ -87,13 +87,16 @@ func (p *proof) matchKeyedHash(s *workspace) (int, *Refusal) {
 
 // sumMatches hashes the content and compares it with what was offered, in constant time.
 func (s *workspace) sumMatches(h hash.Hash, bodyAt, size int) bool {
-	// A hash.Hash never returns an error.
+	rest := s.parts
 	if bodyAt >= 0 {
-		_, _ = h.Write(s.parts[:bodyAt])
+		if bodyAt > 0 {
+			_, _ = h.Write(s.parts[:bodyAt]) // a hash.Hash never returns an error
+		}
 		_, _ = h.Write(s.view.request.Body)
-		_, _ = h.Write(s.parts[bodyAt:])
-	} else {
-		_, _ = h.Write(s.parts)
+		rest = s.parts[bodyAt:]
+	}
+	if len(rest) > 0 {
+		_, _ = h.Write(rest)
 	}
 	s.mac = h.Sum(s.mac[:0])
 	for n := range s.macs.count {

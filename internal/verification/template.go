@@ -157,6 +157,7 @@ func (c *compiler) compileTypes(field string, list []string, kinds sourceKind) (
 		}
 		for n := range segments {
 			signed = signed && (segments[n].kind == segmentLiteral || c.covers.has(&segments[n].src))
+			c.refuseCredential(at(field, i), &segments[n].src)
 		}
 		types = append(types, segments)
 	}

@@ -73,17 +73,19 @@ func shaped(text, shape string) bool {
 	return true
 }
 
-func fixedDigits(text string, width int) (int64, bool) {
+// fixedDigits reads a number of exactly that many digits, at most 18.
+func fixedDigits(text string, width int) (n int64, ok bool) {
 	if len(text) != width || text[0] == '0' {
 		return 0, false
 	}
 	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
+		digit := text[i] - '0'
+		if digit > 9 {
 			return 0, false
 		}
+		n = 10*n + int64(digit)
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil
+	return n, true
 }
 
 // check compares a timestamp with the time of arrival; both limits are inclusive.
@@ -169,11 +171,10 @@ type stamp struct {
 // readTimestamp reads the timestamp before the signature is looked at. One that the signature covers as part of the body is
 // read after it, by checkAge.
 func (p *proof) readTimestamp(s *workspace) *Refusal {
-	s.timestamp = stamp{}
-	switch {
-	case p.ts == nil, p.ts.late:
+	if p.ts == nil || p.ts.late {
 		return nil
-	case p.ts.src.kind == sourceSignature:
+	}
+	if p.ts.src.kind == sourceSignature {
 		if s.offered.timestamps > 1 {
 			return refuse(ReasonTimestampMalformed, "The "+p.ts.src.place()+" must stand once.")
 		}

@@ -49,13 +49,13 @@ func newVerifier(p *plan) *Verifier {
 // work takes a workspace for a delivery. It is given back with rest.
 func (v *Verifier) work(r *Request) *workspace {
 	s, _ := v.workspaces.Get().(*workspace)
-	s.view.reset(r, v.plan.formField)
+	s.view.request, s.view.formField = r, v.plan.formField
 	return s
 }
 
 // rest gives a workspace back without anything of the delivery in it.
 func (v *Verifier) rest(s *workspace) {
-	s.view, s.timestamp = view{}, stamp{}
+	s.view, s.timestamp.text = view{}, ""
 	s.offered.forget()
 	if cap(s.parts) > maxPooledParts {
 		s.parts = make([]byte, 0, 512)

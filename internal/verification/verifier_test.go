@@ -107,9 +107,9 @@ func TestVerifyTimestampWindow(t *testing.T) {
 func TestVerifyRotation(t *testing.T) {
 	t.Parallel()
 	r := signedList("msg_1", stamp(0), "{}")
-	requireVerified(t, verifier(t, listed(), testKey, "new"), r, "whs_0")
-	requireVerified(t, verifier(t, listed(), "new", testKey), r, "whs_1")
-	requireRefused(t, verifier(t, listed(), "new", "newer"), r, verification.ReasonSignatureMismatch)
+	requireVerified(t, verifier(t, listed(), testKey, "new secret"), r, "whs_0")
+	requireVerified(t, verifier(t, listed(), "new secret", testKey), r, "whs_1")
+	requireRefused(t, verifier(t, listed(), "new secret", "newer secret"), r, verification.ReasonSignatureMismatch)
 	requireRefused(t, verifier(t, listed()), r, verification.ReasonSecretMissing)
 	require.Equal(t, verification.ReasonSecretMissing, verifier(t, listed()).Precheck(r.Header).Reason)
 }
@@ -175,15 +175,15 @@ func TestVerifySeveralSignatureHeaders(t *testing.T) {
 // Promise: algorithms, encodings and secret forms are those that the declaration names.
 func TestVerifyFormats(t *testing.T) {
 	t.Parallel()
-	key := []byte{0xfb, 0xff, 0x00, 0x10}
+	key := []byte{0xfb, 0xff, 0x00, 0x10, 0xfb, 0xff, 0x00, 0x10, 0xfb}
 	h1, h512 := hmac.New(sha1.New, key), hmac.New(sha512.New, key)
 	h1.Write([]byte("body"))
 	h512.Write([]byte("body"))
 	tests := []struct{ algorithm, encoding, decode, secret, signature string }{
-		{"sha1", "hex", "hex", "fbff0010", hex.EncodeToString(h1.Sum(nil))},
-		{"sha1", "base64", "base64", "+/8AEA==", base64.StdEncoding.EncodeToString(h1.Sum(nil))},
-		{"sha512", "base64", "whsec", "whsec_+/8AEA==", base64.StdEncoding.EncodeToString(h512.Sum(nil))},
-		{"sha512", "base64url", "whsec", "+/8AEA", base64.URLEncoding.EncodeToString(h512.Sum(nil))},
+		{"sha1", "hex", "hex", "fbff0010fbff0010fb", hex.EncodeToString(h1.Sum(nil))},
+		{"sha1", "base64", "base64", "+/8AEPv/ABD7", base64.StdEncoding.EncodeToString(h1.Sum(nil))},
+		{"sha512", "base64", "whsec", "whsec_+/8AEPv/ABD7", base64.StdEncoding.EncodeToString(h512.Sum(nil))},
+		{"sha512", "base64url", "whsec", "+/8AEPv/ABD7", base64.URLEncoding.EncodeToString(h512.Sum(nil))},
 		{"sha512", "base64url", "utf8", string(key), base64.RawURLEncoding.EncodeToString(h512.Sum(nil))},
 		{"sha512", "hex", "utf8", string(key), strings.ToUpper(hex.EncodeToString(h512.Sum(nil)))},
 	}
@@ -323,7 +323,7 @@ func TestRefusalsTellNothing(t *testing.T) {
 // Promise: changing any bit of anything that is signed, or of the signature, refuses the delivery.
 func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 	t.Parallel()
-	v := verifier(t, listed(), "another", testKey)
+	v := verifier(t, listed(), "another secret", testKey)
 	rapid.Check(t, func(rt *rapid.T) {
 		id := rapid.StringMatching(`[A-Za-z0-9_]{1,40}`).Draw(rt, "id")
 		ts := stamp(time.Duration(rapid.IntRange(-300, 300).Draw(rt, "offset")) * time.Second)
@@ -352,7 +352,7 @@ func TestVerifyRefusesEveryFlippedBit(t *testing.T) {
 // Promise: one Verifier serves many deliveries at once, with every right one accepted and every wrong one refused.
 func TestVerifyConcurrently(t *testing.T) {
 	t.Parallel()
-	v := verifier(t, listed(), "old", testKey)
+	v := verifier(t, listed(), "old secret", testKey)
 	done := make(chan bool)
 	for worker := range 8 {
 		go func() {
