@@ -55,7 +55,10 @@ func (v *Verifier) work(r *Request) *workspace {
 
 // rest gives a workspace back without anything of the delivery in it.
 func (v *Verifier) rest(s *workspace) {
-	s.view, s.timestamp.text = view{}, ""
+	s.view.request, s.timestamp.text = nil, ""
+	if s.view.found || s.view.claims != nil {
+		s.view = view{}
+	}
 	s.offered.forget()
 	if cap(s.parts) > maxPooledParts {
 		s.parts = make([]byte, 0, 512)
