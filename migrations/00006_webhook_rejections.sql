@@ -21,7 +21,9 @@ CREATE TABLE webhook_rejections (
   suppressed          bigint NOT NULL
 );
 CREATE INDEX webhook_rejections_by_environment ON webhook_rejections (environment_id, id);
-CREATE INDEX webhook_rejections_by_connection ON webhook_rejections (connection_uuid, id);
+CREATE INDEX webhook_rejections_by_connection_id ON webhook_rejections (environment_id, connection_id, id);
+CREATE INDEX webhook_rejections_by_connection ON webhook_rejections (connection_uuid, by_alias, id);
+CREATE INDEX webhook_rejections_by_age ON webhook_rejections (received_ms);
 
 -- +goose Down
 DROP TABLE webhook_rejections;

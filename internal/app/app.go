@@ -156,6 +156,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Environments: a.store.Identity, PublicURL: a.cfg.PublicURL})
 	a.events = webhookevents.NewStore(d, deliveries.Filter{})
 	a.rejections = rejections.New(d, clk)
+	a.connections.OnDelete(a.rejections.Forget)
 	a.deliveries = deliveries.New(d, a.events, a.subscriptions, a.client, clk, a.log, a.metrics, deliveries.Options{
 		Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
 		PerHost: a.cfg.DeliveryConcurrencyPerHost, Lease: lease, Node: node,
@@ -298,10 +299,17 @@ func (a *App) refresh(ctx context.Context) time.Duration {
 			a.log.ErrorContext(ctx, "cached data could not be compared with the database", slog.String("error", err.Error()))
 		}
 	}
+	return refreshInterval
+}
+
+// matchInterval is how often it is looked whether a secret's last match is to be stored.
+const matchInterval = 5 * time.Second
+
+func (a *App) storeMatches(ctx context.Context) time.Duration {
 	if err := a.connections.StoreMatches(ctx); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "the last matches of webhook secrets could not be stored", slog.String("error", err.Error()))
 	}
-	return refreshInterval
+	return matchInterval
 }
 
 // partitionInterval is how often the coming days' partitions are made.
@@ -365,6 +373,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refresh) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.partitions) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, a.rejections.Wake(), a.storeRejections) })
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeMatches) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
 	if a.cfg.SQLite() {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.checkpoint) })
@@ -406,6 +415,7 @@ func (a *App) Stop(ctx context.Context) error {
 		a.cancel()
 		a.loops.Wait()
 		a.storeRejections(ctx)
+		a.storeMatches(ctx)
 		a.ingest.Stop()
 		a.deliveries.Stop(ctx)
 	}

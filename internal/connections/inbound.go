@@ -24,6 +24,9 @@ type Inbound struct {
 	Provider *providers.Provider
 	// ByAlias says that the path named the alias and not the token.
 	ByAlias bool
+	// Unusable says that the stored settings do not fit the provider's definition, so that Verifier refuses everything and
+	// does not know what of a request is secret.
+	Unusable bool
 }
 
 // Lookup returns the connection that the last segment of a webhook path names, by path token or alias, whatever its
@@ -94,7 +97,8 @@ func (s *Service) load(ctx context.Context, segment string, byAlias bool) (*Inbo
 	if err != nil {
 		return nil, err
 	}
-	return &Inbound{Connection: c, Verifier: s.verifier(ctx, c, provider, secrets), Provider: provider, ByAlias: byAlias}, nil
+	v := s.verifier(ctx, c, provider, secrets)
+	return &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: v == s.refusing}, nil
 }
 
 // verifier fails closed: what cannot be prepared refuses every delivery.

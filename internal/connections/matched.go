@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +77,8 @@ func (s *Service) StoreMatches(ctx context.Context) error {
 	gone := map[string]bool{}
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		clear(gone)
-		for secretID, at := range due {
+		for _, secretID := range slices.Sorted(maps.Keys(due)) { // one order, so that processes do not wait for each other in a circle
+			at := due[secretID]
 			r, err := tx.ExecContext(ctx, `UPDATE connection_secrets SET last_matched_ms = $2
 				WHERE id = $1 AND (last_matched_ms IS NULL OR last_matched_ms < $2)`, secretID, at)
 			if err != nil {

@@ -228,6 +228,8 @@ func checkSecret(f *apperr.Faults, location string, v secretbox.Secret) bool {
 		f.Add(location, "min_length", "must not be empty")
 	case n > MaxSecretBytes:
 		f.Add(location, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
+	case strings.TrimSpace(v.Reveal()) != v.Reveal():
+		f.Add(location, "pattern", "must not begin or end with blanks or line breaks, which come along when a secret is copied")
 	default:
 		return true
 	}

@@ -2,6 +2,7 @@ package connections
 
 import (
 	"context"
+	"crypto/subtle"
 	"database/sql"
 	"fmt"
 	"strings"
@@ -58,11 +59,11 @@ func (s *Service) AddSecret(ctx context.Context, actor access.Principal, provide
 	now := s.now()
 	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: in.Label, Hint: hint(in.Value), CreatedAt: now}
 	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
-		stored, err := listSecrets(ctx, tx, c.UUID)
+		known, err := s.secrets(ctx, tx, c.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
-		if err := s.checkNewSecret(c, in, len(stored)); err != nil {
+		if err := s.checkNewSecret(c, in, known); err != nil {
 			return Connection{}, err
 		}
 		if err := s.insertSecret(ctx, tx, c.UUID, out, in.Value); err != nil {
@@ -107,10 +108,16 @@ func secretChange(v WebhookSecret) map[string]any {
 	return map[string]any{"webhook_secret": secretbox.Redacted, "webhook_secret_id": v.ID, "webhook_secret_label": v.Label}
 }
 
-func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored int) error {
+func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []verification.Secret) error {
 	var f apperr.Faults
-	if stored >= MaxSecrets {
-		f.Add("body", "max_items", fmt.Sprintf("the connection has %d secrets, which is the most; delete one first", stored))
+	if len(stored) >= MaxSecrets {
+		f.Add("body", "max_items", fmt.Sprintf("the connection has %d secrets, which is the most; delete one first", len(stored)))
+	}
+	for _, v := range stored {
+		// Deleting one of two equal secrets would leave it in force.
+		if subtle.ConstantTimeCompare([]byte(v.Value.Reveal()), []byte(in.Value.Reveal())) == 1 {
+			f.Add("body.secret", "unique", "the connection has this secret already, as "+v.ID)
+		}
 	}
 	switch {
 	case utf8.RuneCountInString(in.Label) > MaxSecretLabel:

@@ -75,6 +75,8 @@ func TestNewSecretIsChecked(t *testing.T) {
 		requireFaults(t, "empty", []string{"body.secret min_length"}, add("github", "acme", connections.NewWebhookSecret{}))
 		requireFaults(t, "everything", []string{"body.label max_length", "body.secret max_length"}, add("github", "acme",
 			connections.NewWebhookSecret{Value: secretbox.Secret(strings.Repeat("x", 4097)), Label: strings.Repeat("ü", 256)}))
+		requireFaults(t, "copied with its line", []string{"body.secret pattern"}, add("github", "acme", connections.NewWebhookSecret{Value: nextSecret + "\n"}))
+		requireFaults(t, "there already", []string{"body.secret unique"}, add("github", "acme", connections.NewWebhookSecret{Value: githubSecret}))
 		requireFaults(t, "label", []string{"body.label pattern"}, add("github", "acme",
 			connections.NewWebhookSecret{Value: nextSecret, Label: "a\x00b"}))
 		requireFaults(t, "encoding", []string{"body.secret format"}, add("standard-webhooks", "std",

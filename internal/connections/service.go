@@ -51,6 +51,7 @@ type Service struct {
 	cache    *cache
 	loads    singleflight.Group
 	matches  matches
+	deleted  func(ctx context.Context, tx *sql.Tx, connectionUUID string) error
 }
 
 // NewService returns a Service with an empty cache.
@@ -63,6 +64,11 @@ func NewService(cfg Config) (*Service, error) {
 		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments, log: cfg.Logger,
 		refusing: refusing, cache: newCache(),
 	}, nil
+}
+
+// OnDelete sets what else goes in the transaction that deletes a connection. Call it before the first request.
+func (s *Service) OnDelete(fn func(ctx context.Context, tx *sql.Tx, connectionUUID string) error) {
+	s.deleted = fn
 }
 
 // Get returns a connection of the environment, or not_found.
@@ -165,6 +171,11 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerCo
 		}
 		if err := remove(ctx, tx, c.Environment, c.UUID); err != nil {
 			return Connection{}, err
+		}
+		if s.deleted != nil {
+			if err := s.deleted(ctx, tx, c.UUID); err != nil {
+				return Connection{}, err
+			}
 		}
 		return Connection{}, s.record(ctx, tx, actor, &c, actionDelete, nil, now)
 	})

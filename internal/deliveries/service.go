@@ -56,9 +56,8 @@ type Service struct {
 	release    releases
 	doubts     doubts
 	// bodies bounds the memory of large payloads being sent.
-	bodies *semaphore.Weighted
-	// tests holds a place for every test under way.
-	tests   chan struct{}
+	bodies  *semaphore.Weighted
+	tests   testPlaces
 	started string
 	claims  atomic.Int64
 	// drained is what waited when Drain was called.
@@ -82,7 +81,6 @@ func New(d *db.DB, events *webhookevents.Store, subs Subscriptions, client *egre
 ) *Service {
 	s := &Service{db: d, store: NewStore(d, events), events: events, subs: subs, client: client, clock: clk, log: log, metrics: metrics,
 		opts: opts, wake: jobs.NewWake(), settle: jobs.NewWake(), bodies: semaphore.NewWeighted(maxBodyMemory),
-		tests:   make(chan struct{}, testsAtOnce),
 		started: strconv.FormatInt(clock.Millis(clk.Now()), 36), recorded: make(chan struct{}), stopRec: make(chan struct{})}
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.storing, s.abandon = context.WithCancel(context.Background())

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sallyport/internal/platform/apperr"
@@ -23,9 +25,13 @@ const (
 	TestEventType = "webhook.test"
 	// MaxTestHeaders is how many headers a test may add.
 	MaxTestHeaders = 20
-	// testsAtOnce bounds the tests under way in this process, so that hanging targets cannot take its memory.
-	testsAtOnce = 32
+	// testsAtOnce bounds the tests under way in this process, and testsPerEnvironment those of one environment, so that
+	// neither hanging targets nor large events take its memory, and nobody takes every place.
+	testsAtOnce, testsPerEnvironment = 32, 4
 )
+
+// maxShownRequest is how much of the request's body a test answers with, in bytes.
+const maxShownRequest = 64 << 10
 
 // TestRequest describes a test of a subscription: a made-up event, or a stored one sent once more outside its delivery.
 type TestRequest struct {
@@ -51,7 +57,9 @@ type TestResult struct {
 	URL       string
 	// RequestHeaders and ResponseHeaders are JSON objects of lower-case names; signatures and credentials are redacted.
 	RequestHeaders string
-	RequestBody    []byte
+	// RequestBody is the first 64 KiB of what was sent; RequestTruncated says that there was more.
+	RequestBody      []byte
+	RequestTruncated bool
 	// Status is 0 where no answer came.
 	Status          int
 	ResponseHeaders string
@@ -84,6 +92,10 @@ func (s *Service) Test(ctx context.Context, subs Tested, env id.Environment, sub
 	if target.Deleted {
 		return TestResult{}, apperr.NotFound("webhook subscription")
 	}
+	if !s.tests.begin(env) {
+		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way", RetryAfter: time.Second}
+	}
+	defer s.tests.end(env)
 	e, p, err := s.testEvent(ctx, env, &in)
 	if err != nil {
 		return TestResult{}, err
@@ -92,6 +104,7 @@ func (s *Service) Test(ctx context.Context, subs Tested, env id.Environment, sub
 	if out.WouldMatch, err = subs.Matches(ctx, env, subscriptionID, e.ProviderConfigKey, e.ConnectionID, e.Type); err != nil {
 		return TestResult{}, err
 	}
+	out.WouldMatch = out.WouldMatch && !e.Control
 	content, contentType, err := body(target.PayloadMode, &e, &p)
 	if err != nil {
 		return TestResult{}, err
@@ -104,24 +117,21 @@ func (s *Service) Test(ctx context.Context, subs Tested, env id.Environment, sub
 	for name, value := range in.Headers {
 		h.Add(name, value)
 	}
-	out.RequestHeaders, out.RequestBody = storedRequestHeaders(h, target.Headers), content
+	out.RequestHeaders, out.RequestBody, out.RequestTruncated = storedRequestHeaders(h, target.Headers), content, len(content) > maxShownRequest
+	if out.RequestTruncated {
+		out.RequestBody = slices.Clone(content[:maxShownRequest])
+	}
 	switch {
 	case target.URL == nil:
 		out.Failure = &Failure{Code: target.Refused.Code, Message: target.Refused.Message, At: now}
 	case !in.DryRun:
-		return out, s.sendTest(ctx, target, h, &out)
+		return out, s.sendTest(ctx, target, h, content, &out)
 	}
 	return out, nil
 }
 
-func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, out *TestResult) error {
-	select {
-	case s.tests <- struct{}{}:
-		defer func() { <-s.tests }()
-	default:
-		return &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way", RetryAfter: time.Second}
-	}
-	resp, sendErr := s.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: target.URL, Header: h, Body: out.RequestBody,
+func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, content []byte, out *TestResult) error {
+	resp, sendErr := s.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: target.URL, Header: h, Body: content,
 		Timeout: TestTimeout, MaxResponseBytes: maxResponseBody})
 	if ctx.Err() != nil {
 		return ctx.Err() // the caller has left
@@ -138,6 +148,37 @@ func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h 
 	}
 	out.Delivered = out.Failure == nil
 	return nil
+}
+
+// testPlaces are the tests under way.
+type testPlaces struct {
+	mu    sync.Mutex
+	all   int
+	byEnv map[id.Environment]int
+}
+
+// begin takes a place, or reports that there is none.
+func (t *testPlaces) begin(env id.Environment) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all >= testsAtOnce || t.byEnv[env] >= testsPerEnvironment {
+		return false
+	}
+	if t.byEnv == nil {
+		t.byEnv = map[id.Environment]int{}
+	}
+	t.all++
+	t.byEnv[env]++
+	return true
+}
+
+func (t *testPlaces) end(env id.Environment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all--
+	if t.byEnv[env]--; t.byEnv[env] == 0 {
+		delete(t.byEnv, env)
+	}
 }
 
 func (in *TestRequest) check() error {

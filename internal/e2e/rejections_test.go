@@ -55,7 +55,7 @@ func TestRejections(t *testing.T) {
 		conn := w.connect(w.dev(), object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret,
 			"webhook": object{"max_body_bytes": 10_000}})
 		w.fresh(conn.pathToken(), github(issueOpened))
-		forged := githubAs("another secret", "issues", id.NewUUID(), issueOpened).with("Authorization", "Bearer of-the-sender")
+		forged := githubAs("another secret", "issues", id.NewUUID(), issueOpened).with("Authorization", "Bearer of-the-sender").with("X-Gitlab-Token", "of-the-sender")
 		w.post(conn.pathToken(), forged).want(w, http.StatusUnauthorized)
 		w.post(conn.pathToken(), github(issueOpened).without("X-Hub-Signature-256")).want(w, http.StatusUnauthorized)
 		w.post(conn.pathToken(), githubAs("another secret", "issues", id.NewUUID(), strings.Repeat("ü", 4000))).want(w, http.StatusUnauthorized)
@@ -82,6 +82,8 @@ func TestRejections(t *testing.T) {
 		require.Equal(w.t, "127.0.0.1", wrong.ClientIP)
 		require.Equal(w.t, "issues", wrong.Headers["x-github-event"])
 		require.Equal(w.t, secretbox.Redacted, wrong.Headers["authorization"])
+		require.Equal(w.t, secretbox.Redacted, wrong.Headers["x-gitlab-token"], "another provider's token")
+		require.Equal(w.t, secretbox.Redacted, wrong.Headers["x-hub-signature-256"])
 		require.Equal(w.t, w.clk.Now().UTC(), wrong.ReceivedAt.UTC())
 		require.Equal(w.t, "signature_missing", unsigned.Reason)
 		require.Empty(w.t, unsigned.Body, "a delivery without a signature is refused before its body is read")
@@ -96,6 +98,8 @@ func TestRejections(t *testing.T) {
 
 		require.Len(w.t, w.rejections(w.dev(), "reason=signature_missing,payload_too_large", 2), 2)
 		require.Len(w.t, w.events(""), 1)
+		w.call(w.dev(), http.MethodDelete, "/connections/github/acme", nil).want(w, http.StatusNoContent)
+		w.rejections(w.dev(), "connection_id=acme", 0)
 		require.NotContains(w.t, w.snapshot().String(), "of-the-sender")
 	})
 }
@@ -126,13 +130,13 @@ func TestRotationOfASecret(t *testing.T) {
 		uuid := w.fresh(conn.pathToken(), githubAs("the next secret of GitHub", "issues", id.NewUUID(), issueOpened))
 		require.Equal(w.t, next.ID, *w.event(uuid).Verification.KeyID)
 		eventually(w.t, "the secret's last match", func() bool {
-			w.clk.Advance(time.Second) // the worker that stores it runs each second
+			w.clk.Advance(5 * time.Second) // as often as the worker that stores it runs
 			return matched()["next"] != nil
 		})
 		require.Nil(w.t, matched()[""])
 		w.fresh(conn.pathToken(), github(issueOpened))
 		eventually(w.t, "the old secret's last match", func() bool {
-			w.clk.Advance(time.Second)
+			w.clk.Advance(5 * time.Second)
 			return matched()[""] != nil
 		})
 	})

@@ -279,7 +279,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	c := &in.Connection
 	told := in.Verifier.Describe(r)
 	it := &item{in: in, done: make(chan struct{})}
-	it.payload = webhookevents.Payload{Headers: storedHeaders(r.Header, in.Verifier.RedactHeaders()), Body: r.Body,
+	it.payload = webhookevents.Payload{Headers: storedHeaders(r.Header, in.Verifier.RedactHeaders()), Body: in.Verifier.RedactBody(r),
 		Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
 	it.event = webhookevents.NewEvent{Event: webhookevents.Event{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,

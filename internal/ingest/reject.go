@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"sallyport/internal/connections"
 	"sallyport/internal/platform/apperr"
@@ -29,7 +30,7 @@ type Rejections interface {
 // connection; to the caller only as far as it helps someone who holds no secret.
 func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request, refusal *verification.Refusal) error {
 	obs.EventFrom(ctx).Add(slog.String("refusal", string(refusal.Reason)))
-	s.note(in, r, req.Body, string(refusal.Reason), refusal.Message, func() rejections.Diagnosis {
+	s.note(in, r, in.Verifier.RedactBody(req), string(refusal.Reason), refusal.Message, func() rejections.Diagnosis {
 		d := in.Verifier.Diagnose(context.Background(), req, refusal)
 		return rejections.Diagnosis{Code: string(d.Cause), Message: d.Message}
 	})
@@ -66,9 +67,27 @@ func (s *Service) note(in *connections.Inbound, r *Request, body []byte, reason,
 	if body == nil {
 		size = max(r.HTTP.ContentLength, 0)
 	}
+	if in.Unusable {
+		body = nil // nobody knows what in it is secret
+	}
 	s.rejections.Note(rejections.Rejection{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
 		ProviderConfigKey: c.ProviderConfigKey, ReceivedAt: s.clock.Now(), Reason: reason, Message: message, ByAlias: in.ByAlias,
-		ClientIP: clientIP, Method: r.HTTP.Method, Headers: storedHeaders(r.HTTP.Header, in.Verifier.RedactHeaders()), Body: body, BodySize: size,
+		ClientIP: clientIP, Method: r.HTTP.Method, Headers: storedHeaders(r.HTTP.Header, secretNames(r.HTTP.Header, in.Verifier.RedactHeaders())), Body: body, BodySize: size,
 	}, diagnose)
+}
+
+// secretNames adds to names, in lower case, the headers whose name says that they hold a secret. What is refused may come from
+// another provider than the connection's, whose definition does not know where that one puts its token.
+func secretNames(h http.Header, names []string) []string {
+	for name := range h {
+		lower := strings.ToLower(name)
+		for _, word := range []string{"auth", "cookie", "credential", "hmac", "key", "pass", "secret", "session", "sign", "token"} {
+			if strings.Contains(lower, word) {
+				names = append(names, lower)
+				break
+			}
+		}
+	}
+	return names
 }

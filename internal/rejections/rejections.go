@@ -12,6 +12,8 @@ import (
 const (
 	// PerConnection is how many refused requests of a connection are kept; a further one pushes out the oldest.
 	PerConnection = 200
+	// PerAlias is how many more are kept that came by the connection's alias.
+	PerAlias = 20
 	// Lifetime is how long one is kept at most.
 	Lifetime = 30 * 24 * time.Hour
 	// MaxBody is how many bytes of a body are kept.

@@ -2,6 +2,7 @@ package rejections_test
 
 import (
 	"bytes"
+	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
@@ -170,6 +171,58 @@ func TestBounds(t *testing.T) {
 		}
 		w.flush(t)
 		require.Len(t, w.list(t, envA, rejections.Filter{}), 3+8<<20/(rejections.MaxDiagnosed+len(`{"content-type":"application/json"}`)))
+	})
+}
+
+// Promise: whoever floods a guessable alias pushes out no refusal by path token, and a deleted connection leaves nothing.
+func TestAliasAndForget(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		w := newWorld(s)
+		w.svc.Note(w.refused("acme", "genuine"), nil)
+		for range 300 {
+			junk := w.refused("acme", "junk")
+			junk.ByAlias = true
+			w.svc.Note(junk, nil)
+			w.flush(t)
+			w.clock.Advance(time.Second)
+		}
+		list := w.list(t, envA, rejections.Filter{})
+		require.Len(t, list, 1+rejections.PerAlias)
+		require.Equal(t, "genuine", string(list[len(list)-1].Body))
+
+		w.svc.Note(w.refused("other", "kept"), nil)
+		w.flush(t)
+		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error { return w.svc.Forget(t.Context(), tx, "uuid-acme") }))
+		list = w.list(t, envA, rejections.Filter{})
+		require.Len(t, list, 1)
+		require.Equal(t, "other", list[0].ConnectionID)
+	})
+}
+
+// Promise: what is suppressed counts to the refusal before it, whether or not that is stored already.
+func TestSuppressedFollow(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		t.Helper()
+		w := newWorld(s)
+		for range 25 { // the burst of 20, and 5 more
+			w.svc.Note(w.refused("acme", "first"), nil)
+		}
+		w.flush(t)
+		for range 3 {
+			w.svc.Note(w.refused("acme", "first"), nil)
+		}
+		w.clock.Advance(time.Second)
+		w.svc.Note(w.refused("acme", "second"), nil)
+		w.svc.Note(w.refused("acme", "second"), nil)
+		w.flush(t)
+		list := w.list(t, envA, rejections.Filter{})
+		require.Len(t, list, 22)
+		require.Zero(t, list[0].Suppressed)
+		require.Zero(t, list[1].Suppressed)
+		require.Equal(t, int64(8), list[2].Suppressed)
 	})
 }
 

@@ -18,6 +18,8 @@ import (
 const (
 	storedPerSecond, storedBurst       = 5, 20
 	diagnosedPerSecond, diagnosedBurst = 2, 5
+	// By alias, which anybody can guess, requests have a place of their own, so that they push out none by path token.
+	aliasPerSecond, aliasBurst = 1, 5
 	// maxQueue and maxQueuedBytes bound what waits to be stored, in requests and in bytes of headers and bodies.
 	maxQueue       = 500
 	maxQueuedBytes = 8 << 20
@@ -32,18 +34,25 @@ type Service struct {
 	wake  jobs.Wake
 
 	mu          sync.Mutex
-	connections map[string]*connection
+	connections map[place]*connection
+	// suppressed counts refusals that are not kept, by the one before them.
+	suppressed  map[string]int64
 	queue       []queued
 	queuedBytes int
 }
 
-// connection is what is known of one connection's refusals since this process started or the connection was last idle.
+// place is where refusals of a connection go: by path token or by alias.
+type place struct {
+	connectionUUID string
+	byAlias        bool
+}
+
+// connection is what is known of the refusals at a place since this process started or the place was last idle.
 type connection struct {
 	stored, diagnosed *rate.Limiter
 	last              time.Time
-	// lastID is the last refusal that was stored or waits for it; suppressed are counted to it.
-	lastID     string
-	suppressed int64
+	// lastID is the last refusal that was stored or waits for it.
+	lastID string
 }
 
 type queued struct {
@@ -54,7 +63,7 @@ type queued struct {
 
 // New returns a Service that stores nothing before Flush is called.
 func New(d *db.DB, c clock.Clock) *Service {
-	return &Service{db: d, clock: c, wake: jobs.NewWake(), connections: map[string]*connection{}}
+	return &Service{db: d, clock: c, wake: jobs.NewWake(), connections: map[place]*connection{}, suppressed: map[string]int64{}}
 }
 
 // Wake is signalled when there is something to Flush. Refusals that are only counted do not signal it.
@@ -67,10 +76,14 @@ func (s *Service) Note(r Rejection, diagnose func() Diagnosis) {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, ok := s.connections[r.ConnectionUUID]
+	at := place{r.ConnectionUUID, r.ByAlias}
+	c, ok := s.connections[at]
 	if !ok {
 		c = &connection{stored: rate.NewLimiter(storedPerSecond, storedBurst), diagnosed: rate.NewLimiter(diagnosedPerSecond, diagnosedBurst)}
-		s.connections[r.ConnectionUUID] = c
+		if r.ByAlias {
+			c.stored = rate.NewLimiter(aliasPerSecond, aliasBurst)
+		}
+		s.connections[at] = c
 	}
 	c.last = now
 	if diagnose != nil && (r.BodySize > MaxDiagnosed || !c.diagnosed.AllowN(now, 1)) {
@@ -82,25 +95,16 @@ func (s *Service) Note(r Rejection, diagnose func() Diagnosis) {
 		size = len(r.Headers) + len(r.Body)
 	}
 	if len(s.queue) >= maxQueue || s.queuedBytes+size > maxQueuedBytes || !c.stored.AllowN(now, 1) {
-		c.suppressed++
+		if c.lastID != "" {
+			s.suppressed[c.lastID]++
+		}
 		return
 	}
 	r.ID = id.New(id.PrefixRejection)
-	s.countSuppressed(c)
 	c.lastID = r.ID
 	s.queue = append(s.queue, queued{r, diagnose, size})
 	s.queuedBytes += size
 	s.wake.Signal()
-}
-
-// countSuppressed gives what was suppressed so far to the refusal before it when that still waits; else Flush does.
-func (s *Service) countSuppressed(c *connection) {
-	for i := len(s.queue) - 1; i >= 0 && c.suppressed > 0; i-- {
-		if s.queue[i].rejection.ID == c.lastID {
-			s.queue[i].rejection.Suppressed += c.suppressed
-			c.suppressed = 0
-		}
-	}
 }
 
 // trimmed returns r with as much of the body as is kept, in memory of its own.
@@ -118,19 +122,16 @@ func trimmed(r Rejection) Rejection {
 	return r
 }
 
-// Flush diagnoses and stores what was noted. A worker calls it on Wake, and each second for what was only counted. What the store refuses is lost: these
-// are no events.
+// Flush diagnoses and stores what was noted. A worker calls it on Wake, and each second for what was only counted. What the
+// store refuses is lost: these are no events.
 func (s *Service) Flush(ctx context.Context) error {
 	s.mu.Lock()
-	queue, suppressed := s.queue, map[string]int64{}
-	s.queue, s.queuedBytes = nil, 0
+	queue, suppressed := s.queue, s.suppressed
+	s.queue, s.queuedBytes, s.suppressed = nil, 0, map[string]int64{}
 	now := s.clock.Now()
-	for key, c := range s.connections {
-		if c.suppressed > 0 && c.lastID != "" {
-			suppressed[c.lastID], c.suppressed = c.suppressed, 0
-		}
+	for at, c := range s.connections {
 		if now.Sub(c.last) > idleAfter {
-			delete(s.connections, key)
+			delete(s.connections, at)
 		}
 	}
 	s.mu.Unlock()

@@ -84,7 +84,7 @@ func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[s
 				return fmt.Errorf("count suppressed refusals: %w", err)
 			}
 		}
-		touched := map[string]bool{}
+		touched := map[place]bool{}
 		for i := range batch {
 			v := &batch[i]
 			_, err := tx.ExecContext(ctx, `INSERT INTO webhook_rejections (`+columns+`)
@@ -95,17 +95,30 @@ func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[s
 			if err != nil {
 				return fmt.Errorf("store a refused request: %w", err)
 			}
-			touched[v.ConnectionUUID] = true
+			touched[place{v.ConnectionUUID, v.ByAlias}] = true
 		}
-		for connection := range touched {
-			_, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM webhook_rejections WHERE connection_uuid = $1 AND id <=
-				(SELECT id FROM webhook_rejections WHERE connection_uuid = $1 ORDER BY id DESC LIMIT 1 OFFSET %d)`, PerConnection), connection)
+		for at := range touched {
+			keep := PerConnection
+			if at.byAlias {
+				keep = PerAlias
+			}
+			_, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM webhook_rejections WHERE connection_uuid = $1 AND by_alias = $2 AND id <=
+				(SELECT id FROM webhook_rejections WHERE connection_uuid = $1 AND by_alias = $2 ORDER BY id DESC LIMIT 1 OFFSET %d)`, keep),
+				at.connectionUUID, at.byAlias)
 			if err != nil {
 				return fmt.Errorf("trim the refused requests: %w", err)
 			}
 		}
 		return nil
 	})
+}
+
+// Forget deletes what a connection refused, in the transaction that deletes the connection.
+func (s *Service) Forget(ctx context.Context, tx *sql.Tx, connectionUUID string) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM webhook_rejections WHERE connection_uuid = $1`, connectionUUID); err != nil {
+		return fmt.Errorf("delete the refused requests of a connection: %w", err)
+	}
+	return nil
 }
 
 // expireRows is how many refused requests one transaction deletes at most.

@@ -36,7 +36,7 @@ func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service
 	}, h.test)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "explain-webhook-event", Method: http.MethodGet, Path: "/webhook-events/{event_uuid}/explain", Status: http.StatusOK,
-		Tag: "Webhook events", Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Tag: "Webhook events", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks, Environment: true,
 		Summary: "Explain where a webhook event went",
 		Description: "Tells for each of the environment's subscriptions whether it takes the event: the pattern that does, or the first " +
 			"condition that does not hold, and where its delivery stands. Events are matched when they come; `created_after_event` and " +
@@ -98,6 +98,7 @@ type testRequest struct {
 	Headers      map[string]string `json:"headers" doc:"The headers by lower-case name. The signature and the values of the subscription's own headers are [redacted]."`
 	Body         string            `json:"body" doc:"The body, as body_encoding says."`
 	BodyEncoding string            `json:"body_encoding" enum:"text,base64" doc:"text: the body as it went. base64: it is not UTF-8 text."`
+	Truncated    bool              `json:"truncated" doc:"Whether the body was longer than the 64 KiB that are shown."`
 }
 
 type testResponse struct {
@@ -122,7 +123,7 @@ func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, WebhookID: r.WebhookID, Request: testRequest{URL: r.URL},
+	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, WebhookID: r.WebhookID, Request: testRequest{URL: r.URL, Truncated: r.RequestTruncated},
 		Duration: ms(r.Timings.Total), DNS: ms(r.Timings.DNS), Connect: ms(r.Timings.Connect), TLS: ms(r.Timings.TLS), TTFB: ms(r.Timings.FirstByte)}
 	out.Request.Body, out.Request.BodyEncoding = encode(r.RequestBody)
 	if out.Request.Headers, err = headers(r.RequestHeaders); err != nil {
