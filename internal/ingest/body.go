@@ -20,9 +20,9 @@ const (
 	spoolOver = 256 << 10
 	// spoolBudget bounds the bytes in temporary files, over all bodies: 2 GiB.
 	spoolBudget = 2 << 30
-	// smallBodyTimeout is how long a body announced as at most spoolOver may take. Larger ones, and those of unknown size,
-	// have what the server gives a request.
-	smallBodyTimeout = 10 * time.Second
+	// smallBodyTimeout is how long the first spoolOver bytes of a body may take, which wait in memory, and largeBodyTimeout
+	// how long the rest may, which waits on disk.
+	smallBodyTimeout, largeBodyTimeout = 10 * time.Second, time.Minute
 )
 
 // bodyReader reads bodies within a budget of memory and one of disk. Both are charged as bytes arrive: what a sender
@@ -42,10 +42,9 @@ func newBodyReader(memory, disk, largest int64, dir string) *bodyReader {
 // The announced length must be checked against limit before.
 func (b *bodyReader) read(r *Request, limit int64) (body []byte, memory *lease, err error) {
 	announced := r.HTTP.ContentLength
-	hurry := announced > 0 && announced <= spoolOver && r.Deadlines != nil
+	hurry := announced != 0 && r.Deadlines != nil
 	if hurry {
-		// The connection knows real time only. One that takes no deadline has the server's.
-		_ = r.Deadlines.SetReadDeadline(clock.System().Now().Add(smallBodyTimeout))
+		within(r, smallBodyTimeout)
 	}
 	if announced >= 0 && announced <= freePiece {
 		body = make([]byte, announced)
@@ -54,7 +53,7 @@ func (b *bodyReader) read(r *Request, limit int64) (body []byte, memory *lease, 
 		}
 	} else {
 		memory = &lease{of: b.memory, source: r.Source}
-		body, err = b.readCharged(r.HTTP.Body, announced, limit, memory)
+		body, err = b.readCharged(r, announced, limit, memory)
 		if err == nil && int64(len(body)) < announced {
 			err = broken(io.ErrUnexpectedEOF)
 		}
@@ -70,8 +69,16 @@ func (b *bodyReader) read(r *Request, limit int64) (body []byte, memory *lease, 
 	return body, memory, nil
 }
 
+// within bounds what is left of a body. The connection knows real time only; one that takes no deadline has the server's.
+func within(r *Request, d time.Duration) {
+	if r.Deadlines != nil {
+		_ = r.Deadlines.SetReadDeadline(clock.System().Now().Add(d))
+	}
+}
+
 // readCharged reads a body into a buffer that doubles as the body arrives, each growth charged before it is allocated.
-func (b *bodyReader) readCharged(r io.Reader, announced, limit int64, memory *lease) ([]byte, error) {
+func (b *bodyReader) readCharged(request *Request, announced, limit int64, memory *lease) ([]byte, error) {
+	r := request.HTTP.Body
 	most := min(limit, spoolOver)
 	if announced >= 0 {
 		most = min(most, announced)
@@ -108,6 +115,7 @@ func (b *bodyReader) readCharged(r io.Reader, announced, limit int64, memory *le
 	case most == limit:
 		return nil, tooLarge()
 	}
+	within(request, largeBodyTimeout)
 	return b.readSpooled(buffer, next[0], r, limit, memory)
 }
 

@@ -364,14 +364,14 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// A body announced as small has ten seconds, and none of them once it is there, because a deadline that passes later would
-// cancel the request. One that breaks off keeps its deadline, so that the rest of it is not waited for either. Larger
-// bodies, and those of unknown size, have what the server gives.
-func TestSmallBodiesHaveLessTime(t *testing.T) {
+// The first 256 KiB of a body have ten seconds and the rest a minute, and no deadline is left once it is there, because one
+// that passes later would cancel the request. A body that breaks off keeps its deadline, so that the rest of it is not waited
+// for either.
+func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newTestReader(t)
-		soon := time.Now().Add(10 * time.Second)
+		soon, later := time.Now().Add(10*time.Second), time.Now().Add(time.Minute)
 		for _, c := range []struct {
 			announced int64
 			sent      int
@@ -379,7 +379,7 @@ func TestSmallBodiesHaveLessTime(t *testing.T) {
 		}{
 			{0, 0, nil}, {1, 1, deadlines{soon, {}}}, {4 << 10, 4 << 10, deadlines{soon, {}}}, {256 << 10, 256 << 10, deadlines{soon, {}}},
 			{10, 9, deadlines{soon}}, {100 << 10, 9, deadlines{soon}},
-			{256<<10 + 1, 256<<10 + 1, nil}, {-1, 10, nil},
+			{256<<10 + 1, 256<<10 + 1, deadlines{soon, later, {}}}, {-1, 10, deadlines{soon, {}}}, {-1, 300 << 10, deadlines{soon, later, {}}},
 		} {
 			var got deadlines
 			r := arriving(1, c.announced, bytes.NewReader(content(c.sent)))

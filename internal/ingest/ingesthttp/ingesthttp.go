@@ -94,8 +94,8 @@ func document(api *httpapi.API) *huma.Operation {
 		OperationID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
 		Summary: "Receive a provider's webhook",
 		Description: "Where a provider posts its webhooks. The credential is the provider's signature; `API-Key` and `Authorization` are not " +
-			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`. A body whose " +
-			"`Content-Length` is at most 256 KiB must arrive within 10 seconds.",
+			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`. The " +
+			"first 256 KiB of a body must arrive within 10 seconds, the rest within a further minute.",
 		Parameters: []*huma.Param{{Name: "connection", In: "path", Required: true, Description: "The connection's path token or alias.",
 			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}},
 		RequestBody: &huma.RequestBody{Required: false, Description: "Any body of any content type.",
@@ -110,6 +110,8 @@ func document(api *httpapi.API) *huma.Operation {
 		apperr.CodeInternal, apperr.CodeUnavailable} {
 		op.Responses[strconv.Itoa(c.Info().Status)] = api.ErrorResponse("`" + string(c) + "`")
 	}
+	op.Responses["400"] = api.ErrorResponse("`http_error`: the body ended early")
+	op.Responses["408"] = api.ErrorResponse("`http_error`: the body did not arrive in time")
 	op.Responses["401"].Description = "`signature_missing`, `signature_invalid`"
 	op.Responses["503"].Description = "`unavailable`, `connection_disabled`; `Retry-After` says when to send it again"
 	return op
