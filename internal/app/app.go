@@ -162,7 +162,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		PerHost: a.cfg.DeliveryConcurrencyPerHost, Lease: lease, Node: node,
 	})
 	a.subscriptions.Control(a.deliveries)
-	a.store.Identity.Ask(contents{connections: a.connections, subscriptions: a.subscriptions, events: a.events})
+	a.store.Identity.Ask(contents{connections: a.connections, subscriptions: a.subscriptions})
 	spool := filepath.Join(a.cfg.Data, "spool")
 	if err := clearSpool(spool); err != nil {
 		return err

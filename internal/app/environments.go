@@ -7,17 +7,16 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/subscriptions"
-	"sallyport/internal/webhookevents"
 )
 
 // contents is identity.Contents.
 type contents struct {
 	connections   *connections.Service
 	subscriptions *subscriptions.Service
-	events        *webhookevents.Store
 }
 
-// Held names what an environment has of each capability.
+// Held names what an environment has of each capability. Events do not count: nobody can remove them, and without connections,
+// subscriptions and keys they do nothing.
 func (c contents) Held(ctx context.Context, env id.Environment) ([]string, error) {
 	first := page.Request{Limit: 1}
 	links, err := c.connections.List(ctx, env, connections.Filter{}, first)
@@ -28,15 +27,11 @@ func (c contents) Held(ctx context.Context, env id.Environment) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	events, err := c.events.List(ctx, env, webhookevents.Filter{}, first)
-	if err != nil {
-		return nil, err
-	}
 	var held []string
 	for _, kind := range []struct {
 		name string
 		n    int
-	}{{"connections", len(links)}, {"subscriptions", len(routes)}, {"events", len(events)}} {
+	}{{"connections", len(links)}, {"subscriptions", len(routes)}} {
 		if kind.n > 0 {
 			held = append(held, kind.name)
 		}
