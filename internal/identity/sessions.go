@@ -92,13 +92,33 @@ func (s *Service) EndSession(ctx context.Context, actor access.Principal, sessio
 	})
 }
 
-// Logout ends the session that the refresh token belongs to. It has nothing to say about a token that belongs to none.
-func (s *Service) Logout(ctx context.Context, c Client, token RefreshToken) error {
+var errNothingToEnd = errors.New("neither a refresh token nor an access token that holds")
+
+// Logout ends the session of a refresh token and that of an access token; either may be empty. It returns unauthorized where
+// there is neither a refresh token, which may be one of a session that has ended, nor an access token that holds.
+func (s *Service) Logout(ctx context.Context, c Client, refresh RefreshToken, bearer string) error {
 	m, err := s.material()
 	if err != nil {
 		return err
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error { return s.endFamily(ctx, tx, m, c, token) })
+	_, wellFormed := parseRefreshToken(refresh)
+	var signedIn access.Principal
+	if bearer != "" {
+		signedIn, err = s.Bearer(ctx, bearer)
+		if err != nil && !apperr.Is(err, apperr.CodeUnauthorized) {
+			return err
+		}
+	}
+	if !wellFormed && signedIn.Session == "" {
+		return errUnauthorized(errNothingToEnd)
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.endFamily(ctx, tx, m, c, refresh); err != nil || signedIn.Session == "" {
+			return err
+		}
+		k := sessionKey{id: signedIn.Session, user: User{ID: signedIn.ID, Email: signedIn.Name}, team: signedIn.Team}
+		return s.end(ctx, tx, c, k, "session.end", audit.Success)
+	})
 }
 
 // endFamily ends the session of a refresh token, also of one that was used before: whoever has it was signed in.
@@ -114,7 +134,7 @@ func (s *Service) endFamily(ctx context.Context, tx *sql.Tx, m *material, c Clie
 	return s.end(ctx, tx, c, f.key, "session.end", audit.Success)
 }
 
-// end ends a session that a client without a principal has shown the token of, unless somebody else was faster.
+// end ends a session that a client without a principal has shown a token of, unless somebody else was faster.
 func (s *Service) end(ctx context.Context, tx *sql.Tx, c Client, k sessionKey, action string, outcome audit.Outcome) error {
 	now := s.clock.Now()
 	ok, err := endSession(ctx, tx, k.id, now)

@@ -188,7 +188,9 @@ func TestRefreshForgery(t *testing.T) {
 			require.ErrorAs(t, err, &e, name)
 			require.Equal(t, apperr.CodeUnauthorized, e.Code, name)
 			require.Equal(t, "The credential is missing or not valid", e.Message, name)
-			require.NoError(t, f.Logout(t.Context(), testClient(), secretbox.Secret(token)), name)
+			_, wellFormed := parseRefreshToken(secretbox.Secret(token))
+			err = f.Logout(t.Context(), testClient(), secretbox.Secret(token), "")
+			require.Equal(t, !wellFormed, apperr.Is(err, apperr.CodeUnauthorized), name)
 		}
 		f.bearer(t, in.Token)
 		f.refresh(t, in.Refresh)
@@ -250,10 +252,10 @@ func TestSessionEnds(t *testing.T) {
 		actor := f.bearer(t, kept.Token)
 		old := f.signedIn(t)
 		for name, end := range map[string]func(in SignIn) error{
-			"logout": func(in SignIn) error { return node.Logout(t.Context(), testClient(), in.Refresh) },
+			"logout": func(in SignIn) error { return node.Logout(t.Context(), testClient(), in.Refresh, "") },
 			"logout, token used": func(in SignIn) error {
 				f.refresh(t, in.Refresh)
-				return node.Logout(t.Context(), testClient(), in.Refresh)
+				return node.Logout(t.Context(), testClient(), in.Refresh, "")
 			},
 			"by id":              func(in SignIn) error { return node.EndSession(t.Context(), actor, in.Session.ID) },
 			"by id, from itself": func(in SignIn) error { return node.EndSession(t.Context(), f.bearer(t, in.Token), in.Session.ID) },
@@ -269,7 +271,7 @@ func TestSessionEnds(t *testing.T) {
 			f.spent(t, in.Refresh)
 			require.Contains(t, f.actions(t), "session.end", name)
 			require.True(t, apperr.Is(f.EndSession(t.Context(), actor, in.Session.ID), apperr.CodeNotFound), name)
-			require.NoError(t, f.Logout(t.Context(), testClient(), in.Refresh), name)
+			require.NoError(t, f.Logout(t.Context(), testClient(), in.Refresh, ""), name)
 		}
 		f.bearer(t, kept.Token)
 		f.bearer(t, old.Token)

@@ -52,15 +52,16 @@ func mountSessions(api *httpapi.API, h handler) {
 		Summary: "Get another access token",
 		Description: "Exchanges the refresh cookie for an access token and for another cookie. Each cookie works once: one that was used " +
 			"before ends the session, with all its tokens. Sent again within 10 seconds it gets an access token and no cookie, for windows " +
-			"that refresh at the same time.",
+			"that refresh at the same time. A cookie that is refused is removed.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeCrossOrigin},
 	}, h.refresh)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "logout", Method: http.MethodPost, Path: "/team/logout", Tag: tagTeam, Status: http.StatusNoContent, Public: true,
 		Summary: "Sign out",
-		Description: "Ends the session of the refresh cookie, its access tokens included, and removes the cookie. Without a cookie that " +
-			"belongs to a session there is nothing to end. A client without cookies ends its session by `DELETE /team/sessions/{id}`.",
-		Errors: []apperr.Code{apperr.CodeCrossOrigin},
+		Description: "Ends the session of the refresh cookie and that of the access token in `Authorization: Bearer`, with all their tokens, " +
+			"and removes the cookie. Either is enough; a session that has ended already is no error. Without a refresh cookie and without a " +
+			"valid access token it is `unauthorized`.",
+		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeCrossOrigin},
 	}, h.logout)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-sessions", Method: http.MethodGet, Path: "/team/sessions", Tag: tagTeam, Status: http.StatusOK,
@@ -129,8 +130,9 @@ func mountEnvironments(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-environment", Method: http.MethodDelete, Path: "/team/environments/{id}", Tag: tagEnvironments, Status: http.StatusNoContent,
 		Permission: access.EnvironmentsWrite, Summary: "Delete an environment",
-		Description: "Removes an environment that is empty: one without connections, subscriptions, events and API keys, revoked and " +
-			"expired keys included. Its name is free again, its audit trail stays.",
+		Description: "Removes an environment that is empty: one without connections, subscriptions and API keys, revoked and " +
+			"expired keys included. Its name is free again, its audit trail stays. Events that it received stay stored and are no longer " +
+			"readable.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeEnvironmentNotEmpty},
 	}, h.deleteEnvironment)
 }

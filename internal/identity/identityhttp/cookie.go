@@ -3,6 +3,7 @@ package identityhttp
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -36,6 +37,28 @@ func (in *CookieInput) token() identity.RefreshToken { return secretbox.Secret(i
 
 func (in *CookieInput) client(ctx context.Context) identity.Client {
 	return identity.Client{IP: httpapi.ClientIP(ctx), UserAgent: in.request.UserAgent(), RequestID: httpapi.RequestID(ctx)}
+}
+
+// bearer is the access token of the request, for the operation that takes one beside the cookie; empty where there is none.
+func (in *CookieInput) bearer() string {
+	sent := in.request.Header.Values("Authorization")
+	if len(sent) != 1 {
+		return ""
+	}
+	scheme, token, _ := strings.Cut(sent[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+// withoutCookie adds to an error that says that the cookie is worth nothing the header that removes it, so that the browser
+// does not send it again and again.
+func (in *CookieInput) withoutCookie(err error) error {
+	if in.Cookie == "" || !apperr.Is(err, apperr.CodeUnauthorized) {
+		return err
+	}
+	return huma.ErrorWithHeaders(err, http.Header{"Set-Cookie": {setCookie("", -1)}})
 }
 
 // sameOrigin refuses what a page of another origin makes a browser send. SameSite=Strict does most of it; it lets the pages

@@ -100,7 +100,8 @@ func (h handler) refresh(ctx context.Context, in *CookieInput) (*signInOutput, e
 	if err := h.sameOrigin(in); err != nil {
 		return nil, err
 	}
-	return signInAnswer(ctx)(h.identity.Refresh(ctx, in.client(ctx), in.token()))
+	s, err := h.identity.Refresh(ctx, in.client(ctx), in.token())
+	return signInAnswer(ctx)(s, in.withoutCookie(err))
 }
 
 func signInAnswer(ctx context.Context) func(identity.SignIn, error) (*signInOutput, error) {
@@ -119,8 +120,8 @@ func (h handler) logout(ctx context.Context, in *CookieInput) (*logoutOutput, er
 	if err := h.sameOrigin(in); err != nil {
 		return nil, err
 	}
-	if err := h.identity.Logout(ctx, in.client(ctx), in.token()); err != nil {
-		return nil, err
+	if err := h.identity.Logout(ctx, in.client(ctx), in.token(), in.bearer()); err != nil {
+		return nil, in.withoutCookie(err)
 	}
 	return &logoutOutput{SetCookie: setCookie("", -1)}, nil
 }

@@ -75,18 +75,70 @@ func TestLoginReplacesSession(t *testing.T) {
 	})
 }
 
-// Signing out ends the session and removes the cookie, also one that is nobody's.
+// Signing out ends the session and removes the cookie, also one of a session that has ended.
 func TestLogout(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
-		for _, cookie := range []string{"", "x", s.cookie, s.cookie} {
-			r := s.with("/team/logout", cookie, nil)
+		for range 2 {
+			r := s.with("/team/logout", s.cookie, nil)
 			require.Equal(t, http.StatusNoContent, r.status, r.text)
-			c := r.cookie(t)
-			require.Equal(t, []any{cookieName, "", -1, "/", true}, []any{c.Name, c.Value, c.MaxAge, c.Path, c.Secure})
+			requireRemoved(t, r)
 		}
 		require.Equal(t, http.StatusUnauthorized, s.as(http.MethodGet, "/team/me", nil).status)
 		require.Equal(t, http.StatusUnauthorized, s.refresh(s.cookie).status)
+	})
+}
+
+// An access token is enough to sign out; without it and without a cookie the answer does not claim that anything has ended.
+func TestLogoutByAccessToken(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *server) {
+		logout := func(headers map[string]string) reply { return s.do(http.MethodPost, "/team/logout", headers, nil) }
+		bearer := map[string]string{"Authorization": "Bearer " + s.token}
+		for name, headers := range map[string]map[string]string{
+			"nothing": {}, "no token": {"Authorization": "Bearer x"}, "another scheme": {"Authorization": "Basic " + s.token},
+		} {
+			r := logout(headers)
+			require.Equal(t, "unauthorized", r.code(t), name)
+			require.Empty(t, r.header.Values("Set-Cookie"), name)
+		}
+		malformed := s.with("/team/logout", "x", nil)
+		require.Equal(t, "unauthorized", malformed.code(t))
+		requireRemoved(t, malformed)
+		require.Equal(t, http.StatusOK, s.as(http.MethodGet, "/team/me", nil).status)
+
+		require.Equal(t, http.StatusNoContent, logout(bearer).status)
+		require.Equal(t, http.StatusUnauthorized, s.as(http.MethodGet, "/team/me", nil).status)
+		require.Equal(t, http.StatusUnauthorized, s.refresh(s.cookie).status)
+		require.Equal(t, "unauthorized", logout(bearer).code(t), "nothing is left to end")
+		require.Equal(t, http.StatusNoContent, s.with("/team/logout", s.cookie, bearer).status)
+	})
+}
+
+// requireRemoved requires that the answer removes the refresh cookie.
+func requireRemoved(t *testing.T, r reply) {
+	t.Helper()
+	c := r.cookie(t)
+	require.Equal(t, []any{cookieName, "", -1, "/", true}, []any{c.Name, c.Value, c.MaxAge, c.Path, c.Secure})
+}
+
+// A cookie that is worth nothing is removed with the refusal, and keeps nobody from signing in, whatever it is.
+func TestDeadCookie(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *server) {
+		for name, cookie := range map[string]string{"malformed": "x", "long": strings.Repeat("x", 300)} {
+			r := s.refresh(cookie)
+			require.Equal(t, "unauthorized", r.code(t), name)
+			requireRemoved(t, r)
+			login := s.do(http.MethodPost, "/team/login", map[string]string{"Cookie": cookieName + "=" + cookie},
+				map[string]any{"email": email, "password": password})
+			require.Equal(t, http.StatusOK, login.status, name)
+		}
+		require.Empty(t, s.do(http.MethodPost, "/team/token/refresh", nil, nil).header.Values("Set-Cookie"))
+		require.Equal(t, http.StatusNoContent, s.with("/team/logout", s.cookie, nil).status)
+		ended := s.refresh(s.cookie)
+		require.Equal(t, "unauthorized", ended.code(t))
+		requireRemoved(t, ended)
 	})
 }
 

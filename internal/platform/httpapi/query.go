@@ -22,11 +22,12 @@ const (
 )
 
 // limitParameters gives every parameter a bound in the document. Values of the query are held to it; a path that is longer
-// than any leads to nothing, and is not found.
+// than any leads to nothing, and is not found, and a longer cookie is worth nothing: a browser goes on sending what it has, and
+// its user cannot mend that.
 func limitParameters(op *huma.Operation) {
 	for _, p := range op.Parameters {
 		s := p.Schema
-		if p.In == "path" {
+		if p.In == "path" || p.In == "cookie" {
 			if s.Type == huma.TypeString && s.MaxLength == nil {
 				s.Extensions = map[string]any{"maxLength": maxParameterLength}
 			}
