@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/base64"
 	"errors"
 	"hash"
 	"slices"
@@ -160,7 +161,7 @@ func (p *proof) verifyJWT(ctx context.Context, s *workspace) (keyID string, refu
 
 func (p *proof) verifyCompact(ctx context.Context, s *workspace, text string) (keyID string, refusal *Refusal) {
 	token, found := strings.CutPrefix(text, p.jwt.prefix)
-	if !found || len(token) > maxToken {
+	if !found || len(token) > maxToken || !strictCompact(token) {
 		return "", p.refuseUnreadable()
 	}
 	jws, err := jose.ParseSignedCompact(token, p.jwt.algs)
@@ -177,6 +178,16 @@ func (p *proof) verifyCompact(ctx context.Context, s *workspace, text string) (k
 	}
 	s.view.claims = payload
 	return keyID, p.checkClaims(s, payload)
+}
+
+// strictCompact reports whether a token is three parts of base64url in which no bit is left over. The library drops such bits, so
+// that a signature would have several texts.
+func strictCompact(token string) bool {
+	parts := strings.Split(token, ".")
+	return len(parts) == 3 && !slices.ContainsFunc(parts, func(part string) bool {
+		_, err := base64.RawURLEncoding.Strict().DecodeString(part)
+		return err != nil || strings.ContainsAny(part, "\r\n")
+	})
 }
 
 // verifyJWS finds the key under which the token's signature is right. An algorithm is bound to its kind of key: a secret

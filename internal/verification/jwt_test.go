@@ -109,6 +109,7 @@ func TestJWTRefusesForms(t *testing.T) {
 		b64([]byte(`{"alg":"HS256","crit":["b64"],"b64":false}`)) + "." + claims + "." + parts[2],
 		b64([]byte(`{"alg":"HS256","kid":"`+strings.Repeat("k", 300)+`"}`)) + "." + claims + "." + parts[2],
 		`{"payload":"` + claims + `"}`, good + "=", good + ".x", "Bearer " + good,
+		good[:len(good)-1] + string(good[len(good)-1]+1), good + "\n",
 	} {
 		_, refusal := v.Verify(t.Context(), request("{}", "X-Webhook-Signature", token))
 		require.NotNil(t, refusal, token)
