@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
 
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
@@ -34,6 +35,8 @@ const (
 	signingKeyTail = TokenLifetime + time.Minute
 	// signingKeyCache is how long a node goes by the keys that it has read.
 	signingKeyCache = 5 * time.Second
+	// signingKeyRead bounds a reading of the keys, which others wait for.
+	signingKeyRead = 2 * time.Second
 )
 
 // signingKey is a row of signing_keys, opened.
@@ -120,21 +123,53 @@ func (r keyring) expired(now time.Time) []string {
 	return ids
 }
 
-// signingCache holds what was last read of signing_keys.
+// signingCache holds what was last read of signing_keys. The lock is never held over a reading.
 type signingCache struct {
 	mu     sync.Mutex
 	read   time.Time
 	tokens *tokens
+	loads  singleflight.Group
+}
+
+// last returns what was read last, or nil, and when.
+func (c *signingCache) last() (*tokens, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tokens, c.read
+}
+
+func (c *signingCache) set(t *tokens, read time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tokens, c.read = t, read
 }
 
 // tokens returns the signer and verifier of access tokens, with keys that were read within signingKeyCache.
 func (s *Service) tokens(ctx context.Context) (*tokens, error) {
-	s.signing.mu.Lock()
-	defer s.signing.mu.Unlock()
-	now := s.clock.Now()
-	if age := now.Sub(s.signing.read); s.signing.tokens != nil && age >= 0 && age < signingKeyCache {
-		return s.signing.tokens, nil
+	cached, read := s.signing.last()
+	if age := s.clock.Now().Sub(read); cached != nil && age >= 0 && age < signingKeyCache {
+		return cached, nil
 	}
+	// The reading is everybody's who waits, so it outlives the request that began it.
+	loaded := s.signing.loads.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signingKeyRead)
+		defer cancel()
+		return s.readTokens(ctx)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the signing keys: %w", ctx.Err())
+	case r := <-loaded:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		t, _ := r.Val.(*tokens)
+		return t, nil
+	}
+}
+
+func (s *Service) readTokens(ctx context.Context) (*tokens, error) {
+	now := s.clock.Now()
 	stored, err := readSigningKeys(ctx, s.db.Read())
 	if err != nil {
 		return nil, err
@@ -143,8 +178,9 @@ func (s *Service) tokens(ctx context.Context) (*tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.signing.read, s.signing.tokens = now, newTokens(s.issuer, ring)
-	return s.signing.tokens, nil
+	t := newTokens(s.issuer, ring)
+	s.signing.set(t, now)
+	return t, nil
 }
 
 var errNoSigningKey = errors.New("there is no signing key")
@@ -188,11 +224,14 @@ func signingKeyAD(keyID string) secretbox.AD {
 	return secretbox.AD{Table: "signing_keys", Column: "private_key", RowID: keyID}
 }
 
-// JWKS returns the public keys of access tokens (RFC 7517), those that are about to sign included.
+// JWKS returns the public keys of access tokens (RFC 7517), those that are about to sign included. While they
+// cannot be read, they are those that were read last.
 func (s *Service) JWKS(ctx context.Context) (jose.JSONWebKeySet, error) {
 	t, err := s.tokens(ctx)
 	if err != nil {
-		return jose.JSONWebKeySet{}, err
+		if t, _ = s.signing.last(); t == nil {
+			return jose.JSONWebKeySet{}, err
+		}
 	}
 	now := s.clock.Now()
 	var set jose.JSONWebKeySet

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"encoding/json"
 	"maps"
@@ -139,6 +140,50 @@ func TestJWKSIsPublic(t *testing.T) {
 		var c claims
 		require.NoError(t, parsed.Claims(public[0].Key, &c))
 		require.Equal(t, in.Session.ID, c.Session)
+	})
+}
+
+// Those who verify our tokens still get the keys while the store fails; we ourselves accept nothing by keys that may have been
+// revoked.
+func TestJWKSOutlivesTheStore(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		f.owner(t)
+		in := f.signedIn(t)
+		before := f.published(t)
+		f.clk.Advance(signingKeyCache)
+		f.exec(t, "ALTER TABLE signing_keys RENAME TO mislaid")
+		require.Equal(t, before, f.published(t))
+		_, err := f.Bearer(t.Context(), in.Token.Reveal())
+		require.Error(t, err)
+		f.exec(t, "ALTER TABLE mislaid RENAME TO signing_keys")
+		f.bearer(t, in.Token)
+	})
+}
+
+// A request whose time is over does not wait for a reading of the keys that hangs, and one that can go by what was read
+// needs no reading.
+func TestSigningKeysHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		f.owner(t)
+		in := f.signedIn(t)
+		begun, release := make(chan struct{}), make(chan struct{})
+		hanging := f.signing.loads.DoChan("", func() (any, error) {
+			close(begun)
+			<-release
+			return f.readTokens(t.Context())
+		})
+		<-begun
+		f.bearer(t, in.Token)
+		f.clk.Advance(signingKeyCache)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := f.Bearer(ctx, in.Token.Reveal())
+		require.ErrorIs(t, err, context.Canceled)
+		close(release)
+		require.NoError(t, (<-hanging).Err)
+		f.bearer(t, in.Token)
 	})
 }
 
