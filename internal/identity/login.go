@@ -49,6 +49,10 @@ func (s *Service) Login(ctx context.Context, c Client, email string, password se
 	if err != nil {
 		return SignIn{}, err
 	}
+	keys, err := s.tokens(ctx)
+	if err != nil {
+		return SignIn{}, err
+	}
 	var in SignIn
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		in = SignIn{}
@@ -72,12 +76,15 @@ func (s *Service) Login(ctx context.Context, c Client, email string, password se
 		if in.Session, in.Refresh, err = s.startSession(ctx, tx, m, c, a.user, a.team); err != nil {
 			return err
 		}
-		return forgive(ctx, tx, at)
+		if err := forgive(ctx, tx, at); err != nil {
+			return err
+		}
+		return s.complete(ctx, tx, keys, &in, sessionKey{id: in.Session.ID, user: a.user, team: a.team})
 	})
 	if err != nil {
 		return SignIn{}, err
 	}
-	return s.complete(ctx, in, sessionKey{id: in.Session.ID, user: a.user, team: a.team})
+	return in, nil
 }
 
 var errChanged = errors.New("the password was changed during the sign-in")

@@ -107,8 +107,11 @@ func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (Si
 	if !ok {
 		return SignIn{}, errUnauthorized(errRefreshForm)
 	}
+	keys, err := s.tokens(ctx)
+	if err != nil {
+		return SignIn{}, err
+	}
 	var in SignIn
-	var key sessionKey
 	replayed := false
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		in, replayed = SignIn{}, false
@@ -119,13 +122,15 @@ func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (Si
 		if !ok {
 			return errUnauthorized(errSessionEnded)
 		}
-		key = f.key
 		in.Session, in.Refresh, err = s.rotate(ctx, tx, m, c, f, t)
 		if errors.Is(err, errReplay) {
 			replayed = true // the end of the session is to be committed
 			return s.end(ctx, tx, c, f.key, "session.replay", audit.Denied)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return s.complete(ctx, tx, keys, &in, f.key)
 	})
 	if err != nil {
 		return SignIn{}, err
@@ -133,7 +138,7 @@ func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (Si
 	if replayed {
 		return SignIn{}, errUnauthorized(errReplay)
 	}
-	return s.complete(ctx, in, key)
+	return in, nil
 }
 
 // rotate gives the session another token, or says that the one shown is a replay.
@@ -168,17 +173,14 @@ func (s *Service) rotate(ctx context.Context, tx *sql.Tx, m *material, c Client,
 	return Session{}, "", errReplay
 }
 
-// complete adds to a sign-in what the client needs to go on: who it is, and an access token.
-func (s *Service) complete(ctx context.Context, in SignIn, k sessionKey) (SignIn, error) {
+// complete adds to a sign-in what the client needs to go on: who it is, and an access token. It is part of the transaction, so
+// that a failure costs nobody the refresh token that they have.
+func (s *Service) complete(ctx context.Context, tx *sql.Tx, keys *tokens, in *SignIn, k sessionKey) error {
 	var err error
-	if in.Profile, err = s.profile(ctx, k.team, k.user.ID); err != nil {
-		return SignIn{}, err
-	}
-	keys, err := s.tokens(ctx)
-	if err != nil {
-		return SignIn{}, err
+	if in.Profile, err = readProfile(ctx, tx, k.team, k.user.ID); err != nil {
+		return err
 	}
 	token, err := keys.sign(s.clock.Now(), subject{user: k.user.ID, team: k.team, session: in.Session})
 	in.Token = secretbox.Secret(token)
-	return in, err
+	return err
 }

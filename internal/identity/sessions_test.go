@@ -83,6 +83,27 @@ func TestRefreshRotates(t *testing.T) {
 	})
 }
 
+// A store that fails during a refresh costs nobody their session: the token that was sent works once more.
+func TestRefreshFailsWhole(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		f.owner(t)
+		in := f.signedIn(t)
+		for _, table := range []string{"environments", "signing_keys"} {
+			f.clk.Advance(signingKeyCache)
+			f.exec(t, "ALTER TABLE "+table+" RENAME TO mislaid")
+			_, err := f.Refresh(t.Context(), testClient(), in.Refresh)
+			require.Error(t, err, table)
+			require.False(t, apperr.Is(err, apperr.CodeUnauthorized), table)
+			f.exec(t, "ALTER TABLE mislaid RENAME TO "+table)
+			f.clk.Advance(RefreshGrace + time.Second)
+			next := f.refresh(t, in.Refresh)
+			require.NotEmpty(t, next.Refresh, table)
+			in = next
+		}
+	})
+}
+
 // A token that is used again ends the session for everybody who has one of its tokens, thief and user alike, and is in the
 // trail as denied.
 func TestRefreshReplay(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
 
@@ -39,7 +40,7 @@ type Profile struct {
 
 // Profile returns what a signed-in user is told about themselves, and the session of the request.
 func (s *Service) Profile(ctx context.Context, actor access.Principal) (Profile, Session, error) {
-	p, err := s.profile(ctx, actor.Team, actor.ID)
+	p, err := readProfile(ctx, s.db.Read(), actor.Team, actor.ID)
 	if err != nil {
 		return Profile{}, Session{}, err
 	}
@@ -53,15 +54,15 @@ func (s *Service) Profile(ctx context.Context, actor access.Principal) (Profile,
 	return p, current, nil
 }
 
-func (s *Service) profile(ctx context.Context, team id.Team, user string) (Profile, error) {
-	m, ok, err := readMember(ctx, s.db.Read(), team, user)
+func readProfile(ctx context.Context, q db.Querier, team id.Team, user string) (Profile, error) {
+	m, ok, err := readMember(ctx, q, team, user)
 	if err != nil {
 		return Profile{}, err
 	}
 	if !ok {
 		return Profile{}, errUnauthorized(errNoMember)
 	}
-	environments, err := readEnvironments(ctx, s.db.Read(), team)
+	environments, err := readEnvironments(ctx, q, team)
 	if err != nil {
 		return Profile{}, err
 	}
