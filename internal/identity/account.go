@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 
+	"golang.org/x/text/unicode/norm"
+
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -15,45 +17,51 @@ import (
 // ErrWrongPassword says that the password given as the current one is not.
 var ErrWrongPassword = errors.New("the current password is another one")
 
-// ChangePassword gives the actor another password and ends their other sessions; the one of the request goes on. It returns
-// validation_error for a password that breaks a rule, at the location "new_password", and ErrWrongPassword. Wrong passwords
-// count as failed sign-ins, so it returns rate_limited and unavailable as Login does.
-func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, current, next secretbox.Secret) error {
+// ChangePassword gives the actor another password and ends their other sessions. The one of the request goes on with the
+// refresh token returned; the one it had is worth nothing, because whoever copied it may be why the password changes. It
+// returns validation_error for a password that breaks a rule or is the current one, at the location "new_password", and
+// ErrWrongPassword. Wrong passwords count as failed sign-ins, so it returns rate_limited and unavailable as Login does.
+func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, current, next secretbox.Secret) (Session, RefreshToken, error) {
 	if actor.Kind != access.KindUser {
-		return errActor
+		return Session{}, "", errActor
 	}
 	m, err := s.material()
 	if err != nil {
-		return err
+		return Session{}, "", err
 	}
 	a, known, hash, err := s.findAccount(ctx, actor.Name)
 	if err != nil {
-		return err
+		return Session{}, "", err
 	}
 	if !known || a.user.ID != actor.ID {
-		return errUnauthorized(errNoMember)
+		return Session{}, "", errUnauthorized(errNoMember)
 	}
 	var f apperr.Faults
 	checkPassword(&f, "new_password", next, a.user.Email)
+	if norm.NFC.String(next.Reveal()) == norm.NFC.String(current.Reveal()) {
+		f.Add("new_password", "different", "must differ from the current password")
+	}
 	if err := f.Err(); err != nil {
-		return err
+		return Session{}, "", err
 	}
 	at, err := s.newAttempt(ctx, m.pepper, a.user.Email, Client{IP: actor.IP})
 	if err != nil {
-		return err
+		return Session{}, "", err
 	}
 	right, err := s.try(ctx, at, hash, current)
 	if err != nil {
-		return err
+		return Session{}, "", err
 	}
 	if !right {
-		return ErrWrongPassword
+		return Session{}, "", ErrWrongPassword
 	}
 	replacement, err := s.hasher.hash(ctx, next)
 	if err != nil {
-		return err
+		return Session{}, "", err
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+	var v Session
+	var token RefreshToken
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.clock.Now()
 		unchanged, err := replaceHash(ctx, tx, a.user.ID, a.passwordHash, replacement)
 		if err != nil {
@@ -69,9 +77,21 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 		if err != nil {
 			return err
 		}
-		if err := renewAuth(ctx, tx, actor.Session, now); err != nil {
+		t := newRefreshToken()
+		renewed, err := renewSession(ctx, tx, actor.Session, t.familyMAC(m.pepper), t.tokenMAC(m.pepper), now)
+		if err != nil {
 			return err
 		}
+		var live bool
+		if renewed {
+			if v, live, err = readSession(ctx, tx, a.user.ID, actor.Session, now); err != nil {
+				return err
+			}
+		}
+		if !live {
+			return errUnauthorized(errSessionEnded)
+		}
+		token = t.encode()
 		if err := forgive(ctx, tx, at); err != nil {
 			return err
 		}
@@ -80,4 +100,8 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 			Changes: map[string]any{"password": next, "sessions_ended": ended},
 		})
 	})
+	if err != nil {
+		return Session{}, "", err
+	}
+	return v, token, nil
 }

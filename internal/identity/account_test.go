@@ -16,8 +16,8 @@ import (
 
 const nextPassword = secretbox.Secret("staple battery horse")
 
-// A user who knows their password replaces it. Their other sessions end, the one they use goes on and counts as freshly
-// authenticated; the trail says that it changed, not to what.
+// A user who knows their password replaces it. Their other sessions end, the one they use goes on with another refresh token,
+// so that a copy of the one before is worth nothing, and counts as freshly authenticated; the trail says that it changed, not to what.
 func TestChangePassword(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -28,7 +28,10 @@ func TestChangePassword(t *testing.T) {
 		require.NoError(t, err)
 		old, in := f.signedIn(t), f.signedIn(t)
 		f.clk.Advance(time.Minute)
-		require.NoError(t, f.ChangePassword(t.Context(), f.bearer(t, in.Token), testPassword, nextPassword))
+		renewed, token, err := f.ChangePassword(t.Context(), f.bearer(t, in.Token), testPassword, nextPassword)
+		require.NoError(t, err)
+		require.Equal(t, in.Session.ID, renewed.ID)
+		f.spent(t, in.Refresh)
 		f.refused(t, old.Token)
 		f.spent(t, old.Refresh)
 		f.bearer(t, others.Token)
@@ -36,7 +39,7 @@ func TestChangePassword(t *testing.T) {
 		_, session, err := f.Profile(t.Context(), actor)
 		require.NoError(t, err)
 		require.Equal(t, clock.Millis(f.clk.Now()), session.AuthMillis)
-		require.Equal(t, session.AuthMillis, f.refresh(t, in.Refresh).Session.AuthMillis)
+		require.Equal(t, session.AuthMillis, f.refresh(t, token).Session.AuthMillis)
 		_, err = f.signIn(t, testEmail, testPassword)
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized))
 		_, err = f.signIn(t, testEmail, nextPassword)
@@ -54,6 +57,13 @@ func TestChangePassword(t *testing.T) {
 	})
 }
 
+// changing returns the error of a change of the password.
+func (f fixture) changing(t *testing.T, actor access.Principal, current, next secretbox.Secret) error {
+	t.Helper()
+	_, _, err := f.ChangePassword(t.Context(), actor, current, next)
+	return err
+}
+
 // Who has a user's token but not their password cannot find it out by trying: wrong ones count as failed sign-ins, and
 // nothing changes.
 func TestChangePasswordNeedsTheCurrentOne(t *testing.T) {
@@ -63,21 +73,22 @@ func TestChangePasswordNeedsTheCurrentOne(t *testing.T) {
 		in := f.signedIn(t)
 		actor := f.bearer(t, in.Token)
 		for range freeAccountFailures + 1 {
-			require.ErrorIs(t, f.ChangePassword(t.Context(), actor, wrongPassword+"!", nextPassword), ErrWrongPassword)
+			require.ErrorIs(t, f.changing(t, actor, wrongPassword+"!", nextPassword), ErrWrongPassword)
 		}
-		require.True(t, apperr.Is(f.ChangePassword(t.Context(), actor, testPassword, nextPassword), apperr.CodeRateLimited))
+		require.True(t, apperr.Is(f.changing(t, actor, testPassword, nextPassword), apperr.CodeRateLimited))
 		f.clk.Advance(time.Second)
 		before := f.hashes.Load()
 		for name, bad := range map[string]secretbox.Secret{
 			"short": "short", "the address": secretbox.Secret(strings.ToUpper(testEmail)), "long": secretbox.Secret(strings.Repeat("é", 257)),
+			"the current one": testPassword,
 		} {
 			var e *apperr.Error
-			require.ErrorAs(t, f.ChangePassword(t.Context(), actor, testPassword, bad), &e, name)
+			require.ErrorAs(t, f.changing(t, actor, testPassword, bad), &e, name)
 			require.Equal(t, apperr.CodeValidation, e.Code, name)
 			require.Equal(t, "new_password", e.Details[0].Location)
 		}
 		require.Equal(t, before, f.hashes.Load(), "a password that breaks a rule costs no hash")
-		require.ErrorIs(t, f.ChangePassword(t.Context(), access.System("cli"), testPassword, nextPassword), errActor)
+		require.ErrorIs(t, f.changing(t, access.System("cli"), testPassword, nextPassword), errActor)
 		f.signedIn(t)
 	})
 }
@@ -102,7 +113,7 @@ func TestPasswordChangesDuringAttempts(t *testing.T) {
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized), err)
 		require.Empty(t, f.sessions(t, actor))
 		meddle.Store(true)
-		err = f.ChangePassword(t.Context(), actor, nextPassword, testPassword)
+		err = f.changing(t, actor, nextPassword, testPassword)
 		require.ErrorIs(t, err, ErrWrongPassword)
 		_, err = f.signIn(t, testEmail, nextPassword)
 		require.NoError(t, err)

@@ -98,13 +98,11 @@ func rotateSession(ctx context.Context, tx *sql.Tx, v Session, before, after []b
 		WHERE id = $1 AND token_mac = $2 AND ended_ms IS NULL`, v.ID, before, after, v.IP, v.UserAgent, v.UsedMillis))
 }
 
-// renewAuth notes that the user of a session has given their password again.
-func renewAuth(ctx context.Context, tx *sql.Tx, sessionID string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, "UPDATE sessions SET auth_ms = $2 WHERE id = $1", sessionID, clock.Millis(now))
-	if err != nil {
-		return fmt.Errorf("store the session: %w", err)
-	}
-	return nil
+// renewSession notes that the user of a session has given their password again, and replaces its refresh token in both parts.
+// It reports whether the session had not been ended.
+func renewSession(ctx context.Context, tx *sql.Tx, sessionID string, familyMAC, tokenMAC []byte, now time.Time) (bool, error) {
+	return changedOne(tx.ExecContext(ctx, `UPDATE sessions SET auth_ms = $2, family_mac = $3, token_mac = $4, previous_mac = NULL
+		WHERE id = $1 AND ended_ms IS NULL`, sessionID, clock.Millis(now), familyMAC, tokenMAC))
 }
 
 // endSession reports whether the session had not been ended before.

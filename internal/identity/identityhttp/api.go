@@ -77,8 +77,8 @@ func mountSessions(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "change-password", Method: http.MethodPost, Path: "/team/me/password", Tag: tagTeam, Status: http.StatusNoContent,
 		Permission: access.AccountWrite, Summary: "Change the password",
-		Description: "Gives the signed-in user another password and ends their other sessions. Wrong current passwords count as failed " +
-			"sign-ins.",
+		Description: "Gives the signed-in user another password and ends their other sessions. The session of the request goes on with " +
+			"another refresh cookie; the one it had works no more. Wrong current passwords count as failed sign-ins.",
 		Errors: []apperr.Code{apperr.CodeRateLimited},
 	}, h.changePassword)
 }

@@ -80,11 +80,11 @@ func origins(issuer string) *http.CrossOriginProtection {
 
 // cookieOf returns the header that sets the refresh cookie for as long as the session lasts unused; empty where there is no
 // token to set.
-func cookieOf(s identity.SignIn, now time.Time) string {
-	if s.Refresh == "" {
+func cookieOf(s identity.Session, token identity.RefreshToken, now time.Time) string {
+	if token == "" {
 		return ""
 	}
-	return setCookie(s.Refresh.Reveal(), int(clock.FromMillis(s.Session.EndsMillis()).Sub(now).Seconds()))
+	return setCookie(token.Reveal(), int(clock.FromMillis(s.EndsMillis()).Sub(now).Seconds()))
 }
 
 // setCookie returns the header that sets the refresh cookie, and with a negative age the one that removes it.

@@ -53,9 +53,13 @@ type changePasswordInput struct {
 	Body passwordChange
 }
 
+type changePasswordOutput struct {
+	SetCookie string `header:"Set-Cookie" doc:"The session's new refresh cookie."`
+}
+
 type passwordChange struct {
 	CurrentPassword secretbox.Secret `json:"current_password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The password until now." example:"correct horse battery"`
-	NewPassword     secretbox.Secret `json:"new_password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" doc:"The password from now on: any characters, but not the e-mail address." example:"staple battery horse"`
+	NewPassword     secretbox.Secret `json:"new_password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" doc:"The password from now on: any characters, but neither the e-mail address nor the password until now." example:"staple battery horse"`
 }
 
 // session is one sign-in, as its user sees it.
@@ -109,7 +113,7 @@ func signInAnswer(ctx context.Context) func(identity.SignIn, error) (*signInOutp
 		if err != nil {
 			return nil, err
 		}
-		return &signInOutput{CacheControl: noStore, SetCookie: cookieOf(s, httpapi.RequestTime(ctx)), Body: signIn{
+		return &signInOutput{CacheControl: noStore, SetCookie: cookieOf(s.Session, s.Refresh, httpapi.RequestTime(ctx)), Body: signIn{
 			AccessToken: s.Token.Reveal(), TokenType: "Bearer", ExpiresIn: int(identity.TokenLifetime.Seconds()),
 			User: userOf(s.Profile), Environments: environmentsOf(s.Environments),
 		}}, nil
@@ -126,17 +130,18 @@ func (h handler) logout(ctx context.Context, in *CookieInput) (*logoutOutput, er
 	return &logoutOutput{SetCookie: setCookie("", -1)}, nil
 }
 
-func (h handler) changePassword(ctx context.Context, in *changePasswordInput) (*struct{}, error) {
-	err := h.identity.ChangePassword(ctx, access.From(ctx), in.Body.CurrentPassword, in.Body.NewPassword)
+func (h handler) changePassword(ctx context.Context, in *changePasswordInput) (*changePasswordOutput, error) {
+	v, token, err := h.identity.ChangePassword(ctx, access.From(ctx), in.Body.CurrentPassword, in.Body.NewPassword)
 	var invalid *apperr.Error
 	switch {
 	case errors.Is(err, identity.ErrWrongPassword):
 		return nil, httpapi.At("body.current_password", "current", "is not the user's password")
 	case errors.As(err, &invalid) && invalid.Code == apperr.CodeValidation:
 		return nil, inBody(invalid)
-	default:
+	case err != nil:
 		return nil, err
 	}
+	return &changePasswordOutput{SetCookie: cookieOf(v, token, httpapi.RequestTime(ctx))}, nil
 }
 
 func (h handler) listSessions(ctx context.Context, in *listSessionsInput) (*listSessionsOutput, error) {

@@ -237,9 +237,13 @@ func TestChangePasswordOverHTTP(t *testing.T) {
 		require.Equal(t, []string{"body.current_password"}, change("wrong", "staple battery horse").locations(t))
 		require.Equal(t, []string{"body.new_password"}, change(password, strings.ToUpper(email)).locations(t))
 		require.Equal(t, []string{"body.new_password"}, change(password, "short").locations(t))
+		require.Equal(t, []string{"body.new_password"}, change(password, password).locations(t))
 		r := change(password, "staple battery horse")
 		require.Equal(t, http.StatusNoContent, r.status, r.text)
 		require.Equal(t, http.StatusOK, s.as(http.MethodGet, "/team/me", nil).status)
+		require.Equal(t, http.StatusUnauthorized, s.refresh(s.cookie).status, "a copy of the cookie may be why")
+		require.Equal(t, 14*24*60*60, r.cookie(t).MaxAge)
+		require.Equal(t, http.StatusOK, s.refresh(r.cookie(t).Value).status)
 		require.Equal(t, http.StatusUnauthorized,
 			s.do(http.MethodPost, "/team/login", nil, map[string]any{"email": email, "password": password}).status)
 	})
