@@ -210,3 +210,18 @@ func TestRedeliveryRestartsTheDead(t *testing.T) {
 		}
 	})
 }
+
+// Promise: where a delivery has no id and its type stands in a header that the signature does not cover, who replays it with
+// another type makes no new event.
+func TestUnsignedTypeMakesNoNewEvent(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "g", "webhook_secret": githubSecret,
+			"webhook": object{"params": object{"event_type_header": "X-Event-Type"}}})
+		m := generic(githubSecret, "application/json", `{"n":1}`).with("X-Event-Type", "order.paid")
+		original := w.fresh(conn.pathToken(), m)
+		replayed := w.deliver(conn.pathToken(), m.with("X-Event-Type", "order.refunded"))
+		require.True(w.t, replayed.Duplicate)
+		require.Equal(w.t, original, replayed.EventUUID)
+	})
+}

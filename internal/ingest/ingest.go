@@ -298,11 +298,11 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		}
 	}
 	h := sha256.New()
-	if told.ID == "" {
+	if told.ID == "" && told.TypeSigned {
 		h.Write([]byte(told.Type))
 		h.Write([]byte{0})
 	}
-	// Beside an unsigned id the type may be unsigned too, so there the body alone tells what came before.
+	// Where the type is not signed the body alone tells what came before: a header that anybody can change makes no new event.
 	h.Write(r.Body)
 	sum := hex.EncodeToString(h.Sum(nil))
 	if told.ID == "" {

@@ -23,15 +23,15 @@ const (
 
 // Rejections keeps what was refused.
 type Rejections interface {
-	Note(r rejections.Rejection, diagnose func() rejections.Diagnosis)
+	Note(r rejections.Rejection, diagnose func(context.Context) rejections.Diagnosis)
 }
 
 // refused turns a refusal into the answer, and notes it. The reason goes to the log and to those who may read the
 // connection; to the caller only as far as it helps someone who holds no secret.
 func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request, refusal *verification.Refusal) error {
 	obs.EventFrom(ctx).Add(slog.String("refusal", string(refusal.Reason)))
-	s.note(in, r, in.Verifier.RedactBody(req), string(refusal.Reason), refusal.Message, func() rejections.Diagnosis {
-		d := in.Verifier.Diagnose(context.Background(), req, refusal)
+	s.note(in, r, in.Verifier.RedactBody(req), string(refusal.Reason), refusal.Message, func(ctx context.Context) rejections.Diagnosis {
+		d := in.Verifier.Diagnose(ctx, req, refusal)
 		return rejections.Diagnosis{Code: string(d.Cause), Message: d.Message}
 	})
 	if refusal.Reason == verification.ReasonSignatureMissing {
@@ -57,7 +57,7 @@ func (s *Service) unread(in *connections.Inbound, r *Request, err error) error {
 	return err
 }
 
-func (s *Service) note(in *connections.Inbound, r *Request, body []byte, reason, message string, diagnose func() rejections.Diagnosis) {
+func (s *Service) note(in *connections.Inbound, r *Request, body []byte, reason, message string, diagnose func(context.Context) rejections.Diagnosis) {
 	c := &in.Connection
 	clientIP := ""
 	if r.Address.IsValid() {

@@ -2,6 +2,7 @@ package rejections_test
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"fmt"
 	"strings"
@@ -53,7 +54,7 @@ func (w *world) list(t *testing.T, env id.Environment, f rejections.Filter) []re
 	return list
 }
 
-func diagnosed() rejections.Diagnosis {
+func diagnosed(context.Context) rejections.Diagnosis {
 	return rejections.Diagnosis{Code: "body_rewritten", Message: "The body was changed on its way."}
 }
 
@@ -75,7 +76,7 @@ func TestList(t *testing.T) {
 		all := w.list(t, envA, rejections.Filter{})
 		require.Len(t, all, 2)
 		require.True(t, id.Is(id.PrefixRejection, all[1].ID))
-		first.ID, first.Diagnosis, second.ID = all[1].ID, diagnosed(), all[0].ID
+		first.ID, first.Diagnosis, second.ID = all[1].ID, diagnosed(t.Context()), all[0].ID
 		require.Equal(t, []rejections.Rejection{second, first}, all)
 		require.Empty(t, w.list(t, envB, rejections.Filter{}))
 		for _, f := range []rejections.Filter{{ConnectionIDs: []string{"acme"}}, {ProviderConfigKeys: []string{"github", "x"}}, {Reasons: []string{"signature_mismatch"}}} {
@@ -116,7 +117,7 @@ func TestFlood(t *testing.T) {
 		const flood, seconds = 1000, 3
 		for range seconds {
 			for range flood {
-				w.svc.Note(w.refused("loud", "x"), func() rejections.Diagnosis { diagnoses++; return diagnosed() })
+				w.svc.Note(w.refused("loud", "x"), func(ctx context.Context) rejections.Diagnosis { diagnoses++; return diagnosed(ctx) })
 			}
 			w.flush(t)
 			w.clock.Advance(time.Second)
@@ -143,7 +144,10 @@ func TestBounds(t *testing.T) {
 		t.Helper()
 		w := newWorld(s)
 		large := w.refused("large", strings.Repeat("b", rejections.MaxDiagnosed+1))
-		w.svc.Note(large, func() rejections.Diagnosis { t.Error("too large to be diagnosed"); return rejections.Diagnosis{} })
+		w.svc.Note(large, func(context.Context) rejections.Diagnosis {
+			t.Error("too large to be diagnosed")
+			return rejections.Diagnosis{}
+		})
 		middle := w.refused("middle", strings.Repeat("b", rejections.MaxDiagnosed))
 		middle.Headers = `{"a":"` + strings.Repeat("h", rejections.MaxHeaders) + `"}`
 		w.svc.Note(middle, diagnosed)
@@ -156,10 +160,10 @@ func TestBounds(t *testing.T) {
 			case "alias":
 				require.Empty(t, r.Body)
 				require.Equal(t, int64(len("secret plans")), r.BodySize)
-				require.Equal(t, diagnosed(), r.Diagnosis)
+				require.Equal(t, diagnosed(t.Context()), r.Diagnosis)
 			case "middle":
 				require.Equal(t, "{}", r.Headers)
-				require.Equal(t, diagnosed(), r.Diagnosis)
+				require.Equal(t, diagnosed(t.Context()), r.Diagnosis)
 				fallthrough
 			default:
 				require.Equal(t, bytes.Repeat([]byte("b"), rejections.MaxBody), r.Body)

@@ -57,7 +57,7 @@ type connection struct {
 
 type queued struct {
 	rejection Rejection
-	diagnose  func() Diagnosis
+	diagnose  func(context.Context) Diagnosis
 	bytes     int
 }
 
@@ -72,7 +72,7 @@ func (s *Service) Wake() jobs.Wake { return s.wake }
 // Note takes a refused request. It never waits: beyond five a second and connection, or while too much waits to be stored,
 // a refusal is only counted. diagnose, which may be nil, runs later and at most twice a second and connection; the request
 // that it looks at must not change. r needs no ID.
-func (s *Service) Note(r Rejection, diagnose func() Diagnosis) {
+func (s *Service) Note(r Rejection, diagnose func(context.Context) Diagnosis) {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Service) Flush(ctx context.Context) error {
 	for i, q := range queue {
 		batch[i] = q.rejection
 		if q.diagnose != nil {
-			batch[i].Diagnosis = q.diagnose()
+			batch[i].Diagnosis = q.diagnose(ctx)
 		}
 		batch[i] = trimmed(batch[i])
 		if n := suppressed[batch[i].ID]; n > 0 {
