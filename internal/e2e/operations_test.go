@@ -121,7 +121,6 @@ func (w *world) samples(f furniture) []sample {
 	}{
 		{"login", nil, object{"email": w.email, "password": w.password}, http.StatusOK},
 		{"refresh-token", nil, nil, http.StatusOK},
-		{"logout", nil, nil, http.StatusNoContent},
 		{"list-sessions", nil, nil, http.StatusOK},
 		{"end-session", map[string]string{"id": f.session}, nil, http.StatusNoContent},
 		{"get-me", nil, nil, http.StatusOK},
@@ -166,6 +165,7 @@ func (w *world) samples(f furniture) []sample {
 		{"operate-connection", connectionPath, object{"operation": "disable"}, http.StatusOK},
 		{"delete-connection", connectionPath, nil, http.StatusNoContent},
 		{"change-password", nil, object{"current_password": w.password, "new_password": "staple battery horse"}, http.StatusNoContent},
+		{"logout", nil, nil, http.StatusNoContent}, // the last one, for it ends the session of the token
 	}
 	byID := map[string]httpapi.Operation{}
 	for _, op := range w.app.API().Operations() {
