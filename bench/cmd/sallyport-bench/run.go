@@ -133,6 +133,7 @@ func (b *bench) engine(ctx context.Context, e *report.Engine, dataDir string) (e
 		Binary: b.cmd.Binary, DataDir: dataDir, LogPath: filepath.Join(b.cmd.Out, e.Name+".log"),
 		Admin: b.cmd.ProfileSeconds > 0, Args: b.cmd.ServerArgs,
 	}
+	settle := func(context.Context) error { return nil } // SQLite copies its log by itself within seconds
 	if e.Name == postgres {
 		db, createErr := target.CreateDatabase(ctx, b.cmd.PostgresURL)
 		if createErr != nil {
@@ -141,6 +142,7 @@ func (b *bench) engine(ctx context.Context, e *report.Engine, dataDir string) (e
 		// Deferred first, so that it runs after the server has ended.
 		defer func() { err = errors.Join(err, db.Drop(ctx)) }()
 		cfg.DatabaseURL, e.Database = db.URL, db.Settings
+		settle = db.Settle
 	}
 	b.say("%s: start", e.Name)
 	server, err := target.StartServer(ctx, b.clk, cfg)
@@ -153,10 +155,12 @@ func (b *bench) engine(ctx context.Context, e *report.Engine, dataDir string) (e
 		e.PeakBytes = memory.Peak
 		err = errors.Join(err, memoryErr, server.Stop())
 	}()
-	return b.phases(ctx, e, server, process)
+	return b.phases(ctx, e, server, process, settle)
 }
 
-func (b *bench) phases(ctx context.Context, e *report.Engine, server *target.Server, process procstat.Proc) (err error) {
+func (b *bench) phases(ctx context.Context, e *report.Engine, server *target.Server, process procstat.Proc,
+	settle func(context.Context) error,
+) (err error) {
 	secret := newSecret(b.cmd.scheme())
 	path, err := server.API.CreateConnection(ctx, b.cmd.Provider, secret)
 	if err != nil {
@@ -190,6 +194,9 @@ func (b *bench) phases(ctx context.Context, e *report.Engine, server *target.Ser
 	}
 	b.say("%s: receive and deliver", e.Name)
 	if e.Delivery, err = b.runner.Delivery(ctx, subject, receiver, verifier); err != nil {
+		return err
+	}
+	if err := settle(ctx); err != nil {
 		return err
 	}
 	b.say("%s: latency at %d/s", e.Name, b.cmd.Rate)

@@ -73,6 +73,19 @@ func CreateDatabase(ctx context.Context, adminURL string) (*Database, error) {
 	return db, nil
 }
 
+// Settle has the server write out what it holds unwritten, so that what is measured next does not pay for what was measured
+// before. The role needs the right to checkpoint.
+func (d *Database) Settle(ctx context.Context) error {
+	err := withConn(ctx, d.admin, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "CHECKPOINT")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint the server: %w", err)
+	}
+	return nil
+}
+
 // Drop removes the database, also when ctx has ended.
 func (d *Database) Drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
