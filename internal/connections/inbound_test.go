@@ -177,6 +177,7 @@ func TestUnusableSettingsRefuseDeliveries(t *testing.T) {
 		in, err := w.newService(t).Lookup(t.Context(), c.PathToken)
 		require.NoError(t, err)
 		require.False(t, accepts(in, githubSecret))
+		require.True(t, in.Unusable, "nobody knows what of a request is secret")
 
 		_, err = s.DB.Write().ExecContext(t.Context(), `UPDATE connections SET provider = 'taken-away'`)
 		require.NoError(t, err)

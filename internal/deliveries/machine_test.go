@@ -27,6 +27,13 @@ type targets struct {
 	byID map[string]*subscriptions.Target
 }
 
+func (f *targets) Get(_ context.Context, env id.Environment, subscriptionID string) (subscriptions.Subscription, error) {
+	if _, ok := f.byID[subscriptionID]; !ok {
+		return subscriptions.Subscription{}, apperr.NotFound("webhook subscription")
+	}
+	return subscriptions.Subscription{ID: subscriptionID, Environment: env, EventTypes: []string{"*"}}, nil
+}
+
 func (f *targets) Target(_ context.Context, _ id.Environment, subscriptionID string) (*subscriptions.Target, error) {
 	t, ok := f.byID[subscriptionID]
 	if !ok {

@@ -31,8 +31,9 @@ type Options struct {
 	Node string
 }
 
-// Subscriptions is what the workers need of internal/subscriptions.
+// Subscriptions is what the workers and tests need of internal/subscriptions.
 type Subscriptions interface {
+	Get(ctx context.Context, env id.Environment, subscriptionID string) (subscriptions.Subscription, error)
 	Target(ctx context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error)
 	Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error
 }

@@ -70,27 +70,22 @@ type TestResult struct {
 	Timings egress.Timings
 }
 
-// Tested is what a test needs to know of subscriptions.
-type Tested interface {
-	Target(ctx context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error)
-	Matches(ctx context.Context, env id.Environment, subscriptionID, providerConfigKey, connectionID, eventType string) (bool, error)
-}
-
 // Test sends one signed request to the subscription's target, once and whether or not the subscription is enabled, and
 // returns what came back. It stores nothing and changes no state: a target that answers 410 stays enabled.
 //
 // Errors: not_found for a subscription or event that the environment does not have; rate_limited while too many tests are
 // under way; validation errors at the locations of the HTTP body.
-func (s *Service) Test(ctx context.Context, subs Tested, env id.Environment, subscriptionID string, in TestRequest) (TestResult, error) {
+func (s *Service) Test(ctx context.Context, env id.Environment, subscriptionID string, in TestRequest) (TestResult, error) {
 	if err := in.check(); err != nil {
 		return TestResult{}, err
 	}
-	target, err := subs.Target(ctx, env, subscriptionID)
+	sub, err := s.subs.Get(ctx, env, subscriptionID)
 	if err != nil {
 		return TestResult{}, err
 	}
-	if target.Deleted {
-		return TestResult{}, apperr.NotFound("webhook subscription")
+	target, err := s.subs.Target(ctx, env, subscriptionID)
+	if err != nil {
+		return TestResult{}, err
 	}
 	if !s.tests.begin(env) {
 		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way", RetryAfter: time.Second}
@@ -100,11 +95,7 @@ func (s *Service) Test(ctx context.Context, subs Tested, env id.Environment, sub
 	if err != nil {
 		return TestResult{}, err
 	}
-	out := TestResult{WebhookID: e.UUID, URL: target.RawURL, ResponseHeaders: "{}"}
-	if out.WouldMatch, err = subs.Matches(ctx, env, subscriptionID, e.ProviderConfigKey, e.ConnectionID, e.Type); err != nil {
-		return TestResult{}, err
-	}
-	out.WouldMatch = out.WouldMatch && !e.Control
+	out := TestResult{WebhookID: e.UUID, WouldMatch: Explain(&e, &sub).Failed == "", URL: target.RawURL, ResponseHeaders: "{}"}
 	content, contentType, err := body(target.PayloadMode, &e, &p)
 	if err != nil {
 		return TestResult{}, err

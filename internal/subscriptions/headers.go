@@ -87,3 +87,13 @@ func isHeaderValue(value string) bool {
 		return (r < ' ' || r > '~') && r != '\t'
 	})
 }
+
+// CheckHeaders adds the faults of headers that one request carries beside the subscription's own: the rules are the same.
+// location is where the caller sent them.
+func CheckHeaders(f *apperr.Faults, location string, headers map[string]string) {
+	members := make(map[string]*string, len(headers))
+	for name, value := range headers {
+		members[name] = &value
+	}
+	checkHeaders(f, location, members)
+}

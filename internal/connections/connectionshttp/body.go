@@ -11,7 +11,7 @@ import (
 
 // Change is what a caller may write on a connection. It is exported because Huma looks only into exported embedded types.
 type Change struct {
-	WebhookSecret httpapi.Nullable[string]             `json:"webhook_secret,omitempty" writeOnly:"true" minLength:"1" maxLength:"4096" doc:"The secret under which the provider signs, as its settings show it, at most 4096 bytes. It replaces the one stored; null deletes it, and then every delivery is refused. It is never returned."`
+	WebhookSecret httpapi.Nullable[string]             `json:"webhook_secret,omitempty" writeOnly:"true" minLength:"1" maxLength:"4096" doc:"The secret under which the provider signs, as its settings show it, at most 4096 bytes. It replaces every stored secret; null deletes them, and then every delivery is refused. To rotate without a gap use webhook-secrets. It is never returned."`
 	Webhook       httpapi.Optional[WebhookChange]      `json:"webhook,omitempty" doc:"How deliveries are taken."`
 	Tags          httpapi.Nullable[map[string]*string] `json:"tags,omitempty" maxProperties:"10" doc:"Labels: at most 10, keys of 1 to 63 characters of a-z, 0-9 and _ . -, values of at most 255 characters. Members merge by key; a null member is removed, and null removes all."`
 	Metadata      httpapi.Nullable[httpapi.Object]     `json:"metadata,omitempty" doc:"A JSON object of the caller's own, at most 16 KiB. Members merge as RFC 7396 says; a null member is removed, and null removes all."`

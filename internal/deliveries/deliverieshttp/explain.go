@@ -73,16 +73,9 @@ func (h *handlers) explain(ctx context.Context, in *explainInput) (*explainOutpu
 }
 
 func explained(sub *subscriptions.Subscription, e *webhookevents.Event, statuses map[string]deliveries.Status) explanation {
-	found := sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.Type)
-	failed := string(found.Failed)
-	switch {
-	case e.DuplicateOf != nil:
-		failed = "duplicate"
-	case e.Control:
-		failed = "control"
-	}
+	found := deliveries.Explain(e, sub)
 	return explanation{
-		SubscriptionID: sub.ID, Matches: failed == "", FailedCondition: orNull(failed), Pattern: orNull(found.Pattern),
+		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: orNull(string(found.Failed)), Pattern: orNull(found.Pattern),
 		Enabled: sub.Enabled, DeliveryStatus: orNull(string(statuses[sub.ID])), CreatedAfter: sub.CreatedAt.After(e.ReceivedAt),
 		ChangedAfter: sub.UpdatedAt.After(e.ReceivedAt),
 	}

@@ -4,12 +4,9 @@ package deliverieshttp
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -119,19 +116,19 @@ func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error)
 	if b := in.Body; b != nil {
 		request = deliveries.TestRequest{EventType: b.EventType, Data: json.RawMessage(b.Body), EventUUID: b.EventUUID, Headers: b.Headers, DryRun: b.DryRun}
 	}
-	r, err := h.deliveries.Test(ctx, h.subscriptions, access.From(ctx).Environment, in.ID, request)
+	r, err := h.deliveries.Test(ctx, access.From(ctx).Environment, in.ID, request)
 	if err != nil {
 		return nil, err
 	}
 	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, WebhookID: r.WebhookID, Request: testRequest{URL: r.URL, Truncated: r.RequestTruncated},
-		Duration: ms(r.Timings.Total), DNS: ms(r.Timings.DNS), Connect: ms(r.Timings.Connect), TLS: ms(r.Timings.TLS), TTFB: ms(r.Timings.FirstByte)}
-	out.Request.Body, out.Request.BodyEncoding = encode(r.RequestBody)
+		Duration: httpapi.Milliseconds(r.Timings.Total), DNS: httpapi.Milliseconds(r.Timings.DNS), Connect: httpapi.Milliseconds(r.Timings.Connect), TLS: httpapi.Milliseconds(r.Timings.TLS), TTFB: httpapi.Milliseconds(r.Timings.FirstByte)}
+	out.Request.Body, out.Request.BodyEncoding = httpapi.ShowBody(r.RequestBody, r.RequestTruncated)
 	if out.Request.Headers, err = headers(r.RequestHeaders); err != nil {
 		return nil, err
 	}
 	if r.Status != 0 {
 		resp := testResponse{StatusCode: r.Status, Truncated: r.Truncated}
-		resp.Body, resp.BodyEncoding = encode(r.ResponseBody)
+		resp.Body, resp.BodyEncoding = httpapi.ShowBody(r.ResponseBody, r.Truncated)
 		if resp.Headers, err = headers(r.ResponseHeaders); err != nil {
 			return nil, err
 		}
@@ -150,13 +147,3 @@ func headers(text string) (map[string]string, error) {
 	}
 	return out, nil
 }
-
-func encode(body []byte) (text, encoding string) {
-	if utf8.Valid(body) {
-		return string(body), "text"
-	}
-	return base64.StdEncoding.EncodeToString(body), "base64"
-}
-
-// ms is d in milliseconds, to the microsecond.
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -3,12 +3,10 @@ package rejectionshttp
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -120,22 +118,6 @@ func view(r *rejections.Rejection) rejection {
 	if err := json.Unmarshal([]byte(r.Headers), &out.Headers); err != nil {
 		out.Headers = map[string]string{} // this package stores an object of strings; anything else is not shown
 	}
-	out.Body, out.BodyEncoding = encodeBody(r.Body, out.Truncated)
+	out.Body, out.BodyEncoding = httpapi.ShowBody(r.Body, out.Truncated)
 	return out
-}
-
-// encodeBody shows a body as text where it is text. The cut of a truncated one may have split a character, whose part is
-// left out then.
-func encodeBody(body []byte, truncated bool) (text, encoding string) {
-	if truncated {
-		for cut := 0; cut < utf8.UTFMax && cut < len(body); cut++ {
-			if utf8.Valid(body[:len(body)-cut]) {
-				return string(body[:len(body)-cut]), "text"
-			}
-		}
-	}
-	if utf8.Valid(body) {
-		return string(body), "text"
-	}
-	return base64.StdEncoding.EncodeToString(body), "base64"
 }

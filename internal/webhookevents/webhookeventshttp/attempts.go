@@ -1,10 +1,6 @@
 package webhookeventshttp
 
 import (
-	"encoding/base64"
-	"time"
-	"unicode/utf8"
-
 	"sallyport/internal/deliveries"
 	"sallyport/internal/platform/httpapi"
 )
@@ -57,45 +53,17 @@ func attempt(a *deliveries.Attempt) Attempt {
 	view := Attempt{
 		ID: a.ID, SubscriptionID: a.SubscriptionID, Generation: a.Generation, Number: a.Number, Outcome: string(a.Outcome),
 		StartedAt: httpapi.Time(a.StartedAt), HTTPStatus: a.HTTPStatus,
-		Timings: Timings{DNS: ms(a.Timings.DNS), Connect: ms(a.Timings.Connect), TLS: ms(a.Timings.TLS),
-			FirstByte: ms(a.Timings.FirstByte), Total: ms(a.Timings.Total)},
+		Timings: Timings{DNS: httpapi.Milliseconds(a.Timings.DNS), Connect: httpapi.Milliseconds(a.Timings.Connect), TLS: httpapi.Milliseconds(a.Timings.TLS),
+			FirstByte: httpapi.Milliseconds(a.Timings.FirstByte), Total: httpapi.Milliseconds(a.Timings.Total)},
 		Request: AttemptRequest{Headers: headers(a.RequestHeaders)},
 	}
 	if a.ErrorCode != nil && a.ErrorMessage != nil {
 		view.Error.Value = &AttemptError{Code: *a.ErrorCode, Message: *a.ErrorMessage}
 	}
 	if a.HTTPStatus != nil {
-		body, encoding := shown(a.ResponseBody, a.Truncated)
+		body, encoding := httpapi.ShowBody(a.ResponseBody, a.Truncated)
 		view.Response.Value = &AttemptResponse{Status: *a.HTTPStatus, Headers: headers(a.ResponseHeaders), Body: body,
 			BodyEncoding: encoding, Truncated: a.Truncated}
 	}
 	return view
-}
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// shown returns an answer's body as text where it is UTF-8, else in base64. Where the body was cut off, so may its last
-// character have been; that part of it is left out.
-func shown(body []byte, truncated bool) (text, encoding string) {
-	whole := body
-	if truncated {
-		whole = wholeRunes(body)
-	}
-	if utf8.Valid(whole) {
-		return string(whole), "text"
-	}
-	return base64.StdEncoding.EncodeToString(body), "base64"
-}
-
-// wholeRunes returns b without the beginning of a character at its end.
-func wholeRunes(b []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				return b[:len(b)-n]
-			}
-			break
-		}
-	}
-	return b
 }

@@ -198,6 +198,10 @@ func (a authenticator) Environment(context.Context, access.Principal, string) (i
 // enabled knows every subscription, and all are enabled.
 type enabled struct{}
 
+func (enabled) Get(_ context.Context, env id.Environment, subscriptionID string) (subscriptions.Subscription, error) {
+	return subscriptions.Subscription{ID: subscriptionID, Environment: env, EventTypes: []string{"*"}}, nil
+}
+
 func (enabled) Target(_ context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error) {
 	return &subscriptions.Target{ID: subscriptionID, Environment: env, Enabled: true}, nil
 }
