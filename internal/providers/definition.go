@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +22,8 @@ type Definition struct {
 	Categories []string `yaml:"categories"`
 	// DocsURL is the documentation that the definition was written from; https.
 	DocsURL string `yaml:"docs_url"`
+	// Evidence says what Webhooks rests on. It belongs to definitions with webhooks; those that ship all have it.
+	Evidence *Evidence `yaml:"evidence"`
 	// Webhooks says how deliveries are verified and described; nil for a provider without webhooks.
 	Webhooks *verification.Declaration `yaml:"webhooks"`
 }
@@ -75,8 +76,14 @@ func (d *Definition) check(stem string, wrong report) {
 			break
 		}
 	}
-	if u, err := url.Parse(d.DocsURL); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+	if !isHTTPS(d.DocsURL) {
 		wrong("docs_url", "must be an https URL")
+	}
+	if d.Evidence != nil {
+		d.Evidence.check(wrong)
+		if d.Webhooks == nil {
+			wrong("evidence", "says how webhooks were checked, and there is no webhooks section")
+		}
 	}
 	if d.Webhooks != nil {
 		if setup := d.Webhooks.Setup; strings.TrimSpace(setup) == "" || len(setup) > maxSetupBytes {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,6 +179,21 @@ func TestGenericHMACDefaults(t *testing.T) {
 	requireReason(t, v, r, verification.ReasonSignatureMismatch)
 }
 
+// Promise: test case 1 of RFC 4231 (SHA-256, SHA-512) and of RFC 2202 (SHA-1) verifies, and no other content with its HMAC.
+func TestGenericHMACVectors(t *testing.T) {
+	t.Parallel()
+	for algorithm, signature := range map[string]string{
+		"sha1":   "b617318655057264e28bc0b6fb378c8ef146be00",
+		"sha256": "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
+		"sha512": "87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6b8a702038b274eaea3f4e4be9d914eeb61f1702e696c203a126854",
+	} {
+		v := connect(t, "generic-hmac", map[string]string{"algorithm": algorithm, "secret_encoding": "hex"}, strings.Repeat("0b", 20))
+		_, refusal := v.Verify(t.Context(), deliver(time.Time{}, "Hi There", "X-Signature", signature))
+		require.Nil(t, refusal, algorithm)
+		requireReason(t, v, deliver(time.Time{}, "Hi there", "X-Signature", signature), verification.ReasonSignatureMismatch)
+	}
+}
+
 // Promise: every parameter of generic-hmac does what its description says.
 func TestGenericHMACParameters(t *testing.T) {
 	t.Parallel()
@@ -246,6 +262,16 @@ func TestGenericHMACRefusesIncoherence(t *testing.T) {
 			"signed_content": "{body}{ts}", "timestamp_header": "X-Ts", "timestamp_tolerance_s": tolerance,
 		}, nil)
 		require.NoError(t, err, tolerance)
+	}
+}
+
+// Promise: every definition that ships with webhooks says what it rests on.
+func TestDefinitionsHaveEvidence(t *testing.T) {
+	t.Parallel()
+	registry, err := providers.Load(definitions.FS())
+	require.NoError(t, err)
+	for _, p := range registry.List() {
+		require.Equal(t, p.Definition.Webhooks != nil, p.Definition.Evidence != nil, p.Definition.Slug)
 	}
 }
 

@@ -33,6 +33,14 @@ const webhooks = `webhooks:
     type: ["{json:/type}"]
 `
 
+const evidence = `evidence:
+  grade: documented
+  source: The page on signatures
+  url: https://acme.example/docs/signatures
+  left_out:
+    - how long deliveries are repeated
+`
+
 func folder(files ...string) fstest.MapFS {
 	out := fstest.MapFS{}
 	for file := range slices.Chunk(files, 2) {
@@ -57,6 +65,7 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, "https://acme.example/docs", acme.Definition.DocsURL)
 	require.Equal(t, "Paste the URL.", acme.Definition.Webhooks.Setup)
 	require.NotNil(t, acme.Webhooks)
+	require.Nil(t, acme.Definition.Evidence)
 	second, ok := registry.Get("acme-2")
 	require.True(t, ok)
 	require.Nil(t, second.Webhooks)
@@ -65,6 +74,19 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, []*providers.Provider{acme, second}, registry.List())
 	registry.List()[0] = nil
 	require.NotNil(t, registry.List()[0], "a caller cannot change the registry's list")
+}
+
+// Promise: the evidence of a definition is read as it stands, at the greatest length too.
+func TestLoadEvidence(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 300)
+	registry, err := providers.Load(folder("acme.yaml", minimal+strings.Replace(evidence, "The page on signatures", long, 1)+webhooks))
+	require.NoError(t, err)
+	acme, _ := registry.Get("acme")
+	require.Equal(t, &providers.Evidence{
+		Grade: providers.GradeDocumented, Source: long, URL: "https://acme.example/docs/signatures",
+		LeftOut: []string{"how long deliveries are repeated"},
+	}, acme.Definition.Evidence)
 }
 
 // Promise: what a file gets wrong is refused with its file and line.
@@ -99,6 +121,17 @@ func TestLoadRefuses(t *testing.T) {
 		"no name":               {"acme.yaml", strings.Replace(minimal, "Acme", `""`, 1), "acme.yaml:3: display_name"},
 		"no category":           {"acme.yaml", strings.Replace(minimal, "[crm]", "[]", 1), "acme.yaml:4: categories"},
 		"same category":         {"acme.yaml", strings.Replace(minimal, "[crm]", "[crm, crm]", 1), "acme.yaml:4: categories"},
+		"evidence of nothing":   {"acme.yaml", minimal + evidence, "acme.yaml:7: evidence says how webhooks were checked"},
+		"empty evidence":        {"acme.yaml", minimal + "evidence: {}\n" + webhooks, "acme.yaml:6: evidence.grade must be vector or documented"},
+		"no grade":              {"acme.yaml", minimal + strings.Replace(evidence, "documented", "good", 1) + webhooks, "acme.yaml:7: evidence.grade must be"},
+		"no source":             {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures", `""`, 1) + webhooks, "acme.yaml:8: evidence.source must be one line"},
+		"source of two lines":   {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures", `"a\nb"`, 1) + webhooks, "acme.yaml:8: evidence.source must be one line"},
+		"source too long":       {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures", strings.Repeat("é", 301), 1) + webhooks, "acme.yaml:8: evidence.source must be one line"},
+		"http evidence":         {"acme.yaml", minimal + strings.Replace(evidence, "https:", "http:", 1) + webhooks, "acme.yaml:9: evidence.url must be an https URL"},
+		"left out nothing":      {"acme.yaml", minimal + evidence + "    - \"\"\n" + webhooks, "acme.yaml:12: evidence.left_out[1] must be one line"},
+		"left out twice":        {"acme.yaml", minimal + evidence + "    - how long deliveries are repeated\n" + webhooks, "acme.yaml:12: evidence.left_out[1] is listed twice"},
+		"left out too much":     {"acme.yaml", minimal + evidence + strings.Repeat("    - x\n", 32) + webhooks, "acme.yaml:11: evidence.left_out has more than 32 entries"},
+		"unknown evidence":      {"acme.yaml", minimal + evidence + "  date: 2026-01-01\n" + webhooks, `acme.yaml:12: unknown field "date"`},
 		"http docs":             {"acme.yaml", strings.Replace(minimal, "https:", "http:", 1), "acme.yaml:5: docs_url"},
 		"no setup":              {"acme.yaml", minimal + strings.Replace(webhooks, "  setup: Paste the URL.\n", "", 1), "webhooks.setup must tell"},
 		"bad webhooks":          {"acme.yaml", minimal + strings.Replace(webhooks, "hex", "hexadecimal", 1), "acme.yaml:13: webhooks.signature[0].encoding must be"},
