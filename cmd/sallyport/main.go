@@ -26,15 +26,16 @@ import (
 type cli struct {
 	config.Config `embed:"" group:"settings"`
 
-	Serve    serveCommand   `cmd:"" help:"Run the server."`
-	Schema   migrateCommand `cmd:"" name:"migrate" help:"Bring the database's schema to this binary's version."`
-	Keys     keysCommand    `cmd:"" help:"Make, list and revoke API keys."`
-	Admin    adminCommand   `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
-	Keyset   keysetCommand  `cmd:"" help:"Look after the encryption keyset."`
-	OpenAPI  openapiCommand `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
-	Settings configCommand  `cmd:"" name:"config" help:"Print and check the configuration."`
-	Doctor   doctorCommand  `cmd:"" help:"Look for what is wrong, or soon will be."`
-	Version  versionCommand `cmd:"" help:"Print the version."`
+	Serve     serveCommand     `cmd:"" help:"Run the server."`
+	Schema    migrateCommand   `cmd:"" name:"migrate" help:"Bring the database's schema to this binary's version."`
+	Keys      keysCommand      `cmd:"" help:"Make, list and revoke API keys."`
+	Admin     adminCommand     `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
+	Keyset    keysetCommand    `cmd:"" help:"Look after the encryption keyset."`
+	Providers providersCommand `cmd:"" help:"Print the reference of the provider definitions."`
+	OpenAPI   openapiCommand   `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
+	Settings  configCommand    `cmd:"" name:"config" help:"Print and check the configuration."`
+	Doctor    doctorCommand    `cmd:"" help:"Look for what is wrong, or soon will be."`
+	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 
 // Exit codes.

@@ -32,14 +32,12 @@ import (
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/obs"
-	"sallyport/internal/providers"
 	"sallyport/internal/rejections"
 	"sallyport/internal/rejections/rejectionshttp"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/subscriptions/subscriptionshttp"
 	"sallyport/internal/webhookevents"
 	"sallyport/internal/webhookevents/webhookeventshttp"
-	definitions "sallyport/providers"
 )
 
 // lease is how long a worker that says nothing keeps a delivery. Four times the longest time-out leaves a wide margin.
@@ -142,9 +140,9 @@ func (a *App) migrate(ctx context.Context) error {
 // build wires the capabilities. The order is that of the dependency table.
 func (a *App) build(ctx context.Context, node, version string) error {
 	d, box, clk := a.store.DB, a.store.Box, a.clock
-	registry, err := providers.Load(definitions.FS())
+	registry, err := builtinProviders()
 	if err != nil {
-		return fmt.Errorf("load the provider definitions: %w", err)
+		return err
 	}
 	a.client = egress.New(egress.Policy{AllowCIDRs: a.cfg.EgressAllow, AllowLoopback: a.cfg.Dev, AllowHTTP: a.cfg.EgressAllowHTTP || a.cfg.Dev},
 		egress.Options{MaxIdlePerHost: a.cfg.DeliveryConcurrencyPerHost, Clock: clk})
