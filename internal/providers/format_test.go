@@ -62,9 +62,10 @@ const everything = minimal + `webhooks:
   account: [{from: "json:/account", equals: ["{param:account}"]}]
   event:
     type: ["{header:x-event}.{json:/action}"]
-    id: ["json:/id"]
+    id: ["json:/id + json:/at"]
+    type_separators: "/"
     occurred_at: {from: "json:/at", format: unix_ms}
-    batch: {items: "/value/*", type: ["{json:/object}.{item:/type}"], id: ["item:/id"]}
+    batch: {items: ["/value/*"], type: ["{json:/object}.{item:/type}"], id: ["item:/id"]}
     map: {a/b: a.b}
     redact: ["json:/passcode"]
   control: [{from: "query:ping", equals: ["1"]}]

@@ -10,38 +10,46 @@ import (
 
 // batchRule is a checked Batch.
 type batchRule struct {
-	items      pattern
+	items      []pattern
 	types      [][]segment
 	typeSigned bool
-	ids        []source
+	ids        []idRule
 	// idText is where ids stand, as Event.IDSource gives it.
 	idText string
 }
+
+// maxItemArrays bounds the places of a batch's items.
+const maxItemArrays = 8
 
 func (c *compiler) compileBatch(d *Batch) {
 	if d == nil {
 		return
 	}
 	rule := &batchRule{}
-	items, err := parsePattern(d.Items)
-	if err != nil || !strings.HasSuffix(d.Items, "/*") {
-		c.faults.add("event.batch.items", RuleFormat, "must be a JSON pointer that ends in /*")
+	if len(d.Items) == 0 || len(d.Items) > maxItemArrays {
+		c.faults.add("event.batch.items", RuleRequired, "needs 1 to %d entries", maxItemArrays)
 	}
-	rule.items = items
+	for i, text := range d.Items {
+		items, err := parsePattern(text)
+		switch {
+		case err != nil || !strings.HasSuffix(text, "/*"):
+			c.faults.add(at("event.batch.items", i), RuleFormat, "must be a JSON pointer that ends in /*")
+		case slices.Index(d.Items, text) != i:
+			c.faults.add(at("event.batch.items", i), RuleUnique, "is listed twice")
+		}
+		rule.items = append(rule.items, items)
+	}
 	if len(d.Type) == 0 {
 		c.faults.add("event.batch.type", RuleRequired, "needs at least one entry")
 	}
 	rule.types, rule.typeSigned = c.compileTypes("event.batch.type", d.Type, batchSources)
 	c.limit("event.batch.id", len(d.ID))
 	for i, text := range d.ID {
-		src, wrong := parseSource(text, sourceItem)
-		if wrong != "" {
-			c.faults.add(at("event.batch.id", i), RuleFormat, "%s", wrong)
-		}
-		rule.ids = append(rule.ids, src)
-		if i == 0 {
-			rule.idText = "json:" + d.Items + strings.TrimPrefix(src.text, "item:")
-		}
+		id, _ := c.idRule(at("event.batch.id", i), text, sourceItem)
+		rule.ids = append(rule.ids, id)
+	}
+	if len(rule.ids) > 0 {
+		rule.idText = "json:" + strings.Join(d.Items, "|") + strings.ReplaceAll(rule.ids[0].text, "item:", "")
 	}
 	c.batch = rule
 }
@@ -52,7 +60,7 @@ func (p *plan) describeBatch(w *view) (Event, bool) {
 	if p.batch == nil {
 		return Event{}, false
 	}
-	items, ok := p.batch.items.all(w.json(), maxBatch)
+	items, ok := p.batch.find(w.json())
 	if !ok || len(items) == 0 {
 		return Event{}, false
 	}
@@ -73,6 +81,21 @@ func (p *plan) describeBatch(w *view) (Event, bool) {
 	return event, true
 }
 
+// find returns the items of a body; ok is false where there are more than maxBatch.
+func (b *batchRule) find(doc []byte) (items [][]byte, ok bool) {
+	room := maxBatch
+	for _, places := range b.items {
+		if !places.walk(doc, &room, func(raw []byte, found bool) {
+			if found {
+				items = append(items, raw)
+			}
+		}) {
+			return nil, false
+		}
+	}
+	return items, true
+}
+
 // id hashes the ids of the items, each with its length before it, so that no two lists have one hash.
 func (b *batchRule) id(w *view, items [][]byte) (string, bool) {
 	if len(b.ids) == 0 {
@@ -81,14 +104,13 @@ func (b *batchRule) id(w *view, items [][]byte) (string, bool) {
 	h := sha256.New()
 	for _, item := range items {
 		w.entry = item
-		id := ""
+		id, found := "", false
 		for i := range b.ids {
-			if value, state := w.text(&b.ids[i]); state == present {
-				id = value
+			if id, found = eventID(w, &b.ids[i]); found {
 				break
 			}
 		}
-		if !validID(id) {
+		if !found {
 			return "", false
 		}
 		var length [4]byte

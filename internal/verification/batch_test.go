@@ -2,6 +2,8 @@ package verification_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +19,7 @@ func batched(items string, types ...string) verification.Declaration {
 	d := declared(sha256Proof("header:X-S", "{body}"))
 	d.Event = verification.EventRules{
 		Type: []string{"{json:/type}"}, ID: []string{"json:/id"}, Map: map[string]string{"contact/created": "contact.created"},
-		Batch: &verification.Batch{Items: items, Type: types, ID: []string{"item:/id", "item:/alt"}},
+		Batch: &verification.Batch{Items: []string{items}, Type: types, ID: []string{"item:/id", "item:/alt"}},
 	}
 	return d
 }
@@ -68,6 +70,51 @@ func TestDescribeNoBatch(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, scalar.Describe(request(`{"types":["a","b","a"]}`)).Types)
 }
 
+// Promise: the items of several arrays are described together, and an array that one entry lacks hides no other's items.
+func TestDescribeSeveralArrays(t *testing.T) {
+	t.Parallel()
+	d := batched("/entry/*/changes/*", "{json:/object}.{item:/field}")
+	d.Event.Batch.Items = append(d.Event.Batch.Items, "/entry/*/names/*", "/more/*")
+	d.Event.Batch.Type = append(d.Event.Batch.Type, "{json:/object}.{item:}")
+	d.Event.Batch.ID = nil
+	v := verifier(t, d, testKey)
+	for body, want := range map[string][]string{
+		`{"object":"o","entry":[{"names":["a"]},{"changes":[{"field":"f"}]},{"names":["b"],"changes":[]}]}`: {"o.f", "o.a", "o.b"},
+		`{"object":"o","entry":[{"changes":{}},{"changes":[{"field":"f"}]}],"more":["m"]}`:                  {"o.f", "o.m"},
+		`{"object":"o","entry":7,"more":["m"]}`:                                                             {"o.m"},
+		`{"object":"o","entry":[{}],"type":"t"}`:                                                            nil,
+		`{"object":"o","entry":[` + strings.Repeat(`{},`, 10_000) + `{}],"more":["m"]}`:                     nil,
+	} {
+		require.Equal(t, want, v.Describe(request(body)).Types)
+	}
+	d.Event.Batch.ID = []string{"item:/id"}
+	require.Equal(t, "json:/entry/*/changes/*|/entry/*/names/*|/more/*/id",
+		verifier(t, d, testKey).Describe(request(`{"entry":[{"changes":[{"id":1}]}]}`)).IDSource)
+}
+
+// Promise: where only several values together tell deliveries apart, all of them make the id, and none is left out.
+func TestDescribeJoinedIDs(t *testing.T) {
+	t.Parallel()
+	d := batched("/*", "{item:/type}")
+	d.Event.Batch.ID = []string{"item:/id + item:/at", "item:/alt"}
+	d.Event.ID = []string{"json:/id + json:/at", "json:/alt"}
+	v := verifier(t, d, testKey)
+	one := v.Describe(request(`[{"id":1,"at":2}]`))
+	require.Equal(t, "json:/*/id+/at", one.IDSource)
+	require.Len(t, one.ID, 64)
+	for _, other := range []string{`[{"id":1,"at":3}]`, `[{"id":2,"at":2}]`, `[{"id":1,"alt":"1"}]`} {
+		require.NotEmpty(t, v.Describe(request(other)).ID)
+		require.NotEqual(t, one.ID, v.Describe(request(other)).ID, other)
+	}
+	require.Empty(t, v.Describe(request(`[{"id":1}]`)).ID)
+
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "1 2", IDSource: "json:/id+json:/at", IDSigned: true}, v.Describe(request(`{"id":1,"at":2}`)))
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "x", IDSource: "json:/alt", IDSigned: true}, v.Describe(request(`{"id":1,"alt":"x"}`)))
+	require.Empty(t, v.Describe(request(`{"id":"`+strings.Repeat("a", 511)+`","at":2}`)).ID, "longer than an id can be")
+	d.Event.ID = []string{"json:/id + header:X-Id"}
+	require.False(t, verifier(t, d, testKey).Describe(request(`{"id":1}`, "X-Id", "2")).IDSigned, "half of the id is not signed")
+}
+
 // Promise: what the rules of a batch, a time or a redaction get wrong is refused when it is loaded.
 func TestCompileRefusesEvents(t *testing.T) {
 	t.Parallel()
@@ -75,8 +122,17 @@ func TestCompileRefusesEvents(t *testing.T) {
 		change func(d *verification.Declaration)
 		want   []string
 	}{
-		"no star":         {func(d *verification.Declaration) { d.Event.Batch.Items = "/value" }, []string{"event.batch.items format"}},
-		"no items":        {func(d *verification.Declaration) { d.Event.Batch.Items = "" }, []string{"event.batch.items format"}},
+		"no star":        {func(d *verification.Declaration) { d.Event.Batch.Items = []string{"/value"} }, []string{"event.batch.items[0] format"}},
+		"no items":       {func(d *verification.Declaration) { d.Event.Batch.Items = nil }, []string{"event.batch.items required"}},
+		"items twice":    {func(d *verification.Declaration) { d.Event.Batch.Items = []string{"/*", "/*"} }, []string{"event.batch.items[1] unique"}},
+		"too many items": {func(d *verification.Declaration) { d.Event.Batch.Items = slices.Repeat([]string{"/*"}, 9) }, append([]string{"event.batch.items required"}, repeated("event.batch.items[%d] unique", 1, 8)...)},
+		"id of too much": {func(d *verification.Declaration) {
+			d.Event.Batch.ID = []string{strings.Repeat("item:/a + ", 8) + "item:/a"}
+		}, []string{"event.batch.id[0] limit"}},
+		"id of nothing":   {func(d *verification.Declaration) { d.Event.ID = []string{"json:/a + "} }, []string{"event.id[0] format"}},
+		"id of a secret":  {func(d *verification.Declaration) { d.Event.ID = []string{"json:/a + header:cookie"} }, []string{"event.id[0] format"}},
+		"separator dot":   {func(d *verification.Declaration) { d.Event.TypeSeparators = "/." }, []string{"event.type_separators format"}},
+		"separator space": {func(d *verification.Declaration) { d.Event.TypeSeparators = " " }, []string{"event.type_separators format"}},
 		"no type":         {func(d *verification.Declaration) { d.Event.Batch.Type = nil }, []string{"event.batch.type required"}},
 		"id of the body":  {func(d *verification.Declaration) { d.Event.Batch.ID = []string{"json:/id"} }, []string{"event.batch.id[0] format"}},
 		"item outside":    {func(d *verification.Declaration) { d.Event.Type = []string{"{item:/a}"} }, []string{"event.type[0] format"}},
@@ -95,6 +151,14 @@ func TestCompileRefusesEvents(t *testing.T) {
 			require.Equal(t, tt.want, faultsOf(t, err))
 		})
 	}
+}
+
+// repeated fills a format with the numbers from first to last.
+func repeated(format string, first, last int) (out []string) {
+	for i := first; i <= last; i++ {
+		out = append(out, fmt.Sprintf(format, i))
+	}
+	return out
 }
 
 // Promise: the time at which an event happened is read leniently, because nothing is decided by it, and never wrongly.
@@ -128,6 +192,7 @@ func TestRedactBody(t *testing.T) {
 		`{"a":[{"secret":{"inner":1}},{"secret":2}]}`:            `{"a":[{"secret":"[redacted]"},{"secret":"[redacted]"}]}`,
 		`not JSON "passcode"`:                                    `not JSON "passcode"`,
 		`{"b":1}`:                                                `{"b":1}`,
+		`{"value":7,"passcode":"x"}`:                             `{"value":7,"passcode":"[redacted]"}`,
 	} {
 		r := request(body)
 		require.Equal(t, want, string(v.RedactBody(r)))

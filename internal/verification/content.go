@@ -99,7 +99,7 @@ func (c *compiler) takeEach(field string, segments []segment, p *proof) []segmen
 
 // idSource returns the source that {id} stands for.
 func (c *compiler) idSource(field string) source {
-	if len(c.ids) != 1 || c.ids[0].sources[0].kind != sourceHeader {
+	if len(c.ids) != 1 || len(c.ids[0].sources) != 1 || c.ids[0].sources[0].kind != sourceHeader {
 		c.faults.add(field, RuleCoherent, "contains {id}, so event.id needs exactly one entry, and that a header")
 		return source{}
 	}

@@ -11,7 +11,8 @@ type BodyRule struct {
 type EventRules struct {
 	// Type lists templates of {header:name}, {json:pointer} and literals. The first whose tokens all have a value decides.
 	Type []string `yaml:"type"`
-	// ID lists sources, header:<name> or json:<pointer>. The first that has a value decides.
+	// ID lists sources, header:<name> or json:<pointer>. The first that has a value decides. Several sources with " + " between
+	// them are an id together, which there is where all have a value.
 	ID []string `yaml:"id"`
 	// OccurredAt is when the event happened, as its provider says; nil where it does not say.
 	OccurredAt *OccurredAt `yaml:"occurred_at"`
@@ -20,6 +21,9 @@ type EventRules struct {
 	Batch *Batch `yaml:"batch"`
 	// Map renames derived types, those of a batch's items too.
 	Map map[string]string `yaml:"map"`
+	// TypeSeparators are characters that the provider puts between the words of its types, such as "/". Each becomes a dot in
+	// types that Map does not rename.
+	TypeSeparators string `yaml:"type_separators"`
 	// Redact lists json:<pointer>, also with *, of values that must not be stored, besides tokens that prove the delivery.
 	Redact []string `yaml:"redact"`
 }
@@ -34,13 +38,14 @@ type OccurredAt struct {
 
 // Batch describes the items of a body that carries several events.
 type Batch struct {
-	// Items is a JSON pointer that ends in *, such as "/*" for a body that is an array, or "/entry/*/changes/*".
-	Items string `yaml:"items"`
-	// Type lists templates of {item:pointer} (a value of the item), {item} (the item itself), {json:pointer} (a value of the body),
+	// Items lists JSON pointers that end in *, such as "/*" for a body that is an array, or "/entry/*/changes/*". The items of all
+	// of them are described, and an array that is not there has none.
+	Items []string `yaml:"items"`
+	// Type lists templates of {item:pointer} (a value of the item), {item:} (the item itself), {json:pointer} (a value of the body),
 	// {header:name} and literals. The first whose tokens all have a value decides.
 	Type []string `yaml:"type"`
-	// ID lists sources: item:<pointer>, or item for the item itself. The first that has a value decides. The batch's id is a hash
-	// of the ids of all items, and there is none where an item has none.
+	// ID lists sources: item:<pointer>, or item: for the item itself, several with " + " between them. The first that has a value
+	// decides. The batch's id is a hash of the ids of all items, and there is none where an item has none.
 	ID []string `yaml:"id"`
 }
 

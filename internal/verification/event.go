@@ -72,12 +72,26 @@ func (p *plan) eventType(w *view, templates [][]segment) string {
 		if renamed, ok := p.rename[text]; ok {
 			return renamed
 		}
-		if printable(text, maxTypeBytes) {
-			return text
+		if !printable(text, maxTypeBytes) {
+			return unknownType
 		}
-		return unknownType
+		return p.dotted(text)
 	}
 	return unknownType
+}
+
+// dotted puts a dot in the place of each separator of a type.
+func (p *plan) dotted(kind string) string {
+	if p.separators == "" || !strings.ContainsAny(kind, p.separators) {
+		return kind
+	}
+	out := []byte(kind)
+	for i, c := range out {
+		if strings.IndexByte(p.separators, c) >= 0 {
+			out[i] = '.'
+		}
+	}
+	return string(out)
 }
 
 // renderText renders a template of literals and sources; ok is false when one of them has no value.
@@ -98,7 +112,8 @@ func renderText(w *view, segments []segment) (text string, ok bool) {
 	return out.String(), true
 }
 
-// eventID joins the values of a rule's sources by a space, which no CloudEvents source contains.
+// eventID joins the values of a rule's sources by a space, which no CloudEvents source contains; ok is false where one of them
+// has no value or they cannot be an id.
 func eventID(w *view, rule *idRule) (string, bool) {
 	values := make([]string, 0, 2)
 	for i := range rule.sources {

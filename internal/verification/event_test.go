@@ -49,6 +49,19 @@ func TestDescribeType(t *testing.T) {
 	require.Equal(t, "unknown", v.Describe(request("{}", "X-Event", "a", "X-Event", "b")).Type, "of two headers neither counts")
 }
 
+// Promise: the provider's separators become dots, so that patterns can match by segment, and renamed types stay as they are.
+func TestDescribeTypeSeparators(t *testing.T) {
+	t.Parallel()
+	d := bodyOnly()
+	d.Event.TypeSeparators, d.Event.Map = "/:", map[string]string{"a/b": "x/y"}
+	v := verifier(t, d, testKey)
+	for header, want := range map[string]string{
+		"orders/create": "orders.create", "zen:event-type:ticket.created": "zen.event-type.ticket.created", "push": "push", "a/b": "x/y", "a/b c": "unknown",
+	} {
+		require.Equal(t, want, v.Describe(request("{}", "X-Event", header)).Type)
+	}
+}
+
 // Promise: an id says where it stood and whether the signature covers it; what cannot be an id is none.
 func TestDescribeID(t *testing.T) {
 	t.Parallel()

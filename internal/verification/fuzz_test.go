@@ -87,6 +87,9 @@ func FuzzCompile(f *testing.F) {
 	all := bodyOnly()
 	all.Body = &verification.BodyRule{FormField: "payload"}
 	all.Event.Map = map[string]string{"a": "b"}
+	all.Event.TypeSeparators = "/"
+	all.Event.ID = []string{"json:/a + json:/b"}
+	all.Event.Batch = &verification.Batch{Items: []string{"/a/*", "/b/*"}, Type: []string{"{item:/a}"}, ID: []string{"item:/a + item:"}}
 	all.Control = []verification.Predicate{{From: "json:/a", Equals: []string{"b"}}}
 	all.RedactHeaders = []string{"x-a"}
 	lines, _ := accounted(certified("none"))

@@ -29,23 +29,20 @@ func parsePattern(s string) (pattern, error) {
 	return out, nil
 }
 
-// each visits what the pattern names in a document, in order; found is false for an item that lacks the value. It returns
-// false when the document is not valid JSON, when a * stands where there is no array, or when there are more than limit.
+// each visits what the pattern names in a document, in order; found is false where the value, or an array on the way to it, is
+// not there, as nothing is in a document that is not valid JSON. It returns false when there are more than limit.
 func (p pattern) each(doc []byte, limit int, visit func(raw []byte, found bool)) bool {
 	return p.walk(doc, &limit, visit)
 }
 
 func (p pattern) walk(doc []byte, room *int, visit func([]byte, bool)) bool {
 	raw, found := p[0].lookup(doc)
-	if len(p) == 1 {
+	if len(p) == 1 || !found || raw[0] != '[' {
 		if *room--; *room < 0 {
 			return false
 		}
-		visit(raw, found)
+		visit(raw, found && len(p) == 1)
 		return true
-	}
-	if !found || raw[0] != '[' {
-		return false
 	}
 	s := scanner{data: raw, pos: 1}
 	for s.space(); s.pos < len(raw) && raw[s.pos] != ']'; s.space() {
@@ -59,7 +56,7 @@ func (p pattern) walk(doc []byte, room *int, visit func([]byte, bool)) bool {
 	return true
 }
 
-// all returns what the pattern names, as each visits it; ok is false where each fails or an item lacks the value.
+// all returns what the pattern names; ok is false where there are more than limit or anything is not there.
 func (p pattern) all(doc []byte, limit int) (values [][]byte, ok bool) {
 	complete := true
 	ok = p.each(doc, limit, func(raw []byte, found bool) {

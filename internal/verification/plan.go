@@ -20,6 +20,8 @@ type plan struct {
 	typeSigned bool
 	ids        []idRule
 	rename     map[string]string
+	// separators are characters of types that become dots.
+	separators string
 	batch      *batchRule
 	occurred   *occurredRule
 	// redacted are the values of the body that must not be stored.
@@ -34,7 +36,7 @@ type plan struct {
 	redact     []string
 }
 
-// idRule is one way to an id: one source, or two headers that are an id together.
+// idRule is one way to an id: one source, or several that are an id together.
 type idRule struct {
 	sources []source
 	text    string
@@ -85,7 +87,9 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
 func (c *compiler) finishIDs() {
 	for i := range c.ids {
 		c.ids[i].signed = c.covered(&c.ids[i])
-		c.refuseCredential(at("event.id", i), &c.ids[i].sources[0])
+		for n := range c.ids[i].sources {
+			c.refuseCredential(at("event.id", i), &c.ids[i].sources[n])
+		}
 	}
 	one := func(name string) idRule {
 		src := headerSource(name)
@@ -133,12 +137,37 @@ func (c *compiler) covered(r *idRule) bool {
 func (c *compiler) compileIDs(d *Declaration) {
 	c.limit("event.id", len(d.Event.ID))
 	for i, text := range d.Event.ID {
-		src, ok := c.eventSource(at("event.id", i), text)
-		if ok && slices.ContainsFunc(c.ids, func(r idRule) bool { return r.text == src.text }) {
+		rule, ok := c.idRule(at("event.id", i), text, eventSources)
+		if ok && slices.ContainsFunc(c.ids, func(r idRule) bool { return r.text == rule.text }) {
 			c.faults.add(at("event.id", i), RuleUnique, "is listed twice")
 		}
-		c.ids = append(c.ids, idRule{sources: []source{src}, text: src.text})
+		c.ids = append(c.ids, rule)
 	}
+}
+
+// maxIDSources bounds what is one id together.
+const maxIDSources = 8
+
+// idRule reads one source, or several with " + " between them.
+func (c *compiler) idRule(field, text string, kinds sourceKind) (rule idRule, ok bool) {
+	texts := strings.Split(text, " + ")
+	if len(texts) > maxIDSources {
+		c.faults.add(field, RuleLimit, "joins more than %d sources", maxIDSources)
+		return idRule{sources: []source{{}}}, false
+	}
+	ok = true
+	for _, one := range texts {
+		src, wrong := parseSource(one, kinds)
+		if wrong != "" {
+			c.faults.add(field, RuleFormat, "%s", wrong)
+			ok = false
+		}
+		if rule.text != "" {
+			rule.text += "+"
+		}
+		rule.sources, rule.text = append(rule.sources, src), rule.text+src.text
+	}
+	return rule, ok
 }
 
 func (c *compiler) compileEvent(d *Declaration) {
@@ -156,6 +185,9 @@ func (c *compiler) compileEvent(d *Declaration) {
 		}
 	}
 	c.rename = maps.Clone(d.Event.Map)
+	if c.separators = d.Event.TypeSeparators; c.separators != "" && (!printable(c.separators, 8) || strings.Contains(c.separators, ".")) {
+		c.faults.add("event.type_separators", RuleFormat, "must be 1 to 8 characters of printable ASCII other than spaces and the dot")
+	}
 }
 
 func (c *compiler) compilePredicates(field string, list []Predicate, kinds sourceKind) []predicate {
