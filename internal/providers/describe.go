@@ -109,11 +109,19 @@ func (w *WebhooksSummary) IDText(quote func(string) string) string {
 	return w.derivation(w.IDs, func(b *BatchSummary) []SourceSummary { return b.IDs }, quote)
 }
 
+func quotedList(list []string, quote func(string) string) string {
+	quoted := make([]string, len(list))
+	for i, text := range list {
+		quoted[i] = quote(show(text))
+	}
+	return strings.Join(quoted, " and ")
+}
+
 func (w *WebhooksSummary) derivation(list []SourceSummary, ofBatch func(*BatchSummary) []SourceSummary, quote func(string) string) string {
 	var parts []string
 	if w.Batch != nil {
 		if items := ofBatch(w.Batch); len(items) > 0 {
-			parts = append(parts, "each of "+quote(show(w.Batch.Items))+": "+sourcesText(items, quote))
+			parts = append(parts, "each of "+quotedList(w.Batch.Items, quote)+": "+sourcesText(items, quote))
 		}
 	}
 	if len(list) > 0 {

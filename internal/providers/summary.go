@@ -85,7 +85,7 @@ type SourceSummary struct {
 
 // BatchSummary says where a delivery that carries several events has them.
 type BatchSummary struct {
-	Items string          `json:"items"`
+	Items []string        `json:"items"`
 	Types []SourceSummary `json:"types"`
 	IDs   []SourceSummary `json:"ids"`
 }
@@ -134,7 +134,7 @@ func (p *Provider) summarize(d *verification.Declaration) *WebhooksSummary {
 		})
 	}
 	if d.Event.Batch != nil {
-		w.Batch = &BatchSummary{Items: d.Event.Batch.Items, Types: sources(outline.BatchTypes), IDs: sources(outline.BatchIDs)}
+		w.Batch = &BatchSummary{Items: slices.Clone(d.Event.Batch.Items), Types: sources(outline.BatchTypes), IDs: sources(outline.BatchIDs)}
 	}
 	for i := range d.Handshake {
 		w.Handshakes = append(w.Handshakes, summarizeHandshake(&d.Handshake[i]))

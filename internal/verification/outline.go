@@ -59,8 +59,12 @@ func (p *plan) outlineTypes(list []string, values map[string]string, kinds sourc
 func (p *plan) outlineIDs(list []string, values map[string]string, kinds sourceKind) []Derivation {
 	var out []Derivation
 	for _, text := range list {
-		src, _ := parseSource(fill(text, values), kinds)
-		out = append(out, Derivation{From: text, Signed: p.covers.has(&src)})
+		one := Derivation{From: text, Signed: true}
+		for part := range strings.SplitSeq(fill(text, values), idJoint) {
+			src, _ := parseSource(part, kinds)
+			one.Signed = one.Signed && p.covers.has(&src)
+		}
+		out = append(out, one)
 	}
 	return out
 }

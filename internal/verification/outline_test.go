@@ -34,6 +34,11 @@ func TestOutline(t *testing.T) {
 		BatchTypes: []verification.Derivation{{From: "{item:/type}.{header:X-Kind}"}, {From: "{item:/type}", Signed: true}},
 		BatchIDs:   []verification.Derivation{{From: "item:/id", Signed: true}, {From: "item:/alt", Signed: true}},
 	}, outline(t, d))
+	d = bodyOnly()
+	d.Event = verification.EventRules{ID: []string{"json:/id + json:/at", "json:/id + header:X-Delivery"}}
+	require.Equal(t, verification.Outline{IDs: []verification.Derivation{
+		{From: "json:/id + json:/at", Signed: true}, {From: "json:/id + header:X-Delivery"},
+	}}, outline(t, d))
 	require.Equal(t, verification.Outline{IDs: []verification.Derivation{
 		{From: "header:webhook-id"}, {From: "header:svix-id"}, {From: "header:ce-source+ce-id"}, {From: "header:idempotency-key"},
 	}}, outline(t, declared(verification.Proof{Scheme: "token", Signature: []verification.SignatureSource{{From: "header:x-token"}}})))

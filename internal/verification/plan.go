@@ -145,12 +145,16 @@ func (c *compiler) compileIDs(d *Declaration) {
 	}
 }
 
-// maxIDSources bounds what is one id together.
-const maxIDSources = 8
+const (
+	// idJoint stands between sources that are one id together.
+	idJoint = " + "
+	// maxIDSources bounds how many those are.
+	maxIDSources = 8
+)
 
 // idRule reads one source, or several with " + " between them.
 func (c *compiler) idRule(field, text string, kinds sourceKind) (rule idRule, ok bool) {
-	texts := strings.Split(text, " + ")
+	texts := strings.Split(text, idJoint)
 	if len(texts) > maxIDSources {
 		c.faults.add(field, RuleLimit, "joins more than %d sources", maxIDSources)
 		return idRule{sources: []source{{}}}, false
