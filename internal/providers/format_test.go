@@ -20,7 +20,7 @@ const everything = minimal + `webhooks:
       algorithm: sha256
       secret: {decode: utf8}
       signature:
-        - {from: "header:x-sig", encoding: hex, parse: {prefix: "{param:mode}="}}
+        - {from: "header:x-sig,x-signature", encoding: hex, parse: {prefix: "{param:mode}="}}
         - {from: "header_seq:x-sig-{1..3}", encoding: base64}
         - {from: "header:x-list", encoding: base64url, parse: {list: {sep: " ", prefix: "v1,"}}}
         - {from: "header:x-path", encoding: hex, parse: {path: {list_sep: ",", sep: "/", fields: ["*", "=SHA256", signature]}}}
@@ -65,10 +65,10 @@ const everything = minimal + `webhooks:
     id: ["json:/id + json:/at"]
     type_separators: "/"
     occurred_at: {from: "json:/at", format: unix_ms}
-    batch: {items: ["/value/*"], type: ["{json:/object}.{item:/type}"], id: ["item:/id"]}
+    batch: {when: [{from: "header:x-batch", present: true}], items: ["/value/*"], type: ["{json:/object}.{item:/type}"], id: ["item:/id"]}
     map: {a/b: a.b}
     redact: ["json:/passcode"]
-  control: [{from: "query:ping", equals: ["1"]}]
+  control: [{from: "query:ping", equals: ["1"]}, {from: "json:/value", empty: true}]
   handshake:
     - when: [{from: method, equals: [GET]}, {from: "query:challenge", present: true}]
       verify_first: false
@@ -97,6 +97,7 @@ func TestLoadEveryField(t *testing.T) {
 	require.Equal(t, 400, v.RejectStatus())
 	require.Equal(t, int64(1<<20), v.MaxBody())
 	require.Contains(t, v.RedactHeaders(), "x-sig-3")
+	require.Contains(t, v.RedactHeaders(), "x-signature")
 	_, err = p.Webhooks.Bind(verification.Settings{})
 	require.ErrorContains(t, err, "params.account")
 }

@@ -30,7 +30,7 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, "{ts}.{body} or {url}, and the body by its hash in query:bodySHA256 or (the token; not the body and nothing) or "+
 		"the token, and the body by its hash in jwt:sha256 or {kv_lines:Message,Type}; not the body or nothing", w.Proof.SignedText(unquoted))
 	require.Equal(t, "300 s or none or (60 s and none) or the token's exp or none or none", w.Proof.AgeText(unquoted))
-	require.Equal(t, "header:x-sig, header_seq:x-sig-{1..3}, header:x-list, header:x-path, query:sig or header:x-kv or (header:authorization and "+
+	require.Equal(t, "header:x-sig,x-signature, header_seq:x-sig-{1..3}, header:x-list, header:x-path, query:sig or header:x-kv or (header:authorization and "+
 		"json:/value/*/token) or header:x-jwt or json:/Signature or header:authorization", w.Proof.PlacesText(unquoted))
 	require.Equal(t, "each of /value/*: {json:/object}.{item:/type} (not signed); else {header:x-event}.{json:/action} (not signed)", w.TypeText(unquoted))
 	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed)", w.IDText(unquoted))

@@ -10,6 +10,7 @@ import (
 
 // batchRule is a checked Batch.
 type batchRule struct {
+	when       []predicate
 	items      []pattern
 	types      [][]segment
 	typeSigned bool
@@ -51,13 +52,28 @@ func (c *compiler) compileBatch(d *Batch) {
 	if len(rule.ids) > 0 {
 		rule.idText = "json:" + strings.Join(d.Items, "|") + strings.ReplaceAll(rule.ids[0].text, "item:", "")
 	}
+	rule.when = c.batchWhen
+	rule.typeSigned = rule.typeSigned && c.batchSigned
 	c.batch = rule
+}
+
+// compileBatchWhen reads what makes a body a batch. Where the proof does not cover it, whoever replays a delivery can have a
+// batch described as one event, or one event as a batch, so that neither type nor id is signed.
+func (c *compiler) compileBatchWhen(d *Batch) {
+	c.batchSigned = true
+	if d == nil {
+		return
+	}
+	c.batchWhen = c.compilePredicates("event.batch.when", d.When, controlSources)
+	for i := range c.batchWhen {
+		c.batchSigned = c.batchSigned && c.covers.has(&c.batchWhen[i].src)
+	}
 }
 
 // describeBatch describes a body with items. It is false for another body, and for one with so many items that describing
 // them would be a burden.
 func (p *plan) describeBatch(w *view) (Event, bool) {
-	if p.batch == nil {
+	if p.batch == nil || slices.ContainsFunc(p.batch.when, func(when predicate) bool { return !when.holds(w) }) {
 		return Event{}, false
 	}
 	items, ok := p.batch.find(w.json())
@@ -75,7 +91,7 @@ func (p *plan) describeBatch(w *view) (Event, bool) {
 	}
 	event.Type = event.Types[0]
 	if id, ok := p.batch.id(w, items); ok {
-		event.ID, event.IDSource, event.IDSigned = id, p.batch.idText, p.covers.body
+		event.ID, event.IDSource, event.IDSigned = id, p.batch.idText, p.covers.body && p.batchSigned
 	}
 	w.entry, w.memo = nil, nil
 	return event, true

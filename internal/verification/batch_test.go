@@ -115,6 +115,34 @@ func TestDescribeJoinedIDs(t *testing.T) {
 	require.False(t, verifier(t, d, testKey).Describe(request(`{"id":1}`, "X-Id", "2")).IDSigned, "half of the id is not signed")
 }
 
+// Promise: where a header makes the body a batch, a list without it is one event; and as the header is not signed, neither type nor
+// id are, because whoever replays a delivery could have it described in the other way.
+func TestDescribeBatchWhen(t *testing.T) {
+	t.Parallel()
+	d := batched("/*", "{item:/type}")
+	d.Event.ID = []string{"json:/0/id"}
+	d.Event.Batch.ID = []string{"item:/source + item:/id"}
+	d.Event.Batch.When = []verification.Predicate{{From: "header:Content-Type", Equals: []string{"a/batch+json"}}}
+	v := verifier(t, d, testKey)
+	body := `[{"type":"t","source":"/s","id":"1"},{"type":"u","source":"/s","id":"2"}]`
+	batch := v.Describe(request(body, "Content-Type", "a/batch+json"))
+	require.Equal(t, []string{"t", "u"}, batch.Types)
+	require.Equal(t, "json:/*/source+/id", batch.IDSource)
+	require.Len(t, batch.ID, 64)
+	require.False(t, batch.IDSigned || batch.TypeSigned)
+	require.Equal(t, verification.Event{Type: "unknown", ID: "1", IDSource: "json:/0/id"}, v.Describe(request(body)))
+	require.Equal(t, []verification.Derivation{{From: "item:/source + item:/id"}}, outline(t, d).BatchIDs)
+	require.Equal(t, []verification.Derivation{{From: "{json:/type}"}}, outline(t, d).Types)
+
+	d.Event.Batch.When[0].From = "json:/0/batch"
+	event := verifier(t, d, testKey).Describe(request(`[{"type":"t","source":"/s","id":"1","batch":"a/batch+json"}]`))
+	require.True(t, event.IDSigned && event.TypeSigned, "what stands in the signed body is signed")
+
+	d.Event.Batch.When = []verification.Predicate{{From: "method", Present: true}}
+	_, err := verification.Compile(d)
+	require.Equal(t, []string{"event.batch.when[0].from format"}, faultsOf(t, err))
+}
+
 // Promise: what the rules of a batch, a time or a redaction get wrong is refused when it is loaded.
 func TestCompileRefusesEvents(t *testing.T) {
 	t.Parallel()

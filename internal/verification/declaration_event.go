@@ -12,7 +12,7 @@ type EventRules struct {
 	// Type lists templates of {header:name}, {json:pointer} and literals. The first whose tokens all have a value decides.
 	Type []string `yaml:"type"`
 	// ID lists sources, header:<name> or json:<pointer>. The first that has a value decides. Several sources with " + " between
-	// them are an id together, which there is where all have a value.
+	// them are an id together, which there is where all have a value and none but the last has one with a space in it.
 	ID []string `yaml:"id"`
 	// OccurredAt is when the event happened, as its provider says; nil where it does not say.
 	OccurredAt *OccurredAt `yaml:"occurred_at"`
@@ -38,6 +38,9 @@ type OccurredAt struct {
 
 // Batch describes the items of a body that carries several events.
 type Batch struct {
+	// When lists predicates on headers, query parameters and JSON values that must all hold for the body to be a batch; empty where
+	// the items alone tell.
+	When []Predicate `yaml:"when"`
 	// Items lists JSON pointers that end in *, such as "/*" for a body that is an array, or "/entry/*/changes/*". The items of all
 	// of them are described, and an array that is not there has none.
 	Items []string `yaml:"items"`
@@ -49,13 +52,15 @@ type Batch struct {
 	ID []string `yaml:"id"`
 }
 
-// Predicate holds when the source's value is one of Equals, or, with Present, when it has a value at all. Exactly one of the two
-// is given.
+// Predicate holds when the source's value is one of Equals, or, with Present, when it has a value at all, or, with Empty, when it
+// is an array without items. Exactly one of the three is given.
 type Predicate struct {
 	// From is header:<name>, query:<name> or json:<pointer>; for handshakes also method; for the claims of a token jwt:<claim>.
 	From    string   `yaml:"from"`
 	Equals  []string `yaml:"equals"`
 	Present bool     `yaml:"present"`
+	// Empty is for json:<pointer> alone.
+	Empty bool `yaml:"empty"`
 }
 
 // Handshake is a request by which a provider makes sure that the URL is ours. It is answered and not stored.
@@ -97,7 +102,7 @@ type Respond struct {
 // Ack is the answer to an accepted delivery where the provider wants one of its own.
 type Ack struct {
 	// Status is 200, 201, 202 or 204.
-	Status int `yaml:"status"`
+	Status string `yaml:"status"`
 	// ContentType is text/plain or application/json; empty means text/plain.
 	ContentType string `yaml:"content_type"`
 	// Body is sent as it is, at most 1 KiB.

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ type Event struct {
 	// For a batch it is the SHA-256 of the items' ids in hexadecimal.
 	//
 	// IDSource is where ID stood: "header:x-github-delivery", "json:/id", "json:/value/*/id" for a batch, or
-	// "header:ce-source+ce-id" for a CloudEvents source and id with a space between them. Empty without ID.
+	// "header:ce-source+header:ce-id" for a CloudEvents source and id with a space between them. Empty without ID.
 	IDSource string
 	// IDSigned is true when the signature covers ID. Another ID is no protection against replays.
 	IDSigned bool
@@ -58,6 +59,10 @@ func (v *Verifier) Describe(r *Request) Event {
 
 // holds reports whether the predicate's source has one of its values, or any where none is named.
 func (p *predicate) holds(w *view) bool {
+	if p.empty {
+		raw, found := p.src.pointer.lookup(w.json())
+		return found && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0
+	}
 	value, state := w.text(&p.src)
 	return state == present && (p.equals == nil || slices.Contains(p.equals, value))
 }
@@ -112,13 +117,13 @@ func renderText(w *view, segments []segment) (text string, ok bool) {
 	return out.String(), true
 }
 
-// eventID joins the values of a rule's sources by a space, which no CloudEvents source contains; ok is false where one of them
-// has no value or they cannot be an id.
+// eventID joins the values of a rule's sources by a space; ok is false where one of them has no value or they cannot be an id. None
+// but the last may contain a space, as no CloudEvents source does: otherwise two ids could look alike.
 func eventID(w *view, rule *idRule) (string, bool) {
 	values := make([]string, 0, 2)
 	for i := range rule.sources {
 		value, state := w.text(&rule.sources[i])
-		if state != present {
+		if state != present || i < len(rule.sources)-1 && strings.Contains(value, " ") {
 			return "", false
 		}
 		values = append(values, value)

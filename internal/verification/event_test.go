@@ -111,7 +111,7 @@ func TestDescribeFallbackIDs(t *testing.T) {
 		{"{header:webhook-id}.{body}", nil, verification.Event{ID: "w", IDSource: "header:webhook-id", IDSigned: true}},
 		{"{header:svix-id}.{body}", nil, verification.Event{ID: "s", IDSource: "header:svix-id", IDSigned: true}},
 		{"{header:ce-id}.{body}", nil, verification.Event{}},
-		{"{header:ce-source}.{header:ce-id}.{body}", nil, verification.Event{ID: "/src c", IDSource: "header:ce-source+ce-id", IDSigned: true}},
+		{"{header:ce-source}.{header:ce-id}.{body}", nil, verification.Event{ID: "/src c", IDSource: "header:ce-source+header:ce-id", IDSigned: true}},
 		{"{body}.{header:Idempotency-Key}", nil, verification.Event{ID: "k", IDSource: "header:idempotency-key", IDSigned: true}},
 		{"{body}.{header:Idempotency-Key}", []string{"header:X-Delivery"}, verification.Event{ID: "h", IDSource: "header:x-delivery"}},
 		{"{body}.{header:Idempotency-Key}", []string{"json:/none"}, verification.Event{ID: "k", IDSource: "header:idempotency-key", IDSigned: true}},
@@ -123,6 +123,30 @@ func TestDescribeFallbackIDs(t *testing.T) {
 		tt.want.Type, tt.want.TypeSigned = "unknown", true
 		require.Equal(t, tt.want, verifier(t, d, testKey).Describe(r), tt.signed)
 	}
+}
+
+// Promise: values that are an id together are one only where they can be told apart, headers and values of the body alike.
+func TestDescribeJoinedID(t *testing.T) {
+	t.Parallel()
+	d := bodyOnly()
+	d.Event.ID = []string{"header:ce-source + header:ce-id", "json:/source + json:/id", "json:/id + header:X-Delivery"}
+	v := verifier(t, d, testKey)
+	for _, tt := range []struct {
+		body, source, id, delivery string
+		want                       verification.Event
+	}{
+		{`{"source":"/b","id":"2"}`, "/a", "1", "", verification.Event{ID: "/a 1", IDSource: "header:ce-source+header:ce-id"}},
+		{`{"source":"/b","id":"2"}`, "/a", "", "", verification.Event{ID: "/b 2", IDSource: "json:/source+json:/id", IDSigned: true}},
+		{`{"source":"/b","id":"2 c"}`, "/a b", "1", "", verification.Event{ID: "/b 2 c", IDSource: "json:/source+json:/id", IDSigned: true}},
+		{`{"source":"/b 2","id":"c"}`, "", "", "h", verification.Event{ID: "c h", IDSource: "json:/id+header:x-delivery"}},
+		{`{"source":"/b"}`, "", "1", "h", verification.Event{}},
+	} {
+		tt.want.Type = "unknown"
+		require.Equal(t, tt.want, v.Describe(request(tt.body, "ce-source", tt.source, "ce-id", tt.id, "X-Delivery", tt.delivery)), tt.body)
+	}
+	require.Equal(t, []verification.Derivation{
+		{From: "header:ce-source + header:ce-id"}, {From: "json:/source + json:/id", Signed: true}, {From: "json:/id + header:X-Delivery"},
+	}, outline(t, d).IDs)
 }
 
 // Promise: control messages are those that a predicate marks, and no others.
@@ -139,6 +163,32 @@ func TestDescribeControl(t *testing.T) {
 	require.True(t, v.Describe(request(`{"test":true}`)).Control)
 	require.False(t, v.Describe(request(`{"test":false}`, "X-Event", "pinged")).Control)
 	require.False(t, v.Describe(request("")).Control)
+}
+
+// Promise: a heartbeat is told by its empty list, however it is written, and by nothing else.
+func TestDescribeControlEmpty(t *testing.T) {
+	t.Parallel()
+	d := bodyOnly()
+	d.Control = []verification.Predicate{{From: "json:/events", Empty: true}}
+	v := verifier(t, d, testKey)
+	for _, body := range []string{`{"events":[]}`, " { \"events\" :\n[ \t\r\n] } "} {
+		require.True(t, v.Describe(request(body)).Control, body)
+	}
+	for _, body := range []string{`{"events":[{}]}`, `{"events":[[]]}`, `{"events":{}}`, `{"events":""}`, `{"events":null}`, `{"events":"[]"}`, `{}`, `[]`, `{"events":[]`, ``} {
+		require.False(t, v.Describe(request(body)).Control, body)
+	}
+	for want, p := range map[string]verification.Predicate{
+		"control[0] coherent":       {From: "json:/events", Empty: true, Present: true},
+		"control[0].empty coherent": {From: "header:x-events", Empty: true},
+		"control[0].from format":    {From: "method", Empty: true},
+	} {
+		d.Control = []verification.Predicate{p}
+		_, err := verification.Compile(d)
+		require.Equal(t, []string{want}, faultsOf(t, err))
+	}
+	d.Control = []verification.Predicate{{From: "json:/events", Empty: true, Equals: []string{"a"}}}
+	_, err := verification.Compile(d)
+	require.Equal(t, []string{"control[0] coherent"}, faultsOf(t, err))
 }
 
 // Promise: where a form carries the JSON, type and id come from it, while the raw form is what is signed.

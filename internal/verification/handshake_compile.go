@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -177,7 +178,8 @@ func (c *compiler) answerType(field, contentType string) (isJSON bool) {
 // compileAnswers checks how deliveries are answered and which are looked at.
 func (c *compiler) compileAnswers(d *Declaration) {
 	if d.Ack != nil {
-		c.answerStatus("ack.status", d.Ack.Status)
+		status, _ := strconv.Atoi(d.Ack.Status) // 0, which is refused, where it is no number
+		c.answerStatus("ack.status", status)
 		contentType := "text/plain; charset=utf-8"
 		if c.answerType("ack.content_type", d.Ack.ContentType) {
 			contentType = "application/json"
@@ -185,7 +187,7 @@ func (c *compiler) compileAnswers(d *Declaration) {
 		if len(d.Ack.Body) > maxAnswer || !printableText(strings.ReplaceAll(d.Ack.Body, "\n", " ")) {
 			c.faults.add("ack.body", RuleFormat, "must be printable ASCII of at most %d bytes", maxAnswer)
 		}
-		c.ack = &Answer{Status: d.Ack.Status, Body: []byte(d.Ack.Body), Header: http.Header{"Content-Type": {contentType}, "X-Content-Type-Options": {"nosniff"}}}
+		c.ack = &Answer{Status: status, Body: []byte(d.Ack.Body), Header: http.Header{"Content-Type": {contentType}, "X-Content-Type-Options": {"nosniff"}}}
 	}
 	if c.reject = d.RejectStatus; c.reject == 0 {
 		c.reject = http.StatusUnauthorized

@@ -348,14 +348,24 @@ func TestAnswers(t *testing.T) {
 	require.Equal(t, 401, v.RejectStatus())
 	require.Zero(t, v.MaxBody())
 	d := bodyOnly()
-	d.Ack, d.RejectStatus, d.MaxBody = &verification.Ack{Status: 200, Body: "Hello API Event Received"}, 400, 1<<20
+	d.Ack, d.RejectStatus, d.MaxBody = &verification.Ack{Status: "200", Body: "Hello API Event Received"}, 400, 1<<20
 	v = verifier(t, d, testKey)
 	require.Equal(t, "Hello API Event Received", string(v.Ack().Body))
 	require.Equal(t, plain, v.Ack().Header.Get("Content-Type"))
 	require.Equal(t, 400, v.RejectStatus())
 	require.Equal(t, int64(1<<20), v.MaxBody())
-	d.Ack, d.RejectStatus, d.MaxBody = &verification.Ack{Status: 301, ContentType: "a", Body: "\x00"}, 500, 26<<20
-	_, err := verification.Compile(d)
+	d.Params = []verification.Param{{Name: "status", Description: "The status.", Enum: []string{"204", "202"}, Default: "204"}}
+	d.Ack = &verification.Ack{Status: "{param:status}"}
+	engine, err := verification.Compile(d)
+	require.NoError(t, err)
+	for want, params := range map[int]map[string]string{204: nil, 202: {"status": "202"}} {
+		v, err = engine.Prepare(params, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, v.Ack().Status)
+	}
+	d.Params = nil
+	d.Ack, d.RejectStatus, d.MaxBody = &verification.Ack{Status: "301", ContentType: "a", Body: "\x00"}, 500, 26<<20
+	_, err = verification.Compile(d)
 	require.Equal(t, []string{"ack.body format", "ack.content_type enum", "ack.status enum", "max_body limit", "reject_status limit"}, faultsOf(t, err))
 }
 

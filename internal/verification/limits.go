@@ -3,6 +3,7 @@ package verification
 // Limits on what a request may make the engine do, and on what a declaration may ask for.
 const (
 	maxHeaderName  = 128
+	maxHeaderNames = 4       // under which one header may come
 	maxHeaderValue = 8 << 10 // bytes of one header or query value that is read
 	maxSignatures  = 32      // elements of all places of signatures together, those passed over included
 	maxPublic      = 8       // signatures that public keys are tried on, which costs far more than an HMAC

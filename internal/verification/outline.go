@@ -46,7 +46,7 @@ func (e *Engine) Outline() Outline {
 func (p *plan) outlineTypes(list []string, values map[string]string, kinds sourceKind) []Derivation {
 	var out []Derivation
 	for _, text := range list {
-		one := Derivation{From: text, Signed: true}
+		one := Derivation{From: text, Signed: p.batchSigned}
 		segments, _ := parseTemplate(fill(text, values), eventToken(kinds))
 		for i := range segments {
 			one.Signed = one.Signed && (segments[i].kind == segmentLiteral || p.covers.has(&segments[i].src))
@@ -59,12 +59,8 @@ func (p *plan) outlineTypes(list []string, values map[string]string, kinds sourc
 func (p *plan) outlineIDs(list []string, values map[string]string, kinds sourceKind) []Derivation {
 	var out []Derivation
 	for _, text := range list {
-		one := Derivation{From: text, Signed: true}
-		for part := range strings.SplitSeq(fill(text, values), idJoint) {
-			src, _ := parseSource(part, kinds)
-			one.Signed = one.Signed && p.covers.has(&src)
-		}
-		out = append(out, one)
+		rule, _ := parseID(fill(text, values), kinds)
+		out = append(out, Derivation{From: text, Signed: p.covered(&rule)})
 	}
 	return out
 }

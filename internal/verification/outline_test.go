@@ -40,7 +40,7 @@ func TestOutline(t *testing.T) {
 		{From: "json:/id + json:/at", Signed: true}, {From: "json:/id + header:X-Delivery"},
 	}}, outline(t, d))
 	require.Equal(t, verification.Outline{IDs: []verification.Derivation{
-		{From: "header:webhook-id"}, {From: "header:svix-id"}, {From: "header:ce-source+ce-id"}, {From: "header:idempotency-key"},
+		{From: "header:webhook-id"}, {From: "header:svix-id"}, {From: "header:ce-source+header:ce-id"}, {From: "header:idempotency-key"},
 	}}, outline(t, declared(verification.Proof{Scheme: "token", Signature: []verification.SignatureSource{{From: "header:x-token"}}})))
 }
 

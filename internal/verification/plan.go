@@ -23,7 +23,9 @@ type plan struct {
 	// separators are characters of types that become dots.
 	separators string
 	batch      *batchRule
-	occurred   *occurredRule
+	// batchSigned is true when the proof covers what decides whether a body is a batch.
+	batchSigned bool
+	occurred    *occurredRule
 	// redacted are the values of the body that must not be stored.
 	redacted   []pattern
 	account    []predicate
@@ -47,6 +49,7 @@ type idRule struct {
 type predicate struct {
 	src    source
 	equals []string // nil: any value
+	empty  bool     // an array without items
 }
 
 // compiler builds a plan and collects what is wrong.
@@ -55,7 +58,9 @@ type compiler struct {
 	values map[string]string // of the parameters
 	// proofTS is the timestamp of the proof that is being compiled.
 	proofTS *timestampRule
-	faults  faults
+	// batchWhen is the batch's when.
+	batchWhen []predicate
+	faults    faults
 }
 
 // compilePlan checks a bound declaration.
@@ -64,6 +69,7 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
 	c.compileIDs(d)
 	c.root = c.compileNode("", &d.Proof, 1)
 	c.covers = c.root.covers()
+	c.compileBatchWhen(d.Event.Batch)
 	c.finishIDs()
 	if d.Body != nil {
 		c.formField = d.Body.FormField
@@ -95,7 +101,7 @@ func (c *compiler) finishIDs() {
 		src := headerSource(name)
 		return idRule{sources: []source{src}, text: src.text}
 	}
-	ce := idRule{sources: []source{headerSource("ce-source"), headerSource("ce-id")}, text: "header:ce-source+ce-id"}
+	ce := idRule{sources: []source{headerSource("ce-source"), headerSource("ce-id")}, text: "header:ce-source+header:ce-id"}
 	for _, rule := range []idRule{one("webhook-id"), one("svix-id"), ce, one("idempotency-key")} {
 		rule.signed = c.covered(&rule)
 		same := func(r idRule) bool { return r.text == rule.text }
@@ -107,27 +113,27 @@ func (c *compiler) finishIDs() {
 
 // refuseCredential refuses a header that carries a credential or a signature as a source of what is stored in clear.
 func (c *compiler) refuseCredential(field string, src *source) {
-	if src.kind != sourceHeader {
-		return
-	}
-	holds := slices.ContainsFunc(c.proofs, func(p *proof) bool {
-		return slices.ContainsFunc(p.signatures, func(rule signatureRule) bool {
-			return rule.src.kind == sourceHeader && rule.src.name == src.name || slices.Contains(rule.src.names, src.name)
+	holds := slices.ContainsFunc(src.headers(), func(name string) bool {
+		switch name {
+		case "Authorization", "Proxy-Authorization", "Cookie", "Api-Key", "X-Api-Key":
+			return true
+		}
+		return slices.ContainsFunc(c.proofs, func(p *proof) bool {
+			return slices.ContainsFunc(p.signatures, func(rule signatureRule) bool { return slices.Contains(rule.src.headers(), name) })
 		})
 	})
-	switch src.name {
-	case "Authorization", "Proxy-Authorization", "Cookie", "Api-Key", "X-Api-Key":
-		holds = true
-	}
 	if holds {
 		c.faults.add(field, RuleFormat, "names a header that carries a credential or the signature, which would be stored in clear")
 	}
 }
 
-// covered reports whether the proof covers the whole id.
-func (c *compiler) covered(r *idRule) bool {
+// covered reports whether the proof covers the whole id, and what decides whether the body is a batch, which has another.
+func (p *plan) covered(r *idRule) bool {
+	if !p.batchSigned {
+		return false
+	}
 	for i := range r.sources {
-		if !c.covers.has(&r.sources[i]) {
+		if !p.covers.has(&r.sources[i]) {
 			return false
 		}
 	}
@@ -154,28 +160,35 @@ const (
 
 // idRule reads one source, or several with " + " between them.
 func (c *compiler) idRule(field, text string, kinds sourceKind) (rule idRule, ok bool) {
-	texts := strings.Split(text, idJoint)
-	if len(texts) > maxIDSources {
+	if len(strings.Split(text, idJoint)) > maxIDSources {
 		c.faults.add(field, RuleLimit, "joins more than %d sources", maxIDSources)
 		return idRule{sources: []source{{}}}, false
 	}
-	ok = true
-	for _, one := range texts {
-		src, wrong := parseSource(one, kinds)
-		if wrong != "" {
-			c.faults.add(field, RuleFormat, "%s", wrong)
-			ok = false
+	rule, wrong := parseID(text, kinds)
+	for _, message := range wrong {
+		c.faults.add(field, RuleFormat, "%s", message)
+	}
+	return rule, len(wrong) == 0
+}
+
+// parseID reads an id's sources; wrong says what is wrong with each that cannot be read.
+func parseID(text string, kinds sourceKind) (rule idRule, wrong []string) {
+	for one := range strings.SplitSeq(text, idJoint) {
+		src, message := parseSource(one, kinds)
+		if message != "" {
+			wrong = append(wrong, message)
 		}
 		if rule.text != "" {
 			rule.text += "+"
 		}
 		rule.sources, rule.text = append(rule.sources, src), rule.text+src.text
 	}
-	return rule, ok
+	return rule, wrong
 }
 
 func (c *compiler) compileEvent(d *Declaration) {
 	c.types, c.typeSigned = c.compileTypes("event.type", d.Event.Type, eventSources)
+	c.typeSigned = c.typeSigned && c.batchSigned
 	c.compileBatch(d.Event.Batch)
 	c.compileOccurred(d.Event.OccurredAt)
 	c.compileRedacted(d)
@@ -203,26 +216,19 @@ func (c *compiler) compilePredicates(field string, list []Predicate, kinds sourc
 			c.faults.add(at(field, i)+".from", RuleFormat, "%s", wrong)
 		}
 		switch {
-		case p.Present && p.Equals != nil:
-			c.faults.add(at(field, i), RuleCoherent, "can have one of equals and present")
-		case !p.Present && (len(p.Equals) == 0 || len(p.Equals) > maxEntries):
+		case p.Present && p.Equals != nil, p.Empty && (p.Present || p.Equals != nil):
+			c.faults.add(at(field, i), RuleCoherent, "can have one of equals, present and empty")
+		case p.Empty && src.kind != sourceJSON && wrong == "":
+			c.faults.add(at(field, i)+".empty", RuleCoherent, "is for json:<pointer>")
+		case !p.Present && !p.Empty && (len(p.Equals) == 0 || len(p.Equals) > maxEntries):
 			c.faults.add(at(field, i)+".equals", RuleRequired, "needs 1 to %d values", maxEntries)
 		}
 		if slices.Contains(p.Equals, "") {
 			c.faults.add(at(field, i)+".equals", RuleFormat, "must not contain an empty value: absence is no mark")
 		}
-		out = append(out, predicate{src: src, equals: slices.Clone(p.Equals)})
+		out = append(out, predicate{src: src, equals: slices.Clone(p.Equals), empty: p.Empty})
 	}
 	return out
-}
-
-// eventSource reads a source of what describes an event: a header or a JSON pointer.
-func (c *compiler) eventSource(field, text string) (source, bool) {
-	src, wrong := parseSource(text, eventSources)
-	if wrong != "" {
-		c.faults.add(field, RuleFormat, "%s", wrong)
-	}
-	return src, wrong == ""
 }
 
 func (c *compiler) compileRedact(d *Declaration) {
@@ -230,11 +236,7 @@ func (c *compiler) compileRedact(d *Declaration) {
 	names := map[string]bool{}
 	for _, p := range c.proofs {
 		for i := range p.signatures {
-			src := &p.signatures[i].src
-			if src.kind == sourceHeader {
-				names[strings.ToLower(src.name)] = true
-			}
-			for _, name := range src.names {
+			for _, name := range p.signatures[i].src.headers() {
 				names[strings.ToLower(name)] = true
 			}
 		}

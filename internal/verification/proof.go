@@ -262,18 +262,19 @@ func (p *proof) precheck(h http.Header) *Refusal {
 	found := len(p.signatures) == 0
 	for i := range p.signatures {
 		src := &p.signatures[i].src
-		name := src.name
+		var state presence
 		switch src.kind {
 		case sourceHeader:
+			_, state = src.header(h)
 		case sourceSequence:
-			name = src.names[0]
+			_, state = single(h, src.names[0])
 		default:
 			found = true // stands where the headers do not tell
 			continue
 		}
-		switch _, state := single(h, name); state {
+		switch state {
 		case unfit:
-			return refuseUnfit(ReasonSignatureMalformed, "header "+name)
+			return refuseUnfit(ReasonSignatureMalformed, src.place())
 		case present:
 			found = true
 		case absent:

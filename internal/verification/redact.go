@@ -21,7 +21,10 @@ func (c *compiler) compileOccurred(d *OccurredAt) {
 	if d == nil {
 		return
 	}
-	src, _ := c.eventSource("event.occurred_at.from", d.From)
+	src, wrong := parseSource(d.From, eventSources)
+	if wrong != "" {
+		c.faults.add("event.occurred_at.from", RuleFormat, "%s", wrong)
+	}
 	rule := &occurredRule{src: src, format: timestampFormat(d.Format)}
 	switch rule.format {
 	case unixSeconds, unixMillis, rfc3339:

@@ -3,6 +3,7 @@ package verification
 import (
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -63,7 +64,9 @@ type source struct {
 	// text is the source in its normal form, header names in lower case: "header:x-a", "json:/a", "sig:t".
 	text string
 	// name is the canonical header name, the query parameter or the key.
-	name    string
+	name string
+	// others are further names under which the header may come, canonical.
+	others  []string
 	names   []string // of a sequence, canonical, in order
 	pointer pointer
 	items   pattern // of a JSON pointer with *
@@ -74,10 +77,7 @@ func parseSource(s string, kinds sourceKind) (src source, wrong string) {
 	kind, arg, _ := strings.Cut(s, ":")
 	switch kind {
 	case "header":
-		if !validHeaderName(arg) {
-			return source{}, "is not a header name that a delivery can carry"
-		}
-		src = headerSource(arg)
+		src, wrong = namedHeader(arg)
 	case "header_seq":
 		src, wrong = sequenceSource(arg)
 	case "json":
@@ -110,6 +110,55 @@ func parseSource(s string, kinds sourceKind) (src source, wrong string) {
 
 func headerSource(name string) source {
 	return source{kind: sourceHeader, text: "header:" + strings.ToLower(name), name: textproto.CanonicalMIMEHeaderKey(name)}
+}
+
+// namedHeader reads the name of a header, or several names of one header with commas between them.
+func namedHeader(arg string) (source, string) {
+	names := strings.Split(arg, ",")
+	if len(names) > maxHeaderNames {
+		return source{}, "has more names than one header can have"
+	}
+	var src source
+	for i, name := range names {
+		if !validHeaderName(name) || slices.ContainsFunc(names[:i], func(s string) bool { return strings.EqualFold(s, name) }) {
+			return source{}, "is not a header name that a delivery can carry, or a list of different ones with commas between them"
+		}
+		if i == 0 {
+			src = headerSource(name)
+			continue
+		}
+		src.others = append(src.others, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	src.text = "header:" + strings.ToLower(arg)
+	return src, ""
+}
+
+// headers returns the names of the headers that the source reads; nil for one that reads none.
+func (s *source) headers() []string {
+	switch s.kind {
+	case sourceHeader:
+		return append([]string{s.name}, s.others...)
+	case sourceSequence:
+		return s.names
+	default:
+		return nil
+	}
+}
+
+// header looks for the header under each of its names. Only one of them may be there: the next reader might take another.
+func (s *source) header(h http.Header) (string, presence) {
+	value, state := single(h, s.name)
+	for _, name := range s.others {
+		other, otherState := single(h, name)
+		if otherState == absent {
+			continue
+		}
+		if state != absent {
+			return "", unfit
+		}
+		value, state = other, otherState
+	}
+	return value, state
 }
 
 func jsonSource(arg string, kinds sourceKind) (source, string) {
@@ -176,7 +225,7 @@ func sequenceSource(arg string) (source, string) {
 func (s *source) place() string {
 	switch s.kind {
 	case sourceHeader:
-		return "header " + s.name
+		return "header " + strings.Join(s.headers(), " or ")
 	case sourceSequence:
 		return "header " + s.names[0]
 	case sourceQuery:

@@ -138,7 +138,7 @@ func (p *plan) checkIDHeaders(h http.Header) *Refusal {
 			if src.kind != sourceHeader {
 				continue
 			}
-			value, state := single(h, src.name)
+			value, state := src.header(h)
 			if state == unfit || rule.signed && state == present && !validID(value) {
 				return refuseUnfit(ReasonHeaderMalformed, src.place())
 			}

@@ -45,7 +45,7 @@ func (w *view) json() []byte {
 func (w *view) text(src *source) (string, presence) {
 	switch src.kind {
 	case sourceHeader:
-		return single(w.request.Header, src.name)
+		return src.header(w.request.Header)
 	case sourceQuery:
 		return queryValue(w.request.RawQuery, src.name)
 	case sourceMethod:
