@@ -49,7 +49,7 @@ func TestHelp(t *testing.T) {
 	require.Empty(t, r.stderr)
 	for _, name := range []string{
 		"serve", "migrate", "keys create", "keys list", "keys revoke", "admin create", "admin reset-password", "keyset create",
-		"keyset rotate", "keyset reseal", "keyset list", "openapi", "config print", "config check", "config reference", "doctor", "version",
+		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint", "providers reference", "openapi", "config print", "config check", "config reference", "doctor", "version",
 	} {
 		require.Contains(t, r.out, "\n  "+name+" ")
 	}
@@ -69,7 +69,7 @@ func TestConfiguration(t *testing.T) {
 		require.Contains(t, r.stderr, "database-url (SALLYPORT_DATABASE_URL): ", args)
 		require.NotContains(t, r.out+r.stderr, "hunter2", args)
 	}
-	for _, args := range [][]string{{"version"}, {"openapi"}, {"config", "reference"}} {
+	for _, args := range [][]string{{"version"}, {"openapi"}, {"config", "reference"}, {"providers", "reference"}} {
 		r := try(faulty, args...)
 		require.Equal(t, exitOK, r.code, args)
 		require.NotEmpty(t, r.out, args)
@@ -89,6 +89,7 @@ func TestGeneratedFiles(t *testing.T) {
 		"openapi/openapi.json":            {"openapi"},
 		"docs/reference/error-codes.md":   {"openapi", "--error-codes"},
 		"docs/reference/configuration.md": {"config", "reference"},
+		"docs/reference/providers.md":     {"providers", "reference"},
 	} {
 		want, err := os.ReadFile(filepath.Join("..", "..", file))
 		require.NoError(t, err)

@@ -117,6 +117,6 @@ func TestLoadNamesNestedLines(t *testing.T) {
         - {from: method, equals: [PUT]}
       respond: {status: 200}
 `))
-	require.ErrorContains(t, err, "acme.yaml:12: webhooks.any_of[1].signature[0].from must be")
-	require.ErrorContains(t, err, "acme.yaml:15: webhooks.handshake[0].when must compare the method")
+	require.ErrorContains(t, err, "acme.yaml:12: webhooks.any_of[1].signature[0].from: must be")
+	require.ErrorContains(t, err, "acme.yaml:14: webhooks.handshake[0].when: must compare the method")
 }

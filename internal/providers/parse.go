@@ -1,13 +1,15 @@
 package providers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
@@ -17,15 +19,15 @@ import (
 
 // Fault is one thing wrong with a definition file.
 type Fault struct {
-	File string
+	File string `json:"file"`
 	// Line counts from 1; 0 when the fault has no place in the file.
-	Line int
+	Line int `json:"line,omitempty"`
 	// Field is the path of the field at fault, such as "webhooks.signature[0].from"; empty for YAML that is not well formed.
-	Field   string
-	Message string
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
 }
 
-// String returns "file:line: field message".
+// String returns "file:line: field: message", without what is not known.
 func (f Fault) String() string {
 	place := f.File
 	if f.Line > 0 {
@@ -34,11 +36,19 @@ func (f Fault) String() string {
 	if f.Field == "" {
 		return place + ": " + f.Message
 	}
-	return place + ": " + f.Field + " " + f.Message
+	return place + ": " + f.Field + ": " + f.Message
 }
 
 // LoadError carries the faults of all definition files.
 type LoadError struct{ Faults []Fault }
+
+// newLoadError puts the faults in the order of files and lines, those of a whole file behind those with a line.
+func newLoadError(faults []Fault) *LoadError {
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(uint(a.Line-1), uint(b.Line-1))) //nolint:gosec // line 0 becomes the last
+	})
+	return &LoadError{Faults: faults}
+}
 
 // Error lists the faults, one a line.
 func (e *LoadError) Error() string {
@@ -49,16 +59,13 @@ func (e *LoadError) Error() string {
 	return "provider definitions: " + strings.Join(lines, "\n")
 }
 
-// parse reads and checks one file.
+// maxFaults bounds what is said of one file.
+const maxFaults = 50
+
+// parse reads and checks one file. The provider is nil where there are faults.
 func parse(name string, data []byte) (*Provider, []Fault) {
-	var faults []Fault
-	var file *ast.File
-	wrong := func(field, message string) {
-		faults = append(faults, Fault{File: name, Line: lineOf(file, field), Field: field, Message: message})
-	}
 	if !utf8.Valid(data) {
-		wrong("", "is not UTF-8")
-		return nil, faults
+		return nil, []Fault{{File: name, Message: "is not UTF-8"}}
 	}
 	if line, message := refuseTokens(string(data)); message != "" {
 		return nil, []Fault{{File: name, Line: line, Message: message}}
@@ -70,8 +77,21 @@ func parse(name string, data []byte) (*Provider, []Fault) {
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
 		return nil, []Fault{{File: name, Message: "must hold exactly one YAML document"}}
 	}
+	var faults []Fault
+	root := file.Docs[0].Body
+	wrong := func(field, message string) {
+		switch {
+		case len(faults) < maxFaults:
+			faults = append(faults, Fault{File: name, Line: lineOf(root, field), Field: clip(field), Message: message})
+		case len(faults) == maxFaults:
+			faults = append(faults, Fault{File: name, Message: "has more faults than these"})
+		}
+	}
+	if checkShape(root, reflect.TypeFor[Definition](), "", wrong); len(faults) > 0 {
+		return nil, faults
+	}
 	d := Definition{}
-	if err := yaml.NodeToValue(file.Docs[0].Body, &d, yaml.Strict()); err != nil {
+	if err := yaml.NodeToValue(root, &d, yaml.Strict()); err != nil {
 		return nil, []Fault{yamlFault(name, err)}
 	}
 	d.check(strings.TrimSuffix(name, ".yaml"), wrong)
@@ -88,7 +108,19 @@ func parse(name string, data []byte) (*Provider, []Fault) {
 			wrong("webhooks", err.Error())
 		}
 	}
-	return p, faults
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return p, nil
+}
+
+// clip keeps a field's path short where the file makes up its own names.
+func clip(field string) string {
+	const most = 200
+	if len(field) <= most {
+		return field
+	}
+	return strings.ToValidUTF8(field[:most], "") + "…"
 }
 
 const (
@@ -137,17 +169,4 @@ func yamlFault(name string, err error) Fault {
 		}
 	}
 	return f
-}
-
-// lineOf returns the line of a field, or of the nearest field around it that the file has.
-func lineOf(file *ast.File, field string) int {
-	for file != nil && field != "" {
-		if path, err := yaml.PathString("$." + field); err == nil {
-			if node, err := path.FilterFile(file); err == nil && node != nil && node.GetToken() != nil {
-				return node.GetToken().Position.Line
-			}
-		}
-		field = field[:max(0, strings.LastIndexAny(field, ".["))]
-	}
-	return 0
 }

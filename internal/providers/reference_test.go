@@ -63,6 +63,16 @@ func TestSummaryOfParameters(t *testing.T) {
 	require.Equal(t, "none", w.IDText(unquoted))
 }
 
+// Promise: a provider without webhooks is described without them, and what could not be confirmed is not kept silent.
+func TestText(t *testing.T) {
+	t.Parallel()
+	s := load(t, minimal).Summary()
+	require.Equal(t, "Acme (acme)\n\nDocumentation   https://acme.example/docs\nCategories      crm\nWebhooks        none\n", s.Text())
+	s = load(t, minimal+evidence+strings.Replace(webhooks, "Paste the URL.", `"Paste the URL.\n\n- Then save."`, 1)).Summary()
+	require.Contains(t, s.Text(), "Grade           documented\nSource          The page on signatures\n                https://acme.example/docs/signatures\n\n"+
+		"Set-up\n  Paste the URL.\n\n  - Then save.\n\nNot confirmed by a source of the provider's own, and so left out\n  - how long deliveries are repeated\n")
+}
+
 // Promise: in the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; what could not
 // be confirmed is listed; a provider without webhooks has no row.
 func TestReference(t *testing.T) {

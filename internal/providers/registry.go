@@ -1,11 +1,7 @@
 package providers
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
@@ -25,68 +21,33 @@ type Provider struct {
 	Webhooks *verification.Engine
 }
 
-// maxFileBytes bounds one definition.
-const maxFileBytes = 256 << 10
-
 // Load reads every .yaml file at the root of fsys and checks it. Files of other kinds are left alone, except .yml, which
 // is a definition under the wrong name. The error is a *LoadError with the faults of all files, or what reading fsys
-// returned. Within one file the first thing that is not well-formed YAML of the known shape hides the faults behind it.
+// returned.
 func Load(fsys fs.FS) (*Registry, error) {
-	entries, err := fs.ReadDir(fsys, ".")
+	files, faults, err := readFolder(fsys)
 	if err != nil {
-		return nil, fmt.Errorf("read provider definitions: %w", err)
+		return nil, err
 	}
-	r := &Registry{bySlug: map[string]*Provider{}}
-	var faults []Fault
-	for _, entry := range entries { // ReadDir sorts by name
-		name := entry.Name()
-		switch {
-		case entry.IsDir():
-			continue
-		case path.Ext(name) == ".yml":
-			faults = append(faults, Fault{File: name, Message: "must end in .yaml"})
-			continue
-		case path.Ext(name) != ".yaml":
-			continue
-		}
-		data, err := readFile(fsys, name)
-		if errors.Is(err, errTooLarge) {
-			faults = append(faults, Fault{File: name, Message: err.Error()})
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read provider definition %s: %w", name, err)
-		}
-		provider, wrong := parse(name, data)
-		if len(wrong) > 0 {
-			faults = append(faults, wrong...)
-			continue
-		}
-		r.bySlug[provider.Definition.Slug] = provider
-		r.sorted = append(r.sorted, provider)
+	var list []*Provider
+	for _, file := range files {
+		provider, wrong := parse(file.name, file.data)
+		faults = append(faults, wrong...)
+		list = append(list, provider)
 	}
 	if len(faults) > 0 {
-		return nil, &LoadError{Faults: faults}
+		return nil, newLoadError(faults)
 	}
-	slices.SortFunc(r.sorted, func(a, b *Provider) int { return strings.Compare(a.Definition.Slug, b.Definition.Slug) })
-	return r, nil
+	return newRegistry(list), nil
 }
 
-var errTooLarge = fmt.Errorf("is larger than %d bytes", maxFileBytes)
-
-func readFile(fsys fs.FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
+func newRegistry(list []*Provider) *Registry {
+	r := &Registry{bySlug: make(map[string]*Provider, len(list)), sorted: list}
+	for _, p := range list {
+		r.bySlug[p.Definition.Slug] = p
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	if len(data) > maxFileBytes {
-		return nil, errTooLarge
-	}
-	return data, nil
+	slices.SortFunc(r.sorted, func(a, b *Provider) int { return strings.Compare(a.Definition.Slug, b.Definition.Slug) })
+	return r
 }
 
 // Get returns the provider with that slug.
@@ -97,3 +58,25 @@ func (r *Registry) Get(slug string) (*Provider, bool) {
 
 // List returns all providers in the order of their slugs.
 func (r *Registry) List() []*Provider { return slices.Clone(r.sorted) }
+
+// Lint checks the definitions at the root of fsys, or the one with the name where there is one, and returns how many it
+// looked at and everything wrong with them, in the order of files and lines. The error is that of reading the folder.
+func Lint(fsys fs.FS, name string) (checked int, faults []Fault, err error) {
+	var files []definitionFile
+	if name == "" {
+		files, faults, err = readFolder(fsys)
+		if err != nil {
+			return 0, nil, err
+		}
+	} else if data, err := readFile(fsys, name); err != nil {
+		faults = []Fault{unreadable(name, err)}
+	} else {
+		files = []definitionFile{{name: name, data: data}}
+	}
+	checked = len(files) + len(faults)
+	for _, file := range files {
+		_, wrong := parse(file.name, file.data)
+		faults = append(faults, wrong...)
+	}
+	return checked, newLoadError(faults).Faults, nil
+}

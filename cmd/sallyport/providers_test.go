@@ -1,0 +1,139 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/providers"
+)
+
+// offline calls a command that has no data folder and no environment.
+func offline(t *testing.T, args ...string) result {
+	t.Helper()
+	return call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + filepath.Join(t.TempDir(), "none")})
+}
+
+// acme is a good definition.
+const acme = `schema: 1
+slug: acme
+display_name: Acme
+categories: [crm]
+docs_url: https://acme.example/docs
+webhooks:
+  setup: Paste the URL.
+  scheme: hmac
+  algorithm: sha256
+  secret: {decode: utf8}
+  signature: [{from: "header:x-acme-signature", encoding: hex}]
+  signed: "{body}"
+  event:
+    type: ["{json:/type}"]
+    id: ["json:/id"]
+`
+
+// write puts files into a folder and returns its path.
+func write(t *testing.T, dir string, files ...string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	for i := 0; i < len(files); i += 2 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
+	}
+	return dir
+}
+
+// The providers are listed and shown without data or network, for people and for programs alike.
+func TestProvidersListAndShow(t *testing.T) {
+	t.Parallel()
+	r := offline(t, "providers", "list")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^PROVIDER +NAME +CATEGORIES +SCHEME +HANDSHAKES +GRADE$`, r.out)
+	require.Regexp(t, `(?m)^github +GitHub +source-control,developer-tools +hmac sha256 +none +vector$`, r.out)
+
+	list := decode[[]providers.Summary](t, offline(t, "providers", "list", "--json").out)
+	require.Equal(t, strings.Count(r.out, "\n")-1, len(list))
+
+	r = offline(t, "providers", "show", "github")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	for _, line := range []string{
+		"GitHub (github)", "Scheme          hmac sha256", "Proof in        header:x-hub-signature-256", "Signed          {body}", "Age limit       none",
+		"Id              header:x-github-delivery (not signed)", "Grade           vector", "Set-up",
+	} {
+		require.Contains(t, r.out, line+"\n")
+	}
+	require.Contains(t, r.out, "\n  In the repository, organization or app settings")
+	one := decode[providers.Summary](t, offline(t, "providers", "show", "github", "--json").out)
+	require.Contains(t, list, one)
+
+	r = offline(t, "providers", "show", "nobody")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "there is no such provider; `sallyport providers list`")
+}
+
+// Lint names every fault of every file with its place and field, in one run, and exits with 1; without faults it exits with 0.
+func TestProvidersLint(t *testing.T) {
+	t.Parallel()
+	dir := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme)
+	r := offline(t, "providers", "lint", dir)
+	require.Equal(t, result{code: exitOK, stderr: "definitions: 1, faults: 0\n"}, r)
+
+	write(t, dir, "b.yaml", strings.Replace(acme, "encoding: hex", "encoding: hexadecimal", 1), "c.yml", acme, "ignored.txt", "x",
+		"d.yaml", "schema: 1\nsulg: d\nwebhooks: {setup: [a], algoritm: x}\n")
+	want := []string{
+		dir + "/b.yaml:2: slug: must be the file's name without .yaml",
+		dir + "/b.yaml:11: webhooks.signature[0].encoding: must be hex, base64 or base64url",
+		dir + "/c.yml: must end in .yaml",
+		dir + "/d.yaml:2: sulg: is not a field of the format; here it has ",
+		dir + "/d.yaml:3: webhooks.setup: must be text",
+		dir + "/d.yaml:3: webhooks.algoritm: is not a field of the format; here it has ",
+	}
+	r = offline(t, "providers", "lint", dir)
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, "definitions: 4, faults: 6\n", r.stderr)
+	lines := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
+	require.Len(t, lines, len(want), r.out)
+	for i := range want {
+		require.True(t, strings.HasPrefix(lines[i], want[i]), "%s\n%s", lines[i], want[i])
+	}
+
+	r = offline(t, "providers", "lint", "--json", filepath.Join(dir, "b.yaml"), filepath.Join(dir, "acme.yaml"))
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, []providers.Fault{
+		{File: filepath.Join(dir, "b.yaml"), Line: 2, Field: "slug", Message: "must be the file's name without .yaml"},
+		{File: filepath.Join(dir, "b.yaml"), Line: 11, Field: "webhooks.signature[0].encoding", Message: "must be hex, base64 or base64url"},
+	}, decode[[]providers.Fault](t, r.out))
+	require.Equal(t, "[]\n", offline(t, "providers", "lint", "--json", filepath.Join(dir, "acme.yaml")).out)
+}
+
+// What lint cannot look at is an error and never silence.
+func TestProvidersLintNothing(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, tt := range []struct{ path, want string }{
+		{filepath.Join(empty, "none.yaml"), "none.yaml does not exist"},
+		{empty, "holds no definition"},
+	} {
+		r := offline(t, "providers", "lint", tt.path)
+		require.Equal(t, exitFailed, r.code)
+		require.Empty(t, r.out)
+		require.Contains(t, r.stderr, tt.want)
+	}
+	r := offline(t, "providers", "lint", filepath.Join(write(t, empty, "notes.txt", "x"), "notes.txt"))
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.out, "notes.txt: is no .yaml file\n")
+	require.Equal(t, exitUsage, offline(t, "providers", "lint").code)
+}
+
+// A definition that somebody else wrote cannot steer the terminal of whoever checks it.
+func TestProvidersLintShowsNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	dir := write(t, t.TempDir(), "acme.yaml", acme+"\"a\\e[31mb\": 1\n")
+	r := offline(t, "providers", "lint", dir)
+	require.Equal(t, exitFailed, r.code)
+	require.NotContains(t, r.out, "\x1b")
+	require.Contains(t, r.out, "a�[31mb: is not a field")
+}
