@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"sallyport/internal/app"
-	"sallyport/internal/providers"
 )
 
 type providersCommand struct {
@@ -98,7 +97,7 @@ func (c providersLint) Run(e *env) error {
 	return nil
 }
 
-func printFaults(w io.Writer, faults []providers.Fault) error {
+func printFaults(w io.Writer, faults []app.ProviderFault) error {
 	for _, f := range faults {
 		if _, err := fmt.Fprintln(w, visible(f.String())); err != nil {
 			return err

@@ -3,13 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/app"
 	"sallyport/internal/platform/clock"
-	"sallyport/internal/providers"
 )
 
 // offline calls a command that has no data folder and no environment.
@@ -40,8 +41,8 @@ webhooks:
 func write(t *testing.T, dir string, files ...string) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o700))
-	for i := 0; i < len(files); i += 2 {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
+	for file := range slices.Chunk(files, 2) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file[0]), []byte(file[1]), 0o600))
 	}
 	return dir
 }
@@ -54,8 +55,8 @@ func TestProvidersListAndShow(t *testing.T) {
 	require.Regexp(t, `(?m)^PROVIDER +NAME +CATEGORIES +SCHEME +HANDSHAKES +GRADE$`, r.out)
 	require.Regexp(t, `(?m)^github +GitHub +source-control,developer-tools +hmac sha256 +none +vector$`, r.out)
 
-	list := decode[[]providers.Summary](t, offline(t, "providers", "list", "--json").out)
-	require.Equal(t, strings.Count(r.out, "\n")-1, len(list))
+	list := decode[[]app.ProviderSummary](t, offline(t, "providers", "list", "--json").out)
+	require.Len(t, list, strings.Count(r.out, "\n")-1)
 
 	r = offline(t, "providers", "show", "github")
 	require.Equal(t, exitOK, r.code, r.stderr)
@@ -66,7 +67,7 @@ func TestProvidersListAndShow(t *testing.T) {
 		require.Contains(t, r.out, line+"\n")
 	}
 	require.Contains(t, r.out, "\n  In the repository, organization or app settings")
-	one := decode[providers.Summary](t, offline(t, "providers", "show", "github", "--json").out)
+	one := decode[app.ProviderSummary](t, offline(t, "providers", "show", "github", "--json").out)
 	require.Contains(t, list, one)
 
 	r = offline(t, "providers", "show", "nobody")
@@ -102,10 +103,10 @@ func TestProvidersLint(t *testing.T) {
 
 	r = offline(t, "providers", "lint", "--json", filepath.Join(dir, "b.yaml"), filepath.Join(dir, "acme.yaml"))
 	require.Equal(t, exitFailed, r.code)
-	require.Equal(t, []providers.Fault{
+	require.Equal(t, []app.ProviderFault{
 		{File: filepath.Join(dir, "b.yaml"), Line: 2, Field: "slug", Message: "must be the file's name without .yaml"},
 		{File: filepath.Join(dir, "b.yaml"), Line: 11, Field: "webhooks.signature[0].encoding", Message: "must be hex, base64 or base64url"},
-	}, decode[[]providers.Fault](t, r.out))
+	}, decode[[]app.ProviderFault](t, r.out))
 	require.Equal(t, "[]\n", offline(t, "providers", "lint", "--json", filepath.Join(dir, "acme.yaml")).out)
 }
 

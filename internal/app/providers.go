@@ -22,13 +22,19 @@ func builtinProviders() (*providers.Registry, error) {
 	return r, nil
 }
 
+// What commands show of definitions.
+type (
+	ProviderSummary = providers.Summary
+	ProviderFault   = providers.Fault
+)
+
 // Providers describes every provider that a server with this configuration has, in the order of slugs.
-func Providers(_ *config.Config) ([]providers.Summary, error) {
+func Providers(_ *config.Config) ([]ProviderSummary, error) {
 	r, err := builtinProviders()
 	if err != nil {
 		return nil, err
 	}
-	out := []providers.Summary{}
+	out := []ProviderSummary{}
 	for _, p := range r.List() {
 		out = append(out, p.Summary())
 	}
@@ -37,8 +43,8 @@ func Providers(_ *config.Config) ([]providers.Summary, error) {
 
 // LintProviders checks definition files, and the definitions in folders. It returns how many it looked at and everything wrong
 // with them; a path that leads nowhere, or to a folder without definitions, is an error.
-func LintProviders(paths []string) (checked int, faults []providers.Fault, err error) {
-	faults = []providers.Fault{}
+func LintProviders(paths []string) (checked int, faults []ProviderFault, err error) {
+	faults = []ProviderFault{}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {

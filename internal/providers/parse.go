@@ -45,7 +45,7 @@ type LoadError struct{ Faults []Fault }
 // newLoadError puts the faults in the order of files and lines, those of a whole file behind those with a line.
 func newLoadError(faults []Fault) *LoadError {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
-		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(uint(a.Line-1), uint(b.Line-1))) //nolint:gosec // line 0 becomes the last
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(uint(a.Line-1), uint(b.Line-1))) // line 0 wraps round
 	})
 	return &LoadError{Faults: faults}
 }
