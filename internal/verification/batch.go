@@ -80,7 +80,7 @@ func (p *plan) describeBatch(w *view) (Event, bool) {
 	if !ok || len(items) == 0 {
 		return Event{}, false
 	}
-	w.memo = map[string]string{}
+	w.memo = map[string]remembered{}
 	event := Event{TypeSigned: p.batch.typeSigned}
 	for _, item := range items {
 		w.entry = item

@@ -166,9 +166,10 @@ func TestCompileRefusesEvents(t *testing.T) {
 		"item outside":    {func(d *verification.Declaration) { d.Event.Type = []string{"{item:/a}"} }, []string{"event.type[0] format"}},
 		"time of nothing": {func(d *verification.Declaration) { d.Event.OccurredAt = &verification.OccurredAt{} }, []string{"event.occurred_at.format enum", "event.occurred_at.from format"}},
 		"redact a header": {func(d *verification.Declaration) { d.Event.Redact = []string{"header:a"} }, []string{"event.redact[0] format"}},
-		"redact a form": {func(d *verification.Declaration) {
-			d.Event.Redact, d.Body = []string{"json:/a"}, &verification.BodyRule{FormField: "payload"}
-		}, []string{"event.redact coherent"}},
+		"item's member":   {func(d *verification.Declaration) { d.Event.Type = []string{"{item_member:a}"} }, []string{"event.type[0] format"}},
+		"no member":       {func(d *verification.Declaration) { d.Event.Type = []string{"{member:a,}"} }, []string{"event.type[0] format"}},
+		"member as id":    {func(d *verification.Declaration) { d.Event.ID = []string{"member:a"} }, []string{"event.id[0] format"}},
+		"no field":        {func(d *verification.Declaration) { d.Event.ID = []string{"form:"} }, []string{"event.id[0] format"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -247,12 +247,8 @@ func (v *coverage) has(src *source) bool {
 	switch src.kind {
 	case sourceQuery:
 		return v.query
-	case sourceItem:
-		return v.body
-	case sourceJSON, sourceItems:
-		return v.body || slices.Contains(v.sources, src.text)
 	default:
-		return slices.Contains(v.sources, src.text)
+		return v.body && src.inBody() || slices.Contains(v.sources, src.text)
 	}
 }
 
@@ -260,7 +256,7 @@ func (v *coverage) has(src *source) bool {
 func (v coverage) either(other coverage) coverage {
 	both := coverage{nothing: v.nothing && other.nothing, body: v.body && other.body, query: v.query && other.query}
 	for _, s := range slices.Concat(v.sources, other.sources) {
-		inBody := strings.HasPrefix(s, "json:")
+		inBody := strings.HasPrefix(s, "json:") || strings.HasPrefix(s, "form:")
 		if (slices.Contains(v.sources, s) || inBody && v.body) && (slices.Contains(other.sources, s) || inBody && other.body) {
 			both.add(s)
 		}

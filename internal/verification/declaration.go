@@ -104,8 +104,9 @@ type SecretFormat struct {
 
 // SignatureSource is one place where signatures stand.
 type SignatureSource struct {
-	// From is header:<name>, header_seq:<prefix>-{1..n} (headers numbered from 1 without a gap, n at most 100), query:<name> or
-	// json:<pointer>. For token the pointer may contain * for every item of an array; each item must then be right.
+	// From is header:<name>, header_seq:<prefix>-{1..n} (headers numbered from 1 without a gap, n at most 100), query:<name>,
+	// json:<pointer> or form:<name> (a field of a body that is a form). For token the pointer may contain * for every item of an
+	// array; each item must then be right.
 	From string `yaml:"from"`
 	// Parse takes signatures out of the value; absent, the whole value is one signature.
 	Parse SignatureParse `yaml:"parse"`
@@ -150,7 +151,7 @@ type PathParse struct {
 
 // TimestampRule says when a delivery was signed and how old it may be.
 type TimestampRule struct {
-	// From is header:<name>, sig:<key> (a pair of the signature's kv header) or json:<pointer>.
+	// From is header:<name>, sig:<key> (a pair of the signature's kv header), json:<pointer> or form:<name>.
 	From string `yaml:"from"`
 	// Format is unix_s (ten digits), unix_ms (thirteen digits) or rfc3339. The digits are counted so that the border between
 	// the timestamp and what follows it under the signature cannot be moved.

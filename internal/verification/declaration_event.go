@@ -9,10 +9,13 @@ type BodyRule struct {
 
 // EventRules derive an event's type and id.
 type EventRules struct {
-	// Type lists templates of {header:name}, {json:pointer} and literals. The first whose tokens all have a value decides.
+	// Type lists templates of {header:name}, {json:pointer}, {form:name} (a field of a body that is a form), {member:a,b} (the
+	// first of these names that the body's object has as a member) and literals. The first whose tokens all have a value
+	// decides.
 	Type []string `yaml:"type"`
-	// ID lists sources, header:<name> or json:<pointer>. The first that has a value decides. Several sources with " + " between
-	// them are an id together, which there is where all have a value and none but the last has one with a space in it.
+	// ID lists sources, header:<name>, json:<pointer> or form:<name>. The first that has a value decides. Several sources with
+	// " + " between them are an id together, which there is where all have a value and none but the last has one with a space in
+	// it.
 	ID []string `yaml:"id"`
 	// OccurredAt is when the event happened, as its provider says; nil where it does not say.
 	OccurredAt *OccurredAt `yaml:"occurred_at"`
@@ -24,13 +27,14 @@ type EventRules struct {
 	// TypeSeparators are characters that the provider puts between the words of its types, such as "/". Each becomes a dot in
 	// types that Map does not rename.
 	TypeSeparators string `yaml:"type_separators"`
-	// Redact lists json:<pointer>, also with *, of values that must not be stored, besides tokens that prove the delivery.
+	// Redact lists json:<pointer>, also with *, and form:<name> of values that must not be stored, besides tokens that prove the
+	// delivery.
 	Redact []string `yaml:"redact"`
 }
 
 // OccurredAt is where a time stands that nothing is decided by.
 type OccurredAt struct {
-	// From is header:<name> or json:<pointer>.
+	// From is header:<name>, json:<pointer> or form:<name>.
 	From string `yaml:"from"`
 	// Format is unix_s, unix_ms or rfc3339.
 	Format string `yaml:"format"`
@@ -44,8 +48,8 @@ type Batch struct {
 	// Items lists JSON pointers that end in *, such as "/*" for a body that is an array, or "/entry/*/changes/*". The items of all
 	// of them are described, and an array that is not there has none.
 	Items []string `yaml:"items"`
-	// Type lists templates of {item:pointer} (a value of the item), {item:} (the item itself), {json:pointer} (a value of the body),
-	// {header:name} and literals. The first whose tokens all have a value decides.
+	// Type lists templates of {item:pointer} (a value of the item), {item:} (the item itself), {item_member:a,b} (the first of these
+	// names that the item has as a member), the tokens of EventRules.Type and literals. The first whose tokens all have a value decides.
 	Type []string `yaml:"type"`
 	// ID lists sources: item:<pointer>, or item: for the item itself, several with " + " between them. The first that has a value
 	// decides. The batch's id is a hash of the ids of all items, and there is none where an item has none.
@@ -55,7 +59,8 @@ type Batch struct {
 // Predicate holds when the source's value is one of Equals, or, with Present, when it has a value at all, or, with Empty, when it
 // is an array without items. Exactly one of the three is given.
 type Predicate struct {
-	// From is header:<name>, query:<name> or json:<pointer>; for handshakes also method; for the claims of a token jwt:<claim>.
+	// From is header:<name>, query:<name>, json:<pointer> or form:<name>; for handshakes also method; for the claims of a token
+	// jwt:<claim>.
 	From    string   `yaml:"from"`
 	Equals  []string `yaml:"equals"`
 	Present bool     `yaml:"present"`
@@ -77,13 +82,13 @@ type Handshake struct {
 
 // Capture is a secret that the provider makes up and hands over once. Whether it is stored is the caller's to decide.
 type Capture struct {
-	// From is header:<name>, query:<name> or json:<pointer>.
+	// From is header:<name>, query:<name>, json:<pointer> or form:<name>.
 	From string `yaml:"from"`
 	// Confirm is true where the operator has to confirm the secret at the provider before it counts.
 	Confirm bool `yaml:"confirm"`
 }
 
-// Respond is the answer to a handshake. Text may contain ${query:name}, ${header:name} and ${json:pointer}, which echo a value, and
+// Respond is the answer to a handshake. Text may contain ${query:name}, ${header:name}, ${json:pointer} and ${form:name}, which echo a value, and
 // ${hmac_hex(source)} and ${hmac_b64(source)}, the HMAC of a value under the key and hash of the declaration's hmac proof. Such
 // a value must match [A-Za-z0-9_-]{1,128}, and no delivery whose signed content does is accepted: otherwise whoever can ask
 // for the answer could have deliveries signed.

@@ -88,8 +88,10 @@ func FuzzCompile(f *testing.F) {
 	all.Body = &verification.BodyRule{FormField: "payload"}
 	all.Event.Map = map[string]string{"a": "b"}
 	all.Event.TypeSeparators = "/"
+	all.Event.Type = append(all.Event.Type, "{form:a}", "{member:a,b}")
+	all.Event.Redact = []string{"json:/a", "form:b"}
 	all.Event.ID = []string{"json:/a + json:/b"}
-	all.Event.Batch = &verification.Batch{Items: []string{"/a/*", "/b/*"}, Type: []string{"{item:/a}"}, ID: []string{"item:/a + item:"}}
+	all.Event.Batch = &verification.Batch{Items: []string{"/a/*", "/b/*"}, Type: []string{"{item:/a}", "{item_member:a}"}, ID: []string{"item:/a + item:"}}
 	all.Control = []verification.Predicate{{From: "json:/a", Equals: []string{"b"}}}
 	all.RedactHeaders = []string{"x-a"}
 	lines, _ := accounted(certified("none"))

@@ -32,7 +32,7 @@ func (e *Engine) Outline() Outline {
 	d, _ := bind(e.decl, values)
 	p, _ := compilePlan(&d, values)
 	event := &e.decl.Event
-	out := Outline{Types: p.outlineTypes(event.Type, full, eventSources), IDs: p.outlineIDs(event.ID, full, eventSources)}
+	out := Outline{Types: p.outlineTypes(event.Type, full, typeSources), IDs: p.outlineIDs(event.ID, full, eventSources)}
 	for _, rule := range p.ids[len(d.Event.ID):] {
 		out.IDs = append(out.IDs, Derivation{From: rule.text, Signed: rule.signed})
 	}

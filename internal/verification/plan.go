@@ -27,15 +27,17 @@ type plan struct {
 	batchSigned bool
 	occurred    *occurredRule
 	// redacted are the values of the body that must not be stored.
-	redacted   []pattern
-	account    []predicate
-	handshakes []handshake
-	ack        *Answer
-	reject     int
-	maxBody    int64
-	networks   []netip.Prefix
-	control    []predicate
-	redact     []string
+	redacted []pattern
+	// redactedFields are fields of a form that must not be stored.
+	redactedFields []string
+	account        []predicate
+	handshakes     []handshake
+	ack            *Answer
+	reject         int
+	maxBody        int64
+	networks       []netip.Prefix
+	control        []predicate
+	redact         []string
 }
 
 // idRule is one way to an id: one source, or several that are an id together.
@@ -187,7 +189,7 @@ func parseID(text string, kinds sourceKind) (rule idRule, wrong []string) {
 }
 
 func (c *compiler) compileEvent(d *Declaration) {
-	c.types, c.typeSigned = c.compileTypes("event.type", d.Event.Type, eventSources)
+	c.types, c.typeSigned = c.compileTypes("event.type", d.Event.Type, typeSources)
 	c.typeSigned = c.typeSigned && c.batchSigned
 	c.compileBatch(d.Event.Batch)
 	c.compileOccurred(d.Event.OccurredAt)

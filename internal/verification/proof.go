@@ -162,11 +162,11 @@ func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
 		return
 	}
 	for i := range p.signatures {
-		inJSON, from := p.signatures[i].src.kind == sourceJSON, at(path+"signature", i)+".from"
-		if p.content.each != nil && !inJSON {
+		src, from := &p.signatures[i].src, at(path+"signature", i)+".from"
+		if p.content.each != nil && src.kind != sourceJSON {
 			c.faults.add(from, RuleCoherent, "must be json:<pointer> into the item, because signed has {each:…}")
 		}
-		if p.content.body >= 0 && inJSON {
+		if p.content.body >= 0 && src.inBody() {
 			c.faults.add(from, RuleCoherent, "stands in the body that it signs, where no signature can be right")
 		}
 	}

@@ -1,8 +1,10 @@
 package verification
 
 import (
+	"bytes"
 	"cmp"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +72,7 @@ func (o *occurredRule) read(w *view) time.Time {
 func (c *compiler) compileRedacted(d *Declaration) {
 	c.limit("event.redact", len(d.Event.Redact))
 	for i, text := range d.Event.Redact {
-		src, wrong := parseSource(text, sourceJSON|sourceItems)
+		src, wrong := parseSource(text, redactSources)
 		if wrong != "" {
 			c.faults.add(at("event.redact", i), RuleFormat, "%s", wrong)
 		}
@@ -83,9 +85,6 @@ func (c *compiler) compileRedacted(d *Declaration) {
 			}
 		}
 	}
-	if len(c.redacted) > 0 && d.Body != nil {
-		c.faults.add("event.redact", RuleCoherent, "cannot be combined with body.form_field: values inside a form's field are not taken out")
-	}
 }
 
 func (c *compiler) redactSource(src *source) {
@@ -94,6 +93,8 @@ func (c *compiler) redactSource(src *source) {
 		c.redacted = append(c.redacted, pattern{src.pointer})
 	case sourceItems:
 		c.redacted = append(c.redacted, src.items)
+	case sourceForm:
+		c.redactedFields = append(c.redactedFields, src.name)
 	default:
 	}
 }
@@ -101,30 +102,62 @@ func (c *compiler) redactSource(src *source) {
 // RedactBody returns the body as it may be stored and forwarded: with "[redacted]" in place of tokens and of what the
 // declaration names. It is the request's own body, not a copy, where there is nothing to take out.
 func (v *Verifier) RedactBody(r *Request) []byte {
+	if !beginsJSON(r.Body) && (v.plan.formField != "" || len(v.plan.redactedFields) > 0) {
+		return v.plan.redactForm(r.Body)
+	}
+	return v.plan.redactJSON(r.Body)
+}
+
+// redactForm takes the values out of a form: fields, and values of the JSON that a field holds.
+func (p *plan) redactForm(body []byte) []byte {
+	pairs := bytes.Split(body, []byte("&"))
+	changed := false
+	for i, pair := range pairs {
+		key, value, _ := bytes.Cut(pair, []byte("="))
+		switch {
+		case len(value) == 0:
+		case slices.ContainsFunc(p.redactedFields, func(name string) bool { return isField(key, name) }):
+			pairs[i] = slices.Concat(key, []byte("="), []byte(url.QueryEscape(secretbox.Redacted)))
+			changed = true
+		case p.formField != "" && isField(key, p.formField):
+			text, err := url.QueryUnescape(string(value))
+			if redacted := string(p.redactJSON([]byte(text))); err == nil && redacted != text {
+				pairs[i] = slices.Concat(key, []byte("="), []byte(url.QueryEscape(redacted)))
+				changed = true
+			}
+		}
+	}
+	if !changed {
+		return body
+	}
+	return bytes.Join(pairs, []byte("&"))
+}
+
+func (p *plan) redactJSON(doc []byte) []byte {
 	type span struct{ from, to int }
 	var spans []span
-	for _, p := range v.plan.redacted {
-		p.each(r.Body, math.MaxInt, func(raw []byte, found bool) {
+	for _, place := range p.redacted {
+		place.each(doc, math.MaxInt, func(raw []byte, found bool) {
 			if found {
-				// raw lies in the body, and slicing keeps the end of the capacity.
-				from := cap(r.Body) - cap(raw)
+				// raw lies in the document, and slicing keeps the end of the capacity.
+				from := cap(doc) - cap(raw)
 				spans = append(spans, span{from, from + len(raw)})
 			}
 		})
 	}
 	if len(spans) == 0 {
-		return r.Body
+		return doc
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	out := make([]byte, 0, len(r.Body))
+	out := make([]byte, 0, len(doc))
 	end := 0
 	for _, s := range spans {
 		if s.from < end { // inside what was taken out already
 			continue
 		}
-		out = append(out, r.Body[end:s.from]...)
+		out = append(out, doc[end:s.from]...)
 		out = append(append(append(out, '"'), secretbox.Redacted...), '"')
 		end = s.to
 	}
-	return append(out, r.Body[end:]...)
+	return append(out, doc[end:]...)
 }

@@ -98,6 +98,36 @@ func (s *scanner) object(depth int, refs []string, want bool) (found []byte, ok 
 	}
 }
 
+// members visits the name of each member of an object, as it is written; it is false for what is no object and nothing else.
+func (s *scanner) members(visit func(raw []byte)) bool {
+	if !s.next('{') {
+		return false
+	}
+	s.space()
+	for more := !s.next('}'); more; {
+		start := s.pos
+		if !s.str() {
+			return false
+		}
+		visit(s.data[start:s.pos])
+		s.space()
+		if !s.next(':') {
+			return false
+		}
+		s.space()
+		if _, ok := s.value(1, nil, false); !ok {
+			return false
+		}
+		s.space()
+		if more = s.next(','); !more && !s.next('}') {
+			return false
+		}
+		s.space()
+	}
+	s.space()
+	return s.pos == len(s.data)
+}
+
 func (s *scanner) array(depth int, refs []string, want bool) (found []byte, ok bool) {
 	s.pos++
 	s.space()

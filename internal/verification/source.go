@@ -22,17 +22,22 @@ const (
 	sourceItem      // a value of one item of a batch
 	sourceJWT       // a claim of the token
 	sourceSignature // a key of the signature's own key-value header
+	sourceForm      // a field of a body that is a form
+	sourceMember    // the name of a member of the body's object
+	sourceItemMember
 )
 
 // What the places of a declaration take.
 const (
-	signatureSources = sourceHeader | sourceSequence | sourceQuery | sourceJSON
+	signatureSources = sourceHeader | sourceSequence | sourceQuery | sourceJSON | sourceForm
 	tokenSources     = signatureSources | sourceItems
-	timestampSources = sourceHeader | sourceJSON | sourceSignature
-	eventSources     = sourceHeader | sourceJSON
-	controlSources   = sourceHeader | sourceQuery | sourceJSON
+	timestampSources = sourceHeader | sourceJSON | sourceSignature | sourceForm
+	eventSources     = sourceHeader | sourceJSON | sourceForm
+	typeSources      = eventSources | sourceMember
+	controlSources   = sourceHeader | sourceQuery | sourceJSON | sourceForm
 	handshakeSources = controlSources | sourceMethod
-	batchSources     = eventSources | sourceItem
+	batchSources     = typeSources | sourceItem | sourceItemMember
+	redactSources    = sourceJSON | sourceItems | sourceForm
 )
 
 // String describes the kinds to the author of a declaration.
@@ -50,6 +55,9 @@ func (k sourceKind) String() string {
 		{sourceItem, "item:<pointer>"},
 		{sourceJWT, "jwt:<claim>"},
 		{sourceSignature, "sig:<key>"},
+		{sourceForm, "form:<name>"},
+		{sourceMember, "member:<names>"},
+		{sourceItemMember, "item_member:<names>"},
 	} {
 		if k&form.kind != 0 {
 			forms = append(forms, form.text)
@@ -67,7 +75,7 @@ type source struct {
 	name string
 	// others are further names under which the header may come, canonical.
 	others  []string
-	names   []string // of a sequence, canonical, in order
+	names   []string // of a sequence, canonical, in order; of a member
 	pointer pointer
 	items   pattern // of a JSON pointer with *
 }
@@ -86,6 +94,13 @@ func parseSource(s string, kinds sourceKind) (src source, wrong string) {
 		src = source{kind: sourceMethod, text: kind}
 	case "item":
 		src, wrong = itemSource(arg)
+	case "member", "item_member":
+		src, wrong = memberSource(kind, arg)
+	case "form":
+		if !printableText(arg) || arg == "" || len(arg) > maxHeaderName {
+			return source{}, "needs the name of a form's field after form:"
+		}
+		src = source{kind: sourceForm, text: s, name: arg}
 	case "jwt":
 		src, wrong = claimSource(arg)
 	case "sig":
@@ -191,6 +206,28 @@ func itemSource(arg string) (source, string) {
 	}
 	src.pointer = p
 	return src, ""
+}
+
+// memberSource reads the names that a member may have, with commas between them.
+func memberSource(kind, arg string) (source, string) {
+	src := source{kind: sourceMember, text: kind + ":" + arg, names: strings.Split(arg, ",")}
+	if kind == "item_member" {
+		src.kind = sourceItemMember
+	}
+	if len(src.names) > maxEntries || slices.ContainsFunc(src.names, func(name string) bool { return !printable(name, maxHeaderName) }) {
+		return source{}, "needs 1 to 64 names of members after " + kind + ":, with commas between them"
+	}
+	return src, ""
+}
+
+// inBody reports whether the value stands in the body.
+func (s *source) inBody() bool {
+	switch s.kind {
+	case sourceJSON, sourceItems, sourceForm, sourceItem, sourceMember, sourceItemMember:
+		return true
+	default:
+		return false
+	}
 }
 
 // claimSource reads the name of a claim or a JSON pointer into the claims.

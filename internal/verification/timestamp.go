@@ -148,8 +148,8 @@ func (c *compiler) checkTimestampSigned(path string, d *Proof, p *proof) {
 		}
 		return
 	}
-	p.ts.late = p.ts.src.kind == sourceJSON && !inTemplate
-	inBody := p.covers.has(&p.ts.src) && !inTemplate || p.ts.src.kind == sourceJSON && p.content.body >= 0
+	p.ts.late = p.ts.src.inBody() && !inTemplate
+	inBody := p.covers.has(&p.ts.src) && !inTemplate || p.ts.src.inBody() && p.content.body >= 0
 	switch {
 	case inBody && inTemplate:
 		c.faults.add(path+"signed", RuleCoherent, "contains {ts}, but the timestamp stands in the body and is signed with it")

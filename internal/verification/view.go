@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -20,7 +21,7 @@ type view struct {
 	found  bool
 	doc    []byte
 	// memo keeps values of the body while the items of a batch are described, so that the body is not read again for each.
-	memo map[string]string
+	memo map[string]remembered
 }
 
 func (w *view) reset(r *Request, formField string) {
@@ -35,7 +36,7 @@ func (w *view) json() []byte {
 		w.found = true
 		w.doc = w.request.Body
 		if w.formField != "" && !beginsJSON(w.doc) {
-			w.doc = formField(w.request.Body, w.formField)
+			w.doc, _ = formField(w.request.Body, w.formField)
 		}
 	}
 	return w.doc
@@ -50,35 +51,50 @@ func (w *view) text(src *source) (string, presence) {
 		return queryValue(w.request.RawQuery, src.name)
 	case sourceMethod:
 		return w.request.Method, present
-	case sourceJSON, sourceJWT, sourceItem:
-		value := w.value(src)
-		if value == "" {
-			return "", absent
-		}
-		return value, present
+	case sourceJWT:
+		return jsonValue(w.claims, src)
+	case sourceItem:
+		return jsonValue(w.entry, src)
+	case sourceItemMember:
+		return member(w.entry, src.names)
+	case sourceJSON, sourceForm, sourceMember:
+		return w.bodyValue(src)
 	default:
 		return "", absent
 	}
 }
 
-// value reads a JSON source; it is empty where there is none.
-func (w *view) value(src *source) string {
-	doc := w.claims
+// remembered is what became of looking for a value of the body.
+type remembered struct {
+	text  string
+	state presence
+}
+
+// bodyValue reads a source that stands in the body.
+func (w *view) bodyValue(src *source) (text string, state presence) {
+	if known, ok := w.memo[src.text]; ok {
+		return known.text, known.state
+	}
 	switch src.kind {
-	case sourceItem:
-		doc = w.entry
-	case sourceJSON:
-		if value, known := w.memo[src.text]; known {
-			return value
-		}
-		doc = w.json()
+	case sourceForm:
+		text, state = w.formValue(src.name)
+	case sourceMember:
+		text, state = member(w.json(), src.names)
 	default:
+		text, state = jsonValue(w.json(), src)
 	}
+	if w.memo != nil {
+		w.memo[src.text] = remembered{text, state}
+	}
+	return text, state
+}
+
+func jsonValue(doc []byte, src *source) (string, presence) {
 	value, _ := src.pointer.text(doc)
-	if w.memo != nil && src.kind == sourceJSON {
-		w.memo[src.text] = value
+	if value == "" {
+		return "", absent
 	}
-	return value
+	return value, present
 }
 
 // beginsJSON reports whether a body can only be JSON and no form. The body decides and not its content type, which no
@@ -117,28 +133,62 @@ func isForm(contentType string) bool {
 	return err == nil && mediaType == "application/x-www-form-urlencoded"
 }
 
-// formField returns a field of a form (WHATWG URL standard, application/x-www-form-urlencoded), or nothing when it is
-// missing, stands twice or cannot be decoded.
-func formField(body []byte, name string) []byte {
+// formValue returns a field of a body that is a form. A body that begins like JSON is none.
+func (w *view) formValue(name string) (string, presence) {
+	if beginsJSON(w.request.Body) {
+		return "", absent
+	}
+	value, state := formField(w.request.Body, name)
+	return string(value), state
+}
+
+// formField returns a field of a form (WHATWG URL standard, application/x-www-form-urlencoded), which may stand once.
+func formField(body []byte, name string) ([]byte, presence) {
 	var value []byte
 	found := false
 	for more := true; more; {
 		var pair []byte
 		pair, body, more = bytes.Cut(body, []byte("&"))
 		rawKey, rawValue, _ := bytes.Cut(pair, []byte("="))
-		key, err := url.QueryUnescape(string(rawKey))
-		if err != nil || key != name {
+		if !isField(rawKey, name) {
 			continue
 		}
-		if found {
-			return nil
-		}
-		found = true
 		decoded, err := url.QueryUnescape(string(rawValue))
-		if err != nil {
-			return nil
+		if found || err != nil {
+			return nil, unfit
 		}
-		value = []byte(decoded)
+		found, value = true, []byte(decoded)
 	}
-	return value
+	if len(value) == 0 {
+		return nil, absent
+	}
+	return value, present
+}
+
+// isField compares the encoded name of a form's field with a name.
+func isField(raw []byte, name string) bool {
+	if string(raw) == name {
+		return !strings.ContainsAny(name, "%+")
+	}
+	if bytes.IndexByte(raw, '%') < 0 && bytes.IndexByte(raw, '+') < 0 {
+		return false
+	}
+	key, err := url.QueryUnescape(string(raw))
+	return err == nil && key == name
+}
+
+// member returns the first of the names that the object in a document has as a member.
+func member(doc []byte, names []string) (string, presence) {
+	s := scanner{data: doc}
+	s.space()
+	best := len(names)
+	isObject := s.members(func(raw []byte) {
+		if i := slices.IndexFunc(names[:best], func(name string) bool { return sameKey(raw, name) }); i >= 0 {
+			best = i
+		}
+	})
+	if !isObject || best == len(names) {
+		return "", absent
+	}
+	return names[best], present
 }
