@@ -357,6 +357,16 @@ func (a *App) checkpoint(ctx context.Context) time.Duration {
 	return checkpointIdle
 }
 
+// trimInterval is how often the log of events is cut to what readers of the stream may come back to.
+const trimInterval = 30 * time.Second
+
+func (a *App) trimLog(ctx context.Context) time.Duration {
+	if err := a.events.TrimLog(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "the log of events could not be cut", slog.String("error", err.Error()))
+	}
+	return trimInterval
+}
+
 // Start starts the workers and the listeners. When it returns the server is ready.
 func (a *App) Start(ctx context.Context) error {
 	if err := a.events.EnsurePartitions(ctx, a.clock.Now()); err != nil {
@@ -373,6 +383,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, a.rejections.Wake(), a.storeRejections) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeMatches) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
 	if a.cfg.SQLite() {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.checkpoint) })
 	} else {

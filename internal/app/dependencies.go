@@ -53,6 +53,7 @@ func TableOwners() map[string]string {
 		"webhook_events":         "webhookevents",
 		"webhook_event_payloads": "webhookevents",
 		"webhook_event_keys":     "webhookevents",
+		"webhook_event_log":      "webhookevents",
 
 		"webhook_rejections": "rejections",
 

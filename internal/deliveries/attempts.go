@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/webhookevents"
 )
 
 var insertAttempts = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
@@ -21,8 +22,8 @@ var insertAttempts = &db.MultiRow{ //nolint:gochecknoglobals // a constant state
 		"text", "bigint", "text", "bytea", "boolean", "text", "text"},
 }
 
-// recordAttempts returns the statement that stores the records of tries.
-func recordAttempts(results []*result) db.Statement {
+// recordAttempts returns the statement that stores the records of tries, and notes them in the log.
+func recordAttempts(results []*result, log *webhookevents.Log) db.Statement {
 	args := make([]any, 0, len(results)*insertAttempts.Columns())
 	for _, r := range results {
 		a := &r.attempt
@@ -31,6 +32,7 @@ func recordAttempts(results []*result) db.Statement {
 		if a.ID == "" {
 			a.ID = id.NewUUID()
 		}
+		log.Attempted(r.delivery.Environment, a.EventUUID, a.ID)
 		args = append(args, a.ID, a.EventUUID, a.SubscriptionID, string(r.delivery.Environment), a.Generation, a.Number, string(a.Outcome),
 			clock.Millis(a.StartedAt), a.Timings.DNS.Microseconds(), a.Timings.Connect.Microseconds(), a.Timings.TLS.Microseconds(),
 			a.Timings.FirstByte.Microseconds(), a.Timings.Total.Microseconds(), a.RequestHeaders, a.HTTPStatus, a.ResponseHeaders,

@@ -9,6 +9,7 @@ import (
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/webhookevents"
 )
 
 // result is a try, or a lease to give back, on its way to the store.
@@ -92,7 +93,7 @@ func (s *Service) storeBatch(ctx context.Context, tx *sql.Tx, batch []*result) e
 			tried = append(tried, r)
 		}
 	}
-	return s.store.apply(ctx, tx, moves, clock.Millis(s.clock.Now()), recordAttempts(tried))
+	return s.store.apply(ctx, tx, moves, clock.Millis(s.clock.Now()), tried...)
 }
 
 // storeOne stores one result. A lease that was lost leaves the delivery to whoever has it now; the try is recorded as
@@ -105,7 +106,8 @@ func (s *Service) storeOne(ctx context.Context, r *result) error {
 		}
 		r.attempt.Outcome = AttemptSuperseded
 		err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-			_, err := s.db.ExecAll(ctx, tx, recordAttempts([]*result{r}))
+			log := webhookevents.Log{At: s.clock.Now()}
+			_, err := s.db.ExecAll(ctx, tx, recordAttempts([]*result{r}, &log), log.Statement())
 			return err
 		})
 	}

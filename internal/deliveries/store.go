@@ -67,11 +67,9 @@ var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`,
 }
 
-// apply makes the moves and changes the events' counters, or returns errStale and must be rolled back when any delivery
-// is not where its move starts.
-//
-// more runs in the same exchange with the database.
-func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, more ...db.Statement) error {
+// apply makes the moves, changes the events' counters and records the tries, or returns errStale and must be rolled back
+// when any delivery is not where its move starts.
+func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried ...*result) error {
 	if len(moves) == 0 {
 		return nil
 	}
@@ -96,8 +94,10 @@ func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis i
 		}
 		changes = append(changes, change)
 	}
-	count, events := webhookevents.Apply(changes)
-	n, err := s.db.ExecAll(ctx, tx, append([]db.Statement{{Rows: updateDeliveries, Args: args}, events}, more...)...)
+	log := webhookevents.Log{At: clock.FromMillis(nowMillis)}
+	attempts := recordAttempts(tried, &log)
+	count, events := webhookevents.Apply(changes, &log)
+	n, err := s.db.ExecAll(ctx, tx, db.Statement{Rows: updateDeliveries, Args: args}, events, attempts, log.Statement())
 	if err != nil {
 		return fmt.Errorf("change deliveries: %w", err)
 	}

@@ -45,12 +45,14 @@ var applyChanges = sync.OnceValue(func() *db.MultiRow { //nolint:gochecknoglobal
 })
 
 // Apply returns the statement that changes the counters of events, and with them their status, and how many events it
-// must affect. Changes about one event are merged first.
-func Apply(changes []Change) (events int, st db.Statement) {
+// must affect. Changes about one event are merged first. It notes them in the log, whose statement belongs into the same
+// transaction.
+func Apply(changes []Change, log *Log) (events int, st db.Statement) {
 	changes = merge(changes)
 	args := make([]any, 0, len(changes)*applyChanges().Columns())
 	for i := range changes {
 		c := &changes[i]
+		log.Updated(c.Environment, c.EventUUID)
 		var lastError any
 		if c.LastError != "" {
 			lastError = c.LastError

@@ -92,7 +92,7 @@ func TestAppliedStatusIsStatusOf(t *testing.T) {
 					}
 					touched[i] = true
 				}
-				n, statement := webhookevents.Apply(changes)
+				n, statement := webhookevents.Apply(changes, &webhookevents.Log{})
 				require.Equal(rt, len(touched), n)
 				run(ctx, rt, store.DB, statement)
 				for i := range want {
@@ -117,7 +117,7 @@ func TestApplyKeepsToTheEnvironment(t *testing.T) {
 		e := newEvent(newEnvironment())
 		run(t.Context(), t, store.DB, webhookevents.Insert([]webhookevents.NewEvent{e})...)
 		_, statement := webhookevents.Apply([]webhookevents.Change{{EventUUID: e.UUID, Environment: newEnvironment(), At: at(1),
-			Counters: webhookevents.Counters{Sending: 1}}})
+			Counters: webhookevents.Counters{Sending: 1}}}, &webhookevents.Log{})
 		run(t.Context(), t, store.DB, statement)
 		got, err := s.Get(t.Context(), e.Environment, e.UUID)
 		require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestInsertedStatus(t *testing.T) {
 			require.Equal(t, want, got.Status)
 		}
 		_, statement := webhookevents.Apply([]webhookevents.Change{{EventUUID: leased.UUID, Environment: env, At: at(1), Attempts: 1,
-			Counters: webhookevents.Counters{Sending: -1, Succeeded: 1, Tried: 1}}})
+			Counters: webhookevents.Counters{Sending: -1, Succeeded: 1, Tried: 1}}}, &webhookevents.Log{})
 		run(t.Context(), t, store.DB, statement)
 		got, err := s.Get(t.Context(), env, leased.UUID)
 		require.NoError(t, err)

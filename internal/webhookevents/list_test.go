@@ -57,7 +57,7 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 		changes = append(changes, webhookevents.Change{EventUUID: e.UUID, Environment: env, At: e.ReceivedAt,
 			Counters: countersFor(rapid.SampledFrom(statuses()).Draw(rt, "status"))})
 	}
-	_, statement := webhookevents.Apply(changes)
+	_, statement := webhookevents.Apply(changes, &webhookevents.Log{})
 	run(ctx, rt, store.DB, append(webhookevents.Insert(events), statement)...)
 	out := make([]webhookevents.Event, size)
 	for i, e := range events {

@@ -160,13 +160,18 @@ var insertPayloads = &db.MultiRow{ //nolint:gochecknoglobals // a constant state
 	Types:  []string{"text", "bigint", "text", "bytea", "text"},
 }
 
-// Insert returns the statements that store events and their payloads. The deliveries that the counters speak of are the
-// caller's to store in the same transaction.
+// Insert returns the statements that store events and their payloads, and note them in the log. The deliveries that the
+// counters speak of are the caller's to store in the same transaction.
 func Insert(events []NewEvent) []db.Statement {
 	rows := make([]any, 0, len(events)*insertEvents.Columns())
 	payloads := make([]any, 0, len(events)*insertPayloads.Columns())
+	var log Log
 	for i := range events {
 		e := &events[i]
+		log.Received(e.Environment, e.UUID)
+		if e.ReceivedAt.After(log.At) {
+			log.At = e.ReceivedAt
+		}
 		received := clock.Millis(e.ReceivedAt)
 		rows = append(rows, e.UUID, string(e.Environment), e.ConnectionUUID, e.ConnectionID, e.Provider, e.ProviderConfigKey,
 			e.Type, string(StatusOf(e.Counters)), e.IdempotencyKey, e.IdempotencySource, e.DuplicateOf, e.Suspect, e.Control,
@@ -179,7 +184,7 @@ func Insert(events []NewEvent) []db.Statement {
 			payloads = append(payloads, e.UUID, received, e.Payload.Headers, body, string(e.Payload.Encoding))
 		}
 	}
-	return []db.Statement{{Rows: insertEvents, Args: rows}, {Rows: insertPayloads, Args: payloads}}
+	return []db.Statement{{Rows: insertEvents, Args: rows}, {Rows: insertPayloads, Args: payloads}, log.Statement()}
 }
 
 // MarkRedelivered notes that the event's deliveries are restarted because its provider sent it again. It reports false,
