@@ -36,6 +36,7 @@ import (
 	"sallyport/internal/rejections/rejectionshttp"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/subscriptions/subscriptionshttp"
+	"sallyport/internal/verification"
 	"sallyport/internal/webhookevents"
 	"sallyport/internal/webhookevents/webhookeventshttp"
 )
@@ -147,7 +148,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	a.client = egress.New(egress.Policy{AllowCIDRs: a.cfg.EgressAllow, AllowLoopback: a.cfg.Dev, AllowHTTP: a.cfg.EgressAllowHTTP || a.cfg.Dev},
 		egress.Options{MaxIdlePerHost: a.cfg.DeliveryConcurrencyPerHost, Clock: clk})
 	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: registry,
-		Environments: a.store.Identity, Logger: a.log}); err != nil {
+		Environments: a.store.Identity, Keyring: verification.NewKeyring(keyFetcher{a.client}), Logger: a.log}); err != nil {
 		return err
 	}
 	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client, Connections: a.connections,

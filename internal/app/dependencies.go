@@ -47,6 +47,7 @@ func TableOwners() map[string]string {
 		"connections":        "connections",
 		"webhook_aliases":    "connections",
 		"connection_secrets": "connections",
+		"webhook_enrolments": "connections",
 
 		"webhook_subscriptions": "subscriptions",
 

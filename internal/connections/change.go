@@ -15,6 +15,15 @@ type Field[T any] struct {
 	Value T
 }
 
+// orZero is the value, or the zero value of a cleared field.
+func (f Field[T]) orZero() T {
+	if f.Null {
+		var zero T
+		return zero
+	}
+	return f.Value
+}
+
 // To returns a Field that sets v.
 func To[T any](v T) Field[T] { return Field[T]{Set: true, Value: v} }
 
@@ -33,6 +42,10 @@ type Change struct {
 	RedeliverOnDuplicate *bool
 	MaxBodyBytes         *int64
 	SameBodyNewID        *SameBody
+	Scheme               Field[string]
+	URLBase              Field[string]
+	SourceCIDRs          Field[[]string]
+	RatePerSecond        Field[int64]
 	Tags                 Field[map[string]*string]
 	Metadata             Field[map[string]any]
 }
@@ -88,6 +101,21 @@ func (ch *Change) apply(c Connection) Connection {
 	}
 	if v := ch.SameBodyNewID; v != nil {
 		c.Webhook.SameBodyNewID = *v
+	}
+	if v := ch.Scheme; v.Set {
+		c.Webhook.Scheme = v.orZero()
+	}
+	if v := ch.URLBase; v.Set {
+		c.Webhook.URLBase = v.orZero()
+	}
+	if v := ch.SourceCIDRs; v.Set {
+		c.Webhook.SourceCIDRs = v.orZero()
+	}
+	if v := ch.RatePerSecond; v.Set {
+		c.Webhook.RatePerSecond = nil
+		if !v.Null {
+			c.Webhook.RatePerSecond = &v.Value
+		}
 	}
 	return c
 }

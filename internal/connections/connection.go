@@ -50,6 +50,9 @@ const (
 	AliasHold = 90 * 24 * time.Hour
 	// MaxSecretBytes bounds a webhook secret.
 	MaxSecretBytes = 4096
+	// MaxSourceCIDRs bounds the networks that a connection may name, MaxRate the deliveries per second.
+	MaxSourceCIDRs = 100
+	MaxRate        = 10_000
 	// MaxTags, MaxTagValue (in characters) and MaxMetadataBytes (as compact JSON) bound what callers attach.
 	MaxTags          = 10
 	MaxTagValue      = 255
@@ -96,7 +99,20 @@ type WebhookConfig struct {
 	// MaxBodyBytes is the largest body taken.
 	MaxBodyBytes  int64    `json:"max_body_bytes"`
 	SameBodyNewID SameBody `json:"same_body_new_id"`
+	// Scheme is SchemeNone where the connection takes deliveries that nothing proves, and else empty: the provider's
+	// definition says how they are proved.
+	Scheme string `json:"scheme,omitempty"`
+	// URLBase is scheme, host and path prefix under which the provider calls, where that is not the service's public URL.
+	// Only schemes that sign the URL look at it.
+	URLBase string `json:"url_base,omitempty"`
+	// SourceCIDRs are the networks that deliveries may come from; empty for all.
+	SourceCIDRs []string `json:"source_cidrs,omitempty"`
+	// RatePerSecond is how many verified deliveries a second each process takes; nil for no limit.
+	RatePerSecond *int64 `json:"rate_limit_per_second,omitempty"`
 }
+
+// SchemeNone is the scheme by which nothing is proved.
+const SchemeNone = "none"
 
 // DedupeWindow is how long a body-hash key lives; 0 means that bodies are not compared.
 func (w WebhookConfig) DedupeWindow() time.Duration {

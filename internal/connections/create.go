@@ -85,7 +85,8 @@ func (s *Service) complete(ctx context.Context, tx *sql.Tx, actor access.Princip
 	blank := blankConnection()
 	changes := difference(&blank, c, ch)
 	changes["provider_config_key"], changes["connection_id"] = c.ProviderConfigKey, c.ConnectionID
-	if !ch.Alias.Null {
+	// Whoever may guess the path of a connection that proves nothing may deliver to it.
+	if !ch.Alias.Null && c.Webhook.Scheme != SchemeNone {
 		alias := c.ConnectionID
 		if ch.Alias.Set {
 			alias = ch.Alias.Value

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -20,6 +21,10 @@ type Inbound struct {
 	// Verifier holds the connection's secrets. It refuses everything where none is stored, and where the provider's
 	// definition refuses what is stored.
 	Verifier *verification.Verifier
+	// Sources are the networks that the connection takes deliveries from; empty for all.
+	Sources []netip.Prefix
+	// EnrolledUntil is when the enrolment under which a handshake may hand over a secret ends; zero where none is open.
+	EnrolledUntil time.Time
 	// Provider is never nil.
 	Provider *providers.Provider
 	// ByAlias says that the path named the alias and not the token.
@@ -98,7 +103,20 @@ func (s *Service) load(ctx context.Context, segment string, byAlias bool) (*Inbo
 		return nil, err
 	}
 	v := s.verifier(ctx, c, provider, secrets)
-	return &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: v == s.refusing}, nil
+	in := &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: v == s.refusing}
+	for _, network := range c.Webhook.SourceCIDRs {
+		p, err := netip.ParsePrefix(network)
+		if err != nil {
+			return nil, fmt.Errorf("connection %s: network: %w", c.UUID, err)
+		}
+		in.Sources = append(in.Sources, p)
+	}
+	if provider.Webhooks != nil && provider.Webhooks.Captures() {
+		if in.EnrolledUntil, err = enrolledUntil(ctx, s.db.Read(), c.UUID); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
 }
 
 // verifier fails closed: what cannot be prepared refuses every delivery.
@@ -108,7 +126,9 @@ func (s *Service) verifier(ctx context.Context, c Connection, p *providers.Provi
 			slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider))
 		return s.refusing
 	}
-	v, err := p.Webhooks.Prepare(c.Webhook.Params, secrets)
+	settings := c.Webhook.settings(secrets)
+	settings.Keyring = s.keyring
+	v, err := p.Webhooks.Bind(settings)
 	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "connection refuses deliveries: its settings do not fit the provider's definition",
 			slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", err.Error()))

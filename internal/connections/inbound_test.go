@@ -218,7 +218,7 @@ func TestSecretsAreSealed(t *testing.T) {
 		_, err = w.newService(t).Lookup(t.Context(), theirs.PathToken)
 		require.ErrorIs(t, err, secretbox.ErrDecrypt)
 
-		require.Equal(t, []secretbox.Column{{Table: "connection_secrets", Column: "value", IDColumn: "id"}}, connections.SealedColumns())
+		require.Contains(t, connections.SealedColumns(), secretbox.Column{Table: "connection_secrets", Column: "value", IDColumn: "id"})
 	})
 }
 

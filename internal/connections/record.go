@@ -22,8 +22,11 @@ const (
 	actionRotatePath = "connection.rotate_webhook_path"
 	actionDelete     = "connection.delete"
 
-	actionAddSecret    = "connection.add_webhook_secret"
-	actionRemoveSecret = "connection.remove_webhook_secret"
+	actionAddSecret     = "connection.add_webhook_secret"
+	actionRemoveSecret  = "connection.remove_webhook_secret"
+	actionOpenEnrolment = "connection.open_webhook_enrolment"
+	actionEndEnrolment  = "connection.end_webhook_enrolment"
+	actionCapture       = "connection.capture_webhook_secret"
 )
 
 // record writes the audit event of a change and tells every process that connections changed, with the change itself.
@@ -52,6 +55,10 @@ func difference(from, to *Connection, ch *Change) map[string]any {
 	note("webhook.redeliver_on_duplicate", from.Webhook.RedeliverOnDuplicate, to.Webhook.RedeliverOnDuplicate)
 	note("webhook.max_body_bytes", from.Webhook.MaxBodyBytes, to.Webhook.MaxBodyBytes)
 	note("webhook.same_body_new_id", from.Webhook.SameBodyNewID, to.Webhook.SameBodyNewID)
+	note("webhook.scheme", from.Webhook.Scheme, to.Webhook.Scheme)
+	note("webhook.url_base", from.Webhook.URLBase, to.Webhook.URLBase)
+	note("webhook.source_cidrs", from.Webhook.SourceCIDRs, to.Webhook.SourceCIDRs)
+	note("webhook.rate_limit_per_second", from.Webhook.RatePerSecond, to.Webhook.RatePerSecond)
 	note("tags", from.Tags, to.Tags)
 	if names := changedNames(from.Metadata, to.Metadata); len(names) > 0 {
 		changes["metadata"] = names

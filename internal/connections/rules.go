@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -142,8 +143,36 @@ func checkLimits(f *apperr.Faults, ch *Change) {
 	if v := ch.MaxBodyBytes; v != nil {
 		between("body.webhook.max_body_bytes", *v, 1, MaxBodyBytes)
 	}
+	if v := ch.RatePerSecond; v.Set && !v.Null {
+		between("body.webhook.rate_limit_per_second", v.Value, 1, MaxRate)
+	}
+	if v := ch.Scheme; v.Set && !v.Null && v.Value != SchemeNone {
+		f.Add("body.webhook.scheme", "enum", "must be none or null")
+	}
+	if v := ch.URLBase; v.Set && !v.Null && v.Value == "" {
+		f.Add("body.webhook.url_base", "min_length", "must not be empty; null stands for the service's public URL")
+	}
+	checkSourceCIDRs(f, ch.SourceCIDRs.orZero())
 	if v := ch.SameBodyNewID; v != nil && *v != SameBodyAccept && *v != SameBodyRefuse {
 		f.Add("body.webhook.same_body_new_id", "enum", "must be accept or refuse")
+	}
+}
+
+func checkSourceCIDRs(f *apperr.Faults, networks []string) {
+	const at = "body.webhook.source_cidrs"
+	if len(networks) > MaxSourceCIDRs {
+		f.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
+		return
+	}
+	for i, text := range networks {
+		switch p, err := netip.ParsePrefix(text); {
+		case err != nil:
+			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "must be a network such as 192.0.2.0/24 or 2001:db8::/32")
+		case p.Addr().Is4In6():
+			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "must be written as an IPv4 network")
+		case p != p.Masked():
+			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "has bits set beyond its length")
+		}
 	}
 }
 
@@ -179,34 +208,50 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 			secrets = []verification.Secret{{ID: "the secret", Value: v.Value}}
 		}
 	}
-	touched := p.creating || p.change.Secret.Set || p.change.Params.Set
+	touched := p.creating || p.change.Secret.Set || p.change.Params.Set || p.change.URLBase.Set || p.change.Scheme.Set
 	if !touched || p.provider == nil || p.provider.Webhooks == nil {
 		return nil
 	}
-	found, err := prepareFaults(p.provider.Webhooks, p.next.Webhook.Params, secrets)
+	engine := p.provider.Webhooks
+	if v := p.change.Scheme; v.Set && v.Value == SchemeNone && !engine.Unproved() {
+		f.Add("body.webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
+	}
+	if v := p.change.Alias; v.Set && !v.Null && engine.Unproved() {
+		f.Add("body.webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
+	}
+	found, err := bindFaults(engine, p.next.Webhook.settings(secrets))
 	for _, fault := range found {
 		location := "body.webhook." + fault.Field
-		if fault.Field == "secret" {
+		switch fault.Field {
+		case "secret":
 			location = at
+		case "accept_unverified":
+			location, fault.Message = "body.webhook.scheme", `must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to say so`
 		}
 		f.Add(location, fault.Rule, fault.Message)
 	}
 	return err
 }
 
-// prepareFaults returns every fault that the engine finds. It looks at the secret only once all parameters are good, so
+// settings are what the connection brings to its provider's definition.
+func (w *WebhookConfig) settings(secrets []verification.Secret) verification.Settings {
+	return verification.Settings{Params: w.Params, Secrets: secrets, URLBase: w.URLBase, AcceptUnverified: w.Scheme == SchemeNone}
+}
+
+// bindFaults returns every fault that the engine finds. It looks at the secret only once all parameters are good, so
 // parameters that it does not know are left out for a second look.
-func prepareFaults(e *verification.Engine, params map[string]string, secrets []verification.Secret) ([]verification.Fault, error) {
+func bindFaults(e *verification.Engine, s verification.Settings) ([]verification.Fault, error) {
 	known := map[string]string{}
 	for _, p := range e.Params() {
-		if v, ok := params[p.Name]; ok {
+		if v, ok := s.Params[p.Name]; ok {
 			known[p.Name] = v
 		}
 	}
 	var found []verification.Fault
-	for _, settings := range []map[string]string{params, known} {
+	for _, params := range []map[string]string{s.Params, known} {
 		var config *verification.ConfigError
-		_, err := e.Prepare(settings, secrets)
+		s.Params = params
+		_, err := e.Bind(s)
 		switch {
 		case err == nil:
 			return found, nil

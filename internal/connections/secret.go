@@ -20,7 +20,10 @@ const (
 
 // SealedColumns returns the columns that this package seals, for the rotation of the keyset.
 func SealedColumns() []secretbox.Column {
-	return []secretbox.Column{{Table: "connection_secrets", Column: "value", IDColumn: "id"}}
+	return []secretbox.Column{
+		{Table: "connection_secrets", Column: "value", IDColumn: "id"},
+		{Table: "webhook_enrolments", Column: "value", IDColumn: "connection_uuid"},
+	}
 }
 
 func secretPlace(secretID string) secretbox.AD {

@@ -127,7 +127,7 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 	}
 	provider, ok := s.providers.Get(c.Provider)
 	if checkSecret(&f, "body.secret", in.Value) && ok && provider.Webhooks != nil {
-		found, err := prepareFaults(provider.Webhooks, c.Webhook.Params, []verification.Secret{{ID: "the secret", Value: in.Value}})
+		found, err := bindFaults(provider.Webhooks, c.Webhook.settings([]verification.Secret{{ID: "the secret", Value: in.Value}}))
 		if err != nil {
 			return err
 		}

@@ -27,14 +27,16 @@ type Environments interface {
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
-// Config is what a Service needs. Every field is mandatory.
+// Config is what a Service needs. Every field but Keyring is mandatory.
 type Config struct {
 	DB           *db.DB
 	Clock        clock.Clock
 	Box          *secretbox.Box
 	Providers    *providers.Registry
 	Environments Environments
-	Logger       *slog.Logger
+	// Keyring holds the keys that providers publish; nil refuses what needs them.
+	Keyring *verification.Keyring
+	Logger  *slog.Logger
 }
 
 // Service holds the rules of connections. It is safe for concurrent use. Faults of a request come as validation errors
@@ -45,6 +47,7 @@ type Service struct {
 	box          *secretbox.Box
 	providers    *providers.Registry
 	environments Environments
+	keyring      *verification.Keyring
 	log          *slog.Logger
 
 	refusing *verification.Verifier
@@ -61,7 +64,7 @@ func NewService(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	return &Service{
-		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments, log: cfg.Logger,
+		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments, keyring: cfg.Keyring, log: cfg.Logger,
 		refusing: refusing, cache: newCache(),
 	}, nil
 }

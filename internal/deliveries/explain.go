@@ -15,7 +15,7 @@ const (
 
 // Explain says whether the event goes to the subscription as it is now, and by what.
 func Explain(e *webhookevents.Event, sub *subscriptions.Subscription) subscriptions.Explanation {
-	found := sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.Type)
+	found := sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...)
 	switch {
 	case e.DuplicateOf != nil:
 		found.Failed = OnDuplicate

@@ -22,7 +22,9 @@ const wireTime = "2006-01-02T15:04:05.000Z"
 
 // envelope is the default body of a forward.
 type envelope struct {
-	Type              string          `json:"type"`
+	Type string `json:"type"`
+	// Types are those of a batch, of which Type is the first.
+	Types             []string        `json:"types,omitempty"`
 	Timestamp         string          `json:"timestamp"`
 	ID                string          `json:"id"`
 	Provider          string          `json:"provider"`
@@ -50,7 +52,7 @@ func body(mode subscriptions.PayloadMode, e *webhookevents.Event, p *webhookeven
 			return nil, "", fmt.Errorf("encode the data: %w", err)
 		}
 	}
-	head, err := json.Marshal(envelope{Type: e.Type, Timestamp: e.ReceivedAt.UTC().Format(wireTime), ID: e.UUID, Provider: e.Provider,
+	head, err := json.Marshal(envelope{Type: e.Type, Types: e.Types, Timestamp: e.ReceivedAt.UTC().Format(wireTime), ID: e.UUID, Provider: e.Provider,
 		ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID, Data: data})
 	if err != nil {
 		return nil, "", fmt.Errorf("encode the envelope: %w", err)

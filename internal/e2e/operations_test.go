@@ -24,6 +24,8 @@ type furniture struct {
 	key                string
 	// secret is one of the connection's two webhook secrets.
 	secret string
+	// enrolling is a connection whose enrolment holds a secret that awaits confirmation.
+	enrolling connection
 	// session is the owner's, and not the one that asks; spare is an environment that holds nothing.
 	session, spare string
 	sink           *receiver
@@ -71,6 +73,9 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	w.call(w.user(""), http.MethodGet, "/team/sessions", nil).want(w, http.StatusOK).into(w, &sessions)
 	require.False(w.t, sessions[0].Current)
 	f.session = sessions[0].ID
+	f.enrolling = w.connect(c, object{"provider": "notion", "connection_id": connectionID + "-enrolling"})
+	w.call(c, http.MethodPost, "/connections/notion/"+f.enrolling.ConnectionID+"/webhook-enrolment", nil).want(w, http.StatusCreated)
+	w.call(nobody, http.MethodPost, "/webhook/"+f.enrolling.pathToken(), raw(`{"verification_token":"secret_of_the_handshake"}`)).want(w, http.StatusOK)
 	for range 2 {
 		w.post(f.connection.pathToken(), githubAs("another secret", "issues", id.NewUUID(), issueOpened)).want(w, http.StatusUnauthorized)
 	}
@@ -109,6 +114,7 @@ func (w *world) samples(f furniture) []sample {
 	w.t.Helper()
 	connectionPath := map[string]string{"provider": "github", "connection_id": f.connection.ConnectionID}
 	secretPath := map[string]string{"provider": "github", "connection_id": f.connection.ConnectionID, "secret_id": f.secret}
+	enrollingPath := map[string]string{"provider": "notion", "connection_id": f.enrolling.ConnectionID}
 	subscriptionPath := map[string]string{"id": f.subscription.ID}
 	eventPath := map[string]string{"event_uuid": f.event}
 	keyPath := map[string]string{"id": f.key}
@@ -161,6 +167,10 @@ func (w *world) samples(f furniture) []sample {
 		{"list-webhook-secrets", connectionPath, nil, http.StatusOK},
 		{"create-webhook-secret", connectionPath, object{"secret": "0123456789abcdef", "label": "sample"}, http.StatusCreated},
 		{"delete-webhook-secret", secretPath, nil, http.StatusNoContent},
+		{"get-webhook-enrolment", enrollingPath, nil, http.StatusOK},
+		{"confirm-webhook-enrolment", enrollingPath, nil, http.StatusOK},
+		{"open-webhook-enrolment", enrollingPath, nil, http.StatusCreated},
+		{"delete-webhook-enrolment", enrollingPath, nil, http.StatusNoContent},
 		{"operate-connection", connectionPath, object{"tags": object{"sample": nil}}, http.StatusOK},
 		{"operate-connection", connectionPath, object{"operation": "disable"}, http.StatusOK},
 		{"delete-connection", connectionPath, nil, http.StatusNoContent},

@@ -55,7 +55,7 @@ func (s *Service) match(ctx context.Context, it *item) error {
 	}
 	c := &it.in.Connection
 	var err error
-	it.matched, err = s.subs.Match(ctx, c.Environment, c.ProviderConfigKey, c.ConnectionID, []string{it.event.Type})
+	it.matched, err = s.subs.Match(ctx, c.Environment, c.ProviderConfigKey, c.ConnectionID, it.event.AllTypes())
 	return err
 }
 

@@ -35,6 +35,8 @@ type Connections interface {
 	Lookup(ctx context.Context, segment string) (*connections.Inbound, error)
 	// Matched notes that a delivery verified under a secret.
 	Matched(secretID string, at time.Time)
+	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled, connections.ErrUnfitSecret.
+	Capture(ctx context.Context, in *connections.Inbound, c *verification.Captured) error
 }
 
 // Subscriptions finds the subscriptions of an event.
@@ -70,6 +72,7 @@ type Service struct {
 	opts       Options
 
 	bodies  *bodyReader
+	rates   rates
 	batches *jobs.Batcher[*item]
 	stop    chan struct{}
 	ended   chan struct{}
@@ -119,11 +122,13 @@ type ReadDeadliner interface {
 	SetReadDeadline(deadline time.Time) error
 }
 
-// Receipt is the answer to a delivery that was taken.
+// Receipt is the answer to a delivery that was taken, or to a handshake.
 type Receipt struct {
-	// EventUUID is the event's, or for a repeat the first event's.
+	// EventUUID is the event's, or for a repeat the first event's; empty for a handshake.
 	EventUUID string
 	Duplicate bool
+	// Answer is what the provider expects to be answered; nil for the service's own acknowledgement.
+	Answer *verification.Answer
 }
 
 var errStopped = errors.New("ingest has stopped")
@@ -132,19 +137,23 @@ var errStopped = errors.New("ingest has stopped")
 const (
 	outcomeReceived    = "received"
 	outcomeDuplicate   = "duplicate"
+	outcomeHandshake   = "handshake"
 	outcomeRefused     = "refused"
+	outcomeRateLimited = "rate_limited"
 	outcomeUnknown     = "unknown_connection"
 	outcomeTooLarge    = "too_large"
 	outcomeOverloaded  = "overloaded"
 	outcomeUnavailable = "unavailable"
 )
 
-// Receive takes one delivery: it finds the connection, verifies the raw bytes, and returns when the event is durable.
-// Forwarding goes on by itself.
+// Receive takes one request: it finds the connection, answers a handshake, or verifies the raw bytes of a delivery and returns
+// when the event is durable. Forwarding goes on by itself.
 //
-// Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid;
-// payload_too_large; http_error of status 400 for a body that ended early and 408 for one that did not come in time;
-// unavailable when the store cannot commit, or when the bodies that arrive, or those of the one sender, take too much.
+// Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid, with the
+// status that the provider's definition asks for; payload_too_large; rate_limited for a verified delivery beyond the
+// connection's limit; http_error of status 400 for a body that ended early or a request that is no handshake, 405 for a method by
+// which the provider sends none, and 408 for a body that did not come in time; unavailable when the store cannot commit, the
+// provider's keys cannot be fetched, or the bodies that arrive, or those of the one sender, take too much.
 func (s *Service) Receive(ctx context.Context, r Request) (Receipt, error) {
 	receipt, err := s.receive(ctx, &r)
 	s.metrics.Events.WithLabelValues(outcomeOf(receipt, err)).Inc()
@@ -153,6 +162,8 @@ func (s *Service) Receive(ctx context.Context, r Request) (Receipt, error) {
 
 func outcomeOf(r Receipt, err error) string {
 	switch {
+	case err == nil && r.EventUUID == "":
+		return outcomeHandshake
 	case err == nil && r.Duplicate:
 		return outcomeDuplicate
 	case err == nil:
@@ -161,6 +172,8 @@ func outcomeOf(r Receipt, err error) string {
 		return outcomeUnknown
 	case apperr.Is(err, apperr.CodePayloadTooLarge):
 		return outcomeTooLarge
+	case apperr.Is(err, apperr.CodeRateLimited):
+		return outcomeRateLimited
 	case apperr.Is(err, apperr.CodeSignatureMissing), apperr.Is(err, apperr.CodeSignatureInvalid), apperr.Is(err, apperr.CodeHTTP):
 		return outcomeRefused
 	case apperr.Is(err, apperr.CodeUnavailable) && err == errOverloaded: //nolint:errorlint // the one value, not its kind
@@ -180,11 +193,17 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 		return Receipt{}, &apperr.Error{Code: apperr.CodeConnectionDisabled, Message: "The connection is disabled and accepts no deliveries",
 			RetryAfter: time.Minute}
 	}
-	limit := min(in.Connection.Webhook.MaxBodyBytes, s.opts.MaxBodyBytes, connections.MaxBodyBytes)
+	req := s.request(r)
+	if refusal := checkSource(in, r.Address); refusal != nil {
+		return Receipt{}, s.refused(ctx, in, r, req, refusal)
+	}
+	if r.HTTP.Method != http.MethodPost {
+		return s.handshakeOnly(ctx, in, r, req)
+	}
+	limit := s.bodyLimit(in)
 	if r.HTTP.ContentLength > limit {
 		return Receipt{}, s.unread(in, r, tooLarge())
 	}
-	req := s.request(r)
 	if refusal := in.Verifier.Precheck(r.HTTP.Header); refusal != nil {
 		return Receipt{}, s.refused(ctx, in, r, req, refusal)
 	}
@@ -195,12 +214,29 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	defer memory.release()
 	now := s.clock.Now()
 	req.Body, req.Now = body, now
+	if answer, err := s.handshake(ctx, in, r, req); answer != nil || err != nil {
+		return Receipt{Answer: answer}, err
+	}
 	result, refusal := in.Verifier.Verify(ctx, req)
 	if refusal != nil {
 		return Receipt{}, s.refused(ctx, in, r, req, refusal)
 	}
 	s.conns.Matched(result.KeyID, now)
-	return s.store(ctx, s.newItem(in, req, result, now))
+	if wait := s.rates.wait(&in.Connection, now); wait > 0 {
+		return Receipt{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "The connection takes no more deliveries now", RetryAfter: wait}
+	}
+	receipt, err := s.store(ctx, s.newItem(in, req, result, now))
+	receipt.Answer = in.Verifier.Ack()
+	return receipt, err
+}
+
+// bodyLimit is the size of the largest body that the connection takes, in bytes.
+func (s *Service) bodyLimit(in *connections.Inbound) int64 {
+	limit := min(in.Connection.Webhook.MaxBodyBytes, s.opts.MaxBodyBytes, connections.MaxBodyBytes)
+	if most := in.Verifier.MaxBody(); most > 0 {
+		limit = min(limit, most)
+	}
+	return limit
 }
 
 // request is what verification sees of a delivery before its body is read.
@@ -283,7 +319,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
 	it.event = webhookevents.NewEvent{Event: webhookevents.Event{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
-		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Control: told.Control, Verification: describe(result),
+		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control, Verification: describe(result),
 		ContentType: storable(r.Header.Get("Content-Type")), BodySize: int64(len(r.Body)), Hops: hops(r.Header), ReceivedAt: now,
 	}}
 	window := s.opts.DedupeWindow

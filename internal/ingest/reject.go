@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"sallyport/internal/connections"
 	"sallyport/internal/platform/apperr"
@@ -19,6 +20,10 @@ const (
 	reasonTooLarge   = "payload_too_large"
 	reasonIncomplete = "body_incomplete"
 	reasonTimeout    = "body_timeout"
+	// reasonNoHandshake: by a method that only handshakes use came something else.
+	reasonNoHandshake = "handshake_unknown"
+	// reasonNotEnrolled: a handshake brings a secret, and no enrolment is open.
+	reasonNotEnrolled verification.Reason = "handshake_not_enrolled"
 )
 
 // Rejections keeps what was refused.
@@ -34,10 +39,21 @@ func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Reque
 		d := in.Verifier.Diagnose(ctx, req, refusal)
 		return rejections.Diagnosis{Code: string(d.Cause), Message: d.Message}
 	})
-	if refusal.Reason == verification.ReasonSignatureMissing {
-		return apperr.New(apperr.CodeSignatureMissing, "The delivery carries no signature")
+	e := apperr.New(apperr.CodeSignatureInvalid, "The signature of the delivery does not verify")
+	switch refusal.Reason {
+	case verification.ReasonKeysUnavailable:
+		// Nobody knows whether the delivery is good. The provider must send it again.
+		return &apperr.Error{Code: apperr.CodeUnavailable, Message: "The provider's keys cannot be fetched now; try again", RetryAfter: 10 * time.Second}
+	case verification.ReasonSignatureMissing:
+		e = apperr.New(apperr.CodeSignatureMissing, "The delivery carries no signature")
+	case verification.ReasonSourceRefused:
+		e.Message = "The delivery comes from an address that the connection does not take deliveries from"
+	case verification.ReasonHandshakeMalformed, reasonNotEnrolled:
+		e.Message = "The handshake cannot be answered"
+	default:
 	}
-	return apperr.New(apperr.CodeSignatureInvalid, "The signature of the delivery does not verify")
+	e.Status = in.Verifier.RejectStatus()
+	return e
 }
 
 // unread notes a body that was not taken and returns err. What the service could not do now is no refusal.

@@ -1,5 +1,7 @@
 package subscriptions
 
+import "slices"
+
 // Condition is a part of a subscription that an event must meet.
 type Condition string
 
@@ -23,10 +25,10 @@ type Explanation struct {
 
 // Explain holds an event of the connection and the type against the subscription, as matching does. An event whose
 // provider configuration is empty comes from no connection and meets every scope.
-func (sub *Subscription) Explain(providerConfigKey, connectionID, eventType string) Explanation {
+func (sub *Subscription) Explain(providerConfigKey, connectionID string, types ...string) Explanation {
 	var e Explanation
 	for _, text := range sub.EventTypes {
-		if p, err := ParsePattern(text); err == nil && p.Matches(eventType) {
+		if p, err := ParsePattern(text); err == nil && slices.ContainsFunc(types, p.Matches) {
 			e.Pattern = text
 			break
 		}

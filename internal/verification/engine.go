@@ -71,6 +71,14 @@ func (e *Engine) Params() []Param {
 	return out
 }
 
+// Unproved reports whether nothing proves who sends the provider's deliveries, so that a connection has to accept that.
+func (e *Engine) Unproved() bool { return e.decl.Scheme == schemeNone }
+
+// Captures reports whether the provider hands its secret over in a handshake.
+func (e *Engine) Captures() bool {
+	return slices.ContainsFunc(e.decl.Handshake, func(h Handshake) bool { return h.Capture != nil })
+}
+
 // Settings are what one connection brings.
 type Settings struct {
 	// Params are the values of the declaration's parameters.

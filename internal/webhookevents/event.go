@@ -47,7 +47,10 @@ type Event struct {
 	ConnectionID      string
 	Provider          string
 	ProviderConfigKey string
-	Type              string
+	// Type is the first of Types where the delivery was a batch.
+	Type string
+	// Types are the different types of a batch's items; nil where the delivery told of one event.
+	Types             []string
 	Status            Status
 	IdempotencyKey    string
 	IdempotencySource string
@@ -71,6 +74,14 @@ type Event struct {
 	UpdatedAt  time.Time
 	// ForwardedAt is when the event first stood at forwarded.
 	ForwardedAt *time.Time
+}
+
+// AllTypes are the types by which the event is matched.
+func (e *Event) AllTypes() []string {
+	if e.Types != nil {
+		return e.Types
+	}
+	return []string{e.Type}
 }
 
 // Payload is what the provider sent.

@@ -50,6 +50,9 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 		e.Provider, e.ProviderConfigKey, e.ConnectionID = text.Draw(rt, "provider"), text.Draw(rt, "key"), text.Draw(rt, "connection")
 		e.IdempotencyKey, e.Type = text.Draw(rt, "idempotency"), rapid.SampledFrom(types()).Draw(rt, "type")
 		e.Control, e.ReceivedAt = rapid.Bool().Draw(rt, "control"), at(rapid.Int64Range(0, 4).Draw(rt, "received"))
+		if rapid.Bool().Draw(rt, "batch") {
+			e.Types = append([]string{e.Type}, rapid.SliceOfN(rapid.SampledFrom(types()), 0, 2).Draw(rt, "types")...)
+		}
 		if rapid.Bool().Draw(rt, "duplicate") {
 			e.DuplicateOf, e.Payload = new(id.NewUUID()), nil
 		}
@@ -107,7 +110,9 @@ func fits(t require.TestingT, f webhookevents.Filter, e webhookevents.Event) boo
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, e.Status)) &&
 		anyOf(f.Providers, e.Provider) && anyOf(f.ProviderConfigKeys, e.ProviderConfigKey) && anyOf(f.ConnectionIDs, e.ConnectionID) &&
 		anyOf(f.IdempotencyKeys, e.IdempotencyKey) && anyOf(f.SubscriptionIDs, e.UUID) &&
-		(len(f.Types) == 0 || slices.ContainsFunc(f.Types, func(p string) bool { return matchesType(t, p, e.Type) })) &&
+		(len(f.Types) == 0 || slices.ContainsFunc(e.AllTypes(), func(kind string) bool {
+			return slices.ContainsFunc(f.Types, func(p string) bool { return matchesType(t, p, kind) })
+		})) &&
 		(f.Duplicate == nil || *f.Duplicate == (e.DuplicateOf != nil)) &&
 		(f.Control == nil || *f.Control == e.Control) &&
 		(f.ReceivedAfter == nil || e.ReceivedAt.After(*f.ReceivedAfter)) &&
@@ -168,6 +173,7 @@ func TestReadBack(t *testing.T) {
 		original, repeat := newEvent(env), newEvent(env)
 		original.Payload = &webhookevents.Payload{Headers: `{"a":"ä"}`, Body: []byte{0, 0xff, '\n', '"'}, Encoding: webhookevents.Base64}
 		original.Suspect, original.Hops, original.BodySize = new(webhookevents.SuspectSameBody), 3, 4
+		original.Types = []string{original.Type, "b.c"}
 		repeat.DuplicateOf, repeat.Payload = new(original.UUID), nil
 		empty := newEvent(env)
 		empty.Payload.Body, empty.Payload.Encoding = []byte{}, webhookevents.Text

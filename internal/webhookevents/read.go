@@ -18,18 +18,24 @@ import (
 )
 
 const eventColumns = `e.event_uuid, e.environment_id, e.connection_uuid, e.connection_id, e.provider, e.provider_config_key,
-	e.event_type, e.status, e.idempotency_key, e.idempotency_source, e.duplicate_of, e.suspect, e.control, e.verification,
+	e.event_type, e.event_types, e.status, e.idempotency_key, e.idempotency_source, e.duplicate_of, e.suspect, e.control, e.verification,
 	e.content_type, e.body_size, e.hops, e.attempt_count, e.last_error, e.received_ms, e.updated_ms, e.forwarded_ms`
 
 func scanEvent(scan func(dest ...any) error) (Event, error) {
 	var e Event
 	var received, updated int64
 	var forwarded *int64
-	err := scan(&e.UUID, &e.Environment, &e.ConnectionUUID, &e.ConnectionID, &e.Provider, &e.ProviderConfigKey, &e.Type,
+	var types *string
+	err := scan(&e.UUID, &e.Environment, &e.ConnectionUUID, &e.ConnectionID, &e.Provider, &e.ProviderConfigKey, &e.Type, &types,
 		&e.Status, &e.IdempotencyKey, &e.IdempotencySource, &e.DuplicateOf, &e.Suspect, &e.Control, &e.Verification,
 		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded)
 	if err != nil {
 		return Event{}, err
+	}
+	if types != nil {
+		if err := json.Unmarshal([]byte(*types), &e.Types); err != nil {
+			return Event{}, fmt.Errorf("decode the types of event %s: %w", e.UUID, err)
+		}
 	}
 	e.ReceivedAt, e.UpdatedAt = clock.FromMillis(received), clock.FromMillis(updated)
 	if forwarded != nil {

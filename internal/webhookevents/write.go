@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -147,12 +148,12 @@ func (s *Store) ReleaseKey(ctx context.Context, tx *sql.Tx, k Key) error {
 
 var insertEvents = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: `INSERT INTO webhook_events (event_uuid, environment_id, connection_uuid, connection_id, provider,
-		provider_config_key, event_type, status, idempotency_key, idempotency_source, duplicate_of, suspect, control,
+		provider_config_key, event_type, event_types, status, idempotency_key, idempotency_source, duplicate_of, suspect, control,
 		verification, content_type, body_size, hops, n_sending, n_pending, n_held, received_ms, updated_ms, attempt_count,
 		n_retry_wait, n_held_failed, n_dead, n_succeeded, n_cancelled, n_tried)`,
-	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "boolean",
+	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "boolean",
 		"text", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint"},
-	Row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0)",
+	Row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0)",
 }
 
 var insertPayloads = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
@@ -174,7 +175,7 @@ func Insert(events []NewEvent) []db.Statement {
 		}
 		received := clock.Millis(e.ReceivedAt)
 		rows = append(rows, e.UUID, string(e.Environment), e.ConnectionUUID, e.ConnectionID, e.Provider, e.ProviderConfigKey,
-			e.Type, string(StatusOf(e.Counters)), e.IdempotencyKey, e.IdempotencySource, e.DuplicateOf, e.Suspect, e.Control,
+			e.Type, e.typesText(), string(StatusOf(e.Counters)), e.IdempotencyKey, e.IdempotencySource, e.DuplicateOf, e.Suspect, e.Control,
 			e.Verification, e.ContentType, e.BodySize, e.Hops, e.Sending, e.Pending, e.Held, received, received)
 		if e.Payload != nil {
 			body := e.Payload.Body
@@ -185,6 +186,18 @@ func Insert(events []NewEvent) []db.Statement {
 		}
 	}
 	return []db.Statement{{Rows: insertEvents, Args: rows}, {Rows: insertPayloads, Args: payloads}, log.Statement()}
+}
+
+// typesText is what the column event_types holds.
+func (e *NewEvent) typesText() any {
+	if e.Types == nil {
+		return nil
+	}
+	b, err := json.Marshal(e.Types)
+	if err != nil {
+		return nil // strings always marshal
+	}
+	return string(b)
 }
 
 // MarkRedelivered notes that the event's deliveries are restarted because its provider sent it again. It reports false,

@@ -25,6 +25,10 @@ type WebhookChange struct {
 	RedeliverOnDuplicate httpapi.Optional[bool]               `json:"redeliver_on_duplicate,omitempty" doc:"Whether a redelivery by the provider starts the dead deliveries of its event again. Default true."`
 	MaxBodyBytes         httpapi.Optional[int64]              `json:"max_body_bytes,omitempty" minimum:"1" maximum:"26214400" doc:"The largest body taken, in bytes: 1 to 26214400. Default 10485760. Larger deliveries are refused with 413."`
 	SameBodyNewID        httpapi.Optional[string]             `json:"same_body_new_id,omitempty" enum:"accept,refuse" doc:"What happens to a delivery whose body came before under another id, where the provider does not sign the id. accept, the default, forwards it marked as suspect; refuse stores it marked as suspect and forwards it to nobody."`
+	Scheme               httpapi.Nullable[scheme]             `json:"scheme,omitempty" doc:"none says that the connection takes deliveries that nothing proves; a provider whose deliveries are not proved needs it, any other refuses it. Such a connection has no alias. null, the default: deliveries are proved as the provider's definition says."`
+	URLBase              httpapi.Nullable[string]             `json:"url_base,omitempty" maxLength:"4096" format:"uri" doc:"Scheme, host and path prefix of the URL that the provider calls, without a slash at the end, where it is not the service's public URL. Only providers that sign the URL look at it. null, the default, is the public URL." example:"https://hooks.example.com"`
+	SourceCIDRs          httpapi.Nullable[[]string]           `json:"source_cidrs,omitempty" maxItems:"100" doc:"The networks that deliveries may come from, such as 192.0.2.0/24; at most 100. Deliveries from elsewhere are refused. null or an empty list, the default, is all."`
+	RateLimitPerSecond   httpapi.Nullable[int64]              `json:"rate_limit_per_second,omitempty" minimum:"1" maximum:"10000" doc:"How many verified deliveries a second each node takes, 1 to 10000; those beyond are answered with 429 and Retry-After. null, the default, is no limit."`
 }
 
 // creation is the body that makes a connection.
@@ -102,6 +106,10 @@ func (b *Change) domain() connections.Change {
 		DedupeWindowSeconds:  same(w.DedupeWindowSeconds),
 		RedeliverOnDuplicate: w.RedeliverOnDuplicate.Pointer(),
 		MaxBodyBytes:         w.MaxBodyBytes.Pointer(),
+		Scheme:               field(w.Scheme, func(s scheme) string { return string(s) }),
+		URLBase:              same(w.URLBase),
+		SourceCIDRs:          same(w.SourceCIDRs),
+		RatePerSecond:        same(w.RateLimitPerSecond),
 		SameBodyNewID:        (*connections.SameBody)(w.SameBodyNewID.Pointer()),
 		Tags:                 same(b.Tags),
 		Metadata:             field(b.Metadata, func(o httpapi.Object) map[string]any { return o }),

@@ -77,6 +77,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 			"so that nobody else can take over a URL that a provider still posts to.",
 	}), h.delete)
 	mountSecrets(api, h, op)
+	mountEnrolment(api, h, op)
 }
 
 type handlers struct {

@@ -159,7 +159,8 @@ func TestLife(t *testing.T) {
 		uuid, _ := c["uuid"].(string)
 		require.True(t, id.IsUUID(uuid))
 		want := `{"uuid":"` + uuid + `","connection_id":"acme","webhook_alias":"acme","webhook":{"params":{},"dedupe_window_seconds":0,
-			"redeliver_on_duplicate":true,"max_body_bytes":10485760,"same_body_new_id":"accept","has_secret":true,"secret_hint":"LaSw"},
+			"redeliver_on_duplicate":true,"max_body_bytes":10485760,"same_body_new_id":"accept","scheme":null,"url_base":null,"source_cidrs":[],
+			"rate_limit_per_second":null,"has_secret":true,"secret_hint":"LaSw"},
 			"provider_config_key":"standard-webhooks","provider":"standard-webhooks","environment_id":"` + s.a + `","auth_mode":"none",
 			"status":"active","status_reason":null,"tags":{"team":"a"},"metadata":{"n":12345678901234567890.10},
 			"webhook_url":"` + url + `","created_at":"2026-03-04T05:06:07.008Z","updated_at":"2026-03-04T05:06:07.008Z"}`
@@ -183,7 +184,7 @@ func TestLife(t *testing.T) {
 		require.Nil(t, patched["webhook_alias"])
 		require.Equal(t, map[string]any{}, patched["metadata"])
 		require.Equal(t, map[string]any{"params": map[string]any{}, "dedupe_window_seconds": nil, "redeliver_on_duplicate": true,
-			"max_body_bytes": 7.0, "same_body_new_id": "accept", "has_secret": false, "secret_hint": nil}, patched["webhook"])
+			"max_body_bytes": 7.0, "same_body_new_id": "accept", "scheme": nil, "url_base": nil, "source_cidrs": []any{}, "rate_limit_per_second": nil, "has_secret": false, "secret_hint": nil}, patched["webhook"])
 		require.Equal(t, "acme", s.do(s.a, http.MethodPost, item, `{"webhook":{"alias":"acme"}}`).json(t)["webhook_alias"])
 
 		operate := func(name string) map[string]any {
@@ -220,8 +221,8 @@ func TestFaults(t *testing.T) {
 		{"not JSON", http.MethodPost, collection, `{`, []string{"body json"}},
 		{"not built", http.MethodPost, collection, `{"provider":"github","credentials":{},"connect":{},"auth_mode":"none"}`,
 			[]string{"body.auth_mode unknown_field", "body.connect unknown_field", "body.credentials unknown_field"}},
-		{"types", http.MethodPost, collection, `{"provider":7,"tags":[],"webhook":{"max_body_bytes":"x","url_base":""}}`,
-			[]string{"body.provider type", "body.tags type", "body.webhook.max_body_bytes type", "body.webhook.url_base unknown_field"}},
+		{"types", http.MethodPost, collection, `{"provider":7,"tags":[],"webhook":{"max_body_bytes":"x","no_such_field":""}}`,
+			[]string{"body.provider type", "body.tags type", "body.webhook.max_body_bytes type", "body.webhook.no_such_field unknown_field"}},
 		{"tag type", http.MethodPost, collection, `{"provider":"github","tags":{"k":1}}`, []string{"body.tags.k type"}},
 		{"nulls", http.MethodPost, collection, `{"provider":null,"provider_config_key":null,"connection_id":null,"on_conflict":null,"webhook":null}`,
 			[]string{"body.connection_id not_null", "body.on_conflict not_null", "body.provider not_null", "body.provider_config_key not_null", "body.webhook not_null"}},

@@ -1,6 +1,10 @@
 package connectionshttp
 
 import (
+	"encoding/json"
+
+	"github.com/danielgtaylor/huma/v2"
+
 	"sallyport/internal/connections"
 	"sallyport/internal/platform/httpapi"
 )
@@ -30,6 +34,10 @@ type webhook struct {
 	RedeliverOnDuplicate bool              `json:"redeliver_on_duplicate" doc:"Whether a redelivery by the provider starts the dead deliveries of its event again."`
 	MaxBodyBytes         int64             `json:"max_body_bytes" doc:"The largest body taken, in bytes."`
 	SameBodyNewID        string            `json:"same_body_new_id" enum:"accept,refuse" doc:"What happens to a delivery whose body came before under another id, where the provider does not sign the id."`
+	Scheme               scheme            `json:"scheme" doc:"none: the connection takes deliveries that nothing proves. null: they are proved as the provider's definition says."`
+	URLBase              *string           `json:"url_base" doc:"Scheme, host and path prefix of the URL that the provider calls; null where that is the service's public URL."`
+	SourceCIDRs          []string          `json:"source_cidrs" doc:"The networks that deliveries may come from; empty for all."`
+	RateLimitPerSecond   *int64            `json:"rate_limit_per_second" doc:"How many verified deliveries a second each node takes; null for no limit."`
 	HasSecret            bool              `json:"has_secret" doc:"Whether a webhook secret is stored. Without one every delivery is refused."`
 	SecretHint           *string           `json:"secret_hint" doc:"The last four characters of the webhook secret; null where there is none, or one of fewer than 16 characters."`
 }
@@ -46,6 +54,10 @@ func view(c connections.Connection, webhookBase string) connection {
 			RedeliverOnDuplicate: c.Webhook.RedeliverOnDuplicate,
 			MaxBodyBytes:         c.Webhook.MaxBodyBytes,
 			SameBodyNewID:        string(c.Webhook.SameBodyNewID),
+			Scheme:               scheme(c.Webhook.Scheme),
+			URLBase:              orNull(c.Webhook.URLBase),
+			SourceCIDRs:          append([]string{}, c.Webhook.SourceCIDRs...),
+			RateLimitPerSecond:   c.Webhook.RatePerSecond,
 			HasSecret:            c.HasSecret,
 			SecretHint:           orNull(c.SecretHint),
 		},
@@ -61,6 +73,17 @@ func view(c connections.Connection, webhookBase string) connection {
 		CreatedAt:         httpapi.Time(c.CreatedAt),
 		UpdatedAt:         httpapi.Time(c.UpdatedAt),
 	}
+}
+
+// scheme is a connection's own scheme on the wire: none, or null.
+type scheme string
+
+// MarshalJSON writes the name or null.
+func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(orNull(string(s))) }
+
+// Schema is the set of names, or null. A tag could not say so: an enum that leaves null out forbids it.
+func (scheme) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Nullable: true, Enum: []any{connections.SchemeNone, nil}}
 }
 
 func orNull(s string) *string {

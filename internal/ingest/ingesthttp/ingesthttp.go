@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/ingest"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/verification"
 )
 
 // Receiver takes deliveries; *ingest.Service is one.
@@ -33,7 +34,8 @@ type Acknowledgement struct {
 // Mount mounts the endpoint.
 func Mount(api *httpapi.API, receiver Receiver) {
 	h := &handler{receiver: receiver, refusals: newRefusals()}
-	api.Handle("POST "+httpapi.Prefix+"/webhook/{connection}", h, document(api))
+	// All methods, because the connection decides which of them its provider uses.
+	api.Handle(httpapi.Prefix+"/webhook/{connection}", h, document(api)...)
 }
 
 type handler struct {
@@ -56,6 +58,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpapi.WriteError(w, r, err)
 		return
 	}
+	if a := receipt.Answer; a != nil {
+		answer(w, a)
+		return
+	}
 	var b strings.Builder
 	b.Grow(96)
 	b.WriteString(`{"event_uuid":"`)
@@ -68,6 +74,23 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Length", strconv.Itoa(b.Len()))
 	// The client is gone when this fails; the event is stored all the same.
 	_, _ = w.Write([]byte(b.String()))
+}
+
+// answer writes what the provider expects.
+func answer(w http.ResponseWriter, a *verification.Answer) {
+	header := w.Header()
+	for name, values := range a.Header {
+		header[name] = values
+	}
+	header.Set("Cache-Control", "no-store")
+	if len(a.Body) == 0 {
+		header.Del("Content-Type")
+	}
+	if a.Status != http.StatusNoContent {
+		header.Set("Content-Length", strconv.Itoa(len(a.Body)))
+	}
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // the client is gone when this fails
 }
 
 // refusal reports whether the delivery was refused for what it is, as opposed to what the service can do now. A body that
@@ -87,33 +110,76 @@ func refusal(err error) bool {
 	}
 }
 
-func document(api *httpapi.API) *huma.Operation {
+func document(api *httpapi.API) []*huma.Operation {
+	return []*huma.Operation{documentDelivery(api),
+		documentHandshake(api, http.MethodGet, "By this method providers such as Meta, Dropbox and X make sure that the URL is the connection's: they send a "+
+			"value and expect it back, or its HMAC under the webhook secret."),
+		documentHandshake(api, http.MethodHead, "By this method providers such as Trello make sure that the URL answers."),
+		documentHandshake(api, http.MethodOptions, "By this method senders of CloudEvents ask whether they may deliver.")}
+}
+
+func parameters() []*huma.Param {
 	maxLength := 255
+	return []*huma.Param{{Name: "connection", In: "path", Required: true, Description: "The connection's path token or alias.",
+		Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
+}
+
+func documentHandshake(api *httpapi.API, method, why string) *huma.Operation {
+	op := &huma.Operation{
+		OperationID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
+		Summary: "Answer a provider's handshake by " + method,
+		Description: why + " What is answered is the definition's of the connection's provider. Handshakes are not stored, and none can make the " +
+			"service sign what could be taken for an event. A provider that has no such handshake gets 405.",
+		Parameters: parameters(), Security: []map[string][]string{},
+		Responses: map[string]*huma.Response{
+			"200": {Description: "The handshake is answered.", Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}},
+			"400": api.ErrorResponse("`http_error`: the request is no handshake of the provider"),
+			"401": api.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused. Some providers get another status between 400 and 499."),
+			"405": api.ErrorResponse("`http_error`: the provider has no handshake by this method; `Allow` lists those that it has"),
+		},
+	}
+	documentErrors(api, op, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
+	return op
+}
+
+// expected is the schema of an answer that a provider's definition gives.
+func expected() *huma.Schema {
+	return &huma.Schema{Description: "What the provider expects to be answered: text, JSON or nothing, at most 1 KiB."}
+}
+
+func documentErrors(api *httpapi.API, op *huma.Operation, codes ...apperr.Code) {
+	for _, c := range codes {
+		op.Responses[strconv.Itoa(c.Info().Status)] = api.ErrorResponse("`" + string(c) + "`")
+	}
+	op.Responses["503"].Description = "`unavailable`, `connection_disabled`; `Retry-After` says when to send it again"
+}
+
+func documentDelivery(api *httpapi.API) *huma.Operation {
 	body := &huma.Schema{Description: "The provider's body, byte for byte. Up to 10 MiB, or what the connection allows."}
 	op := &huma.Operation{
 		OperationID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
 		Summary: "Receive a provider's webhook",
 		Description: "Where a provider posts its webhooks. The credential is the provider's signature; `API-Key` and `Authorization` are not " +
-			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`. The " +
+			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`. Where the " +
+			"provider expects an acknowledgement of its own, or posts a handshake, it gets that answer instead. The " +
 			"first 256 KiB of a body must arrive within 10 seconds, the rest within a further minute.",
-		Parameters: []*huma.Param{{Name: "connection", In: "path", Required: true, Description: "The connection's path token or alias.",
-			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}},
+		Parameters: parameters(),
 		RequestBody: &huma.RequestBody{Required: false, Description: "Any body of any content type.",
 			Content: map[string]*huma.MediaType{"*/*": {Schema: body}}},
 		Security: []map[string][]string{},
 		Responses: map[string]*huma.Response{
-			"200": {Description: "The event is stored.", Content: map[string]*huma.MediaType{"application/json": {Schema: api.Schema(Acknowledgement{}),
-				Example: Acknowledgement{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Status: "received"}}}},
+			"200": {Description: "The event is stored, or the handshake is answered.", Content: map[string]*huma.MediaType{
+				"application/json": {Schema: &huma.Schema{AnyOf: []*huma.Schema{api.Schema(Acknowledgement{}), expected()}},
+					Example: Acknowledgement{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Status: "received"}},
+				"*/*": {Schema: expected()},
+			}},
 		},
 	}
-	for _, c := range []apperr.Code{apperr.CodeSignatureMissing, apperr.CodeNotFound, apperr.CodePayloadTooLarge, apperr.CodeRateLimited,
-		apperr.CodeInternal, apperr.CodeUnavailable} {
-		op.Responses[strconv.Itoa(c.Info().Status)] = api.ErrorResponse("`" + string(c) + "`")
-	}
+	documentErrors(api, op, apperr.CodeSignatureMissing, apperr.CodeNotFound, apperr.CodePayloadTooLarge, apperr.CodeRateLimited,
+		apperr.CodeInternal, apperr.CodeUnavailable)
 	op.Responses["400"] = api.ErrorResponse("`http_error`: the body ended early")
 	op.Responses["408"] = api.ErrorResponse("`http_error`: the body did not arrive in time")
-	op.Responses["401"].Description = "`signature_missing`, `signature_invalid`"
-	op.Responses["503"].Description = "`unavailable`, `connection_disabled`; `Retry-After` says when to send it again"
+	op.Responses["401"].Description = "`signature_missing`, `signature_invalid`. Some providers expect another status between 400 and 499 and get that."
 	return op
 }
 

@@ -14,7 +14,7 @@ import (
 type Error struct {
 	// Code is a registered code; it fixes the HTTP status unless Status is set.
 	Code Code
-	// Status overrides the code's status; only http_error uses it.
+	// Status overrides the code's status: http_error has none of its own, and a provider may need another for a refused delivery.
 	Status int
 	// Message is shown to the client: no SQL, path, address, secret or offending value.
 	Message string

@@ -28,6 +28,7 @@ const (
 	CodeConnectionExists     Code = "connection_exists"
 	CodeAliasTaken           Code = "alias_taken"
 	CodeConnectionDisabled   Code = "connection_disabled"
+	CodeEnrolmentConflict    Code = "enrolment_conflict"
 	CodeSignatureMissing     Code = "signature_missing"
 	CodeSignatureInvalid     Code = "signature_invalid"
 	CodeRateLimited          Code = "rate_limited"
@@ -65,6 +66,7 @@ func Codes() []Info {
 		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection of this id."},
 		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or lately used, the webhook alias."},
 		{CodeConnectionDisabled, http.StatusServiceUnavailable, "The connection is disabled and accepts no webhook deliveries."},
+		{CodeEnrolmentConflict, http.StatusConflict, "The connection can have no webhook enrolment now, or it is not in the state that the request needs; the message says which."},
 		{CodeSignatureMissing, http.StatusUnauthorized, "The webhook carries no signature where its provider sends one."},
 		{CodeSignatureInvalid, http.StatusUnauthorized, "The webhook's signature, or the timestamp it covers, does not verify."},
 		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests; `Retry-After` says when to come back."},

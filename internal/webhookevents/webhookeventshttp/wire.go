@@ -19,6 +19,7 @@ type Summary struct {
 	ConnectionUUID    string                     `json:"connection_uuid" format:"uuid" doc:"The id of the connection in the whole service." example:"3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e"`
 	EnvironmentID     string                     `json:"environment_id" doc:"The environment that the event belongs to." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	EventType         string                     `json:"event_type" doc:"The provider's type of the event; unknown when it cannot be derived." example:"issues.opened"`
+	EventTypes        []string                   `json:"event_types,omitempty" doc:"The types of a batch's items, each once and at most 64; event_type is the first. Absent where the delivery told of one event."`
 	Status            string                     `json:"status" enum:"received,forwarding,forwarded,failed,dead_letter" doc:"Where the event stands, over all its deliveries. received: no delivery has been tried, or there is none. forwarding: one is being sent. failed: one waits after a failed try. dead_letter: one is dead. forwarded: they succeeded."`
 	IdempotencyKey    string                     `json:"idempotency_key" doc:"What tells a repeat from an event." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
 	IdempotencySource string                     `json:"idempotency_source" doc:"Where the key comes from: a header (header:…), a place in the body (json:/…), or body_hash." example:"header:x-github-delivery"`
@@ -145,7 +146,7 @@ func summary(e *webhookevents.Event) (Summary, error) {
 	}
 	s := Summary{
 		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID,
-		ConnectionUUID: e.ConnectionUUID, EnvironmentID: string(e.Environment), EventType: e.Type, Status: string(e.Status),
+		ConnectionUUID: e.ConnectionUUID, EnvironmentID: string(e.Environment), EventType: e.Type, EventTypes: e.Types, Status: string(e.Status),
 		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect},
 		Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize,
 		Verification: Verification{Result: v.Result, Scheme: v.Scheme, KeyID: orNull(v.KeyID)},
