@@ -56,6 +56,8 @@ func TableOwners() map[string]string {
 		"webhook_event_keys":     "webhookevents",
 		"webhook_event_log":      "webhookevents",
 
+		"webhook_stream_tickets": "eventstream",
+
 		"webhook_rejections": "rejections",
 
 		"deliveries":        "deliveries",

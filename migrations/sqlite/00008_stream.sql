@@ -11,5 +11,18 @@ CREATE TABLE webhook_event_log (
 );
 CREATE INDEX webhook_event_log_by_environment ON webhook_event_log (environment_id, position);
 
+-- A ticket opens one stream, once: its row is deleted by whoever uses it.
+CREATE TABLE webhook_stream_tickets (
+  ticket_hash    blob PRIMARY KEY,
+  environment_id text NOT NULL REFERENCES environments (id),
+  principal_id   text NOT NULL,
+  principal      text NOT NULL,
+  filter         text NOT NULL,
+  expires_ms     bigint NOT NULL
+);
+CREATE INDEX webhook_stream_tickets_by_principal ON webhook_stream_tickets (principal_id, expires_ms);
+CREATE INDEX webhook_stream_tickets_by_expiry ON webhook_stream_tickets (expires_ms);
+
 -- +goose Down
+DROP TABLE webhook_stream_tickets;
 DROP TABLE webhook_event_log;
