@@ -25,7 +25,7 @@ type Evidence struct {
 type Grade string
 
 const (
-	// GradeVector is a test that verifies a delivery whose signature the provider published, or its own SDK made.
+	// GradeVector is a test that verifies a delivery whose signature the provider published, or its own SDK made or accepted.
 	GradeVector Grade = "vector"
 	// GradeDocumented is a test that verifies a delivery made by hand from the provider's documentation.
 	GradeDocumented Grade = "documented"

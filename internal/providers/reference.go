@@ -19,8 +19,8 @@ How to read the table; the words are those of [the format](../../internal/verifi
   Without an id, deliveries are told apart by a hash of type and body.
 - **Handshakes** are how the provider makes sure of the URL: ` + "`echo`" + ` repeats a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` hands the
   webhook secret over, ` + "`fixed`" + ` is always the same. A signed one is answered only when its signature is right.
-- **Grade** ` + "`vector`" + `: a test verifies a delivery that the provider published or its own SDK signed. ` + "`documented`" + `: one that was made
-  from the provider's documentation. The source is linked.
+- **Grade** ` + "`vector`" + `: a test verifies a delivery that the provider published, or that its own SDK signed or accepted.
+  ` + "`documented`" + `: one that was made from the provider's documentation. The source is linked.
 - ` + "`<name>`" + ` stands for a parameter of the connection.
 
 | Provider | Scheme | Signed | Age limit | Type | Id | Handshakes | Grade | Source |
