@@ -277,12 +277,26 @@ func TestDefinitionsFailClosed(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, registry.List())
 	for _, p := range registry.List() {
-		if p.Webhooks == nil {
+		if p.Webhooks == nil || p.Definition.Webhooks.Scheme == "none" {
 			continue
+		}
+		settings := verification.Settings{Params: map[string]string{}}
+		for _, param := range p.Webhooks.Params() {
+			if param.Required {
+				settings.Params[param.Name] = param.Example
+			}
+		}
+		secret := "c2VjcmV0c2VjcmV0"
+		switch p.Definition.Webhooks.Algorithm {
+		case "ecdsa_p256_der":
+			secret = sendgridKey
+		case "ed25519":
+			secret = strings.Repeat("5a", 32)
+		default:
 		}
 		slug := p.Definition.Slug
 		r := deliver(time.Unix(1772600767, 0), "{}", "webhook-id", "a", "webhook-timestamp", "1772600767")
-		requireReason(t, connect(t, slug, nil), r, verification.ReasonSecretMissing)
-		requireReason(t, connect(t, slug, nil, "c2VjcmV0c2VjcmV0"), r, verification.ReasonSignatureMissing)
+		requireReason(t, connectWith(t, slug, settings), r, verification.ReasonSecretMissing)
+		requireReason(t, connectWith(t, slug, settings, secret), r, verification.ReasonSignatureMissing)
 	}
 }

@@ -36,8 +36,9 @@ type vector struct {
 	at, text, encoding string
 	// label stands before the signature and is mandatory, such as "sha256=".
 	label string
-	// signed are the parts under the signature: body, method, path, query, base (scheme and host), header:<name> or json:<pointer>
-	// of a body that is not signed as a whole. outside are parts of which it is known that the signature leaves them out.
+	// signed are the parts under the signature: body, method, path, query, base (scheme and host), header:<name>, sig:<key> of the
+	// signature's header, or json:<pointer> and form:<name> of a body that is not signed as a whole. outside are parts of which it
+	// is known that the signature leaves them out.
 	signed, outside []string
 	// timestamp is the place of the timestamp, header:<name>, json:<pointer> or sig:<key>; empty where there is none.
 	timestamp string
@@ -162,8 +163,16 @@ func (v *vector) changes(t *testing.T, part string) []*verification.Request {
 	case "header":
 		original = v.request.Header.Get(name)
 		set = func(r *verification.Request, value string) { r.Header.Set(name, value) }
-	case "json":
-		original = jsonText(t, v.request.Body, name)
+	case "sig":
+		_, header, _ := strings.Cut(v.at, ":")
+		original = pairValue(t, v.request.Header.Get(header), name)
+		set = func(r *verification.Request, value string) {
+			r.Header.Set(header, strings.Replace(r.Header.Get(header), name+"="+original, name+"="+value, 1))
+		}
+	case "json", "form":
+		if original = formValue(t, v.request.Body, name); kind == "json" {
+			original = jsonText(t, v.request.Body, name)
+		}
 		require.Equal(t, 1, bytes.Count(v.request.Body, []byte(original)), "%s must stand once in the body", part)
 		set = func(r *verification.Request, value string) {
 			r.Body = bytes.Replace(r.Body, []byte(original), []byte(value), 1)
@@ -250,7 +259,7 @@ func (v *vector) withSignature(t *testing.T, old, text string) *verification.Req
 	case "query":
 		require.Contains(t, r.RawQuery, url.QueryEscape(old))
 		r.RawQuery = strings.Replace(r.RawQuery, url.QueryEscape(old), url.QueryEscape(text), 1)
-	case "json":
+	case "json", "form":
 		require.Equal(t, 1, bytes.Count(r.Body, []byte(old)), "the signature must stand once in the body")
 		r.Body = bytes.Replace(r.Body, []byte(old), []byte(text), 1)
 	default:
@@ -279,6 +288,15 @@ func (v *vector) checkTimestamp(t *testing.T, one *verification.Verifier) {
 		requireProved(t, one, arrives(limit.inside), v.scheme, "0")
 		requireReason(t, one, arrives(limit.outside), verification.ReasonTimestampOutOfRange)
 	}
+	if key, ok := strings.CutPrefix(v.timestamp, "sig:"); ok {
+		pair := key + "=" + pairValue(t, v.request.Header.Get(strings.TrimPrefix(v.at, "header:")), key)
+		for instead, reason := range map[string]verification.Reason{
+			"x=1": verification.ReasonTimestampMissing, key + "=": verification.ReasonTimestampMissing, pair + "," + pair: verification.ReasonTimestampMalformed,
+			pair + ".0": verification.ReasonTimestampMalformed, key + "=-1": verification.ReasonTimestampMalformed, key + "=" + strings.Repeat("9", 20): verification.ReasonTimestampMalformed,
+		} {
+			requireReason(t, one, v.withSignature(t, pair, instead), reason)
+		}
+	}
 	if name, ok := strings.CutPrefix(v.timestamp, "header:"); ok {
 		for _, values := range [][]string{nil, {""}} {
 			r := cloneRequest(v.request)
@@ -303,6 +321,28 @@ func cloneRequest(r *verification.Request) *verification.Request {
 	return &c
 }
 
+// pairValue returns the value of a key in a list such as "t=1,v1=ab".
+func pairValue(t *testing.T, list, key string) string {
+	t.Helper()
+	for pair := range strings.SplitSeq(list, ",") {
+		if value, ok := strings.CutPrefix(pair, key+"="); ok {
+			return value
+		}
+	}
+	require.Fail(t, "no such key", key)
+	return ""
+}
+
+// formValue returns a field of a form, or nothing where the body is none.
+func formValue(t *testing.T, body []byte, name string) string {
+	t.Helper()
+	fields, err := url.ParseQuery(string(body))
+	if err != nil {
+		return ""
+	}
+	return fields.Get(name)
+}
+
 // jsonText returns the text of the string or number that a JSON pointer through objects and arrays names.
 func jsonText(t *testing.T, body []byte, pointer string) string {
 	t.Helper()
@@ -325,4 +365,18 @@ func jsonText(t *testing.T, body []byte, pointer string) string {
 	text, ok := value.(string)
 	require.True(t, ok, "the body has no text at %s", pointer)
 	return text
+}
+
+// atURL moves a delivery to the URL that the provider calls.
+func atURL(r *verification.Request, public, path, query string) *verification.Request {
+	r.PublicURL, r.Path, r.RawQuery = public, path, query
+	return r
+}
+
+// requireDescribed asks what a delivery is told to be. Its id's source is not compared: the definition has it.
+func requireDescribed(t *testing.T, v *verification.Verifier, r *verification.Request, want verification.Event) {
+	t.Helper()
+	got := v.Describe(r)
+	got.IDSource = want.IDSource
+	require.Equal(t, want, got, "%s", r.Body)
 }
