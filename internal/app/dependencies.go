@@ -58,9 +58,12 @@ func TableOwners() map[string]string {
 
 		"webhook_stream_tickets": "eventstream",
 
+		"webhook_payload_horizons": "webhookevents",
+
 		"webhook_rejections": "rejections",
 
 		"deliveries":        "deliveries",
 		"delivery_attempts": "deliveries",
+		"delivery_stats":    "deliveries",
 	}
 }

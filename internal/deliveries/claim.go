@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/webhookevents"
 )
 
 // chunk is the greatest number of rows that one transaction changes.
@@ -184,6 +185,12 @@ func (s *Store) ofSubscription(ctx context.Context, tx *sql.Tx, subscriptionID s
 	}
 	return s.query(ctx, tx, whereOpen+" AND d.subscription_id = $1 AND d.status IN "+db.In(2, len(states))+
 		" ORDER BY d.due_ms LIMIT "+strconv.Itoa(limit)+s.db.SkipLocked(), args...)
+}
+
+// openOfEvent returns up to a chunk of the event's open deliveries, locked for change.
+func (s *Store) openOfEvent(ctx context.Context, tx *sql.Tx, e *webhookevents.Event) ([]Delivery, error) {
+	return s.query(ctx, tx, whereOpen+" AND d.environment_id = $1 AND d.event_uuid = $2 ORDER BY d.subscription_id LIMIT "+strconv.Itoa(chunk)+s.lock(),
+		string(e.Environment), e.UUID)
 }
 
 // openSubscription is a subscription that has open deliveries.

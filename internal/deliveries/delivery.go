@@ -26,7 +26,7 @@ const (
 	Succeeded Status = "succeeded"
 	// Dead has used up its tries or was refused for good.
 	Dead Status = "dead"
-	// Cancelled will not be sent, because its subscription is gone.
+	// Cancelled will not be sent, because its subscription is gone or its event's payload was expunged.
 	Cancelled Status = "cancelled"
 )
 
@@ -128,7 +128,7 @@ func (d Delivery) held(now time.Time) Delivery {
 	return d
 }
 
-// cancelled returns d given up because its subscription is gone.
+// cancelled returns d given up because its subscription or its payload is gone.
 func (d Delivery) cancelled(now time.Time) Delivery { return d.ended(Cancelled, now) }
 
 // replayed returns d in a new generation, due at once, or held where the subscription is disabled.

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"time"
 
 	"sallyport/internal/webhookevents"
 )
@@ -22,6 +23,8 @@ type job struct {
 	// event and payload are set where they were at hand; a worker reads what is missing.
 	event   *webhookevents.Event
 	payload *webhookevents.Payload
+	// since is when event and payload were known to be in the store.
+	since time.Time
 	// host is the one that the job counts against while it is sent.
 	host string
 	// again says that the job must wait for its turn once more, because its host turned out to be busy.

@@ -63,6 +63,8 @@ type machine struct {
 	lost   []Delivery
 	// sent counts the recorded successes of each generation.
 	sent map[Key]map[int64]int
+	// expunged holds the events whose payload was removed.
+	expunged map[string]bool
 	// last is how the last recorded try of a delivery ended, or its life where its worker was lost for good.
 	last map[Key]ending
 }
@@ -75,7 +77,7 @@ func newMachine(t *testing.T, rt *rapid.T, store testkit.Store) *machine {
 	s := New(store.DB, events, f, nil, clk, slog.New(slog.DiscardHandler), obs.NewMetrics(),
 		Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
 	return &machine{t: t, rt: rt, s: s, clock: clk, subs: f, model: map[Key]Delivery{}, leased: map[Key]Delivery{}, sent: map[Key]map[int64]int{},
-		last: map[Key]ending{}}
+		last: map[Key]ending{}, expunged: map[string]bool{}}
 }
 
 func (m *machine) tx(fn func(tx *sql.Tx) error) { require.NoError(m.rt, m.s.db.Tx(m.t.Context(), fn)) }
@@ -157,7 +159,8 @@ func (m *machine) finish(keys []Key, draw func() Outcome) {
 		r := m.result(m.leased[k], draw())
 		batch = append(batch, r)
 		delete(m.leased, k)
-		m.model[k], m.last[k] = r.next, wentWell
+		m.last[k] = wentWell
+		m.becomes(k, r.next)
 		if r.attempt.Outcome == AttemptFailed {
 			m.last[k] = wentWrong
 		}
@@ -187,7 +190,7 @@ func (m *machine) crash() {
 // loses notes that a lease has ended without an outcome.
 func (m *machine) loses(k Key, now time.Time) {
 	m.lost = append(m.lost, m.leased[k])
-	m.model[k] = m.leased[k].leaseLost(now)
+	m.becomes(k, m.leased[k].leaseLost(now))
 	if m.model[k].Status == Dead {
 		m.last[k] = wentWrong
 	}
@@ -236,11 +239,11 @@ func (m *machine) settle() {
 		switch {
 		case !d.Status.Open():
 		case sub.Deleted:
-			m.model[k] = d.cancelled(now)
+			m.becomes(k, d.cancelled(now))
 		case !sub.Enabled && d.Status != Held:
-			m.model[k] = d.held(now)
+			m.becomes(k, d.held(now))
 		case sub.Enabled && d.Status == Held:
-			m.model[k] = d.returned(now) // fewer are held here than the ramp releases at once
+			m.becomes(k, d.returned(now)) // fewer are held here than the ramp releases at once
 		}
 	}
 }
@@ -262,6 +265,8 @@ func (m *machine) replay(event string, force bool) {
 	}
 	_, err := m.s.Replay(m.t.Context(), p, event, ReplayRequest{Force: force})
 	switch {
+	case m.expunged[event]:
+		require.True(m.rt, apperr.Is(err, apperr.CodePayloadExpired), "%v", err)
 	case len(sending) > 0:
 		require.True(m.rt, apperr.Is(err, apperr.CodeDeliveryInFlight), "%v", err)
 	case len(eligible) == 0:
@@ -269,7 +274,7 @@ func (m *machine) replay(event string, force bool) {
 	default:
 		require.NoError(m.rt, err)
 		for _, k := range eligible {
-			m.model[k] = m.model[k].replayed(m.clock.Now(), m.subs.byID[k.SubscriptionID].Enabled)
+			m.becomes(k, m.model[k].replayed(m.clock.Now(), m.subs.byID[k.SubscriptionID].Enabled))
 		}
 	}
 }
@@ -277,16 +282,38 @@ func (m *machine) replay(event string, force bool) {
 func (m *machine) redeliver(event string) {
 	n, err := m.s.Redeliver(m.t.Context(), machineEnvironment, event)
 	require.NoError(m.rt, err)
+	require.False(m.rt, n > 0 && m.expunged[event], "nothing is left to send")
 	if n == 0 {
 		return // nothing is dead, or it was redelivered less than five minutes ago
 	}
 	for k, d := range m.model {
 		if sub := m.subs.byID[k.SubscriptionID]; k.EventUUID == event && d.Status == Dead && !sub.Deleted {
-			m.model[k] = d.replayed(m.clock.Now(), sub.Enabled)
+			m.becomes(k, d.replayed(m.clock.Now(), sub.Enabled))
 			n--
 		}
 	}
 	require.Zero(m.rt, n, "exactly the dead deliveries are restarted")
+}
+
+// becomes notes a delivery's new state, which is not an open one where there is nothing left to send.
+func (m *machine) becomes(k Key, d Delivery) {
+	if d.Status.Open() && m.expunged[k.EventUUID] {
+		d = d.cancelled(m.clock.Now())
+	}
+	m.model[k] = d
+}
+
+// expunge removes an event's payload.
+func (m *machine) expunge(event string) {
+	p := access.System("test")
+	p.Environment = machineEnvironment
+	require.NoError(m.rt, m.s.Expunge(m.t.Context(), p, event))
+	m.expunged[event] = true
+	for k, d := range m.model {
+		if k.EventUUID == event {
+			m.becomes(k, d)
+		}
+	}
 }
 
 // restartHeld brings everything that is due to an outcome and then restarts an event while one of its subscriptions is
@@ -305,9 +332,10 @@ func (m *machine) restartHeld(sub, event string, byProvider, force bool, draw fu
 	m.replay(event, force)
 }
 
-// Over every order of receipts, outcomes, lost leases, crashes, holds, releases, cancellations, replays and redeliveries,
-// deliveries go where the state machine says, the event's status is the function of its deliveries, a success is recorded
-// once per generation, and the outcome of a lost lease changes nothing.
+// Over every order of receipts, outcomes, lost leases, crashes, holds, releases, cancellations, replays, redeliveries and
+// removals of payloads, deliveries go where the state machine says, the event's status is the function of its deliveries, a
+// success is recorded once per generation, the outcome of a lost lease changes nothing, and nothing waits to be sent whose
+// payload is gone.
 func TestStatesFollowTheMachine(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -373,6 +401,7 @@ func TestStatesFollowTheMachine(t *testing.T) {
 				"replay":      func(*rapid.T) { m.replay(event(), false) },
 				"forceReplay": func(*rapid.T) { m.replay(event(), true) },
 				"redeliver":   func(*rapid.T) { m.redeliver(event()) },
+				"expunge":     func(*rapid.T) { m.expunge(event()) },
 				"restartHeld": func(rt *rapid.T) {
 					m.restartHeld(sub(), event(), rapid.Bool().Draw(rt, "by the provider"), rapid.Bool().Draw(rt, "force"), outcome)
 				},

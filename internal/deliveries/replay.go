@@ -27,10 +27,14 @@ type ReplayRequest struct {
 // succeeded, wait or were cancelled. The deliveries of a subscription that is gone stay as they are. It returns the
 // event's deliveries as they then stand.
 //
-// Errors: not_found; delivery_in_flight while one of the deliveries asked for is being sent; nothing_to_replay.
+// Errors: not_found; payload_expired when there is nothing left to send; delivery_in_flight while one of the deliveries asked for is being sent; nothing_to_replay.
 func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID string, req ReplayRequest) ([]Delivery, error) {
-	if _, err := s.events.Get(ctx, p.Environment, eventUUID); err != nil {
+	e, err := s.events.Get(ctx, p.Environment, eventUUID)
+	if err != nil {
 		return nil, err
+	}
+	if e.PayloadExpired {
+		return nil, errPayloadExpired()
 	}
 	all, err := s.store.ByEvents(ctx, p.Environment, []string{eventUUID})
 	if err != nil {
@@ -45,6 +49,14 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 		n, err := s.restart(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool { return req.Force || d.Status == Dead || d.Status == RetryWait }, true)
 		if err != nil {
 			return err
+		}
+		// A removal that came first is seen here; one that comes later finds what was restarted.
+		expunged, err := s.events.Expunged(ctx, tx, p.Environment, []string{eventUUID})
+		if err != nil {
+			return err
+		}
+		if len(expunged) > 0 {
+			return errPayloadExpired()
 		}
 		if n == 0 {
 			return apperr.New(apperr.CodeNothingToReplay, "No delivery of the event has failed; force replays the others")
@@ -134,6 +146,10 @@ func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID s
 	dead := slices.DeleteFunc(all[eventUUID], func(d Delivery) bool { return d.Status != Dead })
 	if len(dead) == 0 {
 		return 0, nil
+	}
+	e, err := s.events.Get(ctx, env, eventUUID)
+	if err != nil || e.PayloadExpired {
+		return 0, err
 	}
 	enabled, err := s.enabledTargets(ctx, env, dead, nil)
 	if err != nil {

@@ -38,13 +38,20 @@ func (s *Service) send(j *job) {
 	if target.URL != nil && !s.dispatcher.goesTo(j, egress.HostKey(target.URL)) {
 		return
 	}
+	if j.event != nil && now.Sub(j.since) > freshFor {
+		j.event, j.payload = nil, nil
+	}
 	if j.event == nil {
 		e, err := s.events.Get(ctx, j.delivery.Environment, j.delivery.EventUUID)
 		if err != nil {
 			s.giveBack(ctx, j, "the event could not be read", err)
 			return
 		}
-		j.event = &e
+		j.event, j.since = &e, now
+	}
+	if j.event.PayloadExpired {
+		s.submit(&result{delivery: j.delivery, next: j.delivery.cancelled(now)})
+		return
 	}
 	if size := j.event.BodySize; j.payload == nil && size > maxHandedBody {
 		// An envelope doubles the body for a moment.

@@ -188,12 +188,16 @@ func (s *Service) Release(subscriptionID string) { s.dispatcher.release(subscrip
 // maxHandedBody is the largest body that stays in memory from receipt to its first try.
 const maxHandedBody = 32 << 10
 
+// freshFor is how long a payload that is at hand counts as still there. What has waited longer is read again before it is
+// sent, because its removal may have been asked for on any node.
+const freshFor = time.Second
+
 // Handoff gives a committed, leased delivery to the workers.
 func (s *Service) Handoff(d Delivery, e *webhookevents.Event, p *webhookevents.Payload) {
 	if len(p.Body) > maxHandedBody {
 		p = nil
 	}
-	s.dispatcher.enqueue(&job{delivery: d, event: e, payload: p})
+	s.dispatcher.enqueue(&job{delivery: d, event: e, payload: p, since: s.clock.Now()})
 }
 
 // Wake makes the workers look for due deliveries now.

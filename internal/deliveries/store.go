@@ -68,8 +68,44 @@ var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 }
 
 // apply makes the moves, changes the events' counters and records the tries, or returns errStale and must be rolled back
-// when any delivery is not where its move starts.
+// when any delivery is not where its move starts. Moves that leave a delivery open although its event's payload was
+// expunged meanwhile are followed by its cancellation, so that no transaction ends with such a delivery.
 func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried ...*result) error {
+	if err := s.applyAll(ctx, tx, moves, nowMillis, tried); err != nil {
+		return err
+	}
+	cancel, err := s.withoutPayload(ctx, tx, moves, nowMillis)
+	if err != nil {
+		return err
+	}
+	return s.applyAll(ctx, tx, cancel, nowMillis, nil)
+}
+
+// withoutPayload returns the moves that cancel what the moves given have left open of expunged events.
+func (s *Store) withoutPayload(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64) ([]move, error) {
+	open := map[id.Environment][]string{}
+	for i := range moves {
+		if to := &moves[i].to; to.Status.Open() {
+			open[to.Environment] = append(open[to.Environment], to.EventUUID)
+		}
+	}
+	var cancel []move
+	for env, uuids := range open {
+		slices.Sort(uuids)
+		expunged, err := s.events.Expunged(ctx, tx, env, slices.Compact(uuids))
+		if err != nil {
+			return nil, err
+		}
+		for i := range moves {
+			if to := moves[i].to; to.Status.Open() && slices.Contains(expunged, to.EventUUID) {
+				cancel = append(cancel, move{from: to, to: to.cancelled(clock.FromMillis(nowMillis))})
+			}
+		}
+	}
+	return cancel, nil
+}
+
+func (s *Store) applyAll(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried []*result) error {
 	if len(moves) == 0 {
 		return nil
 	}

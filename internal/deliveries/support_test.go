@@ -59,6 +59,21 @@ func (w *world) insert(t require.TestingT, events []webhookevents.NewEvent, list
 	}))
 }
 
+// insertAs stores an event with deliveries in any state, and the counters that they make.
+func (w *world) insertAs(t require.TestingT, e webhookevents.NewEvent, list []Delivery) {
+	e.Counters = webhookevents.Counters{}
+	w.insert(t, []webhookevents.NewEvent{e}, list)
+	change := webhookevents.Change{Environment: w.env, EventUUID: e.UUID, At: e.ReceivedAt}
+	for _, d := range list {
+		change.Merge(webhookevents.Change{Counters: d.counters()})
+	}
+	require.NoError(t, w.db.Tx(w.hard, func(tx *sql.Tx) error {
+		_, statement := webhookevents.Apply([]webhookevents.Change{change}, &webhookevents.Log{})
+		_, err := w.db.ExecAll(w.hard, tx, statement)
+		return err
+	}))
+}
+
 // read returns a delivery as it stands.
 func (w *world) read(t require.TestingT, k Key) Delivery {
 	list, err := w.store.query(context.WithoutCancel(w.hard), w.db.Read(), "d.event_uuid = $1 AND d.subscription_id = $2", k.EventUUID, k.SubscriptionID)

@@ -73,7 +73,7 @@ type TestResult struct {
 // Test sends one signed request to the subscription's target, once and whether or not the subscription is enabled, and
 // returns what came back. It stores nothing and changes no state: a target that answers 410 stays enabled.
 //
-// Errors: not_found for a subscription or event that the environment does not have; rate_limited while too many tests are
+// Errors: not_found for a subscription or event that the environment does not have; payload_expired; rate_limited while too many tests are
 // under way; validation errors at the locations of the HTTP body.
 func (s *Service) Test(ctx context.Context, env id.Environment, subscriptionID string, in TestRequest) (TestResult, error) {
 	if err := in.check(); err != nil {
@@ -218,6 +218,9 @@ func (s *Service) testEvent(ctx context.Context, env id.Environment, in *TestReq
 	e, err := s.events.Get(ctx, env, in.EventUUID)
 	if err != nil {
 		return webhookevents.Event{}, webhookevents.Payload{}, err
+	}
+	if e.PayloadExpired {
+		return e, webhookevents.Payload{}, errPayloadExpired()
 	}
 	payloads, err := s.events.Payloads(ctx, env, []webhookevents.Event{e})
 	if err != nil {

@@ -30,6 +30,7 @@ type event struct {
 	BodyEncoding      *string           `json:"body_encoding"`
 	ContentType       string            `json:"content_type"`
 	BodySize          int64             `json:"body_size"`
+	PayloadExpired    bool              `json:"payload_expired"`
 	ReceivedAt        time.Time         `json:"received_at"`
 	ForwardedAt       *time.Time        `json:"forwarded_at"`
 	Deliveries        []delivery        `json:"deliveries"`

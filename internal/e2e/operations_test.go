@@ -149,6 +149,7 @@ func (w *world) samples(f furniture) []sample {
 		{"get-webhook-event", eventPath, nil, http.StatusOK},
 		{"list-webhook-event-attempts", eventPath, nil, http.StatusOK},
 		{"explain-webhook-event", eventPath, nil, http.StatusOK},
+		{"expunge-webhook-event-payload", eventPath, nil, http.StatusNoContent},
 		{"list-webhook-rejections", nil, nil, http.StatusOK},
 
 		{"create-webhook-subscription", nil, object{"event_types": []string{"*"}, "forward_url": f.sink.url, "enabled": false,

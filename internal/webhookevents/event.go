@@ -74,6 +74,8 @@ type Event struct {
 	UpdatedAt  time.Time
 	// ForwardedAt is when the event first stood at forwarded.
 	ForwardedAt *time.Time
+	// PayloadExpired says that the payload is gone: nothing can be sent or shown of it any more.
+	PayloadExpired bool
 }
 
 // AllTypes are the types by which the event is matched.

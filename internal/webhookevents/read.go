@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,16 +20,17 @@ import (
 
 const eventColumns = `e.event_uuid, e.environment_id, e.connection_uuid, e.connection_id, e.provider, e.provider_config_key,
 	e.event_type, e.event_types, e.status, e.idempotency_key, e.idempotency_source, e.duplicate_of, e.suspect, e.control, e.verification,
-	e.content_type, e.body_size, e.hops, e.attempt_count, e.last_error, e.received_ms, e.updated_ms, e.forwarded_ms`
+	e.content_type, e.body_size, e.hops, e.attempt_count, e.last_error, e.received_ms, e.updated_ms, e.forwarded_ms,
+	e.expunged_ms`
 
 func scanEvent(scan func(dest ...any) error) (Event, error) {
 	var e Event
 	var received, updated int64
-	var forwarded *int64
+	var forwarded, expunged *int64
 	var types *string
 	err := scan(&e.UUID, &e.Environment, &e.ConnectionUUID, &e.ConnectionID, &e.Provider, &e.ProviderConfigKey, &e.Type, &types,
 		&e.Status, &e.IdempotencyKey, &e.IdempotencySource, &e.DuplicateOf, &e.Suspect, &e.Control, &e.Verification,
-		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded)
+		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded, &expunged)
 	if err != nil {
 		return Event{}, err
 	}
@@ -42,6 +44,7 @@ func scanEvent(scan func(dest ...any) error) (Event, error) {
 		at := clock.FromMillis(*forwarded)
 		e.ForwardedAt = &at
 	}
+	e.PayloadExpired = expunged != nil
 	return e, nil
 }
 
@@ -62,9 +65,11 @@ func (s *Store) Get(ctx context.Context, env id.Environment, uuid string) (Event
 	return e, nil
 }
 
-// Payloads returns the payloads of events of the environment, by uuid. An event without one is not in the map.
+// Payloads returns the payloads of events of the environment, by uuid. An event without one, or whose payload has expired,
+// is not in the map.
 func (s *Store) Payloads(ctx context.Context, env id.Environment, events []Event) (map[string]Payload, error) {
 	out := make(map[string]Payload, len(events))
+	events = slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return e.PayloadExpired || e.DuplicateOf != nil })
 	for len(events) > 0 {
 		n := min(len(events), 100)
 		args := []any{string(env)}

@@ -201,10 +201,10 @@ func (e *NewEvent) typesText() any {
 }
 
 // MarkRedelivered notes that the event's deliveries are restarted because its provider sent it again. It reports false,
-// and changes nothing, when that was noted after notAfter already.
+// and changes nothing, when that was noted after notAfter already, or the payload was expunged.
 func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string, now, notAfter time.Time) (bool, error) {
 	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET redelivered_ms = $1 WHERE environment_id = $2 AND event_uuid = $3
-		AND (redelivered_ms IS NULL OR redelivered_ms <= $4)`, clock.Millis(now), string(env), uuid, clock.Millis(notAfter))
+		AND (redelivered_ms IS NULL OR redelivered_ms <= $4) AND expunged_ms IS NULL`, clock.Millis(now), string(env), uuid, clock.Millis(notAfter))
 	if err != nil {
 		return false, fmt.Errorf("mark a redelivery: %w", err)
 	}

@@ -24,7 +24,7 @@ func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service
 	httpapi.Register(api, httpapi.Operation{
 		ID: "test-webhook-subscription", Method: http.MethodPost, Path: "/webhook-subscriptions/{id}/test", Status: http.StatusOK,
 		Tag: "Webhook subscriptions", Permission: access.SubscriptionsWrite, Route: access.RouteWebhooks, Environment: true,
-		Errors:  []apperr.Code{apperr.CodeRateLimited},
+		Errors:  []apperr.Code{apperr.CodeRateLimited, apperr.CodePayloadExpired},
 		Summary: "Test a webhook subscription",
 		Description: "Sends one signed request to the subscription's URL, whether or not it is enabled, and answers with what was sent " +
 			"and what came back within 10 seconds. The answer is 200 even when the target fails. The event is made up, or a stored one " +

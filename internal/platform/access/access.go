@@ -29,13 +29,15 @@ const (
 	SubscriptionsWrite Permission = "webhook_subscriptions:write"
 	EventsRead         Permission = "webhook_events:read"
 	EventsReplay       Permission = "webhook_events:replay"
+	// EventsExpunge is about removing an event's payload for good.
+	EventsExpunge Permission = "webhook_events:expunge"
 )
 
 // Permissions returns every permission.
 func Permissions() []Permission {
 	return []Permission{TeamRead, TeamWrite, EnvironmentsRead, EnvironmentsWrite, AccountRead, AccountWrite,
 		APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite, SubscriptionsRead, SubscriptionsWrite,
-		EventsRead, EventsReplay}
+		EventsRead, EventsReplay, EventsExpunge}
 }
 
 // Role is a fixed set of permissions.

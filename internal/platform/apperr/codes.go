@@ -34,6 +34,7 @@ const (
 	CodeRateLimited          Code = "rate_limited"
 	CodeDeliveryInFlight     Code = "delivery_in_flight"
 	CodeNothingToReplay      Code = "nothing_to_replay"
+	CodePayloadExpired       Code = "payload_expired"
 )
 
 // Info describes a code for the reference and for the HTTP layer.
@@ -72,6 +73,7 @@ func Codes() []Info {
 		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests; `Retry-After` says when to come back."},
 		{CodeDeliveryInFlight, http.StatusConflict, "A delivery of the event is being sent right now; replay it when it has ended."},
 		{CodeNothingToReplay, http.StatusConflict, "No delivery of the event is in a state that this replay may restart."},
+		{CodePayloadExpired, http.StatusGone, "The event's payload has been removed, on request or at the end of its time; there is nothing left to send."},
 	}
 	slices.SortFunc(list, func(a, b Info) int {
 		if a.Code < b.Code {

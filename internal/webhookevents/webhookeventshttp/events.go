@@ -51,12 +51,20 @@ func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service
 	httpapi.Register(api, httpapi.Operation{
 		ID: "replay-webhook-event", Method: http.MethodPost, Path: itemPath + "/replay", Status: http.StatusAccepted, Tag: tag,
 		Permission: access.EventsReplay, Route: access.RouteWebhooks, Environment: true,
-		Errors:  []apperr.Code{apperr.CodeDeliveryInFlight, apperr.CodeNothingToReplay},
+		Errors:  []apperr.Code{apperr.CodeDeliveryInFlight, apperr.CodeNothingToReplay, apperr.CodePayloadExpired},
 		Summary: "Replay a webhook event",
 		Description: "Sends the event once more to the subscriptions whose delivery is dead or waits after a failed try, from the " +
 			"start of their schedule and with the same `webhook-id`. `force` replays the other deliveries too. Deliveries of deleted " +
 			"subscriptions stay as they are. Without a body the request means `{}`.",
 	}, h.replay)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "expunge-webhook-event-payload", Method: http.MethodDelete, Path: itemPath + "/payload", Status: http.StatusNoContent, Tag: tag,
+		Permission: access.EventsExpunge, Route: access.RouteWebhooks, Environment: true,
+		Summary: "Expunge the payload of a webhook event",
+		Description: "Removes the headers and the body of the event for good and cancels what waits to be sent. A try under way ends by " +
+			"itself. The event stays with its deliveries and attempts, and so does its idempotency key: a repeat of it is still one. " +
+			"An event without a payload is left as it is.",
+	}, h.expunge)
 }
 
 type handlers struct {
@@ -104,6 +112,9 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 // fitting returns how many of the events, at least one, have bodies within the budget.
 func fitting(events []webhookevents.Event, budget int64) int {
 	for i, e := range events {
+		if e.PayloadExpired {
+			continue
+		}
 		if budget -= e.BodySize; budget < 0 {
 			return max(i, 1)
 		}
@@ -156,6 +167,10 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 	}
 	view, err := detail(&e, payloads, byEvent[e.UUID])
 	return &itemOutput{Body: view}, err
+}
+
+func (h *handlers) expunge(ctx context.Context, in *itemInput) (*struct{}, error) {
+	return nil, h.deliveries.Expunge(ctx, access.From(ctx), in.EventUUID)
 }
 
 type attemptsInput struct {

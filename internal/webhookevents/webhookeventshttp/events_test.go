@@ -39,7 +39,7 @@ func TestDetail(t *testing.T) {
 			"environment_id": string(s.env), "event_type": "issues.opened", "status": "received", "idempotency_key": "a,b",
 			"idempotency_source": "header:x-github-delivery", "duplicate_of": nil, "suspect": nil, "control": false, "attempt_count": 0.0,
 			"last_error": nil, "headers": map[string]any{"x-a": "b"}, "body": map[string]any{}, "body_encoding": "json",
-			"content_type": "application/json", "body_size": 2.0, "received_at": at, "updated_at": at, "forwarded_at": nil,
+			"content_type": "application/json", "body_size": 2.0, "payload_expired": false, "received_at": at, "updated_at": at, "forwarded_at": nil,
 			"verification": map[string]any{"result": "verified", "scheme": "hmac", "key_id": nil},
 			"deliveries": []any{map[string]any{"subscription_id": sub, "status": "pending", "generation": 1.0, "attempt_count": 0.0,
 				"next_attempt_at": at, "last_http_status": nil, "last_error": nil, "completed_at": nil}},

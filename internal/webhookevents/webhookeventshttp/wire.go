@@ -29,7 +29,8 @@ type Summary struct {
 	AttemptCount      int64                      `json:"attempt_count" doc:"The tries recorded, over all deliveries." example:"1"`
 	LastError         httpapi.OrNull[EventError] `json:"last_error" doc:"The last failure of a delivery; null when none has failed."`
 	ContentType       string                     `json:"content_type" doc:"The Content-Type of the delivery; empty when it had none." example:"application/json"`
-	BodySize          int64                      `json:"body_size" doc:"The size of the body in bytes." example:"1024"`
+	BodySize          int64                      `json:"body_size" doc:"The size of the body in bytes, also when it has expired." example:"1024"`
+	PayloadExpired    bool                       `json:"payload_expired" doc:"Whether the payload has been removed: there are no headers and no body any more, and nothing can be sent again. A repeat never had one."`
 	Verification      Verification               `json:"verification" doc:"How the delivery was verified."`
 	ReceivedAt        httpapi.Time               `json:"received_at" doc:"When the delivery was received."`
 	UpdatedAt         httpapi.Time               `json:"updated_at" doc:"When the event last changed."`
@@ -39,8 +40,8 @@ type Summary struct {
 // Listed is a list's row.
 type Listed struct {
 	Summary
-	Headers      included[headers]    `json:"headers,omitzero" doc:"The headers of the delivery by lower-case name, without hop-by-hop headers; credentials are [redacted]. Only with include=headers."`
-	Body         included[content]    `json:"body,omitzero" doc:"The body as body_encoding says; null for a repeat. Only with include=body."`
+	Headers      included[headers]    `json:"headers,omitzero" doc:"The headers of the delivery by lower-case name, without hop-by-hop headers; credentials are [redacted]. Empty once the payload has expired. Only with include=headers."`
+	Body         included[content]    `json:"body,omitzero" doc:"The body as body_encoding says; null for a repeat and once the payload has expired. Only with include=body."`
 	BodyEncoding included[encoding]   `json:"body_encoding,omitzero" doc:"json: body is the JSON value. text: a string. base64: the bytes in base64. null: there is no body to show. Only with include=body."`
 	Deliveries   included[[]Delivery] `json:"deliveries,omitzero" doc:"The deliveries of the event. Only with include=deliveries."`
 }
@@ -48,8 +49,8 @@ type Listed struct {
 // Event is an event's detail.
 type Event struct {
 	Summary
-	Headers      headers    `json:"headers" doc:"The headers of the delivery by lower-case name, without hop-by-hop headers; credentials are [redacted]."`
-	Body         content    `json:"body" doc:"The body as body_encoding says; null for a repeat."`
+	Headers      headers    `json:"headers" doc:"The headers of the delivery by lower-case name, without hop-by-hop headers; credentials are [redacted]. Empty once the payload has expired."`
+	Body         content    `json:"body" doc:"The body as body_encoding says; null for a repeat and once the payload has expired."`
 	BodyEncoding encoding   `json:"body_encoding" doc:"json: body is the JSON value. text: a string. base64: the bytes in base64. null: there is no body to show."`
 	Deliveries   []Delivery `json:"deliveries" doc:"The deliveries of the event, one per subscription that matched."`
 }
@@ -79,7 +80,7 @@ type DeliveryError struct {
 type Delivery struct {
 	ID             string                        `json:"id" format:"uuid" doc:"The delivery's UUID." example:"01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47"`
 	SubscriptionID string                        `json:"subscription_id" doc:"The subscription that the event goes to." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Status         string                        `json:"status" enum:"pending,sending,retry_wait,held,succeeded,dead,cancelled" doc:"pending: waits for a worker. sending: a try may be on the wire. retry_wait: waits after a failed try. held: its subscription is disabled. succeeded: answered 2xx. dead: refused for good, or the schedule is spent. cancelled: its subscription was deleted."`
+	Status         string                        `json:"status" enum:"pending,sending,retry_wait,held,succeeded,dead,cancelled" doc:"pending: waits for a worker. sending: a try may be on the wire. retry_wait: waits after a failed try. held: its subscription is disabled. succeeded: answered 2xx. dead: refused for good, or the schedule is spent. cancelled: its subscription was deleted, or the event's payload expunged."`
 	Generation     int64                         `json:"generation" doc:"Counts from 1; every replay raises it and restarts the schedule." example:"1"`
 	AttemptCount   int64                         `json:"attempt_count" doc:"The tries recorded, over all generations." example:"1"`
 	NextAttemptAt  *httpapi.Time                 `json:"next_attempt_at" nullable:"true" doc:"When the next try is due; null unless status is pending or retry_wait."`
@@ -148,7 +149,7 @@ func summary(e *webhookevents.Event) (Summary, error) {
 		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID,
 		ConnectionUUID: e.ConnectionUUID, EnvironmentID: string(e.Environment), EventType: e.Type, EventTypes: e.Types, Status: string(e.Status),
 		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect},
-		Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize,
+		Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize, PayloadExpired: e.PayloadExpired,
 		Verification: Verification{Result: v.Result, Scheme: v.Scheme, KeyID: orNull(v.KeyID)},
 		ReceivedAt:   httpapi.Time(e.ReceivedAt), UpdatedAt: httpapi.Time(e.UpdatedAt), ForwardedAt: (*httpapi.Time)(e.ForwardedAt),
 	}
