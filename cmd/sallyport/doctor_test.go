@@ -48,7 +48,7 @@ func TestDoctorSound(t *testing.T) {
 		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
 		code, checks = in.outcomes(t, "--public-url", s.base)
 		require.Equal(t, exitOK, code)
-		for _, name := range []string{"disk", "database", "schema", "keyset", "sealed values", "deliveries", "listeners", "public URL", "trusted proxies", "egress"} {
+		for _, name := range []string{"disk", "database", "schema", "keyset", "sealed values", "providers", "deliveries", "listeners", "public URL", "trusted proxies", "egress"} {
 			require.Equal(t, app.CheckOK, checks[name].Status, "%s: %s", name, checks[name].Message)
 		}
 		require.Equal(t, app.CheckSkip, checks["certificate"].Status)
@@ -106,6 +106,19 @@ func TestDoctorTroubles(t *testing.T) {
 		in.do(t, "keyset", "create", "--keyset-file", other)
 		failing("sealed values", "--keyset-file", "--keyset-file", other)
 		failing("keyset", "sallyport keyset create", "--keyset-file", other+".none")
+
+		definitions := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme)
+		s := in.serve(t, clock.System(), "--providers-dir="+definitions)
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
+		s.make(t, "/connections", key, map[string]any{"provider": "acme", "webhook_secret": githubSecret})
+		s.stop()
+		_, checks := in.outcomes(t, "--providers-dir="+definitions)
+		require.Equal(t, app.CheckOK, checks["providers"].Status)
+		require.Contains(t, checks["providers"].Message, "1 of them from the folder")
+		failing("providers", "delete the connections")
+		failing("providers", "Name a folder", "--providers-dir="+definitions+"-none")
+		write(t, definitions, "b.yaml", "x")
+		failing("providers", "providers lint", "--providers-dir="+definitions)
 
 		w := in.open(t).Write()
 		_, err := w.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (1000, TRUE)")

@@ -30,7 +30,7 @@ func (c providersList) Run(e *env) error {
 	if c.JSON {
 		return printJSON(e.stdout, list)
 	}
-	rows := [][]string{{"PROVIDER", "NAME", "CATEGORIES", "SCHEME", "HANDSHAKES", "GRADE"}}
+	rows := [][]string{{"PROVIDER", "NAME", "CATEGORIES", "SCHEME", "HANDSHAKES", "GRADE", "SOURCE"}}
 	for i := range list {
 		p := &list[i]
 		scheme, handshakes, grade := "no webhooks", "", ""
@@ -40,7 +40,7 @@ func (c providersList) Run(e *env) error {
 		if p.Evidence != nil {
 			grade = string(p.Evidence.Grade)
 		}
-		rows = append(rows, []string{p.Slug, visible(p.DisplayName), strings.Join(p.Categories, ","), scheme, handshakes, grade})
+		rows = append(rows, []string{p.Slug, visible(p.DisplayName), strings.Join(p.Categories, ","), scheme, handshakes, grade, string(p.Source)})
 	}
 	return printTable(e.stdout, rows)
 }
@@ -70,15 +70,16 @@ func (c providersShow) Run(e *env) error {
 }
 
 type providersLint struct {
-	Paths []string `arg:"" name:"path" help:"Files, and folders whose .yaml files are checked."`
-	JSON  bool     `name:"json" help:"Print the faults as JSON."`
+	Paths    []string `arg:"" name:"path" help:"Files, and folders whose .yaml files are checked."`
+	Shipping bool     `help:"Check definitions that are to ship: they need evidence, and may have the slug of one that does."`
+	JSON     bool     `name:"json" help:"Print the faults as JSON."`
 }
 
 func (providersLint) unconfigured() {}
 
 // Run prints every fault of the files. It needs no configuration, no data and no network.
 func (c providersLint) Run(e *env) error {
-	checked, faults, err := app.LintProviders(c.Paths)
+	checked, faults, err := app.LintProviders(c.Paths, c.Shipping)
 	if err != nil {
 		return err
 	}

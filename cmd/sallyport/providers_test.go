@@ -52,8 +52,8 @@ func TestProvidersListAndShow(t *testing.T) {
 	t.Parallel()
 	r := offline(t, "providers", "list")
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `(?m)^PROVIDER +NAME +CATEGORIES +SCHEME +HANDSHAKES +GRADE$`, r.out)
-	require.Regexp(t, `(?m)^github +GitHub +source-control,developer-tools +hmac sha256 +none +vector$`, r.out)
+	require.Regexp(t, `(?m)^PROVIDER +NAME +CATEGORIES +SCHEME +HANDSHAKES +GRADE +SOURCE$`, r.out)
+	require.Regexp(t, `(?m)^github +GitHub +source-control,developer-tools +hmac sha256 +none +vector +builtin$`, r.out)
 
 	list := decode[[]app.ProviderSummary](t, offline(t, "providers", "list", "--json").out)
 	require.Len(t, list, strings.Count(r.out, "\n")-1)
@@ -73,6 +73,34 @@ func TestProvidersListAndShow(t *testing.T) {
 	r = offline(t, "providers", "show", "nobody")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "there is no such provider; `sallyport providers list`")
+}
+
+// The folder's definitions stand in the list, and what is wrong with them stops it, all at once.
+func TestProvidersOfTheFolder(t *testing.T) {
+	t.Parallel()
+	dir := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme)
+	r := offline(t, "providers", "list", "--providers-dir", dir)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^acme +Acme +crm +hmac sha256 +none +folder$`, r.out)
+	require.Contains(t, offline(t, "providers", "show", "acme", "--providers-dir", dir).out, "Definition      folder\n")
+	write(t, dir, "b.yaml", "x", "c.yml", "")
+	r = offline(t, "providers", "list", "--providers-dir", dir)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, filepath.Join(dir, "b.yaml")+": must be a mapping\n"+filepath.Join(dir, "c.yml")+": must end in .yaml\n")
+}
+
+// A definition cannot take the slug of one that ships by mistake; what is to ship may have it, and needs evidence.
+func TestProvidersLintShipping(t *testing.T) {
+	t.Parallel()
+	github := strings.Replace(acme, "slug: acme", "slug: github", 1)
+	dir := write(t, t.TempDir(), "github.yaml", github)
+	require.Contains(t, offline(t, "providers", "lint", dir).out, "github.yaml:2: slug: is that of a definition that ships")
+	require.Equal(t, filepath.Join(dir, "github.yaml")+": evidence: must say what the definition rests on, because it is to ship\n",
+		offline(t, "providers", "lint", "--shipping", dir).out)
+	write(t, dir, "github.yaml", github+"replaces_builtin: true\n")
+	require.Equal(t, exitOK, offline(t, "providers", "lint", dir).code)
+	require.Contains(t, offline(t, "providers", "lint", "--shipping", dir).out, "github.yaml:16: replaces_builtin: has no meaning in a definition that ships")
+	require.Equal(t, exitOK, offline(t, "providers", "lint", "--shipping", filepath.Join("..", "..", "providers")).code)
 }
 
 // Lint names every fault of every file with its place and field, in one run, and exits with 1; without faults it exits with 0.

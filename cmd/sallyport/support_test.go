@@ -113,9 +113,9 @@ type server struct {
 }
 
 // serve starts a server on the installation. Its receivers may be on loopback.
-func (in installation) serve(t *testing.T, clk clock.Clock) server {
+func (in installation) serve(t *testing.T, clk clock.Clock, flags ...string) server {
 	t.Helper()
-	cfg, err := config.Load([]string{"--egress-allow=127.0.0.0/8", "--egress-allow-http"}, in.environ(), os.ReadFile)
+	cfg, err := config.Load(append([]string{"--egress-allow=127.0.0.0/8", "--egress-allow-http"}, flags...), in.environ(), os.ReadFile)
 	require.NoError(t, err)
 	a, err := app.New(t.Context(), app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Clock: clk, Version: "test"})
 	require.NoError(t, err)

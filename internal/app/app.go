@@ -32,6 +32,7 @@ import (
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/obs"
+	"sallyport/internal/providers"
 	"sallyport/internal/rejections"
 	"sallyport/internal/rejections/rejectionshttp"
 	"sallyport/internal/subscriptions"
@@ -69,6 +70,7 @@ type App struct {
 	api     *httpapi.API
 	client  *egress.Client
 
+	providers     *providers.Live
 	connections   *connections.Service
 	subscriptions *subscriptions.Service
 	events        *webhookevents.Store
@@ -141,13 +143,13 @@ func (a *App) migrate(ctx context.Context) error {
 // build wires the capabilities. The order is that of the dependency table.
 func (a *App) build(ctx context.Context, node, version string) error {
 	d, box, clk := a.store.DB, a.store.Box, a.clock
-	registry, err := builtinProviders()
-	if err != nil {
+	var err error
+	if a.providers, err = liveProviders(&a.cfg, a.log, a.metrics); err != nil {
 		return err
 	}
 	a.client = egress.New(egress.Policy{AllowCIDRs: a.cfg.EgressAllow, AllowLoopback: a.cfg.Dev, AllowHTTP: a.cfg.EgressAllowHTTP || a.cfg.Dev},
 		egress.Options{MaxIdlePerHost: a.cfg.DeliveryConcurrencyPerHost, Clock: clk})
-	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: registry,
+	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: a.providers,
 		Environments: a.store.Identity, Keyring: verification.NewKeyring(keyFetcher{a.client}), Logger: a.log}); err != nil {
 		return err
 	}
@@ -385,6 +387,9 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeMatches) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
+	if a.cfg.ProvidersDir != "" {
+		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refreshProviders) })
+	}
 	if a.cfg.SQLite() {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.checkpoint) })
 	} else {

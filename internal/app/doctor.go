@@ -66,6 +66,7 @@ func Doctor(ctx context.Context, cfg *config.Config, clk clock.Clock) (Diagnosis
 		{"clock", d.clocks},
 		{"keyset", d.keyset},
 		{"sealed values", d.sealed},
+		{"providers", d.definitions},
 		{"deliveries", d.deliveries},
 		{"listeners", d.listeners},
 		{"certificate", d.certificate},

@@ -6,12 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
+	"sallyport/internal/connections"
 	"sallyport/internal/deliveries"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/migrate"
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers"
 	"sallyport/internal/webhookevents"
 )
 
@@ -170,6 +176,39 @@ func (d *doctor) openNewest(ctx context.Context, c secretbox.Column) (int, error
 		return 0, err
 	}
 	return 1, nil
+}
+
+// definitions loads the provider definitions and looks whether connections have others.
+func (d *doctor) definitions(ctx context.Context) Check {
+	const hint = "Put the definitions back into the folder that --providers-dir names, or delete the connections."
+	live, err := liveProviders(d.cfg, slog.New(slog.DiscardHandler), obs.NewMetrics())
+	var load *providers.LoadError
+	switch {
+	case errors.As(err, &load) && len(load.Faults) > 0:
+		return fail(fmt.Sprintf("%d faults, the first: %s", len(load.Faults), load.Faults[0]), "`sallyport providers lint` lists all of them; with these no server starts.")
+	case err != nil:
+		return fail(err.Error(), "Name a folder that can be read with --providers-dir, or none.")
+	}
+	list := live.Registry().List()
+	folder := 0
+	for _, p := range list {
+		if p.Source == providers.SourceFolder {
+			folder++
+		}
+	}
+	message := fmt.Sprintf("%d definitions, %d of them from the folder", len(list), folder)
+	if !d.current {
+		return ok(message)
+	}
+	used, err := connections.UsedProviders(ctx, d.db)
+	if err != nil {
+		return failure(err)
+	}
+	missing := slices.DeleteFunc(used, func(slug string) bool { _, known := live.Get(slug); return known })
+	if len(missing) > 0 {
+		return fail("connections have providers without a definition: "+strings.Join(missing, ", "), hint)
+	}
+	return ok(message)
 }
 
 // Ages of the oldest delivery that is due: a server that keeps up sends within seconds.

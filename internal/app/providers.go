@@ -1,14 +1,18 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/providers"
 	definitions "sallyport/providers"
 )
@@ -22,29 +26,60 @@ func builtinProviders() (*providers.Registry, error) {
 	return r, nil
 }
 
-// What commands show of definitions.
-type (
-	ProviderSummary = providers.Summary
-	ProviderFault   = providers.Fault
-)
+// ProviderSummary is what commands show of a provider.
+type ProviderSummary = providers.Summary
+
+// ProviderFault is one thing wrong with a definition file.
+type ProviderFault = providers.Fault
+
+// liveProviders loads the definitions that ship and those of the operator's folder.
+func liveProviders(cfg *config.Config, log *slog.Logger, metrics *obs.Metrics) (*providers.Live, error) {
+	builtin, err := builtinProviders()
+	if err != nil {
+		return nil, err
+	}
+	var folder *providers.Folder
+	if cfg.ProvidersDir != "" {
+		folder = &providers.Folder{FS: os.DirFS(cfg.ProvidersDir), Path: cfg.ProvidersDir}
+	}
+	return providers.NewLive(builtin, folder, log, metrics)
+}
+
+// definitionsInterval is how often the folder of provider definitions is looked at.
+const definitionsInterval = time.Second
+
+// refreshProviders brings changed definitions into force, here and in the verifiers that were made from the old ones.
+func (a *App) refreshProviders(ctx context.Context) time.Duration {
+	if a.providers.Refresh(ctx, a.connections) {
+		a.connections.ProvidersChanged()
+	}
+	return definitionsInterval
+}
 
 // Providers describes every provider that a server with this configuration has, in the order of slugs.
-func Providers(_ *config.Config) ([]ProviderSummary, error) {
-	r, err := builtinProviders()
+func Providers(cfg *config.Config) ([]ProviderSummary, error) {
+	live, err := liveProviders(cfg, slog.New(slog.DiscardHandler), obs.NewMetrics())
 	if err != nil {
 		return nil, err
 	}
 	out := []ProviderSummary{}
-	for _, p := range r.List() {
+	for _, p := range live.Registry().List() {
 		out = append(out, p.Summary())
 	}
 	return out, nil
 }
 
-// LintProviders checks definition files, and the definitions in folders. It returns how many it looked at and everything wrong
-// with them; a path that leads nowhere, or to a folder without definitions, is an error.
-func LintProviders(paths []string) (checked int, faults []ProviderFault, err error) {
+// LintProviders checks definition files, and the definitions in folders: as an operator's, or as ones that are to ship. It returns
+// how many it looked at and everything wrong with them; a path that leads nowhere, or to a folder without definitions, is an
+// error.
+func LintProviders(paths []string, shipping bool) (checked int, faults []ProviderFault, err error) {
 	faults = []ProviderFault{}
+	var builtin *providers.Registry
+	if !shipping {
+		if builtin, err = builtinProviders(); err != nil {
+			return 0, nil, err
+		}
+	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +95,7 @@ func LintProviders(paths []string) (checked int, faults []ProviderFault, err err
 		if dir == "" {
 			dir = "."
 		}
-		n, found, err := providers.Lint(os.DirFS(dir), name)
+		n, found, err := providers.Lint(os.DirFS(dir), name, builtin)
 		if err != nil {
 			return 0, nil, err
 		}

@@ -3,7 +3,6 @@ package connections
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"strconv"
 	"time"
@@ -25,7 +24,7 @@ type Inbound struct {
 	Sources []netip.Prefix
 	// EnrolledUntil is when the enrolment under which a handshake may hand over a secret ends; zero where none is open.
 	EnrolledUntil time.Time
-	// Provider is never nil.
+	// Provider is never nil. It is the version of the definition that Verifier was made from.
 	Provider *providers.Provider
 	// ByAlias says that the path named the alias and not the token.
 	ByAlias bool
@@ -102,7 +101,7 @@ func (s *Service) load(ctx context.Context, segment string, byAlias bool) (*Inbo
 	if err != nil {
 		return nil, err
 	}
-	v := s.verifier(ctx, c, provider, secrets)
+	v, provider := s.verifier(ctx, &c, provider, secrets)
 	in := &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: v == s.refusing}
 	for _, network := range c.Webhook.SourceCIDRs {
 		p, err := netip.ParsePrefix(network)
@@ -117,24 +116,6 @@ func (s *Service) load(ctx context.Context, segment string, byAlias bool) (*Inbo
 		}
 	}
 	return in, nil
-}
-
-// verifier fails closed: what cannot be prepared refuses every delivery.
-func (s *Service) verifier(ctx context.Context, c Connection, p *providers.Provider, secrets []verification.Secret) *verification.Verifier {
-	if p.Webhooks == nil {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "connection refuses deliveries: its provider has no webhooks",
-			slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider))
-		return s.refusing
-	}
-	settings := c.Webhook.settings(secrets)
-	settings.Keyring = s.keyring
-	v, err := p.Webhooks.Bind(settings)
-	if err != nil {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "connection refuses deliveries: its settings do not fit the provider's definition",
-			slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", err.Error()))
-		return s.refusing
-	}
-	return v
 }
 
 // newRefusing returns a verifier that refuses everything: it has no secret.

@@ -16,7 +16,6 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/providers"
 	"sallyport/internal/verification"
 )
 
@@ -32,7 +31,7 @@ type Config struct {
 	DB           *db.DB
 	Clock        clock.Clock
 	Box          *secretbox.Box
-	Providers    *providers.Registry
+	Providers    Providers
 	Environments Environments
 	// Keyring holds the keys that providers publish; nil refuses what needs them.
 	Keyring *verification.Keyring
@@ -45,7 +44,7 @@ type Service struct {
 	db           *db.DB
 	clock        clock.Clock
 	box          *secretbox.Box
-	providers    *providers.Registry
+	providers    Providers
 	environments Environments
 	keyring      *verification.Keyring
 	log          *slog.Logger

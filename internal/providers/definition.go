@@ -22,6 +22,9 @@ type Definition struct {
 	Categories []string `yaml:"categories"`
 	// DocsURL is the documentation that the definition was written from; https.
 	DocsURL string `yaml:"docs_url"`
+	// ReplacesBuiltin lets a definition of the operator's stand in the place of one that ships under its slug, now or in a later
+	// release. Without it such a definition is refused.
+	ReplacesBuiltin bool `yaml:"replaces_builtin"`
 	// Evidence says what Webhooks rests on. It belongs to definitions with webhooks; those that ship all have it.
 	Evidence *Evidence `yaml:"evidence"`
 	// Webhooks says how deliveries are verified and described; nil for a provider without webhooks.
@@ -51,8 +54,9 @@ var word = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // report takes down what is wrong with a field.
 type report func(field, message string)
 
-// check reports what is wrong with a definition, apart from its webhooks, which the engine checks.
-func (d *Definition) check(stem string, wrong report) {
+// check reports what is wrong with a definition, apart from its webhooks, which the engine checks. builtin are the definitions
+// beside which an operator's stands; it is nil for one that ships.
+func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 	if d.Schema != schemaVersion {
 		wrong("schema", "must be 1")
 	}
@@ -63,6 +67,11 @@ func (d *Definition) check(stem string, wrong report) {
 		wrong("slug", "is reserved: a path of the API has it where a provider's key stands")
 	case d.Slug != stem:
 		wrong("slug", "must be the file's name without .yaml")
+	case builtin != nil && builtin.bySlug[d.Slug] != nil && !d.ReplacesBuiltin:
+		wrong("slug", "is that of a definition that ships; choose another, or state replaces_builtin: true to have this one in its place")
+	}
+	if builtin == nil && d.ReplacesBuiltin {
+		wrong("replaces_builtin", "has no meaning in a definition that ships")
 	}
 	if strings.TrimSpace(d.DisplayName) != d.DisplayName || d.DisplayName == "" || utf8.RuneCountInString(d.DisplayName) > maxDisplayName {
 		wrong("display_name", "must be 1 to 80 characters without spaces around them")

@@ -2,6 +2,7 @@ package providers
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
@@ -62,23 +63,24 @@ func (e *LoadError) Error() string {
 // maxFaults bounds what is said of one file.
 const maxFaults = 50
 
-// parse reads and checks one file. The provider is nil where there are faults.
-func parse(name string, data []byte) (*Provider, []Fault) {
+// parse reads and checks one file, an operator's where builtin is given. The provider is nil where there are faults.
+func parse(file definitionFile, builtin *Registry) (*Provider, []Fault) {
+	name, data := file.name, file.data
 	if !utf8.Valid(data) {
 		return nil, []Fault{{File: name, Message: "is not UTF-8"}}
 	}
 	if line, message := refuseTokens(string(data)); message != "" {
 		return nil, []Fault{{File: name, Line: line, Message: message}}
 	}
-	file, err := parser.ParseBytes(data, 0)
+	document, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, []Fault{yamlFault(name, err)}
 	}
-	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
+	if len(document.Docs) != 1 || document.Docs[0].Body == nil {
 		return nil, []Fault{{File: name, Message: "must hold exactly one YAML document"}}
 	}
 	var faults []Fault
-	root := file.Docs[0].Body
+	root := document.Docs[0].Body
 	wrong := func(field, message string) {
 		switch {
 		case len(faults) < maxFaults:
@@ -94,8 +96,11 @@ func parse(name string, data []byte) (*Provider, []Fault) {
 	if err := yaml.NodeToValue(root, &d, yaml.Strict()); err != nil {
 		return nil, []Fault{yamlFault(name, err)}
 	}
-	d.check(strings.TrimSuffix(name, ".yaml"), wrong)
-	p := &Provider{Definition: d}
+	d.check(strings.TrimSuffix(name, ".yaml"), builtin, wrong)
+	p := &Provider{Definition: d, Source: SourceBuiltin, sum: sha256.Sum256(data)}
+	if builtin != nil {
+		p.Source = SourceFolder
+	}
 	if d.Webhooks != nil {
 		p.Webhooks, err = verification.Compile(*d.Webhooks)
 		var config *verification.ConfigError

@@ -67,7 +67,7 @@ func TestSummaryOfParameters(t *testing.T) {
 func TestText(t *testing.T) {
 	t.Parallel()
 	s := load(t, minimal).Summary()
-	require.Equal(t, "Acme (acme)\n\nDocumentation   https://acme.example/docs\nCategories      crm\nWebhooks        none\n", s.Text())
+	require.Equal(t, "Acme (acme)\n\nDocumentation   https://acme.example/docs\nCategories      crm\nDefinition      builtin\nWebhooks        none\n", s.Text())
 	s = load(t, minimal+evidence+strings.Replace(webhooks, "Paste the URL.", `"Paste the URL.\n\n- Then save."`, 1)).Summary()
 	require.Contains(t, s.Text(), "Grade           documented\nSource          The page on signatures\n                https://acme.example/docs/signatures\n\n"+
 		"Set-up\n  Paste the URL.\n\n  - Then save.\n\nNot confirmed by a source of the provider's own, and so left out\n  - how long deliveries are repeated\n")

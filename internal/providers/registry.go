@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"crypto/sha256"
 	"io/fs"
 	"slices"
 	"strings"
@@ -14,12 +15,31 @@ type Registry struct {
 	sorted []*Provider
 }
 
+// Source says where a definition comes from.
+type Source string
+
+// The sources.
+const (
+	// SourceBuiltin is the program itself.
+	SourceBuiltin Source = "builtin"
+	// SourceFolder is the operator's folder.
+	SourceFolder Source = "folder"
+)
+
 // Provider is a checked definition, ready for use. It is shared: read it only.
 type Provider struct {
 	Definition Definition
 	// Webhooks is nil for a provider without webhooks.
 	Webhooks *verification.Engine
+	Source   Source
+
+	sum      [sha256.Size]byte // of the file
+	previous *Provider
 }
+
+// Previous returns the version of the definition that this one has replaced while the process runs; nil where there is none, or
+// none that a connection still needs.
+func (p *Provider) Previous() *Provider { return p.previous }
 
 // Load reads every .yaml file at the root of fsys and checks it. Files of other kinds are left alone, except .yml, which
 // is a definition under the wrong name. The error is a *LoadError with the faults of all files, or what reading fsys
@@ -31,7 +51,7 @@ func Load(fsys fs.FS) (*Registry, error) {
 	}
 	var list []*Provider
 	for _, file := range files {
-		provider, wrong := parse(file.name, file.data)
+		provider, wrong := parse(file, nil)
 		faults = append(faults, wrong...)
 		list = append(list, provider)
 	}
@@ -60,8 +80,9 @@ func (r *Registry) Get(slug string) (*Provider, bool) {
 func (r *Registry) List() []*Provider { return slices.Clone(r.sorted) }
 
 // Lint checks the definitions at the root of fsys, or the one with the name where there is one, and returns how many it
-// looked at and everything wrong with them, in the order of files and lines. The error is that of reading the folder.
-func Lint(fsys fs.FS, name string) (checked int, faults []Fault, err error) {
+// looked at and everything wrong with them, in the order of files and lines. They are an operator's, to stand beside builtin;
+// where that is nil they are to ship, and need evidence. The error is that of reading the folder.
+func Lint(fsys fs.FS, name string, builtin *Registry) (checked int, faults []Fault, err error) {
 	var files []definitionFile
 	if name == "" {
 		files, faults, err = readFolder(fsys)
@@ -75,8 +96,11 @@ func Lint(fsys fs.FS, name string) (checked int, faults []Fault, err error) {
 	}
 	checked = len(files) + len(faults)
 	for _, file := range files {
-		_, wrong := parse(file.name, file.data)
+		p, wrong := parse(file, builtin)
 		faults = append(faults, wrong...)
+		if p != nil && builtin == nil && p.Webhooks != nil && p.Definition.Evidence == nil {
+			faults = append(faults, Fault{File: file.name, Field: "evidence", Message: "must say what the definition rests on, because it is to ship"})
+		}
 	}
 	return checked, newLoadError(faults).Faults, nil
 }

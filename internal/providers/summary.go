@@ -14,6 +14,7 @@ type Summary struct {
 	DisplayName string   `json:"display_name"`
 	Categories  []string `json:"categories"`
 	DocsURL     string   `json:"docs_url"`
+	Source      Source   `json:"source"`
 	// Webhooks is nil for a provider without webhooks.
 	Webhooks *WebhooksSummary `json:"webhooks"`
 	// Evidence is nil where the definition gives none.
@@ -112,7 +113,7 @@ type HandshakeSummary struct {
 // Summary describes the provider.
 func (p *Provider) Summary() Summary {
 	d := &p.Definition
-	s := Summary{Slug: d.Slug, DisplayName: d.DisplayName, Categories: slices.Clone(d.Categories), DocsURL: d.DocsURL}
+	s := Summary{Slug: d.Slug, DisplayName: d.DisplayName, Categories: slices.Clone(d.Categories), DocsURL: d.DocsURL, Source: p.Source}
 	if d.Evidence != nil {
 		s.Evidence = &EvidenceSummary{Grade: d.Evidence.Grade, Source: d.Evidence.Source, URL: d.Evidence.URL, LeftOut: append([]string{}, d.Evidence.LeftOut...)}
 	}

@@ -13,6 +13,7 @@ func (s *Summary) Text() string {
 	same := func(text string) string { return text }
 	line("Documentation", s.DocsURL)
 	line("Categories", strings.Join(s.Categories, ", "))
+	line("Definition", string(s.Source))
 	w := s.Webhooks
 	if w == nil {
 		line("Webhooks", "none")

@@ -30,6 +30,8 @@ type Config struct {
 	KeysetFile string           `name:"keyset-file" type:"setting" derived:"keyset.json in the data folder" placeholder:"PATH" help:"File with the encryption keyset, readable by its owner only."`
 	Keyset     secretbox.Secret `kong:"-" name:"keyset" from:"environment" help:"The encryption keyset itself, as JSON, in place of keyset-file."`
 
+	ProvidersDir string `name:"providers-dir" type:"setting" placeholder:"DIR" help:"Folder of further provider definitions, one <slug>.yaml each, read again when they change. Empty: none."`
+
 	EgressAllow     []netip.Prefix `name:"egress-allow" type:"setting" placeholder:"CIDR,..." help:"Private or reserved address ranges that outgoing requests may reach."`
 	EgressAllowHTTP bool           `name:"egress-allow-http" type:"setting" default:"false" help:"Allow unencrypted http:// targets. Development mode implies it."`
 	TrustedProxies  []netip.Prefix `name:"trusted-proxies" type:"setting" placeholder:"CIDR,..." help:"Address ranges of reverse proxies whose forwarding headers tell the client's address."`

@@ -25,6 +25,8 @@ type Metrics struct {
 	// QueueDepth and QueueOldest describe the deliveries whose time has come.
 	QueueDepth  prometheus.Gauge
 	QueueOldest prometheus.Gauge
+	// ProviderFaults is the number of definition files that are not in force as they stand.
+	ProviderFaults prometheus.Gauge
 }
 
 // NewMetrics returns the metrics in a registry of their own, with those of the process and the Go runtime.
@@ -50,8 +52,10 @@ func NewMetrics() *Metrics {
 			Help: "Deliveries whose time has come and that no worker holds (counted up to 100,000)."}),
 		QueueOldest: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_delivery_queue_oldest_seconds",
 			Help: "Age of the oldest delivery whose time has come."}),
+		ProviderFaults: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_provider_definitions_refused",
+			Help: "Files of the folder of provider definitions that are faulty, or gone while connections use them; the versions before stay in force."}),
 	}
-	m.Registry.MustRegister(m.Events, m.Deliveries, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest,
+	m.Registry.MustRegister(m.Events, m.Deliveries, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
