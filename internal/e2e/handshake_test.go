@@ -1,9 +1,6 @@
 package e2e_test
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"strings"
 	"testing"
@@ -28,7 +25,7 @@ const (
 
 // notionEvent is an event of Notion, signed with a token.
 func notionEvent(token, body string) message {
-	return message{http.Header{"Content-Type": {"application/json"}, "X-Notion-Signature": {"sha256=" + hmacHex(token, body)}}, []byte(body)}
+	return message{http.Header{"Content-Type": {"application/json"}, "X-Notion-Signature": {"sha256=" + hexHMAC(token, body)}}, []byte(body)}
 }
 
 // A secret that a handshake brings is taken only while the operator waits for one, counts only after the operator has confirmed
@@ -169,10 +166,4 @@ func TestWebhookSettings(t *testing.T) {
 			require.ElementsMatch(w.t, c.want, got, "%v", c.webhook)
 		}
 	})
-}
-
-func hmacHex(secret, body string) string {
-	h := hmac.New(sha256.New, []byte(secret))
-	h.Write([]byte(body))
-	return hex.EncodeToString(h.Sum(nil))
 }
