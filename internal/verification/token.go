@@ -41,6 +41,7 @@ func (p *proof) everyItem(rule *signatureRule, s *workspace) (keyID string, foun
 	all = true
 	complete := rule.src.items.each(s.view.json(), maxItems, func(raw []byte, ok bool) {
 		text, ok := scalar(raw, ok)
+		ok = ok && text != "" // an empty value is none
 		found = found || ok
 		id, right := p.matchToken(text)
 		if keyID == "" {
