@@ -17,7 +17,6 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers"
 	"sallyport/internal/verification"
 	definitions "sallyport/providers"
@@ -26,17 +25,7 @@ import (
 // connect prepares a verifier from a definition that ships.
 func connect(t *testing.T, slug string, params map[string]string, secrets ...string) *verification.Verifier {
 	t.Helper()
-	registry, err := providers.Load(definitions.FS())
-	require.NoError(t, err)
-	provider, ok := registry.Get(slug)
-	require.True(t, ok)
-	var values []verification.Secret
-	for i, s := range secrets {
-		values = append(values, verification.Secret{ID: strconv.Itoa(i), Value: secretbox.Secret(s)})
-	}
-	v, err := provider.Webhooks.Prepare(params, values)
-	require.NoError(t, err)
-	return v
+	return connectWith(t, slug, verification.Settings{Params: params}, secrets...)
 }
 
 func deliver(at time.Time, body string, pairs ...string) *verification.Request {

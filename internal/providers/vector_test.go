@@ -5,11 +5,13 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -58,7 +60,9 @@ func (v *vector) connect(t *testing.T, secrets ...string) *verification.Verifier
 // connectWith prepares a verifier from a definition that ships. The secrets' ids are their places in the list.
 func connectWith(t *testing.T, slug string, settings verification.Settings, secrets ...string) *verification.Verifier {
 	t.Helper()
-	registry, err := providers.Load(definitions.FS())
+	data, err := fs.ReadFile(definitions.FS(), slug+".yaml")
+	require.NoError(t, err)
+	registry, err := providers.Load(fstest.MapFS{slug + ".yaml": {Data: data}})
 	require.NoError(t, err)
 	provider, ok := registry.Get(slug)
 	require.True(t, ok)
