@@ -198,7 +198,7 @@ func TestFailuresAreTheEnvelope(t *testing.T) {
 			var named int
 			for _, quoted := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(r.Description, -1) {
 				require.Contains(t, codes, quoted[1], at)
-				if codes[quoted[1]] != 0 { // a code without a status of its own goes with any
+				if codes[quoted[1]] != 0 && !strings.HasSuffix(status, "XX") { // a code without a status of its own goes with any
 					require.Equal(t, status, fmt.Sprint(codes[quoted[1]]), "%s: %s", at, quoted[1])
 				}
 				named++

@@ -18,6 +18,7 @@ type event struct {
 	ConnectionUUID    string            `json:"connection_uuid"`
 	EnvironmentID     string            `json:"environment_id"`
 	EventType         string            `json:"event_type"`
+	EventTypes        []string          `json:"event_types"`
 	Status            string            `json:"status"`
 	IdempotencyKey    string            `json:"idempotency_key"`
 	IdempotencySource string            `json:"idempotency_source"`

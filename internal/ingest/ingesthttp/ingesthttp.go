@@ -134,7 +134,7 @@ func documentHandshake(api *httpapi.API, method, why string) *huma.Operation {
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The handshake is answered.", Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}},
 			"400": api.ErrorResponse("`http_error`: the request is no handshake of the provider"),
-			"401": api.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused. Some providers get another status between 400 and 499."),
+			"401": api.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused."),
 			"405": api.ErrorResponse("`http_error`: the provider has no handshake by this method; `Allow` lists those that it has"),
 		},
 	}
@@ -151,6 +151,9 @@ func documentErrors(api *httpapi.API, op *huma.Operation, codes ...apperr.Code) 
 	for _, c := range codes {
 		op.Responses[strconv.Itoa(c.Info().Status)] = api.ErrorResponse("`" + string(c) + "`")
 	}
+	op.Responses["2XX"] = &huma.Response{Description: "Where the provider expects another status than 200.",
+		Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}}
+	op.Responses["4XX"] = api.ErrorResponse("`signature_missing`, `signature_invalid`, where the provider expects another status than 401")
 	op.Responses["503"].Description = "`unavailable`, `connection_disabled`; `Retry-After` says when to send it again"
 }
 
@@ -179,7 +182,7 @@ func documentDelivery(api *httpapi.API) *huma.Operation {
 		apperr.CodeInternal, apperr.CodeUnavailable)
 	op.Responses["400"] = api.ErrorResponse("`http_error`: the body ended early")
 	op.Responses["408"] = api.ErrorResponse("`http_error`: the body did not arrive in time")
-	op.Responses["401"].Description = "`signature_missing`, `signature_invalid`. Some providers expect another status between 400 and 499 and get that."
+	op.Responses["401"].Description = "`signature_missing`, `signature_invalid`."
 	return op
 }
 

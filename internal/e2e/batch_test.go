@@ -1,0 +1,104 @@
+package e2e_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// asanaEvents is a delivery of Asana with changes to a task and a story.
+func asanaEvents(secret, gid string) message {
+	body := `{"events":[{"action":"changed","resource":{"gid":"` + gid + `","resource_type":"task"}},
+		{"action":"added","resource":{"gid":"2","resource_type":"story"}},{"action":"changed","resource":{"gid":"3","resource_type":"task"}}]}`
+	return message{http.Header{"Content-Type": {"application/json"}, "X-Hook-Signature": {hexHMAC(secret, body)}}, []byte(body)}
+}
+
+// Asana hands its secret over in a handshake, which is echoed once it is stored; from then on its deliveries verify. One delivery
+// of many changes is one event of all their types: it goes once to each subscription that takes any of them, and is found under
+// each. Its heartbeat is stored and goes to nobody.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const secret = "b537207f20cbfa02357cf448134da559"
+		c := w.connect(w.dev(), object{"provider": "asana", "connection_id": "tasks"})
+		shake := func() answer {
+			return w.post(c.pathToken(), message{http.Header{"X-Hook-Secret": {secret}}, nil})
+		}
+		shake().refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		w.call(w.dev(), http.MethodPost, "/connections/asana/tasks/webhook-enrolment", nil).want(w, http.StatusCreated)
+		a := shake()
+		a.want(w, http.StatusOK)
+		require.Equal(w.t, secret, a.header.Get("X-Hook-Secret"))
+		shake().refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+
+		both, stories, others := newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(both.url, object{"event_types": []string{"task.*", "story.added"}})
+		sub := w.subscribe(stories.url, object{"event_types": []string{"story.*"}})
+		w.subscribe(others.url, object{"event_types": []string{"project.*"}})
+		first := w.deliver(c.pathToken(), asanaEvents(secret, "1")).EventUUID
+		heartbeat := message{http.Header{"X-Hook-Signature": {hexHMAC(secret, `{"events":[]}`)}}, []byte(`{"events":[]}`)}
+		w.deliver(c.pathToken(), heartbeat)
+		second := w.deliver(c.pathToken(), asanaEvents(secret, "9")).EventUUID
+
+		got := stories.wait(w.t, 2)
+		verify(w, sub.SigningSecret, got[0])
+		require.Contains(w.t, string(got[0].body), `"type":"task.changed","types":["task.changed","story.added"],`)
+		require.Equal(w.t, "task.changed", got[0].header.Get("Sallyport-Event-Type"))
+		both.wait(w.t, 2)
+		for _, uuid := range []string{first, second} {
+			e := w.settles(uuid, "forwarded")
+			require.Equal(w.t, []string{"task.changed", "story.added"}, e.EventTypes)
+			require.Len(w.t, e.Deliveries, 2)
+		}
+		require.Equal(w.t, 2, both.count())
+		require.Zero(w.t, others.count())
+		for _, query := range []string{"story.added", "task.changed", "story.*", "*.changed"} {
+			require.Len(w.t, w.events("&event_type="+url.QueryEscape(query)), 2, query)
+		}
+		require.Empty(w.t, w.events("&event_type=project.*"))
+		controls := w.events("&control=true")
+		require.Len(w.t, controls, 1)
+		require.Equal(w.t, "received", controls[0].Status)
+
+		var explained []struct {
+			Matches bool    `json:"matches"`
+			Pattern *string `json:"pattern"`
+		}
+		w.call(w.dev(), http.MethodGet, "/webhook-events/"+first+"/explain", nil).want(w, http.StatusOK).into(w, &explained)
+		require.Len(w.t, explained, 3)
+		require.False(w.t, explained[0].Matches)
+		require.Equal(w.t, "story.*", *explained[1].Pattern)
+		require.Equal(w.t, "task.*", *explained[2].Pattern)
+	})
+}
+
+// What providers expect to be answered is what they get, while the event is stored as any other: Microsoft Graph's validation is
+// echoed as text, and its notifications are acknowledged with 202.
+func TestProvidersAnswers(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		c := w.connect(w.dev(), object{"provider": "microsoft-graph", "connection_id": "mail", "webhook_secret": "the client state of 32 characters"})
+		const token = "Validation: Testing client application <script>"
+		a := w.post(c.pathToken()+"?validationToken="+url.QueryEscape(token), message{http.Header{"Content-Type": {"text/plain"}}, nil})
+		a.want(w, http.StatusOK)
+		require.Equal(w.t, token, string(a.body))
+		require.Equal(w.t, "text/plain; charset=utf-8", a.header.Get("Content-Type"))
+		require.Equal(w.t, "nosniff", a.header.Get("X-Content-Type-Options"))
+		require.Empty(w.t, w.events(""))
+
+		note := func(state string) message {
+			return message{http.Header{"Content-Type": {"application/json"}}, []byte(`{"value":[{"clientState":"` + state + `","changeType":"created"}]}`)}
+		}
+		a = w.post(c.pathToken(), note("the client state of 32 characters"))
+		a.want(w, http.StatusAccepted)
+		require.Empty(w.t, a.body)
+		w.post(c.pathToken(), note("another")).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		list := w.events("")
+		require.Len(w.t, list, 1)
+		require.NotContains(w.t, string(w.event(list[0].EventUUID).Body), "client state", "a token in the body is a secret")
+	})
+}
