@@ -17,6 +17,7 @@ const (
 	maxQueryBytes  = 8 << 10
 	maxFormFields  = 1000
 	maxItems       = 100    // items of a body of which each is verified
+	maxTokenItems  = 1000   // items of a body of which each carries the secret, which is compared and not computed
 	maxBatch       = 10_000 // items of a body that are described
 	maxBatchTypes  = 64     // different types of one batch
 	maxParams      = 32

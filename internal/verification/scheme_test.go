@@ -153,6 +153,7 @@ func TestToken(t *testing.T) {
 	requireProved(t, v, request(`{"token":"first secret"}`), "token", "whs_0")
 	requireProved(t, v, atURL(request("", "X-Token", "Bearer wrong"), "", "/", "token=first+secret"), "token", "whs_0")
 	requireRefused(t, v, request("{}", "X-Token", testKey), verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request("{}", "X-Token", "Bearer "), verification.ReasonSignatureMalformed)
 	requireRefused(t, v, request("{}", "X-Token", "Bearer "+testKey+" "), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, request("{}", "X-Token", "Bearer "+testKey[1:]), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, request("{}", "X-Token", "Bearer "+testKey, "X-Token", "x"), verification.ReasonSignatureMalformed)
@@ -173,11 +174,13 @@ func TestTokenOfEveryItem(t *testing.T) {
 	requireProved(t, v, request(`{"value":[`+item+`,`+item+`]}`), "token", "whs_0")
 	for _, body := range []string{
 		`{"value":[` + item + `,{}]}`, `{"value":[` + item + `,{"clientState":"another"}]}`, `{"value":[{"clientState":"x"},` + item + `]}`,
-		`{"value":[` + item + `,null]}`, `{"value":[` + strings.Repeat(item+",", 100) + item + `]}`,
+		`{"value":[` + item + `,null]}`, `{"value":[` + strings.Repeat(item+",", 1000) + item + `]}`,
+		`{"value":[` + item + `,{"clientState":""}]}`,
 	} {
 		requireRefused(t, v, request(body), verification.ReasonSignatureMismatch)
 	}
-	for _, body := range []string{`{"value":[]}`, `{"value":{"0":` + item + `}}`, `{}`, ``, `[`, `{"value":[` + item} {
+	requireProved(t, v, request(`{"value":[`+strings.Repeat(item+",", 999)+item+`]}`), "token", "whs_0")
+	for _, body := range []string{`{"value":[]}`, `{"value":[{"clientState":""}]}`, `{"value":{"0":` + item + `}}`, `{}`, ``, `[`, `{"value":[` + item} {
 		requireRefused(t, v, request(body), verification.ReasonSignatureMissing)
 	}
 }

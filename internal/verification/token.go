@@ -26,11 +26,13 @@ func (p *proof) verifyToken(s *workspace) (keyID string, refusal *Refusal) {
 		return "", refusal
 	}
 	for i := range s.offered.count {
-		if id, ok := p.matchToken(s.offered.texts[i]); ok {
+		text := s.offered.texts[i]
+		found = found || text != "" // a prefix alone is no token
+		if id, ok := p.matchToken(text); ok {
 			return id, nil
 		}
 	}
-	if s.offered.count == 0 && !found {
+	if !found {
 		return "", p.refuseUnreadable()
 	}
 	return "", refuse(ReasonSignatureMismatch, "The token is none of this connection's secrets. Check that the one set at the provider is stored here.")
@@ -39,7 +41,7 @@ func (p *proof) verifyToken(s *workspace) (keyID string, refusal *Refusal) {
 // everyItem reports whether there was any value, and whether every item had a right one.
 func (p *proof) everyItem(rule *signatureRule, s *workspace) (keyID string, found, all bool) {
 	all = true
-	complete := rule.src.items.each(s.view.json(), maxItems, func(raw []byte, ok bool) {
+	complete := rule.src.items.each(s.view.json(), maxTokenItems, func(raw []byte, ok bool) {
 		text, ok := scalar(raw, ok)
 		ok = ok && text != "" // an empty value is none
 		found = found || ok
