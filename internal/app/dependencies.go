@@ -13,11 +13,12 @@ func Dependencies() map[string][]string {
 		"verification":  {},
 		"providers":     {"verification"},
 		"connections":   {"providers", "verification", "audit"},
-		"subscriptions": {"audit", "connections"},
+		"filters":       {},
+		"subscriptions": {"audit", "connections", "filters"},
 		"webhookevents": {},
 		"rejections":    {},
-		"deliveries":    {"webhookevents", "subscriptions", "audit"},
-		"ingest":        {"connections", "providers", "verification", "subscriptions", "webhookevents", "deliveries", "rejections"},
+		"deliveries":    {"webhookevents", "subscriptions", "filters", "audit"},
+		"ingest":        {"connections", "providers", "verification", "subscriptions", "filters", "webhookevents", "deliveries", "rejections"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
 		// subscriptions call a pattern.

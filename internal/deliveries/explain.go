@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"sallyport/internal/filters"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/webhookevents"
 )
@@ -13,14 +14,32 @@ const (
 	OnControl subscriptions.Condition = "control"
 )
 
-// Explain says whether the event goes to the subscription as it is now, and by what.
-func Explain(e *webhookevents.Event, sub *subscriptions.Subscription) subscriptions.Explanation {
+// FilterEvent is the event as filters see it; p is nil where its payload is no longer kept.
+func FilterEvent(e *webhookevents.Event, p *webhookevents.Payload) *filters.Event {
+	out := &filters.Event{Type: e.Type, Types: e.Types, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID,
+		ReceivedAt: e.ReceivedAt, ContentType: e.ContentType, Control: e.Control, Expired: p == nil}
+	if p != nil {
+		out.Headers = p.Headers
+		if p.Encoding == webhookevents.JSON {
+			out.Body = p.Body
+		}
+	}
+	return out
+}
+
+// Explain says whether the event, which filters see as seen, goes to the subscription as it is now, and by what.
+func Explain(e *webhookevents.Event, seen *filters.Event, sub *subscriptions.Subscription) subscriptions.Explanation {
 	found := sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...)
 	switch {
 	case e.DuplicateOf != nil:
 		found.Failed = OnDuplicate
 	case e.Control:
 		found.Failed = OnControl
+	case found.Failed == "" && sub.Filter != "":
+		result := filters.New(sub.Filter).Eval(seen)
+		if found.Filter = &result; !result.Matches {
+			found.Failed = subscriptions.OnFilter
+		}
 	}
 	return found
 }

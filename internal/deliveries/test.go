@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"sallyport/internal/filters"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
@@ -50,8 +51,11 @@ type TestRequest struct {
 type TestResult struct {
 	// Delivered says that the target answered with a status of 2xx.
 	Delivered bool
-	// WouldMatch says that the subscription takes events of this type, for a stored event from its connection.
+	// WouldMatch says that the subscription takes the event: its type, for a stored event its connection, and what the filter
+	// asks.
 	WouldMatch bool
+	// Filter is what became of the filter; nil where the subscription has none, or does not take the event for another reason.
+	Filter *filters.Result
 	// WebhookID is the webhook-id that was sent.
 	WebhookID string
 	URL       string
@@ -95,7 +99,8 @@ func (s *Service) Test(ctx context.Context, env id.Environment, subscriptionID s
 	if err != nil {
 		return TestResult{}, err
 	}
-	out := TestResult{WebhookID: e.UUID, WouldMatch: Explain(&e, &sub).Failed == "", URL: target.RawURL, ResponseHeaders: "{}"}
+	found := Explain(&e, FilterEvent(&e, &p), &sub)
+	out := TestResult{WebhookID: e.UUID, WouldMatch: found.Failed == "", Filter: found.Filter, URL: target.RawURL, ResponseHeaders: "{}"}
 	content, contentType, err := body(target.PayloadMode, &e, &p)
 	if err != nil {
 		return TestResult{}, err

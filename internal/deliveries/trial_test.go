@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/filters"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
@@ -64,7 +65,29 @@ func TestExplainWhatGoesToNobody(t *testing.T) {
 	t.Parallel()
 	sub := subscriptions.Subscription{EventTypes: []string{"*"}}
 	other := id.NewUUID()
-	require.Empty(t, Explain(&webhookevents.Event{Type: "a"}, &sub).Failed)
-	require.Equal(t, OnControl, Explain(&webhookevents.Event{Type: "a", Control: true}, &sub).Failed)
-	require.Equal(t, OnDuplicate, Explain(&webhookevents.Event{Type: "a", DuplicateOf: &other}, &sub).Failed)
+	require.Empty(t, Explain(&webhookevents.Event{Type: "a"}, nil, &sub).Failed)
+	require.Equal(t, OnControl, Explain(&webhookevents.Event{Type: "a", Control: true}, nil, &sub).Failed)
+	require.Equal(t, OnDuplicate, Explain(&webhookevents.Event{Type: "a", DuplicateOf: &other}, nil, &sub).Failed)
+}
+
+// Promise: the filter is asked last, of the event with all its types and as its payload is kept, and what it says decides.
+func TestExplainAsksTheFilter(t *testing.T) {
+	t.Parallel()
+	e := webhookevents.Event{Type: "a", Types: []string{"a", "b"}, Provider: "p", ProviderConfigKey: "k", ConnectionID: "c", ContentType: "x"}
+	p := webhookevents.Payload{Headers: `{"h":"1"}`, Body: []byte(`{"n":1}`), Encoding: webhookevents.JSON}
+	sub := subscriptions.Subscription{EventTypes: []string{"b"}, Filter: `"b" in event.types && event.type == "a" && event.provider == "p" &&
+		event.provider_config_key == "k" && event.connection_id == "c" && event.content_type == "x" && event.headers["h"] == "1" && event.body.n == 1`}
+	found := Explain(&e, FilterEvent(&e, &p), &sub)
+	require.Empty(t, found.Failed, "%+v", found.Filter)
+	require.True(t, found.Filter.Matches)
+
+	p.Encoding = webhookevents.Text
+	require.Equal(t, subscriptions.OnFilter, Explain(&e, FilterEvent(&e, &p), &sub).Failed, "a text is no JSON, whatever it looks like")
+	found = Explain(&e, FilterEvent(&e, nil), &sub)
+	require.Equal(t, subscriptions.OnFilter, found.Failed)
+	require.Equal(t, filters.CodeExpired, found.Filter.Failure.Code)
+	sub.EventTypes = []string{"c"}
+	found = Explain(&e, FilterEvent(&e, nil), &sub)
+	require.Equal(t, subscriptions.OnEventTypes, found.Failed)
+	require.Nil(t, found.Filter, "a filter is asked only where the rest holds")
 }

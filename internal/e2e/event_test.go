@@ -36,8 +36,7 @@ type event struct {
 	ForwardedAt       *time.Time        `json:"forwarded_at"`
 	Deliveries        []delivery        `json:"deliveries"`
 	Verification      struct {
-		Result string  `json:"result"`
-		KeyID  *string `json:"key_id"`
+		KeyID *string `json:"key_id"`
 	} `json:"verification"`
 }
 

@@ -54,8 +54,8 @@ func (s *Service) match(ctx context.Context, it *item) error {
 		return nil
 	}
 	c := &it.in.Connection
-	var err error
-	it.matched, err = s.subs.Match(ctx, c.Environment, c.ProviderConfigKey, c.ConnectionID, it.event.AllTypes())
+	matched, err := s.subs.Match(ctx, c.Environment, c.ProviderConfigKey, c.ConnectionID, it.event.AllTypes())
+	it.matched = s.admit(it, matched)
 	return err
 }
 

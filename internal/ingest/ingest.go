@@ -19,6 +19,7 @@ import (
 
 	"sallyport/internal/connections"
 	"sallyport/internal/deliveries"
+	"sallyport/internal/filters"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -42,6 +43,8 @@ type Connections interface {
 // Subscriptions finds the subscriptions of an event.
 type Subscriptions interface {
 	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]subscriptions.Matched, error)
+	// Filters returns the filters of what Match returns; none where the environment has none.
+	Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]*filters.Filter, error)
 }
 
 // Options are the limits of the inbound endpoint.
@@ -73,6 +76,7 @@ type Service struct {
 
 	bodies  *bodyReader
 	rates   rates
+	screens screens
 	batches *jobs.Batcher[*item]
 	stop    chan struct{}
 	ended   chan struct{}
@@ -83,8 +87,8 @@ func New(d *db.DB, conns Connections, subs Subscriptions, events *webhookevents.
 	rejected Rejections, clk clock.Clock, log *slog.Logger, metrics *obs.Metrics, opts Options,
 ) *Service {
 	s := &Service{db: d, conns: conns, subs: subs, events: events, deliveries: dl, rejections: rejected, clock: clk, log: log, metrics: metrics, opts: opts,
-		bodies: newBodyReader(opts.MemoryBudget, spoolBudget, min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
-		stop:   make(chan struct{}), ended: make(chan struct{})}
+		bodies:  newBodyReader(opts.MemoryBudget, spoolBudget, min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
+		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}
 	s.batches = jobs.NewBatcher(maxBatch, s.commit)
 	return s
 }
@@ -246,6 +250,9 @@ func (s *Service) request(r *Request) *verification.Request {
 }
 
 func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
+	if err := s.screen(ctx, it); err != nil {
+		return Receipt{}, unavailable(err)
+	}
 	if err := s.batches.Submit(ctx, it); err != nil {
 		return Receipt{}, apperr.Unavailable(err)
 	}
@@ -287,7 +294,9 @@ type item struct {
 	bodyKey string
 
 	// claims are those of the keys that the event claims in the transaction under way.
-	claims      []claimedKey
+	claims []claimedKey
+	// verdicts are what filters have said of the event before it came to be committed.
+	verdicts    map[*filters.Filter]bool
 	matched     []subscriptions.Matched
 	leased      []deliveries.Delivery
 	duplicateOf string

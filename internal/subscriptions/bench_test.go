@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/filters"
+	"sallyport/internal/platform/id"
 )
 
 // BenchmarkMatch is the evidence that the subscriptions which do not match cost nothing: the two cases have the same ten
@@ -19,6 +22,30 @@ func BenchmarkMatch(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				x.match(event, types)
+			}
+		})
+	}
+}
+
+// BenchmarkFilters is what a look for filters adds to an event: next to nothing where the environment has none, and otherwise one
+// more match.
+func BenchmarkFilters(b *testing.B) {
+	for _, filtered := range []bool{false, true} {
+		b.Run(fmt.Sprintf("filtered=%t", filtered), func(b *testing.B) {
+			x := benchIndex(b, 10_000)
+			if x.filtered = filtered; filtered {
+				x.subscriptions[0].Filter = filters.New("true")
+			}
+			s := &Service{}
+			s.indexes.slots = map[id.Environment]*slot[*index]{"env": {ready: make(chan struct{}), value: x}}
+			close(s.indexes.slots["env"].ready)
+			types := []string{"issue.comment.created"}
+			b.ReportAllocs()
+			for b.Loop() {
+				found, err := s.Filters(b.Context(), "env", "github", "acme", types)
+				if err != nil || len(found) == 1 != filtered {
+					b.Fatal(found, err)
+				}
 			}
 		})
 	}

@@ -53,6 +53,8 @@ type Change struct {
 	ProviderConfigKey Field[string]
 	ConnectionID      Field[string]
 	Description       Field[string]
+	// Filter narrows the events; cleared, it does not.
+	Filter Field[string]
 	// Headers merge by name, in which case does not count; a null member removes its name.
 	Headers Field[map[string]*string]
 	// Metadata merges member by member, at every depth; a null member removes its name.
@@ -69,6 +71,7 @@ func (ch *Change) apply(sub Subscription) Subscription {
 	sub.ProviderConfigKey = ch.ProviderConfigKey.or(sub.ProviderConfigKey, "")
 	sub.ConnectionID = ch.ConnectionID.or(sub.ConnectionID, "")
 	sub.Description = ch.Description.or(sub.Description, "")
+	sub.Filter = ch.Filter.or(sub.Filter, "")
 	if enabled := ch.Enabled.or(sub.Enabled, false); enabled {
 		sub.Enabled, sub.DisabledReason = true, ""
 	} else {

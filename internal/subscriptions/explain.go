@@ -1,6 +1,10 @@
 package subscriptions
 
-import "slices"
+import (
+	"slices"
+
+	"sallyport/internal/filters"
+)
 
 // Condition is a part of a subscription that an event must meet.
 type Condition string
@@ -13,6 +17,8 @@ const (
 	OnConnectionID Condition = "connection_id"
 	// OnEventTypes: none of the subscription's patterns takes the event's type.
 	OnEventTypes Condition = "event_types"
+	// OnFilter: the subscription's filter is not true of the event, or cannot be evaluated on it.
+	OnFilter Condition = "filter"
 )
 
 // Explanation says whether a subscription takes an event, and by what.
@@ -21,10 +27,12 @@ type Explanation struct {
 	Failed Condition
 	// Pattern is the first pattern that takes the event's type; empty where none does.
 	Pattern string
+	// Filter is what became of the filter; nil where the subscription has none, or an earlier condition does not hold.
+	Filter *filters.Result
 }
 
-// Explain holds an event of the connection and the type against the subscription, as matching does. An event whose
-// provider configuration is empty comes from no connection and meets every scope.
+// Explain holds an event of the connection and the types against the subscription, as matching does, but for the filter. An
+// event whose provider configuration is empty comes from no connection and meets every scope.
 func (sub *Subscription) Explain(providerConfigKey, connectionID string, types ...string) Explanation {
 	var e Explanation
 	for _, text := range sub.EventTypes {

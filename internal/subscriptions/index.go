@@ -3,6 +3,8 @@ package subscriptions
 import (
 	"slices"
 	"strings"
+
+	"sallyport/internal/filters"
 )
 
 // Matched is a subscription that an event goes to.
@@ -10,6 +12,9 @@ type Matched struct {
 	ID string
 	// Enabled is false for a paused subscription: its delivery is made and held.
 	Enabled bool
+	// Filter is what the event must fit besides; nil where the subscription asks for nothing more. Match leaves it to the caller,
+	// who has the event.
+	Filter *filters.Filter
 }
 
 // scope is what a subscription is bound to; an empty field stands for all.
@@ -27,6 +32,8 @@ type entry struct {
 type index struct {
 	subscriptions []Matched // in the order of their ids
 	root          node
+	// filtered says that one of the subscriptions has a filter.
+	filtered bool
 }
 
 // node is where the trie of pattern segments stands after some segments.
@@ -43,6 +50,7 @@ func newIndex(entries []entry) *index {
 	x := &index{subscriptions: make([]Matched, len(entries))}
 	for i, e := range entries {
 		x.subscriptions[i] = e.Matched
+		x.filtered = x.filtered || e.Filter != nil
 		for _, p := range e.patterns {
 			x.root.insert(p, e.scope, int32(i))
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sallyport/internal/filters"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
@@ -39,6 +40,11 @@ func (ch *Change) Check(f *apperr.Faults) {
 	}
 	if d := ch.Description; d.Set && !d.Null {
 		checkDescription(f, "body.description", d.Value)
+	}
+	if filter := ch.Filter; filter.Set && !filter.Null {
+		for _, fault := range filters.Check(filter.Value) {
+			f.Add("body.filter", fault.Rule, fault.Message)
+		}
 	}
 	if ch.Headers.Set {
 		checkHeaders(f, "body.headers", ch.Headers.Value)

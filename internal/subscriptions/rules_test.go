@@ -167,10 +167,12 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			TimeoutMs:         subscriptions.To(int64(1)),
 			ProviderConfigKey: subscriptions.To("OFFENDING"),
 			Headers:           subscriptions.To(map[string]*string{"OFFENDING NAME": ptr("OFFENDING")}),
+			Filter:            subscriptions.To(`OFFENDING == event.OFFENDING`),
 		})
 		require.ElementsMatch(t, []string{
 			"body.event_types required", "body.forward_url target_refused", "body.signing_secret min_length",
 			"body.timeout_ms minimum", "body.provider_config_key exists", "body.headers pattern",
+			"body.filter reference", "body.filter reference",
 		}, faultsOf(t, err))
 		var e *apperr.Error
 		require.ErrorAs(t, err, &e)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"math"
 	"net/url"
+	"slices"
 	"time"
 
+	"sallyport/internal/filters"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -71,6 +73,7 @@ type Service struct {
 	own        origin
 	deliveries DeliveryControl
 	indexes    cache[id.Environment, *index]
+	filters    filterCache
 	targets    cache[targetKey, *Target]
 }
 
@@ -91,14 +94,34 @@ var errNoControl = errors.New("subscriptions: Control was not called")
 func notFound() error { return apperr.NotFound("webhook subscription") }
 
 // Match returns the subscriptions of the environment that any of the event types matches, each once, in the order of
-// their ids, paused ones too. It answers from memory except after a change. A subscription whose creation was answered
-// before the call is among them; on other processes after their next Refresh.
+// their ids, paused ones too, and whatever their filters say. It answers from memory except after a change. A subscription
+// whose creation was answered before the call is among them; on other processes after their next Refresh.
 func (s *Service) Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]Matched, error) {
-	x, err := s.indexes.get(ctx, env, func(ctx context.Context) (*index, int64, error) { return s.loadIndex(ctx, env) })
+	x, err := s.index(ctx, env)
 	if err != nil {
 		return nil, err
 	}
 	return x.match(scope{providerConfigKey, connectionID}, types), nil
+}
+
+// Filters returns the filters of what Match returns, each once. Where no subscription of the environment has one, that costs a
+// look into a map.
+func (s *Service) Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]*filters.Filter, error) {
+	x, err := s.index(ctx, env)
+	if err != nil || !x.filtered {
+		return nil, err
+	}
+	var found []*filters.Filter
+	for _, m := range x.match(scope{providerConfigKey, connectionID}, types) {
+		if m.Filter != nil && !slices.Contains(found, m.Filter) {
+			found = append(found, m.Filter)
+		}
+	}
+	return found, nil
+}
+
+func (s *Service) index(ctx context.Context, env id.Environment) (*index, error) {
+	return s.indexes.get(ctx, env, func(ctx context.Context) (*index, int64, error) { return s.loadIndex(ctx, env) })
 }
 
 // Target returns what a try needs to know of the subscription, deleted or not. It answers from memory except after a
@@ -141,7 +164,7 @@ func (s *Service) loadIndex(ctx context.Context, env id.Environment) (*index, in
 	if err != nil {
 		return nil, 0, err
 	}
-	entries, err := readEntries(ctx, s.cfg.DB.Read(), env)
+	entries, err := readEntries(ctx, s.cfg.DB.Read(), env, s.filters.get)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/filters"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -25,17 +26,17 @@ type row struct {
 }
 
 const columns = `id, environment_id, provider_config_key, connection_id, event_types, forward_url, signing_secret,
-	signing_secret_hint, headers, description, enabled, disabled_reason, payload_mode, retry_schedule, timeout_ms, metadata,
+	signing_secret_hint, headers, description, enabled, disabled_reason, filter, payload_mode, retry_schedule, timeout_ms, metadata,
 	created_ms, updated_ms, deleted_ms`
 
 func scan(from interface{ Scan(dest ...any) error }) (row, error) {
 	var r row
-	var key, connection, reason sql.NullString
+	var key, connection, reason, filter sql.NullString
 	var types, schedule, metadata string
 	var timeoutMs, createdMs int64
 	var deletedMs sql.NullInt64
 	err := from.Scan(&r.ID, &r.Environment, &key, &connection, &types, &r.sealedURL, &r.sealedSecret, &r.SecretHint,
-		&r.sealedHeaders, &r.Description, &r.Enabled, &reason, &r.PayloadMode, &schedule, &timeoutMs, &metadata,
+		&r.sealedHeaders, &r.Description, &r.Enabled, &reason, &filter, &r.PayloadMode, &schedule, &timeoutMs, &metadata,
 		&createdMs, &r.updatedMs, &deletedMs)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row{}, notFound()
@@ -43,7 +44,7 @@ func scan(from interface{ Scan(dest ...any) error }) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("read webhook subscription: %w", err)
 	}
-	r.ProviderConfigKey, r.ConnectionID, r.DisabledReason = key.String, connection.String, reason.String
+	r.ProviderConfigKey, r.ConnectionID, r.DisabledReason, r.Filter = key.String, connection.String, reason.String, filter.String
 	r.Timeout, r.deleted = time.Duration(timeoutMs)*time.Millisecond, deletedMs.Valid
 	r.CreatedAt, r.UpdatedAt = clock.FromMillis(createdMs), clock.FromMillis(r.updatedMs)
 	err = errors.Join(decode(types, &r.EventTypes), decode(schedule, &r.RetrySchedule), decode(metadata, &r.Metadata))
@@ -64,29 +65,32 @@ func find(ctx context.Context, q db.Querier, env id.Environment, subscriptionID 
 }
 
 // readEntries reads what the index of the environment holds, in the order of the ids.
-func readEntries(ctx context.Context, q db.Querier, env id.Environment) ([]entry, error) {
-	rows, err := q.QueryContext(ctx, `SELECT id, enabled, provider_config_key, connection_id, event_types
+func readEntries(ctx context.Context, q db.Querier, env id.Environment, filter func(text string) *filters.Filter) ([]entry, error) {
+	rows, err := q.QueryContext(ctx, `SELECT id, enabled, provider_config_key, connection_id, event_types, filter
 		FROM webhook_subscriptions WHERE environment_id = $1 AND deleted_ms IS NULL ORDER BY id`, string(env))
 	if err != nil {
 		return nil, fmt.Errorf("read webhook subscriptions: %w", err)
 	}
 	var entries []entry
 	err = db.Each(rows, func(r *sql.Rows) error {
-		e, err := scanEntry(r)
+		e, err := scanEntry(r, filter)
 		entries = append(entries, e)
 		return err
 	})
 	return entries, err
 }
 
-func scanEntry(r *sql.Rows) (entry, error) {
+func scanEntry(r *sql.Rows, filter func(text string) *filters.Filter) (entry, error) {
 	var e entry
-	var key, connection sql.NullString
+	var key, connection, text sql.NullString
 	var encoded string
-	if err := r.Scan(&e.ID, &e.Enabled, &key, &connection, &encoded); err != nil {
+	if err := r.Scan(&e.ID, &e.Enabled, &key, &connection, &encoded, &text); err != nil {
 		return entry{}, fmt.Errorf("read webhook subscription: %w", err)
 	}
 	e.scope = scope{key.String, connection.String}
+	if text.Valid {
+		e.Filter = filter(text.String)
+	}
 	var types []string
 	if err := decode(encoded, &types); err != nil {
 		return entry{}, fmt.Errorf("decode webhook subscription %s: %w", e.ID, err)
@@ -109,11 +113,11 @@ func insert(ctx context.Context, tx *sql.Tx, r row) error {
 	ms := clock.Millis(r.CreatedAt)
 	_, err = tx.ExecContext(ctx, `INSERT INTO webhook_subscriptions (id, environment_id, provider_config_key, connection_id,
 			event_types, forward_url, signing_secret, signing_secret_hint, headers, description, enabled, disabled_reason,
-			payload_mode, retry_schedule, timeout_ms, metadata, created_ms, updated_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+			filter, payload_mode, retry_schedule, timeout_ms, metadata, created_ms, updated_ms)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
 		r.ID, string(r.Environment), nullable(r.ProviderConfigKey), nullable(r.ConnectionID), plain.types, r.sealedURL,
 		r.sealedSecret, r.SecretHint, r.sealedHeaders, r.Description, r.Enabled, nullable(r.DisabledReason),
-		string(r.PayloadMode), plain.schedule, r.Timeout.Milliseconds(), plain.metadata, ms, ms)
+		nullable(r.Filter), string(r.PayloadMode), plain.schedule, r.Timeout.Milliseconds(), plain.metadata, ms, ms)
 	if err != nil {
 		return fmt.Errorf("insert webhook subscription: %w", err)
 	}
@@ -132,12 +136,12 @@ func update(ctx context.Context, tx *sql.Tx, r row, now time.Time) (updated bool
 			event_types = $6, forward_url = COALESCE($7, forward_url), signing_secret = COALESCE($8, signing_secret),
 			signing_secret_hint = $9, headers = COALESCE($10, headers), description = $11, enabled = $12,
 			disabled_reason = $13, payload_mode = $14, retry_schedule = $15, timeout_ms = $16, metadata = $17,
-			updated_ms = $18
+			updated_ms = $18, filter = $19
 		WHERE environment_id = $1 AND id = $2 AND updated_ms = $3 AND deleted_ms IS NULL`,
 		string(r.Environment), r.ID, r.updatedMs, nullable(r.ProviderConfigKey), nullable(r.ConnectionID), plain.types,
 		bytesOrNull(r.sealedURL), bytesOrNull(r.sealedSecret), r.SecretHint, bytesOrNull(r.sealedHeaders), r.Description,
 		r.Enabled, nullable(r.DisabledReason), string(r.PayloadMode), plain.schedule, r.Timeout.Milliseconds(),
-		plain.metadata, r.nextVersion(now))
+		plain.metadata, r.nextVersion(now), nullable(r.Filter))
 	if err != nil {
 		return false, fmt.Errorf("update webhook subscription: %w", err)
 	}

@@ -76,6 +76,9 @@ type Subscription struct {
 	// DisabledReason says why the service disabled the subscription; empty when a person did, or nobody.
 	DisabledReason string
 	PayloadMode    PayloadMode
+	// Filter is what the subscription asks of events beyond their type, in the language of internal/filters; empty asks for
+	// nothing.
+	Filter string
 	// RetrySchedule holds the seconds to wait before each further try; empty means one try.
 	RetrySchedule []float64
 	// Timeout bounds one whole try.

@@ -227,6 +227,7 @@ func differences(before, after Subscription, newSecret bool) map[string]any {
 	add("description", before.Description, after.Description)
 	add("enabled", before.Enabled, after.Enabled)
 	add("disabled_reason", before.DisabledReason, after.DisabledReason)
+	add("filter", before.Filter, after.Filter)
 	add("payload_mode", before.PayloadMode, after.PayloadMode)
 	add("retry_schedule_seconds", before.RetrySchedule, after.RetrySchedule)
 	add("timeout_ms", before.Timeout.Milliseconds(), after.Timeout.Milliseconds())

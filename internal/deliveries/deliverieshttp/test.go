@@ -35,8 +35,8 @@ func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service
 		ID: "explain-webhook-event", Method: http.MethodGet, Path: "/webhook-events/{event_uuid}/explain", Status: http.StatusOK,
 		Tag: "Webhook events", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks, Environment: true,
 		Summary: "Explain where a webhook event went",
-		Description: "Tells for each of the environment's subscriptions whether it takes the event: the pattern that does, or the first " +
-			"condition that does not hold, and where its delivery stands. Events are matched when they come; `created_after_event` and " +
+		Description: "Tells for each of the environment's subscriptions whether it takes the event: the pattern that does, what its filter " +
+			"says, or the first condition that does not hold, and where its delivery stands. Events are matched when they come; `created_after_event` and " +
 			"`changed_after_event` tell a subscription that was not, or not so, there then.",
 	}, h.explain)
 }
@@ -78,7 +78,8 @@ type testOutput struct{ Body testResult }
 // testResult is what became of a test.
 type testResult struct {
 	Delivered  bool                         `json:"delivered" doc:"Whether the target answered with a status of 2xx."`
-	WouldMatch bool                         `json:"would_match" doc:"Whether the subscription takes events of this type; for a stored event, from its connection."`
+	WouldMatch bool                         `json:"would_match" doc:"Whether the subscription takes the event: its type, for a stored event its connection, and what the filter asks. To a filter a made-up event has no provider, connection or headers."`
+	Filter     httpapi.OrNull[filterResult] `json:"filter" doc:"What became of the subscription's filter; null where it has none, or does not take the event for another reason."`
 	WebhookID  string                       `json:"webhook_id" doc:"The webhook-id of the request." format:"uuid"`
 	Request    testRequest                  `json:"request" doc:"What was sent, or would have been."`
 	Response   httpapi.OrNull[testResponse] `json:"response" doc:"What came back; null where no answer came or nothing was sent."`
@@ -120,7 +121,7 @@ func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, WebhookID: r.WebhookID, Request: testRequest{URL: r.URL, Truncated: r.RequestTruncated},
+	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, Filter: filterView(r.Filter), WebhookID: r.WebhookID, Request: testRequest{URL: r.URL, Truncated: r.RequestTruncated},
 		Duration: httpapi.Milliseconds(r.Timings.Total), DNS: httpapi.Milliseconds(r.Timings.DNS), Connect: httpapi.Milliseconds(r.Timings.Connect), TLS: httpapi.Milliseconds(r.Timings.TLS), TTFB: httpapi.Milliseconds(r.Timings.FirstByte)}
 	out.Request.Body, out.Request.BodyEncoding = httpapi.ShowBody(r.RequestBody, r.RequestTruncated)
 	if out.Request.Headers, err = headers(r.RequestHeaders); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"regexp"
@@ -137,25 +138,29 @@ const (
 	maxLocation = 200 // in bytes
 )
 
-// detailList gathers faults. One location appears once, because a rule that could not run for want of the field adds
-// nothing.
+// detailList gathers faults. Of one location the first to speak is heard, because a rule that could not run for want of the
+// field adds nothing.
 type detailList struct {
 	details []apperr.Detail
 	seen    map[string]bool
 }
 
-func (l *detailList) add(d apperr.Detail) {
-	if l.seen == nil {
+// add adds what one speaker has found, which may be several faults at one location.
+func (l *detailList) add(found ...apperr.Detail) {
+	before := l.seen
+	if l.seen = maps.Clone(before); l.seen == nil {
 		l.seen = map[string]bool{}
 	}
-	if len(d.Location) > maxLocation {
-		d.Location = strings.ToValidUTF8(d.Location[:maxLocation], "") + "…"
+	for _, d := range found {
+		if len(d.Location) > maxLocation {
+			d.Location = strings.ToValidUTF8(d.Location[:maxLocation], "") + "…"
+		}
+		if before[d.Location] || len(l.details) >= maxDetails {
+			continue
+		}
+		l.seen[d.Location] = true
+		l.details = append(l.details, d)
 	}
-	if l.seen[d.Location] || len(l.details) >= maxDetails {
-		return
-	}
-	l.seen[d.Location] = true
-	l.details = append(l.details, d)
 }
 
 // addErrors adds what Huma gathered: its own faults, and those that Resolve methods returned.
@@ -165,9 +170,7 @@ func (l *detailList) addErrors(errs []error) {
 		var d *huma.ErrorDetail
 		switch {
 		case errors.As(err, &own):
-			for _, d := range own.Details {
-				l.add(d)
-			}
+			l.add(own.Details...)
 		case errors.As(err, &d):
 			l.add(fromHumaDetail(d))
 		default:

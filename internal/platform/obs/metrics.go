@@ -12,6 +12,9 @@ type Metrics struct {
 	Events *prometheus.CounterVec
 	// Deliveries counts tries by outcome: succeeded, failed, dead.
 	Deliveries *prometheus.CounterVec
+	// Filters counts what subscriptions' filters said of events that came in, by outcome: matched, not_matched, or the code of the
+	// failure.
+	Filters *prometheus.CounterVec
 	// FirstAttempt is the time from an event's receipt to the start of a delivery's first try, in seconds.
 	FirstAttempt prometheus.Histogram
 	// Commit is the duration of a group commit by batch (ingest, outcomes), in seconds.
@@ -38,6 +41,8 @@ func NewMetrics() *Metrics {
 			Help: "Inbound webhook requests by outcome."}, []string{"outcome"}),
 		Deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_delivery_attempts_total",
 			Help: "Delivery attempts by outcome."}, []string{"outcome"}),
+		Filters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_filter_evaluations_total",
+			Help: "Evaluations of subscriptions' filters by outcome."}, []string{"outcome"}),
 		FirstAttempt: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sallyport_receipt_to_first_attempt_seconds",
 			Help: "Time from an event's receipt to the start of a delivery's first attempt.", Buckets: fast}),
 		Commit: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_store_commit_seconds",
@@ -55,7 +60,7 @@ func NewMetrics() *Metrics {
 		ProviderFaults: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_provider_definitions_refused",
 			Help: "Files of the folder of provider definitions that are faulty, or gone while connections use them; the versions before stay in force."}),
 	}
-	m.Registry.MustRegister(m.Events, m.Deliveries, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
+	m.Registry.MustRegister(m.Events, m.Deliveries, m.Filters, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -15,6 +15,7 @@ type Writable struct {
 	SigningSecret     httpapi.Optional[string]         `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256" doc:"The secret that signs every try (Standard Webhooks): whsec_ and the base64 of 24 to 64 bytes, or any other text of 16 to 256 bytes, which is used as it is. It is never returned. Default: generated at creation and returned in that answer alone. A new secret signs from the next try on."`
 	Description       httpapi.Nullable[string]         `json:"description,omitempty" maxLength:"1000" doc:"A text for people, at most 1000 characters. Default empty."`
 	Enabled           httpapi.Optional[bool]           `json:"enabled,omitempty" doc:"false pauses the subscription: its deliveries are held until it is true again. Default true."`
+	Filter            httpapi.Nullable[string]         `json:"filter,omitempty" minLength:"1" maxLength:"4096" doc:"What events must fit beyond their type: one boolean CEL expression over event, whose fields are type, types, provider, provider_config_key, connection_id, received_at, headers (by lower-case name), content_type, control and body (its JSON; absent where it is none). It is checked and its cost bounded. An event on which it fails does not match. Default null: nothing." example:"event.body.action == \"opened\" && has(event.body.issue)"`
 	PayloadMode       httpapi.Optional[string]         `json:"payload_mode,omitempty" enum:"envelope,raw" doc:"envelope (default): a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes and content type as they came."`
 	RetrySchedule     httpapi.Optional[[]float64]      `json:"retry_schedule_seconds,omitempty" maxItems:"50" doc:"The seconds to wait before each further try: at most 50 numbers of 0.1 to 604800, fractions allowed. [] is one try. Default [5, 30, 120, 600, 3600, 14400, 43200, 86400]."`
 	TimeoutMs         httpapi.Optional[int64]          `json:"timeout_ms,omitempty" minimum:"1000" maximum:"30000" doc:"The milliseconds within which one try must be complete, from name resolution to the last byte of the answer. Default 15000."`
@@ -77,6 +78,7 @@ func (b *Writable) change() subscriptions.Change {
 		ConnectionID:      same(b.ConnectionID),
 		SigningSecret:     field(given(b.SigningSecret), func(s string) secretbox.Secret { return secretbox.Secret(s) }),
 		Description:       same(b.Description),
+		Filter:            same(b.Filter),
 		Enabled:           same(given(b.Enabled)),
 		PayloadMode:       field(given(b.PayloadMode), func(s string) subscriptions.PayloadMode { return subscriptions.PayloadMode(s) }),
 		RetrySchedule:     same(given(b.RetrySchedule)),

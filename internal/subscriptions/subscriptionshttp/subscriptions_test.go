@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/filters"
 	"sallyport/internal/platform/testkit"
 )
 
@@ -32,7 +33,7 @@ func TestCreateWithDefaults(t *testing.T) {
 		require.Regexp(t, `^whsec_[A-Za-z0-9+/]{43}=$`, secret)
 		want := fmt.Sprintf(`{"id":%q,"provider_config_key":null,"connection_id":null,"event_types":["*"],
 			"forward_url":"https://198.51.99.7/hook","has_signing_secret":true,"signing_secret_hint":%q,"description":"",
-			"enabled":true,"disabled_reason":null,"payload_mode":"envelope",
+			"enabled":true,"disabled_reason":null,"filter":null,"payload_mode":"envelope",
 			"retry_schedule_seconds":[5,30,120,600,3600,14400,43200,86400],"timeout_ms":15000,"headers":{},"metadata":{},
 			"created_at":"2025-06-15T15:06:40.123Z","updated_at":"2025-06-15T15:06:40.123Z"}`, subscriptionID, secret[len(secret)-4:])
 		read := s.do(t, "key", http.MethodGet, path+"/"+subscriptionID, "")
@@ -93,6 +94,8 @@ func TestFaultsComeTogether(t *testing.T) {
 			"schema and rules": {`{"event_types":["a*"],"forward_url":"ftp://198.51.99.7/","timeout_ms":1,"bogus":true,"enabled":"yes"}`,
 				[]string{"body.bogus unknown_field", "body.enabled type", "body.event_types[0] pattern",
 					"body.forward_url scheme_refused", "body.timeout_ms minimum"}},
+			"filter and rules": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","filter":"event.typ == 1 || event.type > 1","bogus":1}`,
+				[]string{"body.bogus unknown_field", "body.filter reference", "body.filter type"}},
 			"missing and rules": {`{"forward_url":"https://198.51.99.7/","signing_secret":"short"}`,
 				[]string{"body.event_types required", "body.signing_secret min_length"}},
 			"null": {`{"event_types":null,"forward_url":"https://198.51.99.7/","enabled":null,"timeout_ms":1}`,
@@ -101,9 +104,9 @@ func TestFaultsComeTogether(t *testing.T) {
 				[]string{"body.event_types[0] pattern", "body.enabled not_null", "body.timeout_ms minimum"}},
 			"null among headers": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","headers":{"X-A":null}}`,
 				[]string{"body.headers.X-A not_null"}},
-			"not built": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","delivery_mode":"at_least_once","filter":"true",
+			"not built": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","delivery_mode":"at_least_once",
 				"ordering_key":"/a","max_rate_per_second":1,"max_in_flight":1,"health":{},"secret_grace_seconds":0,"id":"x","disabled_reason":"x"}`,
-				[]string{"body.delivery_mode unknown_field", "body.filter unknown_field", "body.ordering_key unknown_field",
+				[]string{"body.delivery_mode unknown_field", "body.ordering_key unknown_field",
 					"body.max_rate_per_second unknown_field", "body.max_in_flight unknown_field", "body.health unknown_field",
 					"body.secret_grace_seconds unknown_field", "body.id unknown_field", "body.disabled_reason unknown_field"}},
 			"not built mode": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","payload_mode":"cloudevents"}`,
@@ -122,7 +125,7 @@ func TestPatch(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newServer(t, store)
 		item := path + "/" + s.create(t, `{"event_types":["*"],"forward_url":"https://198.51.99.7/hook","provider_config_key":"github",
-			"connection_id":"acme","description":"d","headers":{"X-A":"1","X-B":"2"},"metadata":{"a":1,"b":{"c":2}}}`)
+			"connection_id":"acme","description":"d","filter":"event.type != \"a\"","headers":{"X-A":"1","X-B":"2"},"metadata":{"a":1,"b":{"c":2}}}`)
 		before := s.do(t, "key", http.MethodGet, item, "").object(t)
 
 		a := s.do(t, "key", http.MethodPatch, item, `{}`)
@@ -136,15 +139,17 @@ func TestPatch(t *testing.T) {
 		require.Equal(t, map[string]any{"a": 1.0, "b": map[string]any{}}, got["metadata"])
 		require.InDelta(t, 2000, got["timeout_ms"], 0)
 		require.Equal(t, "d", got["description"])
+		require.Equal(t, `event.type != "a"`, got["filter"])
 		require.NotEqual(t, before["updated_at"], got["updated_at"])
 
 		a = s.do(t, "key", http.MethodPatch, item,
-			`{"provider_config_key":null,"connection_id":null,"description":null,"headers":null,"metadata":null}`)
+			`{"provider_config_key":null,"connection_id":null,"description":null,"filter":null,"headers":null,"metadata":null}`)
 		require.Equal(t, http.StatusOK, a.status, "%s", a.body)
 		got = a.object(t)
 		require.Nil(t, got["provider_config_key"])
 		require.Nil(t, got["connection_id"])
 		require.Empty(t, got["description"])
+		require.Nil(t, got["filter"])
 		require.Equal(t, map[string]any{}, got["headers"])
 		require.Equal(t, map[string]any{}, got["metadata"])
 
@@ -261,6 +266,8 @@ func TestDocument(t *testing.T) {
 		require.Equal(t, []any{"envelope", "raw"}, creation.Properties["payload_mode"]["enum"])
 		require.InDelta(t, 30000, creation.Properties["timeout_ms"]["maximum"], 0)
 		require.InDelta(t, 100, creation.Properties["event_types"]["maxItems"], 0)
+		require.InDelta(t, filters.MaxLength, creation.Properties["filter"]["maxLength"], 0)
+		require.Equal(t, []any{"string", "null"}, creation.Properties["filter"]["type"])
 		require.Equal(t, []any{"string", "null"}, creation.Properties["connection_id"]["type"])
 		created := schemas["subscriptions.SubscriptionCreated"].Properties["signing_secret"]
 		require.Equal(t, true, created["readOnly"])

@@ -23,6 +23,7 @@ type Subscription struct {
 	Description       string            `json:"description" doc:"The caller's text for people."`
 	Enabled           bool              `json:"enabled" doc:"false: deliveries are held until it is true again."`
 	DisabledReason    *string           `json:"disabled_reason" doc:"Why the service disabled the subscription; null when it did not."`
+	Filter            *string           `json:"filter" doc:"What events must fit beyond their type, as a CEL expression over event; null: nothing." example:"event.body.action == \"opened\""`
 	PayloadMode       string            `json:"payload_mode" enum:"envelope,raw" doc:"envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes and content type as they came."`
 	RetrySchedule     []float64         `json:"retry_schedule_seconds" doc:"The seconds to wait before each further try; [] is one try."`
 	TimeoutMs         int64             `json:"timeout_ms" doc:"The milliseconds within which one try must be complete."`
@@ -59,6 +60,7 @@ func view(sub subscriptions.Subscription, reader access.Principal) Subscription 
 		Description:       sub.Description,
 		Enabled:           sub.Enabled,
 		DisabledReason:    orNull(sub.DisabledReason),
+		Filter:            orNull(sub.Filter),
 		PayloadMode:       string(sub.PayloadMode),
 		RetrySchedule:     sub.RetrySchedule,
 		TimeoutMs:         sub.Timeout.Milliseconds(),

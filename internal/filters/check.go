@@ -1,0 +1,161 @@
+package filters
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+)
+
+// The rules that a filter can break, as the Rule of a Fault.
+const (
+	ruleMinLength = "min_length"
+	ruleMaxLength = "max_length"
+	ruleText      = "text"
+	ruleSyntax    = "syntax"
+	ruleReference = "reference"
+	ruleType      = "type"
+	rulePattern   = "pattern"
+	ruleCost      = "cost"
+)
+
+// Fault is one thing that is wrong with a filter.
+type Fault struct {
+	// Rule is the name of the rule that it breaks, as in apperr.Detail.
+	Rule string
+	// Message begins with the line and column where there is one, both counted from 1, and repeats no part of the filter.
+	Message string
+}
+
+// Check returns what is wrong with a filter; nothing where it can be stored.
+func Check(text string) []Fault {
+	_, faults := compile(text)
+	return faults
+}
+
+func compile(text string) (*program, []Fault) {
+	switch {
+	case text == "":
+		return nil, []Fault{{ruleMinLength, "must not be empty; null is for no filter"}}
+	case utf8.RuneCountInString(text) > MaxLength:
+		return nil, []Fault{{ruleMaxLength, fmt.Sprintf("must be at most %d characters", MaxLength)}}
+	case !storable(text):
+		return nil, []Fault{{ruleText, "must be Unicode text without the character U+0000"}}
+	}
+	checked, issues := environment().Compile(text)
+	if issues.Err() != nil {
+		return nil, explain(issues.Errors())
+	}
+	c := checker{ast: checked.NativeRep(), patterns: map[string]pattern{}}
+	c.check()
+	if len(c.faults) > 0 {
+		return nil, c.faults
+	}
+	model := model{patterns: c.patterns}
+	estimate, err := environment().EstimateCost(checked, model)
+	if err != nil || estimate.Max > MaxCost {
+		return nil, []Fault{{ruleCost, fmt.Sprintf("costs more than %d on an event whose lists, objects and texts have %d elements each: "+
+			"loop over fewer lists inside one another", MaxCost, assumedSize)}}
+	}
+	planned, err := environment().Program(checked, cel.CostTracking(model), cel.CostLimit(MaxCost), cel.OptimizeRegex(c.regexes()))
+	if err != nil {
+		return nil, []Fault{{ruleSyntax, "is not a filter"}} // cannot be: everything was checked
+	}
+	return &program{planned, c.ast.SourceInfo()}, nil
+}
+
+func storable(text string) bool {
+	for i, r := range text {
+		if r == 0 || r == utf8.RuneError && !isReplacement(text[i:]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isReplacement tells the character U+FFFD from bytes that are no text.
+func isReplacement(text string) bool {
+	_, size := utf8.DecodeRuneInString(text)
+	return size > 1
+}
+
+// checker looks in a filter that is well typed for what filters may not do.
+type checker struct {
+	ast      *ast.AST
+	patterns map[string]pattern
+	faults   []Fault
+}
+
+func (c *checker) fault(e ast.Expr, rule, message string) {
+	c.faults = append(c.faults, Fault{rule, position(c.ast.SourceInfo().GetStartLocation(e.ID())) + message})
+}
+
+func (c *checker) check() {
+	root := ast.NavigateAST(c.ast)
+	if t := c.ast.GetType(root.ID()); t.Kind() != types.BoolKind {
+		c.fault(root, ruleType, "the filter must be a bool and not "+cel.FormatCELType(t)+"; compare its value with what it should be")
+	}
+	ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
+		switch e.Kind() {
+		case ast.IdentKind:
+			if c.ast.GetType(e.ID()).Kind() == types.StructKind && !isSelected(e) {
+				c.fault(e, ruleReference, "the event can only be used by its fields, such as event.type")
+			}
+		case ast.StructKind:
+			c.fault(e, ruleType, "objects of a type cannot be made here")
+		case ast.CallKind:
+			if e.AsCall().FunctionName() == overloads.Matches {
+				c.matches(e)
+			}
+		default:
+		}
+		return false
+	})
+}
+
+// isSelected reports whether the expression stands before the name of a field.
+func isSelected(e ast.NavigableExpr) bool {
+	parent, ok := e.Parent()
+	switch {
+	case !ok:
+		return false
+	case parent.Kind() == ast.SelectKind:
+		return true
+	default:
+		return parent.Kind() == ast.CallKind && parent.AsCall().FunctionName() == operators.OptSelect && parent.AsCall().Args()[0].ID() == e.ID()
+	}
+}
+
+// matches compiles the pattern of a call of matches, which must stand in the filter: one that comes with an event could cost
+// anything.
+func (c *checker) matches(e ast.NavigableExpr) {
+	args := e.AsCall().Args()
+	literal := args[len(args)-1]
+	text, ok := "", false
+	if literal.Kind() == ast.LiteralKind {
+		text, ok = literal.AsLiteral().Value().(string)
+	}
+	if !ok {
+		c.fault(literal, rulePattern, "the pattern of matches must be written out as a text")
+		return
+	}
+	p, fault := compilePattern(text)
+	if fault != "" {
+		c.fault(literal, rulePattern, fault)
+		return
+	}
+	c.patterns[text] = p
+}
+
+// position is how messages begin that speak of a place in a filter.
+func position(at common.Location) string {
+	if at == nil || at.Line() < 1 {
+		return ""
+	}
+	return fmt.Sprintf("line %d, column %d: ", at.Line(), max(at.Column(), 0)+1)
+}

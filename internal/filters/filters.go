@@ -1,0 +1,177 @@
+// Package filters compiles and evaluates what subscriptions ask of events beyond their type: one boolean expression each, in the
+// Common Expression Language, over a typed event, at a bounded cost. See README.md.
+package filters
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
+)
+
+const (
+	// MaxLength bounds a filter's text, in characters.
+	MaxLength = 4096
+	// MaxCost bounds what one evaluation may cost. A unit is a step of the expression, or 10 bytes of text or one value that a step
+	// goes over; 100,000 units take about 30 ms.
+	MaxCost = 100_000
+	// maxMessage bounds what is told of an error, in bytes.
+	maxMessage = 240
+)
+
+// Code is the kind of a failed evaluation. The set is closed: Codes lists it.
+type Code string
+
+// The kinds.
+const (
+	// CodeEvaluation: the event has no value where the filter reads one, or one of another type.
+	CodeEvaluation Code = "evaluation_failed"
+	// CodeCost: the evaluation would cost more than MaxCost.
+	CodeCost Code = "cost_exceeded"
+	// CodeTooLarge: the filter reads more of the body than filters may.
+	CodeTooLarge Code = "body_too_large"
+	// CodeExpired: the filter reads a payload that is no longer kept.
+	CodeExpired Code = "payload_expired"
+	// CodeInvalid: the stored text is no filter to this release.
+	CodeInvalid Code = "filter_invalid"
+)
+
+// Codes returns every kind.
+func Codes() []Code { return []Code{CodeEvaluation, CodeCost, CodeTooLarge, CodeExpired, CodeInvalid} }
+
+// Failure says why an evaluation has no value.
+type Failure struct {
+	Code    Code
+	Message string
+}
+
+// Result is what became of one evaluation.
+type Result struct {
+	// Matches says that the filter is true of the event. A failed evaluation does not match.
+	Matches bool
+	// Failure is nil where the filter has a value.
+	Failure *Failure
+	// Cost is what the evaluation cost, as far as it went.
+	Cost uint64
+}
+
+// Outcome names the result in a metric: matched, not_matched, or the code of the failure.
+func (r Result) Outcome() string {
+	switch {
+	case r.Failure != nil:
+		return string(r.Failure.Code)
+	case r.Matches:
+		return "matched"
+	default:
+		return "not_matched"
+	}
+}
+
+var (
+	errNotEvent = errors.New("not an event")
+	errNoJSON   = errors.New("the event's body is not JSON")
+	errExpired  = errors.New("the event's headers and body are no longer kept")
+)
+
+// Filter is a stored filter. It is compiled when it is first asked, and safe for concurrent use.
+type Filter struct {
+	text     string
+	compiled func() *program
+}
+
+// program is a compiled filter; nil stands for a text that is none.
+type program struct {
+	cel.Program
+	info *ast.SourceInfo
+}
+
+// String returns the filter's text.
+func (f *Filter) String() string { return f.text }
+
+// New returns the filter of a stored text. A text that Check refuses, because an earlier release was of another opinion, gives
+// a filter that fails on every event.
+func New(text string) *Filter {
+	return &Filter{text: text, compiled: sync.OnceValue(func() *program {
+		p, _ := compile(text)
+		return p
+	})}
+}
+
+// Eval evaluates the filter on an event. It does not fail: what goes wrong is in the result.
+func (f *Filter) Eval(e *Event) Result {
+	p := f.compiled()
+	if p == nil {
+		return Result{Failure: &Failure{CodeInvalid, "The filter was stored by another release and cannot be evaluated by this one. Write it again."}}
+	}
+	e.begin()
+	value, details, err := p.Eval(scope{e})
+	r := Result{}
+	if cost := details.ActualCost(); cost != nil {
+		r.Cost = *cost
+	}
+	switch {
+	case e.failed() != nil:
+		r.Failure = p.failure(CodeTooLarge, e.failed())
+	case err != nil:
+		r.Failure = p.failure(codeOf(err), err)
+	default:
+		r.Matches = value == types.True
+	}
+	return r
+}
+
+// scope is where a filter finds the event. It implements cel.Activation.
+type scope struct{ event *Event }
+
+// ResolveName returns the event, which is all there is.
+func (s scope) ResolveName(name string) (any, bool) { return s.event, name == variable }
+
+// Parent returns nil: there is no outer scope.
+func (scope) Parent() cel.Activation { return nil }
+
+func codeOf(err error) Code {
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case errors.As(err, &cancelled), errors.Is(err, errMatchTooLarge):
+		return CodeCost
+	case errors.Is(err, errExpired):
+		return CodeExpired
+	default:
+		return CodeEvaluation
+	}
+}
+
+// failure describes an error to the owner of the filter.
+func (p *program) failure(code Code, err error) *Failure {
+	if code == CodeCost {
+		return &Failure{code, fmt.Sprintf("The evaluation would cost more than %d", MaxCost)}
+	}
+	message := err.Error()
+	var at *types.Err
+	if errors.As(err, &at) {
+		if _, known := p.info.GetOffsetRange(at.NodeID()); known {
+			message = position(p.info.GetStartLocation(at.NodeID())) + message
+		}
+	}
+	return &Failure{code, shorten(message)}
+}
+
+// shorten returns the message as text of a bounded length that any database and client can hold.
+func shorten(message string) string {
+	message = strings.Map(func(r rune) rune {
+		if r < ' ' || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, message)
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	return message
+}
