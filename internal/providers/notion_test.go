@@ -56,6 +56,7 @@ func TestNotionHandshake(t *testing.T) {
 	answer := requireAnswered(t, v, at(deliver(time.Time{}, notionHandshake), "POST", ""), 200, "text/plain; charset=utf-8", "")
 	require.Equal(t, notionToken, answer.Capture.Value.Reveal())
 	require.True(t, answer.Capture.Confirm)
+	require.Equal(t, `{"verification_token":"[redacted]"}`, string(v.RedactBody(deliver(time.Time{}, notionHandshake))), "a refused handshake is noted")
 	for _, body := range []string{`{}`, `{"verification_token":""}`, `{"verification_token":null}`, `{"verification_token":["a"]}`, `{"verification_token"`, ``} {
 		requireNoHandshake(t, v, at(deliver(time.Time{}, body), "POST", ""))
 	}

@@ -33,7 +33,7 @@ type Declaration struct {
 	MaxBody int64 `yaml:"max_body"`
 	// SourceIPs lists the networks (CIDR) from which the provider sends; deliveries from elsewhere are refused. Empty for any.
 	SourceIPs []string `yaml:"source_ips"`
-	// RedactHeaders names further headers whose value must not be stored, besides those that carry signatures.
+	// RedactHeaders names further headers whose value must not be stored, besides those that carry signatures or hand a secret over.
 	RedactHeaders []string `yaml:"redact_headers"`
 }
 

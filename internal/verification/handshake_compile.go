@@ -39,6 +39,7 @@ func (c *compiler) compileHandshake(field string, d *Handshake) handshake {
 			c.faults.add(field+".capture.from", RuleFormat, "%s", wrong)
 		}
 		h.captured = src
+		c.redactSource(&src)
 		if d.VerifyFirst {
 			c.faults.add(field+".capture", RuleCoherent, "cannot be verified first: the secret comes with the handshake")
 		}

@@ -207,6 +207,7 @@ func TestHandshakeCapture(t *testing.T) {
 	require.Equal(t, "made up there", answer.Header.Get("X-Hook-Secret"))
 	require.Equal(t, "made up there", answer.Capture.Value.Reveal())
 	require.False(t, answer.Capture.Confirm)
+	require.Equal(t, []string{"x-hook-secret", "x-signature"}, v.RedactHeaders(), "what is handed over is not to be stored elsewhere")
 	requireHandshakeRefused(t, v, request("{}", "X-Hook-Secret", "a\nb"), verification.ReasonHandshakeMalformed)
 
 	notion := shaking(verification.Handshake{
@@ -218,6 +219,7 @@ func TestHandshakeCapture(t *testing.T) {
 	require.Nil(t, v.Precheck(http.Header{}), "the headers do not tell")
 	answer = requireAnswer(t, v, request(`{"verification_token":"secret_1"}`), 204, plain, "")
 	require.True(t, answer.Capture.Confirm)
+	require.Equal(t, `{"verification_token":"[redacted]"}`, string(v.RedactBody(request(`{"verification_token":"secret_1"}`))))
 	requireNoHandshake(t, v, request(`{"type":"x"}`))
 }
 

@@ -243,6 +243,11 @@ func (c *compiler) compileRedact(d *Declaration) {
 			}
 		}
 	}
+	for i := range c.handshakes {
+		for _, name := range c.handshakes[i].captured.headers() {
+			names[strings.ToLower(name)] = true
+		}
+	}
 	for i, name := range d.RedactHeaders {
 		if !validHeaderName(name) {
 			c.faults.add(at("redact_headers", i), RuleFormat, "is not a header name")

@@ -153,5 +153,5 @@ func validID(id string) bool {
 }
 
 // RedactHeaders returns the lower-case names of the headers whose values must not be stored, sorted: those that carry
-// signatures or tokens, and those that the declaration adds.
+// signatures or tokens or hand a secret over, and those that the declaration adds.
 func (v *Verifier) RedactHeaders() []string { return slices.Clone(v.plan.redact) }
