@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,8 +40,8 @@ const (
 
 func headers(pairs ...string) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}}
-	for i := 0; i < len(pairs); i += 2 {
-		h.Set(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		h.Set(pair[0], pair[1])
 	}
 	return h
 }

@@ -21,16 +21,21 @@ import (
 // allows; a redirect is followed nowhere.
 func TestFetchKeys(t *testing.T) {
 	t.Parallel()
-	hang := make(chan struct{})
+	hang, posted := make(chan struct{}), make(chan string, 1)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"keys":[]}`) })
 	mux.HandleFunc("POST /key", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		_, _ = io.WriteString(w, r.Header.Get("Content-Type")+" "+string(body))
+		posted <- r.Header.Get("Content-Type") + " " + string(body)
+		_, _ = io.WriteString(w, "key")
 	})
 	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) })
-	mux.HandleFunc("/most", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", verification.MaxKeyBytes)) })
-	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", verification.MaxKeyBytes+1)) })
+	mux.HandleFunc("/most", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", verification.MaxKeyBytes))
+	})
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", verification.MaxKeyBytes+1))
+	})
 	mux.HandleFunc("/hang", func(_ http.ResponseWriter, _ *http.Request) { <-hang })
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(func() { close(hang); server.Close() })
@@ -44,7 +49,8 @@ func TestFetchKeys(t *testing.T) {
 	require.Equal(t, `{"keys":[]}`, string(got))
 	got, err = f.FetchKeys(t.Context(), verification.KeyRequest{URL: server.URL + "/key", Body: []byte(`{}`)})
 	require.NoError(t, err)
-	require.Equal(t, "application/json {}", string(got))
+	require.Equal(t, "key", string(got))
+	require.Equal(t, "application/json {}", <-posted)
 	got, err = f.FetchKeys(t.Context(), verification.KeyRequest{URL: server.URL + "/most"})
 	require.NoError(t, err)
 	require.Len(t, got, verification.MaxKeyBytes)

@@ -208,16 +208,17 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 			secrets = []verification.Secret{{ID: "the secret", Value: v.Value}}
 		}
 	}
+	unproved := p.provider != nil && p.provider.Webhooks != nil && p.provider.Webhooks.Unproved()
+	if v := p.change.Alias; v.Set && !v.Null && unproved {
+		f.Add("body.webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
+	}
 	touched := p.creating || p.change.Secret.Set || p.change.Params.Set || p.change.URLBase.Set || p.change.Scheme.Set
 	if !touched || p.provider == nil || p.provider.Webhooks == nil {
 		return nil
 	}
 	engine := p.provider.Webhooks
-	if v := p.change.Scheme; v.Set && v.Value == SchemeNone && !engine.Unproved() {
+	if v := p.change.Scheme; v.Set && v.Value == SchemeNone && !unproved {
 		f.Add("body.webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
-	}
-	if v := p.change.Alias; v.Set && !v.Null && engine.Unproved() {
-		f.Add("body.webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
 	}
 	found, err := bindFaults(engine, p.next.Webhook.settings(secrets))
 	for _, fault := range found {

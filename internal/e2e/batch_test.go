@@ -102,3 +102,66 @@ func TestProvidersAnswers(t *testing.T) {
 		require.NotContains(w.t, string(w.event(list[0].EventUUID).Body), "client state", "a token in the body is a secret")
 	})
 }
+
+// A sender that proves nothing has to be accepted in so many words, can be reached by the path's random bits alone, and its
+// events say that nobody has vouched for them.
+func TestUnverified(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		create := func(webhook object) answer {
+			return w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "none", "connection_id": "open", "webhook": webhook})
+		}
+		faults := func(a answer) (list []string) {
+			a.refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
+			for _, d := range a.envelope(w).Error.Details {
+				list = append(list, d.Location+" "+d.Rule)
+			}
+			return list
+		}
+		require.Equal(w.t, []string{"body.webhook.scheme required"}, faults(create(object{})))
+		require.Equal(w.t, []string{"body.webhook.alias coherent"}, faults(create(object{"scheme": "none", "alias": "open"})))
+		var c connection
+		create(object{"scheme": "none", "params": object{"event_type_pointer": "/kind"}}).want(w, http.StatusCreated).into(w, &c)
+		require.Nil(w.t, c.WebhookAlias)
+		m := message{http.Header{"Content-Type": {"application/json"}}, []byte(`{"kind":"door.opened"}`)}
+		w.post("open", m).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		e := w.event(w.deliver(c.pathToken(), m).EventUUID)
+		require.Equal(w.t, "door.opened", e.EventType)
+		require.Equal(w.t, "unverified", e.Verification.Result)
+		for _, change := range []object{{"scheme": nil}, {"alias": "open"}} {
+			faults(w.call(w.dev(), http.MethodPatch, "/connections/none/open", object{"webhook": change}))
+		}
+	})
+}
+
+// A sender of CloudEvents may ask by OPTIONS whether it may deliver; a provider that never asks so is told that it must not.
+func TestHandshakeByOptions(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		c := w.connect(w.dev(), object{"provider": "cloudevents", "connection_id": "bus", "webhook_secret": "a token of thirty-two characters"})
+		ask := func(segment string, h http.Header) answer {
+			r, err := http.NewRequestWithContext(w.t.Context(), http.MethodOptions, w.base+prefix+"/webhook/"+segment, nil)
+			require.NoError(w.t, err)
+			r.Header = h
+			return w.send(r)
+		}
+		a := ask(c.pathToken(), http.Header{"Webhook-Request-Origin": {"events.example.com"}})
+		a.want(w, http.StatusOK)
+		require.Equal(w.t, "events.example.com", a.header.Get("WebHook-Allowed-Origin"))
+		ask(c.pathToken(), http.Header{}).refused(w, http.StatusBadRequest, apperr.CodeHTTP)
+		require.Equal(w.t, "handshake_unknown", w.rejections(w.dev(), "connection_id=bus", 1)[0].Reason)
+		a = ask(w.connectGitHub("acme").pathToken(), http.Header{"Webhook-Request-Origin": {"events.example.com"}})
+		a.refused(w, http.StatusMethodNotAllowed, apperr.CodeHTTP)
+		require.Equal(w.t, "POST", a.header.Get("Allow"))
+
+		m := message{http.Header{"Authorization": {"Bearer a token of thirty-two characters"}, "Ce-Type": {"com.example.made"}, "Ce-Id": {"1"},
+			"Ce-Source": {"/bus"}, "Ce-Specversion": {"1.0"}, "Content-Type": {"application/json"}}, []byte(`{}`)}
+		w.post(c.pathToken(), m).want(w, http.StatusAccepted)
+		w.post(c.pathToken(), m).want(w, http.StatusAccepted)
+		originals := w.events("&duplicate=false")
+		require.Len(w.t, originals, 1)
+		require.Equal(w.t, "com.example.made", originals[0].EventType)
+		require.Equal(w.t, "/bus 1", originals[0].IdempotencyKey)
+		require.Equal(w.t, "[redacted]", w.event(originals[0].EventUUID).Headers["authorization"])
+	})
+}

@@ -36,7 +36,8 @@ type event struct {
 	ForwardedAt       *time.Time        `json:"forwarded_at"`
 	Deliveries        []delivery        `json:"deliveries"`
 	Verification      struct {
-		KeyID *string `json:"key_id"`
+		Result string  `json:"result"`
+		KeyID  *string `json:"key_id"`
 	} `json:"verification"`
 }
 
