@@ -34,8 +34,11 @@ type Acknowledgement struct {
 // Mount mounts the endpoint.
 func Mount(api *httpapi.API, receiver Receiver) {
 	h := &handler{receiver: receiver, refusals: newRefusals()}
-	// All methods, because the connection decides which of them its provider uses.
-	api.Handle(httpapi.Prefix+"/webhook/{connection}", h, document(api)...)
+	// The connection decides which of these methods its provider uses. GET is HEAD too.
+	const path = httpapi.Prefix + "/webhook/{connection}"
+	api.Handle("GET "+path, h)
+	api.Handle("OPTIONS "+path, h)
+	api.Handle("POST "+path, h, document(api)...)
 }
 
 type handler struct {
