@@ -60,6 +60,10 @@ func TestSignedForm(t *testing.T) {
 	requireRefused(t, v, send(signedURL, "https://gw.example", "", form+"&%zz"), verification.ReasonBodyMalformed)
 	requireRefused(t, v, send(signedURL, "https://gw.example", "", strings.Repeat("a&", 1001)), verification.ReasonBodyMalformed)
 	requireRefused(t, v, send(signedURL, "", "", form), verification.ReasonURLUnknown)
+	for _, empty := range []string{"", "&", "=", "=&="} {
+		bare := atURL(request(empty, "X-Twilio-Signature", sha1B64(testKey, signedURL), "Content-Type", "application/x-www-form-urlencoded"), "https://gw.example", "/hook", "")
+		requireRefused(t, v, bare, verification.ReasonBodyMalformed)
+	}
 	requireRefused(t, v, send(signedURL, "https://gw.example", strings.Repeat("a", 9<<10), form), verification.ReasonURLMalformed)
 	json := send(signedURL, "https://gw.example", "", form)
 	json.Header.Set("Content-Type", "application/json")

@@ -108,7 +108,7 @@ type Respond struct {
 type Ack struct {
 	// Status is 200, 201, 202 or 204.
 	Status string `yaml:"status"`
-	// ContentType is text/plain or application/json; empty means text/plain.
+	// ContentType is text/plain, text/xml or application/json; empty means text/plain.
 	ContentType string `yaml:"content_type"`
 	// Body is sent as it is, at most 1 KiB.
 	Body string `yaml:"body"`

@@ -181,9 +181,13 @@ func (c *compiler) compileAnswers(d *Declaration) {
 	if d.Ack != nil {
 		status, _ := strconv.Atoi(d.Ack.Status) // 0, which is refused, where it is no number
 		c.answerStatus("ack.status", status)
-		contentType := "text/plain; charset=utf-8"
-		if c.answerType("ack.content_type", d.Ack.ContentType) {
-			contentType = "application/json"
+		contentType := d.Ack.ContentType
+		switch contentType {
+		case "", "text/plain":
+			contentType = "text/plain; charset=utf-8"
+		case "application/json", "text/xml":
+		default:
+			c.faults.add("ack.content_type", RuleEnum, "must be text/plain, text/xml or application/json")
 		}
 		if len(d.Ack.Body) > maxAnswer || !printableText(strings.ReplaceAll(d.Ack.Body, "\n", " ")) {
 			c.faults.add("ack.body", RuleFormat, "must be printable ASCII of at most %d bytes", maxAnswer)

@@ -356,6 +356,8 @@ func TestAnswers(t *testing.T) {
 	require.Equal(t, plain, v.Ack().Header.Get("Content-Type"))
 	require.Equal(t, 400, v.RejectStatus())
 	require.Equal(t, int64(1<<20), v.MaxBody())
+	d.Ack = &verification.Ack{Status: "200", ContentType: "text/xml", Body: "<Response/>"}
+	require.Equal(t, "text/xml", verifier(t, d, testKey).Ack().Header.Get("Content-Type"))
 	d.Params = []verification.Param{{Name: "status", Description: "The status.", Enum: []string{"204", "202"}, Default: "204"}}
 	d.Ack = &verification.Ack{Status: "{param:status}"}
 	engine, err := verification.Compile(d)

@@ -189,6 +189,7 @@ func renderForm(s *workspace) *Refusal {
 		}
 		pairs = append(pairs, pair{name, value})
 	}
+	start := len(s.parts)
 	slices.SortFunc(pairs, func(a, b pair) int {
 		if order := strings.Compare(a.name, b.name); order != 0 {
 			return order
@@ -197,6 +198,10 @@ func renderForm(s *workspace) *Refusal {
 	})
 	for _, field := range slices.Compact(pairs) {
 		s.parts = append(append(s.parts, field.name...), field.value...)
+	}
+	if len(s.parts) == start {
+		// Without fields the content is the URL alone, which Twilio signs where a hash in the query stands for a body of JSON.
+		return refuse(ReasonBodyMalformed, "The body's form has no fields.")
 	}
 	return nil
 }
