@@ -32,6 +32,7 @@ type cli struct {
 	Admin     adminCommand     `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
 	Keyset    keysetCommand    `cmd:"" help:"Look after the encryption keyset."`
 	Providers providersCommand `cmd:"" help:"List, show and check provider definitions."`
+	Webhooks  webhooksCommand  `cmd:"" help:"Verify saved webhook requests."`
 	OpenAPI   openapiCommand   `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
 	Settings  configCommand    `cmd:"" name:"config" help:"Print and check the configuration."`
 	Doctor    doctorCommand    `cmd:"" help:"Look for what is wrong, or soon will be."`

@@ -49,7 +49,7 @@ func TestHelp(t *testing.T) {
 	require.Empty(t, r.stderr)
 	for _, name := range []string{
 		"serve", "migrate", "keys create", "keys list", "keys revoke", "admin create", "admin reset-password", "keyset create",
-		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint", "providers reference", "openapi", "config print", "config check", "config reference", "doctor", "version",
+		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint", "providers reference", "webhooks verify", "openapi", "config print", "config check", "config reference", "doctor", "version",
 	} {
 		require.Contains(t, r.out, "\n  "+name+" ")
 	}

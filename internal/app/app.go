@@ -147,8 +147,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	if a.providers, err = liveProviders(&a.cfg, a.log, a.metrics); err != nil {
 		return err
 	}
-	a.client = egress.New(egress.Policy{AllowCIDRs: a.cfg.EgressAllow, AllowLoopback: a.cfg.Dev, AllowHTTP: a.cfg.EgressAllowHTTP || a.cfg.Dev},
-		egress.Options{MaxIdlePerHost: a.cfg.DeliveryConcurrencyPerHost, Clock: clk})
+	a.client = newEgress(&a.cfg, clk)
 	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: a.providers,
 		Environments: a.store.Identity, Keyring: verification.NewKeyring(keyFetcher{a.client}), Logger: a.log}); err != nil {
 		return err

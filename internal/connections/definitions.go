@@ -30,8 +30,10 @@ func (s *Service) bind(c *Connection, p *providers.Provider, secrets []verificat
 }
 
 // verifier binds the newest version of a definition that the connection's settings fit, and returns that version too. It fails
-// closed: what none fits refuses every delivery.
-func (s *Service) verifier(ctx context.Context, c *Connection, newest *providers.Provider, secrets []verification.Secret) (*verification.Verifier, *providers.Provider) {
+// closed: what none fits refuses every delivery, and misfit says why.
+func (s *Service) verifier(ctx context.Context, c *Connection, newest *providers.Provider, secrets []verification.Secret) (
+	v *verification.Verifier, used *providers.Provider, misfit error,
+) {
 	var reason error
 	for p := newest; p != nil; p = p.Previous() {
 		v, err := s.bind(c, p, secrets)
@@ -45,11 +47,11 @@ func (s *Service) verifier(ctx context.Context, c *Connection, newest *providers
 			s.log.LogAttrs(ctx, slog.LevelWarn, "connection stays with an earlier version of its provider's definition: its settings do not fit the present one",
 				slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", reason.Error()))
 		}
-		return v, p
+		return v, p, nil
 	}
 	s.log.LogAttrs(ctx, slog.LevelWarn, "connection refuses deliveries: its settings do not fit the provider's definition",
 		slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", reason.Error()))
-	return s.refusing, newest
+	return s.refusing, newest, reason
 }
 
 // ProvidersChanged makes every lookup that begins from now on use the definitions in force.

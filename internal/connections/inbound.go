@@ -31,6 +31,8 @@ type Inbound struct {
 	// Unusable says that the stored settings do not fit the provider's definition, so that Verifier refuses everything and
 	// does not know what of a request is secret.
 	Unusable bool
+	// Misfit says why; nil where Unusable is false.
+	Misfit error
 }
 
 // Lookup returns the connection that the last segment of a webhook path names, by path token or alias, whatever its
@@ -101,8 +103,8 @@ func (s *Service) load(ctx context.Context, segment string, byAlias bool) (*Inbo
 	if err != nil {
 		return nil, err
 	}
-	v, provider := s.verifier(ctx, &c, provider, secrets)
-	in := &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: v == s.refusing}
+	v, provider, misfit := s.verifier(ctx, &c, provider, secrets)
+	in := &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: misfit != nil, Misfit: misfit}
 	for _, network := range c.Webhook.SourceCIDRs {
 		p, err := netip.ParsePrefix(network)
 		if err != nil {

@@ -26,8 +26,7 @@ func (s *Service) handshakeOnly(ctx context.Context, in *connections.Inbound, r 
 	}
 	answer, err := s.handshake(ctx, in, r, req)
 	if answer == nil && err == nil {
-		s.note(in, r, nil, reasonNoHandshake, "The request is no handshake as the provider sends it: a value that marks one is missing, or is "+
-			"another than the connection's parameters say.", nil)
+		s.note(in, r, nil, string(reasonNoHandshake), messageNoHandshake, nil)
 		err = apperr.HTTP(http.StatusBadRequest, "The request is no handshake of the provider")
 	}
 	return Receipt{Answer: answer}, err

@@ -204,7 +204,7 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	if r.HTTP.Method != http.MethodPost {
 		return s.handshakeOnly(ctx, in, r, req)
 	}
-	limit := s.bodyLimit(in)
+	limit := bodyLimit(in, s.opts.MaxBodyBytes)
 	if r.HTTP.ContentLength > limit {
 		return Receipt{}, s.unread(in, r, tooLarge())
 	}
@@ -234,9 +234,9 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	return receipt, err
 }
 
-// bodyLimit is the size of the largest body that the connection takes, in bytes.
-func (s *Service) bodyLimit(in *connections.Inbound) int64 {
-	limit := min(in.Connection.Webhook.MaxBodyBytes, s.opts.MaxBodyBytes, connections.MaxBodyBytes)
+// bodyLimit is the size of the largest body that the connection takes, and at most most, in bytes.
+func bodyLimit(in *connections.Inbound, most int64) int64 {
+	limit := min(in.Connection.Webhook.MaxBodyBytes, most, connections.MaxBodyBytes)
 	if most := in.Verifier.MaxBody(); most > 0 {
 		limit = min(limit, most)
 	}

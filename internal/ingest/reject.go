@@ -17,13 +17,20 @@ import (
 
 // Reasons of rejections beside those of verification.
 const (
-	reasonTooLarge   = "payload_too_large"
 	reasonIncomplete = "body_incomplete"
 	reasonTimeout    = "body_timeout"
+
+	reasonTooLarge verification.Reason = "payload_too_large"
 	// reasonNoHandshake: by a method that only handshakes use came something else.
-	reasonNoHandshake = "handshake_unknown"
+	reasonNoHandshake verification.Reason = "handshake_unknown"
 	// reasonNotEnrolled: a handshake brings a secret, and no enrolment is open.
 	reasonNotEnrolled verification.Reason = "handshake_not_enrolled"
+)
+
+const (
+	messageTooLarge    = "The body is larger than the connection accepts. Raise webhook.max_body_bytes if such bodies are wanted."
+	messageNoHandshake = "The request is no handshake as the provider sends it: a value that marks one is missing, or is another than the " +
+		"connection's parameters say."
 )
 
 // Rejections keeps what was refused.
@@ -64,7 +71,7 @@ func (s *Service) unread(in *connections.Inbound, r *Request, err error) error {
 	}
 	switch {
 	case e.Code == apperr.CodePayloadTooLarge:
-		s.note(in, r, nil, reasonTooLarge, "The body is larger than the connection accepts. Raise webhook.max_body_bytes if such bodies are wanted.", nil)
+		s.note(in, r, nil, string(reasonTooLarge), messageTooLarge, nil)
 	case e.Code == apperr.CodeHTTP && e.Status == http.StatusBadRequest:
 		s.note(in, r, nil, reasonIncomplete, "The body ended before its announced length: the sender broke off, or something between it and here did.", nil)
 	case e.Code == apperr.CodeHTTP && e.Status == http.StatusRequestTimeout:

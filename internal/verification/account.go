@@ -19,6 +19,9 @@ func (p *plan) checkSource(ip netip.Addr) *Refusal {
 		"Where a proxy stands before the gateway it must be named as a trusted one.")
 }
 
+// Networks returns the networks from which the provider sends; nil where the definition names none.
+func (v *Verifier) Networks() []netip.Prefix { return slices.Clone(v.plan.networks) }
+
 // checkAccount refuses a delivery for another account.
 func (p *plan) checkAccount(w *view) *Refusal {
 	for i := range p.account {
