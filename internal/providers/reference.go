@@ -10,7 +10,7 @@ import (
 const referenceIntro = `# Providers
 
 The definitions that ship, generated from ` + "[`providers/`](../../providers) by `sallyport providers reference`" + `; do not edit.
-A folder of your own adds to them (` + "`--providers-dir`" + `).
+A folder of your own adds to them: [Add a provider](../guides/add-a-provider.md).
 
 How to read the table; the words are those of [the format](../../internal/verification/README.md#the-format):
 
