@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -109,7 +110,7 @@ func (in installation) sealedUnder(t *testing.T) map[uint32]int {
 	t.Helper()
 	counts := map[uint32]int{}
 	for _, c := range app.SealedColumns() {
-		rows, err := in.open(t).Read().QueryContext(t.Context(), "SELECT "+c.Column+" FROM "+c.Table)
+		rows, err := in.open(t).Read().QueryContext(t.Context(), "SELECT "+c.Column+" FROM "+c.Table+" WHERE "+c.Column+" IS NOT NULL")
 		require.NoError(t, err)
 		n := 0
 		require.NoError(t, db.Each(rows, func(r *sql.Rows) error {
@@ -179,6 +180,10 @@ func TestRotateBesideServer(t *testing.T) {
 				"event_types": []string{"*"}, "forward_url": r.URL, "headers": map[string]string{"X-Token": "t"},
 			})
 			secret, _ := sub["signing_secret"].(string)
+			// The secret that the receiver has is replaced, and goes on signing beside the new one.
+			status, answer := s.ask(t, http.MethodPatch, fmt.Sprint("/api/v1/webhook-subscriptions/", sub["id"]), key,
+				map[string]any{"signing_secret": "the secret that replaces it"})
+			require.Equal(t, http.StatusOK, status, string(answer))
 			receivers, secrets = append(receivers, r), append(secrets, secret)
 		}
 		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})

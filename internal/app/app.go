@@ -339,6 +339,9 @@ func (a *App) expire(ctx context.Context) time.Duration {
 	if err := a.rejections.Expire(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "old refused requests could not be deleted", slog.String("error", err.Error()))
 	}
+	if err := a.subscriptions.ForgetSecrets(ctx); err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "replaced signing secrets could not be removed", slog.String("error", err.Error()))
+	}
 	return expireInterval
 }
 

@@ -95,7 +95,13 @@ func headers(t *subscriptions.Target, d *Delivery, e *webhookevents.Event, conte
 	set("User-Agent", "Sallyport")
 	set("Webhook-Id", e.UUID)
 	set("Webhook-Timestamp", strconv.FormatInt(timestamp, 10))
-	set("Webhook-Signature", sign(t.SigningKey, e.UUID, timestamp, body))
+	signature := sign(t.SigningKey, e.UUID, timestamp, body)
+	for _, old := range t.Retiring {
+		if now.Before(old.Until) {
+			signature += " " + sign(old.Key, e.UUID, timestamp, body)
+		}
+	}
+	set("Webhook-Signature", signature)
 	set("Sallyport-Event-Type", e.Type)
 	set("Sallyport-Provider", e.Provider)
 	set("Sallyport-Connection-Id", e.ConnectionID)

@@ -134,3 +134,25 @@ func TestStoredHeaders(t *testing.T) {
 	large := storedResponseHeaders(http.Header{"A": {strings.Repeat("a", maxStoredHeaders)}, "B": {"b"}})
 	require.Equal(t, map[string]string{"b": "b"}, read(large))
 }
+
+// Promise: while a replaced secret signs beside the new one, a receiver with either verifies, the new signature comes first, and
+// the moment the time is over there is one signature again.
+func TestReplacedSecretsSignBeside(t *testing.T) {
+	t.Parallel()
+	e, d, target := forwarded()
+	older, old := []byte("older456789abcdef01234567"), []byte("old23456789abcdef01234567")
+	target.Retiring = []subscriptions.RetiringKey{{Key: old, Until: testTime().Add(time.Second)}, {Key: older, Until: testTime()}}
+	at := func(now time.Time) http.Header { return headers(target, d, e, "", []byte("x"), now) }
+	require.Equal(t, sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x"))+" "+sign(old, e.UUID, testTime().Unix(), []byte("x")),
+		at(testTime()).Get("Webhook-Signature"))
+	for _, key := range [][]byte{target.SigningKey, old} {
+		verifier, err := standardwebhooks.NewWebhookRaw(key)
+		require.NoError(t, err)
+		require.NoError(t, verifier.VerifyIgnoringTimestamp([]byte("x"), at(testTime())))
+	}
+	after := at(testTime().Add(time.Second))
+	require.NotContains(t, after.Get("Webhook-Signature"), " ")
+	verifier, err := standardwebhooks.NewWebhookRaw(old)
+	require.NoError(t, err)
+	require.Error(t, verifier.VerifyIgnoringTimestamp([]byte("x"), after))
+}

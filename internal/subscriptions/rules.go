@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"sallyport/internal/filters"
@@ -27,6 +28,9 @@ func (ch *Change) Check(f *apperr.Faults) {
 		if _, rule, message := signingKey(ch.SigningSecret.Value); rule != "" {
 			f.Add("body.signing_secret", rule, message)
 		}
+	}
+	if given(f, "body.secret_grace_seconds", ch.SecretGraceSeconds) {
+		checkGrace(f, "body.secret_grace_seconds", ch)
 	}
 	given(f, "body.enabled", ch.Enabled)
 	if given(f, "body.payload_mode", ch.PayloadMode) && !slices.Contains(PayloadModes(), ch.PayloadMode.Value) {
@@ -120,6 +124,18 @@ func checkSchedule(f *apperr.Faults, location string, schedule []float64) {
 		case seconds > MaxRetryDelay:
 			f.Add(at, "maximum", fmt.Sprintf("must be at most %.0f", MaxRetryDelay))
 		}
+	}
+}
+
+func checkGrace(f *apperr.Faults, location string, ch *Change) {
+	most := int64(MaxSecretGrace / time.Second)
+	switch seconds := ch.SecretGraceSeconds.Value; {
+	case seconds < 0:
+		f.Add(location, "minimum", "must be at least 0")
+	case seconds > most:
+		f.Add(location, "maximum", fmt.Sprintf("must be at most %d", most))
+	case seconds > 0 && !ch.SigningSecret.Set:
+		f.Add(location, "coherent", "must be 0 without a new signing_secret: that ends the signatures of replaced ones at once")
 	}
 }
 

@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	columnURL     = "forward_url"
-	columnSecret  = "signing_secret"
-	columnHeaders = "headers"
+	columnURL      = "forward_url"
+	columnSecret   = "signing_secret"
+	columnRetiring = "retiring_secrets"
+	columnHeaders  = "headers"
 )
 
 // SealedColumns returns the columns that a rotation of the keyset encrypts again.
 func SealedColumns() []secretbox.Column {
 	var out []secretbox.Column
-	for _, c := range []string{columnURL, columnSecret, columnHeaders} {
+	for _, c := range []string{columnURL, columnSecret, columnRetiring, columnHeaders} {
 		out = append(out, secretbox.Column{Table: Collection, Column: c, IDColumn: "id"})
 	}
 	return out
@@ -50,7 +51,7 @@ func (s *Service) unseal(subscriptionID, column string, sealed []byte) (string, 
 	return string(text), nil
 }
 
-// open returns the subscription of a row with its URL and headers in clear.
+// open returns the subscription of a row with its URL and headers in clear, and what may be shown of its replaced secrets.
 func (s *Service) open(r row) (Subscription, error) {
 	sub := r.Subscription
 	var err error
@@ -64,7 +65,9 @@ func (s *Service) open(r row) (Subscription, error) {
 	if err := decode(headers, &sub.Headers); err != nil {
 		return Subscription{}, errStored(r.ID, columnHeaders)
 	}
-	return sub, nil
+	retiring, err := s.unsealRetiring(r, s.cfg.Clock.Now())
+	sub.Retiring = shown(retiring)
+	return sub, err
 }
 
 var errUnusable = errors.New("the stored value breaks the rules of its column")

@@ -197,10 +197,18 @@ func (s *Service) target(r row) (*Target, error) {
 	if rule != "" {
 		return nil, errStored(r.ID, columnSecret)
 	}
+	old, err := s.unsealRetiring(r, s.cfg.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	retiring, err := keys(r.ID, old)
+	if err != nil {
+		return nil, err
+	}
 	u, refused := s.cfg.Targets.ParseTarget(sub.ForwardURL)
 	t := &Target{
 		ID: sub.ID, Environment: sub.Environment, URL: u, Refused: refused, RawURL: sub.ForwardURL, SigningKey: key,
-		Headers: sub.Headers, PayloadMode: sub.PayloadMode, Timeout: sub.Timeout,
+		Retiring: retiring, Headers: sub.Headers, PayloadMode: sub.PayloadMode, Timeout: sub.Timeout,
 		Schedule: make([]time.Duration, len(sub.RetrySchedule)), Enabled: sub.Enabled, Deleted: r.deleted,
 	}
 	for i, seconds := range sub.RetrySchedule {

@@ -163,6 +163,8 @@ func TestSealedAtRest(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, generated, "the caller has this secret")
 		require.Equal(t, "cret", sub.SecretHint)
+		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("CLEARTEXT-second-secret"))})
+		require.NoError(t, err)
 
 		for _, c := range subscriptions.SealedColumns() {
 			var sealed []byte
@@ -174,8 +176,8 @@ func TestSealedAtRest(t *testing.T) {
 			require.Contains(t, string(plain), "CLEARTEXT")
 		}
 		actions, changes := w.audited(t, sub.ID)
-		require.Equal(t, []string{"webhook_subscription.create"}, actions)
-		require.NotContains(t, changes[0], "CLEARTEXT")
+		require.Equal(t, []string{"webhook_subscription.create", "webhook_subscription.update"}, actions)
+		require.NotContains(t, strings.Join(changes, ""), "CLEARTEXT")
 		require.Contains(t, changes[0], `"forward_url":"[redacted]"`)
 	})
 }

@@ -18,16 +18,18 @@ import (
 
 // row is a stored subscription: what is plain, and what is sealed.
 type row struct {
-	Subscription // without ForwardURL and Headers
+	Subscription // without ForwardURL, Headers and Retiring
 	// sealedURL, sealedSecret and sealedHeaders are nil in an update that keeps them.
 	sealedURL, sealedSecret, sealedHeaders []byte
-	updatedMs                              int64
-	deleted                                bool
+	// sealedRetiring is nil where no replaced secret signs; an update does not write it.
+	sealedRetiring []byte
+	updatedMs      int64
+	deleted        bool
 }
 
 const columns = `id, environment_id, provider_config_key, connection_id, event_types, forward_url, signing_secret,
 	signing_secret_hint, headers, description, enabled, disabled_reason, filter, payload_mode, retry_schedule, timeout_ms, metadata,
-	created_ms, updated_ms, deleted_ms`
+	retiring_secrets, created_ms, updated_ms, deleted_ms`
 
 func scan(from interface{ Scan(dest ...any) error }) (row, error) {
 	var r row
@@ -37,7 +39,7 @@ func scan(from interface{ Scan(dest ...any) error }) (row, error) {
 	var deletedMs sql.NullInt64
 	err := from.Scan(&r.ID, &r.Environment, &key, &connection, &types, &r.sealedURL, &r.sealedSecret, &r.SecretHint,
 		&r.sealedHeaders, &r.Description, &r.Enabled, &reason, &filter, &r.PayloadMode, &schedule, &timeoutMs, &metadata,
-		&createdMs, &r.updatedMs, &deletedMs)
+		&r.sealedRetiring, &createdMs, &r.updatedMs, &deletedMs)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row{}, notFound()
 	}

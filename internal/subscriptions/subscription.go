@@ -48,6 +48,10 @@ const (
 	DefaultTimeout  = 15 * time.Second
 	SecretPrefix    = "whsec_"
 	generatedSecret = 32 // in bytes
+	// MaxRetiring is how many replaced secrets sign beside the present one at most: the oldest gives way.
+	MaxRetiring        = 4
+	DefaultSecretGrace = 24 * time.Hour
+	MaxSecretGrace     = 7 * 24 * time.Hour
 )
 
 // DefaultRetrySchedule returns the seconds between the tries of a delivery where a subscription sets none: 5 s, 30 s,
@@ -70,7 +74,9 @@ type Subscription struct {
 	EventTypes        []string
 	ForwardURL        string
 	// SecretHint is the last four characters of the signing secret.
-	SecretHint  string
+	SecretHint string
+	// Retiring are the secrets that were replaced and still sign beside it, the last one first.
+	Retiring    []RetiringSecret
 	Description string
 	Enabled     bool
 	// DisabledReason says why the service disabled the subscription; empty when a person did, or nobody.
@@ -91,6 +97,22 @@ type Subscription struct {
 	UpdatedAt time.Time
 }
 
+// RetiringSecret is what may be shown of a signing secret that was replaced and still signs.
+type RetiringSecret struct {
+	// Hint is the last four characters, as Subscription.SecretHint.
+	Hint string
+	// Until is when it signs no more.
+	Until time.Time
+}
+
+// RetiringKey is the key of a signing secret that was replaced.
+type RetiringKey struct {
+	// Key is the key of the HMAC, decoded.
+	Key []byte
+	// Until is when it signs no more.
+	Until time.Time
+}
+
 // Target is everything that a try needs to know of a subscription. It is an immutable snapshot and shared: read it only.
 type Target struct {
 	ID          string
@@ -101,7 +123,9 @@ type Target struct {
 	// RawURL is the URL as the subscription has it. Its query may hold secrets.
 	RawURL string
 	// SigningKey is the key of the HMAC, decoded.
-	SigningKey  []byte
+	SigningKey []byte
+	// Retiring are the keys that sign beside it until their time is over, the last one first. Some may be over.
+	Retiring    []RetiringKey
 	Headers     []Header
 	PayloadMode PayloadMode
 	// Timeout bounds one whole try.

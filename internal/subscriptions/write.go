@@ -30,7 +30,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
 	base := Subscription{
 		ID: id.New(id.PrefixSubscription), Environment: p.Environment, Enabled: true, PayloadMode: Envelope,
-		RetrySchedule: DefaultRetrySchedule(), Timeout: DefaultTimeout, Headers: []Header{}, Metadata: map[string]any{},
+		RetrySchedule: DefaultRetrySchedule(), Timeout: DefaultTimeout, Headers: []Header{}, Metadata: map[string]any{}, Retiring: []RetiringSecret{},
 		CreatedAt: now, UpdatedAt: now,
 	}
 	sub := ch.apply(base)
@@ -71,7 +71,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 }
 
 // Update changes a subscription of the principal's environment and returns it as it is then. A URL, secret, header or
-// limit applies from the next try; which events went to the subscription before does not change. Faults are of code
+// limit applies from the next try; a secret that is replaced goes on signing beside the new one for a while; which events went to the subscription before does not change. Faults are of code
 // validation_error, all of them at once; an unknown or deleted subscription is not_found.
 func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string, ch Change) (Subscription, error) {
 	if s.deliveries == nil {
@@ -106,13 +106,25 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 	if err := f.Err(); err != nil {
 		return Subscription{}, false, err
 	}
-	changes := differences(before, after, ch.SigningSecret.Set)
+	now := s.cfg.Clock.Now()
+	rotation, err := s.rotate(stored, &ch, now)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	changes := differences(before, after, rotation.secret.Set)
+	if rotation.changed {
+		changes["secret_grace_seconds"] = rotation.grace
+		after.Retiring = shown(rotation.retiring)
+	}
 	if len(changes) == 0 {
 		return before, true, nil
 	}
-	now := s.cfg.Clock.Now()
 	after.UpdatedAt = clock.FromMillis(stored.nextVersion(now))
-	r, err := s.sealChanged(stored, before, after, ch.SigningSecret)
+	r, err := s.sealChanged(stored, before, after, rotation.secret)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	retiring, err := s.sealRetiring(subscriptionID, rotation.retiring)
 	if err != nil {
 		return Subscription{}, false, err
 	}
@@ -121,6 +133,11 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 		var err error
 		if done, err = update(ctx, tx, r, now); err != nil || !done {
 			return err
+		}
+		if rotation.changed {
+			if err := s.writeRetiring(ctx, tx, p.Environment, subscriptionID, retiring, rotation.retiring); err != nil {
+				return err
+			}
 		}
 		if before.Enabled && !after.Enabled {
 			if err := s.deliveries.Hold(ctx, tx, p.Environment, subscriptionID, now); err != nil {

@@ -12,7 +12,7 @@ import (
 type Writable struct {
 	ProviderConfigKey httpapi.Nullable[string]         `json:"provider_config_key,omitempty" minLength:"1" doc:"Only events of this provider configuration. Default null: of any." example:"github"`
 	ConnectionID      httpapi.Nullable[string]         `json:"connection_id,omitempty" minLength:"1" doc:"Only events of this connection. Default null: of any." example:"acme-production"`
-	SigningSecret     httpapi.Optional[string]         `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256" doc:"The secret that signs every try (Standard Webhooks): whsec_ and the base64 of 24 to 64 bytes, or any other text of 16 to 256 bytes, which is used as it is. It is never returned. Default: generated at creation and returned in that answer alone. A new secret signs from the next try on."`
+	SigningSecret     httpapi.Optional[string]         `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256" doc:"The secret that signs every try (Standard Webhooks): whsec_ and the base64 of 24 to 64 bytes, or any other text of 16 to 256 bytes, which is used as it is. It is never returned. Default: generated at creation and returned in that answer alone. A new secret signs from the next try on, and the one that it replaces signs beside it for a while; see secret_grace_seconds."`
 	Description       httpapi.Nullable[string]         `json:"description,omitempty" maxLength:"1000" doc:"A text for people, at most 1000 characters. Default empty."`
 	Enabled           httpapi.Optional[bool]           `json:"enabled,omitempty" doc:"false pauses the subscription: its deliveries are held until it is true again. Default true."`
 	Filter            httpapi.Nullable[string]         `json:"filter,omitempty" minLength:"1" maxLength:"4096" doc:"What events must fit beyond their type: one boolean CEL expression over event, whose fields are type, types, provider, provider_config_key, connection_id, received_at, headers (by lower-case name), content_type, control and body (its JSON; absent where it is none). It is checked and its cost bounded. An event on which it fails does not match. Default null: nothing." example:"event.body.action == \"opened\" && has(event.body.issue)"`
@@ -35,7 +35,8 @@ type patch struct {
 	EventTypes httpapi.Optional[[]string] `json:"event_types,omitempty" minItems:"1" maxItems:"100" doc:"The patterns that replace the present ones. Events that arrived before are not matched again."`
 	ForwardURL httpapi.Optional[string]   `json:"forward_url,omitempty" maxLength:"2048" doc:"Where events are posted from the next try on."`
 	Writable
-	Headers httpapi.Nullable[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20" doc:"Headers added to every try from now on. They merge by name, in which case does not count: a null member is removed, and null removes all."`
+	SecretGrace httpapi.Optional[int64]              `json:"secret_grace_seconds,omitempty" minimum:"0" maximum:"604800" doc:"How long, in seconds, the secret that a new signing_secret replaces goes on signing beside it: webhook-signature then holds a signature of each, the new one first. 0 ends the signatures of all replaced secrets at once, also without a new one. Default 86400."`
+	Headers     httpapi.Nullable[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20" doc:"Headers added to every try from now on. They merge by name, in which case does not count: a null member is removed, and null removes all."`
 }
 
 // Resolve has the rules look at a body of the wrong shape too. One of the right shape is for the service to check, together
@@ -69,6 +70,7 @@ func (b *creation) change() subscriptions.Change {
 func (b *patch) change() subscriptions.Change {
 	ch := b.Writable.change()
 	ch.EventTypes, ch.ForwardURL, ch.Headers = same(given(b.EventTypes)), same(given(b.ForwardURL)), same(b.Headers)
+	ch.SecretGraceSeconds = same(given(b.SecretGrace))
 	return ch
 }
 

@@ -32,7 +32,7 @@ func TestCreateWithDefaults(t *testing.T) {
 		require.True(t, ok)
 		require.Regexp(t, `^whsec_[A-Za-z0-9+/]{43}=$`, secret)
 		want := fmt.Sprintf(`{"id":%q,"provider_config_key":null,"connection_id":null,"event_types":["*"],
-			"forward_url":"https://198.51.99.7/hook","has_signing_secret":true,"signing_secret_hint":%q,"description":"",
+			"forward_url":"https://198.51.99.7/hook","has_signing_secret":true,"signing_secret_hint":%q,"retiring_signing_secrets":[],"description":"",
 			"enabled":true,"disabled_reason":null,"filter":null,"payload_mode":"envelope",
 			"retry_schedule_seconds":[5,30,120,600,3600,14400,43200,86400],"timeout_ms":15000,"headers":{},"metadata":{},
 			"created_at":"2025-06-15T15:06:40.123Z","updated_at":"2025-06-15T15:06:40.123Z"}`, subscriptionID, secret[len(secret)-4:])
@@ -152,6 +152,13 @@ func TestPatch(t *testing.T) {
 		require.Nil(t, got["filter"])
 		require.Equal(t, map[string]any{}, got["headers"])
 		require.Equal(t, map[string]any{}, got["metadata"])
+
+		a = s.do(t, "key", http.MethodPatch, item, `{"signing_secret":"another secret of 16 bytes","secret_grace_seconds":60}`)
+		require.Equal(t, http.StatusOK, a.status, "%s", a.body)
+		old := a.object(t)["retiring_signing_secrets"]
+		require.Equal(t, []any{map[string]any{"hint": before["signing_secret_hint"], "signs_until": "2025-06-15T15:07:40.123Z"}}, old)
+		require.Equal(t, []string{"body.secret_grace_seconds coherent"}, s.do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":60}`).faults(t))
+		require.Empty(t, s.do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":0}`).object(t)["retiring_signing_secrets"])
 
 		require.ElementsMatch(t, []string{
 			"body.event_types not_null", "body.forward_url not_null", "body.signing_secret not_null", "body.enabled not_null",

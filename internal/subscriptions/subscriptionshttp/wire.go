@@ -20,6 +20,7 @@ type Subscription struct {
 	ForwardURL        string            `json:"forward_url" doc:"Where matching events are posted. The values of its query are shown as *** to users with the role viewer." example:"https://example.com/hooks"`
 	HasSigningSecret  bool              `json:"has_signing_secret" doc:"Whether tries are signed; always true."`
 	SigningSecretHint string            `json:"signing_secret_hint" doc:"The last four characters of the signing secret; empty when it has fewer than 12 characters." example:"n9w="`
+	RetiringSecrets   []retiringSecret  `json:"retiring_signing_secrets" doc:"The secrets that were replaced and still sign every try beside the new one, the last one first; at most 4."`
 	Description       string            `json:"description" doc:"The caller's text for people."`
 	Enabled           bool              `json:"enabled" doc:"false: deliveries are held until it is true again."`
 	DisabledReason    *string           `json:"disabled_reason" doc:"Why the service disabled the subscription; null when it did not."`
@@ -31,6 +32,11 @@ type Subscription struct {
 	Metadata          map[string]any    `json:"metadata" doc:"The caller's own JSON object."`
 	CreatedAt         httpapi.Time      `json:"created_at" doc:"When the subscription was created."`
 	UpdatedAt         httpapi.Time      `json:"updated_at" doc:"When the subscription was last changed."`
+}
+
+type retiringSecret struct {
+	Hint       string       `json:"hint" doc:"The last four characters of the secret; empty when it has fewer than 12 characters." example:"n9w="`
+	SignsUntil httpapi.Time `json:"signs_until" doc:"When it signs no more."`
 }
 
 // SubscriptionCreated is the answer to a creation.
@@ -49,6 +55,10 @@ func view(sub subscriptions.Subscription, reader access.Principal) Subscription 
 	if reader.Role == access.Viewer {
 		url = maskQuery(url)
 	}
+	retiring := make([]retiringSecret, len(sub.Retiring))
+	for i, old := range sub.Retiring {
+		retiring[i] = retiringSecret{old.Hint, httpapi.Time(old.Until)}
+	}
 	return Subscription{
 		ID:                sub.ID,
 		ProviderConfigKey: orNull(sub.ProviderConfigKey),
@@ -57,6 +67,7 @@ func view(sub subscriptions.Subscription, reader access.Principal) Subscription 
 		ForwardURL:        url,
 		HasSigningSecret:  true,
 		SigningSecretHint: sub.SecretHint,
+		RetiringSecrets:   retiring,
 		Description:       sub.Description,
 		Enabled:           sub.Enabled,
 		DisabledReason:    orNull(sub.DisabledReason),

@@ -1,0 +1,139 @@
+package subscriptions
+
+import (
+	"context"
+	"crypto/subtle"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// retired is a signing secret that was replaced, as it is sealed.
+type retired struct {
+	Secret string `json:"secret"`
+	// UntilMillis is when it signs no more.
+	UntilMillis int64 `json:"until_ms"`
+}
+
+// rotation is what a change does to the signing secrets of a subscription.
+type rotation struct {
+	// secret is set when there is a new one.
+	secret Field[secretbox.Secret]
+	// grace is how long the replaced one goes on signing, in seconds.
+	grace int64
+	// retiring are the replaced secrets that go on signing; it counts where changed says so.
+	retiring []retired
+	changed  bool
+}
+
+// rotate works out what the change does to the secrets of the stored subscription. A secret that the subscription has already
+// replaces nothing; one that comes back is no longer among the replaced.
+func (s *Service) rotate(stored row, ch *Change, now time.Time) (r rotation, err error) {
+	if !ch.SigningSecret.Set && !ch.SecretGraceSeconds.Set {
+		return r, nil
+	}
+	before, err := s.unsealRetiring(stored, now)
+	if err != nil {
+		return r, err
+	}
+	present, err := s.unseal(stored.ID, columnSecret, stored.sealedSecret)
+	if err != nil {
+		return r, err
+	}
+	r.grace = ch.SecretGraceSeconds.or(int64(DefaultSecretGrace/time.Second), 0)
+	r.retiring = before
+	if next := ch.SigningSecret; next.Set && !sameSecret(next.Value.Reveal(), present) {
+		r.secret, r.changed = next, true
+		r.retiring = slices.DeleteFunc(before, func(old retired) bool { return sameSecret(old.Secret, next.Value.Reveal()) })
+		r.retiring = append([]retired{{present, clock.Millis(now) + r.grace*1000}}, r.retiring...)
+		r.retiring = r.retiring[:min(len(r.retiring), MaxRetiring)]
+	}
+	if r.grace == 0 {
+		r.changed = r.changed || len(before) > 0
+		r.retiring = nil
+	}
+	return r, nil
+}
+
+func sameSecret(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// unsealRetiring returns the replaced secrets of a row that still sign, the last one first.
+func (s *Service) unsealRetiring(r row, now time.Time) ([]retired, error) {
+	if r.sealedRetiring == nil {
+		return nil, nil
+	}
+	text, err := s.unseal(r.ID, columnRetiring, r.sealedRetiring)
+	if err != nil {
+		return nil, err
+	}
+	var list []retired
+	if err := decode(text, &list); err != nil {
+		return nil, errStored(r.ID, columnRetiring)
+	}
+	return slices.DeleteFunc(list, func(old retired) bool { return old.UntilMillis <= clock.Millis(now) }), nil
+}
+
+// writeRetiring stores the replaced secrets, in the transaction that replaces one.
+func (s *Service) writeRetiring(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, sealed []byte, list []retired) error {
+	var until any
+	for _, old := range list {
+		if latest, ok := until.(int64); !ok || old.UntilMillis > latest {
+			until = old.UntilMillis
+		}
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE webhook_subscriptions SET retiring_secrets = $3, retiring_until_ms = $4
+		WHERE environment_id = $1 AND id = $2`, string(env), subscriptionID, bytesOrNull(sealed), until)
+	if err != nil {
+		return fmt.Errorf("store the replaced secrets of webhook subscription %s: %w", subscriptionID, err)
+	}
+	return nil
+}
+
+func (s *Service) sealRetiring(subscriptionID string, list []retired) ([]byte, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	text, err := encode(list)
+	if err != nil {
+		return nil, fmt.Errorf("encode the replaced secrets of webhook subscription %s: %w", subscriptionID, err)
+	}
+	return s.seal(subscriptionID, columnRetiring, text)
+}
+
+// shown is what readers see of replaced secrets.
+func shown(list []retired) []RetiringSecret {
+	out := make([]RetiringSecret, len(list))
+	for i, old := range list {
+		out[i] = RetiringSecret{secretHint(secretbox.Secret(old.Secret)), clock.FromMillis(old.UntilMillis)}
+	}
+	return out
+}
+
+// keys returns the keys of replaced secrets.
+func keys(subscriptionID string, list []retired) ([]RetiringKey, error) {
+	out := make([]RetiringKey, len(list))
+	for i, old := range list {
+		key, rule, _ := signingKey(secretbox.Secret(old.Secret))
+		if rule != "" {
+			return nil, errStored(subscriptionID, columnRetiring)
+		}
+		out[i] = RetiringKey{key, clock.FromMillis(old.UntilMillis)}
+	}
+	return out, nil
+}
+
+// ForgetSecrets removes replaced secrets whose time to sign is over for all of a subscription. They sign no more in any case; this
+// takes them out of the database. A worker calls it now and then.
+func (s *Service) ForgetSecrets(ctx context.Context) error {
+	_, err := s.cfg.DB.Write().ExecContext(ctx, `UPDATE webhook_subscriptions SET retiring_secrets = NULL, retiring_until_ms = NULL
+		WHERE retiring_until_ms IS NOT NULL AND retiring_until_ms <= $1`, clock.Millis(s.cfg.Clock.Now()))
+	if err != nil {
+		return fmt.Errorf("forget replaced signing secrets: %w", err)
+	}
+	return nil
+}
