@@ -269,23 +269,33 @@ func TestDefinitionsFailClosed(t *testing.T) {
 		if p.Webhooks == nil || p.Definition.Webhooks.Scheme == "none" {
 			continue
 		}
-		settings := verification.Settings{Params: map[string]string{}}
-		for _, param := range p.Webhooks.Params() {
-			if param.Required {
-				settings.Params[param.Name] = param.Example
-			}
-		}
-		secret := "c2VjcmV0c2VjcmV0"
-		switch p.Definition.Webhooks.Algorithm {
-		case "ecdsa_p256_der":
-			secret = sendgridKey
-		case "ed25519":
-			secret = strings.Repeat("5a", 32)
-		default:
-		}
+		settings, secret := exampleSettings(p), exampleSecret(p)
 		slug := p.Definition.Slug
 		r := deliver(time.Unix(1772600767, 0), "{}", "webhook-id", "a", "webhook-timestamp", "1772600767")
 		requireReason(t, connectWith(t, slug, settings), r, verification.ReasonSecretMissing)
 		requireReason(t, connectWith(t, slug, settings, secret), r, verification.ReasonSignatureMissing)
+	}
+}
+
+// exampleSettings are such as a connection of the provider needs, without secrets.
+func exampleSettings(p *providers.Provider) verification.Settings {
+	settings := verification.Settings{Params: map[string]string{}}
+	for _, param := range p.Webhooks.Params() {
+		if param.Required {
+			settings.Params[param.Name] = param.Example
+		}
+	}
+	return settings
+}
+
+// exampleSecret is a secret in the form that the provider's are.
+func exampleSecret(p *providers.Provider) string {
+	switch p.Definition.Webhooks.Algorithm {
+	case "ecdsa_p256_der":
+		return sendgridOtherKey
+	case "ed25519":
+		return strings.Repeat("5a", 32)
+	default:
+		return "c2VjcmV0c2VjcmV0"
 	}
 }

@@ -21,6 +21,9 @@ func TestBodyHashInQuery(t *testing.T) {
 	}
 	requireVerified(t, v, send("bodySHA256="+hexSum("{}"), "{}"), "whs_0")
 	requireRefused(t, v, send("bodySHA256="+hexSum("{}"), "{ }"), verification.ReasonSignatureMismatch)
+	other := send("bodySHA256="+hexSum("{}"), `{"a":1}`)
+	_, refusal := v.Verify(t.Context(), other)
+	require.Equal(t, verification.CauseBodyRewritten, v.Diagnose(t.Context(), other, refusal).Cause, "the secret is right")
 	requireRefused(t, v, send("bodySHA256=", "{}"), verification.ReasonHeaderMissing)
 	requireRefused(t, v, send("a", "{}"), verification.ReasonHeaderMissing)
 	requireRefused(t, v, send("bodySHA256="+hexSum("{}")+"&bodySHA256="+hexSum("{}"), "{}"), verification.ReasonHeaderMissing)

@@ -73,7 +73,7 @@ func (v *Verifier) Diagnose(ctx context.Context, r *Request, refusal *Refusal) D
 		}
 		keyed = true
 		for _, try := range []func(context.Context, *proof, *Request) Diagnosis{
-			v.tryBodies, v.tryURLs, v.trySignatures, v.trySecrets, v.tryContents,
+			v.tryBodies, v.tryHash, v.tryURLs, v.trySignatures, v.trySecrets, v.tryContents,
 		} {
 			if d := try(ctx, p, r); d.Cause != "" {
 				return d
@@ -109,6 +109,17 @@ func (v *Verifier) tryBodies(ctx context.Context, p *proof, r *Request) Diagnosi
 		}
 	}
 	return Diagnosis{}
+}
+
+// tryHash tells a right signature over the hash of another body.
+func (v *Verifier) tryHash(ctx context.Context, p *proof, r *Request) Diagnosis {
+	signature := *p
+	signature.bodyHash = nil
+	if p.bodyHash == nil || !v.passes(ctx, &signature, r) {
+		return Diagnosis{}
+	}
+	return Diagnosis{CauseBodyRewritten, "The secret is right, but the body is not the one whose hash the signature covers: something between the provider and the gateway " +
+		"rewrites it, or it was replaced. Forward it byte for byte."}
 }
 
 func (v *Verifier) tryURLs(ctx context.Context, p *proof, r *Request) Diagnosis {
