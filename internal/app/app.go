@@ -95,6 +95,10 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.close())
 		}
 	}()
+	// Before anything is changed, such as the schema: definitions that a new release refuses must not keep the old one from starting.
+	if a.providers, err = liveProviders(&a.cfg, a.log, a.metrics); err != nil {
+		return nil, err
+	}
 	var node string
 	if a.lock, node, err = lockData(&a.cfg); err != nil {
 		return nil, err
@@ -144,9 +148,6 @@ func (a *App) migrate(ctx context.Context) error {
 func (a *App) build(ctx context.Context, node, version string) error {
 	d, box, clk := a.store.DB, a.store.Box, a.clock
 	var err error
-	if a.providers, err = liveProviders(&a.cfg, a.log, a.metrics); err != nil {
-		return err
-	}
 	a.client = newEgress(&a.cfg, clk)
 	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: a.providers,
 		Environments: a.store.Identity, Keyring: verification.NewKeyring(keyFetcher{a.client}), Logger: a.log}); err != nil {

@@ -18,12 +18,16 @@ const (
 	hintWrongKeyset = "This is not the keyset of this database: name the right one with --keyset-file, or restore it from its backup."
 	hintKeyset      = "Check --keyset-file or SALLYPORT_KEYSET; where there has never been a keyset, `sallyport keyset create` makes one."
 	hintPermissions = "Make the file its owner's alone: chmod 600 on the keyset file."
+	hintDefinitions = "Mend the folder that --providers-dir names; `sallyport providers lint` checks it."
 	hintNoTeam      = "Run `sallyport admin create --email ADDRESS` first."
 )
 
 // Hint returns a sentence with the fix of an error that operators meet, or nothing where there is none or the error says it.
 func Hint(err error) string {
+	var definitions definitionsError
 	switch {
+	case errors.As(err, &definitions):
+		return hintDefinitions
 	case errors.Is(err, ErrNoDatabase):
 		return hintNoDatabase
 	case errors.Is(err, secretbox.ErrUnknownKey), errors.Is(err, secretbox.ErrDecrypt):

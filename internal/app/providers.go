@@ -42,8 +42,17 @@ func liveProviders(cfg *config.Config, log *slog.Logger, metrics *obs.Metrics) (
 	if cfg.ProvidersDir != "" {
 		folder = &providers.Folder{FS: os.DirFS(cfg.ProvidersDir), Path: cfg.ProvidersDir}
 	}
-	return providers.NewLive(builtin, folder, log, metrics)
+	live, err := providers.NewLive(builtin, folder, log, metrics)
+	if err != nil {
+		return nil, definitionsError{err}
+	}
+	return live, nil
 }
+
+// definitionsError says that the operator's definitions cannot be used.
+type definitionsError struct{ error }
+
+func (e definitionsError) Unwrap() error { return e.error }
 
 // definitionsInterval is how often the folder of provider definitions is looked at.
 const definitionsInterval = time.Second

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/app"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
 )
 
 // acmeDefinition is an operator's own definition.
@@ -136,7 +137,8 @@ func TestOwnDefinitionsChangeUnderLoad(t *testing.T) {
 	}, definitionsFolder(text))
 }
 
-// Promise: a server does not start with definitions that are faulty, and says all that is wrong with them.
+// Promise: a server does not start with definitions that are faulty, says all that is wrong with them, and has changed nothing: the
+// release before it still starts.
 func TestOwnDefinitionsRefuseTheStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", t.TempDir())
@@ -145,4 +147,6 @@ func TestOwnDefinitionsRefuseTheStart(t *testing.T) {
 	_, err := app.New(t.Context(), app.Options{Config: w.cfg, Logger: w.logger(), Clock: clock.System(), Version: "test"})
 	require.ErrorContains(t, err, filepath.Join(w.cfg.ProvidersDir, "acme.yaml")+":16: nonsense: is not a field of the format")
 	require.ErrorContains(t, err, filepath.Join(w.cfg.ProvidersDir, "b.yaml")+": must be a mapping")
+	require.NoFileExists(t, filepath.Join(w.cfg.Data, db.FileName))
+	require.Contains(t, app.Hint(err), "--providers-dir")
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -107,6 +108,9 @@ func TestGuideAddAProvider(t *testing.T) {
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash")
 	var output bytes.Buffer
+	// The server of the guide is of the shell's group, and ends with it.
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, strings.NewReader(script.String()), &output, &output
 	c.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "SALLYPORT_LISTEN=" + address, "SALLYPORT_LOG_FORMAT=json"}
 	if err := c.Run(); err != nil {

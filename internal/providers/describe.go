@@ -1,6 +1,9 @@
 package providers
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // show turns the parameters in a text of a definition into what people read: <name>.
 func show(text string) string {
@@ -33,6 +36,9 @@ func (s *ProofSummary) each(describe func(*ProofSummary) string) string {
 			part = "(" + part + ")"
 		}
 		parts = append(parts, part)
+	}
+	if len(slices.Compact(slices.Clone(parts))) == 1 {
+		return parts[0]
 	}
 	return strings.Join(parts, word)
 }
@@ -135,13 +141,18 @@ func (w *WebhooksSummary) derivation(list []SourceSummary, ofBatch func(*BatchSu
 
 func sourcesText(list []SourceSummary, quote func(string) string) string {
 	parts := make([]string, len(list))
+	none := len(list) > 1 && !slices.ContainsFunc(list, func(s SourceSummary) bool { return s.Signed })
 	for i, s := range list {
 		parts[i] = quote(show(s.From))
-		if !s.Signed {
+		if !s.Signed && !none {
 			parts[i] += " (not signed)"
 		}
 	}
-	return strings.Join(parts, ", else ")
+	text := strings.Join(parts, ", else ")
+	if none {
+		text += " (none of them signed)"
+	}
+	return text
 }
 
 // HandshakeText lists the handshakes.

@@ -24,10 +24,14 @@ type definitionFile struct {
 
 // readFolder reads every definition at the root of fsys, in the order of names. Files of other kinds are left alone, and so are
 // names that begin with a dot, which editors and mounted volumes make for themselves; .yml is a definition under the wrong
-// name. Files that cannot be read as definitions are faults; the error is that of the folder.
+// name. Files that cannot be read as definitions are faults; the error is that of the folder, or that it is beyond its limits.
 func readFolder(fsys fs.FS) ([]definitionFile, []Fault, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
+		var place *fs.PathError // which says "." for the folder
+		if errors.As(err, &place) {
+			err = place.Err
+		}
 		return nil, nil, fmt.Errorf("read provider definitions: %w", err)
 	}
 	var files []definitionFile
@@ -39,7 +43,7 @@ func readFolder(fsys fs.FS) ([]definitionFile, []Fault, error) {
 			continue
 		}
 		if len(files)+len(faults) == maxFiles {
-			return files, append(faults, Fault{File: name, Message: fmt.Sprintf("is one more than the %d definitions that a folder can have", maxFiles)}), nil
+			return nil, nil, fmt.Errorf("read provider definitions: there are more than the %d that a folder can have", maxFiles)
 		}
 		data, err := readFile(fsys, name)
 		if err != nil {
@@ -47,7 +51,7 @@ func readFolder(fsys fs.FS) ([]definitionFile, []Fault, error) {
 			continue
 		}
 		if total += len(data); total > maxFolderBytes {
-			return files, append(faults, Fault{File: name, Message: fmt.Sprintf("makes the folder larger than %d bytes", maxFolderBytes)}), nil
+			return nil, nil, fmt.Errorf("read provider definitions: together they are larger than %d bytes", maxFolderBytes)
 		}
 		files = append(files, definitionFile{name: name, data: data})
 	}

@@ -173,11 +173,11 @@ func (l *Live) act(ctx context.Context, connections Connections, files []definit
 	}
 	there := map[string]bool{}
 	for _, f := range faults {
-		there[slugOf(f.File)] = true
+		there[f.File] = true
 	}
 	for _, file := range files {
 		slug := slugOf(file.name)
-		there[slug] = true
+		there[file.name] = true
 		if old := before.bySlug[slug]; old != nil && old.Source == SourceFolder && old.sum == sha256.Sum256(file.data) {
 			c.bySlug[slug] = old
 			continue
@@ -197,7 +197,16 @@ func (l *Live) act(ctx context.Context, connections Connections, files []definit
 	return c.changed
 }
 
-func slugOf(file string) string { return strings.TrimSuffix(file, filepath.Ext(file)) }
+const extension = ".yaml"
+
+// slugOf is the slug that a file of that name defines; empty for a name that defines none.
+func slugOf(file string) string {
+	slug, ok := strings.CutSuffix(file, extension)
+	if !ok {
+		return ""
+	}
+	return slug
+}
 
 // take brings a new version of a definition into force.
 func (l *Live) take(ctx context.Context, connections Connections, c *change, p, old *Provider) {
@@ -235,8 +244,9 @@ func (l *Live) keep(ctx context.Context, connections Connections, p, old *Provid
 	if versions < maxVersions {
 		return old
 	}
-	// The oldest are those that connections stayed with; the newest were replaced soon.
-	return old.previous
+	// The oldest are those that some connections stayed with, and the newest is the one that most have.
+	alone.previous = old.previous.previous
+	return &alone
 }
 
 // report says in the log which connections a definition does not fit; it is true when there are none.
@@ -257,22 +267,26 @@ func (l *Live) report(ctx context.Context, connections Connections, p *Provider)
 	return true
 }
 
-// refuse says in the log what is wrong with files; the versions before them stay in force.
+// refuse says in the log what is wrong with files, a line for each; the versions before them stay in force.
 func (l *Live) refuse(ctx context.Context, c *change, before *Registry, faults []Fault) {
-	files := map[string]bool{}
+	inFile := map[string]int{}
+	for _, f := range faults {
+		inFile[f.File]++
+	}
+	last := ""
 	for _, f := range newLoadError(faults).Faults {
-		slug := slugOf(f.File)
-		old := before.bySlug[slug]
-		if old != nil {
-			c.bySlug[slug] = old
+		if f.File == last {
+			continue
 		}
-		if !files[f.File] {
-			files[f.File] = true
-			c.refused++
+		last = f.File
+		c.refused++
+		old := before.bySlug[slugOf(f.File)]
+		if old != nil {
+			c.bySlug[old.Definition.Slug] = old
 		}
 		l.log.ErrorContext(ctx, "provider definition refused; the version before, if any, stays in force",
 			slog.String("file", filepath.Join(l.folder.Path, f.File)), slog.Int("line", f.Line), slog.String("field", f.Field),
-			slog.String("reason", f.Message), slog.Bool("in_force", old != nil))
+			slog.String("reason", f.Message), slog.Int("faults", inFile[f.File]), slog.Bool("in_force", old != nil))
 	}
 }
 
@@ -283,7 +297,7 @@ func (l *Live) removed(ctx context.Context, connections Connections, c *change, 
 	asked := false
 	for _, old := range before.sorted {
 		slug := old.Definition.Slug
-		if old.Source != SourceFolder || there[slug] {
+		if old.Source != SourceFolder || there[slug+extension] {
 			continue
 		}
 		if builtin := l.builtin.bySlug[slug]; builtin != nil {

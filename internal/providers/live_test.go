@@ -194,7 +194,8 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
 	acme := s.get("acme")
-	s.write("acme.yaml", strings.Replace(named("acme", "Two"), "encoding: hex", "encoding: x", 1), "new.yaml", "slug: [\n", "other.yaml", named("other", "Other"))
+	s.write("acme.yaml", strings.NewReplacer("encoding: hex", "encoding: x", "{json:/type}", "{json:type}").Replace(named("acme", "Two")), "new.yaml", "slug: [\n",
+		"other.yaml", named("other", "Other"))
 	require.True(t, s.look())
 	require.Equal(t, map[string]string{"acme": "One", "other": "Other", "shipped": "Shipped"}, s.inForce())
 	require.Same(t, acme, s.get("acme"))
@@ -203,7 +204,7 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	require.Len(t, entries, 3)
 	require.Equal(t, map[string]any{
 		"level": "ERROR", "msg": "provider definition refused; the version before, if any, stays in force", "file": filepath.Join(s.dir, "acme.yaml"), "line": 13.0,
-		"field": "webhooks.signature[0].encoding", "reason": "must be hex, base64 or base64url", "in_force": true,
+		"field": "webhooks.signature[0].encoding", "reason": "must be hex, base64 or base64url", "faults": 2.0, "in_force": true,
 	}, entries[1])
 	require.Equal(t, filepath.Join(s.dir, "new.yaml"), entries[2]["file"])
 	require.Equal(t, false, entries[2]["in_force"])
@@ -215,6 +216,24 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	require.True(t, s.look())
 	require.Equal(t, map[string]string{"acme": "Three", "other": "Other", "shipped": "Shipped"}, s.inForce())
 	require.Zero(t, s.refused())
+}
+
+// Promise: a file under a wrong ending is refused and hides nothing of the one under the right ending; a folder beyond its limits
+// changes nothing.
+func TestLiveRefusesStrayFiles(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "acme.yaml", named("acme", "One"))
+	s.write("acme.yml", named("acme", "Stray"), "acme.yaml", named("acme", "Two"))
+	require.True(t, s.look())
+	require.Equal(t, "Two", s.inForce()["acme"])
+	require.InDelta(t, 1, s.refused(), 0)
+	for i := range 256 {
+		s.write("p"+strconv.Itoa(i)+".yaml", "x")
+	}
+	require.False(t, s.look())
+	require.Equal(t, map[string]string{"acme": "Two", "shipped": "Shipped"}, s.inForce())
+	entries := s.logged()
+	require.Contains(t, entries[len(entries)-1]["error"], "more than the 256")
 }
 
 // Promise: a definition that is removed while connections use it, or while nobody can tell, stays in force.
@@ -296,6 +315,7 @@ func TestLiveKeepsVersionsThatConnectionsFit(t *testing.T) {
 	}
 	require.Equal(t, 32, versions)
 	require.Same(t, first, last)
+	require.Equal(t, "V39", s.get("acme").Previous().Definition.DisplayName)
 	entry := s.logged()[0]
 	require.Equal(t, "WARN", entry["level"])
 	require.InDelta(t, 7, entry["connections"], 0)

@@ -24,6 +24,8 @@ How to read the table; the words are those of [the format](../../internal/verifi
   ` + "`documented`" + `: one that was made from the provider's documentation. The source is linked.
 - ` + "`<name>`" + ` stands for a parameter of the connection.
 
+%d providers, %d of them of grade ` + "`vector`" + `.
+
 | Provider | Scheme | Signed | Age limit | Type | Id | Handshakes | Grade | Source |
 |---|---|---|---|---|---|---|---|---|
 `
@@ -31,13 +33,19 @@ How to read the table; the words are those of [the format](../../internal/verifi
 // Reference writes docs/reference/providers.md: what each provider of a registry does, and how to set it up.
 func Reference(w io.Writer, r *Registry) error {
 	var b bytes.Buffer
-	b.WriteString(referenceIntro)
 	var rows []Summary
+	vectors := 0
 	for _, p := range r.List() {
-		if s := p.Summary(); s.Webhooks != nil {
-			rows = append(rows, s)
+		s := p.Summary()
+		if s.Webhooks == nil {
+			continue
+		}
+		rows = append(rows, s)
+		if s.Evidence != nil && s.Evidence.Grade == GradeVector {
+			vectors++
 		}
 	}
+	fmt.Fprintf(&b, referenceIntro, len(rows), vectors)
 	for i := range rows {
 		row(&b, &rows[i])
 	}

@@ -250,7 +250,7 @@ func TestLoadFolders(t *testing.T) {
 		many[name+".yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(minimal, "slug: acme", "slug: "+name, 1))}
 	}
 	_, err = providers.Load(many)
-	require.EqualError(t, err, "provider definitions: p1256.yaml: is one more than the 256 definitions that a folder can have")
+	require.EqualError(t, err, "read provider definitions: there are more than the 256 that a folder can have")
 	delete(many, "p1256.yaml")
 	registry, err = providers.Load(many)
 	require.NoError(t, err)
@@ -263,7 +263,7 @@ func TestLoadFolders(t *testing.T) {
 		large[name+".yaml"] = &fstest.MapFile{Data: []byte(text + "# " + strings.Repeat("x", 256<<10-len(text)-2))}
 	}
 	_, err = providers.Load(large)
-	require.EqualError(t, err, "provider definitions: p1064.yaml: makes the folder larger than 16777216 bytes")
+	require.EqualError(t, err, "read provider definitions: together they are larger than 16777216 bytes")
 }
 
 // Promise: a folder that cannot be read is an error, not an empty registry.
