@@ -3,6 +3,7 @@ package deliveries
 import (
 	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,20 +32,58 @@ type job struct {
 	again bool
 }
 
+// replay reports whether the job is of a replay, which gives way to what has just arrived.
+func (j *job) replay() bool { return j.delivery.Generation > 1 }
+
+// load counts tries under way.
+type load struct{ all, replays int }
+
+func (l *load) add(j *job, n int) {
+	l.all += n
+	if j.replay() {
+		l.replays += n
+	}
+}
+
+// takes reports whether one more try keeps to the limit. Replays have half of it, so that what arrives finds a place
+// however many there are and however slow their receiver is; of a limit of one they have that one.
+func (l load) takes(replay bool, limit int) bool {
+	return l.all < limit && (!replay || l.replays < max(limit/2, 1))
+}
+
 // queue holds the jobs of one subscription.
 type queue struct {
 	subscriptionID string
 	// host is where the subscription's last try went; empty before the first.
-	host     string
-	waiting  []*job
-	inFlight int
-	held     int
+	host string
+	// waiting goes first, replays wait behind it.
+	waiting, replays []*job
+	inFlight         load
+	held             int
 	// element is the queue's place in the ring of queues that could start a job; nil when it has none to start.
 	element *list.Element
 }
 
+// list is where the queue keeps jobs of the kind.
+func (q *queue) list(replay bool) *[]*job {
+	if replay {
+		return &q.replays
+	}
+	return &q.waiting
+}
+
+// empty reports whether nothing waits.
+func (q *queue) empty() bool { return len(q.waiting)+len(q.replays) == 0 }
+
+// next says of what kind the queue's next job is, and whether its own limit lets it start.
+func (q *queue) next(perSubscription int) (replay, ok bool) {
+	replay = len(q.waiting) == 0
+	return replay, !q.empty() && q.inFlight.takes(replay, perSubscription)
+}
+
 // dispatcher decides which leased delivery is sent when: at most perSubscription at a time to a subscription, perHost to
-// a host and limit in all, taking turns between subscriptions.
+// a host and limit in all, taking turns between subscriptions. Replays have at most half of each, and of a subscription's
+// deliveries they are the last.
 type dispatcher struct {
 	limit           int
 	perSubscription int
@@ -55,9 +94,9 @@ type dispatcher struct {
 	queues   map[string]*queue
 	held     map[Key]*job
 	reserved int
-	hosts    map[string]int
+	hosts    map[string]load
 	ring     *list.List
-	inFlight int
+	inFlight load
 	paused   bool
 	stopped  bool
 	workers  sync.WaitGroup
@@ -65,7 +104,7 @@ type dispatcher struct {
 
 func newDispatcher(limit, perSubscription, perHost int, run func(*job)) *dispatcher {
 	return &dispatcher{limit: limit, perSubscription: perSubscription, perHost: perHost, run: run, queues: map[string]*queue{},
-		held: map[Key]*job{}, hosts: map[string]int{}, ring: list.New()}
+		held: map[Key]*job{}, hosts: map[string]load{}, ring: list.New()}
 }
 
 // reserve takes a place in memory for a delivery of the subscription about to be committed as leased. It says no when
@@ -100,7 +139,8 @@ func (d *dispatcher) enqueue(j *job) {
 	d.reserved--
 	d.held[j.delivery.Key] = j
 	q := d.queue(j.delivery.SubscriptionID)
-	q.waiting = append(q.waiting, j)
+	waiting := q.list(j.replay())
+	*waiting = append(*waiting, j)
 	d.offer(q)
 	d.pump()
 }
@@ -174,10 +214,10 @@ func (d *dispatcher) stop() []Delivery {
 	d.stopped = true
 	var waiting []Delivery
 	for _, q := range d.queues {
-		for _, j := range q.waiting {
+		for _, j := range slices.Concat(q.waiting, q.replays) {
 			waiting = append(waiting, j.delivery)
 		}
-		q.waiting = nil
+		q.waiting, q.replays = nil, nil
 	}
 	return waiting
 }
@@ -209,14 +249,21 @@ func (d *dispatcher) queue(subscriptionID string) *queue {
 // drop counts one delivery of q less and forgets a queue that is empty.
 func (d *dispatcher) drop(q *queue) {
 	q.held--
-	if q.held == 0 && q.inFlight == 0 && len(q.waiting) == 0 {
-		delete(d.queues, q.subscriptionID)
+	d.forget(q)
+}
+
+// forget drops q when nothing is left of it, and reports whether it did.
+func (d *dispatcher) forget(q *queue) bool {
+	if q.held > 0 || q.inFlight.all > 0 || !q.empty() {
+		return false
 	}
+	delete(d.queues, q.subscriptionID)
+	return true
 }
 
 // offer puts q into the ring when it could start a job.
 func (d *dispatcher) offer(q *queue) {
-	if q.element == nil && len(q.waiting) > 0 && q.inFlight < d.perSubscription {
+	if _, ok := q.next(d.perSubscription); ok && q.element == nil {
 		q.element = d.ring.PushBack(q)
 	}
 }
@@ -233,9 +280,10 @@ func (d *dispatcher) pump() {
 	}
 }
 
-// take removes the next job in turn, or returns nil. A queue whose host is busy loses its turn and stays in the ring.
+// take removes the next job in turn, or returns nil. A queue whose host is busy, or for which replays have no place left,
+// loses its turn and stays in the ring.
 func (d *dispatcher) take() *job {
-	if d.paused || d.stopped || d.inFlight >= d.limit {
+	if d.paused || d.stopped || d.inFlight.all >= d.limit {
 		return nil
 	}
 	for range d.ring.Len() {
@@ -244,26 +292,28 @@ func (d *dispatcher) take() *job {
 			continue
 		}
 		q.element = nil
-		if len(q.waiting) == 0 {
+		replay, ok := q.next(d.perSubscription)
+		if !ok {
 			continue
 		}
-		if q.host != "" && d.hosts[q.host] >= d.perHost {
+		if !d.inFlight.takes(replay, d.limit) || q.host != "" && !d.hosts[q.host].takes(replay, d.perHost) {
 			d.offer(q)
 			continue
 		}
-		return d.start(q)
+		return d.start(q, replay)
 	}
 	return nil
 }
 
-func (d *dispatcher) start(q *queue) *job {
-	j := q.waiting[0]
-	q.waiting[0] = nil
-	q.waiting = q.waiting[1:]
-	q.inFlight++
-	d.inFlight++
+func (d *dispatcher) start(q *queue, replay bool) *job {
+	waiting := q.list(replay)
+	j := (*waiting)[0]
+	(*waiting)[0] = nil
+	*waiting = (*waiting)[1:]
+	q.inFlight.add(j, 1)
+	d.inFlight.add(j, 1)
 	if j.host = q.host; j.host != "" {
-		d.hosts[j.host]++
+		d.count(j, 1)
 	}
 	d.offer(q)
 	return j
@@ -278,14 +328,24 @@ func (d *dispatcher) goesTo(j *job, host string) bool {
 	if j.host == host {
 		return true
 	}
-	if d.hosts[host] >= d.perHost {
+	if !d.hosts[host].takes(j.replay(), d.perHost) {
 		j.again = true
 		return false
 	}
 	d.leave(j)
 	j.host = host
-	d.hosts[host]++
+	d.count(j, 1)
 	return true
+}
+
+// count counts the job at its host.
+func (d *dispatcher) count(j *job, n int) {
+	l := d.hosts[j.host]
+	l.add(j, n)
+	d.hosts[j.host] = l
+	if l.all == 0 {
+		delete(d.hosts, j.host)
+	}
 }
 
 // leave counts the job no longer against its host.
@@ -293,9 +353,7 @@ func (d *dispatcher) leave(j *job) {
 	if j.host == "" {
 		return
 	}
-	if d.hosts[j.host]--; d.hosts[j.host] == 0 {
-		delete(d.hosts, j.host)
-	}
+	d.count(j, -1)
 	j.host = ""
 }
 
@@ -312,17 +370,20 @@ func (d *dispatcher) next(ended *job) *job {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.queue(ended.delivery.SubscriptionID)
-	q.inFlight--
-	d.inFlight--
+	q.inFlight.add(ended, -1)
+	d.inFlight.add(ended, -1)
 	d.leave(ended)
 	if ended.again {
 		ended.again = false
-		q.waiting = append([]*job{ended}, q.waiting...)
+		waiting := q.list(ended.replay())
+		*waiting = append([]*job{ended}, *waiting...)
 	}
-	if q.held == 0 && q.inFlight == 0 && len(q.waiting) == 0 {
-		delete(d.queues, q.subscriptionID)
-	} else {
+	if !d.forget(q) {
 		d.offer(q)
 	}
-	return d.take()
+	j := d.take()
+	if j != nil {
+		d.pump() // a replay that ends can make room for two: one that has just arrived, and a replay elsewhere
+	}
+	return j
 }

@@ -54,8 +54,13 @@ func (s *sends) run(j *job) {
 
 // add hands a delivery to the dispatcher.
 func (s *sends) add(t require.TestingT, subscription, event string) {
+	s.addAs(t, subscription, event, 1)
+}
+
+// addAs hands in a delivery of that generation; those after the first are replays.
+func (s *sends) addAs(t require.TestingT, subscription, event string, generation int64) {
 	require.True(t, s.d.reserve(subscription))
-	s.d.enqueue(&job{delivery: Delivery{Key: Key{event, subscription}, ClaimID: "claim"}})
+	s.d.enqueue(&job{delivery: Delivery{Key: Key{event, subscription}, Generation: generation, ClaimID: "claim"}})
 }
 
 // finish ends a try as the recorder does, and waits until everything that follows has happened.
@@ -68,14 +73,20 @@ func (s *sends) finish(x *send) {
 	synctest.Wait()
 }
 
-// counts returns the tries under way by subscription and by host.
-func (s *sends) counts() (all int, bySubscription, byHost map[string]int) {
-	bySubscription, byHost = map[string]int{}, map[string]int{}
+// counts returns the tries under way, by subscription and by host too.
+func (s *sends) counts() (all load, bySubscription, byHost map[string]load) {
+	bySubscription, byHost = map[string]load{}, map[string]load{}
 	for _, x := range s.running {
-		bySubscription[x.job.delivery.SubscriptionID]++
-		byHost[s.host(x.job.delivery.SubscriptionID)]++
+		all.add(x.job, 1)
+		at := func(m map[string]load, key string) {
+			l := m[key]
+			l.add(x.job, 1)
+			m[key] = l
+		}
+		at(bySubscription, x.job.delivery.SubscriptionID)
+		at(byHost, s.host(x.job.delivery.SubscriptionID))
 	}
-	return len(s.running), bySubscription, byHost
+	return all, bySubscription, byHost
 }
 
 // withoutDeadline hides the test's deadline, which is none of a bubble's time, from rapid.
@@ -83,8 +94,8 @@ type withoutDeadline struct{ *testing.T }
 
 func sharedHost(subscription string) string { return "host-" + subscription[:1] }
 
-// Whatever arrives and ends in whatever order, the limits hold, nothing that could be sent waits, and everything is sent
-// once. Hosts are shared by subscriptions and not known before their first try.
+// Whatever arrives, is replayed and ends in whatever order, the limits hold, replays have at most half of each, nothing that
+// could be sent waits, and everything is sent once. Hosts are shared by subscriptions and not known before their first try.
 func TestDispatcherLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,29 +104,38 @@ func TestDispatcherLimits(t *testing.T) {
 				rapid.IntRange(1, 3).Draw(rt, "per host")
 			s := newSends(limit, perSubscription, perHost, sharedHost)
 			defer close(s.over)
-			waiting, paused, added := map[string]int{}, false, 0
+			waiting, replays, paused, added := map[string]int{}, map[string]int{}, false, 0
+			half := func(n int) int { return max(n/2, 1) }
+			within := func(l load, limit int) {
+				require.LessOrEqual(rt, l.all, limit)
+				require.LessOrEqual(rt, l.replays, half(limit))
+			}
 			check := func() {
 				all, bySubscription, byHost := s.counts()
-				require.LessOrEqual(rt, all, limit)
-				for sub, n := range bySubscription {
-					require.LessOrEqual(rt, n, perSubscription, sub)
+				within(all, limit)
+				for _, l := range bySubscription {
+					within(l, perSubscription)
 				}
-				for host, n := range byHost {
-					require.LessOrEqual(rt, n, perHost, host)
+				for _, l := range byHost {
+					within(l, perHost)
 				}
-				if paused || all == limit {
+				if paused || all.all == limit {
 					return
 				}
-				for sub, n := range waiting {
-					could := n > 0 && bySubscription[sub] < perSubscription && byHost[sharedHost(sub)] < perHost
-					require.False(rt, could, "a delivery to %s waits although it could be sent", sub)
+				for sub := range waiting {
+					at, there := bySubscription[sub], byHost[sharedHost(sub)]
+					room := at.all < perSubscription && there.all < perHost
+					require.False(rt, room && waiting[sub] > 0, "a delivery to %s waits although it could be sent", sub)
+					half := all.replays < half(limit) && at.replays < half(perSubscription) && there.replays < half(perHost)
+					require.False(rt, room && half && waiting[sub] == 0 && replays[sub] > 0, "a replay to %s waits although it could be sent", sub)
 				}
 			}
 			settle := func() {
 				synctest.Wait()
 				clear(waiting)
+				clear(replays)
 				for _, q := range s.d.queues {
-					waiting[q.subscriptionID] = len(q.waiting)
+					waiting[q.subscriptionID], replays[q.subscriptionID] = len(q.waiting), len(q.replays)
 				}
 				check()
 			}
@@ -127,7 +147,7 @@ func TestDispatcherLimits(t *testing.T) {
 						require.False(rt, s.d.reserve(sub))
 						break
 					}
-					s.add(rt, sub, fmt.Sprint(added))
+					s.addAs(rt, sub, fmt.Sprint(added), rapid.Int64Range(1, 2).Draw(rt, "generation"))
 					added++
 				case 3, 4:
 					if len(s.running) > 0 {
@@ -196,6 +216,35 @@ func TestSubscriptionsTakeTurns(t *testing.T) {
 			s.finish(s.running[0])
 		}
 		require.Equal(t, []string{"a0", "b0", "c0", "a1", "b1", "a2"}, s.started)
+	})
+}
+
+// Replays give way: what has just arrived goes first, and finds a place beside any number of replays to a receiver that
+// hangs.
+func TestReplaysGiveWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSends(8, 4, 6, func(string) string { return "host" })
+		for i := range 20 {
+			s.addAs(t, "a", fmt.Sprint("r", i), 2)
+			s.addAs(t, "b", fmt.Sprint("q", i), 3)
+		}
+		synctest.Wait()
+		all, _, _ := s.counts()
+		require.Equal(t, load{all: 3, replays: 3}, all, "half of the host's")
+		for i := range 3 {
+			s.add(t, "a", fmt.Sprint("f", i))
+		}
+		synctest.Wait()
+		require.Contains(t, s.started, "f0")
+		require.Contains(t, s.started, "f1")
+		replay := slices.IndexFunc(s.running, func(x *send) bool { return x.job.delivery.SubscriptionID == "a" && x.job.replay() })
+		s.finish(s.running[replay])
+		require.Contains(t, s.started, "f2", "before the replays that came earlier")
+		for len(s.running) > 0 {
+			s.finish(s.running[0])
+		}
+		require.Len(t, s.started, 43)
 	})
 }
 

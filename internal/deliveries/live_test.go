@@ -148,7 +148,7 @@ func TestOneHostHoweverWritten(t *testing.T) {
 			keys = append(keys, w.due(t, w.to(t, "http://"+host+":"+port)))
 		}
 		stop := w.begin(t, sink)
-		hosts := func() (known int, busy map[string]int) {
+		hosts := func() (known int, busy map[string]load) {
 			w.dispatcher.mu.Lock()
 			defer w.dispatcher.mu.Unlock()
 			for _, q := range w.dispatcher.queues {
@@ -163,7 +163,7 @@ func TestOneHostHoweverWritten(t *testing.T) {
 			return known == len(keys)
 		}, patience, time.Millisecond)
 		_, busy := hosts()
-		require.Equal(t, map[string]int{"localhost:" + port: 1}, busy)
+		require.Equal(t, map[string]load{"localhost:" + port: {all: 1}}, busy)
 		sink.open()
 		require.Eventually(t, func() bool { return len(w.dispatcher.all()) == 0 }, patience, time.Millisecond)
 		stop()

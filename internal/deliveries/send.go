@@ -88,7 +88,7 @@ func (s *Service) loadPayload(ctx context.Context, j *job) error {
 // try sends the request and submits the outcome.
 func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target) {
 	started := s.clock.Now()
-	if j.delivery.AttemptCount == 0 {
+	if j.delivery.AttemptCount == 0 && !j.replay() {
 		s.metrics.FirstAttempt.Observe(started.Sub(j.event.ReceivedAt).Seconds())
 	}
 	content, contentType, err := body(target.PayloadMode, j.event, j.payload)
