@@ -332,6 +332,9 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		ContentType: storable(r.Header.Get("Content-Type")), BodySize: int64(len(r.Body)), Hops: hops(r.Header), ReceivedAt: now,
 	}}
 	window := s.opts.DedupeWindow
+	if in.Verifier.BodyRepeats() {
+		window = 0 // a further event must not be lost for its body; only the connection may ask for that
+	}
 	if c.Webhook.DedupeWindowSeconds != nil {
 		window = c.Webhook.DedupeWindow()
 	}

@@ -96,5 +96,8 @@ func (v *Verifier) Ack() *Answer { return v.plan.ack }
 // RejectStatus returns the HTTP status with which deliveries are refused, 400 to 499.
 func (v *Verifier) RejectStatus() int { return v.plan.reject }
 
+// BodyRepeats reports whether two events may have the same body, so that a body that came before is no repeat by itself.
+func (v *Verifier) BodyRepeats() bool { return v.plan.bodyRepeats }
+
 // MaxBody returns the most bytes of a body that the provider sends; 0 for no limit but the gateway's.
 func (v *Verifier) MaxBody() int64 { return v.plan.maxBody }

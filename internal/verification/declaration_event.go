@@ -27,6 +27,8 @@ type EventRules struct {
 	// TypeSeparators are characters that the provider puts between the words of its types, such as "/". Each becomes a dot in
 	// types that Map does not rename.
 	TypeSeparators string `yaml:"type_separators"`
+	// BodyRepeats says that two events may have the same body, so that without an id nothing tells a repeat from a further event.
+	BodyRepeats bool `yaml:"body_repeats"`
 	// Redact lists json:<pointer>, also with *, and form:<name> of values that must not be stored, besides tokens that prove the
 	// delivery.
 	Redact []string `yaml:"redact"`

@@ -26,6 +26,7 @@ type plan struct {
 	// batchSigned is true when the proof covers what decides whether a body is a batch.
 	batchSigned bool
 	occurred    *occurredRule
+	bodyRepeats bool
 	// redacted are the values of the body that must not be stored.
 	redacted []pattern
 	// redactedFields are fields of a form that must not be stored.
@@ -204,6 +205,7 @@ func (c *compiler) compileEvent(d *Declaration) {
 		}
 	}
 	c.rename = maps.Clone(d.Event.Map)
+	c.bodyRepeats = d.Event.BodyRepeats
 	if c.separators = d.Event.TypeSeparators; c.separators != "" && (!printable(c.separators, 8) || strings.Contains(c.separators, ".")) {
 		c.faults.add("event.type_separators", RuleFormat, "must be 1 to 8 characters of printable ASCII other than spaces and the dot")
 	}

@@ -30,7 +30,7 @@ type connection struct {
 
 type webhook struct {
 	Params               map[string]string `json:"params" doc:"The parameters of the provider's definition that the connection sets."`
-	DedupeWindowSeconds  *int64            `json:"dedupe_window_seconds" doc:"For how many seconds a delivery without an id of its own is recognised by its body. 0: never. null: the service's default, 3600."`
+	DedupeWindowSeconds  *int64            `json:"dedupe_window_seconds" doc:"For how many seconds a delivery without an id of its own is recognised by its body. 0: never. null: the service's default, 3600, and 0 where the provider's bodies may repeat."`
 	RedeliverOnDuplicate bool              `json:"redeliver_on_duplicate" doc:"Whether a redelivery by the provider starts the dead deliveries of its event again."`
 	MaxBodyBytes         int64             `json:"max_body_bytes" doc:"The largest body taken, in bytes."`
 	SameBodyNewID        string            `json:"same_body_new_id" enum:"accept,refuse" doc:"What happens to a delivery whose body came before under another id, where the provider does not sign the id."`
