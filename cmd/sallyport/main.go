@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,31 +11,40 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"sallyport/internal/app"
+	"sallyport/internal/platform/apiclient"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/terminal"
 )
 
 // cli is the command line: the settings, which every command takes, and the commands.
 type cli struct {
 	config.Config `embed:"" group:"settings"`
 
-	Serve     serveCommand     `cmd:"" help:"Run the server."`
-	Schema    migrateCommand   `cmd:"" name:"migrate" help:"Bring the database's schema to this binary's version."`
-	Keys      keysCommand      `cmd:"" help:"Make, list and revoke API keys."`
-	Admin     adminCommand     `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
-	Keyset    keysetCommand    `cmd:"" help:"Look after the encryption keyset."`
+	Serve  serveCommand   `cmd:"" help:"Run the server."`
+	Schema migrateCommand `cmd:"" name:"migrate" help:"Bring the database's schema to this binary's version."`
+	Keys   keysCommand    `cmd:"" help:"Make, list and revoke API keys."`
+	Admin  adminCommand   `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
+	Keyset keysetCommand  `cmd:"" help:"Look after the encryption keyset."`
+
+	Events        eventsCommand        `cmd:"" help:"List, show and replay webhook events over the API."`
+	Subscriptions subscriptionsCommand `cmd:"" help:"List, make, change, test and delete webhook subscriptions over the API."`
+	Connections   connectionsCommand   `cmd:"" help:"List, make and delete connections over the API."`
+
 	Providers providersCommand `cmd:"" help:"List, show and check provider definitions."`
 	Webhooks  webhooksCommand  `cmd:"" help:"Verify saved webhook requests."`
 	OpenAPI   openapiCommand   `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
 	Settings  configCommand    `cmd:"" name:"config" help:"Print and check the configuration."`
+	Commands  commandsCommand  `cmd:"" help:"Print the reference of all commands."`
 	Doctor    doctorCommand    `cmd:"" help:"Look for what is wrong, or soon will be."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
@@ -86,10 +96,11 @@ func run(ctx context.Context, p process) int {
 	loader := config.NewLoader(p.environ, os.ReadFile)
 	exit := -1
 	parser, err := kong.New(&c, append(loader.Options(), kong.Name("sallyport"),
-		kong.Description("The integration gateway: provider webhooks in, verified and stored; signed and retried out."),
+		kong.Description("The integration gateway: provider webhooks in, verified and stored; signed and retried out. "+
+			"Every command takes the settings that \"sallyport serve --help\" lists."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Writers(p.stdout, p.stderr),
 		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings, of every command:"}}),
-		kong.Exit(func(code int) { exit = code }), kong.BindTo(ctx, (*context.Context)(nil)))...)
+		kong.Help(printHelp), kong.Exit(func(code int) { exit = code }), kong.BindTo(ctx, (*context.Context)(nil)))...)
 	if err != nil {
 		return p.fail(err)
 	}
@@ -121,6 +132,30 @@ func (p process) misused(parser *kong.Kong, err error) int {
 	return exitUsage
 }
 
+// printHelp prints help without the settings where they would only be in the way: before a command is chosen, and of
+// commands that call a server's API, to which few of them matter.
+func printHelp(options kong.HelpOptions, kctx *kong.Context) error {
+	shown := func(string) bool { return true }
+	if node := kctx.Selected(); node == nil {
+		shown = func(name string) bool { return name == "config" }
+	} else if _, ok := node.Target.Addr().Interface().(overAPI); ok {
+		shown = func(name string) bool {
+			return slices.Contains([]string{"config", "data", "public-url", "egress-allow-http"}, name)
+		}
+	}
+	for _, f := range kctx.Model.Flags {
+		if f.Group != nil && f.Group.Key == "settings" && !shown(f.Name) {
+			f.Hidden = true
+		}
+	}
+	return kong.DefaultHelpPrinter(options, kctx)
+}
+
+// usageError is a fault of the command line that only the command itself can see.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
 // exitError ends the program with a code of its own after what there was to say has been said.
 type exitError int
 
@@ -130,6 +165,8 @@ func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 func (p process) fail(err error) int {
 	var code exitError
 	var known *apperr.Error
+	var usage usageError
+	var refused *apiclient.Error
 	switch {
 	case err == nil:
 		return exitOK
@@ -140,12 +177,20 @@ func (p process) fail(err error) int {
 			p.say("%s %s", strings.ReplaceAll(d.Location, "_", " "), d.Message)
 		}
 		return exitUsage
+	case errors.As(err, &usage):
+		p.say("%s", err)
+		return exitUsage
+	case errors.As(err, &refused):
+		p.say("%s", terminal.Inline(err.Error()))
+		if refused.Code == apperr.CodeValidation {
+			return exitUsage
+		}
 	case errors.As(err, &known) && known.Cause == nil:
 		p.say("%s", known.Message)
 	default:
 		p.say("%s", err)
 	}
-	if hint := app.Hint(err); hint != "" {
+	if hint := cmp.Or(app.Hint(err), apiHint(err)); hint != "" {
 		p.note("%s", hint)
 	}
 	return exitFailed

@@ -50,8 +50,21 @@ func TestHelp(t *testing.T) {
 	for _, name := range []string{
 		"serve", "migrate", "keys create", "keys list", "keys revoke", "admin create", "admin reset-password", "keyset create",
 		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint", "providers reference", "webhooks verify", "openapi", "config print", "config check", "config reference", "doctor", "version",
+		"events list", "events show", "events replay", "subscriptions list", "subscriptions show", "subscriptions create", "subscriptions update",
+		"subscriptions delete", "subscriptions test", "connections list", "connections show", "connections create", "connections delete", "commands",
 	} {
 		require.Contains(t, r.out, "\n  "+name+" ")
+	}
+}
+
+// Help shows the settings where they matter: all of them for a server, and few for a command that only calls one.
+func TestHelpShowsSettings(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string][2]bool{"--help": {false, false}, "serve --help": {true, true}, "events list --help": {true, false}} {
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)}, nil)
+		require.Equal(t, exitOK, r.code)
+		require.Contains(t, r.out, "--config")
+		require.Equal(t, want, [2]bool{strings.Contains(r.out, "--data"), strings.Contains(r.out, "--trusted-proxies")}, args)
 	}
 }
 
@@ -90,6 +103,7 @@ func TestGeneratedFiles(t *testing.T) {
 		"docs/reference/error-codes.md":   {"openapi", "--error-codes"},
 		"docs/reference/configuration.md": {"config", "reference"},
 		"docs/reference/providers.md":     {"providers", "reference"},
+		"docs/reference/commands.md":      {"commands"},
 	} {
 		want, err := os.ReadFile(filepath.Join("..", "..", file))
 		require.NoError(t, err)

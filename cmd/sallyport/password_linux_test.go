@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a pair of a terminal and what a person has before it.
-func terminal(t *testing.T) (person, tty *os.File) {
+// pseudoTerminal opens a pair of a terminal and what a person has before it.
+func pseudoTerminal(t *testing.T) (person, tty *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestPasswordAtTerminal(t *testing.T) {
 		"equal":  {[]string{ownerPassword + "\n", ownerPassword + "\n"}, ownerPassword},
 		"differ": {[]string{ownerPassword + "\n", "something else\n"}, ""},
 	} {
-		person, tty := terminal(t)
+		person, tty := pseudoTerminal(t)
 		w := &typist{t: t, person: person, answers: c.answers}
 		e := &env{process: process{stdin: tty, stderr: w}}
 		got, err := e.readPassword(t.Context())
@@ -77,7 +77,7 @@ func TestPasswordAtTerminal(t *testing.T) {
 // An interrupt ends the wait for a password and leaves a terminal that echoes.
 func TestPasswordInterrupted(t *testing.T) {
 	t.Parallel()
-	_, tty := terminal(t)
+	_, tty := pseudoTerminal(t)
 	bound, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	ctx, interrupt := context.WithCancel(bound)

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
+
+	"sallyport/internal/platform/terminal"
 )
 
 // printJSON writes v as people and programs read it.
@@ -21,14 +21,13 @@ func printJSON(w io.Writer, v any) error {
 
 // printTable writes rows in aligned columns; the first row is the heading.
 func printTable(w io.Writer, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		if _, err := fmt.Fprintln(t, strings.Join(r, "\t")); err != nil {
-			return fmt.Errorf("print a table: %w", err)
-		}
+	columns := make([]terminal.Column, len(rows[0]))
+	for i, title := range rows[0] {
+		columns[i] = terminal.Column{Title: title}
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print a table: %w", err)
+	t := terminal.NewTable(w, terminal.Screen{}, columns...)
+	for _, r := range rows[1:] {
+		t.Row(r...)
 	}
-	return nil
+	return t.Flush()
 }

@@ -177,3 +177,10 @@ func writeDevFile(path string, c devCredentials) (err error) {
 	}
 	return nil
 }
+
+// ReadDev returns what development mode has left in dataDir for a client on the same machine: the base URL of the API and
+// a key. Both are empty where it has left nothing that only the caller can read.
+func ReadDev(dataDir string) (baseURL string, key secretbox.Secret, err error) {
+	c, err := readDevFile(filepath.Join(dataDir, DevCredentialsFile))
+	return c.BaseURL, secretbox.Secret(c.APIKey), err
+}

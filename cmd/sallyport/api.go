@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/terminal"
+)
+
+// Variables of commands that call the API of a server. They are no settings: a server knows neither.
+const (
+	serverVariable = "SALLYPORT_SERVER"
+	keyVariable    = "SALLYPORT_API_KEY"
+)
+
+// apiFlags are the flags of every command that calls the API.
+type apiFlags struct {
+	Server     string        `placeholder:"URL" help:"The server: scheme, host and port. Default: the variable SALLYPORT_SERVER, else the public URL of the configuration."`
+	APIKeyFile string        `name:"api-key-file" placeholder:"PATH" help:"File that holds the API key alone. Default: the variable SALLYPORT_API_KEY, else the key that a server in development mode has left in the data folder."`
+	Timeout    time.Duration `default:"30s" placeholder:"DURATION" help:"How long one request may take."`
+	JSON       bool          `name:"json" help:"Print JSON as the API gives it."`
+}
+
+// overAPI marks commands that call the API, to whose help few settings belong.
+type overAPI interface{ overAPI() }
+
+func (apiFlags) overAPI() {}
+
+// withAPI runs f with a client of the server that flags, variables and configuration name.
+func (e *env) withAPI(flags apiFlags, f func(c *apiclient.Client) error) error {
+	if flags.Timeout <= 0 {
+		return usageError("--timeout must be above 0")
+	}
+	server, key, err := e.credentials(flags)
+	if err != nil {
+		return err
+	}
+	c, err := apiclient.New(apiclient.Options{Server: server, Key: key, AllowHTTP: e.cfg.EgressAllowHTTP, Timeout: flags.Timeout,
+		UserAgent: "sallyport/" + version(), Clock: e.clock})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(c)
+}
+
+// errNoKey says that no API key is to be found.
+var errNoKey = errors.New("there is no API key: put one into the variable SALLYPORT_API_KEY or name its file with --api-key-file; " +
+	"`sallyport keys create` makes one")
+
+// credentials returns the server and the key. The key of development mode goes to the server that left it and to no other.
+func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, err error) {
+	if server = flags.Server; server == "" {
+		server = e.variable(serverVariable)
+	}
+	switch {
+	case flags.APIKeyFile != "":
+		key, err = readKey(flags.APIKeyFile)
+	default:
+		key = secretbox.Secret(strings.TrimSpace(e.variable(keyVariable)))
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if key == "" {
+		dev, ok, err := app.ReadDevCredentials(e.cfg.Data)
+		if err != nil {
+			return "", "", err
+		}
+		if !ok || server != "" && strings.TrimRight(server, "/") != dev.Server {
+			return "", "", errNoKey
+		}
+		return dev.Server, dev.APIKey, nil
+	}
+	if server == "" {
+		server = e.cfg.PublicURL
+	}
+	return server, key, nil
+}
+
+// maxKeyFile is more than a file with a key has.
+const maxKeyFile = 4 << 10
+
+func readKey(path string) (secretbox.Secret, error) {
+	text, err := readSmall(path, maxKeyFile)
+	if err != nil {
+		return "", fmt.Errorf("read the API key: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" {
+		return "", fmt.Errorf("read the API key: %s is empty", path)
+	}
+	return secretbox.Secret(key), nil
+}
+
+// errLarge says that a file is larger than what it should hold.
+var errLarge = errors.New("the file is too large")
+
+// readSmall reads a file of at most limit bytes.
+func readSmall(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return readAtMost(f, limit)
+}
+
+func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > limit {
+		return nil, errLarge
+	}
+	return text, nil
+}
+
+// variable returns a variable of the environment.
+func (e *env) variable(name string) string {
+	for _, v := range e.environ {
+		if n, value, ok := strings.Cut(v, "="); ok && n == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// table begins a table on standard output.
+func (e *env) table(columns ...terminal.Column) *terminal.Table {
+	return terminal.NewTable(e.stdout, terminal.ScreenOf(e.stdout, e.environ), columns...)
+}
+
+// rowsAtOnce is how many rows of a long table are read before they are printed.
+const rowsAtOnce = 250
+
+// list prints the rows of a list: each added to the table by add or, as JSON, as one array. what names the rows.
+func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request, p paging, asJSON bool, what string, t *terminal.Table,
+	add func(t *terminal.Table, row json.RawMessage) error,
+) error {
+	if p.Limit < 1 {
+		return usageError("--limit must be at least 1")
+	}
+	n := 0
+	array := jsonArray{w: e.stdout}
+	more, err := c.Each(ctx, r, p.limit(), func(row json.RawMessage) error {
+		n++
+		if asJSON {
+			return array.add(row)
+		}
+		if err := add(t, row); err != nil {
+			return err
+		}
+		if n%rowsAtOnce == 0 {
+			return t.Flush()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = array.end()
+	} else {
+		err = t.Flush()
+	}
+	if err == nil && more {
+		e.note("There are more %s: --limit shows more of them, --all shows all.", what)
+	}
+	return err
+}
+
+// paging are the flags of commands that list.
+type paging struct {
+	Limit int    `default:"50" placeholder:"N" help:"How many to list at most."`
+	All   bool   `help:"List all."`
+	Order string `enum:"asc,desc" default:"desc" placeholder:"ORDER" help:"desc: newest first. asc: oldest first."`
+}
+
+func (p *paging) limit() int {
+	if p.All {
+		return 0
+	}
+	return p.Limit
+}
+
+// into reads a row.
+func into[T any](row json.RawMessage) (T, error) {
+	var v T
+	if err := json.Unmarshal(row, &v); err != nil {
+		return v, fmt.Errorf("%w: %w", apiclient.ErrForeign, err)
+	}
+	return v, nil
+}
+
+// jsonArray writes an array of JSON values one after the other, as printJSON would write it whole.
+type jsonArray struct {
+	w io.Writer
+	n int
+}
+
+func (a *jsonArray) add(value json.RawMessage) error {
+	lead := ",\n  "
+	if a.n == 0 {
+		lead = "[\n  "
+	}
+	a.n++
+	var b bytes.Buffer
+	b.WriteString(lead)
+	if err := json.Indent(&b, terminal.JSON(value), "  ", "  "); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return a.write(b.Bytes())
+}
+
+func (a *jsonArray) end() error {
+	if a.n == 0 {
+		return a.write([]byte("[]\n"))
+	}
+	return a.write([]byte("\n]\n"))
+}
+
+func (a *jsonArray) write(b []byte) error {
+	if _, err := a.w.Write(b); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return nil
+}
+
+// printRaw writes one JSON value of the API.
+func printRaw(w io.Writer, value json.RawMessage) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, terminal.JSON(value), "", "  "); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	b.WriteByte('\n')
+	if _, err := b.WriteTo(w); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return nil
+}
+
+// printFields writes names and values in two columns and leaves out values that are empty.
+func (e *env) printFields(fields [][2]string) error {
+	width := 0
+	for _, f := range fields {
+		width = max(width, len(f[0]))
+	}
+	for _, f := range fields {
+		if f[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(e.stdout, "%-*s  %s\n", width, f[0], terminal.Inline(f[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apiHint is what to do about errors of calls of the API; empty where the error says it or nothing is known.
+func apiHint(err error) string {
+	var gone *apiclient.Unreachable
+	var refused *apiclient.Error
+	switch {
+	case errors.As(err, &gone):
+		return "Check that the server runs, and name it with --server or the variable " + serverVariable + " if it is elsewhere."
+	case errors.Is(err, apiclient.ErrServer), errors.Is(err, apiclient.ErrForeign):
+		return "Name the server with --server or the variable " + serverVariable + "."
+	case errors.Is(err, apiclient.ErrPlainHTTP):
+		return "Use the server's https:// URL, or accept that with --egress-allow-http."
+	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
+		return "Check the API key in " + keyVariable + " or --api-key-file; `sallyport keys list`, on the server's machine, shows which keys are valid."
+	default:
+		return ""
+	}
+}
+
+// refusal reports whether err is the server's answer about what was asked for, and not about the caller or the server.
+func refusal(err error) bool {
+	var refused *apiclient.Error
+	return errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict ||
+		refused.Status == http.StatusGone || refused.Status == http.StatusUnprocessableEntity)
+}

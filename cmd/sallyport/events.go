@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/terminal"
+)
+
+type eventsCommand struct {
+	List   eventsList   `cmd:"" help:"List webhook events."`
+	Show   eventsShow   `cmd:"" help:"Show an event with its deliveries and attempts."`
+	Replay eventsReplay `cmd:"" help:"Send events once more to the subscriptions that they did not reach."`
+}
+
+// eventFilter are the filters of lists of events. Different ones must all hold; of several values of one, any must.
+type eventFilter struct {
+	Status            []string `placeholder:"STATUS" enum:"received,forwarding,forwarded,failed,dead_letter" help:"Only events with these statuses: received, forwarding, forwarded, failed, dead_letter."`
+	Provider          []string `placeholder:"SLUG" help:"Only events of these providers."`
+	ProviderConfigKey []string `placeholder:"KEY" help:"Only events of these provider configurations."`
+	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only events of the connections with these ids."`
+	EventType         []string `placeholder:"PATTERN" help:"Only events of these types; issues.* takes all that begin with issues."`
+	SubscriptionID    []string `name:"subscription-id" placeholder:"ID" help:"Only events with a delivery to one of these subscriptions."`
+	IdempotencyKey    string   `placeholder:"KEY" help:"Only events with this idempotency key."`
+	Duplicate         *bool    `negatable:"" help:"Only events that repeat another, or only those that do not."`
+	Control           *bool    `negatable:"" help:"Only pings and confirmations of providers, or only other events."`
+	ReceivedAfter     moment   `placeholder:"TIME" help:"Only events received after this time (RFC 3339), or within the last 90m or 48h, say."`
+	ReceivedBefore    moment   `placeholder:"TIME" help:"Only events received before this time, or longer ago."`
+	HTTPStatus        []int    `name:"http-status" placeholder:"STATUS" help:"Only events with a delivery whose last try was answered so."`
+	ErrorCode         []string `placeholder:"CODE" help:"Only events with a delivery whose last failure has one of these codes."`
+}
+
+// query is the filter as the API takes it, at the time now.
+func (f *eventFilter) query(now time.Time) url.Values {
+	q := url.Values{}
+	for name, values := range map[string][]string{
+		"status": f.Status, "provider": f.Provider, "provider_config_key": f.ProviderConfigKey, "connection_id": f.ConnectionID,
+		"event_type": f.EventType, "subscription_id": f.SubscriptionID, "error_code": f.ErrorCode,
+	} {
+		for _, v := range values {
+			q.Add(name, v)
+		}
+	}
+	for _, status := range f.HTTPStatus {
+		q.Add("http_status", strconv.Itoa(status))
+	}
+	if f.IdempotencyKey != "" {
+		q.Set("idempotency_key", f.IdempotencyKey)
+	}
+	for name, choice := range map[string]*bool{"duplicate": f.Duplicate, "control": f.Control} {
+		if choice != nil {
+			q.Set(name, strconv.FormatBool(*choice))
+		}
+	}
+	for name, m := range map[string]moment{"received_after": f.ReceivedAfter, "received_before": f.ReceivedBefore} {
+		if m.given {
+			q.Set(name, stamp(m.time(now)))
+		}
+	}
+	return q
+}
+
+// moment is a time, or a duration before now.
+type moment struct {
+	given bool
+	at    time.Time
+	ago   time.Duration
+}
+
+// UnmarshalText reads an RFC 3339 time or a duration such as 48h.
+func (m *moment) UnmarshalText(text []byte) error {
+	*m = moment{given: true}
+	var err error
+	if m.at, err = time.Parse(time.RFC3339Nano, string(text)); err == nil {
+		return nil
+	}
+	if m.ago, err = time.ParseDuration(string(text)); err == nil && m.ago > 0 {
+		return nil
+	}
+	return fmt.Errorf("%q is neither a time such as 2026-03-04T05:06:07Z nor a duration such as 48h", text)
+}
+
+func (m moment) time(now time.Time) time.Time {
+	if m.ago > 0 {
+		return now.Add(-m.ago)
+	}
+	return m.at
+}
+
+// stamp writes a time as the API does.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// second writes a time for people, to the second.
+func second(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+// failureRow is why a try failed.
+type failureRow struct {
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	HTTPStatus *int   `json:"http_status"`
+}
+
+// text is the failure in a few words.
+func (f *failureRow) text() string {
+	switch {
+	case f == nil:
+		return ""
+	case f.HTTPStatus != nil:
+		return f.Code + " " + strconv.Itoa(*f.HTTPStatus)
+	default:
+		return f.Code
+	}
+}
+
+// eventRow is what commands show of an event.
+type eventRow struct {
+	EventUUID         string      `json:"event_uuid"`
+	Provider          string      `json:"provider"`
+	ProviderConfigKey string      `json:"provider_config_key"`
+	ConnectionID      string      `json:"connection_id"`
+	EventType         string      `json:"event_type"`
+	EventTypes        []string    `json:"event_types"`
+	Status            string      `json:"status"`
+	IdempotencyKey    string      `json:"idempotency_key"`
+	IdempotencySource string      `json:"idempotency_source"`
+	DuplicateOf       *string     `json:"duplicate_of"`
+	Suspect           *string     `json:"suspect"`
+	Control           bool        `json:"control"`
+	AttemptCount      int64       `json:"attempt_count"`
+	LastError         *failureRow `json:"last_error"`
+	ContentType       string      `json:"content_type"`
+	BodySize          int64       `json:"body_size"`
+	PayloadExpired    bool        `json:"payload_expired"`
+	Verification      struct {
+		Result string  `json:"result"`
+		Scheme string  `json:"scheme"`
+		KeyID  *string `json:"key_id"`
+	} `json:"verification"`
+	ReceivedAt time.Time `json:"received_at"`
+}
+
+// note is what is special about the event, in a few words.
+func (r *eventRow) note() string {
+	var parts []string
+	if r.DuplicateOf != nil {
+		parts = append(parts, "duplicate")
+	} else if r.PayloadExpired {
+		parts = append(parts, "payload expired")
+	}
+	if r.Control {
+		parts = append(parts, "control")
+	}
+	if r.Suspect != nil {
+		parts = append(parts, *r.Suspect)
+	}
+	if r.LastError != nil && r.Status != "forwarded" {
+		parts = append(parts, r.LastError.text())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// statusTone colours the states of events, deliveries and attempts.
+func statusTone(status string) terminal.Tone {
+	switch status {
+	case "forwarded", "succeeded":
+		return terminal.Good
+	case "forwarding", "pending", "sending", "retry_wait", "held":
+		return terminal.Busy
+	case "failed", "dead_letter", "dead":
+		return terminal.Bad
+	default:
+		return terminal.Plain
+	}
+}
+
+type eventsList struct {
+	eventFilter `embed:""`
+	paging      `embed:""`
+	apiFlags    `embed:""`
+}
+
+// Run lists the events.
+func (c *eventsList) Run(ctx context.Context, e *env) error {
+	q := c.query(e.clock.Now())
+	q.Set("order", c.Order)
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "TYPE"},
+			terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "STATUS", Fixed: true, Tone: statusTone}, terminal.Column{Title: "TRIES"},
+			terminal.Column{Title: "NOTE"})
+		return e.list(ctx, api, apiclient.Request{Path: "/webhook-events", Query: q}, c.paging, c.JSON, "events", t,
+			func(t *terminal.Table, row json.RawMessage) error {
+				r, err := into[eventRow](row)
+				t.Row(r.EventUUID, second(r.ReceivedAt), r.EventType, r.ProviderConfigKey+"/"+r.ConnectionID, r.Status,
+					strconv.FormatInt(r.AttemptCount, 10), r.note())
+				return err
+			})
+	})
+}
+
+type eventsReplay struct {
+	Events         []string `arg:"" name:"event_uuid" help:"The events."`
+	SubscriptionID []string `name:"subscription-id" placeholder:"ID" help:"Only the deliveries to these subscriptions."`
+	Force          bool     `help:"Also send what succeeded, waits for its first try, is held or was cancelled."`
+	apiFlags       `embed:""`
+}
+
+// Run replays each event. One that cannot be replayed does not stop the others.
+func (c *eventsReplay) Run(ctx context.Context, e *env) error {
+	body := map[string]any{}
+	if len(c.SubscriptionID) > 0 {
+		body["subscription_ids"] = c.SubscriptionID
+	}
+	if c.Force {
+		body["force"] = true
+	}
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		t := e.table(deliveryColumns("EVENT")...)
+		array := jsonArray{w: e.stdout}
+		failed, err := e.each(ctx, c.Events, func(event string) error {
+			a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: "/webhook-events" + apiclient.Path(event, "replay"), Body: body})
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				return array.add(a.Body)
+			}
+			r, err := into[struct {
+				Deliveries []deliveryRow `json:"deliveries"`
+			}](a.Body)
+			for i := range r.Deliveries {
+				t.Row(append([]string{event}, r.Deliveries[i].cells()...)...)
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+		case c.JSON:
+			err = array.end()
+		case failed < len(c.Events):
+			err = t.Flush()
+		}
+		if err == nil && failed > 0 {
+			return exitError(exitFailed)
+		}
+		return err
+	})
+}
+
+// each runs f for each name. What the server refuses is said under the name and counted; any other error ends it.
+func (e *env) each(ctx context.Context, names []string, f func(name string) error) (failed int, err error) {
+	for _, name := range names {
+		err := f(name)
+		if err != nil && len(names) > 1 && refusal(err) && ctx.Err() == nil {
+			e.say("%s: %s", terminal.Inline(name), terminal.Inline(err.Error()))
+			failed++
+			continue
+		}
+		if err != nil {
+			return failed, err
+		}
+	}
+	return failed, nil
+}

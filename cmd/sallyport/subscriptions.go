@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/terminal"
+)
+
+type subscriptionsCommand struct {
+	List   subscriptionsList   `cmd:"" help:"List webhook subscriptions."`
+	Show   subscriptionsShow   `cmd:"" help:"Show a subscription."`
+	Create subscriptionsCreate `cmd:"" help:"Forward events of these types to a URL; the signing secret is shown this once."`
+	Update subscriptionsUpdate `cmd:"" help:"Change a subscription."`
+	Delete subscriptionsDelete `cmd:"" help:"Delete subscriptions; what is still to be sent is cancelled."`
+	Test   subscriptionsTest   `cmd:"" help:"Send one signed request to a subscription's URL; exit with 1 when it is not taken."`
+}
+
+const subscriptionsPath = "/webhook-subscriptions"
+
+// subscriptionRow is what commands show of a subscription.
+type subscriptionRow struct {
+	ID                string            `json:"id"`
+	ProviderConfigKey *string           `json:"provider_config_key"`
+	ConnectionID      *string           `json:"connection_id"`
+	EventTypes        []string          `json:"event_types"`
+	ForwardURL        string            `json:"forward_url"`
+	SigningSecretHint string            `json:"signing_secret_hint"`
+	SigningSecret     string            `json:"signing_secret"`
+	Filter            *string           `json:"filter"`
+	Description       string            `json:"description"`
+	Enabled           bool              `json:"enabled"`
+	DisabledReason    *string           `json:"disabled_reason"`
+	PayloadMode       string            `json:"payload_mode"`
+	RetrySchedule     []float64         `json:"retry_schedule_seconds"`
+	TimeoutMs         int64             `json:"timeout_ms"`
+	Headers           map[string]string `json:"headers"`
+	CreatedAt         time.Time         `json:"created_at"`
+	UpdatedAt         time.Time         `json:"updated_at"`
+}
+
+// scope is which connections' events the subscription takes.
+func (r *subscriptionRow) scope() string {
+	key, connection := "any", "any"
+	if r.ProviderConfigKey != nil {
+		key = *r.ProviderConfigKey
+	}
+	if r.ConnectionID != nil {
+		connection = *r.ConnectionID
+	}
+	if key == "any" && connection == "any" {
+		return "any"
+	}
+	return key + "/" + connection
+}
+
+func (r *subscriptionRow) state() string {
+	switch {
+	case r.Enabled:
+		return "enabled"
+	case r.DisabledReason != nil:
+		return "disabled: " + *r.DisabledReason
+	default:
+		return "disabled"
+	}
+}
+
+func stateTone(state string) terminal.Tone {
+	if strings.HasPrefix(state, "disabled") {
+		return terminal.Busy
+	}
+	return terminal.Plain
+}
+
+// print writes the subscription's properties.
+func (r *subscriptionRow) print(e *env) error {
+	schedule := make([]string, len(r.RetrySchedule))
+	for i, s := range r.RetrySchedule {
+		schedule[i] = span(time.Duration(s * float64(time.Second)))
+	}
+	retries := strings.Join(schedule, " ")
+	if len(schedule) == 0 {
+		retries = "none"
+	}
+	fields := [][2]string{
+		{"Subscription", r.ID}, {"State", r.state()}, {"Event types", strings.Join(r.EventTypes, " ")}, {"Connections", r.scope()},
+		{"Filter", value(r.Filter)},
+		{"Forward URL", r.ForwardURL}, {"Payload mode", r.PayloadMode}, {"Timeout", span(time.Duration(r.TimeoutMs) * time.Millisecond)},
+		{"Retries after", retries}, {"Description", r.Description}, {"Created", stamp(r.CreatedAt)}, {"Updated", stamp(r.UpdatedAt)},
+	}
+	if r.SigningSecret == "" && r.SigningSecretHint != "" {
+		fields = append(fields, [2]string{"Signing secret", "…" + r.SigningSecretHint})
+	}
+	fields = append(fields, [2]string{"Signing secret", r.SigningSecret})
+	if err := e.printFields(fields); err != nil || len(r.Headers) == 0 {
+		return err
+	}
+	return e.printHeaders(r.Headers)
+}
+
+// span writes a duration without the units that are zero at its end: 2m for 2m0s.
+func span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+type subscriptionsList struct {
+	ProviderConfigKey []string `placeholder:"KEY" help:"Only subscriptions to these provider configurations."`
+	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only subscriptions to these connections."`
+	Enabled           *bool    `negatable:"" help:"Only subscriptions that are enabled, or only those that are not."`
+	paging            `embed:""`
+	apiFlags          `embed:""`
+}
+
+// Run lists the subscriptions.
+func (c *subscriptionsList) Run(ctx context.Context, e *env) error {
+	q := url.Values{"provider_config_key": c.ProviderConfigKey, "connection_id": c.ConnectionID, "order": {c.Order}}
+	if c.Enabled != nil {
+		q.Set("enabled", strconv.FormatBool(*c.Enabled))
+	}
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		t := e.table(terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "EVENT TYPES"}, terminal.Column{Title: "CONNECTIONS"},
+			terminal.Column{Title: "FORWARD URL"}, terminal.Column{Title: "STATE", Tone: stateTone})
+		return e.list(ctx, api, apiclient.Request{Path: subscriptionsPath, Query: q}, c.paging, c.JSON, "subscriptions", t,
+			func(t *terminal.Table, row json.RawMessage) error {
+				r, err := into[subscriptionRow](row)
+				t.Row(r.ID, strings.Join(r.EventTypes, " "), r.scope(), r.ForwardURL, r.state())
+				return err
+			})
+	})
+}
+
+type subscriptionsShow struct {
+	ID       string `arg:"" name:"subscription_id" help:"The subscription."`
+	apiFlags `embed:""`
+}
+
+// Run shows the subscription.
+func (c *subscriptionsShow) Run(ctx context.Context, e *env) error {
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: subscriptionsPath + apiclient.Path(c.ID)})
+		if err != nil {
+			return err
+		}
+		return c.show(e, a.Body)
+	})
+}
+
+// show prints a subscription of an answer.
+func (f apiFlags) show(e *env, answer json.RawMessage) error {
+	if f.JSON {
+		return printRaw(e.stdout, answer)
+	}
+	r, err := into[subscriptionRow](answer)
+	if err != nil {
+		return err
+	}
+	return r.print(e)
+}
+
+// subscriptionFields are the properties that create and update have flags for; --from-file takes all there are.
+type subscriptionFields struct {
+	EventTypes        []string  `placeholder:"PATTERN,..." help:"The types to forward: issues.* takes all that begin with issues., * takes every type."`
+	ForwardURL        string    `name:"forward-url" placeholder:"URL" help:"Where events are posted."`
+	ProviderConfigKey string    `placeholder:"KEY" help:"Only events of this provider configuration."`
+	ConnectionID      string    `name:"connection-id" placeholder:"ID" help:"Only events of this connection."`
+	Filter            string    `placeholder:"CEL" help:"What events must fit beyond their type, such as event.body.action == \"opened\"."`
+	Description       string    `placeholder:"TEXT" help:"A text for people."`
+	PayloadMode       string    `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes."`
+	TimeoutMs         int64     `name:"timeout-ms" placeholder:"N" help:"The milliseconds within which a try must be complete."`
+	RetrySchedule     []float64 `name:"retry-schedule-seconds" placeholder:"N,..." help:"The seconds to wait before each further try."`
+	SigningSecretFile string    `placeholder:"PATH" help:"File that holds the signing secret alone; - reads it from standard input."`
+	FromFile          string    `placeholder:"PATH" help:"JSON file with the properties as the API takes them; - reads standard input. Flags win over it."`
+}
+
+// body is the request's body.
+func (f *subscriptionFields) body(e *env) (map[string]any, error) {
+	if f.FromFile == "-" && f.SigningSecretFile == "-" {
+		return nil, usageError("only one of --from-file and --signing-secret-file can read standard input")
+	}
+	body, err := e.readProperties(f.FromFile)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.EventTypes) > 0 {
+		body["event_types"] = f.EventTypes
+	}
+	if len(f.RetrySchedule) > 0 {
+		body["retry_schedule_seconds"] = f.RetrySchedule
+	}
+	if f.TimeoutMs != 0 {
+		body["timeout_ms"] = f.TimeoutMs
+	}
+	for name, v := range map[string]string{"forward_url": f.ForwardURL, "provider_config_key": f.ProviderConfigKey, "connection_id": f.ConnectionID,
+		"filter": f.Filter, "description": f.Description, "payload_mode": f.PayloadMode} {
+		if v != "" {
+			body[name] = v
+		}
+	}
+	if f.SigningSecretFile != "" {
+		if body["signing_secret"], err = e.readSecret(f.SigningSecretFile); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+type subscriptionsCreate struct {
+	subscriptionFields `embed:""`
+	Disabled           bool `help:"Make it disabled: its deliveries are held until it is enabled."`
+	apiFlags           `embed:""`
+}
+
+// Run makes the subscription.
+func (c *subscriptionsCreate) Run(ctx context.Context, e *env) error {
+	body, err := c.body(e)
+	if err != nil {
+		return err
+	}
+	if c.Disabled {
+		body["enabled"] = false
+	}
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: subscriptionsPath, Body: body})
+		if err != nil {
+			return err
+		}
+		if err := c.show(e, a.Body); err != nil {
+			return err
+		}
+		if r, err := into[subscriptionRow](a.Body); err == nil && r.SigningSecret != "" {
+			e.note("The signing secret is shown this once: give it to the receiver, which verifies every request with it.")
+		}
+		return nil
+	})
+}
+
+type subscriptionsUpdate struct {
+	ID                 string `arg:"" name:"subscription_id" help:"The subscription."`
+	subscriptionFields `embed:""`
+	Enabled            *bool    `negatable:"" help:"Enable it, which releases what is held, or disable it."`
+	Clear              []string `placeholder:"NAME,..." enum:"provider_config_key,connection_id,filter,description,headers,metadata" help:"Take these away: provider_config_key, connection_id, filter, description, headers, metadata."`
+	apiFlags           `embed:""`
+}
+
+// Run changes the subscription.
+func (c *subscriptionsUpdate) Run(ctx context.Context, e *env) error {
+	body, err := c.body(e)
+	if err != nil {
+		return err
+	}
+	if c.Enabled != nil {
+		body["enabled"] = *c.Enabled
+	}
+	for _, name := range c.Clear {
+		if _, ok := body[name]; ok {
+			return usageError(name + " cannot be set and cleared at once")
+		}
+		body[name] = nil
+	}
+	if len(body) == 0 {
+		return usageError("nothing to change: give a property by its flag or by --from-file")
+	}
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPatch, Path: subscriptionsPath + apiclient.Path(c.ID), Body: body})
+		if err != nil {
+			return err
+		}
+		return c.show(e, a.Body)
+	})
+}
+
+type subscriptionsDelete struct {
+	IDs      []string `arg:"" name:"subscription_id" help:"The subscriptions."`
+	apiFlags `embed:""`
+}
+
+// Run deletes them. One that cannot be deleted does not stop the others.
+func (c *subscriptionsDelete) Run(ctx context.Context, e *env) error {
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		failed, err := e.each(ctx, c.IDs, func(id string) error {
+			if _, err := api.Call(ctx, apiclient.Request{Method: http.MethodDelete, Path: subscriptionsPath + apiclient.Path(id)}); err != nil {
+				return err
+			}
+			return e.done(c.JSON, "%s is deleted", id)
+		})
+		if err == nil && failed > 0 {
+			return exitError(exitFailed)
+		}
+		return err
+	})
+}
+
+// done says what was done, unless JSON was asked for, of which there is none.
+func (e *env) done(asJSON bool, format, name string) error {
+	if asJSON {
+		return nil
+	}
+	_, err := fmt.Fprintf(e.stdout, format+"\n", terminal.Inline(name))
+	return err
+}

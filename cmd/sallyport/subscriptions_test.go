@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+)
+
+// A subscription is made, shown, changed, tested and deleted; its secret is printed when it is made and never again.
+func TestSubscriptionsOverTheAPI(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		r := in.remote(t, in.serve(t, clock.System()), "webhooks,connections")
+		require.Equal(t, exitOK, r.run(githubSecret+"\n", "connections", "create", "--provider", "github", "--connection-id", "repo", "--webhook-secret-file", "-").code)
+		sink := newReceiver(t)
+		out := r.run("", "subscriptions", "create", "--event-types", "issues.*,push", "--forward-url", sink.URL, "--provider-config-key", "github",
+			"--connection-id", "repo", "--description", "the first", "--payload-mode", "raw", "--timeout-ms", "2000", "--retry-schedule-seconds", "0.5,120",
+			"--filter", `event.body.action == "opened"`)
+		require.Equal(t, exitOK, out.code, out.stderr)
+		require.Contains(t, out.stderr, "shown this once")
+		require.Regexp(t, `(?m)^Signing secret  whsec_\S{44}$`, out.out)
+		for _, want := range []string{"State           enabled\n", "Event types     issues.* push\n", "Connections     github/repo\n", "Payload mode    raw\n",
+			"Timeout         2s\n", "Retries after   500ms 2m\n", "Filter          event.body.action == \"opened\"\n"} {
+			require.Contains(t, out.out, want)
+		}
+		list := decode[[]subscriptionRow](t, r.do("subscriptions", "list", "--json", "--enabled", "--connection-id=repo", "--provider-config-key=github"))
+		require.Len(t, list, 1)
+		id := list[0].ID
+		require.Equal(t, "[]\n", r.do("subscriptions", "list", "--json", "--no-enabled"))
+		require.NotContains(t, r.do("subscriptions", "show", id), "whsec_")
+		require.Regexp(t, `(?m)^`+id+`  issues\.\* push  github/repo  http://\S+  enabled$`, r.do("subscriptions", "list"))
+
+		// The caller's own secret comes from a file, and headers from a body; neither is printed.
+		dir := write(t, t.TempDir(), "secret", "a secret of sixteen bytes or more\n", "body", `{"headers":{"X-Token":"hunter2-hunter2"},"timeout_ms":1500}`)
+		text := r.do("subscriptions", "update", id, "--no-enabled", "--signing-secret-file", filepath.Join(dir, "secret"), "--from-file", filepath.Join(dir, "body"),
+			"--timeout-ms", "3000", "--clear", "filter,connection_id")
+		require.Contains(t, text, "State           disabled\n")
+		require.Contains(t, text, "Timeout         3s\n")
+		require.Contains(t, text, "Connections     github/any\n")
+		require.NotContains(t, text, "Filter")
+		require.NotContains(t, text, "hunter2-hunter2")
+		require.NotContains(t, text, "a secret of")
+
+		test := r.do("subscriptions", "test", id, "--event-type", "issues.opened")
+		require.Regexp(t, `(?m)^Outcome      delivered$`, test)
+		require.Regexp(t, `(?m)^Answer       204$`, test)
+		require.Regexp(t, `(?m)^Would match  yes$`, test)
+		out = r.run(`{"n":1}`, "subscriptions", "test", id, "--data-file", "-", "--dry-run")
+		require.Equal(t, exitOK, out.code, out.stderr)
+		require.Contains(t, out.out, "Outcome      nothing was sent\n")
+		require.Contains(t, out.out, "webhook-signature: [redacted]\n")
+		require.Contains(t, out.out, "\nBody\n"+`{"n":1}`)
+		sink.Close()
+		out = r.run("", "subscriptions", "test", id, "--json")
+		require.Equal(t, exitFailed, out.code)
+		require.False(t, decode[trialRow](t, out.out).Delivered)
+		require.Contains(t, r.run("", "subscriptions", "test", id).out, "Error        connection_refused: ")
+
+		r.refuse(exitUsage, "forward_url: ", "subscriptions", "create", "--event-types", "x", "--forward-url", "ftp://example.com")
+		r.refuse(exitUsage, "the field is required", "subscriptions", "create", "--event-types", "x")
+		r.refuse(exitUsage, "nothing to change", "subscriptions", "update", id)
+		r.refuse(exitUsage, "set and cleared at once", "subscriptions", "update", id, "--filter", "true", "--clear", "filter")
+		r.refuse(exitUsage, "standard input", "subscriptions", "update", id, "--from-file=-", "--signing-secret-file=-")
+		r.refuse(exitFailed, "it holds no secret", "subscriptions", "update", id, "--signing-secret-file=-")
+		r.refuse(exitFailed, "does not hold one JSON object", "subscriptions", "update", id, "--from-file="+filepath.Join(dir, "secret"))
+		r.refuse(exitFailed, "holds no JSON", "subscriptions", "test", id, "--data-file="+filepath.Join(dir, "secret"))
+		out = r.run("", "subscriptions", "delete", id, id)
+		require.Equal(t, exitFailed, out.code)
+		require.Equal(t, id+" is deleted\n", out.out)
+		require.Contains(t, out.stderr, "not_found")
+		r.refuse(exitFailed, "not_found", "subscriptions", "show", id)
+	})
+}
+
+// A connection is made with its secret from a file or standard input, listed, shown and deleted; the secret is not shown.
+func TestConnectionsOverTheAPI(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		r := in.remote(t, in.serve(t, clock.System()), "connections")
+		out := r.run(githubSecret+"\n", "connections", "create", "--provider", "github", "--connection-id", "repo", "--webhook-secret-file", "-")
+		require.Equal(t, exitOK, out.code, out.stderr)
+		require.Empty(t, out.stderr)
+		require.Contains(t, out.out, "Connection      github/repo\n")
+		require.NotContains(t, out.out, githubSecret)
+		out = r.run(`{"provider":"github","tags":{"team":"a"}}`, "connections", "create", "--from-file", "-", "--connection-id", "second")
+		require.Contains(t, out.stderr, "no webhook secret yet")
+		require.Regexp(t, `(?m)^github    second      active  missing  http\S+\ngithub    repo        active  …ider    http\S+$`, r.do("connections", "list"))
+		require.Len(t, decode[[]json.RawMessage](t, r.do("connections", "list", "--json", "--q", "sec", "--provider", "github", "--status", "active")), 1)
+		require.Equal(t, "second", decode[connectionRow](t, r.do("connections", "show", "github", "second", "--json")).ConnectionID)
+		require.Equal(t, "github/second is deleted\n", r.do("connections", "delete", "github", "second"))
+		r.refuse(exitFailed, "not_found", "connections", "show", "github", "second")
+		r.refuse(exitFailed, "not_found", "connections", "delete", "github", "second")
+		r.refuse(exitFailed, "connection_exists", "connections", "create", "--provider", "github", "--connection-id", "repo")
+		r.refuse(exitUsage, "Invalid request: ", "connections", "create", "--connection-id", "third")
+		r.refuse(exitFailed, "no such file", "connections", "create", "--provider", "github", "--webhook-secret-file", filepath.Join(t.TempDir(), "none"))
+	})
+}

@@ -1,0 +1,248 @@
+// Package apiclient is the way of commands to a server's API: one key, one address, time-outs, pages, and the error
+// envelope as an error.
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Prefix is the path under which the API is mounted.
+const Prefix = "/api/v1"
+
+const (
+	// maxResponse bounds one answer: a page of events with their bodies has up to 16 MiB, and one large body more.
+	maxResponse = 96 << 20
+	// maxPage is how many rows the API gives at once.
+	maxPage = 250
+	// maxKey is more than any API key has.
+	maxKey = 512
+)
+
+// Options say whose API is called, and how.
+type Options struct {
+	// Server is scheme, host and port of the server; /api/v1 behind it is accepted and means the same.
+	Server string
+	// Key is the API key; empty asks without one.
+	Key secretbox.Secret
+	// AllowHTTP accepts http:// for servers that are not on loopback. The key then crosses the network in clear.
+	AllowHTTP bool
+	// Timeout bounds each request with its answer; 0 means 30 s.
+	Timeout time.Duration
+	// UserAgent names the program.
+	UserAgent string
+	// Clock times the exchange; nil means the system's.
+	Clock clock.Clock
+}
+
+// Client calls one server. It is safe for concurrent use.
+type Client struct {
+	egress  *egress.Client
+	base    *url.URL
+	key     secretbox.Secret
+	timeout time.Duration
+	agent   string
+}
+
+// Errors of Options.
+var (
+	// ErrServer says that the address is not that of a server.
+	ErrServer = errors.New("the server must be given as a URL such as https://gateway.example.com, without a path")
+	// ErrPlainHTTP says that the key would cross a network in clear.
+	ErrPlainHTTP = errors.New("the server is not on this machine, and its URL is not https://: the API key would cross the network in clear")
+	// ErrKey says that the key cannot be one.
+	ErrKey = errors.New("the API key holds a character that no key has, or is too long")
+)
+
+// New returns a Client. It reaches every address, private ones too: whoever runs a command names its server. The errors are
+// ErrServer, ErrPlainHTTP and ErrKey.
+func New(o Options) (*Client, error) {
+	base, err := url.Parse(strings.TrimSuffix(strings.TrimRight(o.Server, "/"), Prefix))
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.User != nil || base.Path != "" ||
+		strings.ContainsAny(o.Server, "?#") || base.Port() == "0" {
+		return nil, ErrServer
+	}
+	if base.Scheme == "http" && !o.AllowHTTP && !loopback(base.Hostname()) {
+		return nil, ErrPlainHTTP
+	}
+	if len(o.Key) > maxKey || strings.ContainsFunc(o.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, ErrKey
+	}
+	everywhere := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+	c := &Client{base: base, key: o.Key, timeout: o.Timeout, agent: o.UserAgent,
+		egress: egress.New(egress.Policy{AllowCIDRs: everywhere, AllowHTTP: true}, egress.Options{Clock: o.Clock})}
+	if c.timeout <= 0 {
+		c.timeout = 30 * time.Second
+	}
+	if _, terr := c.egress.ParseTarget(base.String()); terr != nil {
+		return nil, fmt.Errorf("%w: %w", ErrServer, terr)
+	}
+	return c, nil
+}
+
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
+}
+
+// Close ends the kept connections.
+func (c *Client) Close() { c.egress.Close() }
+
+// Server is scheme, host and port of the server.
+func (c *Client) Server() string { return c.base.String() }
+
+// Request is one call of an operation.
+type Request struct {
+	Method string
+	// Path is relative to Prefix; its variable segments are escaped (see Path).
+	Path  string
+	Query url.Values
+	// Body is sent as JSON; nil sends none.
+	Body any
+	// Header is sent beside the client's own.
+	Header http.Header
+}
+
+// Path puts segments together that come from people and servers: each is escaped, so that it stays one segment.
+func Path(segments ...string) string {
+	var b strings.Builder
+	for _, s := range segments {
+		b.WriteString("/" + url.PathEscape(s))
+	}
+	return b.String()
+}
+
+// Answer is the answer of a call that succeeded.
+type Answer struct {
+	Status int
+	Header http.Header
+	// Body is the JSON as it came; empty where there is none.
+	Body json.RawMessage
+}
+
+// Decode reads the body into v.
+func (a Answer) Decode(v any) error {
+	if err := json.Unmarshal(a.Body, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	return nil
+}
+
+// Call calls an operation. A status outside 2xx is an *Error; other errors are an *Unreachable and ErrForeign.
+func (c *Client) Call(ctx context.Context, r Request) (Answer, error) {
+	q, err := c.request(r)
+	if err != nil {
+		return Answer{}, err
+	}
+	resp, eerr := c.egress.Do(ctx, q)
+	if eerr != nil {
+		if err := ctx.Err(); err != nil {
+			return Answer{}, err
+		}
+		return Answer{}, &Unreachable{Server: c.Server(), Code: eerr.Code, Message: eerr.Message, Sent: eerr.BytesSent}
+	}
+	return answer(resp)
+}
+
+func (c *Client) request(r Request) (egress.Request, error) {
+	u, err := url.Parse(c.base.String() + Prefix + r.Path)
+	if err != nil {
+		return egress.Request{}, fmt.Errorf("build a request: %w", err)
+	}
+	u.RawQuery = r.Query.Encode()
+	h := r.Header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	h.Set("Accept", "application/json")
+	h.Set("User-Agent", c.agent)
+	if c.key != "" {
+		h.Set("API-Key", c.key.Reveal())
+	}
+	q := egress.Request{Method: r.Method, URL: u, Header: h, Timeout: c.timeout, MaxResponseBytes: maxResponse}
+	if r.Body != nil {
+		if q.Body, err = marshal(r.Body); err != nil {
+			return egress.Request{}, err
+		}
+		h.Set("Content-Type", "application/json")
+	}
+	return q, nil
+}
+
+// marshal writes JSON without the escapes for HTML.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("write a request's body: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func answer(resp egress.Response) (Answer, error) {
+	if resp.Status < 200 || resp.Status > 299 {
+		return Answer{}, errorOf(resp.Status, resp.Header, resp.Body)
+	}
+	if resp.Truncated {
+		return Answer{}, ErrTooLarge
+	}
+	// What stands between may answer 200 with a page of its own.
+	if resp.Status != http.StatusNoContent && !json.Valid(resp.Body) {
+		return Answer{}, ErrForeign
+	}
+	return Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body}, nil
+}
+
+// Each calls fn with each row of a list, page by page, until limit rows have come; 0 is no limit. more reports whether the
+// list goes on behind them.
+func (c *Client) Each(ctx context.Context, r Request, limit int, fn func(row json.RawMessage) error) (more bool, err error) {
+	query := url.Values{}
+	for name, values := range r.Query {
+		query[name] = values
+	}
+	for n := 0; ; {
+		size := maxPage
+		if limit > 0 {
+			size = min(size, limit-n)
+		}
+		query.Set("limit", strconv.Itoa(size))
+		a, err := c.Call(ctx, Request{Method: http.MethodGet, Path: r.Path, Query: query})
+		if err != nil {
+			return false, err
+		}
+		var rows []json.RawMessage
+		if err := a.Decode(&rows); err != nil {
+			return false, err
+		}
+		for _, row := range rows {
+			if err := fn(row); err != nil {
+				return false, err
+			}
+		}
+		n += len(rows)
+		next := a.Header.Get("X-Next-Cursor")
+		switch {
+		case next == "":
+			return false, nil
+		case limit > 0 && n >= limit:
+			return true, nil
+		case next == query.Get("cursor"):
+			return false, ErrForeign // a list that does not move on would be read for ever
+		}
+		query.Set("cursor", next)
+	}
+}
