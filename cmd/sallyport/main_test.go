@@ -26,7 +26,7 @@ func TestMisuse(t *testing.T) {
 		"keys create":                "sallyport: missing flags: --environment=ID|NAME, --name=TEXT, --routes=ROUTE,...",
 		"admin create":               "sallyport: missing flags: --email=ADDRESS",
 		"admin create --password=s3": "sallyport: unknown flag --password",
-		"keys create --name n --environment e --routes web":                        "sallyport: keys create: --routes takes webhooks, events, connections",
+		"keys create --name n --environment e --routes web":                        "sallyport: keys create: --routes takes webhooks, events, events:write, connections",
 		"keys create --name n --environment e --routes events --expires-in=-1h":    "sallyport: keys create: --expires-in must be above 0",
 		"keys create --name n --environment e --routes events --expires-in=a-year": "sallyport: --expires-in: expected duration but got \"a-year\"",
 	} {

@@ -198,7 +198,7 @@ type APIOptions struct {
 // NewAPI mounts every capability: the one list of modules.
 func NewAPI(o APIOptions) *httpapi.API {
 	api := httpapi.New(o.Config)
-	ingesthttp.Mount(api, o.Ingest)
+	ingesthttp.Mount(api, o.Ingest, o.Ingest)
 	webhookeventshttp.Mount(api, o.Events, o.Deliveries)
 	rejectionshttp.Mount(api, o.Rejections)
 	deliverieshttp.Mount(api, o.Events, o.Deliveries, o.Subscriptions)

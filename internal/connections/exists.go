@@ -20,3 +20,11 @@ func (s *Service) ExistsUnderAnyKey(ctx context.Context, env id.Environment, con
 	}
 	return exists, nil
 }
+
+// OfID returns the connections of that id that the environment has, one for each provider configuration.
+func (s *Service) OfID(ctx context.Context, env id.Environment, connectionID string) ([]Connection, error) {
+	if !validName(connectionID) {
+		return nil, nil
+	}
+	return ofID(ctx, s.db.Read(), env, connectionID)
+}

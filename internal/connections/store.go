@@ -145,6 +145,11 @@ type Filter struct {
 	Prefix string
 }
 
+// ofID returns the environment's connections of an id.
+func ofID(ctx context.Context, q querier, env id.Environment, connectionID string) ([]Connection, error) {
+	return query(ctx, q, ` AND c.connection_id = $2 ORDER BY c.uuid`, string(env), connectionID)
+}
+
 func list(ctx context.Context, q querier, env id.Environment, f Filter, p page.Request) ([]Connection, error) {
 	args := []any{string(env)}
 	var where strings.Builder
@@ -165,8 +170,12 @@ func list(ctx context.Context, q querier, env id.Environment, f Filter, p page.R
 		fmt.Fprintf(&where, ` AND c.uuid %s $%d`, p.Compare(), len(args)+1)
 		args = append(args, p.After)
 	}
-	rows, err := q.QueryContext(ctx, fmt.Sprintf(`SELECT %s FROM connections c WHERE c.environment_id = $1%s ORDER BY c.uuid %s LIMIT %d`,
-		columns, where.String(), p.Direction(), p.Fetch()), args...)
+	return query(ctx, q, fmt.Sprintf(`%s ORDER BY c.uuid %s LIMIT %d`, where.String(), p.Direction(), p.Fetch()), args...)
+}
+
+// query returns the connections of an environment, the first argument, that the conditions behind its own select.
+func query(ctx context.Context, q querier, conditions string, args ...any) ([]Connection, error) {
+	rows, err := q.QueryContext(ctx, `SELECT `+columns+` FROM connections c WHERE c.environment_id = $1`+conditions, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}

@@ -103,8 +103,12 @@ func headers(t *subscriptions.Target, d *Delivery, e *webhookevents.Event, conte
 	}
 	set("Webhook-Signature", signature)
 	set("Sallyport-Event-Type", e.Type)
-	set("Sallyport-Provider", e.Provider)
-	set("Sallyport-Connection-Id", e.ConnectionID)
+	if e.Provider != "" {
+		set("Sallyport-Provider", e.Provider)
+	}
+	if e.ConnectionID != "" {
+		set("Sallyport-Connection-Id", e.ConnectionID)
+	}
 	set("Sallyport-Subscription-Id", d.SubscriptionID)
 	attempt := d.GenerationAttempts + 1
 	set("Sallyport-Attempt", strconv.FormatInt(attempt, 10))

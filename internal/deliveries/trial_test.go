@@ -70,6 +70,12 @@ func TestExplainWhatGoesToNobody(t *testing.T) {
 	require.Equal(t, OnDuplicate, Explain(&webhookevents.Event{Type: "a", DuplicateOf: &other}, nil, &sub).Failed)
 }
 
+// Promise: what events of no provider come from has one name, by which a subscription can be narrowed to them.
+func TestOwnProviderHasOneName(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, webhookevents.OwnProvider, subscriptions.OwnProvider)
+}
+
 // Promise: the filter is asked last, of the event with all its types and as its payload is kept, and what it says decides.
 func TestExplainAsksTheFilter(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,7 @@ func TestExpiry(t *testing.T) {
 		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
 		var k apiKey
 		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env,
-			"grants": []object{allow("webhooks", "events", "connections")}, "expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)
+			"grants": []object{allow("webhooks", "events", "events:write", "connections")}, "expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)
 		token := w.token()
 		w.clk.Advance(time.Minute - time.Millisecond)
 		w.call(byKey(k.Key), http.MethodGet, "/connections", nil).want(w, http.StatusOK)
@@ -102,17 +102,17 @@ func TestGrants(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
-		all := []string{"webhooks", "events", "connections"}
+		all := []string{"webhooks", "events", "events:write", "connections"}
 		open := map[access.Route][]access.Route{ // what a grant of one route opens
 			access.RouteWebhooks: {access.RouteWebhooks, access.RouteEvents}, access.RouteEvents: {access.RouteEvents},
-			access.RouteConnections: {access.RouteConnections},
+			access.RouteConnections: {access.RouteConnections}, access.RouteEventsWrite: {access.RouteEventsWrite},
 		}
 		type holder struct {
 			key  apiKey
 			open []access.Route
 		}
 		holders := []holder{{w.newKey(w.env), nil}, {w.newKey(w.env, deny(all...), allow(all...)), nil}, {w.newKey(w.env, allow(all...), deny("events")),
-			[]access.Route{access.RouteWebhooks, access.RouteConnections}}}
+			[]access.Route{access.RouteWebhooks, access.RouteEventsWrite, access.RouteConnections}}}
 		for route, routes := range open {
 			holders = append(holders, holder{w.newKey(w.env, allow(string(route))), routes})
 		}

@@ -272,6 +272,6 @@ func (w *world) badBodies(s sample) {
 		a.refused(w, http.StatusUnsupportedMediaType, apperr.CodeHTTP)
 		require.NotContains(w.t, string(a.body), canary)
 	}
-	big := `{"` + canary + `":"` + strings.Repeat("x", 256<<10) + `"}`
+	big := `{"` + canary + `":"` + strings.Repeat("x", int(max(s.op.MaxBodyBytes, 256<<10))) + `"}`
 	w.try(w.user(w.env), s, raw(big)).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
 }

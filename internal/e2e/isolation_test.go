@@ -16,7 +16,7 @@ import (
 func (w *world) strangers(environment, otherEnvironment, otherToken string) map[string]credentials {
 	w.t.Helper()
 	return map[string]credentials{
-		"a key of another environment":  byKey(w.newKey(environment, allow("webhooks", "events", "connections")).Key),
+		"a key of another environment":  byKey(w.newKey(environment, allow("webhooks", "events", "events:write", "connections")).Key),
 		"a user in another environment": w.user(environment),
 		"a user of another team":        byToken(otherToken, otherEnvironment),
 	}

@@ -144,6 +144,8 @@ func (w *world) samples(f furniture) []sample {
 		{"revoke-api-key", keyPath, nil, http.StatusOK},
 		{"delete-api-key", keyPath, nil, http.StatusNoContent},
 
+		{"publish-webhook-event", nil, object{"event_type": "invoice.paid", "data": object{"n": 1}, "idempotency_key": "sample",
+			"connection_id": f.connection.ConnectionID, "provider_config_key": "github"}, http.StatusCreated},
 		{"replay-webhook-event", eventPath, object{"subscription_ids": []string{f.subscription.ID}}, http.StatusAccepted},
 		{"list-webhook-events", nil, nil, http.StatusOK},
 		{"get-webhook-event", eventPath, nil, http.StatusOK},

@@ -53,8 +53,8 @@ func (s *Service) match(ctx context.Context, it *item) error {
 	if it.event.Control {
 		return nil
 	}
-	c := &it.in.Connection
-	matched, err := s.subs.Match(ctx, c.Environment, c.ProviderConfigKey, c.ConnectionID, it.event.AllTypes())
+	e := &it.event
+	matched, err := s.subs.Match(ctx, e.Environment, e.ProviderConfigKey, e.ConnectionID, e.AllTypes())
 	it.matched = s.admit(it, matched)
 	return err
 }
@@ -93,6 +93,9 @@ func (s *Service) try(ctx context.Context, batch []*item) error {
 	claim, until := s.deliveries.Lease(now)
 	for _, it := range batch {
 		it.event.UUID = id.NewUUID()
+		if it.event.IdempotencySource == webhookevents.SourceEvent {
+			it.event.IdempotencyKey = it.event.UUID
+		}
 		s.plan(it, claim, until, now)
 	}
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.write(ctx, tx, batch, clock.Millis(now)) })
@@ -203,7 +206,7 @@ func (s *Service) releaseRepeats(ctx context.Context, tx *sql.Tx, batch []*item)
 				continue
 			}
 			again = true
-			err := s.events.ReleaseKey(ctx, tx, webhookevents.Key{ConnectionUUID: it.event.ConnectionUUID, Hash: []byte(k.hash), EventUUID: it.event.UUID})
+			err := s.events.ReleaseKey(ctx, tx, webhookevents.Key{ConnectionUUID: it.event.KeyScope(), Hash: []byte(k.hash), EventUUID: it.event.UUID})
 			if err != nil {
 				return false, err
 			}
@@ -222,7 +225,7 @@ func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowM
 	var keys []*webhookevents.Key
 	for _, it := range batch {
 		for _, k := range it.claims {
-			name := keyName{it.event.ConnectionUUID, k.hash}
+			name := keyName{it.event.KeyScope(), k.hash}
 			if _, ok := first[name]; ok {
 				continue
 			}
@@ -241,7 +244,7 @@ func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowM
 		}
 	}
 	for _, it := range batch {
-		it.settle(func(hash string) string { return first[keyName{it.event.ConnectionUUID, hash}] })
+		it.settle(func(hash string) string { return first[keyName{it.event.KeyScope(), hash}] })
 	}
 	return nil
 }
@@ -268,5 +271,5 @@ func (it *item) settle(holder func(hash string) string) {
 }
 
 func (it *item) refusesSuspects() bool {
-	return it.in.Connection.Webhook.SameBodyNewID == connections.SameBodyRefuse
+	return it.in != nil && it.in.Connection.Webhook.SameBodyNewID == connections.SameBodyRefuse
 }

@@ -36,6 +36,8 @@ type Connections interface {
 	Lookup(ctx context.Context, segment string) (*connections.Inbound, error)
 	// Matched notes that a delivery verified under a secret.
 	Matched(secretID string, at time.Time)
+	// OfID returns the connections of that id that the environment has, one for each provider configuration.
+	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
 	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled, connections.ErrUnfitSecret.
 	Capture(ctx context.Context, in *connections.Inbound, c *verification.Captured) error
 }
@@ -141,6 +143,7 @@ var errStopped = errors.New("ingest has stopped")
 const (
 	outcomeReceived    = "received"
 	outcomeDuplicate   = "duplicate"
+	outcomePublished   = "published"
 	outcomeHandshake   = "handshake"
 	outcomeRefused     = "refused"
 	outcomeRateLimited = "rate_limited"
@@ -274,7 +277,7 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 		return Receipt{EventUUID: it.event.UUID}, nil
 	}
 	obs.EventFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("duplicate_of", it.duplicateOf))
-	if it.in.Connection.Webhook.RedeliverOnDuplicate {
+	if it.in != nil && it.in.Connection.Webhook.RedeliverOnDuplicate {
 		if _, err := s.deliveries.Redeliver(context.WithoutCancel(ctx), it.in.Connection.Environment, it.duplicateOf); err != nil {
 			// The repeat itself is stored; the provider must not be told to send it again.
 			s.log.ErrorContext(ctx, "dead deliveries of a repeated event could not be restarted", slog.String("event_uuid", it.duplicateOf),
@@ -286,7 +289,7 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 
 // item is one verified delivery on its way to the store. Everything that costs time was done before it got here.
 type item struct {
-	in      *connections.Inbound
+	in      *connections.Inbound // nil for an event that is published
 	event   webhookevents.NewEvent
 	payload webhookevents.Payload
 	keys    []claimedKey

@@ -46,12 +46,12 @@ func (s *Service) screen(ctx context.Context, it *item) error {
 	if it.event.Control {
 		return nil
 	}
-	c := &it.in.Connection
-	found, err := s.subs.Filters(ctx, c.Environment, c.ProviderConfigKey, c.ConnectionID, it.event.AllTypes())
+	e := &it.event
+	found, err := s.subs.Filters(ctx, e.Environment, e.ProviderConfigKey, e.ConnectionID, e.AllTypes())
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	defer s.screens.begin(c.Environment)()
+	defer s.screens.begin(e.Environment)()
 	seen := deliveries.FilterEvent(&it.event.Event, &it.payload)
 	it.verdicts = make(map[*filters.Filter]bool, len(found))
 	for _, f := range found {

@@ -39,10 +39,10 @@ const (
 )
 
 // Reserved reports whether a name cannot be a provider's slug or the key of a provider configuration, because the paths of
-// the API use it where such a key stands.
+// the API use it where such a key stands, or because it is what events that no provider has sent come from.
 func Reserved(name string) bool {
 	switch name {
-	case "executions", "execute", "execute-async", "await-webhook", "imports":
+	case "executions", "execute", "execute-async", "await-webhook", "imports", "sallyport":
 		return true
 	default:
 		return false
@@ -64,7 +64,7 @@ func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 	case len(d.Slug) > 63 || !word.MatchString(d.Slug):
 		wrong("slug", "must be lower-case letters, digits and single hyphens between them, at most 63 bytes")
 	case Reserved(d.Slug):
-		wrong("slug", "is reserved: a path of the API has it where a provider's key stands")
+		wrong("slug", "is reserved for the API's own use")
 	case d.Slug != stem:
 		wrong("slug", "must be the file's name without .yaml")
 	case builtin != nil && builtin.bySlug[d.Slug] != nil && !d.ReplacesBuiltin:

@@ -276,7 +276,7 @@ func TestLoadUnreadable(t *testing.T) {
 // Promise: the words that the API's paths use are no provider keys.
 func TestReserved(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"executions", "execute", "execute-async", "await-webhook", "imports"} {
+	for _, name := range []string{"executions", "execute", "execute-async", "await-webhook", "imports", "sallyport"} {
 		require.True(t, providers.Reserved(name))
 	}
 	require.False(t, providers.Reserved("github"))

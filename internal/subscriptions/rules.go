@@ -199,7 +199,7 @@ func (s *Service) checkScope(ctx context.Context, f *apperr.Faults, ch *Change, 
 	case empty(ch.ProviderConfigKey):
 		f.Add(keyAt, "min_length", "must not be empty")
 		to.connectionID = ""
-	case to.providerConfigKey != "" && !s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey):
+	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider && !s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey):
 		f.Add(keyAt, "exists", "there is no such provider configuration")
 		to.connectionID = "" // whether it has the connection cannot be told
 	}

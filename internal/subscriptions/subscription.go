@@ -13,6 +13,10 @@ import (
 // Collection is the name under which changes to subscriptions raise the version that caches watch.
 const Collection = "webhook_subscriptions"
 
+// OwnProvider is the provider configuration of events that come from no provider and no connection: those that are published over
+// the API, and the gateway's own. A subscription can be narrowed to it.
+const OwnProvider = "sallyport"
+
 // PayloadMode says what the body of a forwarded request is. The set is closed: PayloadModes lists it.
 type PayloadMode string
 

@@ -36,6 +36,20 @@ const (
 // UnknownType is the type of an event whose type cannot be derived.
 const UnknownType = "unknown"
 
+// OwnProvider is the provider of events that no provider has sent: those that are published over the API, and the gateway's own.
+const OwnProvider = "sallyport"
+
+// OwnPrefix begins the types of the gateway's own events. Nobody can publish one.
+const OwnPrefix = OwnProvider + "."
+
+// Sources of the idempotency key of an event of OwnProvider.
+const (
+	// SourcePublisher: whoever published the event gave the key.
+	SourcePublisher = "api"
+	// SourceEvent: there is none, and the event's uuid stands for it.
+	SourceEvent = "event_uuid"
+)
+
 // SuspectSameBody marks an event whose body came before under another, unsigned id.
 const SuspectSameBody = "same_body_new_id"
 
@@ -76,6 +90,14 @@ type Event struct {
 	ForwardedAt *time.Time
 	// PayloadExpired says that the payload is gone: nothing can be sent or shown of it any more.
 	PayloadExpired bool
+}
+
+// KeyScope is what the event's idempotency keys are unique in: its connection or, where it has none, its environment.
+func (e *Event) KeyScope() string {
+	if e.ConnectionUUID == "" {
+		return string(e.Environment)
+	}
+	return e.ConnectionUUID
 }
 
 // AllTypes are the types by which the event is matched.

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/deliveries"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -55,23 +53,11 @@ type testInput struct {
 // testBody is the body of a test.
 type testBody struct {
 	EventType string            `json:"event_type,omitempty" minLength:"1" maxLength:"255" doc:"The type of the made-up event. Default webhook.test." example:"issues.opened"`
-	Body      value             `json:"body,omitempty" doc:"The data of the made-up event: any JSON value."`
+	Body      httpapi.JSON      `json:"body,omitempty" doc:"The data of the made-up event: any JSON value."`
 	Headers   map[string]string `json:"headers,omitempty" maxProperties:"20" doc:"Headers to send beside the subscription's own, by the same rules."`
 	EventUUID string            `json:"event_uuid,omitempty" format:"uuid" doc:"A stored event of the environment to send in place of a made-up one."`
 	DryRun    bool              `json:"dry_run,omitempty" doc:"Build the request and send nothing."`
 }
-
-// value is any JSON value.
-type value json.RawMessage
-
-// UnmarshalJSON keeps the bytes.
-func (v *value) UnmarshalJSON(b []byte) error {
-	*v = append((*v)[:0], b...)
-	return nil
-}
-
-// Schema is any JSON value.
-func (value) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
 type testOutput struct{ Body testResult }
 
@@ -115,7 +101,7 @@ type testError struct {
 func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error) {
 	var request deliveries.TestRequest
 	if b := in.Body; b != nil {
-		request = deliveries.TestRequest{EventType: b.EventType, Data: json.RawMessage(b.Body), EventUUID: b.EventUUID, Headers: b.Headers, DryRun: b.DryRun}
+		request = deliveries.TestRequest{EventType: b.EventType, Data: b.Body.Bytes(), EventUUID: b.EventUUID, Headers: b.Headers, DryRun: b.DryRun}
 	}
 	r, err := h.deliveries.Test(ctx, access.From(ctx).Environment, in.ID, request)
 	if err != nil {

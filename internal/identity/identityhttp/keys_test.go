@@ -234,7 +234,7 @@ func TestDocument(t *testing.T) {
 		require.True(t, key.ReadOnly)
 		require.True(t, strings.HasPrefix(key.Description, "Generated"))
 		require.NotContains(t, schemas["identity.APIKey"].Properties, "key")
-		require.Equal(t, []string{"webhooks", "events", "connections"}, schemas["identity.NewGrant"].Properties["routes"].Items.Enum)
+		require.Equal(t, []string{"webhooks", "events", "events:write", "connections"}, schemas["identity.NewGrant"].Properties["routes"].Items.Enum)
 		require.Equal(t, []string{"allow", "deny"}, schemas["identity.NewGrant"].Properties["effect"].Enum)
 		require.Equal(t, []string{"*"}, schemas["identity.NewGrant"].Properties["connections"].Items.Enum)
 		require.Equal(t, []string{"active", "revoked", "expired"}, schemas["identity.APIKey"].Properties["status"].Enum)

@@ -19,7 +19,7 @@ type newAPIKey struct {
 
 type newGrant struct {
 	Effect      effect   `json:"effect,omitempty" default:"allow" doc:"Whether the grant opens its routes or closes them. Closing wins. Default allow." example:"allow"`
-	Routes      []route  `json:"routes" minItems:"1" uniqueItems:"true" doc:"The groups of operations: webhooks (subscriptions and replays, and reading events), events (reading events), connections." example:"[\"webhooks\"]"`
+	Routes      []route  `json:"routes" minItems:"1" uniqueItems:"true" doc:"The groups of operations: webhooks (subscriptions and replays, and reading events), events (reading events), events:write (publishing events), connections." example:"[\"webhooks\"]"`
 	Connections []string `json:"connections,omitempty" enum:"*" minItems:"1" maxItems:"1" default:"*" doc:"The connections that the grant covers. Only \"*\", all of the environment, exists. Default [\"*\"]." example:"[\"*\"]"`
 }
 

@@ -31,8 +31,9 @@ type Acknowledgement struct {
 	Duplicate bool   `json:"duplicate" doc:"Whether the delivery repeats an event that was stored before."`
 }
 
-// Mount mounts the endpoint.
-func Mount(api *httpapi.API, receiver Receiver) {
+// Mount mounts the inbound endpoint, and the operation that publishes events.
+func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
+	mountPublish(api, publisher)
 	h := &handler{receiver: receiver, refusals: newRefusals()}
 	// The connection decides which of these methods its provider uses. GET is HEAD too.
 	const path = httpapi.Prefix + "/webhook/{connection}"

@@ -29,6 +29,8 @@ const (
 	SubscriptionsWrite Permission = "webhook_subscriptions:write"
 	EventsRead         Permission = "webhook_events:read"
 	EventsReplay       Permission = "webhook_events:replay"
+	// EventsWrite is about publishing events.
+	EventsWrite Permission = "webhook_events:write"
 	// EventsExpunge is about removing an event's payload for good.
 	EventsExpunge Permission = "webhook_events:expunge"
 )
@@ -37,7 +39,7 @@ const (
 func Permissions() []Permission {
 	return []Permission{TeamRead, TeamWrite, EnvironmentsRead, EnvironmentsWrite, AccountRead, AccountWrite,
 		APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite, SubscriptionsRead, SubscriptionsWrite,
-		EventsRead, EventsReplay, EventsExpunge}
+		EventsRead, EventsReplay, EventsWrite, EventsExpunge}
 }
 
 // Role is a fixed set of permissions.
@@ -77,12 +79,14 @@ const (
 	RouteWebhooks Route = "webhooks"
 	// RouteEvents opens reading events.
 	RouteEvents Route = "events"
+	// RouteEventsWrite opens publishing events.
+	RouteEventsWrite Route = "events:write"
 	// RouteConnections opens connections.
 	RouteConnections Route = "connections"
 )
 
 // Routes returns every route.
-func Routes() []Route { return []Route{RouteWebhooks, RouteEvents, RouteConnections} }
+func Routes() []Route { return []Route{RouteWebhooks, RouteEvents, RouteEventsWrite, RouteConnections} }
 
 // Kind says what a principal is.
 type Kind string

@@ -28,6 +28,7 @@ func TestRolePermissions(t *testing.T) {
 		access.SubscriptionsWrite: {owner, admin, developer},
 		access.EventsRead:         {owner, admin, developer, viewer},
 		access.EventsReplay:       {owner, admin, developer},
+		access.EventsWrite:        {owner, admin, developer},
 		access.EventsExpunge:      {owner, admin, developer},
 	}
 	require.Len(t, matrix, len(access.Permissions()))

@@ -13,16 +13,16 @@ import (
 // exported embedded types.
 type Summary struct {
 	EventUUID         string                     `json:"event_uuid" format:"uuid" doc:"The event's UUID (version 7, sortable by time), and the webhook-id of every forward." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	Provider          string                     `json:"provider" doc:"The slug of the provider's definition." example:"github"`
-	ProviderConfigKey string                     `json:"provider_config_key" doc:"The provider configuration of the connection." example:"github"`
-	ConnectionID      string                     `json:"connection_id" doc:"The id of the connection inside its provider configuration." example:"acme-production"`
-	ConnectionUUID    string                     `json:"connection_uuid" format:"uuid" doc:"The id of the connection in the whole service." example:"3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e"`
+	Provider          string                     `json:"provider" doc:"The slug of the provider's definition; sallyport for events that no provider has sent: those that are published, and the gateway's own." example:"github"`
+	ProviderConfigKey string                     `json:"provider_config_key" doc:"The provider configuration of the connection; sallyport where there is no connection." example:"github"`
+	ConnectionID      *string                    `json:"connection_id" doc:"The id of the connection inside its provider configuration; null for an event that is about none." example:"acme-production"`
+	ConnectionUUID    *string                    `json:"connection_uuid" format:"uuid" doc:"The id of the connection in the whole service; null for an event that is about none." example:"3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e"`
 	EnvironmentID     string                     `json:"environment_id" doc:"The environment that the event belongs to." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	EventType         string                     `json:"event_type" doc:"The provider's type of the event; unknown when it cannot be derived." example:"issues.opened"`
 	EventTypes        []string                   `json:"event_types,omitempty" doc:"The types of a batch's items, each once and at most 64; event_type is the first. Absent where the delivery told of one event."`
 	Status            string                     `json:"status" enum:"received,forwarding,forwarded,failed,dead_letter" doc:"Where the event stands, over all its deliveries. received: no delivery has been tried, or there is none. forwarding: one is being sent. failed: one waits after a failed try. dead_letter: one is dead. forwarded: they succeeded."`
 	IdempotencyKey    string                     `json:"idempotency_key" doc:"What tells a repeat from an event." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
-	IdempotencySource string                     `json:"idempotency_source" doc:"Where the key comes from: a header (header:…), a place in the body (json:/…), or body_hash." example:"header:x-github-delivery"`
+	IdempotencySource string                     `json:"idempotency_source" doc:"Where the key comes from: a header (header:…), a place in the body (json:/…), or body_hash; of an event that was published, api, or event_uuid where it has no key of its own." example:"header:x-github-delivery"`
 	DuplicateOf       *string                    `json:"duplicate_of" format:"uuid" doc:"The event that this one repeats; null for an event of its own. A repeat has no payload and no deliveries."`
 	Suspect           suspicion                  `json:"suspect" doc:"same_body_new_id: the body came before under another, unsigned id. Otherwise null."`
 	Control           bool                       `json:"control" doc:"Whether it is a ping or confirmation of the provider, which is stored and never forwarded."`
@@ -58,8 +58,8 @@ type Event struct {
 // Verification says how a delivery was verified.
 type Verification struct {
 	Result string  `json:"result" enum:"verified,unverified" doc:"unverified: the connection's scheme verifies nothing."`
-	Scheme string  `json:"scheme" doc:"The scheme by which deliveries of the connection are verified." example:"hmac"`
-	KeyID  *string `json:"key_id" doc:"Which of the connection's secrets verified it; null where none did."`
+	Scheme string  `json:"scheme" doc:"The scheme by which deliveries of the connection are verified. Of an event that was published: api_key or user." example:"hmac"`
+	KeyID  *string `json:"key_id" doc:"Which of the connection's secrets verified it; null where none did. Of an event that was published, the id of the key or user."`
 }
 
 // EventError is the last failure of an event's deliveries.
@@ -146,8 +146,8 @@ func summary(e *webhookevents.Event) (Summary, error) {
 		return Summary{}, err
 	}
 	s := Summary{
-		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID,
-		ConnectionUUID: e.ConnectionUUID, EnvironmentID: string(e.Environment), EventType: e.Type, EventTypes: e.Types, Status: string(e.Status),
+		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: orNull(e.ConnectionID),
+		ConnectionUUID: orNull(e.ConnectionUUID), EnvironmentID: string(e.Environment), EventType: e.Type, EventTypes: e.Types, Status: string(e.Status),
 		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect},
 		Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize, PayloadExpired: e.PayloadExpired,
 		Verification: Verification{Result: v.Result, Scheme: v.Scheme, KeyID: orNull(v.KeyID)},
