@@ -17,6 +17,8 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"sallyport/internal/audit"
+	"sallyport/internal/audit/audithttp"
 	"sallyport/internal/connections"
 	"sallyport/internal/connections/connectionshttp"
 	"sallyport/internal/deliveries"
@@ -78,6 +80,7 @@ type App struct {
 	deliveries    *deliveries.Service
 	ingest        *ingest.Service
 	rejections    *rejections.Service
+	audit         *audit.Store
 
 	ready   atomic.Bool
 	servers servers
@@ -158,6 +161,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Environments: a.store.Identity, PublicURL: a.cfg.PublicURL})
 	a.events = webhookevents.NewStore(d, deliveries.Filter{})
 	a.rejections = rejections.New(d, clk)
+	a.audit = audit.NewStore(d)
 	a.connections.OnDelete(a.rejections.Forget)
 	a.deliveries = deliveries.New(d, a.events, a.subscriptions, a.client, clk, a.log, a.metrics, deliveries.Options{
 		Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
@@ -177,7 +181,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
 			LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
-		Events: a.events, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections,
+		Events: a.events, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit,
 	})
 	return ctx.Err()
 }
@@ -193,6 +197,7 @@ type APIOptions struct {
 	Deliveries    *deliveries.Service
 	Ingest        *ingest.Service
 	Rejections    *rejections.Service
+	Audit         *audit.Store
 }
 
 // NewAPI mounts every capability: the one list of modules.
@@ -201,6 +206,7 @@ func NewAPI(o APIOptions) *httpapi.API {
 	ingesthttp.Mount(api, o.Ingest, o.Ingest)
 	webhookeventshttp.Mount(api, o.Events, o.Deliveries)
 	rejectionshttp.Mount(api, o.Rejections)
+	audithttp.Mount(api, o.Audit, o.Identity)
 	deliverieshttp.Mount(api, o.Events, o.Deliveries, o.Subscriptions)
 	subscriptionshttp.Mount(api, o.Subscriptions)
 	connectionshttp.Mount(api, o.Connections, o.PublicURL)
@@ -334,6 +340,16 @@ func (a *App) storeRejections(ctx context.Context) time.Duration {
 	return rejectionInterval
 }
 
+// sealInterval bounds how long an audit event waits for its number.
+const sealInterval = time.Second
+
+func (a *App) sealAudit(ctx context.Context) time.Duration {
+	if err := a.audit.Seal(ctx); err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "audit events could not be numbered", slog.String("error", err.Error()))
+	}
+	return sealInterval
+}
+
 // expireInterval is how often what has lived long enough is deleted.
 const expireInterval = 10 * time.Minute
 
@@ -389,6 +405,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.partitions) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, a.rejections.Wake(), a.storeRejections) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeMatches) })
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.sealAudit) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
 	if a.cfg.ProvidersDir != "" {

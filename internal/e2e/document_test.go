@@ -122,6 +122,9 @@ func (d *document) check(t *testing.T, a answer) {
 	if a.method == http.MethodHead || at(responses[status], "content", "*/*") != nil && media != "application/json" {
 		return
 	}
+	if media != "application/json" && at(responses[status], "content", media) != nil {
+		return // an export, which its own test reads
+	}
 	if at(responses[status], "content", "application/json", "schema") == nil {
 		require.Empty(t, a.body, "%s %s: a body that the document does not announce", a.method, template)
 		return

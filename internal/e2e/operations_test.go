@@ -137,6 +137,8 @@ func (w *world) samples(f furniture) []sample {
 		{"get-environment", sparePath, nil, http.StatusOK},
 		{"update-environment", sparePath, object{"name": "renamed-" + strings.ToLower(f.environment[4:])}, http.StatusOK},
 		{"delete-environment", sparePath, nil, http.StatusNoContent},
+		{"list-audit-events", nil, nil, http.StatusOK},
+		{"export-audit-events", nil, nil, http.StatusOK},
 		{"create-api-key", nil, object{"name": "sample", "environment_id": f.environment,
 			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"}}}}, http.StatusCreated},
 		{"list-api-keys", nil, nil, http.StatusOK},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -116,6 +117,23 @@ func (s *Service) GetEnvironment(ctx context.Context, actor access.Principal, en
 		return Environment{}, err
 	}
 	return requireEnvironment(ctx, s.db.Read(), team, env)
+}
+
+// HadEnvironment returns nil for an environment that is the team's, or was before it was deleted, else not_found. What happened in
+// it stays on record.
+func (s *Service) HadEnvironment(ctx context.Context, team id.Team, env id.Environment) error {
+	if !id.Is(id.PrefixEnvironment, string(env)) {
+		return errNoEnvironment()
+	}
+	var one int
+	err := s.db.Read().QueryRowContext(ctx, `SELECT 1 FROM environments WHERE team_id = $1 AND id = $2`, string(team), string(env)).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errNoEnvironment()
+	}
+	if err != nil {
+		return fmt.Errorf("look for an environment: %w", err)
+	}
+	return nil
 }
 
 // CreateEnvironment adds an environment to the actor's team. It returns validation_error, and environment_exists for a name

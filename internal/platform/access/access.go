@@ -29,8 +29,14 @@ const (
 	SubscriptionsWrite Permission = "webhook_subscriptions:write"
 	EventsRead         Permission = "webhook_events:read"
 	EventsReplay       Permission = "webhook_events:replay"
+<<<<<<< HEAD
 	// EventsWrite is about publishing events.
 	EventsWrite Permission = "webhook_events:write"
+=======
+	// AuditRead is about reading the audit trail, AuditExport about taking all of it away.
+	AuditRead   Permission = "audit:read"
+	AuditExport Permission = "audit:export"
+>>>>>>> f636249 (Number the audit trail without gaps, list it and export it)
 	// EventsExpunge is about removing an event's payload for good.
 	EventsExpunge Permission = "webhook_events:expunge"
 )
@@ -39,7 +45,11 @@ const (
 func Permissions() []Permission {
 	return []Permission{TeamRead, TeamWrite, EnvironmentsRead, EnvironmentsWrite, AccountRead, AccountWrite,
 		APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite, SubscriptionsRead, SubscriptionsWrite,
+<<<<<<< HEAD
 		EventsRead, EventsReplay, EventsWrite, EventsExpunge}
+=======
+		EventsRead, EventsReplay, EventsExpunge, AuditRead, AuditExport}
+>>>>>>> f636249 (Number the audit trail without gaps, list it and export it)
 }
 
 // Role is a fixed set of permissions.
@@ -59,15 +69,22 @@ func Roles() []Role { return []Role{Owner, Admin, Developer, Viewer} }
 // Permissions returns what the role allows; an unknown role allows nothing.
 func (r Role) Permissions() []Permission {
 	switch r {
-	case Owner, Admin:
+	case Owner:
 		return Permissions()
+	case Admin:
+		return without(AuditExport)
 	case Developer:
-		return slices.DeleteFunc(Permissions(), func(p Permission) bool { return p == TeamWrite || p == EnvironmentsWrite })
+		return without(TeamWrite, EnvironmentsWrite, AuditRead, AuditExport)
 	case Viewer:
 		return []Permission{TeamRead, AccountRead, AccountWrite, ConnectionsRead, SubscriptionsRead, EventsRead}
 	default:
 		return nil
 	}
+}
+
+// without returns every permission but some.
+func without(some ...Permission) []Permission {
+	return slices.DeleteFunc(Permissions(), func(p Permission) bool { return slices.Contains(some, p) })
 }
 
 // Route is a group of operations that a grant opens to an API key. The set is closed: Routes lists it.

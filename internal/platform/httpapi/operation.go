@@ -38,6 +38,9 @@ type Operation struct {
 	Route access.Route
 	// Environment says that the operation works on one environment's data.
 	Environment bool
+	// Download lists the media types of success where the answer is not JSON but a stream of bytes. Such an operation returns a
+	// *huma.StreamResponse.
+	Download []string
 	// Errors lists the codes beyond those that follow from the declaration.
 	Errors []apperr.Code
 	// MaxBodyBytes bounds the request body; 0 means 256 KiB.
@@ -160,6 +163,13 @@ func (a *API) finish(op Operation) {
 			Description: "`" + challenge + "`, with `error=\"invalid_token\"` where a bearer token was sent and refused (RFC 6750).",
 			Schema:      &huma.Schema{Type: huma.TypeString},
 		}}
+	}
+	if len(op.Download) > 0 {
+		content := map[string]*huma.MediaType{}
+		for _, media := range op.Download {
+			content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "The export, as its format says."}}
+		}
+		ho.Responses[strconv.Itoa(op.Status)] = &huma.Response{Description: http.StatusText(op.Status), Content: content}
 	}
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]

@@ -1,0 +1,83 @@
+package audithttp
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/httpapi"
+)
+
+// auditEvent is an event on the wire.
+type auditEvent struct {
+	ID            string       `json:"id" doc:"The event's id." example:"aud_06dprg8dj1v6hckm0sjzmn2m1c"`
+	Seq           int64        `json:"seq" doc:"The event's number in its trail; numbers count from 1 without gaps." example:"42"`
+	Time          httpapi.Time `json:"time" doc:"When it happened."`
+	EnvironmentID *string      `json:"environment_id" doc:"The environment that it concerns; null for the team itself."`
+	Actor         actor        `json:"actor" doc:"Who did it."`
+	Action        string       `json:"action" doc:"What was done, as object.verb." example:"api_key.create"`
+	Outcome       string       `json:"outcome" enum:"success,failure,denied" doc:"How it ended."`
+	Target        target       `json:"target" doc:"What it was done to."`
+	RequestID     string       `json:"request_id" doc:"The X-Request-Id of the request that did it; empty where no request did."`
+	Changes       changes      `json:"changes" doc:"What became different, by field. Values of secrets are [redacted]."`
+}
+
+// actor is who did something.
+type actor struct {
+	Type string `json:"type" enum:"user,api_key,system" doc:"What the actor is. system: the service itself, or its command line."`
+	ID   string `json:"id" doc:"The id of the user or key; of the system, the part that acted." example:"usr_06dprg8dj1v6hckm0sjzmn2m1c"`
+	Name string `json:"name" doc:"The user's e-mail address or the key's name at that time."`
+	IP   string `json:"ip" doc:"The actor's address; empty where there was no request."`
+}
+
+// target is what something was done to.
+type target struct {
+	Type string `json:"type" doc:"The kind of object." example:"api_key"`
+	ID   string `json:"id" doc:"The id of the object." example:"key_06dprg8dj1v6hckm0sjzmn2m1c"`
+}
+
+// changes is a stored JSON object.
+type changes string
+
+// MarshalJSON writes the object.
+func (c changes) MarshalJSON() ([]byte, error) { return []byte(c), nil }
+
+// Schema is an object of any values.
+func (changes) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+}
+
+func view(e *audit.Entry) auditEvent {
+	out := auditEvent{ID: e.ID, Seq: e.Seq, Time: httpapi.Time(e.Time), Action: e.Action, Outcome: string(e.Outcome), RequestID: e.RequestID,
+		Actor: actor{string(e.ActorType), e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType, e.TargetID}, Changes: changes(e.Changes)}
+	if e.Environment != "" {
+		env := string(e.Environment)
+		out.EnvironmentID = &env
+	}
+	return out
+}
+
+// columns are those of CSV, and record the values of a row.
+func columns() []string {
+	return []string{"seq", "id", "time", "environment_id", "actor_type", "actor_id", "actor_name", "actor_ip", "action", "outcome",
+		"target_type", "target_id", "request_id", "changes"}
+}
+
+func record(e *audit.Entry) []string {
+	row := []string{strconv.FormatInt(e.Seq, 10), e.ID, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), string(e.Environment), string(e.ActorType),
+		e.ActorID, e.ActorName, e.IP, e.Action, string(e.Outcome), e.TargetType, e.TargetID, e.RequestID, e.Changes}
+	for i := range row {
+		row[i] = plain(row[i])
+	}
+	return row
+}
+
+// plain keeps a spreadsheet from taking a text for a formula (OWASP, "CSV Injection"): names are what people chose.
+func plain(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
