@@ -29,14 +29,11 @@ const (
 	SubscriptionsWrite Permission = "webhook_subscriptions:write"
 	EventsRead         Permission = "webhook_events:read"
 	EventsReplay       Permission = "webhook_events:replay"
-<<<<<<< HEAD
 	// EventsWrite is about publishing events.
 	EventsWrite Permission = "webhook_events:write"
-=======
 	// AuditRead is about reading the audit trail, AuditExport about taking all of it away.
 	AuditRead   Permission = "audit:read"
 	AuditExport Permission = "audit:export"
->>>>>>> f636249 (Number the audit trail without gaps, list it and export it)
 	// EventsExpunge is about removing an event's payload for good.
 	EventsExpunge Permission = "webhook_events:expunge"
 )
@@ -45,11 +42,7 @@ const (
 func Permissions() []Permission {
 	return []Permission{TeamRead, TeamWrite, EnvironmentsRead, EnvironmentsWrite, AccountRead, AccountWrite,
 		APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite, SubscriptionsRead, SubscriptionsWrite,
-<<<<<<< HEAD
-		EventsRead, EventsReplay, EventsWrite, EventsExpunge}
-=======
-		EventsRead, EventsReplay, EventsExpunge, AuditRead, AuditExport}
->>>>>>> f636249 (Number the audit trail without gaps, list it and export it)
+		EventsRead, EventsReplay, EventsWrite, EventsExpunge, AuditRead, AuditExport}
 }
 
 // Role is a fixed set of permissions.

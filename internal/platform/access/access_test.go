@@ -28,12 +28,9 @@ func TestRolePermissions(t *testing.T) {
 		access.SubscriptionsWrite: {owner, admin, developer},
 		access.EventsRead:         {owner, admin, developer, viewer},
 		access.EventsReplay:       {owner, admin, developer},
-<<<<<<< HEAD
 		access.EventsWrite:        {owner, admin, developer},
-=======
 		access.AuditRead:          {owner, admin},
 		access.AuditExport:        {owner},
->>>>>>> f636249 (Number the audit trail without gaps, list it and export it)
 		access.EventsExpunge:      {owner, admin, developer},
 	}
 	require.Len(t, matrix, len(access.Permissions()))
