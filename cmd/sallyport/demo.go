@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"sallyport/internal/app/demo"
+	"sallyport/internal/platform/obs"
+)
+
+type demoCommand struct {
+	Keep    bool          `help:"Leave the gateway running after the story, until Ctrl-C."`
+	Timeout time.Duration `default:"30s" placeholder:"DURATION" help:"How long the story may take."`
+}
+
+func (demoCommand) unconfigured() {}
+
+// Run plays the demonstration. It needs and changes nothing of this machine but a temporary folder and free ports.
+func (c demoCommand) Run(ctx context.Context, e *env) error {
+	if c.Timeout <= 0 {
+		return usageError("--timeout must be above 0")
+	}
+	return demo.Run(ctx, demo.Options{Out: e.stdout, Logger: obs.NewLogger(e.stderr, "text", "error"), Clock: e.clock, Version: version(),
+		Keep: c.Keep, Timeout: c.Timeout})
+}

@@ -1,0 +1,127 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/egress"
+)
+
+const patience = 30 * time.Second
+
+func options(t *testing.T) (Options, *bytes.Buffer) {
+	t.Helper()
+	var out bytes.Buffer
+	return Options{Out: &out, Logger: slog.New(slog.DiscardHandler), Clock: clock.System(), Version: "test", TempDir: t.TempDir(), Timeout: patience}, &out
+}
+
+func requireEmpty(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// The story has ten lines, each of them true, and nothing stays behind.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	o, out := options(t)
+	require.NoError(t, Run(t.Context(), o))
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	require.Len(t, lines, 10, out.String())
+	for i, want := range []string{
+		`gateway runs at http://127\.0\.0\.1:\d+`, `receiver`, `would post to http://127\.0\.0\.1:\d+/api/v1/webhook/whk_[0-9a-z]{26}\.`,
+		`sub_[0-9a-z]{26} sends issues\.\*`, `answered 200, after [\d.]+ ms`, `Standard Webhooks library accepts`, `issues\.opened.*"The gate is open"`,
+		`forwarded to nobody`, `401 signature_invalid.*signature_mismatch`, `removed again`,
+	} {
+		require.Regexp(t, want, lines[i])
+	}
+	requireEmpty(t, o.TempDir)
+}
+
+// signalling is a writer that says when it was given a text.
+type signalling struct {
+	want string
+	seen func()
+	all  strings.Builder
+}
+
+func (w *signalling) Write(b []byte) (int, error) {
+	w.all.Write(b)
+	if strings.Contains(string(b), w.want) {
+		w.seen()
+	}
+	return len(b), nil
+}
+
+// Kept, the gateway stays until it is told to end, and then nothing of it does.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t)
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	w := &signalling{want: "In another terminal", seen: func() {
+		left, err := os.ReadDir(o.TempDir)
+		require.NoError(t, err)
+		require.Len(t, left, 1)
+		end()
+	}}
+	o.Out, o.Keep = w, true
+	require.NoError(t, Run(ctx, o))
+	require.NotErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+	require.Contains(t, w.all.String(), "export SALLYPORT_DATA='"+o.TempDir)
+	requireEmpty(t, o.TempDir)
+}
+
+// An interrupt in the middle, and a story that takes too long, end it with an error and leave nothing.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	o.Out = &signalling{want: " 3. ", seen: end}
+	require.EqualError(t, Run(ctx, o), "interrupted")
+	requireEmpty(t, o.TempDir)
+	o, _ = options(t)
+	o.Timeout = time.Nanosecond
+	require.ErrorContains(t, Run(t.Context(), o), "did not go as it should")
+	requireEmpty(t, o.TempDir)
+}
+
+// A gateway that does not do what the story says is found out: a signature that does not fit, a delivery that is refused,
+// and a forgery that is taken.
+func TestFindsOut(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t)
+	g, err := startGateway(t.Context(), o, t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.stop(context.WithoutCancel(t.Context()))) })
+	r, err := newReceiver(t.Context(), o.Clock)
+	require.NoError(t, err)
+	t.Cleanup(r.close)
+	client := egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})
+	t.Cleanup(client.Close)
+	s := &stage{out: o.Out, clock: o.Clock, server: g.server, api: g.api, receiver: r, provider: client}
+	require.NoError(t, s.connect(t.Context()))
+	require.NoError(t, s.subscribe(t.Context()))
+
+	ours := s.signingSecret
+	s.signingSecret = "whsec_" + strings.Repeat("A", 32)
+	require.ErrorContains(t, s.deliver(t.Context()), "does not accept the signature")
+	s.signingSecret = ours
+	require.ErrorContains(t, s.deliver(t.Context()), "answered with 200", "the repeat is no new event")
+	secret := s.webhookSecret
+	s.webhookSecret = "not the secret"
+	require.ErrorContains(t, s.deliver(t.Context()), "answered with 401")
+	require.ErrorContains(t, s.repeat(t.Context()), "answered with 401")
+	s.webhookSecret = secret
+	require.ErrorContains(t, s.repeat(t.Context()), "2 repeats are on record")
+}

@@ -1,0 +1,261 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/terminal"
+)
+
+// stage is what the story is played on.
+type stage struct {
+	out      io.Writer
+	clock    clock.Clock
+	dir      string
+	server   string
+	api      *apiclient.Client
+	receiver *receiver
+	// provider sends what GitHub would send.
+	provider *egress.Client
+
+	line int
+	// webhookURL and webhookSecret are the connection's, signingSecret the subscription's.
+	webhookURL, webhookSecret string
+	subscription              string
+	signingSecret             string
+	// delivery is the id that GitHub gives the delivery, event the gateway's.
+	delivery, event string
+}
+
+// tell writes the next line of the story.
+func (s *stage) tell(format string, args ...any) error {
+	s.line++
+	if _, err := fmt.Fprintf(s.out, "%2d. %s\n", s.line, terminal.Inline(fmt.Sprintf(format, args...))); err != nil {
+		return fmt.Errorf("tell the story: %w", err)
+	}
+	return nil
+}
+
+// body is what GitHub posts, in short: an issue was opened.
+const body = `{"action":"opened","issue":{"number":1,"title":"The gate is open"},"repository":{"full_name":"octocat/demo"}}`
+
+// play plays every step and checks each.
+func (s *stage) play(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{s.begin, s.connect, s.subscribe, s.deliver, s.repeat, s.forge} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) begin(context.Context) error {
+	if err := s.tell("A gateway runs at %s and keeps its data in %s.", s.server, s.dir); err != nil {
+		return err
+	}
+	return s.tell("A receiver, your application's part, listens at %s.", s.receiver.url)
+}
+
+func (s *stage) create(ctx context.Context, path string, in, out any) error {
+	a, err := s.api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: path, Body: in})
+	if err != nil {
+		return err
+	}
+	return a.Decode(out)
+}
+
+func (s *stage) connect(ctx context.Context) error {
+	s.webhookSecret, s.delivery = rand.Text(), id.NewUUID()
+	var c struct {
+		WebhookURL string `json:"webhook_url"`
+	}
+	if err := s.create(ctx, "/connections", map[string]any{"provider": "github", "connection_id": "demo", "webhook_secret": s.webhookSecret}, &c); err != nil {
+		return err
+	}
+	s.webhookURL = c.WebhookURL
+	return s.tell("Connection github/demo holds the secret shared with GitHub, which would post to %s.", c.WebhookURL)
+}
+
+func (s *stage) subscribe(ctx context.Context) error {
+	var sub struct {
+		ID            string `json:"id"`
+		SigningSecret string `json:"signing_secret"`
+	}
+	if err := s.create(ctx, "/webhook-subscriptions", map[string]any{"event_types": []string{"issues.*"}, "forward_url": s.receiver.url}, &sub); err != nil {
+		return err
+	}
+	s.subscription, s.signingSecret = sub.ID, sub.SigningSecret
+	return s.tell("Subscription %s sends issues.* to the receiver, signed with a secret that only the two know.", sub.ID)
+}
+
+// receipt is the gateway's answer to a provider.
+type receipt struct {
+	EventUUID string `json:"event_uuid"`
+	Duplicate bool   `json:"duplicate"`
+	Error     struct {
+		Code string `json:"code"`
+	} `json:"error"`
+}
+
+// post does what GitHub does: it posts the body with its HMAC-SHA256 under the secret.
+func (s *stage) post(ctx context.Context, delivery, secret string) (status int, r receipt, took time.Duration, err error) {
+	target, terr := s.provider.ParseTarget(s.webhookURL)
+	if terr != nil {
+		return 0, r, 0, terr
+	}
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	h := http.Header{}
+	for name, v := range map[string]string{"Content-Type": "application/json", "User-Agent": "GitHub-Hookshot/demo", "X-GitHub-Event": "issues",
+		"X-GitHub-Delivery": delivery, "X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil))} {
+		h.Set(name, v)
+	}
+	began := s.clock.Now()
+	resp, eerr := s.provider.Do(ctx, egress.Request{Method: http.MethodPost, URL: target, Header: h, Body: []byte(body), MaxResponseBytes: 4 << 10})
+	if eerr != nil {
+		return 0, r, 0, eerr
+	}
+	took = s.clock.Now().Sub(began)
+	if err := json.Unmarshal(resp.Body, &r); err != nil {
+		return 0, r, 0, fmt.Errorf("the gateway's answer is no JSON: %w", err)
+	}
+	return resp.Status, r, took, nil
+}
+
+func (s *stage) deliver(ctx context.Context) error {
+	began := s.clock.Now()
+	status, r, took, err := s.post(ctx, s.delivery, s.webhookSecret)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK || r.EventUUID == "" || r.Duplicate {
+		return fmt.Errorf("a signed delivery was answered with %d", status)
+	}
+	s.event = r.EventUUID
+	if err := s.tell("GitHub posts an issue that was opened, signed: verified and stored as %s, then answered 200, after %s.", r.EventUUID, milliseconds(took)); err != nil {
+		return err
+	}
+	a, err := s.receiver.next(ctx)
+	if err != nil {
+		return err
+	}
+	hook, err := standardwebhooks.NewWebhook(s.signingSecret)
+	if err != nil {
+		return fmt.Errorf("the signing secret: %w", err)
+	}
+	if err := hook.Verify(a.body, a.header); err != nil {
+		return fmt.Errorf("the receiver does not accept the signature: %w", err)
+	}
+	if err := s.tell("The receiver has it %s after GitHub began, and the Standard Webhooks library accepts its signature.", milliseconds(a.at.Sub(began))); err != nil {
+		return err
+	}
+	var envelope struct {
+		ID   string          `json:"id"`
+		Type string          `json:"type"`
+		Data json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(a.body, &envelope); err != nil {
+		return fmt.Errorf("what arrived is no envelope: %w", err)
+	}
+	if envelope.ID != s.event || a.header.Get(standardwebhooks.HeaderWebhookID) != s.event || !bytes.Equal(envelope.Data, []byte(body)) {
+		return errors.New("what arrived is not what was sent")
+	}
+	return s.tell("It is of the type %s, has that id, and inside is what GitHub sent: %s", envelope.Type, body)
+}
+
+func (s *stage) repeat(ctx context.Context) error {
+	status, r, _, err := s.post(ctx, s.delivery, s.webhookSecret)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK || !r.Duplicate || r.EventUUID != s.event {
+		return fmt.Errorf("a repeat was answered with %d and not as one", status)
+	}
+	n := 0
+	_, err = s.api.Each(ctx, apiclient.Request{Path: "/webhook-events", Query: url.Values{"duplicate": {"true"}, "include": {"deliveries"}}}, 0,
+		func(row json.RawMessage) error {
+			var e struct {
+				DuplicateOf string            `json:"duplicate_of"`
+				Deliveries  []json.RawMessage `json:"deliveries"`
+			}
+			if err := json.Unmarshal(row, &e); err != nil {
+				return fmt.Errorf("the list of events: %w", err)
+			}
+			if e.DuplicateOf != s.event || len(e.Deliveries) > 0 {
+				return errors.New("a repeat was forwarded")
+			}
+			n++
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return fmt.Errorf("%d repeats are on record in place of one", n)
+	}
+	return s.tell("GitHub posts the same once more: answered 200, recorded as a repeat, and forwarded to nobody.")
+}
+
+func (s *stage) forge(ctx context.Context) error {
+	status, r, _, err := s.post(ctx, id.NewUUID(), "a guess")
+	if err != nil {
+		return err
+	}
+	if status != http.StatusUnauthorized {
+		return fmt.Errorf("a forged delivery was answered with %d", status)
+	}
+	reason, err := s.rejection(ctx)
+	if err != nil {
+		return err
+	}
+	return s.tell("Somebody posts with a forged signature: refused with %d %s, and on record as %s.", status, r.Error.Code, reason)
+}
+
+// rejectionInterval is how often it is looked whether the refusal is on record, which follows the answer.
+const rejectionInterval = 20 * time.Millisecond
+
+// rejection waits until the refusal is on record and returns its reason.
+func (s *stage) rejection(ctx context.Context) (string, error) {
+	for {
+		a, err := s.api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: "/webhook-rejections"})
+		if err != nil {
+			return "", err
+		}
+		var rows []struct {
+			Reason string `json:"reason"`
+		}
+		if err := a.Decode(&rows); err != nil {
+			return "", err
+		}
+		if len(rows) > 0 {
+			return rows[0].Reason, nil
+		}
+		t := s.clock.NewTimer(rejectionInterval)
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			return "", errors.New("the refusal is not on record")
+		}
+	}
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
