@@ -78,9 +78,12 @@ func (f Filter) Scope(t Trail) string {
 // readTimeout bounds a query: a filter that selects little of a long trail must not hold a connection for ever.
 const readTimeout = 5 * time.Second
 
-// List returns a page of the trail by number, one row more than the page where another follows. An event is in it once it has its
-// number, which is a second after its commit at the latest. The page's key is the number.
+// List returns a page of the trail by number, one row more than the page where another follows. What was committed before gets its
+// number first, unless another process is giving numbers. The page's key is the number.
 func (s *Store) List(ctx context.Context, t Trail, f Filter, p page.Request) ([]Entry, error) {
+	if err := s.Seal(ctx); err != nil {
+		return nil, err
+	}
 	var after *int64
 	if p.After != "" {
 		n, err := strconv.ParseInt(p.After, 10, 64)

@@ -157,6 +157,7 @@ func TestForeignReferences(t *testing.T) {
 			"create-webhook-subscription connection_id": refusedAt("body.connection_id"),
 			"update-webhook-subscription connection_id": refusedAt("body.connection_id"),
 			"replay-webhook-event subscription_ids":     refusedAt("body.subscription_ids[0]"),
+			"publish-webhook-event connection_id":       refusedAt("body.connection_id"),
 			"create-api-key environment_id": func(op, field string) {
 				s := samples[op]
 				body := func(environment string) object { return changed(w, s.body, []any{field}, environment, false) }

@@ -46,7 +46,7 @@ func (w *world) snapshot() snapshot {
 func line(columns []string, values []any) string {
 	var b strings.Builder
 	for i, name := range columns {
-		if name == "last_matched_ms" || name == "suppressed" || name == "position" {
+		if name == "last_matched_ms" || name == "suppressed" || name == "seq" || name == "position" {
 			continue // a worker stores these some time after what they tell of
 		}
 		v := *values[i].(*any) //nolint:errcheck,forcetypeassert // made so above

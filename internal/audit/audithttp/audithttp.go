@@ -35,8 +35,8 @@ func Mount(api *httpapi.API, store *audit.Store, environments Environments) {
 		Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
 		Summary: "List audit events",
 		Description: "Lists a trail, newest first: that of the environment named by `environment_id`, which may be a deleted one, or " +
-			"without it that of what concerns the team and no environment. Every administrative change commits with one event. An event " +
-			"gets its number, and appears here, within a second. Numbers count from 1 without gaps.",
+			"without it that of what concerns the team and no environment. Every administrative change commits with one event. Events are " +
+			"numbered from 1 without gaps after they are committed, and appear here with their number, as a rule at once and otherwise within a second.",
 	}, h.list)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
@@ -58,28 +58,23 @@ type handlers struct {
 
 // Filters are the filters of both operations. It is exported because Huma looks only into exported embedded types.
 type Filters struct {
-	EnvironmentID string    `query:"environment_id" maxLength:"64" doc:"The environment whose trail to read. Without it: what concerns the team and no environment." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	ActorType     []string  `query:"actor_type,explode" enum:"user,api_key,system" maxItems:"10" doc:"Only what these kinds of actors did."`
-	ActorID       []string  `query:"actor_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these users, keys or parts of the service did."`
-	Action        []string  `query:"action,explode" pattern:"^[a-z_]{1,64}\\.([a-z_]{1,64}|\\*)$" maxItems:"50" doc:"Only these actions; object.* is every action on that kind of object." example:"api_key.*"`
-	Outcome       []string  `query:"outcome,explode" enum:"success,failure,denied" maxItems:"10" doc:"Only actions that ended so."`
-	TargetType    []string  `query:"target_type,explode" pattern:"^[a-z_]{1,64}$" maxItems:"50" doc:"Only what was done to these kinds of objects." example:"api_key"`
-	TargetID      []string  `query:"target_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what was done to these objects."`
-	RequestID     []string  `query:"request_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these requests did."`
-	TimeAfter     time.Time `query:"time_after" doc:"Only events after this time (RFC 3339)." example:"2026-03-04T05:06:07.890Z"`
-	TimeBefore    time.Time `query:"time_before" doc:"Only events before this time (RFC 3339)." example:"2026-03-05T05:06:07.890Z"`
+	EnvironmentID string                         `query:"environment_id" maxLength:"64" doc:"The environment whose trail to read. Without it: what concerns the team and no environment." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	ActorType     []string                       `query:"actor_type,explode" enum:"user,api_key,system" maxItems:"10" doc:"Only what these kinds of actors did."`
+	ActorID       []string                       `query:"actor_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these users, keys or parts of the service did."`
+	Action        []string                       `query:"action,explode" pattern:"^[a-z_]{1,64}\\.([a-z_]{1,64}|\\*)$" maxItems:"50" doc:"Only these actions; object.* is every action on that kind of object." example:"api_key.*"`
+	Outcome       []string                       `query:"outcome,explode" enum:"success,failure,denied" maxItems:"10" doc:"Only actions that ended so."`
+	TargetType    []string                       `query:"target_type,explode" pattern:"^[a-z_]{1,64}$" maxItems:"50" doc:"Only what was done to these kinds of objects." example:"api_key"`
+	TargetID      []string                       `query:"target_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what was done to these objects."`
+	RequestID     []string                       `query:"request_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these requests did."`
+	TimeAfter     httpapi.Optional[httpapi.Time] `query:"time_after" doc:"Only events after this time (RFC 3339), to the millisecond." example:"2026-03-04T05:06:07.890Z"`
+	TimeBefore    httpapi.Optional[httpapi.Time] `query:"time_before" doc:"Only events before this time (RFC 3339), to the millisecond." example:"2026-03-05T05:06:07.890Z"`
 }
 
 func (h *handlers) filter(ctx context.Context, in *Filters) (audit.Trail, audit.Filter, error) {
 	trail := audit.Trail{Team: access.From(ctx).Team, Environment: id.Environment(in.EnvironmentID)}
 	f := audit.Filter{ActorTypes: kinds[access.Kind](in.ActorType), ActorIDs: sorted(in.ActorID), Actions: sorted(in.Action),
 		Outcomes: kinds[audit.Outcome](in.Outcome), TargetTypes: sorted(in.TargetType), TargetIDs: sorted(in.TargetID), RequestIDs: sorted(in.RequestID)}
-	if !in.TimeAfter.IsZero() {
-		f.After = &in.TimeAfter
-	}
-	if !in.TimeBefore.IsZero() {
-		f.Before = &in.TimeBefore
-	}
+	f.After, f.Before = (*time.Time)(in.TimeAfter.Pointer()), (*time.Time)(in.TimeBefore.Pointer())
 	if trail.Environment == "" {
 		return trail, f, nil
 	}

@@ -44,6 +44,9 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamRes
 	if err != nil {
 		return nil, err
 	}
+	if err := h.store.Seal(ctx); err != nil {
+		return nil, err
+	}
 	// What fails before the first byte gets an answer of its own.
 	first, err := h.store.ReadAfter(ctx, trail, filter, in.AfterSeq, exportChunk)
 	if err != nil {
