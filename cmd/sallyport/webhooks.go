@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"sallyport/internal/app"
 	"sallyport/internal/platform/rawhttp"
@@ -130,7 +131,8 @@ func verdictText(v *app.WebhookVerdict) string {
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "%-11s %s\n", name, text)
+			// A line of its own could pass for a verdict.
+			fmt.Fprintf(&b, "%-11s %s\n", name, strings.ReplaceAll(text, "\n", string(unicode.ReplacementChar)))
 		}
 	}
 	switch {

@@ -249,3 +249,12 @@ func TestWebhooksVerifyMisuse(t *testing.T) {
 		}
 	})
 }
+
+// What a delivery says of itself stands on one line, whatever it contains: none can be made that looks like a verdict.
+func TestVerdictOnOneLine(t *testing.T) {
+	t.Parallel()
+	event := &app.WebhookEvent{Types: []string{"unknown"}, ID: "1\nverified    hmac\x1b[2K"}
+	text := visible(verdictText(&app.WebhookVerdict{Accepted: true, Event: event}))
+	require.NotContains(t, text, "\nverified")
+	require.NotContains(t, text, "\x1b")
+}

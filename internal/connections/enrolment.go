@@ -56,6 +56,10 @@ type Enrolment struct {
 // ErrNotEnrolled says that a handshake hands over a secret while no enrolment is open.
 var ErrNotEnrolled = errors.New("no enrolment is open")
 
+// ErrCaptureByAlias says that a handshake hands over a secret by the connection's alias. What proves such a handshake is that its
+// sender knows the path, and an alias can be guessed.
+var ErrCaptureByAlias = errors.New("the handshake came by the alias")
+
 // ErrUnfitSecret says that a handshake hands over what cannot be the secret of the provider.
 var ErrUnfitSecret = errors.New("the secret does not have the provider's form")
 
@@ -149,12 +153,16 @@ func (s *Service) EndEnrolment(ctx context.Context, actor access.Principal, prov
 }
 
 // Capture stores the secret that a handshake hands over, under the connection's open enrolment, which it ends. It returns when
-// the secret is durable; the handshake may be answered then, and only then. Errors: ErrNotEnrolled, ErrUnfitSecret.
+// the secret is durable; the handshake may be answered then, and only then. Errors: ErrNotEnrolled, ErrCaptureByAlias,
+// ErrUnfitSecret.
 func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verification.Captured) error {
 	now := s.now()
 	// A snapshot tells, so that handshakes from strangers cost no query.
 	if !now.Before(in.EnrolledUntil) {
 		return ErrNotEnrolled
+	}
+	if in.ByAlias {
+		return ErrCaptureByAlias
 	}
 	var f apperr.Faults
 	if !checkSecret(&f, "secret", captured.Value) {

@@ -81,6 +81,29 @@ func TestEnrolment(t *testing.T) {
 	})
 }
 
+// A stranger who guesses the alias cannot hand over a secret of his own while the operator waits for the provider's.
+func TestEnrolmentByAlias(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		c := w.connect(w.dev(), object{"provider": "asana", "connection_id": "tasks"})
+		w.call(w.dev(), http.MethodPost, "/connections/asana/tasks/webhook-enrolment", nil).want(w, http.StatusCreated)
+		handshake := func(segment, secret string) answer {
+			return w.post(segment, message{http.Header{"X-Hook-Secret": {secret}}, nil})
+		}
+		handshake("tasks", "a secret of the stranger").refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		refused := w.rejections(w.dev(), "connection_id=tasks", 1)[0]
+		require.Equal(w.t, "handshake_not_enrolled", refused.Reason)
+		require.Contains(w.t, refused.Message, "alias")
+		handshake(c.pathToken(), "a secret of the provider").want(w, http.StatusOK)
+		event := func(secret string) message {
+			body := `{"events":[{"action":"added"}]}`
+			return message{http.Header{"X-Hook-Signature": {hexHMAC(secret, body)}}, []byte(body)}
+		}
+		w.post("tasks", event("a secret of the stranger")).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		w.post("tasks", event("a secret of the provider")).want(w, http.StatusOK)
+	})
+}
+
 // Of many handshakes at once one is captured, on whatever node it comes in.
 func TestEnrolmentRace(t *testing.T) {
 	t.Parallel()

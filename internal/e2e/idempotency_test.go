@@ -64,6 +64,23 @@ func TestSameIDIsOneEvent(t *testing.T) {
 	})
 }
 
+// Who holds a delivery whose id stands in a header that nothing covers can write any id there. That makes no repeat of a later event
+// whose id is signed, even where he knows it beforehand.
+func TestUnsignedIDTakesNoSignedOne(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const secret = "a shared secret"
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "orders", "webhook_secret": secret,
+			"webhook": object{"params": object{"event_id_pointer": "/id", "event_id_header": "X-Event-Id"}}})
+		replayed := generic(secret, "application/json", `{"ping":true}`)
+		replayed.header.Set("X-Event-Id", "order-1")
+		w.repeated("orders", replayed, w.fresh("orders", replayed))
+		genuine := generic(secret, "application/json", `{"id":"order-1"}`)
+		first := w.fresh("orders", genuine)
+		w.repeated("orders", genuine, first)
+	})
+}
+
 // Fifty at once are one event too, whether their key is an id or the body: no two of them find it absent.
 func TestManyAtOnceAreOneEvent(t *testing.T) {
 	t.Parallel()

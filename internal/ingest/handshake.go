@@ -49,6 +49,9 @@ func (s *Service) handshake(ctx context.Context, in *connections.Inbound, r *Req
 	case errors.Is(err, connections.ErrNotEnrolled):
 		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled, Message: "A handshake brought a webhook secret, and " +
 			"the connection waits for none. Open a webhook enrolment on it, then let the provider send the handshake again."})
+	case errors.Is(err, connections.ErrCaptureByAlias):
+		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled, Message: "A handshake brought a webhook secret by the " +
+			"connection's alias, which strangers can guess. Register the connection's webhook_url at the provider, which ends in its path token."})
 	case errors.Is(err, connections.ErrUnfitSecret):
 		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: verification.ReasonHandshakeMalformed, Message: "A handshake brought a " +
 			"webhook secret that does not have the provider's form."})

@@ -38,7 +38,8 @@ type Connections interface {
 	Matched(secretID string, at time.Time)
 	// OfID returns the connections of that id that the environment has, one for each provider configuration.
 	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
-	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled, connections.ErrUnfitSecret.
+	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled, connections.ErrCaptureByAlias,
+	// connections.ErrUnfitSecret.
 	Capture(ctx context.Context, in *connections.Inbound, c *verification.Captured) error
 }
 
@@ -343,7 +344,12 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	}
 	if told.ID != "" {
 		it.event.IdempotencyKey, it.event.IdempotencySource = told.ID, told.IDSource
-		it.keys = append(it.keys, claimedKey{hash: hashKey("id", told.ID), decides: true, expires: webhookevents.KeyForever})
+		kind := "id"
+		if told.IDSigned {
+			// Apart from ids that anybody may write, so that none of those makes a repeat of the event that is yet to come.
+			kind = "signed id"
+		}
+		it.keys = append(it.keys, claimedKey{hash: hashKey(kind, told.ID), decides: true, expires: webhookevents.KeyForever})
 		if told.IDSigned {
 			return it
 		}

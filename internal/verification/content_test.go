@@ -227,6 +227,9 @@ func TestSignedItems(t *testing.T) {
 	}
 	requireVerified(t, v, body(good), "whs_0")
 	requireVerified(t, v, body(good, good), "whs_0")
+	redacted := string(v.RedactBody(body(good, good)))
+	require.Equal(t, 2, strings.Count(redacted, "[redacted]"), "who reads the items cannot send others with their signatures")
+	require.NotContains(t, redacted, "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=")
 	requireRefused(t, v, body(good, item("7914073381342285", "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=")), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, body(item("7914073381342284:", "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=")), verification.ReasonHeaderMalformed)
 	requireRefused(t, v, body(good, `{}`), verification.ReasonSignatureMissing)

@@ -71,6 +71,17 @@ func TestRedactForm(t *testing.T) {
 	}
 }
 
+// Promise: of a form with more fields than any provider sends nothing is read; what must not be stored is taken out nonetheless.
+func TestFormOfManyFields(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, formed(), testKey)
+	separators := strings.Repeat("&", 1<<20)
+	r := request(separators + "token=x&ssl_check=1&command+name=a&payload=%7B%22type%22%3A%22t%22%2C%22token%22%3A%22y%22%7D")
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, v.Describe(r))
+	redacted := separators + "token=%5Bredacted%5D&ssl_check=1&command+name=a&payload=%7B%22type%22%3A%22t%22%2C%22token%22%3A%22%5Bredacted%5D%22%7D"
+	require.Equal(t, redacted, string(v.RedactBody(r)))
+}
+
 // Promise: a redacted form is the form that it was but for the values that were taken out.
 func TestRedactFormKeepsFields(t *testing.T) {
 	t.Parallel()

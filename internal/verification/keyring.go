@@ -110,7 +110,8 @@ func (k *Keyring) find(ctx context.Context, now time.Time, src *keySource, keyID
 		}
 		// A fetch that another delivery started brings all keys, or one that may not be ours.
 		fetched = fetched || wait && !src.single
-		known := entry.ok && !entry.failed
+		// A source of single keys that was not asked for this one says nothing of it, and strangers can see to that by asking for others.
+		known := entry.ok && !entry.failed && !src.single
 		k.mu.Unlock()
 		switch {
 		case len(found) > 0: // also while older ones are being replaced: nobody waits for that

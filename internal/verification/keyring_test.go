@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -238,6 +239,23 @@ func TestKeyringByKid(t *testing.T) {
 	wrong = byKid()
 	wrong.Keys.ByKid.Body = ""
 	require.Equal(t, []string{"keys.by_kid required"}, faultsOfProof(t, wrong))
+}
+
+// Promise: where a stranger has used up the calls by asking for other keys, also for ones that there are, a delivery whose key could
+// not be asked for is no forgery: it is to be sent again.
+func TestKeyringByKidUsedUp(t *testing.T) {
+	t.Parallel()
+	p := &provider{answer: func(r verification.KeyRequest) ([]byte, error) {
+		jwk, err := json.Marshal(jose.JSONWebKey{Key: &rsaKey().PublicKey, Algorithm: "RS256"})
+		return []byte(`{"key":` + string(jwk) + `}`), err
+	}}
+	v := bound(t, byKid(), verification.NewKeyring(p), "a secret")
+	for i := range 10 {
+		requireProved(t, v, bearer(t, "k"+strconv.Itoa(i), 0), "jwt", "k"+strconv.Itoa(i))
+	}
+	requireRefused(t, v, bearer(t, "k10", 0), verification.ReasonKeysUnavailable)
+	later := bearer(t, "k10", time.Minute)
+	requireProved(t, v, later, "jwt", "k10")
 }
 
 // certified signs fixed members of the body, with a certificate that the body names, as Amazon SNS does.

@@ -15,7 +15,7 @@ const (
 	maxTypeBytes   = 256
 	maxJSONDepth   = 512
 	maxQueryBytes  = 8 << 10
-	maxFormFields  = 1000
+	maxFormFields  = 1000   // of a form, empty ones included
 	maxItems       = 100    // items of a body of which each is verified
 	maxTokenItems  = 1000   // items of a body of which each carries the secret, which is compared and not computed
 	maxBatch       = 10_000 // items of a body that are described

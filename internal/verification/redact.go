@@ -68,7 +68,8 @@ func (o *occurredRule) read(w *view) time.Time {
 	}
 }
 
-// compileRedacted collects the values of the body that must not be stored: those that the declaration names, and tokens.
+// compileRedacted collects the values of the body that must not be stored: those that the declaration names, tokens, and signatures
+// that leave the body out, with which whoever reads them could send any other.
 func (c *compiler) compileRedacted(d *Declaration) {
 	c.limit("event.redact", len(d.Event.Redact))
 	for i, text := range d.Event.Redact {
@@ -79,10 +80,16 @@ func (c *compiler) compileRedacted(d *Declaration) {
 		c.redactSource(&src)
 	}
 	for _, p := range c.proofs {
-		if p.scheme == schemeToken {
-			for i := range p.signatures {
-				c.redactSource(&p.signatures[i].src)
+		if p.covers.body {
+			continue
+		}
+		for i := range p.signatures {
+			src := &p.signatures[i].src
+			if each := p.content.each; each != nil && src.kind == sourceJSON {
+				c.redacted = append(c.redacted, pattern{each.pointer, src.pointer})
+				continue
 			}
+			c.redactSource(src)
 		}
 	}
 }
@@ -108,29 +115,47 @@ func (v *Verifier) RedactBody(r *Request) []byte {
 	return v.plan.redactJSON(r.Body)
 }
 
-// redactForm takes the values out of a form: fields, and values of the JSON that a field holds.
+// redactForm takes the values out of a form: fields, and values of the JSON that a field holds. It copies nothing where there is
+// nothing to take out: refused bodies come here too, and those may be all separators.
 func (p *plan) redactForm(body []byte) []byte {
-	pairs := bytes.Split(body, []byte("&"))
-	changed := false
-	for i, pair := range pairs {
-		key, value, _ := bytes.Cut(pair, []byte("="))
-		switch {
-		case len(value) == 0:
-		case slices.ContainsFunc(p.redactedFields, func(name string) bool { return isField(key, name) }):
-			pairs[i] = slices.Concat(key, []byte("="), []byte(url.QueryEscape(secretbox.Redacted)))
-			changed = true
-		case p.formField != "" && isField(key, p.formField):
-			text, err := url.QueryUnescape(string(value))
-			if redacted := string(p.redactJSON([]byte(text))); err == nil && redacted != text {
-				pairs[i] = slices.Concat(key, []byte("="), []byte(url.QueryEscape(redacted)))
-				changed = true
-			}
+	var out []byte
+	kept, start := 0, 0 // body[:kept] is in out, and start is where the pair begins
+	for rest, more := body, true; more; {
+		var pair []byte
+		pair, rest, more = bytes.Cut(rest, []byte("&"))
+		if value, changed := p.redactField(pair); changed {
+			from := start + len(pair) - len(value.old)
+			out = append(append(out, body[kept:from]...), value.new...)
+			kept = start + len(pair)
 		}
+		start += len(pair) + 1
 	}
-	if !changed {
+	if kept == 0 {
 		return body
 	}
-	return bytes.Join(pairs, []byte("&"))
+	return append(out, body[kept:]...)
+}
+
+// replaced is an encoded value of a form, and what is to stand in its stead.
+type replaced struct {
+	old []byte
+	new string
+}
+
+// redactField reports whether there is something to take out of a name and value of a form.
+func (p *plan) redactField(pair []byte) (value replaced, changed bool) {
+	key, old, _ := bytes.Cut(pair, []byte("="))
+	switch {
+	case len(old) == 0:
+	case slices.ContainsFunc(p.redactedFields, func(name string) bool { return isField(key, name) }):
+		return replaced{old, url.QueryEscape(secretbox.Redacted)}, true
+	case p.formField != "" && isField(key, p.formField):
+		text, err := url.QueryUnescape(string(old))
+		if redacted := string(p.redactJSON([]byte(text))); err == nil && redacted != text {
+			return replaced{old, url.QueryEscape(redacted)}, true
+		}
+	}
+	return replaced{}, false
 }
 
 func (p *plan) redactJSON(doc []byte) []byte {

@@ -174,12 +174,13 @@ func renderForm(s *workspace) *Refusal {
 	}
 	type pair struct{ name, value string }
 	var pairs []pair
+	fields := 0
 	for field := range strings.SplitSeq(string(r.Body), "&") {
+		if fields++; fields > maxFormFields {
+			return refuse(ReasonBodyMalformed, "The body's form has too many fields.")
+		}
 		if field == "" {
 			continue
-		}
-		if len(pairs) == maxFormFields {
-			return refuse(ReasonBodyMalformed, "The body's form has too many fields.")
 		}
 		rawName, rawValue, _ := strings.Cut(field, "=")
 		name, err1 := url.QueryUnescape(rawName)
@@ -206,7 +207,7 @@ func renderForm(s *workspace) *Refusal {
 	return nil
 }
 
-// extensible reports whether a body could have been lengthened by someone who holds a plain hash over secret and body and not
+// extensible reports whether content could have been lengthened by someone who holds a plain hash over secret and content and not
 // the secret. The padding that such an attack has to put behind the original begins with the byte 0x80, which is no UTF-8
 // after text that is.
-func extensible(body []byte) bool { return !utf8.Valid(body) }
+func extensible(content []byte) bool { return !utf8.Valid(content) }

@@ -4,7 +4,9 @@ import (
 	"crypto/sha1" //nolint:gosec // A plain SHA-1 over secret and body is what one provider sends.
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -73,6 +75,7 @@ func TestVerifyBodyUnsigned(t *testing.T) {
 	good := request(body("tok", hexMAC(testKey, stamp(0)+"tok")))
 	requireVerified(t, v, good, "whs_0")
 	require.Equal(t, verification.Event{Type: "delivered", ID: "tok", IDSource: "json:/signature/token", IDSigned: true}, v.Describe(good))
+	require.Equal(t, body("tok", "[redacted]"), string(v.RedactBody(good)), "who reads the event cannot send another with its signature")
 	requireRefused(t, v, request(body("tox", hexMAC(testKey, stamp(0)+"tok"))), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, request(body("", hexMAC(testKey, stamp(0)))), verification.ReasonHeaderMissing)
 	requireRefused(t, v, request("no JSON"), verification.ReasonSignatureMissing)
@@ -124,6 +127,37 @@ func TestKeyedHashExtension(t *testing.T) {
 	require.Equal(t, []string{"signed required"}, faultsOfProof(t, keyedHash("{body}")))
 	require.Equal(t, []string{"signed format"}, faultsOfProof(t, keyedHash("{secret}{body}{secret}")))
 	require.Equal(t, []string{"signed coherent"}, faultsOfProof(t, sha256Proof("header:X-S", "{secret}{body}")))
+}
+
+// Promise: nor can it be extended where a form is hashed, although the escapes of its fields are text whatever they stand for.
+func TestKeyedHashExtensionOfForm(t *testing.T) {
+	t.Parallel()
+	form := func(body, signature string) *verification.Request {
+		r := request(body, "X-Signature", signature, "Content-Type", "application/x-www-form-urlencoded")
+		return atURL(r, "https://gateway.example", "/hook", "")
+	}
+	for signed, content := range map[string]string{
+		"{secret}{url}{form_sorted}": "https://gateway.example/hookamount1",
+		"{secret}{form:amount}":      "1",
+	} {
+		p := keyedHash(signed)
+		p.BodyUnsigned = !strings.Contains(signed, "form_sorted")
+		v := verifier(t, declared(p), testKey)
+		sum := sha256.Sum256([]byte(testKey + content))
+		good := form("amount=1", hex.EncodeToString(sum[:]))
+		requireProved(t, v, good, "keyed_hash", "whs_0")
+
+		padding := sha256Padding(len(testKey) + len(content))
+		forged := sha256.Sum256([]byte(testKey + content + padding + "000"))
+		requireRefused(t, v, form("amount=1"+url.QueryEscape(padding)+"000", hex.EncodeToString(forged[:])), verification.ReasonBodyMalformed)
+	}
+}
+
+// sha256Padding is what SHA-256 puts behind a message of that many bytes (FIPS 180-4 section 5.1.1). Who knows the hash of the message can
+// go on hashing behind it.
+func sha256Padding(length int) string {
+	padding := append([]byte{0x80}, make([]byte, (119-length%64)%64)...)
+	return string(binary.BigEndian.AppendUint64(padding, uint64(length)*8))
 }
 
 // Promise: a secret that the provider hashes first is hashed here.

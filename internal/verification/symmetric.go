@@ -68,8 +68,12 @@ func (p *proof) matchMAC(s *workspace) (int, *Refusal) {
 }
 
 func (p *proof) matchKeyedHash(s *workspace) (int, *Refusal) {
-	if extensible(s.view.request.Body) {
-		return -1, refuse(ReasonBodyMalformed, "The body is not UTF-8. This provider's scheme lets others append such bytes to a delivery, so they are refused.")
+	// Without the secret, which may be any bytes. What is appended may come in the body, or decoded from the last field of a form.
+	if _, refusal := p.render(s, nil); refusal != nil {
+		return -1, refusal
+	}
+	if extensible(s.view.request.Body) || extensible(s.parts) {
+		return -1, refuse(ReasonBodyMalformed, "What is signed is not UTF-8. This provider's scheme lets others append such bytes to a delivery, so they are refused.")
 	}
 	h := s.hashes[p.index][0]
 	for i, k := range p.keys {

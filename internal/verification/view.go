@@ -142,11 +142,15 @@ func (w *view) formValue(name string) (string, presence) {
 	return string(value), state
 }
 
-// formField returns a field of a form (WHATWG URL standard, application/x-www-form-urlencoded), which may stand once.
+// formField returns a field of a form (WHATWG URL standard, application/x-www-form-urlencoded), which may stand once. In a form
+// of more than maxFormFields it has no value: no provider sends one, and a stranger's may be all separators.
 func formField(body []byte, name string) ([]byte, presence) {
 	var value []byte
 	found := false
-	for more := true; more; {
+	for more, fields := true, 0; more; fields++ {
+		if fields == maxFormFields {
+			return nil, unfit
+		}
 		var pair []byte
 		pair, body, more = bytes.Cut(body, []byte("&"))
 		rawKey, rawValue, _ := bytes.Cut(pair, []byte("="))

@@ -21,7 +21,8 @@ func mountEnrolment(api *httpapi.API, h *handlers, op func(httpapi.Operation) ht
 		Summary: "Open a webhook enrolment",
 		Description: "For providers that hand over their secret in a handshake, as Asana and Notion do. For 10 minutes the first " +
 			"handshake that brings a secret is answered, and the secret is stored beside those that are there. Without an open " +
-			"enrolment such a handshake is refused: it is not signed, and whoever knows the `webhook_url` could send one. " +
+			"enrolment such a handshake is refused: it is not signed, and whoever knows the `webhook_url` could send one. By the " +
+			"alias, which can be guessed, none is taken. " +
 			"An enrolment that is there already starts anew.",
 		Errors: conflict,
 	}), h.openEnrolment)
