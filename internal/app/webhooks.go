@@ -150,7 +150,7 @@ func newEgress(cfg *config.Config, clk clock.Clock) *egress.Client {
 // asReceived is the request as verification would have seen it.
 func asReceived(r WebhookRequest, in *connections.Inbound, publicURL string) *verification.Request {
 	request := &verification.Request{
-		Method: r.Request.Method, PublicURL: publicURL, Path: r.Request.Path, RawQuery: r.Request.RawQuery, Header: r.Request.Header, Body: r.Request.Body,
+		Method: r.Request.Method, PublicURL: publicURL, Host: r.Request.Host, Path: r.Request.Path, RawQuery: r.Request.RawQuery, Header: r.Request.Header, Body: r.Request.Body,
 		RemoteIP: r.RemoteIP, Now: r.ReceivedAt,
 	}
 	if request.Method == "" {

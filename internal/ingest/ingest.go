@@ -249,7 +249,7 @@ func bodyLimit(in *connections.Inbound, most int64) int64 {
 
 // request is what verification sees of a delivery before its body is read.
 func (s *Service) request(r *Request) *verification.Request {
-	return &verification.Request{Method: r.HTTP.Method, PublicURL: s.opts.PublicURL, Path: r.HTTP.URL.EscapedPath(), RawQuery: r.HTTP.URL.RawQuery,
+	return &verification.Request{Method: r.HTTP.Method, PublicURL: s.opts.PublicURL, Host: r.HTTP.Host, Path: r.HTTP.URL.EscapedPath(), RawQuery: r.HTTP.URL.RawQuery,
 		Header: r.HTTP.Header, RemoteIP: r.Address, Now: s.clock.Now()}
 }
 

@@ -66,12 +66,12 @@ func (v *Verifier) Diagnose(ctx context.Context, r *Request, refusal *Refusal) D
 	default:
 		return Diagnosis{}
 	}
-	keyed := false
+	var keyed []*proof
 	for _, p := range v.plan.proofs {
 		if len(p.keys) == 0 || p.source != nil {
 			continue
 		}
-		keyed = true
+		keyed = append(keyed, p)
 		for _, try := range []func(context.Context, *proof, *Request) Diagnosis{
 			v.tryBodies, v.tryHash, v.tryURLs, v.trySignatures, v.trySecrets, v.tryContents,
 		} {
@@ -80,10 +80,24 @@ func (v *Verifier) Diagnose(ctx context.Context, r *Request, refusal *Refusal) D
 			}
 		}
 	}
-	if !keyed || refusal.Reason != ReasonSignatureMismatch {
+	if len(keyed) == 0 || refusal.Reason != ReasonSignatureMismatch {
 		return Diagnosis{}
 	}
-	return Diagnosis{CauseSecretWrong, "No usual rewriting of the body, URL, secret or signature makes the signature right. Most likely the secret stored here is not the one at the provider."}
+	return secretWrong(keyed)
+}
+
+// secretWrong is what remains when nothing that was tried makes any of the proofs pass.
+func secretWrong(tried []*proof) Diagnosis {
+	signs := func(p *proof) bool { return p.scheme != schemeToken && p.scheme != schemeBasic }
+	message := "What the delivery carries is none of the secrets stored here. Compare them with the one at the provider."
+	if slices.ContainsFunc(tried, signs) {
+		message = "No usual rewriting of the body, URL, secret or signature makes the signature right. Most likely the secret stored here is not the one at the provider."
+	}
+	if slices.ContainsFunc(tried, func(p *proof) bool { return p.content.url }) {
+		message += " Or the provider calls another URL than the connection's webhook_url: the signature covers it, so compare the two, and set url_base " +
+			"of the connection where the hosts differ."
+	}
+	return Diagnosis{CauseSecretWrong, message}
 }
 
 // passes reports whether the signature of a proof is right for a request, whatever its age.
@@ -101,7 +115,7 @@ func (v *Verifier) passes(ctx context.Context, p *proof, r *Request) bool {
 }
 
 func (v *Verifier) tryBodies(ctx context.Context, p *proof, r *Request) Diagnosis {
-	for _, variant := range bodyVariants(r.Body) {
+	for variant := range bodyVariants(r.Body) {
 		changed := *r
 		changed.Body = variant.body
 		if !bytes.Equal(variant.body, r.Body) && v.passes(ctx, p, &changed) {
@@ -120,38 +134,6 @@ func (v *Verifier) tryHash(ctx context.Context, p *proof, r *Request) Diagnosis 
 	}
 	return Diagnosis{CauseBodyRewritten, "The secret is right, but the body is not the one whose hash the signature covers: something between the provider and the gateway " +
 		"rewrites it, or it was replaced. Forward it byte for byte."}
-}
-
-func (v *Verifier) tryURLs(ctx context.Context, p *proof, r *Request) Diagnosis {
-	if !p.content.url {
-		return Diagnosis{}
-	}
-	base := r.PublicURL
-	if p.urlBase != "" {
-		base = p.urlBase
-	}
-	swapped, isTLS := strings.CutPrefix(base, "https://")
-	swapped = "http://" + swapped
-	if plain, ok := strings.CutPrefix(base, "http://"); ok && !isTLS {
-		swapped = "https://" + plain
-	}
-	type form struct{ name, base, path, query string }
-	forms := []form{
-		{"with or without the port", variantBase(base, urlVariant{otherPort: true}), r.Path, r.RawQuery},
-		{"without the query", base, r.Path, ""},
-		{"with a slash at the end", base, r.Path + "/", r.RawQuery},
-		{"without the slash at the end", base, strings.TrimSuffix(r.Path, "/"), r.RawQuery},
-		{"with the other of http and https", swapped, r.Path, r.RawQuery},
-		{"with its escapes decoded", base, string(decodeURL([]byte(r.Path))), string(decodeURL([]byte(r.RawQuery)))},
-	}
-	for _, f := range forms {
-		changed, other := *r, *p
-		changed.Path, changed.RawQuery, other.urlBase = f.path, f.query, f.base
-		if v.passes(ctx, &other, &changed) {
-			return Diagnosis{CauseURLRewritten, "The secret is right, but the provider signed the URL " + f.name + ". Register the webhook URL exactly as the connection shows it, or set url_base of the connection to what the provider calls."}
-		}
-	}
-	return Diagnosis{}
 }
 
 // trySignatures reads the signatures in every encoding, and as the whole value.
@@ -248,7 +230,7 @@ func (v *Verifier) otherHeaders(h http.Header) Diagnosis {
 	for name := range h {
 		lower := strings.ToLower(name)
 		looks := strings.Contains(lower, "signature") || strings.Contains(lower, "hmac") || strings.HasSuffix(lower, "-token")
-		if looks && printable(name, 64) && validHeaderName(name) && !slices.Contains(v.plan.redact, lower) {
+		if looks && printable(name, 64) && validHeaderName(name) && !v.plan.expects(name) {
 			names = append(names, name)
 		}
 	}
@@ -258,4 +240,11 @@ func (v *Verifier) otherHeaders(h http.Header) Diagnosis {
 	slices.Sort(names)
 	return Diagnosis{CauseHeaderOther, "The expected header is not there, but the delivery has " + strings.Join(names[:min(3, len(names))], ", ") +
 		". Perhaps the connection's provider or parameters are not the sender's, or the provider sends an older signature."}
+}
+
+// expects reports whether signatures are looked for in a header, by its canonical name.
+func (p *plan) expects(header string) bool {
+	return slices.ContainsFunc(p.proofs, func(p *proof) bool {
+		return slices.ContainsFunc(p.signatures, func(rule signatureRule) bool { return slices.Contains(rule.src.headers(), header) })
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -14,40 +16,61 @@ type bodyVariant struct {
 	body []byte
 }
 
-// bodyVariants returns what the sender may have signed when a proxy or framework touched the body.
-func bodyVariants(body []byte) []bodyVariant {
-	variants := []bodyVariant{
-		{"with a line end behind it", append(bytes.Clone(body), '\n')},
-		{"with a CR LF behind it", append(bytes.Clone(body), '\r', '\n')},
-		{"without the line end behind it", bytes.TrimRight(body, "\r\n")},
-		{"without the space around it", bytes.TrimSpace(body)},
-		{"with LF instead of CR LF", bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n"))},
-		{"with CR LF instead of LF", bytes.ReplaceAll(bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))},
-		{"without the byte order mark", bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))},
+// bodyVariants yields what the sender may have signed when a proxy or framework touched the body.
+func bodyVariants(body []byte) iter.Seq[bodyVariant] {
+	return func(yield func(bodyVariant) bool) {
+		_ = textVariants(body, yield) && jsonVariants(body, yield)
 	}
-	if _, ok := (pointer{}).lookup(body); !ok {
-		return variants
-	}
+}
+
+// textVariants is false where no more are wanted.
+func textVariants(body []byte, yield func(bodyVariant) bool) bool {
+	lf := bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n"))
+	return yield(bodyVariant{"with a line end behind it", append(bytes.Clone(body), '\n')}) &&
+		yield(bodyVariant{"with a CR LF behind it", append(bytes.Clone(body), '\r', '\n')}) &&
+		yield(bodyVariant{"without the line end behind it", bytes.TrimRight(body, "\r\n")}) &&
+		yield(bodyVariant{"without the space around it", bytes.TrimSpace(body)}) &&
+		yield(bodyVariant{"with LF instead of CR LF", lf}) &&
+		yield(bodyVariant{"with CR LF instead of LF", bytes.ReplaceAll(lf, []byte("\n"), []byte("\r\n"))}) &&
+		yield(bodyVariant{"without the byte order mark", bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))}) &&
+		yield(bodyVariant{"as a form with + for spaces", bytes.ReplaceAll(body, []byte("%20"), []byte("+"))}) &&
+		yield(bodyVariant{"as a form with %20 for spaces", bytes.ReplaceAll(body, []byte("+"), []byte("%20"))})
+}
+
+// jsonVariants yields the body as the usual encoders write it: each way to escape with each way to space, and last with its members
+// sorted. It is false where no more are wanted.
+func jsonVariants(body []byte, yield func(bodyVariant) bool) bool {
 	var compact bytes.Buffer
-	if json.Compact(&compact, body) != nil {
-		return variants
+	if _, ok := (pointer{}).lookup(body); !ok || json.Compact(&compact, body) != nil {
+		return true
 	}
 	tight := compact.Bytes()
-	ascii := escapeJSON(tight, false)
-	variants = append(variants,
-		bodyVariant{"as JSON without spaces", tight},
-		bodyVariant{"as JSON with a space behind each comma and colon", spaceJSON(tight)},
-		bodyVariant{"as JSON with escapes for what is not ASCII", ascii},
-		bodyVariant{"as JSON with spaces, and escapes for what is not ASCII", spaceJSON(ascii)},
-		bodyVariant{"as JSON with escaped slashes", escapeJSON(tight, true)},
-	)
-	for _, indent := range []string{"  ", "    ", "\t"} {
-		var out bytes.Buffer
-		if json.Indent(&out, body, "", indent) == nil {
-			variants = append(variants, bodyVariant{"as indented JSON", out.Bytes()})
+	plain := unescapeJSON(tight)
+	for _, escaped := range []bodyVariant{
+		{"", tight},
+		{" and no escapes that it can do without", plain},
+		{" and escapes for what is not ASCII", escapeJSON(plain, escapeUnicode)},
+		{" and escaped slashes", escapeJSON(plain, escapeSlashes)},
+		{" and escapes for slashes and what is not ASCII", escapeJSON(plain, escapeSlashes|escapeUnicode)},
+		{" and escapes for <, > and &", escapeJSON(plain, escapeHTML)},
+	} {
+		if !yield(bodyVariant{"as JSON without spaces" + escaped.name, escaped.body}) ||
+			!yield(bodyVariant{"as JSON with a space behind each comma and colon" + escaped.name, spaceJSON(escaped.body)}) {
+			return false
+		}
+		for _, indent := range []string{"  ", "    ", "\t"} {
+			var out bytes.Buffer
+			if json.Indent(&out, escaped.body, "", indent) == nil && !yield(bodyVariant{"as indented JSON" + escaped.name, out.Bytes()}) {
+				return false
+			}
 		}
 	}
-	return append(variants, sortedJSON(body)...)
+	for _, v := range sortedJSON(body) {
+		if !yield(v) {
+			return false
+		}
+	}
+	return true
 }
 
 // sortedJSON returns the body with members sorted by name, as encoders write maps.
@@ -90,23 +113,82 @@ func spaceJSON(compact []byte) []byte {
 	return out
 }
 
-// escapeJSON escapes either the slashes of compact JSON, or the characters outside ASCII. Both stand in strings only.
-func escapeJSON(compact []byte, slashes bool) []byte {
+// escapes are the characters that an encoder of JSON escapes beside those that it must.
+type escapes int
+
+const (
+	escapeUnicode escapes = 1 << iota // what is not ASCII
+	escapeSlashes
+	escapeHTML // <, > and &, and the line ends U+2028 and U+2029
+)
+
+// escapeJSON escapes characters of compact JSON. All of them stand in strings only.
+func escapeJSON(compact []byte, what escapes) []byte {
 	out := make([]byte, 0, len(compact))
 	for len(compact) > 0 {
 		r, size := utf8.DecodeRune(compact)
+		isHTML := r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029'
 		switch {
-		case slashes && r == '/':
+		case r == '/' && what&escapeSlashes != 0:
 			out = append(out, '\\', '/')
-		case slashes || r < utf8.RuneSelf:
-			out = append(out, compact[:size]...)
-		case r > 0xffff:
+		case r > 0xffff && what&escapeUnicode != 0:
 			high, low := utf16.EncodeRune(r)
 			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
-		default:
+		case isHTML && what&escapeHTML != 0, r >= utf8.RuneSelf && what&escapeUnicode != 0:
 			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = append(out, compact[:size]...)
 		}
 		compact = compact[size:]
 	}
 	return out
+}
+
+// unescapeJSON replaces the escapes in compact JSON by the characters that they mean, where a string can hold them.
+func unescapeJSON(compact []byte) []byte {
+	out := make([]byte, 0, len(compact))
+	for i := 0; i < len(compact); {
+		size := 1
+		if compact[i] == '\\' && i+1 < len(compact) {
+			var r rune
+			if size, r = readEscape(compact[i:]); r != 0 {
+				out = utf8.AppendRune(out, r)
+				i += size
+				continue
+			}
+		}
+		out = append(out, compact[i:i+size]...)
+		i += size
+	}
+	return out
+}
+
+// readEscape returns the length of the escape that s begins with, and the character that it means; 0 for one that has to stay.
+func readEscape(s []byte) (size int, r rune) {
+	if s[1] == '/' {
+		return 2, '/'
+	}
+	first, ok := readUnit(s)
+	if !ok {
+		return 2, 0
+	}
+	if utf16.IsSurrogate(first) {
+		if second, ok := readUnit(s[6:]); ok && utf16.DecodeRune(first, second) != utf8.RuneError {
+			return 12, utf16.DecodeRune(first, second)
+		}
+		return 6, 0
+	}
+	if first < ' ' || first == '"' || first == '\\' {
+		return 6, 0
+	}
+	return 6, first
+}
+
+// readUnit reads one \uXXXX.
+func readUnit(s []byte) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(s[2:6]), 16, 16)
+	return rune(n), err == nil
 }

@@ -33,7 +33,6 @@ func TestDiagnoseBody(t *testing.T) {
 	const compact = `{"b":"é/<","a":[1,2.50]}`
 	for signed, received := range map[string]string{
 		compact + "\n":                       compact,
-		compact:                              compact + "\r\n",
 		"a\nb":                               "a\r\nb",
 		"a\r\nb":                             "a\nb",
 		`{"a":1}`:                            "{\"a\": 1}",
@@ -45,10 +44,20 @@ func TestDiagnoseBody(t *testing.T) {
 		`{"a":12345678901234567890,"b":"x"}`: `{"b":"x","a":12345678901234567890}`,
 		`{"a":"\u003c"}`:                     `{"a":"<"}`,
 		`{}`:                                 "\xef\xbb\xbf{}",
+		// What a proxy in Python, in Go or in PHP makes of it, and the other way round.
+		compact: `{"b": "\u00e9/<", "a": [1, 2.50]}`,
+		`{"b":"é<&` + "\u2028" + `","a":"\n\u0000\"\\\ud83d"}`: `{"b":"\u00e9\u003c\u0026\u2028","a":"\n\u0000\"\\\ud83d"}`,
+		`{"b":"é\u003c\u2029","a":1}`:                          "{\"b\":\"é<\u2029\",\"a\":1}",
+		`{"b":"\u00e9\/","a":1}`:                               `{"b":"é/","a":1}`,
+		`{"b":"é/😀","a":1}`:                                    `{"b":"\u00E9\/\uD83D\uDE00","a":1}`,
+		"{\n    \"b\": \"\\u00e9\",\n    \"a\": 1\n}":          `{"b":"é","a":1}`,
+		"text=a+b&c=1":                                         "text=a%20b&c=1",
+		"text=a%20b&c=2":                                       "text=a+b&c=2",
 	} {
 		requireCause(t, v, request(received, "X-Signature", "sha256="+hexMAC(testKey, signed)), verification.CauseBodyRewritten)
 		requireCause(t, v, request(received, "X-Signature", "sha256="+hexMAC("another", signed)), verification.CauseSecretWrong)
 	}
+	requireCause(t, v, request(compact+"\r\n", "X-Signature", "sha256="+hexMAC(testKey, compact)), verification.CauseBodyRewritten)
 	huge := request(compact+strings.Repeat(" ", 64<<10), "X-Signature", "sha256="+hexMAC(testKey, compact))
 	requireCause(t, v, huge, "")
 }
@@ -99,6 +108,30 @@ func TestDiagnoseURL(t *testing.T) {
 	requireCause(t, v, atURL(request("{}", "X-S", hexMAC(testKey, "https://b/h{}")), "", "/h", ""), "")
 }
 
+// Promise: where a signed URL has the host that the request names, the operator learns that the gateway knows another, and not that
+// the secret is wrong; without such a sign both are named.
+func TestDiagnoseHost(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, declared(sha256Proof("header:X-S", "{url}{body}")), testKey)
+	for _, public := range []string{"http://127.0.0.1:8080", ""} {
+		for _, signedURL := range []string{"https://b/h", "http://b/h", "https://b:443/h", "http://b:80/h"} {
+			r := atURL(request("{}", "X-S", hexMAC(testKey, signedURL+"{}")), public, "/h", "")
+			r.Host = "b"
+			requireCause(t, v, r, verification.CauseURLRewritten)
+			r.Host = "inside:8080"
+			r.Header.Set("X-Forwarded-Host", "b, proxy")
+			requireCause(t, v, r, verification.CauseURLRewritten)
+		}
+	}
+	r := atURL(request("{}", "X-S", hexMAC(testKey, "https://b/h{}")), "https://a", "/h", "")
+	for _, host := range []string{"c", "b/h{", "user@b"} {
+		r.Host = host
+		requireCause(t, v, r, verification.CauseSecretWrong)
+	}
+	_, refusal := v.Verify(t.Context(), r)
+	require.Contains(t, v.Diagnose(t.Context(), r, refusal).Message, "url_base")
+}
+
 // Promise: clocks and headers that are the matter are named, and what needs no diagnosis gets none.
 func TestDiagnoseOthers(t *testing.T) {
 	t.Parallel()
@@ -106,6 +139,12 @@ func TestDiagnoseOthers(t *testing.T) {
 	requireCause(t, v, signedList("a", stamp(-time.Hour), "{}"), verification.CauseClock)
 	requireCause(t, v, request("{}", "X-Hub-Signature-256", "leak", "X-Gitlab-Token", "leak"), verification.CauseHeaderOther)
 	requireCause(t, v, request("{}", "X-Other", "leak"), "")
+	older := bodyOnly()
+	older.RedactHeaders = []string{"x-older-signature"}
+	requireCause(t, verifier(t, older, testKey), request("{}", "X-Older-Signature", "leak"), verification.CauseHeaderOther)
+	requireCause(t, verifier(t, older, testKey), request("{}", "X-Signature", ""), "")
+	plain := verifier(t, token("header:X-Token"), testKey)
+	requireCause(t, plain, request("", "X-Token", "another"), verification.CauseSecretWrong)
 	requireCause(t, v, signedList("", stamp(0), "{}"), "")
 	requireCause(t, verifier(t, listed()), signedList("a", stamp(0), "{}"), "")
 	require.Zero(t, v.Diagnose(t.Context(), request(""), nil))

@@ -72,6 +72,9 @@ type Request struct {
 	// PublicURL is scheme and host, and the path prefix if there is one, under which providers reach this server, without a
 	// slash at its end. A connection's url_base takes precedence. Only schemes that sign the URL need it.
 	PublicURL string
+	// Host is the host that the request names, with its port where it has one. Anybody can write one, so it decides nothing;
+	// Diagnose looks at it. Empty where it is not known.
+	Host string
 	// Path is the path as it was sent, escapes included, and RawQuery what followed the question mark.
 	Path, RawQuery string
 	// Header has canonical keys, as net/http delivers them; others are not seen.

@@ -23,6 +23,8 @@ type Request struct {
 	Method string
 	// Path is the path as it was sent, escapes included, and RawQuery what followed the question mark.
 	Path, RawQuery string
+	// Host is the host that the request names; empty where it names none, or several.
+	Host string
 	// Header has canonical keys, without Host and Transfer-Encoding, as net/http gives it to handlers.
 	Header http.Header
 	// Body is what stood behind the empty line, byte for byte but for what Notes say.
@@ -112,6 +114,9 @@ func parseHead(head []byte, whole bool) (*Request, error) {
 		last = textproto.CanonicalMIMEHeaderKey(name)
 		r.Header[last] = append(r.Header[last], value)
 	}
+	if hosts := r.Header["Host"]; len(hosts) == 1 {
+		r.Host = hosts[0]
+	}
 	r.Header.Del("Host")
 	return r, nil
 }
@@ -126,7 +131,7 @@ func (r *Request) requestLine(line string) bool {
 	if err != nil || u.Opaque != "" {
 		return false
 	}
-	r.Method, r.Path, r.RawQuery = parts[0], u.EscapedPath(), u.RawQuery
+	r.Method, r.Host, r.Path, r.RawQuery = parts[0], u.Host, u.EscapedPath(), u.RawQuery
 	if r.Path == "" {
 		r.Path = "/"
 	}

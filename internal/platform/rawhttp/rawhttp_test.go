@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 	} {
 		r, err := rawhttp.Parse([]byte(text))
 		require.NoError(t, err, text)
-		require.Equal(t, &rawhttp.Request{Method: "POST", Path: "/a%20b/", RawQuery: "x=1&y", Header: http.Header{"X-Sig": {"a", "b"}}, Body: []byte("{\"a\":\r\n1}\n")}, r)
+		require.Equal(t, &rawhttp.Request{Method: "POST", Host: "h", Path: "/a%20b/", RawQuery: "x=1&y", Header: http.Header{"X-Sig": {"a", "b"}}, Body: []byte("{\"a\":\r\n1}\n")}, r)
 	}
 	r, err := rawhttp.Parse([]byte("GET /?challenge=1 HTTP/1.1\nHost: h\nX-Folded: a\n  b\n\tc\n"))
 	require.NoError(t, err)
@@ -34,7 +34,12 @@ func TestParse(t *testing.T) {
 	r, err = rawhttp.Parse([]byte("GET / HTTP/1.0"))
 	require.NoError(t, err)
 	require.Equal(t, "/", r.Path)
+	require.Empty(t, r.Host)
 	require.Empty(t, r.Notes)
+	r, err = rawhttp.Parse([]byte("GET / HTTP/1.1\nHost: a\nHost: b\n\n"))
+	require.NoError(t, err)
+	require.Empty(t, r.Host, "which of two is meant is not known")
+	require.Empty(t, r.Header)
 }
 
 // Promise: what is no request is refused by its line, and nothing of it is repeated.
