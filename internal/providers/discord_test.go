@@ -79,7 +79,7 @@ func TestDiscordHandshakes(t *testing.T) {
 		"ee9cb23081164072e6f3ad7c49de305591253b33657e3af6c9000e874a559af75f213a903be801dd61e8e68e2ddb0420f233f8c97ff2acb6d68f1b5ece1e1e00"
 	v := connect(t, "discord", nil, discordKey)
 	accepted := at(deliver(time.Unix(1772600767, 0), ping, "X-Signature-Ed25519", signature, "X-Signature-Timestamp", discordTime), "POST", "")
-	requireAnswered(t, v, accepted, 204, "text/plain; charset=utf-8", "")
+	requireAnswered(t, v, accepted, 204, "application/json", "")
 	interaction := discordDelivery(t, `{"application_id":"1","id":"2","token":"t","type":1,"version":1}`)
 	requireAnswered(t, v, interaction, 200, "application/json", `{"type":1}`)
 

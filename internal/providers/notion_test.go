@@ -53,7 +53,7 @@ func TestNotionHandshake(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "notion", nil)
 	require.Equal(t, []string{"POST"}, v.HandshakeMethods())
-	answer := requireAnswered(t, v, at(deliver(time.Time{}, notionHandshake), "POST", ""), 200, "text/plain; charset=utf-8", "")
+	answer := requireAnswered(t, v, at(deliver(time.Time{}, notionHandshake), "POST", ""), 200, "", "")
 	require.Equal(t, notionToken, answer.Capture.Value.Reveal())
 	require.True(t, answer.Capture.Confirm)
 	require.Equal(t, `{"verification_token":"[redacted]"}`, string(v.RedactBody(deliver(time.Time{}, notionHandshake))), "a refused handshake is noted")

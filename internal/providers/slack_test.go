@@ -95,7 +95,7 @@ func TestSlackChallenge(t *testing.T) {
 func TestSlackCertificateCheck(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
-	requireAnswered(t, v, deliver(time.Time{}, "ssl_check=1&token=x&payload=%7B%22type%22%3A%22block_actions%22%7D"), 200, "text/plain; charset=utf-8", "")
+	requireAnswered(t, v, deliver(time.Time{}, "ssl_check=1&token=x&payload=%7B%22type%22%3A%22block_actions%22%7D"), 200, "", "")
 	for _, body := range []string{"ssl_check=0", "ssl_check=1&ssl_check=1", `{"ssl_check":1}`, "text=ssl_check%3D1"} {
 		requireNoHandshake(t, v, deliver(time.Time{}, body))
 		requireReason(t, v, deliver(time.Time{}, body), verification.ReasonSignatureMissing)

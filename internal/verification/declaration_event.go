@@ -97,8 +97,8 @@ type Capture struct {
 type Respond struct {
 	// Status is 200, 201, 202 or 204.
 	Status int `yaml:"status"`
-	// ContentType is text/plain or application/json; empty means text/plain. In JSON the tokens stand inside strings, and their
-	// values are escaped.
+	// ContentType is text/plain or application/json; empty means text/plain where there is a body, and none where there is not. In
+	// JSON the tokens stand inside strings, and their values are escaped.
 	ContentType string `yaml:"content_type"`
 	// Headers are further headers of the answer.
 	Headers map[string]string `yaml:"headers"`
@@ -110,7 +110,8 @@ type Respond struct {
 type Ack struct {
 	// Status is 200, 201, 202 or 204.
 	Status string `yaml:"status"`
-	// ContentType is text/plain, text/xml or application/json; empty means text/plain.
+	// ContentType is text/plain, text/xml or application/json; empty means text/plain where there is a body, and none where there is
+	// not.
 	ContentType string `yaml:"content_type"`
 	// Body is sent as it is, at most 1 KiB.
 	Body string `yaml:"body"`

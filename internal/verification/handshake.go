@@ -17,7 +17,7 @@ import (
 // Answer is an answer to a provider.
 type Answer struct {
 	Status int
-	// Header has the content type, X-Content-Type-Options: nosniff, and what the declaration adds. It is shared: read it only.
+	// Header has the content type where there is one, X-Content-Type-Options: nosniff, and what the declaration adds. It is shared: read it only.
 	Header http.Header
 	Body   []byte
 	// Capture is a secret that the handshake hands over; nil where there is none.
@@ -40,6 +40,7 @@ type handshake struct {
 	capture     *Capture
 	captured    source
 	status      int
+	contentType string
 	json        bool
 	headers     []answerHeader
 	body        []answerPart
@@ -113,11 +114,7 @@ func (p *plan) answer(h *handshake, w *view, keyID string) (*Answer, *Refusal) {
 			return nil, refuseNoSecret()
 		}
 	}
-	contentType := "text/plain; charset=utf-8"
-	if h.json {
-		contentType = "application/json"
-	}
-	a := &Answer{Status: h.status, Header: http.Header{"Content-Type": {contentType}, "X-Content-Type-Options": {"nosniff"}}}
+	a := &Answer{Status: h.status, Header: answerHeaders(h.contentType)}
 	for _, header := range h.headers {
 		value, ok := p.renderAnswer(header.value, w, secret, false)
 		if !ok || !printable(strings.ReplaceAll(string(value), " ", "_"), maxAnswer) {

@@ -54,9 +54,13 @@ func handshakeMethods() []string {
 
 func (c *compiler) compileRespond(field string, d *Respond, h *handshake) {
 	c.answerStatus(field+".status", d.Status)
-	h.json = c.answerType(field+".content_type", d.ContentType)
+	h.contentType, h.json = c.answerType(field+".content_type", d.ContentType)
+	if d.ContentType == "" && d.Body == "" {
+		h.contentType = ""
+	}
 	h.body = c.compileAnswer(field+".body", d.Body, h)
-	if h.json && !json.Valid([]byte(sampleAnswer(h.body))) {
+	empty := d.Body == "" && d.Status == http.StatusNoContent // some providers want the type named all the same
+	if h.json && !empty && !json.Valid([]byte(sampleAnswer(h.body))) {
 		c.faults.add(field+".body", RuleFormat, "is not JSON: tokens stand inside strings")
 	}
 	c.limit(field+".headers", len(d.Headers))
@@ -165,15 +169,25 @@ func (c *compiler) answerStatus(field string, status int) {
 	}
 }
 
-func (c *compiler) answerType(field, contentType string) (isJSON bool) {
+// answerType returns the value of the header Content-Type.
+func (c *compiler) answerType(field, contentType string) (header string, isJSON bool) {
 	switch contentType {
 	case "", "text/plain":
 	case "application/json":
-		return true
+		return contentType, true
 	default:
 		c.faults.add(field, RuleEnum, "must be text/plain or application/json")
 	}
-	return false
+	return "text/plain; charset=utf-8", false
+}
+
+// answerHeaders are the headers of an answer; an empty content type, which an answer without a body has, is left out.
+func answerHeaders(contentType string) http.Header {
+	h := http.Header{"X-Content-Type-Options": {"nosniff"}}
+	if contentType != "" {
+		h["Content-Type"] = []string{contentType}
+	}
+	return h
 }
 
 // compileAnswers checks how deliveries are answered and which are looked at.
@@ -183,7 +197,11 @@ func (c *compiler) compileAnswers(d *Declaration) {
 		c.answerStatus("ack.status", status)
 		contentType := d.Ack.ContentType
 		switch contentType {
-		case "", "text/plain":
+		case "":
+			if d.Ack.Body != "" {
+				contentType = "text/plain; charset=utf-8"
+			}
+		case "text/plain":
 			contentType = "text/plain; charset=utf-8"
 		case "application/json", "text/xml":
 		default:
@@ -192,7 +210,7 @@ func (c *compiler) compileAnswers(d *Declaration) {
 		if len(d.Ack.Body) > maxAnswer || !printableText(strings.ReplaceAll(d.Ack.Body, "\n", " ")) {
 			c.faults.add("ack.body", RuleFormat, "must be printable ASCII of at most %d bytes", maxAnswer)
 		}
-		c.ack = &Answer{Status: status, Body: []byte(d.Ack.Body), Header: http.Header{"Content-Type": {contentType}, "X-Content-Type-Options": {"nosniff"}}}
+		c.ack = &Answer{Status: status, Body: []byte(d.Ack.Body), Header: answerHeaders(contentType)}
 	}
 	if c.reject = d.RejectStatus; c.reject == 0 {
 		c.reject = http.StatusUnauthorized

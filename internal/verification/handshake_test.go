@@ -203,7 +203,7 @@ func TestHandshakeCapture(t *testing.T) {
 	r := request("{}", "X-Hook-Secret", "made up there")
 	require.Nil(t, v.Precheck(r.Header))
 	require.NotNil(t, v.Precheck(http.Header{}), "a delivery still needs a signature")
-	answer := requireAnswer(t, v, r, 200, plain, "")
+	answer := requireAnswer(t, v, r, 200, "", "")
 	require.Equal(t, "made up there", answer.Header.Get("X-Hook-Secret"))
 	require.Equal(t, "made up there", answer.Capture.Value.Reveal())
 	require.False(t, answer.Capture.Confirm)
@@ -217,7 +217,7 @@ func TestHandshakeCapture(t *testing.T) {
 	})
 	v = verifier(t, notion, testKey)
 	require.Nil(t, v.Precheck(http.Header{}), "the headers do not tell")
-	answer = requireAnswer(t, v, request(`{"verification_token":"secret_1"}`), 204, plain, "")
+	answer = requireAnswer(t, v, request(`{"verification_token":"secret_1"}`), 204, "", "")
 	require.True(t, answer.Capture.Confirm)
 	require.Equal(t, `{"verification_token":"[redacted]"}`, string(v.RedactBody(request(`{"verification_token":"secret_1"}`))))
 	requireNoHandshake(t, v, request(`{"type":"x"}`))
@@ -230,7 +230,7 @@ func TestHandshakeCloudEvents(t *testing.T) {
 		When:    []verification.Predicate{method("OPTIONS"), present("header:WebHook-Request-Origin")},
 		Respond: verification.Respond{Status: 200, Headers: map[string]string{"WebHook-Allowed-Origin": "${header:WebHook-Request-Origin}", "WebHook-Allowed-Rate": "*"}},
 	}), testKey)
-	answer := requireAnswer(t, v, get("OPTIONS", "", "WebHook-Request-Origin", "eventemitter.example.com"), 200, plain, "")
+	answer := requireAnswer(t, v, get("OPTIONS", "", "WebHook-Request-Origin", "eventemitter.example.com"), 200, "", "")
 	require.Equal(t, []string{"eventemitter.example.com"}, answer.Header["Webhook-Allowed-Origin"])
 	require.Equal(t, "*", answer.Header.Get("WebHook-Allowed-Rate"))
 	requireNoHandshake(t, v, get("OPTIONS", ""))
@@ -287,6 +287,9 @@ func TestCompileRefusesHandshakes(t *testing.T) {
 		}, []string{"handshake[0].respond.body format"}},
 		"bare JSON": {func(h *verification.Handshake, _ *verification.Declaration) {
 			h.Respond.ContentType, h.Respond.Body = "application/json", `{"a":${query:a}}`
+		}, []string{"handshake[0].respond.body format"}},
+		"no JSON": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.Respond.ContentType, h.Respond.Body = "application/json", ""
 		}, []string{"handshake[0].respond.body format"}},
 		"escaped JSON": {func(h *verification.Handshake, _ *verification.Declaration) {
 			h.Respond.ContentType, h.Respond.Body = "application/json", `{"a":"\${query:a}"}`
@@ -358,6 +361,10 @@ func TestAnswers(t *testing.T) {
 	require.Equal(t, int64(1<<20), v.MaxBody())
 	d.Ack = &verification.Ack{Status: "200", ContentType: "text/xml", Body: "<Response/>"}
 	require.Equal(t, "text/xml", verifier(t, d, testKey).Ack().Header.Get("Content-Type"))
+	d.Ack = &verification.Ack{Status: "202"}
+	require.NotContains(t, verifier(t, d, testKey).Ack().Header, "Content-Type", "there is nothing to have a type")
+	d.Ack = &verification.Ack{Status: "204", ContentType: "application/json"}
+	require.Equal(t, "application/json", verifier(t, d, testKey).Ack().Header.Get("Content-Type"), "what is asked for is sent")
 	d.Params = []verification.Param{{Name: "status", Description: "The status.", Enum: []string{"204", "202"}, Default: "204"}}
 	d.Ack = &verification.Ack{Status: "{param:status}"}
 	engine, err := verification.Compile(d)

@@ -87,9 +87,6 @@ func answer(w http.ResponseWriter, a *verification.Answer) {
 		header[name] = values
 	}
 	header.Set("Cache-Control", "no-store")
-	if len(a.Body) == 0 {
-		header.Del("Content-Type")
-	}
 	if a.Status != http.StatusNoContent {
 		header.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/verification"
 )
 
 // receiver answers every delivery in the same way and keeps the last.
@@ -104,4 +106,36 @@ func TestRequestIsHandedOver(t *testing.T) {
 	require.Equal(t, netip.MustParseAddr("2001:db8:1:2::"), r.last.Source)
 	require.Equal(t, http.MethodPost, r.last.HTTP.Method)
 	require.NotNil(t, r.last.Deadlines)
+}
+
+// What a provider expects to be answered reaches it as its definition has it: a content type stands beside an empty body where it is
+// asked for, which Discord does, and nowhere else.
+func TestAnswersOnTheWire(t *testing.T) {
+	t.Parallel()
+	r := &receiver{}
+	server := httptest.NewServer(newAPI(r))
+	t.Cleanup(server.Close)
+	for _, c := range []struct {
+		status            int
+		contentType, body string
+	}{
+		{http.StatusNoContent, "application/json", ""}, {http.StatusNoContent, "", ""}, {http.StatusOK, "", ""}, {http.StatusOK, "text/plain; charset=utf-8", "<a>"},
+	} {
+		answer := &verification.Answer{Status: c.status, Header: http.Header{"X-Content-Type-Options": {"nosniff"}}, Body: []byte(c.body)}
+		if c.contentType != "" {
+			answer.Header.Set("Content-Type", c.contentType)
+		}
+		r.receipt = ingest.Receipt{Answer: answer}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/webhook/acme", http.NoBody)
+		require.NoError(t, err)
+		got, err := server.Client().Do(request)
+		require.NoError(t, err)
+		body, err := io.ReadAll(got.Body)
+		require.NoError(t, err)
+		require.NoError(t, got.Body.Close())
+		require.Equal(t, c.status, got.StatusCode)
+		require.Equal(t, c.contentType, got.Header.Get("Content-Type"), "%d %q", c.status, c.body)
+		require.Equal(t, "nosniff", got.Header.Get("X-Content-Type-Options"))
+		require.Equal(t, c.body, string(body))
+	}
 }
