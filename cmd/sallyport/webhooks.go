@@ -112,19 +112,22 @@ func (e *env) read(path string) (data []byte, err error) {
 	if path != "-" {
 		f, err := os.Open(path) //nolint:gosec // the operator names the file
 		if err != nil {
-			return nil, fmt.Errorf("read the request: %w", err)
+			return nil, unread(err)
 		}
 		defer func() { _ = f.Close() }() // only read from
 		from = f
 	}
 	if data, err = io.ReadAll(io.LimitReader(from, maxSaved+1)); err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
+		return nil, unread(err)
 	}
 	if len(data) > maxSaved {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxSaved)
 	}
 	return data, nil
 }
+
+// unread keeps the text alone: as an error of the system it would be taken for one of the database.
+func unread(err error) error { return errors.New("read the request: " + err.Error()) }
 
 // verdictText shows a verdict in lines.
 func verdictText(v *app.WebhookVerdict) string {

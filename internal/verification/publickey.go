@@ -45,18 +45,26 @@ func parsePublicKey(families []keyFamily, text string) (key crypto.PublicKey, wr
 	}
 	der, ok := publicKeyDER(text)
 	if !ok {
-		return nil, "is no public key in PEM or base64; copy it from the provider again"
+		return nil, noPublicKey(families)
 	}
 	key, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
 		if key, err = x509.ParsePKCS1PublicKey(der); err != nil {
-			return nil, "is no public key in PEM or base64; copy it from the provider again"
+			return nil, noPublicKey(families)
 		}
 	}
 	if !familyIn(families, key) {
 		return nil, fmt.Sprintf("is not a key for %v, as this provider's signatures need; RSA keys have 2048 to 8192 bits", families)
 	}
 	return key, ""
+}
+
+func noPublicKey(families []keyFamily) string {
+	forms := "PEM or base64"
+	if slices.Contains(families, familyEd25519) {
+		forms = "hexadecimal, PEM or base64"
+	}
+	return "is no public key in " + forms + "; copy it from the provider again"
 }
 
 func rawEd25519(text string) (ed25519.PublicKey, bool) {
