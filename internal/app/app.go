@@ -27,6 +27,7 @@ import (
 	"sallyport/internal/identity/identityhttp"
 	"sallyport/internal/ingest"
 	"sallyport/internal/ingest/ingesthttp"
+	"sallyport/internal/ownevents"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
@@ -168,6 +169,10 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		PerHost: a.cfg.DeliveryConcurrencyPerHost, Lease: lease, Node: node,
 	})
 	a.subscriptions.Control(a.deliveries)
+	own := ownevents.New(d, a.events, a.subscriptions, clk, a.metrics)
+	a.deliveries.Announce(own)
+	a.subscriptions.Announce(own)
+	a.connections.OnChange(own.ConnectionChanged)
 	a.store.Identity.Ask(contents{connections: a.connections, subscriptions: a.subscriptions})
 	spool := filepath.Join(a.cfg.Data, "spool")
 	if err := clearSpool(spool); err != nil {

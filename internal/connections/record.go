@@ -29,6 +29,36 @@ const (
 	actionCapture       = "connection.capture_webhook_secret"
 )
 
+// ChangeKind says what has become of a connection.
+type ChangeKind string
+
+// The kinds.
+const (
+	Created     ChangeKind = "created"
+	Updated     ChangeKind = "updated"
+	WasDisabled ChangeKind = "disabled"
+	WasEnabled  ChangeKind = "enabled"
+	Deleted     ChangeKind = "deleted"
+)
+
+// kindOf is what an action makes of its connection; empty where that stays as it was.
+func kindOf(action string) ChangeKind {
+	switch action {
+	case actionCreate:
+		return Created
+	case actionEnable:
+		return WasEnabled
+	case actionDisable:
+		return WasDisabled
+	case actionDelete:
+		return Deleted
+	case actionOpenEnrolment, actionEndEnrolment:
+		return ""
+	default:
+		return Updated
+	}
+}
+
 // record writes the audit event of a change and tells every process that connections changed, with the change itself.
 func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, action string, changes map[string]any, now time.Time) error {
 	err := audit.Record(ctx, tx, now, audit.Event{
@@ -37,6 +67,11 @@ func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal
 	})
 	if err != nil {
 		return err
+	}
+	if kind := kindOf(action); s.announce != nil && kind != "" {
+		if err := s.announce(ctx, tx, c, kind); err != nil {
+			return err
+		}
 	}
 	return db.Bump(ctx, tx, Collection)
 }

@@ -54,6 +54,7 @@ type Service struct {
 	loads    singleflight.Group
 	matches  matches
 	deleted  func(ctx context.Context, tx *sql.Tx, connectionUUID string) error
+	announce func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error
 }
 
 // NewService returns a Service with an empty cache.
@@ -71,6 +72,11 @@ func NewService(cfg Config) (*Service, error) {
 // OnDelete sets what else goes in the transaction that deletes a connection. Call it before the first request.
 func (s *Service) OnDelete(fn func(ctx context.Context, tx *sql.Tx, connectionUUID string) error) {
 	s.deleted = fn
+}
+
+// OnChange sets what else is stored in the transaction that changes a connection. Call it before the first request.
+func (s *Service) OnChange(fn func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error) {
+	s.announce = fn
 }
 
 // Get returns a connection of the environment, or not_found.

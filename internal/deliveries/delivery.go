@@ -56,6 +56,8 @@ type Failure struct {
 	At         time.Time `json:"at"`
 	// Overcome says that a success came after it. It is set when that success is replayed: until then the state says so.
 	Overcome bool `json:"-"`
+	// Died says that the delivery has died since its last success, of this failure or of one before.
+	Died bool `json:"-"`
 }
 
 // Delivery is one event on its way to one subscription.
@@ -113,7 +115,9 @@ func (d Delivery) attempted(o Outcome, schedule []time.Duration, jitter func() f
 	if o.Failure == nil {
 		return d.ended(Succeeded, o.At)
 	}
-	d.LastFailure = o.Failure
+	failure := *o.Failure
+	failure.Died = d.died()
+	d.LastFailure = &failure
 	if o.Permanent || d.GenerationAttempts > int64(len(schedule)) {
 		return d.ended(Dead, o.At)
 	}
@@ -147,6 +151,11 @@ func (d Delivery) replayed(now time.Time, enabled bool) Delivery {
 }
 
 func (d Delivery) ended(s Status, at time.Time) Delivery {
+	if s == Dead && d.LastFailure != nil {
+		died := *d.LastFailure
+		died.Died = true
+		d.LastFailure = &died
+	}
 	d.Status, d.ClaimID, d.Due, d.CompletedAt = s, "", at, &at
 	return d
 }
@@ -154,6 +163,9 @@ func (d Delivery) ended(s Status, at time.Time) Delivery {
 // failing reports, for a delivery that is not Succeeded, whether it failed or died since its last success, in whatever
 // generation.
 func (d Delivery) failing() bool { return d.LastFailure != nil && !d.LastFailure.Overcome }
+
+// died reports whether the delivery has died since its last success.
+func (d Delivery) died() bool { return d.failing() && d.LastFailure.Died }
 
 // counters returns what d adds to its event's counters.
 func (d Delivery) counters() webhookevents.Counters {

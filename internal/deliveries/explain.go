@@ -29,7 +29,12 @@ func FilterEvent(e *webhookevents.Event, p *webhookevents.Payload) *filters.Even
 
 // Explain says whether the event, which filters see as seen, goes to the subscription as it is now, and by what.
 func Explain(e *webhookevents.Event, seen *filters.Event, sub *subscriptions.Subscription) subscriptions.Explanation {
-	found := sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...)
+	var found subscriptions.Explanation
+	if e.Own() {
+		found = sub.ExplainOwn(e.ProviderConfigKey, e.ConnectionID, e.Type)
+	} else {
+		found = sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...)
+	}
 	switch {
 	case e.DuplicateOf != nil:
 		found.Failed = OnDuplicate

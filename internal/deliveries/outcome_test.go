@@ -120,7 +120,7 @@ func TestScheduleOfFailures(t *testing.T) {
 		d = d.attempted(fail, documented, func() float64 { return jitter })
 		require.Equal(t, Dead, d.Status)
 		require.Equal(t, testTime(), *d.CompletedAt)
-		require.Equal(t, fail.Failure, d.LastFailure)
+		require.Equal(t, &Failure{Code: "x", Died: true}, d.LastFailure)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		wait := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(7*24*time.Hour)).Draw(rt, "wait"))

@@ -68,9 +68,18 @@ func (s *Service) record(batch []*result) {
 	}
 }
 
-// storeResults stores the batch in one transaction or, when one of its leases was lost or a row cannot be stored, each
-// result in its own.
+// storeResults stores the batch, in one transaction unless there is much to tell of it.
 func (s *Service) storeResults(ctx context.Context, batch []*result) error {
+	for _, part := range parts(batch) {
+		if err := s.storePart(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storePart stores results in one transaction or, when one of their leases was lost or a row cannot be stored, each in its own.
+func (s *Service) storePart(ctx context.Context, batch []*result) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.storeBatch(ctx, tx, batch) })
 	if err == nil || db.IsUnavailable(err) || ctx.Err() != nil {
 		return err

@@ -83,6 +83,7 @@ func New(d *db.DB, events *webhookevents.Store, subs Subscriptions, client *egre
 	s := &Service{db: d, store: NewStore(d, events), events: events, subs: subs, client: client, clock: clk, log: log, metrics: metrics,
 		opts: opts, wake: jobs.NewWake(), settle: jobs.NewWake(), bodies: semaphore.NewWeighted(maxBodyMemory),
 		started: strconv.FormatInt(clock.Millis(clk.Now()), 36), recorded: make(chan struct{}), stopRec: make(chan struct{})}
+	s.store.log = log
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.storing, s.abandon = context.WithCancel(context.Background())
 	s.dispatcher = newDispatcher(opts.Concurrency, opts.PerSubscription, opts.PerHost, s.send)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 
@@ -24,10 +25,15 @@ var errStale = errors.New("the delivery has changed meanwhile")
 type Store struct {
 	db     *db.DB
 	events *webhookevents.Store
+	// announcer tells of deliveries that have died or recovered; nil where nobody does.
+	announcer Announcer
+	log       *slog.Logger
 }
 
 // NewStore returns a Store.
-func NewStore(d *db.DB, events *webhookevents.Store) *Store { return &Store{db: d, events: events} }
+func NewStore(d *db.DB, events *webhookevents.Store) *Store {
+	return &Store{db: d, events: events, log: slog.New(slog.DiscardHandler)}
+}
 
 var insertDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, claim_id, due_ms, created_ms, updated_ms,
@@ -78,7 +84,10 @@ func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis i
 	if err != nil {
 		return err
 	}
-	return s.applyAll(ctx, tx, cancel, nowMillis, nil)
+	if err := s.applyAll(ctx, tx, cancel, nowMillis, nil); err != nil {
+		return err
+	}
+	return s.announce(ctx, tx, moves)
 }
 
 // withoutPayload returns the moves that cancel what the moves given have left open of expunged events.
@@ -173,13 +182,14 @@ type storedFailure struct {
 	SubscriptionID string `json:"subscription_id,omitempty"`
 	At             int64  `json:"at"`
 	Overcome       bool   `json:"overcome,omitempty"`
+	Died           bool   `json:"died,omitempty"`
 }
 
 func encodeFailure(f *Failure, subscriptionID string) (*string, error) {
 	if f == nil {
 		return nil, nil //nolint:nilnil // no failure is stored as NULL
 	}
-	b, err := json.Marshal(storedFailure{f.Code, f.Message, f.HTTPStatus, subscriptionID, clock.Millis(f.At), f.Overcome})
+	b, err := json.Marshal(storedFailure{f.Code, f.Message, f.HTTPStatus, subscriptionID, clock.Millis(f.At), f.Overcome, f.Died})
 	if err != nil {
 		return nil, fmt.Errorf("encode a failure: %w", err)
 	}
@@ -196,7 +206,7 @@ func DecodeFailure(text *string) (f *Failure, subscriptionID string, err error) 
 	if err := json.Unmarshal([]byte(*text), &s); err != nil {
 		return nil, "", fmt.Errorf("decode a failure: %w", err)
 	}
-	return &Failure{Code: s.Code, Message: s.Message, HTTPStatus: s.HTTPStatus, At: clock.FromMillis(s.At), Overcome: s.Overcome}, s.SubscriptionID, nil
+	return &Failure{Code: s.Code, Message: s.Message, HTTPStatus: s.HTTPStatus, At: clock.FromMillis(s.At), Overcome: s.Overcome, Died: s.Died}, s.SubscriptionID, nil
 }
 
 const deliveryColumns = `d.event_uuid, d.subscription_id, d.id, d.environment_id, d.status, d.generation, d.claim_id, d.due_ms,

@@ -34,9 +34,18 @@ type Explanation struct {
 // Explain holds an event of the connection and the types against the subscription, as matching does, but for the filter. An
 // event whose provider configuration is empty comes from no connection and meets every scope.
 func (sub *Subscription) Explain(providerConfigKey, connectionID string, types ...string) Explanation {
+	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool { return slices.ContainsFunc(types, p.Matches) })
+}
+
+// ExplainOwn is Explain for an event of the gateway's own.
+func (sub *Subscription) ExplainOwn(providerConfigKey, connectionID, eventType string) Explanation {
+	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool { return p.MatchesOwn(eventType) })
+}
+
+func (sub *Subscription) explain(providerConfigKey, connectionID string, fits func(Pattern) bool) Explanation {
 	var e Explanation
 	for _, text := range sub.EventTypes {
-		if p, err := ParsePattern(text); err == nil && slices.ContainsFunc(types, p.Matches) {
+		if p, err := ParsePattern(text); err == nil && fits(p) {
 			e.Pattern = text
 			break
 		}

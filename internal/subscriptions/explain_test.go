@@ -41,3 +41,25 @@ func TestExplanationsAgreeWithMatching(t *testing.T) {
 		}
 	})
 }
+
+// Promise: events of the gateway's own go to whoever names them, and never to whoever asks for everything; what is explained of them
+// is what matching does.
+func TestOwnEventsAreAskedForByName(t *testing.T) {
+	t.Parallel()
+	const eventType = "sallyport.delivery.recovered"
+	for pattern, takes := range map[string]bool{
+		"*": false, "*.*.recovered": false, "*.delivery.*": false, "sallyport": false, "sallyport.*": true, "sallyport.delivery.*": true,
+		"sallyport.*.recovered": true, "sallyport.delivery.recovered": true, "sallyport.delivery": false, "sallyport.connection.*": false,
+	} {
+		p, err := ParsePattern(pattern)
+		require.NoError(t, err)
+		require.Equal(t, takes, p.MatchesOwn(eventType), pattern)
+		x := newIndex([]entry{{Matched: Matched{ID: "a"}, scope: scope{connectionID: "acme"}, patterns: []Pattern{p, p}}})
+		require.Equal(t, takes, len(x.matchOwn(scope{"github", "acme"}, eventType)) == 1, pattern)
+		require.Empty(t, x.matchOwn(scope{"github", "other"}, eventType), pattern)
+		require.Equal(t, pattern[0] == 's', x.wantsOwn(), pattern)
+		sub := Subscription{EventTypes: []string{pattern}}
+		require.Equal(t, takes, sub.ExplainOwn("github", "acme", eventType).Failed == "", pattern)
+		require.Equal(t, p.Matches(eventType), len(x.match(scope{"github", "acme"}, []string{eventType})) == 1, "a provider's event of that name")
+	}
+}

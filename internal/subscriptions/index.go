@@ -90,14 +90,38 @@ func (n *node) child(segment string) *node {
 	return c
 }
 
+// matchOwn returns the subscriptions that take an event of the gateway's own: those with a pattern that fits its type and names its
+// first segment. A wildcard there stands for what providers send.
+func (x *index) matchOwn(event scope, eventType string) []Matched {
+	first, rest, more := strings.Cut(eventType, ".")
+	n := x.root.literal[first]
+	if n == nil {
+		return nil
+	}
+	scopes := scopesOf(event)
+	return x.positions(n.collect(nil, rest, !more, scopes[:]))
+}
+
+// wantsOwn reports whether any pattern names the first segment of the gateway's own types.
+func (x *index) wantsOwn() bool { return x.root.literal[OwnProvider] != nil }
+
+// scopesOf returns where subscriptions sit that take events of the scope: bound to nothing, to one part or to both parts of it.
+func scopesOf(event scope) [4]scope {
+	return [...]scope{{}, {providerConfigKey: event.providerConfigKey}, {connectionID: event.connectionID}, event}
+}
+
 // match returns the subscriptions that any of the types matches, each once, in the order of their ids.
 func (x *index) match(event scope, types []string) []Matched {
-	// A subscription that is bound to nothing, to one part or to both parts of the scope sits under one of these.
-	scopes := [...]scope{{}, {providerConfigKey: event.providerConfigKey}, {connectionID: event.connectionID}, event}
+	scopes := scopesOf(event)
 	var found []int32
 	for _, t := range types {
 		found = x.root.collect(found, t, false, scopes[:])
 	}
+	return x.positions(found)
+}
+
+// positions returns the subscriptions at the positions, each once, in the order of their ids. It changes the slice.
+func (x *index) positions(found []int32) []Matched {
 	slices.Sort(found)
 	found = slices.Compact(found)
 	out := make([]Matched, len(found))

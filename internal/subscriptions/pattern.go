@@ -93,3 +93,9 @@ func (p Pattern) Matches(eventType string) bool {
 	}
 	return true
 }
+
+// MatchesOwn reports whether the type of an event of the gateway's own fits the pattern: the pattern must name its first segment.
+// Whoever asks for everything means what providers send.
+func (p Pattern) MatchesOwn(eventType string) bool {
+	return len(p.segments) > 0 && p.segments[0] != wildcard && p.Matches(eventType)
+}

@@ -72,6 +72,7 @@ type Service struct {
 	cfg        Config
 	own        origin
 	deliveries DeliveryControl
+	announcer  Announcer
 	indexes    cache[id.Environment, *index]
 	filters    filterCache
 	targets    cache[targetKey, *Target]
@@ -84,6 +85,16 @@ type targetKey struct {
 
 // New returns a Service. Control must be called before the first change.
 func New(cfg Config) *Service { return &Service{cfg: cfg, own: originOf(cfg.PublicURL)} }
+
+// Announcer stores the gateway's own events about subscriptions, in the transaction of what they tell of.
+type Announcer interface {
+	// SubscriptionDisabled tells that the service has disabled the subscription.
+	SubscriptionDisabled(ctx context.Context, tx *sql.Tx, sub *Subscription) error
+}
+
+// Announce names who tells of what the service does to subscriptions; without it nobody does. It is called once, while the
+// process is put together.
+func (s *Service) Announce(a Announcer) { s.announcer = a }
 
 // Control names who is told about changes. It is apart from New because deliveries themselves need the Service, and is
 // called once, while the process is put together.
@@ -118,6 +129,21 @@ func (s *Service) Filters(ctx context.Context, env id.Environment, providerConfi
 		}
 	}
 	return found, nil
+}
+
+// MatchOwn is Match for an event of the gateway's own, which only patterns take that name the first segment of its type.
+func (s *Service) MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID, eventType string) ([]Matched, error) {
+	x, err := s.index(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	return x.matchOwn(scope{providerConfigKey, connectionID}, eventType), nil
+}
+
+// WantsOwn reports whether a subscription of the environment has a pattern for events of the gateway's own.
+func (s *Service) WantsOwn(ctx context.Context, env id.Environment) (bool, error) {
+	x, err := s.index(ctx, env)
+	return err == nil && x.wantsOwn(), err
 }
 
 func (s *Service) index(ctx context.Context, env id.Environment) (*index, error) {

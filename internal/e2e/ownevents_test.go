@@ -1,0 +1,134 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// told returns the bodies that the receiver has got, by type, with the clock moving on until there are n.
+func (w *world) told(sink *receiver, n int) map[string][]object {
+	w.t.Helper()
+	w.ticking("events of the gateway's own", func() bool { return sink.count() >= n })
+	out := map[string][]object{}
+	for _, r := range sink.all() {
+		var e struct {
+			Type     string `json:"type"`
+			Provider string `json:"provider"`
+			Data     object `json:"data"`
+		}
+		require.NoError(w.t, json.Unmarshal(r.body, &e))
+		require.Equal(w.t, "sallyport", e.Provider)
+		require.Equal(w.t, e.Type, r.header.Get("Sallyport-Event-Type"))
+		out[e.Type] = append(out[e.Type], e.Data)
+	}
+	return out
+}
+
+// Promise: whoever asks for them is told of deliveries that die and recover and of subscriptions that the gateway disables, signed like
+// everything; whoever asks for everything is not, and nothing is told of the deliveries of these events.
+func TestOwnEvents(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connectGitHub("acme")
+		w.connectGitHub("other")
+		sink := newReceiver(w.t, status(http.StatusOK))
+		alerts := w.subscribe(sink.url, object{"event_types": []string{"sallyport.*"}})
+		elsewhere := newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(elsewhere.url, object{"event_types": []string{"sallyport.*"}, "connection_id": "other"})
+		w.subscribe(elsewhere.url, object{"event_types": []string{"sallyport.*"}, "filter": `event.body.?event_type.orValue("") == "push"`})
+		down := newReceiver(w.t, status(http.StatusInternalServerError))
+		w.subscribe(down.url, object{"event_types": []string{"sallyport.*"}, "retry_schedule_seconds": []float64{}})
+		all := newReceiver(w.t, statuses(http.StatusServiceUnavailable, http.StatusOK))
+		target := w.subscribe(all.url, object{"retry_schedule_seconds": []float64{}})
+
+		uuid := w.fresh(conn.pathToken(), github(issueOpened))
+		w.settles(uuid, "dead_letter")
+		dead := w.told(sink, 1)["sallyport.delivery.dead_lettered"]
+		require.Len(w.t, dead, 1)
+		require.Equal(w.t, uuid, dead[0]["event_uuid"])
+		require.Equal(w.t, target.ID, dead[0]["subscription_id"])
+		require.Equal(w.t, "issues.opened", dead[0]["event_type"])
+		require.Equal(w.t, "acme", dead[0]["connection_id"])
+		failure, ok := dead[0]["last_error"].(object)
+		require.True(w.t, ok)
+		require.Equal(w.t, "unexpected_status", failure["code"])
+		verify(w, alerts.SigningSecret, sink.all()[0])
+		own := w.event(sink.all()[0].header.Get("Webhook-Id"))
+		require.Equal(w.t, "sallyport.delivery.dead_lettered", own.EventType)
+		require.Equal(w.t, "github", own.ProviderConfigKey)
+		require.Equal(w.t, "acme", own.ConnectionID)
+		matches, failed, _ := w.explained(own.EventUUID, target.ID)
+		require.False(w.t, matches, "everything is what providers send")
+		require.Equal(w.t, "event_types", failed)
+		matches, _, _ = w.explained(own.EventUUID, alerts.ID)
+		require.True(w.t, matches)
+
+		w.call(w.dev(), http.MethodPost, "/webhook-events/"+uuid+"/replay", nil).want(w, http.StatusAccepted)
+		w.settles(uuid, "forwarded")
+		back := w.told(sink, 2)["sallyport.delivery.recovered"]
+		require.Len(w.t, back, 1)
+		require.InDelta(w.t, 2, back[0]["generation"], 0)
+
+		gone := newReceiver(w.t, status(http.StatusGone))
+		leaving := w.subscribe(gone.url, object{"event_types": []string{"issues.*"}, "description": "leaving"})
+		second := w.fresh(conn.pathToken(), github(issueOpened))
+		told := w.told(sink, 4)
+		require.Len(w.t, told["sallyport.delivery.dead_lettered"], 2)
+		require.Equal(w.t, []object{{"subscription_id": leaving.ID, "description": "leaving", "reason": "The receiver answered 410 Gone",
+			"disabled_at": told["sallyport.subscription.disabled"][0]["disabled_at"]}}, told["sallyport.subscription.disabled"])
+
+		// Everything has been told once, and of what died on its way to the receiver that is down nothing was.
+		w.ticking("the receiver that is down was asked", func() bool { return down.count() >= 4 })
+		w.settles(second, "dead_letter")
+		require.Equal(w.t, 4, sink.count())
+		require.Zero(w.t, elsewhere.count())
+		require.Equal(w.t, 3, all.count(), "two events, and one of them twice")
+		types := []string{}
+		for _, e := range w.events("&provider=sallyport") {
+			types = append(types, e.EventType)
+		}
+		require.Equal(w.t, []string{"sallyport.delivery.dead_lettered", "sallyport.delivery.dead_lettered", "sallyport.delivery.recovered",
+			"sallyport.subscription.disabled"}, slices.Sorted(slices.Values(types)))
+	})
+}
+
+// Promise: whoever asks for them is told of every change of a connection once, and of no change that was refused.
+func TestOwnEventsOfConnections(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		sink := newReceiver(w.t, status(http.StatusOK))
+		w.subscribe(sink.url, object{"event_types": []string{"sallyport.connection.*"}})
+		conn := w.connectGitHub("acme")
+		const item = "/connections/github/acme"
+		w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme"}).want(w, http.StatusConflict)
+		w.call(w.dev(), http.MethodPatch, item, object{"tags": object{"a": "b"}}).want(w, http.StatusOK)
+		w.call(w.dev(), http.MethodPatch, item, object{"tags": object{"a": "b"}}).want(w, http.StatusOK)
+		w.call(w.dev(), http.MethodPost, item, object{"operation": "disable"}).want(w, http.StatusOK)
+		w.call(w.dev(), http.MethodPost, item, object{"operation": "enable"}).want(w, http.StatusOK)
+		w.call(w.dev(), http.MethodDelete, item, nil).want(w, http.StatusNoContent)
+		about := func(status string) []object {
+			return []object{{"connection_uuid": conn.UUID, "connection_id": "acme", "provider": "github", "provider_config_key": "github", "status": status}}
+		}
+		require.Equal(w.t, map[string][]object{
+			"sallyport.connection.created": about("active"), "sallyport.connection.updated": about("active"), "sallyport.connection.disabled": about("disabled"),
+			"sallyport.connection.enabled": about("active"), "sallyport.connection.deleted": about("active"),
+		}, w.told(sink, 5))
+		require.Len(w.t, w.events(""), 5)
+	})
+}
+
+// Promise: where nobody asks for the gateway's own events there are none.
+func TestNoOwnEventsUnasked(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		conn := w.connectGitHub("acme")
+		w.subscribe(newReceiver(w.t, status(http.StatusGone)).url)
+		w.settles(w.fresh(conn.pathToken(), github(issueOpened)), "dead_letter")
+		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"tags": object{"a": "b"}}).want(w, http.StatusOK)
+		require.Len(w.t, w.events(""), 1)
+	})
+}
