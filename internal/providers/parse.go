@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -119,25 +120,41 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Fault) {
 	return p, nil
 }
 
-// clip keeps a field's path short where the file makes up its own names.
+// clip cuts a field's path short where the file makes up its own names, and before the first character that no field's name has:
+// what is no definition at all, such as a link to a file of passwords, must not end up in the log.
 func clip(field string) string {
 	const most = 200
-	if len(field) <= most {
+	end := strings.IndexFunc(field, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-[] ", r)
+	})
+	if end < 0 {
+		end = len(field)
+	}
+	if end = min(end, most); end == len(field) {
 		return field
 	}
-	return strings.ToValidUTF8(field[:most], "") + "…"
+	return field[:end] + "…"
 }
 
 const (
 	maxFlowDepth   = 8  // of [ and {
 	maxEntryColumn = 64 // of the - of a list entry: lists can nest on one line
+	// maxEntries bounds keys, list entries and commas: the YAML parser's work grows with their square.
+	maxEntries = 4096
 )
 
 // refuseTokens refuses what a definition has no use for and what makes reading YAML expensive or surprising: anchors,
 // aliases, merge keys, tags, directives, ? keys and deep nesting.
 func refuseTokens(text string) (line int, message string) {
-	depth := 0
+	depth, entries := 0, 0
 	for _, t := range lexer.Tokenize(text) {
+		switch t.Type {
+		case token.MappingValueType, token.SequenceEntryType, token.CollectEntryType:
+			if entries++; entries > maxEntries {
+				return t.Position.Line, "has more entries than a definition can have"
+			}
+		default:
+		}
 		switch t.Type {
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
 			message = "anchors, aliases and merge keys are not allowed"
@@ -168,7 +185,12 @@ func yamlFault(name string, err error) Fault {
 	f := Fault{File: name, Message: "is not a provider definition"}
 	var detail yaml.Error
 	if errors.As(err, &detail) {
-		f.Message = detail.GetMessage()
+		f.Message = strings.Map(func(r rune) rune { // which may quote the file, and stands on one line
+			if unicode.IsPrint(r) {
+				return r
+			}
+			return unicode.ReplacementChar
+		}, detail.GetMessage())
 		if t := detail.GetToken(); t != nil && t.Position != nil {
 			f.Line = t.Position.Line
 		}

@@ -106,6 +106,10 @@ func TestLoadRefuses(t *testing.T) {
 		"question mark key":     {"acme.yaml", minimal + "? a\n: b\n", "acme.yaml:6: keys with ?"},
 		"deep flow":             {"acme.yaml", minimal + "x: [[[[[[[[[\n", "acme.yaml:6: nests too deep"},
 		"deep list":             {"acme.yaml", minimal + "x:\n  " + strings.Repeat("- ", 40) + "a\n", "acme.yaml:7: nests too deep"},
+		"many keys":             {"acme.yaml", minimal + strings.Repeat("x: 1\n", 5000), "acme.yaml:4097: has more entries than a definition can have"},
+		"many commas":           {"acme.yaml", minimal + "x: [" + strings.Repeat(",", 5000), "acme.yaml:6: has more entries than a definition can have"},
+		"file of passwords":     {"acme.yaml", "root:$6$secret:20228:0:99999:7::\n", "acme.yaml:1: root…: is not a field of the format"},
+		"forged line":           {"acme.yaml", minimal + "\"x\\nacme.yaml\": 1\n", "acme.yaml: x…: is not a field of the format"},
 		"two documents":         {"acme.yaml", minimal + "---\n" + minimal, "acme.yaml: must hold exactly one YAML document"},
 		"empty":                 {"acme.yaml", "", "acme.yaml: must hold exactly one YAML document"},
 		"comment only":          {"acme.yaml", "# nothing\n", "acme.yaml: must hold exactly one YAML document"},
@@ -219,7 +223,7 @@ webhooks:
 func TestLoadBoundsFaults(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	for i := range 5000 {
+	for i := range 3000 {
 		text.WriteString(strings.Repeat("x", 30) + strconv.Itoa(i) + ": 1\n")
 	}
 	_, err := providers.Load(folder("acme.yaml", text.String()+strings.Repeat("y", 10_000)+": 1\n"))
