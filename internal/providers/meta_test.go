@@ -49,7 +49,12 @@ func TestMetaEvents(t *testing.T) {
 			"instagram.comments", "instagram.mentions"},
 		`{"object":"page","entry":[{"id":"1","messaging":[{"sender":{"id":"5"},"message":{"mid":"m"}}]},{"id":"2","changes":[{"field":"feed"}]},` +
 			`{"id":"3","messaging":[{"sender":{},"read":{"watermark":1}},{"something":{}}]},{"id":"4","standby":[{"postback":{}}]}]}`: {
-			"page.feed", "page.message", "page.read", "unknown", "page.postback"},
+			"page.feed", "page.message", "page.read", "page.unknown", "page.postback"},
+		// As the pages of Meta's reference show them.
+		`{"object":"page","entry":[{"id":"1","messaging":[{"timestamp":1458668856463,"reaction":{"reaction":"love","action":"react","mid":"m"}},` +
+			`{"account_linking":{"status":"unlinked"}},{"policy_enforcement":{"action":"unblock"}},{"take_thread_control":{"previous_owner_app_id":"1"}},` +
+			`{"app_roles":{"123456789":["primary_receiver"]}}]}]}`: {
+			"page.reaction", "page.account_linking", "page.policy_enforcement", "page.take_thread_control", "page.app_roles"},
 		`{"object":"user","entry":[{"id":"1","uid":"1","time":1,"changed_fields":["photos","feed"]}]}`: {"user.photos", "user.feed"},
 	} {
 		event := v.Describe(deliver(time.Time{}, body))

@@ -25,7 +25,7 @@ type EventRules struct {
 	// Map renames derived types, those of a batch's items too.
 	Map map[string]string `yaml:"map"`
 	// TypeSeparators are characters that the provider puts between the words of its types, such as "/". Each becomes a dot in
-	// types that Map does not rename.
+	// types that Map does not rename, and nothing at their ends.
 	TypeSeparators string `yaml:"type_separators"`
 	// BodyRepeats says that two events may have the same body, so that without an id nothing tells a repeat from a further event.
 	BodyRepeats bool `yaml:"body_repeats"`

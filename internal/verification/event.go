@@ -85,7 +85,7 @@ func (p *plan) eventType(w *view, templates [][]segment) string {
 	return unknownType
 }
 
-// dotted puts a dot in the place of each separator of a type.
+// dotted puts a dot in the place of each separator of a type, and nothing at its ends, where it would begin or end an empty segment.
 func (p *plan) dotted(kind string) string {
 	if p.separators == "" || !strings.ContainsAny(kind, p.separators) {
 		return kind
@@ -96,7 +96,10 @@ func (p *plan) dotted(kind string) string {
 			out[i] = '.'
 		}
 	}
-	return string(out)
+	if trimmed := strings.Trim(string(out), "."); trimmed != "" {
+		return trimmed
+	}
+	return unknownType
 }
 
 // renderText renders a template of literals and sources; ok is false when one of them has no value.

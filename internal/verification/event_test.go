@@ -57,6 +57,7 @@ func TestDescribeTypeSeparators(t *testing.T) {
 	v := verifier(t, d, testKey)
 	for header, want := range map[string]string{
 		"orders/create": "orders.create", "zen:event-type:ticket.created": "zen.event-type.ticket.created", "push": "push", "a/b": "x/y", "a/b c": "unknown",
+		"/orders/create/": "orders.create", "::": "unknown",
 	} {
 		require.Equal(t, want, v.Describe(request("{}", "X-Event", header)).Type)
 	}
