@@ -168,9 +168,12 @@ func verdictText(v *app.WebhookVerdict) string {
 	}
 	if ev := v.Event; ev != nil {
 		line("type", strings.Join(ev.Types, ", ")+signed(ev.TypeSigned))
-		if ev.ID == "" {
-			line("id", "none: a hash of the body tells deliveries apart")
-		} else {
+		switch {
+		case ev.ID == "" && ev.BodyWindowSeconds > 0:
+			line("id", fmt.Sprintf("none: the same body within %s is a repeat", time.Duration(ev.BodyWindowSeconds)*time.Second))
+		case ev.ID == "":
+			line("id", "none, and bodies are not compared: every delivery is an event of its own")
+		default:
 			line("id", ev.ID+" from "+ev.IDSource+signed(ev.IDSigned))
 		}
 		if ev.Control {

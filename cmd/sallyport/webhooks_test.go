@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -166,6 +167,34 @@ func TestWebhooksVerifyAge(t *testing.T) {
 		require.Contains(t, r.out, "diagnosis   clock\n")
 		require.Contains(t, r.out, "The age was counted to 2026-03-04T06:06:07Z. For a request that was saved earlier say with --at when it was received.")
 		require.NotContains(t, r.out, signature[3:])
+	})
+}
+
+// What becomes of a second delivery with the same body and no id is said as the connection and its provider have it.
+func TestWebhooksVerifyRepeats(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		in.setUp(t)
+		s := in.serve(t, clock.System())
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
+		file := saved(t, "POST / HTTP/1.1\nX-Signature: "+hexMAC(githubSecret, "{}")+"\nX-Dropbox-Signature: "+hexMAC(githubSecret, "{}")+"\n\n{}")
+		for i, c := range []struct {
+			provider string
+			webhook  map[string]any
+			want     string
+		}{
+			{"generic-hmac", map[string]any{}, "none: the same body within 1h0m0s is a repeat"},
+			{"generic-hmac", map[string]any{"dedupe_window_seconds": 90}, "none: the same body within 1m30s is a repeat"},
+			{"generic-hmac", map[string]any{"dedupe_window_seconds": 0}, "none, and bodies are not compared"},
+			{"dropbox", map[string]any{}, "none, and bodies are not compared"},
+			{"dropbox", map[string]any{"dedupe_window_seconds": 60}, "none: the same body within 1m0s is a repeat"},
+		} {
+			name := fmt.Sprint("c", i)
+			s.make(t, "/connections", key, map[string]any{"provider": c.provider, "connection_id": name, "webhook_secret": githubSecret, "webhook": c.webhook})
+			r := in.run(t, "webhooks", "verify", "--connection", name, "--request", file)
+			require.Equal(t, exitOK, r.code, r.out)
+			require.Contains(t, r.out, "\nid          "+c.want, c.provider)
+		}
 	})
 }
 

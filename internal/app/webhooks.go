@@ -75,13 +75,15 @@ type WebhookSecret struct {
 
 // WebhookEvent is what a delivery tells of itself.
 type WebhookEvent struct {
-	Types      []string      `json:"types"`
-	TypeSigned bool          `json:"type_signed"`
-	ID         string        `json:"id"`
-	IDSource   string        `json:"id_source"`
-	IDSigned   bool          `json:"id_signed"`
-	Control    bool          `json:"control"`
-	OccurredAt *httpapi.Time `json:"occurred_at"`
+	Types      []string `json:"types"`
+	TypeSigned bool     `json:"type_signed"`
+	ID         string   `json:"id"`
+	IDSource   string   `json:"id_source"`
+	IDSigned   bool     `json:"id_signed"`
+	// BodyWindowSeconds is how long the same body is a repeat where there is no ID; 0 where it is a further event, and with an ID.
+	BodyWindowSeconds int64         `json:"body_window_seconds"`
+	Control           bool          `json:"control"`
+	OccurredAt        *httpapi.Time `json:"occurred_at"`
 }
 
 // WebhookHandshake is the answer to a handshake. Its body is left out: it may be a signature.
@@ -127,7 +129,7 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock, r W
 		return v, err
 	}
 	request := asReceived(r, in, cfg.PublicURL)
-	trial := ingest.Try(ctx, in, request, cfg.WebhookMaxBodyBytes)
+	trial := ingest.Try(ctx, in, request, cfg.WebhookMaxBodyBytes, cfg.WebhookDedupeWindow)
 	v = verdict(trial)
 	v.ReceivedAt = httpapi.Time(r.ReceivedAt)
 	v.Connection = WebhookConnection{
@@ -224,7 +226,8 @@ func verdict(t ingest.Trial) WebhookVerdict {
 	case t.Handshake != 0:
 		return WebhookVerdict{Accepted: true, Handshake: &WebhookHandshake{Status: t.Handshake, Captures: t.Captures}}
 	}
-	e := WebhookEvent{Types: t.Event.Types, TypeSigned: t.Event.TypeSigned, ID: t.Event.ID, IDSource: t.Event.IDSource, IDSigned: t.Event.IDSigned, Control: t.Event.Control}
+	e := WebhookEvent{Types: t.Event.Types, TypeSigned: t.Event.TypeSigned, ID: t.Event.ID, IDSource: t.Event.IDSource, IDSigned: t.Event.IDSigned, Control: t.Event.Control,
+		BodyWindowSeconds: int64(t.BodyWindow / time.Second)}
 	if e.Types == nil {
 		e.Types = []string{t.Event.Type}
 	}

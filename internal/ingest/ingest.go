@@ -335,13 +335,7 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control, Verification: describe(result),
 		ContentType: storable(r.Header.Get("Content-Type")), BodySize: int64(len(r.Body)), Hops: hops(r.Header), ReceivedAt: now,
 	}}
-	window := s.opts.DedupeWindow
-	if in.Verifier.BodyRepeats() {
-		window = 0 // a further event must not be lost for its body; only the connection may ask for that
-	}
-	if c.Webhook.DedupeWindowSeconds != nil {
-		window = c.Webhook.DedupeWindow()
-	}
+	window := bodyWindow(in, s.opts.DedupeWindow)
 	if told.ID != "" {
 		it.event.IdempotencyKey, it.event.IdempotencySource = told.ID, told.IDSource
 		kind := "id"
@@ -370,6 +364,19 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		it.keys = append(it.keys, claimedKey{hash: hashKey("body", sum), decides: told.ID == "", expires: clock.Millis(now.Add(window))})
 	}
 	return it
+}
+
+// bodyWindow is how long a body that came before makes a repeat of a delivery without an id, or a suspect of one whose id is not signed;
+// 0 where no bodies are compared.
+func bodyWindow(in *connections.Inbound, standard time.Duration) time.Duration {
+	switch {
+	case in.Connection.Webhook.DedupeWindowSeconds != nil:
+		return in.Connection.Webhook.DedupeWindow()
+	case in.Verifier.BodyRepeats():
+		return 0 // a further event must not be lost for its body; only the connection may ask for that
+	default:
+		return standard
+	}
 }
 
 // describe is the event's verification as JSON.

@@ -112,7 +112,11 @@ func (w *WebhooksSummary) TypeText(quote func(string) string) string {
 
 // IDText says where the id comes from, and whether it is signed.
 func (w *WebhooksSummary) IDText(quote func(string) string) string {
-	return w.derivation(w.IDs, func(b *BatchSummary) []SourceSummary { return b.IDs }, quote)
+	text := w.derivation(w.IDs, func(b *BatchSummary) []SourceSummary { return b.IDs }, quote)
+	if w.BodyRepeats {
+		text += "; bodies may repeat"
+	}
+	return text
 }
 
 func quotedList(list []string, quote func(string) string) string {

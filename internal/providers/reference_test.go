@@ -33,7 +33,7 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, "header:x-sig,x-signature, header_seq:x-sig-{1..3}, header:x-list, header:x-path, query:sig or header:x-kv or (header:authorization and "+
 		"json:/value/*/token) or header:x-jwt or json:/Signature or header:authorization", w.Proof.PlacesText(unquoted))
 	require.Equal(t, "each of /value/*: {json:/object}.{item:/type} (not signed); else {header:x-event}.{json:/action} (not signed)", w.TypeText(unquoted))
-	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed)", w.IDText(unquoted))
+	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed); bodies may repeat", w.IDText(unquoted))
 	require.Equal(t, "GET echo; POST secret", w.HandshakeText())
 	require.True(t, w.Control)
 	require.Equal(t, []providers.ParamSummary{

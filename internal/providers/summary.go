@@ -43,6 +43,8 @@ type WebhooksSummary struct {
 	Handshakes []HandshakeSummary `json:"handshakes"`
 	// Control says that some deliveries are acknowledged and stored but not forwarded.
 	Control bool `json:"control"`
+	// BodyRepeats says that two events may have the same body, so that without an id each delivery is an event of its own.
+	BodyRepeats bool `json:"body_repeats"`
 }
 
 // ParamSummary is a value that a connection may set.
@@ -127,7 +129,7 @@ func (p *Provider) summarize(d *verification.Declaration) *WebhooksSummary {
 	outline := p.Webhooks.Outline()
 	w := &WebhooksSummary{
 		Setup: strings.TrimSpace(d.Setup), Params: []ParamSummary{}, Proof: summarizeProof(d.Params, &d.Proof), Types: sources(outline.Types),
-		IDs: sources(outline.IDs), Handshakes: []HandshakeSummary{}, Control: len(d.Control) > 0,
+		IDs: sources(outline.IDs), Handshakes: []HandshakeSummary{}, Control: len(d.Control) > 0, BodyRepeats: d.Event.BodyRepeats,
 	}
 	for _, p := range d.Params {
 		w.Params = append(w.Params, ParamSummary{
