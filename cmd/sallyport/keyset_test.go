@@ -187,9 +187,10 @@ func TestRotateBesideServer(t *testing.T) {
 			receivers, secrets = append(receivers, r), append(secrets, secret)
 		}
 		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
-		s.make(t, "/connections", key, map[string]any{"provider": "notion", "connection_id": "notes"})
+		notes := s.make(t, "/connections", key, map[string]any{"provider": "notion", "connection_id": "notes"})
 		s.make(t, "/connections/notion/notes/webhook-enrolment", key, nil)
-		status, answer := s.ask(t, http.MethodPost, "/api/v1/webhook/notes", "", map[string]any{"verification_token": "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"})
+		webhookURL, _ := notes["webhook_url"].(string) // by the alias no secret is taken
+		status, answer := s.ask(t, http.MethodPost, webhookURL[strings.Index(webhookURL, "/api/v1"):], "", map[string]any{"verification_token": "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"})
 		require.Equal(t, http.StatusOK, status, string(answer))
 		subscribe()
 		s.deliver(t, "before")
