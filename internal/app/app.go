@@ -39,6 +39,7 @@ import (
 	"sallyport/internal/providers"
 	"sallyport/internal/rejections"
 	"sallyport/internal/rejections/rejectionshttp"
+	"sallyport/internal/retention"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/subscriptions/subscriptionshttp"
 	"sallyport/internal/verification"
@@ -82,6 +83,7 @@ type App struct {
 	ingest        *ingest.Service
 	rejections    *rejections.Service
 	audit         *audit.Store
+	retention     *retention.Worker
 
 	ready   atomic.Bool
 	servers servers
@@ -161,6 +163,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client, Connections: a.connections,
 		Environments: a.store.Identity, PublicURL: a.cfg.PublicURL})
 	a.events = webhookevents.NewStore(d, deliveries.Filter{})
+	a.events.Retain(lifetimes{a.store.Identity}, clk)
 	a.rejections = rejections.New(d, clk)
 	a.audit = audit.NewStore(d)
 	a.connections.OnDelete(a.rejections.Forget)
@@ -173,6 +176,8 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	a.deliveries.Announce(own)
 	a.subscriptions.Announce(own)
 	a.connections.OnChange(own.ConnectionChanged)
+	a.retention = retention.New(retention.Config{DB: d, Events: a.events, Deliveries: a.deliveries.Store(), Lifetimes: lifetimes{a.store.Identity},
+		Clock: clk, Logger: a.log, Metrics: a.metrics})
 	a.store.Identity.Ask(contents{connections: a.connections, subscriptions: a.subscriptions})
 	spool := filepath.Join(a.cfg.Data, "spool")
 	if err := clearSpool(spool); err != nil {
@@ -307,7 +312,7 @@ const refreshInterval = time.Second
 
 // refresh looks whether another process has changed what is cached.
 func (a *App) refresh(ctx context.Context) time.Duration {
-	for _, r := range []func(context.Context) error{a.connections.Refresh, a.subscriptions.Refresh} {
+	for _, r := range []func(context.Context) error{a.store.Identity.RefreshSettings, a.connections.Refresh, a.subscriptions.Refresh} {
 		if err := r(ctx); err != nil && ctx.Err() == nil {
 			a.log.ErrorContext(ctx, "cached data could not be compared with the database", slog.String("error", err.Error()))
 		}
@@ -412,6 +417,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeMatches) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.sealAudit) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.retention.Run) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
 	if a.cfg.ProvidersDir != "" {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refreshProviders) })

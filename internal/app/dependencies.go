@@ -19,6 +19,7 @@ func Dependencies() map[string][]string {
 		"rejections":    {},
 		"deliveries":    {"webhookevents", "subscriptions", "filters", "audit"},
 		"ownevents":     {"webhookevents", "subscriptions", "filters", "deliveries", "connections"},
+		"retention":     {"webhookevents", "deliveries"},
 		"ingest":        {"connections", "providers", "verification", "subscriptions", "filters", "webhookevents", "deliveries", "rejections"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what

@@ -100,7 +100,8 @@ func openStore(ctx context.Context, cfg *config.Config, d *db.DB, clk clock.Cloc
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errOpenKeyset, err)
 	}
-	ids, err := identity.New(d, box, clk, identity.Options{Issuer: cfg.PublicURL})
+	ids, err := identity.New(d, box, clk, identity.Options{Issuer: cfg.PublicURL,
+		PayloadRetentionDays: cfg.WebhookPayloadRetentionDays, EventRetentionDays: cfg.WebhookEventRetentionDays})
 	if err != nil {
 		return nil, err
 	}

@@ -135,6 +135,23 @@ func (d Delivery) held(now time.Time) Delivery {
 // cancelled returns d given up because its subscription or its payload is gone.
 func (d Delivery) cancelled(now time.Time) Delivery { return d.ended(Cancelled, now) }
 
+// withoutPayload returns d, which nothing can be sent of any more: cancelled where somebody asked for that, else dead.
+func (d Delivery) withoutPayload(e *webhookevents.Event, now time.Time) Delivery {
+	if e.ExpungedAt != nil {
+		return d.cancelled(now)
+	}
+	return d.expired(now)
+}
+
+// expired returns d given up because the payload's time is over.
+func (d Delivery) expired(now time.Time) Delivery {
+	d.LastFailure = &Failure{Code: CodePayloadExpired, Message: "The payload's time was over before the event could be forwarded", At: now}
+	if d.Status == Held {
+		d.LastFailure = &Failure{Code: CodeHeldExpired, Message: "The subscription was disabled for longer than the payload lived", At: now}
+	}
+	return d.ended(Dead, now)
+}
+
 // replayed returns d in a new generation, due at once, or held where the subscription is disabled.
 func (d Delivery) replayed(now time.Time, enabled bool) Delivery {
 	if d.Status == Succeeded && d.LastFailure != nil {

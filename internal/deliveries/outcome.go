@@ -18,6 +18,8 @@ const (
 	CodeGone             = "gone"
 	CodeWorkerLost       = "worker_lost"
 	CodeForwardLoop      = "forward_loop"
+	CodePayloadExpired   = "payload_expired"
+	CodeHeldExpired      = "held_expired"
 )
 
 // maxRetryAfter bounds how long a receiver can ask us to wait.

@@ -50,7 +50,7 @@ func (s *Service) send(j *job) {
 		j.event, j.since = &e, now
 	}
 	if j.event.PayloadExpired {
-		s.submit(&result{delivery: j.delivery, next: j.delivery.cancelled(now)})
+		s.submit(&result{delivery: j.delivery, next: j.delivery.withoutPayload(j.event, now)})
 		return
 	}
 	if size := j.event.BodySize; j.payload == nil && size > maxHandedBody {

@@ -32,6 +32,8 @@ type event struct {
 	ContentType       string            `json:"content_type"`
 	BodySize          int64             `json:"body_size"`
 	PayloadExpired    bool              `json:"payload_expired"`
+	PayloadExpiresAt  *time.Time        `json:"payload_expires_at"`
+	ExpiresAt         time.Time         `json:"expires_at"`
 	ReceivedAt        time.Time         `json:"received_at"`
 	ForwardedAt       *time.Time        `json:"forwarded_at"`
 	Deliveries        []delivery        `json:"deliveries"`

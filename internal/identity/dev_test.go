@@ -135,7 +135,7 @@ func TestDevEnvironment(t *testing.T) {
 		dev := access.System("dev")
 		before := readDev(t, path)
 		env := id.Environment(before.EnvironmentID)
-		_, err := f.RenameEnvironment(t.Context(), dev, env, "playground")
+		_, err := f.UpdateEnvironment(t.Context(), dev, env, EnvironmentChange{Name: new("playground")})
 		require.NoError(t, err)
 		require.NoError(t, f.EnsureDev(t.Context(), filepath.Dir(path), devURL))
 		require.Equal(t, before, readDev(t, path))

@@ -45,6 +45,7 @@ type Environment struct {
 	Name string
 	// Type is fixed: the keys that the environment has given out show it.
 	Type EnvironmentType
+	Retention
 	// CreatedMillis is in Unix milliseconds.
 	CreatedMillis int64
 }
@@ -53,6 +54,14 @@ type Environment struct {
 type NewEnvironment struct {
 	Name string
 	Type EnvironmentType
+	Retention
+}
+
+// EnvironmentChange is what a caller may write on an environment.
+type EnvironmentChange struct {
+	// Name is its new name; nil keeps the one it has.
+	Name *string
+	RetentionChange
 }
 
 // environmentName is the form of an environment's name, which goes on command lines and into scripts. No id of an
@@ -143,6 +152,7 @@ func (s *Service) CreateEnvironment(ctx context.Context, actor access.Principal,
 	if !slices.Contains(EnvironmentTypes(), n.Type) {
 		faults = append(faults, apperr.Detail{Location: "type", Rule: "enum", Message: "must be live or test"})
 	}
+	faults = append(faults, s.retentionFaults(n.Retention)...)
 	if faults != nil {
 		return Environment{}, apperr.Invalid(faults...)
 	}
@@ -160,35 +170,65 @@ func (s *Service) CreateEnvironment(ctx context.Context, actor access.Principal,
 
 func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, team id.Team, n NewEnvironment, now time.Time) (Environment, error) {
 	e := Environment{
-		ID: id.Environment(id.New(id.PrefixEnvironment)), Team: team, Name: n.Name, Type: n.Type, CreatedMillis: clock.Millis(now),
+		ID: id.Environment(id.New(id.PrefixEnvironment)), Team: team, Name: n.Name, Type: n.Type, Retention: n.Retention, CreatedMillis: clock.Millis(now),
 	}
 	if err := insertEnvironment(ctx, tx, e); err != nil {
 		return Environment{}, orNameTaken(err)
 	}
-	return e, audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.create", map[string]any{"name": e.Name, "type": e.Type}))
+	changes := map[string]any{"name": e.Name, "type": e.Type}
+	addRetention(changes, Retention{}, e.Retention)
+	return e, audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.create", changes))
 }
 
-// RenameEnvironment gives an environment of the actor's team another name and returns it. The name that it has changes
-// nothing. It returns not_found, validation_error, and environment_exists for a name that is taken.
-func (s *Service) RenameEnvironment(ctx context.Context, actor access.Principal, env id.Environment, name string) (Environment, error) {
+// UpdateEnvironment changes an environment of the actor's team and returns it. What it has already changes nothing. A
+// changed retention holds for what is stored, too; what has been removed does not come back. It returns not_found,
+// validation_error, and environment_exists for a name that is taken.
+func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal, env id.Environment, c EnvironmentChange) (Environment, error) {
 	team, err := s.teamOfEnvironment(ctx, actor, env)
 	if err != nil {
 		return Environment{}, err
 	}
-	if faults := environmentNameFaults(name); faults != nil {
-		return Environment{}, apperr.Invalid(faults...)
+	if c == (EnvironmentChange{}) {
+		return requireEnvironment(ctx, s.db.Read(), team, env)
+	}
+	var faults []apperr.Detail
+	if c.Name != nil {
+		faults = environmentNameFaults(*c.Name)
 	}
 	var e Environment
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		changed, err := renameEnvironment(ctx, tx, team, env, name)
+		before, err := requireEnvironment(ctx, tx, team, env)
 		if err != nil {
-			return orNameTaken(err)
-		}
-		if e, err = requireEnvironment(ctx, tx, team, env); err != nil || !changed {
 			return err
 		}
-		return audit.Record(ctx, tx, s.clock.Now(), environmentEvent(actor, e, "environment.update", map[string]any{"name": name}))
+		if all := slices.Concat(faults, s.retentionFaults(c.apply(before.Retention))); all != nil {
+			return apperr.Invalid(all...)
+		}
+		if err := updateEnvironment(ctx, tx, team, env, c); err != nil {
+			return orNameTaken(err)
+		}
+		// Read again, because another change may have come between.
+		if e, err = requireEnvironment(ctx, tx, team, env); err != nil {
+			return err
+		}
+		if all := s.retentionFaults(e.Retention); all != nil {
+			return apperr.Invalid(all...)
+		}
+		changes := map[string]any{}
+		if addRetention(changes, before.Retention, e.Retention) {
+			if err := db.Bump(ctx, tx, collection); err != nil {
+				return err
+			}
+		}
+		if e.Name != before.Name {
+			changes["name"] = e.Name
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+		return audit.Record(ctx, tx, s.clock.Now(), environmentEvent(actor, e, "environment.update", changes))
 	})
+	s.retention.drop() // also when the answer to a commit that happened was lost
 	return e, err
 }
 

@@ -35,7 +35,7 @@ func TestEnvironments(t *testing.T) {
 		_, key := f.key(t, actor, e.ID)
 		require.True(t, strings.HasPrefix(key, "spk_live_"))
 		for range 2 {
-			e, err = f.RenameEnvironment(t.Context(), actor, e.ID, "rehearsal")
+			e, err = f.UpdateEnvironment(t.Context(), actor, e.ID, EnvironmentChange{Name: new("rehearsal")})
 			require.NoError(t, err)
 			require.Equal(t, "rehearsal", e.Name)
 		}
@@ -50,7 +50,7 @@ func TestEnvironments(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []Environment{p.Environments[1], p.Environments[0]}, rest)
 
-		_, err = f.RenameEnvironment(t.Context(), actor, e.ID, Production)
+		_, err = f.UpdateEnvironment(t.Context(), actor, e.ID, EnvironmentChange{Name: new(Production)})
 		require.True(t, apperr.Is(err, apperr.CodeEnvironmentExists))
 		_, err = f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: "rehearsal", Type: Test})
 		require.True(t, apperr.Is(err, apperr.CodeEnvironmentExists))
@@ -76,9 +76,12 @@ func TestDeletedEnvironmentIsGone(t *testing.T) {
 		gone := p.Environments[0].ID
 		require.NoError(t, f.DeleteEnvironment(t.Context(), actor, gone))
 		for name, err := range map[string]error{
-			"get":     func() error { _, err := f.GetEnvironment(t.Context(), actor, gone); return err }(),
-			"scope":   func() error { _, err := f.Environment(t.Context(), actor, string(gone)); return err }(),
-			"rename":  func() error { _, err := f.RenameEnvironment(t.Context(), actor, gone, "back"); return err }(),
+			"get":   func() error { _, err := f.GetEnvironment(t.Context(), actor, gone); return err }(),
+			"scope": func() error { _, err := f.Environment(t.Context(), actor, string(gone)); return err }(),
+			"rename": func() error {
+				_, err := f.UpdateEnvironment(t.Context(), actor, gone, EnvironmentChange{Name: new("back")})
+				return err
+			}(),
 			"delete":  f.DeleteEnvironment(t.Context(), actor, gone),
 			"by id":   func() error { _, err := f.FindEnvironment(t.Context(), actor, string(gone)); return err }(),
 			"by name": func() error { _, err := f.FindEnvironment(t.Context(), actor, Development); return err }(),
@@ -206,14 +209,14 @@ func TestEnvironmentRefusals(t *testing.T) {
 		for _, env := range []id.Environment{foreign, "", "development", "env_\x00"} {
 			_, err := f.GetEnvironment(t.Context(), actor, env)
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), env)
-			_, err = f.RenameEnvironment(t.Context(), actor, env, "mine")
+			_, err = f.UpdateEnvironment(t.Context(), actor, env, EnvironmentChange{Name: new("mine")})
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), env)
 			require.True(t, apperr.Is(f.DeleteEnvironment(t.Context(), actor, env), apperr.CodeNotFound), env)
 		}
 		for _, name := range []string{"", "-", "-a", "A", "1a", "a b", "a_b", "a/b", "ä", "a\n", id.New(id.PrefixEnvironment), strings.Repeat("a", 64)} {
 			_, err := f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: name, Type: Test})
 			require.True(t, apperr.Is(err, apperr.CodeValidation), name)
-			_, err = f.RenameEnvironment(t.Context(), actor, p.Environments[0].ID, name)
+			_, err = f.UpdateEnvironment(t.Context(), actor, p.Environments[0].ID, EnvironmentChange{Name: new(name)})
 			require.True(t, apperr.Is(err, apperr.CodeValidation), name)
 		}
 		_, err := f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: "A", Type: "staging"})

@@ -6,6 +6,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -25,7 +26,15 @@ type Options struct {
 	// Issuer is the issuer of access tokens: the URL under which the service is reached, without a path. Tokens are
 	// valid only where the issuer is the same.
 	Issuer string
+	// PayloadRetentionDays and EventRetentionDays hold for environments that set nothing; 0 means 30 and 90.
+	PayloadRetentionDays, EventRetentionDays int
 }
+
+// What holds where neither an environment nor the configuration sets anything.
+const (
+	defaultPayloadDays = 30
+	defaultEventDays   = 90
+)
 
 // Service is the capability. Its methods are safe for concurrent use once Init has returned.
 type Service struct {
@@ -36,8 +45,10 @@ type Service struct {
 	hasher *hasher
 	ready  atomic.Pointer[material]
 
-	signing  signingCache
-	contents Contents
+	signing   signingCache
+	contents  Contents
+	defaults  struct{ payload, event int64 }
+	retention retentionCache
 }
 
 // material is what Init reads: the same for the life of the database.
@@ -59,7 +70,10 @@ func New(d *db.DB, box *secretbox.Box, clk clock.Clock, o Options) (*Service, er
 	if o.Issuer == "" {
 		return nil, errIssuer
 	}
-	return &Service{db: d, box: box, clock: clk, issuer: o.Issuer, hasher: newHasher()}, nil
+	s := &Service{db: d, box: box, clock: clk, issuer: o.Issuer, hasher: newHasher()}
+	s.defaults.payload = int64(cmp.Or(o.PayloadRetentionDays, defaultPayloadDays))
+	s.defaults.event = int64(cmp.Or(o.EventRetentionDays, defaultEventDays))
+	return s, nil
 }
 
 func (s *Service) material() (*material, error) {

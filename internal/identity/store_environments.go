@@ -11,7 +11,7 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-const selectEnvironments = "SELECT id, team_id, name, type, created_ms FROM environments WHERE deleted_ms IS NULL AND team_id = $1"
+const selectEnvironments = "SELECT id, team_id, name, type, payload_retention_days, event_retention_days, created_ms FROM environments WHERE deleted_ms IS NULL AND team_id = $1"
 
 func readEnvironment(ctx context.Context, q db.Querier, team id.Team, env id.Environment) (e Environment, ok bool, err error) {
 	list, err := queryEnvironments(ctx, q, selectEnvironments+" AND id = $2", team, env)
@@ -50,7 +50,7 @@ func queryEnvironments(ctx context.Context, q db.Querier, text string, args ...a
 	var list []Environment
 	err = db.Each(rows, func(r *sql.Rows) error {
 		var e Environment
-		if err := r.Scan(&e.ID, &e.Team, &e.Name, &e.Type, &e.CreatedMillis); err != nil {
+		if err := r.Scan(&e.ID, &e.Team, &e.Name, &e.Type, &e.PayloadDays, &e.EventDays, &e.CreatedMillis); err != nil {
 			return err
 		}
 		list = append(list, e)
@@ -63,18 +63,20 @@ func queryEnvironments(ctx context.Context, q db.Querier, text string, args ...a
 }
 
 func insertEnvironment(ctx context.Context, tx *sql.Tx, e Environment) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO environments (id, team_id, name, type, created_ms) VALUES ($1, $2, $3, $4, $5)",
-		e.ID, e.Team, e.Name, e.Type, e.CreatedMillis)
+	_, err := tx.ExecContext(ctx, `INSERT INTO environments (id, team_id, name, type, payload_retention_days, event_retention_days, created_ms)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`, e.ID, e.Team, e.Name, e.Type, e.PayloadDays, e.EventDays, e.CreatedMillis)
 	if err != nil {
 		return fmt.Errorf("store the environment: %w", err)
 	}
 	return nil
 }
 
-// renameEnvironment reports whether the environment is there and had another name.
-func renameEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment, name string) (bool, error) {
-	return changedOne(tx.ExecContext(ctx,
-		"UPDATE environments SET name = $3 WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL AND name <> $3", env, team, name))
+func updateEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment, c EnvironmentChange) error {
+	_, err := tx.ExecContext(ctx, `UPDATE environments SET name = COALESCE($3, name),
+		payload_retention_days = CASE WHEN CAST($4 AS boolean) THEN CAST($5 AS bigint) ELSE payload_retention_days END,
+		event_retention_days = CASE WHEN CAST($6 AS boolean) THEN CAST($7 AS bigint) ELSE event_retention_days END
+		WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL`, env, team, c.Name, c.PayloadSet, c.PayloadDays, c.EventSet, c.EventDays)
+	return err
 }
 
 // deleteEnvironment keeps the row, because rows that outlive their resources name it, and frees the name: no environment

@@ -266,7 +266,7 @@ func (it *item) settle(holder func(hash string) string) {
 		}
 	}
 	if it.bodyKey != "" {
-		it.event.IdempotencyKey = "body:" + it.bodyKey + ":" + window
+		it.event.IdempotencyKey = webhookevents.BodyKey(it.bodyKey, window)
 	}
 }
 

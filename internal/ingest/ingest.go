@@ -316,14 +316,6 @@ type claimedKey struct {
 	expires int64
 }
 
-// keyBytes is how much of a SHA-256 names a key: 128 bits, which nobody can make collide, in half the index.
-const keyBytes = 16
-
-func hashKey(kind, key string) string {
-	sum := sha256.Sum256([]byte(kind + "\x00" + key))
-	return string(sum[:keyBytes])
-}
-
 func (s *Service) newItem(in *connections.Inbound, r *verification.Request, result verification.Result, now time.Time) *item {
 	c := &in.Connection
 	told := in.Verifier.Describe(r)
@@ -338,12 +330,11 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	window := bodyWindow(in, s.opts.DedupeWindow)
 	if told.ID != "" {
 		it.event.IdempotencyKey, it.event.IdempotencySource = told.ID, told.IDSource
-		kind := "id"
+		hash := webhookevents.HashID(told.ID)
 		if told.IDSigned {
-			// Apart from ids that anybody may write, so that none of those makes a repeat of the event that is yet to come.
-			kind = "signed id"
+			hash = webhookevents.HashSignedID(told.ID)
 		}
-		it.keys = append(it.keys, claimedKey{hash: hashKey(kind, told.ID), decides: true, expires: webhookevents.KeyForever})
+		it.keys = append(it.keys, claimedKey{hash: string(hash), decides: true, expires: webhookevents.KeyForever})
 		if told.IDSigned {
 			return it
 		}
@@ -358,10 +349,10 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	sum := hex.EncodeToString(h.Sum(nil))
 	if told.ID == "" {
 		it.bodyKey = sum
-		it.event.IdempotencySource = "body_hash"
+		it.event.IdempotencySource = webhookevents.SourceBodyHash
 	}
 	if window > 0 {
-		it.keys = append(it.keys, claimedKey{hash: hashKey("body", sum), decides: told.ID == "", expires: clock.Millis(now.Add(window))})
+		it.keys = append(it.keys, claimedKey{hash: string(webhookevents.HashBody(sum)), decides: told.ID == "", expires: clock.Millis(now.Add(window))})
 	}
 	return it
 }

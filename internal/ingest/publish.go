@@ -119,8 +119,7 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	}
 	if key := in.IdempotencyKey; key != nil {
 		it.event.IdempotencyKey, it.event.IdempotencySource = *key, webhookevents.SourcePublisher
-		// Of another kind than a provider's id, so that nobody can publish a provider's event away.
-		it.keys = []claimedKey{{hash: hashKey(webhookevents.SourcePublisher, *key), decides: true, expires: webhookevents.KeyForever}}
+		it.keys = []claimedKey{{hash: string(webhookevents.HashPublished(*key)), decides: true, expires: webhookevents.KeyForever}}
 	}
 	return s.store(ctx, it)
 }

@@ -69,8 +69,7 @@ func TestAppliedStatusIsStatusOf(t *testing.T) {
 			events := make([]webhookevents.NewEvent, len(want))
 			for i := range events {
 				events[i] = newEvent(env)
-				want[i] = events[i].Event
-				want[i].Status, want[i].UpdatedAt = webhookevents.Received, want[i].ReceivedAt
+				want[i] = fresh(events[i].Event)
 			}
 			run(ctx, rt, store.DB, webhookevents.Insert(events)...)
 			for step := range int64(rapid.IntRange(1, 5).Draw(rt, "steps")) {

@@ -88,8 +88,14 @@ type Event struct {
 	UpdatedAt  time.Time
 	// ForwardedAt is when the event first stood at forwarded.
 	ForwardedAt *time.Time
-	// PayloadExpired says that the payload is gone: nothing can be sent or shown of it any more.
+	// ExpungedAt is when the payload was removed on request.
+	ExpungedAt *time.Time
+	// PayloadExpired says that the payload is gone: nothing can be sent or shown of it any more. A duplicate never had one.
 	PayloadExpired bool
+	// PayloadExpiresAt is when the payload goes or went; nil for a duplicate, and where the time is not known.
+	PayloadExpiresAt *time.Time
+	// ExpiresAt is when the event goes.
+	ExpiresAt time.Time
 }
 
 // KeyScope is what the event's idempotency keys are unique in: its connection or, where it has none, its environment.

@@ -44,16 +44,9 @@ func (s *Store) Expunged(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 	var out []string
 	for len(uuids) > 0 {
 		n := min(len(uuids), maxAsked)
-		args := []any{string(env)}
-		for _, u := range uuids[:n] {
-			args = append(args, u)
-		}
-		// A power of two of arguments, so that few texts are ever planned.
-		for len(args)-1 < n || (len(args)-1)&(len(args)-2) != 0 {
-			args = append(args, uuids[0])
-		}
+		in, args := padded(2, []any{string(env)}, uuids[:n])
 		rows, err := tx.QueryContext(ctx, `SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND expunged_ms IS NOT NULL AND event_uuid IN `+ //nolint:gosec // only placeholders are added
-			db.In(2, len(args)-1), args...)
+			in, args...)
 		if err != nil {
 			return nil, fmt.Errorf("ask for expunged events: %w", err)
 		}

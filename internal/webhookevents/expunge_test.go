@@ -46,8 +46,8 @@ func TestExpunge(t *testing.T) {
 
 		got, err := s.Get(ctx, env, original.UUID)
 		require.NoError(t, err)
-		want := original.Event
-		want.Status, want.UpdatedAt, want.PayloadExpired = webhookevents.Received, at(9), true
+		want := fresh(original.Event)
+		want.UpdatedAt, want.ExpungedAt, want.PayloadExpiresAt, want.PayloadExpired = at(9), new(at(9)), new(at(9)), true
 		require.Equal(t, want, got)
 		payloads, err := s.Payloads(ctx, env, []webhookevents.Event{original.Event, kept.Event, repeat.Event})
 		require.NoError(t, err)

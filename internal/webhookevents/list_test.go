@@ -180,8 +180,7 @@ func TestReadBack(t *testing.T) {
 		run(t.Context(), t, store.DB, webhookevents.Insert([]webhookevents.NewEvent{original, repeat, empty})...)
 
 		for _, e := range []webhookevents.NewEvent{original, repeat} {
-			want := e.Event
-			want.Status, want.UpdatedAt = webhookevents.Received, want.ReceivedAt
+			want := fresh(e.Event)
 			got, err := s.Get(t.Context(), env, e.UUID)
 			require.NoError(t, err)
 			require.Equal(t, want, got)

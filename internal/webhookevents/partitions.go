@@ -33,7 +33,7 @@ func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) error {
 const partitionLock = 7_245_092
 
 func (s *Store) ensurePartition(ctx context.Context, day time.Time) error {
-	name := "webhook_event_payloads_" + day.Format("20060102")
+	name := partitionPrefix + day.Format(partitionDay)
 	made, err := s.hasPartition(ctx, s.db.Read(), name)
 	if err != nil || made {
 		return err

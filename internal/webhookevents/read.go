@@ -21,16 +21,17 @@ import (
 const eventColumns = `e.event_uuid, e.environment_id, e.connection_uuid, e.connection_id, e.provider, e.provider_config_key,
 	e.event_type, e.event_types, e.status, e.idempotency_key, e.idempotency_source, e.duplicate_of, e.suspect, e.control, e.verification,
 	e.content_type, e.body_size, e.hops, e.attempt_count, e.last_error, e.received_ms, e.updated_ms, e.forwarded_ms,
-	e.expunged_ms`
+	e.expunged_ms, (SELECT h.gone_ms FROM webhook_payload_horizons h WHERE h.environment_id = e.environment_id)`
 
-func scanEvent(scan func(dest ...any) error) (Event, error) {
+// scanEvent reads a row of eventColumns of an environment with the lifetimes given, as it stands at now.
+func scanEvent(scan func(dest ...any) error, l Lifetimes, now time.Time) (Event, error) {
 	var e Event
 	var received, updated int64
-	var forwarded, expunged *int64
+	var forwarded, expunged, gone *int64
 	var types *string
 	err := scan(&e.UUID, &e.Environment, &e.ConnectionUUID, &e.ConnectionID, &e.Provider, &e.ProviderConfigKey, &e.Type, &types,
 		&e.Status, &e.IdempotencyKey, &e.IdempotencySource, &e.DuplicateOf, &e.Suspect, &e.Control, &e.Verification,
-		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded, &expunged)
+		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded, &expunged, &gone)
 	if err != nil {
 		return Event{}, err
 	}
@@ -44,7 +45,11 @@ func scanEvent(scan func(dest ...any) error) (Event, error) {
 		at := clock.FromMillis(*forwarded)
 		e.ForwardedAt = &at
 	}
-	e.PayloadExpired = expunged != nil
+	if expunged != nil {
+		at := clock.FromMillis(*expunged)
+		e.ExpungedAt = &at
+	}
+	e.mature(l, gone, now)
 	return e, nil
 }
 
@@ -53,9 +58,13 @@ func (s *Store) Get(ctx context.Context, env id.Environment, uuid string) (Event
 	if !id.IsUUID(uuid) {
 		return Event{}, apperr.NotFound("webhook event")
 	}
+	lifetimes, err := s.retention.Lifetimes(ctx, env)
+	if err != nil {
+		return Event{}, fmt.Errorf("read an event: %w", err)
+	}
 	row := s.db.Read().QueryRowContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE e.event_uuid = $1 AND e.environment_id = $2`,
 		uuid, string(env))
-	e, err := scanEvent(row.Scan)
+	e, err := scanEvent(row.Scan, lifetimes, s.clock.Now())
 	if errors.Is(err, sql.ErrNoRows) {
 		return Event{}, apperr.NotFound("webhook event")
 	}
@@ -161,13 +170,17 @@ func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.R
 		` ORDER BY e.event_uuid ` + p.Direction() + ` LIMIT ` + strconv.Itoa(p.Fetch())
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
+	lifetimes, err := s.retention.Lifetimes(ctx, env)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
 	rows, err := s.db.Read().QueryContext(ctx, query, w.args...)
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
-	events := []Event{}
+	events, now := []Event{}, s.clock.Now()
 	if err := db.Each(rows, func(r *sql.Rows) error {
-		e, err := scanEvent(r.Scan)
+		e, err := scanEvent(r.Scan, lifetimes, now)
 		events = append(events, e)
 		return err
 	}); err != nil {

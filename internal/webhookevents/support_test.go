@@ -50,7 +50,33 @@ func (ofUUID) Where(column string, c webhookevents.DeliveryCriteria, next int) (
 	return column + " = $" + strconv.Itoa(next), []any{c.SubscriptionIDs[0]}
 }
 
-func newStore(d *db.DB) *webhookevents.Store { return webhookevents.NewStore(d, ofUUID{}) }
+// lifetimes are those of every environment in these tests.
+type lifetimes webhookevents.Lifetimes
+
+func (l lifetimes) Lifetimes(context.Context, id.Environment) (webhookevents.Lifetimes, error) {
+	return webhookevents.Lifetimes(l), nil
+}
+
+const (
+	payloadLife = 30 * 24 * time.Hour
+	eventLife   = 90 * 24 * time.Hour
+)
+
+// newStore returns a store at a time when nothing has expired.
+func newStore(d *db.DB) *webhookevents.Store {
+	s := webhookevents.NewStore(d, ofUUID{})
+	s.Retain(lifetimes{Payload: payloadLife, Event: eventLife}, clock.NewManual(at(10)))
+	return s
+}
+
+// fresh returns the event as it is read when it was just stored.
+func fresh(e webhookevents.Event) webhookevents.Event {
+	e.Status, e.UpdatedAt, e.ExpiresAt = webhookevents.Received, e.ReceivedAt, e.ReceivedAt.Add(eventLife)
+	if e.DuplicateOf == nil {
+		e.PayloadExpiresAt = new(e.ReceivedAt.Add(payloadLife))
+	}
+	return e
+}
 
 // matchesType is the definition that a list's filter by type is held to: what a subscription's pattern matches.
 func matchesType(t require.TestingT, pattern, eventType string) bool {

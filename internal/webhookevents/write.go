@@ -20,6 +20,8 @@ import (
 type Store struct {
 	db         *db.DB
 	deliveries DeliveryFilter
+	retention  Retention
+	clock      clock.Clock
 }
 
 // DeliveryFilter turns the filters of a list that ask about deliveries into a condition on an event's uuid.
@@ -37,9 +39,9 @@ type DeliveryCriteria struct {
 	ErrorCodes      []string
 }
 
-// NewStore returns a Store.
+// NewStore returns a Store that keeps everything until Retain tells it otherwise.
 func NewStore(d *db.DB, deliveries DeliveryFilter) *Store {
-	return &Store{db: d, deliveries: deliveries}
+	return &Store{db: d, deliveries: deliveries, retention: unlimited{}, clock: clock.System()}
 }
 
 // NewEvent is an event to store, with the state of its deliveries at that moment.

@@ -14,10 +14,17 @@ import (
 )
 
 type environment struct {
-	ID        string          `json:"id" doc:"The environment's id, as it goes into Environment-Id." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name      string          `json:"name" doc:"The environment's name, unique in the team." example:"development"`
-	Type      environmentType `json:"type" doc:"What is at stake. live: production. test: anything else. API keys of the environment show it; it restricts nothing." example:"test"`
-	CreatedAt httpapi.Time    `json:"created_at" doc:"When the environment was created." example:"2026-11-02T09:30:00.000Z"`
+	ID   string          `json:"id" doc:"The environment's id, as it goes into Environment-Id." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Name string          `json:"name" doc:"The environment's name, unique in the team." example:"development"`
+	Type environmentType `json:"type" doc:"What is at stake. live: production. test: anything else. API keys of the environment show it; it restricts nothing." example:"test"`
+	Retention
+	CreatedAt httpapi.Time `json:"created_at" doc:"When the environment was created." example:"2026-11-02T09:30:00.000Z"`
+}
+
+// Retention is how long an environment keeps things. It is exported because Huma looks only into exported embedded types.
+type Retention struct {
+	PayloadRetentionDays *int64 `json:"payload_retention_days" nullable:"true" minimum:"1" maximum:"365" doc:"For how many days the headers and bodies of events are kept; null: as the service is configured (30 unless set), and no longer than the events." example:"30"`
+	EventRetentionDays   *int64 `json:"event_retention_days" nullable:"true" minimum:"1" maximum:"3650" doc:"For how many days events are kept, with their deliveries, attempts and idempotency keys; null: as the service is configured (90 unless set)." example:"90"`
 }
 
 type createEnvironmentInput struct {
@@ -27,10 +34,29 @@ type createEnvironmentInput struct {
 type newEnvironment struct {
 	Name string          `json:"name" pattern:"^[a-z][a-z0-9-]{0,62}$" doc:"The environment's name, unique in the team: lower-case letters, digits and hyphens, beginning with a letter." example:"staging"`
 	Type environmentType `json:"type,omitempty" default:"test" doc:"What is at stake. live: production. test: anything else. It cannot be changed, because API keys show it. Default test." example:"test"`
+	RetentionSettings
+}
+
+// RetentionSettings are the writable fields of Retention, exported for the same reason.
+type RetentionSettings struct {
+	PayloadRetentionDays httpapi.Nullable[int64] `json:"payload_retention_days,omitempty" minimum:"1" maximum:"365" doc:"For how many days the headers and bodies of events are kept, no more than event_retention_days. Null, the default: as the service is configured (30 unless set), and no longer than the events." example:"30"`
+	EventRetentionDays   httpapi.Nullable[int64] `json:"event_retention_days,omitempty" minimum:"1" maximum:"3650" doc:"For how many days events are kept, with their deliveries, attempts and idempotency keys. Null, the default: as the service is configured (90 unless set)." example:"90"`
+}
+
+func (r RetentionSettings) change() identity.RetentionChange {
+	days := func(n httpapi.Nullable[int64]) *int64 {
+		if !n.Set || n.Null {
+			return nil
+		}
+		return &n.Value
+	}
+	return identity.RetentionChange{PayloadSet: r.PayloadRetentionDays.Set, EventSet: r.EventRetentionDays.Set,
+		Retention: identity.Retention{PayloadDays: days(r.PayloadRetentionDays), EventDays: days(r.EventRetentionDays)}}
 }
 
 type environmentPatch struct {
 	Name httpapi.Optional[string] `json:"name,omitempty" pattern:"^[a-z][a-z0-9-]{0,62}$" doc:"The environment's name, unique in the team: lower-case letters, digits and hyphens, beginning with a letter. Default: the one it has." example:"staging"`
+	RetentionSettings
 }
 
 type environmentInput struct {
@@ -69,7 +95,7 @@ type listEnvironmentsOutput struct {
 
 func (h handler) createEnvironment(ctx context.Context, in *createEnvironmentInput) (*createEnvironmentOutput, error) {
 	e, err := h.identity.CreateEnvironment(ctx, access.From(ctx),
-		identity.NewEnvironment{Name: in.Body.Name, Type: identity.EnvironmentType(in.Body.Type)})
+		identity.NewEnvironment{Name: in.Body.Name, Type: identity.EnvironmentType(in.Body.Type), Retention: in.Body.change().Retention})
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +121,8 @@ func (h handler) getEnvironment(ctx context.Context, in *environmentInput) (*env
 }
 
 func (h handler) updateEnvironment(ctx context.Context, in *updateEnvironmentInput) (*environmentOutput, error) {
-	if !in.Body.Name.Set {
-		return h.getEnvironment(ctx, &environmentInput{ID: in.ID})
-	}
-	return environmentAnswer(h.identity.RenameEnvironment(ctx, access.From(ctx), id.Environment(in.ID), in.Body.Name.Value))
+	return environmentAnswer(h.identity.UpdateEnvironment(ctx, access.From(ctx), id.Environment(in.ID),
+		identity.EnvironmentChange{Name: in.Body.Name.Pointer(), RetentionChange: in.Body.change()}))
 }
 
 func (h handler) deleteEnvironment(ctx context.Context, in *environmentInput) (*struct{}, error) {
@@ -113,7 +137,8 @@ func environmentAnswer(e identity.Environment, err error) (*environmentOutput, e
 }
 
 func environmentOf(e identity.Environment) environment {
-	return environment{ID: string(e.ID), Name: e.Name, Type: environmentType(e.Type), CreatedAt: httpapi.TimeMillis(e.CreatedMillis)}
+	return environment{ID: string(e.ID), Name: e.Name, Type: environmentType(e.Type),
+		Retention: Retention{PayloadRetentionDays: e.PayloadDays, EventRetentionDays: e.EventDays}, CreatedAt: httpapi.TimeMillis(e.CreatedMillis)}
 }
 
 func environmentsOf(list []identity.Environment) []environment {

@@ -23,8 +23,10 @@ func TestLogin(t *testing.T) {
 		require.EqualValues(t, 900, b["expires_in"])
 		require.Equal(t, map[string]any{"id": s.owner.User.ID, "email": email, "role": "owner"}, b["user"])
 		require.Equal(t, []any{
-			map[string]any{"id": s.development(), "name": "development", "type": "test", "created_at": "2026-11-02T09:30:00.000Z"},
-			map[string]any{"id": s.production(), "name": "production", "type": "live", "created_at": "2026-11-02T09:30:00.000Z"},
+			map[string]any{"id": s.development(), "name": "development", "type": "test", "payload_retention_days": nil, "event_retention_days": nil,
+				"created_at": "2026-11-02T09:30:00.000Z"},
+			map[string]any{"id": s.production(), "name": "production", "type": "live", "payload_retention_days": nil, "event_retention_days": nil,
+				"created_at": "2026-11-02T09:30:00.000Z"},
 		}, b["environments"])
 
 		token, _ := b["access_token"].(string)

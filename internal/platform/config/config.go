@@ -50,6 +50,9 @@ type Config struct {
 	WebhookMemoryBudgetBytes int64         `name:"webhook-memory-budget-bytes" type:"setting" default:"67108864" placeholder:"N" help:"Bytes of inbound bodies over 4 KiB held in memory at once, at least 1048576, half of them by one sender; beyond it senders get 503."`
 	WebhookDedupeWindow      time.Duration `name:"webhook-dedupe-window" type:"setting" default:"1h" help:"How long an equal body counts as a duplicate where the provider sends no id, up to 720h. 0: off."`
 
+	WebhookPayloadRetentionDays int `name:"webhook-payload-retention-days" type:"setting" default:"30" placeholder:"N" help:"Days for which headers and bodies of events are kept where their environment sets nothing, 1 to 365, and never longer than the events."`
+	WebhookEventRetentionDays   int `name:"webhook-event-retention-days" type:"setting" default:"90" placeholder:"N" help:"Days for which events are kept, with their deliveries, attempts and keys, where their environment sets nothing, 1 to 3650."`
+
 	DeliveryConcurrency                int `name:"delivery-concurrency" type:"setting" default:"256" placeholder:"N" help:"Deliveries under way at once on this node, 1 to 10000."`
 	DeliveryConcurrencyPerHost         int `name:"delivery-concurrency-per-host" type:"setting" default:"50" placeholder:"N" help:"Deliveries under way at once to one host, 1 to 10000."`
 	DeliveryConcurrencyPerSubscription int `name:"delivery-concurrency-per-subscription" type:"setting" default:"10" placeholder:"N" help:"Deliveries under way at once for one subscription, 1 to 10000."`
@@ -72,10 +75,12 @@ const (
 	// WebhookBodyHardLimit is the most that webhook-max-body-bytes may be: 25 MiB.
 	WebhookBodyHardLimit int64 = 25 << 20
 
-	webhookBudgetMinimum int64 = 1 << 20
-	maxDedupeWindow            = 30 * 24 * time.Hour
-	maxShutdownTimeout         = time.Hour
-	maxConcurrency             = 10000
+	webhookBudgetMinimum    int64 = 1 << 20
+	maxDedupeWindow               = 30 * 24 * time.Hour
+	maxShutdownTimeout            = time.Hour
+	maxConcurrency                = 10000
+	maxPayloadRetentionDays       = 365
+	maxEventRetentionDays         = 3650
 )
 
 // Source is where a value came from.

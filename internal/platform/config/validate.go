@@ -102,6 +102,11 @@ func (k *checker) webhooks() {
 	k.require(c.WebhookMemoryBudgetBytes >= webhookBudgetMinimum, "webhook-memory-budget-bytes", "must be at least 1048576")
 	k.require(c.WebhookDedupeWindow == 0 || (c.WebhookDedupeWindow >= time.Second && c.WebhookDedupeWindow <= maxDedupeWindow),
 		"webhook-dedupe-window", "must be 0 or between 1s and 720h")
+	payload, event := c.WebhookPayloadRetentionDays, c.WebhookEventRetentionDays
+	k.require(payload >= 1 && payload <= maxPayloadRetentionDays, "webhook-payload-retention-days", "must be between 1 and 365")
+	k.require(event >= 1 && event <= maxEventRetentionDays, "webhook-event-retention-days", "must be between 1 and 3650")
+	// The default gives way to a shorter life of events; what was set would be ignored.
+	k.require(payload <= event || c.Origin("webhook-payload-retention-days").Source == SourceDefault, "webhook-payload-retention-days", "must not exceed webhook-event-retention-days")
 }
 
 func (k *checker) deliveries() {

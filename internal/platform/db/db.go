@@ -11,11 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite" // the SQLite driver
+
+	"sallyport/internal/platform/clock"
 )
 
 // Engine names a database engine.
@@ -53,6 +56,30 @@ type DB struct {
 	// conns holds the connection of every PostgreSQL transaction under way, by *sql.Tx: database/sql does not tell, and
 	// only the connection can send several statements at once.
 	conns sync.Map
+	// held is for how long write transactions were open, in nanoseconds.
+	held atomic.Int64
+	clk  clock.Clock
+}
+
+// Held returns for how long write transactions of this process were open since it began, all together. What waits for the
+// database to be less busy compares two values with the time between them: on SQLite, which has one writer, their share of it
+// is how busy the writer was.
+func (d *DB) Held() time.Duration { return time.Duration(d.held.Load()) }
+
+type heldKey struct{}
+
+// WithHeld returns a context whose write transactions add to held for how long each of them was open. It is for one
+// goroutine.
+func WithHeld(ctx context.Context, held *time.Duration) context.Context {
+	return context.WithValue(ctx, heldKey{}, held)
+}
+
+func (d *DB) addHeld(ctx context.Context, began time.Time) {
+	held := d.clk.Now().Sub(began)
+	d.held.Add(int64(held))
+	if own, ok := ctx.Value(heldKey{}).(*time.Duration); ok {
+		*own += held
+	}
 }
 
 // Engine returns the engine behind the database.
@@ -108,7 +135,7 @@ func openSQLite(ctx context.Context, dir string) (*DB, error) {
 	}
 	read.SetMaxOpenConns(4)
 	read.SetMaxIdleConns(4)
-	d := &DB{engine: SQLite, write: write, read: read, schema: write, file: f}
+	d := &DB{engine: SQLite, write: write, read: read, schema: write, file: f, clk: clock.System()}
 	if err := d.write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database: %w", err), d.Close())
 	}
@@ -139,7 +166,7 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	read := postgresPool(cfg, 12, map[string]string{"plan_cache_mode": "force_custom_plan"})
 	// Migrations may take their time and plan as they like.
 	schema := postgresPool(cfg, 2, map[string]string{"statement_timeout": "0"})
-	d := &DB{engine: Postgres, write: write, read: read, schema: schema}
+	d := &DB{engine: Postgres, write: write, read: read, schema: schema, clk: clock.System()}
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the database: %w", err), d.Close())
 	}
@@ -228,6 +255,7 @@ func (d *DB) once(ctx context.Context, fn func(tx *sql.Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer end()
+	defer d.addHeld(ctx, d.clk.Now())
 	if err := fn(tx); err != nil {
 		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
 			return errors.Join(err, fmt.Errorf("roll back: %w", rerr))

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -110,4 +111,70 @@ func TestCheckpointStartsTheLogAnew(t *testing.T) {
 	var n int
 	require.NoError(t, d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pages").Scan(&n))
 	require.Equal(t, 12_001, n)
+}
+
+// A lock is one process's at a time, and free again when it is given back or its holder's connection is gone.
+func TestTryLock(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		ctx := t.Context()
+		other, err := db.Open(ctx, s.URL, s.Dir)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, other.Close()) })
+		lock, ok, err := s.DB.TryLock(ctx, 7)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.NoError(t, lock.Check(ctx))
+		if s.DB.Engine() == db.Postgres {
+			_, ok, err = other.TryLock(ctx, 7)
+			require.NoError(t, err)
+			require.False(t, ok)
+			_, ok, err = s.DB.TryLock(ctx, 7)
+			require.NoError(t, err)
+			require.False(t, ok, "nor twice by one process")
+		}
+		free, ok, err := other.TryLock(ctx, 8)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.NoError(t, free.Unlock(ctx))
+		require.NoError(t, lock.Unlock(ctx))
+
+		lock, ok, err = other.TryLock(ctx, 7)
+		require.NoError(t, err)
+		require.True(t, ok)
+		if s.DB.Engine() != db.Postgres {
+			return
+		}
+		_, err = s.DB.Write().ExecContext(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+		require.NoError(t, err)
+		require.Error(t, lock.Check(ctx))
+		require.Error(t, lock.Unlock(ctx))
+		require.Eventually(t, func() bool { // the server takes a moment to end the connection
+			lock, ok, err = s.DB.TryLock(ctx, 7)
+			return err == nil && ok
+		}, 30*time.Second, 10*time.Millisecond)
+		require.NoError(t, lock.Unlock(ctx))
+		for range 20 { // connections that were given back end no sooner than others
+			var timeout string
+			require.NoError(t, s.DB.Read().QueryRowContext(ctx, "SHOW idle_session_timeout").Scan(&timeout))
+			require.Equal(t, "0", timeout)
+		}
+	})
+}
+
+// Held grows by the time of write transactions, and of nothing else.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		before := s.DB.Held()
+		require.NoError(t, s.DB.Ping(t.Context()))
+		require.Equal(t, before, s.DB.Held())
+		var own time.Duration
+		require.NoError(t, s.DB.Tx(db.WithHeld(t.Context(), &own), func(tx *sql.Tx) error { return db.Bump(t.Context(), tx, "things") }))
+		require.Positive(t, own)
+		require.Equal(t, before+own, s.DB.Held())
+		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error { return db.Bump(t.Context(), tx, "things") }))
+		require.Greater(t, s.DB.Held(), before+own)
+	})
 }

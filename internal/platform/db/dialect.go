@@ -72,6 +72,12 @@ func IsConflict(err error) bool {
 	return moved || pg.Code == "40P01" || pg.Code == "40001"
 }
 
+// IsLockTimeout reports whether err says that PostgreSQL's lock_timeout passed before a lock was free.
+func IsLockTimeout(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "55P03"
+}
+
 // refused reports whether err is PostgreSQL's answer to a commit that it did not carry out, as opposed to the loss of the
 // connection, of which a server that is shutting down may tell as well.
 func refused(err error) bool {

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -78,6 +79,15 @@ func IsUUID(s string) bool {
 		}
 	}
 	return true
+}
+
+// Time returns the time that a UUIDv7 carries, to the millisecond; the zero time for anything else.
+func Time(s string) time.Time {
+	u, err := uuid.Parse(s)
+	if err != nil || u.Version() != 7 {
+		return time.Time{}
+	}
+	return time.Unix(u.Time().UnixTime()).Truncate(time.Millisecond).UTC()
 }
 
 // LooksLikeUUID reports whether s has the shape of a UUID in either case, with or without dashes.

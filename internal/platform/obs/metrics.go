@@ -30,6 +30,11 @@ type Metrics struct {
 	QueueOldest prometheus.Gauge
 	// ProviderFaults is the number of definition files that are not in force as they stand.
 	ProviderFaults prometheus.Gauge
+	// Removed counts what retention removed, by what: payload, partition, event, delivery, attempt, key; and as ended the
+	// deliveries that it ended because their payload's time was over.
+	Removed *prometheus.CounterVec
+	// Overdue is for how long the oldest payload or event has been due for removal, in seconds, on the node that removes.
+	Overdue *prometheus.GaugeVec
 }
 
 // NewMetrics returns the metrics in a registry of their own, with those of the process and the Go runtime.
@@ -59,8 +64,13 @@ func NewMetrics() *Metrics {
 			Help: "Age of the oldest delivery whose time has come."}),
 		ProviderFaults: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_provider_definitions_refused",
 			Help: "Files of the folder of provider definitions that are faulty, or gone while connections use them; the versions before stay in force."}),
+		Removed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_retention_removed_total",
+			Help: "What retention removed, by kind; ended: deliveries that it ended with their payload."}, []string{"what"}),
+		Overdue: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sallyport_retention_overdue_seconds",
+			Help: "For how long the oldest payload or event has been due for removal, on the node that removes; 0 on others."}, []string{"what"}),
 	}
 	m.Registry.MustRegister(m.Events, m.Deliveries, m.Filters, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
+		m.Removed, m.Overdue,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

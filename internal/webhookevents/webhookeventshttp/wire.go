@@ -30,6 +30,8 @@ type Summary struct {
 	LastError         httpapi.OrNull[EventError] `json:"last_error" doc:"The last failure of a delivery; null when none has failed."`
 	ContentType       string                     `json:"content_type" doc:"The Content-Type of the delivery; empty when it had none." example:"application/json"`
 	BodySize          int64                      `json:"body_size" doc:"The size of the body in bytes, also when it has expired." example:"1024"`
+	PayloadExpiresAt  *httpapi.Time              `json:"payload_expires_at" nullable:"true" doc:"When the headers and the body are removed, or were; null for a repeat, and where they went under a shorter time than the environment has now."`
+	ExpiresAt         httpapi.Time               `json:"expires_at" doc:"When the event is removed, with its deliveries, its attempts and its idempotency key."`
 	PayloadExpired    bool                       `json:"payload_expired" doc:"Whether the payload has been removed: there are no headers and no body any more, and nothing can be sent again. A repeat never had one."`
 	Verification      Verification               `json:"verification" doc:"How the delivery was verified."`
 	ReceivedAt        httpapi.Time               `json:"received_at" doc:"When the delivery was received."`
@@ -150,6 +152,7 @@ func summary(e *webhookevents.Event) (Summary, error) {
 		ConnectionUUID: orNull(e.ConnectionUUID), EnvironmentID: string(e.Environment), EventType: e.Type, EventTypes: e.Types, Status: string(e.Status),
 		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect},
 		Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize, PayloadExpired: e.PayloadExpired,
+		PayloadExpiresAt: (*httpapi.Time)(e.PayloadExpiresAt), ExpiresAt: httpapi.Time(e.ExpiresAt),
 		Verification: Verification{Result: v.Result, Scheme: v.Scheme, KeyID: orNull(v.KeyID)},
 		ReceivedAt:   httpapi.Time(e.ReceivedAt), UpdatedAt: httpapi.Time(e.UpdatedAt), ForwardedAt: (*httpapi.Time)(e.ForwardedAt),
 	}

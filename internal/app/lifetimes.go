@@ -1,0 +1,18 @@
+package app
+
+import (
+	"context"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhookevents"
+)
+
+// lifetimes is webhookevents.Retention: environments belong to identity.
+type lifetimes struct{ identity *identity.Service }
+
+// Lifetimes returns how long the environment keeps payloads and events.
+func (l lifetimes) Lifetimes(ctx context.Context, env id.Environment) (webhookevents.Lifetimes, error) {
+	payload, event, err := l.identity.Lifetimes(ctx, env)
+	return webhookevents.Lifetimes{Payload: payload, Event: event}, err
+}
