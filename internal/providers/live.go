@@ -48,6 +48,7 @@ type Live struct {
 	seen, acted [sha256.Size]byte
 	started     bool
 	unreadable  string // why the folder could not be read when it was last looked at
+	troubled    bool   // the log last said that something in the folder is not in force
 }
 
 // NewLive loads the folder, which may be nil. Whatever is wrong in it is an error, a *LoadError where files are at fault: at the
@@ -150,7 +151,7 @@ func (l *Live) lost(ctx context.Context, err error) {
 	if l.unreadable == err.Error() || ctx.Err() != nil {
 		return
 	}
-	l.unreadable = err.Error()
+	l.unreadable, l.troubled = err.Error(), true
 	l.metrics.ProviderFaults.Set(1)
 	l.log.ErrorContext(ctx, "the folder of provider definitions cannot be read; the definitions in force stay so",
 		slog.String("folder", l.folder.Path), slog.String("error", err.Error()))
@@ -191,6 +192,10 @@ func (l *Live) act(ctx context.Context, connections Connections, files []definit
 	l.refuse(ctx, c, before, faults)
 	l.removed(ctx, connections, c, before, there)
 	l.metrics.ProviderFaults.Set(float64(c.refused))
+	if l.troubled && c.refused == 0 {
+		l.log.InfoContext(ctx, "every provider definition in the folder is in force", slog.String("folder", l.folder.Path))
+	}
+	l.troubled = c.refused > 0
 	if c.changed {
 		l.current.Store(newRegistry(slices.Collect(maps.Values(c.bySlug))))
 	}

@@ -216,6 +216,15 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	require.True(t, s.look())
 	require.Equal(t, map[string]string{"acme": "Three", "other": "Other", "shipped": "Shipped"}, s.inForce())
 	require.Zero(t, s.refused())
+	entries = s.logged()
+	require.Equal(t, "every provider definition in the folder is in force", entries[len(entries)-1]["msg"], "whoever mends learns that it is done")
+	s.write("acme.yaml", "slug: [\n")
+	require.False(t, s.look())
+	s.write("acme.yaml", named("acme", "Three"))
+	require.False(t, s.look(), "what is in force already changes nothing")
+	entries = s.logged()
+	require.Len(t, entries, 2)
+	require.Equal(t, "every provider definition in the folder is in force", entries[1]["msg"])
 }
 
 // Promise: a file under a wrong ending is refused and hides nothing of the one under the right ending; a folder beyond its limits
@@ -342,6 +351,8 @@ func TestLiveFolderLost(t *testing.T) {
 	require.False(t, s.look())
 	require.Same(t, acme, s.get("acme"))
 	require.Zero(t, s.refused())
+	entries := s.logged()
+	require.Equal(t, "every provider definition in the folder is in force", entries[len(entries)-1]["msg"])
 }
 
 // Promise: editors that write a new file and rename it, and volumes that swap a symbolic link to a folder, are followed.
