@@ -129,14 +129,14 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// variable returns a variable of the environment.
-func (e *env) variable(name string) string {
+// variable returns a variable of the environment; of several of one name the last counts.
+func (e *env) variable(name string) (value string) {
 	for _, v := range e.environ {
-		if n, value, ok := strings.Cut(v, "="); ok && n == name {
-			return value
+		if n, text, ok := strings.Cut(v, "="); ok && n == name {
+			value = text
 		}
 	}
-	return ""
+	return value
 }
 
 // table begins a table on standard output.

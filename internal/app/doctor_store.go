@@ -147,7 +147,7 @@ func (d *doctor) sealed(ctx context.Context) Check {
 	}
 	opened := 0
 	for _, c := range SealedColumns() {
-		n, err := d.openNewest(ctx, c)
+		n, err := openNewest(ctx, d.db, d.box, c)
 		if err != nil {
 			return failure(err)
 		}
@@ -159,10 +159,11 @@ func (d *doctor) sealed(ctx context.Context) Check {
 	return ok(fmt.Sprintf("the keyset opens them (%d looked at)", opened))
 }
 
-func (d *doctor) openNewest(ctx context.Context, c secretbox.Column) (int, error) {
+// openNewest opens the newest value of a sealed column and returns how many there were: 1, or 0 in an empty column.
+func openNewest(ctx context.Context, d *db.DB, box *secretbox.Box, c secretbox.Column) (int, error) {
 	var rowID string
 	var value []byte
-	err := d.db.Read().QueryRowContext(ctx, "SELECT "+c.IDColumn+", "+c.Column+" FROM "+c.Table+
+	err := d.Read().QueryRowContext(ctx, "SELECT "+c.IDColumn+", "+c.Column+" FROM "+c.Table+
 		" WHERE "+c.Column+" IS NOT NULL ORDER BY "+c.IDColumn+" DESC LIMIT 1").Scan(&rowID, &value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
@@ -170,7 +171,7 @@ func (d *doctor) openNewest(ctx context.Context, c secretbox.Column) (int, error
 	if err != nil {
 		return 0, fmt.Errorf("read a sealed value of %s.%s: %w", c.Table, c.Column, err)
 	}
-	plain, err := d.box.Open(value, secretbox.AD{Table: c.Table, Column: c.Column, RowID: rowID})
+	plain, err := box.Open(value, secretbox.AD{Table: c.Table, Column: c.Column, RowID: rowID})
 	clear(plain)
 	if err != nil {
 		return 0, err

@@ -19,6 +19,9 @@ const (
 	hintKeyset      = "Check --keyset-file or SALLYPORT_KEYSET; where there has never been a keyset, `sallyport keyset create` makes one."
 	hintPermissions = "Make the file its owner's alone: chmod 600 on the keyset file."
 	hintDefinitions = "Mend the folder that --providers-dir names; `sallyport providers lint` checks it."
+	hintNotSQLite   = "`pg_dump` and `pg_restore` do it, beside running servers; docs/guides/operate.md has the steps, and `sallyport doctor` checks what was restored. Copy the keyset too."
+	hintOccupied    = "Restore into another folder with --data, or move the files of the old database aside, all of them."
+	hintKeysetFrom  = "Name its copy with --keyset-from: without it none of the secrets in the backup can be opened."
 	hintNoTeam      = "Run `sallyport admin create --email ADDRESS` first."
 )
 
@@ -36,6 +39,12 @@ func Hint(err error) string {
 		return hintPermissions
 	case errors.Is(err, secretbox.ErrKeyset), errors.Is(err, errOpenKeyset) && errors.Is(err, fs.ErrNotExist):
 		return hintKeyset
+	case errors.Is(err, ErrNotSQLite):
+		return hintNotSQLite
+	case errors.Is(err, ErrOccupied):
+		return hintOccupied
+	case errors.Is(err, ErrKeysetNeeded):
+		return hintKeysetFrom
 	case errors.Is(err, identity.ErrNoTeam):
 		return hintNoTeam
 	case errors.Is(err, ErrDatabase), db.IsUnavailable(err):

@@ -135,8 +135,8 @@ func ensureKeyset(cfg *config.Config) error {
 // errInUse says that another server works in the data folder.
 var errInUse = errors.New("another `sallyport serve` is using this data folder; stop it, or give this one its own with --data")
 
-// lockData takes the data folder for this process. On SQLite a folder that is taken is an error. On PostgreSQL nodes may
-// share a folder; only the first of them has a name that outlives it.
+// lockData takes the data folder for this process, and names it. On SQLite a folder that is taken is an error. On PostgreSQL
+// nodes may share a folder; only the first of them has a name that outlives it.
 func lockData(cfg *config.Config) (lock *flock.Flock, node string, err error) {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return nil, "", fmt.Errorf("create the data folder: %w", err)
@@ -146,6 +146,8 @@ func lockData(cfg *config.Config) (lock *flock.Flock, node string, err error) {
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("lock the data folder: %w", err)
+	case held && cfg.SQLite():
+		return lock, soleNode, nil
 	case held:
 		node, err = nodeName(filepath.Join(cfg.Data, "node-id"))
 		if err != nil {
@@ -159,6 +161,10 @@ func lockData(cfg *config.Config) (lock *flock.Flock, node string, err error) {
 		return lock, node, err
 	}
 }
+
+// soleNode is the name of the one server that a SQLite database has: whatever lease it finds at its start is a
+// predecessor's, also in a database that was restored elsewhere.
+const soleNode = "sole"
 
 const nodeNameBytes = 6
 

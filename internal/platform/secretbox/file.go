@@ -10,6 +10,8 @@ import (
 	"runtime"
 
 	"github.com/tink-crypto/tink-go/v2/keyset"
+
+	"sallyport/internal/platform/newfile"
 )
 
 const (
@@ -71,6 +73,26 @@ func List(path string) ([]KeyInfo, error) {
 		return nil, err
 	}
 	return keyInfos(h), nil
+}
+
+// Copy writes the keyset at src to a new file that only its owner can read. It returns fs.ErrExist, and changes nothing,
+// when there is a file at path.
+func Copy(src Source, path string) error {
+	var h *keyset.Handle
+	var err error
+	if src.Inline != "" {
+		h, err = decodeHandle([]byte(src.Inline.Reveal()))
+	} else {
+		h, _, err = readFile(src.Path)
+	}
+	if err != nil {
+		return fmt.Errorf("secretbox: copy keyset: %w", err)
+	}
+	b, err := encodeHandle(h)
+	if err != nil {
+		return err
+	}
+	return newfile.Write(path, b)
 }
 
 // readFile reads and checks a keyset file. The checks are made on the opened file, so that what was checked is what is

@@ -2,6 +2,7 @@ package secretbox
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -166,4 +167,34 @@ func TestOpenRefusesOtherKeysets(t *testing.T) {
 	require.ErrorIs(t, err, ErrKeyset)
 	_, err = Open(Source{Path: t.TempDir()})
 	require.Error(t, err)
+}
+
+// A copy opens what the keyset sealed, whether that is a file or inline, is its owner's alone, and replaces nothing.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	box, err := Open(Source{Path: path})
+	require.NoError(t, err)
+	ad := AD{Table: "t", Column: "c", RowID: "r"}
+	sealed, err := box.Seal([]byte("secret"), ad)
+	require.NoError(t, err)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, source := range []Source{{Path: path}, {Inline: Secret(text)}} {
+		to := filepath.Join(t.TempDir(), "copy.json")
+		require.NoError(t, Copy(source, to))
+		info, err := os.Stat(to)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		copied, err := Open(Source{Path: to})
+		require.NoError(t, err)
+		plain, err := copied.Open(sealed, ad)
+		require.NoError(t, err)
+		require.Equal(t, "secret", string(plain))
+		require.ErrorIs(t, Copy(source, to), fs.ErrExist)
+		entries, err := os.ReadDir(filepath.Dir(to))
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	}
+	require.Error(t, Copy(Source{Inline: "{}"}, filepath.Join(t.TempDir(), "copy.json")))
 }

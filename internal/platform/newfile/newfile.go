@@ -1,0 +1,115 @@
+// Package newfile writes files that appear whole or not at all, that only their owner can read, and that replace nothing.
+package newfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// File is a file on its way to its place. Until Commit it has another name in the same folder. Abort must be called at the
+// end; after Commit it does nothing.
+type File struct {
+	*os.File
+	path string
+	done bool
+}
+
+// Create begins a file that is to be at path, with mode 0600. It returns fs.ErrExist where there is something already.
+func Create(path string) (*File, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, exists(path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("create %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.partial")
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", path, err)
+	}
+	return &File{File: f, path: path}, nil
+}
+
+func exists(path string) error {
+	return fmt.Errorf("%s: %w; nothing is overwritten", path, fs.ErrExist)
+}
+
+// Commit makes what was written durable and puts it at its path in one step. It returns fs.ErrExist where somebody has put
+// something there meanwhile.
+func (f *File) Commit() error {
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	if err := f.place(); err != nil {
+		return err
+	}
+	f.done = true
+	if err := syncFolder(filepath.Dir(f.path)); err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// place gives the file its name. A link replaces nothing, which a renaming would; where the file system has no links the
+// moment between the look and the renaming remains.
+func (f *File) place() error {
+	err := os.Link(f.Name(), f.path)
+	switch {
+	case err == nil:
+		return os.Remove(f.Name())
+	case errors.Is(err, fs.ErrExist):
+		return exists(f.path)
+	case !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	if _, err := os.Lstat(f.path); !errors.Is(err, fs.ErrNotExist) {
+		return exists(f.path)
+	}
+	if err := os.Rename(f.Name(), f.path); err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// Abort removes what was written, unless it was committed.
+func (f *File) Abort() error {
+	if f.done {
+		return nil
+	}
+	f.done = true
+	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the unfinished %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// Write writes a whole file of this content.
+func Write(path string, content []byte) (err error) {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Abort()) }()
+	if _, err := f.Write(content); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return f.Commit()
+}
+
+// syncFolder makes a new name inside dir durable. NTFS journals it by itself.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
