@@ -23,6 +23,7 @@ import (
 	"sallyport/internal/connections/connectionshttp"
 	"sallyport/internal/deliveries"
 	"sallyport/internal/deliveries/deliverieshttp"
+	"sallyport/internal/eventstream"
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/identityhttp"
 	"sallyport/internal/ingest"
@@ -79,6 +80,7 @@ type App struct {
 	connections   *connections.Service
 	subscriptions *subscriptions.Service
 	events        *webhookevents.Store
+	stream        *eventstream.Service
 	deliveries    *deliveries.Service
 	ingest        *ingest.Service
 	rejections    *rejections.Service
@@ -171,6 +173,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
 		PerHost: a.cfg.DeliveryConcurrencyPerHost, Lease: lease, Node: node,
 	})
+	a.stream = a.newStream()
 	a.subscriptions.Control(a.deliveries)
 	own := ownevents.New(d, a.events, a.subscriptions, clk, a.metrics)
 	a.deliveries.Announce(own)
@@ -191,7 +194,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
 			LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
-		Events: a.events, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit,
+		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit,
 	})
 	return ctx.Err()
 }
@@ -204,6 +207,7 @@ type APIOptions struct {
 	Connections   *connections.Service
 	Subscriptions *subscriptions.Service
 	Events        *webhookevents.Store
+	Stream        *eventstream.Service
 	Deliveries    *deliveries.Service
 	Ingest        *ingest.Service
 	Rejections    *rejections.Service
@@ -214,7 +218,7 @@ type APIOptions struct {
 func NewAPI(o APIOptions) *httpapi.API {
 	api := httpapi.New(o.Config)
 	ingesthttp.Mount(api, o.Ingest, o.Ingest)
-	webhookeventshttp.Mount(api, o.Events, o.Deliveries)
+	webhookeventshttp.Mount(api, o.Events, o.Deliveries, o.Stream)
 	rejectionshttp.Mount(api, o.Rejections)
 	audithttp.Mount(api, o.Audit, o.Identity)
 	deliverieshttp.Mount(api, o.Events, o.Deliveries, o.Subscriptions)
@@ -390,16 +394,6 @@ func (a *App) checkpoint(ctx context.Context) time.Duration {
 	return checkpointIdle
 }
 
-// trimInterval is how often the log of events is cut to what readers of the stream may come back to.
-const trimInterval = 30 * time.Second
-
-func (a *App) trimLog(ctx context.Context) time.Duration {
-	if err := a.events.TrimLog(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "the log of events could not be cut", slog.String("error", err.Error()))
-	}
-	return trimInterval
-}
-
 // Start starts the workers and the listeners. When it returns the server is ready.
 func (a *App) Start(ctx context.Context) error {
 	if err := a.events.EnsurePartitions(ctx, a.clock.Now()); err != nil {
@@ -419,6 +413,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.retention.Run) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
+	a.loops.Go(func() { a.stream.Run(loopCtx) })
 	if a.cfg.ProvidersDir != "" {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refreshProviders) })
 	}
@@ -465,6 +460,8 @@ func (a *App) Stop(ctx context.Context) error {
 	if a.cancel != nil {
 		a.deliveries.Drain()
 	}
+	// Streams have no end of their own to wait for.
+	a.stream.Stop()
 	err := a.servers.shutdown(ctx)
 	if a.cancel != nil {
 		a.cancel()

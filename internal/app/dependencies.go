@@ -20,11 +20,12 @@ func Dependencies() map[string][]string {
 		"deliveries":    {"webhookevents", "subscriptions", "filters", "audit"},
 		"ownevents":     {"webhookevents", "subscriptions", "filters", "deliveries", "connections"},
 		"retention":     {"webhookevents", "deliveries"},
+		"eventstream":   {"webhookevents", "deliveries", "subscriptions"},
 		"ingest":        {"connections", "providers", "verification", "subscriptions", "filters", "webhookevents", "deliveries", "rejections"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
-		// subscriptions call a pattern.
-		"webhookeventshttp": {"deliveries", "subscriptions"},
+		// subscriptions call a pattern, and so does the stream, which is one of the views.
+		"webhookeventshttp": {"deliveries", "subscriptions", "eventstream"},
 	}
 }
 

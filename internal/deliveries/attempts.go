@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/webhookevents"
@@ -41,6 +43,49 @@ func recordAttempts(results []*result, log *webhookevents.Log) db.Statement {
 	return db.Statement{Rows: insertAttempts, Args: args}
 }
 
+// AttemptsByID returns tries of the environment by their id, without what was sent and what came back. A try that is not
+// there is not in the map.
+func (s *Store) AttemptsByID(ctx context.Context, env id.Environment, tries []webhookevents.LogAttempt) (map[string]*Attempt, error) {
+	out := make(map[string]*Attempt, len(tries))
+	for chunk := range slices.Chunk(tries, 100) {
+		args := []any{string(env)}
+		for _, t := range chunk {
+			args = append(args, t.EventUUID)
+		}
+		for _, t := range chunk {
+			args = append(args, t.ID)
+		}
+		rows, err := s.db.Read().QueryContext(ctx, `SELECT a.id, a.event_uuid, a.subscription_id, a.generation, a.number, a.outcome, a.started_ms,
+			a.dns_us, a.connect_us, a.tls_us, a.first_byte_us, a.total_us, a.http_status, a.error_code, a.error_message
+			FROM delivery_attempts a WHERE a.environment_id = $1 AND a.event_uuid IN `+db.In(2, len(chunk))+` AND a.id IN `+
+			db.In(2+len(chunk), len(chunk)), args...)
+		if err != nil {
+			return nil, fmt.Errorf("read attempts: %w", err)
+		}
+		if err := db.Each(rows, func(r *sql.Rows) error {
+			a := &Attempt{}
+			var t storedTimes
+			err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &t.started, &t.dns, &t.connect, &t.tls,
+				&t.firstByte, &t.total, &a.HTTPStatus, &a.ErrorCode, &a.ErrorMessage)
+			t.fill(a)
+			out[a.ID] = a
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("read attempts: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// storedTimes are the times of a try as they are stored.
+type storedTimes struct{ started, dns, connect, tls, firstByte, total int64 }
+
+func (t storedTimes) fill(a *Attempt) {
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	a.StartedAt = clock.FromMillis(t.started)
+	a.Timings = egress.Timings{DNS: us(t.dns), Connect: us(t.connect), TLS: us(t.tls), FirstByte: us(t.firstByte), Total: us(t.total)}
+}
+
 // Attempts returns a page of an event's tries. The event is known to be the environment's or yields none.
 func (s *Store) Attempts(ctx context.Context, env id.Environment, eventUUID string, p page.Request) ([]Attempt, error) {
 	condition := "a.event_uuid = $1 AND a.environment_id = $2"
@@ -59,16 +104,13 @@ func (s *Store) Attempts(ctx context.Context, env id.Environment, eventUUID stri
 	list := []Attempt{}
 	if err := db.Each(rows, func(r *sql.Rows) error {
 		var a Attempt
-		var started, dns, connect, tls, firstByte, total int64
-		if err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &started, &dns, &connect, &tls,
-			&firstByte, &total, &a.RequestHeaders, &a.HTTPStatus, &a.ResponseHeaders, &a.ResponseBody, &a.Truncated, &a.ErrorCode,
+		var t storedTimes
+		if err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &t.started, &t.dns, &t.connect, &t.tls,
+			&t.firstByte, &t.total, &a.RequestHeaders, &a.HTTPStatus, &a.ResponseHeaders, &a.ResponseBody, &a.Truncated, &a.ErrorCode,
 			&a.ErrorMessage); err != nil {
 			return err
 		}
-		a.StartedAt = clock.FromMillis(started)
-		us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-		a.Timings.DNS, a.Timings.Connect, a.Timings.TLS = us(dns), us(connect), us(tls)
-		a.Timings.FirstByte, a.Timings.Total = us(firstByte), us(total)
+		t.fill(&a)
 		list = append(list, a)
 		return nil
 	}); err != nil {

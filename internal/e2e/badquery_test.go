@@ -74,6 +74,9 @@ func TestBadQueries(t *testing.T) {
 			w.unchanged(func() {
 				require.Equal(w.t, []string{"query.no_such_parameter unknown_parameter"}, get("no_such_parameter="+canary).faults(w))
 				for _, p := range queryParameters(w, s) {
+					if p.name == "ticket" {
+						continue // a credential: see TestStreamTickets
+					}
 					schema := published().schema(w.t, p.names...)
 					for _, c := range queryCandidates() {
 						var v any = c
@@ -260,11 +263,16 @@ func TestRoutesAndMethods(t *testing.T) {
 				require.NotContains(w.t, string(a.body), canary)
 			}
 		}
-		for path, item := range members(published().root["paths"]) {
+		for path := range members(published().root["paths"]) {
 			allowed := []string{}
-			for method := range members(item) {
-				allowed = append(allowed, strings.ToUpper(method))
+			// What stands where another route has a parameter answers to the methods of both.
+			for _, template := range published().routes(prefix + path) {
+				for method := range members(at(published().root, "paths", template)) {
+					allowed = append(allowed, strings.ToUpper(method))
+				}
 			}
+			slices.Sort(allowed)
+			allowed = slices.Compact(allowed)
 			if slices.Contains(allowed, http.MethodGet) && !slices.Contains(allowed, http.MethodHead) {
 				allowed = append(allowed, http.MethodHead)
 			}

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/sse"
 )
 
 // credentials add to a request what says who asks.
@@ -114,12 +116,28 @@ func (w *world) send(r *http.Request) answer {
 	w.t.Helper()
 	resp, err := w.http.Do(r)
 	require.NoError(w.t, err)
-	body, err := io.ReadAll(resp.Body)
+	read := io.ReadAll
+	if resp.Header.Get("Content-Type") == sse.ContentType && r.Method != http.MethodHead {
+		read = func(r io.Reader) ([]byte, error) { return firstBlock(bufio.NewReader(r)) } // a stream has no end of its own
+	}
+	body, err := read(resp.Body)
 	require.NoError(w.t, err)
 	require.NoError(w.t, resp.Body.Close())
 	a := answer{method: r.Method, path: r.URL.EscapedPath(), status: resp.StatusCode, header: resp.Header, body: body}
 	w.conforms(a)
 	return a
+}
+
+// firstBlock reads a stream up to its first blank line.
+func firstBlock(r *bufio.Reader) ([]byte, error) {
+	var block []byte
+	for {
+		line, err := r.ReadBytes('\n')
+		block = append(block, line...)
+		if err != nil || len(line) == 1 {
+			return block, err
+		}
+	}
 }
 
 // conforms holds an answer to the conventions and to the published document.

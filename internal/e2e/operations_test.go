@@ -154,6 +154,8 @@ func (w *world) samples(f furniture) []sample {
 		{"list-webhook-event-attempts", eventPath, nil, http.StatusOK},
 		{"explain-webhook-event", eventPath, nil, http.StatusOK},
 		{"expunge-webhook-event-payload", eventPath, nil, http.StatusNoContent},
+		{"stream-webhook-events", nil, nil, http.StatusOK},
+		{"create-webhook-event-stream-ticket", nil, nil, http.StatusCreated},
 		{"list-webhook-rejections", nil, nil, http.StatusOK},
 
 		{"create-webhook-subscription", nil, object{"event_types": []string{"*"}, "forward_url": f.sink.url, "enabled": false,

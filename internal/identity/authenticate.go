@@ -5,6 +5,8 @@ import (
 	"crypto/hmac"
 	"errors"
 
+	"github.com/go-jose/go-jose/v4/jwt"
+
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -16,6 +18,7 @@ var (
 	errKeyForm    = errors.New("the API key is malformed")
 	errKeyUnknown = errors.New("the API key is unknown")
 	errKeyRevoked = errors.New("the API key is revoked")
+	errKeyExpired = errors.New("the API key has expired")
 	errNoMember   = errors.New("the user is no member of the team")
 	errNoSession  = errors.New("the session of the access token has ended, or its user is no member of the team")
 )
@@ -45,10 +48,7 @@ func (s *Service) APIKey(ctx context.Context, key string) (access.Principal, err
 	if k.expiresMillis <= clock.Millis(s.clock.Now()) {
 		return access.Principal{}, apperr.New(apperr.CodeAPIKeyExpired, "The API key has expired")
 	}
-	return access.Principal{
-		Kind: access.KindAPIKey, ID: k.id, Name: k.name, Team: k.team, Environment: k.environment,
-		Allowed: allowedRoutes(k.grants),
-	}, nil
+	return k.principal(), nil
 }
 
 // Bearer returns the principal of a user's access token. The session and the user's role are read now: an ended session and
@@ -91,4 +91,39 @@ func (s *Service) Environment(ctx context.Context, p access.Principal, environme
 		return "", errNoEnvironment()
 	}
 	return e.ID, nil
+}
+
+// Current returns a principal that was identified before as they are now, in the same environment: with the grants of the
+// key, or the role of the user. It is for what outlives the request that brought the credential. A key that has been
+// revoked, removed or has expired, and a session that has ended, is unauthorized.
+func (s *Service) Current(ctx context.Context, p access.Principal) (access.Principal, error) {
+	if p.Kind == access.KindAPIKey {
+		return s.currentKey(ctx, p)
+	}
+	now := s.clock.Now()
+	m, ok, err := readSignedIn(ctx, s.db.Read(), claims{Claims: jwt.Claims{Subject: p.ID}, Team: p.Team, Session: p.Session}, now)
+	if err != nil {
+		return access.Principal{}, err
+	}
+	if !ok {
+		return access.Principal{}, errUnauthorized(errNoSession)
+	}
+	current := access.Principal{Kind: access.KindUser, ID: m.user.ID, Name: m.user.Email, Team: m.team.ID, Role: m.role, Session: p.Session}
+	current.Environment, err = s.Environment(ctx, current, string(p.Environment))
+	return current, err
+}
+
+func (s *Service) currentKey(ctx context.Context, p access.Principal) (access.Principal, error) {
+	k, ok, err := readCredentialByID(ctx, s.db.Read(), p.ID)
+	switch {
+	case err != nil:
+		return access.Principal{}, err
+	case !ok || k.environment != p.Environment:
+		return access.Principal{}, errUnauthorized(errKeyUnknown)
+	case k.revokedMillis != nil:
+		return access.Principal{}, errUnauthorized(errKeyRevoked)
+	case k.expiresMillis <= clock.Millis(s.clock.Now()):
+		return access.Principal{}, errUnauthorized(errKeyExpired)
+	}
+	return k.principal(), nil
 }

@@ -25,12 +25,25 @@ type credential struct {
 	grants        []Grant
 }
 
+func (c credential) principal() access.Principal {
+	return access.Principal{Kind: access.KindAPIKey, ID: c.id, Name: c.name, Team: c.team, Environment: c.environment, Allowed: allowedRoutes(c.grants)}
+}
+
 // readCredential finds a key with its grants by the part that is not secret.
-func readCredential(ctx context.Context, q db.Querier, lookup string) (c credential, ok bool, err error) {
+func readCredential(ctx context.Context, q db.Querier, lookup string) (credential, bool, error) {
+	return queryCredential(ctx, q, "k.lookup_id = $1", lookup)
+}
+
+// readCredentialByID finds a key with its grants by its id.
+func readCredentialByID(ctx context.Context, q db.Querier, keyID string) (credential, bool, error) {
+	return queryCredential(ctx, q, "k.id = $1", keyID)
+}
+
+func queryCredential(ctx context.Context, q db.Querier, condition, arg string) (c credential, ok bool, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT k.id, k.name, k.team_id, k.environment_id, k.secret_mac, k.expires_ms, k.revoked_ms,
 			g.id, g.effect, g.routes
 		FROM api_keys k LEFT JOIN api_key_grants g ON g.api_key_id = k.id
-		WHERE k.lookup_id = $1`, lookup)
+		WHERE `+condition, arg)
 	if err != nil {
 		return credential{}, false, fmt.Errorf("read the API key: %w", err)
 	}

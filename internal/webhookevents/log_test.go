@@ -24,7 +24,7 @@ const everything = int64(1) << 62
 // records returns the whole log, positions given.
 func records(ctx context.Context, t require.TestingT, s *webhookevents.Store) []webhookevents.LogRecord {
 	require.NoError(t, s.Sequence(ctx))
-	list, err := s.LogAfter(ctx, 0, 1_000_000, func(id.Environment) bool { return true })
+	list, err := s.LogAfter(ctx, 0, 1_000_000)
 	require.NoError(t, err)
 	return list
 }
@@ -108,16 +108,17 @@ func TestLogOfEnvironment(t *testing.T) {
 		}
 		span, err := s.LogSpan(t.Context(), env, 0, head)
 		require.NoError(t, err)
-		require.Equal(t, webhookevents.LogSpan{Messages: 4, Oldest: at(0)}, span)
+		require.Equal(t, webhookevents.LogSpan{Messages: 4, First: all[0].Position, Oldest: at(0)}, span)
 		span, err = s.LogSpan(t.Context(), env, all[2].Position, head)
 		require.NoError(t, err)
 		require.Zero(t, span)
 
-		list, err := s.LogAfter(t.Context(), all[0].Position, 2, func(e id.Environment) bool { return e == env })
+		list, err := s.LogAfter(t.Context(), all[0].Position, 2)
 		require.NoError(t, err)
-		require.Len(t, list, 2)
-		require.Empty(t, list[0].Received, "nobody asked")
-		require.Equal(t, all[2], list[1])
+		require.Equal(t, all[1:3], list)
+		kept, err := s.LogKept(t.Context(), []int64{all[1].Position, all[3].Position, all[3].Position + 1})
+		require.NoError(t, err)
+		require.Equal(t, map[int64]bool{all[1].Position: true, all[3].Position: true}, kept)
 	})
 }
 
@@ -186,7 +187,7 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 		}
 		next, seen, position := map[string]int{}, 0, int64(0)
 		for seen < writers*each && len(faults) == 0 {
-			list, err := s.LogAfter(ctx, position, 7, func(id.Environment) bool { return true })
+			list, err := s.LogAfter(ctx, position, 7)
 			require.NoError(t, err)
 			for _, r := range list {
 				require.Greater(t, r.Position, position)

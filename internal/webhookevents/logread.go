@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -83,15 +84,14 @@ func (s *Store) LogHead(ctx context.Context) (int64, error) {
 	return head, nil
 }
 
-// LogAfter returns the records of all environments after a position, oldest first, at most limit. Only the names in records
-// of environments that wanted reports are read.
-func (s *Store) LogAfter(ctx context.Context, after int64, limit int, wanted func(id.Environment) bool) ([]LogRecord, error) {
-	return s.log(ctx, wanted, "l.position > $1 ORDER BY l.position LIMIT "+strconv.Itoa(limit), after)
+// LogAfter returns the records of all environments after a position, oldest first, at most limit.
+func (s *Store) LogAfter(ctx context.Context, after int64, limit int) ([]LogRecord, error) {
+	return s.log(ctx, "l.position > $1 ORDER BY l.position LIMIT "+strconv.Itoa(limit), after)
 }
 
 // EnvironmentLog returns the environment's records after one position up to another, oldest first, at most limit.
 func (s *Store) EnvironmentLog(ctx context.Context, env id.Environment, after, to int64, limit int) ([]LogRecord, error) {
-	return s.log(ctx, nil, "l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position LIMIT "+strconv.Itoa(limit),
+	return s.log(ctx, "l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position LIMIT "+strconv.Itoa(limit),
 		string(env), after, to)
 }
 
@@ -104,6 +104,30 @@ func (s *Store) EnvironmentHead(ctx context.Context, env id.Environment, to int6
 // LogPlaceAt returns the environment's record at a position, without what it names; without one, ok is false.
 func (s *Store) LogPlaceAt(ctx context.Context, env id.Environment, position int64) (LogPlace, bool, error) {
 	return s.place(ctx, "l.environment_id = $1 AND l.position = $2", string(env), position)
+}
+
+// LogKept returns which of the positions still have a record.
+func (s *Store) LogKept(ctx context.Context, positions []int64) (map[int64]bool, error) {
+	kept := make(map[int64]bool, len(positions))
+	for chunk := range slices.Chunk(positions, 100) {
+		args := make([]any, len(chunk))
+		for i, p := range chunk {
+			args[i] = p
+		}
+		rows, err := s.db.Read().QueryContext(ctx, "SELECT l.position FROM webhook_event_log l WHERE l.position IN "+db.In(1, len(args)), args...)
+		if err != nil {
+			return nil, fmt.Errorf("look for records: %w", err)
+		}
+		if err := db.Each(rows, func(r *sql.Rows) error {
+			var p int64
+			err := r.Scan(&p)
+			kept[p] = true
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("look for records: %w", err)
+		}
+	}
+	return kept, nil
 }
 
 // LogPlace is where a record is, and how many messages it stands for.
@@ -127,7 +151,7 @@ func (s *Store) place(ctx context.Context, condition string, args ...any) (p Log
 	return p, true, nil
 }
 
-func (s *Store) log(ctx context.Context, wanted func(id.Environment) bool, condition string, args ...any) ([]LogRecord, error) {
+func (s *Store) log(ctx context.Context, condition string, args ...any) ([]LogRecord, error) {
 	rows, err := s.db.Read().QueryContext(ctx, "SELECT l.position, l.environment_id, l.at_ms, l.entries FROM webhook_event_log l WHERE "+condition, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
@@ -141,13 +165,9 @@ func (s *Store) log(ctx context.Context, wanted func(id.Environment) bool, condi
 			return err
 		}
 		record.At = clock.FromMillis(at)
-		if wanted == nil || wanted(record.Environment) {
-			if err := record.decode(entries); err != nil {
-				return err
-			}
-		}
+		err := record.decode(entries)
 		records = append(records, record)
-		return nil
+		return err
 	}); err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}
@@ -158,23 +178,24 @@ func (s *Store) log(ctx context.Context, wanted func(id.Environment) bool, condi
 type LogSpan struct {
 	// Messages is how many messages there are, counted until it exceeds LogMessages.
 	Messages int
-	// Oldest is the time of the first record; zero without any.
+	// First is the position of the first record, Oldest its time; both are zero without any.
+	First  int64
 	Oldest time.Time
 }
 
 // LogSpan returns what the environment's log holds after one position up to another.
 func (s *Store) LogSpan(ctx context.Context, env id.Environment, after, to int64) (LogSpan, error) {
 	var span LogSpan
-	var oldest sql.NullInt64
+	var first, oldest sql.NullInt64
 	// Every record stands for a message at least.
-	err := s.db.Read().QueryRowContext(ctx, `SELECT COALESCE(SUM(q.messages), 0), MIN(q.at_ms) FROM (SELECT l.messages, l.at_ms
+	err := s.db.Read().QueryRowContext(ctx, `SELECT COALESCE(SUM(q.messages), 0), MIN(q.position), MIN(q.at_ms) FROM (SELECT l.position, l.messages, l.at_ms
 		FROM webhook_event_log l WHERE l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position
-		LIMIT `+strconv.Itoa(LogMessages+1)+`) q`, string(env), after, to).Scan(&span.Messages, &oldest)
+		LIMIT `+strconv.Itoa(LogMessages+1)+`) q`, string(env), after, to).Scan(&span.Messages, &first, &oldest)
 	if err != nil {
 		return LogSpan{}, fmt.Errorf("measure the log: %w", err)
 	}
 	if oldest.Valid {
-		span.Oldest = clock.FromMillis(oldest.Int64)
+		span.First, span.Oldest = first.Int64, clock.FromMillis(oldest.Int64)
 	}
 	return span, nil
 }

@@ -74,6 +74,34 @@ func (s *Store) Get(ctx context.Context, env id.Environment, uuid string) (Event
 	return e, nil
 }
 
+// ByUUIDs returns events of the environment by uuid. An event that is not there is not in the map.
+func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string) (map[string]*Event, error) {
+	out, now := make(map[string]*Event, len(uuids)), s.clock.Now()
+	lifetimes, err := s.retention.Lifetimes(ctx, env)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	for chunk := range slices.Chunk(uuids, 100) {
+		args := []any{string(env)}
+		for _, u := range chunk {
+			args = append(args, u)
+		}
+		rows, err := s.db.Read().QueryContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE e.environment_id = $1 AND e.event_uuid IN `+
+			db.In(2, len(chunk)), args...)
+		if err != nil {
+			return nil, fmt.Errorf("read events: %w", err)
+		}
+		if err := db.Each(rows, func(r *sql.Rows) error {
+			e, err := scanEvent(r.Scan, lifetimes, now)
+			out[e.UUID] = &e
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("read events: %w", err)
+		}
+	}
+	return out, nil
+}
+
 // Payloads returns the payloads of events of the environment, by uuid. An event without one, or whose payload has expired,
 // is not in the map.
 func (s *Store) Payloads(ctx context.Context, env id.Environment, events []Event) (map[string]Payload, error) {

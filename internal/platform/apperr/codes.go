@@ -32,6 +32,7 @@ const (
 	CodeSignatureMissing     Code = "signature_missing"
 	CodeSignatureInvalid     Code = "signature_invalid"
 	CodeRateLimited          Code = "rate_limited"
+	CodeTooManyStreams       Code = "too_many_streams"
 	CodeDeliveryInFlight     Code = "delivery_in_flight"
 	CodeNothingToReplay      Code = "nothing_to_replay"
 	CodePayloadExpired       Code = "payload_expired"
@@ -71,6 +72,7 @@ func Codes() []Info {
 		{CodeSignatureMissing, http.StatusUnauthorized, "The webhook carries no signature where its provider sends one."},
 		{CodeSignatureInvalid, http.StatusUnauthorized, "The webhook's signature, or the timestamp it covers, does not verify."},
 		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests; `Retry-After` says when to come back."},
+		{CodeTooManyStreams, http.StatusTooManyRequests, "The environment has as many open streams as it may; `Retry-After` says when to try again."},
 		{CodeDeliveryInFlight, http.StatusConflict, "A delivery of the event is being sent right now; replay it when it has ended."},
 		{CodeNothingToReplay, http.StatusConflict, "No delivery of the event is in a state that this replay may restart."},
 		{CodePayloadExpired, http.StatusGone, "The event's payload has been removed, on request or at the end of its time; there is nothing left to send."},

@@ -57,6 +57,9 @@ type Config struct {
 	DeliveryConcurrencyPerHost         int `name:"delivery-concurrency-per-host" type:"setting" default:"50" placeholder:"N" help:"Deliveries under way at once to one host, 1 to 10000."`
 	DeliveryConcurrencyPerSubscription int `name:"delivery-concurrency-per-subscription" type:"setting" default:"10" placeholder:"N" help:"Deliveries under way at once for one subscription, 1 to 10000."`
 
+	StreamMaxReaders               int `name:"stream-max-readers" type:"setting" default:"2000" placeholder:"N" help:"Open streams of events on this node, 1 to 10000; whoever comes after that gets 503."`
+	StreamMaxReadersPerEnvironment int `name:"stream-max-readers-per-environment" type:"setting" default:"1000" placeholder:"N" help:"Open streams of one environment on this node, 1 to 10000; whoever comes after that gets 429."`
+
 	origins map[string]Origin // of settings that do not have their default
 }
 
@@ -81,6 +84,7 @@ const (
 	maxConcurrency                = 10000
 	maxPayloadRetentionDays       = 365
 	maxEventRetentionDays         = 3650
+	maxStreamReaders              = 10000
 )
 
 // Source is where a value came from.

@@ -242,6 +242,8 @@ func TestRules(t *testing.T) {
 		"dedupe negative":               {args: []string{"--webhook-dedupe-window=-1s"}, key: "webhook-dedupe-window"},
 		"no shutdown time":              {args: []string{"--shutdown-timeout=0"}, key: "shutdown-timeout"},
 		"no concurrency":                {args: []string{"--delivery-concurrency=0"}, key: "delivery-concurrency"},
+		"no streams":                    {args: []string{"--stream-max-readers=0"}, key: "stream-max-readers"},
+		"too many streams":              {args: []string{"--stream-max-readers-per-environment=10001"}, key: "stream-max-readers-per-environment"},
 		"no concurrency a subscription": {args: []string{"--delivery-concurrency-per-subscription=10001"}, key: "delivery-concurrency-per-subscription"},
 		"small budget":                  {args: []string{"--webhook-memory-budget-bytes=1"}, key: "webhook-memory-budget-bytes"},
 		"empty data":                    {args: []string{"--data="}, key: "data"},

@@ -71,6 +71,7 @@ func (c *Config) Validate() []Fault {
 	k.require(c.ShutdownTimeout > 0 && c.ShutdownTimeout <= maxShutdownTimeout, "shutdown-timeout", "must be above 0 and up to 1h")
 	k.webhooks()
 	k.deliveries()
+	k.streams()
 	return k.faults
 }
 
@@ -116,6 +117,14 @@ func (k *checker) deliveries() {
 	k.require(inRange(c.DeliveryConcurrency), "delivery-concurrency", message)
 	k.require(inRange(c.DeliveryConcurrencyPerHost), "delivery-concurrency-per-host", message)
 	k.require(inRange(c.DeliveryConcurrencyPerSubscription), "delivery-concurrency-per-subscription", message)
+}
+
+func (k *checker) streams() {
+	c := k.c
+	const message = "must be between 1 and 10000"
+	k.require(c.StreamMaxReaders >= 1 && c.StreamMaxReaders <= maxStreamReaders, "stream-max-readers", message)
+	k.require(c.StreamMaxReadersPerEnvironment >= 1 && c.StreamMaxReadersPerEnvironment <= maxStreamReaders,
+		"stream-max-readers-per-environment", message)
 }
 
 // isHostPort accepts what a listener can bind: any host, also none, and a port; port 0 takes a free one.

@@ -1,6 +1,10 @@
 package httpapi
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -15,63 +19,149 @@ func errUnauthorized() error {
 	return apperr.New(apperr.CodeUnauthorized, "The credential is missing or not valid")
 }
 
+// presented is what a request brings to say who asks and where.
+type presented struct {
+	keys, tokens, environments, tickets []string
+}
+
+// ticketParameter is the query parameter that carries a ticket.
+const ticketParameter = "ticket"
+
+func present(r *http.Request, op Operation) presented {
+	p := presented{keys: r.Header.Values("API-Key"), tokens: r.Header.Values("Authorization"), environments: r.Header.Values("Environment-Id")}
+	if op.Tickets != nil && r.URL.RawQuery != "" {
+		p.tickets = r.URL.Query()[ticketParameter]
+	}
+	return p
+}
+
+// name names what was presented without telling it.
+func (p presented) name() string {
+	h := sha256.New()
+	for i, list := range [][]string{p.keys, p.tokens, p.environments, p.tickets} {
+		for _, v := range list {
+			_, _ = fmt.Fprintf(h, "%d %d %s\n", i, len(v), v) // a hash takes everything
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // authorize identifies the caller, scopes the request to an environment and checks the permission or grant, in this
 // order, so that nothing about a resource is looked at for a caller who may not ask.
 func (a *API) authorize(r *http.Request, op Operation) (*http.Request, error) {
 	if op.Public {
 		return r, nil
 	}
-	p, err := a.identify(r, op)
+	ctx, shown := r.Context(), present(r, op)
+	var p access.Principal
+	var err error
+	again := func(ctx context.Context) error {
+		_, err := a.admit(ctx, shown, op)
+		return err
+	}
+	if len(shown.tickets) > 0 {
+		ctx, p, err = a.redeem(ctx, shown, op)
+		again = func(ctx context.Context) error {
+			now, err := op.Tickets.Current(ctx, p)
+			if err != nil {
+				return err
+			}
+			return op.allows(now)
+		}
+	} else {
+		p, err = a.admit(ctx, shown, op)
+	}
 	if err != nil {
 		return r, err
 	}
+	callFrom(ctx).recheck = Credential{Name: shown.name(), Check: again}
+	p.IP, p.RequestID = ClientIP(ctx), RequestID(ctx)
+	obs.EventFrom(ctx).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
+	return r.WithContext(access.With(ctx, p)), nil
+}
+
+// admit returns who asks, in the environment that the operation works on, if they may.
+func (a *API) admit(ctx context.Context, shown presented, op Operation) (access.Principal, error) {
+	p, err := a.identify(ctx, shown, op)
+	if err != nil {
+		return p, err
+	}
 	if op.Environment {
-		if p, err = a.scope(r, p); err != nil {
-			return r, err
+		if p, err = a.scope(ctx, shown, p); err != nil {
+			return p, err
 		}
 	}
+	return p, op.allows(p)
+}
+
+// redeem is admit for a request with a ticket, which it consumes.
+func (a *API) redeem(ctx context.Context, shown presented, op Operation) (context.Context, access.Principal, error) {
+	if len(shown.tickets) > 1 || len(shown.keys) > 0 || len(shown.tokens) > 0 {
+		return ctx, access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials, "Send one credential: API-Key, Authorization or ticket, once")
+	}
+	own, p, err := op.Tickets.UseTicket(ctx, shown.tickets[0])
+	if err != nil {
+		return ctx, p, err
+	}
+	if list := shown.environments; len(list) > 1 || len(list) == 1 && list[0] != string(p.Environment) {
+		return ctx, p, apperr.NotFound("environment")
+	}
+	return own, p, op.allows(p)
+}
+
+// allows checks the permission of a user or the grants of a key.
+func (op Operation) allows(p access.Principal) error {
 	switch p.Kind {
 	case access.KindUser:
 		if !p.Has(op.Permission) {
-			return r, apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(op.Permission))
+			return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(op.Permission))
 		}
 	case access.KindAPIKey:
 		if !p.MayRoute(op.Route) {
-			return r, apperr.New(apperr.CodeGrantDenied, "The API key lacks the grant "+string(op.Route))
+			return apperr.New(apperr.CodeGrantDenied, "The API key lacks the grant "+string(op.Route))
 		}
 	case access.KindSystem:
-		return r, errUnauthorized()
+		return errUnauthorized()
 	default:
-		return r, errUnauthorized()
+		return errUnauthorized()
 	}
-	p.IP, p.RequestID = ClientIP(r.Context()), RequestID(r.Context())
-	obs.EventFrom(r.Context()).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
-	return r.WithContext(access.With(r.Context(), p)), nil
+	return nil
 }
 
-func (a *API) identify(r *http.Request, op Operation) (access.Principal, error) {
-	keys, tokens := r.Header.Values("API-Key"), r.Header.Values("Authorization")
+// Credential is what a request was let in by. It is for answers that go on for long: what opened them may end meanwhile.
+type Credential struct {
+	// Name tells equal credentials from different ones, and nothing else about them.
+	Name string
+	// Check returns nil as long as the credential lets a request in, else the error with which it would be refused.
+	Check func(ctx context.Context) error
+}
+
+// CredentialOf returns the credential of a request to an operation that is not public.
+func CredentialOf(ctx context.Context) Credential { return callFrom(ctx).recheck }
+
+func (a *API) identify(ctx context.Context, shown presented, op Operation) (access.Principal, error) {
+	keys, tokens := shown.keys, shown.tokens
 	if len(keys) > 0 && len(tokens) > 0 || len(keys) > 1 || len(tokens) > 1 {
 		return access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials, "Send one credential: API-Key or Authorization, once")
 	}
 	switch {
 	case len(keys) == 1 && op.Route != "":
-		return a.cfg.Auth.APIKey(r.Context(), keys[0])
+		return a.cfg.Auth.APIKey(ctx, keys[0])
 	case len(tokens) == 1:
 		scheme, token, ok := strings.Cut(tokens[0], " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {
 			return access.Principal{}, errUnauthorized()
 		}
-		callFrom(r.Context()).challenge = challengeInvalid
-		return a.cfg.Auth.Bearer(r.Context(), token)
+		callFrom(ctx).challenge = challengeInvalid
+		return a.cfg.Auth.Bearer(ctx, token)
 	default:
 		return access.Principal{}, errUnauthorized()
 	}
 }
 
 // scope puts the request into an environment: a key's own, or the one that a user names.
-func (a *API) scope(r *http.Request, p access.Principal) (access.Principal, error) {
-	named := r.Header.Values("Environment-Id")
+func (a *API) scope(ctx context.Context, shown presented, p access.Principal) (access.Principal, error) {
+	named := shown.environments
 	if len(named) > 1 {
 		return p, apperr.Invalid(apperr.Detail{Location: "header.Environment-Id", Rule: "single", Message: "send the header once"})
 	}
@@ -87,7 +177,7 @@ func (a *API) scope(r *http.Request, p access.Principal) (access.Principal, erro
 	if !id.Is(id.PrefixEnvironment, named[0]) {
 		return p, apperr.NotFound("environment")
 	}
-	env, err := a.cfg.Auth.Environment(r.Context(), p, named[0])
+	env, err := a.cfg.Auth.Environment(ctx, p, named[0])
 	if err != nil {
 		return p, err
 	}

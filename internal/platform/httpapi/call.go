@@ -25,6 +25,8 @@ type call struct {
 	faults []apperr.Detail
 	// rules are asked once the request is refused.
 	rules []func(*apperr.Faults)
+	// recheck is what let the request in.
+	recheck Credential
 }
 
 type callKey struct{}

@@ -41,10 +41,24 @@ type Operation struct {
 	// Download lists the media types of success where the answer is not JSON but a stream of bytes. Such an operation returns a
 	// *huma.StreamResponse.
 	Download []string
+	// Tickets, when set, takes tickets too: single-use credentials in the query parameter ticket, for browsers' EventSource,
+	// which cannot send headers. The operation's input declares the parameter.
+	Tickets Tickets
+	// Stream, when set, documents the answer of success as a stream of these messages.
+	Stream []StreamMessage
 	// Errors lists the codes beyond those that follow from the declaration.
 	Errors []apperr.Code
 	// MaxBodyBytes bounds the request body; 0 means 256 KiB.
 	MaxBodyBytes int64
+}
+
+// Tickets is who makes an operation's tickets.
+type Tickets interface {
+	// UseTicket consumes a ticket and returns its holder, with the rights that they have now and in the ticket's environment,
+	// and a context that carries what else the ticket holds. Any ticket that does not work is unauthorized.
+	UseTicket(ctx context.Context, ticket string) (context.Context, access.Principal, error)
+	// Current returns the holder as they are now, or the apperr with which they would be refused.
+	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }
 
 const defaultMaxBody = 256 << 10
@@ -126,6 +140,9 @@ func (op Operation) security() []map[string][]string {
 	if op.Route != "" {
 		s = append(s, map[string][]string{"api_key": {}})
 	}
+	if op.Tickets != nil {
+		s = append(s, map[string][]string{"ticket": {}})
+	}
 	return s
 }
 
@@ -171,6 +188,9 @@ func (a *API) finish(op Operation) {
 		}
 		ho.Responses[strconv.Itoa(op.Status)] = &huma.Response{Description: http.StatusText(op.Status), Content: content}
 	}
+	if len(op.Stream) > 0 {
+		a.documentStream(ho, op)
+	}
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]
 		other.Description = http.StatusText(status)
@@ -185,5 +205,6 @@ func securitySchemes() map[string]*huma.SecurityScheme {
 		"api_key":     {Type: "apiKey", In: "header", Name: "API-Key", Description: "A key of one environment."},
 		"bearer":      {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "A user's access token from `POST /team/login`."},
 		"environment": {Type: "apiKey", In: "header", Name: "Environment-Id", Description: "The environment that a user works in."},
+		"ticket":      {Type: "apiKey", In: "query", Name: ticketParameter, Description: "A ticket, for clients that cannot send headers. It works once."},
 	}
 }

@@ -34,6 +34,7 @@ const (
 	PrefixSession      = "ses_"
 	PrefixPathToken    = "whk_"
 	PrefixRejection    = "rej_"
+	PrefixStreamTicket = "tkt_"
 )
 
 const bodyLength = 26

@@ -35,6 +35,14 @@ type Metrics struct {
 	Removed *prometheus.CounterVec
 	// Overdue is for how long the oldest payload or event has been due for removal, in seconds, on the node that removes.
 	Overdue *prometheus.GaugeVec
+	// StreamReaders is the number of open streams.
+	StreamReaders prometheus.Gauge
+	// StreamMessages counts messages sent to readers of streams by kind; one to ten readers is ten.
+	StreamMessages *prometheus.CounterVec
+	// StreamsClosed counts streams that have ended by reason; lagged are those whose reader was left behind.
+	StreamsClosed *prometheus.CounterVec
+	// StreamDelay is the time from a change of an event until its message waits for the readers, in seconds.
+	StreamDelay prometheus.Histogram
 }
 
 // NewMetrics returns the metrics in a registry of their own, with those of the process and the Go runtime.
@@ -68,9 +76,18 @@ func NewMetrics() *Metrics {
 			Help: "What retention removed, by kind; ended: deliveries that it ended with their payload."}, []string{"what"}),
 		Overdue: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sallyport_retention_overdue_seconds",
 			Help: "For how long the oldest payload or event has been due for removal, on the node that removes; 0 on others."}, []string{"what"}),
+		StreamReaders: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_stream_readers",
+			Help: "Open streams of events."}),
+		StreamMessages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_stream_messages_total",
+			Help: "Messages sent to readers of streams, by kind."}, []string{"kind"}),
+		StreamsClosed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_streams_closed_total",
+			Help: "Streams that have ended, by reason."}, []string{"reason"}),
+		StreamDelay: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sallyport_stream_delay_seconds",
+			Help: "Time from a change of an event until its message waits for the readers of streams.", Buckets: fast}),
 	}
 	m.Registry.MustRegister(m.Events, m.Deliveries, m.Filters, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
 		m.Removed, m.Overdue,
+		m.StreamReaders, m.StreamMessages, m.StreamsClosed, m.StreamDelay,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/eventstream"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -25,7 +26,7 @@ const (
 )
 
 // Mount adds the operations on webhook events to the API.
-func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service) {
+func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service, stream *eventstream.Service) {
 	h := &handlers{events: events, deliveries: dl}
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-webhook-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
@@ -65,6 +66,7 @@ func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service
 			"itself. The event stays with its deliveries and attempts, and so does its idempotency key: a repeat of it is still one. " +
 			"An event without a payload is left as it is.",
 	}, h.expunge)
+	mountStream(api, stream)
 }
 
 type handlers struct {

@@ -19,8 +19,9 @@ import (
 	"sallyport/internal/webhookevents"
 )
 
-type listInput struct {
-	page.Query
+// FilterQuery are the filters of a list of events and of their stream. It is exported because Huma looks only into exported
+// embedded types.
+type FilterQuery struct {
 	Status            []string                       `query:"status,explode" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" doc:"Only events with these statuses." example:"failed"`
 	Provider          []string                       `query:"provider,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these providers." example:"github"`
 	ProviderConfigKey []string                       `query:"provider_config_key,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these provider configurations." example:"github"`
@@ -34,23 +35,33 @@ type listInput struct {
 	ReceivedBefore    httpapi.Optional[httpapi.Time] `query:"received_before" doc:"Only events received before this time (RFC 3339), to the millisecond." example:"2025-06-16T12:00:00.000Z"`
 	HTTPStatus        []int                          `query:"http_status,explode" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses." example:"[503]"`
 	ErrorCode         []string                       `query:"error_code,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes." example:"timeout"`
-	Include           []string                       `query:"include,explode" enum:"body,headers,deliveries" maxItems:"50" doc:"What rows hold beyond the summary. Default: nothing." example:"deliveries"`
-	url               url.URL
+}
+
+type listInput struct {
+	page.Query
+	FilterQuery
+	Include []string `query:"include,explode" enum:"body,headers,deliveries" maxItems:"50" doc:"What rows hold beyond the summary. Default: nothing." example:"deliveries"`
+	url     url.URL
 }
 
 // Resolve keeps the URL for the link to the next page and checks what the schema cannot say.
 func (in *listInput) Resolve(ctx huma.Context) []error {
 	in.url = ctx.URL()
 	var f apperr.Faults
+	in.check(&f)
+	if err := f.Err(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// check adds what the schema cannot say.
+func (in *FilterQuery) check(f *apperr.Faults) {
 	for i, p := range in.EventType {
 		if fault := patternFault(p); fault != nil {
 			f.Add(fmt.Sprintf("query.event_type[%d]", i), fault.Rule, fault.Message)
 		}
 	}
-	if err := f.Err(); err != nil {
-		return []error{err}
-	}
-	return nil
 }
 
 // patternFault says why s, which is not just a type, is no pattern either; nil where it is one. Lengths are the schema's.
@@ -63,7 +74,7 @@ func patternFault(s string) *subscriptions.PatternError {
 }
 
 // filter returns the filter with its values sorted, so that their order does not matter to a cursor.
-func (in *listInput) filter() webhookevents.Filter {
+func (in *FilterQuery) filter() webhookevents.Filter {
 	f := webhookevents.Filter{
 		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey), ConnectionIDs: sorted(in.ConnectionID),
 		Types: sorted(in.EventType), Duplicate: oneOf(in.Duplicate), Control: oneOf(in.Control),

@@ -54,7 +54,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	s.dl = deliveries.New(store.DB, s.events, enabled{}, client, s.clock, log, obs.NewMetrics(),
 		deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "test"})
 	s.api = httpapi.New(httpapi.Config{Version: "test", Logger: log, Clock: s.clock, Auth: authenticator{s}})
-	webhookeventshttp.Mount(s.api, s.events, s.dl)
+	webhookeventshttp.Mount(s.api, s.events, s.dl, nil)
 	return s
 }
 

@@ -1,0 +1,124 @@
+package eventstream
+
+import (
+	"encoding/json"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/sse"
+)
+
+// Types of messages about the stream itself.
+const (
+	// StreamGap tells that what happened before it was missed.
+	StreamGap = "stream.gap"
+	// StreamLagged tells that the reader has been left behind, and ends the stream.
+	StreamLagged = "stream.lagged"
+	// StreamClosed ends the stream for another reason.
+	StreamClosed = "stream.closed"
+)
+
+// Closing is the data of StreamLagged and StreamClosed.
+type Closing struct {
+	Reason  ClosingReason `json:"reason" enum:"lagged,credential_ended,credential_unverified,time_limit,server_stopping,internal_error" doc:"Why the stream ends."`
+	Message string        `json:"message" doc:"A sentence for a person." example:"The stream has been open for half an hour; come back with Last-Event-ID"`
+	// Reconnect says whether coming back with the same credential can help.
+	Reconnect bool `json:"reconnect" doc:"Whether the same credential opens another stream. Where it does, coming back with the last id misses nothing."`
+}
+
+// ClosingReason is why a stream ends.
+type ClosingReason string
+
+// The reasons why a stream ends.
+const (
+	ReasonLagged     ClosingReason = "lagged"
+	ReasonCredential ClosingReason = "credential_ended" //nolint:gosec // a reason, no credential
+	ReasonUnverified ClosingReason = "credential_unverified"
+	ReasonTimeLimit  ClosingReason = "time_limit"
+	ReasonStopping   ClosingReason = "server_stopping"
+	ReasonInternal   ClosingReason = "internal_error"
+	// The last two are told to nobody: the reader is gone.
+	reasonLeft     ClosingReason = "reader_left"
+	reasonUnwanted ClosingReason = "write_failed"
+)
+
+// ending is how a stream ends; without an event nothing is said.
+type ending struct {
+	event string
+	Closing
+}
+
+func endLagged() ending {
+	return ending{StreamLagged, Closing{ReasonLagged, "The reader did not keep up with the stream; come back with Last-Event-ID, or filter", true}}
+}
+
+func endCredential() ending {
+	return ending{StreamClosed, Closing{ReasonCredential, "The credential has ended or may no longer read the events", false}}
+}
+
+func endUnverified() ending {
+	return ending{StreamClosed, Closing{ReasonUnverified, "The credential could not be checked; come back with Last-Event-ID", true}}
+}
+
+func endTimeLimit() ending {
+	return ending{StreamClosed, Closing{ReasonTimeLimit, "The stream has been open for half an hour; come back with Last-Event-ID", true}}
+}
+
+func endStopping() ending {
+	return ending{StreamClosed, Closing{ReasonStopping, "The server is stopping; come back with Last-Event-ID", true}}
+}
+
+func endInternal() ending {
+	return ending{StreamClosed, Closing{ReasonInternal, "The stream cannot go on; come back with Last-Event-ID", true}}
+}
+
+func silent(reason ClosingReason) ending { return ending{Closing: Closing{Reason: reason}} }
+
+// Gap is the data of StreamGap.
+type Gap struct {
+	Reason  GapReason `json:"reason" enum:"too_old,too_many,unknown" doc:"too_old: the first message that was missed is more than an hour old. too_many: more than 10,000 messages were missed. unknown: the place is not in the log, as after an hour of silence on the reader's side or the restoration of a backup."`
+	Message string    `json:"message" doc:"A sentence for a person." example:"More than 10,000 messages were missed; list the events received in between"`
+	// Since and Until bound what was missed.
+	Since string `json:"missed_since" format:"date-time" doc:"Nothing from before this time was missed. Listing events with received_after finds what was received since."`
+	Until string `json:"missed_until" format:"date-time" doc:"The stream goes on from this time."`
+}
+
+// GapReason is why a place is gone.
+type GapReason string
+
+// The reasons why a place is gone.
+const (
+	GapTooOld  GapReason = "too_old"
+	GapTooMany GapReason = "too_many"
+	GapUnknown GapReason = "unknown"
+)
+
+func (g GapReason) message() string {
+	const what = "; list the events received in between"
+	switch g {
+	case GapTooOld:
+		return "What was missed is partly more than an hour old" + what
+	case GapTooMany:
+		return "More than 10,000 messages were missed" + what
+	case GapUnknown:
+		return "The log no longer has the place where the reader stopped" + what
+	default:
+		return "Messages were missed" + what
+	}
+}
+
+const wireTime = "2006-01-02T15:04:05.000Z"
+
+func newGap(reason GapReason, since, until time.Time) Gap {
+	format := func(t time.Time) string { return clock.FromMillis(clock.Millis(t)).Format(wireTime) }
+	return Gap{Reason: reason, Message: reason.message(), Since: format(since), Until: format(until)}
+}
+
+// control returns a message about the stream as it goes over the wire.
+func control(event, placeID string, data any) ([]byte, error) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	return sse.Message{ID: placeID, Event: event, Data: b}.Append(nil)
+}

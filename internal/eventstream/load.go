@@ -1,0 +1,98 @@
+package eventstream
+
+import (
+	"context"
+	"slices"
+
+	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhookevents"
+)
+
+// feedKey names a feed: the messages of an environment, and whether they come with the events' deliveries, which only
+// some filters look at.
+type feedKey struct {
+	env        id.Environment
+	deliveries bool
+}
+
+// load makes the chunks of records of one environment, in their order. Events are read as they stand now: where several
+// records tell that an event changed, the last one does for all.
+func (s *Service) load(ctx context.Context, key feedKey, records []webhookevents.LogRecord) ([]*chunk, error) {
+	updated := lastUpdates(records)
+	var uuids []string
+	var tries []webhookevents.LogAttempt
+	for i := range records {
+		r := &records[i]
+		uuids = append(uuids, r.Received...)
+		for _, a := range r.Attempts {
+			uuids = append(uuids, a.EventUUID)
+		}
+		for _, u := range r.Updated {
+			if updated[u] == i {
+				uuids = append(uuids, u)
+			}
+		}
+		tries = append(tries, r.Attempts...)
+	}
+	slices.Sort(uuids)
+	uuids = slices.Compact(uuids)
+	events, err := s.events.ByUUIDs(ctx, key.env, uuids)
+	if err != nil {
+		return nil, err
+	}
+	attempts, err := s.attempts.AttemptsByID(ctx, key.env, tries)
+	if err != nil {
+		return nil, err
+	}
+	var byEvent map[string][]deliveries.Delivery
+	if key.deliveries {
+		if byEvent, err = s.attempts.ByEvents(ctx, key.env, uuids); err != nil {
+			return nil, err
+		}
+	}
+	chunks := make([]*chunk, len(records))
+	for i := range records {
+		r := &records[i]
+		c := &chunk{record: webhookevents.LogPlace{Position: r.Position, At: r.At, Messages: r.Messages()}}
+		index := 0
+		add := func(kind Kind, uuid, attempt string) {
+			index++
+			e := events[uuid]
+			a := attempts[attempt]
+			if e == nil || attempt != "" && a == nil {
+				return // deleted since
+			}
+			m := &message{Message: Message{Kind: kind, Event: e, Attempt: a}, place: Place{position: r.Position, index: index, at: r.At},
+				deliveries: byEvent[uuid]}
+			c.messages = append(c.messages, m)
+			c.size += m.size()
+		}
+		for _, u := range r.Received {
+			add(EventReceived, u, "")
+		}
+		for _, a := range r.Attempts {
+			add(AttemptCompleted, a.EventUUID, a.ID)
+		}
+		for _, u := range r.Updated {
+			if updated[u] == i {
+				add(EventUpdated, u, "")
+			} else {
+				index++
+			}
+		}
+		chunks[i] = c
+	}
+	return chunks, nil
+}
+
+// lastUpdates returns the index of the last record that tells of a change of each event.
+func lastUpdates(records []webhookevents.LogRecord) map[string]int {
+	last := map[string]int{}
+	for i := range records {
+		for _, u := range records[i].Updated {
+			last[u] = i
+		}
+	}
+	return last
+}

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"sallyport/internal/platform/sse"
+)
+
+// StreamMessage describes one type of message of an event stream.
+type StreamMessage struct {
+	// Event is the type's name on the wire.
+	Event string
+	// Doc says what it tells, Data is a value of the type of its data.
+	Doc  string
+	Data any
+}
+
+// Stream is the answer of an operation that writes it by itself, after everything about the request has been found right.
+// The context of the operation's handler ends when the client leaves.
+func Stream(serve func(w http.ResponseWriter)) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		_, w := humago.Unwrap(hc)
+		serve(w)
+	}}
+}
+
+// NoStream is Stream for a HEAD request, which gets the headers alone.
+func NoStream() *huma.StreamResponse {
+	return Stream(func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", sse.ContentType)
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusOK)
+	})
+}
+
+// documentStream describes a stream as generators expect it: an array whose items are the messages.
+func (a *API) documentStream(ho *huma.Operation, op Operation) {
+	text := func(description string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, Description: description}
+	}
+	items := &huma.Schema{}
+	for _, m := range op.Stream {
+		event := text("The type of the message.")
+		event.Enum = []any{m.Event}
+		items.OneOf = append(items.OneOf, &huma.Schema{Type: huma.TypeObject, Title: m.Event, Description: m.Doc, Required: []string{"id", "event", "data"},
+			Properties: map[string]*huma.Schema{"id": text("The place of the message, for Last-Event-ID."), "event": event, "data": a.Schema(m.Data)}})
+	}
+	ho.Responses[strconv.Itoa(op.Status)] = &huma.Response{
+		Description: "Server-sent events (WHATWG HTML, section 9.2). Each item of the schema stands for one message; `data` is its JSON.",
+		Content:     map[string]*huma.MediaType{sse.ContentType: {Schema: &huma.Schema{Type: huma.TypeArray, Items: items, Description: "The messages as they come."}}},
+	}
+}
