@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/app"
 	"sallyport/internal/platform/clock"
 )
 
@@ -49,10 +51,24 @@ func (r remote) refuse(code int, want string, args ...string) {
 	require.Empty(r.t, out.out, "%v", args)
 }
 
-// eventually waits until a command prints what it should.
-func (r remote) eventually(want string, args ...string) {
+// eventually waits until a command prints the text so many times.
+func (r remote) eventually(times int, want string, args ...string) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return strings.Contains(r.do(args...), want) }, patience, patience/1000, "%v: %q", args, want)
+	var last result
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(patience / 1000)
+	defer again.Stop()
+	for {
+		if last = r.run("", args...); last.code == exitOK && strings.Count(last.out, want) == times {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			require.FailNow(r.t, "waited in vain", "%v: %d times %q in\n%s%s", args, times, want, last.out, last.stderr)
+		}
+	}
 }
 
 // A command finds its key in the variable or the file, beside development mode in the data folder, and gives that one to
@@ -135,4 +151,31 @@ func TestBesideDevelopmentMode(t *testing.T) {
 		in.serve(t, clock.System(), "--dev")
 		require.Equal(t, "[]\n", in.do(t, "connections", "list", "--json"))
 	})
+}
+
+// Every filter that the API has for a list is a flag of the command that lists, so that what can be asked can be typed.
+func TestFiltersAreFlags(t *testing.T) {
+	t.Parallel()
+	text, err := app.Document()
+	require.NoError(t, err)
+	document := decode[struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct{ Name, In string }
+		}
+	}](t, string(text))
+	reference := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"commands"}}, nil).out
+	for path, name := range map[string]string{"/webhook-events": "events list", "/webhook-subscriptions": "subscriptions list",
+		"/connections": "connections list", "/webhook-rejections": "rejections list"} {
+		_, section, found := strings.Cut(reference, "\n## sallyport "+name+"\n")
+		require.True(t, found, name)
+		section, _, _ = strings.Cut(section, "\n## ")
+		parameters := document.Paths[path]["get"].Parameters
+		require.NotEmpty(t, parameters)
+		for _, p := range parameters {
+			// Commands turn pages by themselves, and rows show what they show.
+			if p.In == "query" && p.Name != "cursor" && p.Name != "include" {
+				require.Regexp(t, `--(\[no-\])?`+strings.ReplaceAll(p.Name, "_", "-")+"\\b", section, "%s: %s", name, p.Name)
+			}
+		}
+	}
 }

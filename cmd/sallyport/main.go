@@ -43,6 +43,7 @@ type cli struct {
 	Events        eventsCommand        `cmd:"" help:"List, show and replay webhook events over the API."`
 	Subscriptions subscriptionsCommand `cmd:"" help:"List, make, change, test and delete webhook subscriptions over the API."`
 	Connections   connectionsCommand   `cmd:"" help:"List, make and delete connections over the API."`
+	Rejections    rejectionsCommand    `cmd:"" help:"List refused requests over the API."`
 
 	Providers providersCommand `cmd:"" help:"List, show and check provider definitions."`
 	Webhooks  webhooksCommand  `cmd:"" help:"Verify saved webhook requests."`

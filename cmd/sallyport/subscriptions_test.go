@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"path/filepath"
 	"testing"
 
@@ -82,7 +83,8 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
-		r := in.remote(t, in.serve(t, clock.System()), "connections")
+		s := in.serve(t, clock.System())
+		r := in.remote(t, s, "connections,events")
 		out := r.run(githubSecret+"\n", "connections", "create", "--provider", "github", "--connection-id", "repo", "--webhook-secret-file", "-")
 		require.Equal(t, exitOK, out.code, out.stderr)
 		require.Empty(t, out.stderr)
@@ -96,6 +98,10 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 		require.Equal(t, "github/second is deleted\n", r.do("connections", "delete", "github", "second"))
 		r.refuse(exitFailed, "not_found", "connections", "show", "github", "second")
 		r.refuse(exitFailed, "not_found", "connections", "delete", "github", "second")
+		status, _ := s.ask(t, http.MethodPost, "/api/v1/webhook/repo", "", map[string]any{})
+		require.Equal(t, http.StatusUnauthorized, status)
+		r.eventually(1, "signature_missing", "rejections", "list", "--connection-id=repo", "--provider-config-key=github", "--reason=signature_missing")
+		require.Equal(t, "[]\n", r.do("rejections", "list", "--json", "--connection-id=other"))
 		r.refuse(exitFailed, "connection_exists", "connections", "create", "--provider", "github", "--connection-id", "repo")
 		r.refuse(exitUsage, "Invalid request: ", "connections", "create", "--connection-id", "third")
 		r.refuse(exitFailed, "no such file", "connections", "create", "--provider", "github", "--webhook-secret-file", filepath.Join(t.TempDir(), "none"))

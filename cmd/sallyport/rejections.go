@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/terminal"
+)
+
+type rejectionsCommand struct {
+	List rejectionsList `cmd:"" help:"List the last requests that connections refused, and why."`
+}
+
+// rejectionRow is what commands show of a refused request.
+type rejectionRow struct {
+	ProviderConfigKey string    `json:"provider_config_key"`
+	ConnectionID      string    `json:"connection_id"`
+	ReceivedAt        time.Time `json:"received_at"`
+	Reason            string    `json:"reason"`
+	Message           string    `json:"message"`
+	ClientIP          string    `json:"client_ip"`
+	Diagnosis         *struct {
+		Message string `json:"message"`
+	} `json:"diagnosis"`
+}
+
+type rejectionsList struct {
+	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only requests to the connections with these ids."`
+	ProviderConfigKey []string `placeholder:"KEY" help:"Only requests to connections of these provider configurations."`
+	Reason            []string `placeholder:"REASON" help:"Only requests refused for these reasons, such as signature_mismatch."`
+	paging            `embed:""`
+	apiFlags          `embed:""`
+}
+
+// Run lists the refused requests. Where the server has found a likely cause, that is what is shown.
+func (c *rejectionsList) Run(ctx context.Context, e *env) error {
+	q := url.Values{"connection_id": c.ConnectionID, "provider_config_key": c.ProviderConfigKey, "reason": c.Reason, "order": {c.Order}}
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		t := e.table(terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "FROM"},
+			terminal.Column{Title: "REASON", Fixed: true}, terminal.Column{Title: "WHAT TO LOOK AT"})
+		return e.list(ctx, api, apiclient.Request{Path: "/webhook-rejections", Query: q}, c.paging, c.JSON, "refused requests", t,
+			func(t *terminal.Table, row json.RawMessage) error {
+				r, err := into[rejectionRow](row)
+				message := r.Message
+				if r.Diagnosis != nil {
+					message = r.Diagnosis.Message
+				}
+				t.Row(second(r.ReceivedAt), r.ProviderConfigKey+"/"+r.ConnectionID, r.ClientIP, r.Reason, message)
+				return err
+			})
+	})
+}
