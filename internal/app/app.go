@@ -40,6 +40,8 @@ import (
 	"sallyport/internal/providers"
 	"sallyport/internal/rejections"
 	"sallyport/internal/rejections/rejectionshttp"
+	"sallyport/internal/replays"
+	"sallyport/internal/replays/replayshttp"
 	"sallyport/internal/retention"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/subscriptions/subscriptionshttp"
@@ -86,6 +88,7 @@ type App struct {
 	rejections    *rejections.Service
 	audit         *audit.Store
 	retention     *retention.Worker
+	replays       *replays.Service
 
 	ready   atomic.Bool
 	servers servers
@@ -181,6 +184,8 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	a.connections.OnChange(own.ConnectionChanged)
 	a.retention = retention.New(retention.Config{DB: d, Events: a.events, Deliveries: a.deliveries.Store(), Lifetimes: lifetimes{a.store.Identity},
 		Clock: clk, Logger: a.log, Metrics: a.metrics})
+	a.replays = replays.New(replays.Config{DB: d, Clock: clk, Events: a.events, Deliveries: a.deliveries, Subscriptions: a.subscriptions,
+		Logger: a.log, Metrics: a.metrics, Node: node})
 	a.store.Identity.Ask(contents{connections: a.connections, subscriptions: a.subscriptions})
 	spool := filepath.Join(a.cfg.Data, "spool")
 	if err := clearSpool(spool); err != nil {
@@ -194,7 +199,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
 			LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
-		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit,
+		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit, Replays: a.replays,
 	})
 	return ctx.Err()
 }
@@ -212,6 +217,7 @@ type APIOptions struct {
 	Ingest        *ingest.Service
 	Rejections    *rejections.Service
 	Audit         *audit.Store
+	Replays       *replays.Service
 }
 
 // NewAPI mounts every capability: the one list of modules.
@@ -221,6 +227,7 @@ func NewAPI(o APIOptions) *httpapi.API {
 	webhookeventshttp.Mount(api, o.Events, o.Deliveries, o.Stream)
 	rejectionshttp.Mount(api, o.Rejections)
 	audithttp.Mount(api, o.Audit, o.Identity)
+	replayshttp.Mount(api, o.Replays)
 	deliverieshttp.Mount(api, o.Events, o.Deliveries, o.Subscriptions)
 	subscriptionshttp.Mount(api, o.Subscriptions)
 	connectionshttp.Mount(api, o.Connections, o.PublicURL)
@@ -371,6 +378,7 @@ func (a *App) expire(ctx context.Context) time.Duration {
 	if err := a.rejections.Expire(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "old refused requests could not be deleted", slog.String("error", err.Error()))
 	}
+	a.expireReplays(ctx)
 	if err := a.subscriptions.ForgetSecrets(ctx); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "replaced signing secrets could not be removed", slog.String("error", err.Error()))
 	}
@@ -402,6 +410,9 @@ func (a *App) Start(ctx context.Context) error {
 	if err := a.deliveries.Start(ctx); err != nil {
 		return err
 	}
+	if err := a.replays.Recover(ctx); err != nil {
+		return err
+	}
 	a.ingest.Start()
 	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.cancel = cancel
@@ -414,6 +425,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.retention.Run) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
 	a.loops.Go(func() { a.stream.Run(loopCtx) })
+	a.workOnReplays(loopCtx)
 	if a.cfg.ProvidersDir != "" {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refreshProviders) })
 	}
@@ -468,6 +480,7 @@ func (a *App) Stop(ctx context.Context) error {
 		a.loops.Wait()
 		a.storeRejections(ctx)
 		a.storeMatches(ctx)
+		a.releaseReplays(ctx)
 		a.ingest.Stop()
 		a.deliveries.Stop(ctx)
 	}

@@ -21,6 +21,7 @@ func Dependencies() map[string][]string {
 		"ownevents":     {"webhookevents", "subscriptions", "filters", "deliveries", "connections"},
 		"retention":     {"webhookevents", "deliveries"},
 		"eventstream":   {"webhookevents", "deliveries", "subscriptions"},
+		"replays":       {"deliveries", "subscriptions", "webhookevents", "audit"},
 		"ingest":        {"connections", "providers", "verification", "subscriptions", "filters", "webhookevents", "deliveries", "rejections"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
@@ -65,6 +66,8 @@ func TableOwners() map[string]string {
 		"webhook_payload_horizons": "webhookevents",
 
 		"webhook_rejections": "rejections",
+
+		"webhook_replays": "replays",
 
 		"deliveries":        "deliveries",
 		"delivery_attempts": "deliveries",

@@ -57,7 +57,10 @@ func TestFilterAgainstDefinition(t *testing.T) {
 			}
 			want := []string{}
 			for event, list := range all {
-				if len(c.SubscriptionIDs)+len(c.HTTPStatuses)+len(c.ErrorCodes) == 0 || slices.ContainsFunc(list, func(d Delivery) bool { return fits(c, d) }) {
+				if len(c.SubscriptionIDs)+len(c.HTTPStatuses)+len(c.ErrorCodes) == 0 || slices.ContainsFunc(list, func(d Delivery) bool {
+					require.Equal(rt, fits(c, d), d.fits(c), "a bulk replay selects deliveries as a list does")
+					return fits(c, d)
+				}) {
 					want = append(want, event)
 				}
 			}

@@ -25,11 +25,16 @@ import (
 // targets stands in for internal/subscriptions: it says what is enabled and what is gone.
 type targets struct {
 	byID map[string]*subscriptions.Target
+	// saved holds subscriptions that take less than every event.
+	saved map[string]subscriptions.Subscription
 }
 
 func (f *targets) Get(_ context.Context, env id.Environment, subscriptionID string) (subscriptions.Subscription, error) {
 	if _, ok := f.byID[subscriptionID]; !ok {
 		return subscriptions.Subscription{}, apperr.NotFound("webhook subscription")
+	}
+	if sub, ok := f.saved[subscriptionID]; ok {
+		return sub, nil
 	}
 	return subscriptions.Subscription{ID: subscriptionID, Environment: env, EventTypes: []string{"*"}}, nil
 }
@@ -333,7 +338,7 @@ func (m *machine) restartHeld(sub, event string, byProvider, force bool, draw fu
 }
 
 // Over every order of receipts, outcomes, lost leases, crashes, holds, releases, cancellations, replays, redeliveries and
-// removals of payloads, deliveries go where the state machine says, the event's status is the function of its deliveries, a
+// bulk replays and removals of payloads, deliveries go where the state machine says, the event's status is the function of its deliveries, a
 // success is recorded once per generation, the outcome of a lost lease changes nothing, and nothing waits to be sent whose
 // payload is gone.
 func TestStatesFollowTheMachine(t *testing.T) {
@@ -400,8 +405,15 @@ func TestStatesFollowTheMachine(t *testing.T) {
 				"settle":      func(*rapid.T) { m.settle() },
 				"replay":      func(*rapid.T) { m.replay(event(), false) },
 				"forceReplay": func(*rapid.T) { m.replay(event(), true) },
-				"redeliver":   func(*rapid.T) { m.redeliver(event()) },
-				"expunge":     func(*rapid.T) { m.expunge(event()) },
+				"bulk": func(rt *rapid.T) {
+					to := ""
+					if rapid.Bool().Draw(rt, "to one subscription") {
+						to = sub()
+					}
+					m.bulk(rapid.Bool().Draw(rt, "force"), to, rapid.IntRange(1, 4).Draw(rt, "limit"))
+				},
+				"redeliver": func(*rapid.T) { m.redeliver(event()) },
+				"expunge":   func(*rapid.T) { m.expunge(event()) },
 				"restartHeld": func(rt *rapid.T) {
 					m.restartHeld(sub(), event(), rapid.Bool().Draw(rt, "by the provider"), rapid.Bool().Draw(rt, "force"), outcome)
 				},

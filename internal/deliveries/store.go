@@ -249,12 +249,7 @@ func (s *Store) query(ctx context.Context, q db.Querier, condition string, args 
 }
 
 // lock is the suffix that locks the rows a transaction is about to change.
-func (s *Store) lock() string {
-	if s.db.Engine() == db.Postgres {
-		return " FOR UPDATE"
-	}
-	return ""
-}
+func (s *Store) lock() string { return s.db.ForUpdate() }
 
 // ByEvents returns the deliveries of events of the environment, by event, oldest subscription first.
 func (s *Store) ByEvents(ctx context.Context, env id.Environment, uuids []string) (map[string][]Delivery, error) {

@@ -140,7 +140,7 @@ func TestCursors(t *testing.T) {
 				cursors[s.op.ID] = w.pages(s)
 			}
 		}
-		require.Len(w.t, lists, 10)
+		require.Len(w.t, lists, 11)
 		w.unchanged(func() {
 			for _, s := range lists {
 				refused := func(c credentials, query string) {
@@ -178,8 +178,11 @@ func (w *world) filters(s sample) []string {
 		"reason": "signature_mismatch", "actor_type": "user", "actor_id": "usr_x", "action": "team.*", "outcome": "success", "target_type": "team",
 		"target_id": "team_x", "request_id": "r", "time_after": "2020-01-01T00:00:00Z", "time_before": "2030-01-01T00:00:00Z",
 	}
-	if s.op.ID == "list-webhook-events" {
+	switch s.op.ID {
+	case "list-webhook-events":
 		values["status"] = "dead_letter"
+	case "list-webhook-replays":
+		values["status"] = "paused"
 	}
 	var out []string
 	for _, p := range queryParameters(w, s) {

@@ -126,7 +126,7 @@ func TestForeignRowsInLists(t *testing.T) {
 				}
 			}
 		})
-		require.Equal(w.t, 6, lists)
+		require.Equal(w.t, 7, lists)
 	})
 }
 
@@ -146,11 +146,23 @@ func TestForeignReferences(t *testing.T) {
 		refusedAt := func(location string) func(op, field string) {
 			return func(op, field string) {
 				value := any(own.connection.ConnectionID)
-				if field == "subscription_ids" {
+				switch field {
+				case "subscription_ids":
 					value = []string{own.subscription.ID}
+				case "to_subscription_id":
+					value = own.subscription.ID
 				}
 				s := samples[op]
 				require.Contains(w.t, w.try(inside, s, changed(w, s.body, []any{field}, value, false)).faults(w), location+" exists")
+			}
+		}
+		// A filter names what it selects from; what is not there selects nothing.
+		selectsNothing := func(field, value string) func(op, field string) {
+			return func(string, string) {
+				var p replayPreview
+				w.call(inside, http.MethodPost, "/webhook-replays", object{"filter": object{field: []string{value}}, "force": true, "dry_run": true}).
+					want(w, http.StatusOK).into(w, &p)
+				require.Zero(w.t, p.Matched)
 			}
 		}
 		known := map[string]func(op, field string){
@@ -164,7 +176,10 @@ func TestForeignReferences(t *testing.T) {
 				w.try(w.user(""), s, body(otherEnvironment)).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 				w.try(byToken(otherToken, ""), s, body(w.env)).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 			},
-			"create-connection connection_id": func(string, string) {}, // names what is made; see TestSameNames
+			"create-webhook-replay to_subscription_id": refusedAt("body.to_subscription_id"),
+			"create-webhook-replay subscription_id":    selectsNothing("subscription_id", own.subscription.ID),
+			"create-webhook-replay connection_id":      selectsNothing("connection_id", own.connection.ConnectionID),
+			"create-connection connection_id":          func(string, string) {}, // names what is made; see TestSameNames
 		}
 		found := []string{}
 		w.unchanged(func() {

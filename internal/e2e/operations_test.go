@@ -28,7 +28,9 @@ type furniture struct {
 	enrolling connection
 	// session is the owner's, and not the one that asks; spare is an environment that holds nothing.
 	session, spare string
-	sink           *receiver
+	// replay is one of two paused bulk replays.
+	replay string
+	sink   *receiver
 }
 
 // furnish fills an environment, asking with the credentials given, through a connection of that id.
@@ -39,7 +41,7 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	f.connection = w.connect(c, body)
 	w.connect(c, object{"provider": "generic-hmac", "connection_id": connectionID + "-second", "tags": object{"a": "b"}})
 	f.subscription = w.subscribeAs(c, f.sink.url, object{"retry_schedule_seconds": []float64{}, "connection_id": connectionID})
-	w.subscribeAs(c, f.sink.url, object{"retry_schedule_seconds": []float64{}, "enabled": false})
+	disabled := w.subscribeAs(c, f.sink.url, object{"retry_schedule_seconds": []float64{}, "enabled": false})
 	f.event = w.fresh(f.connection.pathToken(), github(issueOpened))
 	f.secondEvent = w.fresh(f.connection.pathToken(), github(`{"action":"closed"}`))
 	read := func(uuid string) (e event) {
@@ -80,6 +82,12 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 		w.post(f.connection.pathToken(), githubAs("another secret", "issues", id.NewUUID(), issueOpened)).want(w, http.StatusUnauthorized)
 	}
 	w.rejections(c, "connection_id="+connectionID, 2)
+	for range 2 { // what they replay is held, and slower than the clock
+		f.replay = w.startReplay(c, object{"filter": object{"event_uuids": []string{f.event, f.secondEvent}}, "force": true,
+			"to_subscription_id": disabled.ID, "rate_per_second": 1}).ID
+		eventually(w.t, "the first step of a replay", func() bool { return w.replayJob(c, f.replay).Counts.Replayed == 1 })
+		w.call(c, http.MethodPost, "/webhook-replays/"+f.replay+"/pause", nil).want(w, http.StatusOK)
+	}
 	return f
 }
 
@@ -118,6 +126,7 @@ func (w *world) samples(f furniture) []sample {
 	subscriptionPath := map[string]string{"id": f.subscription.ID}
 	eventPath := map[string]string{"event_uuid": f.event}
 	keyPath := map[string]string{"id": f.key}
+	replayPath := map[string]string{"id": f.replay}
 	sparePath := map[string]string{"id": f.spare}
 	list := []struct {
 		id     string
@@ -149,6 +158,13 @@ func (w *world) samples(f furniture) []sample {
 		{"publish-webhook-event", nil, object{"event_type": "invoice.paid", "data": object{"n": 1}, "idempotency_key": "sample",
 			"connection_id": f.connection.ConnectionID, "provider_config_key": "github"}, http.StatusCreated},
 		{"replay-webhook-event", eventPath, object{"subscription_ids": []string{f.subscription.ID}}, http.StatusAccepted},
+		{"create-webhook-replay", nil, object{"filter": object{"event_uuids": []string{f.event}}, "to_subscription_id": f.subscription.ID,
+			"rate_per_second": 10, "force": false, "dry_run": true}, http.StatusOK},
+		{"list-webhook-replays", nil, nil, http.StatusOK},
+		{"get-webhook-replay", replayPath, nil, http.StatusOK},
+		{"pause-webhook-replay", replayPath, nil, http.StatusOK},
+		{"resume-webhook-replay", replayPath, nil, http.StatusOK},
+		{"cancel-webhook-replay", replayPath, nil, http.StatusOK},
 		{"list-webhook-events", nil, nil, http.StatusOK},
 		{"get-webhook-event", eventPath, nil, http.StatusOK},
 		{"list-webhook-event-attempts", eventPath, nil, http.StatusOK},

@@ -65,6 +65,18 @@ func parsePattern(text string) (Pattern, *PatternError) {
 	return Pattern{segments: segments}, nil
 }
 
+// TypeFilterFault says why s, which is not just a type, is no pattern either; nil where it is one. It is for the filters of
+// lists, which take both; what they say of lengths they check themselves.
+func TypeFilterFault(s string) *PatternError {
+	if !strings.Contains(s, wildcard) {
+		return nil
+	}
+	if _, fault := parsePattern(s); fault != nil && fault.Rule == "pattern" {
+		return fault
+	}
+	return nil
+}
+
 func unprintable(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
 
 // String returns the pattern's text.

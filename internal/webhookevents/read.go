@@ -169,6 +169,32 @@ func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.R
 	if p.After != "" {
 		w.add("e.event_uuid "+p.Compare()+" ?", p.After)
 	}
+	s.selects(&w, f)
+	query := `SELECT ` + eventColumns + ` FROM webhook_events e WHERE ` + strings.Join(w.conditions, " AND ") +
+		` ORDER BY e.event_uuid ` + p.Direction() + ` LIMIT ` + strconv.Itoa(p.Fetch())
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	lifetimes, err := s.retention.Lifetimes(ctx, env)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	rows, err := s.db.Read().QueryContext(ctx, query, w.args...)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	events, now := []Event{}, s.clock.Now()
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		e, err := scanEvent(r.Scan, lifetimes, now)
+		events = append(events, e)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return events, nil
+}
+
+// selects adds what the filter asks.
+func (s *Store) selects(w *where, f Filter) {
 	w.in("e.status", texts(f.Statuses))
 	if len(f.Statuses) > 0 && onlyFailures(f.Statuses) {
 		w.raw("e.failed_ms IS NOT NULL") // names the partial index
@@ -194,27 +220,6 @@ func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.R
 		w.conditions = append(w.conditions, condition)
 		w.args = append(w.args, args...)
 	}
-	query := `SELECT ` + eventColumns + ` FROM webhook_events e WHERE ` + strings.Join(w.conditions, " AND ") +
-		` ORDER BY e.event_uuid ` + p.Direction() + ` LIMIT ` + strconv.Itoa(p.Fetch())
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	lifetimes, err := s.retention.Lifetimes(ctx, env)
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	rows, err := s.db.Read().QueryContext(ctx, query, w.args...)
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	events, now := []Event{}, s.clock.Now()
-	if err := db.Each(rows, func(r *sql.Rows) error {
-		e, err := scanEvent(r.Scan, lifetimes, now)
-		events = append(events, e)
-		return err
-	}); err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	return events, nil
 }
 
 // readTimeout bounds a list's query: a filter that matches little in a long history must not hold a connection for ever.

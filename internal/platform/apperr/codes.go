@@ -36,6 +36,8 @@ const (
 	CodeDeliveryInFlight     Code = "delivery_in_flight"
 	CodeNothingToReplay      Code = "nothing_to_replay"
 	CodePayloadExpired       Code = "payload_expired"
+	CodeReplayEnded          Code = "replay_ended"
+	CodeReplaysLimit         Code = "replays_limit"
 )
 
 // Info describes a code for the reference and for the HTTP layer.
@@ -76,6 +78,8 @@ func Codes() []Info {
 		{CodeDeliveryInFlight, http.StatusConflict, "A delivery of the event is being sent right now; replay it when it has ended."},
 		{CodeNothingToReplay, http.StatusConflict, "No delivery of the event is in a state that this replay may restart."},
 		{CodePayloadExpired, http.StatusGone, "The event's payload has been removed, on request or at the end of its time; there is nothing left to send."},
+		{CodeReplayEnded, http.StatusConflict, "The bulk replay is completed, cancelled or failed; nothing of it can be changed any more."},
+		{CodeReplaysLimit, http.StatusConflict, "The environment has as many unfinished bulk replays as it may have; let one end, or cancel one."},
 	}
 	slices.SortFunc(list, func(a, b Info) int {
 		if a.Code < b.Code {

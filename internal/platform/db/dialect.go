@@ -23,6 +23,14 @@ func (d *DB) SkipLocked() string {
 	return ""
 }
 
+// ForUpdate is the suffix that locks the rows a transaction is about to change; SQLite has one writer and needs none.
+func (d *DB) ForUpdate() string {
+	if d.engine == Postgres {
+		return " FOR UPDATE"
+	}
+	return ""
+}
+
 // In returns "($from,$from+1,…)" for n values.
 func In(from, n int) string {
 	var b strings.Builder

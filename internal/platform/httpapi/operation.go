@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,9 @@ type Operation struct {
 	Status int
 	// OtherStatuses are further statuses of success. Their answers are of the same form, without a Location.
 	OtherStatuses []int
+	// Bodies holds a value of the body's type for each status of success, where they differ. The output's Body is then an
+	// any.
+	Bodies map[int]any
 	// Public operations look at no credential. They declare no permission.
 	Public bool
 	// Permission is what a user needs. Required unless Public.
@@ -197,6 +201,10 @@ func (a *API) finish(op Operation) {
 		other.Headers = maps.Clone(other.Headers)
 		delete(other.Headers, "Location")
 		ho.Responses[strconv.Itoa(status)] = &other
+	}
+	for status, body := range op.Bodies {
+		schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(body), true, "")
+		ho.Responses[strconv.Itoa(status)].Content = map[string]*huma.MediaType{"application/json": {Schema: schema}}
 	}
 }
 

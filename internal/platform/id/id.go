@@ -35,6 +35,7 @@ const (
 	PrefixPathToken    = "whk_"
 	PrefixRejection    = "rej_"
 	PrefixStreamTicket = "tkt_"
+	PrefixReplay       = "rpl_"
 )
 
 const bodyLength = 26

@@ -28,6 +28,11 @@ type Metrics struct {
 	// QueueDepth and QueueOldest describe the deliveries whose time has come.
 	QueueDepth  prometheus.Gauge
 	QueueOldest prometheus.Gauge
+	// Replays is the number of unfinished bulk replays by state: queued, running, paused.
+	Replays *prometheus.GaugeVec
+	// Replayed counts the deliveries of bulk replays by outcome: started, skipped, and once their first try has ended
+	// succeeded, failed or other.
+	Replayed *prometheus.CounterVec
 	// ProviderFaults is the number of definition files that are not in force as they stand.
 	ProviderFaults prometheus.Gauge
 	// Removed counts what retention removed, by what: payload, partition, event, delivery, attempt, key; and as ended the
@@ -70,6 +75,10 @@ func NewMetrics() *Metrics {
 			Help: "Deliveries whose time has come and that no worker holds (counted up to 100,000)."}),
 		QueueOldest: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_delivery_queue_oldest_seconds",
 			Help: "Age of the oldest delivery whose time has come."}),
+		Replays: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sallyport_webhook_replays",
+			Help: "Unfinished bulk replays by state."}, []string{"status"}),
+		Replayed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_webhook_replay_deliveries_total",
+			Help: "Deliveries of bulk replays by outcome: started, skipped, and after their first attempt succeeded, failed or other."}, []string{"outcome"}),
 		ProviderFaults: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_provider_definitions_refused",
 			Help: "Files of the folder of provider definitions that are faulty, or gone while connections use them; the versions before stay in force."}),
 		Removed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_retention_removed_total",
@@ -86,7 +95,7 @@ func NewMetrics() *Metrics {
 			Help: "Time from a change of an event until its message waits for the readers of streams.", Buckets: fast}),
 	}
 	m.Registry.MustRegister(m.Events, m.Deliveries, m.Filters, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
-		m.Removed, m.Overdue,
+		m.Replays, m.Replayed, m.Removed, m.Overdue,
 		m.StreamReaders, m.StreamMessages, m.StreamsClosed, m.StreamDelay,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -2,12 +2,10 @@ package webhookeventshttp
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -58,19 +56,10 @@ func (in *listInput) Resolve(ctx huma.Context) []error {
 // check adds what the schema cannot say.
 func (in *FilterQuery) check(f *apperr.Faults) {
 	for i, p := range in.EventType {
-		if fault := patternFault(p); fault != nil {
+		if fault := subscriptions.TypeFilterFault(p); fault != nil {
 			f.Add(fmt.Sprintf("query.event_type[%d]", i), fault.Rule, fault.Message)
 		}
 	}
-}
-
-// patternFault says why s, which is not just a type, is no pattern either; nil where it is one. Lengths are the schema's.
-func patternFault(s string) *subscriptions.PatternError {
-	var fault *subscriptions.PatternError
-	if _, err := subscriptions.ParsePattern(s); !strings.Contains(s, "*") || !errors.As(err, &fault) || fault.Rule != "pattern" {
-		return nil
-	}
-	return fault
 }
 
 // filter returns the filter with its values sorted, so that their order does not matter to a cursor.

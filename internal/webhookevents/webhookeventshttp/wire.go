@@ -54,7 +54,7 @@ type Event struct {
 	Headers      headers    `json:"headers" doc:"The headers of the delivery by lower-case name, without hop-by-hop headers; credentials are [redacted]. Empty once the payload has expired."`
 	Body         content    `json:"body" doc:"The body as body_encoding says; null for a repeat and once the payload has expired."`
 	BodyEncoding encoding   `json:"body_encoding" doc:"json: body is the JSON value. text: a string. base64: the bytes in base64. null: there is no body to show."`
-	Deliveries   []Delivery `json:"deliveries" doc:"The deliveries of the event, one per subscription that matched."`
+	Deliveries   []Delivery `json:"deliveries" doc:"The deliveries of the event, one per subscription that matched or that a bulk replay sent it to."`
 }
 
 // Verification says how a delivery was verified.
@@ -83,7 +83,7 @@ type Delivery struct {
 	ID             string                        `json:"id" format:"uuid" doc:"The delivery's UUID." example:"01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47"`
 	SubscriptionID string                        `json:"subscription_id" doc:"The subscription that the event goes to." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Status         string                        `json:"status" enum:"pending,sending,retry_wait,held,succeeded,dead,cancelled" doc:"pending: waits for a worker. sending: a try may be on the wire. retry_wait: waits after a failed try. held: its subscription is disabled. succeeded: answered 2xx. dead: refused for good, or the schedule is spent. cancelled: its subscription was deleted, or the event's payload expunged."`
-	Generation     int64                         `json:"generation" doc:"Counts from 1; every replay raises it and restarts the schedule." example:"1"`
+	Generation     int64                         `json:"generation" doc:"Counts from 1; every replay raises it and restarts the schedule. A delivery that a bulk replay made begins with 2." example:"1"`
 	AttemptCount   int64                         `json:"attempt_count" doc:"The tries recorded, over all generations." example:"1"`
 	NextAttemptAt  *httpapi.Time                 `json:"next_attempt_at" nullable:"true" doc:"When the next try is due; null unless status is pending or retry_wait."`
 	LastHTTPStatus *int                          `json:"last_http_status" doc:"The status of the last answer; null where the last try got none." example:"200"`
