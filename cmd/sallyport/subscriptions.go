@@ -252,6 +252,7 @@ type subscriptionsUpdate struct {
 	ID                 string `arg:"" name:"subscription_id" help:"The subscription."`
 	subscriptionFields `embed:""`
 	Enabled            *bool    `negatable:"" help:"Enable it, which releases what is held, or disable it."`
+	SecretGrace        *int64   `name:"secret-grace-seconds" placeholder:"N" help:"How long the secret that a new one replaces signs beside it; 0 ends it at once."`
 	Clear              []string `placeholder:"NAME,..." enum:"provider_config_key,connection_id,filter,description,headers,metadata" help:"Take these away: provider_config_key, connection_id, filter, description, headers, metadata."`
 	apiFlags           `embed:""`
 }
@@ -264,6 +265,9 @@ func (c *subscriptionsUpdate) Run(ctx context.Context, e *env) error {
 	}
 	if c.Enabled != nil {
 		body["enabled"] = *c.Enabled
+	}
+	if c.SecretGrace != nil {
+		body["secret_grace_seconds"] = *c.SecretGrace
 	}
 	for _, name := range c.Clear {
 		if _, ok := body[name]; ok {

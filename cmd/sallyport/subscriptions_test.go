@@ -38,7 +38,7 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 
 		// The caller's own secret comes from a file, and headers from a body; neither is printed.
 		dir := write(t, t.TempDir(), "secret", "a secret of sixteen bytes or more\n", "body", `{"headers":{"X-Token":"hunter2-hunter2"},"timeout_ms":1500}`)
-		text := r.do("subscriptions", "update", id, "--no-enabled", "--signing-secret-file", filepath.Join(dir, "secret"), "--from-file", filepath.Join(dir, "body"),
+		text := r.do("subscriptions", "update", id, "--no-enabled", "--signing-secret-file", filepath.Join(dir, "secret"), "--secret-grace-seconds", "0", "--from-file", filepath.Join(dir, "body"),
 			"--timeout-ms", "3000", "--clear", "filter,connection_id")
 		require.Contains(t, text, "State           disabled\n")
 		require.Contains(t, text, "Timeout         3s\n")

@@ -7,18 +7,84 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
 )
+
+// A guide is a page under docs/guides whose fenced blocks can be pasted from top to bottom. The word after the language says
+// what becomes of one:
+//
+//	```sh                  is run, in one shell with those before it
+//	```sh needs=node       is run where node is there
+//	```python file=x.py    is written to x.py first
+//	```text                are lines that the block before it prints, in this order
+//
+// Other blocks are for reading.
+type guide struct {
+	// name is that of the page.
+	name string
+	// tools are the programs that the page says it needs.
+	tools []string
+}
+
+func guides() []guide {
+	return []guide{
+		{"add-a-provider", []string{"curl", "openssl"}},
+		{"receive-your-first-webhook", []string{"curl", "openssl", "python3"}},
+		{"verify-what-we-send-you", []string{"curl", "openssl"}},
+	}
+}
+
+// Promise: the guides, pasted from top to bottom into a shell, do what they say: each file is written as it stands, each command
+// runs, and prints the lines that the guide shows, in their order.
+func TestGuides(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: this test starts whole processes")
+	}
+	if os.Getenv(raceVariable) != "" {
+		t.Skipf("%s is set: the race detector sees nothing of the processes that this test starts", raceVariable)
+	}
+	folder := filepath.Join("..", "..", "docs", "guides")
+	pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
+	require.NoError(t, err)
+	var names []string
+	for _, g := range guides() {
+		names = append(names, filepath.Join(folder, g.name+".md"))
+	}
+	require.ElementsMatch(t, pages, names, "every guide is followed")
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "sallyport"), "sallyport/cmd/sallyport")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, g := range guides() {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			for _, tool := range append(g.tools, "bash") {
+				_, err := exec.LookPath(tool)
+				if err != nil && os.Getenv(testkit.RequireEngines) == "" {
+					t.Skipf("%s is not installed", tool)
+				}
+				require.NoError(t, err)
+			}
+			follow(t, filepath.Join(folder, g.name+".md"), bin)
+		})
+	}
+}
 
 // step is one fenced block of a guide.
 type step struct {
 	language, file, text string
+	needs                []string
 	line                 int
 }
 
@@ -34,10 +100,21 @@ func steps(t *testing.T, path string) []step {
 		case fence && open != nil:
 			out, open = append(out, *open), nil
 		case fence:
+			words := strings.Fields(info)
 			open = &step{line: i + 1}
-			var file string
-			open.language, file, _ = strings.Cut(info, " ")
-			open.file = strings.TrimPrefix(file, "file=")
+			for j, word := range words {
+				name, value, _ := strings.Cut(word, "=")
+				switch {
+				case j == 0:
+					open.language = word
+				case name == "file":
+					open.file = value
+				case name == "needs":
+					open.needs = strings.Split(value, ",")
+				default:
+					require.Fail(t, "a block says what nobody understands", "%s:%d: %s", path, i+1, word)
+				}
+			}
 		case open != nil:
 			open.text += line
 		}
@@ -59,77 +136,186 @@ func missing(output, want string) string {
 	return ""
 }
 
-// Promise: the guide "add a provider", pasted from top to bottom into a shell, does what it says: each file is written as it stands,
-// each command runs, and prints the lines that the guide shows, in their order.
-func TestGuideAddAProvider(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: this test starts whole processes")
-	}
-	if os.Getenv(raceVariable) != "" {
-		t.Skipf("%s is set: the race detector sees nothing of the processes that this test starts", raceVariable)
-	}
-	for _, tool := range []string{"bash", "curl", "openssl"} {
-		_, err := exec.LookPath(tool)
-		if err != nil && os.Getenv(testkit.RequireEngines) == "" {
-			t.Skipf("%s is not installed", tool)
-		}
-		require.NoError(t, err)
-	}
-	dir, bin := t.TempDir(), t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "sallyport"), "sallyport/cmd/sallyport")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	built, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", built)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-
+// follow pastes a guide into a shell and holds it to what it shows.
+func follow(t *testing.T, path, bin string) {
+	t.Helper()
+	dir := t.TempDir()
+	all := steps(t, path)
+	addresses := translate(t, all)
+	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "SALLYPORT_LISTEN=" + addresses["127.0.0.1:8080"], "SALLYPORT_LOG_FORMAT=json"}
+	p := &prepared{known: map[string]bool{}}
 	// One script, so that what a block sets is there for the next; a mark stands behind the output of each.
 	const mark = "--- end of a block ---"
 	var script strings.Builder
-	script.WriteString("set -euo pipefail\ntrap 'kill ${SERVER:-} 2>/dev/null || true' EXIT\n")
-	all := steps(t, filepath.Join("..", "..", "docs", "guides", "add-a-provider.md"))
-	ran, checked := 0, 0
-	for _, s := range all {
+	script.WriteString("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n")
+	ran := map[int]int{} // the place among the outputs, by the place among the steps
+	for i, s := range all {
+		if lacking := p.lacking(t, s.needs); lacking != "" {
+			t.Logf("line %d of %s is not followed: %s is not to be had here", s.line, filepath.Base(path), lacking)
+			continue
+		}
 		switch {
 		case s.file != "":
-			path := filepath.Join(dir, s.file)
-			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-			require.NoError(t, os.WriteFile(path, []byte(s.text), 0o600))
+			to := filepath.Join(dir, s.file)
+			require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o700))
+			require.NoError(t, os.WriteFile(to, []byte(s.text), 0o600))
 		case s.language == "sh":
-			script.WriteString(strings.ReplaceAll(s.text, "127.0.0.1:8080", address) + "\n")
-			script.WriteString("echo '" + mark + "'\n")
-			ran++
+			ran[i] = len(ran)
+			script.WriteString(s.text + "\necho '" + mark + "'\n")
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash")
 	var output bytes.Buffer
-	// The server of the guide is of the shell's group, and ends with it.
+	// What the guide starts in the background is of the shell's group, and ends with it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, strings.NewReader(script.String()), &output, &output
-	c.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "SALLYPORT_LISTEN=" + address, "SALLYPORT_LOG_FORMAT=json"}
+	c.WaitDelay = 5 * time.Second
+	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, strings.NewReader(p.replace(script.String())), &output, &output
+	c.Env = append(env, p.env...)
 	if err := c.Run(); err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "server.log")) // may not be there
 		require.NoError(t, err, "%s\n%s", output.String(), log)
 	}
 	outputs := strings.Split(output.String(), mark)
-	require.Len(t, outputs, ran+1)
+	require.Len(t, outputs, len(ran)+1)
 
-	block := -1
-	for _, s := range all {
-		switch s.language {
-		case "sh":
-			block++
-		case "text":
-			require.GreaterOrEqual(t, block, 0)
+	checked, block, printed := 0, -1, false
+	for i, s := range all {
+		if s.language == "sh" {
+			n, ok := ran[i]
+			block, printed = n, ok
+		}
+		if s.language == "text" && s.file == "" && printed {
 			require.Empty(t, missing(outputs[block], s.text), "line %d of the guide promises other output than\n%s", s.line, outputs[block])
 			checked++
 		}
 	}
 	require.Positive(t, checked)
+}
+
+// translate gives each address of this machine that a guide names a free port, and returns what became of each.
+func translate(t *testing.T, all []step) map[string]string {
+	t.Helper()
+	loopback := regexp.MustCompile(`127\.0\.0\.1:(\d+)`)
+	became := map[string]string{"127.0.0.1:8080": ""}
+	for _, s := range all {
+		for _, found := range loopback.FindAllString(s.text, -1) {
+			became[found] = ""
+		}
+	}
+	delete(became, "127.0.0.1:5432") // a database server's, which is another matter
+	var words []string
+	for address := range became {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, l.Close()) }()
+		became[address] = l.Addr().String()
+		_, from, _ := strings.Cut(address, ":")
+		_, to, _ := strings.Cut(became[address], ":")
+		words = append(words, regexp.QuoteMeta(from)+"="+to)
+	}
+	for _, word := range words {
+		from, to, _ := strings.Cut(word, "=")
+		port := regexp.MustCompile(`\b` + from + `\b`)
+		for i := range all {
+			all[i].text = port.ReplaceAllString(all[i].text, to)
+		}
+	}
+	return became
+}
+
+// prepared is what blocks need beyond what every machine has.
+type prepared struct {
+	known    map[string]bool
+	replaced []string
+	env      []string
+}
+
+// lacking returns the first need that cannot be met.
+func (p *prepared) lacking(t *testing.T, needs []string) string {
+	t.Helper()
+	for _, need := range needs {
+		if _, asked := p.known[need]; !asked {
+			p.known[need] = p.provide(t, need)
+		}
+		if !p.known[need] {
+			return need
+		}
+	}
+	return ""
+}
+
+// replace puts what this machine has in the place of what the guide names.
+func (p *prepared) replace(text string) string {
+	return strings.NewReplacer(p.replaced...).Replace(text)
+}
+
+// provide meets a need, where that is possible here.
+func (p *prepared) provide(t *testing.T, need string) bool {
+	t.Helper()
+	switch need {
+	case "postgresql":
+		return p.postgres(t)
+	case "go":
+		return p.golang(t)
+	case "node":
+		return installs(t, "npm", "install", "--no-audit", "--no-fund", "standardwebhooks")
+	case "python":
+		return installs(t, "bash", "-c", "python3 -m venv here && here/bin/pip install --quiet standardwebhooks")
+	default:
+		require.Fail(t, "a block needs what nobody knows", need)
+		return false
+	}
+}
+
+// installs reports whether a package can be had here, by having it.
+func installs(t *testing.T, name string, args ...string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.WaitDelay = t.TempDir(), time.Second
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Logf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
+	}
+	return err == nil
+}
+
+// golang takes the library from where the tests of this module have it.
+func (p *prepared) golang(t *testing.T) bool {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOCACHE", "GOPATH").Output()
+	require.NoError(t, err)
+	dirs := strings.Fields(string(out))
+	require.Len(t, dirs, 3)
+	p.env = append(p.env, "GOMODCACHE="+dirs[0], "GOCACHE="+dirs[1], "GOPATH="+dirs[2], "GOFLAGS=-mod=mod",
+		"GOPROXY=file://"+filepath.ToSlash(filepath.Join(dirs[0], "cache", "download")), "GOSUMDB=off", "GOTOOLCHAIN=local")
+	return true
+}
+
+// postgres makes the databases that a guide names.
+func (p *prepared) postgres(t *testing.T) bool {
+	t.Helper()
+	for _, name := range []string{"psql", "pg_dump", "pg_restore"} {
+		if _, err := exec.LookPath(name); err != nil && os.Getenv(testkit.RequireEngines) == "" {
+			t.Logf("%s is not installed", name)
+			return false
+		}
+	}
+	if os.Getenv(testkit.PostgresURL) == "" && os.Getenv(testkit.RequireEngines) == "" {
+		return false
+	}
+	for _, name := range []string{"sallyport_restored", "sallyport"} { // the longer name first: the other begins it
+		url := testkit.NewPostgres(t)
+		d, err := db.Open(t.Context(), url, "")
+		require.NoError(t, err)
+		_, err = d.Write().ExecContext(t.Context(), "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		p.replaced = append(p.replaced, "postgres://sallyport:change-me@127.0.0.1:5432/"+name, url)
+	}
+	return true
 }
