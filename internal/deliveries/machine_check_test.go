@@ -1,10 +1,12 @@
 package deliveries
 
 import (
+	"database/sql"
 	"slices"
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/db"
 	"sallyport/internal/webhookevents"
 )
 
@@ -47,6 +49,7 @@ func (m *machine) check() {
 	rows, err := m.s.store.query(ctx, m.s.db.Read(), "1 = 1")
 	require.NoError(m.rt, err)
 	require.Len(m.rt, rows, len(m.model), "one delivery per event and subscription")
+	m.checkStats()
 	byEvent := map[string][]Delivery{}
 	for _, d := range rows {
 		want := m.model[d.Key]
@@ -75,4 +78,29 @@ func (m *machine) check() {
 			AND outcome <> 'superseded'`, event).Scan(&recorded))
 		require.Equal(m.rt, e.AttemptCount, recorded, "every counted try is on record")
 	}
+}
+
+// checkStats compares the statistics with the tries on record and with what the model has seen to end.
+func (m *machine) checkStats() {
+	counts := func(query string) map[string]int64 {
+		rows, err := m.s.db.Read().QueryContext(m.t.Context(), query)
+		require.NoError(m.rt, err)
+		out := map[string]int64{}
+		require.NoError(m.rt, db.Each(rows, func(r *sql.Rows) error {
+			var name string
+			var n int64
+			err := r.Scan(&name, &n)
+			out[name] = n
+			return err
+		}))
+		return out
+	}
+	m.s.storeCounts(m.t.Context())
+	got := counts("SELECT measure, CAST(SUM(n) AS bigint) FROM delivery_stats GROUP BY measure")
+	delete(got, string(measureSuccess))
+	want := counts("SELECT outcome, COUNT(*) FROM delivery_attempts GROUP BY outcome")
+	for status, n := range m.ended {
+		want[string(status)] = n
+	}
+	require.Equal(m.rt, want, got, "every try and every end is counted once")
 }

@@ -70,6 +70,8 @@ type machine struct {
 	sent map[Key]map[int64]int
 	// expunged holds the events whose payload was removed.
 	expunged map[string]bool
+	// ended counts the deliveries that came to an end that no try tells of.
+	ended map[Status]int64
 	// last is how the last recorded try of a delivery ended, or its life where its worker was lost for good.
 	last map[Key]ending
 }
@@ -82,7 +84,7 @@ func newMachine(t *testing.T, rt *rapid.T, store testkit.Store) *machine {
 	s := New(store.DB, events, f, nil, clk, slog.New(slog.DiscardHandler), obs.NewMetrics(),
 		Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
 	return &machine{t: t, rt: rt, s: s, clock: clk, subs: f, model: map[Key]Delivery{}, leased: map[Key]Delivery{}, sent: map[Key]map[int64]int{},
-		last: map[Key]ending{}, expunged: map[string]bool{}}
+		last: map[Key]ending{}, expunged: map[string]bool{}, ended: map[Status]int64{}}
 }
 
 func (m *machine) tx(fn func(tx *sql.Tx) error) { require.NoError(m.rt, m.s.db.Tx(m.t.Context(), fn)) }
@@ -305,6 +307,9 @@ func (m *machine) becomes(k Key, d Delivery) {
 	if d.Status.Open() && m.expunged[k.EventUUID] {
 		d = d.cancelled(m.clock.Now())
 	}
+	if before := m.model[k].Status; d.Status != before && (d.Status == Dead || d.Status == Cancelled) {
+		m.ended[d.Status]++
+	}
 	m.model[k] = d
 }
 
@@ -345,7 +350,7 @@ func TestStatesFollowTheMachine(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		rapid.Check(t, func(rt *rapid.T) {
-			for _, table := range []string{"delivery_attempts", "deliveries", "webhook_event_payloads", "webhook_events", "audit_events"} {
+			for _, table := range []string{"delivery_stats", "delivery_attempts", "deliveries", "webhook_event_payloads", "webhook_events", "audit_events"} {
 				_, err := store.DB.Write().ExecContext(t.Context(), "DELETE FROM "+table)
 				require.NoError(t, err)
 			}

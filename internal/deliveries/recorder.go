@@ -21,6 +21,8 @@ type result struct {
 	// attempt is stored unless the delivery was given back without a try.
 	attempt Attempt
 	tried   bool
+	// counted says that statistics have the try.
+	counted bool
 }
 
 // outcomeBatch is how many outcomes one transaction stores: an update, an insert and a counter each.
@@ -81,7 +83,13 @@ func (s *Service) storeResults(ctx context.Context, batch []*result) error {
 // storePart stores results in one transaction or, when one of their leases was lost or a row cannot be stored, each in its own.
 func (s *Service) storePart(ctx context.Context, batch []*result) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.storeBatch(ctx, tx, batch) })
-	if err == nil || db.IsUnavailable(err) || ctx.Err() != nil {
+	if err == nil {
+		for _, r := range batch {
+			s.counted.try(r)
+		}
+		return nil
+	}
+	if db.IsUnavailable(err) || ctx.Err() != nil {
 		return err
 	}
 	for _, r := range batch {
@@ -109,6 +117,7 @@ func (s *Service) storeBatch(ctx context.Context, tx *sql.Tx, batch []*result) e
 // superseded, because it was made.
 func (s *Service) storeOne(ctx context.Context, r *result) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.storeBatch(ctx, tx, []*result{r}) })
+	outcome := r.attempt.Outcome
 	if errors.Is(err, errStale) {
 		if !r.tried {
 			return nil
@@ -121,9 +130,14 @@ func (s *Service) storeOne(ctx context.Context, r *result) error {
 		})
 	}
 	if db.IsUniqueViolation(err) {
-		return nil // the try is on record, so the result was stored before, and only the answer to its commit was lost
+		// The try is on record, so the result was stored before, and only the answer to its commit was lost.
+		r.attempt.Outcome, err = outcome, nil
 	}
-	if err == nil || db.IsUnavailable(err) || ctx.Err() != nil {
+	if err == nil {
+		s.counted.try(r)
+		return nil
+	}
+	if db.IsUnavailable(err) || ctx.Err() != nil {
 		return err
 	}
 	// What cannot be stored must not stop the rest. The lease ends by itself, and the delivery is tried again.

@@ -56,6 +56,7 @@ type Service struct {
 	settle     jobs.Wake
 	release    releases
 	doubts     doubts
+	counted    counter
 	// bodies bounds the memory of large payloads being sent.
 	bodies  *semaphore.Weighted
 	tests   testPlaces
@@ -119,6 +120,7 @@ func (s *Service) Start(ctx context.Context) error {
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.keepLeases) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.settle, s.settleSubscriptions) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.measure) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.storeCounts) })
 	return nil
 }
 
@@ -140,6 +142,9 @@ func (s *Service) Stop(ctx context.Context) {
 		s.cancel()
 	}
 	s.flush(ctx)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	s.storeCounts(last)
+	cancel()
 	s.cancel()
 	s.abandon()
 }

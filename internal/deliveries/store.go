@@ -73,7 +73,7 @@ var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`,
 }
 
-// apply makes the moves, changes the events' counters and records the tries, or returns errStale and must be rolled back
+// apply makes the moves, changes the events' counters, records the tries and counts what has ended, or returns errStale and must be rolled back
 // when any delivery is not where its move starts. Moves that leave a delivery open although its event's payload was
 // expunged meanwhile are followed by its cancellation, so that no transaction ends with such a delivery.
 func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried ...*result) error {
@@ -124,8 +124,10 @@ func (s *Store) applyAll(ctx context.Context, tx *sql.Tx, moves []move, nowMilli
 	})
 	args := make([]any, 0, len(moves)*updateDeliveries.Columns())
 	changes := make([]webhookevents.Change, 0, len(moves))
+	counted, now := tally{}, clock.FromMillis(nowMillis)
 	for i := range moves {
 		m := &moves[i]
+		counted.move(m, now)
 		failure, err := encodeFailure(m.to.LastFailure, "")
 		if err != nil {
 			return err
@@ -139,10 +141,11 @@ func (s *Store) applyAll(ctx context.Context, tx *sql.Tx, moves []move, nowMilli
 		}
 		changes = append(changes, change)
 	}
-	log := webhookevents.Log{At: clock.FromMillis(nowMillis)}
+	log := webhookevents.Log{At: now}
 	attempts := recordAttempts(tried, &log)
 	count, events := webhookevents.Apply(changes, &log)
-	n, err := s.db.ExecAll(ctx, tx, db.Statement{Rows: updateDeliveries, Args: args}, events, attempts, log.Statement())
+	n, err := s.db.ExecAll(ctx, tx, db.Statement{Rows: updateDeliveries, Args: args}, events, attempts, log.Statement(),
+		counted.statement(statMinute))
 	if err != nil {
 		return fmt.Errorf("change deliveries: %w", err)
 	}

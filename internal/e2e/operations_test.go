@@ -178,6 +178,7 @@ func (w *world) samples(f furniture) []sample {
 			"provider_config_key": "github", "connection_id": f.connection.ConnectionID}, http.StatusCreated},
 		{"list-webhook-subscriptions", nil, nil, http.StatusOK},
 		{"get-webhook-subscription", subscriptionPath, nil, http.StatusOK},
+		{"get-webhook-subscription-stats", subscriptionPath, nil, http.StatusOK},
 		{"test-webhook-subscription", subscriptionPath, object{"event_type": "a.b", "body": object{"n": 1}, "dry_run": true}, http.StatusOK},
 		{"update-webhook-subscription", subscriptionPath, object{"description": "sample"}, http.StatusOK},
 		{"delete-webhook-subscription", subscriptionPath, nil, http.StatusNoContent},

@@ -49,6 +49,8 @@ type Config struct {
 type Worker struct {
 	Config
 	pace pace
+	// statistic is the hour up to which this process has gone through the statistics.
+	statistic time.Time
 }
 
 // New returns a Worker that does nothing before Run.
@@ -133,7 +135,7 @@ func (w *Worker) tasks(p *plan) []*task {
 		})
 	}
 	add(w.sweepKeys)
-	return list
+	return append(list, &task{do: w.statistics()})
 }
 
 func (w *Worker) removed(what string, n int64) {

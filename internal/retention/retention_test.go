@@ -321,3 +321,45 @@ func TestKeysGoWithTheirEvent(t *testing.T) {
 		}))
 	})
 }
+
+// Statistics by the minute become hours after a day, and hours go when events of their age would; once an hour suffices.
+func TestStatistics(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		env := w.environment(1, 3)
+		insert := func(width time.Duration, start time.Time) {
+			_, err := s.DB.Write().ExecContext(t.Context(), `INSERT INTO delivery_stats (subscription_id, width_ms, start_ms, measure, class, environment_id, n)
+				VALUES ('sub', $1, $2, 'failed', 0, $3, 1)`, width.Milliseconds(), clock.Millis(start), string(env))
+			require.NoError(t, err)
+		}
+		rows := func() (minutes, hours int) {
+			require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FILTER (WHERE width_ms = 60000), COUNT(*) FILTER (WHERE width_ms = 3600000)
+				FROM delivery_stats`).Scan(&minutes, &hours))
+			return minutes, hours
+		}
+		hour := w.clk.Now().Truncate(time.Hour)
+		for n := range 60 {
+			insert(time.Minute, hour.Add(time.Duration(n)*time.Minute))
+		}
+		want := func(minutes, hours int) {
+			t.Helper()
+			w.run()
+			m, h := rows()
+			require.Equal(t, []int{minutes, hours}, []int{m, h})
+		}
+		want(60, 0)
+		w.clk.Advance(25 * time.Hour)
+		want(60, 0)
+		w.clk.Advance(time.Hour)
+		want(0, 1)
+		insert(time.Minute, hour)
+		want(1, 1)
+		w.clk.Advance(time.Hour)
+		want(0, 1)
+		w.clk.Advance(hour.Add(3*day + time.Hour - time.Millisecond).Sub(w.clk.Now()))
+		want(0, 1)
+		w.clk.Advance(time.Millisecond)
+		want(0, 0)
+	})
+}

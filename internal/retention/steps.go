@@ -3,7 +3,9 @@ package retention
 import (
 	"context"
 	"database/sql"
+	"time"
 
+	"sallyport/internal/deliveries"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhookevents"
 )
@@ -143,4 +145,46 @@ func (w *Worker) remove(ctx context.Context, env id.Environment, list []webhooke
 		w.removed(what, n)
 	}
 	return nil
+}
+
+// statistics returns what joins minutes to hours and removes the hours that are older than events may be, one owner after the
+// other. There is something to do once an hour.
+func (w *Worker) statistics() func(ctx context.Context, limit int) (bool, error) {
+	var owners []deliveries.StatOwner
+	found := false
+	hour := w.Clock.Now().Truncate(time.Hour)
+	return func(ctx context.Context, _ int) (bool, error) {
+		if !hour.After(w.statistic) {
+			return false, nil
+		}
+		if !found {
+			var err error
+			if owners, err = w.Deliveries.StatOwners(ctx); err != nil {
+				return false, err
+			}
+			found = true
+		}
+		if len(owners) == 0 {
+			w.statistic = hour
+			return false, nil
+		}
+		more, err := w.statisticsOf(ctx, owners[0])
+		if err == nil && !more {
+			owners = owners[1:]
+		}
+		return err == nil, err
+	}
+}
+
+// statisticsOf does a chunk of an owner's statistics and reports whether there was anything to do.
+func (w *Worker) statisticsOf(ctx context.Context, o deliveries.StatOwner) (bool, error) {
+	more, err := w.Deliveries.JoinStats(ctx, o, deliveries.StatMinutesUntil(w.Clock.Now()))
+	if err != nil || more {
+		return more, err
+	}
+	_, cutoff, err := w.cutoffs(ctx, o.Environment)
+	if err != nil {
+		return false, err
+	}
+	return w.Deliveries.RemoveStats(ctx, o, cutoff)
 }

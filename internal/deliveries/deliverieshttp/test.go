@@ -30,6 +30,15 @@ func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service
 			"the request is built and not sent. Without a body the request means `{}`.",
 	}, h.test)
 	httpapi.Register(api, httpapi.Operation{
+		ID: "get-webhook-subscription-stats", Method: http.MethodGet, Path: "/webhook-subscriptions/{id}/stats", Status: http.StatusOK,
+		Tag: "Webhook subscriptions", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks, Environment: true,
+		Summary: "Tell what happened to a webhook subscription's deliveries",
+		Description: "Counts attempts by outcome and deliveries by what they came to, with percentiles of how long attempts took and of how " +
+			"long it was from the receipt of an event to the success of its delivery: over the range, and for each bucket of it. What " +
+			"waits is counted as it stands now. Statistics by the minute reach back 24 hours, the others as long as events are kept. A " +
+			"range is at most 24 hours by the minute, 31 days by the hour and 366 days by the day.",
+	}, h.stats)
+	httpapi.Register(api, httpapi.Operation{
 		ID: "explain-webhook-event", Method: http.MethodGet, Path: "/webhook-events/{event_uuid}/explain", Status: http.StatusOK,
 		Tag: "Webhook events", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks, Environment: true,
 		Summary: "Explain where a webhook event went",

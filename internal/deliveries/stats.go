@@ -1,0 +1,272 @@
+package deliveries
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+// StatMinutesKept is how far back statistics are by the minute.
+const StatMinutesKept = 24 * time.Hour
+
+// OpenLimit bounds how far open deliveries are counted.
+const OpenLimit = 10_000
+
+// Bucket is the length of time that statistics are told by.
+type Bucket string
+
+// The buckets. Days are those of UTC.
+const (
+	ByMinute Bucket = "minute"
+	ByHour   Bucket = "hour"
+	ByDay    Bucket = "day"
+)
+
+// Buckets returns every bucket.
+func Buckets() []Bucket { return []Bucket{ByMinute, ByHour, ByDay} }
+
+// bounds are the length of a bucket, the longest range that may be asked for, and what is told when nothing is.
+func (b Bucket) bounds() (length, longest, usual time.Duration) {
+	const day = 24 * time.Hour
+	switch b {
+	case ByMinute:
+		return time.Minute, StatMinutesKept, time.Hour
+	case ByDay:
+		return day, 366 * day, 30 * day
+	case ByHour:
+		return time.Hour, 31 * day, day
+	default:
+		return time.Hour, 31 * day, day
+	}
+}
+
+// StatsRequest says what statistics to tell.
+type StatsRequest struct {
+	// From and To bound the range, From inclusive and To exclusive; both are widened to whole buckets. Without To it ends now,
+	// without From it begins an hour, a day or thirty days before its end, by the bucket.
+	From, To *time.Time
+	Bucket   Bucket
+}
+
+// Check adds the faults that can be told without the time, at the locations of the query.
+func (r StatsRequest) Check(f *apperr.Faults) {
+	if r.From == nil || r.To == nil {
+		return
+	}
+	_, longest, _ := r.Bucket.bounds()
+	switch {
+	case !r.From.Before(*r.To):
+		f.Add("query.from", "order", "must be before to")
+	case r.To.Sub(*r.From) > longest:
+		f.Add("query.from", "range", "must be at most "+strconv.Itoa(int(longest/time.Hour))+" hours before to with this bucket")
+	}
+}
+
+// complete returns the range in whole buckets.
+func (r StatsRequest) complete(now time.Time) (begin, end time.Time, err error) {
+	length, longest, usual := r.Bucket.bounds()
+	from, to, until := now.Add(-usual), now, now.Add(time.Millisecond) // what has just happened is part of it
+	if r.To != nil {
+		from, to, until = r.To.Add(-usual), *r.To, *r.To
+	}
+	if r.From != nil {
+		from = *r.From
+	}
+	var f apperr.Faults
+	StatsRequest{From: &from, To: &to, Bucket: r.Bucket}.Check(&f)
+	if r.Bucket == ByMinute && now.Sub(from) > longest {
+		f.Add("query.from", "kept", "must be at most 24 hours ago: statistics by the minute are kept for so long")
+	}
+	if to.Sub(now) > longest {
+		f.Add("query.to", "range", "must not be that far in the future")
+	}
+	return from.Truncate(length), until.Add(length - 1).Truncate(length), f.Err()
+}
+
+// Percentiles are of durations, each within a tenth of the true value.
+type Percentiles struct{ P50, P95, P99 time.Duration }
+
+// Counts are what happened to a subscription's deliveries in a length of time.
+type Counts struct {
+	// Succeeded, Failed and Superseded count tries, by when they began. Every success is also that of a delivery.
+	Succeeded, Failed, Superseded int64
+	// Dead and Cancelled count deliveries that came to that.
+	Dead, Cancelled int64
+	// Duration is of tries that sent something; nil where there were none.
+	Duration *Percentiles
+	// TimeToSuccess is from an event's receipt to the success of its delivery, of those that were not replayed; nil where there
+	// were none.
+	TimeToSuccess *Percentiles
+}
+
+// StatBucket is one length of time.
+type StatBucket struct {
+	Start time.Time
+	Counts
+}
+
+// Stats are what happened to a subscription's deliveries.
+type Stats struct {
+	// From and To bound what is told.
+	From, To time.Time
+	// Open counts the deliveries that wait now, by state, each up to OpenLimit.
+	Open map[Status]int64
+	// Total is of the whole range.
+	Total Counts
+	// Buckets follow each other without gaps, oldest first.
+	Buckets []StatBucket
+}
+
+// Stats returns what happened to the deliveries of a subscription of the environment, and what waits. What it costs follows
+// the range and not the number of tries.
+//
+// Errors: not_found; validation errors at the locations of the query.
+func (s *Service) Stats(ctx context.Context, env id.Environment, subscriptionID string, r StatsRequest) (Stats, error) {
+	from, to, err := r.complete(s.clock.Now())
+	if err != nil {
+		return Stats{}, err
+	}
+	if _, err := s.subs.Get(ctx, env, subscriptionID); err != nil {
+		return Stats{}, err
+	}
+	length, _, _ := r.Bucket.bounds()
+	counted, err := s.countedOf(ctx, env, subscriptionID, from, to, length)
+	if err != nil {
+		return Stats{}, err
+	}
+	out := Stats{From: from, To: to}
+	total := histogram{}
+	for start := from; start.Before(to); start = start.Add(length) {
+		h := counted[clock.Millis(start)]
+		out.Buckets = append(out.Buckets, StatBucket{Start: start, Counts: h.counts()})
+		total.merge(h)
+	}
+	out.Total = total.counts()
+	out.Open, err = s.store.openOf(ctx, env, subscriptionID)
+	return out, err
+}
+
+// countedOf returns what is stored and what this process has yet to store.
+func (s *Service) countedOf(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time, length time.Duration) (map[int64]histogram, error) {
+	s.counted.storing.RLock()
+	defer s.counted.storing.RUnlock()
+	counted, err := s.store.stats(ctx, env, subscriptionID, from, to, length)
+	if err == nil {
+		s.counted.of(env, subscriptionID, clock.Millis(from), clock.Millis(to), length.Milliseconds(), counted)
+	}
+	return counted, err
+}
+
+// histogram counts by measure and class.
+type histogram map[measure]map[int64]int64
+
+func (h histogram) add(m measure, class, n int64) {
+	if h[m] == nil {
+		h[m] = map[int64]int64{}
+	}
+	h[m][class] += n
+}
+
+func (h histogram) merge(other histogram) {
+	for m, classes := range other {
+		for class, n := range classes {
+			h.add(m, class, n)
+		}
+	}
+}
+
+func (h histogram) counts() Counts {
+	of := func(m measure) (n int64) {
+		for _, v := range h[m] {
+			n += v
+		}
+		return n
+	}
+	tries := histogram{}
+	for _, m := range []measure{measureSucceeded, measureFailed} {
+		for class, n := range h[m] {
+			tries.add("", class, n)
+		}
+	}
+	return Counts{Succeeded: of(measureSucceeded), Failed: of(measureFailed), Superseded: of(measureSuperseded), Dead: of(measureDead),
+		Cancelled: of(measureCancelled), Duration: percentiles(tries[""]), TimeToSuccess: percentiles(h[measureSuccess])}
+}
+
+// percentiles are of the nearest rank.
+func percentiles(classes map[int64]int64) *Percentiles {
+	order, total := []int64{}, int64(0)
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		if class != noDuration {
+			order = append(order, class)
+			total += classes[class]
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	at := func(percent int64) time.Duration {
+		rank := (total*percent + 99) / 100
+		for _, class := range order {
+			if rank -= classes[class]; rank <= 0 {
+				return middleOf(class)
+			}
+		}
+		return 0
+	}
+	return &Percentiles{P50: at(50), P95: at(95), P99: at(99)}
+}
+
+// stats returns the counts of each bucket that has any, by its start in Unix milliseconds.
+func (s *Store) stats(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time, length time.Duration) (map[int64]histogram, error) {
+	widest := statHour
+	if length < time.Hour {
+		widest = statMinute // what is told by the hour already cannot be told by the minute
+	}
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT s.start_ms - s.start_ms % $5, s.measure, s.class, CAST(SUM(s.n) AS bigint) FROM delivery_stats s
+		WHERE s.subscription_id = $1 AND s.environment_id = $2 AND s.width_ms IN ($6, $7) AND s.start_ms >= $3 AND s.start_ms < $4
+		GROUP BY 1, 2, 3`, subscriptionID, string(env), clock.Millis(from), clock.Millis(to), length.Milliseconds(), statMinute, widest)
+	if err != nil {
+		return nil, fmt.Errorf("read statistics: %w", err)
+	}
+	out := map[int64]histogram{}
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		var start, class, n int64
+		var m measure
+		if err := r.Scan(&start, &m, &class, &n); err != nil {
+			return err
+		}
+		if out[start] == nil {
+			out[start] = histogram{}
+		}
+		out[start].add(m, class, n)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read statistics: %w", err)
+	}
+	return out, nil
+}
+
+// openOf counts what waits of a subscription, by state.
+func (s *Store) openOf(ctx context.Context, env id.Environment, subscriptionID string) (map[Status]int64, error) {
+	open := map[Status]int64{}
+	for _, status := range []Status{Pending, RetryWait, Held} {
+		var n int64
+		err := s.db.Read().QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM deliveries d WHERE `+whereOpen+
+			` AND d.subscription_id = $1 AND d.status = $2 AND d.environment_id = $3 LIMIT `+strconv.Itoa(OpenLimit)+`) q`,
+			subscriptionID, string(status), string(env)).Scan(&n)
+		if err != nil {
+			return nil, fmt.Errorf("count open deliveries: %w", err)
+		}
+		open[status] = n
+	}
+	return open, nil
+}
