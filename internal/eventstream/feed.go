@@ -1,6 +1,7 @@
 package eventstream
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -104,6 +105,17 @@ func (f *feed) start() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.from
+}
+
+// unread returns those of the records of its environment that are for the feed: one that was made for a reader farther on
+// than the hub begins there.
+func (f *feed) unread(records []webhookevents.LogRecord) []webhookevents.LogRecord {
+	from := f.start()
+	i := slices.IndexFunc(records, func(r webhookevents.LogRecord) bool { return r.Position > from })
+	if i < 0 {
+		return nil
+	}
+	return records[i:]
 }
 
 // guarded returns the feed's guard.

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/webhookevents"
 )
 
@@ -105,5 +106,54 @@ func TestNodeIsBounded(t *testing.T) {
 			s.remove(f)
 		}
 		require.Zero(w.t, s.bytes)
+	})
+}
+
+// An environment that takes all that the hub reads for ten seconds is found, and one that does so for a while is not.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	full := func(loud, quiet int) round {
+		return round{messages: loud + quiet, byEnvironment: map[id.Environment]int{"loud": loud, "quiet": quiet}, more: true}
+	}
+	var f flood
+	now := began()
+	rounds := func(n int, r round) (found id.Environment) {
+		for range n {
+			now = now.Add(time.Second)
+			if env, ok := f.after(r, now); ok {
+				found = env
+			}
+		}
+		return found
+	}
+	require.Empty(t, rounds(9, full(1500, 400)))
+	require.Empty(t, rounds(1, round{messages: 1900}), "the hub has caught up")
+	require.Empty(t, rounds(10, full(400, 1500)))
+	require.Equal(t, id.Environment("quiet"), rounds(1, full(1500, 400)), "who took most of the time")
+	require.Empty(t, rounds(10, full(1500, 400)), "it begins anew")
+	require.Equal(t, id.Environment("loud"), rounds(1, full(1500, 400)))
+	require.Empty(t, rounds(100, round{messages: 10, more: true}), "many small records are no flood")
+}
+
+// The feeds of an environment that is too loud end, and those of the others go on.
+func TestBreakOff(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world, _ *clock.Manual) {
+		n := w.start()
+		loud := w.open(n)
+		other := environment(w.t, w.db)
+		quiet := w.connect(n, newClient(), Request{Environment: other})
+		quiet.until("the other stream to begin", quiet.begun)
+		n.breakOff(w.env)
+		event, closing := loud.over()
+		require.Equal(w.t, StreamLagged, event)
+		require.True(w.t, closing.Reconnect)
+		w.received(w.event(other))
+		quiet.until("an event", func() bool { return len(quiet.uuids(w.t)) == 1 })
+		// Who comes back is fed from where it stands, also while the hub is behind.
+		uuid := w.one()
+		again := w.connect(n, loud.client, Request{Environment: w.env})
+		again.until("what was missed", func() bool { return len(again.uuids(w.t)) == 1 })
+		require.Equal(w.t, []string{uuid}, again.uuids(w.t))
 	})
 }

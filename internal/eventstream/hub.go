@@ -15,94 +15,135 @@ import (
 const (
 	// tickInterval is how often the log is read while there are readers: messages wait for each other that long.
 	tickInterval = 50 * time.Millisecond
-	// tickRest is how many times as long as it worked the hub rests at least, up to tickMaxRest: under the highest load it
-	// takes a quarter of one processor from the events, and no more. Longer rounds wait for the database.
-	tickRest    = 3
-	tickMaxRest = time.Second
+	// tickRate is how many messages the hub reads in a second at most: what costs about a quarter of one processor. Beyond
+	// it the streams fall behind, and not the events.
+	tickRate = 12_000
 	// tickIdle is how long the hub sleeps without readers; the first one wakes it.
 	tickIdle = time.Hour
 	// tickRecords and tickMessages bound what one round reads.
-	tickRecords  = 64
+	tickRecords  = 256
 	tickMessages = 2000
 	tickTimeout  = 5 * time.Second
-	// patience is how long the hub may stay behind the log before it gives up what it is behind with.
+	// patience is how long the hub reads as much as it may before it ends the feeds that make it do so.
 	patience = 10 * time.Second
 )
 
 // tick reads what is new in the log, once for all readers of the node.
 func (s *Service) tick(ctx context.Context) time.Duration {
 	start := s.clock.Now()
-	more, err := s.advance(ctx)
+	round, err := s.advance(ctx)
 	now := s.clock.Now()
+	if err != nil && ctx.Err() == nil {
+		s.log.ErrorContext(ctx, "the log of events could not be read for the streams", slog.String("error", err.Error()))
+	}
 	s.mu.Lock()
 	idle := len(s.feeds) == 0
 	s.mu.Unlock()
-	switch {
-	case err != nil && ctx.Err() == nil:
-		s.log.ErrorContext(ctx, "the log of events could not be read for the streams", slog.String("error", err.Error()))
-	case idle:
-		s.behind = time.Time{}
+	if idle {
+		s.flood = flood{}
 		return tickIdle
-	case !more:
-		s.behind = time.Time{}
-	case s.behind.IsZero():
-		s.behind = now
-	case now.Sub(s.behind) > patience:
-		s.log.WarnContext(ctx, "the streams have fallen behind and are told so")
-		s.behind = time.Time{}
-		s.breakOff()
 	}
-	work := now.Sub(start)
-	return max(tickInterval-work, min(tickRest*work, tickMaxRest))
+	if env, ok := s.flood.after(round, now); ok {
+		s.log.WarnContext(ctx, "the streams of an environment have more to tell than one node reads, and are ended",
+			slog.String("environment_id", string(env)))
+		s.breakOff(env)
+	}
+	return max(tickInterval, time.Duration(round.messages)*time.Second/tickRate) - now.Sub(start)
 }
 
-// breakOff ends all feeds. Their readers come back and go on where the log still leads.
-func (s *Service) breakOff() {
+// flood watches for environments in which more happens than the hub reads: everybody else's messages would come later and
+// later.
+type flood struct {
+	since time.Time
+	// messages counts what the hub has read since then.
+	messages map[id.Environment]int
+}
+
+// after notes a round. Where the rounds have been full for as long as patience, it returns the environment that filled them.
+func (f *flood) after(r round, now time.Time) (id.Environment, bool) {
+	if !r.more || r.messages < tickMessages/2 {
+		*f = flood{}
+		return "", false
+	}
+	if f.messages == nil {
+		*f = flood{since: now, messages: map[id.Environment]int{}}
+	}
+	var largest id.Environment
+	for env, n := range r.byEnvironment {
+		f.messages[env] += n
+	}
+	for env, n := range f.messages {
+		if largest == "" || n > f.messages[largest] {
+			largest = env
+		}
+	}
+	if now.Sub(f.since) < patience {
+		return "", false
+	}
+	*f = flood{}
+	return largest, true
+}
+
+// breakOff ends the feeds of an environment. Their readers come back and go on where the log still leads.
+func (s *Service) breakOff(env id.Environment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.feeds {
-		s.remove(f)
-		f.fail()
+		if f.key.env == env {
+			s.remove(f)
+			f.fail()
+		}
 	}
 }
 
-// advance reads the next records and adds them to the feeds. It reports whether there may be more.
-func (s *Service) advance(ctx context.Context) (more bool, err error) {
+// round is what the hub has read at a time.
+type round struct {
+	messages      int
+	byEnvironment map[id.Environment]int
+	// more says that there may be more.
+	more bool
+}
+
+// advance reads the next records and adds them to the feeds.
+func (s *Service) advance(ctx context.Context) (r round, err error) {
 	s.mu.Lock()
 	head, idle := s.head, len(s.feeds) == 0
 	s.mu.Unlock()
 	if idle {
-		return false, nil
+		return r, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
 	defer cancel()
 	if err := s.events.Sequence(ctx); err != nil {
-		return false, err
+		return r, err
 	}
 	records, err := s.events.LogAfter(ctx, head, tickRecords)
 	if err != nil || len(records) == 0 {
-		return false, err
+		return r, err
 	}
-	more = len(records) == tickRecords
+	r.more, r.byEnvironment = len(records) == tickRecords, map[id.Environment]int{}
 	byEnvironment := map[id.Environment][]webhookevents.LogRecord{}
-	for i, messages := 0, 0; i < len(records); i++ {
-		r := &records[i]
-		if s.fed(r.Environment) {
-			if messages += r.Messages(); messages > tickMessages && i > 0 {
-				records, more = records[:i], true
+	for i := range records {
+		record := &records[i]
+		if env := record.Environment; s.fed(env) {
+			n := record.Messages()
+			if r.messages > 0 && r.messages+n > tickMessages {
+				records, r.more = records[:i], true
 				break
 			}
+			r.messages += n
+			r.byEnvironment[env] += n
 		}
-		byEnvironment[r.Environment] = append(byEnvironment[r.Environment], *r)
+		byEnvironment[record.Environment] = append(byEnvironment[record.Environment], *record)
 	}
 	loaded := map[feedKey][]*chunk{}
 	for {
 		missing := s.offer(head, records[len(records)-1].Position, loaded)
 		if len(missing) == 0 {
-			return more, nil
+			return r, nil
 		}
 		if err := s.loadFeeds(ctx, missing, byEnvironment, loaded); err != nil {
-			return false, err
+			return r, err
 		}
 	}
 }
@@ -152,9 +193,10 @@ func (s *Service) offer(head, next int64, loaded map[feedKey][]*chunk) (missing 
 
 // loadFeeds loads the records for feeds, and ends those whose record before them is gone: the log has been cut under them.
 func (s *Service) loadFeeds(ctx context.Context, feeds []*feed, records map[id.Environment][]webhookevents.LogRecord, loaded map[feedKey][]*chunk) error {
-	var before []int64
+	var guards []int64
+	var guarded []*feed
 	for _, f := range feeds {
-		list := records[f.key.env]
+		list := f.unread(records[f.key.env])
 		if len(list) == 0 {
 			loaded[f.key] = nil
 			continue
@@ -164,17 +206,19 @@ func (s *Service) loadFeeds(ctx context.Context, feeds []*feed, records map[id.E
 			return err
 		}
 		loaded[f.key] = chunks
-		before = append(before, f.guarded())
+		if guard := f.guarded(); guard > 0 {
+			guards, guarded = append(guards, guard), append(guarded, f)
+		}
 	}
-	if len(before) == 0 {
+	if len(guards) == 0 {
 		return nil
 	}
-	kept, err := s.events.LogKept(ctx, before)
+	kept, err := s.events.LogKept(ctx, guards)
 	if err != nil {
 		return err
 	}
-	for _, f := range feeds {
-		if guard := f.guarded(); len(records[f.key.env]) > 0 && guard > 0 && !kept[guard] {
+	for i, f := range guarded {
+		if !kept[guards[i]] {
 			s.mu.Lock()
 			s.remove(f)
 			s.mu.Unlock()

@@ -19,18 +19,15 @@ func (s *Service) join(r *Reader, here *start) (f *feed, target int64) {
 	}
 	f = s.feeds[r.key]
 	if f == nil {
-		from := here.need
 		switch {
-		case len(s.feeds) > 0:
-			from = s.head
-		case here.missing > nearby:
-			from = here.head
+		case len(s.feeds) > 0 && here.need < s.head:
+			return nil, s.head
+		case len(s.feeds) == 0 && here.missing > nearby:
+			return nil, here.head
+		case len(s.feeds) == 0:
+			s.head = here.need
 		}
-		if here.need < from {
-			return nil, from
-		}
-		s.head = from
-		f = newFeed(r.key, from, here.place.position)
+		f = newFeed(r.key, here.need, here.place.position)
 	}
 	next, ok := f.indexAfter(here.need)
 	if !ok {

@@ -57,8 +57,11 @@ func (m *message) encode(d digest, data func(Message) ([]byte, error)) ([]byte, 
 	return m.frame, m.err
 }
 
+// deliverySize is about what one delivery of an event takes, in bytes.
+const deliverySize = 512
+
 // messageOverhead is what a message takes beside the texts of its event, in bytes.
-const messageOverhead = 768
+const messageOverhead = 1280
 
 // size estimates what the message takes in memory, its form on the wire included.
 func (m *message) size() int {
@@ -70,7 +73,7 @@ func (m *message) size() int {
 	for _, t := range e.Types {
 		text += len(t)
 	}
-	return messageOverhead + 2*text + len(m.deliveries)*messageOverhead/2
+	return messageOverhead + 2*text + len(m.deliveries)*deliverySize
 }
 
 // chunk is what one record of the log has for the readers of a feed.

@@ -15,11 +15,19 @@ const (
 	// together do not come back together.
 	maxLife    = 30 * time.Minute
 	lifeJitter = 0.1
-	// pieceBytes is how much is written at a time, turnBytes how much in one tickInterval: what bounds the share of the
-	// processor and the network that one reader can take.
+	// pieceBytes is how much is written at a time.
 	pieceBytes = 32 << 10
-	turnBytes  = 4 * pieceBytes
+	// nodeTurnBytes is what all readers of the node may be sent in one tickInterval, each as much as the others, but for
+	// the least and the most of one reader: about 60 MB a second. It keeps readers from taking the processor and the network from
+	// the events; who cannot keep up with that share is told so.
+	nodeTurnBytes                 = 3 << 20
+	leastTurnBytes, mostTurnBytes = 16 << 10, 512 << 10
 )
+
+// turnBytes is what one reader may be sent in one tickInterval.
+func (s *Service) turnBytes() int {
+	return min(max(nodeTurnBytes/max(1, int(s.open.Load())), leastTurnBytes), mostTurnBytes)
+}
 
 // Sink takes what a reader is sent, in whole blocks. An error ends the reader.
 type Sink interface {
@@ -292,7 +300,7 @@ func (r *Reader) rest(ctx context.Context) *ending {
 		r.turn, r.spent = now, 0
 		return nil
 	}
-	if r.spent < turnBytes {
+	if r.spent < r.s.turnBytes() {
 		return nil
 	}
 	t := r.s.clock.NewTimer(tickInterval - now.Sub(r.turn))

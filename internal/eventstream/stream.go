@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sallyport/internal/deliveries"
@@ -64,8 +65,10 @@ type Service struct {
 	pages    chan struct{}
 	stopping chan struct{}
 	stop     sync.Once
-	// behind is since when the hub has been behind the log; only the hub uses it.
-	behind time.Time
+	// open is how many readers there are, for who holds no lock.
+	open atomic.Int64
+	// flood belongs to the hub.
+	flood flood
 
 	mu sync.Mutex
 	// head is the position up to which the feeds tell everything; without feeds it means nothing.
@@ -140,6 +143,7 @@ func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 	reader := &Reader{s: s, key: feedKey{r.Environment, filter.asksDeliveries()}, digest: digestOf(r.Environment), filter: filter, from: r.From,
 		ended: make(chan ending, 1)}
 	s.readers++
+	s.open.Add(1)
 	s.perEnv[r.Environment]++
 	s.metrics.StreamReaders.Set(float64(s.readers))
 	s.watch(r, reader)
@@ -152,6 +156,7 @@ func (s *Service) close(r *Reader, credential string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readers--
+	s.open.Add(-1)
 	if s.perEnv[r.key.env]--; s.perEnv[r.key.env] == 0 {
 		delete(s.perEnv, r.key.env)
 	}

@@ -358,9 +358,7 @@ func TestStoreComesBack(t *testing.T) {
 		uuid := w.one()
 		_, err := w.db.Write().ExecContext(w.t.Context(), "ALTER TABLE webhook_event_log RENAME TO hidden")
 		require.NoError(w.t, err)
-		logged := n.behind
 		s.until("some rounds", func() bool { return w.clock.Now().Sub(began()) > 20*tickInterval })
-		require.Equal(w.t, logged, n.behind)
 		require.Empty(w.t, s.uuids(w.t))
 		_, err = w.db.Write().ExecContext(w.t.Context(), "ALTER TABLE hidden RENAME TO webhook_event_log")
 		require.NoError(w.t, err)

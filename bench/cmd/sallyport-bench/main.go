@@ -26,6 +26,7 @@ const (
 
 type commandLine struct {
 	Run       runCommand       `cmd:"" default:"withargs" help:"Measure a gateway (the default)."`
+	Stream    streamCommand    `cmd:"" help:"Measure readers of the stream of events."`
 	Yardstick yardstickCommand `cmd:"" hidden:""`
 }
 
@@ -65,11 +66,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	}
 	b := &bench{cmd: cli.Run, args: args, clk: clock.System(), progress: stderr}
+	if kctx.Command() == "stream" {
+		b.cmd, b.stream = cli.Stream.run(), &cli.Stream
+	}
 	met, err := b.run(ctx, stdout)
 	switch {
 	case err != nil:
 		return fail(stderr, err)
-	case cli.Run.Check && !met:
+	case b.cmd.Check && !met:
 		return exitMissed
 	default:
 		return exitOK

@@ -31,7 +31,9 @@ const (
 var errIncomplete = errors.New("parts of the run could not be made; see Problems")
 
 type bench struct {
-	cmd      runCommand
+	cmd runCommand
+	// stream is set where readers of the stream are measured instead of what the command measures otherwise.
+	stream   *streamCommand
 	args     []string
 	clk      clock.Clock
 	progress io.Writer
@@ -54,9 +56,11 @@ func (b *bench) run(ctx context.Context, stdout io.Writer) (met bool, err error)
 		return false, err
 	}
 	b.runner = phases.NewRunner(b.clk, b.cmd.phases(), firstEpoch())
-
-	if err := b.yardstick(ctx, &r); err != nil {
-		r.Problems = append(r.Problems, "yardstick: "+err.Error())
+	r.Streams = b.stream != nil
+	if !r.Streams {
+		if err := b.yardstick(ctx, &r); err != nil {
+			r.Problems = append(r.Problems, "yardstick: "+err.Error())
+		}
 	}
 	names := []string{sqlite}
 	if b.cmd.PostgresURL != "" {
@@ -174,6 +178,9 @@ func (b *bench) phases(ctx context.Context, e *report.Engine, server *target.Ser
 		subject.Profile = func(ctx context.Context, phase string) error {
 			return b.profile(ctx, server.AdminAddr, filepath.Join(b.cmd.Out, e.Name+"-"+phase))
 		}
+	}
+	if b.stream != nil {
+		return b.streams(ctx, e, server, subject)
 	}
 	b.say("%s: ingest", e.Name)
 	if e.Ingest, err = b.runner.Ingest(ctx, subject); err != nil {

@@ -61,6 +61,9 @@ func (r *Report) Complete() bool {
 	for i := range r.Engines {
 		e := &r.Engines[i]
 		e.Checks = e.checks()
+		if r.Streams {
+			e.Checks = e.streamChecks()
+		}
 		ok = ok && e.Problem == ""
 		for _, c := range e.Checks {
 			ok = ok && c.OK

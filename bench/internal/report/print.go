@@ -27,9 +27,13 @@ func (r *Report) WriteText(w io.Writer) error {
 	// Everything goes to a buffer first, so that only one write can fail.
 	var out bytes.Buffer
 	r.head(&out)
-	r.ingest(&out)
-	r.delivery(&out)
-	r.latency(&out)
+	if r.Streams {
+		r.streams(&out)
+	} else {
+		r.ingest(&out)
+		r.delivery(&out)
+		r.latency(&out)
+	}
 	r.verdict(&out)
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("write report: %w", err)
@@ -167,6 +171,13 @@ func (e *Engine) problems() []string {
 	if e.Latency != nil {
 		add(", latency, first request", e.Latency.Requests.FirstProblem)
 		add(", latency, first forward", e.Latency.Arrival.Sink.FirstProblem)
+	}
+	if e.Streaming != nil {
+		add(", streams, first request", e.Streaming.Requests.FirstProblem)
+		add(", streams, first connection", e.Streaming.FirstProblem)
+	}
+	if e.Contended != nil {
+		add(", ingest with readers, first connection", e.Contended.FirstProblem)
 	}
 	return all
 }

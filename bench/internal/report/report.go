@@ -20,6 +20,8 @@ type Report struct {
 	// YardstickPeakBytes is the highest resident size of the yardstick's process.
 	YardstickPeakBytes int64    `json:"yardstick_peak_resident_bytes,omitempty"`
 	Engines            []Engine `json:"engines"`
+	// Streams says that the run was about readers of the stream.
+	Streams bool `json:"streams,omitempty"`
 	// Problems are faults of the run outside an engine.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -149,6 +151,9 @@ type Engine struct {
 	Ingest   *Ingest           `json:"ingest,omitempty"`
 	Delivery *Delivery         `json:"delivery,omitempty"`
 	Latency  *Latency          `json:"latency,omitempty"`
+	// Streaming and Contended are the phases of the command for readers of the stream.
+	Streaming *Streaming `json:"streaming,omitempty"`
+	Contended *Contended `json:"contended,omitempty"`
 	// PeakBytes is the kernel's high-water mark of the server's resident size over its whole life.
 	PeakBytes int64 `json:"peak_resident_bytes"`
 	// Problem is why the engine's run ended early.

@@ -27,6 +27,18 @@ type API struct {
 	client    *http.Client
 }
 
+// StreamPath is the path of the stream below the API's.
+const StreamPath = "/webhook-events/stream"
+
+// Stream returns the request target of the stream of events, and the key that opens it.
+func (a *API) Stream() (path, key string, err error) {
+	base, err := url.Parse(a.base)
+	if err != nil {
+		return "", "", fmt.Errorf("the API's URL: %w", err)
+	}
+	return base.Path + StreamPath, a.key, nil
+}
+
 // NewAPI returns an API under a base URL that ends in the API's path prefix.
 func NewAPI(base, key string) *API {
 	return &API{base: base, key: key, client: newClient()}

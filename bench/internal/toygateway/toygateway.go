@@ -39,6 +39,8 @@ type Faults struct {
 	DropEvery int64
 	// RepeatEvery sends every nth forward twice.
 	RepeatEvery int64
+	// ForgetEvery leaves every nth event out of the streams, TellTwiceEvery tells every nth twice.
+	ForgetEvery, TellTwiceEvery int64
 	// WrongSecret signs with another secret than the one it told.
 	WrongSecret bool
 }
@@ -53,6 +55,8 @@ type Gateway struct {
 	wg     sync.WaitGroup
 	count  atomic.Int64
 	errs   atomic.Int64
+
+	readers readers
 
 	mu            sync.Mutex
 	webhookSecret string
@@ -91,6 +95,8 @@ func New(ctx context.Context, faults Faults) (*Gateway, error) {
 	mux.HandleFunc("POST /api/v1/connections", g.createConnection)
 	mux.HandleFunc("POST /api/v1/webhook-subscriptions", g.createSubscription)
 	mux.HandleFunc("POST /api/v1/webhook/toy", g.receive)
+	mux.HandleFunc("GET /api/v1/webhook-events/stream", g.stream)
+	g.readers.open = map[chan string]bool{}
 	g.Handler = mux
 	for range senders {
 		g.wg.Go(func() {
@@ -157,6 +163,7 @@ func (g *Gateway) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	event := id.NewUUID()
+	g.readers.tell(g.faults, event)
 	if to != nil {
 		g.queue <- forward{id: event, to: *to, body: body}
 	}

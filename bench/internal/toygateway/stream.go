@@ -1,0 +1,67 @@
+package toygateway
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// readers are the streams that are open.
+type readers struct {
+	mu   sync.Mutex
+	open map[chan string]bool
+	told int64
+}
+
+// tell tells every reader of an event, or leaves it out or tells it twice as the faults say.
+func (s *readers) tell(f Faults, uuid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told++
+	times := 1
+	if f.ForgetEvery > 0 && s.told%f.ForgetEvery == 0 {
+		times = 0
+	}
+	if f.TellTwiceEvery > 0 && s.told%f.TellTwiceEvery == 0 {
+		times = 2
+	}
+	message := fmt.Sprintf("id: %d\nevent: webhook_event.received\ndata: {\"event_uuid\":%q,\"received_at\":%q}\n\n", s.told, uuid,
+		time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
+	for reader := range s.open {
+		for range times {
+			reader <- message
+		}
+	}
+}
+
+func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("API-Key") != APIKey {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	messages := make(chan string, queueLength)
+	g.readers.mu.Lock()
+	g.readers.open[messages] = true
+	g.readers.mu.Unlock()
+	defer func() {
+		g.readers.mu.Lock()
+		defer g.readers.mu.Unlock()
+		delete(g.readers.open, messages)
+	}()
+	next := "retry: 3000\n\n"
+	for {
+		_, err := w.Write([]byte(next))
+		if err == nil {
+			err = http.NewResponseController(w).Flush()
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case next = <-messages:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
