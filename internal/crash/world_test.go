@@ -62,13 +62,7 @@ func newWorld(t *testing.T, databaseURL, dir string) *world {
 // settle makes the connections and subscriptions of a new database.
 func (w *world) settle(t *testing.T, s *server) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(w.dir, "dev-credentials.json"))
-	require.NoError(t, err)
-	var credentials struct {
-		APIKey string `json:"api_key"`
-	}
-	require.NoError(t, json.Unmarshal(text, &credentials))
-	w.key = credentials.APIKey
+	w.credentials(t)
 	w.sender.segment = w.connect(t, s, "busy")
 	w.idle = w.connect(t, s, "idle")
 	for range receivers {
@@ -76,6 +70,18 @@ func (w *world) settle(t *testing.T, s *server) {
 			"event_types": []string{"*"}, "forward_url": w.sink.url, "payload_mode": "raw", "retry_schedule_seconds": []float64{0.1, 0.1}, "timeout_ms": 30_000,
 		}, http.StatusCreated, nil)
 	}
+}
+
+// credentials reads the key that the first start left.
+func (w *world) credentials(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.dir, "dev-credentials.json"))
+	require.NoError(t, err)
+	var credentials struct {
+		APIKey string `json:"api_key"`
+	}
+	require.NoError(t, json.Unmarshal(text, &credentials))
+	w.key = credentials.APIKey
 }
 
 // connect makes a connection and returns its path token.

@@ -351,9 +351,10 @@ func TestBulkReplayRefusals(t *testing.T) {
 		}
 		require.Equal(w.t, []string{"body.filter.all alone"}, faults(object{"filter": object{"all": true, "status": []string{"failed"}}}))
 		require.ElementsMatch(w.t, []string{"body.filter.event_uuids[1] format", "body.filter.event_type[0] pattern", "body.filter.status[0] enum",
-			"body.to_subscription_id format", "body.rate_per_second maximum", "body.filter.q unknown_field"},
-			faults(object{"filter": object{"event_uuids": []string{id.NewUUID(), "x"}, "event_type": []string{"a*"}, "status": []string{"lost"}, "q": "a"},
+			"body.to_subscription_id format", "body.rate_per_second maximum", "body.filter.colour unknown_field"},
+			faults(object{"filter": object{"event_uuids": []string{id.NewUUID(), "x"}, "event_type": []string{"a*"}, "status": []string{"lost"}, "colour": "a"},
 				"to_subscription_id": "sub_", "rate_per_second": 501}))
+		require.Equal(w.t, []string{"body.filter.status type"}, faults(object{"filter": object{"status": "failed"}}), "and not that it restricts nothing")
 		require.Equal(w.t, []string{"body.filter required"}, faults(object{"force": true}))
 
 		sink := failing(w.t, 11)

@@ -2,6 +2,7 @@ package replayshttp
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -41,7 +42,17 @@ type filter struct {
 	ReceivedAfter     *httpapi.Time `json:"received_after,omitempty" nullable:"false" doc:"Only events received after this time (RFC 3339), to the millisecond."`
 	ReceivedBefore    *httpapi.Time `json:"received_before,omitempty" nullable:"false" doc:"Only events received before this time (RFC 3339), to the millisecond."`
 	HTTPStatus        []int         `json:"http_status,omitempty" minItems:"1" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses and, without to_subscription_id, only those deliveries." example:"[503]"`
-	ErrorCode         []string      `json:"error_code,omitempty" minItems:"1" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes and, without to_subscription_id, only those deliveries." example:"[\"timeout\"]"`
+	ErrorCode         []string      `json:"error_code,omitempty" minItems:"1" minLength:"1" maxLength:"255" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes and, without to_subscription_id, only those deliveries." example:"[\"timeout\"]"`
+	unread            bool
+}
+
+// UnmarshalJSON reads a filter and notes whether that went well: of one with a value of the wrong type nobody knows what it
+// restricts.
+func (f *filter) UnmarshalJSON(b []byte) error {
+	type plain filter
+	err := json.Unmarshal(b, (*plain)(f))
+	f.unread = err != nil
+	return err
 }
 
 // Resolve checks what the schema cannot say.
@@ -64,7 +75,7 @@ func (b *creation) Resolve(huma.Context) []error {
 	switch restricts := domain.Restricts(); {
 	case restricts && domain.All:
 		f.Add("body.filter.all", "alone", "must not stand beside a field that restricts the job")
-	case !restricts && !domain.All:
+	case !restricts && !domain.All && !b.Filter.unread:
 		f.Add("body.filter", "restriction", "must restrict the job; all: true replays everything")
 	}
 	if err := f.Err(); err != nil {
