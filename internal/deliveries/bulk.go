@@ -222,6 +222,10 @@ func (r *BulkReplay) rows(ctx context.Context, q db.Querier, lock string) (rows 
 	if len(args) == 1 {
 		return nil, false, nil
 	}
+	// A power of two of them, so that few texts are ever planned.
+	for n := len(args) - 1; n&(n-1) != 0; n++ {
+		args = append(args, args[1])
+	}
 	condition := "d.environment_id = $1 AND d.event_uuid IN " + db.In(2, len(args)-1)
 	switch {
 	case r.To != "":

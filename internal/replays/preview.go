@@ -11,17 +11,23 @@ import (
 	"sallyport/internal/webhookevents"
 )
 
-// Limits of a preview. What is beyond them is not counted.
+// previewLimits bound what a preview counts. What is beyond them is not counted.
+type previewLimits struct {
+	// events and deliveries are about what is counted, scanned is about the events that are looked at.
+	events, deliveries, scanned int
+	// time bounds the whole.
+	time time.Duration
+}
+
+func defaultPreviewLimits() previewLimits {
+	return previewLimits{events: 10_000, deliveries: 10_000, scanned: 1_000_000, time: 3 * time.Second}
+}
+
 const (
-	// previewEvents and previewDeliveries are about what is counted, previewScanned about the events that are looked at.
-	previewEvents     = 10_000
-	previewDeliveries = 10_000
-	previewScanned    = 200_000
-	// previewTime bounds the whole.
-	previewTime = 3 * time.Second
 	// previewSample is how many of the deliveries are shown.
 	previewSample = 20
-	previewPage   = 250
+	// previewPage is how many events are looked at more closely at a time.
+	previewPage = 250
 )
 
 // Preview is what a job would do if it was made now.
@@ -51,7 +57,7 @@ func (s *Service) Preview(ctx context.Context, p access.Principal, o Order) (Pre
 	if err := s.check(ctx, p.Environment, &o); err != nil {
 		return out, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, previewTime)
+	bounded, cancel := context.WithTimeout(ctx, s.limits.time)
 	defer cancel()
 	err := s.preview(bounded, p, &o, &out)
 	if err != nil && ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
@@ -65,7 +71,7 @@ func (s *Service) preview(ctx context.Context, p access.Principal, o *Order, out
 	scan.Descending, scan.ReceivedThrough = true, s.cfg.Clock.Now()
 	place := ""
 	for scanned := 0; ; scanned += scanWindow {
-		if scanned >= previewScanned || out.Matched >= previewEvents || out.Replayed >= previewDeliveries {
+		if scanned >= s.limits.scanned || out.Matched >= int64(s.limits.events) || out.Replayed >= int64(s.limits.deliveries) {
 			out.AtLeast = true
 			return nil
 		}
@@ -89,9 +95,10 @@ func (s *Service) preview(ctx context.Context, p access.Principal, o *Order, out
 // end.
 func (s *Service) previewPart(ctx context.Context, p access.Principal, o *Order, events []webhookevents.Event, out *Preview) (whole bool, err error) {
 	slices.Reverse(events) // deliveries are looked at in the order of the uuids
-	b := o.bulk(p.Environment, events, "", previewDeliveries)
+	room := s.limits.deliveries - int(out.Replayed)
+	b := o.bulk(p.Environment, events, "", room)
 	var started []deliveries.Started
-	for len(b.Events) > 0 && len(started) < previewDeliveries {
+	for len(b.Events) > 0 && len(started) < room {
 		r, err := s.cfg.Deliveries.PrepareBulk(ctx, b)
 		if err != nil {
 			return false, err

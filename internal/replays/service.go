@@ -47,6 +47,8 @@ type Service struct {
 	wake  jobs.Wake
 	// paces is what the worker knows of each job.
 	paces map[string]*pace
+	// limits are those of previews.
+	limits previewLimits
 	// interrupt, where tests set it, ends a step between its work and its commit.
 	interrupt func() error
 }
@@ -54,7 +56,7 @@ type Service struct {
 // New returns a Service that works on nothing before Work is called.
 func New(cfg Config) *Service {
 	return &Service{cfg: cfg, claim: cfg.Node + ":" + strconv.FormatInt(clock.Millis(cfg.Clock.Now()), 36) + ":" + id.NewUUID(), wake: jobs.NewWake(),
-		paces: map[string]*pace{}}
+		paces: map[string]*pace{}, limits: defaultPreviewLimits()}
 }
 
 // Create stores a job.

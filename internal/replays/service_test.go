@@ -275,3 +275,60 @@ func TestNodesAtTheSameTime(t *testing.T) {
 		require.EqualValues(t, n+singles, raised)
 	})
 }
+
+// A preview counts up to each of its limits and says that there may be more; it never tells of less than there is as if it was all.
+func TestPreviewLimits(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		s := w.node("one")
+		one, other := w.subscription(), w.subscription()
+		var newest string
+		for range 6 {
+			newest = w.event(map[string]deliveries.Status{one: deliveries.Dead, other: deliveries.Dead})
+		}
+		roomy := defaultPreviewLimits()
+		for name, c := range map[string]struct {
+			limit             func(*previewLimits)
+			matched, replayed int64
+			atLeast           bool
+		}{
+			"none":                 {func(*previewLimits) {}, 6, 12, false},
+			"exactly as many":      {func(l *previewLimits) { l.deliveries = 12 }, 6, 12, false},
+			"deliveries":           {func(l *previewLimits) { l.deliveries = 4 }, 2, 4, true},
+			"deliveries, in parts": {func(l *previewLimits) { l.deliveries = 5 }, 2, 5, true},
+			"looked at":            {func(l *previewLimits) { l.scanned = 0 }, 0, 0, true},
+			"events":               {func(l *previewLimits) { l.events = 0 }, 0, 0, true},
+			"time":                 {func(l *previewLimits) { l.time = 0 }, 0, 0, true},
+		} {
+			s.limits = roomy
+			c.limit(&s.limits)
+			p, err := s.Preview(t.Context(), w.anybody(), Order{Filter: Filter{All: true}})
+			require.NoError(t, err, name)
+			require.Equal(t, []any{c.matched, c.replayed, c.atLeast}, []any{p.Matched, p.Replayed, p.AtLeast}, name)
+			if p.Replayed > 0 && !p.AtLeast {
+				require.Equal(t, newest, p.Sample[0].Event.UUID)
+			}
+		}
+	})
+}
+
+// An event that goes while a job is in the middle of it is done with.
+func TestEventGoesMidway(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		s := w.node("one")
+		first := w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead, w.subscription(): deliveries.Dead})
+		w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead})
+		r := w.create(s, Order{Filter: Filter{All: true}, RatePerSecond: 1})
+		s.Work(t.Context())
+		require.Equal(t, first, w.read(r.ID).work.begun)
+		w.exec("DELETE FROM deliveries WHERE event_uuid = $1", first)
+		w.exec("DELETE FROM webhook_events WHERE event_uuid = $1", first)
+		w.clock.Advance(time.Second)
+		got := w.finish(s, r.ID)
+		require.Equal(t, Completed, got.Status)
+		require.Equal(t, []int64{2, 2, 1, 1}, []int64{got.Matched, got.Replayed, got.Succeeded, got.Other})
+	})
+}

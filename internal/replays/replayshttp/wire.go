@@ -69,7 +69,7 @@ type preview struct {
 	Replayed       int64     `json:"replayed" doc:"The deliveries that it would start." example:"118"`
 	Skipped        int64     `json:"skipped" doc:"What it would leave as it is." example:"2"`
 	SkippedReasons reasons   `json:"skipped_reasons" doc:"The same by reason."`
-	AtLeast        bool      `json:"at_least" doc:"Whether counting ended before the end: at 10,000 events or deliveries, 200,000 events looked at, or three seconds. The newest are counted first."`
+	AtLeast        bool      `json:"at_least" doc:"Whether counting ended before the end: at 10,000 events or deliveries, a million events looked at, or three seconds. The newest are counted first."`
 	Sample         []sampled `json:"sample" doc:"Up to 20 of the deliveries, newest events first."`
 }
 
