@@ -71,6 +71,9 @@ func TestQueriesAreTakenAsSent(t *testing.T) {
 					w.at(get(query), "query")
 				}
 				for _, p := range queryParameters(w, s) {
+					if p.name == "ticket" {
+						continue // a credential, which is refused beside another
+					}
 					for _, query := range unmeant(p) {
 						tried++
 						w.at(get(query), "query."+p.name)
