@@ -86,6 +86,14 @@ func (r StatsRequest) complete(now time.Time) (begin, end time.Time, err error) 
 	if r.Bucket == ByMinute && now.Sub(from) > longest {
 		f.Add("query.from", "kept", "must be at most 24 hours ago: statistics by the minute are kept for so long")
 	}
+	for _, bound := range []struct {
+		location string
+		at       *time.Time
+	}{{"query.from", r.From}, {"query.to", r.To}} {
+		if bound.at != nil && bound.at.Unix() < 0 {
+			f.Add(bound.location, "range", "must not be before 1970")
+		}
+	}
 	if to.Sub(now) > longest {
 		f.Add("query.to", "range", "must not be that far in the future")
 	}
