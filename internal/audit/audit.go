@@ -4,7 +4,6 @@ package audit
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -39,9 +38,11 @@ type Event struct {
 	// TargetType and TargetID name what was acted on, e.g. "api_key" and its id.
 	TargetType string
 	TargetID   string
-	// Changes holds what became different, by field, as values that encoding/json can write. A secret belongs here only
-	// as a secretbox.Secret, which writes itself as redacted; bytes are refused, because nobody can tell what they are.
-	Changes map[string]any
+	// Before and After are the target as it was and as it is now: nil for what did not exist, and both nil where the action
+	// changes no resource of its own (a replay, the end of a session).
+	Before, After State
+	// Details are facts about the action that are no part of the target's state, by name; the rules of a State hold for them.
+	Details State
 }
 
 // errIncomplete is a programming fault: an event that nobody could search for.
@@ -56,16 +57,17 @@ func Record(ctx context.Context, tx *sql.Tx, now time.Time, e Event) error {
 	if e.Outcome == "" {
 		e.Outcome = Success
 	}
-	changes, err := encodeChanges(e.Changes)
+	changes, details, err := e.encode()
 	if err != nil {
 		return fmt.Errorf("record %s: %w", e.Action, err)
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO audit_events (id, team_id, environment_id, time_ms, actor_type, actor_id, actor_name,
-			ip, action, outcome, target_type, target_id, request_id, changes)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+			ip, action, outcome, target_type, target_id, request_id, changes,
+			details)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		id.New(id.PrefixAuditEvent), nullable(string(e.Team)), nullable(string(e.Environment)), clock.Millis(now),
 		string(e.Actor.Kind), e.Actor.ID, e.Actor.Name, e.Actor.IP, e.Action, string(e.Outcome), e.TargetType, e.TargetID,
-		e.Actor.RequestID, changes)
+		e.Actor.RequestID, changes, details)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", e.Action, err)
 	}
@@ -74,21 +76,27 @@ func Record(ctx context.Context, tx *sql.Tx, now time.Time, e Event) error {
 
 func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
-var errBytes = errors.New("an audit event cannot hold bytes")
-
-func encodeChanges(changes map[string]any) (string, error) {
-	if len(changes) == 0 {
-		return "{}", nil
-	}
-	for field, v := range changes {
-		switch v.(type) {
-		case []byte, json.RawMessage:
-			return "", fmt.Errorf("field %s: %w", field, errBytes)
-		}
-	}
-	b, err := json.Marshal(changes)
+// encode returns the changes and the details as JSON objects.
+func (e *Event) encode() (changes, details string, err error) {
+	c, err := Compare(e.Before, e.After)
 	if err != nil {
-		return "", fmt.Errorf("encode the changes: %w", err)
+		return "", "", err
 	}
-	return string(b), nil
+	facts := e.Details
+	if facts == nil {
+		facts = State{}
+	}
+	encoded, err := facts.encode()
+	if err != nil {
+		return "", "", err
+	}
+	b, err := marshal(c)
+	if err != nil {
+		return "", "", err
+	}
+	d, err := marshal(encoded)
+	if err != nil {
+		return "", "", err
+	}
+	return string(b), string(d), nil
 }

@@ -62,8 +62,8 @@ type Entry struct {
 	TargetType  string
 	TargetID    string
 	RequestID   string
-	// Changes is a JSON object.
-	Changes string
+	// Changes is the JSON of Changes, Details a JSON object.
+	Changes, Details string
 }
 
 // Scope is the text that a cursor is bound to.
@@ -146,7 +146,7 @@ func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compa
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	query := `SELECT a.id, a.seq, a.time_ms, a.actor_type, a.actor_id, a.actor_name, a.ip, a.action, a.outcome, a.target_type, a.target_id,
-		a.request_id, a.changes FROM audit_events a
+		a.request_id, a.changes, a.details FROM audit_events a
 		WHERE COALESCE(a.environment_id, a.team_id, '') = $1 AND a.seq IS NOT NULL` + where.String() +
 		` ORDER BY a.seq ` + direction + ` LIMIT ` + strconv.Itoa(limit)
 	rows, err := s.db.Read().QueryContext(ctx, query, args...)
@@ -158,7 +158,7 @@ func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compa
 		e := Entry{Team: t.Team, Environment: t.Environment}
 		var at int64
 		err := r.Scan(&e.ID, &e.Seq, &at, &e.ActorType, &e.ActorID, &e.ActorName, &e.IP, &e.Action, &e.Outcome, &e.TargetType, &e.TargetID,
-			&e.RequestID, &e.Changes)
+			&e.RequestID, &e.Changes, &e.Details)
 		e.Time = clock.FromMillis(at)
 		out = append(out, e)
 		return err

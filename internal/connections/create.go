@@ -43,7 +43,11 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 					if err := s.environments.RequireLive(ctx, tx, actor.Environment); err != nil {
 						return err
 					}
-					c, err = s.update(ctx, tx, actor, current, &in.Change, now)
+					e, err := s.edit(ctx, tx, actor, &current, now)
+					if err != nil {
+						return err
+					}
+					c, err = s.update(ctx, e, current, &in.Change)
 					created = false
 					return err
 				}
@@ -82,9 +86,6 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 
 // complete gives an inserted connection its alias and secret and records it.
 func (s *Service) complete(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, ch *Change, now time.Time) (Connection, error) {
-	blank := blankConnection()
-	changes := difference(&blank, c, ch)
-	changes["provider_config_key"], changes["connection_id"] = c.ProviderConfigKey, c.ConnectionID
 	// Whoever may guess the path of a connection that proves nothing may deliver to it.
 	if !ch.Alias.Null && c.Webhook.Scheme != SchemeNone {
 		alias := c.ConnectionID
@@ -98,14 +99,11 @@ func (s *Service) complete(ctx context.Context, tx *sql.Tx, actor access.Princip
 		if !taken && ch.Alias.Set {
 			return Connection{}, aliasTaken()
 		}
-		if taken {
-			changes["webhook.alias"] = alias
-		}
 	}
 	if ch.Secret.Set {
 		if err := s.replaceSecrets(ctx, tx, c.UUID, ch.Secret, now); err != nil {
 			return Connection{}, err
 		}
 	}
-	return s.finish(ctx, tx, actor, c, actionCreate, changes, now)
+	return edit{s: s, tx: tx, actor: actor, now: now}.finish(ctx, c, actionCreate, nil)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -72,18 +73,18 @@ func enrolmentConflict(message string) error {
 func (s *Service) OpenEnrolment(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Enrolment, error) {
 	now := s.now()
 	e := Enrolment{Status: EnrolmentOpen, OpenedAt: now, ExpiresAt: now.Add(EnrolmentTime)}
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(ed edit, c Connection) (Connection, error) {
 		if p, ok := s.providers.Get(c.Provider); !ok || p.Webhooks == nil || !p.Webhooks.Captures() {
 			return Connection{}, enrolmentConflict("The provider hands over no secret in a handshake; store its secret under webhook-secrets")
 		}
-		stored, err := findSecrets(ctx, tx, c.UUID)
+		stored, err := findSecrets(ctx, ed.tx, c.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
 		if len(stored) >= MaxSecrets {
 			return Connection{}, enrolmentConflict(fmt.Sprintf("The connection has %d webhook secrets, which is the most; delete one first", len(stored)))
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO webhook_enrolments (connection_uuid, team_id, status, opened_ms, expires_ms)
+		_, err = ed.tx.ExecContext(ctx, `INSERT INTO webhook_enrolments (connection_uuid, team_id, status, opened_ms, expires_ms)
 			VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (connection_uuid) DO UPDATE SET team_id = excluded.team_id, status = excluded.status,
 				opened_ms = excluded.opened_ms, expires_ms = excluded.expires_ms, captured_ms = NULL, secret_id = NULL, value = NULL`,
@@ -91,7 +92,7 @@ func (s *Service) OpenEnrolment(ctx context.Context, actor access.Principal, pro
 		if err != nil {
 			return Connection{}, fmt.Errorf("open an enrolment: %w", err)
 		}
-		return s.finish(ctx, tx, actor, &c, actionOpenEnrolment, nil, now)
+		return ed.finish(ctx, &c, actionOpenEnrolment, nil)
 	})
 	if err != nil {
 		return Enrolment{}, err
@@ -114,24 +115,24 @@ func (s *Service) Enrolment(ctx context.Context, env id.Environment, providerCon
 func (s *Service) ConfirmEnrolment(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (WebhookSecret, error) {
 	var out WebhookSecret
 	now := s.now()
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
-		e, _, err := s.enrolment(ctx, tx, c.UUID)
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(ed edit, c Connection) (Connection, error) {
+		e, _, err := s.enrolment(ctx, ed.tx, c.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
 		if e.Status != EnrolmentUnconfirmed {
 			return Connection{}, enrolmentConflict("No secret awaits confirmation")
 		}
-		if out, err = s.enrol(ctx, tx, c, e.Value, now); err != nil {
+		if out, err = s.enrol(ctx, ed.tx, c, e.Value, now); err != nil {
 			if errors.Is(err, ErrNotEnrolled) {
 				err = enrolmentConflict("The connection has as many webhook secrets as it may; delete one first")
 			}
 			return Connection{}, err
 		}
-		if err := endEnrolment(ctx, tx, c.UUID, EnrolmentCaptured, now, out.ID, nil); err != nil {
+		if err := endEnrolment(ctx, ed.tx, c.UUID, EnrolmentCaptured, now, out.ID, nil); err != nil {
 			return Connection{}, err
 		}
-		return s.write(ctx, tx, actor, &c, actionAddSecret, secretChange(out), now)
+		return ed.write(ctx, &c, actionAddSecret, secretChange(out))
 	})
 	return out, err
 }
@@ -139,15 +140,15 @@ func (s *Service) ConfirmEnrolment(ctx context.Context, actor access.Principal, 
 // EndEnrolment ends the enrolment of a connection of the actor's environment and forgets a secret that awaits confirmation.
 func (s *Service) EndEnrolment(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) error {
 	now := s.now()
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
-		r, err := tx.ExecContext(ctx, `DELETE FROM webhook_enrolments WHERE connection_uuid = $1`, c.UUID)
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(ed edit, c Connection) (Connection, error) {
+		r, err := ed.tx.ExecContext(ctx, `DELETE FROM webhook_enrolments WHERE connection_uuid = $1`, c.UUID)
 		if err != nil {
 			return Connection{}, fmt.Errorf("end an enrolment: %w", err)
 		}
 		if ended, err := affected(r); err != nil || !ended {
 			return Connection{}, errors.Join(err, apperr.NotFound("webhook enrolment"))
 		}
-		return s.finish(ctx, tx, actor, &c, actionEndEnrolment, nil, now)
+		return ed.finish(ctx, &c, actionEndEnrolment, nil)
 	})
 	return err
 }
@@ -192,6 +193,10 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 		}
 		actor := access.System("webhook")
 		actor.Team, actor.Environment = team, current.Environment
+		ed, err := s.edit(ctx, tx, actor, &current, now)
+		if err != nil {
+			return err
+		}
 		if captured.Confirm {
 			sealed, err := s.box.Seal([]byte(captured.Value.Reveal()), enrolmentPlace(current.UUID))
 			if err != nil {
@@ -200,7 +205,7 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 			if err := endEnrolment(ctx, tx, current.UUID, EnrolmentUnconfirmed, now, "", sealed); err != nil {
 				return err
 			}
-			return s.record(ctx, tx, actor, &current, actionCapture, map[string]any{"webhook_secret": captured.Value, "confirmed": false}, now)
+			return ed.record(ctx, &current, actionCapture, ed.before, audit.State{"confirmed": false})
 		}
 		secret, err := s.enrol(ctx, tx, current, captured.Value, now)
 		if err != nil {
@@ -209,7 +214,7 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 		if err := endEnrolment(ctx, tx, current.UUID, EnrolmentCaptured, now, secret.ID, nil); err != nil {
 			return err
 		}
-		_, err = s.write(ctx, tx, actor, &current, actionCapture, secretChange(secret), now)
+		_, err = ed.write(ctx, &current, actionCapture, secretChange(secret))
 		return err
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
 )
 
 // Actions of the audit trail.
@@ -59,72 +60,98 @@ func kindOf(action string) ChangeKind {
 	}
 }
 
+// edit is a change under way: of one connection, which nobody else can change meanwhile, in one transaction.
+type edit struct {
+	s     *Service
+	tx    *sql.Tx
+	actor access.Principal
+	now   time.Time
+	// before is what the connection was; nil for one that is new.
+	before audit.State
+}
+
+// edit begins a change of a connection that is locked.
+func (s *Service) edit(ctx context.Context, tx *sql.Tx, actor access.Principal, current *Connection, now time.Time) (edit, error) {
+	before, err := state(ctx, tx, current)
+	return edit{s, tx, actor, now, before}, err
+}
+
+// write stores a changed connection and finishes the change.
+func (e edit) write(ctx context.Context, c *Connection, action string, details audit.State) (Connection, error) {
+	c.UpdatedAt = e.now
+	if err := update(ctx, e.tx, c); err != nil {
+		return Connection{}, err
+	}
+	return e.finish(ctx, c, action, details)
+}
+
+// finish records the change and returns the connection as it is stored now.
+func (e edit) finish(ctx context.Context, c *Connection, action string, details audit.State) (Connection, error) {
+	stored, err := find(ctx, e.tx, c.Environment, c.ProviderConfigKey, c.ConnectionID)
+	if err != nil {
+		return Connection{}, err
+	}
+	after, err := state(ctx, e.tx, &stored)
+	if err != nil {
+		return Connection{}, err
+	}
+	return stored, e.record(ctx, c, action, after, details)
+}
+
 // record writes the audit event of a change and tells every process that connections changed, with the change itself.
-func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, action string, changes map[string]any, now time.Time) error {
-	err := audit.Record(ctx, tx, now, audit.Event{
-		Team: actor.Team, Environment: c.Environment, Actor: actor, Action: action,
-		TargetType: "connection", TargetID: c.UUID, Changes: changes,
+func (e edit) record(ctx context.Context, c *Connection, action string, after, details audit.State) error {
+	err := audit.Record(ctx, e.tx, e.now, audit.Event{
+		Team: e.actor.Team, Environment: c.Environment, Actor: e.actor, Action: action,
+		TargetType: "connection", TargetID: c.UUID, Before: e.before, After: after, Details: details,
 	})
 	if err != nil {
 		return err
 	}
-	if kind := kindOf(action); s.announce != nil && kind != "" {
-		if err := s.announce(ctx, tx, c, kind); err != nil {
+	if kind := kindOf(action); e.s.announce != nil && kind != "" {
+		if err := e.s.announce(ctx, e.tx, c, kind); err != nil {
 			return err
 		}
 	}
-	return db.Bump(ctx, tx, Collection)
+	return db.Bump(ctx, e.tx, Collection)
 }
 
-// difference returns what the change makes different, by field as the API calls it. A field of the caller's own metadata
-// is named without its value: it may be about people, and the trail is kept.
-func difference(from, to *Connection, ch *Change) map[string]any {
-	changes := map[string]any{}
-	note := func(field string, before, after any) {
-		if !reflect.DeepEqual(before, after) {
-			changes[field] = after
-		}
+// state is the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is shown by
+// the names of its fields: the values may be about people, and the trail is kept.
+func state(ctx context.Context, q querier, c *Connection) (audit.State, error) {
+	secrets, err := listSecrets(ctx, q, c.UUID)
+	if err != nil {
+		return nil, err
 	}
-	note("webhook.params", from.Webhook.Params, to.Webhook.Params)
-	note("webhook.dedupe_window_seconds", from.Webhook.DedupeWindowSeconds, to.Webhook.DedupeWindowSeconds)
-	note("webhook.redeliver_on_duplicate", from.Webhook.RedeliverOnDuplicate, to.Webhook.RedeliverOnDuplicate)
-	note("webhook.max_body_bytes", from.Webhook.MaxBodyBytes, to.Webhook.MaxBodyBytes)
-	note("webhook.same_body_new_id", from.Webhook.SameBodyNewID, to.Webhook.SameBodyNewID)
-	note("webhook.scheme", from.Webhook.Scheme, to.Webhook.Scheme)
-	note("webhook.url_base", from.Webhook.URLBase, to.Webhook.URLBase)
-	note("webhook.source_cidrs", from.Webhook.SourceCIDRs, to.Webhook.SourceCIDRs)
-	note("webhook.rate_limit_per_second", from.Webhook.RatePerSecond, to.Webhook.RatePerSecond)
-	note("tags", from.Tags, to.Tags)
-	if names := changedNames(from.Metadata, to.Metadata); len(names) > 0 {
-		changes["metadata"] = names
+	ids := make([]string, len(secrets))
+	for i := range secrets {
+		ids[i] = secrets[i].ID
 	}
-	if alias := ch.Alias; alias.Set {
-		after := &alias.Value
-		if alias.Null {
-			after = nil
-		}
-		note("webhook.alias", from.Alias, after)
-	}
-	switch secret := ch.Secret; {
-	case secret.Set && !secret.Null:
-		changes["webhook_secret"] = secret.Value // writes itself as redacted
-	case secret.Set && from.HasSecret:
-		changes["webhook_secret"] = nil
-	}
-	return changes
+	w := &c.Webhook
+	return audit.State{
+		"provider_config_key": c.ProviderConfigKey, "connection_id": c.ConnectionID, "status": c.Status,
+		"webhook.path": audit.Hidden{Value: c.PathToken, Shown: secretbox.Redacted}, "webhook.alias": c.Alias,
+		"webhook.params": w.Params, "webhook.dedupe_window_seconds": w.DedupeWindowSeconds,
+		"webhook.redeliver_on_duplicate": w.RedeliverOnDuplicate, "webhook.max_body_bytes": w.MaxBodyBytes,
+		"webhook.same_body_new_id": w.SameBodyNewID, "webhook.scheme": w.Scheme, "webhook.url_base": w.URLBase,
+		"webhook.source_cidrs": w.SourceCIDRs, "webhook.rate_limit_per_second": w.RatePerSecond, "webhook_secret_ids": ids,
+		"tags": c.Tags, "metadata": audit.Hidden{Value: c.Metadata, Shown: names(c.Metadata)},
+	}, nil
 }
 
-func changedNames(from, to map[string]any) []string {
-	names := map[string]bool{}
-	for name, v := range to {
-		if before, ok := from[name]; !ok || !reflect.DeepEqual(before, v) {
-			names[name] = true
+// differs reports whether the change makes anything different; a secret that is given is taken for another.
+func differs(from, to *Connection, ch *Change) bool {
+	alias := from.Alias
+	if ch.Alias.Set {
+		alias = &ch.Alias.Value
+		if ch.Alias.Null {
+			alias = nil
 		}
 	}
-	for name := range from {
-		if _, ok := to[name]; !ok {
-			names[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
+	return !reflect.DeepEqual(from.Webhook, to.Webhook) || !reflect.DeepEqual(from.Tags, to.Tags) || !reflect.DeepEqual(from.Metadata, to.Metadata) ||
+		!reflect.DeepEqual(from.Alias, alias) || ch.Secret.Set && (!ch.Secret.Null || from.HasSecret)
+}
+
+// names are the names of the object's fields, sorted.
+func names(object map[string]any) []string {
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(object))))
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -58,18 +59,18 @@ func (s *Service) Secrets(ctx context.Context, env id.Environment, providerConfi
 func (s *Service) AddSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, in NewWebhookSecret) (WebhookSecret, error) {
 	now := s.now()
 	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: in.Label, Hint: hint(in.Value), CreatedAt: now}
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
-		known, err := s.secrets(ctx, tx, c.UUID)
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+		known, err := s.secrets(ctx, e.tx, c.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
 		if err := s.checkNewSecret(c, in, known); err != nil {
 			return Connection{}, err
 		}
-		if err := s.insertSecret(ctx, tx, c.UUID, out, in.Value); err != nil {
+		if err := s.insertSecret(ctx, e.tx, c.UUID, out, in.Value); err != nil {
 			return Connection{}, err
 		}
-		return s.write(ctx, tx, actor, &c, actionAddSecret, secretChange(out), now)
+		return e.write(ctx, &c, actionAddSecret, secretChange(out))
 	})
 	if err != nil {
 		return WebhookSecret{}, err
@@ -84,8 +85,8 @@ func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, prov
 		return apperr.NotFound("webhook secret")
 	}
 	now := s.now()
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
-		stored, err := listSecrets(ctx, tx, c.UUID)
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+		stored, err := listSecrets(ctx, e.tx, c.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
@@ -93,10 +94,10 @@ func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, prov
 			if secret.ID != secretID {
 				continue
 			}
-			if _, err := tx.ExecContext(ctx, `DELETE FROM connection_secrets WHERE connection_uuid = $1 AND id = $2`, c.UUID, secretID); err != nil {
+			if _, err := e.tx.ExecContext(ctx, `DELETE FROM connection_secrets WHERE connection_uuid = $1 AND id = $2`, c.UUID, secretID); err != nil {
 				return Connection{}, fmt.Errorf("delete webhook secret: %w", err)
 			}
-			return s.write(ctx, tx, actor, &c, actionRemoveSecret, secretChange(secret), now)
+			return e.write(ctx, &c, actionRemoveSecret, secretChange(secret))
 		}
 		return Connection{}, apperr.NotFound("webhook secret")
 	})
@@ -104,8 +105,8 @@ func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, prov
 }
 
 // secretChange is what the audit trail keeps of a secret.
-func secretChange(v WebhookSecret) map[string]any {
-	return map[string]any{"webhook_secret": secretbox.Redacted, "webhook_secret_id": v.ID, "webhook_secret_label": v.Label}
+func secretChange(v WebhookSecret) audit.State {
+	return audit.State{"webhook_secret_id": v.ID, "webhook_secret_label": v.Label}
 }
 
 func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []verification.Secret) error {

@@ -50,11 +50,11 @@ func TestSecretsRotateWithoutAGap(t *testing.T) {
 		requireCode(t, apperr.CodeNotFound, w.svc.RemoveSecret(t.Context(), w.a, "github", "acme", added.ID))
 
 		for _, action := range []string{"add", "remove"} {
-			var changes string
-			require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT changes FROM audit_events
-				WHERE action = $1 ORDER BY id DESC LIMIT 1`, "connection."+action+"_webhook_secret").Scan(&changes))
+			var changes, details string
+			require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT changes, details FROM audit_events
+				WHERE action = $1 ORDER BY id DESC LIMIT 1`, "connection."+action+"_webhook_secret").Scan(&changes, &details))
 			require.Contains(t, changes, added.ID)
-			require.Contains(t, changes, "autumn")
+			require.Contains(t, details, "autumn")
 			require.NotContains(t, changes, nextSecret)
 		}
 	})

@@ -101,17 +101,17 @@ func (s *Service) List(ctx context.Context, env id.Environment, f Filter, p page
 // Update changes a connection of the actor's environment.
 func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, ch Change) (Connection, error) {
 	now := s.now()
-	return s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, current Connection) (Connection, error) {
-		return s.update(ctx, tx, actor, current, &ch, now)
+	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, current Connection) (Connection, error) {
+		return s.update(ctx, e, current, &ch)
 	})
 }
 
-func (s *Service) update(ctx context.Context, tx *sql.Tx, actor access.Principal, current Connection, ch *Change, now time.Time) (Connection, error) {
+func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Change) (Connection, error) {
 	next := ch.apply(current)
 	provider, _ := s.providers.Get(current.Provider)
 	p := proposal{change: ch, next: &next, provider: provider}
 	if ch.Params.Set && !ch.Secret.Set {
-		stored, err := s.secrets(ctx, tx, current.UUID)
+		stored, err := s.secrets(ctx, e.tx, current.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
@@ -127,19 +127,18 @@ func (s *Service) update(ctx context.Context, tx *sql.Tx, actor access.Principal
 	if err := f.Err(); err != nil {
 		return Connection{}, err
 	}
-	changes := difference(&current, &next, ch)
-	if len(changes) == 0 {
+	if !differs(&current, &next, ch) {
 		return current, nil
 	}
-	if err := moveAlias(ctx, tx, &current, ch.Alias, now); err != nil {
+	if err := moveAlias(ctx, e.tx, &current, ch.Alias, e.now); err != nil {
 		return Connection{}, err
 	}
 	if ch.Secret.Set {
-		if err := s.replaceSecrets(ctx, tx, current.UUID, ch.Secret, now); err != nil {
+		if err := s.replaceSecrets(ctx, e.tx, current.UUID, ch.Secret, e.now); err != nil {
 			return Connection{}, err
 		}
 	}
-	return s.write(ctx, tx, actor, &next, actionUpdate, changes, now)
+	return e.write(ctx, &next, actionUpdate, nil)
 }
 
 // reasonDisabled is the status reason of a connection that a caller disabled.
@@ -148,7 +147,7 @@ const reasonDisabled = "Disabled by request"
 // SetStatus enables or disables a connection of the actor's environment. Asking for the status it has changes nothing.
 func (s *Service) SetStatus(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, status Status) (Connection, error) {
 	now := s.now()
-	return s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
+	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
 		if c.Status == status {
 			return c, nil
 		}
@@ -157,42 +156,42 @@ func (s *Service) SetStatus(ctx context.Context, actor access.Principal, provide
 		if status == Disabled {
 			action, c.StatusReason = actionDisable, reasonDisabled
 		}
-		return s.write(ctx, tx, actor, &c, action, map[string]any{"status": string(status)}, now)
+		return e.write(ctx, &c, action, nil)
 	})
 }
 
 // RotatePath gives a connection of the actor's environment another path token. The old webhook URL is dead at once.
 func (s *Service) RotatePath(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Connection, error) {
 	now := s.now()
-	return s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
+	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
 		c.PathToken = id.NewRandom(id.PrefixPathToken)
-		return s.write(ctx, tx, actor, &c, actionRotatePath, nil, now)
+		return e.write(ctx, &c, actionRotatePath, nil)
 	})
 }
 
 // Delete removes a connection of the actor's environment with its secrets, and releases its alias. Its events stay.
 func (s *Service) Delete(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) error {
 	now := s.now()
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, func(tx *sql.Tx, c Connection) (Connection, error) {
-		if err := releaseAlias(ctx, tx, c.UUID, now); err != nil {
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+		if err := releaseAlias(ctx, e.tx, c.UUID, now); err != nil {
 			return Connection{}, err
 		}
-		if err := remove(ctx, tx, c.Environment, c.UUID); err != nil {
+		if err := remove(ctx, e.tx, c.Environment, c.UUID); err != nil {
 			return Connection{}, err
 		}
 		if s.deleted != nil {
-			if err := s.deleted(ctx, tx, c.UUID); err != nil {
+			if err := s.deleted(ctx, e.tx, c.UUID); err != nil {
 				return Connection{}, err
 			}
 		}
-		return Connection{}, s.record(ctx, tx, actor, &c, actionDelete, nil, now)
+		return Connection{}, e.record(ctx, &c, actionDelete, nil, nil)
 	})
 	return err
 }
 
 // locked runs fn on a connection that nobody else can change meanwhile.
-func (s *Service) locked(ctx context.Context, actor access.Principal, key, connectionID string,
-	fn func(*sql.Tx, Connection) (Connection, error),
+func (s *Service) locked(ctx context.Context, actor access.Principal, key, connectionID string, now time.Time,
+	fn func(edit, Connection) (Connection, error),
 ) (c Connection, err error) {
 	if !possible(key, connectionID) {
 		return Connection{}, notFound()
@@ -202,7 +201,11 @@ func (s *Service) locked(ctx context.Context, actor access.Principal, key, conne
 		if err != nil {
 			return err
 		}
-		c, err = fn(tx, current)
+		e, err := s.edit(ctx, tx, actor, &current, now)
+		if err != nil {
+			return err
+		}
+		c, err = fn(e, current)
 		return err
 	})
 	if err != nil {
@@ -215,23 +218,6 @@ func (s *Service) locked(ctx context.Context, actor access.Principal, key, conne
 func (s *Service) change(ctx context.Context, fn func(*sql.Tx) error) error {
 	defer s.cache.drop()
 	return s.db.Tx(ctx, fn)
-}
-
-// write stores a changed connection and finishes the change.
-func (s *Service) write(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, action string, changes map[string]any, now time.Time) (Connection, error) {
-	c.UpdatedAt = now
-	if err := update(ctx, tx, c); err != nil {
-		return Connection{}, err
-	}
-	return s.finish(ctx, tx, actor, c, action, changes, now)
-}
-
-// finish records the change and returns the connection as it is stored now.
-func (s *Service) finish(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, action string, changes map[string]any, now time.Time) (Connection, error) {
-	if err := s.record(ctx, tx, actor, c, action, changes, now); err != nil {
-		return Connection{}, err
-	}
-	return find(ctx, tx, c.Environment, c.ProviderConfigKey, c.ConnectionID)
 }
 
 func (s *Service) now() time.Time { return clock.FromMillis(clock.Millis(s.clock.Now())) }

@@ -229,24 +229,27 @@ func TestTrail(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, w.svc.Delete(t.Context(), w.a, "github", "acme"))
 
-		rows, err := s.DB.Read().QueryContext(t.Context(), `SELECT action, changes FROM audit_events
+		rows, err := s.DB.Read().QueryContext(t.Context(), `SELECT action, changes, details FROM audit_events
 			WHERE environment_id = $1 AND target_type = 'connection' AND target_id = $2 AND actor_id = 'key_a' ORDER BY id`,
 			string(w.a.Environment), c.UUID)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, rows.Close()) }()
 		var got []string
 		for rows.Next() {
-			var action, changes string
-			require.NoError(t, rows.Scan(&action, &changes))
-			got = append(got, action+" "+changes)
+			var action, changes, details string
+			require.NoError(t, rows.Scan(&action, &changes, &details))
+			if action == "connection.create" || action == "connection.delete" {
+				changes = `{"diff":{}}` // every field
+			}
+			got = append(got, action+" "+testkit.AuditDiff(t, changes, details))
 		}
 		require.NoError(t, rows.Err())
 		require.Equal(t, []string{
-			`connection.create {"connection_id":"acme","provider_config_key":"github","webhook.alias":"acme","webhook_secret":"[redacted]"}`,
-			`connection.update {"metadata":["person"],"webhook.max_body_bytes":5}`,
-			`connection.disable {"status":"disabled"}`,
-			`connection.enable {"status":"active"}`,
-			`connection.rotate_webhook_path {}`,
+			`connection.create {}`,
+			`connection.update {"metadata":{"before":[],"after":["person"]},"webhook.max_body_bytes":{"before":10485760,"after":5}}`,
+			`connection.disable {"status":{"before":"active","after":"disabled"}}`,
+			`connection.enable {"status":{"before":"disabled","after":"active"}}`,
+			`connection.rotate_webhook_path {"webhook.path":{"before":"[redacted]","after":"[redacted]"}}`,
 			`connection.delete {}`,
 		}, got)
 		versions, err := s.DB.Versions(t.Context())

@@ -63,7 +63,7 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 		}
 		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p, Action: "webhook_event.replay",
 			TargetType: "webhook_event", TargetID: eventUUID,
-			Changes: map[string]any{"deliveries": n, "force": req.Force, "subscription_ids": req.SubscriptionIDs}})
+			Details: audit.State{"deliveries": n, "force": req.Force, "subscription_ids": req.SubscriptionIDs}})
 	})
 	if errors.Is(err, errStale) {
 		return nil, apperr.New(apperr.CodeDeliveryInFlight, "A delivery of the event is being sent; try again")
@@ -166,7 +166,7 @@ func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID s
 			return err
 		}
 		return audit.Record(ctx, tx, now, audit.Event{Environment: env, Actor: access.System("ingest"), Action: "webhook_event.redeliver",
-			TargetType: "webhook_event", TargetID: eventUUID, Changes: map[string]any{"deliveries": n}})
+			TargetType: "webhook_event", TargetID: eventUUID, Details: audit.State{"deliveries": n}})
 	})
 	if errors.Is(err, errStale) {
 		return 0, nil

@@ -23,9 +23,17 @@ type auditEvent struct {
 		ID   string `json:"id"`
 		IP   string `json:"ip"`
 	} `json:"actor"`
-	Action  string                     `json:"action"`
-	Target  struct{ Type, ID string }  `json:"target"`
-	Changes map[string]json.RawMessage `json:"changes"`
+	Action    string                    `json:"action"`
+	Target    struct{ Type, ID string } `json:"target"`
+	RequestID string                    `json:"request_id"`
+	Changes   struct {
+		Before *string `json:"before_digest"`
+		After  *string `json:"after_digest"`
+		Diff   map[string]struct {
+			Before json.RawMessage `json:"before"`
+			After  json.RawMessage `json:"after"`
+		} `json:"diff"`
+	} `json:"changes"`
 }
 
 // trail waits until the trail has n events and returns it, oldest first.
@@ -78,7 +86,8 @@ func TestAuditTrail(t *testing.T) {
 		require.Equal(w.t, []string{"environment.create", "connection.create", "connection.update", "connection.delete",
 			"api_key.create", "connection.create", "connection.delete", "api_key.delete", "environment.delete"}, actions)
 		require.Equal(w.t, c.UUID, list[1].Target.ID)
-		require.JSONEq(w.t, `"[redacted]"`, string(list[1].Changes["webhook_secret"]))
+		require.JSONEq(w.t, `"[redacted]"`, string(list[1].Changes.Diff["webhook.path"].After))
+		require.JSONEq(w.t, `{"team":"a,\"b\"\n"}`, string(list[2].Changes.Diff["tags"].After))
 		w.trail("", before)
 
 		get := func(query string) answer {
@@ -123,6 +132,71 @@ func TestAuditTrail(t *testing.T) {
 		for _, path := range []string{"/admin/audit-events?", "/admin/audit-events/export?"} {
 			w.call(byToken(otherToken, ""), http.MethodGet, path+own, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 			w.call(w.dev(), http.MethodGet, path+own, nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+		}
+	})
+}
+
+// unrecorded are the operations that change nothing of which a trail is kept, and why.
+func unrecorded() map[string]string {
+	return map[string]string{
+		"refresh-token":                      "a session goes on",
+		"publish-webhook-event":              "an event is what the service is for, and has its own record",
+		"create-webhook-replay":              "the sample is a dry run",
+		"pause-webhook-replay":               "the sample's is paused",
+		"create-webhook-event-stream-ticket": "a ticket opens what its maker may read anyway, for a minute",
+		"test-webhook-subscription":          "the sample is a dry run",
+	}
+}
+
+// Every operation that changes something leaves an event of its request: a new object without a before, a deleted one without an
+// after, a changed one with both and with the fields that differ. What an object was is what the event before left of it.
+func TestEveryChangeIsOnRecord(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		made, f := map[string]string{}, w.furnish(w.dev(), w.env, "acme")
+		for _, s := range w.samples(f) {
+			if s.op.ID == "logout" {
+				break // without its session nobody may read the trail
+			}
+			a := w.try(w.user(w.env), s).want(w, s.status)
+			if s.op.Method != http.MethodGet {
+				made[a.header.Get("X-Request-Id")] = s.op.ID
+			}
+		}
+		list := []auditEvent{}
+		var environments []struct{ ID string }
+		w.call(w.user(""), http.MethodGet, "/team/environments", nil).want(w, http.StatusOK).into(w, &environments)
+		environments = append(environments, struct{ ID string }{f.spare})
+		list = append(list, w.trail("", w.trailLength(""))...)
+		for _, env := range environments {
+			query := "environment_id=" + env.ID
+			list = append(list, w.trail(query, w.trailLength(query))...)
+		}
+		recorded, last := map[string]bool{}, map[string]*string{}
+		for _, e := range list {
+			op := made[e.RequestID]
+			recorded[op] = true
+			c := e.Changes
+			if before, known := last[e.Target.ID]; known && (c.Before != nil || c.After != nil) {
+				require.Equal(w.t, before, c.Before, "%s: nothing changed it unrecorded", e.Action)
+			}
+			if c.Before != nil || c.After != nil {
+				last[e.Target.ID] = c.After
+			}
+			if _, verb, _ := strings.Cut(e.Action, "."); verb == "create" && e.Target.Type != "session" {
+				require.Nil(w.t, c.Before, e.Action)
+				require.NotNil(w.t, c.After, e.Action)
+			} else if verb == "delete" {
+				require.NotNil(w.t, c.Before, e.Action)
+				require.Nil(w.t, c.After, e.Action)
+			} else if verb == "update" {
+				require.NotEqual(w.t, c.Before, c.After, e.Action)
+				require.NotEmpty(w.t, c.Diff, e.Action)
+			}
+		}
+		for _, op := range made {
+			_, exempt := unrecorded()[op]
+			require.NotEqual(w.t, exempt, recorded[op], op)
 		}
 	})
 }

@@ -97,7 +97,7 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 		}
 		return audit.Record(ctx, tx, now, audit.Event{
 			Team: actor.Team, Actor: actor, Action: "user.change_password", TargetType: "user", TargetID: a.user.ID,
-			Changes: map[string]any{"password": next, "sessions_ended": ended},
+			Details: audit.State{"password": next, "sessions_ended": ended},
 		})
 	})
 	if err != nil {

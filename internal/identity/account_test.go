@@ -53,7 +53,7 @@ func TestChangePassword(t *testing.T) {
 		}
 		require.Len(t, changed, 1)
 		require.Equal(t, []string{p.User.ID, p.User.ID, string(p.Team.ID)}, []string{changed[0].actor, changed[0].target, changed[0].team})
-		require.JSONEq(t, `{"password":"[redacted]","sessions_ended":1}`, changed[0].changes)
+		require.JSONEq(t, `{"details":{"password":"[redacted]","sessions_ended":1}}`, changed[0].changes)
 	})
 }
 

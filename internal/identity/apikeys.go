@@ -134,9 +134,7 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 		}
 		return audit.Record(ctx, tx, clock.FromMillis(k.CreatedMillis), audit.Event{
 			Team: team, Environment: k.Environment, Actor: actor, Action: "api_key.create", TargetType: "api_key", TargetID: k.ID,
-			Changes: map[string]any{
-				"name": k.Name, "prefix": k.Prefix, "grants": auditGrants(k.Grants), "expires_ms": k.ExpiresMillis,
-			},
+			After: keyState(&k),
 		})
 	})
 	if err != nil {
@@ -214,8 +212,11 @@ func (s *Service) RevokeKey(ctx context.Context, actor access.Principal, keyID s
 		if !changed {
 			return nil
 		}
+		before := k
+		before.RevokedMillis = nil
 		return audit.Record(ctx, tx, now, audit.Event{
 			Team: team, Environment: k.Environment, Actor: actor, Action: "api_key.revoke", TargetType: "api_key", TargetID: k.ID,
+			Before: keyState(&before), After: keyState(&k),
 		})
 	})
 	return k, err
@@ -243,7 +244,7 @@ func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID s
 		}
 		return audit.Record(ctx, tx, s.clock.Now(), audit.Event{
 			Team: team, Environment: k.Environment, Actor: actor, Action: "api_key.delete", TargetType: "api_key", TargetID: k.ID,
-			Changes: map[string]any{"name": k.Name, "prefix": k.Prefix, "grants": auditGrants(k.Grants)},
+			Before: keyState(&k),
 		})
 	})
 }
@@ -254,6 +255,15 @@ func (s *Service) teamOfKey(ctx context.Context, actor access.Principal, keyID s
 		return "", apperr.NotFound("API key")
 	}
 	return s.teamOf(ctx, actor)
+}
+
+// keyState is the key as the audit trail shows it.
+func keyState(k *Key) audit.State {
+	s := audit.State{"name": k.Name, "prefix": k.Prefix, "grants": auditGrants(k.Grants), "expires_at": clock.FromMillis(k.ExpiresMillis), "revoked_at": nil}
+	if k.RevokedMillis != nil {
+		s["revoked_at"] = clock.FromMillis(*k.RevokedMillis)
+	}
+	return s
 }
 
 func auditGrants(grants []Grant) []map[string]any {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -175,9 +176,7 @@ func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, tea
 	if err := insertEnvironment(ctx, tx, e); err != nil {
 		return Environment{}, orNameTaken(err)
 	}
-	changes := map[string]any{"name": e.Name, "type": e.Type}
-	addRetention(changes, Retention{}, e.Retention)
-	return e, audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.create", changes))
+	return e, audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.create", nil, environmentState(e)))
 }
 
 // UpdateEnvironment changes an environment of the actor's team and returns it. What it has already changes nothing. A
@@ -214,19 +213,15 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 		if all := s.retentionFaults(e.Retention); all != nil {
 			return apperr.Invalid(all...)
 		}
-		changes := map[string]any{}
-		if addRetention(changes, before.Retention, e.Retention) {
+		if !reflect.DeepEqual(e.Retention, before.Retention) {
 			if err := db.Bump(ctx, tx, collection); err != nil {
 				return err
 			}
 		}
-		if e.Name != before.Name {
-			changes["name"] = e.Name
-		}
-		if len(changes) == 0 {
+		if reflect.DeepEqual(e, before) {
 			return nil
 		}
-		return audit.Record(ctx, tx, s.clock.Now(), environmentEvent(actor, e, "environment.update", changes))
+		return audit.Record(ctx, tx, s.clock.Now(), environmentEvent(actor, e, "environment.update", environmentState(before), environmentState(e)))
 	})
 	s.retention.drop() // also when the answer to a commit that happened was lost
 	return e, err
@@ -264,7 +259,7 @@ func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal,
 		if len(held) > 0 {
 			return apperr.New(apperr.CodeEnvironmentNotEmpty, "The environment still has "+strings.Join(held, ", "))
 		}
-		return audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.delete", map[string]any{"name": e.Name, "type": e.Type}))
+		return audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.delete", environmentState(e), nil))
 	})
 }
 
@@ -316,8 +311,12 @@ func orNameTaken(err error) error {
 	return err
 }
 
-func environmentEvent(actor access.Principal, e Environment, action string, changes map[string]any) audit.Event {
+func environmentEvent(actor access.Principal, e Environment, action string, before, after audit.State) audit.Event {
 	return audit.Event{
-		Team: e.Team, Environment: e.ID, Actor: actor, Action: action, TargetType: "environment", TargetID: string(e.ID), Changes: changes,
+		Team: e.Team, Environment: e.ID, Actor: actor, Action: action, TargetType: "environment", TargetID: string(e.ID), Before: before, After: after,
 	}
+}
+
+func environmentState(e Environment) audit.State {
+	return audit.State{"name": e.Name, "type": e.Type, "payload_retention_days": e.PayloadDays, "event_retention_days": e.EventDays}
 }

@@ -77,19 +77,6 @@ func outOfRange(days *int64, most int64, location string) []apperr.Detail {
 	return []apperr.Detail{{Location: location, Rule: "range", Message: "must be from 1 to " + strconv.FormatInt(most, 10)}}
 }
 
-// addRetention adds to changes what differs between two settings and reports whether anything does.
-func addRetention(changes map[string]any, before, after Retention) bool {
-	n := len(changes)
-	for name, days := range map[string][2]*int64{
-		"payload_retention_days": {before.PayloadDays, after.PayloadDays}, "event_retention_days": {before.EventDays, after.EventDays},
-	} {
-		if was, is := days[0], days[1]; (was == nil) != (is == nil) || was != nil && *was != *is {
-			changes[name] = is
-		}
-	}
-	return len(changes) > n
-}
-
 // collection names the cached settings of environments.
 const collection = "environments"
 

@@ -57,8 +57,8 @@ func TestRetention(t *testing.T) {
 		require.NoError(t, err)
 		f.keeps(t, env, 30, 90)
 		require.Equal(t, []string{"environment.update", "environment.update", "environment.update", "environment.update"}, f.actions(t)[before:])
-		require.JSONEq(t, `{"payload_retention_days":7,"event_retention_days":14}`, f.trail(t)[before].changes)
-		require.JSONEq(t, `{"event_retention_days":null}`, f.trail(t)[before+3].changes)
+		require.JSONEq(t, `{"payload_retention_days":{"before":null,"after":7},"event_retention_days":{"before":null,"after":14}}`, f.trail(t)[before].changes)
+		require.JSONEq(t, `{"event_retention_days":{"before":14,"after":null}}`, f.trail(t)[before+3].changes)
 
 		made, err := f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: "brief", Type: Test, Retention: Retention{EventDays: new(int64(1))}})
 		require.NoError(t, err)

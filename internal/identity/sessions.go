@@ -162,10 +162,10 @@ func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c C
 	if err := s.sweepSessions(ctx, tx, u.ID, now); err != nil {
 		return Session{}, "", err
 	}
-	err := audit.Record(ctx, tx, now, sessionEvent(c.actor(u, team), v.ID, "session.create", map[string]any{"methods": v.Methods()}))
+	err := audit.Record(ctx, tx, now, sessionEvent(c.actor(u, team), v.ID, "session.create", audit.State{"methods": v.Methods()}))
 	return v, t.encode(), err
 }
 
-func sessionEvent(actor access.Principal, sessionID, action string, changes map[string]any) audit.Event {
-	return audit.Event{Team: actor.Team, Actor: actor, Action: action, TargetType: "session", TargetID: sessionID, Changes: changes}
+func sessionEvent(actor access.Principal, sessionID, action string, details audit.State) audit.Event {
+	return audit.Event{Team: actor.Team, Actor: actor, Action: action, TargetType: "session", TargetID: sessionID, Details: details}
 }

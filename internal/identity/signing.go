@@ -305,7 +305,7 @@ func (s *Service) RotateSigningKey(ctx context.Context, actor access.Principal, 
 		}
 		return audit.Record(ctx, tx, now, audit.Event{
 			Team: team, Actor: actor, Action: "signing_key.rotate", TargetType: "signing_key", TargetID: fresh.id,
-			Changes: map[string]any{"signs_from_ms": fresh.fromMillis, "compromised": compromised, "removed": gone},
+			Details: audit.State{"signs_from_ms": fresh.fromMillis, "compromised": compromised, "removed": gone},
 		})
 	})
 	return NewSigningKey{ID: fresh.id, From: from}, err

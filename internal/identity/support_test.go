@@ -139,18 +139,23 @@ func deny(routes ...access.Route) Grant  { return Grant{Effect: Deny, Routes: ro
 
 type auditRow struct{ action, actor, target, team, environment, changes string }
 
-// trail returns the audit events, oldest first.
+// trail returns the audit events, oldest first, with testkit.AuditDiff as their changes.
 func (f fixture) trail(t *testing.T) []auditRow {
 	t.Helper()
 	rows, err := f.store.DB.Read().QueryContext(t.Context(), `SELECT action, actor_id, target_id, COALESCE(team_id, ''),
-		COALESCE(environment_id, ''), changes FROM audit_events ORDER BY id`)
+		COALESCE(environment_id, ''), changes, details FROM audit_events ORDER BY id`)
 	require.NoError(t, err)
 	var out []auditRow
 	require.NoError(t, db.Each(rows, func(r *sql.Rows) error {
 		var a auditRow
 		out = append(out, a)
 		last := &out[len(out)-1]
-		return r.Scan(&last.action, &last.actor, &last.target, &last.team, &last.environment, &last.changes)
+		var details string
+		err := r.Scan(&last.action, &last.actor, &last.target, &last.team, &last.environment, &last.changes, &details)
+		if err == nil {
+			last.changes = testkit.AuditDiff(t, last.changes, details)
+		}
+		return err
 	}))
 	return out
 }

@@ -101,23 +101,25 @@ func (s *Service) RenameTeam(ctx context.Context, actor access.Principal, name s
 	}
 	var t Team
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		changed, err := renameTeam(ctx, tx, team, name)
+		before, ok, err := readTeamByID(ctx, tx, team)
 		if err != nil {
-			return err
-		}
-		var ok bool
-		if t, ok, err = readTeamByID(ctx, tx, team); err != nil {
 			return err
 		}
 		if !ok {
 			return apperr.NotFound("team")
+		}
+		t = before
+		t.Name = name
+		changed, err := renameTeam(ctx, tx, team, name)
+		if err != nil {
+			return err
 		}
 		if !changed {
 			return nil
 		}
 		return audit.Record(ctx, tx, s.clock.Now(), audit.Event{
 			Team: team, Actor: actor, Action: "team.update", TargetType: "team", TargetID: string(team),
-			Changes: map[string]any{"name": name},
+			Before: audit.State{"name": before.Name}, After: audit.State{"name": name},
 		})
 	})
 	return t, err

@@ -76,7 +76,7 @@ func (s *Service) CreateOwner(ctx context.Context, actor access.Principal, teamN
 		}
 		return audit.Record(ctx, tx, now, audit.Event{
 			Team: p.Team.ID, Actor: actor, Action: "user.create", TargetType: "user", TargetID: p.User.ID,
-			Changes: map[string]any{"email": address, "role": p.Role},
+			After: audit.State{"email": address, "role": p.Role},
 		})
 	})
 	return p, err
@@ -104,7 +104,7 @@ func (s *Service) ensureTeam(ctx context.Context, tx *sql.Tx, actor access.Princ
 	}
 	err = audit.Record(ctx, tx, now, audit.Event{
 		Team: t.ID, Actor: actor, Action: "team.create", TargetType: "team", TargetID: string(t.ID),
-		Changes: map[string]any{"name": t.Name},
+		After: audit.State{"name": t.Name},
 	})
 	if err != nil {
 		return Team{}, err
@@ -158,7 +158,7 @@ func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, ema
 		}
 		return audit.Record(ctx, tx, now, audit.Event{
 			Team: a.team, Actor: actor, Action: "user.reset_password", TargetType: "user", TargetID: a.user.ID,
-			Changes: map[string]any{"password": password, "sessions_ended": ended},
+			Details: audit.State{"password": password, "sessions_ended": ended},
 		})
 	})
 }

@@ -192,7 +192,7 @@ func TestResetPassword(t *testing.T) {
 		}
 		require.Equal(t, p.User.ID, last.target)
 		require.Equal(t, string(p.Team.ID), last.team)
-		require.JSONEq(t, `{"password":"[redacted]","sessions_ended":1}`, last.changes)
+		require.JSONEq(t, `{"details":{"password":"[redacted]","sessions_ended":1}}`, last.changes)
 
 		require.ErrorIs(t, f.ResetPassword(t.Context(), cli, "nobody@example.test", next), ErrNoUser)
 		require.ErrorIs(t, f.ResetPassword(t.Context(), cli, "nobody", next), ErrNoUser)

@@ -88,8 +88,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Repl
 		if err := insert(ctx, tx, &r); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, p, now, "create", r.ID, map[string]any{"filter": o.Filter.stored(), "force": o.Force, "to_subscription_id": o.To,
-			"rate_per_second": o.RatePerSecond})
+		return s.record(ctx, tx, p, now, "create", r.ID, nil, state(&r))
 	})
 	if err != nil {
 		return Replay{}, err
@@ -110,9 +109,18 @@ func (s *Service) check(ctx context.Context, env id.Environment, o *Order) error
 	return err
 }
 
-func (s *Service) record(ctx context.Context, tx *sql.Tx, p access.Principal, now time.Time, verb, replayID string, changes map[string]any) error {
+func (s *Service) record(ctx context.Context, tx *sql.Tx, p access.Principal, now time.Time, verb, replayID string, before, after audit.State) error {
 	return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p, Action: "webhook_replay." + verb,
-		TargetType: "webhook_replay", TargetID: replayID, Changes: changes})
+		TargetType: "webhook_replay", TargetID: replayID, Before: before, After: after})
+}
+
+// state is the job as the audit trail shows it; its progress is no change that anybody made, and neither is its beginning.
+func state(r *Replay) audit.State {
+	o, status := &r.Order, r.Status
+	if status == Queued {
+		status = Running
+	}
+	return audit.State{"status": status, "filter": o.Filter.stored(), "force": o.Force, "to_subscription_id": o.To, "rate_per_second": o.RatePerSecond}
 }
 
 // Get returns a job of the environment, or not_found.
@@ -185,6 +193,7 @@ func (s *Service) change(ctx context.Context, p access.Principal, replayID, verb
 		if r, err = find(ctx, tx, p.Environment, replayID, s.cfg.DB.ForUpdate()); err != nil {
 			return err
 		}
+		before := state(&r)
 		changed, err := to(&r, now)
 		if err != nil || !changed {
 			return err
@@ -192,7 +201,7 @@ func (s *Service) change(ctx context.Context, p access.Principal, replayID, verb
 		if err := update(ctx, tx, &r); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, p, now, verb, r.ID, nil)
+		return s.record(ctx, tx, p, now, verb, r.ID, before, state(&r))
 	})
 	if err != nil {
 		return Replay{}, err

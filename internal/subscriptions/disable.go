@@ -42,22 +42,16 @@ func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionI
 		if err := s.deliveries.Hold(ctx, tx, env, subscriptionID, now); err != nil {
 			return err
 		}
+		sub := r.Subscription
+		sub.Enabled, sub.DisabledReason, sub.UpdatedAt = false, reason, now
 		if s.announcer != nil {
-			sub := r.Subscription
-			sub.Enabled, sub.DisabledReason, sub.UpdatedAt = false, reason, now
 			if err := s.announcer.SubscriptionDisabled(ctx, tx, &sub); err != nil {
 				return err
 			}
 		}
 		return s.record(ctx, tx, now, audit.Event{
 			Environment: env, Actor: access.System(actor), Action: "webhook_subscription.disable", TargetID: subscriptionID,
-			Changes: map[string]any{"enabled": difference{true, false}, "disabled_reason": difference{nil, reason}},
+			Before: state(r.Subscription, 1), After: state(sub, 1),
 		})
 	})
-}
-
-// difference is how the audit trail shows a change of a field.
-type difference struct {
-	Before any `json:"before"`
-	After  any `json:"after"`
 }

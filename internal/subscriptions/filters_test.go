@@ -55,7 +55,7 @@ func TestMatchesCarryFilters(t *testing.T) {
 			require.Equal(t, m.ID == first || m.Filter == nil, m.Filter == nil)
 		}
 		_, changes := w.audited(t, first)
-		require.JSONEq(t, `{"filter":{"before":"event.type == \"c\"","after":""}}`, changes[2])
+		require.JSONEq(t, `{"filter":{"before":"event.type == \"c\"","after":null}}`, changes[2])
 	})
 }
 

@@ -88,8 +88,10 @@ func TestReplacedSecretSignsForAWhile(t *testing.T) {
 
 		actions, changes := r.audited(t, r.id)
 		require.Len(t, actions, 3)
-		require.JSONEq(t, `{"signing_secret":"[redacted]","secret_grace_seconds":86400}`, changes[1])
-		require.JSONEq(t, `{"signing_secret":"[redacted]","secret_grace_seconds":3600}`, changes[2])
+		require.Contains(t, changes[1], `"details":{"secret_grace_seconds":86400}`)
+		require.Contains(t, changes[1], `"signing_secret":{"before":"[redacted]","after":"[redacted]"}`)
+		require.Contains(t, changes[2], `"details":{"secret_grace_seconds":3600}`)
+		require.Contains(t, changes[2], `"signing_secret":{"before":"[redacted]","after":"[redacted]"}`)
 	})
 }
 
@@ -110,7 +112,7 @@ func TestGraceOfZero(t *testing.T) {
 		require.Equal(t, sub, r.change(t, end), "there is nothing left to end, so nothing changes")
 		_, changes := r.audited(t, r.id)
 		require.Len(t, changes, 5)
-		require.JSONEq(t, `{"secret_grace_seconds":0}`, changes[4])
+		require.JSONEq(t, `{"details":{"secret_grace_seconds":0}}`, changes[4])
 	})
 }
 

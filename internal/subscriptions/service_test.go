@@ -178,7 +178,7 @@ func TestSealedAtRest(t *testing.T) {
 		actions, changes := w.audited(t, sub.ID)
 		require.Equal(t, []string{"webhook_subscription.create", "webhook_subscription.update"}, actions)
 		require.NotContains(t, strings.Join(changes, ""), "CLEARTEXT")
-		require.Contains(t, changes[0], `"forward_url":"[redacted]"`)
+		require.Contains(t, changes[0], `"forward_url":{"after":"[redacted]"}`)
 	})
 }
 

@@ -88,17 +88,17 @@ func (w *world) match(t *testing.T, s *subscriptions.Service, types ...string) [
 	return found
 }
 
-// audited returns the actions of the subscription's trail, oldest first.
+// audited returns the actions of the subscription's trail, oldest first, and testkit.AuditDiff of each.
 func (w *world) audited(t *testing.T, subscriptionID string) (actions, changes []string) {
 	t.Helper()
 	rows, err := w.store.DB.Read().QueryContext(t.Context(),
-		`SELECT action, changes FROM audit_events WHERE target_id = $1 ORDER BY id`, subscriptionID)
+		`SELECT action, changes, details FROM audit_events WHERE target_id = $1 ORDER BY id`, subscriptionID)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rows.Close()) }()
 	for rows.Next() {
-		var action, change string
-		require.NoError(t, rows.Scan(&action, &change))
-		actions, changes = append(actions, action), append(changes, change)
+		var action, change, details string
+		require.NoError(t, rows.Scan(&action, &change, &details))
+		actions, changes = append(actions, action), append(changes, testkit.AuditDiff(t, change, details))
 	}
 	require.NoError(t, rows.Err())
 	return actions, changes

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
@@ -62,7 +64,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 		if err := s.cfg.Environments.RequireLive(ctx, tx, p.Environment); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, now, event(p, "webhook_subscription.create", sub.ID, contents(sub)))
+		return s.record(ctx, tx, now, event(p, "webhook_subscription.create", sub.ID, nil, state(sub, 1)))
 	})
 	if err != nil {
 		return Subscription{}, "", err
@@ -111,13 +113,16 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 	if err != nil {
 		return Subscription{}, false, err
 	}
-	changes := differences(before, after, rotation.secret.Set)
-	if rotation.changed {
-		changes["secret_grace_seconds"] = rotation.grace
-		after.Retiring = shown(rotation.retiring)
-	}
-	if len(changes) == 0 {
+	if !rotation.changed && !rotation.secret.Set && same(before, after) {
 		return before, true, nil
+	}
+	change := event(p, "webhook_subscription.update", subscriptionID, state(before, 1), state(after, 1))
+	if rotation.secret.Set {
+		change.After = state(after, 2)
+	}
+	if rotation.changed {
+		change.Details = audit.State{"secret_grace_seconds": rotation.grace}
+		after.Retiring = shown(rotation.retiring)
 	}
 	after.UpdatedAt = clock.FromMillis(stored.nextVersion(now))
 	r, err := s.sealChanged(stored, before, after, rotation.secret)
@@ -144,7 +149,7 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 				return err
 			}
 		}
-		return s.record(ctx, tx, now, event(p, "webhook_subscription.update", subscriptionID, changes))
+		return s.record(ctx, tx, now, change)
 	})
 	return after, done, err
 }
@@ -160,6 +165,10 @@ func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID
 	defer s.changed(p.Environment, subscriptionID)
 	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.cfg.Clock.Now()
+		stored, err := find(ctx, tx, p.Environment, subscriptionID, false)
+		if err != nil {
+			return err
+		}
 		deleted, err := markDeleted(ctx, tx, p.Environment, subscriptionID, now)
 		if err != nil {
 			return err
@@ -170,13 +179,13 @@ func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID
 		if err := s.deliveries.Cancel(ctx, tx, p.Environment, subscriptionID, now); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, now, event(p, "webhook_subscription.delete", subscriptionID, nil))
+		return s.record(ctx, tx, now, event(p, "webhook_subscription.delete", subscriptionID, state(stored.Subscription, 1), nil))
 	})
 }
 
-func event(p access.Principal, action, subscriptionID string, changes map[string]any) audit.Event {
+func event(p access.Principal, action, subscriptionID string, before, after audit.State) audit.Event {
 	return audit.Event{
-		Team: p.Team, Environment: p.Environment, Actor: p, Action: action, TargetID: subscriptionID, Changes: changes,
+		Team: p.Team, Environment: p.Environment, Actor: p, Action: action, TargetID: subscriptionID, Before: before, After: after,
 	}
 }
 
@@ -212,43 +221,34 @@ func (s *Service) sealChanged(stored row, before, after Subscription, secret Fie
 	return r, err
 }
 
-// contents lists what a new subscription holds, for the audit trail.
-func contents(sub Subscription) map[string]any {
-	out := differences(Subscription{}, sub, true)
-	for field, v := range out {
-		if d, ok := v.(difference); ok {
-			out[field] = d.After
-		}
-	}
-	return out
+// same reports whether two states of a subscription hold the same, apart from secrets that sign.
+func same(before, after Subscription) bool {
+	before.Retiring, before.UpdatedAt, before.SecretHint = after.Retiring, after.UpdatedAt, after.SecretHint
+	return reflect.DeepEqual(before, after)
 }
 
-// differences lists what a change leads to, by field, for the audit trail. Values that are sealed at rest are redacted.
-func differences(before, after Subscription, newSecret bool) map[string]any {
-	out := map[string]any{}
-	add := func(field string, before, after any) {
-		if !reflect.DeepEqual(before, after) {
-			out[field] = difference{before, after}
-		}
+// state is the subscription as the audit trail shows it. Values that are sealed at rest are redacted; the signing secret is
+// another where its version is another. The caller's own metadata is shown by the names of its fields: the values may be about
+// people, and the trail is kept.
+func state(sub Subscription, secretVersion int) audit.State {
+	hidden := func(v any) audit.Hidden { return audit.Hidden{Value: v, Shown: secretbox.Redacted} }
+	return audit.State{
+		"event_types": sub.EventTypes, "provider_config_key": orNil(sub.ProviderConfigKey), "connection_id": orNil(sub.ConnectionID),
+		"forward_url": hidden(sub.ForwardURL), "signing_secret": hidden(secretVersion), "secret_hint": sub.SecretHint,
+		"description": sub.Description, "enabled": sub.Enabled, "disabled_reason": orNil(sub.DisabledReason), "filter": orNil(sub.Filter),
+		"payload_mode": sub.PayloadMode, "retry_schedule_seconds": sub.RetrySchedule, "timeout_ms": sub.Timeout.Milliseconds(),
+		"headers": hidden(sub.Headers), "metadata": audit.Hidden{Value: sub.Metadata, Shown: names(sub.Metadata)},
 	}
-	redact := func(field string, changed bool) {
-		if changed {
-			out[field] = secretbox.Redacted
-		}
+}
+
+func orNil(s string) any {
+	if s == "" {
+		return nil
 	}
-	add("event_types", before.EventTypes, after.EventTypes)
-	add("provider_config_key", before.ProviderConfigKey, after.ProviderConfigKey)
-	add("connection_id", before.ConnectionID, after.ConnectionID)
-	redact("forward_url", before.ForwardURL != after.ForwardURL)
-	redact("signing_secret", newSecret)
-	add("description", before.Description, after.Description)
-	add("enabled", before.Enabled, after.Enabled)
-	add("disabled_reason", before.DisabledReason, after.DisabledReason)
-	add("filter", before.Filter, after.Filter)
-	add("payload_mode", before.PayloadMode, after.PayloadMode)
-	add("retry_schedule_seconds", before.RetrySchedule, after.RetrySchedule)
-	add("timeout_ms", before.Timeout.Milliseconds(), after.Timeout.Milliseconds())
-	redact("headers", !reflect.DeepEqual(before.Headers, after.Headers))
-	add("metadata", before.Metadata, after.Metadata)
-	return out
+	return s
+}
+
+// names are the names of the object's fields, sorted.
+func names(object map[string]any) []string {
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(object))))
 }

@@ -21,7 +21,8 @@ type auditEvent struct {
 	Outcome       string       `json:"outcome" enum:"success,failure,denied" doc:"How it ended."`
 	Target        target       `json:"target" doc:"What it was done to."`
 	RequestID     string       `json:"request_id" doc:"The X-Request-Id of the request that did it; empty where no request did."`
-	Changes       changes      `json:"changes" doc:"What became different, by field. Values of secrets are [redacted]."`
+	Changes       changes      `json:"changes" doc:"What became different."`
+	Details       object       `json:"details" doc:"Further facts about the action, by name. Values of secrets are [redacted]."`
 }
 
 // actor is who did something.
@@ -38,20 +39,45 @@ type target struct {
 	ID   string `json:"id" doc:"The id of the object." example:"key_06dprg8dj1v6hckm0sjzmn2m1c"`
 }
 
-// changes is a stored JSON object.
+// changes is a stored JSON object with the members of audit.Changes.
 type changes string
 
 // MarshalJSON writes the object.
 func (c changes) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 
-// Schema is an object of any values.
+// Schema describes audit.Changes.
 func (changes) Schema(huma.Registry) *huma.Schema {
+	digest := func(when string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
+			Description: "Digest of the object " + when + ": SHA-256 over its fields as JSON without spaces, members sorted, secrets redacted. " +
+				"null where there was no object, or the action changes none."}
+	}
+	value := func(when string) *huma.Schema {
+		return &huma.Schema{Description: "The value " + when + "; absent where there was none."}
+	}
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"before_digest", "after_digest", "diff"},
+		Properties: map[string]*huma.Schema{
+			"before_digest": digest("before"), "after_digest": digest("after"),
+			"diff": {Type: huma.TypeObject, Description: "The fields that differ, by name. Values of secrets are [redacted].",
+				AdditionalProperties: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false,
+					Properties: map[string]*huma.Schema{"before": value("before"), "after": value("after")}}},
+		}}
+}
+
+// object is a stored JSON object of any members.
+type object string
+
+// MarshalJSON writes the object.
+func (o object) MarshalJSON() ([]byte, error) { return []byte(o), nil }
+
+// Schema is an object of any values.
+func (object) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 }
 
 func view(e *audit.Entry) auditEvent {
 	out := auditEvent{ID: e.ID, Seq: e.Seq, Time: httpapi.Time(e.Time), Action: e.Action, Outcome: string(e.Outcome), RequestID: e.RequestID,
-		Actor: actor{string(e.ActorType), e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType, e.TargetID}, Changes: changes(e.Changes)}
+		Actor: actor{string(e.ActorType), e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType, e.TargetID}, Changes: changes(e.Changes), Details: object(e.Details)}
 	if e.Environment != "" {
 		env := string(e.Environment)
 		out.EnvironmentID = &env
@@ -62,12 +88,12 @@ func view(e *audit.Entry) auditEvent {
 // columns are those of CSV, and record the values of a row.
 func columns() []string {
 	return []string{"seq", "id", "time", "environment_id", "actor_type", "actor_id", "actor_name", "actor_ip", "action", "outcome",
-		"target_type", "target_id", "request_id", "changes"}
+		"target_type", "target_id", "request_id", "changes", "details"}
 }
 
 func record(e *audit.Entry) []string {
 	row := []string{strconv.FormatInt(e.Seq, 10), e.ID, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), string(e.Environment), string(e.ActorType),
-		e.ActorID, e.ActorName, e.IP, e.Action, string(e.Outcome), e.TargetType, e.TargetID, e.RequestID, e.Changes}
+		e.ActorID, e.ActorName, e.IP, e.Action, string(e.Outcome), e.TargetType, e.TargetID, e.RequestID, e.Changes, e.Details}
 	for i := range row {
 		row[i] = plain(row[i])
 	}
