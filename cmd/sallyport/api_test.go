@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,15 +166,16 @@ func TestFiltersAreFlags(t *testing.T) {
 	}](t, string(text))
 	reference := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"commands"}}, nil).out
 	for path, name := range map[string]string{"/webhook-events": "events list", "/webhook-subscriptions": "subscriptions list",
-		"/connections": "connections list", "/webhook-rejections": "rejections list"} {
+		"/connections": "connections list", "/webhook-rejections": "rejections list", "/webhook-replays": "replays list",
+		"/webhook-events/stream": "events tail", "/webhook-subscriptions/{id}/stats": "subscriptions stats"} {
 		_, section, found := strings.Cut(reference, "\n## sallyport "+name+"\n")
 		require.True(t, found, name)
 		section, _, _ = strings.Cut(section, "\n## ")
 		parameters := document.Paths[path]["get"].Parameters
 		require.NotEmpty(t, parameters)
 		for _, p := range parameters {
-			// Commands turn pages by themselves, and rows show what they show.
-			if p.In == "query" && p.Name != "cursor" && p.Name != "include" {
+			// Commands turn pages by themselves, rows show what they show, and tickets are for browsers.
+			if p.In == "query" && !slices.Contains([]string{"cursor", "include", "ticket"}, p.Name) {
 				require.Regexp(t, `--(\[no-\])?`+strings.ReplaceAll(p.Name, "_", "-")+"\\b", section, "%s: %s", name, p.Name)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 type eventsCommand struct {
 	List   eventsList   `cmd:"" help:"List webhook events."`
 	Show   eventsShow   `cmd:"" help:"Show an event with its deliveries and attempts."`
+	Tail   eventsTail   `cmd:"" help:"Print what happens, as it happens, until interrupted."`
 	Replay eventsReplay `cmd:"" help:"Send events once more to the subscriptions that they did not reach."`
 }
 

@@ -40,8 +40,9 @@ type cli struct {
 	Backup  backupCommand  `cmd:"" help:"Copy the SQLite database to a new file, beside a server that may be running, and check the copy."`
 	Restore restoreCommand `cmd:"" help:"Put a backup into the data folder of a server that is not running; it overwrites nothing."`
 
-	Events        eventsCommand        `cmd:"" help:"List, show and replay webhook events over the API."`
-	Subscriptions subscriptionsCommand `cmd:"" help:"List, make, change, test and delete webhook subscriptions over the API."`
+	Events        eventsCommand        `cmd:"" help:"List, show, watch and replay webhook events over the API."`
+	Subscriptions subscriptionsCommand `cmd:"" help:"List, make, change, test and delete webhook subscriptions over the API, and tell how they do."`
+	Replays       replaysCommand       `cmd:"" help:"Replay many events over the API."`
 	Connections   connectionsCommand   `cmd:"" help:"List, make and delete connections over the API."`
 	Rejections    rejectionsCommand    `cmd:"" help:"List refused requests over the API."`
 

@@ -40,7 +40,7 @@ Every command also takes the settings of [configuration.md](configuration.md) as
 - *A time-out* for each request: ` + "`--timeout=DURATION`" + `, 30 s by default.
 
 They print tables, cut to the terminal's width and coloured there (not with ` + "`NO_COLOR`" + `), complete and plain elsewhere. With
-` + "`--json`" + ` they print what the API answers: one object, or one array for a list. Text that
+` + "`--json`" + ` they print what the API answers: one object, or one array for a list; ` + "`events tail`" + ` prints one object a line. Text that
 comes from others is escaped, so that it cannot steer the terminal. An error of the API is one line with its message, each fault, the
 HTTP status, the code of [error-codes.md](error-codes.md) and the request id that the server's log has.
 `

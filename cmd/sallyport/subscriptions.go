@@ -21,6 +21,7 @@ type subscriptionsCommand struct {
 	Update subscriptionsUpdate `cmd:"" help:"Change a subscription."`
 	Delete subscriptionsDelete `cmd:"" help:"Delete subscriptions; what is still to be sent is cancelled."`
 	Test   subscriptionsTest   `cmd:"" help:"Send one signed request to a subscription's URL; exit with 1 when it is not taken."`
+	Stats  subscriptionsStats  `cmd:"" help:"Show what became of a subscription's deliveries over time."`
 }
 
 const subscriptionsPath = "/webhook-subscriptions"

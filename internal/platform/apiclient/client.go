@@ -55,6 +55,7 @@ type Client struct {
 	key     secretbox.Secret
 	timeout time.Duration
 	agent   string
+	clock   clock.Clock
 }
 
 // Errors of Options.
@@ -82,8 +83,11 @@ func New(o Options) (*Client, error) {
 		return nil, ErrKey
 	}
 	everywhere := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
-	c := &Client{base: base, key: o.Key, timeout: o.Timeout, agent: o.UserAgent,
+	c := &Client{base: base, key: o.Key, timeout: o.Timeout, agent: o.UserAgent, clock: o.Clock,
 		egress: egress.New(egress.Policy{AllowCIDRs: everywhere, AllowHTTP: true}, egress.Options{Clock: o.Clock})}
+	if c.clock == nil {
+		c.clock = clock.System()
+	}
 	if c.timeout <= 0 {
 		c.timeout = 30 * time.Second
 	}
@@ -152,7 +156,7 @@ func (c *Client) Call(ctx context.Context, r Request) (Answer, error) {
 		if err := ctx.Err(); err != nil {
 			return Answer{}, err
 		}
-		return Answer{}, &Unreachable{Server: c.Server(), Code: eerr.Code, Message: eerr.Message, Sent: eerr.BytesSent}
+		return Answer{}, c.unreachable(eerr)
 	}
 	return answer(resp)
 }

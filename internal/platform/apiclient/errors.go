@@ -89,6 +89,14 @@ func Is(err error, code apperr.Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
+// Temporary reports whether the same request may be answered otherwise later: the server is away, overloaded or has failed.
+func Temporary(err error) bool {
+	var gone *Unreachable
+	var refused *Error
+	return errors.As(err, &gone) || errors.As(err, &refused) && (refused.Status == http.StatusTooManyRequests ||
+		refused.Status == http.StatusRequestTimeout || refused.Status >= http.StatusInternalServerError)
+}
+
 func errorOf(status int, h http.Header, body []byte) *Error {
 	e := &Error{Status: status, RequestID: h.Get("X-Request-Id")}
 	if s, err := strconv.Atoi(h.Get("Retry-After")); err == nil && s > 0 && s < 1<<20 {

@@ -148,18 +148,31 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 // Do sends the request and reads the answer. When the answer broke off, both are returned: the Response holds status,
 // headers and what there is of the body.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
+	own, cancel := context.WithTimeout(ctx, r.timeout())
+	defer cancel()
+	resp, x, err := c.send(ctx, own, r) //nolint:bodyclose // finish closes it
+	if err != nil {
+		return Response{}, err
+	}
+	return c.finish(ctx, own, x, resp, r.MaxResponseBytes)
+}
+
+func (r *Request) timeout() time.Duration {
+	if r.Timeout <= 0 {
+		return defaultTimeout
+	}
+	return r.Timeout
+}
+
+// send sends the request and returns when the headers of the answer are there, whose body the caller closes. The exchange
+// ends with own; parent tells whether the caller or the time ended it.
+func (c *Client) send(parent, own context.Context, r Request) (*http.Response, *exchange, *Error) {
 	if r.URL == nil {
-		return Response{}, &Error{Code: CodeRequestInvalid, Message: message(CodeRequestInvalid), Permanent: true}
+		return nil, nil, &Error{Code: CodeRequestInvalid, Message: message(CodeRequestInvalid), Permanent: true}
 	}
 	if terr := c.checkParts(r.URL); terr != nil {
-		return Response{}, &Error{Code: terr.Code, Message: terr.Message, Permanent: true}
+		return nil, nil, &Error{Code: terr.Code, Message: terr.Message, Permanent: true}
 	}
-	timeout := r.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	own, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	header := r.Header
 	if _, ok := header["User-Agent"]; !ok {
 		header = header.Clone()
@@ -168,14 +181,12 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 		}
 		header.Set("User-Agent", defaultUserAgent)
 	}
-
 	begin := c.clock.Now()
 	for try := 1; ; try++ {
 		x := &exchange{clock: c.clock, begin: begin}
-		//nolint:bodyclose // finish closes it
 		resp, err := c.transport.RoundTrip(newRequest(httptrace.WithClientTrace(own, x.trace()), r, header))
 		if err == nil {
-			return c.finish(ctx, own, x, resp, r.MaxResponseBytes)
+			return resp, x, nil
 		}
 		at, sent, reused := x.failure()
 		// A kept connection had ended before the first byte: nothing was sent, so this is no second sending.
@@ -184,7 +195,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *Error) {
 		}
 		// A cancelled exchange returns while its write may be about to start.
 		sent = sent || (at >= phaseConnected && own.Err() != nil)
-		return Response{}, newError(classify(ctx, own, err, at), x.timings(), sent)
+		return nil, nil, newError(classify(parent, own, err, at), x.timings(), sent)
 	}
 }
 

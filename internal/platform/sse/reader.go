@@ -38,24 +38,32 @@ func (r *Reader) Retry() time.Duration { return r.retry }
 // Next returns the next event. A message without data is no event; its id counts all the same. At the end of the stream it
 // returns io.EOF; what was not ended by a blank line is dropped.
 func (r *Reader) Next() (Message, error) {
+	for {
+		if m, event, err := r.NextBlock(); event || err != nil {
+			return m, err
+		}
+	}
+}
+
+// NextBlock returns when the next block has ended, and says whether it is an event. One that is none may have moved LastID on.
+func (r *Reader) NextBlock() (m Message, isEvent bool, err error) {
 	var event string
 	var data []byte
 	id, hasData := r.id, false
 	for {
 		line, err := r.line()
 		if err != nil {
-			return Message{}, err
+			return Message{}, false, err
 		}
 		if len(line) == 0 {
 			r.id = id
-			if hasData {
-				if event == "" {
-					event = "message"
-				}
-				return Message{ID: id, Event: event, Data: data[:len(data)-1]}, nil
+			if !hasData {
+				return Message{}, false, nil
 			}
-			event = ""
-			continue
+			if event == "" {
+				event = "message"
+			}
+			return Message{ID: id, Event: event, Data: data[:len(data)-1]}, true, nil
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
@@ -66,7 +74,7 @@ func (r *Reader) Next() (Message, error) {
 			hasData = true
 			data = append(append(data, value...), '\n')
 			if len(data) > r.limit {
-				return Message{}, ErrTooLong
+				return Message{}, false, ErrTooLong
 			}
 		case "id":
 			if !bytes.ContainsRune(value, 0) {

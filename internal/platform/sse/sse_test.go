@@ -69,6 +69,24 @@ func TestReaderRemembers(t *testing.T) {
 	require.Equal(t, 3*time.Second, r.Retry())
 }
 
+// Whoever wants to know when a stream has got somewhere can read it block by block.
+func TestBlocks(t *testing.T) {
+	t.Parallel()
+	r := sse.NewReader(strings.NewReader("retry: 1\n\nid: 7\n\nid: 8\ndata: x\n\n"), limit)
+	for _, want := range []struct {
+		id      string
+		isEvent bool
+	}{{"", false}, {"7", false}, {"8", true}} {
+		m, isEvent, err := r.NextBlock()
+		require.NoError(t, err)
+		require.Equal(t, want.isEvent, isEvent)
+		require.Equal(t, want.id, r.LastID())
+		require.Equal(t, want.isEvent, string(m.Data) == "x")
+	}
+	_, _, err := r.NextBlock()
+	require.ErrorIs(t, err, io.EOF)
+}
+
 // What a peer sends without end fills no memory.
 func TestReaderIsBounded(t *testing.T) {
 	t.Parallel()

@@ -72,6 +72,14 @@ func (t Tone) code() string {
 	return ""
 }
 
+// Paint gives text a tone, where the screen has colours.
+func (s Screen) Paint(t Tone, text string) string {
+	if code := t.code(); s.Colour && code != "" {
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	return text
+}
+
 // Column is one column of a table.
 type Column struct {
 	Title string
@@ -163,8 +171,8 @@ func (t *Table) line(b *strings.Builder, row []string, colour bool) {
 	for i, cell := range row[:last+1] {
 		cell = shorten(cell, t.widths[i])
 		pad := t.widths[i] - cells(cell)
-		if tone := t.columns[i].Tone; colour && tone != nil && tone(row[i]).code() != "" {
-			cell = "\x1b[" + tone(row[i]).code() + "m" + cell + "\x1b[0m"
+		if tone := t.columns[i].Tone; tone != nil {
+			cell = Screen{Colour: colour}.Paint(tone(row[i]), cell)
 		}
 		b.WriteString(cell)
 		if i < last {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/sse"
+	"sallyport/internal/platform/terminal"
+)
+
+// tailed is a line of a tail with --json.
+type tailed struct {
+	ID    string `json:"id"`
+	Event string `json:"event"`
+	Data  struct {
+		EventUUID      string `json:"event_uuid"`
+		IdempotencyKey string `json:"idempotency_key"`
+	} `json:"data"`
+}
+
+func tailedLines(t *testing.T, out string) (list []tailed) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		list = append(list, decode[tailed](t, line))
+	}
+	return list
+}
+
+// A tail shows what happens from then on, by the filters of lists; where it ended another goes on without a gap or a repeat.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, in installation) {
+		s, r, good, bad := prepare(t, in)
+		tail := r.start("events", "tail", "--json", "--only", "received", "--event-type", "issues.*", "--no-duplicate", "--count", "2")
+		rows := r.start("events", "tail")
+		none := r.start("events", "tail", "--connection-id", "other")
+		for _, c := range []*running{tail, rows, none} {
+			c.waits(1, `^Watching http://\S+\. Ctrl-C ends it\.\n`, &c.stderr)
+		}
+		s.deliver(t, "first")
+		s.deliver(t, "first")
+		s.deliver(t, "second")
+		tail.exits(exitOK)
+		s.deliver(t, "third")
+		seen := tailedLines(t, tail.out.String())
+		require.Len(t, seen, 2)
+		for i, key := range []string{"first", "second"} {
+			require.Equal(t, messageReceived, seen[i].Event)
+			require.Equal(t, key, seen[i].Data.IdempotencyKey)
+		}
+		again := r.start("events", "tail", "--json", "--only", "received", "--no-duplicate", "--last-event-id", seen[0].ID, "--count", "2")
+		again.exits(exitOK)
+		rest := tailedLines(t, again.out.String())
+		require.Len(t, rest, 2)
+		require.Equal(t, seen[1], rest[0])
+		require.Equal(t, "third", rest[1].Data.IdempotencyKey)
+
+		// For people: one line a message.
+		const lead = `(?m)^\d\d:\d\d:\d\d  `
+		event := seen[0].Data.EventUUID
+		rows.waits(4, lead+`received  [0-9a-f-]{36}  issues\.opened  github/repo`, &rows.out)
+		rows.waits(1, lead+`received  [0-9a-f-]{36}  issues\.opened  github/repo, duplicate$`, &rows.out)
+		rows.waits(1, lead+`attempt   `+event+`  issues\.opened  succeeded  `+good+` try 1 of generation 1, [\d.]+ ms, answer 204$`, &rows.out)
+		rows.waits(1, lead+`attempt   `+event+`  issues\.opened  failed  `+bad+` try 1 of generation 1, [\d.]+ ms, connection_refused$`, &rows.out)
+		rows.waits(1, lead+`updated   `+event+`  issues\.opened  dead_letter  connection_refused$`, &rows.out)
+		rows.interrupt()
+		require.Regexp(t, `\nTo go on from here: --last-event-id \S+\n$`, rows.stderr.String())
+		none.interrupt()
+		require.Empty(t, none.out.String())
+
+		r.refuse(exitUsage, "--only must be one", "events", "tail", "--only", "lost")
+		r.refuse(exitUsage, "--count must not be below 0", "events", "tail", "--count=-1")
+		r.refuse(exitUsage, "Last-Event-ID: is not from a stream of this environment", "events", "tail", "--last-event-id", "1-2-3")
+		r.refuse(exitUsage, "event_type[0]: ", "events", "tail", "--event-type", "iss*")
+		in.remote(t, s, "connections").refuse(exitFailed, "grant_denied", "events", "tail")
+	})
+}
+
+// A server that goes away is told of once and waited for; an interrupt ends the tail in good order meanwhile.
+func TestTailWaitsForTheServer(t *testing.T) {
+	t.Parallel()
+	in := installation{dir: t.TempDir()}
+	s, r, _, _ := prepare(t, in)
+	tail := r.start("events", "tail")
+	tail.waits(1, "Watching", &tail.stderr)
+	s.stop()
+	tail.waits(1, `\nThe stream broke off: no answer from http://\S+: .+\. Trying again in \d+s\.\n`, &tail.stderr)
+	tail.interrupt()
+	require.Equal(t, 1, strings.Count(tail.stderr.String(), "broke off"))
+}
+
+// What was missed is said, in JSON too; so is that the reader was too slow, but not an end that costs nothing. What a newer server
+// tells is passed over.
+func TestTailOfTheStreamItself(t *testing.T) {
+	t.Parallel()
+	var out, stderr strings.Builder
+	e := &env{process: process{stdout: &out, stderr: &stderr}}
+	c := &eventsTail{}
+	require.False(t, c.wanted("webhook_event.dreamt_of"))
+	for event, data := range map[string]string{
+		messageGap:    `{"message":"More than 10,000 messages were missed\u001b[2J","missed_since":"a","missed_until":"b"}`,
+		messageLagged: `{"reason":"lagged","message":"The reader did not keep up","reconnect":true}`,
+		messageClosed: `{"reason":"time_limit","message":"Half an hour","reconnect":true}`,
+	} {
+		m := sse.Message{Event: event, Data: json.RawMessage(data)}
+		require.NoError(t, e.aboutStream(m))
+		require.Equal(t, c.wanted(event), event == messageGap)
+		if c.wanted(event) {
+			require.NoError(t, c.print(e, terminal.Screen{}, m))
+			require.Empty(t, out.String())
+			require.NoError(t, (&eventsTail{apiFlags: apiFlags{JSON: true}}).print(e, terminal.Screen{}, m))
+		}
+	}
+	require.Equal(t, messageGap, tailedLines(t, out.String())[0].Event)
+	require.Len(t, strings.Split(strings.TrimSpace(stderr.String()), "\n"), 2)
+	require.Contains(t, stderr.String(), `Messages from a to b were missed: More than 10,000 messages were missed\x1b[2J.`+"\n")
+	require.Contains(t, stderr.String(), "The reader did not keep up.\n")
+	require.Error(t, c.print(e, terminal.Screen{}, sse.Message{Event: messageReceived, Data: []byte("no JSON")}))
+	require.Error(t, e.aboutStream(sse.Message{Event: messageGap, Data: []byte("no JSON")}))
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/terminal"
+)
+
+type replaysCreate struct {
+	eventFilter      `embed:""`
+	EventUUIDs       []string `name:"event-uuid" placeholder:"UUID" help:"Only these events."`
+	All              bool     `help:"Every event there is, in place of a filter."`
+	Force            bool     `help:"Also send what succeeded, waits for its first try, is held or was cancelled."`
+	ToSubscriptionID string   `name:"to-subscription-id" placeholder:"ID" help:"Send the events to this subscription, in place of those that they went to."`
+	RatePerSecond    *int64   `placeholder:"N" help:"How many deliveries to start a second, at most. Default: the server's, 50."`
+	DryRun           bool     `help:"Count what would be done, and do nothing."`
+	Wait             bool     `help:"Wait until it has ended, and tell how far it is; exit with 1 when it has failed or was cancelled. Ctrl-C ends the wait alone."`
+	apiFlags         `embed:""`
+}
+
+// body is the request's body at the time now.
+func (c *replaysCreate) body(now time.Time) map[string]any {
+	filter := map[string]any{}
+	for name, values := range c.query(now) {
+		switch name {
+		case "duplicate", "control":
+			filter[name] = values[0] == "true"
+		case "received_after", "received_before":
+			filter[name] = values[0]
+		case "http_status":
+			filter[name] = c.HTTPStatus
+		default:
+			filter[name] = values
+		}
+	}
+	if len(c.EventUUIDs) > 0 {
+		filter["event_uuids"] = c.EventUUIDs
+	}
+	if c.All {
+		filter["all"] = true
+	}
+	body := map[string]any{"filter": filter}
+	for name, on := range map[string]bool{"force": c.Force, "dry_run": c.DryRun} {
+		if on {
+			body[name] = true
+		}
+	}
+	if c.ToSubscriptionID != "" {
+		body["to_subscription_id"] = c.ToSubscriptionID
+	}
+	if c.RatePerSecond != nil {
+		body["rate_per_second"] = *c.RatePerSecond
+	}
+	return body
+}
+
+// Run makes the bulk replay, or counts what it would do.
+func (c *replaysCreate) Run(ctx context.Context, e *env) error {
+	if c.Wait && c.DryRun {
+		return usageError("--wait and --dry-run exclude each other")
+	}
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: replaysPath, Body: c.body(e.clock.Now())})
+		if err != nil {
+			return err
+		}
+		if c.DryRun {
+			return c.preview(e, a.Body)
+		}
+		if !c.Wait {
+			return c.replay(e, a.Body)
+		}
+		return c.await(ctx, e, api, a.Body)
+	})
+}
+
+// preview prints what a bulk replay would do.
+func (c *replaysCreate) preview(e *env, answer json.RawMessage) error {
+	if c.JSON {
+		return printRaw(e.stdout, answer)
+	}
+	p, err := into[struct {
+		replayCounts
+		AtLeast bool `json:"at_least"`
+		Sample  []struct {
+			EventUUID      string    `json:"event_uuid"`
+			EventType      string    `json:"event_type"`
+			ConnectionID   string    `json:"connection_id"`
+			ReceivedAt     time.Time `json:"received_at"`
+			SubscriptionID string    `json:"subscription_id"`
+		} `json:"sample"`
+	}](answer)
+	if err != nil {
+		return err
+	}
+	least := ""
+	if p.AtLeast {
+		least = " at least"
+	}
+	if err := e.printFields([][2]string{{"Events", strconv.FormatInt(p.Matched, 10) + least}, {"Would start", strconv.FormatInt(p.Replayed, 10) + least},
+		{"Would leave", p.skipped()}}); err != nil {
+		return err
+	}
+	t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "TYPE"},
+		terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "SUBSCRIPTION", Fixed: true})
+	for _, s := range p.Sample {
+		t.Row(s.EventUUID, second(s.ReceivedAt), s.EventType, s.ConnectionID, s.SubscriptionID)
+	}
+	return e.section("Some of them", len(p.Sample), t)
+}
