@@ -36,6 +36,7 @@ type eventFilter struct {
 	ReceivedBefore    moment   `placeholder:"TIME" help:"Only events received before this time, or longer ago."`
 	HTTPStatus        []int    `name:"http-status" placeholder:"STATUS" help:"Only events with a delivery whose last try was answered so."`
 	ErrorCode         []string `placeholder:"CODE" help:"Only events with a delivery whose last failure has one of these codes."`
+	Q                 string   `name:"q" placeholder:"TEXT" help:"Only events with this uuid, with this idempotency key, or whose type begins so."`
 }
 
 // query is the filter as the API takes it, at the time now.
@@ -52,8 +53,10 @@ func (f *eventFilter) query(now time.Time) url.Values {
 	for _, status := range f.HTTPStatus {
 		q.Add("http_status", strconv.Itoa(status))
 	}
-	if f.IdempotencyKey != "" {
-		q.Set("idempotency_key", f.IdempotencyKey)
+	for name, value := range map[string]string{"idempotency_key": f.IdempotencyKey, "q": f.Q} {
+		if value != "" {
+			q.Set(name, value)
+		}
 	}
 	for name, choice := range map[string]*bool{"duplicate": f.Duplicate, "control": f.Control} {
 		if choice != nil {

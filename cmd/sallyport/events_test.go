@@ -64,11 +64,13 @@ func TestEventsOverTheAPI(t *testing.T) {
 		require.Len(t, decode[[]eventRow](t, r.do(append([]string{"events", "list", "--json"}, kept...)...)), 2)
 		for _, none := range []string{"--status=failed", "--provider=gitea", "--provider-config-key=gitea", "--connection-id=other", "--event-type=push",
 			"--subscription-id=sub_06dyxk8z3pk6n5q1v7wc4t2m9r", "--control", "--received-before=1h", "--http-status=503", "--error-code=timeout",
-			"--idempotency-key=none", "--received-after=" + time.Now().Add(time.Hour).Format(time.RFC3339)} {
+			"--idempotency-key=none", "--q=second.", "--received-after=" + time.Now().Add(time.Hour).Format(time.RFC3339)} {
 			require.Equal(t, "[]\n", r.do("events", "list", "--json", none), none)
 		}
 		require.Len(t, decode[[]eventRow](t, r.do("events", "list", "--json", "--duplicate")), 1)
 		require.Len(t, decode[[]eventRow](t, r.do("events", "list", "--json", "--idempotency-key=first")), 1)
+		require.Len(t, decode[[]eventRow](t, r.do("events", "list", "--json", "--q=first")), 1)
+		require.Len(t, decode[[]eventRow](t, r.do("events", "list", "--json", "--q=issues.")), 3)
 
 		event := list[1].EventUUID
 		text = r.do("events", "show", event, "--headers", "--body", "--explain")

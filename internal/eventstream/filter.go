@@ -65,7 +65,7 @@ func (f *filter) matches(m *message) bool {
 
 func (f *filter) matchesEvent(e *webhookevents.Event) bool {
 	return oneOf(f.Statuses, e.Status) && oneOf(f.Providers, e.Provider) && oneOf(f.ProviderConfigKeys, e.ProviderConfigKey) &&
-		oneOf(f.ConnectionIDs, e.ConnectionID) && oneOf(f.IdempotencyKeys, e.IdempotencyKey) && f.matchesType(e) &&
+		oneOf(f.ConnectionIDs, e.ConnectionID) && oneOf(f.IdempotencyKeys, e.IdempotencyKey) && f.matchesType(e) && f.matchesSearch(e) &&
 		(f.Duplicate == nil || *f.Duplicate == (e.DuplicateOf != nil)) && (f.Control == nil || *f.Control == e.Control) &&
 		(f.ReceivedAfter == nil || clock.Millis(e.ReceivedAt) > clock.Millis(*f.ReceivedAfter)) &&
 		(f.ReceivedBefore == nil || clock.Millis(e.ReceivedAt) < clock.Millis(*f.ReceivedBefore))
@@ -78,6 +78,10 @@ func (f *filter) matchesType(e *webhookevents.Event) bool {
 	return slices.ContainsFunc(e.AllTypes(), func(t string) bool {
 		return slices.Contains(f.exact, t) || slices.ContainsFunc(f.patterns, func(p subscriptions.Pattern) bool { return p.Matches(t) })
 	})
+}
+
+func (f *filter) matchesSearch(e *webhookevents.Event) bool {
+	return f.Search == "" || f.Search == e.UUID || f.Search == e.IdempotencyKey || strings.HasPrefix(e.Type, f.Search)
 }
 
 func (f *filter) matchesTry(subscriptionID string, status *int, code *string) bool {

@@ -1,6 +1,8 @@
 package eventstream
 
 import (
+	"context"
+	"database/sql"
 	"reflect"
 	"slices"
 	"testing"
@@ -23,8 +25,8 @@ func drawTypes() []string {
 
 func drawNames() []string { return []string{"github", "GitHub", "stripe", "a,b"} }
 
-// storeDrawn stores a random event of the environment, with random deliveries.
-func (w *world) storeDrawn(rt *rapid.T, env id.Environment) {
+// storeDrawn stores a random event of the environment, with random deliveries. firsts are the events that have claimed a key.
+func (w *world) storeDrawn(rt *rapid.T, env id.Environment, firsts map[string]string) {
 	name := rapid.SampledFrom(drawNames())
 	e := w.event(env)
 	e.Provider, e.ProviderConfigKey, e.ConnectionID, e.IdempotencyKey = name.Draw(rt, "provider"), name.Draw(rt, "key"), name.Draw(rt, "connection"), name.Draw(rt, "idempotency")
@@ -33,8 +35,15 @@ func (w *world) storeDrawn(rt *rapid.T, env id.Environment) {
 		e.Types = append([]string{e.Type}, rapid.SampledFrom(drawTypes()).Draw(rt, "second type"))
 	}
 	e.ReceivedAt = clock.FromMillis(rapid.Int64Range(1000, 1004).Draw(rt, "received"))
-	if rapid.Bool().Draw(rt, "duplicate") {
-		e.DuplicateOf, e.Payload = new(id.NewUUID()), nil
+	if first, ok := firsts[e.IdempotencyKey]; ok && rapid.Bool().Draw(rt, "duplicate") {
+		e.DuplicateOf, e.Payload = &first, nil
+	} else {
+		firsts[e.IdempotencyKey] = e.UUID
+		require.NoError(rt, w.db.Tx(context.Background(), func(tx *sql.Tx) error { // it outlives what rapid calls a test
+			_, err := w.events.ClaimKeys(context.Background(), tx, []*webhookevents.Key{{ConnectionUUID: e.ConnectionUUID,
+				Hash: webhookevents.HashID(e.IdempotencyKey), EventUUID: e.UUID, ExpiresMillis: webhookevents.KeyForever}}, 0)
+			return err
+		}))
 	}
 	e.Counters = rapid.SampledFrom([]webhookevents.Counters{{}, {Sending: 1}, {RetryWait: 1, Tried: 1}, {Dead: 1, Tried: 1}, {Succeeded: 1, Tried: 1}}).Draw(rt, "counters")
 	list := webhookevents.Insert([]webhookevents.NewEvent{e})
@@ -60,7 +69,7 @@ func drawFilter(rt *rapid.T) webhookevents.Filter {
 	some := func(label string) []string {
 		return rapid.SliceOfN(rapid.SampledFrom(drawNames()), 0, 3).Draw(rt, label)
 	}
-	for _, field := range rapid.SliceOfN(rapid.IntRange(0, 12), 0, 3).Draw(rt, "fields") {
+	for _, field := range rapid.SliceOfN(rapid.IntRange(0, 13), 0, 3).Draw(rt, "fields") {
 		switch field {
 		case 0:
 			f.Statuses = rapid.SliceOfN(rapid.SampledFrom(webhookevents.Statuses()), 1, 3).Draw(rt, "statuses")
@@ -87,6 +96,8 @@ func drawFilter(rt *rapid.T) webhookevents.Filter {
 			f.SubscriptionIDs = rapid.SliceOfN(rapid.SampledFrom([]string{"sub_1", "sub_2", "sub_3"}), 1, 2).Draw(rt, "subscriptions")
 		case 11:
 			f.HTTPStatuses = rapid.SliceOfN(rapid.SampledFrom([]int{200, 503}), 1, 2).Draw(rt, "http statuses")
+		case 12:
+			f.Search = rapid.SampledFrom(append(drawNames(), "a", "a.", "A", "a_", "a%", "ä", "z")).Draw(rt, "search")
 		default:
 			f.ErrorCodes = rapid.SliceOfN(rapid.SampledFrom([]string{"timeout", "gone", "time"}), 1, 2).Draw(rt, "error codes")
 		}
@@ -102,8 +113,9 @@ func TestFilterIsTheLists(t *testing.T) {
 		attempts := deliveries.NewStore(store.DB, w.events)
 		rapid.Check(t, func(rt *rapid.T) {
 			env := id.Environment(id.New(id.PrefixEnvironment))
+			firsts := map[string]string{}
 			for range rapid.IntRange(1, 6).Draw(rt, "events") {
-				w.storeDrawn(rt, env)
+				w.storeDrawn(rt, env, firsts)
 			}
 			ctx := t.Context()
 			all, err := w.events.List(ctx, env, webhookevents.Filter{}, page.Request{Limit: page.MaxLimit})
@@ -140,7 +152,7 @@ func TestFilterKnowsEveryField(t *testing.T) {
 	}
 	slices.Sort(names)
 	require.Equal(t, []string{"ConnectionIDs", "Control", "Duplicate", "ErrorCodes", "HTTPStatuses", "IdempotencyKeys", "ProviderConfigKeys", "Providers",
-		"ReceivedAfter", "ReceivedBefore", "Statuses", "SubscriptionIDs", "Types"}, names)
+		"ReceivedAfter", "ReceivedBefore", "Search", "Statuses", "SubscriptionIDs", "Types"}, names)
 }
 
 // A try is asked itself: whoever follows one subscription does not hear of the tries of another.

@@ -27,7 +27,7 @@ func (f *Filter) Restricts() bool {
 	every := slices.Contains(f.Types, "*")
 	return len(f.UUIDs) > 0 || len(f.Statuses) > 0 || len(f.Providers) > 0 || len(f.ProviderConfigKeys) > 0 || len(f.ConnectionIDs) > 0 ||
 		len(f.Types) > 0 && !every || len(f.IdempotencyKeys) > 0 || f.ReceivedAfter != nil || f.ReceivedBefore != nil ||
-		len(f.SubscriptionIDs) > 0 || len(f.HTTPStatuses) > 0 || len(f.ErrorCodes) > 0 || f.Duplicate != nil && *f.Duplicate || f.Control != nil && *f.Control
+		len(f.SubscriptionIDs) > 0 || len(f.HTTPStatuses) > 0 || len(f.ErrorCodes) > 0 || f.Search != "" || f.Duplicate != nil && *f.Duplicate || f.Control != nil && *f.Control
 }
 
 // storedFilter is the stored form of a filter. Its names are those of the API, and reading refuses a name that it does not
@@ -48,6 +48,7 @@ type storedFilter struct {
 	SubscriptionID    []string               `json:"subscription_id,omitempty"`
 	HTTPStatus        []int                  `json:"http_status,omitempty"`
 	ErrorCode         []string               `json:"error_code,omitempty"`
+	Search            string                 `json:"q,omitempty"`
 }
 
 func (f *Filter) stored() storedFilter {
@@ -55,7 +56,7 @@ func (f *Filter) stored() storedFilter {
 		All: f.All, EventUUIDs: f.UUIDs, Status: f.Statuses, Provider: f.Providers, ProviderConfigKey: f.ProviderConfigKeys,
 		ConnectionID: f.ConnectionIDs, EventType: f.Types, IdempotencyKey: f.IdempotencyKeys, Duplicate: f.Duplicate, Control: f.Control,
 		ReceivedAfter: millis(f.ReceivedAfter), ReceivedBefore: millis(f.ReceivedBefore), SubscriptionID: f.SubscriptionIDs,
-		HTTPStatus: f.HTTPStatuses, ErrorCode: f.ErrorCodes,
+		HTTPStatus: f.HTTPStatuses, ErrorCode: f.ErrorCodes, Search: f.Search,
 	}
 }
 
@@ -77,7 +78,7 @@ func decodeFilter(text string) (Filter, error) {
 	return Filter{All: s.All, UUIDs: s.EventUUIDs, Filter: webhookevents.Filter{
 		Statuses: s.Status, Providers: s.Provider, ProviderConfigKeys: s.ProviderConfigKey, ConnectionIDs: s.ConnectionID, Types: s.EventType,
 		IdempotencyKeys: s.IdempotencyKey, Duplicate: s.Duplicate, Control: s.Control, ReceivedAfter: fromMillis(s.ReceivedAfter),
-		ReceivedBefore:   fromMillis(s.ReceivedBefore),
+		ReceivedBefore: fromMillis(s.ReceivedBefore), Search: s.Search,
 		DeliveryCriteria: webhookevents.DeliveryCriteria{SubscriptionIDs: s.SubscriptionID, HTTPStatuses: s.HTTPStatus, ErrorCodes: s.ErrorCode},
 	}}, nil
 }

@@ -3,6 +3,7 @@ package webhookevents_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,7 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 	text, size := rapid.SampledFrom(texts()), rapid.IntRange(1, 8).Draw(rt, "events")
 	events := make([]webhookevents.NewEvent, size)
 	changes := make([]webhookevents.Change, 0, size)
+	var keys []*webhookevents.Key
 	for i := range events {
 		e := newEvent(env)
 		e.Provider, e.ProviderConfigKey, e.ConnectionID = text.Draw(rt, "provider"), text.Draw(rt, "key"), text.Draw(rt, "connection")
@@ -54,7 +56,16 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 			e.Types = append([]string{e.Type}, rapid.SliceOfN(rapid.SampledFrom(types()), 0, 2).Draw(rt, "types")...)
 		}
 		if rapid.Bool().Draw(rt, "duplicate") {
-			e.DuplicateOf, e.Payload = new(id.NewUUID()), nil
+			// It repeats an event that has its key, as duplicates do.
+			if o := slices.IndexFunc(events[:i], func(o webhookevents.NewEvent) bool {
+				return o.DuplicateOf == nil && o.IdempotencyKey == e.IdempotencyKey
+			}); o >= 0 {
+				e.DuplicateOf, e.Payload = new(events[o].UUID), nil
+			}
+		}
+		if e.DuplicateOf == nil {
+			keys = append(keys, &webhookevents.Key{ConnectionUUID: e.ConnectionUUID, Hash: webhookevents.HashID(e.IdempotencyKey), EventUUID: e.UUID,
+				ExpiresMillis: webhookevents.KeyForever})
 		}
 		events[i] = e
 		changes = append(changes, webhookevents.Change{EventUUID: e.UUID, Environment: env, At: e.ReceivedAt,
@@ -62,6 +73,7 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 	}
 	_, statement := webhookevents.Apply(changes, &webhookevents.Log{})
 	run(ctx, rt, store.DB, append(webhookevents.Insert(events), statement)...)
+	claim(ctx, rt, store, started, keys...)
 	out := make([]webhookevents.Event, size)
 	for i, e := range events {
 		out[i] = e.Event
@@ -73,7 +85,7 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 func drawFilter(rt *rapid.T, events []webhookevents.Event) webhookevents.Filter {
 	var f webhookevents.Filter
 	some := func(label string) []string { return rapid.SliceOfN(rapid.SampledFrom(texts()), 0, 3).Draw(rt, label) }
-	fields := rapid.SliceOfN(rapid.IntRange(0, 10), 0, 3).Draw(rt, "fields")
+	fields := rapid.SliceOfN(rapid.IntRange(0, 11), 0, 3).Draw(rt, "fields")
 	for _, field := range fields {
 		switch field {
 		case 0:
@@ -97,11 +109,19 @@ func drawFilter(rt *rapid.T, events []webhookevents.Event) webhookevents.Filter 
 			f.ReceivedAfter = new(at(rapid.Int64Range(-1, 5).Draw(rt, "after")))
 		case 9:
 			f.ReceivedBefore = new(at(rapid.Int64Range(-1, 5).Draw(rt, "before")))
+		case 10:
+			e := rapid.SampledFrom(events).Draw(rt, "searched")
+			f.Search = rapid.SampledFrom(append(searches(), e.UUID, e.UUID[:30], e.IdempotencyKey, e.Type)).Draw(rt, "search")
 		default:
 			f.SubscriptionIDs = []string{rapid.SampledFrom(events).Draw(rt, "delivered").UUID}
 		}
 	}
 	return f
+}
+
+// searches are the beginnings of types, or not, among them those that patterns and collations could confuse.
+func searches() []string {
+	return []string{"a", "a.", "a.b", "a.B", "A", "a_", "a%", "ä", "Ä", "u", "unknown", "z", "%", "_", "'", "body:", ".", "\U0010ffff"}
 }
 
 // fits is the definition of a filter.
@@ -113,6 +133,7 @@ func fits(t require.TestingT, f webhookevents.Filter, e webhookevents.Event) boo
 		(len(f.Types) == 0 || slices.ContainsFunc(e.AllTypes(), func(kind string) bool {
 			return slices.ContainsFunc(f.Types, func(p string) bool { return matchesType(t, p, kind) })
 		})) &&
+		(f.Search == "" || f.Search == e.UUID || f.Search == e.IdempotencyKey || strings.HasPrefix(e.Type, f.Search)) &&
 		(f.Duplicate == nil || *f.Duplicate == (e.DuplicateOf != nil)) &&
 		(f.Control == nil || *f.Control == e.Control) &&
 		(f.ReceivedAfter == nil || e.ReceivedAt.After(*f.ReceivedAfter)) &&
@@ -224,7 +245,7 @@ func TestScope(t *testing.T) {
 	filters := []webhookevents.Filter{
 		{}, {Statuses: statuses()[:1]}, {Providers: []string{"a"}}, {ProviderConfigKeys: []string{"a"}}, {ConnectionIDs: []string{"a"}},
 		{Types: []string{"a"}}, {IdempotencyKeys: []string{"a"}}, {Duplicate: new(true)}, {Duplicate: new(false)}, {Control: new(true)},
-		{ReceivedAfter: new(at(0))}, {ReceivedBefore: new(at(0))},
+		{ReceivedAfter: new(at(0))}, {Search: "a"}, {ReceivedBefore: new(at(0))},
 		{DeliveryCriteria: webhookevents.DeliveryCriteria{SubscriptionIDs: []string{"a"}}},
 		{DeliveryCriteria: webhookevents.DeliveryCriteria{HTTPStatuses: []int{500}}},
 		{DeliveryCriteria: webhookevents.DeliveryCriteria{ErrorCodes: []string{"a"}}},

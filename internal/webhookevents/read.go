@@ -149,6 +149,8 @@ type Filter struct {
 	Control         *bool
 	ReceivedAfter   *time.Time
 	ReceivedBefore  *time.Time
+	// Search is an event's uuid, its idempotency key, or the beginning of its type.
+	Search string
 	DeliveryCriteria
 }
 
@@ -162,7 +164,9 @@ func (f Filter) Scope(env id.Environment) string {
 	return string(env) + string(b)
 }
 
-// List returns a page of the environment's events, one row more than the page when another follows.
+// List returns a page of the environment's events, one row more than the page when another follows. By key and by a search a
+// repeat is found while the event that it repeats is there. A search that is the beginning of too many types is a validation
+// error.
 func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.Request) ([]Event, error) {
 	w := where{}
 	w.add("e.environment_id = ?", string(env))
@@ -170,10 +174,16 @@ func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.R
 		w.add("e.event_uuid "+p.Compare()+" ?", p.After)
 	}
 	s.selects(&w, f)
-	query := `SELECT ` + eventColumns + ` FROM webhook_events e WHERE ` + strings.Join(w.conditions, " AND ") +
-		` ORDER BY e.event_uuid ` + p.Direction() + ` LIMIT ` + strconv.Itoa(p.Fetch())
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
+	query, ok, err := s.narrowed(ctx, env, &w, f, p)
+	if err != nil || ok && query == "" {
+		return []Event{}, err
+	}
+	if !ok {
+		query = `SELECT ` + eventColumns + ` FROM webhook_events e WHERE ` + strings.Join(w.conditions, " AND ") +
+			` ORDER BY e.event_uuid ` + p.Direction() + ` LIMIT ` + strconv.Itoa(p.Fetch())
+	}
 	lifetimes, err := s.retention.Lifetimes(ctx, env)
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
@@ -204,6 +214,7 @@ func (s *Store) selects(w *where, f Filter) {
 	w.in("e.connection_id", f.ConnectionIDs)
 	w.in("e.idempotency_key", f.IdempotencyKeys)
 	w.types(s.db.Engine(), f.Types)
+	w.search(f.Search)
 	if f.Duplicate != nil {
 		w.raw("e.duplicate_of IS " + map[bool]string{true: "NOT NULL", false: "NULL"}[*f.Duplicate])
 	}

@@ -43,6 +43,7 @@ type filter struct {
 	ReceivedBefore    *httpapi.Time `json:"received_before,omitempty" nullable:"false" doc:"Only events received before this time (RFC 3339), to the millisecond."`
 	HTTPStatus        []int         `json:"http_status,omitempty" minItems:"1" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses and, without to_subscription_id, only those deliveries." example:"[503]"`
 	ErrorCode         []string      `json:"error_code,omitempty" minItems:"1" minLength:"1" maxLength:"255" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes and, without to_subscription_id, only those deliveries." example:"[\"timeout\"]"`
+	Search            string        `json:"q,omitempty" minLength:"1" maxLength:"2048" doc:"Only events whose uuid or idempotency key is this text, or whose type begins with it. Case counts." example:"issues."`
 	unread            bool
 }
 
@@ -96,7 +97,7 @@ func (f *filter) domain() replays.Filter {
 	out := replays.Filter{All: f.All, UUIDs: sorted(f.EventUUIDs), Filter: webhookevents.Filter{
 		Providers: sorted(f.Provider), ProviderConfigKeys: sorted(f.ProviderConfigKey), ConnectionIDs: sorted(f.ConnectionID),
 		Types: sorted(f.EventType), IdempotencyKeys: sorted(f.IdempotencyKey), Duplicate: f.Duplicate, Control: f.Control,
-		ReceivedAfter: (*time.Time)(f.ReceivedAfter), ReceivedBefore: (*time.Time)(f.ReceivedBefore),
+		ReceivedAfter: (*time.Time)(f.ReceivedAfter), ReceivedBefore: (*time.Time)(f.ReceivedBefore), Search: f.Search,
 		DeliveryCriteria: webhookevents.DeliveryCriteria{SubscriptionIDs: sorted(f.SubscriptionID), HTTPStatuses: sorted(f.HTTPStatus), ErrorCodes: sorted(f.ErrorCode)},
 	}}
 	for _, s := range sorted(f.Status) {
@@ -110,7 +111,7 @@ func filterView(f *replays.Filter) filter {
 		All: f.All, EventUUIDs: f.UUIDs, Provider: f.Providers, ProviderConfigKey: f.ProviderConfigKeys, ConnectionID: f.ConnectionIDs,
 		EventType: f.Types, SubscriptionID: f.SubscriptionIDs, IdempotencyKey: f.IdempotencyKeys, Duplicate: f.Duplicate, Control: f.Control,
 		ReceivedAfter: (*httpapi.Time)(f.ReceivedAfter), ReceivedBefore: (*httpapi.Time)(f.ReceivedBefore), HTTPStatus: f.HTTPStatuses,
-		ErrorCode: f.ErrorCodes,
+		ErrorCode: f.ErrorCodes, Search: f.Search,
 	}
 	for _, s := range f.Statuses {
 		out.Status = append(out.Status, string(s))

@@ -34,8 +34,9 @@ func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service
 		Summary: "List webhook events",
 		Description: "Lists the environment's events, newest first. Different filters must all hold; of repeated or comma-separated " +
 			"values of one filter, one must. `subscription_id`, `http_status` and `error_code` must hold for one and the same " +
-			"delivery. Bodies, headers and deliveries are left out unless `include` names them; a page with bodies may be shorter " +
-			"than `limit`.",
+			"delivery. By `idempotency_key` and by `q` a repeat is found while the event that it repeats is there; a `q` that more than " +
+			"200 of the environment's types begin with is refused. Bodies, headers and deliveries are left out unless `include` names " +
+			"them; a page with bodies may be shorter than `limit`.",
 	}, h.list)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-webhook-event", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK, Tag: tag,

@@ -33,6 +33,7 @@ type FilterQuery struct {
 	ReceivedBefore    httpapi.Optional[httpapi.Time] `query:"received_before" doc:"Only events received before this time (RFC 3339), to the millisecond." example:"2025-06-16T12:00:00.000Z"`
 	HTTPStatus        []int                          `query:"http_status,explode" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses." example:"[503]"`
 	ErrorCode         []string                       `query:"error_code,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes." example:"timeout"`
+	Search            string                         `query:"q" minLength:"1" maxLength:"2048" doc:"Only events whose uuid or idempotency key is this text, or whose type begins with it. Case counts. One value, which may contain commas." example:"issues."`
 }
 
 type listInput struct {
@@ -67,7 +68,7 @@ func (in *FilterQuery) filter() webhookevents.Filter {
 	f := webhookevents.Filter{
 		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey), ConnectionIDs: sorted(in.ConnectionID),
 		Types: sorted(in.EventType), Duplicate: oneOf(in.Duplicate), Control: oneOf(in.Control),
-		ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()), ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()),
+		ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()), ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()), Search: in.Search,
 		DeliveryCriteria: webhookevents.DeliveryCriteria{
 			SubscriptionIDs: sorted(in.SubscriptionID), HTTPStatuses: sorted(in.HTTPStatus), ErrorCodes: sorted(in.ErrorCode),
 		},

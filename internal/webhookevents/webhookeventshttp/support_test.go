@@ -70,6 +70,13 @@ func (s *server) event(t *testing.T, change func(e *webhookevents.NewEvent)) str
 		change(&e)
 	}
 	require.NoError(t, s.store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
+		if e.DuplicateOf == nil {
+			_, err := s.events.ClaimKeys(t.Context(), tx, []*webhookevents.Key{{ConnectionUUID: e.ConnectionUUID, Hash: webhookevents.HashID(e.IdempotencyKey),
+				EventUUID: e.UUID, ExpiresMillis: webhookevents.KeyForever}}, started)
+			if err != nil {
+				return err
+			}
+		}
 		_, err := s.store.DB.ExecAll(t.Context(), tx, webhookevents.Insert([]webhookevents.NewEvent{e})...)
 		return err
 	}))
