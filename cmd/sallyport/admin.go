@@ -11,6 +11,7 @@ import (
 type adminCommand struct {
 	Create           adminCreate `cmd:"" help:"Add an owner; the first one comes with the team and its environments."`
 	ResetPassword    adminReset  `cmd:"" name:"reset-password" help:"Give a user another password and end their sessions."`
+	RemoveTOTP       adminTOTP   `cmd:"" name:"remove-totp" help:"Remove the authenticator app of a user who has lost it, and end their sessions."`
 	RotateSigningKey adminRotate `cmd:"" name:"rotate-signing-key" help:"Sign access tokens with another key."`
 }
 
@@ -53,6 +54,21 @@ func (c adminReset) Run(ctx context.Context, e *env) error {
 			return err
 		}
 		_, err = fmt.Fprintf(e.stdout, "%s has a new password\n", c.Email)
+		return err
+	})
+}
+
+type adminTOTP struct {
+	Email string `required:"" placeholder:"ADDRESS" help:"The user's e-mail address."`
+}
+
+// Run removes the app.
+func (c adminTOTP) Run(ctx context.Context, e *env) error {
+	return e.withStore(ctx, func(s *app.Store) error {
+		if err := s.ResetTOTP(ctx, c.Email); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(e.stdout, "%s signs in with the password alone\n", c.Email)
 		return err
 	})
 }

@@ -57,6 +57,8 @@ func TestAdminBesideServer(t *testing.T) {
 			{ownerPassword, []string{"create", "--email", "joan"}, exitUsage, "email must be an e-mail address"},
 			{"", []string{"create", "--email", "joan@example.test"}, exitFailed, "there is no password on standard input"},
 			{"\n" + ownerPassword, []string{"reset-password", "--email", ownerEmail}, exitFailed, "there is no password on standard input"},
+			{"", []string{"remove-totp", "--email", "joan@example.test"}, exitFailed, "no user has this e-mail address"},
+			{"", []string{"remove-totp", "--email", ownerEmail}, exitFailed, "No such authenticator app"},
 			{"tooshort", []string{"reset-password", "--email", ownerEmail}, exitUsage, "password must have at least 12 characters"},
 			{ownerPassword, []string{"reset-password", "--email", "joan@example.test"}, exitFailed, "no user has this e-mail address"},
 			{strings.Repeat("x", 10_000), []string{"reset-password", "--email", ownerEmail}, exitUsage, "password must have at most 256 characters"},

@@ -87,6 +87,19 @@ func (t hastyTimer) C() <-chan time.Time {
 	return t.Timer.C()
 }
 
+// enrol gives the owner an authenticator app.
+func (s server) enrol(t *testing.T) {
+	t.Helper()
+	status, answer := s.ask(t, http.MethodPost, "/api/v1/team/login", "", map[string]any{"email": ownerEmail, "password": ownerPassword})
+	require.Equal(t, http.StatusOK, status, string(answer))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/team/me/totp", strings.NewReader(`{"password":"`+ownerPassword+`"}`))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", fmt.Sprint("Bearer ", decode[map[string]any](t, string(answer))["access_token"]))
+	status, answer = send(t, r)
+	require.Equal(t, http.StatusCreated, status, string(answer))
+}
+
 const githubSecret = "a secret shared with the provider"
 
 // deliver does what GitHub does: it signs a body and posts it.
@@ -192,6 +205,7 @@ func TestRotateBesideServer(t *testing.T) {
 		webhookURL, _ := notes["webhook_url"].(string) // by the alias no secret is taken
 		status, answer := s.ask(t, http.MethodPost, webhookURL[strings.Index(webhookURL, "/api/v1"):], "", map[string]any{"verification_token": "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"})
 		require.Equal(t, http.StatusOK, status, string(answer))
+		s.enrol(t)
 		subscribe()
 		s.deliver(t, "before")
 		receivers[0].verified(t, secrets[0])

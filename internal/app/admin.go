@@ -22,3 +22,8 @@ func (s *Store) RotateSigningKey(ctx context.Context, compromised bool) (identit
 func (s *Store) ResetPassword(ctx context.Context, email string, password secretbox.Secret) error {
 	return s.Identity.ResetPassword(ctx, operator(), email, password)
 }
+
+// ResetTOTP removes the authenticator app of a user who has lost it, and ends their sessions.
+func (s *Store) ResetTOTP(ctx context.Context, email string) error {
+	return s.Identity.ResetTOTP(ctx, operator(), email)
+}

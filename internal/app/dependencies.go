@@ -46,6 +46,9 @@ func TableOwners() map[string]string {
 		"signing_keys":     "identity",
 		"sessions":         "identity",
 		"sign_in_failures": "identity",
+		"user_totp":        "identity",
+
+		"user_recovery_codes": "identity",
 
 		"audit_events": "audit",
 

@@ -30,6 +30,8 @@ type furniture struct {
 	session, spare string
 	// replay is one of two paused bulk replays.
 	replay string
+	// totp is the secret of the owner's authenticator app, which waits for its first code.
+	totp string
 	sink   *receiver
 }
 
@@ -82,6 +84,7 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 		w.post(f.connection.pathToken(), githubAs("another secret", "issues", id.NewUUID(), issueOpened)).want(w, http.StatusUnauthorized)
 	}
 	w.rejections(c, "connection_id="+connectionID, 2)
+	f.totp = w.enrolTOTP()
 	for range 2 { // what they replay is held, and slower than the clock
 		f.replay = w.startReplay(c, object{"filter": object{"event_uuids": []string{f.event, f.secondEvent}}, "force": true,
 			"to_subscription_id": disabled.ID, "rate_per_second": 1}).ID
@@ -139,6 +142,10 @@ func (w *world) samples(f furniture) []sample {
 		{"list-sessions", nil, nil, http.StatusOK},
 		{"end-session", map[string]string{"id": f.session}, nil, http.StatusNoContent},
 		{"get-me", nil, nil, http.StatusOK},
+		{"confirm-totp", nil, object{"code": w.totp(f.totp, 0)}, http.StatusOK},
+		{"get-totp", nil, nil, http.StatusOK},
+		{"remove-totp", nil, object{"password": w.password, "code": w.totp(f.totp, 1)}, http.StatusNoContent},
+		{"enrol-totp", nil, object{"password": w.password}, http.StatusCreated},
 		{"get-team", nil, nil, http.StatusOK},
 		{"update-team", nil, object{"name": "Sample"}, http.StatusOK},
 		{"create-environment", nil, object{"name": "sample-" + strings.ToLower(f.environment[4:]), "type": "live"}, http.StatusCreated},

@@ -1,11 +1,13 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -21,31 +23,42 @@ type SignIn struct {
 
 var errLogin = errors.New("wrong e-mail address or password")
 
+// Credentials are what a user signs in with.
+type Credentials struct {
+	Email    string
+	Password secretbox.Secret
+	// Code is of the user's authenticator app, or a recovery code; empty where the user has no app.
+	Code secretbox.Secret
+}
+
 // Login signs a user in by password and starts a session. replaced is the refresh token that the client had until now, if
 // any; its session ends. An unknown address and a wrong password get the same answer, unauthorized, after the same work.
 // After many failures of the account or from the client's address it returns rate_limited, and unavailable when many sign
 // in at once.
-func (s *Service) Login(ctx context.Context, c Client, email string, password secretbox.Secret, replaced RefreshToken) (SignIn, error) {
+//
+// Only somebody who has the password learns whether the account has an authenticator app: without its code they get totp_required,
+// with one that is wrong or was used before totp_invalid, and rate_limited after many wrong ones.
+func (s *Service) Login(ctx context.Context, c Client, with Credentials, replaced RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
 		return SignIn{}, err
 	}
-	a, known, hash, err := s.findAccount(ctx, email)
+	a, known, hash, err := s.findAccount(ctx, with.Email)
 	if err != nil {
 		return SignIn{}, err
 	}
-	at, err := s.newAttempt(ctx, m.pepper, email, c)
+	at, err := s.newAttempt(ctx, m.pepper, with.Email, c)
 	if err != nil {
 		return SignIn{}, err
 	}
-	right, err := s.try(ctx, at, hash, password)
+	right, err := s.try(ctx, at, hash, with.Password)
 	if err != nil {
 		return SignIn{}, err
 	}
 	if !known || !right {
 		return SignIn{}, errUnauthorized(errLogin)
 	}
-	current, err := s.currentHash(ctx, a, hash, password)
+	current, err := s.currentHash(ctx, a, hash, with.Password)
 	if err != nil {
 		return SignIn{}, err
 	}
@@ -54,8 +67,9 @@ func (s *Service) Login(ctx context.Context, c Client, email string, password se
 		return SignIn{}, err
 	}
 	var in SignIn
+	var refusal error
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		in = SignIn{}
+		in, refusal = SignIn{}, nil
 		unchanged, err := replaceHash(ctx, tx, a.user.ID, a.passwordHash, current)
 		if err != nil {
 			return err
@@ -70,10 +84,21 @@ func (s *Service) Login(ctx context.Context, c Client, email string, password se
 		if !member {
 			return errUnauthorized(errNoMember)
 		}
+		methods := []string{methodPassword}
+		enrolled, refused, err := s.checkCode(ctx, tx, m, c.actor(a.user, a.team), with.Code)
+		switch {
+		case err != nil:
+			return err
+		case refused != nil:
+			refusal = refused // what it counts is to be committed
+			return s.halfway(ctx, tx, at, refused)
+		case enrolled:
+			methods = append(methods, methodOTP)
+		}
 		if err := s.endFamily(ctx, tx, m, c, replaced); err != nil {
 			return err
 		}
-		if in.Session, in.Refresh, err = s.startSession(ctx, tx, m, c, a.user, a.team); err != nil {
+		if in.Session, in.Refresh, err = s.startSession(ctx, tx, m, c, sessionKey{user: a.user, team: a.team}, methods); err != nil {
 			return err
 		}
 		if err := forgive(ctx, tx, at); err != nil {
@@ -81,10 +106,20 @@ func (s *Service) Login(ctx context.Context, c Client, email string, password se
 		}
 		return s.complete(ctx, tx, keys, &in, sessionKey{id: in.Session.ID, user: a.user, team: a.team})
 	})
-	if err != nil {
+	if err = cmp.Or(err, refusal); err != nil {
 		return SignIn{}, err
 	}
 	return in, nil
+}
+
+// halfway deals with an attempt whose password was right and whose second factor was not. It stays counted for the account, so that
+// nobody who has the password tries codes faster than passwords. Where the code was merely not asked for yet, it is not counted for
+// the address, or the sign-ins of one office would add up.
+func (s *Service) halfway(ctx context.Context, tx *sql.Tx, at attempt, refused error) error {
+	if at.address == nil || !apperr.Is(refused, apperr.CodeTOTPRequired) {
+		return nil
+	}
+	return takeBack(ctx, tx, *at.address)
 }
 
 var errChanged = errors.New("the password was changed during the sign-in")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"sallyport/internal/audit"
@@ -35,6 +36,8 @@ type Session struct {
 	AuthMillis    int64
 	UsedMillis    int64
 	expiresMillis int64
+	// methods are those of Methods, with spaces between.
+	methods string
 }
 
 // EndsMillis is when the session ends unless it is used before.
@@ -42,10 +45,17 @@ func (s Session) EndsMillis() int64 {
 	return min(s.expiresMillis, s.UsedMillis+SessionIdle.Milliseconds())
 }
 
-// Methods returns how the user has shown who they are, in the values of RFC 8176.
-func (Session) Methods() []string { return []string{methodPassword} }
+// Methods returns how the user has shown who they are.
+func (s Session) Methods() []string { return strings.Fields(s.methods) }
 
-const methodPassword = "pwd"
+// The values of RFC 8176, section 2, for what a session can begin with.
+const (
+	methodPassword = "pwd"
+	methodOTP      = "otp"
+)
+
+// Methods returns every value that a session's methods can have.
+func Methods() []string { return []string{methodPassword, methodOTP} }
 
 // sessionKey is what identifies a session, with the user's team.
 type sessionKey struct {
@@ -146,23 +156,24 @@ func (s *Service) end(ctx context.Context, tx *sql.Tx, c Client, k sessionKey, a
 	return audit.Record(ctx, tx, now, e)
 }
 
-// startSession begins a session of a user who has just given their password.
-func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c Client, u User, team id.Team) (Session, RefreshToken, error) {
+// startSession begins a session of a user who has just shown by those methods who they are.
+func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c Client, k sessionKey, methods []string) (Session, RefreshToken, error) {
 	now := s.clock.Now()
 	ms := clock.Millis(now)
 	v := Session{
 		ID: id.New(id.PrefixSession), IP: c.IP, UserAgent: c.userAgent(), CreatedMillis: ms, AuthMillis: ms, UsedMillis: ms,
-		expiresMillis: clock.Millis(now.Add(SessionLifetime)),
+		expiresMillis: clock.Millis(now.Add(SessionLifetime)), methods: strings.Join(methods, " "),
 	}
 	t := newRefreshToken()
-	f := family{key: sessionKey{id: v.ID, user: u, team: team}, session: v, tokenMAC: t.tokenMAC(m.pepper)}
+	k.id = v.ID
+	f := family{key: k, session: v, tokenMAC: t.tokenMAC(m.pepper)}
 	if err := insertSession(ctx, tx, f, t.familyMAC(m.pepper), c.origin()); err != nil {
 		return Session{}, "", err
 	}
-	if err := s.sweepSessions(ctx, tx, u.ID, now); err != nil {
+	if err := s.sweepSessions(ctx, tx, k.user.ID, now); err != nil {
 		return Session{}, "", err
 	}
-	err := audit.Record(ctx, tx, now, sessionEvent(c.actor(u, team), v.ID, "session.create", audit.State{"methods": v.Methods()}))
+	err := audit.Record(ctx, tx, now, sessionEvent(c.actor(k.user, k.team), v.ID, "session.create", audit.State{"methods": methods}))
 	return v, t.encode(), err
 }
 

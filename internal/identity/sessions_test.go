@@ -281,7 +281,7 @@ func TestSessionEnds(t *testing.T) {
 			"by id":              func(in SignIn) error { return node.EndSession(t.Context(), actor, in.Session.ID) },
 			"by id, from itself": func(in SignIn) error { return node.EndSession(t.Context(), f.bearer(t, in.Token), in.Session.ID) },
 			"signing in after it": func(in SignIn) error {
-				_, err := node.Login(t.Context(), testClient(), testEmail, testPassword, in.Refresh)
+				_, err := node.Login(t.Context(), testClient(), Credentials{Email: testEmail, Password: testPassword}, in.Refresh)
 				return err
 			},
 		} {
@@ -305,11 +305,11 @@ func TestSessionIsNeverTakenOver(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		f.owner(t)
 		planted := newRefreshToken().encode()
-		in, err := f.Login(t.Context(), testClient(), testEmail, testPassword, planted)
+		in, err := f.Login(t.Context(), testClient(), Credentials{Email: testEmail, Password: testPassword}, planted)
 		require.NoError(t, err)
 		require.NotEqual(t, planted, in.Refresh)
 		f.spent(t, planted)
-		again, err := f.Login(t.Context(), testClient(), testEmail, testPassword, in.Refresh)
+		again, err := f.Login(t.Context(), testClient(), Credentials{Email: testEmail, Password: testPassword}, in.Refresh)
 		require.NoError(t, err)
 		require.NotEqual(t, in.Session.ID, again.Session.ID)
 		require.NotEqual(t, in.Refresh.Reveal()[:21], again.Refresh.Reveal()[:21], "the part that stays is another one too")
@@ -325,7 +325,7 @@ func TestSessionsAreTheUsersOwn(t *testing.T) {
 		require.NoError(t, err)
 		mine := f.signedIn(t)
 		f.clk.Advance(time.Second)
-		grace, err := f.Login(t.Context(), Client{IP: "2001:db8::7", UserAgent: "a\x00\n" + strings.Repeat("ü", 300) + "\xff"}, "grace@example.test", testPassword, "")
+		grace, err := f.Login(t.Context(), Client{IP: "2001:db8::7", UserAgent: "a\x00\n" + strings.Repeat("ü", 300) + "\xff"}, Credentials{Email: "grace@example.test", Password: testPassword}, "")
 		require.NoError(t, err)
 		hers := f.bearer(t, grace.Token)
 		list := f.sessions(t, hers)

@@ -88,5 +88,6 @@ func SealedColumns() []secretbox.Column {
 	return []secretbox.Column{
 		{Table: "installation", Column: "pepper", IDColumn: "id"},
 		{Table: "signing_keys", Column: "private_key", IDColumn: "id"},
+		{Table: "user_totp", Column: "secret", IDColumn: "user_id"},
 	}
 }

@@ -76,23 +76,28 @@ func TestNotReady(t *testing.T) {
 	})
 }
 
-// After a rotation of the keyset with its reseal, keys and tokens issued before still work; under a foreign keyset the
+// After a rotation of the keyset with its reseal, keys, tokens and authenticator apps from before still work; under a foreign keyset the
 // start fails instead of making everybody's keys worthless.
 func TestKeysetRotation(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
-		actor, p := f.owner(t)
-		_, key := f.key(t, actor, p.Environments[0].ID)
-		_, err := secretbox.Rotate(f.keyset)
+		a := enrolled(t, f)
+		environments, err := f.Environments(t.Context(), a.actor)
+		require.NoError(t, err)
+		_, key := f.key(t, a.actor, environments[0].ID)
+		_, err = secretbox.Rotate(f.keyset)
 		require.NoError(t, err)
 		box, err := secretbox.Open(secretbox.Source{Path: f.keyset})
 		require.NoError(t, err)
 		n, err := secretbox.Reseal(t.Context(), f.store.DB.Write(), box, SealedColumns())
 		require.NoError(t, err)
-		require.Equal(t, 2, n)
+		require.Equal(t, 3, n)
 		after := f.another(t)
 		require.NoError(t, after.Init(t.Context(), false))
 		_, err = after.APIKey(t.Context(), key)
+		require.NoError(t, err)
+		f.clk.Advance(totpPeriod)
+		_, err = after.Login(t.Context(), testClient(), Credentials{Email: testEmail, Password: testPassword, Code: a.code(0)}, "")
 		require.NoError(t, err)
 
 		stranger := newFixture(t, f.store)

@@ -12,10 +12,10 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-const sessionColumns = "s.id, s.ip, s.user_agent, s.created_ms, s.auth_ms, s.used_ms, s.expires_ms"
+const sessionColumns = "s.id, s.ip, s.user_agent, s.created_ms, s.auth_ms, s.used_ms, s.expires_ms, s.methods"
 
 func (s *Session) targets() []any {
-	return []any{&s.ID, &s.IP, &s.UserAgent, &s.CreatedMillis, &s.AuthMillis, &s.UsedMillis, &s.expiresMillis}
+	return []any{&s.ID, &s.IP, &s.UserAgent, &s.CreatedMillis, &s.AuthMillis, &s.UsedMillis, &s.expiresMillis, &s.methods}
 }
 
 // whereLive is the condition on a session that has not ended; its placeholders are $1 and $2, for liveArgs.
@@ -82,10 +82,10 @@ func readFamily(ctx context.Context, q db.Querier, familyMAC []byte, now time.Ti
 func insertSession(ctx context.Context, tx *sql.Tx, f family, familyMAC []byte, origin string) error {
 	v := f.session
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, team_id, family_mac, token_mac, previous_mac, signed_in_from, ip,
-			user_agent, created_ms, auth_ms, used_ms, expires_ms, ended_ms)
-		VALUES ($1, $2, $3, $4, $5, NULL, $6, $7, $8, $9, $10, $11, $12, NULL)`,
+			user_agent, created_ms, auth_ms, used_ms, expires_ms, ended_ms, methods)
+		VALUES ($1, $2, $3, $4, $5, NULL, $6, $7, $8, $9, $10, $11, $12, NULL, $13)`,
 		f.key.id, f.key.user.ID, f.key.team, familyMAC, f.tokenMAC, origin, v.IP, v.UserAgent, v.CreatedMillis, v.AuthMillis, v.UsedMillis,
-		v.expiresMillis)
+		v.expiresMillis, v.methods)
 	if err != nil {
 		return fmt.Errorf("store the session: %w", err)
 	}

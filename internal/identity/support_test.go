@@ -86,7 +86,7 @@ func testClient() Client {
 // signIn signs in from the address of testClient.
 func (f fixture) signIn(t *testing.T, email string, password secretbox.Secret) (SignIn, error) {
 	t.Helper()
-	return f.Login(t.Context(), testClient(), email, password, "")
+	return f.Login(t.Context(), testClient(), Credentials{Email: email, Password: password}, "")
 }
 
 // signedIn signs the owner in.

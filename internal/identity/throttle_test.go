@@ -26,7 +26,7 @@ func stranger(n int) Client {
 func (f fixture) guess(t *testing.T, c Client, email string) time.Duration {
 	t.Helper()
 	before := f.hashes.Load()
-	_, err := f.Login(t.Context(), c, email, wrongPassword, "")
+	_, err := f.Login(t.Context(), c, Credentials{Email: email, Password: wrongPassword}, "")
 	var e *apperr.Error
 	require.ErrorAs(t, err, &e)
 	if e.Code == apperr.CodeUnauthorized {
@@ -75,7 +75,7 @@ func TestBackoffOfAccount(t *testing.T) {
 			}
 		}
 		f.clk.Advance(maxDelay)
-		in, err := f.Login(t.Context(), stranger(200), testEmail, testPassword, "")
+		in, err := f.Login(t.Context(), stranger(200), Credentials{Email: testEmail, Password: testPassword}, "")
 		require.NoError(t, err)
 		f.bearer(t, in.Token)
 		f.clk.Advance(time.Second)
@@ -102,10 +102,10 @@ func TestBackoffOfAddress(t *testing.T) {
 		require.Equal(t, time.Second, spray("2001:db8::1"))
 		require.Equal(t, time.Second, spray("2001:db8::ffff:1"))
 		require.Zero(t, spray("2001:db8:0:1::1"))
-		_, err := f.Login(t.Context(), Client{IP: "2001:db8::1"}, testEmail, testPassword, "")
+		_, err := f.Login(t.Context(), Client{IP: "2001:db8::1"}, Credentials{Email: testEmail, Password: testPassword}, "")
 		require.True(t, apperr.Is(err, apperr.CodeRateLimited), "the right password waits too, or waiting would tell it")
 		f.clk.Advance(time.Second)
-		_, err = f.Login(t.Context(), Client{IP: "2001:db8::1"}, testEmail, testPassword, "")
+		_, err = f.Login(t.Context(), Client{IP: "2001:db8::1"}, Credentials{Email: testEmail, Password: testPassword}, "")
 		require.NoError(t, err)
 		f.clk.Advance(maxDelay)
 		require.Zero(t, spray("2001:db8::1"))
@@ -183,7 +183,9 @@ func TestBackoffCountsBeforeItChecks(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 40 {
 			node := []*Service{f.Service, other}[n%2]
-			all.Go(func() { _, _ = node.Login(t.Context(), stranger(n), testEmail, wrongPassword, "") })
+			all.Go(func() {
+				_, _ = node.Login(t.Context(), stranger(n), Credentials{Email: testEmail, Password: wrongPassword}, "")
+			})
 		}
 		all.Wait()
 		require.EqualValues(t, freeAccountFailures+1, f.hashes.Load()-before)
@@ -202,7 +204,7 @@ func TestBackoffWritesOnlyWhatIsChecked(t *testing.T) {
 			f.hasher.waiting <- struct{}{}
 		}
 		for n := range 10 {
-			_, err := f.Login(t.Context(), stranger(n), testEmail, wrongPassword, "")
+			_, err := f.Login(t.Context(), stranger(n), Credentials{Email: testEmail, Password: wrongPassword}, "")
 			require.True(t, apperr.Is(err, apperr.CodeUnavailable))
 		}
 		require.Zero(t, f.count(t, "sign_in_failures"))

@@ -175,7 +175,7 @@ func TestResetPassword(t *testing.T) {
 		cli := access.System("cli")
 		f.waits(t, stranger(1), testEmail)
 		require.NoError(t, f.ResetPassword(t.Context(), cli, strings.ToUpper(testEmail), next))
-		_, err = f.Login(t.Context(), stranger(2), testEmail, testPassword, "")
+		_, err = f.Login(t.Context(), stranger(2), Credentials{Email: testEmail, Password: testPassword}, "")
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized), "the count begins anew")
 		f.refused(t, before.Token)
 		_, err = f.Refresh(t.Context(), testClient(), before.Refresh)

@@ -31,6 +31,7 @@ func Mount(api *httpapi.API, s *identity.Service) {
 		h.origins = origins(s.Issuer())
 	}
 	mountSessions(api, h)
+	mountTOTP(api, h)
 	mountTeam(api, h)
 	mountEnvironments(api, h)
 	mountKeys(api, h)
@@ -43,9 +44,10 @@ func mountSessions(api *httpapi.API, h handler) {
 		Summary: "Sign in",
 		Description: "Exchanges an e-mail address and a password for an access token, and starts a session: the cookie " +
 			"`" + refreshCookie + "` keeps it going. A wrong address and a wrong password get the same answer. After several failures " +
-			"of an account, or from an address, each attempt has to wait, 30 seconds at most. Send the token as " +
+			"of an account, or from an address, each attempt has to wait, 30 seconds at most. Where the user has an authenticator app, the " +
+			"right password without its code is `totp_required`; send both then. A code works once. Send the token as " +
 			"`Authorization: Bearer <token>` and the environment as `Environment-Id`.",
-		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited, apperr.CodeCrossOrigin},
+		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeTOTPRequired, apperr.CodeTOTPInvalid, apperr.CodeRateLimited, apperr.CodeCrossOrigin},
 	}, h.login)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "refresh-token", Method: http.MethodPost, Path: "/team/token/refresh", Tag: tagTeam, Status: http.StatusOK, Public: true,

@@ -15,6 +15,8 @@ type (
 	effect          identity.Effect
 	keyStatus       identity.KeyStatus
 	environmentType identity.EnvironmentType
+	method          string
+	totpState       identity.TOTPState
 )
 
 // Schema lists the roles.
@@ -34,6 +36,12 @@ func (keyStatus) Schema(huma.Registry) *huma.Schema { return enum(identity.KeySt
 
 // Schema lists the types of environments.
 func (environmentType) Schema(huma.Registry) *huma.Schema { return enum(identity.EnvironmentTypes()) }
+
+// Schema lists the methods of a session.
+func (method) Schema(huma.Registry) *huma.Schema { return enum(identity.Methods()) }
+
+// Schema lists the states of an authenticator app.
+func (totpState) Schema(huma.Registry) *huma.Schema { return enum(identity.TOTPStates()) }
 
 func enum[T ~string](values []T) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString}

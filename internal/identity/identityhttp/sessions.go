@@ -27,6 +27,7 @@ type loginInput struct {
 type loginRequest struct {
 	Email    string           `json:"email" minLength:"1" maxLength:"254" doc:"The user's e-mail address. Case does not matter." example:"ada@example.test"`
 	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The user's password." example:"correct horse battery"`
+	TOTP     secretbox.Secret `json:"totp,omitempty" minLength:"6" maxLength:"32" writeOnly:"true" doc:"The six digits that the user's authenticator app shows, or a recovery code. Default none, for a user without an app." example:"492039"`
 }
 
 type signInOutput struct {
@@ -97,7 +98,8 @@ func (h handler) login(ctx context.Context, in *loginInput) (*signInOutput, erro
 	if err := h.sameOrigin(&in.CookieInput); err != nil {
 		return nil, err
 	}
-	return signInAnswer(ctx)(h.identity.Login(ctx, in.client(ctx), in.Body.Email, in.Body.Password, in.token()))
+	return signInAnswer(ctx)(h.identity.Login(ctx, in.client(ctx),
+		identity.Credentials{Email: in.Body.Email, Password: in.Body.Password, Code: in.Body.TOTP}, in.token()))
 }
 
 func (h handler) refresh(ctx context.Context, in *CookieInput) (*signInOutput, error) {

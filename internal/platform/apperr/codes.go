@@ -38,6 +38,9 @@ const (
 	CodePayloadExpired       Code = "payload_expired"
 	CodeReplayEnded          Code = "replay_ended"
 	CodeReplaysLimit         Code = "replays_limit"
+	CodeTOTPRequired         Code = "totp_required"
+	CodeTOTPInvalid          Code = "totp_invalid"
+	CodeTOTPActive           Code = "totp_active"
 )
 
 // Info describes a code for the reference and for the HTTP layer.
@@ -80,6 +83,9 @@ func Codes() []Info {
 		{CodePayloadExpired, http.StatusGone, "The event's payload has been removed, on request or at the end of its time; there is nothing left to send."},
 		{CodeReplayEnded, http.StatusConflict, "The bulk replay is completed, cancelled or failed; nothing of it can be changed any more."},
 		{CodeReplaysLimit, http.StatusConflict, "The environment has as many unfinished bulk replays as it may have; let one end, or cancel one."},
+		{CodeTOTPRequired, http.StatusUnauthorized, "The password is right, and the user has an authenticator app: send its code too."},
+		{CodeTOTPInvalid, http.StatusUnauthorized, "The password is right, and the code of the authenticator app is wrong or was used before."},
+		{CodeTOTPActive, http.StatusConflict, "The user has an authenticator app already; remove that first."},
 	}
 	slices.SortFunc(list, func(a, b Info) int {
 		if a.Code < b.Code {

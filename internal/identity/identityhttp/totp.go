@@ -1,0 +1,146 @@
+package identityhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/secretbox"
+)
+
+const totpPath = "/team/me/totp"
+
+func mountTOTP(api *httpapi.API, h handler) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-totp", Method: http.MethodGet, Path: totpPath, Tag: tagTeam, Status: http.StatusOK, Permission: access.AccountRead,
+		Summary:     "Show the authenticator app",
+		Description: "Tells whether signing in with the password asks for a code of an authenticator app (TOTP, RFC 6238) too.",
+	}, h.getTOTP)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "enrol-totp", Method: http.MethodPost, Path: totpPath, Tag: tagTeam, Status: http.StatusCreated, Permission: access.AccountWrite,
+		Summary: "Enrol an authenticator app",
+		Description: "Returns, this once, a secret for an authenticator app of the signed-in user. Nothing asks for its codes until the app " +
+			"is confirmed; until then another enrolment replaces this one. A wrong password counts as a failed sign-in.",
+		Errors: []apperr.Code{apperr.CodeTOTPActive, apperr.CodeRateLimited},
+	}, h.enrolTOTP)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "confirm-totp", Method: http.MethodPost, Path: totpPath + "/confirm", Tag: tagTeam, Status: http.StatusOK,
+		Permission: access.AccountWrite, Summary: "Confirm the authenticator app",
+		Description: "Puts the enrolled app in force and returns, this once, ten recovery codes, each of which stands in for a code of the " +
+			"app once. Sessions that there are go on. After five wrong codes each further one has to wait, an hour at most.",
+		Errors: []apperr.Code{apperr.CodeTOTPActive, apperr.CodeNotFound, apperr.CodeRateLimited},
+	}, h.confirmTOTP)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "remove-totp", Method: http.MethodPost, Path: totpPath + "/remove", Tag: tagTeam, Status: http.StatusNoContent,
+		Permission: access.AccountWrite, Summary: "Remove the authenticator app",
+		Description: "Removes the app with its recovery codes: the password alone is enough to sign in. A user who has lost both asks an " +
+			"operator for `sallyport admin remove-totp`.",
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeRateLimited},
+	}, h.removeTOTP)
+}
+
+type totpOutput struct {
+	Body totp
+}
+
+// totp is a user's authenticator app, without its secret.
+type totp struct {
+	State             totpState     `json:"state" doc:"off: there is no app. pending: one was enrolled and waits for its first code. on: signing in with the password asks for a code." example:"on"`
+	CreatedAt         *httpapi.Time `json:"created_at" nullable:"true" doc:"When the app was enrolled; null where there is none." example:"2026-11-02T09:30:00.000Z"`
+	RecoveryCodesLeft int           `json:"recovery_codes_left" doc:"How many recovery codes have not been used. Below three, remove the app and enrol it anew." example:"10"`
+}
+
+type enrolTOTPInput struct {
+	Body totpEnrolment
+}
+
+type totpEnrolment struct {
+	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The user's password." example:"correct horse battery"`
+}
+
+type enrolTOTPOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	Location     string `header:"Location" doc:"The path of the app's state."`
+	Body         TOTPCreated
+}
+
+// TOTPCreated is a new secret, shown this once.
+type TOTPCreated struct {
+	Secret     string `json:"secret" readOnly:"true" doc:"Generated: the secret in base32, to be typed into an app. It cannot be shown again." example:"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
+	OtpauthURI string `json:"otpauth_uri" readOnly:"true" doc:"Generated: the same secret as a URI, to be shown as a QR code." example:"otpauth://totp/Sallyport%20gateway.example.test:ada@example.test?algorithm=SHA1&digits=6&issuer=Sallyport%20gateway.example.test&period=30&secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
+}
+
+type confirmTOTPInput struct {
+	Body totpConfirmation
+}
+
+type totpConfirmation struct {
+	Code secretbox.Secret `json:"code" minLength:"6" maxLength:"16" writeOnly:"true" doc:"The six digits that the app shows." example:"492039"`
+}
+
+type confirmTOTPOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	Body         RecoveryCodesCreated
+}
+
+// RecoveryCodesCreated are new recovery codes, shown this once.
+type RecoveryCodesCreated struct {
+	RecoveryCodes []string `json:"recovery_codes" readOnly:"true" doc:"Generated: codes that each stand in for one of the app once. They are not stored and cannot be shown again." example:"[\"7k2m-9qxa-04tv-n8hd\"]"`
+}
+
+type removeTOTPInput struct {
+	Body totpRemoval
+}
+
+type totpRemoval struct {
+	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The user's password." example:"correct horse battery"`
+	Code     secretbox.Secret `json:"code" minLength:"6" maxLength:"32" writeOnly:"true" doc:"The six digits that the app shows, or a recovery code." example:"492039"`
+}
+
+func (h handler) getTOTP(ctx context.Context, _ *struct{}) (*totpOutput, error) {
+	t, err := h.identity.TOTP(ctx, access.From(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &totpOutput{Body: totp{State: totpState(t.State), CreatedAt: httpapi.TimePtr(t.CreatedMillis), RecoveryCodesLeft: t.RecoveryCodes}}, nil
+}
+
+func (h handler) enrolTOTP(ctx context.Context, in *enrolTOTPInput) (*enrolTOTPOutput, error) {
+	e, err := h.identity.EnrolTOTP(ctx, access.From(ctx), in.Body.Password)
+	if err != nil {
+		return nil, totpFault(err)
+	}
+	return &enrolTOTPOutput{CacheControl: noStore, Location: httpapi.Prefix + totpPath,
+		Body: TOTPCreated{Secret: e.Secret.Reveal(), OtpauthURI: e.URI.Reveal()}}, nil
+}
+
+func (h handler) confirmTOTP(ctx context.Context, in *confirmTOTPInput) (*confirmTOTPOutput, error) {
+	codes, err := h.identity.ConfirmTOTP(ctx, access.From(ctx), in.Body.Code)
+	if err != nil {
+		return nil, totpFault(err)
+	}
+	out := &confirmTOTPOutput{CacheControl: noStore}
+	for _, code := range codes {
+		out.Body.RecoveryCodes = append(out.Body.RecoveryCodes, code.Reveal())
+	}
+	return out, nil
+}
+
+func (h handler) removeTOTP(ctx context.Context, in *removeTOTPInput) (*struct{}, error) {
+	return nil, totpFault(h.identity.RemoveTOTP(ctx, access.From(ctx), in.Body.Password, in.Body.Code))
+}
+
+// totpFault puts what was given wrong where it was given.
+func totpFault(err error) error {
+	switch {
+	case errors.Is(err, identity.ErrWrongPassword):
+		return httpapi.At("body.password", "current", "is not the user's password")
+	case errors.Is(err, identity.ErrWrongCode):
+		return httpapi.At("body.code", "current", "is wrong or was used before")
+	}
+	return err
+}
