@@ -105,7 +105,6 @@ func TestRetentionOfAnEnvironment(t *testing.T) {
 		other := w.fresh("elsewhere", github(issueOpened))
 		w.clk.Advance(3 * day)
 		path := "/team/environments/" + w.env
-		w.shared.token = "" // the clock has outrun the session
 		w.call(w.user(""), http.MethodPatch, path, object{"payload_retention_days": 5, "event_retention_days": 4}).faults(w)
 		var env struct {
 			Payload *int `json:"payload_retention_days"`
