@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -437,22 +436,12 @@ func (a *App) Start(ctx context.Context) error {
 	if err := a.servers.listen(ctx, a); err != nil {
 		return err
 	}
-	if a.cfg.Dev {
-		if err := a.store.Identity.EnsureDev(ctx, a.cfg.Data, a.devURL()+httpapi.Prefix); err != nil {
-			return err
-		}
+	if err := a.ensurePeople(ctx); err != nil {
+		return err
 	}
 	a.ready.Store(true)
 	a.servers.serve(ctx, a.log)
 	return nil
-}
-
-// devURL is where clients on this machine reach the server: the public URL, or the listener where that took any free port.
-func (a *App) devURL() string {
-	if strings.HasSuffix(a.cfg.PublicURL, ":0") {
-		return "http://" + a.Addr()
-	}
-	return a.cfg.PublicURL
 }
 
 // Addr is the address of the public listener.

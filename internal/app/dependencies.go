@@ -49,6 +49,7 @@ func TableOwners() map[string]string {
 		"user_totp":        "identity",
 
 		"user_recovery_codes": "identity",
+		"setup_tokens":        "identity",
 
 		"audit_events": "audit",
 

@@ -324,7 +324,7 @@ func TestOperationsDeclareTheirRights(t *testing.T) {
 			require.NotContains(t, string(op.Permission), ":read", "%s changes something", op.ID)
 		}
 	}
-	public := []string{"login", "refresh-token", "logout"}
+	public := []string{"login", "refresh-token", "logout", "setup-team"}
 	byHand := []string{"receive-webhook", "answer-webhook-handshake-get", "answer-webhook-handshake-head", "answer-webhook-handshake-options"}
 	d := read(t)
 	d.each(func(where string, op operation) {

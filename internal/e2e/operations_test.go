@@ -137,6 +137,8 @@ func (w *world) samples(f furniture) []sample {
 		body   object
 		status int
 	}{
+		{"setup-team", nil, object{"token": "sps_00000000000000000000000000", "team_name": "Sample", "email": "sample@example.test",
+			"password": "staple battery horse"}, http.StatusGone}, // development mode has set the installation up
 		{"login", nil, object{"email": w.email, "password": w.password}, http.StatusOK},
 		{"refresh-token", nil, nil, http.StatusOK},
 		{"list-sessions", nil, nil, http.StatusOK},

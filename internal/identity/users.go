@@ -54,32 +54,38 @@ func (s *Service) CreateOwner(ctx context.Context, actor access.Principal, teamN
 	}
 	var p Profile
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		p = Profile{User: User{ID: id.New(id.PrefixUser), Email: address}, Role: access.Owner}
 		if err := s.lockSetup(ctx, tx); err != nil {
 			return err
 		}
-		if p.Team, err = s.ensureTeam(ctx, tx, actor, teamName); err != nil {
-			return err
-		}
-		if p.Environments, err = readEnvironments(ctx, tx, p.Team.ID); err != nil {
-			return err
-		}
-		now := s.clock.Now()
-		if err := insertUser(ctx, tx, p.User, hash, clock.Millis(now)); err != nil {
-			if db.IsUniqueViolation(err) {
-				return ErrEmailTaken
-			}
-			return err
-		}
-		if err := insertMembership(ctx, tx, p.Team.ID, p.User.ID, p.Role, clock.Millis(now)); err != nil {
-			return err
-		}
-		return audit.Record(ctx, tx, now, audit.Event{
-			Team: p.Team.ID, Actor: actor, Action: "user.create", TargetType: "user", TargetID: p.User.ID,
-			After: audit.State{"email": address, "role": p.Role},
-		})
+		p, err = s.addOwner(ctx, tx, actor, teamName, address, hash)
+		return err
 	})
 	return p, err
+}
+
+// addOwner adds an owner to the team, and makes that where there is none. The caller holds the lock of the set-up.
+func (s *Service) addOwner(ctx context.Context, tx *sql.Tx, actor access.Principal, teamName, address, hash string) (p Profile, err error) {
+	p = Profile{User: User{ID: id.New(id.PrefixUser), Email: address}, Role: access.Owner}
+	if p.Team, err = s.ensureTeam(ctx, tx, actor, teamName); err != nil {
+		return Profile{}, err
+	}
+	if p.Environments, err = readEnvironments(ctx, tx, p.Team.ID); err != nil {
+		return Profile{}, err
+	}
+	now := s.clock.Now()
+	if err := insertUser(ctx, tx, p.User, hash, clock.Millis(now)); err != nil {
+		if db.IsUniqueViolation(err) {
+			return Profile{}, ErrEmailTaken
+		}
+		return Profile{}, err
+	}
+	if err := insertMembership(ctx, tx, p.Team.ID, p.User.ID, p.Role, clock.Millis(now)); err != nil {
+		return Profile{}, err
+	}
+	return p, audit.Record(ctx, tx, now, audit.Event{
+		Team: p.Team.ID, Actor: actor, Action: "user.create", TargetType: "user", TargetID: p.User.ID,
+		After: audit.State{"email": address, "role": p.Role},
+	})
 }
 
 // ensureTeam returns the installation's team, and makes it with its environments where there is none.
@@ -100,6 +106,9 @@ func (s *Service) ensureTeam(ctx context.Context, tx *sql.Tx, actor access.Princ
 	now := s.clock.Now()
 	t = Team{ID: id.Team(id.New(id.PrefixTeam)), Name: name, CreatedMillis: clock.Millis(now)}
 	if err := insertTeam(ctx, tx, t); err != nil {
+		return Team{}, err
+	}
+	if err := deleteSetupTokens(ctx, tx); err != nil {
 		return Team{}, err
 	}
 	err = audit.Record(ctx, tx, now, audit.Event{
@@ -168,12 +177,18 @@ func checkAccount(teamName, email string, password secretbox.Secret) (address st
 	if teamName != "" {
 		checkName(&f, "team_name", teamName)
 	}
+	address = checkEmail(&f, email)
+	checkPassword(&f, "password", password, email)
+	return address, f.Err()
+}
+
+// checkEmail returns the address in the form that is stored.
+func checkEmail(f *apperr.Faults, email string) string {
 	address, ok := normalizeEmail(email)
 	if !ok {
 		f.Add("email", "email", "must be an e-mail address such as ada@example.test")
 	}
-	checkPassword(&f, "password", password, email)
-	return address, f.Err()
+	return address
 }
 
 // checkPassword asks for length and for nothing else, but the e-mail address is the first guess of all.

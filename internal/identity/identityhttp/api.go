@@ -30,6 +30,7 @@ func Mount(api *httpapi.API, s *identity.Service) {
 	if s != nil {
 		h.origins = origins(s.Issuer())
 	}
+	mountSetup(api, h)
 	mountSessions(api, h)
 	mountTOTP(api, h)
 	mountTeam(api, h)

@@ -30,6 +30,9 @@ type Config struct {
 	KeysetFile string           `name:"keyset-file" type:"setting" derived:"keyset.json in the data folder" placeholder:"PATH" help:"File with the encryption keyset, readable by its owner only."`
 	Keyset     secretbox.Secret `kong:"-" name:"keyset" from:"environment" help:"The encryption keyset itself, as JSON, in place of keyset-file."`
 
+	SetupTokenFile string           `name:"setup-token-file" type:"setting" placeholder:"PATH" help:"File with the token that sets up an installation without a team, 32 to 256 characters. Empty: each start logs one."`
+	SetupToken     secretbox.Secret `kong:"-" name:"setup-token" from:"environment" help:"That token itself, in place of setup-token-file."`
+
 	ProvidersDir string `name:"providers-dir" type:"setting" placeholder:"DIR" help:"Folder of further provider definitions, one <slug>.yaml each, read again when they change. Empty: none."`
 
 	EgressAllow     []netip.Prefix `name:"egress-allow" type:"setting" placeholder:"CIDR,..." help:"Private or reserved address ranges that outgoing requests may reach."`

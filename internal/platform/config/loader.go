@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"sallyport/internal/platform/secretbox"
 )
 
 // Loader fills a Config that is embedded in a kong command line, once:
@@ -148,11 +146,7 @@ func (l *Loader) Complete(kctx *kong.Context, c *Config) error {
 			l.origins[p.Flag.Name] = Origin{Source: SourceFlag, Name: "--" + p.Flag.Name}
 		}
 	}
-	keyset := l.settings["keyset"]
-	if raw := strings.TrimSpace(l.environ[keyset.variable()]); raw != "" {
-		c.Keyset = secretbox.Secret(raw)
-		l.origins[keyset.name] = Origin{Source: SourceEnvironment, Name: keyset.variable()}
-	}
+	l.variables(c)
 	c.origins = l.origins
 	c.derive()
 
@@ -171,6 +165,19 @@ func (l *Loader) Complete(kctx *kong.Context, c *Config) error {
 		return Faults(slices.Clone(l.faults))
 	}
 	return nil
+}
+
+// variables fills the settings that only a variable gives, which are no flags of kong's.
+func (l *Loader) variables(c *Config) {
+	for _, s := range l.settings {
+		if s.flag || s.file || !s.env {
+			continue
+		}
+		if raw := strings.TrimSpace(l.environ[s.variable()]); raw != "" {
+			s.value(c).SetString(raw)
+			l.origins[s.name] = Origin{Source: SourceEnvironment, Name: s.variable()}
+		}
+	}
 }
 
 // Load is the whole of the loading for a program without commands. Args are without the program's name.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sallyport/internal/platform/secretbox"
 )
 
 // derive fills the defaults that depend on other settings.
@@ -65,6 +67,7 @@ func (c *Config) Validate() []Fault {
 	k := &checker{c: c}
 	k.listeners()
 	k.storage()
+	k.setup()
 	k.require(c.TLSCert == "" || c.TLSKey != "", "tls-cert", "needs tls-key")
 	k.require(c.TLSKey == "" || c.TLSCert != "", "tls-key", "needs tls-cert")
 	k.require(c.LogFormat == LogAuto || c.LogFormat == LogJSON || c.LogFormat == LogText, "log-format", "is not one of auto, json, text")
@@ -94,6 +97,20 @@ func (k *checker) storage() {
 	k.require(c.Data != "", "data", "must name a folder")
 	k.require(c.DatabaseURL == "" || isPostgres(c.DatabaseURL.Reveal()), "database-url", "must be a postgres:// or postgresql:// URL")
 	k.require(c.Keyset == "" || c.Origin("keyset-file").Source == SourceDefault, "keyset", "cannot be given together with keyset-file")
+}
+
+func (k *checker) setup() {
+	c := k.c
+	k.require(c.SetupToken == "" || IsSetupToken(c.SetupToken), "setup-token", tokenRule)
+	k.require(c.SetupToken == "" || c.SetupTokenFile == "", "setup-token", "cannot be given together with setup-token-file")
+}
+
+const tokenRule = "must be 32 to 256 printable characters without spaces" //nolint:gosec // a rule, no credential
+
+// IsSetupToken reports whether a token is long enough that nobody guesses it, and survives being pasted.
+func IsSetupToken(t secretbox.Secret) bool {
+	s := t.Reveal()
+	return len(s) >= 32 && len(s) <= 256 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func (k *checker) webhooks() {

@@ -36,6 +36,7 @@ const (
 	PrefixRejection    = "rej_"
 	PrefixStreamTicket = "tkt_"
 	PrefixReplay       = "rpl_"
+	PrefixSetupToken   = "sps_"
 )
 
 const bodyLength = 26
