@@ -33,6 +33,7 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/idempotency"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/obs"
@@ -88,6 +89,7 @@ type App struct {
 	audit         *audit.Store
 	retention     *retention.Worker
 	replays       *replays.Service
+	idempotency   *idempotency.Store
 
 	ready   atomic.Bool
 	servers servers
@@ -170,6 +172,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	a.events.Retain(lifetimes{a.store.Identity}, clk)
 	a.rejections = rejections.New(d, clk)
 	a.audit = audit.NewStore(d)
+	a.idempotency = idempotency.New(d, box, clk)
 	a.connections.OnDelete(a.rejections.Forget)
 	a.deliveries = deliveries.New(d, a.events, a.subscriptions, a.client, clk, a.log, a.metrics, deliveries.Options{
 		Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
@@ -196,7 +199,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	})
 	a.api = NewAPI(APIOptions{
 		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
-			LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
+			Idempotency: a.idempotency, LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
 		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit, Replays: a.replays,
 	})
@@ -377,28 +380,12 @@ func (a *App) expire(ctx context.Context) time.Duration {
 	if err := a.rejections.Expire(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "old refused requests could not be deleted", slog.String("error", err.Error()))
 	}
+	a.expireIdempotencyKeys(ctx)
 	a.expireReplays(ctx)
 	if err := a.subscriptions.ForgetSecrets(ctx); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "replaced signing secrets could not be removed", slog.String("error", err.Error()))
 	}
 	return expireInterval
-}
-
-// SQLite's write-ahead log is copied often while it grows fast, and seldom otherwise.
-const (
-	checkpointBusy = 250 * time.Millisecond
-	checkpointIdle = 2 * time.Second
-)
-
-func (a *App) checkpoint(ctx context.Context) time.Duration {
-	long, err := a.store.DB.Checkpoint(ctx)
-	if err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "the database could not be checkpointed", slog.String("error", err.Error()))
-	}
-	if long {
-		return checkpointBusy
-	}
-	return checkpointIdle
 }
 
 // Start starts the workers and the listeners. When it returns the server is ready.

@@ -37,6 +37,8 @@ func TableOwners() map[string]string {
 		"installation":   "platform/db",
 		"cache_versions": "platform/db",
 
+		"idempotency_keys": "platform/idempotency",
+
 		"teams":            "identity",
 		"environments":     "identity",
 		"users":            "identity",

@@ -354,3 +354,32 @@ func TestReferencesResolve(t *testing.T) {
 		require.True(t, reached[name], "%s is used by nothing", name)
 	}
 }
+
+// A request that makes something can be sent again without making it twice: no POST that creates lacks the key, and what goes
+// without is named here, with its reason.
+func TestIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	without := map[string]string{
+		"login":           "signs in: nobody is known yet, and its answer sets a cookie",
+		"refresh-token":   "a refresh cookie works once by itself",
+		"logout":          "done twice it is done once",
+		"change-password": "its answer sets a cookie, which is never kept",
+	}
+	d := read(t)
+	for _, op := range app.DocumentedAPI().Operations() {
+		takes := op.TakesIdempotencyKey()
+		documented := slices.ContainsFunc(d.Paths[op.Path][strings.ToLower(op.Method)].Parameters, func(p parameter) bool {
+			return p.In == "header" && p.Name == "Idempotency-Key"
+		})
+		require.Equal(t, takes, documented, op.ID)
+		if op.Method != http.MethodPost {
+			require.False(t, takes, op.ID)
+			continue
+		}
+		require.Equal(t, without[op.ID] == "", takes, op.ID)
+		created := op.Status == http.StatusCreated || op.Status == http.StatusAccepted
+		require.False(t, created && !takes && !op.Public, "%s creates something", op.ID)
+		delete(without, op.ID)
+	}
+	require.Empty(t, without, "there is no such operation")
+}

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/identity"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/idempotency"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/subscriptions"
 )
@@ -34,7 +35,7 @@ var errKeysetUnread = errors.New("a server still seals under an older key: give 
 
 // SealedColumns returns every column that holds sealed values.
 func SealedColumns() []secretbox.Column {
-	return slices.Concat(identity.SealedColumns(), connections.SealedColumns(), subscriptions.SealedColumns())
+	return slices.Concat(identity.SealedColumns(), connections.SealedColumns(), subscriptions.SealedColumns(), idempotency.SealedColumns())
 }
 
 // CreateKeyset makes the keyset file, with its folder, and returns its path. secretbox.ErrExists says that there is one.

@@ -148,6 +148,12 @@ func (it *item) forwards() bool {
 func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMillis int64) error {
 	for _, it := range batch {
 		it.claims = it.keys
+		if it.check == nil {
+			continue
+		}
+		if err := it.check(ctx, tx); err != nil {
+			return err
+		}
 	}
 	if err := s.claimKeys(ctx, tx, batch, nowMillis); err != nil {
 		return err

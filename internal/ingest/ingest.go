@@ -304,8 +304,10 @@ type item struct {
 	matched     []subscriptions.Matched
 	leased      []deliveries.Delivery
 	duplicateOf string
-	err         error
-	done        chan struct{}
+	// check is the caller's, to be asked in the transaction that stores the event; nil where there is none.
+	check db.Check
+	err   error
+	done  chan struct{}
 }
 
 // claimedKey is a key that the event claims. A key that decides makes a repeat of what another event holds; the other

@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/connections"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/webhookevents"
 )
 
@@ -108,7 +109,7 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	if err != nil {
 		return Receipt{}, fmt.Errorf("describe who publishes: %w", err)
 	}
-	it := &item{done: make(chan struct{}), payload: webhookevents.Payload{Headers: "{}", Body: body.Bytes(), Encoding: webhookevents.JSON}}
+	it := &item{check: db.CheckOf(ctx), done: make(chan struct{}), payload: webhookevents.Payload{Headers: "{}", Body: body.Bytes(), Encoding: webhookevents.JSON}}
 	it.event = webhookevents.NewEvent{Event: webhookevents.Event{
 		Environment: p.Environment, Provider: webhookevents.OwnProvider, ProviderConfigKey: webhookevents.OwnProvider,
 		Type: in.EventType, Verification: string(verification), ContentType: "application/json", BodySize: int64(body.Len()),

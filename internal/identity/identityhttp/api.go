@@ -82,7 +82,7 @@ func mountSessions(api *httpapi.API, h handler) {
 		Permission: access.AccountWrite, Summary: "Change the password",
 		Description: "Gives the signed-in user another password and ends their other sessions. The session of the request goes on with " +
 			"another refresh cookie; the one it had works no more. Wrong current passwords count as failed sign-ins.",
-		Errors: []apperr.Code{apperr.CodeRateLimited},
+		Errors: []apperr.Code{apperr.CodeRateLimited}, NoIdempotencyKey: true,
 	}, h.changePassword)
 }
 

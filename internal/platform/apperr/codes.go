@@ -42,6 +42,10 @@ const (
 	CodeTOTPRequired         Code = "totp_required"
 	CodeTOTPInvalid          Code = "totp_invalid"
 	CodeTOTPActive           Code = "totp_active"
+
+	CodeIdempotencyMismatch       Code = "idempotency_mismatch"
+	CodeIdempotencyInProgress     Code = "idempotency_in_progress"
+	CodeIdempotencyOutcomeUnknown Code = "idempotency_outcome_unknown"
 )
 
 // Info describes a code for the reference and for the HTTP layer.
@@ -88,6 +92,9 @@ func Codes() []Info {
 		{CodeTOTPRequired, http.StatusUnauthorized, "The password is right, and the user has an authenticator app: send its code too."},
 		{CodeTOTPInvalid, http.StatusUnauthorized, "The password is right, and the code of the authenticator app is wrong or was used before."},
 		{CodeTOTPActive, http.StatusConflict, "The user has an authenticator app already; remove that first."},
+		{CodeIdempotencyMismatch, http.StatusUnprocessableEntity, "The `Idempotency-Key` was sent before with another body or query."},
+		{CodeIdempotencyInProgress, http.StatusConflict, "The first request with the `Idempotency-Key` is still under way; `Retry-After` says when to send it again."},
+		{CodeIdempotencyOutcomeUnknown, http.StatusConflict, "The first request with the `Idempotency-Key` took effect, and its answer was lost with the process that carried it out, or was too large to keep."},
 	}
 	slices.SortFunc(list, func(a, b Info) int {
 		if a.Code < b.Code {

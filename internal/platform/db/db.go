@@ -256,7 +256,11 @@ func (d *DB) once(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	}
 	defer end()
 	defer d.addHeld(ctx, d.clk.Now())
-	if err := fn(tx); err != nil {
+	err = fn(tx)
+	if check := CheckOf(ctx); check != nil && err == nil {
+		err = check(ctx, tx)
+	}
+	if err != nil {
 		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
 			return errors.Join(err, fmt.Errorf("roll back: %w", rerr))
 		}

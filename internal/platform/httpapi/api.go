@@ -20,6 +20,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/idempotency"
 )
 
 // Prefix is the path under which every operation is mounted.
@@ -42,6 +43,8 @@ type Config struct {
 	Clock          clock.Clock
 	Auth           Authenticator
 	TrustedProxies []netip.Prefix
+	// Idempotency remembers the answers to requests with an Idempotency-Key.
+	Idempotency *idempotency.Store
 	// LoopbackHostsOnly refuses requests whose Host is no loopback name: development mode's guard against DNS rebinding.
 	LoopbackHostsOnly bool
 	// Ready reports whether the service can work; /readyz asks it.
@@ -146,12 +149,19 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			return
 		}
 		c.faults = query.read(r)
-		if body != nil {
-			r.Body = &observedBody{ReadCloser: r.Body, observe: func(b []byte) {
-				c.faults = append(c.faults, inspect(b, registry, body)...)
-			}}
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			if body != nil {
+				r.Body = &observedBody{ReadCloser: r.Body, observe: func(b []byte) {
+					c.faults = append(c.faults, inspect(b, registry, body)...)
+				}}
+			}
+			handler(humago.NewContext(op, r, w))
 		}
-		handler(humago.NewContext(op, r, w))
+		if key := meta.idempotencyKey(r, c); key != "" {
+			ad.a.once(w, r, meta, key, serve)
+			return
+		}
+		serve(w, r)
 	})
 }
 

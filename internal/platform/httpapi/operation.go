@@ -54,6 +54,9 @@ type Operation struct {
 	Errors []apperr.Code
 	// MaxBodyBytes bounds the request body; 0 means 256 KiB.
 	MaxBodyBytes int64
+	// NoIdempotencyKey says that a POST takes no Idempotency-Key, because its answer must not be kept or tells of the moment. One
+	// that creates something cannot say so.
+	NoIdempotencyKey bool
 }
 
 // Tickets is who makes an operation's tickets.
@@ -81,6 +84,9 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 		MaxBodyBytes: op.MaxBodyBytes + 1,
 		Errors:       op.statuses(), Security: op.security(), Metadata: map[string]any{"operation": op},
 	}
+	if op.TakesIdempotencyKey() {
+		ho.Parameters = append(ho.Parameters, keyParameter())
+	}
 	huma.Register(a.huma, ho, func(ctx context.Context, in *I) (*O, error) {
 		if err := refused(ctx); err != nil {
 			return nil, err
@@ -104,6 +110,9 @@ func (op Operation) codes() []apperr.Code {
 	}
 	if op.Method == http.MethodPost || op.Method == http.MethodPatch {
 		codes = append(codes, apperr.CodePayloadTooLarge)
+	}
+	if op.TakesIdempotencyKey() {
+		codes = append(codes, apperr.CodeIdempotencyMismatch, apperr.CodeIdempotencyInProgress, apperr.CodeIdempotencyOutcomeUnknown)
 	}
 	slices.Sort(codes)
 	return slices.Compact(codes)
@@ -194,6 +203,12 @@ func (a *API) finish(op Operation) {
 	}
 	if len(op.Stream) > 0 {
 		a.documentStream(ho, op)
+	}
+	if r := ho.Responses[strconv.Itoa(op.Status)]; r != nil && op.TakesIdempotencyKey() {
+		if r.Headers == nil {
+			r.Headers = map[string]*huma.Param{}
+		}
+		r.Headers[replayedHeader] = replayedDoc()
 	}
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]

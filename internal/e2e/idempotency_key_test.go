@@ -1,0 +1,132 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// once adds an Idempotency-Key to what somebody asks with.
+func once(c credentials, key string) credentials {
+	return func(h http.Header) {
+		c(h)
+		h.Set("Idempotency-Key", key)
+	}
+}
+
+const replayedHeader = "Idempotent-Replayed"
+
+// replays requires that the answer is that of an earlier request.
+func (a answer) replays(w *world, first answer) {
+	w.t.Helper()
+	a.want(w, first.status)
+	require.Equal(w.t, "true", a.header.Get(replayedHeader))
+	require.Equal(w.t, string(first.body), string(a.body))
+	for _, name := range []string{"Location", "Content-Type", "Cache-Control"} {
+		require.Equal(w.t, first.header.Values(name), a.header.Values(name), name)
+	}
+	require.NotEqual(w.t, first.header.Get("X-Request-Id"), a.header.Get("X-Request-Id"))
+}
+
+// Every operation that takes keys gives its answer again, with everything that a client may need of it; the others take no
+// notice of the header.
+func TestEveryOperationWithAnIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		taken := 0
+		for _, s := range w.samples(w.furnish(w.dev(), w.env, "acme")) {
+			c := once(w.user(w.env), "the same for all")
+			if s.op.ID == "operate-connection" { // there are two samples of it
+				c = once(w.user(w.env), s.op.ID+" "+strings.Repeat("x", len(s.body)))
+				if _, ok := s.body["operation"]; ok {
+					c = once(w.user(w.env), "an operation")
+				}
+			}
+			first := w.try(c, s).want(w, s.status)
+			require.Empty(w.t, first.header.Values(replayedHeader), s.op.ID)
+			if s.op.TakesIdempotencyKey() {
+				taken++
+				w.try(c, s).replays(w, first)
+			}
+		}
+		require.Positive(w.t, taken)
+	})
+}
+
+// Many requests with one key at once, on all nodes, make one thing, and each that is answered with it is told the same secret.
+func TestManyRequestsWithOneKey(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		nodes := []*world{w}
+		if w.databaseURL != "" {
+			nodes = append(nodes, w.node())
+		}
+		subscription := object{"event_types": []string{"*"}, "forward_url": "http://127.0.0.1:18081/hooks"}
+		publication := object{"event_type": "invoice.paid", "data": object{"n": 1}}
+		for path, body := range map[string]object{"/webhook-subscriptions": subscription, "/webhook-events": publication} {
+			ask := func(n *world) answer { return n.call(once(n.dev(), "k"), http.MethodPost, path, body) }
+			answers := make([]answer, 30)
+			var all sync.WaitGroup
+			for i := range answers {
+				all.Go(func() { answers[i] = ask(nodes[i%len(nodes)]) })
+			}
+			all.Wait()
+			final := ask(nodes[len(nodes)-1]).want(w, http.StatusCreated)
+			require.Equal(w.t, "true", final.header.Get(replayedHeader))
+			for _, a := range answers {
+				if a.status == http.StatusConflict {
+					a.refused(w, http.StatusConflict, apperr.CodeIdempotencyInProgress)
+					require.Equal(w.t, "1", a.header.Get("Retry-After"))
+					continue
+				}
+				a.want(w, http.StatusCreated)
+				require.Equal(w.t, string(final.body), string(a.body))
+			}
+			var list []object
+			w.call(w.dev(), http.MethodGet, path, nil).want(w, http.StatusOK).into(w, &list)
+			require.Len(w.t, list, 1, path)
+		}
+	})
+}
+
+// A key is bound to who sent it and to what was sent. What was refused may be mended under the same key, and after a day the key
+// is forgotten.
+func TestIdempotencyKeyRules(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		const path = "/connections"
+		body := object{"provider": "generic-hmac", "connection_id": "acme", "webhook_secret": "a shared secret"}
+		with := func(c credentials, key string, body any) answer { return w.call(once(c, key), http.MethodPost, path, body) }
+		with(w.dev(), "k", object{"provider": "no such"}).want(w, http.StatusUnprocessableEntity)
+		first := with(w.dev(), "k", body).want(w, http.StatusCreated)
+		require.NotEmpty(w.t, first.header.Get("Location"))
+		with(w.dev(), "k", body).replays(w, first)
+		with(w.dev(), "k", object{"provider": "github"}).refused(w, http.StatusUnprocessableEntity, apperr.CodeIdempotencyMismatch)
+		w.call(once(w.dev(), "k"), http.MethodPost, path+"?a=b", body).refused(w, http.StatusUnprocessableEntity, apperr.CodeIdempotencyMismatch)
+		with(w.user(w.env), "k", body).refused(w, http.StatusConflict, apperr.CodeConnectionExists)
+		with(w.dev(), "other", body).refused(w, http.StatusConflict, apperr.CodeConnectionExists)
+
+		// The answer is as it was, whatever has become of what was made.
+		w.call(w.dev(), http.MethodDelete, path+"/generic-hmac/acme", nil).want(w, http.StatusNoContent)
+		with(w.dev(), "k", body).replays(w, first)
+		with(byKey("spk_test_nobody"), "k", body).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+		w.clk.Advance(24 * time.Hour)
+		require.Empty(w.t, with(w.dev(), "k", body).want(w, http.StatusCreated).header.Get(replayedHeader))
+
+		// A key of the wrong form is a fault like any other, and told with the others.
+		for _, key := range []string{"", strings.Repeat("k", 256), "ключ"} {
+			require.ElementsMatch(w.t, []string{"header.Idempotency-Key pattern", "body.provider type"}, with(w.dev(), key, object{"provider": 1}).faults(w))
+		}
+		twice := func(h http.Header) {
+			w.dev()(h)
+			h["Idempotency-Key"] = []string{"a", "a"}
+		}
+		require.Equal(w.t, []string{"header.Idempotency-Key single"}, w.call(twice, http.MethodPost, path, object{"provider": "github"}).faults(w))
+	})
+}
