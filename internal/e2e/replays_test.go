@@ -349,6 +349,8 @@ func TestBulkReplayRefusals(t *testing.T) {
 		for _, nothing := range []object{{}, {"event_type": []string{"*", "a"}}, {"duplicate": false, "control": false}, {"all": false}} {
 			require.Equal(w.t, []string{"body.filter restriction"}, faults(object{"filter": nothing}), "%v", nothing)
 		}
+		require.ElementsMatch(w.t, []string{"body.filter.q pattern", "body.filter.provider[1] pattern", "body.filter.idempotency_key[0] pattern"},
+			faults(object{"dry_run": true, "filter": object{"q": "a\x00", "provider": []string{"a", "\x00"}, "idempotency_key": []string{"\x00"}}}))
 		require.Equal(w.t, []string{"body.filter.all alone"}, faults(object{"filter": object{"all": true, "status": []string{"failed"}}}))
 		require.ElementsMatch(w.t, []string{"body.filter.event_uuids[1] format", "body.filter.event_type[0] pattern", "body.filter.status[0] enum",
 			"body.to_subscription_id format", "body.rate_per_second maximum", "body.filter.colour unknown_field"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -69,6 +70,11 @@ func (b *creation) Resolve(huma.Context) []error {
 			f.Add(fmt.Sprintf("body.filter.event_type[%d]", i), fault.Rule, fault.Message)
 		}
 	}
+	b.Filter.texts(func(location, text string) {
+		if strings.ContainsRune(text, 0) { // which PostgreSQL's text cannot hold
+			f.Add("body.filter."+location, "pattern", "must not hold a NUL")
+		}
+	})
 	if to := b.ToSubscriptionID.Pointer(); to != nil && !id.Is(id.PrefixSubscription, *to) {
 		f.Add("body.to_subscription_id", "format", "must be the id of a subscription")
 	}
@@ -83,6 +89,17 @@ func (b *creation) Resolve(huma.Context) []error {
 		return []error{err}
 	}
 	return nil
+}
+
+// texts visits every text of the filter that no other rule bounds.
+func (f *filter) texts(visit func(location, text string)) {
+	for name, list := range map[string][]string{"provider": f.Provider, "provider_config_key": f.ProviderConfigKey, "connection_id": f.ConnectionID,
+		"subscription_id": f.SubscriptionID, "idempotency_key": f.IdempotencyKey} {
+		for i, text := range list {
+			visit(fmt.Sprintf("%s[%d]", name, i), text)
+		}
+	}
+	visit("q", f.Search)
 }
 
 func (b *creation) order() replays.Order {
