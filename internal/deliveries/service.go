@@ -90,6 +90,9 @@ func New(d *db.DB, events *webhookevents.Store, subs Subscriptions, client *egre
 	s.dispatcher = newDispatcher(opts.Concurrency, opts.PerSubscription, opts.PerHost, s.send)
 	s.results = jobs.NewBatcher(outcomeBatch, s.record)
 	s.results.Pace(recordPace)
+	for _, status := range []Status{Succeeded, RetryWait, Dead} {
+		metrics.Deliveries.WithLabelValues(outcomeLabel(status)) // so that the first count is seen as growth
+	}
 	return s
 }
 

@@ -38,7 +38,10 @@ type guide struct {
 func guides() []guide {
 	return []guide{
 		{"add-a-provider", []string{"curl", "openssl"}},
+		{"operate", []string{"curl", "openssl"}},
 		{"receive-your-first-webhook", []string{"curl", "openssl", "python3"}},
+		{"replay-and-recover-after-an-outage", []string{"curl", "openssl", "python3"}},
+		{"run-it-on-postgresql", []string{"curl", "openssl"}},
 		{"verify-what-we-send-you", []string{"curl", "openssl"}},
 	}
 }

@@ -42,6 +42,10 @@ const (
 	reasonUnwanted ClosingReason = "write_failed"
 )
 
+func reasons() []ClosingReason {
+	return []ClosingReason{ReasonLagged, ReasonCredential, ReasonUnverified, ReasonTimeLimit, ReasonStopping, ReasonInternal, reasonLeft, reasonUnwanted}
+}
+
 // ending is how a stream ends; without an event nothing is said.
 type ending struct {
 	event string

@@ -86,6 +86,9 @@ const catchingUp = 4
 
 // New returns a Service that feeds nobody before Run.
 func New(c Config) *Service {
+	for _, reason := range reasons() {
+		c.Metrics.StreamsClosed.WithLabelValues(string(reason)) // so that the first count is seen as growth
+	}
 	return &Service{db: c.DB, events: c.Events, attempts: c.Attempts, identity: c.Identity, clock: c.Clock, log: c.Logger, metrics: c.Metrics,
 		data: c.Data, opts: c.Options, wake: jobs.NewWake(), pages: make(chan struct{}, catchingUp), stopping: make(chan struct{}),
 		buffers: sync.Pool{New: func() any { b := make([]byte, 0, pieceBytes); return &b }},

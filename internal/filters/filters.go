@@ -61,15 +61,29 @@ type Result struct {
 	Cost uint64
 }
 
+const (
+	outcomeMatched    = "matched"
+	outcomeNotMatched = "not_matched"
+)
+
+// Outcomes are the outcomes that a result can have.
+func Outcomes() []string {
+	all := []string{outcomeMatched, outcomeNotMatched}
+	for _, code := range Codes() {
+		all = append(all, string(code))
+	}
+	return all
+}
+
 // Outcome names the result in a metric: matched, not_matched, or the code of the failure.
 func (r Result) Outcome() string {
 	switch {
 	case r.Failure != nil:
 		return string(r.Failure.Code)
 	case r.Matches:
-		return "matched"
+		return outcomeMatched
 	default:
-		return "not_matched"
+		return outcomeNotMatched
 	}
 }
 

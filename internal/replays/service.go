@@ -55,6 +55,9 @@ type Service struct {
 
 // New returns a Service that works on nothing before Work is called.
 func New(cfg Config) *Service {
+	for _, outcome := range []string{outcomeStarted, outcomeSkipped, outcomeSucceeded, outcomeFailed, outcomeOther} {
+		cfg.Metrics.Replayed.WithLabelValues(outcome) // so that the first count is seen as growth
+	}
 	return &Service{cfg: cfg, claim: cfg.Node + ":" + strconv.FormatInt(clock.Millis(cfg.Clock.Now()), 36) + ":" + id.NewUUID(), wake: jobs.NewWake(),
 		paces: map[string]*pace{}, limits: defaultPreviewLimits()}
 }

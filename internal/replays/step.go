@@ -183,14 +183,23 @@ func (r *Replay) finished() bool {
 	return r.work.scanned && r.work.begun == "" && len(r.work.open) == 0
 }
 
+// Outcomes of a job's deliveries, as the metric names them.
+const (
+	outcomeStarted   = "started"
+	outcomeSkipped   = "skipped"
+	outcomeSucceeded = "succeeded"
+	outcomeFailed    = "failed"
+	outcomeOther     = "other"
+)
+
 // count adds a step to the metrics.
 func (s *Service) count(p deliveries.BulkProgress, result deliveries.BulkResult) {
 	skipped := int64(0)
 	for _, n := range result.Skipped {
 		skipped += n
 	}
-	for outcome, n := range map[string]int64{"started": int64(len(result.Started)), "skipped": skipped, "succeeded": p.Succeeded,
-		"failed": p.Failed, "other": p.Other} {
+	for outcome, n := range map[string]int64{outcomeStarted: int64(len(result.Started)), outcomeSkipped: skipped, outcomeSucceeded: p.Succeeded,
+		outcomeFailed: p.Failed, outcomeOther: p.Other} {
 		if n > 0 {
 			s.cfg.Metrics.Replayed.WithLabelValues(outcome).Add(float64(n))
 		}

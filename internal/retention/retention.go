@@ -54,7 +54,12 @@ type Worker struct {
 }
 
 // New returns a Worker that does nothing before Run.
-func New(c Config) *Worker { return &Worker{Config: c, pace: newPace(c.DB, clock.System())} }
+func New(c Config) *Worker {
+	for _, what := range []string{kindPayload, kindPartition, kindEvent, kindDelivery, kindAttempt, kindKey, kindEnded} {
+		c.Metrics.Removed.WithLabelValues(what) // so that the first count is seen as growth
+	}
+	return &Worker{Config: c, pace: newPace(c.DB, clock.System())}
+}
 
 // Run removes everything that is due, unless another node is at it, and returns how long to wait before the next call. It
 // ends early, between two chunks, when ctx does; the next call, of whatever process, goes on from there.
