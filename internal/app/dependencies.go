@@ -43,6 +43,8 @@ func TableOwners() map[string]string {
 		"environments":     "identity",
 		"users":            "identity",
 		"memberships":      "identity",
+		"roles":            "identity",
+		"role_bindings":    "identity",
 		"api_keys":         "identity",
 		"api_key_grants":   "identity",
 		"signing_keys":     "identity",

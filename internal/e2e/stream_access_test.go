@@ -107,7 +107,7 @@ func TestStreamEndsWithItsCredential(t *testing.T) {
 			})
 			email := through + "-viewer@example.test"
 			viewer := byToken(w.member(w.team(), email, "viewer"), w.env)
-			ends("a member who was removed", open(viewer), func() { w.change("DELETE FROM memberships WHERE role = 'viewer'") })
+			ends("a member who was removed", open(viewer), func() { w.removeMember(email) })
 			var k apiKey
 			w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env, "grants": []object{allow("events")},
 				"expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)

@@ -19,7 +19,7 @@ import (
 
 func (w *world) principal() access.Principal {
 	return access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Name: "ada@example.test", Team: id.Team(id.New(id.PrefixTeam)),
-		Session: id.New(id.PrefixSession), Environment: w.env, Role: access.Owner, Allowed: access.Routes(), IP: "192.0.2.1"}
+		Session: id.New(id.PrefixSession), Environment: w.env, Rights: access.Owner.Rights(), Allowed: access.Routes(), IP: "192.0.2.1"}
 }
 
 // A ticket opens what it was made for, for who it was made for with the rights that they have then, and nothing of it can be

@@ -166,7 +166,10 @@ func (s *Service) ListKeys(ctx context.Context, actor access.Principal, environm
 		return nil, err
 	}
 	for _, want := range environments {
-		if _, err := s.Environment(ctx, access.Principal{Team: team}, string(want)); err != nil {
+		if !id.Is(id.PrefixEnvironment, string(want)) {
+			return nil, errNoEnvironment()
+		}
+		if _, err := requireEnvironment(ctx, s.db.Read(), team, want); err != nil {
 			return nil, err
 		}
 	}

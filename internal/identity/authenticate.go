@@ -51,8 +51,8 @@ func (s *Service) APIKey(ctx context.Context, key string) (access.Principal, err
 	return k.principal(), nil
 }
 
-// Bearer returns the principal of a user's access token. The session and the user's role are read now: an ended session and
-// a removed user are refused, and a changed role applies, with the next request.
+// Bearer returns the principal of a user's access token. The session and the user's roles are read now: an ended session and
+// a removed user are refused, and changed roles apply, with the next request.
 func (s *Service) Bearer(ctx context.Context, token string) (access.Principal, error) {
 	if _, err := s.material(); err != nil {
 		return access.Principal{}, err
@@ -73,14 +73,12 @@ func (s *Service) Bearer(ctx context.Context, token string) (access.Principal, e
 	if !ok {
 		return access.Principal{}, errUnauthorized(errNoSession)
 	}
-	return access.Principal{
-		Kind: access.KindUser, ID: member.user.ID, Name: member.user.Email, Team: member.team.ID, Role: member.role, Session: c.Session,
-	}, nil
+	return member.principal(c.Session), nil
 }
 
-// Environment returns the environment if it belongs to the user's team, else not_found.
+// Environment returns the environment if it belongs to the user's team and they have any permission in it, else not_found.
 func (s *Service) Environment(ctx context.Context, p access.Principal, environment string) (id.Environment, error) {
-	if !id.Is(id.PrefixEnvironment, environment) {
+	if !id.Is(id.PrefixEnvironment, environment) || !p.Enters(id.Environment(environment)) {
 		return "", errNoEnvironment()
 	}
 	e, ok, err := readEnvironment(ctx, s.db.Read(), p.Team, id.Environment(environment))
@@ -94,7 +92,7 @@ func (s *Service) Environment(ctx context.Context, p access.Principal, environme
 }
 
 // Current returns a principal that was identified before as they are now, in the same environment: with the grants of the
-// key, or the role of the user. It is for what outlives the request that brought the credential. A key that has been
+// key, or the roles of the user. It is for what outlives the request that brought the credential. A key that has been
 // revoked, removed or has expired, and a session that has ended, is unauthorized.
 func (s *Service) Current(ctx context.Context, p access.Principal) (access.Principal, error) {
 	if p.Kind == access.KindAPIKey {
@@ -108,7 +106,7 @@ func (s *Service) Current(ctx context.Context, p access.Principal) (access.Princ
 	if !ok {
 		return access.Principal{}, errUnauthorized(errNoSession)
 	}
-	current := access.Principal{Kind: access.KindUser, ID: m.user.ID, Name: m.user.Email, Team: m.team.ID, Role: m.role, Session: p.Session}
+	current := m.principal(p.Session)
 	current.Environment, err = s.Environment(ctx, current, string(p.Environment))
 	return current, err
 }

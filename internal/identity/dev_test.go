@@ -46,7 +46,7 @@ func (f fixture) works(t *testing.T, c devCredentials) {
 	require.Equal(t, c.EnvironmentID, string(p.Environment))
 	session, err := f.signIn(t, c.Email, secretbox.Secret(c.Password))
 	require.NoError(t, err)
-	require.Equal(t, access.Owner, session.Role)
+	require.Equal(t, access.Owner, session.Bindings[0].Role)
 	dev, err := f.FindEnvironment(t.Context(), access.System("test"), Development)
 	require.NoError(t, err)
 	require.Equal(t, string(dev.ID), c.EnvironmentID)

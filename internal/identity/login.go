@@ -77,7 +77,7 @@ func (s *Service) Login(ctx context.Context, c Client, with Credentials, replace
 		if !unchanged {
 			return errUnauthorized(errChanged)
 		}
-		_, member, err := readMember(ctx, tx, a.team, a.user.ID)
+		_, member, err := readMember(ctx, tx, a.team, a.user.ID, s.clock.Now())
 		if err != nil {
 			return err
 		}

@@ -177,7 +177,7 @@ func (s *Service) rotate(ctx context.Context, tx *sql.Tx, m *material, c Client,
 // that a failure costs nobody the refresh token that they have.
 func (s *Service) complete(ctx context.Context, tx *sql.Tx, keys *tokens, in *SignIn, k sessionKey) error {
 	var err error
-	if in.Profile, err = readProfile(ctx, tx, k.team, k.user.ID); err != nil {
+	if in.Profile, err = readProfile(ctx, tx, k.team, k.user.ID, s.clock.Now()); err != nil {
 		return err
 	}
 	token, err := keys.sign(s.clock.Now(), subject{user: k.user.ID, team: k.team, session: in.Session})

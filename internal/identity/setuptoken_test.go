@@ -38,11 +38,11 @@ func TestSetup(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "Analytical Engines", p.Team.Name)
 		require.Equal(t, testEmail, p.User.Email)
-		require.Equal(t, access.Owner, p.Role)
+		require.Equal(t, access.Owner, p.Bindings[0].Role)
 		require.Equal(t, []string{Development, Production}, []string{p.Environments[0].Name, p.Environments[1].Name})
 		require.Zero(t, f.count(t, "sign_in_failures"), "a right token is no failure")
 		in := f.signedIn(t)
-		require.Equal(t, access.Owner, f.bearer(t, in.Token).Role)
+		require.Equal(t, access.Owner.Rights(), f.bearer(t, in.Token).Rights)
 		require.Zero(t, f.count(t, "setup_tokens"))
 		trail := f.trail(t)
 		var actions []string

@@ -58,17 +58,6 @@ func listSessions(ctx context.Context, q db.Querier, user string, now time.Time,
 	return list, nil
 }
 
-// readSignedIn returns the member behind an access token, as long as the session of the token has not ended.
-func readSignedIn(ctx context.Context, q db.Querier, c claims, now time.Time) (m member, ok bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT u.id, u.email, t.id, t.name, t.created_ms, m.role
-		FROM sessions s JOIN memberships m ON m.team_id = s.team_id AND m.user_id = s.user_id
-			JOIN users u ON u.id = s.user_id JOIN teams t ON t.id = s.team_id`+whereLive+
-		" AND s.id = $3 AND s.user_id = $4 AND s.team_id = $5", liveArgs(now, c.Session, c.Subject, c.Team)...).
-		Scan(&m.user.ID, &m.user.Email, &m.team.ID, &m.team.Name, &m.team.CreatedMillis, &m.role)
-	ok, err = one("the member", err)
-	return m, ok, err
-}
-
 // readFamily finds a session that has not ended by the part of its refresh tokens that stays.
 func readFamily(ctx context.Context, q db.Querier, familyMAC []byte, now time.Time) (f family, ok bool, err error) {
 	err = q.QueryRowContext(ctx, "SELECT u.id, u.email, s.team_id, s.token_mac, s.previous_mac, "+sessionColumns+

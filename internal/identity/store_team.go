@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
@@ -16,13 +15,6 @@ type account struct {
 	user         User
 	passwordHash string
 	team         id.Team
-}
-
-// member is a user in a team.
-type member struct {
-	user User
-	team Team
-	role access.Role
 }
 
 // one runs scan and tells a missing row from a failure.
@@ -86,29 +78,11 @@ func readAccount(ctx context.Context, q db.Querier, email string) (a account, ok
 	return a, ok, err
 }
 
-func readMember(ctx context.Context, q db.Querier, team id.Team, user string) (m member, ok bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT u.id, u.email, t.id, t.name, t.created_ms, m.role
-		FROM memberships m JOIN users u ON u.id = m.user_id JOIN teams t ON t.id = m.team_id
-		WHERE m.team_id = $1 AND m.user_id = $2`, team, user).
-		Scan(&m.user.ID, &m.user.Email, &m.team.ID, &m.team.Name, &m.team.CreatedMillis, &m.role)
-	ok, err = one("the member", err)
-	return m, ok, err
-}
-
 func insertUser(ctx context.Context, tx *sql.Tx, u User, passwordHash string, nowMillis int64) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO users (id, email, password_hash, created_ms, updated_ms) VALUES ($1, $2, $3, $4, $4)",
 		u.ID, u.Email, passwordHash, nowMillis)
 	if err != nil {
 		return fmt.Errorf("store the user: %w", err)
-	}
-	return nil
-}
-
-func insertMembership(ctx context.Context, tx *sql.Tx, team id.Team, user string, role access.Role, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO memberships (team_id, user_id, role, created_ms) VALUES ($1, $2, $3, $4)",
-		team, user, role, nowMillis)
-	if err != nil {
-		return fmt.Errorf("store the membership: %w", err)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (f fixture) owner(t *testing.T) (access.Principal, Profile) {
 	t.Helper()
 	p, err := f.CreateOwner(t.Context(), access.System("test"), "", testEmail, testPassword)
 	require.NoError(t, err)
-	return access.Principal{Kind: access.KindUser, ID: p.User.ID, Name: p.User.Email, Team: p.Team.ID, Role: p.Role}, p
+	return access.Principal{Kind: access.KindUser, ID: p.User.ID, Name: p.User.Email, Team: p.Team.ID, Rights: p.Rights}, p
 }
 
 func testClient() Client {
@@ -129,7 +129,7 @@ func (f fixture) foreign(t *testing.T) (access.Principal, id.Environment, Key) {
 		require.NoError(t, insertTeam(t.Context(), tx, other))
 		return insertEnvironment(t.Context(), tx, env)
 	}))
-	actor := access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: other.ID, Role: access.Owner}
+	actor := access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: other.ID, Rights: access.Owner.Rights()}
 	k, _ := f.key(t, actor, env.ID)
 	return actor, env.ID, k
 }

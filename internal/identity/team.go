@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"time"
 
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
@@ -32,15 +34,18 @@ type User struct {
 
 // Profile is a user in their team.
 type Profile struct {
-	User         User
-	Team         Team
-	Role         access.Role
+	User User
+	Team Team
+	// Bindings are the roles that hold now, oldest first, and Rights what they allow together.
+	Bindings []Binding
+	Rights   access.Rights
+	// Environments are those in which the user has any permission, oldest first.
 	Environments []Environment
 }
 
 // Profile returns what a signed-in user is told about themselves, and the session of the request.
 func (s *Service) Profile(ctx context.Context, actor access.Principal) (Profile, Session, error) {
-	p, err := readProfile(ctx, s.db.Read(), actor.Team, actor.ID)
+	p, err := readProfile(ctx, s.db.Read(), actor.Team, actor.ID, s.clock.Now())
 	if err != nil {
 		return Profile{}, Session{}, err
 	}
@@ -54,8 +59,8 @@ func (s *Service) Profile(ctx context.Context, actor access.Principal) (Profile,
 	return p, current, nil
 }
 
-func readProfile(ctx context.Context, q db.Querier, team id.Team, user string) (Profile, error) {
-	m, ok, err := readMember(ctx, q, team, user)
+func readProfile(ctx context.Context, q db.Querier, team id.Team, user string, now time.Time) (Profile, error) {
+	m, ok, err := readMember(ctx, q, team, user, now)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -66,7 +71,9 @@ func readProfile(ctx context.Context, q db.Querier, team id.Team, user string) (
 	if err != nil {
 		return Profile{}, err
 	}
-	return Profile{User: m.user, Team: m.team, Role: m.role, Environments: environments}, nil
+	who := m.principal("")
+	environments = slices.DeleteFunc(environments, func(e Environment) bool { return !who.Enters(e.ID) })
+	return Profile{User: m.user, Team: m.team, Bindings: m.bindings, Rights: who.Rights, Environments: environments}, nil
 }
 
 // Team returns the actor's team.

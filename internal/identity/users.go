@@ -65,7 +65,7 @@ func (s *Service) CreateOwner(ctx context.Context, actor access.Principal, teamN
 
 // addOwner adds an owner to the team, and makes that where there is none. The caller holds the lock of the set-up.
 func (s *Service) addOwner(ctx context.Context, tx *sql.Tx, actor access.Principal, teamName, address, hash string) (p Profile, err error) {
-	p = Profile{User: User{ID: id.New(id.PrefixUser), Email: address}, Role: access.Owner}
+	p = Profile{User: User{ID: id.New(id.PrefixUser), Email: address}, Rights: access.Owner.Rights()}
 	if p.Team, err = s.ensureTeam(ctx, tx, actor, teamName); err != nil {
 		return Profile{}, err
 	}
@@ -79,12 +79,20 @@ func (s *Service) addOwner(ctx context.Context, tx *sql.Tx, actor access.Princip
 		}
 		return Profile{}, err
 	}
-	if err := insertMembership(ctx, tx, p.Team.ID, p.User.ID, p.Role, clock.Millis(now)); err != nil {
+	if err := insertMembership(ctx, tx, p.Team.ID, p.User.ID, clock.Millis(now)); err != nil {
+		return Profile{}, err
+	}
+	b := Binding{
+		ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: p.User.ID, Role: access.Owner, RoleName: string(access.Owner),
+		CreatedMillis: clock.Millis(now), permissions: access.Owner.Permissions(),
+	}
+	p.Bindings = []Binding{b}
+	if err := insertBinding(ctx, tx, p.Team.ID, b); err != nil {
 		return Profile{}, err
 	}
 	return p, audit.Record(ctx, tx, now, audit.Event{
 		Team: p.Team.ID, Actor: actor, Action: "user.create", TargetType: "user", TargetID: p.User.ID,
-		After: audit.State{"email": address, "role": p.Role},
+		After: audit.State{"email": address, "role": access.Owner},
 	})
 }
 

@@ -21,7 +21,7 @@ func TestCreateOwner(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, testEmail, p.User.Email)
 		require.Equal(t, "Analytical Engines", p.Team.Name)
-		require.Equal(t, access.Owner, p.Role)
+		require.Equal(t, access.Owner, p.Bindings[0].Role)
 		require.Len(t, p.Environments, 2)
 		require.Equal(t, Development, p.Environments[0].Name)
 		require.Equal(t, Production, p.Environments[1].Name)
@@ -132,7 +132,7 @@ func TestLogin(t *testing.T) {
 		actor, err := f.Bearer(t.Context(), session.Token.Reveal())
 		require.NoError(t, err)
 		require.Equal(t, access.Principal{
-			Kind: access.KindUser, ID: p.User.ID, Name: testEmail, Team: p.Team.ID, Role: access.Owner, Session: session.Session.ID,
+			Kind: access.KindUser, ID: p.User.ID, Name: testEmail, Team: p.Team.ID, Rights: access.Owner.Rights(), Session: session.Session.ID,
 		}, actor)
 		f.clk.Advance(TokenLifetime)
 		_, err = f.Bearer(t.Context(), session.Token.Reveal())
@@ -147,11 +147,11 @@ func TestMembershipIsReadEveryTime(t *testing.T) {
 		f.owner(t)
 		session, err := f.signIn(t, testEmail, testPassword)
 		require.NoError(t, err)
-		f.exec(t, "UPDATE memberships SET role = 'viewer'")
+		f.exec(t, "UPDATE role_bindings SET role = 'viewer'")
 		actor, err := f.Bearer(t.Context(), session.Token.Reveal())
 		require.NoError(t, err)
 		require.False(t, actor.Has(access.APIKeysWrite))
-		f.exec(t, "UPDATE memberships SET role = 'emperor'")
+		f.exec(t, "UPDATE role_bindings SET role = 'emperor'")
 		actor, err = f.Bearer(t.Context(), session.Token.Reveal())
 		require.NoError(t, err)
 		require.False(t, actor.Has(access.TeamRead), "an unknown role permits something")

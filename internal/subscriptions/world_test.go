@@ -46,7 +46,7 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 		store: store, clock: clock.NewManual(time.UnixMilli(1_750_000_000_000)), control: &control{},
 		p: access.Principal{
 			Kind: access.KindUser, ID: id.New(id.PrefixUser), Name: "dev@example.com", Team: id.Team(id.New(id.PrefixTeam)),
-			Environment: id.Environment(id.New(id.PrefixEnvironment)), Role: access.Developer, RequestID: id.NewUUID(),
+			Environment: id.Environment(id.New(id.PrefixEnvironment)), Rights: access.Developer.Rights(), RequestID: id.NewUUID(),
 		},
 		other: id.Environment(id.New(id.PrefixEnvironment)),
 	}

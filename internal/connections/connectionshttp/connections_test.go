@@ -45,7 +45,7 @@ func (auth) APIKey(_ context.Context, key string) (access.Principal, error) {
 }
 
 func (auth) Bearer(context.Context, string) (access.Principal, error) {
-	return access.Principal{Kind: access.KindUser, ID: "usr_x", Team: "team_x", Role: access.Viewer}, nil
+	return access.Principal{Kind: access.KindUser, ID: "usr_x", Team: "team_x", Rights: access.Viewer.Rights()}, nil
 }
 
 func (auth) Environment(_ context.Context, _ access.Principal, environment string) (id.Environment, error) {

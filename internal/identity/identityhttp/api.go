@@ -88,9 +88,10 @@ func mountSessions(api *httpapi.API, h handler) {
 
 func mountTeam(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
-		ID: "get-me", Method: http.MethodGet, Path: "/team/me", Tag: tagTeam, Status: http.StatusOK, Permission: access.TeamRead,
-		Summary:     "Show the signed-in user",
-		Description: "Returns the user, their team and role, what the role permits, the team's environments, and the session.",
+		ID: "get-me", Method: http.MethodGet, Path: "/team/me", Tag: tagTeam, Status: http.StatusOK, Permission: access.AccountRead,
+		Summary: "Show the signed-in user",
+		Description: "Returns the user, their team, their roles and what those permit, the environments in which they may do anything, and " +
+			"the session.",
 	}, h.me)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-team", Method: http.MethodGet, Path: "/team", Tag: tagTeam, Status: http.StatusOK, Permission: access.TeamRead,

@@ -9,7 +9,6 @@ import (
 
 // The closed sets of the wire. Their schemas list the values from the one place that defines them.
 type (
-	role            access.Role
 	permission      access.Permission
 	route           access.Route
 	effect          identity.Effect
@@ -18,9 +17,6 @@ type (
 	method          string
 	totpState       identity.TOTPState
 )
-
-// Schema lists the roles.
-func (role) Schema(huma.Registry) *huma.Schema { return enum(access.Roles()) }
 
 // Schema lists the permissions.
 func (permission) Schema(huma.Registry) *huma.Schema { return enum(access.Permissions()) }

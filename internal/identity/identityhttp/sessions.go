@@ -43,7 +43,7 @@ type signIn struct {
 	TokenType    string        `json:"token_type" enum:"Bearer" doc:"How the token is sent." example:"Bearer"`
 	ExpiresIn    int           `json:"expires_in" doc:"How long the token works, in seconds from now." example:"900"`
 	User         teamUser      `json:"user" doc:"Who has signed in."`
-	Environments []environment `json:"environments" doc:"The environments of the user's team, oldest first."`
+	Environments []environment `json:"environments" doc:"The environments in which the user has any permission, oldest first."`
 }
 
 type logoutOutput struct {

@@ -15,7 +15,6 @@ import (
 type teamUser struct {
 	ID    string `json:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Email string `json:"email" doc:"The user's e-mail address, in lower case." example:"ada@example.test"`
-	Role  role   `json:"role" doc:"The user's role in the team." example:"owner"`
 }
 
 type meOutput struct {
@@ -23,12 +22,12 @@ type meOutput struct {
 }
 
 type me struct {
-	User         teamUser       `json:"user" doc:"The signed-in user."`
-	Team         team           `json:"team" doc:"The user's team."`
-	Role         role           `json:"role" doc:"The user's role in the team." example:"owner"`
-	Permissions  []permission   `json:"permissions" doc:"What the role permits." example:"[\"team:read\"]"`
-	Environments []environment  `json:"environments" doc:"The environments of the team, oldest first."`
-	Session      currentSession `json:"session" doc:"The session of this request."`
+	User         teamUser        `json:"user" doc:"The signed-in user."`
+	Team         team            `json:"team" doc:"The user's team."`
+	RoleBindings []ownBinding    `json:"role_bindings" doc:"The roles that the user has now, oldest first."`
+	Permissions  []permission    `json:"permissions" doc:"What the roles permit in the whole team, with what every member may do on their own account." example:"[\"team:read\"]"`
+	Environments []ownEnvironment `json:"environments" doc:"The environments in which the user has any permission, oldest first. Others do not exist for them."`
+	Session      currentSession  `json:"session" doc:"The session of this request."`
 }
 
 type currentSession struct {
@@ -70,8 +69,8 @@ func (h handler) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
 		return nil, err
 	}
 	return &meOutput{Body: me{
-		User: userOf(p), Team: teamOf(p.Team), Role: role(p.Role), Permissions: convert[permission](p.Role.Permissions()),
-		Environments: environmentsOf(p.Environments),
+		User: userOf(p), Team: teamOf(p.Team), RoleBindings: ownBindings(p.Bindings),
+		Permissions: convert[permission](append(p.Rights.In(""), access.OwnAccount()...)), Environments: ownEnvironments(p),
 		Session: currentSession{
 			ID: session.ID, AuthenticatedAt: httpapi.TimeMillis(session.AuthMillis), Methods: convert[method](session.Methods()),
 			ExpiresAt: httpapi.TimeMillis(session.EndsMillis()),
@@ -102,7 +101,7 @@ func teamOf(t identity.Team) team {
 }
 
 func userOf(p identity.Profile) teamUser {
-	return teamUser{ID: p.User.ID, Email: p.User.Email, Role: role(p.Role)}
+	return teamUser{ID: p.User.ID, Email: p.User.Email}
 }
 
 // faultsAt puts faults of a body's fields where the body is, in the form in which Huma collects them.

@@ -21,7 +21,7 @@ func TestLogin(t *testing.T) {
 		b := r.body(t)
 		require.Equal(t, "Bearer", b["token_type"])
 		require.EqualValues(t, 900, b["expires_in"])
-		require.Equal(t, map[string]any{"id": s.owner.User.ID, "email": email, "role": "owner"}, b["user"])
+		require.Equal(t, map[string]any{"id": s.owner.User.ID, "email": email}, b["user"])
 		require.Equal(t, []any{
 			map[string]any{"id": s.development(), "name": "development", "type": "test", "payload_retention_days": nil, "event_retention_days": nil,
 				"created_at": "2026-11-02T09:30:00.000Z"},
@@ -34,14 +34,27 @@ func TestLogin(t *testing.T) {
 		require.Equal(t, http.StatusOK, me.status, me.text)
 		m := me.body(t)
 		require.Equal(t, b["user"], m["user"])
-		require.Equal(t, b["environments"], m["environments"])
+		inside := make([]any, 0, len(access.InEnvironments()))
+		for _, p := range access.InEnvironments() {
+			inside = append(inside, string(p))
+		}
+		require.Equal(t, []any{
+			map[string]any{"id": s.development(), "name": "development", "type": "test", "permissions": inside},
+			map[string]any{"id": s.production(), "name": "production", "type": "live", "permissions": inside},
+		}, m["environments"])
 		require.Equal(t, map[string]any{"id": string(s.owner.Team.ID), "name": "Analytical Engines", "created_at": "2026-11-02T09:30:00.000Z"}, m["team"])
 		session, _ := m["session"].(map[string]any)
 		require.Regexp(t, "^ses_", session["id"])
 		delete(session, "id")
 		require.Equal(t, map[string]any{"authenticated_at": "2026-11-02T09:30:00.000Z", "expires_at": "2026-11-16T09:30:00.000Z",
 			"methods": []any{"pwd"}}, session)
-		require.Equal(t, "owner", m["role"])
+		bindings, _ := m["role_bindings"].([]any)
+		require.Len(t, bindings, 1)
+		binding, _ := bindings[0].(map[string]any)
+		require.Regexp(t, "^rbd_", binding["id"])
+		delete(binding, "id")
+		require.Equal(t, map[string]any{"role": "owner", "role_name": "owner", "scope": map[string]any{"team": true},
+			"created_at": "2026-11-02T09:30:00.000Z", "expires_at": nil}, binding)
 		require.Len(t, m["permissions"], len(access.Permissions()))
 
 		s.clk.Advance(900 * time.Second)
@@ -94,9 +107,9 @@ func TestLoginFaults(t *testing.T) {
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
-		_, err := s.store.DB.Write().ExecContext(t.Context(), "UPDATE memberships SET role = 'viewer'")
+		_, err := s.store.DB.Write().ExecContext(t.Context(), "UPDATE role_bindings SET role = 'viewer'")
 		require.NoError(t, err)
-		require.Equal(t, "viewer", s.as(http.MethodGet, "/team/me", nil).body(t)["role"])
+		require.Contains(t, s.as(http.MethodGet, "/team/me", nil).text, `"role":"viewer"`)
 		for method, path := range map[string]string{http.MethodPost: "/api-keys", http.MethodGet: "/api-keys", http.MethodDelete: "/api-keys/x"} {
 			r := s.as(method, path, nil)
 			require.Equal(t, http.StatusForbidden, r.status, r.text)

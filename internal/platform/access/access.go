@@ -9,77 +9,6 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Permission is a right of a user, written resource:verb. The set is closed: Permissions lists it.
-type Permission string
-
-// The permissions of the service.
-const (
-	TeamRead          Permission = "team:read"
-	TeamWrite         Permission = "team:write"
-	EnvironmentsRead  Permission = "environments:read"
-	EnvironmentsWrite Permission = "environments:write"
-	// AccountRead and AccountWrite are about a user's own account: their sessions and their password.
-	AccountRead        Permission = "account:read"
-	AccountWrite       Permission = "account:write"
-	APIKeysRead        Permission = "api_keys:read" //nolint:gosec // the name of a permission, no credential
-	APIKeysWrite       Permission = "api_keys:write"
-	ConnectionsRead    Permission = "connections:read"
-	ConnectionsWrite   Permission = "connections:write"
-	SubscriptionsRead  Permission = "webhook_subscriptions:read"
-	SubscriptionsWrite Permission = "webhook_subscriptions:write"
-	EventsRead         Permission = "webhook_events:read"
-	EventsReplay       Permission = "webhook_events:replay"
-	// EventsWrite is about publishing events.
-	EventsWrite Permission = "webhook_events:write"
-	// AuditRead is about reading the audit trail, AuditExport about taking all of it away.
-	AuditRead   Permission = "audit:read"
-	AuditExport Permission = "audit:export"
-	// EventsExpunge is about removing an event's payload for good.
-	EventsExpunge Permission = "webhook_events:expunge"
-)
-
-// Permissions returns every permission.
-func Permissions() []Permission {
-	return []Permission{TeamRead, TeamWrite, EnvironmentsRead, EnvironmentsWrite, AccountRead, AccountWrite,
-		APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite, SubscriptionsRead, SubscriptionsWrite,
-		EventsRead, EventsReplay, EventsWrite, EventsExpunge, AuditRead, AuditExport}
-}
-
-// Role is a fixed set of permissions.
-type Role string
-
-// The system roles.
-const (
-	Owner     Role = "owner"
-	Admin     Role = "admin"
-	Developer Role = "developer"
-	Viewer    Role = "viewer"
-)
-
-// Roles returns every role, strongest first.
-func Roles() []Role { return []Role{Owner, Admin, Developer, Viewer} }
-
-// Permissions returns what the role allows; an unknown role allows nothing.
-func (r Role) Permissions() []Permission {
-	switch r {
-	case Owner:
-		return Permissions()
-	case Admin:
-		return without(AuditExport)
-	case Developer:
-		return without(TeamWrite, EnvironmentsWrite, AuditRead, AuditExport)
-	case Viewer:
-		return []Permission{TeamRead, AccountRead, AccountWrite, ConnectionsRead, SubscriptionsRead, EventsRead}
-	default:
-		return nil
-	}
-}
-
-// without returns every permission but some.
-func without(some ...Permission) []Permission {
-	return slices.DeleteFunc(Permissions(), func(p Permission) bool { return slices.Contains(some, p) })
-}
-
 // Route is a group of operations that a grant opens to an API key. The set is closed: Routes lists it.
 type Route string
 
@@ -119,8 +48,8 @@ type Principal struct {
 	Team id.Team
 	// Environment is the environment the request is scoped to; empty where the operation has none.
 	Environment id.Environment
-	// Role is set for users.
-	Role Role
+	// Rights is what a user may do, and where.
+	Rights Rights
 	// Session is the id of the sign-in behind a user's request.
 	Session string
 	// Allowed holds the routes open to an API key, denials already subtracted.
@@ -133,9 +62,34 @@ type Principal struct {
 // System returns the principal of the service itself, named by the part that acts.
 func System(name string) Principal { return Principal{Kind: KindSystem, ID: name, Name: name} }
 
-// Has reports whether a user's role allows the permission.
+// Has reports whether a user has the permission in the scope of the request: in its environment, or in the team where it
+// has none. Every member has the permissions of their own account.
 func (p Principal) Has(want Permission) bool {
-	return p.Kind == KindUser && slices.Contains(p.Role.Permissions(), want)
+	if p.Kind == KindUser && slices.Contains(OwnAccount(), want) {
+		return true
+	}
+	return p.HasIn(p.Environment, want)
+}
+
+// HasIn reports whether a user has the permission in an environment or, where env is empty, in the team. The service itself
+// has every permission, an API key none.
+func (p Principal) HasIn(env id.Environment, want Permission) bool {
+	switch p.Kind {
+	case KindSystem:
+		return true
+	case KindUser:
+		return p.Rights.Has(env, want)
+	case KindAPIKey:
+		return false
+	default:
+		return false
+	}
+}
+
+// Enters reports whether a user has any permission in an environment; without one it does not exist for them. For the service
+// itself every environment does.
+func (p Principal) Enters(env id.Environment) bool {
+	return p.Kind == KindSystem || p.Kind == KindUser && p.Rights.Enters(env)
 }
 
 // MayRoute reports whether an API key's grants open the route.

@@ -5,42 +5,110 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/id"
 )
 
-// The matrix of roles and permissions, in full: whoever adds a permission says here who has it.
-func TestRolePermissions(t *testing.T) {
+// The matrix of system roles and permissions, in full: whoever adds a permission says here who has it.
+func TestSystemRoles(t *testing.T) {
 	t.Parallel()
-	const owner, admin, developer, viewer = access.Owner, access.Admin, access.Developer, access.Viewer
+	const owner, admin, developer, approver, auditor, viewer = access.Owner, access.Admin, access.Developer, access.Approver, access.Auditor, access.Viewer
+	everybody := []access.Role{owner, admin, developer, approver, auditor, viewer}
+	building := []access.Role{owner, admin, developer}
 	matrix := map[access.Permission][]access.Role{
-		access.TeamRead:           {owner, admin, developer, viewer},
+		access.TeamRead:           {owner, admin, auditor},
 		access.TeamWrite:          {owner, admin},
-		access.EnvironmentsRead:   {owner, admin, developer},
+		access.EnvironmentsRead:   {owner, admin, developer, auditor},
 		access.EnvironmentsWrite:  {owner, admin},
-		access.AccountRead:        {owner, admin, developer, viewer},
-		access.AccountWrite:       {owner, admin, developer, viewer},
-		access.APIKeysRead:        {owner, admin, developer},
-		access.APIKeysWrite:       {owner, admin, developer},
-		access.ConnectionsRead:    {owner, admin, developer, viewer},
-		access.ConnectionsWrite:   {owner, admin, developer},
-		access.SubscriptionsRead:  {owner, admin, developer, viewer},
-		access.SubscriptionsWrite: {owner, admin, developer},
-		access.EventsRead:         {owner, admin, developer, viewer},
-		access.EventsReplay:       {owner, admin, developer},
-		access.EventsWrite:        {owner, admin, developer},
-		access.AuditRead:          {owner, admin},
-		access.AuditExport:        {owner},
-		access.EventsExpunge:      {owner, admin, developer},
+		access.APIKeysRead:        {owner, admin, developer, auditor},
+		access.APIKeysWrite:       building,
+		access.ConnectionsRead:    everybody,
+		access.ConnectionsWrite:   building,
+		access.SubscriptionsRead:  everybody,
+		access.SubscriptionsWrite: building,
+		access.EventsRead:         everybody,
+		access.EventsReplay:       building,
+		access.EventsWrite:        building,
+		access.EventsExpunge:      building,
+		access.AuditRead:          {owner, admin, auditor},
+		access.AuditExport:        {owner, auditor},
 	}
-	require.Len(t, matrix, len(access.Permissions()))
-	for _, p := range access.Permissions() {
+	require.ElementsMatch(t, everybody, access.SystemRoles())
+	require.Len(t, matrix, len(access.Grantable()))
+	for _, p := range access.Grantable() {
 		require.Contains(t, matrix, p)
-		for _, r := range access.Roles() {
-			user := access.Principal{Kind: access.KindUser, Role: r}
+		for _, r := range everybody {
+			user := access.Principal{Kind: access.KindUser, Rights: r.Rights()}
 			require.Equal(t, slices.Contains(matrix[p], r), user.Has(p), "%s %s", r, p)
-			require.False(t, access.Principal{Kind: access.KindAPIKey, Role: r}.Has(p))
+			require.False(t, access.Principal{Kind: access.KindAPIKey, Rights: r.Rights()}.Has(p), "rights are of users")
 		}
-		require.False(t, access.Principal{Kind: access.KindUser, Role: "emperor"}.Has(p))
+		require.False(t, access.Principal{Kind: access.KindUser, Rights: access.Role("emperor").Rights()}.Has(p))
 	}
+}
+
+// Each permission is described once and is of one form.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	seen := map[access.Permission]bool{}
+	for _, i := range access.Registry() {
+		require.False(t, seen[i.Permission], i.Permission)
+		seen[i.Permission] = true
+		require.Regexp(t, `^[a-z_]+:[a-z_]+$`, string(i.Permission))
+		require.Contains(t, access.Levels(), i.Level)
+		require.Regexp(t, `^[A-Z].*\.$`, i.Meaning)
+	}
+}
+
+// A member's own account is theirs without any role; nobody else's is, and no key has one.
+func TestOwnAccount(t *testing.T) {
+	t.Parallel()
+	for _, p := range access.OwnAccount() {
+		require.True(t, access.Principal{Kind: access.KindUser}.Has(p))
+		require.False(t, access.Principal{Kind: access.KindAPIKey}.Has(p))
+		require.False(t, access.Principal{}.Has(p))
+		require.NotContains(t, access.Grantable(), p)
+	}
+}
+
+// Whatever roles are added up, a permission holds in an environment if one of them brings it in the team or there, and in the
+// team only if one brings it in the team; what concerns the team never comes from a role in an environment.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		scopes := []id.Environment{"", "env_a", "env_b"}
+		var rights access.Rights
+		want := map[id.Environment]map[access.Permission]bool{"": {}, "env_a": {}, "env_b": {}}
+		for range rapid.IntRange(0, 6).Draw(t, "roles") {
+			scope := rapid.SampledFrom(scopes).Draw(t, "scope")
+			list := rapid.SliceOf(rapid.SampledFrom(access.Grantable())).Draw(t, "permissions")
+			rights.Add(scope, list)
+			for _, p := range list {
+				switch {
+				case scope == "":
+					for _, s := range scopes {
+						want[s][p] = true
+					}
+				case slices.Contains(access.InEnvironments(), p):
+					want[scope][p] = true
+				}
+			}
+		}
+		user := access.Principal{Kind: access.KindUser, Rights: rights}
+		for _, s := range scopes {
+			enters := false
+			for _, p := range access.Grantable() {
+				require.Equal(t, want[s][p], user.HasIn(s, p), "%s in %q", p, s)
+				inside := slices.Contains(access.InEnvironments(), p)
+				require.Equal(t, want[s][p] && (s == "" || inside), slices.Contains(rights.In(s), p), "%s in %q", p, s)
+				enters = enters || s != "" && inside && want[s][p]
+				missing, lacks := rights.Missing(s, []access.Permission{p})
+				require.Equal(t, !want[s][p], lacks)
+				require.Equal(t, lacks, missing == p)
+			}
+			require.Equal(t, enters, user.Enters(s), s)
+		}
+		require.Equal(t, want["env_a"][access.EventsRead], access.Principal{Kind: access.KindUser, Rights: rights, Environment: "env_a"}.Has(access.EventsRead))
+	})
 }

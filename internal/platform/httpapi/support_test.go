@@ -37,7 +37,7 @@ func (auth) Bearer(_ context.Context, token string) (access.Principal, error) {
 	if token != "token" {
 		return access.Principal{}, apperr.New(apperr.CodeUnauthorized, "no")
 	}
-	return access.Principal{Kind: access.KindUser, ID: "usr_x", Role: access.Owner}, nil
+	return access.Principal{Kind: access.KindUser, ID: "usr_x", Rights: access.Owner.Rights()}, nil
 }
 
 func (auth) Environment(_ context.Context, _ access.Principal, environment string) (id.Environment, error) {

@@ -37,6 +37,8 @@ const (
 	PrefixStreamTicket = "tkt_"
 	PrefixReplay       = "rpl_"
 	PrefixSetupToken   = "sps_"
+	PrefixRole         = "rol_"
+	PrefixBinding      = "rbd_"
 )
 
 const bodyLength = 26

@@ -170,7 +170,7 @@ func (a authenticator) APIKey(_ context.Context, key string) (access.Principal, 
 }
 
 func (a authenticator) Bearer(_ context.Context, token string) (access.Principal, error) {
-	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Team: a.team, Role: access.Role(token)}, nil
+	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Team: a.team, Rights: access.Role(token).Rights()}, nil
 }
 
 func (a authenticator) Environment(_ context.Context, _ access.Principal, environment string) (id.Environment, error) {

@@ -52,7 +52,7 @@ func view(sub subscriptions.Subscription, reader access.Principal) Subscription 
 		headers[h.Name] = h.Hint()
 	}
 	url := sub.ForwardURL
-	if reader.Role == access.Viewer {
+	if reader.Kind == access.KindUser && !reader.Has(access.SubscriptionsWrite) {
 		url = maskQuery(url)
 	}
 	retiring := make([]retiringSecret, len(sub.Retiring))

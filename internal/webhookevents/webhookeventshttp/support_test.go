@@ -195,7 +195,7 @@ func (a authenticator) APIKey(_ context.Context, key string) (access.Principal, 
 }
 
 func (a authenticator) Bearer(_ context.Context, token string) (access.Principal, error) {
-	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Role: access.Role(token)}, nil
+	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Rights: access.Role(token).Rights()}, nil
 }
 
 func (a authenticator) Environment(context.Context, access.Principal, string) (id.Environment, error) {

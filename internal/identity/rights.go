@@ -1,0 +1,47 @@
+package identity
+
+import (
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/id"
+)
+
+// Binding gives a role to a principal, in one environment or in the whole team.
+type Binding struct {
+	ID string
+	// PrincipalKind and PrincipalID say who has the role. Only users can have one.
+	PrincipalKind access.Kind
+	PrincipalID   string
+	Role          access.Role
+	// RoleName is what people call the role; a system role is called by its id.
+	RoleName string
+	// Environment is where the role holds; empty for the whole team.
+	Environment id.Environment
+	// Times are in Unix milliseconds. ExpiresMillis is when the role holds no longer; nil for never.
+	CreatedMillis int64
+	ExpiresMillis *int64
+	// permissions are those of the role.
+	permissions []access.Permission
+}
+
+// member is a user in a team, with the roles that hold now.
+type member struct {
+	user     User
+	team     Team
+	bindings []Binding
+}
+
+// rights are what the member's roles allow together.
+func (m member) rights() access.Rights {
+	var r access.Rights
+	for _, b := range m.bindings {
+		r.Add(b.Environment, b.permissions)
+	}
+	return r
+}
+
+// principal is the member as the one who asks, in a session of theirs.
+func (m member) principal(session string) access.Principal {
+	return access.Principal{
+		Kind: access.KindUser, ID: m.user.ID, Name: m.user.Email, Team: m.team.ID, Rights: m.rights(), Session: session,
+	}
+}

@@ -1,0 +1,123 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+// What reading a member m adds: the columns, and the joins that bring the roles that hold at $1. A member without any is one row.
+const (
+	memberColumns = "u.id, u.email, t.id, t.name, t.created_ms, b.id, b.role, b.environment_id, b.created_ms, b.expires_ms, r.name, r.permissions"
+	memberJoins   = ` JOIN users u ON u.id = m.user_id JOIN teams t ON t.id = m.team_id
+		LEFT JOIN role_bindings b ON b.principal_type = 'user' AND b.principal_id = m.user_id AND b.team_id = m.team_id
+			AND (b.expires_ms IS NULL OR b.expires_ms > $1)
+		LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id`
+)
+
+// readMember returns a member of the team with the roles that hold now.
+func readMember(ctx context.Context, q db.Querier, team id.Team, user string, now time.Time) (m member, ok bool, err error) {
+	return queryMember(ctx, q, "SELECT "+memberColumns+" FROM memberships m"+memberJoins+" WHERE m.team_id = $2 AND m.user_id = $3 ORDER BY b.id",
+		clock.Millis(now), team, user)
+}
+
+// readSignedIn returns the member behind an access token, as long as the session of the token has not ended.
+func readSignedIn(ctx context.Context, q db.Querier, c claims, now time.Time) (m member, ok bool, err error) {
+	return queryMember(ctx, q, "SELECT "+memberColumns+" FROM sessions s JOIN memberships m ON m.team_id = s.team_id AND m.user_id = s.user_id"+
+		memberJoins+whereLive+" AND s.id = $3 AND s.user_id = $4 AND s.team_id = $5 ORDER BY b.id",
+		liveArgs(now, c.Session, c.Subject, c.Team)...)
+}
+
+func queryMember(ctx context.Context, q db.Querier, text string, args ...any) (m member, ok bool, err error) {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return member{}, false, fmt.Errorf("read the member: %w", err)
+	}
+	err = db.Each(rows, func(r *sql.Rows) error {
+		var b bindingRow
+		if err := r.Scan(append([]any{&m.user.ID, &m.user.Email, &m.team.ID, &m.team.Name, &m.team.CreatedMillis}, b.targets()...)...); err != nil {
+			return err
+		}
+		ok = true
+		return b.addTo(&m)
+	})
+	if err != nil {
+		return member{}, false, fmt.Errorf("read the member: %w", err)
+	}
+	return m, ok, nil
+}
+
+// bindingRow is a binding with its role, as an outer join brings them.
+type bindingRow struct {
+	id, role, environment, name, permissions sql.NullString
+	createdMillis                            sql.NullInt64
+	expiresMillis                            *int64
+}
+
+func (b *bindingRow) targets() []any {
+	return []any{&b.id, &b.role, &b.environment, &b.createdMillis, &b.expiresMillis, &b.name, &b.permissions}
+}
+
+func (b *bindingRow) addTo(m *member) error {
+	if !b.id.Valid {
+		return nil
+	}
+	permissions, name, err := b.rolePermissions()
+	if err != nil {
+		return err
+	}
+	m.bindings = append(m.bindings, Binding{
+		ID: b.id.String, PrincipalKind: access.KindUser, PrincipalID: m.user.ID, Role: access.Role(b.role.String), RoleName: name,
+		Environment: id.Environment(b.environment.String), CreatedMillis: b.createdMillis.Int64, ExpiresMillis: b.expiresMillis,
+		permissions: permissions,
+	})
+	return nil
+}
+
+// rolePermissions returns what the role brings and what it is called.
+func (b *bindingRow) rolePermissions() ([]access.Permission, string, error) {
+	if !b.permissions.Valid {
+		return access.Role(b.role.String).Permissions(), b.role.String, nil
+	}
+	list, err := decodePermissions(b.permissions.String)
+	return list, b.name.String, err
+}
+
+// decodePermissions reads the permissions of a stored role. One that is not known here can only come from another release and
+// brings nothing.
+func decodePermissions(text string) ([]access.Permission, error) {
+	var list []access.Permission
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("decode the permissions of a role: %w", err)
+	}
+	known := access.Grantable()
+	return slices.DeleteFunc(list, func(p access.Permission) bool { return !slices.Contains(known, p) }), nil
+}
+
+// insertMembership makes a user a member who has no role yet. The previous release, which knows no other roles than the one of
+// the membership, allows them nothing.
+func insertMembership(ctx context.Context, tx *sql.Tx, team id.Team, user string, nowMillis int64) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO memberships (team_id, user_id, role, created_ms) VALUES ($1, $2, '', $3)", team, user, nowMillis)
+	if err != nil {
+		return fmt.Errorf("store the membership: %w", err)
+	}
+	return nil
+}
+
+func insertBinding(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role, environment_id, created_ms, expires_ms)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, b.ID, team, b.PrincipalKind, b.PrincipalID, b.Role,
+		sql.NullString{String: string(b.Environment), Valid: b.Environment != ""}, b.CreatedMillis, b.ExpiresMillis)
+	if err != nil {
+		return fmt.Errorf("store the binding: %w", err)
+	}
+	return nil
+}

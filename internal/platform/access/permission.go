@@ -1,0 +1,104 @@
+package access
+
+import "slices"
+
+// Permission is a right of a user, written resource:verb. The set is closed: Permissions lists it.
+type Permission string
+
+// The permissions of the service; Registry says what each is about.
+const (
+	TeamRead           Permission = "team:read"
+	TeamWrite          Permission = "team:write"
+	EnvironmentsRead   Permission = "environments:read"
+	EnvironmentsWrite  Permission = "environments:write"
+	AccountRead        Permission = "account:read"
+	AccountWrite       Permission = "account:write"
+	APIKeysRead        Permission = "api_keys:read" //nolint:gosec // the name of a permission, no credential
+	APIKeysWrite       Permission = "api_keys:write"
+	ConnectionsRead    Permission = "connections:read"
+	ConnectionsWrite   Permission = "connections:write"
+	SubscriptionsRead  Permission = "webhook_subscriptions:read"
+	SubscriptionsWrite Permission = "webhook_subscriptions:write"
+	EventsRead         Permission = "webhook_events:read"
+	EventsReplay       Permission = "webhook_events:replay"
+	EventsWrite        Permission = "webhook_events:write"
+	EventsExpunge      Permission = "webhook_events:expunge"
+	AuditRead          Permission = "audit:read"
+	AuditExport        Permission = "audit:export"
+)
+
+// Level says where a permission can hold.
+type Level string
+
+// The levels.
+const (
+	// LevelTeam is of what concerns the whole team and no environment. A role that is given in one environment does not bring it.
+	LevelTeam Level = "team"
+	// LevelEnvironment is of what belongs to an environment. A role that is given in the team brings it in every environment.
+	LevelEnvironment Level = "environment"
+	// LevelAccount is of a member's own account. Every member has it, and no role lists it.
+	LevelAccount Level = "account"
+)
+
+// Levels returns every level.
+func Levels() []Level { return []Level{LevelTeam, LevelEnvironment, LevelAccount} }
+
+// PermissionInfo describes a permission.
+type PermissionInfo struct {
+	Permission Permission
+	Level      Level
+	// Meaning is one sentence for people who give roles.
+	Meaning string
+}
+
+// Registry describes every permission.
+func Registry() []PermissionInfo {
+	return []PermissionInfo{
+		{TeamRead, LevelTeam, "See the team."},
+		{TeamWrite, LevelTeam, "Rename the team."},
+		{EnvironmentsRead, LevelEnvironment, "See environments and their settings."},
+		{EnvironmentsWrite, LevelEnvironment, "Change and delete environments; held in the team, create them."},
+		{APIKeysRead, LevelEnvironment, "See API keys, without their secrets."},
+		{APIKeysWrite, LevelEnvironment, "Create, revoke and delete API keys."},
+		{ConnectionsRead, LevelEnvironment, "See connections, and deliveries that were refused."},
+		{ConnectionsWrite, LevelEnvironment, "Create, change and delete connections, with their secrets and webhook enrolments."},
+		{SubscriptionsRead, LevelEnvironment, "See webhook subscriptions and their statistics; without webhook_subscriptions:write the query of a forward URL is masked."},
+		{SubscriptionsWrite, LevelEnvironment, "Create, change, test and delete webhook subscriptions."},
+		{EventsRead, LevelEnvironment, "Read webhook events with their payloads, their deliveries and the live stream."},
+		{EventsReplay, LevelEnvironment, "Replay webhook events, one by one and in bulk."},
+		{EventsWrite, LevelEnvironment, "Publish events."},
+		{EventsExpunge, LevelEnvironment, "Remove the payload of a webhook event for good."},
+		{AuditRead, LevelEnvironment, "Read the audit trail."},
+		{AuditExport, LevelEnvironment, "Export the audit trail."},
+		{AccountRead, LevelAccount, "See one's own account: profile, roles and sessions."},
+		{AccountWrite, LevelAccount, "Change one's own password and end one's own sessions."},
+	}
+}
+
+// Permissions returns every permission, in the order of Registry.
+func Permissions() []Permission {
+	var list []Permission
+	for _, i := range Registry() {
+		list = append(list, i.Permission)
+	}
+	return list
+}
+
+// Grantable returns every permission that a role can list: all but those of a member's own account.
+func Grantable() []Permission { return atLevels(LevelTeam, LevelEnvironment) }
+
+// InEnvironments returns every permission that can hold in one environment.
+func InEnvironments() []Permission { return atLevels(LevelEnvironment) }
+
+func atLevels(levels ...Level) []Permission {
+	var list []Permission
+	for _, i := range Registry() {
+		if slices.Contains(levels, i.Level) {
+			list = append(list, i.Permission)
+		}
+	}
+	return list
+}
+
+// OwnAccount returns what every member may do, whatever their roles.
+func OwnAccount() []Permission { return atLevels(LevelAccount) }
