@@ -45,6 +45,7 @@ type cli struct {
 	Replays       replaysCommand       `cmd:"" help:"Replay many events over the API."`
 	Connections   connectionsCommand   `cmd:"" help:"List, make and delete connections over the API."`
 	Rejections    rejectionsCommand    `cmd:"" help:"List refused requests over the API."`
+	Listen        listenCommand        `cmd:"" help:"Replay events to a URL on this machine as they arrive, signed, with their original headers and body."`
 
 	Providers providersCommand `cmd:"" help:"List, show and check provider definitions."`
 	Webhooks  webhooksCommand  `cmd:"" help:"Verify saved webhook requests."`

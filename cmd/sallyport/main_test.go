@@ -51,7 +51,7 @@ func TestHelp(t *testing.T) {
 		"serve", "migrate", "keys create", "keys list", "keys revoke", "admin create", "admin reset-password", "keyset create",
 		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint", "providers reference", "webhooks verify", "openapi", "config print", "config check", "config reference", "doctor", "version",
 		"events list", "events show", "events replay", "subscriptions list", "subscriptions show", "subscriptions create", "subscriptions update",
-		"subscriptions delete", "subscriptions test", "subscriptions stats", "connections list", "connections show", "connections create", "connections delete", "rejections list", "events tail", "replays list", "replays show", "replays create", "replays pause",
+		"subscriptions delete", "subscriptions test", "subscriptions stats", "connections list", "connections show", "connections create", "connections delete", "rejections list", "listen", "events tail", "replays list", "replays show", "replays create", "replays pause",
 		"replays resume", "replays cancel", "commands", "demo", "backup", "restore",
 	} {
 		require.Contains(t, r.out, "\n  "+name+" ")

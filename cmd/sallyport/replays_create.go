@@ -23,8 +23,8 @@ type replaysCreate struct {
 	apiFlags         `embed:""`
 }
 
-// body is the request's body at the time now.
-func (c *replaysCreate) body(now time.Time) map[string]any {
+// filter is what selects the events, at the time now.
+func (c *replaysCreate) filter(now time.Time) map[string]any {
 	filter := map[string]any{}
 	for name, values := range c.query(now) {
 		switch name {
@@ -44,6 +44,11 @@ func (c *replaysCreate) body(now time.Time) map[string]any {
 	if c.All {
 		filter["all"] = true
 	}
+	return filter
+}
+
+// body is the request's body.
+func (c *replaysCreate) body(filter map[string]any) map[string]any {
 	body := map[string]any{"filter": filter}
 	for name, on := range map[string]bool{"force": c.Force, "dry_run": c.DryRun} {
 		if on {
@@ -64,8 +69,12 @@ func (c *replaysCreate) Run(ctx context.Context, e *env) error {
 	if c.Wait && c.DryRun {
 		return usageError("--wait and --dry-run exclude each other")
 	}
+	filter := c.filter(e.clock.Now())
+	if len(filter) == 0 {
+		return usageError("nothing restricts the replay: give a filter, such as --status dead_letter, or --all for every event there is")
+	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: replaysPath, Body: c.body(e.clock.Now())})
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: replaysPath, Body: c.body(filter)})
 		if err != nil {
 			return err
 		}

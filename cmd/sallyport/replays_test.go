@@ -78,7 +78,7 @@ func TestReplaysOverTheAPI(t *testing.T) {
 		out := r.run("", "replays", "create", "--to-subscription-id", id, "--all", "--force", "--json", "--rate-per-second", "500")
 		require.Equal(t, exitOK, out.code, out.stderr)
 		require.Equal(t, id, *decode[replayRow](t, out.out).ToSubscriptionID)
-		r.refuse(exitUsage, "filter: must restrict the job", "replays", "create")
+		r.refuse(exitUsage, "nothing restricts the replay", "replays", "create", "--force")
 		r.refuse(exitUsage, "filter.all: must not stand beside", "replays", "create", "--all", "--status", "failed")
 		r.refuse(exitUsage, "rate_per_second: ", "replays", "create", "--all", "--rate-per-second", "0")
 		r.refuse(exitUsage, "to_subscription_id: must be the id", "replays", "create", "--all", "--to-subscription-id", "x")

@@ -67,8 +67,8 @@ func body(mode subscriptions.PayloadMode, e *webhookevents.Event, p *webhookeven
 	return head, "application/json", nil
 }
 
-// sign returns the value of webhook-signature: v1 of Standard Webhooks over "id.timestamp.body".
-func sign(key []byte, id string, timestamp int64, body []byte) string {
+// Sign returns the value of webhook-signature: v1 of Standard Webhooks over "id.timestamp.body".
+func Sign(key []byte, id string, timestamp int64, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	var prefix [64]byte
 	b := append(prefix[:0], id...)
@@ -95,10 +95,10 @@ func headers(t *subscriptions.Target, d *Delivery, e *webhookevents.Event, conte
 	set("User-Agent", "Sallyport")
 	set("Webhook-Id", e.UUID)
 	set("Webhook-Timestamp", strconv.FormatInt(timestamp, 10))
-	signature := sign(t.SigningKey, e.UUID, timestamp, body)
+	signature := Sign(t.SigningKey, e.UUID, timestamp, body)
 	for _, old := range t.Retiring {
 		if now.Before(old.Until) {
-			signature += " " + sign(old.Key, e.UUID, timestamp, body)
+			signature += " " + Sign(old.Key, e.UUID, timestamp, body)
 		}
 	}
 	set("Webhook-Signature", signature)

@@ -68,7 +68,7 @@ func TestHeaders(t *testing.T) {
 	e, d, target := forwarded()
 	target.Headers = []subscriptions.Header{{Name: "X-Team", Value: "a"}, {Name: "webhook-id", Value: "forged"}, {Name: "Sallyport-Hops", Value: "0"}}
 	h := headers(target, d, e, "text/plain", []byte("x"), testTime())
-	require.Equal(t, sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x")), h.Get("webhook-signature"))
+	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x")), h.Get("webhook-signature"))
 	h.Del("webhook-signature")
 	require.Equal(t, http.Header{
 		"X-Team": {"a"}, "Content-Type": {"text/plain"}, "User-Agent": {"Sallyport"}, "Webhook-Id": {e.UUID}, "Webhook-Timestamp": {"1749988800"},
@@ -143,7 +143,7 @@ func TestReplacedSecretsSignBeside(t *testing.T) {
 	older, old := []byte("older456789abcdef01234567"), []byte("old23456789abcdef01234567")
 	target.Retiring = []subscriptions.RetiringKey{{Key: old, Until: testTime().Add(time.Second)}, {Key: older, Until: testTime()}}
 	at := func(now time.Time) http.Header { return headers(target, d, e, "", []byte("x"), now) }
-	require.Equal(t, sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x"))+" "+sign(old, e.UUID, testTime().Unix(), []byte("x")),
+	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x"))+" "+Sign(old, e.UUID, testTime().Unix(), []byte("x")),
 		at(testTime()).Get("Webhook-Signature"))
 	for _, key := range [][]byte{target.SigningKey, old} {
 		verifier, err := standardwebhooks.NewWebhookRaw(key)

@@ -177,6 +177,7 @@ func (w *world) samples(f furniture) []sample {
 		{"list-webhook-events", nil, nil, http.StatusOK},
 		{"get-webhook-event", eventPath, nil, http.StatusOK},
 		{"list-webhook-event-attempts", eventPath, nil, http.StatusOK},
+		{"download-webhook-event-payload", eventPath, nil, http.StatusOK},
 		{"explain-webhook-event", eventPath, nil, http.StatusOK},
 		{"expunge-webhook-event-payload", eventPath, nil, http.StatusNoContent},
 		{"stream-webhook-events", nil, nil, http.StatusOK},

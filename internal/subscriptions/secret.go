@@ -3,6 +3,7 @@ package subscriptions
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -17,12 +18,22 @@ const hintLength = 4
 // hintFrom is the length in characters from which a value may show its last four.
 const hintFrom = 12
 
-// newSigningSecret returns a secret in the form of Standard Webhooks: the prefix and 32 random bytes in base64.
-func newSigningSecret() secretbox.Secret {
+// NewSigningSecret returns a secret in the form of Standard Webhooks: the prefix and 32 random bytes in base64.
+func NewSigningSecret() secretbox.Secret {
 	key := make([]byte, generatedSecret)
 	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
 	_, _ = rand.Read(key)
 	return secretbox.Secret(SecretPrefix + base64.StdEncoding.EncodeToString(key))
+}
+
+// SigningKey returns the bytes that a signing secret signs with, for those who sign as a subscription does without being one. A
+// secret that no subscription may have is an error, which does not show it.
+func SigningKey(secret secretbox.Secret) ([]byte, error) {
+	key, _, message := signingKey(secret)
+	if message != "" {
+		return nil, errors.New("the signing secret " + message)
+	}
+	return key, nil
 }
 
 // signingKey returns the bytes that sign: behind SecretPrefix those that the base64 stands for (Standard Webhooks,

@@ -49,7 +49,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	}
 	secret, generated := ch.SigningSecret.Value, secretbox.Secret("")
 	if !ch.SigningSecret.Set {
-		secret = newSigningSecret()
+		secret = NewSigningSecret()
 		generated, sub.SecretHint = secret, secretHint(secret)
 	}
 	r, err := s.sealAll(sub, secret)

@@ -20,6 +20,12 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
+// Media types of answers; an error is JSON in any case.
+const (
+	mediaJSON  = "application/json"
+	mediaBytes = "application/octet-stream"
+)
+
 // Prefix is the path under which the API is mounted.
 const Prefix = "/api/v1"
 
@@ -76,7 +82,7 @@ func New(o Options) (*Client, error) {
 		strings.ContainsAny(o.Server, "?#") || base.Port() == "0" {
 		return nil, ErrServer
 	}
-	if base.Scheme == "http" && !o.AllowHTTP && !loopback(base.Hostname()) {
+	if base.Scheme == "http" && !o.AllowHTTP && !Loopback(base.Hostname()) {
 		return nil, ErrPlainHTTP
 	}
 	if len(o.Key) > maxKey || strings.ContainsFunc(o.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -97,7 +103,8 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-func loopback(host string) bool {
+// Loopback reports whether a URL's host is this machine: an address of loopback, or the name localhost.
+func Loopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
@@ -147,21 +154,51 @@ func (a Answer) Decode(v any) error {
 
 // Call calls an operation. A status outside 2xx is an *Error; other errors are an *Unreachable and ErrForeign.
 func (c *Client) Call(ctx context.Context, r Request) (Answer, error) {
-	q, err := c.request(r)
+	resp, err := c.exchange(ctx, r, mediaJSON)
 	if err != nil {
 		return Answer{}, err
 	}
-	resp, eerr := c.egress.Do(ctx, q)
-	if eerr != nil {
-		if err := ctx.Err(); err != nil {
-			return Answer{}, err
-		}
-		return Answer{}, c.unreachable(eerr)
+	// What stands between may answer 200 with a page of its own.
+	if resp.Status != http.StatusNoContent && !json.Valid(resp.Body) {
+		return Answer{}, ErrForeign
 	}
-	return answer(resp)
+	return Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body}, nil
 }
 
-func (c *Client) request(r Request) (egress.Request, error) {
+// Download calls an operation whose answer is plain bytes, application/octet-stream. The errors are those of Call.
+func (c *Client) Download(ctx context.Context, r Request) ([]byte, error) {
+	resp, err := c.exchange(ctx, r, mediaBytes)
+	if err != nil {
+		return nil, err
+	}
+	// What stands between may answer 200 with a page of its own.
+	if resp.Status != http.StatusOK || resp.Header.Get("Content-Type") != mediaBytes {
+		return nil, ErrForeign
+	}
+	return resp.Body, nil
+}
+
+// exchange sends the request and returns an answer of a status of success.
+func (c *Client) exchange(ctx context.Context, r Request, accept string) (egress.Response, error) {
+	q, err := c.request(r, accept)
+	if err != nil {
+		return egress.Response{}, err
+	}
+	resp, eerr := c.egress.Do(ctx, q)
+	switch {
+	case eerr != nil && ctx.Err() != nil:
+		return egress.Response{}, ctx.Err()
+	case eerr != nil:
+		return egress.Response{}, c.unreachable(eerr)
+	case resp.Status < 200 || resp.Status > 299:
+		return egress.Response{}, errorOf(resp.Status, resp.Header, resp.Body)
+	case resp.Truncated:
+		return egress.Response{}, ErrTooLarge
+	}
+	return resp, nil
+}
+
+func (c *Client) request(r Request, accept string) (egress.Request, error) {
 	u, err := url.Parse(c.base.String() + Prefix + r.Path)
 	if err != nil {
 		return egress.Request{}, fmt.Errorf("build a request: %w", err)
@@ -171,7 +208,7 @@ func (c *Client) request(r Request) (egress.Request, error) {
 	if h == nil {
 		h = http.Header{}
 	}
-	h.Set("Accept", "application/json")
+	h.Set("Accept", accept)
 	h.Set("User-Agent", c.agent)
 	if c.key != "" {
 		h.Set("API-Key", c.key.Reveal())
@@ -181,7 +218,7 @@ func (c *Client) request(r Request) (egress.Request, error) {
 		if q.Body, err = marshal(r.Body); err != nil {
 			return egress.Request{}, err
 		}
-		h.Set("Content-Type", "application/json")
+		h.Set("Content-Type", mediaJSON)
 	}
 	return q, nil
 }
@@ -195,20 +232,6 @@ func marshal(v any) ([]byte, error) {
 		return nil, fmt.Errorf("write a request's body: %w", err)
 	}
 	return b.Bytes(), nil
-}
-
-func answer(resp egress.Response) (Answer, error) {
-	if resp.Status < 200 || resp.Status > 299 {
-		return Answer{}, errorOf(resp.Status, resp.Header, resp.Body)
-	}
-	if resp.Truncated {
-		return Answer{}, ErrTooLarge
-	}
-	// What stands between may answer 200 with a page of its own.
-	if resp.Status != http.StatusNoContent && !json.Valid(resp.Body) {
-		return Answer{}, ErrForeign
-	}
-	return Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body}, nil
 }
 
 // Each calls fn with each row of a list, page by page, until limit rows have come; 0 is no limit. more reports whether the

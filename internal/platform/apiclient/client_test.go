@@ -211,3 +211,27 @@ func TestOptions(t *testing.T) {
 		require.NotContains(t, err.Error(), key)
 	}
 }
+
+// Plain bytes are taken as they are; a refusal is an error, and so is a page of what stands between.
+func TestDownload(t *testing.T) {
+	t.Parallel()
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/gone":
+			w.WriteHeader(http.StatusGone)
+			_, _ = io.WriteString(w, `{"error":{"code":"payload_expired","message":"no"}}`)
+		case "/api/v1/page":
+			_, _ = io.WriteString(w, "<html>")
+		default:
+			w.Header().Set("Content-Type", r.Header.Get("Accept"))
+			_, _ = w.Write([]byte{0, 0xff, '<'})
+		}
+	})
+	got, err := c.Download(t.Context(), apiclient.Request{Method: http.MethodGet, Path: "/x"})
+	require.NoError(t, err)
+	require.Equal(t, []byte{0, 0xff, '<'}, got)
+	_, err = c.Download(t.Context(), apiclient.Request{Method: http.MethodGet, Path: "/gone"})
+	require.True(t, apiclient.Is(err, "payload_expired"))
+	_, err = c.Download(t.Context(), apiclient.Request{Method: http.MethodGet, Path: "/page"})
+	require.ErrorIs(t, err, apiclient.ErrForeign)
+}

@@ -113,11 +113,10 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 
 // stream opens the stream once and reads it to its end.
 func (c *Client) stream(ctx context.Context, f *Following, p *place, opened func()) error {
-	q, err := c.request(Request{Method: http.MethodGet, Path: f.Path, Query: f.Query})
+	q, err := c.request(Request{Method: http.MethodGet, Path: f.Path, Query: f.Query}, sse.ContentType)
 	if err != nil {
 		return err
 	}
-	q.Header.Set("Accept", sse.ContentType)
 	if p.id != "" {
 		q.Header.Set("Last-Event-ID", p.id)
 	}

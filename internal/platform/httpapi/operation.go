@@ -197,7 +197,7 @@ func (a *API) finish(op Operation) {
 	if len(op.Download) > 0 {
 		content := map[string]*huma.MediaType{}
 		for _, media := range op.Download {
-			content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "The export, as its format says."}}
+			content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "What was asked for, as the media type says."}}
 		}
 		ho.Responses[strconv.Itoa(op.Status)] = &huma.Response{Description: http.StatusText(op.Status), Content: content}
 	}

@@ -67,6 +67,7 @@ func Mount(api *httpapi.API, events *webhookevents.Store, dl *deliveries.Service
 			"itself. The event stays with its deliveries and attempts, and so does its idempotency key: a repeat of it is still one. " +
 			"An event without a payload is left as it is.",
 	}, h.expunge)
+	mountPayload(api, h)
 	mountStream(api, stream)
 }
 

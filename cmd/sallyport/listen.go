@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/internal/app/listen"
+	"sallyport/internal/platform/apiclient"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/sse"
+	"sallyport/internal/platform/terminal"
+)
+
+// secretVariable holds the secret that listen signs with.
+const secretVariable = "SALLYPORT_SIGNING_SECRET"
+
+type listenCommand struct {
+	Forward           string        `required:"" placeholder:"URL" help:"Where events are posted, one after the other, such as http://localhost:3000/webhooks."`
+	AllowRemote       bool          `help:"Accept a URL that is not on this machine."`
+	Provider          []string      `placeholder:"SLUG" help:"Only events of these providers."`
+	ProviderConfigKey []string      `placeholder:"KEY" help:"Only events of these provider configurations."`
+	ConnectionID      []string      `name:"connection-id" placeholder:"ID" help:"Only events of the connections with these ids."`
+	EventType         []string      `placeholder:"PATTERN" help:"Only events of these types; issues.* takes all that begin with issues. The gateway's own come only where a pattern begins with sallyport."`
+	SecretFile        string        `name:"secret-file" placeholder:"PATH" help:"File that holds the signing secret alone; - reads it from standard input. Default: the variable SALLYPORT_SIGNING_SECRET, else one that is made and shown."`
+	ForwardTimeout    time.Duration `name:"forward-timeout" default:"30s" placeholder:"DURATION" help:"How long the receiver may take for one event."`
+	apiFlags          `embed:""`
+}
+
+// Run replays events until it is interrupted.
+func (c *listenCommand) Run(ctx context.Context, e *env) error {
+	if c.ForwardTimeout <= 0 {
+		return usageError("--forward-timeout must be above 0")
+	}
+	secret, made, err := e.signingSecret(c.SecretFile)
+	if err != nil {
+		return err
+	}
+	filter := url.Values{}
+	for name, values := range map[string][]string{"provider": c.Provider, "provider_config_key": c.ProviderConfigKey,
+		"connection_id": c.ConnectionID, "event_type": c.EventType} {
+		for _, v := range values {
+			filter.Add(name, v)
+		}
+	}
+	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
+		o := &listenObserver{e: e, asJSON: c.JSON, server: api.Server(), forward: c.Forward, screen: terminal.ScreenOf(e.stdout, e.environ)}
+		if made {
+			o.secret = secret
+		}
+		left, err := listen.Run(ctx, listen.Options{API: api, Forward: c.Forward, AllowRemote: c.AllowRemote, Secret: secret, Filter: filter,
+			Timeout: c.ForwardTimeout, Clock: e.clock, Tell: o})
+		if o.begun {
+			o.sum(left)
+		}
+		if errors.Is(err, listen.ErrForward) || errors.Is(err, listen.ErrRemote) || errors.Is(err, listen.ErrSecret) {
+			return usageError(err.Error())
+		}
+		return err
+	})
+}
+
+// signingSecret returns the secret that signs what is forwarded; made says that it is new.
+func (e *env) signingSecret(file string) (secret secretbox.Secret, made bool, err error) {
+	if file != "" {
+		text, err := e.readSecret(file)
+		return secretbox.Secret(text), false, err
+	}
+	if secret = secretbox.Secret(strings.TrimSpace(e.variable(secretVariable))); secret != "" {
+		return secret, false, nil
+	}
+	return listen.NewSecret(), true, nil
+}
+
+// listenObserver prints what happens: events on standard output, everything else on standard error.
+type listenObserver struct {
+	e               *env
+	asJSON          bool
+	server, forward string
+	// secret is shown once; empty where it is the user's own.
+	secret secretbox.Secret
+	screen terminal.Screen
+	begun  bool
+
+	forwarded, failed int
+}
+
+// Opened tells that events come, the first time with what a receiver needs to know.
+func (o *listenObserver) Opened(again bool) {
+	if again {
+		o.e.back()
+		return
+	}
+	o.begun = true
+	if o.secret != "" {
+		o.e.note("Forwards are signed with the secret %s", o.secret.Reveal())
+	}
+	o.e.note("Listening to %s and forwarding to %s. Ctrl-C ends it.", o.server, terminal.Inline(o.forward))
+}
+
+// Lost tells that no events come for a while.
+func (o *listenObserver) Lost(why error, wait time.Duration) { o.e.lost(why, wait) }
+
+// Stream tells what was missed.
+func (o *listenObserver) Stream(m sse.Message) error { return o.e.aboutStream(m) }
+
+// Forwarded prints one event.
+func (o *listenObserver) Forwarded(r listen.Result) error {
+	o.forwarded++
+	if r.Error != "" {
+		o.failed++
+	}
+	if o.asJSON {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("print JSON: %w", err)
+		}
+		_, err = fmt.Fprintf(o.e.stdout, "%s\n", terminal.JSON(line))
+		return err
+	}
+	status, tone := "failed", terminal.Bad
+	if r.Status != 0 {
+		status = strconv.Itoa(r.Status)
+	}
+	detail := strconv.FormatFloat(r.DurationMS, 'f', 1, 64) + " ms"
+	if r.Error == "" {
+		tone = terminal.Good
+	} else {
+		detail += ", " + r.Error
+	}
+	_, err := fmt.Fprintf(o.e.stdout, "%s  %s  %s  %s  %s  %s\n", r.ReceivedAt.UTC().Format(time.TimeOnly), terminal.Inline(r.EventUUID),
+		terminal.Inline(r.EventType), terminal.Inline(r.ProviderConfigKey+"/"+r.ConnectionID), o.screen.Paint(tone, status), terminal.Inline(detail))
+	return err
+}
+
+// sum tells what became of all events.
+func (o *listenObserver) sum(left int) {
+	text := fmt.Sprintf("%d %s came, %d of them %s not taken", o.forwarded, numbered(o.forwarded, "event", "events"), o.failed, numbered(o.failed, "was", "were"))
+	if left > 0 {
+		text += fmt.Sprintf("; %d more had come and %s not forwarded", left, numbered(left, "was", "were"))
+	}
+	o.e.note("%s.", text)
+}
+
+// numbered is the word for one or for many.
+func numbered(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
