@@ -100,6 +100,19 @@ func (s server) enrol(t *testing.T) {
 	require.Equal(t, http.StatusCreated, status, string(answer))
 }
 
+// keep makes a subscription that takes nothing, under an idempotency key: with that the answer is kept, sealed.
+func (s server) keep(t *testing.T, key string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/webhook-subscriptions",
+		strings.NewReader(`{"event_types":["nothing"],"forward_url":"http://127.0.0.1:1/","enabled":false}`))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", "once")
+	r.Header.Set("API-Key", key)
+	status, answer := send(t, r)
+	require.Equal(t, http.StatusCreated, status, string(answer))
+}
+
 const githubSecret = "a secret shared with the provider"
 
 // deliver does what GitHub does: it signs a body and posts it.
@@ -206,6 +219,7 @@ func TestRotateBesideServer(t *testing.T) {
 		status, answer := s.ask(t, http.MethodPost, webhookURL[strings.Index(webhookURL, "/api/v1"):], "", map[string]any{"verification_token": "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"})
 		require.Equal(t, http.StatusOK, status, string(answer))
 		s.enrol(t)
+		s.keep(t, key)
 		subscribe()
 		s.deliver(t, "before")
 		receivers[0].verified(t, secrets[0])
