@@ -47,6 +47,7 @@ func TableOwners() map[string]string {
 		"role_bindings":    "identity",
 		"api_keys":         "identity",
 		"api_key_grants":   "identity",
+		"api_key_usage":    "identity",
 		"signing_keys":     "identity",
 		"sessions":         "identity",
 		"sign_in_failures": "identity",

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sallyport/internal/connections"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/subscriptions"
@@ -19,11 +20,11 @@ type contents struct {
 // subscriptions and keys they do nothing.
 func (c contents) Held(ctx context.Context, env id.Environment) ([]string, error) {
 	first := page.Request{Limit: 1}
-	links, err := c.connections.List(ctx, env, connections.Filter{}, first)
+	links, err := c.connections.List(ctx, access.Whole(env), connections.Filter{}, first)
 	if err != nil {
 		return nil, err
 	}
-	routes, err := c.subscriptions.List(ctx, env, subscriptions.Filter{}, first)
+	routes, err := c.subscriptions.List(ctx, access.Whole(env), subscriptions.Filter{}, first)
 	if err != nil {
 		return nil, err
 	}

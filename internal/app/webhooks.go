@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/connections"
 	"sallyport/internal/identity"
 	"sallyport/internal/ingest"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
@@ -197,7 +198,7 @@ func findConnection(ctx context.Context, ids *identity.Service, svc *connections
 func findNamed(ctx context.Context, svc *connections.Service, environments []identity.Environment, key, connectionID string) (c connections.Connection, env identity.Environment, err error) {
 	var holders []string
 	for _, e := range environments {
-		found, err := svc.Get(ctx, e.ID, key, connectionID)
+		found, err := svc.Get(ctx, access.Whole(e.ID), key, connectionID)
 		if apperr.Is(err, apperr.CodeNotFound) {
 			continue
 		}
@@ -261,7 +262,7 @@ func doubts(in *connections.Inbound, r WebhookRequest, t ingest.Trial) []string 
 }
 
 func nameSecret(ctx context.Context, svc *connections.Service, c connections.Connection, secretID string) (*WebhookSecret, error) {
-	list, err := svc.Secrets(ctx, c.Environment, c.ProviderConfigKey, c.ConnectionID)
+	list, err := svc.Secrets(ctx, access.Whole(c.Environment), c.ProviderConfigKey, c.ConnectionID)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,9 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 	if in.ConnectionID != nil {
 		fresh.ConnectionID = *in.ConnectionID
 	}
+	if err := mayCreate(actor, in.ConnectionID); err != nil {
+		return Connection{}, false, err
+	}
 	identified, updating := f.Err() == nil, in.OnConflict == ConflictUpdate
 	fresh = in.apply(fresh)
 	p := proposal{change: &in.Change, next: &fresh, creating: true, provider: provider}
@@ -82,6 +85,21 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 		return Connection{}, false, err
 	}
 	return c, created, nil
+}
+
+// mayCreate returns grant_denied for a connection that an API key could not use. Whoever may use some connections only has to
+// say which of them the new one is.
+func mayCreate(actor access.Principal, connectionID *string) error {
+	if connectionID == nil {
+		if actor.View().Connections.Contains("") {
+			return nil
+		}
+		return actor.Require(access.RouteConnections, "")
+	}
+	if *connectionID == "" {
+		return nil // which is refused as no id
+	}
+	return actor.Require(access.RouteConnections, *connectionID)
 }
 
 // complete gives an inserted connection its alias and secret and records it.

@@ -100,9 +100,9 @@ func (s *Service) OpenEnrolment(ctx context.Context, actor access.Principal, pro
 	return e, nil
 }
 
-// Enrolment returns the last enrolment of a connection of the environment, or not_found.
-func (s *Service) Enrolment(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (Enrolment, error) {
-	c, err := s.Get(ctx, env, providerConfigKey, connectionID)
+// Enrolment returns the last enrolment of a connection that the view shows, or not_found.
+func (s *Service) Enrolment(ctx context.Context, v access.View, providerConfigKey, connectionID string) (Enrolment, error) {
+	c, err := s.Get(ctx, v, providerConfigKey, connectionID)
 	if err != nil {
 		return Enrolment{}, err
 	}

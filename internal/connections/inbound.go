@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
@@ -135,7 +136,7 @@ func newRefusing() (*verification.Verifier, error) {
 
 // Exists reports whether the environment has such a connection.
 func (s *Service) Exists(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (bool, error) {
-	_, err := s.Get(ctx, env, providerConfigKey, connectionID)
+	_, err := s.Get(ctx, access.Whole(env), providerConfigKey, connectionID)
 	if apperr.Is(err, apperr.CodeNotFound) {
 		return false, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/connections"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
@@ -247,7 +248,7 @@ func TestForeignEnvironment(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, s)
 		c := w.create(t, w.a, github("acme"))
-		_, err := w.svc.Get(t.Context(), w.b.Environment, "github", "acme")
+		_, err := w.svc.Get(t.Context(), access.Whole(w.b.Environment), "github", "acme")
 		requireCode(t, apperr.CodeNotFound, err)
 		_, err = w.svc.Update(t.Context(), w.b, "github", "acme", connections.Change{Alias: connections.Clear[string]()})
 		requireCode(t, apperr.CodeNotFound, err)
@@ -261,7 +262,7 @@ func TestForeignEnvironment(t *testing.T) {
 		require.False(t, exists)
 		first, err := page.Query{Order: "desc"}.Parse("", nil)
 		require.NoError(t, err)
-		rows, err := w.svc.List(t.Context(), w.b.Environment, connections.Filter{}, first)
+		rows, err := w.svc.List(t.Context(), access.Whole(w.b.Environment), connections.Filter{}, first)
 		require.NoError(t, err)
 		require.Empty(t, rows)
 
@@ -272,7 +273,7 @@ func TestForeignEnvironment(t *testing.T) {
 		require.True(t, created)
 		require.NotEqual(t, c.UUID, other.UUID)
 
-		kept, err := w.svc.Get(t.Context(), w.a.Environment, "github", "acme")
+		kept, err := w.svc.Get(t.Context(), access.Whole(w.a.Environment), "github", "acme")
 		require.NoError(t, err)
 		require.Equal(t, c, kept)
 		exists, err = w.svc.Exists(t.Context(), w.a.Environment, "github", "acme")
@@ -291,7 +292,7 @@ func TestImpossibleNamesReachNoSQL(t *testing.T) {
 		w := newWorld(t, s)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := w.svc.Get(over, w.a.Environment, "github", "possible")
+		_, err := w.svc.Get(over, access.Whole(w.a.Environment), "github", "possible")
 		require.Error(t, err)
 		require.False(t, apperr.Is(err, apperr.CodeNotFound))
 		for _, names := range [][2]string{
@@ -299,7 +300,7 @@ func TestImpossibleNamesReachNoSQL(t *testing.T) {
 			{"github", ""}, {"github", ".a"}, {"github", "a/b"}, {"github", "a\x00"}, {"github", strings.Repeat("a", 256)},
 			{"github", "whk_0123456789abcdefghjkmnpqrs"}, {"github", "0190163d-8694-739b-aea5-966c26f8ad91"},
 		} {
-			_, err := w.svc.Get(over, w.a.Environment, names[0], names[1])
+			_, err := w.svc.Get(over, access.Whole(w.a.Environment), names[0], names[1])
 			requireCode(t, apperr.CodeNotFound, err)
 			requireCode(t, apperr.CodeNotFound, w.svc.Delete(over, w.a, names[0], names[1]))
 		}

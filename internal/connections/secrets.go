@@ -45,9 +45,9 @@ type NewWebhookSecret struct {
 	Label string
 }
 
-// Secrets returns the webhook secrets of a connection of the environment, oldest first.
-func (s *Service) Secrets(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) ([]WebhookSecret, error) {
-	c, err := s.Get(ctx, env, providerConfigKey, connectionID)
+// Secrets returns the webhook secrets of a connection that the view shows, oldest first.
+func (s *Service) Secrets(ctx context.Context, v access.View, providerConfigKey, connectionID string) ([]WebhookSecret, error) {
+	c, err := s.Get(ctx, v, providerConfigKey, connectionID)
 	if err != nil {
 		return nil, err
 	}

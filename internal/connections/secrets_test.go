@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/connections"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
@@ -36,7 +37,7 @@ func TestSecretsRotateWithoutAGap(t *testing.T) {
 		require.True(t, accepts(lookup(), githubSecret))
 		require.True(t, accepts(lookup(), nextSecret))
 
-		list, err := w.svc.Secrets(t.Context(), w.a.Environment, "github", "acme")
+		list, err := w.svc.Secrets(t.Context(), access.Whole(w.a.Environment), "github", "acme")
 		require.NoError(t, err)
 		require.Len(t, list, 2)
 		require.Equal(t, added, list[1])
@@ -97,9 +98,9 @@ func TestForeignSecrets(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, s)
 		w.create(t, w.a, github("acme"))
-		mine, err := w.svc.Secrets(t.Context(), w.a.Environment, "github", "acme")
+		mine, err := w.svc.Secrets(t.Context(), access.Whole(w.a.Environment), "github", "acme")
 		require.NoError(t, err)
-		_, err = w.svc.Secrets(t.Context(), w.b.Environment, "github", "acme")
+		_, err = w.svc.Secrets(t.Context(), access.Whole(w.b.Environment), "github", "acme")
 		requireCode(t, apperr.CodeNotFound, err)
 		_, err = w.svc.AddSecret(t.Context(), w.b, "github", "acme", connections.NewWebhookSecret{Value: nextSecret})
 		requireCode(t, apperr.CodeNotFound, err)
@@ -120,7 +121,7 @@ func TestLastMatch(t *testing.T) {
 		w := newWorld(t, s)
 		w.create(t, w.a, github("acme"))
 		only := func() connections.WebhookSecret {
-			list, err := w.svc.Secrets(t.Context(), w.a.Environment, "github", "acme")
+			list, err := w.svc.Secrets(t.Context(), access.Whole(w.a.Environment), "github", "acme")
 			require.NoError(t, err)
 			require.Len(t, list, 1)
 			return list[0]

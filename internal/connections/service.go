@@ -79,23 +79,23 @@ func (s *Service) OnChange(fn func(ctx context.Context, tx *sql.Tx, c *Connectio
 	s.announce = fn
 }
 
-// Get returns a connection of the environment, or not_found.
-func (s *Service) Get(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (Connection, error) {
-	if !possible(providerConfigKey, connectionID) {
+// Get returns a connection that the view shows, or not_found.
+func (s *Service) Get(ctx context.Context, v access.View, providerConfigKey, connectionID string) (Connection, error) {
+	if !possible(providerConfigKey, connectionID) || !v.Connections.Contains(connectionID) {
 		return Connection{}, notFound()
 	}
-	return find(ctx, s.db.Read(), env, providerConfigKey, connectionID)
+	return find(ctx, s.db.Read(), v.Environment, providerConfigKey, connectionID)
 }
 
-// List returns one page of the environment's connections, and one row more where another page follows. The page's key is
+// List returns one page of the connections that the view shows, and one row more where another page follows. The page's key is
 // the UUID, so newest first is the order of creation.
-func (s *Service) List(ctx context.Context, env id.Environment, f Filter, p page.Request) ([]Connection, error) {
+func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Connection, error) {
 	keys := slices.DeleteFunc(slices.Clone(f.ProviderConfigKeys), func(key string) bool { return !ValidProviderConfigKey(key) })
 	if len(keys) == 0 && len(f.ProviderConfigKeys) > 0 || f.Prefix != "" && !hasNameForm(f.Prefix) {
 		return []Connection{}, nil
 	}
 	f.ProviderConfigKeys = keys
-	return list(ctx, s.db.Read(), env, f, p)
+	return list(ctx, s.db.Read(), v, f, p)
 }
 
 // Update changes a connection of the actor's environment.
@@ -189,11 +189,11 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerCo
 	return err
 }
 
-// locked runs fn on a connection that nobody else can change meanwhile.
+// locked runs fn on a connection that the actor may see, and that nobody else can change meanwhile.
 func (s *Service) locked(ctx context.Context, actor access.Principal, key, connectionID string, now time.Time,
 	fn func(edit, Connection) (Connection, error),
 ) (c Connection, err error) {
-	if !possible(key, connectionID) {
+	if !possible(key, connectionID) || !actor.View().Connections.Contains(connectionID) {
 		return Connection{}, notFound()
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/connections"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
@@ -165,7 +166,7 @@ func TestChangesMerge(t *testing.T) {
 		want.Webhook = connections.WebhookConfig{Params: map[string]string{}, MaxBodyBytes: 1, SameBodyNewID: connections.SameBodyRefuse}
 		require.Equal(t, want, got)
 		require.Equal(t, connections.DefaultDedupeWindow, got.Webhook.DedupeWindow())
-		stored, err := w.svc.Get(t.Context(), w.a.Environment, "github", "acme")
+		stored, err := w.svc.Get(t.Context(), access.Whole(w.a.Environment), "github", "acme")
 		require.NoError(t, err)
 		require.Equal(t, got, stored)
 
@@ -277,7 +278,7 @@ func TestList(t *testing.T) {
 			for range 10 {
 				r, err := q.Parse("scope", func(string) bool { return true })
 				require.NoError(t, err)
-				rows, err := w.svc.List(t.Context(), w.a.Environment, f, r)
+				rows, err := w.svc.List(t.Context(), access.Whole(w.a.Environment), f, r)
 				require.NoError(t, err)
 				rows, headers := page.Cut(r, rows, func(c connections.Connection) string { return c.UUID }, "/", nil)
 				for _, c := range rows {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -150,9 +151,13 @@ func ofID(ctx context.Context, q querier, env id.Environment, connectionID strin
 	return query(ctx, q, ` AND c.connection_id = $2 ORDER BY c.uuid`, string(env), connectionID)
 }
 
-func list(ctx context.Context, q querier, env id.Environment, f Filter, p page.Request) ([]Connection, error) {
-	args := []any{string(env)}
+func list(ctx context.Context, q querier, v access.View, f Filter, p page.Request) ([]Connection, error) {
+	args := []any{string(v.Environment)}
 	var where strings.Builder
+	if condition, names := v.Connections.Where("c.connection_id", 2); condition != "" {
+		where.WriteString(" AND " + condition)
+		args = append(args, names...)
+	}
 	in := func(column string, values []any) {
 		if len(values) > 0 {
 			where.WriteString(` AND ` + column + ` IN ` + db.In(len(args)+1, len(values)))

@@ -75,7 +75,7 @@ func (w *world) principal(t *testing.T, name string) access.Principal {
 	_, err := w.store.DB.Write().ExecContext(t.Context(),
 		`INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, 'team_x', $2, 0)`, env, name)
 	require.NoError(t, err)
-	return access.Principal{Kind: access.KindAPIKey, ID: "key_" + name, Name: name, Team: "team_x", Environment: id.Environment(env)}
+	return access.Principal{Kind: access.KindAPIKey, ID: "key_" + name, Name: name, Team: "team_x", Environment: id.Environment(env), Connections: access.All()}
 }
 
 // newService returns a Service as another process on the same database would have it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport/internal/filters"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -124,7 +125,7 @@ func (s *Service) PrepareBulk(ctx context.Context, b Bulk) (*BulkReplay, error) 
 
 // match finds the events that the subscription To takes.
 func (r *BulkReplay) match(ctx context.Context) error {
-	sub, err := r.s.subs.Get(ctx, r.Environment, r.To)
+	sub, err := r.s.subs.Get(ctx, access.Whole(r.Environment), r.To)
 	if apperr.Is(err, apperr.CodeNotFound) {
 		r.targets[r.To] = nil
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/testkit"
@@ -46,7 +47,7 @@ func (w *world) startBulk(t require.TestingT, b Bulk) (all BulkResult, parts int
 
 // bulk replays every event of the machine in parts, and holds what happens to the model.
 func (m *machine) bulk(force bool, to string, limit int) {
-	events, err := m.s.events.List(m.t.Context(), machineEnvironment, webhookevents.Filter{}, page.Request{Limit: page.MaxLimit, Ascending: true})
+	events, err := m.s.events.List(m.t.Context(), access.Whole(machineEnvironment), webhookevents.Filter{}, page.Request{Limit: page.MaxLimit, Ascending: true})
 	require.NoError(m.rt, err)
 	w := &world{Service: m.s, clock: m.clock}
 	all, _ := w.startBulk(m.rt, Bulk{Environment: machineEnvironment, Events: events, Force: force, To: to, Limit: limit})
@@ -131,7 +132,7 @@ func TestBulkOverManyDeliveries(t *testing.T) {
 		_, err := store.DB.Write().ExecContext(t.Context(), `UPDATE deliveries SET last_error = '{"code":"gone","message":"m"}' WHERE subscription_id <> $1`,
 			other.SubscriptionID)
 		require.NoError(t, err)
-		e, err := w.events.Get(t.Context(), w.env, event.UUID)
+		e, err := w.events.Get(t.Context(), access.Whole(w.env), event.UUID)
 		require.NoError(t, err)
 		b := Bulk{Environment: w.env, Events: []webhookevents.Event{e}, Limit: many, Criteria: webhookevents.DeliveryCriteria{ErrorCodes: []string{CodeGone}}}
 		all, parts := w.startBulk(t, b)
@@ -171,7 +172,7 @@ func TestBulkToAnotherSubscription(t *testing.T) {
 			w.insertAs(t, e, nil)
 			uuids = append(uuids, e.UUID)
 		}
-		events, err := w.events.List(t.Context(), w.env, webhookevents.Filter{}, page.Request{Limit: 10, Ascending: true})
+		events, err := w.events.List(t.Context(), access.Whole(w.env), webhookevents.Filter{}, page.Request{Limit: 10, Ascending: true})
 		require.NoError(t, err)
 		b := Bulk{Environment: w.env, Events: events, To: to, Limit: 10}
 		all, _ := w.startBulk(t, b)
@@ -180,7 +181,7 @@ func TestBulkToAnotherSubscription(t *testing.T) {
 		d := w.read(t, all.Started[0].Key)
 		require.Equal(t, Pending, d.Status)
 		require.True(t, (&job{delivery: d}).replay())
-		e, err := w.events.Get(t.Context(), w.env, uuids[2])
+		e, err := w.events.Get(t.Context(), access.Whole(w.env), uuids[2])
 		require.NoError(t, err)
 		require.Equal(t, webhookevents.Received, e.Status, "pending, and not tried")
 
@@ -207,7 +208,7 @@ func TestBulkMakesADeliveryOnce(t *testing.T) {
 		event, _ := w.event(Delivery{}, to)
 		event.Payload = &webhookevents.Payload{Headers: "{}", Encoding: webhookevents.Text}
 		w.insertAs(t, event, nil)
-		e, err := w.events.Get(t.Context(), w.env, event.UUID)
+		e, err := w.events.Get(t.Context(), access.Whole(w.env), event.UUID)
 		require.NoError(t, err)
 		b := Bulk{Environment: w.env, Events: []webhookevents.Event{e}, To: to, Limit: 1}
 		r, err := w.PrepareBulk(t.Context(), b)

@@ -22,7 +22,7 @@ func errPayloadExpired() error {
 //
 // Errors: not_found.
 func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID string) error {
-	e, err := s.events.Get(ctx, p.Environment, eventUUID)
+	e, err := s.events.Get(ctx, p.View(), eventUUID)
 	if err != nil || e.DuplicateOf != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func TestExpunge(t *testing.T) {
 		o := Outcome{At: testTime(), Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: testTime()}}
 		require.NoError(t, w.storeResults(ctx, []*result{w.result(leased, o)}))
 		require.Equal(t, map[Status]int{Cancelled: 2*chunk + 9, Succeeded: 2, Dead: 3}, w.statuses(t, event.UUID))
-		e, err := w.events.Get(ctx, w.env, event.UUID)
+		e, err := w.events.Get(ctx, access.Whole(w.env), event.UUID)
 		require.NoError(t, err)
 		require.True(t, e.PayloadExpired)
 		require.Equal(t, webhookevents.DeadLetter, e.Status)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/testkit"
@@ -66,7 +67,7 @@ func TestFilterAgainstDefinition(t *testing.T) {
 			}
 			slices.Sort(want)
 			for _, f := range []webhookevents.Filter{{DeliveryCriteria: c}, {DeliveryCriteria: c, Statuses: webhookevents.Statuses(), Control: new(false)}} {
-				events, err := w.events.List(ctx, w.env, f, page.Request{Limit: page.MaxLimit, Ascending: true})
+				events, err := w.events.List(ctx, access.Whole(w.env), f, page.Request{Limit: page.MaxLimit, Ascending: true})
 				require.NoError(rt, err)
 				got := []string{}
 				for _, e := range events {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/webhookevents"
 )
@@ -62,7 +63,7 @@ func (m *machine) check() {
 		byEvent[d.EventUUID] = append(byEvent[d.EventUUID], d)
 	}
 	for event, list := range byEvent {
-		e, err := m.s.events.Get(ctx, machineEnvironment, event)
+		e, err := m.s.events.Get(ctx, access.Whole(machineEnvironment), event)
 		require.NoError(m.rt, err)
 		var sum webhookevents.Change
 		attempts := int64(0)

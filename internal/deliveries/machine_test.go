@@ -29,14 +29,14 @@ type targets struct {
 	saved map[string]subscriptions.Subscription
 }
 
-func (f *targets) Get(_ context.Context, env id.Environment, subscriptionID string) (subscriptions.Subscription, error) {
+func (f *targets) Get(_ context.Context, v access.View, subscriptionID string) (subscriptions.Subscription, error) {
 	if _, ok := f.byID[subscriptionID]; !ok {
 		return subscriptions.Subscription{}, apperr.NotFound("webhook subscription")
 	}
 	if sub, ok := f.saved[subscriptionID]; ok {
 		return sub, nil
 	}
-	return subscriptions.Subscription{ID: subscriptionID, Environment: env, EventTypes: []string{"*"}}, nil
+	return subscriptions.Subscription{ID: subscriptionID, Environment: v.Environment, EventTypes: []string{"*"}}, nil
 }
 
 func (f *targets) Target(_ context.Context, _ id.Environment, subscriptionID string) (*subscriptions.Target, error) {

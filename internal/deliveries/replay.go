@@ -29,7 +29,7 @@ type ReplayRequest struct {
 //
 // Errors: not_found; payload_expired when there is nothing left to send; delivery_in_flight while one of the deliveries asked for is being sent; nothing_to_replay.
 func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID string, req ReplayRequest) ([]Delivery, error) {
-	e, err := s.events.Get(ctx, p.Environment, eventUUID)
+	e, err := s.events.Get(ctx, p.View(), eventUUID)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID s
 	if len(dead) == 0 {
 		return 0, nil
 	}
-	e, err := s.events.Get(ctx, env, eventUUID)
+	e, err := s.events.Get(ctx, access.Whole(env), eventUUID)
 	if err != nil || e.PayloadExpired {
 		return 0, err
 	}

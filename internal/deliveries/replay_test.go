@@ -41,7 +41,7 @@ func TestReplayIntoADisabledSubscription(t *testing.T) {
 		p := access.System("test")
 		p.Environment = w.env
 		status := func(k Key) webhookevents.Status {
-			e, err := w.events.Get(t.Context(), w.env, k.EventUUID)
+			e, err := w.events.Get(t.Context(), access.Whole(w.env), k.EventUUID)
 			require.NoError(t, err)
 			return e.Status
 		}
@@ -69,7 +69,7 @@ func TestReplayIntoADisabledSubscription(t *testing.T) {
 		require.NotNil(t, failure)
 		require.False(t, failure.Overcome)
 
-		before, err := w.events.Get(t.Context(), w.env, d.EventUUID)
+		before, err := w.events.Get(t.Context(), access.Whole(w.env), d.EventUUID)
 		require.NoError(t, err)
 		w.subs.byID[d.SubscriptionID].Enabled = false
 		held := replay(d.Key, true)
@@ -77,7 +77,7 @@ func TestReplayIntoADisabledSubscription(t *testing.T) {
 		require.Equal(t, failure.Code, held.LastFailure.Code)
 		require.True(t, held.LastFailure.Overcome)
 		require.Equal(t, webhookevents.Forwarded, status(d.Key), "the other delivery's success is what counts")
-		after, err := w.events.Get(t.Context(), w.env, d.EventUUID)
+		after, err := w.events.Get(t.Context(), access.Whole(w.env), d.EventUUID)
 		require.NoError(t, err)
 		require.Equal(t, before.LastError, after.LastError)
 	})

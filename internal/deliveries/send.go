@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/subscriptions"
@@ -42,7 +43,7 @@ func (s *Service) send(j *job) {
 		j.event, j.payload = nil, nil
 	}
 	if j.event == nil {
-		e, err := s.events.Get(ctx, j.delivery.Environment, j.delivery.EventUUID)
+		e, err := s.events.Get(ctx, access.Whole(j.delivery.Environment), j.delivery.EventUUID)
 		if err != nil {
 			s.giveBack(ctx, j, "the event could not be read", err)
 			return

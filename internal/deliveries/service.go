@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
@@ -33,7 +34,7 @@ type Options struct {
 
 // Subscriptions is what the workers and tests need of internal/subscriptions.
 type Subscriptions interface {
-	Get(ctx context.Context, env id.Environment, subscriptionID string) (subscriptions.Subscription, error)
+	Get(ctx context.Context, v access.View, subscriptionID string) (subscriptions.Subscription, error)
 	Target(ctx context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error)
 	Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error
 }

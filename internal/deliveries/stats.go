@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -134,20 +135,20 @@ type Stats struct {
 	Buckets []StatBucket
 }
 
-// Stats returns what happened to the deliveries of a subscription of the environment, and what waits. What it costs follows
+// Stats returns what happened to the deliveries of a subscription that the view shows, and what waits. What it costs follows
 // the range and not the number of tries.
 //
 // Errors: not_found; validation errors at the locations of the query.
-func (s *Service) Stats(ctx context.Context, env id.Environment, subscriptionID string, r StatsRequest) (Stats, error) {
+func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID string, r StatsRequest) (Stats, error) {
 	from, to, err := r.complete(s.clock.Now())
 	if err != nil {
 		return Stats{}, err
 	}
-	if _, err := s.subs.Get(ctx, env, subscriptionID); err != nil {
+	if _, err := s.subs.Get(ctx, v, subscriptionID); err != nil {
 		return Stats{}, err
 	}
 	length, _, _ := r.Bucket.bounds()
-	counted, err := s.countedOf(ctx, env, subscriptionID, from, to, length)
+	counted, err := s.countedOf(ctx, v.Environment, subscriptionID, from, to, length)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -159,7 +160,7 @@ func (s *Service) Stats(ctx context.Context, env id.Environment, subscriptionID 
 		total.merge(h)
 	}
 	out.Total = total.counts()
-	out.Open, err = s.store.openOf(ctx, env, subscriptionID)
+	out.Open, err = s.store.openOf(ctx, v.Environment, subscriptionID)
 	return out, err
 }
 

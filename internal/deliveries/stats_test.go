@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
@@ -60,7 +61,7 @@ func (w *world) tried(t *testing.T, sub string, wait, took time.Duration, failur
 
 func (w *world) stats(t *testing.T, sub string, r StatsRequest) Stats {
 	t.Helper()
-	s, err := w.Stats(t.Context(), w.env, sub, r)
+	s, err := w.Stats(t.Context(), access.Whole(w.env), sub, r)
 	require.NoError(t, err)
 	return s
 }
@@ -110,7 +111,7 @@ func TestStats(t *testing.T) {
 		require.Len(t, w.stats(t, sub, StatsRequest{Bucket: ByMinute}).Buckets, 61, "an hour and the minute that has begun")
 		require.Len(t, w.stats(t, sub, StatsRequest{}).Buckets, 25)
 
-		_, err := w.Stats(t.Context(), w.env, id.New(id.PrefixSubscription), StatsRequest{})
+		_, err := w.Stats(t.Context(), access.Whole(w.env), id.New(id.PrefixSubscription), StatsRequest{})
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
 		foreign, err := w.store.stats(t.Context(), id.Environment(id.New(id.PrefixEnvironment)), sub, s.From, s.To, time.Hour)
 		require.NoError(t, err)

@@ -168,7 +168,7 @@ func TestOutcomesStoredTwice(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, attempts, 1)
 			require.Equal(t, AttemptFailed, attempts[0].Outcome)
-			e, err := w.events.Get(t.Context(), w.env, r.delivery.EventUUID)
+			e, err := w.events.Get(t.Context(), access.Whole(w.env), r.delivery.EventUUID)
 			require.NoError(t, err)
 			require.Equal(t, webhookevents.DeadLetter, e.Status)
 			require.EqualValues(t, 1, e.AttemptCount)

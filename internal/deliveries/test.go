@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/internal/filters"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
@@ -77,25 +78,25 @@ type TestResult struct {
 // Test sends one signed request to the subscription's target, once and whether or not the subscription is enabled, and
 // returns what came back. It stores nothing and changes no state: a target that answers 410 stays enabled.
 //
-// Errors: not_found for a subscription or event that the environment does not have; payload_expired; rate_limited while too many tests are
+// Errors: not_found for a subscription or event that the view does not show; payload_expired; rate_limited while too many tests are
 // under way; validation errors at the locations of the HTTP body.
-func (s *Service) Test(ctx context.Context, env id.Environment, subscriptionID string, in TestRequest) (TestResult, error) {
+func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string, in TestRequest) (TestResult, error) {
 	if err := in.check(); err != nil {
 		return TestResult{}, err
 	}
-	sub, err := s.subs.Get(ctx, env, subscriptionID)
+	sub, err := s.subs.Get(ctx, v, subscriptionID)
 	if err != nil {
 		return TestResult{}, err
 	}
-	target, err := s.subs.Target(ctx, env, subscriptionID)
+	target, err := s.subs.Target(ctx, v.Environment, subscriptionID)
 	if err != nil {
 		return TestResult{}, err
 	}
-	if !s.tests.begin(env) {
+	if !s.tests.begin(v.Environment) {
 		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way", RetryAfter: time.Second}
 	}
-	defer s.tests.end(env)
-	e, p, err := s.testEvent(ctx, env, &in)
+	defer s.tests.end(v.Environment)
+	e, p, err := s.testEvent(ctx, v, &in)
 	if err != nil {
 		return TestResult{}, err
 	}
@@ -200,9 +201,9 @@ func (in *TestRequest) check() error {
 }
 
 // testEvent returns the stored event that the test names, or the one that it makes up.
-func (s *Service) testEvent(ctx context.Context, env id.Environment, in *TestRequest) (webhookevents.Event, webhookevents.Payload, error) {
+func (s *Service) testEvent(ctx context.Context, v access.View, in *TestRequest) (webhookevents.Event, webhookevents.Payload, error) {
 	if in.EventUUID == "" {
-		e := webhookevents.Event{UUID: id.NewUUID(), Environment: env, Type: TestEventType, ContentType: "application/json", ReceivedAt: s.clock.Now()}
+		e := webhookevents.Event{UUID: id.NewUUID(), Environment: v.Environment, Type: TestEventType, ContentType: "application/json", ReceivedAt: s.clock.Now()}
 		p := webhookevents.Payload{Headers: "{}", Body: []byte(`{"message":"This is a test event from Sallyport."}`), Encoding: webhookevents.JSON}
 		if in.EventType != "" {
 			e.Type = in.EventType
@@ -220,14 +221,14 @@ func (s *Service) testEvent(ctx context.Context, env id.Environment, in *TestReq
 	if !id.IsUUID(in.EventUUID) {
 		return webhookevents.Event{}, webhookevents.Payload{}, apperr.NotFound("webhook event")
 	}
-	e, err := s.events.Get(ctx, env, in.EventUUID)
+	e, err := s.events.Get(ctx, v, in.EventUUID)
 	if err != nil {
 		return webhookevents.Event{}, webhookevents.Payload{}, err
 	}
 	if e.PayloadExpired {
 		return e, webhookevents.Payload{}, errPayloadExpired()
 	}
-	payloads, err := s.events.Payloads(ctx, env, []webhookevents.Event{e})
+	payloads, err := s.events.Payloads(ctx, v.Environment, []webhookevents.Event{e})
 	if err != nil {
 		return e, webhookevents.Payload{}, err
 	}

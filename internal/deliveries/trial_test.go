@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/filters"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
@@ -48,14 +49,14 @@ func TestBoundsOfTests(t *testing.T) {
 		sub := w.subscription()
 		large := TestRequest{Data: []byte(`"` + strings.Repeat("x", maxShownRequest) + `"`), DryRun: true}
 		w.subs.byID[sub].URL = &url.URL{Scheme: "https", Host: "receiver.example"}
-		out, err := w.Test(t.Context(), w.env, sub, large)
+		out, err := w.Test(t.Context(), access.Whole(w.env), sub, large)
 		require.NoError(t, err)
 		require.True(t, out.RequestTruncated)
 		require.Len(t, out.RequestBody, maxShownRequest)
 		for range testsPerEnvironment {
 			require.True(t, w.tests.begin(w.env))
 		}
-		_, err = w.Test(t.Context(), w.env, sub, large)
+		_, err = w.Test(t.Context(), access.Whole(w.env), sub, large)
 		require.True(t, apperr.Is(err, apperr.CodeRateLimited), "%v", err)
 	})
 }

@@ -22,6 +22,8 @@ type furniture struct {
 	// event is dead-lettered and has two tries; there is a second event.
 	event, secondEvent string
 	key                string
+	// grant is one of the key's.
+	grant string
 	// secret is one of the connection's two webhook secrets.
 	secret string
 	// enrolling is a connection whose enrolment holds a secret that awaits confirmation.
@@ -32,7 +34,7 @@ type furniture struct {
 	replay string
 	// totp is the secret of the owner's authenticator app, which waits for its first code.
 	totp string
-	sink   *receiver
+	sink *receiver
 }
 
 // furnish fills an environment, asking with the credentials given, through a connection of that id.
@@ -64,6 +66,10 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "furniture", "environment_id": environment}).want(w, http.StatusCreated).into(w, &k)
 	}
 	f.key = k.ID
+	for range 2 {
+		w.call(w.user(""), http.MethodPost, "/api-keys/"+f.key+"/grants", object{"routes": []string{"events"}}).want(w, http.StatusCreated).into(w, &k)
+	}
+	f.grant = k.ID
 	w.call(c, http.MethodPost, "/connections/github/"+connectionID+"/webhook-secrets", object{"secret": githubSecret + " next"}).
 		want(w, http.StatusCreated).into(w, &k)
 	f.secret = k.ID
@@ -158,9 +164,16 @@ func (w *world) samples(f furniture) []sample {
 		{"list-audit-events", nil, nil, http.StatusOK},
 		{"export-audit-events", nil, nil, http.StatusOK},
 		{"create-api-key", nil, object{"name": "sample", "environment_id": f.environment,
-			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"}}}}, http.StatusCreated},
+			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"}, "not_after": "2099-01-31T00:00:00.000Z"}}, "source_cidrs": []string{"127.0.0.0/8"}}, http.StatusCreated},
 		{"list-api-keys", nil, nil, http.StatusOK},
 		{"get-api-key", keyPath, nil, http.StatusOK},
+		{"update-api-key", keyPath, object{"name": "sample", "expires_at": "2099-01-31T00:00:00.000Z", "source_cidrs": []string{"127.0.0.0/8"}}, http.StatusOK},
+		{"rotate-api-key", keyPath, object{"overlap_seconds": 0}, http.StatusOK},
+		{"disable-api-key", keyPath, nil, http.StatusOK},
+		{"enable-api-key", keyPath, nil, http.StatusOK},
+		{"list-api-key-grants", keyPath, nil, http.StatusOK},
+		{"create-api-key-grant", keyPath, object{"effect": "allow", "routes": []string{"events"}, "connections": []string{"acme"}}, http.StatusCreated},
+		{"delete-api-key-grant", map[string]string{"id": f.key, "grant_id": f.grant}, nil, http.StatusNoContent},
 		{"revoke-api-key", keyPath, nil, http.StatusOK},
 		{"delete-api-key", keyPath, nil, http.StatusNoContent},
 

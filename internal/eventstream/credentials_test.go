@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 )
@@ -37,7 +38,7 @@ func TestCredentialEnds(t *testing.T) {
 		n := w.start()
 		for _, reason := range []error{unauthorized(), apperr.New(apperr.CodeGrantDenied, "no"), apperr.New(apperr.CodeForbidden, "no"), apperr.NotFound("environment")} {
 			g := &guarded{}
-			request := Request{Environment: w.env, Credential: "key", Check: g.check}
+			request := Request{View: access.Whole(w.env), Credential: "key", Check: g.check}
 			first, second, other := w.connect(n, newClient(), request), w.connect(n, newClient(), request), w.open(n)
 			first.until("the streams to begin", func() bool { return first.begun() && second.begun() })
 			before, begin := g.checks.Load(), clk.Now()
@@ -63,7 +64,7 @@ func TestCredentialCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
 		n, g := w.start(), &guarded{}
-		s := w.connect(n, newClient(), Request{Environment: w.env, Credential: "key", Check: g.check})
+		s := w.connect(n, newClient(), Request{View: access.Whole(w.env), Credential: "key", Check: g.check})
 		s.until("the stream to begin", s.begun)
 		g.set(errors.New("the store is down"))
 		before := g.checks.Load()

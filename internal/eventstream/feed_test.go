@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhookevents"
@@ -142,7 +143,7 @@ func TestBreakOff(t *testing.T) {
 		n := w.start()
 		loud := w.open(n)
 		other := environment(w.t, w.db)
-		quiet := w.connect(n, newClient(), Request{Environment: other})
+		quiet := w.connect(n, newClient(), Request{View: access.Whole(other)})
 		quiet.until("the other stream to begin", quiet.begun)
 		n.breakOff(w.env)
 		event, closing := loud.over()
@@ -152,7 +153,7 @@ func TestBreakOff(t *testing.T) {
 		quiet.until("an event", func() bool { return len(quiet.uuids(w.t)) == 1 })
 		// Who comes back is fed from where it stands, also while the hub is behind.
 		uuid := w.one()
-		again := w.connect(n, loud.client, Request{Environment: w.env})
+		again := w.connect(n, loud.client, Request{View: access.Whole(w.env)})
 		again.until("what was missed", func() bool { return len(again.uuids(w.t)) == 1 })
 		require.Equal(w.t, []string{uuid}, again.uuids(w.t))
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/webhookevents"
@@ -14,13 +15,15 @@ import (
 // webhookevents.Store.List selects.
 type filter struct {
 	webhookevents.Filter
+	// bound holds the connections that the reader may see, whatever the filter asks for.
+	bound access.Bound
 	// patterns are the types of the filter with a wildcard, exact those without.
 	patterns []subscriptions.Pattern
 	exact    []string
 }
 
-func compile(f webhookevents.Filter) (filter, error) {
-	c := filter{Filter: f}
+func compile(v access.View, f webhookevents.Filter) (filter, error) {
+	c := filter{Filter: f, bound: v.Connections}
 	for _, t := range f.Types {
 		if !strings.Contains(t, "*") {
 			c.exact = append(c.exact, t)
@@ -64,7 +67,7 @@ func (f *filter) matches(m *message) bool {
 }
 
 func (f *filter) matchesEvent(e *webhookevents.Event) bool {
-	return oneOf(f.Statuses, e.Status) && oneOf(f.Providers, e.Provider) && oneOf(f.ProviderConfigKeys, e.ProviderConfigKey) &&
+	return f.bound.Contains(e.ConnectionID) && oneOf(f.Statuses, e.Status) && oneOf(f.Providers, e.Provider) && oneOf(f.ProviderConfigKeys, e.ProviderConfigKey) &&
 		oneOf(f.ConnectionIDs, e.ConnectionID) && oneOf(f.IdempotencyKeys, e.IdempotencyKey) && f.matchesType(e) && f.matchesSearch(e) &&
 		(f.Duplicate == nil || *f.Duplicate == (e.DuplicateOf != nil)) && (f.Control == nil || *f.Control == e.Control) &&
 		(f.ReceivedAfter == nil || clock.Millis(e.ReceivedAt) > clock.Millis(*f.ReceivedAfter)) &&

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -105,7 +106,15 @@ func drawFilter(rt *rapid.T) webhookevents.Filter {
 	return f
 }
 
-// A stream's filter takes the events that a list with the same filter shows, neither more nor fewer.
+func drawBound(rt *rapid.T) access.Bound {
+	b := access.All()
+	if rapid.Bool().Draw(rt, "bounded") {
+		b = access.Only(rapid.SliceOfN(rapid.SampledFrom(drawNames()), 0, 3).Draw(rt, "bound")...)
+	}
+	return b.Minus(access.Only(rapid.SliceOfN(rapid.SampledFrom(drawNames()), 0, 2).Draw(rt, "exceptions")...))
+}
+
+// A stream's filter takes the events that a list with the same filter shows in the same view, neither more nor fewer.
 func TestFilterIsTheLists(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -118,12 +127,13 @@ func TestFilterIsTheLists(t *testing.T) {
 				w.storeDrawn(rt, env, firsts)
 			}
 			ctx := t.Context()
-			all, err := w.events.List(ctx, env, webhookevents.Filter{}, page.Request{Limit: page.MaxLimit})
+			all, err := w.events.List(ctx, access.Whole(env), webhookevents.Filter{}, page.Request{Limit: page.MaxLimit})
 			require.NoError(rt, err)
 			filter := drawFilter(rt)
-			shown, err := w.events.List(ctx, env, filter, page.Request{Limit: page.MaxLimit})
+			view := access.View{Environment: env, Connections: drawBound(rt)}
+			shown, err := w.events.List(ctx, view, filter, page.Request{Limit: page.MaxLimit})
 			require.NoError(rt, err)
-			compiled, err := compile(filter)
+			compiled, err := compile(view, filter)
 			require.NoError(rt, err)
 			var taken []webhookevents.Event
 			for i := range all {
@@ -174,7 +184,7 @@ func TestFilterAsksTries(t *testing.T) {
 		{webhookevents.DeliveryCriteria{ErrorCodes: []string{"timeout"}}, failed, false},
 		{webhookevents.DeliveryCriteria{SubscriptionIDs: []string{"sub_1"}, ErrorCodes: []string{"gone"}}, failed, false},
 	} {
-		f, err := compile(webhookevents.Filter{DeliveryCriteria: c.criteria})
+		f, err := compile(access.Whole(""), webhookevents.Filter{DeliveryCriteria: c.criteria})
 		require.NoError(t, err)
 		// The event has a delivery that would fit; it does not count.
 		other := []deliveries.Delivery{{Key: deliveries.Key{SubscriptionID: "sub_2"}, LastHTTPStatus: new(200), LastFailure: &deliveries.Failure{Code: "gone"}}}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
@@ -95,7 +96,7 @@ func (c *course) write(number int, sizes []int) {
 
 // follow is one reader, which comes back until it has what it should have.
 func (c *course) follow(number int, cl *client, complete func() bool) {
-	request := Request{Environment: c.env}
+	request := Request{View: access.Whole(c.env)}
 	if c.filtered[number] {
 		request.Filter.Providers = []string{"github"}
 	}

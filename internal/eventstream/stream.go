@@ -108,8 +108,9 @@ func (s *Service) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
 // Request is what somebody wants to read.
 type Request struct {
-	Environment id.Environment
-	Filter      webhookevents.Filter
+	// View is what the reader may see: an environment, and of a bounded reader some of its connections.
+	View   access.View
+	Filter webhookevents.Filter
 	// From is where the reader stopped the last time; nil means that it begins now.
 	From *Place
 	// Credential names the credential behind the stream, without telling it, and Check reports whether it still opens the
@@ -126,7 +127,7 @@ const retryAfter = 5 * time.Second
 // Errors: too_many_streams where the environment has as many readers as it may; unavailable where this node has, or is
 // stopping.
 func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
-	filter, err := compile(r.Filter)
+	filter, err := compile(r.View, r.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -140,14 +141,14 @@ func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 	switch {
 	case s.readers >= s.opts.MaxReaders:
 		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The server has as many open streams as it can feed", RetryAfter: retryAfter}
-	case s.perEnv[r.Environment] >= s.opts.MaxPerEnvironment:
+	case s.perEnv[r.View.Environment] >= s.opts.MaxPerEnvironment:
 		return nil, &apperr.Error{Code: apperr.CodeTooManyStreams, Message: "The environment has as many open streams as it may", RetryAfter: retryAfter}
 	}
-	reader := &Reader{s: s, key: feedKey{r.Environment, filter.asksDeliveries()}, digest: digestOf(r.Environment), filter: filter, from: r.From,
+	reader := &Reader{s: s, key: feedKey{r.View.Environment, filter.asksDeliveries()}, digest: digestOf(r.View.Environment), filter: filter, from: r.From,
 		ended: make(chan ending, 1)}
 	s.readers++
 	s.open.Add(1)
-	s.perEnv[r.Environment]++
+	s.perEnv[r.View.Environment]++
 	s.metrics.StreamReaders.Set(float64(s.readers))
 	s.watch(r, reader)
 	context.AfterFunc(ctx, func() { s.close(reader, r.Credential) })

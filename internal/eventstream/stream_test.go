@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/sse"
@@ -37,7 +38,7 @@ func TestReaderHearsOfItsEnvironment(t *testing.T) {
 		other := environment(w.t, w.db)
 		w.one()
 		s := w.open(n)
-		foreign := w.connect(n, newClient(), Request{Environment: other})
+		foreign := w.connect(n, newClient(), Request{View: access.Whole(other)})
 		foreign.until("the other stream to begin", foreign.begun)
 		own := w.received(w.event(other), w.event(w.env), w.event(w.env))
 		try, list := w.tried(w.env, own[2])
@@ -61,7 +62,7 @@ func TestQuietReaderComesBack(t *testing.T) {
 		empty := w.open(n)
 		first := empty.last()
 		empty.until("a heartbeat", func() bool { return empty.last() != first })
-		none := Request{Environment: w.env, Filter: webhookevents.Filter{Providers: []string{"nobody"}}}
+		none := Request{View: access.Whole(w.env), Filter: webhookevents.Filter{Providers: []string{"nobody"}}}
 		filtered := w.connect(n, newClient(), none)
 		filtered.until("the stream to begin", filtered.begun)
 		first = filtered.last()
@@ -79,7 +80,7 @@ func TestQuietReaderComesBack(t *testing.T) {
 		missed := w.one()
 		n = w.start()
 		for _, c := range []*client{empty.client, filtered.client} {
-			s := w.connect(n, c, Request{Environment: w.env})
+			s := w.connect(n, c, Request{View: access.Whole(w.env)})
 			s.until("what was missed", func() bool { return slices.Contains(s.uuids(w.t), missed) })
 			for _, m := range s.messages() {
 				require.NotEqual(w.t, StreamGap, m.Event)
@@ -95,7 +96,7 @@ func (w *world) gapOf(n *node, text string) *Gap {
 	w.t.Helper()
 	c := newClient()
 	c.lastID = text
-	s := w.connect(n, c, Request{Environment: w.env})
+	s := w.connect(n, c, Request{View: access.Whole(w.env)})
 	s.until("the stream to begin", s.begun)
 	marker := w.one()
 	s.until("the stream to go on", func() bool { return slices.Contains(s.uuids(w.t), marker) })
@@ -166,7 +167,7 @@ func TestPlaceInTheMiddle(t *testing.T) {
 		for range 2 { // with a feed that has the chunk, and with none
 			c := newClient()
 			c.lastID = first.ID
-			again := w.connect(n, c, Request{Environment: w.env})
+			again := w.connect(n, c, Request{View: access.Whole(w.env)})
 			again.until("the rest", func() bool { return len(again.uuids(w.t)) == 2 })
 			require.Equal(w.t, list[1:], again.uuids(w.t))
 			s.leave()
@@ -196,7 +197,7 @@ func TestCatchUp(t *testing.T) {
 		add(30, 40)
 		live := w.open(n)
 		add(3, 1)
-		back := w.connect(n, early.client, Request{Environment: w.env})
+		back := w.connect(n, early.client, Request{View: access.Whole(w.env)})
 		add(2, 1)
 		back.until("everything", func() bool { return len(back.uuids(w.t)) >= len(all) })
 		require.Equal(w.t, all, back.uuids(w.t))
@@ -206,7 +207,7 @@ func TestCatchUp(t *testing.T) {
 		alone.lastID = live.messages()[0].ID
 		live.quit()
 		back.quit()
-		s := w.connect(n, alone, Request{Environment: w.env})
+		s := w.connect(n, alone, Request{View: access.Whole(w.env)})
 		s.until("the rest, with no other reader", func() bool { return len(s.uuids(w.t)) == 4 })
 	})
 }
@@ -245,7 +246,7 @@ func TestStallingReader(t *testing.T) {
 		slow.mu.Lock()
 		slow.stall = nil
 		slow.mu.Unlock()
-		again := w.connect(n, slow.client, Request{Environment: w.env})
+		again := w.connect(n, slow.client, Request{View: access.Whole(w.env)})
 		again.until("the gap", func() bool {
 			return slices.ContainsFunc(again.messages(), func(m sse.Message) bool { return m.Event == StreamGap })
 		})
@@ -284,7 +285,7 @@ func TestEndings(t *testing.T) {
 		require.Equal(w.t, ReasonTimeLimit, closing.Reason)
 		require.True(w.t, closing.Reconnect)
 
-		s = w.connect(n, s.client, Request{Environment: w.env})
+		s = w.connect(n, s.client, Request{View: access.Whole(w.env)})
 		w.one()
 		s.until("the second event", func() bool { return len(s.uuids(w.t)) == 2 })
 		n.Stop()
@@ -292,11 +293,11 @@ func TestEndings(t *testing.T) {
 		require.Equal(w.t, StreamClosed, event)
 		require.Equal(w.t, ReasonStopping, closing.Reason)
 		require.True(w.t, closing.Reconnect)
-		err := newClient().read(w.t.Context(), n, Request{Environment: w.env})
+		err := newClient().read(w.t.Context(), n, Request{View: access.Whole(w.env)})
 		require.True(w.t, apperr.Is(err, apperr.CodeUnavailable))
 
 		missed := w.one()
-		s = w.connect(w.start(), s.client, Request{Environment: w.env})
+		s = w.connect(w.start(), s.client, Request{View: access.Whole(w.env)})
 		s.until("what was missed", func() bool { return len(s.uuids(w.t)) == 3 })
 		require.Equal(w.t, missed, s.uuids(w.t)[2])
 	})
@@ -309,11 +310,11 @@ func TestLimits(t *testing.T) {
 		n := w.start(func(o *Options) { o.MaxReaders, o.MaxPerEnvironment = 3, 2 })
 		other := environment(w.t, w.db)
 		first, second := w.open(n), w.open(n)
-		err := newClient().read(w.t.Context(), n, Request{Environment: w.env})
+		err := newClient().read(w.t.Context(), n, Request{View: access.Whole(w.env)})
 		require.True(w.t, apperr.Is(err, apperr.CodeTooManyStreams))
-		elsewhere := w.connect(n, newClient(), Request{Environment: other})
+		elsewhere := w.connect(n, newClient(), Request{View: access.Whole(other)})
 		elsewhere.until("a stream of another environment", elsewhere.begun)
-		err = newClient().read(w.t.Context(), n, Request{Environment: other})
+		err = newClient().read(w.t.Context(), n, Request{View: access.Whole(other)})
 		require.True(w.t, apperr.Is(err, apperr.CodeUnavailable))
 		var known *apperr.Error
 		require.ErrorAs(w.t, err, &known)
@@ -335,7 +336,7 @@ func TestFilterOverDeliveries(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
 		n := w.start()
-		request := Request{Environment: w.env, Filter: webhookevents.Filter{DeliveryCriteria: webhookevents.DeliveryCriteria{SubscriptionIDs: []string{"sub"}}}}
+		request := Request{View: access.Whole(w.env), Filter: webhookevents.Filter{DeliveryCriteria: webhookevents.DeliveryCriteria{SubscriptionIDs: []string{"sub"}}}}
 		s := w.connect(n, newClient(), request)
 		s.until("the stream to begin", s.begun)
 		other := w.open(n)
@@ -374,7 +375,7 @@ func TestPieces(t *testing.T) {
 		n := w.start()
 		p := &pieces{client: newClient()}
 		ctx, leave := context.WithCancel(w.t.Context())
-		reader, err := n.Open(ctx, Request{Environment: w.env, Check: func(context.Context) error { return nil }})
+		reader, err := n.Open(ctx, Request{View: access.Whole(w.env), Check: func(context.Context) error { return nil }})
 		require.NoError(w.t, err)
 		ended := make(chan struct{})
 		go func() { defer close(ended); reader.Serve(ctx, p) }()

@@ -65,7 +65,7 @@ type people struct {
 func (p *people) Current(_ context.Context, who access.Principal) (access.Principal, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	who.Allowed = []access.Route{access.RouteEvents}
+	who.Grants = access.Open(access.RouteEvents)
 	return who, p.err
 }
 
@@ -245,7 +245,7 @@ func (c *client) read(ctx context.Context, n *node, r Request) error {
 	c.rest, c.writes = nil, 0
 	c.mu.Unlock()
 	if last != "" {
-		place, err := ParsePlace(r.Environment, last)
+		place, err := ParsePlace(r.View.Environment, last)
 		if err != nil {
 			return err
 		}
@@ -328,7 +328,7 @@ func (s *session) quit() {
 
 // open opens a stream of the world's environment and waits until it has begun.
 func (w *world) open(n *node) *session {
-	s := w.connect(n, newClient(), Request{Environment: w.env})
+	s := w.connect(n, newClient(), Request{View: access.Whole(w.env)})
 	s.until("the stream to begin", s.begun)
 	return s
 }

@@ -82,9 +82,9 @@ func hashTicket(ticket string) []byte {
 // errTicket is the reason for the log; clients get the text of every credential.
 var errTicket = errors.New("the ticket is unknown, used or expired")
 
-// UseTicket consumes a ticket and returns its holder, with the rights that they have now, and its filter. A ticket that is
+// UseTicket consumes a ticket that came from an address and returns its holder, with the rights that they have now, and its filter. A ticket that is
 // unknown, used or expired, or whose holder may no longer work there, is unauthorized.
-func (s *Service) UseTicket(ctx context.Context, ticket string) (access.Principal, webhookevents.Filter, error) {
+func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Principal, webhookevents.Filter, error) {
 	var f webhookevents.Filter
 	unauthorized := func(err error) (access.Principal, webhookevents.Filter, error) {
 		return access.Principal{}, f, apperr.Wrap(apperr.CodeUnauthorized, "The credential is missing or not valid", err)
@@ -112,7 +112,7 @@ func (s *Service) UseTicket(ctx context.Context, ticket string) (access.Principa
 	if err := errors.Join(json.Unmarshal([]byte(who), &h), json.Unmarshal([]byte(filter), &f)); err != nil {
 		return access.Principal{}, f, fmt.Errorf("read a ticket: %w", err)
 	}
-	p, err := s.identity.Current(ctx, access.Principal{Kind: h.Kind, ID: h.ID, Name: h.Name, Team: h.Team, Session: h.Session, Environment: env})
+	p, err := s.identity.Current(ctx, access.Principal{Kind: h.Kind, ID: h.ID, Name: h.Name, Team: h.Team, Session: h.Session, Environment: env, IP: ip})
 	if err != nil && refused(err) {
 		return unauthorized(err)
 	}

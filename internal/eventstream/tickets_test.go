@@ -19,7 +19,7 @@ import (
 
 func (w *world) principal() access.Principal {
 	return access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Name: "ada@example.test", Team: id.Team(id.New(id.PrefixTeam)),
-		Session: id.New(id.PrefixSession), Environment: w.env, Rights: access.Owner.Rights(), Allowed: access.Routes(), IP: "192.0.2.1"}
+		Session: id.New(id.PrefixSession), Environment: w.env, Rights: access.Owner.Rights(), Grants: access.Open(access.Routes()...), IP: "192.0.2.1"}
 }
 
 // A ticket opens what it was made for, for who it was made for with the rights that they have then, and nothing of it can be
@@ -38,10 +38,10 @@ func TestTicket(t *testing.T) {
 		require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT principal || filter || principal_id FROM webhook_stream_tickets").Scan(&row))
 		require.NotContains(w.t, row, strings.TrimPrefix(ticket, id.PrefixStreamTicket))
 		clk.Advance(time.Minute - time.Millisecond)
-		got, held, err := n.UseTicket(w.t.Context(), ticket)
+		got, held, err := n.UseTicket(w.t.Context(), ticket, "192.0.2.1")
 		require.NoError(w.t, err)
 		require.Equal(w.t, access.Principal{Kind: p.Kind, ID: p.ID, Name: p.Name, Team: p.Team, Session: p.Session, Environment: w.env,
-			Allowed: []access.Route{access.RouteEvents}}, got, "the rights are those of now")
+			Grants: access.Open(access.RouteEvents), IP: "192.0.2.1"}, got, "the rights are those of now")
 		require.Equal(w.t, filter, held)
 	})
 }
@@ -53,7 +53,7 @@ func TestTicketIsRefused(t *testing.T) {
 		n, p := w.start(), w.principal()
 		refuse := func(ticket string) {
 			w.t.Helper()
-			_, _, err := n.UseTicket(w.t.Context(), ticket)
+			_, _, err := n.UseTicket(w.t.Context(), ticket, "192.0.2.1")
 			require.True(w.t, apperr.Is(err, apperr.CodeUnauthorized), "%v", err)
 		}
 		fresh := func() string {
@@ -62,7 +62,7 @@ func TestTicketIsRefused(t *testing.T) {
 			return ticket
 		}
 		used, late := fresh(), fresh()
-		_, _, err := n.UseTicket(w.t.Context(), used)
+		_, _, err := n.UseTicket(w.t.Context(), used, "192.0.2.1")
 		require.NoError(w.t, err)
 		clk.Advance(TicketLifetime)
 		for _, ticket := range []string{used, late, "", "tkt_", id.NewRandom(id.PrefixStreamTicket), strings.ToUpper(late), late + "0", "tkt_\x00"} {
@@ -78,7 +78,7 @@ func TestTicketIsRefused(t *testing.T) {
 		}
 		down := fresh()
 		w.who.fail(errors.New("the store is down"))
-		_, _, err = n.UseTicket(w.t.Context(), down)
+		_, _, err = n.UseTicket(w.t.Context(), down, "192.0.2.1")
 		require.Error(w.t, err)
 		require.False(w.t, apperr.Is(err, apperr.CodeUnauthorized))
 	})
@@ -96,7 +96,7 @@ func TestTicketWorksOnce(t *testing.T) {
 			var all sync.WaitGroup
 			for range 8 {
 				all.Go(func() {
-					if _, _, err := n.UseTicket(w.t.Context(), ticket); err == nil {
+					if _, _, err := n.UseTicket(w.t.Context(), ticket, "192.0.2.1"); err == nil {
 						in.Add(1)
 					}
 				})

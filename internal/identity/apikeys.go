@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -16,25 +17,31 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
+// DefaultKeyLifetime is the life of a key for which no expiry is given.
+const DefaultKeyLifetime = 90 * 24 * time.Hour
+
 const (
-	// DefaultKeyLifetime is the life of a key for which no expiry is given.
-	DefaultKeyLifetime = 90 * 24 * time.Hour
-	// MaxGrants is how many grants a key has at most.
-	MaxGrants = 50
+	// MaxNewGrants is how many grants a key can be made with; more follow one by one.
+	MaxNewGrants = 500
+	// MaxSourceCIDRs is how many networks a key can be held to.
+	MaxSourceCIDRs = 50
+	// ShownGrants is how many of its grants a Key carries.
+	ShownGrants = 50
 )
 
 // KeyStatus is the state of an API key.
 type KeyStatus string
 
-// The states. Revoked stays revoked, whether or not the key would have expired since.
+// The states, strongest first: revoked stays revoked, whether or not the key would have expired since.
 const (
-	KeyActive  KeyStatus = "active"
-	KeyRevoked KeyStatus = "revoked"
-	KeyExpired KeyStatus = "expired"
+	KeyActive   KeyStatus = "active"
+	KeyDisabled KeyStatus = "disabled"
+	KeyRevoked  KeyStatus = "revoked"
+	KeyExpired  KeyStatus = "expired"
 )
 
 // KeyStatuses returns every state.
-func KeyStatuses() []KeyStatus { return []KeyStatus{KeyActive, KeyRevoked, KeyExpired} }
+func KeyStatuses() []KeyStatus { return []KeyStatus{KeyActive, KeyDisabled, KeyRevoked, KeyExpired} }
 
 // Key is an API key without its secret. It belongs to one environment.
 type Key struct {
@@ -44,11 +51,31 @@ type Key struct {
 	// Prefix is the key up to its secret, e.g. spk_test_4fZk01Qw8x; LastFour the last characters of the secret.
 	Prefix   string
 	LastFour string
-	Grants   []Grant
-	// Times are in Unix milliseconds; RevokedMillis is nil for a key that was not revoked.
-	CreatedMillis int64
-	ExpiresMillis int64
-	RevokedMillis *int64
+	// Grants are the first of the key's grants, up to ShownGrants and oldest first; GrantCount counts all.
+	Grants     []Grant
+	GrantCount int
+	// SourceCIDRs are the networks that requests may come from, sorted; nil for all.
+	SourceCIDRs []netip.Prefix
+	// Times are in Unix milliseconds. DisabledMillis and RevokedMillis are nil for a key that is not. UpdatedMillis is when
+	// the key or its grants were last changed.
+	CreatedMillis  int64
+	UpdatedMillis  int64
+	ExpiresMillis  int64
+	DisabledMillis *int64
+	RevokedMillis  *int64
+	// PreviousEndsMillis is when the secret before the last rotation ends, or ended; nil where there was none.
+	PreviousEndsMillis *int64
+	// LastUsed is the last use that was written down; nil for none.
+	LastUsed *KeyUse
+}
+
+// KeyUse is one use of a key.
+type KeyUse struct {
+	AtMillis  int64
+	IP        string
+	UserAgent string
+	// Route is the method and the path of the operation, with {name} for its parameters.
+	Route string
 }
 
 // Status is the state of the key at a time.
@@ -58,9 +85,19 @@ func (k Key) Status(now time.Time) KeyStatus {
 		return KeyRevoked
 	case k.ExpiresMillis <= clock.Millis(now):
 		return KeyExpired
+	case k.DisabledMillis != nil:
+		return KeyDisabled
 	default:
 		return KeyActive
 	}
+}
+
+// PreviousUntil returns until when the secret before the last rotation works, or nil where it does not any more.
+func (k Key) PreviousUntil(now time.Time) *int64 {
+	if k.PreviousEndsMillis == nil || *k.PreviousEndsMillis <= clock.Millis(now) {
+		return nil
+	}
+	return k.PreviousEndsMillis
 }
 
 // NewKey is what a key is made from.
@@ -71,32 +108,59 @@ type NewKey struct {
 	Grants []Grant
 	// ExpiresMillis is in Unix milliseconds; nil means DefaultKeyLifetime from now.
 	ExpiresMillis *int64
+	// SourceCIDRs are networks in CIDR notation; nil for all.
+	SourceCIDRs []string
 }
 
 // Faults returns every rule that the input breaks, by the names of its fields.
 func (n NewKey) Faults(now time.Time) []apperr.Detail {
 	var f apperr.Faults
 	checkName(&f, "name", n.Name)
-	if n.ExpiresMillis != nil && *n.ExpiresMillis <= clock.Millis(now) {
+	expiryFault(&f, n.ExpiresMillis, now)
+	if len(n.Grants) > MaxNewGrants {
+		f.Add("grants", "max_items", fmt.Sprintf("must have at most %d grants; add the others one by one", MaxNewGrants))
+	}
+	grantFaults(&f, func(i int) string { return fmt.Sprintf("grants[%d].", i) }, n.Grants, clock.Millis(now))
+	tooMany(&f, "grants", n.Grants)
+	_ = parseSources(&f, n.SourceCIDRs)
+	return details(&f)
+}
+
+func expiryFault(f *apperr.Faults, expires *int64, now time.Time) {
+	if expires != nil && *expires <= clock.Millis(now) {
 		f.Add("expires_at", "future", "must lie in the future")
 	}
-	if len(n.Grants) > MaxGrants {
-		f.Add("grants", "max_items", fmt.Sprintf("must have at most %d grants", MaxGrants))
+}
+
+// parseSources returns the networks in their one form, sorted, and adds the faults of those that are none. Host bits are
+// refused: who writes them may mean the one address.
+func parseSources(f *apperr.Faults, cidrs []string) []netip.Prefix {
+	const at = "source_cidrs"
+	switch {
+	case cidrs == nil:
+		return nil
+	case len(cidrs) == 0:
+		f.Add(at, "min_items", "must name at least one network; null stands for all")
+	case len(cidrs) > MaxSourceCIDRs:
+		f.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
+		return nil
 	}
-	for i, g := range n.Grants {
-		if !slices.Contains(Effects(), g.Effect) {
-			f.Add(fmt.Sprintf("grants[%d].effect", i), "enum", "must be allow or deny")
-		}
-		if len(g.Routes) == 0 {
-			f.Add(fmt.Sprintf("grants[%d].routes", i), "min_items", "must name at least one route")
-		}
-		for j, r := range g.Routes {
-			if !slices.Contains(access.Routes(), r) {
-				f.Add(fmt.Sprintf("grants[%d].routes[%d]", i, j), "enum", "must be a route that exists")
-			}
+	var out []netip.Prefix
+	for i, text := range cidrs {
+		p, err := netip.ParsePrefix(text)
+		switch at := fmt.Sprintf("%s[%d]", at, i); {
+		case err != nil || p.Addr().Is4In6():
+			f.Add(at, "cidr", "must be a network in CIDR notation, as 192.0.2.0/24 or 2001:db8::/32")
+		case p != p.Masked():
+			f.Add(at, "cidr", "has bits beyond the length of its prefix")
+		case slices.Contains(out, p):
+			f.Add(at, "unique", "is there twice")
+		default:
+			out = append(out, p)
 		}
 	}
-	return details(&f)
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return out
 }
 
 // CreateKey makes a key for an environment of the actor's team and returns it with its text, which is not stored and
@@ -128,6 +192,14 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 		if err := insertKey(ctx, tx, team, k, text, text.mac(m.pepper), actor.ID); err != nil {
 			return err
 		}
+		grants := slices.Clone(n.Grants)
+		for i := range grants {
+			grants[i].ID = id.New(id.PrefixGrant)
+		}
+		if err := insertGrants(ctx, tx, k.ID, grants, k.CreatedMillis); err != nil {
+			return err
+		}
+		k.Grants, k.GrantCount = grants[:min(len(grants), ShownGrants)], len(grants)
 		// On PostgreSQL the insert waits for a deletion of the environment under way, which may have succeeded.
 		if _, err := requireEnvironment(ctx, tx, team, n.Environment); err != nil {
 			return err
@@ -152,9 +224,9 @@ func (s *Service) newKey(n NewKey, text keyText) Key {
 	if n.ExpiresMillis != nil {
 		k.ExpiresMillis = *n.ExpiresMillis
 	}
-	for _, g := range n.Grants {
-		k.Grants = append(k.Grants, Grant{ID: id.New(id.PrefixGrant), Effect: g.Effect, Routes: g.Routes})
-	}
+	k.UpdatedMillis = k.CreatedMillis
+	var f apperr.Faults // there are none: they were asked for before
+	k.SourceCIDRs = parseSources(&f, n.SourceCIDRs)
 	return k
 }
 
@@ -192,66 +264,6 @@ func (s *Service) GetKey(ctx context.Context, actor access.Principal, keyID stri
 	return k, nil
 }
 
-// RevokeKey ends a key of the actor's team at once and for good, and returns it. Revoking it again changes nothing.
-func (s *Service) RevokeKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
-	team, err := s.teamOfKey(ctx, actor, keyID)
-	if err != nil {
-		return Key{}, err
-	}
-	var k Key
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		now := s.clock.Now()
-		changed, err := revokeKey(ctx, tx, team, keyID, clock.Millis(now))
-		if err != nil {
-			return err
-		}
-		var ok bool
-		if k, ok, err = readKey(ctx, tx, team, keyID); err != nil {
-			return err
-		}
-		if !ok {
-			return apperr.NotFound("API key")
-		}
-		if !changed {
-			return nil
-		}
-		before := k
-		before.RevokedMillis = nil
-		return audit.Record(ctx, tx, now, audit.Event{
-			Team: team, Environment: k.Environment, Actor: actor, Action: "api_key.revoke", TargetType: "api_key", TargetID: k.ID,
-			Before: keyState(&before), After: keyState(&k),
-		})
-	})
-	return k, err
-}
-
-// DeleteKey removes a key of the actor's team with its grants, or returns not_found. Its trail stays.
-func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID string) error {
-	team, err := s.teamOfKey(ctx, actor, keyID)
-	if err != nil {
-		return err
-	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		k, ok, err := readKey(ctx, tx, team, keyID)
-		if err != nil {
-			return err
-		}
-		if ok {
-			ok, err = deleteKey(ctx, tx, team, keyID)
-		}
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return apperr.NotFound("API key")
-		}
-		return audit.Record(ctx, tx, s.clock.Now(), audit.Event{
-			Team: team, Environment: k.Environment, Actor: actor, Action: "api_key.delete", TargetType: "api_key", TargetID: k.ID,
-			Before: keyState(&k),
-		})
-	})
-}
-
 // teamOfKey is teamOf for a key's id, which it checks first: an id that cannot exist costs no query.
 func (s *Service) teamOfKey(ctx context.Context, actor access.Principal, keyID string) (id.Team, error) {
 	if !id.Is(id.PrefixAPIKey, keyID) {
@@ -262,17 +274,49 @@ func (s *Service) teamOfKey(ctx context.Context, actor access.Principal, keyID s
 
 // keyState is the key as the audit trail shows it.
 func keyState(k *Key) audit.State {
-	s := audit.State{"name": k.Name, "prefix": k.Prefix, "grants": auditGrants(k.Grants), "expires_at": clock.FromMillis(k.ExpiresMillis), "revoked_at": nil}
-	if k.RevokedMillis != nil {
-		s["revoked_at"] = clock.FromMillis(*k.RevokedMillis)
-	}
-	return s
+	return audit.State{"name": k.Name, "prefix": k.Prefix, "last_four": k.LastFour, "grants": auditGrants(k.Grants), "grant_count": k.GrantCount,
+		"source_cidrs": cidrTexts(k.SourceCIDRs), "expires_at": clock.FromMillis(k.ExpiresMillis), "disabled_at": auditTime(k.DisabledMillis),
+		"revoked_at": auditTime(k.RevokedMillis), "previous_secret_until": auditTime(k.PreviousEndsMillis)}
 }
+
+// auditTime is a time that can be absent, as the trail shows it.
+func auditTime(ms *int64) any {
+	if ms == nil {
+		return nil
+	}
+	return clock.FromMillis(*ms)
+}
+
+// auditedConnections is how many connections of a grant an event of the trail tells.
+const auditedConnections = 20
 
 func auditGrants(grants []Grant) []map[string]any {
 	out := make([]map[string]any, 0, len(grants))
 	for _, g := range grants {
-		out = append(out, map[string]any{"id": g.ID, "effect": g.Effect, "routes": g.Routes})
+		out = append(out, auditGrant(g))
+	}
+	return out
+}
+
+func auditGrant(g Grant) map[string]any {
+	out := map[string]any{"id": g.ID, "effect": g.Effect, "routes": g.Routes, "connections": g.Connections}
+	switch {
+	case g.Connections == nil:
+		out["connections"] = []string{AllConnections}
+	case len(g.Connections) > auditedConnections:
+		out["connections"], out["more_connections"] = g.Connections[:auditedConnections], len(g.Connections)-auditedConnections
+	}
+	if g.NotAfterMillis != nil {
+		out["not_after"] = clock.FromMillis(*g.NotAfterMillis)
+	}
+	return out
+}
+
+// cidrTexts is never nil.
+func cidrTexts(list []netip.Prefix) []string {
+	out := make([]string, len(list))
+	for i, p := range list {
+		out[i] = p.String()
 	}
 	return out
 }

@@ -2,29 +2,29 @@ package identity
 
 import (
 	"context"
-	"crypto/hmac"
 	"errors"
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"sallyport/internal/platform/access"
-	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 )
 
 // Reasons for the log; clients get one text.
 var (
-	errKeyForm    = errors.New("the API key is malformed")
-	errKeyUnknown = errors.New("the API key is unknown")
-	errKeyRevoked = errors.New("the API key is revoked")
-	errKeyExpired = errors.New("the API key has expired")
-	errNoMember   = errors.New("the user is no member of the team")
-	errNoSession  = errors.New("the session of the access token has ended, or its user is no member of the team")
+	errKeyForm     = errors.New("the API key is malformed")
+	errKeyUnknown  = errors.New("the API key is unknown")
+	errKeyRevoked  = errors.New("the API key is revoked")
+	errKeyDisabled = errors.New("the API key is disabled")
+	errKeySource   = errors.New("the API key may not be used from this address")
+	errNoMember    = errors.New("the user is no member of the team")
+	errNoSession   = errors.New("the session of the access token has ended, or its user is no member of the team")
 )
 
-// APIKey returns the principal of a key. Only a caller who has the secret learns that a key has expired.
-func (s *Service) APIKey(ctx context.Context, key string) (access.Principal, error) {
+// APIKey returns the principal of a key that came from an address. Only a caller who has the secret, and comes from where the
+// key may be used, learns that it has expired.
+func (s *Service) APIKey(ctx context.Context, key, ip string) (access.Principal, error) {
 	m, err := s.material()
 	if err != nil {
 		return access.Principal{}, err
@@ -33,22 +33,17 @@ func (s *Service) APIKey(ctx context.Context, key string) (access.Principal, err
 	if !ok {
 		return access.Principal{}, errUnauthorized(errKeyForm)
 	}
-	// The code is computed before the row is looked for, so that the time taken does not tell whether there is one.
-	mac := text.mac(m.pepper)
-	k, ok, err := readCredential(ctx, s.db.Read(), text.lookup())
+	c, err := s.credentialOf(ctx, text, m.pepper)
 	if err != nil {
 		return access.Principal{}, err
 	}
-	if !ok || !hmac.Equal(mac, k.mac) {
+	if c == nil {
 		return access.Principal{}, errUnauthorized(errKeyUnknown)
 	}
-	if k.revokedMillis != nil {
-		return access.Principal{}, errUnauthorized(errKeyRevoked)
+	if err := c.check(ip, clock.Millis(s.clock.Now())); err != nil {
+		return access.Principal{}, err
 	}
-	if k.expiresMillis <= clock.Millis(s.clock.Now()) {
-		return access.Principal{}, apperr.New(apperr.CodeAPIKeyExpired, "The API key has expired")
-	}
-	return k.principal(), nil
+	return c.principal(), nil
 }
 
 // Bearer returns the principal of a user's access token. The session and the user's roles are read now: an ended session and
@@ -91,8 +86,8 @@ func (s *Service) Environment(ctx context.Context, p access.Principal, environme
 	return e.ID, nil
 }
 
-// Current returns a principal that was identified before as they are now, in the same environment: with the grants of the
-// key, or the roles of the user. It is for what outlives the request that brought the credential. A key that has been
+// Current returns a principal that was identified before as they are now, at the same address and in the same environment: with
+// the grants of the key, or the roles of the user. It is for what outlives the request that brought the credential. A key that has been
 // revoked, removed or has expired, and a session that has ended, is unauthorized.
 func (s *Service) Current(ctx context.Context, p access.Principal) (access.Principal, error) {
 	if p.Kind == access.KindAPIKey {
@@ -112,16 +107,16 @@ func (s *Service) Current(ctx context.Context, p access.Principal) (access.Princ
 }
 
 func (s *Service) currentKey(ctx context.Context, p access.Principal) (access.Principal, error) {
-	k, ok, err := readCredentialByID(ctx, s.db.Read(), p.ID)
+	now := clock.Millis(s.clock.Now())
+	c, err := readCredentialByID(ctx, s.db.Read(), p.ID, now)
 	switch {
 	case err != nil:
 		return access.Principal{}, err
-	case !ok || k.environment != p.Environment:
+	case c == nil || c.environment != p.Environment:
 		return access.Principal{}, errUnauthorized(errKeyUnknown)
-	case k.revokedMillis != nil:
-		return access.Principal{}, errUnauthorized(errKeyRevoked)
-	case k.expiresMillis <= clock.Millis(s.clock.Now()):
-		return access.Principal{}, errUnauthorized(errKeyExpired)
 	}
-	return k.principal(), nil
+	if err := c.check(p.IP, now); err != nil {
+		return access.Principal{}, errUnauthorized(err)
+	}
+	return c.principal(), nil
 }

@@ -97,7 +97,7 @@ func (s *Service) ensureDevKey(ctx context.Context, actor access.Principal, c *d
 	}
 	c.EnvironmentID = string(env.ID)
 	// Any reason for which the key does not work is a reason to make another.
-	if p, err := s.APIKey(ctx, c.APIKey); err == nil && p.Environment == env.ID && slices.Equal(p.Allowed, access.Routes()) {
+	if p, err := s.APIKey(ctx, c.APIKey, ""); err == nil && p.Environment == env.ID && slices.Equal(p.Grants.Routes(), access.Routes()) {
 		return nil
 	}
 	expires := clock.Millis(s.clock.Now().Add(devKeyLifetime))

@@ -40,9 +40,9 @@ func readDev(t *testing.T, path string) devCredentials {
 // works checks that everything in the file is good for what it says.
 func (f fixture) works(t *testing.T, c devCredentials) {
 	t.Helper()
-	p, err := f.APIKey(t.Context(), c.APIKey)
+	p, err := f.APIKey(t.Context(), c.APIKey, "192.0.2.17")
 	require.NoError(t, err)
-	require.Equal(t, access.Routes(), p.Allowed)
+	require.Equal(t, access.Routes(), p.Grants.Routes())
 	require.Equal(t, c.EnvironmentID, string(p.Environment))
 	session, err := f.signIn(t, c.Email, secretbox.Secret(c.Password))
 	require.NoError(t, err)

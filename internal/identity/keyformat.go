@@ -55,15 +55,19 @@ func (k keyText) mac(pepper []byte) []byte {
 // newKeyText returns a fresh key with 256 random bits. The mode tells a person, and a scanner that finds the key, whether
 // production is at stake; nothing is decided by it.
 func newKeyText(mode EnvironmentType) keyText {
-	secret := make([]byte, secretBytes)
 	lookup := make([]byte, lookupLength) // 80 bits, reduced below to the 59 that ten digits hold
 	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
-	_, _ = rand.Read(secret)
 	_, _ = rand.Read(lookup)
 	span := new(big.Int).Exp(big.NewInt(62), big.NewInt(lookupLength), nil)
 	n := new(big.Int).SetBytes(lookup)
-	return keyText{body: keyScheme + string(mode) + "_" + base62(n.Mod(n, span), lookupLength) + "_" +
-		base62(new(big.Int).SetBytes(secret), secretLength)}
+	return rotated(keyPrefix(mode, base62(n.Mod(n, span), lookupLength)))
+}
+
+// rotated returns a key of that prefix with a fresh secret.
+func rotated(prefix string) keyText {
+	secret := make([]byte, secretBytes)
+	_, _ = rand.Read(secret) // never an error, as above
+	return keyText{body: prefix + "_" + base62(new(big.Int).SetBytes(secret), secretLength)}
 }
 
 // parseKey reads a key strictly: one form, no surrounding space, the checksum right. What it refuses was mistyped or

@@ -1,8 +1,8 @@
 // Package identity knows who asks: the team, its environments and people, sign-in, and API keys with their grants. Its
 // Service is the httpapi.Authenticator.
 //
-// No credential is cached: each request reads its key, or its session and user, by one indexed query, so that a revocation,
-// a sign-out, a removal or a changed role is in force for the next request, on every node.
+// What decides about a request is at most a few seconds old: a user's session and role are read for each, and a key that is used
+// is read again every other second. This process's own changes are in force for the next request.
 package identity
 
 import (
@@ -45,6 +45,7 @@ type Service struct {
 	hasher *hasher
 	ready  atomic.Pointer[material]
 
+	keys      keyCache
 	signing   signingCache
 	contents  Contents
 	defaults  struct{ payload, event int64 }

@@ -3,92 +3,54 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
+	"strings"
 
-	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
 
-// credential is what a request with a key needs of it.
-type credential struct {
-	id            string
-	name          string
-	team          id.Team
-	environment   id.Environment
-	mac           []byte
-	expiresMillis int64
-	revokedMillis *int64
-	grants        []Grant
-}
-
-func (c credential) principal() access.Principal {
-	return access.Principal{Kind: access.KindAPIKey, ID: c.id, Name: c.name, Team: c.team, Environment: c.environment, Allowed: allowedRoutes(c.grants)}
-}
-
-// readCredential finds a key with its grants by the part that is not secret.
-func readCredential(ctx context.Context, q db.Querier, lookup string) (credential, bool, error) {
-	return queryCredential(ctx, q, "k.lookup_id = $1", lookup)
-}
-
-// readCredentialByID finds a key with its grants by its id.
-func readCredentialByID(ctx context.Context, q db.Querier, keyID string) (credential, bool, error) {
-	return queryCredential(ctx, q, "k.id = $1", keyID)
-}
-
-func queryCredential(ctx context.Context, q db.Querier, condition, arg string) (c credential, ok bool, err error) {
-	rows, err := q.QueryContext(ctx, `SELECT k.id, k.name, k.team_id, k.environment_id, k.secret_mac, k.expires_ms, k.revoked_ms,
-			g.id, g.effect, g.routes
-		FROM api_keys k LEFT JOIN api_key_grants g ON g.api_key_id = k.id
-		WHERE `+condition, arg)
-	if err != nil {
-		return credential{}, false, fmt.Errorf("read the API key: %w", err)
-	}
-	err = db.Each(rows, func(r *sql.Rows) error {
-		ok = true
-		var grantID, effect, routes sql.NullString
-		if err := r.Scan(&c.id, &c.name, &c.team, &c.environment, &c.mac, &c.expiresMillis, &c.revokedMillis, &grantID, &effect, &routes); err != nil {
-			return err
-		}
-		if !grantID.Valid {
-			return nil
-		}
-		g, err := decodeGrant(grantID.String, effect.String, routes.String)
-		c.grants = append(c.grants, g)
-		return err
-	})
-	if err != nil {
-		return credential{}, false, fmt.Errorf("read the API key: %w", err)
-	}
-	return c, ok, nil
-}
-
 func insertKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key, text keyText, mac []byte, createdBy string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac, last_four, created_by,
-			created_ms, expires_ms, revoked_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL)`,
-		k.ID, text.lookup(), team, k.Environment, k.Name, mac, k.LastFour, createdBy, k.CreatedMillis, k.ExpiresMillis)
+			created_ms, expires_ms, revoked_ms, source_cidrs)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL, $11)`,
+		k.ID, text.lookup(), team, k.Environment, k.Name, mac, k.LastFour, createdBy, k.CreatedMillis, k.ExpiresMillis, encodeSources(k.SourceCIDRs))
 	if err != nil {
 		return fmt.Errorf("store the API key: %w", err)
-	}
-	for _, g := range k.Grants {
-		routes, err := json.Marshal(g.Routes)
-		if err != nil {
-			return fmt.Errorf("encode a grant: %w", err)
-		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO api_key_grants (id, api_key_id, effect, routes, created_ms) VALUES ($1, $2, $3, $4, $5)",
-			g.ID, k.ID, g.Effect, string(routes), k.CreatedMillis)
-		if err != nil {
-			return fmt.Errorf("store a grant: %w", err)
-		}
 	}
 	return nil
 }
 
-const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, e.type, k.name, k.last_four, k.created_ms, k.expires_ms, k.revoked_ms
+func encodeSources(list []netip.Prefix) sql.NullString {
+	if list == nil {
+		return sql.NullString{}
+	}
+	return sql.NullString{Valid: true, String: strings.Join(cidrTexts(list), " ")}
+}
+
+func decodeSources(text sql.NullString) ([]netip.Prefix, error) {
+	if !text.Valid {
+		return nil, nil
+	}
+	list := []netip.Prefix{} // not nil, which would stand for all
+	for _, part := range strings.Fields(text.String) {
+		p, err := netip.ParsePrefix(part)
+		if err != nil {
+			return nil, fmt.Errorf("decode a network: %w", err)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, e.type, k.name, k.last_four, k.created_ms, COALESCE(k.updated_ms, k.created_ms),
+		k.expires_ms, k.disabled_ms, k.revoked_ms, k.previous_ends_ms, k.source_cidrs,
+		k.last_used_ms, k.last_used_ip, k.last_used_agent, k.last_used_route,
+		(SELECT COUNT(*) FROM api_key_grants g WHERE g.api_key_id = k.id)
 	FROM api_keys k JOIN environments e ON e.id = k.environment_id WHERE k.team_id = $1`
 
 func readKey(ctx context.Context, q db.Querier, team id.Team, keyID string) (Key, bool, error) {
@@ -97,6 +59,19 @@ func readKey(ctx context.Context, q db.Querier, team id.Team, keyID string) (Key
 		return Key{}, false, err
 	}
 	return keys[0], true, nil
+}
+
+// holdKey locks the row of a key where the engine has row locks; lock is what says so. It reports whether there is one.
+func holdKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID, lock string) (bool, error) {
+	var found string
+	err := tx.QueryRowContext(ctx, "SELECT k.id FROM api_keys k WHERE k.id = $1 AND k.team_id = $2"+lock, keyID, team).Scan(&found)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock the API key: %w", err)
+	}
+	return true, nil
 }
 
 func listKeys(ctx context.Context, q db.Querier, team id.Team, environments []id.Environment, r page.Request) ([]Key, error) {
@@ -123,15 +98,9 @@ func queryKeys(ctx context.Context, q db.Querier, text string, args ...any) ([]K
 	}
 	var keys []Key
 	err = db.Each(rows, func(r *sql.Rows) error {
-		var k Key
-		var lookup string
-		var mode EnvironmentType
-		if err := r.Scan(&k.ID, &lookup, &k.Environment, &mode, &k.Name, &k.LastFour, &k.CreatedMillis, &k.ExpiresMillis, &k.RevokedMillis); err != nil {
-			return err
-		}
-		k.Prefix = keyPrefix(mode, lookup)
+		k, err := scanKey(r)
 		keys = append(keys, k)
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read API keys: %w", err)
@@ -139,52 +108,52 @@ func queryKeys(ctx context.Context, q db.Querier, text string, args ...any) ([]K
 	return keys, addGrants(ctx, q, keys)
 }
 
-// addGrants fills in the grants of the keys, oldest first.
-func addGrants(ctx context.Context, q db.Querier, keys []Key) error {
-	if len(keys) == 0 {
-		return nil
+func scanKey(r *sql.Rows) (Key, error) {
+	var k Key
+	var lookup string
+	var mode EnvironmentType
+	var sources, ip, agent, route sql.NullString
+	var used *int64
+	if err := r.Scan(&k.ID, &lookup, &k.Environment, &mode, &k.Name, &k.LastFour, &k.CreatedMillis, &k.UpdatedMillis, &k.ExpiresMillis,
+		&k.DisabledMillis, &k.RevokedMillis, &k.PreviousEndsMillis, &sources, &used, &ip, &agent, &route, &k.GrantCount); err != nil {
+		return k, err
 	}
-	args, index := make([]any, len(keys)), make(map[string]int, len(keys))
-	for i, k := range keys {
-		args[i], index[k.ID] = k.ID, i
+	k.Prefix = keyPrefix(mode, lookup)
+	if used != nil {
+		k.LastUsed = &KeyUse{AtMillis: *used, IP: ip.String, UserAgent: agent.String, Route: route.String}
 	}
-	rows, err := q.QueryContext(ctx, "SELECT api_key_id, id, effect, routes FROM api_key_grants WHERE api_key_id IN "+
-		db.In(1, len(args))+" ORDER BY id", args...)
+	var err error
+	k.SourceCIDRs, err = decodeSources(sources)
+	return k, err
+}
+
+// updateKey writes what changes of a key, but for its secret. Whoever holds its grants compiled has to read them again.
+func updateKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key) error {
+	_, err := tx.ExecContext(ctx, `UPDATE api_keys SET name = $3, expires_ms = $4, disabled_ms = $5, revoked_ms = $6, source_cidrs = $7,
+			updated_ms = $8, grants_version = grants_version + 1 WHERE id = $1 AND team_id = $2`,
+		k.ID, team, k.Name, k.ExpiresMillis, k.DisabledMillis, k.RevokedMillis, encodeSources(k.SourceCIDRs), k.UpdatedMillis)
 	if err != nil {
-		return fmt.Errorf("read grants: %w", err)
-	}
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var keyID, grantID, effect, routes string
-		if err := r.Scan(&keyID, &grantID, &effect, &routes); err != nil {
-			return err
-		}
-		g, err := decodeGrant(grantID, effect, routes)
-		k := &keys[index[keyID]]
-		k.Grants = append(k.Grants, g)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read grants: %w", err)
+		return fmt.Errorf("change the API key: %w", err)
 	}
 	return nil
 }
 
-func decodeGrant(grantID, effect, routes string) (Grant, error) {
-	g := Grant{ID: grantID, Effect: Effect(effect)}
-	var names []access.Route
-	if err := json.Unmarshal([]byte(routes), &names); err != nil {
-		return Grant{}, fmt.Errorf("decode grant %s: %w", grantID, err)
+// replaceSecret gives the key another secret. The one that it had goes on until previous_ends_ms, or ends where there is no
+// such time.
+func replaceSecret(ctx context.Context, tx *sql.Tx, k Key, mac []byte) error {
+	text := "UPDATE api_keys SET previous_mac = secret_mac, secret_mac = $2, last_four = $3, previous_ends_ms = $4 WHERE id = $1"
+	if k.PreviousEndsMillis == nil {
+		text = "UPDATE api_keys SET previous_mac = NULL, secret_mac = $2, last_four = $3, previous_ends_ms = $4 WHERE id = $1"
 	}
-	g.Routes = names
-	return g, nil
+	if _, err := tx.ExecContext(ctx, text, k.ID, mac, k.LastFour, k.PreviousEndsMillis); err != nil {
+		return fmt.Errorf("replace the secret of the API key: %w", err)
+	}
+	return nil
 }
 
-// revokeKey reports whether the key was live until now.
-func revokeKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID string, nowMillis int64) (bool, error) {
-	return changedOne(tx.ExecContext(ctx, "UPDATE api_keys SET revoked_ms = $3 WHERE id = $1 AND team_id = $2 AND revoked_ms IS NULL",
-		keyID, team, nowMillis))
-}
-
-func deleteKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID string) (bool, error) {
-	return changedOne(tx.ExecContext(ctx, "DELETE FROM api_keys WHERE id = $1 AND team_id = $2", keyID, team))
+func deleteKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID string) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM api_keys WHERE id = $1 AND team_id = $2", keyID, team); err != nil {
+		return fmt.Errorf("delete the API key: %w", err)
+	}
+	return nil
 }

@@ -48,7 +48,7 @@ func each(t *testing.T, fn func(t *testing.T, f fixture)) {
 func newFixture(t *testing.T, s testkit.Store) fixture {
 	t.Helper()
 	f := fixture{
-		store: s, clk: clock.NewManual(time.Date(2026, 11, 2, 9, 30, 0, 250_000_000, time.UTC)),
+		store: s, clk: clock.NewManual(began()),
 		keyset: filepath.Join(t.TempDir(), "keyset.json"), hashes: &atomic.Int64{},
 	}
 	require.NoError(t, secretbox.Create(f.keyset))
@@ -172,3 +172,6 @@ func (f fixture) count(t *testing.T, table string) int {
 	require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }
+
+// began is when the clock of a fixture begins.
+func began() time.Time { return time.Date(2026, 11, 2, 9, 30, 0, 250_000_000, time.UTC) }

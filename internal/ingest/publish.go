@@ -77,7 +77,8 @@ func (in *Publication) Check(f *apperr.Faults) {
 // Publish stores an event of the caller's own in the principal's environment, as durably as one that a provider sent, and returns
 // when it is; forwarding goes on by itself. A repeat is stored as such, and the receipt names the first event.
 //
-// Errors: validation errors at the locations of the HTTP body; unavailable when the store cannot commit.
+// Errors: validation errors at the locations of the HTTP body; grant_denied for what an API key is not granted, which for a bounded
+// one is also what names no connection; unavailable when the store cannot commit.
 func (s *Service) Publish(ctx context.Context, p access.Principal, in Publication) (Receipt, error) {
 	receipt, err := s.publish(ctx, p, in)
 	switch {
@@ -128,7 +129,13 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 // about returns the connection that the publication names, or nil.
 func (s *Service) about(ctx context.Context, f *apperr.Faults, p access.Principal, in *Publication) (*connections.Connection, error) {
 	if in.ConnectionID == nil {
+		if !p.View().Connections.Contains("") {
+			return nil, p.Require(access.RouteEventsWrite, "")
+		}
 		return nil, nil //nolint:nilnil // an event need not be about a connection
+	}
+	if err := p.Require(access.RouteEventsWrite, *in.ConnectionID); err != nil && *in.ConnectionID != "" {
+		return nil, err
 	}
 	list, err := s.conns.OfID(ctx, p.Environment, *in.ConnectionID)
 	if err != nil {

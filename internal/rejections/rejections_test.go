@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
@@ -49,7 +50,7 @@ func (w *world) list(t *testing.T, env id.Environment, f rejections.Filter) []re
 	t.Helper()
 	p, err := page.Query{Limit: 250}.Parse(f.Scope(env), func(string) bool { return true })
 	require.NoError(t, err)
-	list, err := w.svc.List(t.Context(), env, f, p)
+	list, err := w.svc.List(t.Context(), access.Whole(env), f, p)
 	require.NoError(t, err)
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -29,10 +30,14 @@ func (f Filter) Scope(env id.Environment) string {
 const columns = `id, environment_id, connection_uuid, connection_id, provider, provider_config_key, received_ms, reason, message,
 	diagnosis_code, diagnosis_message, by_alias, client_ip, method, headers, body, body_size, suppressed`
 
-// List returns one page of the environment's refused requests, and one row more where another page follows.
-func (s *Service) List(ctx context.Context, env id.Environment, f Filter, p page.Request) ([]Rejection, error) {
-	args := []any{string(env)}
+// List returns one page of the refused requests that the view shows, and one row more where another page follows.
+func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Rejection, error) {
+	args := []any{string(v.Environment)}
 	var where strings.Builder
+	if condition, names := v.Connections.Where("connection_id", 2); condition != "" {
+		where.WriteString(" AND " + condition)
+		args = append(args, names...)
+	}
 	in := func(column string, values []string) {
 		if len(values) == 0 {
 			return

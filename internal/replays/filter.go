@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhookevents"
@@ -103,6 +104,11 @@ func fromMillis(ms *int64) *time.Time {
 // scan is the search for the events of the order.
 func (o *Order) scan() webhookevents.Scan {
 	return webhookevents.Scan{Filter: o.Filter.Filter, UUIDs: o.Filter.UUIDs, Failing: !o.Force && o.To == "", Window: scanWindow}
+}
+
+// view shows what the job is about.
+func (r *Replay) view() access.View {
+	return access.View{Environment: r.Environment, Connections: r.Bound}
 }
 
 // bulk is the order for some events, of the first of which the deliveries up to that of the subscription after are done.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/testkit"
@@ -50,7 +51,7 @@ func (m *machine) any(label string, from []string) string {
 }
 
 func (m *machine) uuids() []string {
-	events, err := m.events.List(m.ctx, m.env, webhookevents.Filter{}, all())
+	events, err := m.events.List(m.ctx, access.Whole(m.env), webhookevents.Filter{}, all())
 	require.NoError(m.rt, err)
 	out := []string{}
 	for _, e := range events {
@@ -241,7 +242,7 @@ func (m *machine) checkCompleted(r *Replay, k *known) {
 }
 
 func (m *machine) expunged() (uuids []string) {
-	events, err := m.events.List(m.ctx, m.env, webhookevents.Filter{}, all())
+	events, err := m.events.List(m.ctx, access.Whole(m.env), webhookevents.Filter{}, all())
 	require.NoError(m.rt, err)
 	for _, e := range events {
 		if e.PayloadExpired {

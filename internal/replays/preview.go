@@ -54,7 +54,7 @@ type Sampled struct {
 // Errors: validation_error for a subscription that the environment does not have.
 func (s *Service) Preview(ctx context.Context, p access.Principal, o Order) (Preview, error) {
 	out := Preview{Skipped: map[deliveries.SkipReason]int64{}}
-	if err := s.check(ctx, p.Environment, &o); err != nil {
+	if err := s.check(ctx, p.View(), &o); err != nil {
 		return out, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.limits.time)
@@ -75,7 +75,7 @@ func (s *Service) preview(ctx context.Context, p access.Principal, o *Order, out
 			out.AtLeast = true
 			return nil
 		}
-		found, err := s.cfg.Events.Next(ctx, p.Environment, scan, place, previewPage)
+		found, err := s.cfg.Events.Next(ctx, p.View(), scan, place, previewPage)
 		if err != nil {
 			return err
 		}

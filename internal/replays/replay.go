@@ -121,6 +121,8 @@ type Replay struct {
 // Order is what a job is to do.
 type Order struct {
 	Filter Filter
+	// Bound holds the connections whose events the job is about: those that whoever ordered it might see.
+	Bound access.Bound
 	// Force replays deliveries that have not failed, too.
 	Force bool
 	// To is the subscription that the events go to, whether it took them before or not; empty for the deliveries that there are.

@@ -24,7 +24,7 @@ import (
 
 // Subscriptions tells whether a subscription is there.
 type Subscriptions interface {
-	Get(ctx context.Context, env id.Environment, subscriptionID string) (subscriptions.Subscription, error)
+	Get(ctx context.Context, v access.View, subscriptionID string) (subscriptions.Subscription, error)
 }
 
 // Config is what a Service needs.
@@ -66,7 +66,7 @@ func New(cfg Config) *Service {
 //
 // Errors: replays_limit; validation_error for a subscription that the environment does not have.
 func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Replay, error) {
-	if err := s.check(ctx, p.Environment, &o); err != nil {
+	if err := s.check(ctx, p.View(), &o); err != nil {
 		return Replay{}, err
 	}
 	first, last, err := s.cfg.Events.Bounds(ctx, p.Environment)
@@ -100,12 +100,13 @@ func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Repl
 	return r, nil
 }
 
-// check refuses an order that could not be carried out.
-func (s *Service) check(ctx context.Context, env id.Environment, o *Order) error {
+// check bounds an order to what a view shows, and refuses one that could not be carried out.
+func (s *Service) check(ctx context.Context, v access.View, o *Order) error {
+	o.Bound = v.Connections
 	if o.To == "" {
 		return nil
 	}
-	_, err := s.cfg.Subscriptions.Get(ctx, env, o.To)
+	_, err := s.cfg.Subscriptions.Get(ctx, v, o.To)
 	if apperr.Is(err, apperr.CodeNotFound) {
 		return apperr.Invalid(apperr.Detail{Location: "body.to_subscription_id", Rule: "exists", Message: "the environment has no such subscription"})
 	}
@@ -126,9 +127,9 @@ func state(r *Replay) audit.State {
 	return audit.State{"status": status, "filter": o.Filter.stored(), "force": o.Force, "to_subscription_id": o.To, "rate_per_second": o.RatePerSecond}
 }
 
-// Get returns a job of the environment, or not_found.
-func (s *Service) Get(ctx context.Context, env id.Environment, replayID string) (Replay, error) {
-	r, err := find(ctx, s.cfg.DB.Read(), env, replayID, "")
+// Get returns a job that the view shows, or not_found. A bounded view shows the jobs that were made under the same bound.
+func (s *Service) Get(ctx context.Context, v access.View, replayID string) (Replay, error) {
+	r, err := find(ctx, s.cfg.DB.Read(), v, replayID, "")
 	if err != nil {
 		return Replay{}, err
 	}
@@ -150,9 +151,9 @@ func (f ListFilter) Scope(env id.Environment) string {
 	return fmt.Sprintf("webhook-replays %q %q", env, f.Statuses)
 }
 
-// List returns a page of the environment's jobs, one row more than the page when another follows.
-func (s *Service) List(ctx context.Context, env id.Environment, f ListFilter, p page.Request) ([]Replay, error) {
-	rows, err := list(ctx, s.cfg.DB.Read(), env, f, p)
+// List returns a page of the jobs that the view shows, one row more than the page when another follows.
+func (s *Service) List(ctx context.Context, v access.View, f ListFilter, p page.Request) ([]Replay, error) {
+	rows, err := list(ctx, s.cfg.DB.Read(), v, f, p)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func (s *Service) change(ctx context.Context, p access.Principal, replayID, verb
 	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		var err error
 		// The worker's commit of a step is waited for, and the next finds another version.
-		if r, err = find(ctx, tx, p.Environment, replayID, s.cfg.DB.ForUpdate()); err != nil {
+		if r, err = find(ctx, tx, p.View(), replayID, s.cfg.DB.ForUpdate()); err != nil {
 			return err
 		}
 		before := state(&r)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
@@ -25,7 +26,7 @@ func TestForeignJob(t *testing.T) {
 		r := w.create(s, Order{Filter: Filter{All: true}})
 		stranger := w.anybody()
 		stranger.Environment = id.Environment(id.New(id.PrefixEnvironment))
-		_, err := s.Get(t.Context(), stranger.Environment, r.ID)
+		_, err := s.Get(t.Context(), access.Whole(stranger.Environment), r.ID)
 		errs := []error{err}
 		_, err = s.Pause(t.Context(), stranger, r.ID)
 		errs = append(errs, err)
@@ -35,7 +36,7 @@ func TestForeignJob(t *testing.T) {
 		for _, err := range append(errs, err) {
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
 		}
-		list, err := s.List(t.Context(), stranger.Environment, ListFilter{}, all())
+		list, err := s.List(t.Context(), access.Whole(stranger.Environment), ListFilter{}, all())
 		require.NoError(t, err)
 		require.Empty(t, list)
 		foreign := Order{Filter: Filter{All: true}, To: w.subscription(), RatePerSecond: 1}
@@ -133,7 +134,7 @@ func TestRestingJobIsShownAsItStands(t *testing.T) {
 				w.end(d, deliveries.Succeeded)
 			}
 		}
-		shown, err = s.Get(t.Context(), w.env, r.ID)
+		shown, err = s.Get(t.Context(), access.Whole(w.env), r.ID)
 		require.NoError(t, err)
 		require.Equal(t, []int64{0, 1}, []int64{int64(shown.InProgress()), shown.Succeeded})
 		require.Len(t, w.read(r.ID).work.open, 1)
@@ -216,11 +217,11 @@ func TestExpire(t *testing.T) {
 		_, err = s.Pause(t.Context(), w.anybody(), paused.ID)
 		require.NoError(t, err)
 		require.NoError(t, s.Expire(t.Context(), w.clock.Now().Add(Lifetime)))
-		list, err := s.List(t.Context(), w.env, ListFilter{}, all())
+		list, err := s.List(t.Context(), access.Whole(w.env), ListFilter{}, all())
 		require.NoError(t, err)
 		require.Len(t, list, 2)
 		require.NoError(t, s.Expire(t.Context(), w.clock.Now().Add(Lifetime+time.Millisecond)))
-		list, err = s.List(t.Context(), w.env, ListFilter{}, all())
+		list, err = s.List(t.Context(), access.Whole(w.env), ListFilter{}, all())
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.Equal(t, paused.ID, list[0].ID)

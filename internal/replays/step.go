@@ -106,7 +106,7 @@ func (s *Service) next(ctx context.Context, r *Replay) (*part, error) {
 // search finds the events of the part.
 func (s *Service) search(ctx context.Context, r *Replay, p *part) error {
 	if p.begun != "" {
-		e, err := s.cfg.Events.Get(ctx, r.Environment, p.begun)
+		e, err := s.cfg.Events.Get(ctx, r.view(), p.begun)
 		if apperr.Is(err, apperr.CodeNotFound) {
 			return nil // it is gone, and with it what was left of it
 		}
@@ -118,7 +118,7 @@ func (s *Service) search(ctx context.Context, r *Replay, p *part) error {
 	p.found.Place = r.work.place
 	for range scanParts {
 		var err error
-		p.found, err = s.cfg.Events.Next(ctx, r.Environment, scan, p.found.Place, stepEvents)
+		p.found, err = s.cfg.Events.Next(ctx, r.view(), scan, p.found.Place, stepEvents)
 		if err != nil || p.found.End || len(p.found.Events) > 0 {
 			return err
 		}

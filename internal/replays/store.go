@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -22,7 +23,7 @@ import (
 var errLost = errors.New("the replay has changed meanwhile")
 
 const columns = `r.id, r.environment_id, r.status, r.filter, r.forced, r.to_subscription_id, r.rate_per_second, r.created_by_type,
-	r.created_by_id, r.created_by_name, r.counts, r.error_code, r.first_uuid, r.last_uuid, r.place_uuid, r.begun_uuid, r.begun_after,
+	r.created_by_id, r.created_by_name, r.bound, r.counts, r.error_code, r.first_uuid, r.last_uuid, r.place_uuid, r.begun_uuid, r.begun_after,
 	r.scanned, r.open_deliveries, r.claim_id, r.lease_ms, r.due_ms, r.version, r.created_ms, r.updated_ms, r.started_ms, r.finished_ms`
 
 // storedCounts is the stored form of Counts.
@@ -68,16 +69,20 @@ func insert(ctx context.Context, tx *sql.Tx, r *Replay) error {
 	if err != nil {
 		return err
 	}
+	bound, err := r.Bound.Text()
+	if err != nil {
+		return err
+	}
 	changing, err := r.changing()
 	if err != nil {
 		return err
 	}
 	args := append([]any{r.ID, string(r.Environment), filter, r.Force, nullable(r.To), int64(r.RatePerSecond), string(r.CreatedBy.Kind),
-		r.CreatedBy.ID, r.CreatedBy.Name, r.work.first, r.work.last, clock.Millis(r.CreatedAt)}, changing...)
+		r.CreatedBy.ID, r.CreatedBy.Name, r.work.first, r.work.last, clock.Millis(r.CreatedAt), bound}, changing...)
 	_, err = tx.ExecContext(ctx, `INSERT INTO webhook_replays (id, environment_id, filter, forced, to_subscription_id, rate_per_second,
-		created_by_type, created_by_id, created_by_name, first_uuid, last_uuid, created_ms, status, counts, error_code, place_uuid, begun_uuid,
+		created_by_type, created_by_id, created_by_name, first_uuid, last_uuid, created_ms, bound, status, counts, error_code, place_uuid, begun_uuid,
 		begun_after, scanned, open_deliveries, claim_id, lease_ms, due_ms, version, updated_ms, started_ms, finished_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)`, args...)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)`, args...)
 	if err != nil {
 		return fmt.Errorf("store a replay: %w", err)
 	}
@@ -111,13 +116,13 @@ func update(ctx context.Context, tx *sql.Tx, r *Replay) error {
 
 func scan(fill func(dest ...any) error) (Replay, error) {
 	var r Replay
-	var filter, counts, open string
+	var filter, bound, counts, open string
 	var to, code sql.NullString
 	var rate, lease, due, created, updated int64
 	var started, finished *int64
 	w := &r.work
 	if err := fill(&r.ID, &r.Environment, &r.Status, &filter, &r.Force, &to, &rate, &r.CreatedBy.Kind, &r.CreatedBy.ID, &r.CreatedBy.Name,
-		&counts, &code, &w.first, &w.last, &w.place, &w.begun, &w.after, &w.scanned, &open, &w.claim, &lease, &due, &w.version, &created,
+		&bound, &counts, &code, &w.first, &w.last, &w.place, &w.begun, &w.after, &w.scanned, &open, &w.claim, &lease, &due, &w.version, &created,
 		&updated, &started, &finished); err != nil {
 		return r, err
 	}
@@ -127,6 +132,9 @@ func scan(fill func(dest ...any) error) (Replay, error) {
 	r.StartedAt, r.FinishedAt = fromMillis(started), fromMillis(finished)
 	var err error
 	if r.Filter, err = decodeFilter(filter); err != nil {
+		return r, err
+	}
+	if r.Bound, err = access.ParseBound(bound); err != nil {
 		return r, err
 	}
 	var stored storedCounts
@@ -144,12 +152,27 @@ func scan(fill func(dest ...any) error) (Replay, error) {
 	return r, nil
 }
 
-// find returns a job of the environment, or not_found. lock is the suffix that keeps it as it is until the transaction ends.
-func find(ctx context.Context, q db.Querier, env id.Environment, replayID, lock string) (Replay, error) {
+// shown restricts a query to what the view shows: for whoever is bounded, the jobs that were made under the same bound.
+func shown(v access.View) (condition string, args []any, err error) {
+	condition, args = "r.environment_id = $1", []any{string(v.Environment)}
+	if v.Connections.Unrestricted() {
+		return condition, args, nil
+	}
+	bound, err := v.Connections.Text()
+	return condition + " AND r.bound = $2", append(args, bound), err
+}
+
+// find returns a job that the view shows, or not_found. lock is the suffix that keeps it as it is until the transaction ends.
+func find(ctx context.Context, q db.Querier, v access.View, replayID, lock string) (Replay, error) {
 	if !id.Is(id.PrefixReplay, replayID) {
 		return Replay{}, apperr.NotFound("replay")
 	}
-	row := q.QueryRowContext(ctx, `SELECT `+columns+` FROM webhook_replays r WHERE r.id = $1 AND r.environment_id = $2`+lock, replayID, string(env))
+	condition, args, err := shown(v)
+	if err != nil {
+		return Replay{}, err
+	}
+	args = append(args, replayID)
+	row := q.QueryRowContext(ctx, `SELECT `+columns+` FROM webhook_replays r WHERE `+condition+` AND r.id = $`+strconv.Itoa(len(args))+lock, args...)
 	r, err := scan(row.Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Replay{}, apperr.NotFound("replay")
@@ -176,11 +199,14 @@ func query(ctx context.Context, q db.Querier, condition string, args ...any) ([]
 	return list, nil
 }
 
-// list returns a page of the environment's jobs, one row more than the page when another follows.
-func list(ctx context.Context, q db.Querier, env id.Environment, f ListFilter, p page.Request) ([]Replay, error) {
-	condition, args := "r.environment_id = $1", []any{string(env)}
+// list returns a page of the jobs that the view shows, one row more than the page when another follows.
+func list(ctx context.Context, q db.Querier, v access.View, f ListFilter, p page.Request) ([]Replay, error) {
+	condition, args, err := shown(v)
+	if err != nil {
+		return nil, err
+	}
 	if len(f.Statuses) > 0 {
-		condition += " AND r.status IN " + db.In(2, len(f.Statuses))
+		condition += " AND r.status IN " + db.In(len(args)+1, len(f.Statuses))
 		for _, s := range f.Statuses {
 			args = append(args, string(s))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/jobs"
 )
@@ -133,7 +134,7 @@ func (s *Service) trouble(ctx context.Context, r *Replay, p *pace, err error) {
 		return
 	}
 	if err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
-		stuck, err := find(ctx, tx, r.Environment, r.ID, s.cfg.DB.ForUpdate())
+		stuck, err := find(ctx, tx, access.Whole(r.Environment), r.ID, s.cfg.DB.ForUpdate())
 		if err != nil || stuck.Status != Queued && stuck.Status != Running {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -71,7 +72,7 @@ func TestLifetimes(t *testing.T) {
 		w.clk.Advance(10 * day)
 		w.run()
 		require.Empty(t, w.seen(other))
-		_, err = w.Events.Get(t.Context(), other, foreign.UUID)
+		_, err = w.Events.Get(t.Context(), access.Whole(other), foreign.UUID)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
 		require.Equal(t, map[string]int{"webhook_events": 2, "webhook_event_keys": 1, "deliveries": 2, "delivery_attempts": 3}, w.counts(t))
 		w.clk.Advance(50*day - time.Millisecond)
@@ -85,7 +86,7 @@ func TestLifetimes(t *testing.T) {
 		w.run()
 		require.Empty(t, w.counts(t))
 		require.Equal(t, []int{3, 2, 3, 3}, []int{w.removedSoFar("event"), w.removedSoFar("delivery"), w.removedSoFar("attempt"), w.removedSoFar("key")})
-		_, err = w.Events.Get(t.Context(), env, e.UUID)
+		_, err = w.Events.Get(t.Context(), access.Whole(env), e.UUID)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/deliveries"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -162,7 +163,7 @@ func (w *world) run() {
 // seen returns what the environment's list shows, oldest first.
 func (w *world) seen(env id.Environment) []webhookevents.Event {
 	w.t.Helper()
-	list, err := w.Events.List(w.t.Context(), env, webhookevents.Filter{}, page.Request{Limit: page.MaxLimit, Ascending: true})
+	list, err := w.Events.List(w.t.Context(), access.Whole(env), webhookevents.Filter{}, page.Request{Limit: page.MaxLimit, Ascending: true})
 	require.NoError(w.t, err)
 	return list
 }

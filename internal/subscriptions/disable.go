@@ -24,7 +24,7 @@ func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionI
 	}
 	defer s.changed(env, subscriptionID)
 	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
-		r, err := find(ctx, tx, env, subscriptionID, true)
+		r, err := find(ctx, tx, access.Whole(env), subscriptionID, true)
 		if err != nil {
 			return err
 		}

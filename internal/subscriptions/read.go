@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
 
-// Get returns one subscription of the environment; an unknown or deleted one is not_found.
-func (s *Service) Get(ctx context.Context, env id.Environment, subscriptionID string) (Subscription, error) {
-	r, err := s.find(ctx, env, subscriptionID)
+// Get returns one subscription that the view shows; an unknown or deleted one is not_found.
+func (s *Service) Get(ctx context.Context, v access.View, subscriptionID string) (Subscription, error) {
+	r, err := s.find(ctx, v, subscriptionID)
 	if err != nil {
 		return Subscription{}, err
 	}
@@ -26,12 +27,12 @@ func (f Filter) Scope(env id.Environment) string {
 // IsListKey reports whether a cursor's key can be one of List's.
 func IsListKey(key string) bool { return id.Is(id.PrefixSubscription, key) }
 
-// List returns the environment's subscriptions that the filter lets through, up to one more than the page holds.
-func (s *Service) List(ctx context.Context, env id.Environment, f Filter, p page.Request) ([]Subscription, error) {
+// List returns the subscriptions of the view that the filter lets through, up to one more than the page holds.
+func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Subscription, error) {
 	if f.nothing() {
 		return nil, nil
 	}
-	rows, err := list(ctx, s.cfg.DB.Read(), env, f, p)
+	rows, err := list(ctx, s.cfg.DB.Read(), v, f, p)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +59,9 @@ func (f *Filter) nothing() bool {
 	return false
 }
 
-func (s *Service) find(ctx context.Context, env id.Environment, subscriptionID string) (row, error) {
+func (s *Service) find(ctx context.Context, v access.View, subscriptionID string) (row, error) {
 	if !id.Is(id.PrefixSubscription, subscriptionID) {
 		return row{}, notFound()
 	}
-	return find(ctx, s.cfg.DB.Read(), env, subscriptionID, false)
+	return find(ctx, s.cfg.DB.Read(), v, subscriptionID, false)
 }

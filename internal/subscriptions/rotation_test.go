@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/subscriptions"
@@ -38,7 +39,7 @@ func (r rotated) change(t *testing.T, ch subscriptions.Change) subscriptions.Sub
 	t.Helper()
 	sub, err := r.Update(t.Context(), r.p, r.id, ch)
 	require.NoError(t, err)
-	read, err := r.Get(t.Context(), r.p.Environment, r.id)
+	read, err := r.Get(t.Context(), access.Whole(r.p.Environment), r.id)
 	require.NoError(t, err)
 	require.Equal(t, read, sub, "the answer is what is read next")
 	return sub
@@ -80,7 +81,7 @@ func TestReplacedSecretSignsForAWhile(t *testing.T) {
 		require.Equal(t, "cba", r.signs(t))
 		r.clock.Advance(time.Millisecond)
 		require.Equal(t, "ca", r.signs(t))
-		read, err := r.Get(t.Context(), r.p.Environment, r.id)
+		read, err := r.Get(t.Context(), access.Whole(r.p.Environment), r.id)
 		require.NoError(t, err)
 		require.Len(t, read.Retiring, 1)
 		r.clock.Advance(24 * time.Hour)
@@ -129,7 +130,7 @@ func TestFewSecretsSign(t *testing.T) {
 		require.Len(t, r.signs(t), 1+subscriptions.MaxRetiring)
 		r.change(t, replacing("d", time.Hour))
 		require.Equal(t, "dfecb", r.signs(t))
-		before, err := r.Get(t.Context(), r.p.Environment, r.id)
+		before, err := r.Get(t.Context(), access.Whole(r.p.Environment), r.id)
 		require.NoError(t, err)
 		require.Equal(t, before, r.change(t, replacing("d", time.Minute)))
 	})

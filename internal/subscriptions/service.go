@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/internal/filters"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -202,7 +203,7 @@ func (s *Service) loadTarget(ctx context.Context, env id.Environment, subscripti
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err := find(ctx, s.cfg.DB.Read(), env, subscriptionID, true)
+	r, err := find(ctx, s.cfg.DB.Read(), access.Whole(env), subscriptionID, true)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
@@ -191,7 +192,7 @@ func TestForeignEnvironment(t *testing.T) {
 		stranger := w.p
 		stranger.Environment = w.other
 		for _, subscriptionID := range []string{sub.ID, "sub_\x00", "no id"} {
-			_, err := w.Get(t.Context(), w.other, subscriptionID)
+			_, err := w.Get(t.Context(), access.Whole(w.other), subscriptionID)
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
 			_, err = w.Update(t.Context(), stranger, subscriptionID, subscriptions.Change{Enabled: subscriptions.To(false)})
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
@@ -205,7 +206,7 @@ func TestForeignEnvironment(t *testing.T) {
 		require.Empty(t, found)
 		request, err := page.Query{}.Parse("", subscriptions.IsListKey)
 		require.NoError(t, err)
-		rows, err := w.List(t.Context(), w.other, subscriptions.Filter{}, request)
+		rows, err := w.List(t.Context(), access.Whole(w.other), subscriptions.Filter{}, request)
 		require.NoError(t, err)
 		require.Empty(t, rows)
 		require.Len(t, w.match(t, w.Service, "a"), 1, "nothing was changed from outside")
@@ -225,7 +226,7 @@ func TestDeliveriesFollowInTheSameTransaction(t *testing.T) {
 		require.ErrorIs(t, err, w.control.fail)
 		require.ErrorIs(t, w.Disable(t.Context(), w.p.Environment, sub.ID, "gone"), w.control.fail)
 		require.ErrorIs(t, w.Delete(t.Context(), w.p, sub.ID), w.control.fail)
-		got, err := w.Get(t.Context(), w.p.Environment, sub.ID)
+		got, err := w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
 		require.NoError(t, err)
 		require.Equal(t, sub, got)
 		actions, _ := w.audited(t, sub.ID)
@@ -246,7 +247,7 @@ func TestDeliveriesFollowInTheSameTransaction(t *testing.T) {
 		actions, _ = w.audited(t, sub.ID)
 		require.Equal(t, []string{"webhook_subscription.create", "webhook_subscription.update", "webhook_subscription.update",
 			"webhook_subscription.delete"}, actions)
-		_, err = w.Get(t.Context(), w.p.Environment, sub.ID)
+		_, err = w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
 		require.True(t, apperr.Is(w.Delete(t.Context(), w.p, sub.ID), apperr.CodeNotFound))
 	})
@@ -262,7 +263,7 @@ func TestDisable(t *testing.T) {
 			require.NoError(t, w.Disable(t.Context(), w.p.Environment, sub.ID, "the target answered 410 Gone"))
 		}
 		require.Equal(t, []string{sub.ID}, w.control.held)
-		got, err := w.Get(t.Context(), w.p.Environment, sub.ID)
+		got, err := w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
 		require.NoError(t, err)
 		require.False(t, got.Enabled)
 		require.Equal(t, "the target answered 410 Gone", got.DisabledReason)
@@ -301,7 +302,7 @@ func TestConcurrentChangesKeepBoth(t *testing.T) {
 		got, err := s.Update(t.Context(), w.p, sub.ID, subscriptions.Change{ForwardURL: subscriptions.To("https://198.51.99.8/")})
 		require.NoError(t, err)
 		require.Equal(t, "first", got.Description)
-		stored, err := w.Get(t.Context(), w.p.Environment, sub.ID)
+		stored, err := w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
 		require.NoError(t, err)
 		require.Equal(t, got, stored)
 		require.Equal(t, "https://198.51.99.8/", stored.ForwardURL)
@@ -325,7 +326,7 @@ func TestMergePatch(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, []subscriptions.Header{{Name: "X-C", Value: "3"}, {Name: "x-a", Value: "new"}}, got.Headers)
-		stored, err := w.Get(t.Context(), w.p.Environment, sub.ID)
+		stored, err := w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
 		require.NoError(t, err)
 		require.Equal(t, got, stored)
 		require.Equal(t, map[string]any{"big": json.Number("9007199254740993"), "in": map[string]any{"b": "2"}, "none": nil, "more": []any{true}}, stored.Metadata)

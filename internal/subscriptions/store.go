@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/internal/filters"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -57,13 +58,24 @@ func scan(from interface{ Scan(dest ...any) error }) (row, error) {
 }
 
 // find reads one subscription; a deleted one only when withDeleted is set.
-func find(ctx context.Context, q db.Querier, env id.Environment, subscriptionID string, withDeleted bool) (row, error) {
-	r, err := scan(q.QueryRowContext(ctx, `SELECT `+columns+` FROM webhook_subscriptions WHERE environment_id = $1 AND id = $2`,
-		string(env), subscriptionID))
+func find(ctx context.Context, q db.Querier, v access.View, subscriptionID string, withDeleted bool) (row, error) {
+	bound, args := visible(v, 3)
+	r, err := scan(q.QueryRowContext(ctx, `SELECT `+columns+` FROM webhook_subscriptions WHERE environment_id = $1 AND id = $2`+bound,
+		append([]any{string(v.Environment), subscriptionID}, args...)...))
 	if err == nil && r.deleted && !withDeleted {
 		return row{}, notFound()
 	}
 	return r, err
+}
+
+// visible is what restricts a query to the subscriptions that the view shows, beside their environment. One that takes the events
+// of all connections is shown to whoever may see all of them.
+func visible(v access.View, next int) (condition string, args []any) {
+	condition, args = v.Connections.WhereCovers("connection_id", next)
+	if condition != "" {
+		condition = " AND " + condition
+	}
+	return condition, args
 }
 
 // readEntries reads what the index of the environment holds, in the order of the ids.
@@ -170,9 +182,11 @@ type Filter struct {
 	Enabled            []bool
 }
 
-func list(ctx context.Context, q db.Querier, env id.Environment, f Filter, p page.Request) ([]row, error) {
-	args := []any{string(env)}
+func list(ctx context.Context, q db.Querier, v access.View, f Filter, p page.Request) ([]row, error) {
+	bound, names := visible(v, 2)
+	args := append([]any{string(v.Environment)}, names...)
 	var where strings.Builder
+	where.WriteString(bound)
 	in := func(column string, values []any) {
 		if len(values) > 0 {
 			where.WriteString(` AND ` + column + ` IN ` + db.In(len(args)+1, len(values)))

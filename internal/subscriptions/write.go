@@ -22,7 +22,8 @@ const maxRaces = 5
 
 var errRace = errors.New("the webhook subscription keeps changing")
 
-// Create stores a subscription in the principal's environment. It matches the events that arrive after Create has
+// Create stores a subscription in the principal's environment. Where an API key is bounded, it names a connection that the key may
+// use, or is grant_denied; so the subscription stays bounded, also when the key is gone. It matches the events that arrive after Create has
 // returned. The secret is set when it was generated; nothing returns it again. Faults are of code validation_error, all
 // of them at once; an environment that was removed meanwhile is not_found.
 func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Subscription, secretbox.Secret, error) {
@@ -38,6 +39,9 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	sub := ch.apply(base)
 	if ch.Metadata.Set && !ch.Metadata.Null {
 		sub.Metadata = ch.Metadata.Value // there is nothing to merge with, so null is a value here
+	}
+	if err := p.Require(access.RouteWebhooks, sub.ConnectionID); err != nil {
+		return Subscription{}, "", err
 	}
 	var f apperr.Faults
 	ch.CheckNew(&f)
@@ -91,7 +95,7 @@ func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID
 // tryUpdate works on one reading of the subscription; done is false when it has changed before the write. Look-ups and
 // encryption happen before the transaction.
 func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptionID string, ch Change) (sub Subscription, done bool, err error) {
-	stored, err := s.find(ctx, p.Environment, subscriptionID)
+	stored, err := s.find(ctx, p.View(), subscriptionID)
 	if err != nil {
 		return Subscription{}, false, err
 	}
@@ -100,6 +104,9 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 		return Subscription{}, false, err
 	}
 	after := ch.apply(before)
+	if err := p.Require(access.RouteWebhooks, after.ConnectionID); err != nil {
+		return Subscription{}, false, err
+	}
 	var f apperr.Faults
 	ch.Check(&f)
 	if err := s.check(ctx, &f, &ch, &after); err != nil {
@@ -159,13 +166,13 @@ func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID
 	if s.deliveries == nil {
 		return errNoControl
 	}
-	if _, err := s.find(ctx, p.Environment, subscriptionID); err != nil {
+	if _, err := s.find(ctx, p.View(), subscriptionID); err != nil {
 		return err
 	}
 	defer s.changed(p.Environment, subscriptionID)
 	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.cfg.Clock.Now()
-		stored, err := find(ctx, tx, p.Environment, subscriptionID, false)
+		stored, err := find(ctx, tx, access.Whole(p.Environment), subscriptionID, false)
 		if err != nil {
 			return err
 		}

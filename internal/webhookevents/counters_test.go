@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhookevents"
 )
@@ -99,7 +100,7 @@ func TestAppliedStatusIsStatusOf(t *testing.T) {
 					if want[i].Status == webhookevents.Forwarded && want[i].ForwardedAt == nil {
 						want[i].ForwardedAt = new(want[i].UpdatedAt)
 					}
-					got, err := s.Get(ctx, env, events[i].UUID)
+					got, err := s.Get(ctx, access.Whole(env), events[i].UUID)
 					require.NoError(rt, err)
 					require.Equal(rt, want[i], got, "%+v", counters[i])
 				}
@@ -118,7 +119,7 @@ func TestApplyKeepsToTheEnvironment(t *testing.T) {
 		_, statement := webhookevents.Apply([]webhookevents.Change{{EventUUID: e.UUID, Environment: newEnvironment(), At: at(1),
 			Counters: webhookevents.Counters{Sending: 1}}}, &webhookevents.Log{})
 		run(t.Context(), t, store.DB, statement)
-		got, err := s.Get(t.Context(), e.Environment, e.UUID)
+		got, err := s.Get(t.Context(), access.Whole(e.Environment), e.UUID)
 		require.NoError(t, err)
 		require.Equal(t, webhookevents.Received, got.Status)
 	})
@@ -134,14 +135,14 @@ func TestInsertedStatus(t *testing.T) {
 		leased.Sending, held.Held = 1, 2
 		run(t.Context(), t, store.DB, webhookevents.Insert([]webhookevents.NewEvent{leased, held})...)
 		for uuid, want := range map[string]webhookevents.Status{leased.UUID: webhookevents.Forwarding, held.UUID: webhookevents.Received} {
-			got, err := s.Get(t.Context(), env, uuid)
+			got, err := s.Get(t.Context(), access.Whole(env), uuid)
 			require.NoError(t, err)
 			require.Equal(t, want, got.Status)
 		}
 		_, statement := webhookevents.Apply([]webhookevents.Change{{EventUUID: leased.UUID, Environment: env, At: at(1), Attempts: 1,
 			Counters: webhookevents.Counters{Sending: -1, Succeeded: 1, Tried: 1}}}, &webhookevents.Log{})
 		run(t.Context(), t, store.DB, statement)
-		got, err := s.Get(t.Context(), env, leased.UUID)
+		got, err := s.Get(t.Context(), access.Whole(env), leased.UUID)
 		require.NoError(t, err)
 		require.Equal(t, webhookevents.Forwarded, got.Status, "the counters of the insert are those that changes add to")
 	})

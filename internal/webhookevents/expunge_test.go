@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhookevents"
@@ -44,7 +45,7 @@ func TestExpunge(t *testing.T) {
 		require.True(t, expunge(original.Event))
 		require.False(t, expunge(original.Event))
 
-		got, err := s.Get(ctx, env, original.UUID)
+		got, err := s.Get(ctx, access.Whole(env), original.UUID)
 		require.NoError(t, err)
 		want := fresh(original.Event)
 		want.UpdatedAt, want.ExpungedAt, want.PayloadExpiresAt, want.PayloadExpired = at(9), new(at(9)), new(at(9)), true

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
@@ -160,7 +161,7 @@ func TestListAgainstDefinition(t *testing.T) {
 			require.Equal(rt, want, walk(ctx, rt, s, env, f, true))
 			slices.Reverse(want)
 			require.Equal(rt, want, walk(ctx, rt, s, env, f, false))
-			foreign, err := s.List(ctx, newEnvironment(), f, page.Request{Limit: page.MaxLimit})
+			foreign, err := s.List(ctx, access.Whole(newEnvironment()), f, page.Request{Limit: page.MaxLimit})
 			require.NoError(rt, err)
 			require.Empty(rt, foreign)
 		})
@@ -172,7 +173,7 @@ func walk(ctx context.Context, rt *rapid.T, s *webhookevents.Store, env id.Envir
 	request := page.Request{Limit: rapid.IntRange(1, 4).Draw(rt, "limit"), Ascending: ascending}
 	all := []string{}
 	for {
-		rows, err := s.List(ctx, env, f, request)
+		rows, err := s.List(ctx, access.Whole(env), f, request)
 		require.NoError(rt, err)
 		for _, e := range rows[:min(len(rows), request.Limit)] {
 			all = append(all, e.UUID)
@@ -202,7 +203,7 @@ func TestReadBack(t *testing.T) {
 
 		for _, e := range []webhookevents.NewEvent{original, repeat} {
 			want := fresh(e.Event)
-			got, err := s.Get(t.Context(), env, e.UUID)
+			got, err := s.Get(t.Context(), access.Whole(env), e.UUID)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}
@@ -217,7 +218,7 @@ func TestReadBack(t *testing.T) {
 		foreign, err := s.Payloads(t.Context(), newEnvironment(), events)
 		require.NoError(t, err)
 		require.Empty(t, foreign)
-		_, err = s.Get(t.Context(), newEnvironment(), original.UUID)
+		_, err = s.Get(t.Context(), access.Whole(newEnvironment()), original.UUID)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
 	})
 }
@@ -229,10 +230,10 @@ func TestImpossibleID(t *testing.T) {
 		s := newStore(store.DB)
 		require.NoError(t, store.DB.Close())
 		for _, uuid := range []string{"", "x", "01939A4E-7A5E-7C6F-8A54-3B1F0F6A8F11", "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f1\x00"} {
-			_, err := s.Get(t.Context(), newEnvironment(), uuid)
+			_, err := s.Get(t.Context(), access.Whole(newEnvironment()), uuid)
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), uuid)
 		}
-		_, err := s.Get(t.Context(), newEnvironment(), id.NewUUID())
+		_, err := s.Get(t.Context(), access.Whole(newEnvironment()), id.NewUUID())
 		require.False(t, apperr.Is(err, apperr.CodeNotFound))
 		require.Error(t, err)
 	})

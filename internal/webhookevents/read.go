@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -53,17 +54,19 @@ func scanEvent(scan func(dest ...any) error, l Lifetimes, now time.Time) (Event,
 	return e, nil
 }
 
-// Get returns an event of the environment, or not_found.
-func (s *Store) Get(ctx context.Context, env id.Environment, uuid string) (Event, error) {
+// Get returns an event that the view shows, or not_found.
+func (s *Store) Get(ctx context.Context, v access.View, uuid string) (Event, error) {
 	if !id.IsUUID(uuid) {
 		return Event{}, apperr.NotFound("webhook event")
 	}
-	lifetimes, err := s.retention.Lifetimes(ctx, env)
+	lifetimes, err := s.retention.Lifetimes(ctx, v.Environment)
 	if err != nil {
 		return Event{}, fmt.Errorf("read an event: %w", err)
 	}
-	row := s.db.Read().QueryRowContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE e.event_uuid = $1 AND e.environment_id = $2`,
-		uuid, string(env))
+	w := where{}
+	w.add("e.event_uuid = ?", uuid)
+	w.shown(v)
+	row := s.db.Read().QueryRowContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE `+strings.Join(w.conditions, " AND "), w.args...)
 	e, err := scanEvent(row.Scan, lifetimes, s.clock.Now())
 	if errors.Is(err, sql.ErrNoRows) {
 		return Event{}, apperr.NotFound("webhook event")
@@ -164,19 +167,19 @@ func (f Filter) Scope(env id.Environment) string {
 	return string(env) + string(b)
 }
 
-// List returns a page of the environment's events, one row more than the page when another follows. By key and by a search a
+// List returns a page of the events that the view shows, one row more than the page when another follows. By key and by a search a
 // repeat is found while the event that it repeats is there. A search that is the beginning of too many types is a validation
 // error.
-func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.Request) ([]Event, error) {
+func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
 	w := where{}
-	w.add("e.environment_id = ?", string(env))
+	w.shown(v)
 	if p.After != "" {
 		w.add("e.event_uuid "+p.Compare()+" ?", p.After)
 	}
 	s.selects(&w, f)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	query, ok, err := s.narrowed(ctx, env, &w, f, p)
+	query, ok, err := s.narrowed(ctx, v, &w, f, p)
 	if err != nil || ok && query == "" {
 		return []Event{}, err
 	}
@@ -184,7 +187,7 @@ func (s *Store) List(ctx context.Context, env id.Environment, f Filter, p page.R
 		query = `SELECT ` + eventColumns + ` FROM webhook_events e WHERE ` + strings.Join(w.conditions, " AND ") +
 			` ORDER BY e.event_uuid ` + p.Direction() + ` LIMIT ` + strconv.Itoa(p.Fetch())
 	}
-	lifetimes, err := s.retention.Lifetimes(ctx, env)
+	lifetimes, err := s.retention.Lifetimes(ctx, v.Environment)
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
@@ -267,6 +270,15 @@ func (w *where) add(condition string, arg any) { w.raw(strings.Replace(condition
 func (w *where) arg(v any) string {
 	w.args = append(w.args, v)
 	return "$" + strconv.Itoa(len(w.args))
+}
+
+// shown restricts the query to what the view shows. Every query for a caller begins with it.
+func (w *where) shown(v access.View) {
+	w.add("e.environment_id = ?", string(v.Environment))
+	if condition, args := v.Connections.Where("e.connection_id", len(w.args)+1); condition != "" {
+		w.raw(condition)
+		w.args = append(w.args, args...)
+	}
 }
 
 func (w *where) in(column string, values []string) {

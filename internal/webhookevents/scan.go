@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -42,14 +43,14 @@ type Found struct {
 	End bool
 }
 
-// Next returns up to limit events of the environment that the scan selects, from behind the place on.
-func (s *Store) Next(ctx context.Context, env id.Environment, scan Scan, place string, limit int) (Found, error) {
+// Next returns up to limit events of the view that the scan selects, from behind the place on.
+func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string, limit int) (Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	order := page.Request{Ascending: !scan.Descending}
 	// What an index serves bounds the window, too: a window of failed events reaches over any number of others.
 	w := where{}
-	w.add("e.environment_id = ?", string(env))
+	w.add("e.environment_id = ?", string(v.Environment))
 	w.in("e.event_uuid", scan.UUIDs)
 	if len(scan.Statuses) > 0 && onlyFailures(scan.Statuses) {
 		w.raw("e.failed_ms IS NOT NULL") // names the partial index
@@ -74,6 +75,10 @@ func (s *Store) Next(ctx context.Context, env id.Environment, scan Scan, place s
 		}
 		w.add("e.event_uuid"+within, last)
 	}
+	if condition, args := v.Connections.Where("e.connection_id", len(w.args)+1); condition != "" {
+		w.raw(condition)
+		w.args = append(w.args, args...)
+	}
 	s.selects(&w, scan.Filter)
 	if scan.Failing {
 		w.raw("(e.n_dead > 0 OR e.n_retry_wait > 0)")
@@ -81,7 +86,7 @@ func (s *Store) Next(ctx context.Context, env id.Environment, scan Scan, place s
 	if !scan.ReceivedThrough.IsZero() {
 		w.add("e.received_ms <= ?", clock.Millis(scan.ReceivedThrough))
 	}
-	lifetimes, err := s.retention.Lifetimes(ctx, env)
+	lifetimes, err := s.retention.Lifetimes(ctx, v.Environment)
 	if err != nil {
 		return Found{}, fmt.Errorf("scan events: %w", err)
 	}

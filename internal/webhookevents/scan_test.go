@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhookevents"
@@ -49,7 +50,7 @@ func TestScan(t *testing.T) {
 			got, place := []string{}, ""
 			limit := rapid.IntRange(1, 3).Draw(rt, "limit")
 			for end := false; !end; {
-				found, err := s.Next(t.Context(), env, scan, place, limit)
+				found, err := s.Next(t.Context(), access.Whole(env), scan, place, limit)
 				require.NoError(rt, err)
 				require.LessOrEqual(rt, len(found.Events), min(limit, scan.Window))
 				for _, e := range found.Events {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -21,6 +22,8 @@ const (
 	// maxSearchKeys is how many events of one key are looked up by themselves. A key that more have is nothing to search for:
 	// the list is then read from its beginning, as for other filters, and finds them soon.
 	maxSearchKeys = 100
+	// maxSearchBound is how many connections the bound of who searches may name; for more the list is read as for other filters.
+	maxSearchBound = 50
 )
 
 // search is the condition that an event is what q names: its uuid, its key, or the beginning of its type.
@@ -35,13 +38,17 @@ func (w *where) search(q string) {
 // narrowed returns, for a filter by a search or by keys, the query of the list with an index for each way in which an event
 // may fit, so that its cost follows what fits and not the history; none where nothing fits. w holds the conditions of the
 // list. ok is false for other filters.
-func (s *Store) narrowed(ctx context.Context, env id.Environment, w *where, f Filter, p page.Request) (query string, ok bool, err error) {
+func (s *Store) narrowed(ctx context.Context, v access.View, w *where, f Filter, p page.Request) (query string, ok bool, err error) {
 	if f.Search == "" && len(f.IdempotencyKeys) == 0 {
+		return "", false, nil
+	}
+	// The bound is in each way: a long one makes a statement longer than SQLite takes.
+	if names, _ := v.Connections.Names(); len(names) > maxSearchBound {
 		return "", false, nil
 	}
 	conditions := len(w.args)
 	common, order := strings.Join(w.conditions, " AND "), fmt.Sprintf(" ORDER BY event_uuid %s LIMIT %d", p.Direction(), p.Fetch())
-	ways, ok, err := s.ways(ctx, env, w, f)
+	ways, ok, err := s.ways(ctx, v.Environment, w, f)
 	if err != nil || !ok || len(ways) == 0 {
 		w.args = w.args[:conditions]
 		return "", ok, err

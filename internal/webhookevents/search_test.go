@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -45,7 +46,7 @@ func found(t *testing.T, s *webhookevents.Store, env id.Environment, f webhookev
 	out := []string{}
 	request := page.Request{Limit: 2, Ascending: true}
 	for {
-		rows, err := s.List(t.Context(), env, f, request)
+		rows, err := s.List(t.Context(), access.Whole(env), f, request)
 		require.NoError(t, err)
 		for _, e := range rows[:min(2, len(rows))] {
 			out = append(out, e.UUID)
@@ -110,7 +111,7 @@ func TestSearchByCommonKey(t *testing.T) {
 				continue
 			}
 			for _, f := range []webhookevents.Filter{{Search: "1"}, {IdempotencyKeys: []string{"1"}}} {
-				rows, err := s.List(t.Context(), env, f, page.Request{Limit: page.MaxLimit, Ascending: true})
+				rows, err := s.List(t.Context(), access.Whole(env), f, page.Request{Limit: page.MaxLimit, Ascending: true})
 				require.NoError(t, err)
 				got := []string{}
 				for _, e := range rows {
@@ -137,14 +138,14 @@ func TestSearchMustSelect(t *testing.T) {
 			}
 		}
 		run(t.Context(), t, store.DB, webhookevents.Insert(events)...)
-		all, err := s.List(t.Context(), env, webhookevents.Filter{Search: "t."}, page.Request{Limit: 250, Ascending: true})
+		all, err := s.List(t.Context(), access.Whole(env), webhookevents.Filter{Search: "t."}, page.Request{Limit: 250, Ascending: true})
 		require.NoError(t, err)
 		require.Len(t, all, 251)
 		require.True(t, slices.IsSortedFunc(all, func(a, b webhookevents.Event) int { return strings.Compare(a.UUID, b.UUID) }))
 		one := newEvent(env)
 		one.Type = "t.more"
 		run(t.Context(), t, store.DB, webhookevents.Insert([]webhookevents.NewEvent{one})...)
-		_, err = s.List(t.Context(), env, webhookevents.Filter{Search: "t."}, page.Request{Limit: 1})
+		_, err = s.List(t.Context(), access.Whole(env), webhookevents.Filter{Search: "t."}, page.Request{Limit: 1})
 		var e *apperr.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, "query.q selective", e.Details[0].Location+" "+e.Details[0].Rule)
@@ -176,7 +177,7 @@ func TestSearchByType(t *testing.T) {
 					want = append(want, e.UUID)
 				}
 			}
-			rows, err := s.List(ctx, env, webhookevents.Filter{Search: prefix}, page.Request{Limit: 20, Ascending: true})
+			rows, err := s.List(ctx, access.Whole(env), webhookevents.Filter{Search: prefix}, page.Request{Limit: 20, Ascending: true})
 			require.NoError(rt, err)
 			got := []string{}
 			for _, e := range rows {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/subscriptions"
@@ -91,7 +92,7 @@ func TestLongestPatterns(t *testing.T) {
 				require.NoError(t, err)
 				f.Types = append(f.Types, pattern)
 			}
-			rows, err := newStore(store.DB).List(t.Context(), env, f, page.Request{Limit: 9})
+			rows, err := newStore(store.DB).List(t.Context(), access.Whole(env), f, page.Request{Limit: 9})
 			require.NoError(t, err)
 			require.Len(t, rows, want)
 		}

@@ -147,8 +147,8 @@ type listOutput struct {
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	env := access.From(ctx).Environment
-	scope := fmt.Sprintf("connections %q %q %q %q", env, in.Provider, in.Status, in.Q)
+	shown := access.From(ctx).View()
+	scope := fmt.Sprintf("connections %q %q %q %q", shown.Environment, in.Provider, in.Status, in.Q)
 	p, err := in.Parse(scope, id.IsUUID)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 	for _, s := range in.Status {
 		f.Statuses = append(f.Statuses, connections.Status(s))
 	}
-	rows, err := h.svc.List(ctx, env, f, p)
+	rows, err := h.svc.List(ctx, shown, f, p)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 }
 
 func (h *handlers) get(ctx context.Context, in *Item) (*connectionOutput, error) {
-	return h.output(h.svc.Get(ctx, access.From(ctx).Environment, in.Provider, in.ConnectionID))
+	return h.output(h.svc.Get(ctx, access.From(ctx).View(), in.Provider, in.ConnectionID))
 }
 
 type updateInput struct {

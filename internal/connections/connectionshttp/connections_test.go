@@ -35,11 +35,11 @@ const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 // and one viewer.
 type auth struct{}
 
-func (auth) APIKey(_ context.Context, key string) (access.Principal, error) {
+func (auth) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
 	env, blind := strings.CutPrefix(key, "blind-")
 	p := access.Principal{Kind: access.KindAPIKey, ID: "key_x", Team: "team_x", Environment: id.Environment(env)}
 	if !blind {
-		p.Allowed = []access.Route{access.RouteConnections}
+		p.Grants = access.Open(access.RouteConnections)
 	}
 	return p, nil
 }

@@ -78,7 +78,7 @@ func (h *handlers) openEnrolment(ctx context.Context, in *Item) (*openEnrolmentO
 type enrolmentOutput struct{ Body enrolmentCreated }
 
 func (h *handlers) getEnrolment(ctx context.Context, in *Item) (*enrolmentOutput, error) {
-	e, err := h.svc.Enrolment(ctx, access.From(ctx).Environment, in.Provider, in.ConnectionID)
+	e, err := h.svc.Enrolment(ctx, access.From(ctx).View(), in.Provider, in.ConnectionID)
 	if err != nil {
 		return nil, err
 	}

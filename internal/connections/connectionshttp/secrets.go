@@ -58,7 +58,7 @@ func viewSecret(v connections.WebhookSecret) webhookSecret {
 type listSecretsOutput struct{ Body []webhookSecret }
 
 func (h *handlers) listSecrets(ctx context.Context, in *Item) (*listSecretsOutput, error) {
-	list, err := h.svc.Secrets(ctx, access.From(ctx).Environment, in.Provider, in.ConnectionID)
+	list, err := h.svc.Secrets(ctx, access.From(ctx).View(), in.Provider, in.ConnectionID)
 	if err != nil {
 		return nil, err
 	}

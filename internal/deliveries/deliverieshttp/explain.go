@@ -72,20 +72,20 @@ func filterView(r *filters.Result) httpapi.OrNull[filterResult] {
 }
 
 func (h *handlers) explain(ctx context.Context, in *explainInput) (*explainOutput, error) {
-	env := access.From(ctx).Environment
-	request, err := in.Parse("webhook-event-explain "+string(env)+" "+in.EventUUID, subscriptions.IsListKey)
+	v := access.From(ctx).View()
+	request, err := in.Parse("webhook-event-explain "+string(v.Environment)+" "+in.EventUUID, subscriptions.IsListKey)
 	if err != nil {
 		return nil, err
 	}
-	e, err := h.events.Get(ctx, env, in.EventUUID)
+	e, err := h.events.Get(ctx, v, in.EventUUID)
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.subscriptions.List(ctx, env, subscriptions.Filter{}, request)
+	list, err := h.subscriptions.List(ctx, v, subscriptions.Filter{}, request)
 	if err != nil {
 		return nil, err
 	}
-	made, err := h.deliveries.Store().ByEvents(ctx, env, []string{e.UUID})
+	made, err := h.deliveries.Store().ByEvents(ctx, v.Environment, []string{e.UUID})
 	if err != nil {
 		return nil, err
 	}

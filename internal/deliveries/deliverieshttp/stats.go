@@ -84,7 +84,7 @@ type percentileMS struct {
 }
 
 func (h *handlers) stats(ctx context.Context, in *statsInput) (*statsOutput, error) {
-	s, err := h.deliveries.Stats(ctx, access.From(ctx).Environment, in.ID, in.request())
+	s, err := h.deliveries.Stats(ctx, access.From(ctx).View(), in.ID, in.request())
 	if err != nil {
 		return nil, err
 	}

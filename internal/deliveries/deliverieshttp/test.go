@@ -112,7 +112,7 @@ func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error)
 	if b := in.Body; b != nil {
 		request = deliveries.TestRequest{EventType: b.EventType, Data: b.Body.Bytes(), EventUUID: b.EventUUID, Headers: b.Headers, DryRun: b.DryRun}
 	}
-	r, err := h.deliveries.Test(ctx, access.From(ctx).Environment, in.ID, request)
+	r, err := h.deliveries.Test(ctx, access.From(ctx).View(), in.ID, request)
 	if err != nil {
 		return nil, err
 	}

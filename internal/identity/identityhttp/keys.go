@@ -98,14 +98,6 @@ func (h handler) getKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
 	return &keyOutput{Body: keyOf(k, httpapi.RequestTime(ctx))}, nil
 }
 
-func (h handler) revokeKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
-	k, err := h.identity.RevokeKey(ctx, access.From(ctx), in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return &keyOutput{Body: keyOf(k, httpapi.RequestTime(ctx))}, nil
-}
-
 func (h handler) deleteKey(ctx context.Context, in *keyInput) (*struct{}, error) {
 	return nil, h.identity.DeleteKey(ctx, access.From(ctx), in.ID)
 }

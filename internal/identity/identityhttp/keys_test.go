@@ -38,7 +38,7 @@ func TestKeyLife(t *testing.T) {
 		require.Len(t, grants, 1)
 		g, _ := grants[0].(map[string]any)
 		delete(g, "id")
-		require.Equal(t, map[string]any{"effect": "allow", "routes": []any{"webhooks"}, "connections": []any{"*"}}, g)
+		require.Equal(t, map[string]any{"effect": "allow", "routes": []any{"webhooks"}, "connections": []any{"*"}, "not_after": nil}, g)
 
 		used := s.probe(key)
 		require.Equal(t, http.StatusOK, used.status, used.text)
@@ -120,7 +120,7 @@ func TestCreateKeyFaults(t *testing.T) {
 			"grants": []any{
 				map[string]any{"routes": []string{"webhooks", "teleport"}},
 				map[string]any{"routes": []string{}, "effect": "maybe"},
-				map[string]any{"routes": []string{"events"}, "connections": []string{"github"}, "max_risk": "low"},
+				map[string]any{"routes": []string{"events"}, "connections": []string{"a b"}, "max_risk": "low"},
 				map[string]any{"routes": []string{"events"}, "connections": []string{}},
 				map[string]any{},
 			},
@@ -236,8 +236,7 @@ func TestDocument(t *testing.T) {
 		require.NotContains(t, schemas["identity.APIKey"].Properties, "key")
 		require.Equal(t, []string{"webhooks", "events", "events:write", "connections"}, schemas["identity.NewGrant"].Properties["routes"].Items.Enum)
 		require.Equal(t, []string{"allow", "deny"}, schemas["identity.NewGrant"].Properties["effect"].Enum)
-		require.Equal(t, []string{"*"}, schemas["identity.NewGrant"].Properties["connections"].Items.Enum)
-		require.Equal(t, []string{"active", "revoked", "expired"}, schemas["identity.APIKey"].Properties["status"].Enum)
+		require.Equal(t, []string{"active", "disabled", "revoked", "expired"}, schemas["identity.APIKey"].Properties["status"].Enum)
 		for name, schema := range schemas {
 			for property, p := range schema.Properties {
 				if strings.HasPrefix(name, "identity.") {

@@ -22,12 +22,12 @@ type meOutput struct {
 }
 
 type me struct {
-	User         teamUser        `json:"user" doc:"The signed-in user."`
-	Team         team            `json:"team" doc:"The user's team."`
-	RoleBindings []ownBinding    `json:"role_bindings" doc:"The roles that the user has now, oldest first."`
-	Permissions  []permission    `json:"permissions" doc:"What the roles permit in the whole team, with what every member may do on their own account." example:"[\"team:read\"]"`
+	User         teamUser         `json:"user" doc:"The signed-in user."`
+	Team         team             `json:"team" doc:"The user's team."`
+	RoleBindings []ownBinding     `json:"role_bindings" doc:"The roles that the user has now, oldest first."`
+	Permissions  []permission     `json:"permissions" doc:"What the roles permit in the whole team, with what every member may do on their own account." example:"[\"team:read\"]"`
 	Environments []ownEnvironment `json:"environments" doc:"The environments in which the user has any permission, oldest first. Others do not exist for them."`
-	Session      currentSession  `json:"session" doc:"The session of this request."`
+	Session      currentSession   `json:"session" doc:"The session of this request."`
 }
 
 type currentSession struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 )
 
@@ -52,8 +53,11 @@ type Principal struct {
 	Rights Rights
 	// Session is the id of the sign-in behind a user's request.
 	Session string
-	// Allowed holds the routes open to an API key, denials already subtracted.
-	Allowed []Route
+	// Grants are what the grants of an API key open; nil for everybody else.
+	Grants *Grants
+	// Connections bounds what the request of an API key may see and touch: that of the operation's route. It is set when the
+	// operation is known, and means nothing for users.
+	Connections Bound
 	// IP is the client's address, RequestID the id of the request; both for the audit trail.
 	IP        string
 	RequestID string
@@ -92,9 +96,37 @@ func (p Principal) Enters(env id.Environment) bool {
 	return p.Kind == KindSystem || p.Kind == KindUser && p.Rights.Enters(env)
 }
 
-// MayRoute reports whether an API key's grants open the route.
+// MayRoute reports whether an API key's grants open the route, be it for one connection only.
 func (p Principal) MayRoute(want Route) bool {
-	return p.Kind == KindAPIKey && slices.Contains(p.Allowed, want)
+	return p.Kind == KindAPIKey && !p.Grants.Bound(want).Empty()
+}
+
+// Through returns the principal for an operation of the route: an API key bounded to the connections for which the route is
+// open to it.
+func (p Principal) Through(route Route) Principal {
+	p.Connections = p.Grants.Bound(route)
+	return p
+}
+
+// View is what of its environment the principal may see. An API key sees what its Connections hold, everybody else all.
+func (p Principal) View() View {
+	if p.Kind == KindAPIKey {
+		return View{Environment: p.Environment, Connections: p.Connections}
+	}
+	return Whole(p.Environment)
+}
+
+// Require returns nil where the principal may do what is about a connection, or about all that the environment has, for
+// which the id is empty; else grant_denied, whether or not there is such a connection. route is that of the operation.
+func (p Principal) Require(route Route, connectionID string) error {
+	if p.View().Connections.Covers(connectionID) {
+		return nil
+	}
+	whom := "this connection"
+	if connectionID == "" {
+		whom = "all connections; name one that it is granted"
+	}
+	return apperr.New(apperr.CodeGrantDenied, "The API key lacks the grant "+string(route)+" for "+whom)
 }
 
 type contextKey struct{}

@@ -19,6 +19,8 @@ const (
 	CodeUnauthorized         Code = "unauthorized"
 	CodeAmbiguousCredentials Code = "ambiguous_credentials"
 	CodeAPIKeyExpired        Code = "api_key_expired"
+	CodeAPIKeyRevoked        Code = "api_key_revoked"
+	CodeRotationInProgress   Code = "rotation_in_progress"
 	CodeForbidden            Code = "forbidden"
 	CodeGrantDenied          Code = "grant_denied"
 	CodeEnvironmentRequired  Code = "environment_required"
@@ -69,6 +71,8 @@ func Codes() []Info {
 		{CodeUnauthorized, http.StatusUnauthorized, "The credential is missing, malformed, unknown, expired or revoked."},
 		{CodeAmbiguousCredentials, http.StatusBadRequest, "The request carries both an API key and a bearer token."},
 		{CodeAPIKeyExpired, http.StatusUnauthorized, "The API key is genuine but past its expiry."},
+		{CodeAPIKeyRevoked, http.StatusConflict, "The API key is revoked, and stays as it is."},
+		{CodeRotationInProgress, http.StatusConflict, "The API key has two secrets that work; the older one ends before there can be another."},
 		{CodeForbidden, http.StatusForbidden, "The user is known but lacks the permission that the message names."},
 		{CodeGrantDenied, http.StatusForbidden, "The API key is known but lacks the grant that the message names."},
 		{CodeEnvironmentRequired, http.StatusBadRequest, "The route is scoped to an environment and the request names none in `Environment-Id`."},

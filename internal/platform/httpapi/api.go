@@ -28,8 +28,9 @@ const Prefix = "/api/v1"
 
 // Authenticator turns credentials into principals. internal/identity implements it.
 type Authenticator interface {
-	// APIKey returns the principal of a key, or an apperr of code unauthorized or api_key_expired.
-	APIKey(ctx context.Context, key string) (access.Principal, error)
+	// APIKey returns the principal of a key that came from a client's address, or an apperr of code unauthorized or
+	// api_key_expired.
+	APIKey(ctx context.Context, key, ip string) (access.Principal, error)
 	// Bearer returns the principal of a user's token, or an apperr of code unauthorized.
 	Bearer(ctx context.Context, token string) (access.Principal, error)
 	// Environment checks that the user may work in the environment, or returns not_found.

@@ -35,9 +35,11 @@ func present(r *http.Request, op Operation) presented {
 	return p
 }
 
-// name names what was presented without telling it.
-func (p presented) name() string {
+// name names what was presented, from where, and what a principal sees by it, without telling it.
+func (p presented) name(who access.Principal) string {
 	h := sha256.New()
+	names, except := who.Connections.Names()
+	_, _ = fmt.Fprintf(h, "%s %t %q\n", who.IP, except, names)
 	for i, list := range [][]string{p.keys, p.tokens, p.environments, p.tickets} {
 		for _, v := range list {
 			_, _ = fmt.Fprintf(h, "%d %d %s\n", i, len(v), v) // a hash takes everything
@@ -55,18 +57,19 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, error) {
 	ctx, shown := r.Context(), present(r, op)
 	var p access.Principal
 	var err error
+	facts := ctx.Value(requestKey{})
 	again := func(ctx context.Context) error {
-		_, err := a.admit(ctx, shown, op)
-		return err
+		now, err := a.admit(context.WithValue(ctx, requestKey{}, facts), shown, op) // from the same address
+		return unchanged(p, now, err)
 	}
 	if len(shown.tickets) > 0 {
 		ctx, p, err = a.redeem(ctx, shown, op)
 		again = func(ctx context.Context) error {
 			now, err := op.Tickets.Current(ctx, p)
-			if err != nil {
-				return err
+			if err == nil {
+				now, err = op.allows(now)
 			}
-			return op.allows(now)
+			return unchanged(p, now, err)
 		}
 	} else {
 		p, err = a.admit(ctx, shown, op)
@@ -74,8 +77,8 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, error) {
 	if err != nil {
 		return r, err
 	}
-	callFrom(ctx).recheck = Credential{Name: shown.name(), Check: again}
 	p.IP, p.RequestID = ClientIP(ctx), RequestID(ctx)
+	callFrom(ctx).credential = func() Credential { return Credential{Name: shown.name(p), Check: again} }
 	obs.EventFrom(ctx).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
 	return r.WithContext(access.With(ctx, p)), nil
 }
@@ -91,7 +94,15 @@ func (a *API) admit(ctx context.Context, shown presented, op Operation) (access.
 			return p, err
 		}
 	}
-	return p, op.allows(p)
+	return op.allows(p)
+}
+
+// unchanged returns err, or that a principal may no longer see what it could. What was opened by then has the old bound.
+func unchanged(before, now access.Principal, err error) error {
+	if err == nil && !before.Connections.Equal(now.Connections) {
+		return apperr.New(apperr.CodeGrantDenied, "The grants of the API key have changed")
+	}
+	return err
 }
 
 // redeem is admit for a request with a ticket, which it consumes.
@@ -99,33 +110,35 @@ func (a *API) redeem(ctx context.Context, shown presented, op Operation) (contex
 	if len(shown.tickets) > 1 || len(shown.keys) > 0 || len(shown.tokens) > 0 {
 		return ctx, access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials, "Send one credential: API-Key, Authorization or ticket, once")
 	}
-	own, p, err := op.Tickets.UseTicket(ctx, shown.tickets[0])
+	own, p, err := op.Tickets.UseTicket(ctx, shown.tickets[0], ClientIP(ctx))
 	if err != nil {
 		return ctx, p, err
 	}
 	if list := shown.environments; len(list) > 1 || len(list) == 1 && list[0] != string(p.Environment) {
 		return ctx, p, apperr.NotFound("environment")
 	}
-	return own, p, op.allows(p)
+	p, err = op.allows(p)
+	return own, p, err
 }
 
-// allows checks the permission of a user or the grants of a key.
-func (op Operation) allows(p access.Principal) error {
+// allows checks the permission of a user or the grants of a key, and bounds a key to the connections that these open.
+func (op Operation) allows(p access.Principal) (access.Principal, error) {
 	switch p.Kind {
 	case access.KindUser:
 		if !p.Has(op.Permission) {
-			return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(op.Permission))
+			return p, apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(op.Permission))
 		}
 	case access.KindAPIKey:
 		if !p.MayRoute(op.Route) {
-			return apperr.New(apperr.CodeGrantDenied, "The API key lacks the grant "+string(op.Route))
+			return p, apperr.New(apperr.CodeGrantDenied, "The API key lacks the grant "+string(op.Route))
 		}
+		return p.Through(op.Route), nil
 	case access.KindSystem:
-		return errUnauthorized()
+		return p, errUnauthorized()
 	default:
-		return errUnauthorized()
+		return p, errUnauthorized()
 	}
-	return nil
+	return p, nil
 }
 
 // Credential is what a request was let in by. It is for answers that go on for long: what opened them may end meanwhile.
@@ -137,7 +150,12 @@ type Credential struct {
 }
 
 // CredentialOf returns the credential of a request to an operation that is not public.
-func CredentialOf(ctx context.Context) Credential { return callFrom(ctx).recheck }
+func CredentialOf(ctx context.Context) Credential {
+	if c := callFrom(ctx).credential; c != nil {
+		return c()
+	}
+	return Credential{}
+}
 
 func (a *API) identify(ctx context.Context, shown presented, op Operation) (access.Principal, error) {
 	keys, tokens := shown.keys, shown.tokens
@@ -146,7 +164,7 @@ func (a *API) identify(ctx context.Context, shown presented, op Operation) (acce
 	}
 	switch {
 	case len(keys) == 1 && op.Route != "":
-		return a.cfg.Auth.APIKey(ctx, keys[0])
+		return a.cfg.Auth.APIKey(ctx, keys[0], ClientIP(ctx))
 	case len(tokens) == 1:
 		scheme, token, ok := strings.Cut(tokens[0], " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {

@@ -25,8 +25,8 @@ type call struct {
 	faults []apperr.Detail
 	// rules are asked once the request is refused.
 	rules []func(*apperr.Faults)
-	// recheck is what let the request in.
-	recheck Credential
+	// credential makes what let the request in, which few operations ask for; nil where nothing did.
+	credential func() Credential
 }
 
 type callKey struct{}

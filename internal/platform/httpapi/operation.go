@@ -61,9 +61,9 @@ type Operation struct {
 
 // Tickets is who makes an operation's tickets.
 type Tickets interface {
-	// UseTicket consumes a ticket and returns its holder, with the rights that they have now and in the ticket's environment,
-	// and a context that carries what else the ticket holds. Any ticket that does not work is unauthorized.
-	UseTicket(ctx context.Context, ticket string) (context.Context, access.Principal, error)
+	// UseTicket consumes a ticket that came from a client's address and returns its holder, with the rights that they have now
+	// and in the ticket's environment, and a context that carries what else the ticket holds. Any ticket that does not work is unauthorized.
+	UseTicket(ctx context.Context, ticket, ip string) (context.Context, access.Principal, error)
 	// Current returns the holder as they are now, or the apperr with which they would be refused.
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }

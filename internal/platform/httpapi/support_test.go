@@ -26,11 +26,11 @@ import (
 // auth knows the key "key" and the token "token".
 type auth struct{}
 
-func (auth) APIKey(_ context.Context, key string) (access.Principal, error) {
+func (auth) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
 	if key != "key" {
 		return access.Principal{}, apperr.New(apperr.CodeUnauthorized, "no")
 	}
-	return access.Principal{Kind: access.KindAPIKey, ID: "key_x", Allowed: []access.Route{access.RouteConnections}}, nil
+	return access.Principal{Kind: access.KindAPIKey, ID: "key_x", Grants: access.Open(access.RouteConnections)}, nil
 }
 
 func (auth) Bearer(_ context.Context, token string) (access.Principal, error) {

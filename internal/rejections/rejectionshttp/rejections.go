@@ -52,13 +52,13 @@ type listOutput struct {
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	env := access.From(ctx).Environment
+	v := access.From(ctx).View()
 	filter := rejections.Filter{ConnectionIDs: sorted(in.ConnectionID), ProviderConfigKeys: sorted(in.ProviderConfigKey), Reasons: sorted(in.Reason)}
-	request, err := in.Parse(filter.Scope(env), func(key string) bool { return id.Is(id.PrefixRejection, key) })
+	request, err := in.Parse(filter.Scope(v.Environment), func(key string) bool { return id.Is(id.PrefixRejection, key) })
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.svc.List(ctx, env, filter, request)
+	rows, err := h.svc.List(ctx, v, filter, request)
 	if err != nil {
 		return nil, err
 	}

@@ -119,16 +119,16 @@ type listOutput struct {
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	env := access.From(ctx).Environment
+	v := access.From(ctx).View()
 	var filter replays.ListFilter
 	for _, s := range slices.Compact(slices.Sorted(slices.Values(in.Status))) {
 		filter.Statuses = append(filter.Statuses, replays.Status(s))
 	}
-	request, err := in.Parse(filter.Scope(env), func(key string) bool { return id.Is(id.PrefixReplay, key) })
+	request, err := in.Parse(filter.Scope(v.Environment), func(key string) bool { return id.Is(id.PrefixReplay, key) })
 	if err != nil {
 		return nil, err
 	}
-	rows, err := h.svc.List(ctx, env, filter, request)
+	rows, err := h.svc.List(ctx, v, filter, request)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ type itemInput struct {
 type itemOutput struct{ Body replay }
 
 func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
-	r, err := h.svc.Get(ctx, access.From(ctx).Environment, in.ID)
+	r, err := h.svc.Get(ctx, access.From(ctx).View(), in.ID)
 	if err != nil {
 		return nil, err
 	}

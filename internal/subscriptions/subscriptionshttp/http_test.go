@@ -155,12 +155,12 @@ type authenticator struct {
 	env, other id.Environment
 }
 
-func (a authenticator) APIKey(_ context.Context, key string) (access.Principal, error) {
-	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Team: a.team, Environment: a.env, Allowed: []access.Route{access.RouteWebhooks}}
+func (a authenticator) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
+	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Team: a.team, Environment: a.env, Grants: access.Open(access.RouteWebhooks)}
 	switch key {
 	case "key":
 	case "narrow":
-		p.Allowed = []access.Route{access.RouteConnections}
+		p.Grants = access.Open(access.RouteConnections)
 	case "foreign":
 		p.Environment = a.other
 	default:

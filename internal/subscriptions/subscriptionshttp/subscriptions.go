@@ -127,7 +127,7 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	subs, err := h.svc.List(ctx, p.Environment, filter, request)
+	subs, err := h.svc.List(ctx, p.View(), filter, request)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 
 func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
 	p := access.From(ctx)
-	sub, err := h.svc.Get(ctx, p.Environment, in.ID)
+	sub, err := h.svc.Get(ctx, p.View(), in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -89,13 +89,13 @@ type listOutput struct {
 const maxPageBodies = 16 << 20
 
 func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	env := access.From(ctx).Environment
-	filter := in.filter()
+	v := access.From(ctx).View()
+	env, filter := v.Environment, in.filter()
 	request, err := in.Parse("webhook-events "+filter.Scope(env), id.IsUUID)
 	if err != nil {
 		return nil, err
 	}
-	events, err := h.events.List(ctx, env, filter, request)
+	events, err := h.events.List(ctx, v, filter, request)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,9 @@ func (h *handlers) listed(ctx context.Context, env id.Environment, events []webh
 type itemOutput struct{ Body Event }
 
 func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
-	env := access.From(ctx).Environment
-	e, err := h.events.Get(ctx, env, in.EventUUID)
+	v := access.From(ctx).View()
+	env := v.Environment
+	e, err := h.events.Get(ctx, v, in.EventUUID)
 	if err != nil {
 		return nil, err
 	}
@@ -195,8 +196,9 @@ type attemptsOutput struct {
 }
 
 func (h *handlers) attempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
-	env := access.From(ctx).Environment
-	if _, err := h.events.Get(ctx, env, in.EventUUID); err != nil {
+	v := access.From(ctx).View()
+	env := v.Environment
+	if _, err := h.events.Get(ctx, v, in.EventUUID); err != nil {
 		return nil, err
 	}
 	request, err := in.Parse("webhook-event-attempts "+string(env)+" "+in.EventUUID, id.IsUUID)
@@ -257,7 +259,7 @@ func (h *handlers) replay(ctx context.Context, in *replayInput) (*replayOutput, 
 	if err != nil {
 		return nil, err
 	}
-	e, err := h.events.Get(ctx, p.Environment, in.EventUUID)
+	e, err := h.events.Get(ctx, p.View(), in.EventUUID)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func mountPayload(api *httpapi.API, h *handlers) {
 
 func (h *handlers) payload(ctx context.Context, in *itemInput) (*huma.StreamResponse, error) {
 	env := access.From(ctx).Environment
-	e, err := h.events.Get(ctx, env, in.EventUUID)
+	e, err := h.events.Get(ctx, access.Whole(env), in.EventUUID)
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func (h *streaming) open(ctx context.Context, in *streamInput) (*huma.StreamResp
 		filter = held
 	}
 	credential := httpapi.CredentialOf(ctx)
-	request := eventstream.Request{Environment: access.From(ctx).Environment, Filter: filter, From: in.from,
+	request := eventstream.Request{View: access.From(ctx).View(), Filter: filter, From: in.from,
 		Credential: credential.Name, Check: credential.Check}
 	if in.head {
 		return httpapi.NoStream(), nil
@@ -174,8 +174,8 @@ func (h *streaming) ticket(ctx context.Context, in *ticketInput) (*ticketOutput,
 type ticketFilterKey struct{}
 
 // UseTicket implements httpapi.Tickets.
-func (h *streaming) UseTicket(ctx context.Context, ticket string) (context.Context, access.Principal, error) {
-	p, filter, err := h.stream.UseTicket(ctx, ticket)
+func (h *streaming) UseTicket(ctx context.Context, ticket, ip string) (context.Context, access.Principal, error) {
+	p, filter, err := h.stream.UseTicket(ctx, ticket, ip)
 	return context.WithValue(ctx, ticketFilterKey{}, filter), p, err
 }
 

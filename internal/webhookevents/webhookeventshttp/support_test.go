@@ -183,13 +183,13 @@ func (s *server) do(t *testing.T, as, method, target, body string) answer {
 // authenticator knows the credentials that do sends.
 type authenticator struct{ s *server }
 
-func (a authenticator) APIKey(_ context.Context, key string) (access.Principal, error) {
-	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Environment: a.s.env, Allowed: []access.Route{access.Route(key)}}
+func (a authenticator) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
+	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Environment: a.s.env, Grants: access.Open(access.Route(key))}
 	if key == "foreign" {
-		p.Environment, p.Allowed = a.s.other, access.Routes()
+		p.Environment, p.Grants = a.s.other, access.Open(access.Routes()...)
 	}
 	if key == "webhooks" {
-		p.Allowed = []access.Route{access.RouteWebhooks, access.RouteEvents}
+		p.Grants = access.Open(access.RouteWebhooks, access.RouteEvents)
 	}
 	return p, nil
 }
@@ -205,8 +205,8 @@ func (a authenticator) Environment(context.Context, access.Principal, string) (i
 // enabled knows every subscription, and all are enabled.
 type enabled struct{}
 
-func (enabled) Get(_ context.Context, env id.Environment, subscriptionID string) (subscriptions.Subscription, error) {
-	return subscriptions.Subscription{ID: subscriptionID, Environment: env, EventTypes: []string{"*"}}, nil
+func (enabled) Get(_ context.Context, v access.View, subscriptionID string) (subscriptions.Subscription, error) {
+	return subscriptions.Subscription{ID: subscriptionID, Environment: v.Environment, EventTypes: []string{"*"}}, nil
 }
 
 func (enabled) Target(_ context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error) {

@@ -1,0 +1,168 @@
+package identityhttp
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+type updateKeyInput struct {
+	ID   string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Body keyPatch
+}
+
+type keyPatch struct {
+	Name        httpapi.Optional[string]       `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"What the key is for, in words for people; no control characters. Default: as it is." example:"billing service"`
+	ExpiresAt   httpapi.Optional[httpapi.Time] `json:"expires_at,omitempty" doc:"When the key stops working; in the future. An expired key works again. Default: as it is." example:"2027-01-31T00:00:00.000Z"`
+	SourceCIDRs httpapi.Nullable[[]string]     `json:"source_cidrs,omitempty" minItems:"1" maxItems:"50" doc:"The networks that requests with the key may come from, in CIDR notation, in place of those that there are; null for all. Default: as it is." example:"[\"192.0.2.0/24\"]"`
+}
+
+func (p *keyPatch) change() identity.KeyChange {
+	c := identity.KeyChange{Name: p.Name.Pointer()}
+	if p.ExpiresAt.Set {
+		c.ExpiresMillis = p.ExpiresAt.Value.MillisPtr()
+	}
+	if p.SourceCIDRs.Set {
+		c.SourceCIDRs = &p.SourceCIDRs.Value
+		if p.SourceCIDRs.Null {
+			c.SourceCIDRs = new([]string(nil))
+		}
+	}
+	return c
+}
+
+// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+func (p *keyPatch) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
+	c := p.change()
+	if p.Name.Value == "" {
+		c.Name = nil // the schema says so, or the name stays
+	}
+	return faultsAt(prefix.String(), c.Faults(httpapi.RequestTime(ctx.Context())))
+}
+
+type rotateKeyInput struct {
+	ID   string       `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Body *keyRotation // absent means {}
+}
+
+type keyRotation struct {
+	OverlapSeconds httpapi.Optional[int64] `json:"overlap_seconds,omitempty" minimum:"0" maximum:"2592000" doc:"For how long the old secret works beside the new one, in seconds. 0 ends every secret but the new one at once. Default 86400, a day." example:"3600"`
+}
+
+type rotateKeyOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	Body         APIKeyCreated
+}
+
+func (h handler) updateKey(ctx context.Context, in *updateKeyInput) (*keyOutput, error) {
+	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) {
+		return h.identity.UpdateKey(ctx, actor, in.ID, in.Body.change())
+	})
+}
+
+// keyAnswer answers with the key that an operation returns.
+func keyAnswer(ctx context.Context, operate func(access.Principal) (identity.Key, error)) (*keyOutput, error) {
+	k, err := operate(access.From(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &keyOutput{Body: keyOf(k, httpapi.RequestTime(ctx))}, nil
+}
+
+func (h handler) rotateKey(ctx context.Context, in *rotateKeyInput) (*rotateKeyOutput, error) {
+	overlap := identity.DefaultOverlap
+	if in.Body != nil && in.Body.OverlapSeconds.Set {
+		overlap = time.Duration(in.Body.OverlapSeconds.Value) * time.Second
+	}
+	k, secret, err := h.identity.RotateKey(ctx, access.From(ctx), in.ID, overlap)
+	if err != nil {
+		return nil, err
+	}
+	return &rotateKeyOutput{CacheControl: noStore, Body: APIKeyCreated{APIKey: keyOf(k, httpapi.RequestTime(ctx)), Key: secret.Reveal()}}, nil
+}
+
+func (h handler) disableKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
+	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) { return h.identity.DisableKey(ctx, actor, in.ID) })
+}
+
+func (h handler) enableKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
+	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) { return h.identity.EnableKey(ctx, actor, in.ID) })
+}
+
+func (h handler) revokeKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
+	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) { return h.identity.RevokeKey(ctx, actor, in.ID) })
+}
+
+type listGrantsInput struct {
+	ID string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	page.Query
+	url url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *listGrantsInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type listGrantsOutput struct {
+	page.Headers
+	Body []grant
+}
+
+func (h handler) listGrants(ctx context.Context, in *listGrantsInput) (*listGrantsOutput, error) {
+	actor := access.From(ctx)
+	r, err := in.Parse("api-key-grants\x00"+string(actor.Team)+"\x00"+in.ID, func(key string) bool { return id.Is(id.PrefixGrant, key) })
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.identity.ListGrants(ctx, actor, in.ID, r)
+	if err != nil {
+		return nil, err
+	}
+	list, headers := page.Cut(r, list, func(g identity.Grant) string { return g.ID }, in.url.Path, in.url.Query())
+	return &listGrantsOutput{Headers: headers, Body: grantsOf(list)}, nil
+}
+
+type createGrantInput struct {
+	ID   string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Body grantBody
+}
+
+// grantBody is a grant that comes alone.
+type grantBody newGrant
+
+// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+func (g *grantBody) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
+	return faultsAt(prefix.String(), identity.GrantFaults(newGrant(*g).input(), httpapi.RequestTime(ctx.Context())))
+}
+
+type createGrantOutput struct {
+	Location string `header:"Location" doc:"The path of the grant."`
+	Body     grant
+}
+
+func (h handler) createGrant(ctx context.Context, in *createGrantInput) (*createGrantOutput, error) {
+	g, err := h.identity.AddGrant(ctx, access.From(ctx), in.ID, newGrant(in.Body).input())
+	if err != nil {
+		return nil, err
+	}
+	return &createGrantOutput{Location: httpapi.Prefix + "/api-keys/" + in.ID + "/grants/" + g.ID, Body: grantOf(g)}, nil
+}
+
+type grantInput struct {
+	ID      string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	GrantID string `path:"grant_id" doc:"The grant's id." example:"grt_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+}
+
+func (h handler) deleteGrant(ctx context.Context, in *grantInput) (*struct{}, error) {
+	return nil, h.identity.RemoveGrant(ctx, access.From(ctx), in.ID, in.GrantID)
+}

@@ -1,0 +1,46 @@
+package access
+
+// Grants are what the grants of an API key open together: of each route, the connections. They are made once for a key and
+// shared by its requests. A nil *Grants opens nothing.
+type Grants struct {
+	bounds map[Route]Bound
+}
+
+// NewGrants returns grants with these bounds. A route that is not in the map is closed.
+func NewGrants(bounds map[Route]Bound) *Grants {
+	r := &Grants{bounds: make(map[Route]Bound, len(bounds))}
+	for route, b := range bounds {
+		if !b.Empty() {
+			r.bounds[route] = b
+		}
+	}
+	return r
+}
+
+// Open returns grants that open these routes for every connection.
+func Open(routes ...Route) *Grants {
+	bounds := map[Route]Bound{}
+	for _, r := range routes {
+		bounds[r] = All()
+	}
+	return NewGrants(bounds)
+}
+
+// Bound returns the connections for which the route is open.
+func (r *Grants) Bound(route Route) Bound {
+	if r == nil {
+		return Bound{}
+	}
+	return r.bounds[route]
+}
+
+// Routes returns the routes that are open for any connection, in the order of Routes.
+func (r *Grants) Routes() []Route {
+	var out []Route
+	for _, route := range Routes() {
+		if !r.Bound(route).Empty() {
+			out = append(out, route)
+		}
+	}
+	return out
+}
