@@ -35,14 +35,14 @@ const (
 
 // Rejections keeps what was refused.
 type Rejections interface {
-	Note(r rejections.Rejection, diagnose func(context.Context) rejections.Diagnosis)
+	Note(r rejections.Rejection, fill func(*rejections.Rejection), diagnose func(context.Context) rejections.Diagnosis)
 }
 
 // refused turns a refusal into the answer, and notes it. The reason goes to the log and to those who may read the
 // connection; to the caller only as far as it helps someone who holds no secret.
 func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request, refusal *verification.Refusal) error {
 	obs.EventFrom(ctx).Add(slog.String("refusal", string(refusal.Reason)))
-	s.note(in, r, in.Verifier.RedactBody(req), string(refusal.Reason), refusal.Message, func(ctx context.Context) rejections.Diagnosis {
+	s.note(in, r, req, string(refusal.Reason), refusal.Message, func(ctx context.Context) rejections.Diagnosis {
 		d := in.Verifier.Diagnose(ctx, req, refusal)
 		return rejections.Diagnosis{Code: string(d.Cause), Message: d.Message}
 	})
@@ -80,23 +80,26 @@ func (s *Service) unread(in *connections.Inbound, r *Request, err error) error {
 	return err
 }
 
-func (s *Service) note(in *connections.Inbound, r *Request, body []byte, reason, message string, diagnose func(context.Context) rejections.Diagnosis) {
+// note keeps the refusal. req is nil where the body was not read.
+func (s *Service) note(in *connections.Inbound, r *Request, req *verification.Request, reason, message string, diagnose func(context.Context) rejections.Diagnosis) {
 	c := &in.Connection
 	clientIP := ""
 	if r.Address.IsValid() {
 		clientIP = r.Address.Unmap().String()
 	}
-	size := int64(len(body))
-	if body == nil {
-		size = max(r.HTTP.ContentLength, 0)
-	}
-	if in.Unusable {
-		body = nil // nobody knows what in it is secret
+	size := max(r.HTTP.ContentLength, 0)
+	if req != nil && req.Body != nil {
+		size = int64(len(req.Body))
 	}
 	s.rejections.Note(rejections.Rejection{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
 		ProviderConfigKey: c.ProviderConfigKey, ReceivedAt: s.clock.Now(), Reason: reason, Message: message, ByAlias: in.ByAlias,
-		ClientIP: clientIP, Method: r.HTTP.Method, Headers: storedHeaders(r.HTTP.Header, secretNames(r.HTTP.Header, in.Verifier.RedactHeaders())), Body: body, BodySize: size,
+		ClientIP: clientIP, Method: r.HTTP.Method, BodySize: size,
+	}, func(kept *rejections.Rejection) {
+		kept.Headers = storedHeaders(r.HTTP.Header, secretNames(r.HTTP.Header, in.Verifier.RedactHeaders()))
+		if req != nil && !in.Unusable { // otherwise nobody knows what in it is secret
+			kept.Body = in.Verifier.RedactBody(req)
+		}
 	}, diagnose)
 }
 

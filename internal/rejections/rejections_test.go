@@ -66,11 +66,11 @@ func TestList(t *testing.T) {
 		t.Helper()
 		w := newWorld(s)
 		first := w.refused("acme", `{"a":1}`)
-		w.svc.Note(first, diagnosed)
+		w.svc.Note(first, nil, diagnosed)
 		w.clock.Advance(time.Second)
 		second := w.refused("other", "\xff\x00")
 		second.Reason, second.ProviderConfigKey = "body_incomplete", "stripe"
-		w.svc.Note(second, nil)
+		w.svc.Note(second, nil, nil)
 		require.Empty(t, w.list(t, envA, rejections.Filter{}), "nothing is stored before Flush")
 		w.flush(t)
 
@@ -93,9 +93,9 @@ func TestRing(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		w := newWorld(s)
-		w.svc.Note(w.refused("quiet", "kept"), nil)
+		w.svc.Note(w.refused("quiet", "kept"), nil, nil)
 		for i := range rejections.PerConnection + 7 {
-			w.svc.Note(w.refused("loud", fmt.Sprint(i)), nil)
+			w.svc.Note(w.refused("loud", fmt.Sprint(i)), nil, nil)
 			w.clock.Advance(time.Second)
 			w.flush(t)
 		}
@@ -107,27 +107,29 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// Promise: a flood at one connection is stored slowly and counted whole, costs few diagnoses, and takes nothing from another
-// connection.
+// Promise: a flood at one connection is stored slowly and counted whole, costs few diagnoses and copies, and takes nothing from
+// another connection.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		w := newWorld(s)
-		var diagnoses int
+		var filled, diagnoses int
 		const flood, seconds = 1000, 3
 		for range seconds {
 			for range flood {
-				w.svc.Note(w.refused("loud", "x"), func(ctx context.Context) rejections.Diagnosis { diagnoses++; return diagnosed(ctx) })
+				w.svc.Note(w.refused("loud", "x"), func(*rejections.Rejection) { filled++ },
+					func(ctx context.Context) rejections.Diagnosis { diagnoses++; return diagnosed(ctx) })
 			}
 			w.flush(t)
 			w.clock.Advance(time.Second)
 		}
-		w.svc.Note(w.refused("quiet", "x"), nil)
+		w.svc.Note(w.refused("quiet", "x"), nil, nil)
 		w.flush(t)
 		require.Len(t, w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"quiet"}}), 1)
 		loud := w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"loud"}})
 		require.Len(t, loud, 20+2*5)
+		require.Len(t, loud, filled, "headers and bodies are made of what is kept alone")
 		total := int64(len(loud))
 		for _, r := range loud {
 			total += r.Suppressed
@@ -145,16 +147,16 @@ func TestBounds(t *testing.T) {
 		t.Helper()
 		w := newWorld(s)
 		large := w.refused("large", strings.Repeat("b", rejections.MaxDiagnosed+1))
-		w.svc.Note(large, func(context.Context) rejections.Diagnosis {
+		w.svc.Note(large, nil, func(context.Context) rejections.Diagnosis {
 			t.Error("too large to be diagnosed")
 			return rejections.Diagnosis{}
 		})
 		middle := w.refused("middle", strings.Repeat("b", rejections.MaxDiagnosed))
 		middle.Headers = `{"a":"` + strings.Repeat("h", rejections.MaxHeaders) + `"}`
-		w.svc.Note(middle, diagnosed)
+		w.svc.Note(middle, nil, diagnosed)
 		alias := w.refused("alias", "secret plans")
 		alias.ByAlias = true
-		w.svc.Note(alias, diagnosed)
+		w.svc.Note(alias, nil, diagnosed)
 		w.flush(t)
 		for _, r := range w.list(t, envA, rejections.Filter{}) {
 			switch r.ConnectionID {
@@ -172,7 +174,7 @@ func TestBounds(t *testing.T) {
 		}
 		// What waits is bounded in bytes over all connections.
 		for i := range 400 {
-			w.svc.Note(w.refused(fmt.Sprint("many", i), strings.Repeat("b", rejections.MaxDiagnosed)), diagnosed)
+			w.svc.Note(w.refused(fmt.Sprint("many", i), strings.Repeat("b", rejections.MaxDiagnosed)), nil, diagnosed)
 		}
 		w.flush(t)
 		require.Len(t, w.list(t, envA, rejections.Filter{}), 3+8<<20/(rejections.MaxDiagnosed+len(`{"content-type":"application/json"}`)))
@@ -185,11 +187,11 @@ func TestAliasAndForget(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		w := newWorld(s)
-		w.svc.Note(w.refused("acme", "genuine"), nil)
+		w.svc.Note(w.refused("acme", "genuine"), nil, nil)
 		for range 300 {
 			junk := w.refused("acme", "junk")
 			junk.ByAlias = true
-			w.svc.Note(junk, nil)
+			w.svc.Note(junk, nil, nil)
 			w.flush(t)
 			w.clock.Advance(time.Second)
 		}
@@ -197,7 +199,7 @@ func TestAliasAndForget(t *testing.T) {
 		require.Len(t, list, 1+rejections.PerAlias)
 		require.Equal(t, "genuine", string(list[len(list)-1].Body))
 
-		w.svc.Note(w.refused("other", "kept"), nil)
+		w.svc.Note(w.refused("other", "kept"), nil, nil)
 		w.flush(t)
 		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error { return w.svc.Forget(t.Context(), tx, "uuid-acme") }))
 		list = w.list(t, envA, rejections.Filter{})
@@ -213,15 +215,15 @@ func TestSuppressedFollow(t *testing.T) {
 		t.Helper()
 		w := newWorld(s)
 		for range 25 { // the burst of 20, and 5 more
-			w.svc.Note(w.refused("acme", "first"), nil)
+			w.svc.Note(w.refused("acme", "first"), nil, nil)
 		}
 		w.flush(t)
 		for range 3 {
-			w.svc.Note(w.refused("acme", "first"), nil)
+			w.svc.Note(w.refused("acme", "first"), nil, nil)
 		}
 		w.clock.Advance(time.Second)
-		w.svc.Note(w.refused("acme", "second"), nil)
-		w.svc.Note(w.refused("acme", "second"), nil)
+		w.svc.Note(w.refused("acme", "second"), nil, nil)
+		w.svc.Note(w.refused("acme", "second"), nil, nil)
 		w.flush(t)
 		list := w.list(t, envA, rejections.Filter{})
 		require.Len(t, list, 22)
@@ -237,9 +239,9 @@ func TestExpire(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		w := newWorld(s)
-		w.svc.Note(w.refused("acme", "old"), nil)
+		w.svc.Note(w.refused("acme", "old"), nil, nil)
 		w.clock.Advance(time.Millisecond)
-		w.svc.Note(w.refused("acme", "young"), nil)
+		w.svc.Note(w.refused("acme", "young"), nil, nil)
 		w.flush(t)
 		require.NoError(t, w.svc.Expire(t.Context(), w.clock.Now().Add(rejections.Lifetime)))
 		left := w.list(t, envA, rejections.Filter{})

@@ -71,8 +71,25 @@ func (s *Service) Wake() jobs.Wake { return s.wake }
 
 // Note takes a refused request. It never waits: beyond five a second and connection, or while too much waits to be stored,
 // a refusal is only counted. diagnose, which may be nil, runs later and at most twice a second and connection; the request
-// that it looks at must not change. r needs no ID.
-func (s *Service) Note(r Rejection, diagnose func(context.Context) Diagnosis) {
+// that it looks at must not change. r needs no ID. fill, which may be nil, gives r what is dear to make, its headers and its
+// body; it is called before Note returns, and only for what is to be kept: whoever sends nothing good in masses makes no work here.
+func (s *Service) Note(r Rejection, fill func(*Rejection), diagnose func(context.Context) Diagnosis) {
+	diagnosable, admitted := s.admit(&r, diagnose != nil)
+	if !admitted {
+		return
+	}
+	if fill != nil {
+		fill(&r)
+	}
+	if !diagnosable {
+		diagnose = nil
+		r = trimmed(r)
+	}
+	s.enqueue(queued{r, diagnose, len(r.Headers) + len(r.Body)})
+}
+
+// admit reports whether a refusal is within the limits of its place, and whether it may be diagnosed. What is not is counted.
+func (s *Service) admit(r *Rejection, diagnose bool) (diagnosable, admitted bool) {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,24 +103,37 @@ func (s *Service) Note(r Rejection, diagnose func(context.Context) Diagnosis) {
 		s.connections[at] = c
 	}
 	c.last = now
-	if diagnose != nil && (r.BodySize > MaxDiagnosed || !c.diagnosed.AllowN(now, 1)) {
-		diagnose = nil
+	diagnosable = diagnose && r.BodySize <= MaxDiagnosed && c.diagnosed.AllowN(now, 1)
+	if len(s.queue) >= maxQueue || s.queuedBytes >= maxQueuedBytes || !c.stored.AllowN(now, 1) {
+		s.suppress(c)
+		return false, false
 	}
-	size := len(r.Headers) + len(r.Body)
-	if diagnose == nil {
-		r = trimmed(r)
-		size = len(r.Headers) + len(r.Body)
+	return diagnosable, true
+}
+
+// suppress counts a refusal that is not kept.
+func (s *Service) suppress(c *connection) {
+	if c.lastID != "" {
+		s.suppressed[c.lastID]++
 	}
-	if len(s.queue) >= maxQueue || s.queuedBytes+size > maxQueuedBytes || !c.stored.AllowN(now, 1) {
-		if c.lastID != "" {
-			s.suppressed[c.lastID]++
-		}
+}
+
+// enqueue lets what was admitted wait to be stored, where there is room.
+func (s *Service) enqueue(q queued) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.connections[place{q.rejection.ConnectionUUID, q.rejection.ByAlias}]
+	if c == nil { // Flush has forgotten it meanwhile, which takes ten minutes
 		return
 	}
-	r.ID = id.New(id.PrefixRejection)
-	c.lastID = r.ID
-	s.queue = append(s.queue, queued{r, diagnose, size})
-	s.queuedBytes += size
+	if len(s.queue) >= maxQueue || s.queuedBytes+q.bytes > maxQueuedBytes {
+		s.suppress(c)
+		return
+	}
+	q.rejection.ID = id.New(id.PrefixRejection)
+	c.lastID = q.rejection.ID
+	s.queue = append(s.queue, q)
+	s.queuedBytes += q.bytes
 	s.wake.Signal()
 }
 

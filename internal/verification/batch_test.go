@@ -220,8 +220,13 @@ func TestRedactBody(t *testing.T) {
 		`{"value":[{"clientState":"x"},{},{"clientState":"y"}]}`: `{"value":[{"clientState":"[redacted]"},{},{"clientState":"[redacted]"}]}`,
 		`{"a":[{"secret":{"inner":1}},{"secret":2}]}`:            `{"a":[{"secret":"[redacted]"},{"secret":"[redacted]"}]}`,
 		`not JSON "passcode"`:                                    `not JSON "passcode"`,
-		`{"b":1}`:                                                `{"b":1}`,
-		`{"value":7,"passcode":"x"}`:                             `{"value":7,"passcode":"[redacted]"}`,
+		// Of members with the same name the last counts, and all are taken out.
+		`{"passcode":"x","n":1,"pass\u0063ode":"y","passcode":null}`: `{"passcode":"[redacted]","n":1,"pass\u0063ode":"[redacted]","passcode":"[redacted]"}`,
+		`{"value":[{"clientState":"x","clientState":[1]}],"value":[{"clientState":"z"}],"value":1}`: `{"value":[{"clientState":"[redacted]",` +
+			`"clientState":"[redacted]"}],"value":[{"clientState":"[redacted]"}],"value":1}`,
+		`{"passcode":"x","passcode":"y"} and more`: `{"passcode":"x","passcode":"y"} and more`,
+		`{"b":1}`:                    `{"b":1}`,
+		`{"value":7,"passcode":"x"}`: `{"value":7,"passcode":"[redacted]"}`,
 	} {
 		r := request(body)
 		require.Equal(t, want, string(v.RedactBody(r)))

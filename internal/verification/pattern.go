@@ -44,10 +44,40 @@ func (p pattern) walk(doc []byte, room *int, visit func([]byte, bool)) bool {
 		visit(raw, found && len(p) == 1)
 		return true
 	}
-	s := scanner{data: raw, pos: 1}
-	for s.space(); s.pos < len(raw) && raw[s.pos] != ']'; s.space() {
+	return items(raw, func(item []byte) bool { return p[1:].walk(item, room, visit) })
+}
+
+// everywhere visits what the pattern names, in no order and, of members with the same name, in all of them. In a document that
+// is not valid JSON it visits nothing.
+func (p pattern) everywhere(doc []byte, visit func(raw []byte)) {
+	var found [][]byte
+	s := scanner{data: doc, visit: func(raw []byte) { found = append(found, raw) }}
+	s.space()
+	if _, ok := s.value(0, p[0].refs, true); !ok {
+		return
+	}
+	if s.space(); s.pos != len(doc) {
+		return
+	}
+	for _, raw := range found {
+		switch {
+		case len(p) == 1:
+			visit(raw)
+		case raw[0] == '[':
+			items(raw, func(item []byte) bool {
+				p[1:].everywhere(item, visit)
+				return true
+			})
+		}
+	}
+}
+
+// items visits the items of a scanned array until visit returns false, which it then returns.
+func items(array []byte, visit func(item []byte) bool) bool {
+	s := scanner{data: array, pos: 1}
+	for s.space(); s.pos < len(array) && array[s.pos] != ']'; s.space() {
 		item, ok := s.value(0, nil, true)
-		if !ok || !p[1:].walk(item, room, visit) {
+		if !ok || !visit(item) {
 			return false
 		}
 		s.space()

@@ -3,7 +3,6 @@ package verification
 import (
 	"bytes"
 	"cmp"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -162,12 +161,11 @@ func (p *plan) redactJSON(doc []byte) []byte {
 	type span struct{ from, to int }
 	var spans []span
 	for _, place := range p.redacted {
-		place.each(doc, math.MaxInt, func(raw []byte, found bool) {
-			if found {
-				// raw lies in the document, and slicing keeps the end of the capacity.
-				from := cap(doc) - cap(raw)
-				spans = append(spans, span{from, from + len(raw)})
-			}
+		// Also a member that another of the same name makes void: somebody may read it nonetheless.
+		place.everywhere(doc, func(raw []byte) {
+			// raw lies in the document, and slicing keeps the end of the capacity.
+			from := cap(doc) - cap(raw)
+			spans = append(spans, span{from, from + len(raw)})
 		})
 	}
 	if len(spans) == 0 {

@@ -10,6 +10,8 @@ import (
 type scanner struct {
 	data []byte
 	pos  int
+	// visit, where it is set, is given each value that refs name: of members with the same name all, not only the last.
+	visit func(raw []byte)
 }
 
 func (s *scanner) space() {
@@ -59,6 +61,9 @@ func (s *scanner) value(depth int, refs []string, want bool) (found []byte, ok b
 	}
 	if want && len(refs) == 0 {
 		found = s.data[start:s.pos]
+		if s.visit != nil {
+			s.visit(found)
+		}
 	}
 	return found, true
 }
