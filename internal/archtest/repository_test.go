@@ -87,6 +87,12 @@ func TestRepositoryClients(t *testing.T) {
 	require.Empty(t, faults)
 }
 
+// What an API key may see bounds every answer: no HTTP package looks past the view of its caller.
+func TestRepositoryViews(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, archtest.WholeViews(tracked(t)))
+}
+
 // The repository stands alone: no text in it points at a folder of the machine it was written on.
 func TestRepositoryHoldsNoMachinePaths(t *testing.T) {
 	t.Parallel()

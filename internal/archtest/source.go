@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -215,6 +216,23 @@ func MachinePaths(files []File) []string {
 
 // machinePath asks for what precedes a path in prose, code and scripts, so that the same words inside a URL are none.
 var machinePath = regexp.MustCompile("(?:^|[\\s\"'`=(:,])(/(?:work|root|home|Users)/)")
+
+// WholeViews returns one line for each place in an HTTP package that asks for the view of a whole environment. What answers a
+// caller takes the view of the caller, which is bounded where an API key is.
+func WholeViews(files []File) []string {
+	var faults []string
+	for _, f := range files {
+		if !isProductGo(f.Path) || !strings.HasSuffix(path.Dir(f.Path), "http") {
+			continue
+		}
+		for i, line := range strings.Split(f.Text, "\n") {
+			if strings.Contains(line, "access.Whole(") || strings.Contains(line, "access.All()") {
+				faults = append(faults, fmt.Sprintf("%s:%d asks for a whole environment; take the View of the principal", f.Path, i+1))
+			}
+		}
+	}
+	return faults
+}
 
 func isProductGo(path string) bool {
 	return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go")

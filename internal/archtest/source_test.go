@@ -123,3 +123,14 @@ func TestMachinePaths(t *testing.T) {
 		"c.sh:1 holds a path under " + folder,
 	}, faults)
 }
+
+// An HTTP package that widens what a caller sees is found; what works for the service itself may.
+func TestWholeViews(t *testing.T) {
+	t.Parallel()
+	faults := WholeViews([]File{
+		{Path: "internal/a/ahttp/list.go", Text: "package ahttp\nlist(access.Whole(env))"},
+		{Path: "internal/a/ahttp/list_test.go", Text: "list(access.Whole(env))"},
+		{Path: "internal/a/work.go", Text: "list(access.Whole(env))"},
+	})
+	require.Equal(t, []string{"internal/a/ahttp/list.go:2 asks for a whole environment; take the View of the principal"}, faults)
+}

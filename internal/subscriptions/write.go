@@ -172,7 +172,7 @@ func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID
 	defer s.changed(p.Environment, subscriptionID)
 	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.cfg.Clock.Now()
-		stored, err := find(ctx, tx, access.Whole(p.Environment), subscriptionID, false)
+		stored, err := find(ctx, tx, p.View(), subscriptionID, false)
 		if err != nil {
 			return err
 		}

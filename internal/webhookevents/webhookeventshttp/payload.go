@@ -30,12 +30,12 @@ func mountPayload(api *httpapi.API, h *handlers) {
 }
 
 func (h *handlers) payload(ctx context.Context, in *itemInput) (*huma.StreamResponse, error) {
-	env := access.From(ctx).Environment
-	e, err := h.events.Get(ctx, access.Whole(env), in.EventUUID)
+	v := access.From(ctx).View()
+	e, err := h.events.Get(ctx, v, in.EventUUID)
 	if err != nil {
 		return nil, err
 	}
-	payloads, err := h.events.Payloads(ctx, env, []webhookevents.Event{e})
+	payloads, err := h.events.Payloads(ctx, v.Environment, []webhookevents.Event{e})
 	if err != nil {
 		return nil, err
 	}
