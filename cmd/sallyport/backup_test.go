@@ -71,6 +71,12 @@ func TestBackupAndRestore(t *testing.T) {
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.stderr, "nothing is overwritten")
 	}
+	for _, args := range [][]string{{filepath.Join(to, "no", "second.db"), "--without-keyset"}, {filepath.Join(to, "second.db"), "--keyset-to", filepath.Join(to, "no", "keyset")}} {
+		r = in.run(t, append([]string{"backup"}, args...)...)
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.stderr, "no such file or directory")
+		require.NotContains(t, r.stderr, "reachable", "a folder that is not there is no matter of the database")
+	}
 	require.Len(t, files(t, to), 2, "nothing is left of what failed")
 	again, err := os.ReadFile(backup)
 	require.NoError(t, err)

@@ -28,6 +28,7 @@ const (
 // Hint returns a sentence with the fix of an error that operators meet, or nothing where there is none or the error says it.
 func Hint(err error) string {
 	var definitions definitionsError
+	var file *fs.PathError
 	switch {
 	case errors.As(err, &definitions):
 		return hintDefinitions
@@ -47,7 +48,11 @@ func Hint(err error) string {
 		return hintKeysetFrom
 	case errors.Is(err, identity.ErrNoTeam):
 		return hintNoTeam
-	case errors.Is(err, ErrDatabase), db.IsUnavailable(err):
+	case errors.Is(err, ErrDatabase):
+		return hintDatabase
+	case errors.As(err, &file):
+		return "" // it names the file, and is no matter of the database
+	case db.IsUnavailable(err):
 		return hintDatabase
 	default:
 		return ""
