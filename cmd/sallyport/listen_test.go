@@ -91,7 +91,9 @@ func TestListenToFailures(t *testing.T) {
 		refusing := newLocal(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 		hanging := newLocal(t, func(http.ResponseWriter, *http.Request) { <-ends })
 		t.Cleanup(func() { close(ends) })
-		redirecting := newLocal(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, refusing.URL, http.StatusTemporaryRedirect) })
+		redirecting := newLocal(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, refusing.URL, http.StatusTemporaryRedirect)
+		})
 		gone := newLocal(t, nil)
 		gone.Close()
 		const secret = "a secret of my own"

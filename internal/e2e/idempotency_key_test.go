@@ -102,7 +102,9 @@ func TestIdempotencyKeyRules(t *testing.T) {
 	each(t, func(w *world) {
 		const path = "/connections"
 		body := object{"provider": "generic-hmac", "connection_id": "acme", "webhook_secret": "a shared secret"}
-		with := func(c credentials, key string, body any) answer { return w.call(once(c, key), http.MethodPost, path, body) }
+		with := func(c credentials, key string, body any) answer {
+			return w.call(once(c, key), http.MethodPost, path, body)
+		}
 		with(w.dev(), "k", object{"provider": "no such"}).want(w, http.StatusUnprocessableEntity)
 		first := with(w.dev(), "k", body).want(w, http.StatusCreated)
 		require.NotEmpty(w.t, first.header.Get("Location"))
