@@ -112,7 +112,7 @@ func (o *listenObserver) Stream(m sse.Message) error { return o.e.aboutStream(m)
 // Forwarded prints one event.
 func (o *listenObserver) Forwarded(r listen.Result) error {
 	o.forwarded++
-	if r.Error != "" {
+	if !r.Taken {
 		o.failed++
 	}
 	if o.asJSON {
@@ -128,9 +128,10 @@ func (o *listenObserver) Forwarded(r listen.Result) error {
 		status = strconv.Itoa(r.Status)
 	}
 	detail := strconv.FormatFloat(r.DurationMS, 'f', 1, 64) + " ms"
-	if r.Error == "" {
+	if r.Taken {
 		tone = terminal.Good
-	} else {
+	}
+	if r.Error != "" {
 		detail += ", " + r.Error
 	}
 	_, err := fmt.Fprintf(o.e.stdout, "%s  %s  %s  %s  %s  %s\n", r.ReceivedAt.UTC().Format(time.TimeOnly), terminal.Inline(r.EventUUID),

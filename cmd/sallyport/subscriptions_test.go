@@ -104,6 +104,8 @@ func TestConnectionsOverTheAPI(t *testing.T) {
 		require.Equal(t, "[]\n", r.do("rejections", "list", "--json", "--connection-id=other"))
 		r.refuse(exitFailed, "connection_exists", "connections", "create", "--provider", "github", "--connection-id", "repo")
 		r.refuse(exitUsage, "Invalid request: ", "connections", "create", "--connection-id", "third")
+		none := r.run("", "connections", "create", "--provider", "github", "--webhook-secret-file", filepath.Join(t.TempDir(), "none"))
+		require.NotContains(t, none.stderr, "database", "the file that is missing is not the database's")
 		r.refuse(exitFailed, "no such file", "connections", "create", "--provider", "github", "--webhook-secret-file", filepath.Join(t.TempDir(), "none"))
 	})
 }

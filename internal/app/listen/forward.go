@@ -43,7 +43,9 @@ type Result struct {
 	ReceivedAt        time.Time `json:"received_at"`
 	// Status is that of the receiver's answer, 0 where there was none.
 	Status int `json:"status"`
-	// Error says why the event was not taken; empty where it was.
+	// Taken says that the receiver answered with a status of success.
+	Taken bool `json:"taken"`
+	// Error says why there was no whole answer; empty where there was.
 	Error string `json:"error,omitempty"`
 	// DurationMS is how long the forward took, in milliseconds.
 	DurationMS float64 `json:"duration_ms"`
@@ -62,12 +64,10 @@ func (l *listener) forward(ctx context.Context, e *event) Result {
 	resp, eerr := l.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: l.target, Header: l.headers(e, body, start), Body: body,
 		Timeout: l.Timeout, MaxResponseBytes: keptAnswer})
 	r.Status, r.DurationMS = resp.Status, float64(l.Clock.Now().Sub(start).Microseconds())/1000
-	switch {
-	case eerr != nil:
+	if eerr != nil {
 		r.Error = eerr.Message
-	case resp.Status < 200 || resp.Status > 299:
-		r.Error = "The receiver answered with status " + strconv.Itoa(resp.Status)
 	}
+	r.Taken = eerr == nil && resp.Status >= 200 && resp.Status <= 299
 	return r
 }
 
