@@ -87,12 +87,12 @@ func (t hastyTimer) C() <-chan time.Time {
 	return t.Timer.C()
 }
 
-// enrol gives the owner an authenticator app.
-func (s server) enrol(t *testing.T) {
+// asOwner creates what the owner alone can.
+func (s server) asOwner(t *testing.T, path, body string) {
 	t.Helper()
 	status, answer := s.ask(t, http.MethodPost, "/api/v1/team/login", "", map[string]any{"email": ownerEmail, "password": ownerPassword})
 	require.Equal(t, http.StatusOK, status, string(answer))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/team/me/totp", strings.NewReader(`{"password":"`+ownerPassword+`"}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1"+path, strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", fmt.Sprint("Bearer ", decode[map[string]any](t, string(answer))["access_token"]))
@@ -218,7 +218,8 @@ func TestRotateBesideServer(t *testing.T) {
 		webhookURL, _ := notes["webhook_url"].(string) // by the alias no secret is taken
 		status, answer := s.ask(t, http.MethodPost, webhookURL[strings.Index(webhookURL, "/api/v1"):], "", map[string]any{"verification_token": "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"})
 		require.Equal(t, http.StatusOK, status, string(answer))
-		s.enrol(t)
+		s.asOwner(t, "/team/me/totp", `{"password":"`+ownerPassword+`"}`)
+		s.asOwner(t, "/team/sso", `{"name":"Company account","issuer":"https://login.example.test","client_id":"a","client_secret":"b"}`)
 		s.keep(t, key)
 		subscribe()
 		s.deliver(t, "before")

@@ -43,6 +43,8 @@ import (
 	"sallyport/internal/replays"
 	"sallyport/internal/replays/replayshttp"
 	"sallyport/internal/retention"
+	"sallyport/internal/sso"
+	"sallyport/internal/sso/ssohttp"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/subscriptions/subscriptionshttp"
 	"sallyport/internal/verification"
@@ -90,6 +92,7 @@ type App struct {
 	retention     *retention.Worker
 	replays       *replays.Service
 	idempotency   *idempotency.Store
+	sso           *sso.Service
 
 	ready   atomic.Bool
 	servers servers
@@ -188,6 +191,8 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Clock: clk, Logger: a.log, Metrics: a.metrics})
 	a.replays = replays.New(replays.Config{DB: d, Clock: clk, Events: a.events, Deliveries: a.deliveries, Subscriptions: a.subscriptions,
 		Logger: a.log, Metrics: a.metrics, Node: node})
+	a.sso = sso.New(sso.Config{DB: d, Box: box, Clock: clk, Identity: a.store.Identity, Egress: a.client,
+		CallbackURL: func(providerID string) string { return a.cfg.PublicURL + ssohttp.CallbackPath(providerID) }})
 	a.store.Identity.Ask(contents{connections: a.connections, subscriptions: a.subscriptions})
 	spool := filepath.Join(a.cfg.Data, "spool")
 	if err := clearSpool(spool); err != nil {
@@ -201,7 +206,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
 			Idempotency: a.idempotency, LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
-		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit, Replays: a.replays,
+		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit, Replays: a.replays, SSO: a.sso,
 	})
 	return ctx.Err()
 }
@@ -220,6 +225,7 @@ type APIOptions struct {
 	Rejections    *rejections.Service
 	Audit         *audit.Store
 	Replays       *replays.Service
+	SSO           *sso.Service
 }
 
 // NewAPI mounts every capability: the one list of modules.
@@ -234,6 +240,7 @@ func NewAPI(o APIOptions) *httpapi.API {
 	subscriptionshttp.Mount(api, o.Subscriptions)
 	connectionshttp.Mount(api, o.Connections, o.PublicURL)
 	identityhttp.Mount(api, o.Identity)
+	ssohttp.Mount(api, o.SSO, identityhttp.RefreshCookie{})
 	return api
 }
 

@@ -10,6 +10,7 @@ func Dependencies() map[string][]string {
 	return map[string][]string{
 		"audit":         {},
 		"identity":      {"audit"},
+		"sso":           {"identity", "audit"},
 		"verification":  {},
 		"providers":     {"verification"},
 		"connections":   {"providers", "verification", "audit"},
@@ -55,6 +56,10 @@ func TableOwners() map[string]string {
 
 		"user_recovery_codes": "identity",
 		"setup_tokens":        "identity",
+		"user_identities":     "identity",
+
+		"sso_providers": "sso",
+		"sso_sign_ins":  "sso",
 
 		"audit_events": "audit",
 

@@ -167,7 +167,7 @@ func TestOperationsAreComplete(t *testing.T) {
 		var success, failures int
 		for status, r := range op.Responses {
 			require.NotEmpty(t, r.Description, "%s: %s", where, status)
-			if status[0] == '2' {
+			if status[0] < '4' { // a redirect is what a browser is to get from a sign-in elsewhere
 				success++
 			} else {
 				failures++
@@ -189,7 +189,7 @@ func TestFailuresAreTheEnvelope(t *testing.T) {
 	d := read(t)
 	d.each(func(where string, op operation) {
 		for status, r := range op.Responses {
-			if status[0] == '2' {
+			if status[0] < '4' {
 				continue
 			}
 			at := where + " " + status
@@ -291,6 +291,9 @@ func TestClosedSetsAreEnums(t *testing.T) {
 	}
 	d.each(func(where string, op operation) {
 		for _, p := range op.Parameters {
+			if op.OperationID == "finish-sso" {
+				continue // OAuth's state is a random text
+			}
 			s := p.Schema
 			if s.Items != nil {
 				s = s.Items
@@ -324,8 +327,8 @@ func TestOperationsDeclareTheirRights(t *testing.T) {
 			require.NotContains(t, string(op.Permission), ":read", "%s changes something", op.ID)
 		}
 	}
-	public := []string{"login", "refresh-token", "logout", "setup-team"}
-	byHand := []string{"receive-webhook", "answer-webhook-handshake-get", "answer-webhook-handshake-head", "answer-webhook-handshake-options"}
+	public := []string{"login", "refresh-token", "logout", "setup-team", "start-sso"}
+	byHand := []string{"receive-webhook", "answer-webhook-handshake-get", "answer-webhook-handshake-head", "answer-webhook-handshake-options", "finish-sso"}
 	d := read(t)
 	d.each(func(where string, op operation) {
 		if slices.Contains(byHand, op.OperationID) {

@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/idempotency"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/sso"
 	"sallyport/internal/subscriptions"
 )
 
@@ -35,7 +36,7 @@ var errKeysetUnread = errors.New("a server still seals under an older key: give 
 
 // SealedColumns returns every column that holds sealed values.
 func SealedColumns() []secretbox.Column {
-	return slices.Concat(identity.SealedColumns(), connections.SealedColumns(), subscriptions.SealedColumns(), idempotency.SealedColumns())
+	return slices.Concat(identity.SealedColumns(), sso.SealedColumns(), connections.SealedColumns(), subscriptions.SealedColumns(), idempotency.SealedColumns())
 }
 
 // CreateKeyset makes the keyset file, with its folder, and returns its path. secretbox.ErrExists says that there is one.

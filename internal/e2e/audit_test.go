@@ -146,6 +146,7 @@ func unrecorded() map[string]string {
 		"pause-webhook-replay":               "the sample's is paused",
 		"create-webhook-event-stream-ticket": "a ticket opens what its maker may read anyway, for a minute",
 		"test-webhook-subscription":          "the sample is a dry run",
+		"test-sso-provider":                  "a look at what the provider publishes",
 	}
 }
 

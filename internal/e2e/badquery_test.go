@@ -140,7 +140,7 @@ func TestCursors(t *testing.T) {
 				cursors[s.op.ID] = w.pages(s)
 			}
 		}
-		require.Len(w.t, lists, 12)
+		require.Len(w.t, lists, 13)
 		w.unchanged(func() {
 			for _, s := range lists {
 				refused := func(c credentials, query string) {

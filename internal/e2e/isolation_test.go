@@ -38,7 +38,7 @@ func TestForeignResources(t *testing.T) {
 			for _, s := range w.samples(own) {
 				for who, c := range strangers {
 					switch {
-					case len(s.path) == 0, s.op.Route == "" && strings.Contains(who, "key"):
+					case len(s.path) == 0, s.op.Public, s.op.Route == "" && strings.Contains(who, "key"):
 						continue
 					case !s.op.Environment:
 						// What belongs to the team is the team's in every environment.
@@ -165,6 +165,11 @@ func TestForeignReferences(t *testing.T) {
 				require.Zero(w.t, p.Matched)
 			}
 		}
+		mapsInto := func(op, _ string) {
+			mapping := []object{{"group": "engineering", "role": "developer", "environment_id": otherEnvironment}}
+			s := samples[op]
+			require.Contains(w.t, w.try(w.user(""), s, changed(w, s.body, []any{"role_mappings"}, mapping, false)).faults(w), "body.role_mappings[0].environment_id exists")
+		}
 		known := map[string]func(op, field string){
 			"create-webhook-subscription connection_id": refusedAt("body.connection_id"),
 			"update-webhook-subscription connection_id": refusedAt("body.connection_id"),
@@ -180,6 +185,10 @@ func TestForeignReferences(t *testing.T) {
 			"create-webhook-replay subscription_id":    selectsNothing("subscription_id", own.subscription.ID),
 			"create-webhook-replay connection_id":      selectsNothing("connection_id", own.connection.ConnectionID),
 			"create-connection connection_id":          func(string, string) {}, // names what is made; see TestSameNames
+			"create-sso-provider client_id":            func(string, string) {}, // names this service at the provider
+			"update-sso-provider client_id":            func(string, string) {},
+			"create-sso-provider environment_id":       mapsInto,
+			"update-sso-provider environment_id":       mapsInto,
 		}
 		found := []string{}
 		w.unchanged(func() {

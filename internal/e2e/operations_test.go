@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/testkit"
 )
 
 // furniture is what one environment holds, so that every operation finds something to work on.
@@ -32,6 +33,8 @@ type furniture struct {
 	session, spare string
 	// replay is one of two paused bulk replays.
 	replay string
+	// sso is an identity provider.
+	sso string
 	// totp is the secret of the owner's authenticator app, which waits for its first code.
 	totp string
 	sink *receiver
@@ -91,6 +94,7 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	}
 	w.rejections(c, "connection_id="+connectionID, 2)
 	f.totp = w.enrolTOTP()
+	f.sso = w.identityProvider(testkit.NewIdP(w.t, w.clk.Now), object{})
 	for range 2 { // what they replay is held, and slower than the clock
 		f.replay = w.startReplay(c, object{"filter": object{"event_uuids": []string{f.event, f.secondEvent}}, "force": true,
 			"to_subscription_id": disabled.ID, "rate_per_second": 1}).ID
@@ -136,6 +140,8 @@ func (w *world) samples(f furniture) []sample {
 	eventPath := map[string]string{"event_uuid": f.event}
 	keyPath := map[string]string{"id": f.key}
 	replayPath := map[string]string{"id": f.replay}
+	mapping := []object{{"group": "engineering", "role": "developer", "environment_id": w.env}}
+	ssoPath := map[string]string{"id": f.sso}
 	sparePath := map[string]string{"id": f.spare}
 	list := []struct {
 		id     string
@@ -161,6 +167,16 @@ func (w *world) samples(f furniture) []sample {
 		{"get-environment", sparePath, nil, http.StatusOK},
 		{"update-environment", sparePath, object{"name": "renamed-" + strings.ToLower(f.environment[4:])}, http.StatusOK},
 		{"delete-environment", sparePath, nil, http.StatusNoContent},
+		{"create-sso-provider", nil, object{"name": "Sample", "issuer": "https://login.example.test", "client_id": "sample", "client_secret": "0123456789abcdef",
+			"allowed_domains": []string{"example.test"}, "just_in_time": true, "link_existing": false, "enabled": true, "groups_claim": "groups",
+			"scopes": []string{"openid"}, "role_mappings": mapping}, http.StatusCreated},
+		{"list-sso-providers", nil, nil, http.StatusOK},
+		{"get-sso-provider", ssoPath, nil, http.StatusOK},
+		{"update-sso-provider", ssoPath, object{"name": "Changed", "scopes": []string{"openid"}, "role_mappings": mapping,
+			"allowed_domains": []string{"example.test"}}, http.StatusOK},
+		{"test-sso-provider", ssoPath, nil, http.StatusOK},
+		{"start-sso", ssoPath, nil, http.StatusSeeOther},
+		{"delete-sso-provider", ssoPath, nil, http.StatusNoContent},
 		{"list-audit-events", nil, nil, http.StatusOK},
 		{"export-audit-events", nil, nil, http.StatusOK},
 		{"create-api-key", nil, object{"name": "sample", "environment_id": f.environment,

@@ -48,14 +48,15 @@ func (s Session) EndsMillis() int64 {
 // Methods returns how the user has shown who they are.
 func (s Session) Methods() []string { return strings.Fields(s.methods) }
 
-// The values of RFC 8176, section 2, for what a session can begin with.
+// What a session can begin with: values of RFC 8176, section 2, and one of our own, which that RFC leaves room for.
 const (
 	methodPassword = "pwd"
 	methodOTP      = "otp"
+	methodSSO      = "sso"
 )
 
 // Methods returns every value that a session's methods can have.
-func Methods() []string { return []string{methodPassword, methodOTP} }
+func Methods() []string { return []string{methodPassword, methodOTP, methodSSO} }
 
 // sessionKey is what identifies a session, with the user's team.
 type sessionKey struct {

@@ -92,3 +92,20 @@ func setCookie(value string, maxAge int) string {
 	c := http.Cookie{Name: refreshCookie, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 	return c.String()
 }
+
+// RefreshCookie is the refresh cookie for whoever else ends a sign-in in it.
+type RefreshCookie struct{}
+
+// Token returns the refresh token of a request; empty where there is none.
+func (RefreshCookie) Token(r *http.Request) identity.RefreshToken {
+	c, err := r.Cookie(refreshCookie)
+	if err != nil {
+		return ""
+	}
+	return secretbox.Secret(c.Value)
+}
+
+// Header returns the Set-Cookie of a sign-in.
+func (RefreshCookie) Header(in identity.SignIn, now time.Time) string {
+	return cookieOf(in.Session, in.Refresh, now)
+}

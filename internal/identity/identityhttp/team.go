@@ -33,7 +33,7 @@ type me struct {
 type currentSession struct {
 	ID              string       `json:"id" doc:"The session's id." example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	AuthenticatedAt httpapi.Time `json:"authenticated_at" doc:"When the user last gave their password in this session." example:"2026-11-02T09:30:00.000Z"`
-	Methods         []method     `json:"methods" doc:"How the user has shown who they are (RFC 8176). pwd: by password. otp: by a code of an authenticator app, or a recovery code." example:"[\"pwd\"]"`
+	Methods         []method     `json:"methods" doc:"How the user has shown who they are (RFC 8176). pwd: by password. otp: by a code of an authenticator app, or a recovery code. sso: by an identity provider." example:"[\"pwd\"]"`
 	ExpiresAt       httpapi.Time `json:"expires_at" doc:"When the session ends unless it is refreshed before." example:"2026-11-16T09:30:00.000Z"`
 }
 

@@ -34,6 +34,8 @@ func TestSystemRoles(t *testing.T) {
 		access.EventsExpunge:      building,
 		access.AuditRead:          {owner, admin, auditor},
 		access.AuditExport:        {owner, auditor},
+		access.SSORead:            {owner, admin, auditor},
+		access.SSOWrite:           {owner, admin},
 	}
 	require.ElementsMatch(t, everybody, access.SystemRoles())
 	require.Len(t, matrix, len(access.Grantable()))

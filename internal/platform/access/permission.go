@@ -25,6 +25,8 @@ const (
 	EventsExpunge      Permission = "webhook_events:expunge"
 	AuditRead          Permission = "audit:read"
 	AuditExport        Permission = "audit:export"
+	SSORead            Permission = "sso:read"
+	SSOWrite           Permission = "sso:write"
 )
 
 // Level says where a permission can hold.
@@ -70,6 +72,8 @@ func Registry() []PermissionInfo {
 		{EventsExpunge, LevelEnvironment, "Remove the payload of a webhook event for good."},
 		{AuditRead, LevelEnvironment, "Read the audit trail."},
 		{AuditExport, LevelEnvironment, "Export the audit trail."},
+		{SSORead, LevelTeam, "See identity providers, without their secrets."},
+		{SSOWrite, LevelTeam, "Create, change, test and delete identity providers."},
 		{AccountRead, LevelAccount, "See one's own account: profile, roles and sessions."},
 		{AccountWrite, LevelAccount, "Change one's own password and end one's own sessions."},
 	}

@@ -33,11 +33,11 @@ func (r Role) Permissions() []Permission {
 	case Admin:
 		return without(AuditExport)
 	case Developer:
-		return without(TeamRead, TeamWrite, EnvironmentsWrite, AuditRead, AuditExport)
+		return without(TeamRead, TeamWrite, EnvironmentsWrite, AuditRead, AuditExport, SSORead, SSOWrite)
 	case Approver, Viewer:
 		return reading
 	case Auditor:
-		return append(reading, TeamRead, EnvironmentsRead, APIKeysRead, AuditRead, AuditExport)
+		return append(reading, TeamRead, EnvironmentsRead, APIKeysRead, AuditRead, AuditExport, SSORead)
 	default:
 		return nil
 	}

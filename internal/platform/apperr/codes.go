@@ -44,6 +44,13 @@ const (
 	CodeTOTPRequired         Code = "totp_required"
 	CodeTOTPInvalid          Code = "totp_invalid"
 	CodeTOTPActive           Code = "totp_active"
+	CodeSSOStateInvalid      Code = "sso_state_invalid"
+	CodeSSOFailed            Code = "sso_failed"
+	CodeSSOUnavailable       Code = "sso_unavailable"
+	CodeSSONotMember         Code = "sso_not_member"
+	CodeSSOAccountExists     Code = "sso_account_exists"
+	CodePrivilegeEscalation  Code = "privilege_escalation"
+	CodeSSOProvidersLimit    Code = "sso_providers_limit"
 
 	CodeIdempotencyMismatch       Code = "idempotency_mismatch"
 	CodeIdempotencyInProgress     Code = "idempotency_in_progress"
@@ -95,6 +102,13 @@ func Codes() []Info {
 		{CodeReplaysLimit, http.StatusConflict, "The environment has as many unfinished bulk replays as it may have; let one end, or cancel one."},
 		{CodeTOTPRequired, http.StatusUnauthorized, "The password is right, and the user has an authenticator app: send its code too."},
 		{CodeTOTPInvalid, http.StatusUnauthorized, "The password is right, and the code of the authenticator app is wrong or was used before."},
+		{CodePrivilegeEscalation, http.StatusForbidden, "The request would give somebody more than its user has; the message says what."},
+		{CodeSSOStateInvalid, http.StatusBadRequest, "The identity provider's answer belongs to no sign-in that this browser has begun within ten minutes, or to one that is finished."},
+		{CodeSSOFailed, http.StatusForbidden, "The identity provider refuses the sign-in, or says something that does not hold; the message says what."},
+		{CodeSSOUnavailable, http.StatusBadGateway, "The identity provider does not answer; retry after the time in `Retry-After`."},
+		{CodeSSONotMember, http.StatusForbidden, "The identity provider knows the person, and the team does not, or has no role for them."},
+		{CodeSSOAccountExists, http.StatusConflict, "A user has the e-mail address and is not linked to the person at the identity provider."},
+		{CodeSSOProvidersLimit, http.StatusConflict, "The team has as many identity providers as it may have; delete one first."},
 		{CodeTOTPActive, http.StatusConflict, "The user has an authenticator app already; remove that first."},
 		{CodeIdempotencyMismatch, http.StatusUnprocessableEntity, "The `Idempotency-Key` was sent before with another body or query."},
 		{CodeIdempotencyInProgress, http.StatusConflict, "The first request with the `Idempotency-Key` is still under way; `Retry-After` says when to send it again."},

@@ -37,6 +37,7 @@ const (
 	PrefixStreamTicket = "tkt_"
 	PrefixReplay       = "rpl_"
 	PrefixSetupToken   = "sps_"
+	PrefixSSO          = "sso_"
 	PrefixRole         = "rol_"
 	PrefixBinding      = "rbd_"
 )

@@ -1,0 +1,221 @@
+// Package sso signs people in by the identity providers of their team (OpenID Connect Core 1.0, authorization code flow with PKCE).
+// identity owns who they are here; this package finds out who they are there.
+package sso
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Limits of a provider's settings.
+const (
+	// MaxProviders is how many a team can have.
+	MaxProviders       = 20
+	MaxScopes          = 20
+	MaxRoleMappings    = 100
+	MaxAllowedDomains  = 50
+	MaxTextBytes       = 255
+	maxNameCharacters  = 100
+	maxSecretBytes     = 1024
+	maxDomainBytes     = 253
+	scopeOpenID        = "openid"
+	defaultGroupsClaim = "groups"
+	// Everybody is the group that every user of a provider is in.
+	Everybody = "*"
+)
+
+// RoleMapping gives a role to those in a group, for as long as they are in it.
+type RoleMapping struct {
+	// Group is compared as the provider writes it; Everybody means whoever signs in.
+	Group string      `json:"group"`
+	Role  access.Role `json:"role"`
+	// Environment is where the role holds; empty for the whole team.
+	Environment id.Environment `json:"environment_id,omitempty"`
+}
+
+// Settings are what an administrator chooses.
+type Settings struct {
+	// Name is for people.
+	Name string
+	// Issuer is the provider's identifier, exactly as its discovery document has it.
+	Issuer   string
+	ClientID string
+	// ClientSecret is what the provider gave with the client id; empty for a public client.
+	ClientSecret secretbox.Secret
+	Scopes       []string
+	// GroupsClaim is the claim that lists a person's groups.
+	GroupsClaim    string
+	RoleMappings   []RoleMapping
+	AllowedDomains []string
+	// JustInTime makes members of people who sign in for the first time.
+	JustInTime bool
+	// LinkExisting takes the verified address of somebody who signs in for the first time as proof that a user of that address is them.
+	LinkExisting bool
+	// Enabled is false where nobody can sign in by the provider.
+	Enabled bool
+}
+
+// Defaults returns the settings of a provider that sets none.
+func Defaults() Settings {
+	return Settings{Scopes: []string{scopeOpenID, "email", "profile"}, GroupsClaim: defaultGroupsClaim, RoleMappings: []RoleMapping{},
+		AllowedDomains: []string{}, Enabled: true}
+}
+
+// Provider is an identity provider of a team.
+type Provider struct {
+	ID   string
+	Team id.Team
+	Settings
+	// Times are in Unix milliseconds.
+	CreatedMillis int64
+	UpdatedMillis int64
+	// sealedSecret is ClientSecret as it is stored; ClientSecret itself is empty in what is read.
+	sealedSecret []byte
+}
+
+// HasSecret reports whether the provider has a client secret.
+func (p Provider) HasSecret() bool { return len(p.sealedSecret) > 0 }
+
+// urlCheck says why a URL is none that the service may ask.
+type urlCheck func(raw string) error
+
+// Check adds what is wrong with the settings, at the locations of the fields, apart from what only the policy of outgoing requests and
+// the database can tell.
+func (s Settings) Check(f *apperr.Faults) {
+	s.faults(f, func(string) error { return nil })
+}
+
+// faults is Check with the policy.
+func (s Settings) faults(f *apperr.Faults, check urlCheck) {
+	switch {
+	case strings.TrimSpace(s.Name) == "":
+		f.Add("name", "required", "must not be blank")
+	case utf8.RuneCountInString(s.Name) > maxNameCharacters:
+		f.Add("name", "max_length", fmt.Sprintf("must have at most %d characters", maxNameCharacters))
+	case !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, unicode.IsControl):
+		f.Add("name", "pattern", "must not hold control characters")
+	}
+	if err := check(s.Issuer); err != nil {
+		f.Add("issuer", "url", err.Error())
+	} else if strings.Contains(s.Issuer, "?") {
+		f.Add("issuer", "url", "must have no query")
+	}
+	// RFC 6749, appendix A.1 and A.2.
+	if !printable(s.ClientID) || s.ClientID == "" || len(s.ClientID) > MaxTextBytes {
+		f.Add("client_id", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters", MaxTextBytes))
+	}
+	if secret := s.ClientSecret.Reveal(); !printable(secret) || len(secret) > maxSecretBytes {
+		f.Add("client_secret", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters", maxSecretBytes))
+	}
+	s.scopeFaults(f)
+	if s.GroupsClaim == "" || len(s.GroupsClaim) > MaxTextBytes || !visible(s.GroupsClaim) {
+		f.Add("groups_claim", "pattern", fmt.Sprintf("must be 1 to %d visible ASCII characters", MaxTextBytes))
+	}
+	s.mappingFaults(f)
+	s.domainFaults(f)
+}
+
+func (s Settings) scopeFaults(f *apperr.Faults) {
+	if len(s.Scopes) > MaxScopes {
+		f.Add("scopes", "max_items", fmt.Sprintf("must have at most %d entries", MaxScopes))
+	}
+	if !slices.Contains(s.Scopes, scopeOpenID) {
+		f.Add("scopes", "openid", "must hold openid")
+	}
+	for i, scope := range s.Scopes {
+		// RFC 6749, section 3.3.
+		if !visible(scope) || len(scope) > MaxTextBytes || strings.ContainsAny(scope, `"\`) {
+			f.Add(fmt.Sprintf("scopes[%d]", i), "pattern", "must be a scope of OAuth 2.0: visible ASCII characters other than quotation mark and backslash")
+		}
+	}
+}
+
+func (s Settings) mappingFaults(f *apperr.Faults) {
+	if len(s.RoleMappings) > MaxRoleMappings {
+		f.Add("role_mappings", "max_items", fmt.Sprintf("must have at most %d entries", MaxRoleMappings))
+	}
+	seen := map[RoleMapping]bool{}
+	for i, m := range s.RoleMappings {
+		at := fmt.Sprintf("role_mappings[%d]", i)
+		if m.Group == "" || len(m.Group) > MaxTextBytes || !utf8.ValidString(m.Group) || strings.ContainsFunc(m.Group, unicode.IsControl) {
+			f.Add(at+".group", "pattern", fmt.Sprintf("must be 1 to %d bytes without control characters", MaxTextBytes))
+		}
+		if m.Role == access.Owner {
+			f.Add(at+".role", "not_owner", "must not be owner: whoever runs the identity provider would own the team")
+		}
+		if seen[m] {
+			f.Add(at, "unique", "is there twice")
+		}
+		seen[m] = true
+	}
+}
+
+func (s Settings) domainFaults(f *apperr.Faults) {
+	if len(s.AllowedDomains) > MaxAllowedDomains {
+		f.Add("allowed_domains", "max_items", fmt.Sprintf("must have at most %d entries", MaxAllowedDomains))
+	}
+	for i, d := range s.AllowedDomains {
+		if !isDomain(d) {
+			f.Add(fmt.Sprintf("allowed_domains[%d]", i), "domain", "must be a domain in lower case, such as example.test")
+		}
+	}
+	if len(s.AllowedDomains) > 0 {
+		return
+	}
+	// A public identity provider vouches for everybody in the world.
+	const why = "needs allowed_domains: say for whose addresses the identity provider speaks"
+	if s.JustInTime {
+		f.Add("just_in_time", "needs_domains", why)
+	}
+	if s.LinkExisting {
+		f.Add("link_existing", "needs_domains", why)
+	}
+}
+
+func visible(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func isDomain(d string) bool {
+	if len(d) > maxDomainBytes || !strings.Contains(d, ".") {
+		return false
+	}
+	for label := range strings.SplitSeq(d, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// speaksFor reports whether the provider may vouch for the address.
+func (s Settings) speaksFor(email string) bool {
+	at := strings.LastIndexByte(email, '@')
+	return len(s.AllowedDomains) == 0 || at >= 0 && slices.Contains(s.AllowedDomains, strings.ToLower(email[at+1:]))
+}
+
+// roles are those that the groups bring.
+func (s Settings) roles(groups []string) []identity.GivenRole {
+	var out []identity.GivenRole
+	for _, m := range s.RoleMappings {
+		r := identity.GivenRole{Role: m.Role, Environment: m.Environment}
+		if (m.Group == Everybody || slices.Contains(groups, m.Group)) && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}

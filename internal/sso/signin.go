@@ -1,0 +1,292 @@
+package sso
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+const (
+	// SignInLifetime is how long a person has at the identity provider.
+	SignInLifetime = 10 * time.Minute
+	secretBytes    = 32
+	// MaxReturnTo bounds the path that a sign-in returns to, in bytes.
+	MaxReturnTo = 512
+	// maxAnswerParameter bounds what comes back through the browser.
+	maxAnswerParameter = 4096
+)
+
+// Begun is a sign-in that goes on at the identity provider.
+type Begun struct {
+	// URL is where the browser goes.
+	URL string
+	// Browser is the secret that stays in the browser: who brings the provider's answer must have it.
+	Browser secretbox.Secret
+}
+
+// Answer is what a provider sends a browser back with.
+type Answer struct {
+	State, Code, Issuer string
+	// Error is the code of RFC 6749, section 4.1.2.1, where the provider refuses.
+	Error string
+}
+
+// ValidReturnTo reports whether a sign-in may return to a path: one of our own pages, under whatever name browsers read it.
+func ValidReturnTo(path string) bool {
+	if len(path) > MaxReturnTo || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.ContainsFunc(path, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == '\\'
+	}) {
+		return false
+	}
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(u.Path, "/"), func(s string) bool { return s == "." || s == ".." }) && !strings.ContainsAny(u.Path, `\`)
+}
+
+// derive makes a value of the sign-in from the browser's secret, so that the database holds nothing that finishes it.
+func derive(browser []byte, purpose, state string) string {
+	m := hmac.New(sha256.New, browser)
+	m.Write([]byte(purpose + "\x00" + state))
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}
+
+func hash(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+func newSecret() []byte {
+	b := make([]byte, secretBytes)
+	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
+	_, _ = rand.Read(b)
+	return b
+}
+
+func decodeSecret(s string) ([]byte, bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return b, err == nil && len(b) == secretBytes
+}
+
+// provider returns an enabled provider for somebody who has yet to sign in.
+func (s *Service) provider(ctx context.Context, providerID string) (Provider, error) {
+	if !id.Is(id.PrefixSSO, providerID) {
+		return Provider{}, errNoProvider()
+	}
+	p, ok, err := readProvider(ctx, s.db.Read(), providerID)
+	if err == nil && (!ok || !p.Enabled) {
+		err = errNoProvider()
+	}
+	return p, err
+}
+
+// Start begins a sign-in that returns to a path of ours. It returns not_found for a provider that is not there or is disabled, and
+// sso_unavailable or sso_failed where the provider does not do its part.
+func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun, error) {
+	p, err := s.provider(ctx, providerID)
+	if err != nil {
+		return Begun{}, err
+	}
+	pub, f := s.published(ctx, p.Issuer, cacheFor)
+	if f != nil {
+		return Begun{}, failed(f)
+	}
+	browser, state := newSecret(), base64.RawURLEncoding.EncodeToString(newSecret())
+	now := s.clock.Now()
+	err = s.insertSignIn(ctx, signIn{
+		stateHash: hash([]byte(state)), browserHash: hash(browser), provider: p.ID, returnTo: returnTo, expiresMillis: clock.Millis(now.Add(SignInLifetime)),
+	}, now)
+	if err != nil {
+		return Begun{}, err
+	}
+	u, err := url.Parse(pub.metadata.AuthorizationEndpoint)
+	if err != nil {
+		return Begun{}, failed(fault("The authorization endpoint's URL cannot be read."))
+	}
+	q := u.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": p.ClientID, "redirect_uri": s.callback(p.ID), "scope": strings.Join(p.Scopes, " "),
+		"state": state, "nonce": derive(browser, "nonce", state),
+		"code_challenge":        base64.RawURLEncoding.EncodeToString(hash([]byte(derive(browser, "verifier", state)))),
+		"code_challenge_method": methodS256,
+	} {
+		q.Set(name, value)
+	}
+	u.RawQuery = q.Encode()
+	return Begun{URL: u.String(), Browser: secretbox.Secret(base64.RawURLEncoding.EncodeToString(browser))}, nil
+}
+
+var errState = errors.New("the state is unknown, used, expired, or of another browser or provider")
+
+// Finish ends a sign-in with the provider's answer and starts a session, as Login of identity does. browser is the secret of Start,
+// replaced the refresh token that the client had until now. It returns the path that the sign-in was to return to.
+//
+// It returns not_found as Start does, sso_state_invalid for an answer to no sign-in that this browser has begun, sso_failed where the
+// provider refuses or says something that does not hold, sso_unavailable where it does not answer, and what SignInFederated of identity
+// returns.
+func (s *Service) Finish(ctx context.Context, c identity.Client, providerID string, browser secretbox.Secret, a Answer, replaced identity.RefreshToken) (identity.SignIn, string, error) {
+	p, err := s.provider(ctx, providerID)
+	if err != nil {
+		return identity.SignIn{}, "", err
+	}
+	secret, ok := decodeSecret(browser.Reveal())
+	if _, fits := decodeSecret(a.State); !ok || !fits {
+		return identity.SignIn{}, "", errNoState()
+	}
+	returnTo, ok, err := s.useSignIn(ctx, signIn{stateHash: hash([]byte(a.State)), browserHash: hash(secret), provider: p.ID}, s.clock.Now())
+	if err != nil {
+		return identity.SignIn{}, "", err
+	}
+	if !ok {
+		return identity.SignIn{}, "", errNoState()
+	}
+	who, err := s.identify(ctx, p, secret, a)
+	if err != nil {
+		return identity.SignIn{}, "", err
+	}
+	in, err := s.identity.SignInFederated(ctx, c, who, replaced)
+	return in, returnTo, err
+}
+
+func errNoState() error {
+	return apperr.Wrap(apperr.CodeSSOStateInvalid, "This browser has begun no such sign-in, or it took longer than ten minutes; sign in again", errState)
+}
+
+// identify finds out for whom the provider's answer is.
+func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a Answer) (identity.Federated, error) {
+	pub, f := s.published(ctx, p.Issuer, cacheFor)
+	if f != nil {
+		return identity.Federated{}, failed(f)
+	}
+	switch {
+	// A mix-up would have the code of one provider sent to another (RFC 9207).
+	case a.Issuer != "" && a.Issuer != p.Issuer, a.Issuer == "" && pub.metadata.IssuerInAnswer:
+		return identity.Federated{}, failed(fault("The answer is not of the identity provider that was asked."))
+	case a.Error != "":
+		return identity.Federated{}, failed(refusal(a.Error))
+	case a.Code == "" || len(a.Code) > maxAnswerParameter:
+		return identity.Federated{}, failed(fault("The identity provider's answer has no code."))
+	}
+	clientSecret, err := s.open(p)
+	if err != nil {
+		return identity.Federated{}, err
+	}
+	t, f := s.peer.redeem(ctx, pub.metadata, redemption{
+		clientID: p.ClientID, clientSecret: clientSecret, code: a.Code, verifier: derive(browser, "verifier", a.State), redirectURI: s.callback(p.ID),
+	})
+	if f != nil {
+		return identity.Federated{}, failed(f)
+	}
+	want := expected{issuer: p.Issuer, clientID: p.ClientID, nonce: derive(browser, "nonce", a.State), now: s.clock.Now()}
+	subject, about, unknown, f := want.verify(t.IDToken, pub.keys)
+	if unknown {
+		if pub, f = s.published(ctx, p.Issuer, keysAgain); f == nil {
+			subject, about, _, f = want.verify(t.IDToken, pub.keys)
+		}
+	}
+	if f != nil {
+		return identity.Federated{}, failed(f)
+	}
+	if about, f = s.peer.complete(ctx, pub.metadata, t, subject, about, []string{claimEmail, claimVerified, p.GroupsClaim}); f != nil {
+		return identity.Federated{}, failed(f)
+	}
+	return s.person(p, subject, about)
+}
+
+// person is whom the claims are about, if the provider may speak for them.
+func (s *Service) person(p Provider, subject string, about claims) (identity.Federated, error) {
+	email := about.text(claimEmail)
+	groups, f := about.list(p.GroupsClaim)
+	switch {
+	case f != nil:
+	case email == "":
+		f = fault("The identity provider tells no e-mail address; does it offer the scope email to this client?")
+	case !about.verified():
+		f = fault("The identity provider has not verified the e-mail address.")
+	case !p.speaksFor(email):
+		f = fault("The e-mail address is of no domain for which the identity provider may speak here.")
+	}
+	if f != nil {
+		return identity.Federated{}, failed(f)
+	}
+	return identity.Federated{
+		Team: p.Team, Provider: p.ID, Issuer: p.Issuer, Subject: subject, Email: email, Roles: p.roles(groups), Join: p.JustInTime, Link: p.LinkExisting,
+	}, nil
+}
+
+// refusal words the errors of RFC 6749, section 4.1.2.1, and of OpenID Connect Core 1.0, section 3.1.2.6, that people cause.
+func refusal(code string) *Fault {
+	switch code {
+	case "access_denied":
+		return fault("The identity provider refuses the sign-in, or it was cancelled there.")
+	case "login_required", "interaction_required", "consent_required", "account_selection_required":
+		return fault("The identity provider wants to ask the user something first; sign in again.")
+	case "invalid_scope":
+		return fault("The identity provider does not offer the scopes to this client.")
+	case "temporarily_unavailable", "server_error":
+		f := fault("The identity provider cannot sign anybody in right now.")
+		f.Unreachable = true
+		return f
+	default:
+		return fault("The identity provider refuses the request; are client id and redirect URI registered there as they are here?")
+	}
+}
+
+// failed is a fault as the answer to a browser.
+func failed(f *Fault) error {
+	if f.Unreachable {
+		return &apperr.Error{Code: apperr.CodeSSOUnavailable, Message: f.Message, RetryAfter: 5 * time.Second}
+	}
+	return apperr.New(apperr.CodeSSOFailed, f.Message)
+}
+
+// Check is one thing that Test looked at.
+type Check struct {
+	// Name is what was looked at.
+	Name CheckName
+	OK   bool
+	// Message says what is wrong; empty where nothing is.
+	Message string
+}
+
+// CheckName names a check.
+type CheckName string
+
+// The checks, in their order: one that fails ends them.
+const (
+	// CheckDiscovery: the discovery document is there, is the issuer's, and offers what is needed.
+	CheckDiscovery CheckName = "discovery"
+	// CheckKeys: the key set is there and has keys for signatures.
+	CheckKeys CheckName = "keys"
+)
+
+// CheckNames returns every check.
+func CheckNames() []CheckName { return []CheckName{CheckDiscovery, CheckKeys} }
+
+// Test asks a provider of the team, now, for what it publishes, and returns the checks made. A provider need not be enabled.
+func (s *Service) Test(ctx context.Context, p Provider) []Check {
+	m, f := s.peer.discover(ctx, p.Issuer)
+	if f != nil {
+		return []Check{{Name: CheckDiscovery, Message: f.Message}}
+	}
+	keys, f := s.peer.signingKeys(ctx, m.JWKSURI)
+	if f != nil {
+		return []Check{{Name: CheckDiscovery, OK: true}, {Name: CheckKeys, Message: f.Message}}
+	}
+	s.cache.put(p.Issuer, published{metadata: m, keys: keys, asked: s.clock.Now()})
+	return []Check{{Name: CheckDiscovery, OK: true}, {Name: CheckKeys, OK: true}}
+}

@@ -1,0 +1,164 @@
+package sso
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	// clockSkew is how far the provider's clock may be off.
+	clockSkew = time.Minute
+	// maxTokenBytes bounds an ID token; one with many groups has some kilobytes.
+	maxTokenBytes = 64 << 10
+	// maxSubjectBytes is OpenID Connect's own limit (Core 1.0, section 2).
+	maxSubjectBytes = 255
+	maxGroups       = 1000
+)
+
+// idToken is what is read of an ID token beside the claims about the person.
+type idToken struct {
+	jwt.Claims
+	Nonce           string `json:"nonce"`
+	AuthorizedParty string `json:"azp"`
+}
+
+// expected is what an ID token must say.
+type expected struct {
+	issuer, clientID, nonce string
+	now                     time.Time
+}
+
+// The claims about the person's address (OpenID Connect Core 1.0, section 5.1).
+const (
+	claimEmail    = "email"
+	claimVerified = "email_verified"
+)
+
+// claims are those about the person, as the ID token or the userinfo endpoint has them.
+type claims map[string]json.RawMessage
+
+// verify returns the subject of an ID token and its claims, when one of the keys verifies it and it says what it must (OpenID Connect
+// Core 1.0, section 3.1.3.7). unknown is true where no key has the id that the token names, so that younger keys may do better.
+func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, about claims, unknown bool, f *Fault) {
+	if len(raw) > maxTokenBytes {
+		return "", nil, false, fault("The ID token is larger than %d KiB.", maxTokenBytes>>10)
+	}
+	parsed, err := jwt.ParseSigned(raw, algorithms())
+	if err != nil || len(parsed.Headers) != 1 {
+		return "", nil, false, fault("The ID token is malformed or signed with an algorithm that is not accepted.")
+	}
+	header := parsed.Headers[0]
+	if typ, ok := header.ExtraHeaders[jose.HeaderType].(string); ok && !strings.EqualFold(typ, "JWT") {
+		return "", nil, false, fault("The ID token is a token of another kind.")
+	}
+	fitting := slices.DeleteFunc(slices.Clone(keys), func(k jose.JSONWebKey) bool {
+		return header.KeyID != "" && k.KeyID != header.KeyID || k.Algorithm != "" && k.Algorithm != header.Algorithm
+	})
+	if len(fitting) == 0 {
+		return "", nil, true, fault("The ID token is signed with a key that the identity provider does not publish.")
+	}
+	var t idToken
+	for _, k := range fitting {
+		if err = parsed.Claims(k.Key, &t, &about); err == nil {
+			break
+		}
+		t, about = idToken{}, nil
+	}
+	if err != nil {
+		return "", nil, header.KeyID == "", fault("The signature of the ID token does not verify.")
+	}
+	if f := e.check(t); f != nil {
+		return "", nil, false, f
+	}
+	return t.Subject, about, false, nil
+}
+
+// check holds a token whose signature verifies to what it must say.
+func (e expected) check(t idToken) *Fault {
+	switch {
+	case t.Issuer != e.issuer:
+		return fault("The ID token is of another issuer.")
+	case !slices.Contains(t.Audience, e.clientID):
+		return fault("The ID token is for another client.")
+	case len(t.Audience) > 1 && t.AuthorizedParty == "", t.AuthorizedParty != "" && t.AuthorizedParty != e.clientID:
+		return fault("The ID token was issued to another client.")
+	case t.Expiry == nil || !e.now.Before(t.Expiry.Time().Add(clockSkew)):
+		return fault("The ID token has expired; are the clocks right?")
+	case t.IssuedAt == nil || e.now.Add(clockSkew).Before(t.IssuedAt.Time()):
+		return fault("The ID token is of the future; are the clocks right?")
+	case t.NotBefore != nil && e.now.Add(clockSkew).Before(t.NotBefore.Time()):
+		return fault("The ID token is not valid yet; are the clocks right?")
+	case t.Nonce == "" || subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(e.nonce)) != 1:
+		return fault("The ID token belongs to another sign-in.")
+	case t.Subject == "" || len(t.Subject) > maxSubjectBytes || strings.ContainsFunc(t.Subject, func(r rune) bool { return r < ' ' || r > '~' }):
+		return fault("The ID token names no subject that can be used.")
+	}
+	return nil
+}
+
+// complete adds from the userinfo endpoint what the ID token lacks of the claims wanted: many providers put e-mail address and groups
+// only there.
+func (p peer) complete(ctx context.Context, m metadata, t tokens, subject string, about claims, wanted []string) (claims, *Fault) {
+	lacks := slices.ContainsFunc(wanted, func(name string) bool { return about[name] == nil })
+	if !lacks || m.UserinfoEndpoint == "" || t.AccessToken == "" || !strings.EqualFold(t.TokenType, "Bearer") {
+		return about, nil
+	}
+	var more claims
+	if f := p.get(ctx, "userinfo endpoint", m.UserinfoEndpoint, http.Header{"Authorization": {"Bearer " + t.AccessToken}}, &more); f != nil {
+		return nil, f
+	}
+	// Without this, an access token of somebody else would lend their claims (Core 1.0, section 5.3.2).
+	if more.text("sub") != subject {
+		return nil, fault("The userinfo endpoint answered about somebody else.")
+	}
+	for _, name := range wanted {
+		if about[name] == nil && name != claimEmail && name != claimVerified {
+			about[name] = more[name]
+		}
+	}
+	// An address and its verification come from one place, or the one would be lent to the other.
+	if about[claimEmail] == nil || about[claimVerified] == nil {
+		about[claimEmail], about[claimVerified] = more[claimEmail], more[claimVerified]
+	}
+	return about, nil
+}
+
+func (c claims) text(name string) string {
+	var s string
+	if json.Unmarshal(c[name], &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// verified reports whether the provider has verified the address. Some write the boolean as a text.
+func (c claims) verified() bool {
+	var yes bool
+	return json.Unmarshal(c[claimVerified], &yes) == nil && yes || c.text(claimVerified) == "true"
+}
+
+// list is a claim that is a list of texts, or one text. What is neither is empty.
+func (c claims) list(name string) ([]string, *Fault) {
+	if c[name] == nil {
+		return nil, nil
+	}
+	if one := c.text(name); one != "" {
+		return []string{one}, nil
+	}
+	var list []string
+	if json.Unmarshal(c[name], &list) != nil {
+		return nil, fault("The claim of groups is not a list of texts.")
+	}
+	if len(list) > maxGroups {
+		return nil, fault("The claim of groups has more than %d entries.", maxGroups)
+	}
+	return list, nil
+}
