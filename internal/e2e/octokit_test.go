@@ -18,7 +18,7 @@ func TestRealGitHubWebhooks(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("testdata/octokit-webhooks-examples.json.gz")
 	require.NoError(t, err)
-	defer func() { require.NoError(t, file.Close()) }()
+	t.Cleanup(func() { require.NoError(t, file.Close()) })
 	unpacked, err := gzip.NewReader(file)
 	require.NoError(t, err)
 	var events []struct {
