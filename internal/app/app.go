@@ -27,6 +27,7 @@ import (
 	"sallyport/internal/identity/identityhttp"
 	"sallyport/internal/ingest"
 	"sallyport/internal/ingest/ingesthttp"
+	"sallyport/internal/mails"
 	"sallyport/internal/ownevents"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
@@ -93,6 +94,7 @@ type App struct {
 	replays       *replays.Service
 	idempotency   *idempotency.Store
 	sso           *sso.Service
+	mails         *mails.Service
 
 	ready   atomic.Bool
 	servers servers
@@ -193,6 +195,9 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Logger: a.log, Metrics: a.metrics, Node: node})
 	a.sso = sso.New(sso.Config{DB: d, Box: box, Clock: clk, Identity: a.store.Identity, Egress: a.client,
 		CallbackURL: func(providerID string) string { return a.cfg.PublicURL + ssohttp.CallbackPath(providerID) }})
+	if a.mails, err = newMails(&a.cfg, a.store, clk, a.log, a.metrics); err != nil {
+		return err
+	}
 	a.store.Identity.Ask(contents{connections: a.connections, subscriptions: a.subscriptions})
 	spool := filepath.Join(a.cfg.Data, "spool")
 	if err := clearSpool(spool); err != nil {
@@ -419,6 +424,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
 	a.loops.Go(func() { a.stream.Run(loopCtx) })
 	a.workOnReplays(loopCtx)
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.mails.Work) })
 	if a.cfg.ProvidersDir != "" {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refreshProviders) })
 	}

@@ -11,6 +11,7 @@ func Dependencies() map[string][]string {
 		"audit":         {},
 		"identity":      {"audit"},
 		"sso":           {"identity", "audit"},
+		"mails":         {},
 		"verification":  {},
 		"providers":     {"verification"},
 		"connections":   {"providers", "verification", "audit"},
@@ -60,6 +61,8 @@ func TableOwners() map[string]string {
 
 		"sso_providers": "sso",
 		"sso_sign_ins":  "sso",
+
+		"mails": "mails",
 
 		"audit_events": "audit",
 

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/connections"
 	"sallyport/internal/identity"
+	"sallyport/internal/mails"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/idempotency"
@@ -36,7 +37,8 @@ var errKeysetUnread = errors.New("a server still seals under an older key: give 
 
 // SealedColumns returns every column that holds sealed values.
 func SealedColumns() []secretbox.Column {
-	return slices.Concat(identity.SealedColumns(), sso.SealedColumns(), connections.SealedColumns(), subscriptions.SealedColumns(), idempotency.SealedColumns())
+	return slices.Concat(identity.SealedColumns(), mails.SealedColumns(), sso.SealedColumns(), connections.SealedColumns(), subscriptions.SealedColumns(),
+		idempotency.SealedColumns())
 }
 
 // CreateKeyset makes the keyset file, with its folder, and returns its path. secretbox.ErrExists says that there is one.

@@ -79,7 +79,10 @@ func setupToken(cfg *config.Config) (secretbox.Secret, error) {
 	return token, nil
 }
 
-var errSecretFile = errors.New("the file is too large for a secret")
+var (
+	errSecretFile  = errors.New("the file is too large for a secret")
+	errEmptySecret = errors.New("the file is empty")
+)
 
 // readSecretFile returns what a file holds, without the line end that editors add.
 func readSecretFile(path string, most int64) (secretbox.Secret, error) {

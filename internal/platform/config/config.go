@@ -33,6 +33,13 @@ type Config struct {
 	SetupTokenFile string           `name:"setup-token-file" type:"setting" placeholder:"PATH" help:"File with the token that sets up an installation without a team, 32 to 256 characters. Empty: each start logs one."`
 	SetupToken     secretbox.Secret `kong:"-" name:"setup-token" from:"environment" help:"That token itself, in place of setup-token-file."`
 
+	SMTPAddress      string           `name:"smtp-address" type:"setting" placeholder:"HOST:PORT" help:"Mail server for invitations and password resets. Empty: no mail is sent."`
+	SMTPTLS          SMTPTLS          `name:"smtp-tls" type:"setting" default:"starttls" help:"How the connection to the mail server is secured: starttls, implicit (from the first byte), or none."`
+	SMTPUser         string           `name:"smtp-user" type:"setting" placeholder:"NAME" help:"User name at the mail server. Empty: none is given."`
+	SMTPPasswordFile string           `name:"smtp-password-file" type:"setting" placeholder:"PATH" help:"File with the password of smtp-user, read at start."`
+	SMTPPassword     secretbox.Secret `kong:"-" name:"smtp-password" from:"environment" help:"That password itself, in place of smtp-password-file."`
+	SMTPFrom         string           `name:"smtp-from" type:"setting" placeholder:"ADDRESS" help:"Sender of mails, such as sallyport@example.com or Sallyport <sallyport@example.com>."`
+
 	ProvidersDir string `name:"providers-dir" type:"setting" placeholder:"DIR" help:"Folder of further provider definitions, one <slug>.yaml each, read again when they change. Empty: none."`
 
 	EgressAllow     []netip.Prefix `name:"egress-allow" type:"setting" placeholder:"CIDR,..." help:"Private or reserved address ranges that outgoing requests may reach."`
@@ -74,6 +81,16 @@ const (
 	LogAuto LogFormat = "auto"
 	LogJSON LogFormat = "json"
 	LogText LogFormat = "text"
+)
+
+// SMTPTLS is how the connection to the mail server is secured.
+type SMTPTLS string
+
+// The ways to secure the connection to the mail server.
+const (
+	SMTPStartTLS SMTPTLS = "starttls"
+	SMTPImplicit SMTPTLS = "implicit"
+	SMTPNone     SMTPTLS = "none"
 )
 
 // Limits of settings, as Validate holds them.

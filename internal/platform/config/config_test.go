@@ -52,6 +52,12 @@ func samples(t *testing.T, s setting) [3]string {
 		return [3]string{"https://a.example", "https://b.example", "https://c.example"}
 	case "database-url":
 		return [3]string{"postgres://a/x", "postgres://b/x", "postgresql://c/x"}
+	case "smtp-address":
+		return [3]string{"a:25", "b:25", "c:25"}
+	case "smtp-from":
+		return [3]string{"a@example.com", "b@example.com", "c@example.com"}
+	case "smtp-tls":
+		return [3]string{"implicit", "starttls", "implicit"}
 	case "webhook-memory-budget-bytes":
 		return [3]string{"1048577", "1048578", "1048579"}
 	}
@@ -103,6 +109,14 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 				text += "tls-key: /k\n"
 			case "tls-key":
 				text += "tls-cert: /k\n"
+			case "smtp-address":
+				text += "smtp-from: a@example.com\n"
+			case "smtp-from":
+				text += "smtp-address: m:25\n"
+			case "smtp-user":
+				text += "smtp-address: m:25\nsmtp-from: a@example.com\nsmtp-password-file: /p\n"
+			case "smtp-password-file":
+				text += "smtp-address: m:25\nsmtp-from: a@example.com\nsmtp-user: u\n"
 			}
 			layers := []struct {
 				args, environ []string
@@ -235,6 +249,18 @@ func TestRules(t *testing.T) {
 		"set-up token of two words":     {environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef 0123456789abcdef"}, key: "setup-token"},
 		"set-up token":                  {environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef0123456789abcdef"}},
 		"both set-up tokens":            {args: []string{"--setup-token-file=/t"}, environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef0123456789abcdef"}, key: "setup-token"},
+		"mail server":                   {args: []string{"--smtp-address=mail.example.com:587", "--smtp-from=Sallyport <s@example.com>"}},
+		"mail server with user":         {args: []string{"--smtp-address=m:465", "--smtp-from=s@e.com", "--smtp-user=u", "--smtp-tls=implicit"}, environ: []string{"SALLYPORT_SMTP_PASSWORD=p"}},
+		"mail server without port":      {args: []string{"--smtp-address=mail.example.com", "--smtp-from=s@e.com"}, key: "smtp-address"},
+		"mail server without host":      {args: []string{"--smtp-address=:587", "--smtp-from=s@e.com"}, key: "smtp-address"},
+		"mail without sender":           {args: []string{"--smtp-address=m:25"}, key: "smtp-from"},
+		"mail from nobody":              {args: []string{"--smtp-address=m:25", "--smtp-from=nobody"}, key: "smtp-from"},
+		"mail secured otherwise":        {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-tls=ssl"}, key: "smtp-tls"},
+		"mail user in the clear":        {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u", "--smtp-password-file=/p", "--smtp-tls=none"}, key: "smtp-user"},
+		"mail user without password":    {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u"}, key: "smtp-user"},
+		"mail password without user":    {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-password-file=/p"}, key: "smtp-user"},
+		"sender without mail server":    {args: []string{"--smtp-from=s@e.com"}, key: "smtp-from"},
+		"both mail passwords":           {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u", "--smtp-password-file=/p"}, environ: []string{"SALLYPORT_SMTP_PASSWORD=p"}, key: "smtp-password"},
 		"database of another kind":      {args: []string{"--database-url=sqlite://x"}, key: "database-url"},
 		"dedupe off":                    {args: []string{"--webhook-dedupe-window=0"}},
 		"payloads for ever":             {args: []string{"--webhook-payload-retention-days=366", "--webhook-event-retention-days=400"}, key: "webhook-payload-retention-days"},

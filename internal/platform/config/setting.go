@@ -85,6 +85,13 @@ func parseInto(field reflect.Value, raw string) error {
 		default:
 			return errors.New("is not one of auto, json, text")
 		}
+	case *SMTPTLS:
+		switch t := SMTPTLS(raw); t {
+		case SMTPStartTLS, SMTPImplicit, SMTPNone:
+			*p = t
+		default:
+			return errors.New("is not one of starttls, implicit, none")
+		}
 	case *slog.Level:
 		switch raw {
 		case "debug":

@@ -68,6 +68,7 @@ func (c *Config) Validate() []Fault {
 	k.listeners()
 	k.storage()
 	k.setup()
+	k.smtp()
 	k.require(c.TLSCert == "" || c.TLSKey != "", "tls-cert", "needs tls-key")
 	k.require(c.TLSKey == "" || c.TLSCert != "", "tls-key", "needs tls-cert")
 	k.require(c.LogFormat == LogAuto || c.LogFormat == LogJSON || c.LogFormat == LogText, "log-format", "is not one of auto, json, text")

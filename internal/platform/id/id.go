@@ -40,6 +40,7 @@ const (
 	PrefixSSO          = "sso_"
 	PrefixRole         = "rol_"
 	PrefixBinding      = "rbd_"
+	PrefixMail         = "mail_"
 )
 
 const bodyLength = 26

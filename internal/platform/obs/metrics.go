@@ -48,6 +48,10 @@ type Metrics struct {
 	StreamsClosed *prometheus.CounterVec
 	// StreamDelay is the time from a change of an event until its message waits for the readers, in seconds.
 	StreamDelay prometheus.Histogram
+	// MailsQueued is the number of mails that wait to be sent.
+	MailsQueued prometheus.Gauge
+	// Mails counts tries to send mails by kind and outcome: sent, failed (tried again), refused (for good), expired (given up).
+	Mails *prometheus.CounterVec
 }
 
 // NewMetrics returns the metrics in a registry of their own, with those of the process and the Go runtime.
@@ -94,6 +98,10 @@ func NewMetrics() *Metrics {
 		StreamDelay: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sallyport_stream_delay_seconds",
 			Help: "Time from a change of an event until its message waits for the readers of streams.", Buckets: fast}),
 	}
+	m.MailsQueued = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_mails_queued", Help: "Mails that wait to be sent."})
+	m.Mails = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_mail_attempts_total",
+		Help: "Attempts to send mails by kind and outcome; expired: given up because what the mail tells of is over."}, []string{"kind", "outcome"})
+	m.Registry.MustRegister(m.MailsQueued, m.Mails)
 	m.Registry.MustRegister(m.Events, m.Deliveries, m.Filters, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
 		m.Replays, m.Replayed, m.Removed, m.Overdue,
 		m.StreamReaders, m.StreamMessages, m.StreamsClosed, m.StreamDelay,

@@ -1,0 +1,94 @@
+// Package mails sends plain-text mails through the operator's SMTP server, from a queue in the database: a mail is queued in the
+// transaction of what it tells of, and whether the server answers delays nobody.
+package mails
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Mail is one mail to one person.
+type Mail struct {
+	// Kind says what the mail is for, as one word of a closed set; metrics and log carry it.
+	Kind string
+	// About is the id of what the mail tells of, by which Drop finds it.
+	About string
+	// To is one address without a display name.
+	To      string
+	Subject string
+	// Text is the body, its lines ended by \n.
+	Text string
+	// Expires is when sending it is of no use any more.
+	Expires time.Time
+}
+
+// Config is what a Service is made from.
+type Config struct {
+	DB      *db.DB
+	Box     *secretbox.Box
+	Clock   clock.Clock
+	Logger  *slog.Logger
+	Metrics *obs.Metrics
+	Server  Server
+}
+
+// Service is the capability. Its methods are safe for concurrent use, but for Work, which one goroutine calls.
+type Service struct{ cfg Config }
+
+// New returns a Service.
+func New(c Config) *Service { return &Service{cfg: c} }
+
+// Enabled reports whether mails can be sent at all.
+func (s *Service) Enabled() bool { return s.cfg.Server.Address != "" }
+
+// errLine is a programming fault: a header of several lines is how mails are forged.
+var errLine = errors.New("a mail's recipient and subject are one line each")
+
+var errDisabled = errors.New("no mail server is configured")
+
+// Queue stores a mail in tx; it is sent once that is committed.
+func (s *Service) Queue(ctx context.Context, tx *sql.Tx, m Mail) error {
+	if !s.Enabled() {
+		return errDisabled
+	}
+	if strings.ContainsFunc(m.To+m.Subject, unicode.IsControl) || strings.ContainsAny(m.To, " ,;") {
+		return errLine
+	}
+	plain, err := json.Marshal(message{To: m.To, Subject: m.Subject, Text: m.Text})
+	if err != nil {
+		return fmt.Errorf("encode a mail: %w", err)
+	}
+	mailID := id.New(id.PrefixMail)
+	sealed, err := s.cfg.Box.Seal(plain, messageAD(mailID))
+	if err != nil {
+		return fmt.Errorf("seal a mail: %w", err)
+	}
+	return insert(ctx, tx, queued{id: mailID, kind: m.Kind, sealed: sealed}, m.About, s.cfg.Clock.Now(), m.Expires)
+}
+
+// Drop takes back the mails about something that have not been sent.
+func (s *Service) Drop(ctx context.Context, tx *sql.Tx, about string) error {
+	return drop(ctx, tx, about)
+}
+
+func messageAD(mailID string) secretbox.AD {
+	return secretbox.AD{Table: "mails", Column: "message", RowID: mailID}
+}
+
+// SealedColumns lists the columns that a rotation of the keyset encrypts again.
+func SealedColumns() []secretbox.Column {
+	return []secretbox.Column{{Table: "mails", Column: "message", IDColumn: "id"}}
+}

@@ -1,0 +1,34 @@
+package config
+
+import (
+	"net"
+	"net/mail"
+	"strings"
+	"unicode"
+)
+
+// smtp holds the settings of the mail server to what makes a server together. A setting that nothing would read is a fault.
+func (k *checker) smtp() {
+	c := k.c
+	if c.SMTPAddress == "" {
+		const message = "needs smtp-address"
+		k.require(c.SMTPUser == "", "smtp-user", message)
+		k.require(c.SMTPPassword == "", "smtp-password", message)
+		k.require(c.SMTPPasswordFile == "", "smtp-password-file", message)
+		k.require(c.SMTPFrom == "", "smtp-from", message)
+		return
+	}
+	host, port, _ := net.SplitHostPort(c.SMTPAddress)
+	k.require(isHostPort(c.SMTPAddress) && host != "" && port != "0", "smtp-address", "is not an address such as mail.example.com:587")
+	k.require(isSender(c.SMTPFrom), "smtp-from", "must be an e-mail address, with or without a name before it")
+	k.require(c.SMTPPassword == "" || c.SMTPPasswordFile == "", "smtp-password", "cannot be given together with smtp-password-file")
+	password := c.SMTPPassword != "" || c.SMTPPasswordFile != ""
+	k.require(c.SMTPUser == "" || password, "smtp-user", "needs SALLYPORT_SMTP_PASSWORD or smtp-password-file")
+	k.require(c.SMTPUser != "" || !password, "smtp-user", "is missing beside its password")
+	k.require(c.SMTPUser == "" || c.SMTPTLS != SMTPNone, "smtp-user", "is sent over TLS only: smtp-tls cannot be none")
+}
+
+func isSender(s string) bool {
+	a, err := mail.ParseAddress(s)
+	return err == nil && strings.Contains(a.Address, "@") && !strings.ContainsFunc(s, unicode.IsControl)
+}
