@@ -113,6 +113,27 @@ func (s server) keep(t *testing.T, key string) {
 	require.Equal(t, http.StatusCreated, status, string(answer))
 }
 
+// queue stores what would wait for a mail server, which these servers lack.
+func (in installation) queue(t *testing.T) {
+	t.Helper()
+	box, err := secretbox.Open(secretbox.Source{Path: filepath.Join(in.dir, "keyset.json")})
+	require.NoError(t, err)
+	seal := func(table, column string) []byte {
+		sealed, err := box.Seal([]byte("{}"), secretbox.AD{Table: table, Column: column, RowID: "x"})
+		require.NoError(t, err)
+		return sealed
+	}
+	require.NoError(t, in.open(t).Tx(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "INSERT INTO password_reset_requests (id, request, created_ms) VALUES ('x', $1, 1)",
+			seal("password_reset_requests", "request"))
+		require.NoError(t, err)
+		const far = 1 << 52 // nobody takes it
+		_, err = tx.ExecContext(t.Context(), "INSERT INTO mails (id, kind, about, message, tries, due_ms, expires_ms) VALUES ('x', 'k', 'x', $1, 0, $2, $2)",
+			seal("mails", "message"), int64(far))
+		return err
+	}))
+}
+
 const githubSecret = "a secret shared with the provider"
 
 // deliver does what GitHub does: it signs a body and posts it.
@@ -221,6 +242,7 @@ func TestRotateBesideServer(t *testing.T) {
 		s.asOwner(t, "/team/me/totp", `{"password":"`+ownerPassword+`"}`)
 		s.asOwner(t, "/team/sso", `{"name":"Company account","issuer":"https://login.example.test","client_id":"a","client_secret":"b"}`)
 		s.keep(t, key)
+		in.queue(t)
 		subscribe()
 		s.deliver(t, "before")
 		receivers[0].verified(t, secrets[0])

@@ -198,6 +198,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	if a.mails, err = newMails(&a.cfg, a.store, clk, a.log, a.metrics); err != nil {
 		return err
 	}
+	a.store.Identity.MailBy(mailer{a.mails})
 	a.store.Identity.Ask(contents{connections: a.connections, subscriptions: a.subscriptions})
 	spool := filepath.Join(a.cfg.Data, "spool")
 	if err := clearSpool(spool); err != nil {
@@ -424,7 +425,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
 	a.loops.Go(func() { a.stream.Run(loopCtx) })
 	a.workOnReplays(loopCtx)
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.mails.Work) })
+	a.startMails(loopCtx)
 	if a.cfg.ProvidersDir != "" {
 		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refreshProviders) })
 	}

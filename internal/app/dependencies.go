@@ -62,6 +62,9 @@ func TableOwners() map[string]string {
 		"sso_providers": "sso",
 		"sso_sign_ins":  "sso",
 
+		"password_reset_requests": "identity",
+		"password_resets":         "identity",
+
 		"mails": "mails",
 
 		"audit_events": "audit",

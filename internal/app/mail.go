@@ -1,16 +1,48 @@
 package app
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"time"
 
+	"sallyport/internal/identity"
 	"sallyport/internal/mails"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 )
+
+// mailer hands the mails of people to the queue.
+type mailer struct{ *mails.Service }
+
+// Post implements identity.Mailer.
+func (m mailer) Post(ctx context.Context, tx *sql.Tx, l identity.Letter) error {
+	return m.Queue(ctx, tx, mails.Mail{Kind: l.Kind, About: l.About, To: l.To, Subject: l.Subject, Text: l.Text, Expires: l.Expires})
+}
+
+// Recall implements identity.Mailer.
+func (m mailer) Recall(ctx context.Context, tx *sql.Tx, about string) error {
+	return m.Drop(ctx, tx, about)
+}
+
+// startMails starts the workers that write mails and send them.
+func (a *App) startMails(ctx context.Context) {
+	a.loops.Go(func() { jobs.Loop(ctx, a.clock, nil, a.mails.Work) })
+	a.loops.Go(func() { jobs.Loop(ctx, a.clock, nil, a.answerResets) })
+}
+
+func (a *App) answerResets(ctx context.Context) time.Duration {
+	wait, err := a.store.Identity.AnswerResets(ctx)
+	if err != nil && ctx.Err() == nil {
+		a.log.ErrorContext(ctx, "requests to reset passwords could not be answered", slog.String("error", err.Error()))
+	}
+	return wait
+}
 
 const maxPasswordFile = 4 << 10
 

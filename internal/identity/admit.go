@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/secretbox"
 )
 
 // purpose parts the counts of what strangers may try: who fails at one thing does not wait at another.
@@ -45,4 +46,15 @@ func tooManyAttempts(err error) error {
 		return &apperr.Error{Code: e.Code, Message: "Too many attempts; try again later", RetryAfter: e.RetryAfter, Cause: e.Cause}
 	}
 	return err
+}
+
+// maxTokenBytesSent bounds a one-time token that a client sends. Ours are shorter; the configuration holds those of operators to it.
+const maxTokenBytesSent = 256
+
+// tokenFaults returns what is wrong with the form of a one-time token, at the location "token".
+func tokenFaults(t secretbox.Secret) []apperr.Detail {
+	if n := len(t.Reveal()); n < 1 || n > maxTokenBytesSent {
+		return []apperr.Detail{{Location: "token", Rule: "length", Message: "must have 1 to 256 bytes"}}
+	}
+	return nil
 }

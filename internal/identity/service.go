@@ -48,6 +48,7 @@ type Service struct {
 	keys      keyCache
 	signing   signingCache
 	contents  Contents
+	mailer    Mailer
 	defaults  struct{ payload, event int64 }
 	retention retentionCache
 }

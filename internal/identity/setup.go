@@ -87,6 +87,7 @@ func pepperAD() secretbox.AD {
 func SealedColumns() []secretbox.Column {
 	return []secretbox.Column{
 		{Table: "installation", Column: "pepper", IDColumn: "id"},
+		{Table: "password_reset_requests", Column: "request", IDColumn: "id"},
 		{Table: "signing_keys", Column: "private_key", IDColumn: "id"},
 		{Table: "user_totp", Column: "secret", IDColumn: "user_id"},
 	}

@@ -22,9 +22,6 @@ type SetupToken = secretbox.Secret
 // maxSetupTokens bounds how many tokens are open at once: one for each start before the set-up, the oldest go first.
 const maxSetupTokens = 20
 
-// MaxSetupTokenBytes bounds a token that a client sends; the configuration holds those of operators to it.
-const MaxSetupTokenBytes = 256
-
 func setupTokenMAC(pepper []byte, t SetupToken) []byte {
 	return mac(pepper, "set-up token", []byte(t.Reveal()))
 }
@@ -90,12 +87,9 @@ func (n NewInstallation) Faults() []apperr.Detail {
 	return details(&f)
 }
 
-// SetupTokenFaults returns what is wrong with the form of a token, at the location "token". Whether it works, Setup tells.
-func SetupTokenFaults(t SetupToken) []apperr.Detail {
-	if n := len(t.Reveal()); n < 1 || n > MaxSetupTokenBytes {
-		return []apperr.Detail{{Location: "token", Rule: "length", Message: "must have 1 to 256 bytes"}}
-	}
-	return nil
+// SetupFaults returns what is wrong with a set-up and the form of its token. Whether the token works, Setup tells.
+func SetupFaults(t SetupToken, n NewInstallation) []apperr.Detail {
+	return slices.Concat(tokenFaults(t), n.Faults())
 }
 
 var errSetupToken = errors.New("no such set-up token")
@@ -112,7 +106,7 @@ func (s *Service) Setup(ctx context.Context, c Client, token SetupToken, n NewIn
 	if err != nil {
 		return Profile{}, err
 	}
-	if faults := slices.Concat(SetupTokenFaults(token), n.Faults()); faults != nil {
+	if faults := SetupFaults(token, n); faults != nil {
 		return Profile{}, apperr.Invalid(faults...)
 	}
 	address, _ := normalizeEmail(n.Email)

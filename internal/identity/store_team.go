@@ -87,12 +87,13 @@ func insertUser(ctx context.Context, tx *sql.Tx, u User, passwordHash string, no
 	return nil
 }
 
+// setPassword stores another password. Links that were mailed to choose one are worth nothing from then on.
 func setPassword(ctx context.Context, tx *sql.Tx, user, passwordHash string, nowMillis int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE users SET password_hash = $2, updated_ms = $3 WHERE id = $1", user, passwordHash, nowMillis)
 	if err != nil {
 		return fmt.Errorf("store the password: %w", err)
 	}
-	return nil
+	return deleteResets(ctx, tx, user)
 }
 
 // replaceHash replaces the hash that a password was just checked against, with itself where it stays, and reports whether

@@ -162,21 +162,27 @@ func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, ema
 		if !ok {
 			return ErrNoUser
 		}
-		now := s.clock.Now()
-		if err := setPassword(ctx, tx, a.user.ID, hash, clock.Millis(now)); err != nil {
-			return err
-		}
-		ended, err := endSessions(ctx, tx, a.user.ID, "", now)
-		if err != nil {
-			return err
-		}
-		if err := forgetFailures(ctx, tx, accountBucket(m.pepper, address, "")); err != nil {
-			return err
-		}
-		return audit.Record(ctx, tx, now, audit.Event{
-			Team: a.team, Actor: actor, Action: "user.reset_password", TargetType: "user", TargetID: a.user.ID,
-			Details: audit.State{"password": password, "sessions_ended": ended},
-		})
+		return s.replacePassword(ctx, tx, m, actor, a, hash, password)
+	})
+}
+
+// replacePassword gives an account another password, of which hash is the hash, ends its sessions and forgets the failed sign-ins of
+// strangers.
+func (s *Service) replacePassword(ctx context.Context, tx *sql.Tx, m *material, actor access.Principal, a account, hash string, password secretbox.Secret) error {
+	now := s.clock.Now()
+	if err := setPassword(ctx, tx, a.user.ID, hash, clock.Millis(now)); err != nil {
+		return err
+	}
+	ended, err := endSessions(ctx, tx, a.user.ID, "", now)
+	if err != nil {
+		return err
+	}
+	if err := forgetFailures(ctx, tx, accountBucket(m.pepper, a.user.Email, "")); err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, now, audit.Event{
+		Team: a.team, Actor: actor, Action: "user.reset_password", TargetType: "user", TargetID: a.user.ID,
+		Details: audit.State{"password": password, "sessions_ended": ended},
 	})
 }
 

@@ -31,6 +31,7 @@ func Mount(api *httpapi.API, s *identity.Service) {
 		h.origins = origins(s.Issuer())
 	}
 	mountSetup(api, h)
+	mountReset(api, h)
 	mountSessions(api, h)
 	mountTOTP(api, h)
 	mountTeam(api, h)

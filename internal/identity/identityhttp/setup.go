@@ -3,7 +3,6 @@ package identityhttp
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -46,7 +45,7 @@ func (*setupRequest) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sche
 
 // Resolve checks the limits together with what no schema can say.
 func (r *setupRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), slices.Concat(identity.SetupTokenFaults(r.Token), r.installation().Faults()))
+	return faultsAt(prefix.String(), identity.SetupFaults(r.Token, r.installation()))
 }
 
 type setupOutput struct {

@@ -27,6 +27,7 @@ const (
 	CodeEnvironmentExists    Code = "environment_exists"
 	CodeEnvironmentNotEmpty  Code = "environment_not_empty"
 	CodeSetupDone            Code = "setup_done"
+	CodeMailNotConfigured    Code = "mail_not_configured"
 	CodeCrossOrigin          Code = "cross_origin"
 	CodeConnectionExists     Code = "connection_exists"
 	CodeAliasTaken           Code = "alias_taken"
@@ -85,6 +86,7 @@ func Codes() []Info {
 		{CodeEnvironmentRequired, http.StatusBadRequest, "The route is scoped to an environment and the request names none in `Environment-Id`."},
 		{CodeEnvironmentExists, http.StatusConflict, "The team already has an environment of this name."},
 		{CodeEnvironmentNotEmpty, http.StatusConflict, "The environment still holds what the message names; delete that first."},
+		{CodeMailNotConfigured, http.StatusConflict, "The installation has no mail server, and what was asked for goes by mail."},
 		{CodeSetupDone, http.StatusGone, "The installation has its team and first owner; it is set up once."},
 		{CodeCrossOrigin, http.StatusForbidden, "A page of another origin made the browser send the request; cookies are honoured from our own pages only."},
 		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection of this id."},

@@ -40,6 +40,7 @@ const (
 	PrefixSSO          = "sso_"
 	PrefixRole         = "rol_"
 	PrefixBinding      = "rbd_"
+	PrefixResetToken   = "spr_"
 	PrefixMail         = "mail_"
 )
 

@@ -1,0 +1,78 @@
+package identityhttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/secretbox"
+)
+
+func mountReset(api *httpapi.API, h handler) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "request-password-reset", Method: http.MethodPost, Path: "/team/password-reset", Tag: tagTeam, Status: http.StatusAccepted, Public: true,
+		Summary: "Ask for a link to reset a password",
+		Description: "Sends a mail with a link that works once, for an hour, to the user with the address. The answer is the same where there is no " +
+			"such user. After several requests for an address, or from one, each has to wait; a user gets three mails an hour at most. Without a " +
+			"mail server it is `mail_not_configured`, and `sallyport admin reset-password` does it.",
+		Errors: []apperr.Code{apperr.CodeRateLimited, apperr.CodeMailNotConfigured},
+	}, h.requestReset)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "complete-password-reset", Method: http.MethodPost, Path: "/team/password-reset/complete", Tag: tagTeam, Status: http.StatusNoContent,
+		Public: true, Summary: "Reset a password",
+		Description: "Gives the user whom the token was mailed to another password and ends all their sessions. An authenticator app stays as it is. " +
+			"Any token that does not work, for whatever reason, is `unauthorized`.",
+		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},
+	}, h.completeReset)
+	api.Handle("GET "+identity.ResetPage, passwordPage("Choose another password", "/team/password-reset/complete", "Your password has been changed. You can sign in."))
+	api.Handle("GET "+pageScriptPath, http.HandlerFunc(pageScript))
+}
+
+type requestResetInput struct {
+	Body resetRequest
+}
+
+type resetRequest struct {
+	Email string `json:"email" minLength:"3" maxLength:"254" doc:"The user's e-mail address. Case does not matter." example:"ada@example.test"`
+}
+
+// TransformSchema documents the limits of the body and leaves checking them to the domain.
+func (*resetRequest) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	return httpapi.DocumentOnly(s)
+}
+
+// Resolve checks the limits together with what no schema can say.
+func (r *resetRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
+	return faultsAt(prefix.String(), identity.ResetRequestFaults(r.Email))
+}
+
+type completeResetInput struct {
+	Body resetCompletion
+}
+
+type resetCompletion struct {
+	Token    secretbox.Secret `json:"token" minLength:"1" maxLength:"256" writeOnly:"true" doc:"The token of the link: what is behind its #." example:"spr_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
+	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" doc:"The password from now on: any characters, but not the e-mail address." example:"staple battery horse"`
+}
+
+// TransformSchema documents the limits of the body and leaves checking them to the domain.
+func (*resetCompletion) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	return httpapi.DocumentOnly(s)
+}
+
+// Resolve checks the limits together with what no schema can say.
+func (r *resetCompletion) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
+	return faultsAt(prefix.String(), identity.ResetFaults(r.Token, r.Password))
+}
+
+func (h handler) requestReset(ctx context.Context, in *requestResetInput) (*struct{}, error) {
+	return nil, h.identity.RequestReset(ctx, clientOf(ctx), in.Body.Email)
+}
+
+func (h handler) completeReset(ctx context.Context, in *completeResetInput) (*struct{}, error) {
+	return nil, placed(h.identity.CompleteReset(ctx, clientOf(ctx), in.Body.Token, in.Body.Password))
+}
