@@ -137,7 +137,8 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, m *material, r rese
 	now := s.clock.Now()
 	address, _ := normalizeEmail(r.Email)
 	a, known, err := readAccount(ctx, tx, address)
-	if err != nil || !known || a.team == "" {
+	// Who has never had a password here comes in by an identity provider, which must not be got round by a mailbox.
+	if err != nil || !known || a.team == "" || a.passwordHash == unknownUser().String() {
 		return err
 	}
 	live, err := countResets(ctx, tx, a.user.ID, now)

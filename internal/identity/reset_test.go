@@ -128,6 +128,12 @@ func TestResetTellsNobody(t *testing.T) {
 		require.Equal(t, [3]int{1, 2, 0}, written[0])
 		require.Equal(t, hashes, f.hashes.Load())
 		require.Empty(t, f.asked(t, p, stranger(3), "nobody@example.test"))
+		var hash string
+		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT password_hash FROM users").Scan(&hash))
+		f.exec(t, "UPDATE users SET password_hash = $1", unknownUser().String())
+		require.Empty(t, f.asked(t, p, stranger(5), testEmail), "who comes in by an identity provider has no password to reset")
+		f.exec(t, "UPDATE users SET password_hash = $1", hash)
+		require.NotEmpty(t, f.asked(t, p, stranger(6), testEmail))
 		f.exec(t, "DELETE FROM memberships")
 		require.Empty(t, f.asked(t, p, stranger(4), testEmail), "who has left the team has nothing to sign in to")
 	})
