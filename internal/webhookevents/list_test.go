@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -236,6 +237,27 @@ func TestImpossibleID(t *testing.T) {
 		_, err := s.Get(t.Context(), access.Whole(newEnvironment()), id.NewUUID())
 		require.False(t, apperr.Is(err, apperr.CodeNotFound))
 		require.Error(t, err)
+	})
+}
+
+// A list that takes too long ends, and says what helps; one whose reader has gone says nothing of the kind.
+func TestSlowList(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		s, v := newStore(store.DB), access.Whole(newEnvironment())
+		s.BoundLists(time.Nanosecond)
+		for _, f := range []webhookevents.Filter{{}, {Search: "a"}, {IdempotencyKeys: []string{"a"}}} {
+			_, err := s.List(t.Context(), v, f, page.Request{Limit: 1})
+			var e *apperr.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, apperr.CodeUnavailable, e.Code)
+			require.Contains(t, e.Message, "narrow them")
+			gone, leave := context.WithCancel(t.Context())
+			leave()
+			_, err = s.List(gone, v, f, page.Request{Limit: 1})
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorAs(t, err, &e)
+		}
 	})
 }
 

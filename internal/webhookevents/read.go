@@ -169,16 +169,25 @@ func (f Filter) Scope(env id.Environment) string {
 
 // List returns a page of the events that the view shows, one row more than the page when another follows. By key and by a search a
 // repeat is found while the event that it repeats is there. A search that is the beginning of too many types is a validation
-// error.
+// error, and a list that takes longer than readTimeout is unavailable.
 func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
+	limited, cancel := context.WithTimeout(ctx, s.readTimeout)
+	defer cancel()
+	events, err := s.list(limited, v, f, p)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The list takes too long with these filters: narrow them, as by " +
+			"received_after, connection_id or event_type", RetryAfter: 2 * time.Second, Cause: err}
+	}
+	return events, err
+}
+
+func (s *Store) list(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
 	w := where{}
 	w.shown(v)
 	if p.After != "" {
 		w.add("e.event_uuid "+p.Compare()+" ?", p.After)
 	}
 	s.selects(&w, f)
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	query, ok, err := s.narrowed(ctx, v, &w, f, p)
 	if err != nil || ok && query == "" {
 		return []Event{}, err

@@ -22,6 +22,8 @@ type Store struct {
 	deliveries DeliveryFilter
 	retention  Retention
 	clock      clock.Clock
+	// readTimeout bounds a list, in a field for the tests.
+	readTimeout time.Duration
 }
 
 // DeliveryFilter turns the filters of a list that ask about deliveries into a condition on an event's uuid.
@@ -41,7 +43,7 @@ type DeliveryCriteria struct {
 
 // NewStore returns a Store that keeps everything until Retain tells it otherwise.
 func NewStore(d *db.DB, deliveries DeliveryFilter) *Store {
-	return &Store{db: d, deliveries: deliveries, retention: unlimited{}, clock: clock.System()}
+	return &Store{db: d, deliveries: deliveries, retention: unlimited{}, clock: clock.System(), readTimeout: readTimeout}
 }
 
 // NewEvent is an event to store, with the state of its deliveries at that moment.
