@@ -8,9 +8,6 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// sealLock is the key of PostgreSQL's advisory lock under which numbers are given: by one process at a time.
-const sealLock = 7_245_094
-
 // sealChunk is how many events one transaction numbers.
 const sealChunk = 500
 
@@ -46,7 +43,7 @@ func (s *Store) seal(ctx context.Context) (n int64, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if s.db.Engine() == db.Postgres {
 			var held bool
-			if err := tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, sealLock).Scan(&held); err != nil || !held {
+			if err := tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, db.LockSeal).Scan(&held); err != nil || !held {
 				return err
 			}
 		}

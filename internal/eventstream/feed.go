@@ -11,7 +11,8 @@ import (
 // Limits of what is kept in memory. Readers have no buffers of their own: each reads on in its feed, and one that a feed
 // has left behind is told so.
 const (
-	// feedMessages, feedBytes and feedAge bound what a feed keeps behind its readers.
+	// feedMessages, feedBytes and feedAge bound what a feed keeps behind its readers. The age counts from when the feed got
+	// it: what a reader who comes back has missed may be older than that.
 	feedMessages = webhookevents.LogMessages
 	feedBytes    = 16 << 20
 	feedAge      = 30 * time.Second
@@ -21,7 +22,8 @@ const (
 
 // feed holds the latest messages of an environment for all its readers on this node.
 type feed struct {
-	key feedKey
+	key  feedKey
+	made time.Time
 	// readers is how many read the feed. The service's lock guards it.
 	readers int
 
@@ -44,8 +46,8 @@ type feed struct {
 	broken bool
 }
 
-func newFeed(key feedKey, from, guard int64) *feed {
-	return &feed{key: key, from: from, guard: guard, changed: make(chan struct{})}
+func newFeed(key feedKey, from, guard int64, now time.Time) *feed {
+	return &feed{key: key, made: now, from: from, guard: guard, changed: make(chan struct{})}
 }
 
 // add appends chunks, drops what is too old or too much, and wakes the readers. It returns by how many bytes the feed has
@@ -59,12 +61,13 @@ func (f *feed) add(chunks []*chunk, now time.Time) int {
 		if len(c.messages) == 0 {
 			continue // what it told of is gone, or told by a later one
 		}
+		c.added = now
 		f.chunks = append(f.chunks, c)
 		f.messages += len(c.messages)
 		f.bytes += c.size
 	}
 	// The newest chunk stays, however large: without it nobody would get it.
-	for len(f.chunks) > 1 && (f.messages > feedMessages || f.bytes > feedBytes || now.Sub(f.chunks[0].record.At) > feedAge) {
+	for len(f.chunks) > 1 && (f.messages > feedMessages || f.bytes > feedBytes || now.Sub(f.chunks[0].added) > feedAge) {
 		f.drop()
 	}
 	if len(chunks) > 0 {

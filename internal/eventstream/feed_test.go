@@ -26,14 +26,15 @@ func chunkOf(position int64, messages, size int, at time.Time) *chunk {
 func TestFeedIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		f, now := newFeed(feedKey{}, 10, 10), began()
+		f, now := newFeed(feedKey{}, 10, 10, began()), began()
 		position, total, next := int64(10), 0, int64(0)
 		for range rapid.IntRange(1, 30).Draw(rt, "rounds") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(rt, "seconds")) * time.Second)
 			var chunks []*chunk
 			for range rapid.IntRange(0, 3).Draw(rt, "chunks") {
 				position += rapid.Int64Range(1, 3).Draw(rt, "step")
-				chunks = append(chunks, chunkOf(position, rapid.IntRange(0, 6000).Draw(rt, "messages"), rapid.IntRange(0, feedBytes).Draw(rt, "bytes"), now))
+				chunks = append(chunks, chunkOf(position, rapid.IntRange(0, 6000).Draw(rt, "messages"), rapid.IntRange(0, feedBytes).Draw(rt, "bytes"),
+					now.Add(-time.Duration(rapid.IntRange(0, 3600).Draw(rt, "age"))*time.Second)))
 			}
 			if rapid.Bool().Draw(rt, "shed") {
 				total -= f.shed()
@@ -53,7 +54,7 @@ func TestFeedIsBounded(t *testing.T) {
 				bytes += c.size
 				require.NotEmpty(rt, c.messages)
 				require.Greater(rt, c.record.Position, f.from)
-				require.True(rt, i == len(f.chunks)-1 || now.Sub(c.record.At) <= feedAge)
+				require.True(rt, i == len(f.chunks)-1 || now.Sub(c.added) <= feedAge)
 			}
 			require.Equal(rt, messages, f.messages)
 			require.Equal(rt, bytes, f.bytes)
@@ -90,7 +91,7 @@ func TestNodeIsBounded(t *testing.T) {
 			for range i / 2 {
 				key.env += "x"
 			}
-			s.feeds[key] = newFeed(key, 0, 0)
+			s.feeds[key] = newFeed(key, 0, 0, w.clock.Now())
 			for n := range 8 {
 				loaded[key] = append(loaded[key], chunkOf(int64(n+1), 1, 1<<20, w.clock.Now()))
 			}

@@ -176,6 +176,9 @@ func (s *Service) offer(head, next int64, loaded map[feedKey][]*chunk) (missing 
 		chunks := loaded[key]
 		s.bytes += f.add(chunks, now)
 		for _, c := range chunks {
+			if c.record.At.Before(f.made) {
+				continue // it waited for its reader to come back
+			}
 			s.metrics.StreamDelay.Observe(max(0, now.Sub(c.record.At).Seconds()))
 		}
 	}

@@ -27,7 +27,7 @@ func (s *Service) join(r *Reader, here *start) (f *feed, target int64) {
 		case len(s.feeds) == 0:
 			s.head = here.need
 		}
-		f = newFeed(r.key, here.need, here.place.position)
+		f = newFeed(r.key, here.need, here.place.position, s.clock.Now())
 	}
 	next, ok := f.indexAfter(here.need)
 	if !ok {

@@ -2,6 +2,7 @@ package eventstream
 
 import (
 	"sync"
+	"time"
 
 	"sallyport/internal/deliveries"
 	"sallyport/internal/platform/sse"
@@ -81,4 +82,6 @@ type chunk struct {
 	record   webhookevents.LogPlace
 	messages []*message
 	size     int
+	// added is when a feed got it.
+	added time.Time
 }

@@ -212,6 +212,29 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
+// A reader who comes back after some minutes, to a node that feeds nobody else in its environment, gets what it has missed,
+// however old that is: nothing of it is dropped before it is read. How long it waited is no delay of the stream.
+func TestComesBackAfterMinutes(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world, clk *clock.Manual) {
+		n := w.start()
+		s := w.open(n)
+		s.quit()
+		var missed []string
+		for range 5 {
+			missed = append(missed, w.one())
+			clk.Advance(time.Minute)
+		}
+		again := w.connect(n, s.client, Request{View: access.Whole(w.env)})
+		again.until("what was missed", func() bool { return len(again.uuids(w.t)) == len(missed) })
+		require.Equal(w.t, missed, again.uuids(w.t))
+		require.Zero(w.t, n.delays(w.t))
+		w.one()
+		again.until("what is new", func() bool { return len(again.uuids(w.t)) == len(missed)+1 })
+		require.Equal(w.t, uint64(1), n.delays(w.t))
+	})
+}
+
 // A reader who does not take what is sent is told that it lagged and is let go, and neither fills the memory nor holds up
 // the others. It comes back where it was.
 func TestStallingReader(t *testing.T) {

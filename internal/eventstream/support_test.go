@@ -101,6 +101,19 @@ func (w *world) start(options ...func(*Options)) *node {
 	return n
 }
 
+// delays returns how many delays the node has measured.
+func (n *node) delays(t require.TestingT) uint64 {
+	families, err := n.metrics.Registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == "sallyport_stream_delay_seconds" {
+			return f.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	require.FailNow(t, "the metric is missing")
+	return 0
+}
+
 // data is what the tests' messages tell.
 type data struct {
 	Event    string

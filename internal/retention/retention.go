@@ -18,9 +18,6 @@ import (
 // interval is how often it is looked for what is due.
 const interval = time.Minute
 
-// lockKey is the key of the lock that lets one node at a time remove.
-const lockKey = 7_245_093
-
 // Kinds of what is removed, as the metrics name them.
 const (
 	kindPayload   = "payload"
@@ -71,7 +68,7 @@ func (w *Worker) Run(ctx context.Context) time.Duration {
 }
 
 func (w *Worker) round(ctx context.Context) (err error) {
-	lock, ok, err := w.DB.TryLock(ctx, lockKey)
+	lock, ok, err := w.DB.TryLock(ctx, db.LockRetention) // one node at a time removes
 	if err != nil || !ok {
 		w.overdue(0, 0)
 		return err
@@ -84,11 +81,12 @@ func (w *Worker) round(ctx context.Context) (err error) {
 	err = w.measure(ctx, p)
 	tasks := w.tasks(p)
 	for len(tasks) > 0 && ctx.Err() == nil {
-		if err := lock.Check(ctx); err != nil {
-			return err
-		}
 		left := tasks[:0]
 		for _, t := range tasks {
+			// Its chunks and the rests between them may take seconds.
+			if err := lock.Check(ctx); err != nil {
+				return err
+			}
 			more, taskErr := w.turn(ctx, t)
 			err = errors.Join(err, taskErr)
 			if more && taskErr == nil {

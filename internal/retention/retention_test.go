@@ -215,7 +215,7 @@ func TestOneNodeAtATime(t *testing.T) {
 		w := newWorld(t, s)
 		w.add(t, event{env: w.environment(1, 1), received: w.clk.Now()})
 		w.clk.Advance(day)
-		lock, ok, err := s.DB.TryLock(t.Context(), lockKey)
+		lock, ok, err := s.DB.TryLock(t.Context(), db.LockRetention)
 		require.NoError(t, err)
 		require.True(t, ok)
 		w.run()
@@ -224,6 +224,45 @@ func TestOneNodeAtATime(t *testing.T) {
 		w.run()
 		require.NotContains(t, w.counts(t), "webhook_events")
 	})
+}
+
+// However long a round takes, events go on to appear in the live stream: positions in their log are given meanwhile.
+func TestStreamGoesOnMeanwhile(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		w := newWorld(t, s)
+		env := w.environment(1, 90)
+		w.add(t, event{env: env, received: w.clk.Now()})
+		sequenced := int64(0)
+		w.Lifetimes = asked(func() {
+			log := webhookevents.Log{At: w.clk.Now()}
+			log.Received(env, id.NewUUID())
+			require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error {
+				_, err := s.DB.ExecAll(t.Context(), tx, log.Statement())
+				return err
+			}))
+			before, err := w.Events.LogHead(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, w.Events.Sequence(t.Context()))
+			after, err := w.Events.LogHead(t.Context())
+			require.NoError(t, err)
+			if s.DB.Engine() == db.Postgres { // SQLite's records have theirs at once
+				require.Greater(t, after, before)
+			}
+			sequenced++
+		})
+		w.run()
+		require.Positive(t, sequenced)
+	})
+}
+
+// asked is called whenever somebody asks for lifetimes, which are a day.
+type asked func()
+
+// Lifetimes implements webhookevents.Retention.
+func (a asked) Lifetimes(context.Context, id.Environment) (webhookevents.Lifetimes, error) {
+	a()
+	return webhookevents.Lifetimes{Payload: day, Event: day}, nil
 }
 
 // Payloads of a day go with its partition once every environment's time is over; those of environments that keep theirs

@@ -20,9 +20,6 @@ const (
 	LogMessages = 10_000
 )
 
-// sequenceLock is the key of the advisory lock under which positions are given: one transaction at a time.
-const sequenceLock = 7_245_093
-
 // sequenceChunk is how many records one transaction gives positions to.
 const sequenceChunk = 500
 
@@ -57,7 +54,7 @@ func (s *Store) Sequence(ctx context.Context) error {
 func (s *Store) sequence(ctx context.Context) (n int64, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		var held bool
-		if err := tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", sequenceLock).Scan(&held); err != nil || !held {
+		if err := tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", db.LockSequence).Scan(&held); err != nil || !held {
 			return err
 		}
 		// A statement of its own: it must see what the holder of the lock before has committed.

@@ -29,9 +29,6 @@ func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// partitionLock is the key of the advisory lock under which partitions are made, for several nodes do it.
-const partitionLock = 7_245_092
-
 func (s *Store) ensurePartition(ctx context.Context, day time.Time) error {
 	name := partitionPrefix + day.Format(partitionDay)
 	made, err := s.hasPartition(ctx, s.db.Read(), name)
@@ -39,7 +36,8 @@ func (s *Store) ensurePartition(ctx context.Context, day time.Time) error {
 		return err
 	}
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := s.db.AdvisoryLock(ctx, tx, partitionLock); err != nil {
+		// Several nodes make partitions.
+		if err := s.db.AdvisoryLock(ctx, tx, db.LockPartitions); err != nil {
 			return err
 		}
 		if made, err := s.hasPartition(ctx, tx, name); err != nil || made {
