@@ -80,6 +80,10 @@ func readPermissions(ctx context.Context, q db.Querier, team id.Team, role acces
 	if slices.Contains(access.SystemRoles(), role) {
 		return role.Permissions(), true, nil
 	}
+	// What is no id can hold what an engine's text cannot.
+	if !id.Is(id.PrefixRole, string(role)) {
+		return nil, false, nil
+	}
 	var text string
 	err := q.QueryRowContext(ctx, "SELECT permissions FROM roles WHERE team_id = $1 AND id = $2", team, role).Scan(&text)
 	ok, err := one("the role", err)
