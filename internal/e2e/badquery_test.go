@@ -140,7 +140,7 @@ func TestCursors(t *testing.T) {
 				cursors[s.op.ID] = w.pages(s)
 			}
 		}
-		require.Len(w.t, lists, 13)
+		require.Len(w.t, lists, 16)
 		w.unchanged(func() {
 			for _, s := range lists {
 				refused := func(c credentials, query string) {
@@ -172,7 +172,7 @@ func TestCursors(t *testing.T) {
 func (w *world) filters(s sample) []string {
 	w.t.Helper()
 	values := map[string]string{
-		"environment_id": w.env, "provider": "github", "status": "active", "q": "a", "provider_config_key": "github", "connection_id": "acme",
+		"environment_id": w.env, "provider": "github", "status": "active", "q": "a", "provider_config_key": "github", "connection_id": "acme", "principal_id": "usr_x", "role": "viewer", "disabled": "false", "email": "a@example.test",
 		"enabled": "true", "event_type": "*", "subscription_id": id.New(id.PrefixSubscription), "idempotency_key": "k", "duplicate": "false",
 		"control": "false", "received_after": "2020-01-01T00:00:00Z", "received_before": "2030-01-01T00:00:00Z", "http_status": "500", "error_code": "timeout",
 		"reason": "signature_mismatch", "actor_type": "user", "actor_id": "usr_x", "action": "team.*", "outcome": "success", "target_type": "team",

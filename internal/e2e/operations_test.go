@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,6 +32,8 @@ type furniture struct {
 	enrolling connection
 	// session is the owner's, and not the one that asks; spare is an environment that holds nothing.
 	session, spare string
+	// role is one of two that the team has made and nobody has; member is a user with one role, binding.
+	role, member, binding string
 	// replay is one of two paused bulk replays.
 	replay string
 	// sso is an identity provider.
@@ -95,6 +98,7 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	w.rejections(c, "connection_id="+connectionID, 2)
 	f.totp = w.enrolTOTP()
 	f.sso = w.identityProvider(testkit.NewIdP(w.t, w.clk.Now), object{})
+	w.staff(&f, connectionID)
 	for range 2 { // what they replay is held, and slower than the clock
 		f.replay = w.startReplay(c, object{"filter": object{"event_uuids": []string{f.event, f.secondEvent}}, "force": true,
 			"to_subscription_id": disabled.ID, "rate_per_second": 1}).ID
@@ -102,6 +106,26 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 		w.call(c, http.MethodPost, "/webhook-replays/"+f.replay+"/pause", nil).want(w, http.StatusOK)
 	}
 	return f
+}
+
+// staff adds the roles and the members that an environment's furniture names.
+func (w *world) staff(f *furniture, name string) {
+	w.t.Helper()
+	for _, n := range []string{"first", "second"} {
+		var made struct {
+			ID string `json:"id"`
+		}
+		w.call(w.user(""), http.MethodPost, "/roles", object{"name": n + " of " + name, "permissions": []string{"webhook_events:read"}}).
+			want(w, http.StatusCreated).into(w, &made)
+		f.role = made.ID
+		f.member = w.addMember(w.team(), n+"-"+name+"@example.test", "viewer")
+	}
+	var bindings []struct {
+		ID string `json:"id"`
+	}
+	w.call(w.user(""), http.MethodGet, "/roles/bindings?principal_id="+f.member, nil).want(w, http.StatusOK).into(w, &bindings)
+	require.Len(w.t, bindings, 1)
+	f.binding = bindings[0].ID
 }
 
 // sample is a request for one operation with everything right.
@@ -142,6 +166,7 @@ func (w *world) samples(f furniture) []sample {
 	replayPath := map[string]string{"id": f.replay}
 	mapping := []object{{"group": "engineering", "role": "developer", "environment_id": w.env}}
 	ssoPath := map[string]string{"id": f.sso}
+	rolePath, memberPath, bindingPath := map[string]string{"id": f.role}, map[string]string{"id": f.member}, map[string]string{"id": f.binding}
 	sparePath := map[string]string{"id": f.spare}
 	list := []struct {
 		id     string
@@ -164,6 +189,22 @@ func (w *world) samples(f furniture) []sample {
 		{"enrol-totp", nil, object{"password": w.password}, http.StatusCreated},
 		{"get-team", nil, nil, http.StatusOK},
 		{"update-team", nil, object{"name": "Sample"}, http.StatusOK},
+		{"list-permissions", nil, nil, http.StatusOK},
+		{"list-roles", nil, nil, http.StatusOK},
+		{"create-role", nil, object{"name": "sample-" + f.role, "description": "A sample.", "permissions": []string{"webhook_events:read"}}, http.StatusCreated},
+		{"get-role", rolePath, nil, http.StatusOK},
+		{"update-role", rolePath, object{"name": "renamed-" + f.role, "description": "", "permissions": []string{"audit:read"}}, http.StatusOK},
+		{"delete-role", rolePath, nil, http.StatusNoContent},
+		{"list-role-bindings", nil, nil, http.StatusOK},
+		{"create-role-binding", nil, object{"principal": object{"type": "user", "id": f.member}, "role": "developer",
+			"scope": object{"environment_id": f.environment}, "expires_at": w.clk.Now().Add(24 * time.Hour)}, http.StatusCreated},
+		{"get-role-binding", bindingPath, nil, http.StatusOK},
+		{"update-role-binding", bindingPath, object{"expires_at": w.clk.Now().Add(48 * time.Hour)}, http.StatusOK},
+		{"delete-role-binding", bindingPath, nil, http.StatusNoContent},
+		{"list-members", nil, nil, http.StatusOK},
+		{"get-member", memberPath, nil, http.StatusOK},
+		{"update-member", memberPath, object{"disabled": true}, http.StatusOK},
+		{"remove-member", memberPath, nil, http.StatusNoContent},
 		{"create-environment", nil, object{"name": "sample-" + strings.ToLower(f.environment[4:]), "type": "live"}, http.StatusCreated},
 		{"list-environments", nil, nil, http.StatusOK},
 		{"get-environment", sparePath, nil, http.StatusOK},

@@ -259,6 +259,9 @@ func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal,
 		if len(held) > 0 {
 			return apperr.New(apperr.CodeEnvironmentNotEmpty, "The environment still has "+strings.Join(held, ", "))
 		}
+		if err := deleteEnvironmentBindings(ctx, tx, team, env); err != nil {
+			return err
+		}
 		return audit.Record(ctx, tx, now, environmentEvent(actor, e, "environment.delete", environmentState(e), nil))
 	})
 }

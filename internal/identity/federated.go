@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
@@ -178,6 +177,9 @@ func (s *Service) giveManaged(ctx context.Context, tx *sql.Tx, actor access.Prin
 		}
 	}
 	now := s.clock.Now()
+	if err := forgetExpired(ctx, tx, f.Team, actor.ID, now); err != nil {
+		return err
+	}
 	for _, r := range f.Roles {
 		if !want[r] {
 			continue
@@ -242,23 +244,6 @@ func managedState(b Binding) audit.State {
 // CheckGivable checks a role that the actor wants to have given to others: validation_error below the location where it, or its
 // environment, does not exist for them, and privilege_escalation where it holds what the actor does not have there.
 func (s *Service) CheckGivable(ctx context.Context, actor access.Principal, r GivenRole, location string) error {
-	if r.Environment != "" {
-		if _, err := s.Environment(ctx, actor, string(r.Environment)); err != nil {
-			if apperr.Is(err, apperr.CodeNotFound) {
-				return apperr.Invalid(apperr.Detail{Location: location + ".environment_id", Rule: "exists", Message: "is no environment of the team"})
-			}
-			return err
-		}
-	}
-	permissions, ok, err := readPermissions(ctx, s.db.Read(), actor.Team, r.Role)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return apperr.Invalid(apperr.Detail{Location: location + ".role", Rule: "exists", Message: "is no role of the team"})
-	}
-	if missing, lacks := actor.Rights.Missing(r.Environment, permissions); lacks {
-		return apperr.New(apperr.CodePrivilegeEscalation, fmt.Sprintf("Nobody gives what they do not have: the role brings %s", missing))
-	}
-	return nil
+	at := grantAt{role: location + ".role", environment: location + ".environment_id"}
+	return s.checkGrantOf(ctx, s.db.Read(), actor, RoleGrant{Role: r.Role, Environment: r.Environment}, at)
 }

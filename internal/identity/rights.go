@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"slices"
+
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 )
@@ -19,8 +21,18 @@ type Binding struct {
 	// Times are in Unix milliseconds. ExpiresMillis is when the role holds no longer; nil for never.
 	CreatedMillis int64
 	ExpiresMillis *int64
+	// ManagedBy is the identity provider whose groups gave the role, and take it again; empty for what people gave.
+	ManagedBy string
 	// permissions are those of the role.
 	permissions []access.Permission
+}
+
+// brings returns what the role permits where it holds.
+func (b Binding) brings() []access.Permission {
+	if b.Environment == "" {
+		return b.permissions
+	}
+	return slices.DeleteFunc(access.InEnvironments(), func(p access.Permission) bool { return !slices.Contains(b.permissions, p) })
 }
 
 // member is a user in a team, with the roles that hold now.

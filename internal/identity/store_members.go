@@ -12,27 +12,28 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
 )
 
 // What reading a member m adds: the columns, and the joins that bring the roles that hold at $1. A member without any is one row.
 const (
-	memberColumns = "u.id, u.email, t.id, t.name, t.created_ms, b.id, b.role, b.environment_id, b.created_ms, b.expires_ms, r.name, r.permissions"
+	memberColumns = "u.id, u.email, t.id, t.name, t.created_ms, b.id, b.role, b.environment_id, b.created_ms, b.expires_ms, b.managed_by, r.name, r.permissions"
 	memberJoins   = ` JOIN users u ON u.id = m.user_id JOIN teams t ON t.id = m.team_id
 		LEFT JOIN role_bindings b ON b.principal_type = 'user' AND b.principal_id = m.user_id AND b.team_id = m.team_id
 			AND (b.expires_ms IS NULL OR b.expires_ms > $1)
 		LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id`
 )
 
-// readMember returns a member of the team with the roles that hold now.
+// readMember returns a member of the team who is not disabled, with the roles that hold now.
 func readMember(ctx context.Context, q db.Querier, team id.Team, user string, now time.Time) (m member, ok bool, err error) {
-	return queryMember(ctx, q, "SELECT "+memberColumns+" FROM memberships m"+memberJoins+" WHERE m.team_id = $2 AND m.user_id = $3 ORDER BY b.id",
+	return queryMember(ctx, q, "SELECT "+memberColumns+" FROM memberships m"+memberJoins+" WHERE m.disabled_ms IS NULL AND m.team_id = $2 AND m.user_id = $3 ORDER BY b.id",
 		clock.Millis(now), team, user)
 }
 
-// readSignedIn returns the member behind an access token, as long as the session of the token has not ended.
+// readSignedIn is readMember for an access token, as long as the session of the token has not ended.
 func readSignedIn(ctx context.Context, q db.Querier, c claims, now time.Time) (m member, ok bool, err error) {
 	return queryMember(ctx, q, "SELECT "+memberColumns+" FROM sessions s JOIN memberships m ON m.team_id = s.team_id AND m.user_id = s.user_id"+
-		memberJoins+whereLive+" AND s.id = $3 AND s.user_id = $4 AND s.team_id = $5 ORDER BY b.id",
+		memberJoins+whereLive+" AND m.disabled_ms IS NULL AND s.id = $3 AND s.user_id = $4 AND s.team_id = $5 ORDER BY b.id",
 		liveArgs(now, c.Session, c.Subject, c.Team)...)
 }
 
@@ -57,29 +58,31 @@ func queryMember(ctx context.Context, q db.Querier, text string, args ...any) (m
 
 // bindingRow is a binding with its role, as an outer join brings them.
 type bindingRow struct {
-	id, role, environment, name, permissions sql.NullString
-	createdMillis                            sql.NullInt64
-	expiresMillis                            *int64
+	id, role, environment, managedBy, name, permissions sql.NullString
+	createdMillis                                       sql.NullInt64
+	expiresMillis                                       *int64
 }
 
 func (b *bindingRow) targets() []any {
-	return []any{&b.id, &b.role, &b.environment, &b.createdMillis, &b.expiresMillis, &b.name, &b.permissions}
+	return []any{&b.id, &b.role, &b.environment, &b.createdMillis, &b.expiresMillis, &b.managedBy, &b.name, &b.permissions}
 }
 
 func (b *bindingRow) addTo(m *member) error {
 	if !b.id.Valid {
 		return nil
 	}
+	binding, err := b.binding(access.KindUser, m.user.ID)
+	m.bindings = append(m.bindings, binding)
+	return err
+}
+
+func (b *bindingRow) binding(kind access.Kind, principal string) (Binding, error) {
 	permissions, name, err := b.rolePermissions()
-	if err != nil {
-		return err
-	}
-	m.bindings = append(m.bindings, Binding{
-		ID: b.id.String, PrincipalKind: access.KindUser, PrincipalID: m.user.ID, Role: access.Role(b.role.String), RoleName: name,
+	return Binding{
+		ID: b.id.String, PrincipalKind: kind, PrincipalID: principal, Role: access.Role(b.role.String), RoleName: name,
 		Environment: id.Environment(b.environment.String), CreatedMillis: b.createdMillis.Int64, ExpiresMillis: b.expiresMillis,
-		permissions: permissions,
-	})
-	return nil
+		ManagedBy: b.managedBy.String, permissions: permissions,
+	}, err
 }
 
 // rolePermissions returns what the role brings and what it is called.
@@ -118,6 +121,106 @@ func insertBinding(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) err
 		sql.NullString{String: string(b.Environment), Valid: b.Environment != ""}, b.CreatedMillis, b.ExpiresMillis)
 	if err != nil {
 		return fmt.Errorf("store the binding: %w", err)
+	}
+	return nil
+}
+
+// isMember reports whether the user is a member of the team, disabled or not.
+func isMember(ctx context.Context, q db.Querier, team id.Team, user string) (bool, error) {
+	var n int
+	err := q.QueryRowContext(ctx, "SELECT 1 FROM memberships WHERE team_id = $1 AND user_id = $2", team, user).Scan(&n)
+	return one("the membership", err)
+}
+
+const selectMembers = `SELECT u.id, u.email, m.created_ms, m.disabled_ms FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.team_id = $1`
+
+func readTeamMember(ctx context.Context, q db.Querier, team id.Team, user string, now time.Time) (m Member, ok bool, err error) {
+	list, err := queryMembers(ctx, q, team, now, selectMembers+" AND m.user_id = $2", team, user)
+	if err != nil || len(list) == 0 {
+		return Member{}, false, err
+	}
+	return list[0], true, nil
+}
+
+func listMembers(ctx context.Context, q db.Querier, team id.Team, f MemberFilter, now time.Time, r page.Request) ([]Member, error) {
+	w := conditions{text: selectMembers, args: []any{team}}
+	anyOf(&w, "u.email", f.Emails)
+	if len(f.Roles) > 0 {
+		has := conditions{text: "EXISTS (SELECT 1 FROM role_bindings b WHERE b.principal_type = 'user' AND b.principal_id = m.user_id AND b.team_id = m.team_id", args: w.args}
+		has.and("(b.expires_ms IS NULL OR b.expires_ms > ?)", clock.Millis(now))
+		anyOf(&has, "b.role", f.Roles)
+		w.args = has.args
+		w.text += " AND " + has.text + ")"
+	}
+	if f.Disabled != nil {
+		w.and("(m.disabled_ms IS NOT NULL) = CAST(? AS boolean)", *f.Disabled)
+	}
+	w.page("m.user_id", r)
+	return queryMembers(ctx, q, team, now, w.text, w.args...)
+}
+
+// queryMembers reads members and then, in one more query, the roles that they have now.
+func queryMembers(ctx context.Context, q db.Querier, team id.Team, now time.Time, text string, args ...any) ([]Member, error) {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read members: %w", err)
+	}
+	var list []Member
+	var users []string
+	err = db.Each(rows, func(r *sql.Rows) error {
+		var m Member
+		if err := r.Scan(&m.User.ID, &m.User.Email, &m.JoinedMillis, &m.DisabledMillis); err != nil {
+			return err
+		}
+		list, users = append(list, m), append(users, m.User.ID)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read members: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	w := conditions{text: selectBindings, args: []any{clock.Millis(now), team}}
+	anyOf(&w, "b.principal_id", users)
+	bindings, err := queryBindings(ctx, q, w.text+" ORDER BY b.id", w.args...)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range bindings {
+		if i := slices.Index(users, b.PrincipalID); i >= 0 {
+			list[i].Bindings = append(list[i].Bindings, b)
+		}
+	}
+	return list, nil
+}
+
+func setMemberDisabled(ctx context.Context, tx *sql.Tx, team id.Team, user string, disabledMillis *int64) error {
+	// The previous release does not know that a member can be disabled; without a role it allows them nothing.
+	_, err := tx.ExecContext(ctx, "UPDATE memberships SET disabled_ms = $3, role = '' WHERE team_id = $1 AND user_id = $2", team, user, disabledMillis)
+	if err != nil {
+		return fmt.Errorf("store the membership: %w", err)
+	}
+	return nil
+}
+
+// forgetMembershipRole takes from a member what the previous release would allow them.
+func forgetMembershipRole(ctx context.Context, tx *sql.Tx, team id.Team, user string) error {
+	if _, err := tx.ExecContext(ctx, "UPDATE memberships SET role = '' WHERE team_id = $1 AND user_id = $2", team, user); err != nil {
+		return fmt.Errorf("store the membership: %w", err)
+	}
+	return nil
+}
+
+// deleteMember removes a membership with the user's roles in the team.
+func deleteMember(ctx context.Context, tx *sql.Tx, team id.Team, user string) error {
+	for _, text := range []string{
+		"DELETE FROM role_bindings WHERE principal_type = 'user' AND principal_id = $2 AND team_id = $1",
+		"DELETE FROM memberships WHERE team_id = $1 AND user_id = $2",
+	} {
+		if _, err := tx.ExecContext(ctx, text, team, user); err != nil {
+			return fmt.Errorf("remove the member: %w", err)
+		}
 	}
 	return nil
 }

@@ -131,6 +131,7 @@ func TestWhoMayComeIn(t *testing.T) {
 		_, err = f.signIn(t, linking)
 		require.True(t, apperr.Is(err, apperr.CodeSSOAccountExists), "who has the address now is somebody else: %v", err)
 
+		admin := f.admin(t)
 		_, err = f.store.DB.Write().ExecContext(t.Context(), "DELETE FROM memberships WHERE user_id = $1", f.owner.ID)
 		require.NoError(t, err)
 		f.person(ada)
@@ -138,7 +139,7 @@ func TestWhoMayComeIn(t *testing.T) {
 		require.True(t, apperr.Is(err, apperr.CodeSSONotMember), "who was removed does not come back by themselves: %v", err)
 
 		off := false
-		p, err := f.Update(t.Context(), f.owner, open.ID, sso.Change{Apply: func(s *sso.Settings) { s.Enabled = off }})
+		p, err := f.Update(t.Context(), admin, open.ID, sso.Change{Apply: func(s *sso.Settings) { s.Enabled = off }})
 		require.NoError(t, err)
 		_, err = f.Start(t.Context(), p.ID, "/docs")
 		require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
@@ -248,8 +249,7 @@ func TestUserinfo(t *testing.T) {
 func TestProvidersEscalateNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
-		admin := f.owner
-		admin.Rights = access.Admin.Rights()
+		admin := f.admin(t)
 		settings := func(change func(s *sso.Settings)) sso.Settings {
 			s := f.settings()
 			change(&s)

@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/sso"
@@ -54,6 +55,20 @@ func newFixture(t *testing.T, store testkit.Store) fixture {
 	f.Service = f.node(egress.Policy{AllowLoopback: true, AllowHTTP: true})
 	f.idp = testkit.NewIdP(t, f.clk.Now)
 	return f
+}
+
+// admin makes another user, who is an admin.
+func (f fixture) admin(t *testing.T) access.Principal {
+	t.Helper()
+	made, err := f.identity.CreateOwner(t.Context(), access.System("test"), "", "admin@example.test", "correct horse battery")
+	require.NoError(t, err)
+	list, err := f.identity.ListBindings(t.Context(), f.owner, identity.BindingFilter{PrincipalIDs: []string{made.User.ID}}, page.Request{Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	_, err = f.identity.CreateBinding(t.Context(), f.owner, made.User.ID, identity.RoleGrant{Role: access.Admin})
+	require.NoError(t, err)
+	require.NoError(t, f.identity.DeleteBinding(t.Context(), f.owner, list[0].ID))
+	return access.Principal{Kind: access.KindUser, ID: made.User.ID, Name: made.User.Email, Team: made.Team.ID, Rights: access.Admin.Rights()}
 }
 
 // node is another process on the same database.

@@ -10,6 +10,9 @@ import (
 // The closed sets of the wire. Their schemas list the values from the one place that defines them.
 type (
 	permission      access.Permission
+	grantable       access.Permission
+	level           access.Level
+	principalType   access.Kind
 	route           access.Route
 	effect          identity.Effect
 	keyStatus       identity.KeyStatus
@@ -20,6 +23,15 @@ type (
 
 // Schema lists the permissions.
 func (permission) Schema(huma.Registry) *huma.Schema { return enum(access.Permissions()) }
+
+// Schema lists the permissions that a role can list.
+func (grantable) Schema(huma.Registry) *huma.Schema { return enum(access.Grantable()) }
+
+// Schema lists the levels.
+func (level) Schema(huma.Registry) *huma.Schema { return enum(access.Levels()) }
+
+// Schema lists who can have a role.
+func (principalType) Schema(huma.Registry) *huma.Schema { return enum([]access.Kind{access.KindUser}) }
 
 // Schema lists the routes.
 func (route) Schema(huma.Registry) *huma.Schema { return enum(access.Routes()) }

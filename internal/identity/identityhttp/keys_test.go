@@ -216,10 +216,10 @@ func TestDocument(t *testing.T) {
 			Components struct {
 				Schemas map[string]struct {
 					Properties map[string]struct {
-						Description string   `json:"description"`
-						WriteOnly   bool     `json:"writeOnly"`
-						ReadOnly    bool     `json:"readOnly"`
-						Enum        []string `json:"enum"`
+						Description string `json:"description"`
+						WriteOnly   bool   `json:"writeOnly"`
+						ReadOnly    bool   `json:"readOnly"`
+						Enum        []any  `json:"enum"`
 						Items       struct {
 							Enum []string `json:"enum"`
 						} `json:"items"`
@@ -235,8 +235,8 @@ func TestDocument(t *testing.T) {
 		require.True(t, strings.HasPrefix(key.Description, "Generated"))
 		require.NotContains(t, schemas["identity.APIKey"].Properties, "key")
 		require.Equal(t, []string{"webhooks", "events", "events:write", "connections"}, schemas["identity.NewGrant"].Properties["routes"].Items.Enum)
-		require.Equal(t, []string{"allow", "deny"}, schemas["identity.NewGrant"].Properties["effect"].Enum)
-		require.Equal(t, []string{"active", "disabled", "revoked", "expired"}, schemas["identity.APIKey"].Properties["status"].Enum)
+		require.Equal(t, []any{"allow", "deny"}, schemas["identity.NewGrant"].Properties["effect"].Enum)
+		require.Equal(t, []any{"active", "disabled", "revoked", "expired"}, schemas["identity.APIKey"].Properties["status"].Enum)
 		for name, schema := range schemas {
 			for property, p := range schema.Properties {
 				if strings.HasPrefix(name, "identity.") {

@@ -24,7 +24,7 @@ type meOutput struct {
 type me struct {
 	User         teamUser         `json:"user" doc:"The signed-in user."`
 	Team         team             `json:"team" doc:"The user's team."`
-	RoleBindings []ownBinding     `json:"role_bindings" doc:"The roles that the user has now, oldest first."`
+	RoleBindings []roleBinding    `json:"role_bindings" doc:"The roles that the user has now, oldest first."`
 	Permissions  []permission     `json:"permissions" doc:"What the roles permit in the whole team, with what every member may do on their own account." example:"[\"team:read\"]"`
 	Environments []ownEnvironment `json:"environments" doc:"The environments in which the user has any permission, oldest first. Others do not exist for them."`
 	Session      currentSession   `json:"session" doc:"The session of this request."`
@@ -69,7 +69,7 @@ func (h handler) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
 		return nil, err
 	}
 	return &meOutput{Body: me{
-		User: userOf(p), Team: teamOf(p.Team), RoleBindings: ownBindings(p.Bindings),
+		User: userOf(p), Team: teamOf(p.Team), RoleBindings: bindingsOf(p.Bindings),
 		Permissions: convert[permission](append(p.Rights.In(""), access.OwnAccount()...)), Environments: ownEnvironments(p),
 		Session: currentSession{
 			ID: session.ID, AuthenticatedAt: httpapi.TimeMillis(session.AuthMillis), Methods: convert[method](session.Methods()),

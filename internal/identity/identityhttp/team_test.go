@@ -54,7 +54,8 @@ func TestLogin(t *testing.T) {
 		require.Regexp(t, "^rbd_", binding["id"])
 		delete(binding, "id")
 		require.Equal(t, map[string]any{"role": "owner", "role_name": "owner", "scope": map[string]any{"team": true},
-			"created_at": "2026-11-02T09:30:00.000Z", "expires_at": nil}, binding)
+			"principal":  map[string]any{"type": "user", "id": s.owner.User.ID},
+			"created_at": "2026-11-02T09:30:00.000Z", "expires_at": nil, "managed_by": nil}, binding)
 		require.Len(t, m["permissions"], len(access.Permissions()))
 
 		s.clk.Advance(900 * time.Second)

@@ -20,6 +20,11 @@ func TestSystemRoles(t *testing.T) {
 	matrix := map[access.Permission][]access.Role{
 		access.TeamRead:           {owner, admin, auditor},
 		access.TeamWrite:          {owner, admin},
+		access.MembersRead:        {owner, admin, auditor},
+		access.MembersWrite:       {owner, admin},
+		access.RolesRead:          {owner, admin, auditor},
+		access.RolesWrite:         {owner, admin},
+		access.OwnersWrite:        {owner},
 		access.EnvironmentsRead:   {owner, admin, developer, auditor},
 		access.EnvironmentsWrite:  {owner, admin},
 		access.APIKeysRead:        {owner, admin, developer, auditor},

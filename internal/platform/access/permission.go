@@ -9,6 +9,11 @@ type Permission string
 const (
 	TeamRead           Permission = "team:read"
 	TeamWrite          Permission = "team:write"
+	MembersRead        Permission = "members:read"
+	MembersWrite       Permission = "members:write"
+	RolesRead          Permission = "roles:read"
+	RolesWrite         Permission = "roles:write"
+	OwnersWrite        Permission = "owners:write"
 	EnvironmentsRead   Permission = "environments:read"
 	EnvironmentsWrite  Permission = "environments:write"
 	AccountRead        Permission = "account:read"
@@ -58,6 +63,11 @@ func Registry() []PermissionInfo {
 	return []PermissionInfo{
 		{TeamRead, LevelTeam, "See the team."},
 		{TeamWrite, LevelTeam, "Rename the team."},
+		{MembersRead, LevelTeam, "See the members of the team and their roles."},
+		{MembersWrite, LevelTeam, "Disable, enable and remove members who are no owners."},
+		{RolesRead, LevelTeam, "See roles and who has them."},
+		{RolesWrite, LevelTeam, "Make roles, and give and take them, up to what one holds oneself."},
+		{OwnersWrite, LevelTeam, "Do the same to owners: take their role, disable and remove them."},
 		{EnvironmentsRead, LevelEnvironment, "See environments and their settings."},
 		{EnvironmentsWrite, LevelEnvironment, "Change and delete environments; held in the team, create them."},
 		{APIKeysRead, LevelEnvironment, "See API keys, without their secrets."},

@@ -31,13 +31,14 @@ func (r Role) Permissions() []Permission {
 	case Owner:
 		return Grantable()
 	case Admin:
-		return without(AuditExport)
+		return without(OwnersWrite, AuditExport)
 	case Developer:
-		return without(TeamRead, TeamWrite, EnvironmentsWrite, AuditRead, AuditExport, SSORead, SSOWrite)
+		return without(TeamRead, TeamWrite, MembersRead, MembersWrite, RolesRead, RolesWrite, OwnersWrite, EnvironmentsWrite,
+			AuditRead, AuditExport, SSORead, SSOWrite)
 	case Approver, Viewer:
 		return reading
 	case Auditor:
-		return append(reading, TeamRead, EnvironmentsRead, APIKeysRead, AuditRead, AuditExport, SSORead)
+		return append(reading, TeamRead, MembersRead, RolesRead, EnvironmentsRead, APIKeysRead, AuditRead, AuditExport, SSORead)
 	default:
 		return nil
 	}
@@ -49,4 +50,24 @@ func (r Role) Rights() Rights { return Rights{Team: r.Permissions()} }
 // without returns every permission that a role can list but some.
 func without(some ...Permission) []Permission {
 	return slices.DeleteFunc(Grantable(), func(p Permission) bool { return slices.Contains(some, p) })
+}
+
+// Meaning is one sentence on a system role, for people who give it.
+func (r Role) Meaning() string {
+	switch r {
+	case Owner:
+		return "May do everything, and alone decides about owners."
+	case Admin:
+		return "Runs the team, its members and everything in its environments, but decides nothing about owners."
+	case Developer:
+		return "Builds: API keys, connections, subscriptions, events and replays."
+	case Approver:
+		return "Sees connections, subscriptions and events."
+	case Auditor:
+		return "Sees the team, its roles, keys, webhooks and audit trail, exports the trail, and changes nothing."
+	case Viewer:
+		return "Sees connections, subscriptions and events."
+	default:
+		return ""
+	}
 }

@@ -29,6 +29,13 @@ const (
 	CodeSetupDone            Code = "setup_done"
 	CodeMailNotConfigured    Code = "mail_not_configured"
 	CodeCrossOrigin          Code = "cross_origin"
+	CodeLastOwner            Code = "last_owner"
+	CodePrivilegeEscalation  Code = "privilege_escalation"
+	CodeRoleExists           Code = "role_exists"
+	CodeRoleInUse            Code = "role_in_use"
+	CodeRoleBindingExists    Code = "role_binding_exists"
+	CodeRoleBindingManaged   Code = "role_binding_managed"
+	CodeRolesLimit           Code = "roles_limit"
 	CodeConnectionExists     Code = "connection_exists"
 	CodeAliasTaken           Code = "alias_taken"
 	CodeConnectionDisabled   Code = "connection_disabled"
@@ -50,7 +57,6 @@ const (
 	CodeSSOUnavailable       Code = "sso_unavailable"
 	CodeSSONotMember         Code = "sso_not_member"
 	CodeSSOAccountExists     Code = "sso_account_exists"
-	CodePrivilegeEscalation  Code = "privilege_escalation"
 	CodeSSOProvidersLimit    Code = "sso_providers_limit"
 
 	CodeIdempotencyMismatch       Code = "idempotency_mismatch"
@@ -89,6 +95,13 @@ func Codes() []Info {
 		{CodeMailNotConfigured, http.StatusConflict, "The installation has no mail server, and what was asked for goes by mail."},
 		{CodeSetupDone, http.StatusGone, "The installation has its team and first owner; it is set up once."},
 		{CodeCrossOrigin, http.StatusForbidden, "A page of another origin made the browser send the request; cookies are honoured from our own pages only."},
+		{CodeLastOwner, http.StatusConflict, "The team would be left without an owner whose role neither ends by itself nor is an identity provider's to take."},
+		{CodePrivilegeEscalation, http.StatusForbidden, "The request would give somebody more than its user holds; the message says what."},
+		{CodeRoleExists, http.StatusConflict, "The team already has a role of this name."},
+		{CodeRoleInUse, http.StatusConflict, "Somebody has the role; take it from them first."},
+		{CodeRoleBindingExists, http.StatusConflict, "The principal already has the role there."},
+		{CodeRoleBindingManaged, http.StatusConflict, "An identity provider gives the role for as long as the user's groups say so."},
+		{CodeRolesLimit, http.StatusConflict, "The team has as many custom roles, or the principal as many role bindings, as it may have."},
 		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection of this id."},
 		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or lately used, the webhook alias."},
 		{CodeConnectionDisabled, http.StatusServiceUnavailable, "The connection is disabled and accepts no webhook deliveries."},
@@ -104,7 +117,6 @@ func Codes() []Info {
 		{CodeReplaysLimit, http.StatusConflict, "The environment has as many unfinished bulk replays as it may have; let one end, or cancel one."},
 		{CodeTOTPRequired, http.StatusUnauthorized, "The password is right, and the user has an authenticator app: send its code too."},
 		{CodeTOTPInvalid, http.StatusUnauthorized, "The password is right, and the code of the authenticator app is wrong or was used before."},
-		{CodePrivilegeEscalation, http.StatusForbidden, "The request would give somebody more than its user has; the message says what."},
 		{CodeSSOStateInvalid, http.StatusBadRequest, "The identity provider's answer belongs to no sign-in that this browser has begun within ten minutes, or to one that is finished."},
 		{CodeSSOFailed, http.StatusForbidden, "The identity provider refuses the sign-in, or says something that does not hold; the message says what."},
 		{CodeSSOUnavailable, http.StatusBadGateway, "The identity provider does not answer; retry after the time in `Retry-After`."},

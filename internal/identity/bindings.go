@@ -1,0 +1,275 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+// MaxBindings is how many roles one user has at most, each scope counted.
+const MaxBindings = 100
+
+// BindingFilter selects bindings. Values of one field are alternatives; fields restrict together. Empty fields do not restrict.
+type BindingFilter struct {
+	PrincipalIDs []string
+	Roles        []access.Role
+	Environments []id.Environment
+}
+
+// ListBindings returns a page of the bindings of the actor's team that have not expired. It reads page.Request.Fetch rows, so that
+// page.Cut can tell whether more follow.
+func (s *Service) ListBindings(ctx context.Context, actor access.Principal, f BindingFilter, r page.Request) ([]Binding, error) {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return nil, err
+	}
+	return listBindings(ctx, s.db.Read(), team, f, s.clock.Now(), r)
+}
+
+// GetBinding returns a binding of the actor's team that has not expired, or not_found.
+func (s *Service) GetBinding(ctx context.Context, actor access.Principal, bindingID string) (Binding, error) {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return Binding{}, err
+	}
+	return s.requireBinding(ctx, s.db.Read(), team, bindingID)
+}
+
+func (s *Service) requireBinding(ctx context.Context, q db.Querier, team id.Team, bindingID string) (Binding, error) {
+	if !id.Is(id.PrefixBinding, bindingID) {
+		return Binding{}, errNoBinding()
+	}
+	b, ok, err := readBinding(ctx, q, team, bindingID, s.clock.Now())
+	if err == nil && !ok {
+		err = errNoBinding()
+	}
+	return b, err
+}
+
+func errNoBinding() error { return apperr.NotFound("role binding") }
+
+// CreateBinding gives a role to a member of the actor's team. It returns what Bind returns, and forbidden for an actor who may give no
+// roles.
+func (s *Service) CreateBinding(ctx context.Context, actor access.Principal, user string, g RoleGrant) (Binding, error) {
+	var b Binding
+	err := s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
+		if err := c.holds(access.RolesWrite); err != nil {
+			return err
+		}
+		var err error
+		b, err = s.bind(ctx, tx, c, user, g)
+		return err
+	})
+	return b, err
+}
+
+// Bind gives a role to a member of the actor's team as part of a transaction, with its audit event; the actor is who gives it: whoever
+// invited, say. It is for what makes members; whether the actor may do that is for the caller to know. It returns validation_error for
+// what does not exist or does not go together (at "principal.id" and where CheckGrant puts it), privilege_escalation,
+// role_binding_exists and roles_limit.
+func (s *Service) Bind(ctx context.Context, tx *sql.Tx, actor access.Principal, user string, g RoleGrant) (Binding, error) {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return Binding{}, err
+	}
+	if err := s.lockRights(ctx, tx); err != nil {
+		return Binding{}, err
+	}
+	now := s.clock.Now()
+	current, err := asNow(ctx, tx, actor, team, now)
+	if err != nil {
+		return Binding{}, err
+	}
+	return s.bind(ctx, tx, rightsChange{actor: current, team: team, now: now}, user, g)
+}
+
+func (s *Service) bind(ctx context.Context, tx *sql.Tx, c rightsChange, user string, g RoleGrant) (Binding, error) {
+	role, err := checkGrant(ctx, tx, c, g, atBinding())
+	if err != nil {
+		return Binding{}, err
+	}
+	member := false
+	if id.Is(id.PrefixUser, user) {
+		if member, err = isMember(ctx, tx, c.team, user); err != nil {
+			return Binding{}, err
+		}
+	}
+	if !member {
+		return Binding{}, apperr.Invalid(apperr.Detail{Location: "principal.id", Rule: "exists", Message: "must be a member of the team"})
+	}
+	b := Binding{
+		ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: user, Role: role.ID, RoleName: role.Name,
+		Environment: g.Environment, CreatedMillis: clock.Millis(c.now), ExpiresMillis: g.ExpiresMillis, permissions: role.Permissions,
+	}
+	if err := forgetExpired(ctx, tx, c.team, user, c.now); err != nil {
+		return Binding{}, err
+	}
+	has, err := listBindings(ctx, tx, c.team, BindingFilter{PrincipalIDs: []string{user}}, c.now, page.Request{Limit: MaxBindings})
+	if err != nil {
+		return Binding{}, err
+	}
+	if slices.ContainsFunc(has, func(h Binding) bool { return h.Role == b.Role && h.Environment == b.Environment }) {
+		return Binding{}, apperr.New(apperr.CodeRoleBindingExists, "The principal already has the role there")
+	}
+	if len(has) >= MaxBindings {
+		return Binding{}, apperr.New(apperr.CodeRolesLimit, fmt.Sprintf("A principal has at most %d role bindings", MaxBindings))
+	}
+	if err := insertBinding(ctx, tx, c.team, b); err != nil {
+		return Binding{}, err
+	}
+	if b.Environment != "" {
+		if err := s.RequireLive(ctx, tx, b.Environment); err != nil {
+			return Binding{}, err
+		}
+	}
+	return b, audit.Record(ctx, tx, c.now, bindingEvent(c, b.ID, "role_binding.create", nil, bindingState(b)))
+}
+
+// checkGrant returns the role that the grant gives, if the actor may give it.
+func checkGrant(ctx context.Context, q db.Querier, c rightsChange, g RoleGrant, at grantAt) (Role, error) {
+	var f apperr.Faults
+	role, err := requireRole(ctx, q, c.team, g.Role)
+	switch {
+	case apperr.Is(err, apperr.CodeNotFound):
+		f.Add(at.role, "exists", "must be the id of a role")
+	case err != nil:
+		return Role{}, err
+	}
+	brings := Binding{Environment: g.Environment, permissions: role.Permissions}.brings()
+	if g.Environment != "" {
+		exists := false
+		if id.Is(id.PrefixEnvironment, string(g.Environment)) {
+			if _, exists, err = readEnvironment(ctx, q, c.team, g.Environment); err != nil {
+				return Role{}, err
+			}
+		}
+		switch {
+		case !exists:
+			f.Add(at.environment, "exists", "must be an environment of the team")
+		case role.ID == access.Owner:
+			f.Add(at.environment, "team", "an owner is one of the whole team")
+		case role.ID != "" && len(brings) == 0:
+			f.Add(at.environment, "team", "none of the role's permissions can hold in one environment")
+		}
+	}
+	if g.ExpiresMillis != nil && *g.ExpiresMillis <= clock.Millis(c.now) {
+		f.Add(at.expiry, "future", "must lie in the future")
+	}
+	if err := f.Err(); err != nil {
+		return Role{}, err
+	}
+	return role, c.gives(g.Environment, brings)
+}
+
+// UpdateBinding changes when a binding of the actor's team ends, nil for never, and returns it. Making it last longer is giving the
+// role again, with the errors that has. It returns not_found, last_owner, role_binding_managed for what an identity provider
+// gave, and forbidden where the actor may not decide about owners.
+func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bindingID string, expiresMillis *int64) (Binding, error) {
+	var b Binding
+	err := s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
+		before, err := s.changeable(ctx, tx, c, bindingID)
+		if err != nil {
+			return err
+		}
+		if before.ManagedBy != "" {
+			return apperr.New(apperr.CodeRoleBindingManaged, "An identity provider gives the role for as long as the user's groups say so")
+		}
+		b = before
+		b.ExpiresMillis = expiresMillis
+		if expiresMillis != nil && *expiresMillis <= clock.Millis(c.now) {
+			return apperr.Invalid(apperr.Detail{Location: "expires_at", Rule: "future", Message: "must lie in the future"})
+		}
+		longer := before.ExpiresMillis != nil && (expiresMillis == nil || *expiresMillis > *before.ExpiresMillis)
+		if longer {
+			if _, err := checkGrant(ctx, tx, c, RoleGrant{Role: b.Role, Environment: b.Environment, ExpiresMillis: expiresMillis}, atBinding()); err != nil {
+				return err
+			}
+		}
+		if !longer && (expiresMillis == nil || before.ExpiresMillis != nil && *expiresMillis == *before.ExpiresMillis) {
+			return nil
+		}
+		if err := setBindingExpiry(ctx, tx, c.team, b.ID, expiresMillis); err != nil {
+			return err
+		}
+		if err := lessens(ctx, tx, c.team, b); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, c.now, bindingEvent(c, b.ID, "role_binding.update", bindingState(before), bindingState(b)))
+	})
+	return b, err
+}
+
+// DeleteBinding takes a role from a member of the actor's team, with their next request. What an identity provider gave it gives again
+// when they next sign in through it and their groups still say so. It returns not_found, last_owner, and
+// forbidden where the actor may not decide about owners.
+func (s *Service) DeleteBinding(ctx context.Context, actor access.Principal, bindingID string) error {
+	return s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
+		b, err := s.changeable(ctx, tx, c, bindingID)
+		if err != nil {
+			return err
+		}
+		if err := deleteBinding(ctx, tx, c.team, b.ID); err != nil {
+			return err
+		}
+		if err := lessens(ctx, tx, c.team, b); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, c.now, bindingEvent(c, b.ID, "role_binding.delete", bindingState(b), nil))
+	})
+}
+
+// changeable returns a binding that the actor may change or remove.
+func (s *Service) changeable(ctx context.Context, tx *sql.Tx, c rightsChange, bindingID string) (Binding, error) {
+	if err := c.holds(access.RolesWrite); err != nil {
+		return Binding{}, err
+	}
+	b, err := s.requireBinding(ctx, tx, c.team, bindingID)
+	if err != nil || b.Role != access.Owner {
+		return b, err
+	}
+	return b, c.holds(access.OwnersWrite)
+}
+
+// lessens is called after a binding was made to end: the previous release must not go on allowing what its membership says, and the
+// team must keep an owner.
+func lessens(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
+	if err := forgetMembershipRole(ctx, tx, team, b.PrincipalID); err != nil || b.Role != access.Owner {
+		return err
+	}
+	return keepsOwner(ctx, tx, team)
+}
+
+// keepsOwner returns last_owner where the transaction leaves no owner whom hasLastingOwner finds.
+func keepsOwner(ctx context.Context, tx *sql.Tx, team id.Team) error {
+	kept, err := hasLastingOwner(ctx, tx, team)
+	if err == nil && !kept {
+		err = apperr.New(apperr.CodeLastOwner, "The team would be left without an owner whose role lasts")
+	}
+	return err
+}
+
+func bindingEvent(c rightsChange, bindingID, action string, before, after audit.State) audit.Event {
+	return audit.Event{
+		Team: c.team, Actor: c.actor, Action: action, TargetType: "role_binding", TargetID: bindingID, Before: before, After: after,
+	}
+}
+
+func bindingState(b Binding) audit.State {
+	s := audit.State{"principal_type": b.PrincipalKind, "principal_id": b.PrincipalID, "role": b.Role, "environment_id": nil, "expires_at": nil}
+	if b.Environment != "" {
+		s["environment_id"] = b.Environment
+	}
+	if b.ExpiresMillis != nil {
+		s["expires_at"] = clock.FromMillis(*b.ExpiresMillis)
+	}
+	return s
+}

@@ -1,0 +1,141 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+// rightsChange is a transaction that changes who may do what.
+type rightsChange struct {
+	actor access.Principal
+	team  id.Team
+	now   time.Time
+}
+
+// changeRights runs fn in a transaction that no other of its kind runs beside, with the actor's rights as they are in it: those that
+// the request was let in with may have been taken since.
+func (s *Service) changeRights(ctx context.Context, actor access.Principal, fn func(tx *sql.Tx, c rightsChange) error) error {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.lockRights(ctx, tx); err != nil {
+			return err
+		}
+		now := s.clock.Now()
+		current, err := asNow(ctx, tx, actor, team, now)
+		if err != nil {
+			return err
+		}
+		return fn(tx, rightsChange{actor: current, team: team, now: now})
+	})
+}
+
+// asNow returns the actor with the rights that they have now, or in the transaction that q is.
+func asNow(ctx context.Context, q db.Querier, actor access.Principal, team id.Team, now time.Time) (access.Principal, error) {
+	switch actor.Kind {
+	case access.KindSystem:
+		return actor, nil
+	case access.KindUser:
+		m, ok, err := readMember(ctx, q, team, actor.ID, now)
+		if err != nil {
+			return access.Principal{}, err
+		}
+		if !ok {
+			return access.Principal{}, errUnauthorized(errNoMember)
+		}
+		actor.Rights = m.rights()
+		return actor, nil
+	case access.KindAPIKey:
+		return access.Principal{}, errActor
+	default:
+		return access.Principal{}, errActor
+	}
+}
+
+// holds returns forbidden unless the actor has the permission in the team.
+func (c rightsChange) holds(want access.Permission) error {
+	if c.actor.HasIn("", want) {
+		return nil
+	}
+	return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want))
+}
+
+// gives returns privilege_escalation unless the actor holds all that they would give, in the environment or, where env is empty, in
+// the team.
+func (c rightsChange) gives(env id.Environment, list []access.Permission) error {
+	return mayGive(c.actor, env, list)
+}
+
+func mayGive(actor access.Principal, env id.Environment, list []access.Permission) error {
+	i := slices.IndexFunc(list, func(p access.Permission) bool { return !actor.HasIn(env, p) })
+	if i < 0 {
+		return nil
+	}
+	where := " in the team"
+	if env != "" {
+		where = " in the environment"
+	}
+	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user does not hold "+string(list[i])+where)
+}
+
+// CheckHeld returns privilege_escalation unless the actor holds every one of the permissions, in the environment or, where env is
+// empty, in the team. It is for whatever hands rights on: a key, a grant, an invitation. The rights are those that the actor has in
+// the transaction, so that what is committed was theirs to give. The service itself holds everything.
+func (s *Service) CheckHeld(ctx context.Context, tx *sql.Tx, actor access.Principal, env id.Environment, permissions ...access.Permission) error {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return err
+	}
+	current, err := asNow(ctx, tx, actor, team, s.clock.Now())
+	if err != nil {
+		return err
+	}
+	return mayGive(current, env, permissions)
+}
+
+// RoleGrant is a role that somebody is to get: what a binding gives, and what an invitation or a mapping of groups will give.
+type RoleGrant struct {
+	Role access.Role
+	// Environment is where the role is to hold; empty for the whole team.
+	Environment id.Environment
+	// ExpiresMillis is when it ends, in Unix milliseconds; nil for never.
+	ExpiresMillis *int64
+}
+
+// CheckGrant returns nil when the actor may give the role, else validation_error for a role or an environment that is not there or
+// that do not go together (at the locations "role", "scope.environment_id" and "expires_at"), and privilege_escalation where the role
+// brings what the actor does not hold there. Whoever stores a grant for later (an invitation) checks it when it is stored, and Bind
+// checks again when it is carried out: whoever invited may have lost their rights meanwhile.
+func (s *Service) CheckGrant(ctx context.Context, tx *sql.Tx, actor access.Principal, g RoleGrant) error {
+	return s.checkGrantOf(ctx, tx, actor, g, atBinding())
+}
+
+func (s *Service) checkGrantOf(ctx context.Context, q db.Querier, actor access.Principal, g RoleGrant, at grantAt) error {
+	team, err := s.teamOf(ctx, actor)
+	if err != nil {
+		return err
+	}
+	now := s.clock.Now()
+	current, err := asNow(ctx, q, actor, team, now)
+	if err != nil {
+		return err
+	}
+	_, err = checkGrant(ctx, q, rightsChange{actor: current, team: team, now: now}, g, at)
+	return err
+}
+
+// grantAt says where in a request the parts of a RoleGrant are.
+type grantAt struct{ role, environment, expiry string }
+
+func atBinding() grantAt {
+	return grantAt{role: "role", environment: "scope.environment_id", expiry: "expires_at"}
+}

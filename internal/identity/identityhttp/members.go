@@ -1,0 +1,149 @@
+package identityhttp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+func mountMembers(api *httpapi.API, h handler) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-members", Method: http.MethodGet, Path: "/team/members", Tag: tagTeam, Status: http.StatusOK,
+		Permission: access.MembersRead, Summary: "List members",
+		Description: "Returns the members of the team with the roles that they have now, newest user first.",
+	}, h.listMembers)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-member", Method: http.MethodGet, Path: "/team/members/{id}", Tag: tagTeam, Status: http.StatusOK,
+		Permission: access.MembersRead, Summary: "Show a member",
+		Description: "Returns the member with the roles that they have now.",
+		Errors:      []apperr.Code{apperr.CodeNotFound},
+	}, h.getMember)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "update-member", Method: http.MethodPatch, Path: "/team/members/{id}", Tag: tagTeam, Status: http.StatusOK,
+		Permission: access.MembersWrite, Summary: "Disable or enable a member",
+		Description: "Changes the fields given and keeps the others (RFC 7396). Disabling ends the member's sessions at once and keeps their " +
+			"roles for when they are enabled again, which is giving those roles: see create-role-binding. Owners can only be disabled by owners, and not the last one who is an owner for ever.",
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner},
+	}, h.updateMember)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "remove-member", Method: http.MethodDelete, Path: "/team/members/{id}", Tag: tagTeam, Status: http.StatusNoContent,
+		Permission: access.MembersWrite, Summary: "Remove a member",
+		Description: "Takes the user out of the team with all their roles and ends their sessions at once. What they made stays. Owners can " +
+			"only be removed by owners, and not the last one who is an owner for ever.",
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner},
+	}, h.removeMember)
+}
+
+type member struct {
+	ID           string        `json:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Email        string        `json:"email" doc:"The user's e-mail address, in lower case." example:"ada@example.test"`
+	RoleBindings []roleBinding `json:"role_bindings" doc:"The roles that the member has now, oldest first."`
+	Disabled     bool          `json:"disabled" doc:"Whether the member is kept from signing in." example:"false"`
+	DisabledAt   *httpapi.Time `json:"disabled_at" nullable:"true" doc:"When the member was disabled; null if they are not." example:"2026-12-24T18:00:00.000Z"`
+	JoinedAt     httpapi.Time  `json:"joined_at" doc:"When the user joined the team." example:"2026-11-02T09:30:00.000Z"`
+}
+
+type memberPatch struct {
+	Disabled httpapi.Optional[bool] `json:"disabled,omitempty" doc:"Whether the member is kept from signing in. Default: what it is now." example:"true"`
+}
+
+type listMembersInput struct {
+	page.Query
+	Email    []string `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" doc:"Only members with one of these e-mail addresses. Case does not matter." example:"ada@example.test"`
+	Role     []string `query:"role,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" doc:"Only members who have one of these roles now, by their ids, anywhere." example:"developer"`
+	Disabled []string `query:"disabled,explode" enum:"true,false" maxItems:"50" doc:"Only members who are disabled (true), or only those who are not (false)." example:"false"`
+	url      url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *listMembersInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type listMembersOutput struct {
+	page.Headers
+	Body []member
+}
+
+type memberInput struct {
+	ID string `path:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+}
+
+type updateMemberInput struct {
+	ID   string `path:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Body memberPatch
+}
+
+type memberOutput struct {
+	Body member
+}
+
+func (h handler) listMembers(ctx context.Context, in *listMembersInput) (*listMembersOutput, error) {
+	actor := access.From(ctx)
+	f := identity.MemberFilter{Roles: convert[access.Role](sorted(in.Role))}
+	if values := sorted(in.Disabled); len(values) == 1 { // both restrict nothing
+		f.Disabled = new(values[0] == "true")
+	}
+	for _, e := range sorted(in.Email) {
+		f.Emails = append(f.Emails, strings.ToLower(e))
+	}
+	scope, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	r, err := in.Parse("members\x00"+string(actor.Team)+string(scope), func(key string) bool { return id.Is(id.PrefixUser, key) })
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.identity.ListMembers(ctx, actor, f, r)
+	if err != nil {
+		return nil, err
+	}
+	list, headers := page.Cut(r, list, func(m identity.Member) string { return m.User.ID }, in.url.Path, in.url.Query())
+	out := &listMembersOutput{Headers: headers, Body: make([]member, 0, len(list))}
+	for _, m := range list {
+		out.Body = append(out.Body, memberOf(m))
+	}
+	return out, nil
+}
+
+func (h handler) getMember(ctx context.Context, in *memberInput) (*memberOutput, error) {
+	return memberAnswer(h.identity.GetMember(ctx, access.From(ctx), in.ID))
+}
+
+func (h handler) updateMember(ctx context.Context, in *updateMemberInput) (*memberOutput, error) {
+	if !in.Body.Disabled.Set {
+		return h.getMember(ctx, &memberInput{ID: in.ID})
+	}
+	return memberAnswer(h.identity.SetMemberDisabled(ctx, access.From(ctx), in.ID, in.Body.Disabled.Value))
+}
+
+func (h handler) removeMember(ctx context.Context, in *memberInput) (*struct{}, error) {
+	return nil, h.identity.RemoveMember(ctx, access.From(ctx), in.ID)
+}
+
+func memberAnswer(m identity.Member, err error) (*memberOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &memberOutput{Body: memberOf(m)}, nil
+}
+
+func memberOf(m identity.Member) member {
+	return member{
+		ID: m.User.ID, Email: m.User.Email, RoleBindings: bindingsOf(m.Bindings), Disabled: m.DisabledMillis != nil,
+		DisabledAt: httpapi.TimePtr(m.DisabledMillis), JoinedAt: httpapi.TimeMillis(m.JoinedMillis),
+	}
+}

@@ -1,0 +1,215 @@
+package identityhttp
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+const tagRoles = "Roles"
+
+func mountRoles(api *httpapi.API, h handler) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-permissions", Method: http.MethodGet, Path: "/roles/permissions", Tag: tagRoles, Status: http.StatusOK,
+		Permission: access.RolesRead, Summary: "List permissions",
+		Description: "Returns every permission with what it opens and where it can hold.",
+	}, h.listPermissions)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-roles", Method: http.MethodGet, Path: "/roles", Tag: tagRoles, Status: http.StatusOK,
+		Permission: access.RolesRead, Summary: "List roles",
+		Description: "Returns the roles that the team has made, newest first, and then the system roles, strongest first.",
+	}, h.listRoles)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "create-role", Method: http.MethodPost, Path: "/roles", Tag: tagRoles, Status: http.StatusCreated,
+		Permission: access.RolesWrite, Summary: "Create a role",
+		Description: "Adds a role, which is a list of permissions. Whoever makes it holds all of them in the whole team, or it is " +
+			"`privilege_escalation`. A team has up to 100 roles of its own.",
+		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeRoleExists, apperr.CodeRolesLimit},
+	}, h.createRole)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-role", Method: http.MethodGet, Path: "/roles/{id}", Tag: tagRoles, Status: http.StatusOK,
+		Permission: access.RolesRead, Summary: "Show a role",
+		Description: "Returns the role.",
+		Errors:      []apperr.Code{apperr.CodeNotFound},
+	}, h.getRole)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "update-role", Method: http.MethodPatch, Path: "/roles/{id}", Tag: tagRoles, Status: http.StatusOK,
+		Permission: access.RolesWrite, Summary: "Change a role",
+		Description: "Changes the fields given and keeps the others (RFC 7396). Whoever has the role has what it lists with their next " +
+			"request. What the change adds, its maker holds in the whole team, or it is `privilege_escalation`. System roles are fixed.",
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeRoleExists},
+	}, h.updateRole)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "delete-role", Method: http.MethodDelete, Path: "/roles/{id}", Tag: tagRoles, Status: http.StatusNoContent,
+		Permission: access.RolesWrite, Summary: "Delete a role",
+		Description: "Removes a role that nobody has. System roles are fixed.",
+		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeRoleInUse},
+	}, h.deleteRole)
+}
+
+type permissionInfo struct {
+	Permission  permission `json:"permission" doc:"The permission." example:"connections:write"`
+	Level       level      `json:"level" doc:"Where it can hold. team: in the team, for what belongs to no environment. environment: in one environment or, given in the team, in all. account: every member's own account, whatever their roles; no role lists it." example:"environment"`
+	Description string     `json:"description" doc:"What it opens." example:"Create, change and delete connections, with their secrets and webhook enrolments."`
+}
+
+type listPermissionsOutput struct {
+	Body []permissionInfo
+}
+
+type roleView struct {
+	ID          string        `json:"id" doc:"The role's id: for a system role its name." example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Name        string        `json:"name" doc:"The role's name." example:"support"`
+	Description string        `json:"description" doc:"What the role is for; empty for none." example:"Looks events up and replays them."`
+	System      bool          `json:"system" doc:"Whether it is one of the system roles, which are fixed." example:"false"`
+	Permissions []permission  `json:"permissions" doc:"What the role permits." example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
+	CreatedAt   *httpapi.Time `json:"created_at" nullable:"true" doc:"When the role was created; null for a system role." example:"2026-11-02T09:30:00.000Z"`
+	UpdatedAt   *httpapi.Time `json:"updated_at" nullable:"true" doc:"When the role was last changed; null for a system role." example:"2026-11-02T09:30:00.000Z"`
+}
+
+type newRole struct {
+	Name        string      `json:"name" minLength:"1" maxLength:"100" doc:"The role's name, unique in the team whatever its case, and no system role's; no control characters." example:"support"`
+	Description string      `json:"description,omitempty" maxLength:"500" doc:"What the role is for; no control characters. Default none." example:"Looks events up and replays them."`
+	Permissions []grantable `json:"permissions" minItems:"1" maxItems:"100" uniqueItems:"true" doc:"What the role permits." example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
+}
+
+// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+func (n *newRole) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
+	return textFaults(prefix, &n.Name, &n.Description)
+}
+
+type rolePatch struct {
+	Name        httpapi.Optional[string]      `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"The role's name, unique in the team whatever its case, and no system role's; no control characters. Default: the one it has." example:"support"`
+	Description httpapi.Optional[string]      `json:"description,omitempty" maxLength:"500" doc:"What the role is for; no control characters. Default: the one it has." example:"Looks events up and replays them."`
+	Permissions httpapi.Optional[[]grantable] `json:"permissions,omitempty" minItems:"1" maxItems:"100" uniqueItems:"true" doc:"What the role permits. Default: what it does now." example:"[\"webhook_events:read\"]"`
+}
+
+// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+func (p *rolePatch) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
+	return textFaults(prefix, p.Name.Pointer(), p.Description.Pointer())
+}
+
+// textFaults leaves out what the schema says: that a name is empty or a text too long.
+func textFaults(prefix *huma.PathBuffer, name, description *string) []error {
+	if name != nil && *name == "" {
+		name = nil
+	}
+	faults := slices.DeleteFunc(identity.RoleFaults(name, description), func(d apperr.Detail) bool { return d.Rule == "max_length" })
+	return faultsAt(prefix.String(), faults)
+}
+
+type listRolesInput struct {
+	page.Query
+	url url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *listRolesInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type listRolesOutput struct {
+	page.Headers
+	Body []roleView
+}
+
+type createRoleInput struct {
+	Body newRole
+}
+
+type createRoleOutput struct {
+	Location string `header:"Location" doc:"The path of the new role."`
+	Body     roleView
+}
+
+type roleInput struct {
+	ID string `path:"id" doc:"The role's id." example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+}
+
+type updateRoleInput struct {
+	ID   string `path:"id" doc:"The role's id." example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Body rolePatch
+}
+
+type roleOutput struct {
+	Body roleView
+}
+
+func (h handler) listPermissions(context.Context, *struct{}) (*listPermissionsOutput, error) {
+	out := &listPermissionsOutput{}
+	for _, i := range access.Registry() {
+		out.Body = append(out.Body, permissionInfo{Permission: permission(i.Permission), Level: level(i.Level), Description: i.Meaning})
+	}
+	return out, nil
+}
+
+func (h handler) listRoles(ctx context.Context, in *listRolesInput) (*listRolesOutput, error) {
+	actor := access.From(ctx)
+	r, err := in.Parse("roles\x00"+string(actor.Team), func(key string) bool {
+		return id.Is(id.PrefixRole, key) || slices.Contains(access.SystemRoles(), access.Role(key))
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.identity.ListRoles(ctx, actor, r)
+	if err != nil {
+		return nil, err
+	}
+	list, headers := page.Cut(r, list, func(r identity.Role) string { return string(r.ID) }, in.url.Path, in.url.Query())
+	out := &listRolesOutput{Headers: headers, Body: make([]roleView, 0, len(list))}
+	for _, r := range list {
+		out.Body = append(out.Body, roleOf(r))
+	}
+	return out, nil
+}
+
+func (h handler) createRole(ctx context.Context, in *createRoleInput) (*createRoleOutput, error) {
+	r, err := h.identity.CreateRole(ctx, access.From(ctx), identity.NewRole{
+		Name: in.Body.Name, Description: in.Body.Description, Permissions: convert[access.Permission](in.Body.Permissions),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &createRoleOutput{Location: httpapi.Prefix + "/roles/" + string(r.ID), Body: roleOf(r)}, nil
+}
+
+func (h handler) getRole(ctx context.Context, in *roleInput) (*roleOutput, error) {
+	return roleAnswer(h.identity.GetRole(ctx, access.From(ctx), access.Role(in.ID)))
+}
+
+func (h handler) updateRole(ctx context.Context, in *updateRoleInput) (*roleOutput, error) {
+	change := identity.RoleChange{Name: in.Body.Name.Pointer(), Description: in.Body.Description.Pointer()}
+	if in.Body.Permissions.Set {
+		change.Permissions = convert[access.Permission](in.Body.Permissions.Value)
+	}
+	return roleAnswer(h.identity.UpdateRole(ctx, access.From(ctx), access.Role(in.ID), change))
+}
+
+func (h handler) deleteRole(ctx context.Context, in *roleInput) (*struct{}, error) {
+	return nil, h.identity.DeleteRole(ctx, access.From(ctx), access.Role(in.ID))
+}
+
+func roleAnswer(r identity.Role, err error) (*roleOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &roleOutput{Body: roleOf(r)}, nil
+}
+
+func roleOf(r identity.Role) roleView {
+	return roleView{
+		ID: string(r.ID), Name: r.Name, Description: r.Description, System: r.System, Permissions: convert[permission](r.Permissions),
+		CreatedAt: httpapi.TimePtr(r.CreatedMillis), UpdatedAt: httpapi.TimePtr(r.UpdatedMillis),
+	}
+}
