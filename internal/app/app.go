@@ -38,6 +38,7 @@ import (
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/providers"
 	"sallyport/internal/rejections"
 	"sallyport/internal/rejections/rejectionshttp"
@@ -95,6 +96,7 @@ type App struct {
 	idempotency   *idempotency.Store
 	sso           *sso.Service
 	mails         *mails.Service
+	limiter       *ratelimit.Limiter
 
 	ready   atomic.Bool
 	servers servers
@@ -178,6 +180,9 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	a.rejections = rejections.New(d, clk)
 	a.audit = audit.NewStore(d)
 	a.idempotency = idempotency.New(d, box, clk)
+	if a.limiter, err = a.newLimiter(node); err != nil {
+		return err
+	}
 	a.connections.OnDelete(a.rejections.Forget)
 	a.deliveries = deliveries.New(d, a.events, a.subscriptions, a.client, clk, a.log, a.metrics, deliveries.Options{
 		Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
@@ -210,7 +215,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	})
 	a.api = NewAPI(APIOptions{
 		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
-			Idempotency: a.idempotency, LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
+			Limits: a.limits(), Idempotency: a.idempotency, LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
 		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit, Replays: a.replays, SSO: a.sso,
 	})
@@ -393,7 +398,7 @@ func (a *App) expire(ctx context.Context) time.Duration {
 	if err := a.rejections.Expire(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "old refused requests could not be deleted", slog.String("error", err.Error()))
 	}
-	a.expireIdempotencyKeys(ctx)
+	a.expireKeysAndLimits(ctx)
 	a.expireReplays(ctx)
 	if err := a.subscriptions.ForgetSecrets(ctx); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "replaced signing secrets could not be removed", slog.String("error", err.Error()))
@@ -424,6 +429,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.retention.Run) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
 	a.loops.Go(func() { a.stream.Run(loopCtx) })
+	a.loops.Go(func() { a.limiter.Run(loopCtx) })
 	a.workOnReplays(loopCtx)
 	a.startMails(loopCtx)
 	if a.cfg.ProvidersDir != "" {

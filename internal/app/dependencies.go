@@ -41,6 +41,9 @@ func TableOwners() map[string]string {
 
 		"idempotency_keys": "platform/idempotency",
 
+		"rate_limit_buckets": "platform/ratelimit",
+		"rate_limit_nodes":   "platform/ratelimit",
+
 		"teams":            "identity",
 		"environments":     "identity",
 		"users":            "identity",

@@ -27,7 +27,7 @@ type File struct {
 var (
 	// SQL in this repository writes its keywords in capitals, which keeps prose ("deliveries from connections") out.
 	namedTable   = regexp.MustCompile(`\b(?:FROM|INTO|UPDATE|JOIN)\s+(?:ONLY\s+)?([a-z_][a-z0-9_]*)\b`)
-	createdTable = regexp.MustCompile(`(?i)\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?([a-z_][a-z0-9_]*)(\s+PARTITION\s+OF\b)?`)
+	createdTable = regexp.MustCompile(`(?i)\bCREATE\s+(?:UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?([a-z_][a-z0-9_]*)(\s+PARTITION\s+OF\b)?`)
 	generated    = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 )
 

@@ -50,8 +50,8 @@ func TestForeignTablesLeavesTheRestAlone(t *testing.T) {
 func TestTablesWithoutOwnerComparesBothWays(t *testing.T) {
 	t.Parallel()
 	migrations := []File{{Path: "migrations/1.sql", Text: "CREATE TABLE orders (id text);\ncreate table if not exists stray (id text);\n" +
-		"CREATE TABLE orders_1 PARTITION OF orders DEFAULT;"}}
-	require.Equal(t, []string{"table ghosts of billing is in no migration", "table stray has no owner"},
+		"CREATE TABLE orders_1 PARTITION OF orders DEFAULT;\nCREATE UNLOGGED TABLE light (id text);"}}
+	require.Equal(t, []string{"table ghosts of billing is in no migration", "table light has no owner", "table stray has no owner"},
 		TablesWithoutOwner(migrations, map[string]string{"orders": "orders", "ghosts": "billing"}))
 }
 

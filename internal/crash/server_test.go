@@ -27,7 +27,8 @@ func startServer(t *testing.T, dir, databaseURL string, args ...string) *server 
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
-	args = append([]string{"serve", "--dev", "--data", dir, "--listen", "127.0.0.1:0", "--log-format", "json"}, args...)
+	args = append([]string{"serve", "--dev", "--data", dir, "--listen", "127.0.0.1:0", "--log-format", "json",
+		"--rate-limit-key-per-second", "0"}, args...)
 	if databaseURL != "" {
 		args = append(args, "--database-url", databaseURL)
 	}

@@ -64,7 +64,7 @@ func StartServer(ctx context.Context, clk clock.Clock, cfg ServerConfig) (*Serve
 	if s.Addr, err = freeAddr(ctx); err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "--dev", "--listen", s.Addr, "--data", cfg.DataDir, "--log-format", "json"}
+	args := []string{"serve", "--dev", "--listen", s.Addr, "--data", cfg.DataDir, "--log-format", "json", "--rate-limit-key-per-second", "0"}
 	if cfg.DatabaseURL != "" {
 		args = append(args, "--database-url", cfg.DatabaseURL)
 	}

@@ -70,6 +70,13 @@ type Config struct {
 	StreamMaxReaders               int `name:"stream-max-readers" type:"setting" default:"2000" placeholder:"N" help:"Open streams of events on this node, 1 to 10000; whoever comes after that gets 503."`
 	StreamMaxReadersPerEnvironment int `name:"stream-max-readers-per-environment" type:"setting" default:"1000" placeholder:"N" help:"Open streams of one environment on this node, 1 to 10000; whoever comes after that gets 429."`
 
+	RateLimitKeyPerSecond     int `name:"rate-limit-key-per-second" type:"setting" default:"100" placeholder:"N" help:"Requests a second of each API key without a limit of its own, for all nodes together, up to 100000. 0: no limit."`
+	RateLimitKeyBurst         int `name:"rate-limit-key-burst" type:"setting" default:"500" placeholder:"N" help:"Requests that each such API key may make at once after a pause, 1 to 1000000."`
+	RateLimitUserPerSecond    int `name:"rate-limit-user-per-second" type:"setting" default:"100" placeholder:"N" help:"Requests a second of each signed-in user, up to 100000. 0: no limit."`
+	RateLimitUserBurst        int `name:"rate-limit-user-burst" type:"setting" default:"500" placeholder:"N" help:"Requests that each user may make at once after a pause, 1 to 1000000."`
+	RateLimitAddressPerSecond int `name:"rate-limit-address-per-second" type:"setting" default:"20" placeholder:"N" help:"Requests a second from each address (of IPv6, each network of 64 bits) without a valid credential, sign-ins among them, up to 100000. Inbound webhooks are not counted. 0: no limit."`
+	RateLimitAddressBurst     int `name:"rate-limit-address-burst" type:"setting" default:"100" placeholder:"N" help:"Such requests that each address may make at once after a pause, 1 to 1000000."`
+
 	origins map[string]Origin // of settings that do not have their default
 }
 
@@ -105,6 +112,8 @@ const (
 	maxPayloadRetentionDays       = 365
 	maxEventRetentionDays         = 3650
 	maxStreamReaders              = 10000
+	maxRatePerSecond              = 100_000
+	maxRateBurst                  = 1_000_000
 )
 
 // Source is where a value came from.

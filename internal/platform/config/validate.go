@@ -76,6 +76,7 @@ func (c *Config) Validate() []Fault {
 	k.webhooks()
 	k.deliveries()
 	k.streams()
+	k.rates()
 	return k.faults
 }
 
@@ -135,6 +136,20 @@ func (k *checker) deliveries() {
 	k.require(inRange(c.DeliveryConcurrency), "delivery-concurrency", message)
 	k.require(inRange(c.DeliveryConcurrencyPerHost), "delivery-concurrency-per-host", message)
 	k.require(inRange(c.DeliveryConcurrencyPerSubscription), "delivery-concurrency-per-subscription", message)
+}
+
+func (k *checker) rates() {
+	for _, l := range []struct {
+		name             string
+		perSecond, burst int
+	}{
+		{"rate-limit-key", k.c.RateLimitKeyPerSecond, k.c.RateLimitKeyBurst},
+		{"rate-limit-user", k.c.RateLimitUserPerSecond, k.c.RateLimitUserBurst},
+		{"rate-limit-address", k.c.RateLimitAddressPerSecond, k.c.RateLimitAddressBurst},
+	} {
+		k.require(l.perSecond >= 0 && l.perSecond <= maxRatePerSecond, l.name+"-per-second", "must be between 0 and 100000")
+		k.require(l.burst >= 1 && l.burst <= maxRateBurst, l.name+"-burst", "must be between 1 and 1000000")
+	}
 }
 
 func (k *checker) streams() {

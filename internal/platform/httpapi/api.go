@@ -44,6 +44,8 @@ type Config struct {
 	Clock          clock.Clock
 	Auth           Authenticator
 	TrustedProxies []netip.Prefix
+	// Limits are how often operations may be called.
+	Limits Limits
 	// Idempotency remembers the answers to requests with an Idempotency-Key.
 	Idempotency *idempotency.Store
 	// LoopbackHostsOnly refuses requests whose Host is no loopback name: development mode's guard against DNS rebinding.
@@ -73,6 +75,7 @@ func New(cfg Config) *API {
 	hc.Formats = map[string]huma.Format{"application/json": jsonFormat()}
 	hc.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	hc.Components.SecuritySchemes = securitySchemes()
+	hc.Components.Headers = rateHeaders()
 	hc.Info.Description = "Provider webhooks in: verified, stored, deduplicated. Signed and retried out. " +
 		"Every error is one envelope; see the description of each code."
 	hc.Servers = []*huma.Server{{URL: Prefix}}
@@ -144,7 +147,10 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	registry := ad.a.huma.OpenAPI().Components.Schemas
 	ad.a.mux.HandleFunc(op.Method+" "+Prefix+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		c := &call{challenge: challenge}
-		r, err := ad.a.authorize(withCall(r, c), meta)
+		r, p, err := ad.a.authorize(withCall(r, c), meta)
+		if tooMany := ad.a.limited(w, r, p, err); tooMany != nil {
+			err = tooMany
+		}
 		if err != nil {
 			WriteError(w, r, err)
 			return

@@ -50,9 +50,10 @@ func (p presented) name(who access.Principal) string {
 
 // authorize identifies the caller, scopes the request to an environment and checks the permission or grant, in this
 // order, so that nothing about a resource is looked at for a caller who may not ask.
-func (a *API) authorize(r *http.Request, op Operation) (*http.Request, error) {
+// The principal is returned with an error too, as far as it is known.
+func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Principal, error) {
 	if op.Public {
-		return r, nil
+		return r, access.Principal{}, nil
 	}
 	ctx, shown := r.Context(), present(r, op)
 	var p access.Principal
@@ -75,12 +76,12 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, error) {
 		p, err = a.admit(ctx, shown, op)
 	}
 	if err != nil {
-		return r, err
+		return r, p, err
 	}
 	p.IP, p.RequestID = ClientIP(ctx), RequestID(ctx)
 	callFrom(ctx).credential = func() Credential { return Credential{Name: shown.name(p), Check: again} }
 	obs.EventFrom(ctx).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
-	return r.WithContext(access.With(ctx, p)), nil
+	return r.WithContext(access.With(ctx, p)), p, nil
 }
 
 // admit returns who asks, in the environment that the operation works on, if they may.

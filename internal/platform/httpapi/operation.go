@@ -98,7 +98,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 
 // codes returns every code the operation can answer with.
 func (op Operation) codes() []apperr.Code {
-	codes := append([]apperr.Code{apperr.CodeValidation, apperr.CodeInternal, apperr.CodeUnavailable}, op.Errors...)
+	codes := append([]apperr.Code{apperr.CodeValidation, apperr.CodeInternal, apperr.CodeUnavailable, apperr.CodeRateLimited}, op.Errors...)
 	if !op.Public {
 		codes = append(codes, apperr.CodeUnauthorized, apperr.CodeForbidden, apperr.CodeAmbiguousCredentials)
 		if op.Route != "" {
@@ -210,6 +210,7 @@ func (a *API) finish(op Operation) {
 		}
 		r.Headers[replayedHeader] = replayedDoc()
 	}
+	documentLimits(ho, op.Status)
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]
 		other.Description = http.StatusText(status)

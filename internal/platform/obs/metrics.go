@@ -40,6 +40,10 @@ type Metrics struct {
 	Removed *prometheus.CounterVec
 	// Overdue is for how long the oldest payload or event has been due for removal, in seconds, on the node that removes.
 	Overdue *prometheus.GaugeVec
+	// RateLimited counts requests refused for their rate, by whose it was: api_key, user, address, connection.
+	RateLimited *prometheus.CounterVec
+	// RateLeaseFailures counts the times that a node could not lease slices of rate limits.
+	RateLeaseFailures prometheus.Counter
 	// StreamReaders is the number of open streams.
 	StreamReaders prometheus.Gauge
 	// StreamMessages counts messages sent to readers of streams by kind; one to ten readers is ten.
@@ -89,6 +93,10 @@ func NewMetrics() *Metrics {
 			Help: "What retention removed, by kind; ended: deliveries that it ended with their payload."}, []string{"what"}),
 		Overdue: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sallyport_retention_overdue_seconds",
 			Help: "For how long the oldest payload or event has been due for removal, on the node that removes; 0 on others."}, []string{"what"}),
+		RateLimited: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_rate_limited_total",
+			Help: "Requests refused for their rate, by whose it was."}, []string{"by"}),
+		RateLeaseFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_rate_limit_lease_failures_total",
+			Help: "Times that this node could not share rate limits with the others, and went by its part of them."}),
 		StreamReaders: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_stream_readers",
 			Help: "Open streams of events."}),
 		StreamMessages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_stream_messages_total",
@@ -103,7 +111,7 @@ func NewMetrics() *Metrics {
 		Help: "Attempts to send mails by kind and outcome; expired: given up because what the mail tells of is over."}, []string{"kind", "outcome"})
 	m.Registry.MustRegister(m.MailsQueued, m.Mails)
 	m.Registry.MustRegister(m.Events, m.Deliveries, m.Filters, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
-		m.Replays, m.Replayed, m.Removed, m.Overdue,
+		m.RateLimited, m.RateLeaseFailures, m.Replays, m.Replayed, m.Removed, m.Overdue,
 		m.StreamReaders, m.StreamMessages, m.StreamsClosed, m.StreamDelay,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/ratelimit"
+)
+
+// Limits are how often operations may be called. The zero Limits limit nothing.
+type Limits struct {
+	Limiter *ratelimit.Limiter
+	// Key and User hold for each API key, and for each user.
+	Key, User ratelimit.Limit
+	// Address holds for requests that nobody is known to make: those to public operations, and those whose credential is missing
+	// or refused. Whoever is known is not counted by address.
+	Address ratelimit.Limit
+}
+
+// of returns whose requests are counted, and how many may pass.
+func (l Limits) of(p access.Principal, address string) (ratelimit.Bucket, ratelimit.Limit) {
+	switch p.Kind {
+	case access.KindAPIKey:
+		return ratelimit.Bucket{Kind: ratelimit.APIKey, ID: p.ID}, l.Key
+	case access.KindUser:
+		return ratelimit.Bucket{Kind: ratelimit.User, ID: p.ID}, l.User
+	case access.KindSystem:
+		return ratelimit.OfAddress(address), l.Address
+	default:
+		return ratelimit.OfAddress(address), l.Address
+	}
+}
+
+// limited counts a request, tells the client how it stands, and returns an error where it is too much. cause is what the request
+// is refused for besides; what failed through no fault of the client's is not counted.
+func (a *API) limited(w http.ResponseWriter, r *http.Request, p access.Principal, cause error) error {
+	if a.cfg.Limits.Limiter == nil || cause != nil && Resolve(cause).HTTPStatus() >= http.StatusInternalServerError {
+		return nil
+	}
+	bucket, limit := a.cfg.Limits.of(p, ClientIP(r.Context()))
+	if limit.Off() {
+		return nil
+	}
+	d := a.cfg.Limits.Limiter.Take(r.Context(), bucket, limit)
+	d.SetHeaders(w.Header())
+	if d.Allowed {
+		return nil
+	}
+	return &apperr.Error{Code: apperr.CodeRateLimited, Message: tooMany(bucket.Kind), RetryAfter: d.RetryAfter, Cause: cause}
+}
+
+func tooMany(k ratelimit.Kind) string {
+	switch k {
+	case ratelimit.APIKey:
+		return "Too many requests with this API key"
+	case ratelimit.User:
+		return "Too many requests of this user"
+	case ratelimit.Address, ratelimit.Connection:
+		return "Too many requests from this address without a valid credential"
+	default:
+		return "Too many requests"
+	}
+}
+
+// rateHeaders are the headers of every answer of a limited operation, as the document refers to them.
+func rateHeaders() map[string]*huma.Header {
+	header := func(description string) *huma.Header {
+		return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeInteger}}
+	}
+	return map[string]*huma.Header{
+		"X-RateLimit-Limit":     header("How many requests may be made at once after a pause: the burst. Absent where no limit is set."),
+		"X-RateLimit-Remaining": header("How many more requests may be made now."),
+		"X-RateLimit-Reset":     header("In how many seconds `X-RateLimit-Remaining` is `X-RateLimit-Limit` again, if no more are made."),
+	}
+}
+
+// documentLimits adds the headers to the answer of success and to the refusal.
+func documentLimits(ho *huma.Operation, success int) {
+	for _, status := range []int{success, http.StatusTooManyRequests} {
+		r := ho.Responses[strconv.Itoa(status)]
+		if r == nil {
+			continue
+		}
+		if r.Headers == nil {
+			r.Headers = map[string]*huma.Param{}
+		}
+		for name := range rateHeaders() {
+			r.Headers[name] = &huma.Param{Ref: "#/components/headers/" + name}
+		}
+	}
+}
