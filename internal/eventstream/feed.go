@@ -159,8 +159,11 @@ func (f *feed) indexAfter(position int64) (index int64, ok bool) {
 	return index, true
 }
 
-// takeChunks is how many chunks a reader takes at a time.
-const takeChunks = 64
+// takeChunks and takeBytes are how much a reader takes at a time; one chunk, however large.
+const (
+	takeChunks = 64
+	takeBytes  = 256 << 10
+)
 
 // reading is what a feed has for a reader.
 type reading struct {
@@ -180,7 +183,19 @@ func (f *feed) read(next int64) reading {
 	if f.broken || next < f.base {
 		return reading{lagged: true}
 	}
-	rest := f.chunks[next-f.base:]
-	rest = rest[:min(len(rest), takeChunks)]
-	return reading{chunks: append([]*chunk(nil), rest...), changed: f.changed, last: f.last}
+	got, size := []*chunk(nil), 0
+	for _, c := range f.chunks[next-f.base:] {
+		if size += c.size; len(got) == takeChunks || len(got) > 0 && size > takeBytes {
+			break
+		}
+		got = append(got, c)
+	}
+	return reading{chunks: got, changed: f.changed, last: f.last}
+}
+
+// dropped reports whether the feed no longer keeps the chunk at an index, or anything.
+func (f *feed) dropped(index int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.broken || index < f.base
 }

@@ -204,7 +204,7 @@ func (s *Service) loadFeeds(ctx context.Context, feeds []*feed, records map[id.E
 			loaded[f.key] = nil
 			continue
 		}
-		chunks, err := s.load(ctx, f.key, list)
+		chunks, err := s.load(ctx, f.key, whole(list))
 		if err != nil {
 			return err
 		}

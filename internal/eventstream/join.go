@@ -3,6 +3,8 @@ package eventstream
 import (
 	"context"
 	"errors"
+
+	"sallyport/internal/webhookevents"
 )
 
 // nearby is how many messages a feed may begin behind the newest, so that readers who come back together, as after a
@@ -42,8 +44,12 @@ func (s *Service) join(r *Reader, here *start) (f *feed, target int64) {
 	return f, 0
 }
 
-// pageRecords bounds what a reader catches up with at a time.
-const pageRecords = 8
+// pageRecords and pageMessages bound what a reader catches up with at a time, and has in memory for as long as it takes to
+// read it.
+const (
+	pageRecords  = 8
+	pageMessages = 128
+)
 
 // errCut says that the log has been cut in front of the reader.
 var errCut = errors.New("the log no longer has what the reader needs")
@@ -55,7 +61,7 @@ func (r *Reader) catchUp(ctx context.Context, here *start, target int64) *ending
 	case <-ctx.Done():
 		return r.over(ctx)
 	}
-	chunks, err := r.page(ctx, here.need, target)
+	chunks, need, err := r.page(ctx, here.need, target)
 	<-r.s.pages
 	if errors.Is(err, errCut) {
 		e := endLagged()
@@ -64,33 +70,56 @@ func (r *Reader) catchUp(ctx context.Context, here *start, target int64) *ending
 	if err != nil {
 		return r.failed(ctx, err)
 	}
-	for _, c := range chunks {
-		here.need = c.record.Position
-	}
-	if len(chunks) < pageRecords {
-		here.need = max(here.need, target)
-	}
+	here.need = need
 	if here.need >= here.head {
 		here.missing = 0
 	}
-	return r.deliver(ctx, chunks)
+	return r.deliver(ctx, chunks, func(int) bool { return false })
 }
 
-// page loads the next records of the reader's environment after one position up to another, or returns errCut.
-func (r *Reader) page(ctx context.Context, need, target int64) ([]*chunk, error) {
+// page loads what comes next in the log of the reader's environment, after one position up to another, or returns errCut. next is
+// the position after which the page behind it begins.
+func (r *Reader) page(ctx context.Context, need, target int64) (chunks []*chunk, next int64, err error) {
 	records, err := r.s.events.EnvironmentLog(ctx, r.key.env, need, target, pageRecords)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	// The log is cut from its beginning: as long as the reader's record is there, so is all after it.
 	if r.place.position > 0 {
 		kept, err := r.s.events.LogKept(ctx, []int64{r.place.position})
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if !kept[r.place.position] {
-			return nil, errCut
+			return nil, 0, errCut
 		}
 	}
-	return r.s.load(ctx, r.key, records)
+	parts, next := r.clip(records, target)
+	chunks, err = r.s.load(ctx, r.key, parts)
+	return chunks, next, err
+}
+
+// clip takes from the records what the reader has not read yet, up to pageMessages.
+func (r *Reader) clip(records []webhookevents.LogRecord, target int64) (parts []part, next int64) {
+	room := pageMessages
+	for i := range records {
+		record, from := records[i], 0
+		if record.Position == r.place.position {
+			from = r.place.index
+		}
+		p := some(record, from, from+room)
+		parts = append(parts, p)
+		room -= p.Messages()
+		if p.end() < record.Messages() {
+			return parts, record.Position - 1
+		}
+		next = record.Position
+		if room == 0 {
+			return parts, next
+		}
+	}
+	if len(records) < pageRecords {
+		next = max(next, target)
+	}
+	return parts, next
 }

@@ -16,9 +16,43 @@ type feedKey struct {
 	deliveries bool
 }
 
-// load makes the chunks of records of one environment, in their order. Events are read as they stand now: where several
-// records tell that an event changed, the last one does for all.
-func (s *Service) load(ctx context.Context, key feedKey, records []webhookevents.LogRecord) ([]*chunk, error) {
+// part is a record, or some of the messages of one that follow each other.
+type part struct {
+	webhookevents.LogRecord
+	// skipped is how many messages of the record come before the part.
+	skipped int
+}
+
+// end is how many messages of the record are behind whoever has read the part.
+func (p *part) end() int { return p.skipped + p.Messages() }
+
+// whole returns records as parts.
+func whole(records []webhookevents.LogRecord) []part {
+	parts := make([]part, len(records))
+	for i := range records {
+		parts[i].LogRecord = records[i]
+	}
+	return parts
+}
+
+// some returns the messages of a record from one index up to another.
+func some(r webhookevents.LogRecord, from, to int) part {
+	p := part{r, from}
+	p.Received, from, to = between(r.Received, from, to)
+	p.Attempts, from, to = between(r.Attempts, from, to)
+	p.Updated, _, _ = between(r.Updated, from, to)
+	return p
+}
+
+// between returns what a list has between two indices, and where these are in what follows the list.
+func between[T any](list []T, from, to int) (found []T, fromNext, toNext int) {
+	n := len(list)
+	return list[min(from, n):min(to, n)], max(from-n, 0), max(to-n, 0)
+}
+
+// load makes the chunks of parts of one environment's log, in their order. Events are read as they stand now: where several
+// parts tell that an event changed, the last one does for all.
+func (s *Service) load(ctx context.Context, key feedKey, records []part) ([]*chunk, error) {
 	updated := lastUpdates(records)
 	var uuids []string
 	var tries []webhookevents.LogAttempt
@@ -54,8 +88,8 @@ func (s *Service) load(ctx context.Context, key feedKey, records []webhookevents
 	chunks := make([]*chunk, len(records))
 	for i := range records {
 		r := &records[i]
-		c := &chunk{record: webhookevents.LogPlace{Position: r.Position, At: r.At, Messages: r.Messages()}}
-		index := 0
+		c := &chunk{record: webhookevents.LogPlace{Position: r.Position, At: r.At, Messages: r.end()}}
+		index := r.skipped
 		add := func(kind Kind, uuid, attempt string) {
 			index++
 			e := events[uuid]
@@ -86,8 +120,8 @@ func (s *Service) load(ctx context.Context, key feedKey, records []webhookevents
 	return chunks, nil
 }
 
-// lastUpdates returns the index of the last record that tells of a change of each event.
-func lastUpdates(records []webhookevents.LogRecord) map[string]int {
+// lastUpdates returns the index of the last part that tells of a change of each event.
+func lastUpdates(records []part) map[string]int {
 	last := map[string]int{}
 	for i := range records {
 		for _, u := range records[i].Updated {

@@ -77,8 +77,9 @@ func (m *message) size() int {
 	return messageOverhead + 2*text + len(m.deliveries)*deliverySize
 }
 
-// chunk is what one record of the log has for the readers of a feed.
+// chunk is what one record of the log, or a part of one, has for readers.
 type chunk struct {
+	// record has the messages of the record up to the end of the chunk.
 	record   webhookevents.LogPlace
 	messages []*message
 	size     int

@@ -98,10 +98,11 @@ func (r *Reader) serve(ctx context.Context) ending {
 		changed := got.changed
 		if len(got.chunks) > 0 {
 			changed = nil
-			r.next += int64(len(got.chunks))
-			if e := r.deliver(ctx, got.chunks); e != nil {
+			first := r.next
+			if e := r.deliver(ctx, got.chunks, func(i int) bool { return f.dropped(first + int64(i)) }); e != nil {
 				return *e
 			}
+			r.next += int64(len(got.chunks))
 		} else if p := after(got.last); p.beyond(r.place) {
 			r.place = p
 		}
@@ -234,82 +235,4 @@ func (r *Reader) failed(ctx context.Context, err error) *ending {
 		e = endInternal()
 	}
 	return &e
-}
-
-// deliver sends the reader what is for it.
-func (r *Reader) deliver(ctx context.Context, chunks []*chunk) *ending {
-	buffer, ok := r.s.buffers.Get().(*[]byte)
-	if !ok {
-		buffer = new([]byte)
-	}
-	defer r.s.buffers.Put(buffer)
-	piece := (*buffer)[:0]
-	sent := map[Kind]int{}
-	flush := func() *ending {
-		if len(piece) == 0 {
-			return nil
-		}
-		if err := r.sink.Write(piece); err != nil {
-			e := silent(reasonUnwanted)
-			return &e
-		}
-		for kind, n := range sent {
-			r.s.metrics.StreamMessages.WithLabelValues(string(kind)).Add(float64(n))
-		}
-		clear(sent)
-		r.spent += len(piece)
-		piece = piece[:0]
-		return r.rest(ctx)
-	}
-	for _, c := range chunks {
-		for _, m := range c.messages {
-			if !m.place.beyond(r.place) {
-				continue
-			}
-			if r.filter.matches(m) {
-				frame, err := m.encode(r.digest, r.s.data)
-				if err != nil {
-					// Without it the reader gets at least what follows.
-					r.s.log.ErrorContext(ctx, "a message of a stream could not be written", slog.String("event_uuid", m.Event.UUID),
-						slog.String("error", err.Error()))
-					continue
-				}
-				if len(piece) > 0 && len(piece)+len(frame) > pieceBytes {
-					if e := flush(); e != nil {
-						return e
-					}
-				}
-				piece = append(piece, frame...)
-				sent[m.Kind]++
-			}
-			r.place = m.place
-		}
-		if p := after(c.record); p.beyond(r.place) {
-			r.place = p
-		}
-	}
-	e := flush()
-	*buffer = piece
-	return e
-}
-
-// rest waits until the reader may be sent more, where it has been sent a turn's share.
-func (r *Reader) rest(ctx context.Context) *ending {
-	now := r.s.clock.Now()
-	if now.Sub(r.turn) >= tickInterval {
-		r.turn, r.spent = now, 0
-		return nil
-	}
-	if r.spent < r.s.turnBytes() {
-		return nil
-	}
-	t := r.s.clock.NewTimer(tickInterval - now.Sub(r.turn))
-	defer t.Stop()
-	select {
-	case <-t.C():
-	case <-ctx.Done():
-	case <-r.s.stopping:
-	}
-	r.turn, r.spent = r.s.clock.Now(), 0
-	return r.over(ctx)
 }

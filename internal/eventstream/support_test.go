@@ -176,6 +176,11 @@ func (w *world) padded(n int) {
 	uuid := w.one()
 	try, list := w.tried(w.env, uuid)
 	require.NoError(w.t, w.run(list...))
+	w.repeated(n, uuid, try)
+}
+
+// repeated logs n messages of the environment that tell of the try of an event.
+func (w *world) repeated(n int, uuid, try string) {
 	for n > 0 {
 		log := webhookevents.Log{At: w.clock.Now()}
 		for range min(n, 2000) {
