@@ -96,12 +96,17 @@ func (s *Service) SignInFederated(ctx context.Context, c Client, f Federated, re
 
 // federatedUser finds whom the provider speaks of, and makes or links them where it may. The row of the user is held.
 func (s *Service) federatedUser(ctx context.Context, tx *sql.Tx, c Client, f Federated) (User, error) {
+	// In this order: where another window has made the user since this transaction began, who is found here is known below, too.
+	a, exists, err := readAccount(ctx, tx, f.Email)
+	if err != nil {
+		return User{}, err
+	}
 	user, known, err := readIdentity(ctx, tx, f.Issuer, f.Subject)
 	if err != nil {
 		return User{}, err
 	}
 	if !known {
-		if user, err = s.newIdentity(ctx, tx, c, f); err != nil {
+		if user, err = s.newIdentity(ctx, tx, c, f, a.user, exists); err != nil {
 			return User{}, err
 		}
 	}
@@ -115,16 +120,11 @@ func (s *Service) federatedUser(ctx context.Context, tx *sql.Tx, c Client, f Fed
 	return user, err
 }
 
-// newIdentity links somebody who comes in by the provider for the first time, to a new user or to one there is.
-func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c Client, f Federated) (User, error) {
-	a, exists, err := readAccount(ctx, tx, f.Email)
-	if err != nil {
-		return User{}, err
-	}
+// newIdentity links somebody who comes in by the provider for the first time, to a new user or to the one who has their address, if there is.
+func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c Client, f Federated, user User, exists bool) (User, error) {
 	now := s.clock.Now()
 	ms := clock.Millis(now)
 	e := audit.Event{Team: f.Team, TargetType: "user", Details: audit.State{"sso_provider_id": f.Provider, "issuer": f.Issuer}}
-	user := a.user
 	if exists {
 		linked, err := hasIdentity(ctx, tx, user.ID, f.Issuer)
 		if err != nil {

@@ -240,5 +240,11 @@ func normalizeEmail(email string) (string, bool) {
 	if err != nil || a.Name != "" || a.Address != email {
 		return "", false
 	}
+	// A letter outside ASCII whose lower case is inside, such as the kelvin sign, would make one address of two people's.
+	for _, r := range email {
+		if r > unicode.MaxASCII && unicode.ToLower(r) <= unicode.MaxASCII {
+			return "", false
+		}
+	}
 	return strings.ToLower(email), true
 }

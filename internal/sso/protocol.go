@@ -1,9 +1,9 @@
 package sso
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/rsa"
+	stdjson "encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	// Unlike encoding/json it refuses members that are there twice, and tells email from Email: no two readers of what a provider
+	// says find different things in it.
+	"github.com/go-jose/go-jose/v4/json"
 
 	"sallyport/internal/platform/egress"
 )
@@ -21,6 +24,7 @@ const (
 	maxAnswerBytes  = 256 << 10
 	exchangeTimeout = 10 * time.Second
 	maxSigningKeys  = 100
+	minRSABits      = 2048
 )
 
 // wellKnown is where a provider publishes its metadata, below its issuer (OpenID Connect Discovery 1.0, section 4).
@@ -148,7 +152,7 @@ func (p peer) discover(ctx context.Context, issuer string) (metadata, *Fault) {
 // signingKeys fetches the provider's public keys. What is no key for signatures is left out.
 func (p peer) signingKeys(ctx context.Context, uri string) ([]jose.JSONWebKey, *Fault) {
 	var set struct {
-		Keys []json.RawMessage `json:"keys"`
+		Keys []stdjson.RawMessage `json:"keys"`
 	}
 	if f := p.get(ctx, "key set", uri, nil, &set); f != nil {
 		return nil, f
@@ -160,7 +164,7 @@ func (p peer) signingKeys(ctx context.Context, uri string) ([]jose.JSONWebKey, *
 	for _, raw := range set.Keys {
 		var k jose.JSONWebKey
 		// A kind of key that is not known is none that signs with an accepted algorithm.
-		if err := k.UnmarshalJSON(raw); err != nil || !k.IsPublic() || !k.Valid() || k.Use != "" && k.Use != "sig" {
+		if err := k.UnmarshalJSON(raw); err != nil || !k.IsPublic() || !k.Valid() || k.Use != "" && k.Use != "sig" || weak(k) {
 			continue
 		}
 		keys = append(keys, k)
@@ -169,6 +173,12 @@ func (p peer) signingKeys(ctx context.Context, uri string) ([]jose.JSONWebKey, *
 		return nil, fault("The key set has no public key for signatures.")
 	}
 	return keys, nil
+}
+
+// weak reports whether the key is one of RSA that is shorter than its algorithms allow (RFC 7518, section 3.3).
+func weak(k jose.JSONWebKey) bool {
+	key, ok := k.Key.(*rsa.PublicKey)
+	return ok && key.N.BitLen() < minRSABits
 }
 
 // redemption is what an authorization code is exchanged with.
@@ -206,7 +216,7 @@ func (p peer) redeem(ctx context.Context, m metadata, r redemption) (tokens, *Fa
 		return tokens{}, refusedCode(body, f)
 	}
 	var t tokens
-	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&t); err != nil || t.IDToken == "" {
+	if err := json.Unmarshal(body, &t); err != nil || t.IDToken == "" {
 		return tokens{}, fault("The token endpoint's answer has no ID token.")
 	}
 	return t, nil

@@ -1,0 +1,85 @@
+package sso_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/sso"
+)
+
+// Promise: one identity provider says nothing about the people of another. Neither the address of somebody who came in by the first nor their
+// subject there opens their account by the second, also not in letters that only look alike, and its keys sign nothing for the first.
+func TestOneProviderSpeaksForItselfAlone(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		kim := map[string]any{"sub": "person-1", "email": "kim@example.test", "email_verified": true, "groups": []string{"engineering"}}
+		company := f.provider(t)
+		f.person(kim)
+		in, err := f.signIn(t, company)
+		require.NoError(t, err)
+
+		theirs := testkit.NewIdP(t, f.clk.Now)
+		settings := f.settings()
+		settings.Issuer, theirs.ClientSecret = theirs.URL, settings.ClientSecret.Reveal()
+		other, err := f.Create(t.Context(), f.owner, settings)
+		require.NoError(t, err)
+		trusted := settings
+		trusted.LinkExisting = true
+		linking, err := f.Create(t.Context(), f.owner, trusted)
+		require.NoError(t, err)
+		says := func(sub, email string) {
+			theirs.Set(func(b *testkit.Behaviour) {
+				b.Person = maps.Clone(kim)
+				b.Person["sub"], b.Person["email"] = sub, email
+			})
+		}
+		says("person-1", "kim@example.test")
+		_, err = f.signIn(t, other)
+		require.True(t, apperr.Is(err, apperr.CodeSSOAccountExists), "%v", err)
+		// Two letters whose lower case is inside ASCII: the kelvin sign, and the capital I with a dot.
+		for _, alike := range []string{"\u212aim@example.test", "k\u0130m@example.test"} {
+			says("person-9", alike)
+			_, err = f.signIn(t, linking)
+			require.True(t, apperr.Is(err, apperr.CodeSSONotMember), "%v", err)
+		}
+		says("person-1", "mallory@example.test")
+		stranger, err := f.signIn(t, other)
+		require.NoError(t, err)
+		require.NotEqual(t, in.User.ID, stranger.User.ID, "a subject is somebody only together with its issuer")
+
+		// A token that the second provider has made in the name of the first.
+		theirs.Set(func(b *testkit.Behaviour) { b.Claims = func(c map[string]any) { c["iss"] = f.idp.URL } })
+		_, err = f.signIn(t, other)
+		require.ErrorContains(t, err, "another issuer")
+		f.idp.Set(func(b *testkit.Behaviour) { b.Sign = theirs.Signed })
+		_, err = f.signIn(t, company)
+		require.ErrorContains(t, err, "signature")
+	})
+}
+
+// Promise: an owner who signs in by an identity provider whose groups give nothing any more stays an owner, and so does the team's last one:
+// what people gave is none of the provider's business.
+func TestProvidersTakeNoOwner(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		p := f.provider(t, func(s *sso.Settings) { s.LinkExisting = true })
+		f.person(map[string]any{"sub": "person-1", "email": "ada@example.test", "email_verified": true, "groups": []string{"engineering"}})
+		in, err := f.signIn(t, p)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []access.Role{access.Owner, access.Developer}, roles(in))
+		f.person(map[string]any{"sub": "person-1", "email": "ada@example.test", "email_verified": true, "groups": []string{}})
+		in, err = f.signIn(t, p)
+		require.NoError(t, err)
+		require.Equal(t, []access.Role{access.Owner}, roles(in))
+		require.NoError(t, f.Delete(t.Context(), f.owner, p.ID))
+		in, err = f.identity.Login(t.Context(), client(), identity.Credentials{Email: "ada@example.test", Password: "correct horse battery"}, "")
+		require.NoError(t, err)
+		require.Equal(t, []access.Role{access.Owner}, roles(in))
+	})
+}
