@@ -1,6 +1,8 @@
 package filters
 
 import (
+	"strings"
+
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
@@ -14,7 +16,15 @@ const (
 	assumedSize = 32
 	// textUnit is how many bytes of text cost one unit, matchUnit how many steps of matching a pattern.
 	textUnit, matchUnit = 10, 100
+	// zoneCost is what it costs to look up a time zone, beside the call.
+	zoneCost = 40
 )
+
+// inZone reports whether a call reads a part of a time in a time zone, as t.getHours("Europe/Berlin") does.
+func inZone(function string, operands int) bool {
+	const withZone = 2
+	return operands == withZone && strings.HasPrefix(function, "get")
+}
 
 // model says what a call costs, before and while a filter runs. CEL's own model goes by the types that the checker has found; most
 // of an event has none, so this one goes by the values: one unit for the call, and what its operands come to.
@@ -23,6 +33,9 @@ type model struct{ patterns map[string]pattern }
 // CallCost returns what a call with these operands has cost. It implements cost.ActualCostEstimator.
 func (m model) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	total := uint64(1)
+	if inZone(function, len(args)) {
+		total += zoneCost
+	}
 	switch function {
 	case operators.Equals, operators.NotEquals, operators.In, operators.OldIn:
 		for _, arg := range args {
@@ -100,7 +113,11 @@ func (m model) EstimateCallCost(function, _ string, target *cost.AstNode, args [
 	case operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional, operators.LogicalAnd, operators.LogicalOr:
 		return nil // they decide about the size of what they return
 	default:
-		return cost.NewCallEstimate(atMost(1+2*all.Max/textUnit), nil)
+		most := 1 + 2*all.Max/textUnit
+		if inZone(function, len(operands)) {
+			most += zoneCost
+		}
+		return cost.NewCallEstimate(atMost(most), nil)
 	}
 }
 

@@ -154,6 +154,7 @@ func TestBounds(t *testing.T) {
 		"equality":         {`event.body == event.body`, `{"a":["` + strings.Repeat("a", 100<<10) + `",` + strings.Repeat(`"`+strings.Repeat("a", 100<<10)+`",`, 9) + `1]}`, filters.CodeCost},
 		"equality of many": {`[event.body, event.body, event.body] == [event.body, event.body, event.body]`, list, filters.CodeCost},
 		"measured text":    {`event.body.l.exists(i, event.body.t.size() == i)`, `{"l":` + list + `,"t":"` + strings.Repeat("a", 200<<10) + `"}`, filters.CodeCost},
+		"time zones":       {`event.body.all(i, event.received_at.getHours("Europe/Berlin") >= 0)`, "[" + strings.Repeat("1,", 3000) + "1]", filters.CodeCost},
 		"deep":             {`event.body` + strings.Repeat(".a", 400) + ` == "y"`, deep, ""},
 	} {
 		faults := filters.Check(c.filter)
