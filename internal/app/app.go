@@ -214,7 +214,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		PublicURL: a.cfg.PublicURL,
 	})
 	a.api = NewAPI(APIOptions{
-		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
+		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, Keys: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
 			Limits: a.limits(), Idempotency: a.idempotency, LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
 		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit, Replays: a.replays, SSO: a.sso,
@@ -400,6 +400,7 @@ func (a *App) expire(ctx context.Context) time.Duration {
 	}
 	a.expireKeysAndLimits(ctx)
 	a.expireReplays(ctx)
+	a.expireKeyUse(ctx)
 	if err := a.subscriptions.ForgetSecrets(ctx); err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "replaced signing secrets could not be removed", slog.String("error", err.Error()))
 	}
@@ -424,6 +425,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.partitions) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, a.rejections.Wake(), a.storeRejections) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeMatches) })
+	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeKeyUse) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.sealAudit) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
 	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.retention.Run) })
@@ -476,6 +478,7 @@ func (a *App) Stop(ctx context.Context) error {
 		a.loops.Wait()
 		a.storeRejections(ctx)
 		a.storeMatches(ctx)
+		a.storeLastKeyUse(ctx)
 		a.releaseReplays(ctx)
 		a.ingest.Stop()
 		a.deliveries.Stop(ctx)

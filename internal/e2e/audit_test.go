@@ -149,6 +149,7 @@ func unrecorded() map[string]string {
 		"create-webhook-event-stream-ticket": "a ticket opens what its maker may read anyway, for a minute",
 		"test-webhook-subscription":          "the sample is a dry run",
 		"test-sso-provider":                  "a look at what the provider publishes",
+		"verify-api-key":                     "a look at what a text is",
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/identity"
 	"sallyport/internal/platform/apperr"
 )
 
@@ -47,6 +48,10 @@ func TestBoundedKeys(t *testing.T) {
 		named, lists := 0, 0
 		w.unchanged(func() {
 			for _, s := range w.samples(own) {
+				if s.op.Route != "" {
+					// Whoever opens a route to a key must hold what all its operations ask for.
+					require.Contains(w.t, identity.PermissionsOf(s.op.Route), s.op.Permission, s.op.ID)
+				}
 				for who, k := range keys {
 					c := byKey(k.Key)
 					switch {

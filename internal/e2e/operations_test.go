@@ -227,6 +227,8 @@ func (w *world) samples(f furniture) []sample {
 		{"list-api-keys", nil, nil, http.StatusOK},
 		{"get-api-key", keyPath, nil, http.StatusOK},
 		{"update-api-key", keyPath, object{"name": "sample", "expires_at": "2099-01-31T00:00:00.000Z", "source_cidrs": []string{"127.0.0.0/8"}}, http.StatusOK},
+		{"get-api-key-usage", keyPath, nil, http.StatusOK},
+		{"verify-api-key", nil, object{"key": w.key}, http.StatusOK},
 		{"rotate-api-key", keyPath, object{"overlap_seconds": 0}, http.StatusOK},
 		{"disable-api-key", keyPath, nil, http.StatusOK},
 		{"enable-api-key", keyPath, nil, http.StatusOK},

@@ -187,6 +187,15 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 		if err != nil {
 			return err
 		}
+		if !actor.HasIn(env.ID, access.APIKeysWrite) {
+			if !actor.Enters(env.ID) {
+				return errNoEnvironment()
+			}
+			return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(access.APIKeysWrite)+" in the environment")
+		}
+		if err := checkGiven(actor, env.ID, n.Grants); err != nil {
+			return err
+		}
 		text = newKeyText(env.Type)
 		k = s.newKey(n, text)
 		if err := insertKey(ctx, tx, team, k, text, text.mac(m.pepper), actor.ID); err != nil {
@@ -245,10 +254,30 @@ func (s *Service) ListKeys(ctx context.Context, actor access.Principal, environm
 			return nil, err
 		}
 	}
+	if !actor.HasIn("", access.APIKeysRead) {
+		if environments, err = s.readable(ctx, actor, environments); err != nil || len(environments) == 0 {
+			return nil, err
+		}
+	}
 	return listKeys(ctx, s.db.Read(), team, environments, r)
 }
 
-// GetKey returns a key of the actor's team, or not_found.
+// readable returns those of the environments, or of all where none is named, whose keys the actor may read.
+func (s *Service) readable(ctx context.Context, actor access.Principal, environments []id.Environment) ([]id.Environment, error) {
+	if len(environments) == 0 {
+		all, err := s.Environments(ctx, actor)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range all {
+			environments = append(environments, e.ID)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(environments), func(e id.Environment) bool { return !actor.HasIn(e, access.APIKeysRead) }), nil
+}
+
+// GetKey returns a key of the actor's team, or not_found, which is also a key of an environment whose keys the actor may not
+// see.
 func (s *Service) GetKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
 	team, err := s.teamOfKey(ctx, actor, keyID)
 	if err != nil {
@@ -261,7 +290,7 @@ func (s *Service) GetKey(ctx context.Context, actor access.Principal, keyID stri
 	if !ok {
 		return Key{}, apperr.NotFound("API key")
 	}
-	return k, nil
+	return k, mayTouch(actor, k.Environment, access.APIKeysRead)
 }
 
 // teamOfKey is teamOf for a key's id, which it checks first: an id that cannot exist costs no query.

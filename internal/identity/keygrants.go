@@ -50,6 +50,9 @@ func (s *Service) AddGrant(ctx context.Context, actor access.Principal, keyID st
 		case k.RevokedMillis != nil:
 			return k, false, nil, errRevoked()
 		}
+		if err := checkGiven(actor, k.Environment, []Grant{g}); err != nil {
+			return k, false, nil, err
+		}
 		err := insertGrants(ctx, tx, keyID, []Grant{g}, clock.Millis(now))
 		return k, true, audit.State{"grant": auditGrant(g)}, err
 	})
@@ -71,6 +74,11 @@ func (s *Service) RemoveGrant(ctx context.Context, actor access.Principal, keyID
 		}
 		if !ok {
 			return k, false, nil, apperr.NotFound("grant")
+		}
+		if g.Effect != Allow {
+			if err := checkOpened(actor, k.Environment, []Grant{g}); err != nil {
+				return k, false, nil, err
+			}
 		}
 		return k, true, audit.State{"grant": auditGrant(g)}, deleteGrant(ctx, tx, keyID, grantID)
 	})

@@ -62,6 +62,9 @@ func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, 
 		if err != nil {
 			return err
 		}
+		if err := mayTouch(actor, before.Environment, access.APIKeysWrite); err != nil {
+			return err
+		}
 		now := s.clock.Now()
 		next, changed, details, err := change(tx, before, now)
 		after = before
@@ -106,15 +109,30 @@ func errRevoked() error {
 	return apperr.New(apperr.CodeAPIKeyRevoked, "The API key is revoked, which is for good; create another")
 }
 
+// holdsAll returns privilege_escalation where the key's grants open more than the actor may do: whoever gets its secret, or
+// lets it work again, for longer or from elsewhere, could do that by it.
+func holdsAll(ctx context.Context, tx *sql.Tx, actor access.Principal, k Key) error {
+	grants, err := readGrants(ctx, tx, k.ID)
+	if err != nil {
+		return err
+	}
+	return checkGiven(actor, k.Environment, grants)
+}
+
 // UpdateKey changes the settings of a key of the actor's team and returns it. An expired key whose expiry is moved into the
 // future works again. It returns not_found, validation_error, and api_key_revoked.
 func (s *Service) UpdateKey(ctx context.Context, actor access.Principal, keyID string, c KeyChange) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "update", func(_ *sql.Tx, k Key, now time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "update", func(tx *sql.Tx, k Key, now time.Time) (Key, bool, audit.State, error) {
 		if faults := c.Faults(now); faults != nil {
 			return k, false, nil, apperr.Invalid(faults...)
 		}
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
+		}
+		if c.ExpiresMillis != nil || c.SourceCIDRs != nil {
+			if err := holdsAll(ctx, tx, actor, k); err != nil {
+				return k, false, nil, err
+			}
 		}
 		changed := false
 		if c.Name != nil && *c.Name != k.Name {
@@ -150,9 +168,12 @@ func (s *Service) DisableKey(ctx context.Context, actor access.Principal, keyID 
 
 // EnableKey is the end of DisableKey.
 func (s *Service) EnableKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "enable", func(_ *sql.Tx, k Key, _ time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "enable", func(tx *sql.Tx, k Key, _ time.Time) (Key, bool, audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
+		}
+		if err := holdsAll(ctx, tx, actor, k); err != nil {
+			return k, false, nil, err
 		}
 		changed := k.DisabledMillis != nil
 		k.DisabledMillis = nil
@@ -201,6 +222,9 @@ func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID s
 			return k, false, nil, apperr.New(apperr.CodeRotationInProgress,
 				"The secret before the last rotation still works; wait for its end, or rotate with an overlap of 0, which ends it")
 		}
+		if err := holdsAll(ctx, tx, actor, k); err != nil {
+			return k, false, nil, err
+		}
 		text = rotated(k.Prefix)
 		k.LastFour, k.PreviousEndsMillis = text.lastFour(), nil
 		if overlap > 0 {
@@ -226,6 +250,9 @@ func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID s
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		k, err := s.lockKey(ctx, tx, team, keyID)
 		if err != nil {
+			return err
+		}
+		if err := mayTouch(actor, k.Environment, access.APIKeysWrite); err != nil {
 			return err
 		}
 		if err := deleteKey(ctx, tx, team, keyID); err != nil {

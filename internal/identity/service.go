@@ -46,6 +46,8 @@ type Service struct {
 	ready  atomic.Pointer[material]
 
 	keys      keyCache
+	uses      keyUses
+	verifying verifications
 	signing   signingCache
 	contents  Contents
 	mailer    Mailer

@@ -148,7 +148,7 @@ func TestListKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
 		var newest []string
-		actor := access.Principal{Kind: access.KindUser, ID: s.owner.User.ID, Team: s.owner.Team.ID}
+		actor := access.Principal{Kind: access.KindUser, ID: s.owner.User.ID, Team: s.owner.Team.ID, Rights: access.Owner.Rights()}
 		for i := range 5 {
 			k, _, err := s.identity.CreateKey(t.Context(), actor, identity.NewKey{
 				Name: "k", Environment: s.owner.Environments[i%2].ID,

@@ -90,6 +90,19 @@ func (p Principal) HasIn(env id.Environment, want Permission) bool {
 	}
 }
 
+// HasSomewhere reports whether a user has the permission in the team or in any environment.
+func (p Principal) HasSomewhere(want Permission) bool {
+	if p.HasIn("", want) {
+		return true
+	}
+	for env := range p.Rights.Environments {
+		if p.HasIn(env, want) {
+			return true
+		}
+	}
+	return false
+}
+
 // Enters reports whether a user has any permission in an environment; without one it does not exist for them. For the service
 // itself every environment does.
 func (p Principal) Enters(env id.Environment) bool {

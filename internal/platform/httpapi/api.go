@@ -52,8 +52,18 @@ type Config struct {
 	LoopbackHostsOnly bool
 	// Ready reports whether the service can work; /readyz asks it.
 	Ready func(ctx context.Context) error
+	// Keys, when set, is told how API keys are used.
+	Keys KeyUses
 	// Observe, when set, is told of every answered request: the route's pattern, the status and the seconds taken.
 	Observe func(route string, status int, seconds float64)
+}
+
+// KeyUses takes note of requests with API keys. Neither method may wait.
+type KeyUses interface {
+	// KeySeen is told of a request that was let in to an operation, which is named by its method and path.
+	KeySeen(keyID, ip, userAgent, operation string)
+	// KeyAnswered is told the status of the answer to any request with a key that holds, by the route that it needs.
+	KeyAnswered(keyID string, route access.Route, status int)
 }
 
 // API collects operations and serves them.
@@ -148,6 +158,11 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	ad.a.mux.HandleFunc(op.Method+" "+Prefix+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		c := &call{challenge: challenge}
 		r, p, err := ad.a.authorize(withCall(r, c), meta)
+		defer func() {
+			if rec, ok := w.(*recorder); ok && c.keyID != "" && ad.a.cfg.Keys != nil {
+				ad.a.cfg.Keys.KeyAnswered(c.keyID, meta.Route, rec.status)
+			}
+		}()
 		if tooMany := ad.a.limited(w, r, p, err); tooMany != nil {
 			err = tooMany
 		}

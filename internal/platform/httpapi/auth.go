@@ -79,6 +79,9 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Pr
 		return r, p, err
 	}
 	p.IP, p.RequestID = ClientIP(ctx), RequestID(ctx)
+	if p.Kind == access.KindAPIKey && a.cfg.Keys != nil {
+		a.cfg.Keys.KeySeen(p.ID, p.IP, r.UserAgent(), op.Method+" "+op.Path)
+	}
 	callFrom(ctx).credential = func() Credential { return Credential{Name: shown.name(p), Check: again} }
 	obs.EventFrom(ctx).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
 	return r.WithContext(access.With(ctx, p)), p, nil
@@ -126,7 +129,7 @@ func (a *API) redeem(ctx context.Context, shown presented, op Operation) (contex
 func (op Operation) allows(p access.Principal) (access.Principal, error) {
 	switch p.Kind {
 	case access.KindUser:
-		if !p.Has(op.Permission) {
+		if !p.Has(op.Permission) && (!op.AnyEnvironment || !p.HasSomewhere(op.Permission)) {
 			return p, apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(op.Permission))
 		}
 	case access.KindAPIKey:
@@ -165,7 +168,9 @@ func (a *API) identify(ctx context.Context, shown presented, op Operation) (acce
 	}
 	switch {
 	case len(keys) == 1 && op.Route != "":
-		return a.cfg.Auth.APIKey(ctx, keys[0], ClientIP(ctx))
+		p, err := a.cfg.Auth.APIKey(ctx, keys[0], ClientIP(ctx))
+		callFrom(ctx).keyID = p.ID
+		return p, err
 	case len(tokens) == 1:
 		scheme, token, ok := strings.Cut(tokens[0], " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {

@@ -25,6 +25,8 @@ type call struct {
 	faults []apperr.Detail
 	// rules are asked once the request is refused.
 	rules []func(*apperr.Faults)
+	// keyID is the API key that the request has shown, once it is known to hold.
+	keyID string
 	// credential makes what let the request in, which few operations ask for; nil where nothing did.
 	credential func() Credential
 }

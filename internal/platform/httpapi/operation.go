@@ -38,6 +38,9 @@ type Operation struct {
 	Public bool
 	// Permission is what a user needs. Required unless Public.
 	Permission access.Permission
+	// AnyEnvironment lets in a user who has the permission in some environment only. The operation works on what belongs to the
+	// environments in which they have it.
+	AnyEnvironment bool
 	// Route is the grant that an API key needs; empty when the operation takes no keys.
 	Route access.Route
 	// Environment says that the operation works on one environment's data.

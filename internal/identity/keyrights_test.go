@@ -1,0 +1,109 @@
+package identity
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+// Nobody gets by a key what they may not do: not by making it, by a grant, by taking a denial away, by getting the secret of a
+// stronger key, or by letting one work again, for longer or from elsewhere. What takes something away is open to them.
+func TestNobodyGivesMoreByAKey(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		owner, p := f.owner(t)
+		env := p.Environments[0].ID
+		strong, _ := f.key(t, owner, env, allow(access.RouteWebhooks), deny(access.RouteConnections))
+		denial := strong.Grants[1].ID
+		weak := access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: owner.Team}
+		weak.Rights.Add(env, []access.Permission{access.APIKeysRead, access.APIKeysWrite, access.EventsRead})
+		events := len(f.trail(t))
+		for what, call := range map[string]func() error{
+			"create": func() error {
+				_, _, err := f.CreateKey(t.Context(), weak, NewKey{Name: "x", Environment: env, Grants: []Grant{allow(access.RouteEvents), allow(access.RouteConnections)}})
+				return err
+			},
+			"grant": func() error {
+				_, err := f.AddGrant(t.Context(), weak, strong.ID, allow(access.RouteWebhooks))
+				return err
+			},
+			"remove denial": func() error { return f.RemoveGrant(t.Context(), weak, strong.ID, denial) },
+			"rotate":        func() error { _, _, err := f.RotateKey(t.Context(), weak, strong.ID, 0); return err },
+			"enable":        func() error { _, err := f.EnableKey(t.Context(), weak, strong.ID); return err },
+			"prolong": func() error {
+				_, err := f.UpdateKey(t.Context(), weak, strong.ID, KeyChange{ExpiresMillis: new(strong.ExpiresMillis + 1)})
+				return err
+			},
+			"open to all networks": func() error {
+				_, err := f.UpdateKey(t.Context(), weak, strong.ID, KeyChange{SourceCIDRs: new([]string(nil))})
+				return err
+			},
+		} {
+			require.True(t, apperr.Is(call(), apperr.CodePrivilegeEscalation), "%s: %v", what, call())
+		}
+		require.Len(t, f.trail(t), events)
+		k, _, err := f.CreateKey(t.Context(), weak, NewKey{Name: "x", Environment: env, Grants: []Grant{allow(access.RouteEvents), deny(access.RouteConnections)}})
+		require.NoError(t, err)
+		_, _, err = f.RotateKey(t.Context(), weak, k.ID, 0)
+		require.NoError(t, err)
+		_, err = f.UpdateKey(t.Context(), weak, strong.ID, KeyChange{Name: new("renamed")})
+		require.NoError(t, err)
+		_, err = f.DisableKey(t.Context(), weak, strong.ID)
+		require.NoError(t, err)
+		require.NoError(t, f.RemoveGrant(t.Context(), weak, strong.ID, strong.Grants[0].ID))
+		_, err = f.EnableKey(t.Context(), weak, strong.ID)
+		require.NoError(t, err, "what is left of it opens nothing")
+	})
+}
+
+// Who has rights in one environment manages its keys; those of others are not there for them, and who may only read changes
+// nothing.
+func TestKeysOfOwnEnvironments(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		owner, p := f.owner(t)
+		mine, other := p.Environments[0].ID, p.Environments[1].ID
+		own, _ := f.key(t, owner, mine)
+		foreign, _ := f.key(t, owner, other)
+		developer := access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: owner.Team}
+		developer.Rights.Add(mine, access.Developer.Rights().Team)
+		reader := developer
+		reader.Rights = access.Rights{}
+		reader.Rights.Add(mine, []access.Permission{access.APIKeysRead})
+		require.True(t, developer.HasSomewhere(access.APIKeysWrite))
+		require.False(t, developer.Has(access.APIKeysWrite))
+		r, err := page.Query{}.Parse("", anyKeyID)
+		require.NoError(t, err)
+		for _, who := range []access.Principal{developer, reader} {
+			for _, filter := range [][]id.Environment{nil, {mine, other}} {
+				list, err := f.ListKeys(t.Context(), who, filter, r)
+				require.NoError(t, err)
+				require.Len(t, list, 1)
+				require.Equal(t, own.ID, list[0].ID)
+			}
+			list, err := f.ListKeys(t.Context(), who, []id.Environment{other}, r)
+			require.NoError(t, err)
+			require.Empty(t, list)
+			_, err = f.GetKey(t.Context(), who, foreign.ID)
+			require.True(t, apperr.Is(err, apperr.CodeNotFound))
+			_, err = f.RevokeKey(t.Context(), who, foreign.ID)
+			require.True(t, apperr.Is(err, apperr.CodeNotFound))
+			require.True(t, apperr.Is(f.DeleteKey(t.Context(), who, foreign.ID), apperr.CodeNotFound))
+			_, _, err = f.CreateKey(t.Context(), who, NewKey{Name: "x", Environment: other})
+			require.True(t, apperr.Is(err, apperr.CodeNotFound))
+		}
+		_, err = f.DisableKey(t.Context(), reader, own.ID)
+		require.True(t, apperr.Is(err, apperr.CodeForbidden))
+		_, _, err = f.CreateKey(t.Context(), reader, NewKey{Name: "x", Environment: mine})
+		require.True(t, apperr.Is(err, apperr.CodeForbidden))
+		_, err = f.DisableKey(t.Context(), developer, own.ID)
+		require.NoError(t, err)
+		_, _, err = f.CreateKey(t.Context(), developer, NewKey{Name: "x", Environment: mine, Grants: []Grant{allow(access.Routes()...)}})
+		require.NoError(t, err, "a developer may do all that a key can")
+	})
+}
