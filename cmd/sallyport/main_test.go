@@ -102,6 +102,7 @@ func TestGeneratedFiles(t *testing.T) {
 	for file, args := range map[string][]string{
 		"openapi/openapi.json":            {"openapi"},
 		"docs/reference/error-codes.md":   {"openapi", "--error-codes"},
+		"docs/reference/permissions.md":   {"openapi", "--permissions"},
 		"docs/reference/configuration.md": {"config", "reference"},
 		"docs/reference/providers.md":     {"providers", "reference"},
 		"docs/reference/commands.md":      {"commands"},

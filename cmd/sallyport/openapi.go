@@ -3,7 +3,8 @@ package main
 import "sallyport/internal/app"
 
 type openapiCommand struct {
-	ErrorCodes bool `help:"Print the reference of the error codes in its place."`
+	ErrorCodes  bool `help:"Print the reference of the error codes in its place." xor:"reference"`
+	Permissions bool `help:"Print the reference of permissions and roles in its place." xor:"reference"`
 }
 
 func (openapiCommand) unconfigured() {}
@@ -12,6 +13,9 @@ func (openapiCommand) unconfigured() {}
 func (c openapiCommand) Run(e *env) error {
 	if c.ErrorCodes {
 		return app.ErrorCodes(e.stdout)
+	}
+	if c.Permissions {
+		return app.Permissions(e.stdout)
 	}
 	doc, err := app.Document()
 	if err != nil {

@@ -41,6 +41,7 @@ func guides() []guide {
 		{"operate", []string{"curl", "openssl"}},
 		{"receive-your-first-webhook", []string{"curl", "openssl", "python3"}},
 		{"replay-and-recover-after-an-outage", []string{"curl", "openssl", "python3"}},
+		{"roles", []string{"curl", "python3"}},
 		{"run-it-on-postgresql", []string{"curl", "openssl"}},
 		{"see-events-as-they-happen", []string{"curl", "openssl", "python3"}},
 		{"verify-what-we-send-you", []string{"curl", "openssl"}},

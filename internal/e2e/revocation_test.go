@@ -1,0 +1,73 @@
+package e2e_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// Promise: rights that are taken on one node are gone on every node, at the latest after five seconds: a role that was taken, that
+// lists less or that has ended, a member who was disabled or removed. The access tokens stay the same all along.
+func TestRevocationReachesEveryNode(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		here, there := w, w
+		if w.databaseURL != "" {
+			there = w.node()
+		}
+		owner := w.user("")
+		var role struct {
+			ID string `json:"id"`
+		}
+		here.call(owner, http.MethodPost, "/roles", object{"name": "support", "permissions": []string{"webhook_events:read", "webhook_subscriptions:read"}}).
+			want(w, http.StatusCreated).into(w, &role)
+		revoke := func(method, path string, body any, status int) { here.call(owner, method, path, body).want(w, status) }
+		cases := []struct {
+			name   string
+			status int
+			code   apperr.Code
+			end    func(user, binding string)
+		}{
+			{"a role that was taken", http.StatusNotFound, apperr.CodeNotFound, func(_, binding string) {
+				revoke(http.MethodDelete, "/roles/bindings/"+binding, nil, http.StatusNoContent)
+			}},
+			{"a role that has ended", http.StatusNotFound, apperr.CodeNotFound, func(_, binding string) {
+				revoke(http.MethodPatch, "/roles/bindings/"+binding, object{"expires_at": w.clk.Now().Add(time.Second)}, http.StatusOK)
+				w.clk.Advance(time.Second)
+			}},
+			{"a member who was disabled", http.StatusUnauthorized, apperr.CodeUnauthorized, func(user, _ string) {
+				revoke(http.MethodPatch, "/team/members/"+user, object{"disabled": true}, http.StatusOK)
+			}},
+			{"a member who was removed", http.StatusUnauthorized, apperr.CodeUnauthorized, func(user, _ string) {
+				revoke(http.MethodDelete, "/team/members/"+user, nil, http.StatusNoContent)
+			}},
+			{"a role that lists less", http.StatusForbidden, apperr.CodeForbidden, func(string, string) {
+				revoke(http.MethodPatch, "/roles/"+role.ID, object{"permissions": []string{"webhook_subscriptions:read"}}, http.StatusOK)
+			}},
+		}
+		for i, c := range cases {
+			email := string(rune('a'+i)) + "@example.test"
+			user := w.addMember(w.team(), email, "viewer")
+			var had []roleBinding
+			here.call(owner, http.MethodGet, "/roles/bindings?principal_id="+user, nil).want(w, http.StatusOK).into(w, &had)
+			binding := here.give(user, role.ID, object{"environment_id": w.env})
+			revoke(http.MethodDelete, "/roles/bindings/"+had[0].ID, nil, http.StatusNoContent)
+			somebody := byToken(there.login(email, w.password), w.env)
+			there.call(somebody, http.MethodGet, "/webhook-events", nil).want(w, http.StatusOK)
+			s := there.stream(somebody, "")
+			c.end(user, binding.ID)
+			at := w.clk.Now()
+			for _, node := range []*world{there, here} {
+				e := node.call(somebody, http.MethodGet, "/webhook-events", nil).refused(node, c.status, c.code)
+				require.NotEmpty(w.t, e.Error.Message, c.name)
+			}
+			event, reason := s.ends()
+			require.Equal(w.t, "stream.closed credential_ended", event+" "+reason, c.name)
+			require.LessOrEqual(w.t, w.clk.Now().Sub(at), 5*time.Second, c.name)
+		}
+	})
+}
