@@ -67,6 +67,7 @@ func TableOwners() map[string]string {
 
 		"password_reset_requests": "identity",
 		"password_resets":         "identity",
+		"invitations":             "identity",
 
 		"mails": "mails",
 

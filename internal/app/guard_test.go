@@ -327,7 +327,7 @@ func TestOperationsDeclareTheirRights(t *testing.T) {
 			require.NotContains(t, string(op.Permission), ":read", "%s changes something", op.ID)
 		}
 	}
-	public := []string{"login", "refresh-token", "logout", "setup-team", "start-sso", "request-password-reset", "complete-password-reset"}
+	public := []string{"login", "refresh-token", "logout", "setup-team", "start-sso", "request-password-reset", "complete-password-reset", "accept-invitation"}
 	byHand := []string{"receive-webhook", "answer-webhook-handshake-get", "answer-webhook-handshake-head", "answer-webhook-handshake-options", "finish-sso"}
 	d := read(t)
 	d.each(func(where string, op operation) {

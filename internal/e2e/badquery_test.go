@@ -140,7 +140,7 @@ func TestCursors(t *testing.T) {
 				cursors[s.op.ID] = w.pages(s)
 			}
 		}
-		require.Len(w.t, lists, 16)
+		require.Len(w.t, lists, 17)
 		w.unchanged(func() {
 			for _, s := range lists {
 				refused := func(c credentials, query string) {
@@ -183,6 +183,8 @@ func (w *world) filters(s sample) []string {
 		values["status"] = "dead_letter"
 	case "list-webhook-replays":
 		values["status"] = "paused"
+	case "list-invitations":
+		values["status"] = "pending"
 	}
 	var out []string
 	for _, p := range queryParameters(w, s) {

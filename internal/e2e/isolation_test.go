@@ -186,6 +186,11 @@ func TestForeignReferences(t *testing.T) {
 				body := changed(w, s.body, []any{"scope", "environment_id"}, otherEnvironment, false)
 				require.Equal(w.t, []string{"body.scope.environment_id exists"}, w.try(w.user(""), s, body).faults(w))
 			},
+			"create-invitation environment_id": func(op, _ string) {
+				s := samples[op]
+				body := changed(w, s.body, []any{"scope", "environment_id"}, otherEnvironment, false)
+				require.Equal(w.t, []string{"body.scope.environment_id exists"}, w.try(w.user(""), s, body).faults(w))
+			},
 			"create-webhook-replay to_subscription_id": refusedAt("body.to_subscription_id"),
 			"create-webhook-replay subscription_id":    selectsNothing("subscription_id", own.subscription.ID),
 			"create-webhook-replay connection_id":      selectsNothing("connection_id", own.connection.ConnectionID),

@@ -138,3 +138,42 @@ func TestPasswordResetByMail(t *testing.T) {
 		require.Positive(w.t, refused, "a forged address is not believed")
 	}, trusted)
 }
+
+// Promise: an invitation goes to the address by mail, leads to the configured public URL whatever the request calls this server, and
+// makes a member once, who may do what the invitation says; its token is in no log, though the operation has it in its path.
+func TestInvitationByMail(t *testing.T) {
+	t.Parallel()
+	eachWithMail(t, func(w *world, mails *mailServer) {
+		forged := func(h http.Header) {
+			w.user("")(h)
+			h.Set("X-Forwarded-Host", "evil.example.test")
+		}
+		var made invitation
+		a := w.call(forged, http.MethodPost, "/team/invitations", object{"email": "Grace@example.test", "role": "developer", "scope": object{"environment_id": w.env}})
+		a.want(w, http.StatusCreated).into(w, &made)
+		require.Equal(w.t, prefix+"/team/invitations/"+made.ID, a.header.Get("Location"))
+		require.True(w.t, made.Mailed)
+		text := mails.nth(w, 1)
+		require.Contains(w.t, text, "grace@example.test")
+		require.NotContains(w.t, text, "evil")
+		found := regexp.MustCompile(regexp.QuoteMeta(publicURL) + `(/invitation)#(spi_[0-9a-z]{26})\r?\n`).FindStringSubmatch(text)
+		require.NotNil(w.t, found, text)
+		require.Equal(w.t, []string{publicURL + "/invitation#" + found[2], found[2]}, []string{made.URL, made.Token})
+		w.call(w.user(""), http.MethodGet, "/team/invitations/"+made.ID, nil).want(w, http.StatusOK)
+
+		page := w.get(found[1]).want(w, http.StatusOK)
+		require.Contains(w.t, page.header.Get("Content-Security-Policy"), "default-src 'none'")
+		require.Contains(w.t, string(page.body), `data-post="/api/v1/team/invitations/{token}/accept"`)
+
+		accept := func(token string) answer {
+			return w.call(nobody, http.MethodPost, "/team/invitations/"+token+"/accept", object{"password": "a password of Grace"})
+		}
+		accept("spi_00000000000000000000000000").refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+		accept(found[2]).want(w, http.StatusCreated)
+		accept(found[2]).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+		token := w.login("grace@example.test", "a password of Grace")
+		w.call(byToken(token, w.env), http.MethodGet, "/connections", nil).want(w, http.StatusOK)
+		w.call(byToken(token, ""), http.MethodGet, "/team/invitations", nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+		require.NotContains(w.t, w.logs.String(), found[2])
+	})
+}

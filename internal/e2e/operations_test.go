@@ -34,6 +34,8 @@ type furniture struct {
 	session, spare string
 	// role is one of two that the team has made and nobody has; member is a user with one role, binding.
 	role, member, binding string
+	// invitation is one of two that are pending; invited is the token of the other.
+	invitation, invited string
 	// replay is one of two paused bulk replays.
 	replay string
 	// sso is an identity provider.
@@ -126,6 +128,9 @@ func (w *world) staff(f *furniture, name string) {
 	w.call(w.user(""), http.MethodGet, "/roles/bindings?principal_id="+f.member, nil).want(w, http.StatusOK).into(w, &bindings)
 	require.Len(w.t, bindings, 1)
 	f.binding = bindings[0].ID
+	f.invited = w.invite("invited-"+name+"@example.test", object{"environment_id": f.environment}).Token
+	f.invitation = w.invite("pending-"+name+"@example.test", object{"team": true}).ID
+	w.change("UPDATE invitations SET sent_ms = sent_ms - 60000, created_ms = created_ms - 60000") // another link may be had
 }
 
 // sample is a request for one operation with everything right.
@@ -167,6 +172,7 @@ func (w *world) samples(f furniture) []sample {
 	mapping := []object{{"group": "engineering", "role": "developer", "environment_id": w.env}}
 	ssoPath := map[string]string{"id": f.sso}
 	rolePath, memberPath, bindingPath := map[string]string{"id": f.role}, map[string]string{"id": f.member}, map[string]string{"id": f.binding}
+	invitationPath := map[string]string{"id": f.invitation}
 	sparePath := map[string]string{"id": f.spare}
 	list := []struct {
 		id     string
@@ -205,6 +211,13 @@ func (w *world) samples(f furniture) []sample {
 		{"get-member", memberPath, nil, http.StatusOK},
 		{"update-member", memberPath, object{"disabled": true}, http.StatusOK},
 		{"remove-member", memberPath, nil, http.StatusNoContent},
+		{"create-invitation", nil, object{"email": "sample-" + f.connection.ConnectionID + "@example.test", "role": "viewer",
+			"scope": object{"environment_id": f.environment}, "expires_at": w.clk.Now().Add(24 * time.Hour)}, http.StatusCreated},
+		{"list-invitations", nil, nil, http.StatusOK},
+		{"get-invitation", invitationPath, nil, http.StatusOK},
+		{"resend-invitation", invitationPath, nil, http.StatusOK},
+		{"revoke-invitation", invitationPath, nil, http.StatusNoContent},
+		{"accept-invitation", map[string]string{"token": f.invited}, object{"password": "staple battery horse"}, http.StatusCreated},
 		{"create-environment", nil, object{"name": "sample-" + strings.ToLower(f.environment[4:]), "type": "live"}, http.StatusCreated},
 		{"list-environments", nil, nil, http.StatusOK},
 		{"get-environment", sparePath, nil, http.StatusOK},

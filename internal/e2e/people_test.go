@@ -52,6 +52,22 @@ func (w *world) addMember(team, email, role string) string {
 	return user
 }
 
+// invitation is one as its creation shows it.
+type invitation struct {
+	ID     string `json:"id"`
+	URL    string `json:"url"`
+	Token  string `json:"token"`
+	Mailed bool   `json:"mailed"`
+}
+
+// invite asks somebody in as a viewer.
+func (w *world) invite(email string, scope object) invitation {
+	w.t.Helper()
+	var i invitation
+	w.call(w.user(""), http.MethodPost, "/team/invitations", object{"email": email, "role": "viewer", "scope": scope}).want(w, http.StatusCreated).into(w, &i)
+	return i
+}
+
 // removeMember takes a user out of their team.
 func (w *world) removeMember(email string) {
 	w.t.Helper()

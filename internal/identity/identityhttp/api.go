@@ -36,6 +36,7 @@ func Mount(api *httpapi.API, s *identity.Service) {
 	mountTOTP(api, h)
 	mountTeam(api, h)
 	mountMembers(api, h)
+	mountInvitations(api, h)
 	mountRoles(api, h)
 	mountBindings(api, h)
 	mountEnvironments(api, h)

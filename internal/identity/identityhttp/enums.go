@@ -9,16 +9,17 @@ import (
 
 // The closed sets of the wire. Their schemas list the values from the one place that defines them.
 type (
-	permission      access.Permission
-	grantable       access.Permission
-	level           access.Level
-	principalType   access.Kind
-	route           access.Route
-	effect          identity.Effect
-	keyStatus       identity.KeyStatus
-	environmentType identity.EnvironmentType
-	method          string
-	totpState       identity.TOTPState
+	permission       access.Permission
+	grantable        access.Permission
+	level            access.Level
+	principalType    access.Kind
+	route            access.Route
+	effect           identity.Effect
+	keyStatus        identity.KeyStatus
+	environmentType  identity.EnvironmentType
+	method           string
+	totpState        identity.TOTPState
+	invitationStatus identity.InvitationStatus
 )
 
 // Schema lists the permissions.
@@ -50,6 +51,11 @@ func (method) Schema(huma.Registry) *huma.Schema { return enum(identity.Methods(
 
 // Schema lists the states of an authenticator app.
 func (totpState) Schema(huma.Registry) *huma.Schema { return enum(identity.TOTPStates()) }
+
+// Schema lists the states of an invitation.
+func (invitationStatus) Schema(huma.Registry) *huma.Schema {
+	return enum(identity.InvitationStatuses())
+}
 
 func enum[T ~string](values []T) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString}

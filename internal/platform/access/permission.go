@@ -64,7 +64,7 @@ func Registry() []PermissionInfo {
 		{TeamRead, LevelTeam, "See the team."},
 		{TeamWrite, LevelTeam, "Rename the team."},
 		{MembersRead, LevelTeam, "See the members of the team and their roles."},
-		{MembersWrite, LevelTeam, "Disable and remove members who are no owners, and enable them up to what one holds oneself."},
+		{MembersWrite, LevelTeam, "Disable and remove members who are no owners, enable them and, with roles:write, invite people, up to what one holds oneself."},
 		{RolesRead, LevelTeam, "See roles and who has them."},
 		{RolesWrite, LevelTeam, "Make roles, and give and take them, up to what one holds oneself."},
 		{OwnersWrite, LevelTeam, "Do the same to owners: change and take their role, disable, enable and remove them."},

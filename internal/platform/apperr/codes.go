@@ -28,6 +28,10 @@ const (
 	CodeEnvironmentNotEmpty  Code = "environment_not_empty"
 	CodeSetupDone            Code = "setup_done"
 	CodeMailNotConfigured    Code = "mail_not_configured"
+	CodeMemberExists         Code = "member_exists"
+	CodeInvitationPending    Code = "invitation_pending"
+	CodeInvitationEnded      Code = "invitation_ended"
+	CodeInvitationsLimit     Code = "invitations_limit"
 	CodeCrossOrigin          Code = "cross_origin"
 	CodeLastOwner            Code = "last_owner"
 	CodePrivilegeEscalation  Code = "privilege_escalation"
@@ -93,6 +97,10 @@ func Codes() []Info {
 		{CodeEnvironmentExists, http.StatusConflict, "The team already has an environment of this name."},
 		{CodeEnvironmentNotEmpty, http.StatusConflict, "The environment still holds what the message names; delete that first."},
 		{CodeMailNotConfigured, http.StatusConflict, "The installation has no mail server, and what was asked for goes by mail."},
+		{CodeMemberExists, http.StatusConflict, "A member of the team has this e-mail address."},
+		{CodeInvitationPending, http.StatusConflict, "The e-mail address has an invitation that can be accepted; resend or revoke that."},
+		{CodeInvitationEnded, http.StatusConflict, "The invitation was accepted or revoked, or the role that it brings is gone; make another."},
+		{CodeInvitationsLimit, http.StatusConflict, "The team has as many invitations that wait for an answer as it may have; revoke one."},
 		{CodeSetupDone, http.StatusGone, "The installation has its team and first owner; it is set up once."},
 		{CodeCrossOrigin, http.StatusForbidden, "A page of another origin made the browser send the request; cookies are honoured from our own pages only."},
 		{CodeLastOwner, http.StatusConflict, "The team would be left without an owner whose role neither ends by itself nor is an identity provider's to take."},

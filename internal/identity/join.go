@@ -1,0 +1,191 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"sallyport/internal/audit"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+const purposeInvitation purpose = "invitation"
+
+var (
+	errInvitation = errors.New("no such invitation token")
+	errNotToGive  = errors.New("who invited may not give the role any more")
+	errJoined     = errors.New("the address of the invitation belongs to a member by now")
+)
+
+// Joined is somebody who has become a member.
+type Joined struct {
+	User User
+	Team Team
+}
+
+// JoinFaults returns what is wrong with the password of somebody who joins, at the location "password".
+func JoinFaults(password secretbox.Secret) []apperr.Detail {
+	var f apperr.Faults
+	checkPassword(&f, "password", password, "")
+	return details(&f)
+}
+
+// Join makes a member of whoever has the token of an invitation, with the password that they choose. A user who was a member
+// before gets it in place of the one they had. The role is given by who invited, so that it is what they may give now. It returns
+// unauthorized for a token that does not work, for whatever reason, validation_error for a password that breaks a rule, which leaves
+// the token as it is, and rate_limited after many wrong tokens from the client's address.
+func (s *Service) Join(ctx context.Context, c Client, token InvitationToken, password secretbox.Secret) (Joined, error) {
+	m, err := s.material()
+	if err != nil {
+		return Joined{}, err
+	}
+	if faults := JoinFaults(password); faults != nil {
+		return Joined{}, apperr.Invalid(faults...)
+	}
+	at := addressAttempt(m.pepper, purposeInvitation, c)
+	if err := s.admit(ctx, at); err != nil {
+		return Joined{}, err
+	}
+	if !id.Is(id.PrefixInvitationToken, token.Reveal()) {
+		return Joined{}, errUnauthorized(errInvitation)
+	}
+	given := invitationTokenMAC(m.pepper, token)
+	_, email, ok, err := readInvited(ctx, s.db.Read(), given, s.clock.Now())
+	if err != nil {
+		return Joined{}, err
+	}
+	if !ok {
+		return Joined{}, errUnauthorized(errInvitation)
+	}
+	var f apperr.Faults
+	checkPassword(&f, "password", password, email)
+	if err := f.Err(); err != nil {
+		return Joined{}, err
+	}
+	hash, err := s.hasher.hash(ctx, password)
+	if err != nil {
+		return Joined{}, err
+	}
+	var j Joined
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.lockRights(ctx, tx); err != nil {
+			return err
+		}
+		if j, err = s.join(ctx, tx, m, c, given, hash); err != nil {
+			return err
+		}
+		return forgive(ctx, tx, at)
+	})
+	if db.IsUniqueViolation(err) {
+		err = errUnauthorized(errJoined) // by an identity provider, in this moment
+	}
+	if err != nil {
+		return Joined{}, err
+	}
+	return j, nil
+}
+
+// join accepts the invitation. The caller holds the lock of changes of rights.
+func (s *Service) join(ctx context.Context, tx *sql.Tx, m *material, c Client, given []byte, hash string) (Joined, error) {
+	now := s.clock.Now()
+	found, email, ok, err := readInvited(ctx, tx, given, now)
+	if err != nil {
+		return Joined{}, err
+	}
+	if !ok {
+		return Joined{}, errUnauthorized(errInvitation)
+	}
+	i, err := requireInvitation(ctx, tx, found.team, found.id, now)
+	if err != nil {
+		return Joined{}, err
+	}
+	team, _, err := readTeamByID(ctx, tx, found.team)
+	if err != nil {
+		return Joined{}, err
+	}
+	user, err := s.newMember(ctx, tx, m, c, team, email, hash)
+	if err != nil {
+		return Joined{}, err
+	}
+	if err := s.giveInvited(ctx, tx, c, team, i, user); err != nil {
+		return Joined{}, err
+	}
+	if err := acceptInvitation(ctx, tx, i.ID, user.ID, now); err != nil {
+		return Joined{}, err
+	}
+	if s.mailer != nil {
+		if err := s.mailer.Recall(ctx, tx, i.ID); err != nil {
+			return Joined{}, err
+		}
+	}
+	accepted := i
+	accepted.AcceptedBy = user.ID
+	return Joined{User: user, Team: team}, audit.Record(ctx, tx, now, audit.Event{
+		Team: team.ID, Actor: c.actor(user, team.ID), Action: "invitation.accept", TargetType: "invitation", TargetID: i.ID,
+		Before: invitationState(i), After: invitationState(accepted),
+	})
+}
+
+// newMember makes a member of the user with the address, and the user where there is none. Whoever is a member by now keeps their
+// password: a link is no way to take over an account.
+func (s *Service) newMember(ctx context.Context, tx *sql.Tx, m *material, c Client, team Team, email, hash string) (User, error) {
+	now := s.clock.Now()
+	a, known, err := readAccount(ctx, tx, email)
+	if err != nil {
+		return User{}, err
+	}
+	if known && a.team != "" {
+		return User{}, errUnauthorized(errJoined)
+	}
+	user, action := a.user, "user.rejoin"
+	if known {
+		if err := setPassword(ctx, tx, user.ID, hash, clock.Millis(now)); err != nil {
+			return User{}, err
+		}
+		if _, err := endSessions(ctx, tx, user.ID, "", now); err != nil {
+			return User{}, err
+		}
+		if err := forgetFailures(ctx, tx, accountBucket(m.pepper, email, "")); err != nil {
+			return User{}, err
+		}
+	} else {
+		user, action = User{ID: id.New(id.PrefixUser), Email: email}, "user.create"
+		if err := insertUser(ctx, tx, user, hash, clock.Millis(now)); err != nil {
+			return User{}, err
+		}
+	}
+	if err := insertMembership(ctx, tx, team.ID, user.ID, clock.Millis(now)); err != nil {
+		return User{}, err
+	}
+	return user, audit.Record(ctx, tx, now, audit.Event{
+		Team: team.ID, Actor: c.actor(user, team.ID), Action: action, TargetType: "user", TargetID: user.ID, After: audit.State{"email": email},
+	})
+}
+
+// giveInvited gives the role of an invitation, as who invited would now.
+func (s *Service) giveInvited(ctx context.Context, tx *sql.Tx, c Client, team Team, i Invitation, user User) error {
+	inviter, ok, err := readMember(ctx, tx, team.ID, i.InvitedBy, s.clock.Now())
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errUnauthorized(errNotToGive)
+	}
+	actor := inviter.principal("")
+	actor.RequestID = c.RequestID
+	change := rightsChange{actor: actor, team: team.ID, now: s.clock.Now()}
+	if err := change.invites(); err != nil {
+		return errUnauthorized(errors.Join(errNotToGive, err))
+	}
+	_, err = s.bind(ctx, tx, change, user.ID, i.grant())
+	refusals := []apperr.Code{apperr.CodeValidation, apperr.CodePrivilegeEscalation, apperr.CodeForbidden, apperr.CodeNotFound}
+	if slices.ContainsFunc(refusals, func(code apperr.Code) bool { return apperr.Is(err, code) }) {
+		return errUnauthorized(errors.Join(errNotToGive, err))
+	}
+	return err
+}
