@@ -36,6 +36,7 @@ func (w *world) storeDrawn(rt *rapid.T, env id.Environment, firsts map[string]st
 		e.Types = append([]string{e.Type}, rapid.SampledFrom(drawTypes()).Draw(rt, "second type"))
 	}
 	e.ReceivedAt = clock.FromMillis(rapid.Int64Range(1000, 1004).Draw(rt, "received"))
+	e.UUID = testkit.UUIDs(e.ReceivedAt)()
 	if first, ok := firsts[e.IdempotencyKey]; ok && rapid.Bool().Draw(rt, "duplicate") {
 		e.DuplicateOf, e.Payload = &first, nil
 	} else {

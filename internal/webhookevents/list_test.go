@@ -49,8 +49,10 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 	events := make([]webhookevents.NewEvent, size)
 	changes := make([]webhookevents.Change, 0, size)
 	var keys []*webhookevents.Key
+	uuids := testkit.UUIDs(at(0))
 	for i := range events {
 		e := newEvent(env)
+		e.UUID = uuids()
 		e.Provider, e.ProviderConfigKey, e.ConnectionID = text.Draw(rt, "provider"), text.Draw(rt, "key"), text.Draw(rt, "connection")
 		e.IdempotencyKey, e.Type = text.Draw(rt, "idempotency"), rapid.SampledFrom(types()).Draw(rt, "type")
 		e.Control, e.ReceivedAt = rapid.Bool().Draw(rt, "control"), at(rapid.Int64Range(0, 4).Draw(rt, "received"))
@@ -237,6 +239,49 @@ func TestImpossibleID(t *testing.T) {
 		_, err := s.Get(t.Context(), access.Whole(newEnvironment()), id.NewUUID())
 		require.False(t, apperr.Is(err, apperr.CodeNotFound))
 		require.Error(t, err)
+	})
+}
+
+// By time of receipt only those events are looked at whose uuids may be of that time: within a day of it, which is more than
+// clocks are wrong by.
+func TestReceivedBoundsUUIDs(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		s, env := newStore(store.DB), newEnvironment()
+		const day = 24 * time.Hour
+		var uuids []string
+		for _, off := range []time.Duration{-day - time.Second, -day + time.Second, 0, day - time.Second, day + time.Second} {
+			e := newEvent(env)
+			e.UUID = testkit.UUIDs(e.ReceivedAt.Add(off))()
+			uuids = append(uuids, e.UUID)
+			run(t.Context(), t, store.DB, webhookevents.Insert([]webhookevents.NewEvent{e})...)
+		}
+		after, before := at(-1), at(1)
+		for _, c := range []struct {
+			filter webhookevents.Filter
+			want   []string
+		}{
+			{webhookevents.Filter{}, uuids},
+			{webhookevents.Filter{ReceivedAfter: &after}, uuids[1:]},
+			{webhookevents.Filter{ReceivedBefore: &before}, uuids[:4]},
+			{webhookevents.Filter{ReceivedAfter: &after, ReceivedBefore: &before}, uuids[1:4]},
+		} {
+			f := c.filter
+			events, err := s.List(t.Context(), access.Whole(env), f, page.Request{Limit: page.MaxLimit, Ascending: true})
+			require.NoError(t, err)
+			found := []string{}
+			for _, e := range events {
+				found = append(found, e.UUID)
+			}
+			require.Equal(t, c.want, found)
+			scanned, err := s.Next(t.Context(), access.Whole(env), webhookevents.Scan{Filter: f, Window: 10}, "", 10)
+			require.NoError(t, err)
+			require.Len(t, scanned.Events, len(found))
+			// What is at another time is no part of a window.
+			scanned, err = s.Next(t.Context(), access.Whole(env), webhookevents.Scan{Filter: f, Window: len(found) + 1}, "", 10)
+			require.NoError(t, err)
+			require.True(t, scanned.End)
+		}
 	})
 }
 

@@ -15,7 +15,9 @@ import (
 // maxSweptBytes bounds the bodies that one transaction deletes: a large one takes time by its pages.
 const maxSweptBytes = 2 << 20
 
-// passedAfter is how far beyond its time an event that does not look due lets the sweep pass: its time of receipt is wrong.
+// passedAfter is how far the time in an event's uuid may be from its time of receipt. The two are read from one clock a moment
+// apart; where they differ by more, the clock was wrong for one of them. Such an event does not hold up the sweep of payloads,
+// and is not found by its time of receipt.
 const passedAfter = 24 * time.Hour
 
 // SweepPayloads deletes the payloads of the environment's events that were received at cutoff or before, from where the

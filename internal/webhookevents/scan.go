@@ -55,6 +55,7 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 	if len(scan.Statuses) > 0 && onlyFailures(scan.Statuses) {
 		w.raw("e.failed_ms IS NOT NULL") // names the partial index
 	}
+	w.between(scan.Filter)
 	if scan.Through != "" {
 		w.add("e.event_uuid <= ?", scan.Through)
 	}

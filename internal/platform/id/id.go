@@ -8,6 +8,7 @@ package id
 import (
 	"crypto/rand"
 	"encoding/base32"
+	"fmt"
 	"strings"
 	"time"
 
@@ -98,6 +99,13 @@ func Time(s string) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(u.Time().UnixTime()).Truncate(time.Millisecond).UTC()
+}
+
+// FirstUUID returns the least UUIDv7 of a time, to the millisecond: that of 1970 for what is before.
+func FirstUUID(t time.Time) string {
+	const lastMillis = 1<<48 - 1
+	ms := min(max(t.UnixMilli(), 0), lastMillis)
+	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
 }
 
 // LooksLikeUUID reports whether s has the shape of a UUID in either case, with or without dashes.

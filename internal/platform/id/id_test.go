@@ -20,3 +20,18 @@ func TestTime(t *testing.T) {
 		require.True(t, id.Time(s).IsZero(), s)
 	}
 }
+
+// The least UUID of a millisecond comes before every one that is made in it and after every one before, and is one.
+func TestFirstUUID(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		u := id.NewUUID()
+		at := id.Time(u)
+		require.LessOrEqual(t, id.FirstUUID(at), u)
+		require.Greater(t, id.FirstUUID(at.Add(time.Millisecond)), u)
+		require.True(t, id.IsUUID(id.FirstUUID(at)))
+		require.Equal(t, at, id.Time(id.FirstUUID(at)))
+	}
+	require.Equal(t, "00000000-0000-7000-8000-000000000000", id.FirstUUID(time.Time{}))
+	require.Equal(t, "ffffffff-ffff-7000-8000-000000000000", id.FirstUUID(time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)))
+}

@@ -41,12 +41,15 @@ type server struct {
 	clock  *clock.Manual
 	env    id.Environment
 	other  id.Environment
+	// uuids are those of what the tests store.
+	uuids func() string
 }
 
 func newServer(t *testing.T, store testkit.Store) *server {
 	t.Helper()
 	s := &server{store: store, clock: clock.NewManual(time.UnixMilli(started)), env: id.Environment(id.New(id.PrefixEnvironment)),
 		other: id.Environment(id.New(id.PrefixEnvironment))}
+	s.uuids = testkit.UUIDs(s.clock.Now())
 	s.events = webhookevents.NewStore(store.DB, deliveries.Filter{})
 	client := egress.New(egress.Policy{}, egress.Options{})
 	t.Cleanup(client.Close)
@@ -62,7 +65,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 func (s *server) event(t *testing.T, change func(e *webhookevents.NewEvent)) string {
 	t.Helper()
 	e := webhookevents.NewEvent{Event: webhookevents.Event{
-		UUID: id.NewUUID(), Environment: s.env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme", Provider: "github",
+		UUID: s.uuids(), Environment: s.env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme", Provider: "github",
 		ProviderConfigKey: "github-eu", Type: "issues.opened", IdempotencyKey: "a,b", IdempotencySource: "header:x-github-delivery",
 		Verification: `{"result":"verified","scheme":"hmac","key_id":""}`, ContentType: "application/json", BodySize: 2, ReceivedAt: s.clock.Now(),
 	}, Payload: &webhookevents.Payload{Headers: `{"x-a":"b"}`, Body: []byte(`{}`), Encoding: webhookevents.JSON}}
