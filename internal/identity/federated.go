@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
@@ -214,13 +215,16 @@ func (s *Service) takeManaged(ctx context.Context, tx *sql.Tx, actor access.Prin
 	return audit.Record(ctx, tx, s.clock.Now(), managedEvent(actor, actor.Team, provider, "role_binding.delete", b.ID, managedState(b), nil))
 }
 
-// TakeManaged takes away, in tx, every role that a provider of the actor's team gave.
-func (s *Service) TakeManaged(ctx context.Context, tx *sql.Tx, actor access.Principal, provider string) error {
+// TakeManaged takes away, in tx, every role that a provider of the actor's team gave, but for those to keep.
+func (s *Service) TakeManaged(ctx context.Context, tx *sql.Tx, actor access.Principal, provider string, keep []GivenRole) error {
 	list, err := readManaged(ctx, tx, actor.Team, provider, "")
 	if err != nil {
 		return err
 	}
 	for _, b := range list {
+		if slices.Contains(keep, GivenRole{Role: b.Role, Environment: b.Environment}) {
+			continue
+		}
 		if err := s.takeManaged(ctx, tx, actor, provider, b); err != nil {
 			return err
 		}
@@ -242,8 +246,8 @@ func managedState(b Binding) audit.State {
 }
 
 // CheckGivable checks a role that the actor wants to have given to others: validation_error below the location where it, or its
-// environment, does not exist for them, and privilege_escalation where it holds what the actor does not have there.
-func (s *Service) CheckGivable(ctx context.Context, actor access.Principal, r GivenRole, location string) error {
+// environment, does not exist for them, and privilege_escalation where it holds what the actor does not have there, as things are in tx.
+func (s *Service) CheckGivable(ctx context.Context, tx *sql.Tx, actor access.Principal, r GivenRole, location string) error {
 	at := grantAt{role: location + ".role", environment: location + ".environment_id"}
-	return s.checkGrantOf(ctx, s.db.Read(), actor, RoleGrant{Role: r.Role, Environment: r.Environment}, at)
+	return s.checkGrantOf(ctx, tx, actor, RoleGrant{Role: r.Role, Environment: r.Environment}, at)
 }

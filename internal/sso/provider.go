@@ -219,3 +219,12 @@ func (s Settings) roles(groups []string) []identity.GivenRole {
 	}
 	return out
 }
+
+// everyRole are the roles that some group brings.
+func (s Settings) everyRole() []identity.GivenRole {
+	out := make([]identity.GivenRole, len(s.RoleMappings))
+	for i, m := range s.RoleMappings {
+		out[i] = identity.GivenRole{Role: m.Role, Environment: m.Environment}
+	}
+	return out
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"sallyport/internal/audit"
@@ -79,15 +80,15 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, settings S
 	if faults := s.Faults(settings); faults != nil {
 		return Provider{}, apperr.Invalid(faults...)
 	}
-	if err := s.mayTrust(ctx, actor, settings); err != nil {
-		return Provider{}, err
-	}
 	now := clock.Millis(s.clock.Now())
 	p := Provider{ID: id.New(id.PrefixSSO), Team: actor.Team, Settings: settings, CreatedMillis: now, UpdatedMillis: now}
 	if err := s.seal(&p); err != nil {
 		return Provider{}, err
 	}
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.mayTrust(ctx, tx, actor, settings, nil); err != nil {
+			return err
+		}
 		room, err := insertProvider(ctx, tx, p)
 		if err != nil {
 			return err
@@ -126,8 +127,8 @@ type Change struct {
 	Secret *secretbox.Secret
 }
 
-// Update changes a provider, or returns what Create and Get do. Whoever changes a provider that may link accounts needs the rights of
-// who may create one.
+// Update changes a provider, or returns what Create and Get do. Whoever changes a provider needs the rights of who may create it as it was.
+// Roles that no group brings any more are taken away at once; who is in which group is known again at the next sign-in.
 func (s *Service) Update(ctx context.Context, actor access.Principal, providerID string, change Change) (Provider, error) {
 	if !id.Is(id.PrefixSSO, providerID) {
 		return Provider{}, errNoProvider()
@@ -141,7 +142,7 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, providerID
 		if !ok {
 			return errNoProvider()
 		}
-		if after, err = s.changed(ctx, actor, before, change); err != nil {
+		if after, err = s.changed(ctx, tx, actor, before, change); err != nil {
 			return err
 		}
 		if reflect.DeepEqual(before, after) {
@@ -151,13 +152,16 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, providerID
 		if err := updateProvider(ctx, tx, after); err != nil {
 			return err
 		}
+		if err := s.identity.TakeManaged(ctx, tx, actor, providerID, after.everyRole()); err != nil {
+			return err
+		}
 		return s.record(ctx, tx, actor, "sso_provider.update", &before, &after)
 	})
 	return after, err
 }
 
 // changed returns the provider with the change made, when the actor may make it.
-func (s *Service) changed(ctx context.Context, actor access.Principal, before Provider, change Change) (Provider, error) {
+func (s *Service) changed(ctx context.Context, tx *sql.Tx, actor access.Principal, before Provider, change Change) (Provider, error) {
 	after := before
 	change.Apply(&after.Settings)
 	if change.Secret != nil {
@@ -167,7 +171,7 @@ func (s *Service) changed(ctx context.Context, actor access.Principal, before Pr
 		return Provider{}, apperr.Invalid(faults...)
 	}
 	for _, settings := range []Settings{before.Settings, after.Settings} {
-		if err := s.mayTrust(ctx, actor, settings); err != nil {
+		if err := s.mayTrust(ctx, tx, actor, settings, before.RoleMappings); err != nil {
 			return Provider{}, err
 		}
 	}
@@ -195,25 +199,40 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID
 		if err := deleteProvider(ctx, tx, actor.Team, providerID); err != nil {
 			return err
 		}
-		if err := s.identity.TakeManaged(ctx, tx, actor, providerID); err != nil {
+		if err := s.identity.TakeManaged(ctx, tx, actor, providerID, nil); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, actor, "sso_provider.delete", &p, nil)
 	})
 }
 
-// mayTrust refuses settings that give somebody what the actor does not have.
-func (s *Service) mayTrust(ctx context.Context, actor access.Principal, settings Settings) error {
+// mayTrust refuses settings that give somebody what the actor does not have in the transaction. Of the mappings that were there before, the role
+// or the environment may be gone.
+func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Principal, settings Settings, before []RoleMapping) error {
 	if settings.LinkExisting {
 		// Whoever runs the provider can be anybody in its domains, owners included.
-		if _, lacks := actor.Rights.Missing("", access.Grantable()); lacks {
+		err := s.identity.CheckHeld(ctx, tx, actor, "", access.Grantable()...)
+		if apperr.Is(err, apperr.CodePrivilegeEscalation) {
 			return apperr.New(apperr.CodePrivilegeEscalation, "Only an owner lets an identity provider sign in as existing users")
 		}
-	}
-	for i, m := range settings.RoleMappings {
-		if err := s.identity.CheckGivable(ctx, actor, identity.GivenRole{Role: m.Role, Environment: m.Environment}, fmt.Sprintf("role_mappings[%d]", i)); err != nil {
+		if err != nil {
 			return err
 		}
+	}
+	var faults []apperr.Detail
+	for i, m := range settings.RoleMappings {
+		err := s.identity.CheckGivable(ctx, tx, actor, identity.GivenRole{Role: m.Role, Environment: m.Environment}, fmt.Sprintf("role_mappings[%d]", i))
+		var invalid *apperr.Error
+		switch {
+		case err == nil:
+		case !apperr.Is(err, apperr.CodeValidation) || !errors.As(err, &invalid):
+			return err
+		case !slices.Contains(before, m):
+			faults = append(faults, invalid.Details...)
+		}
+	}
+	if faults != nil {
+		return apperr.Invalid(faults...)
 	}
 	return nil
 }

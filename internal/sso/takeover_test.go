@@ -83,3 +83,76 @@ func TestProvidersTakeNoOwner(t *testing.T) {
 		require.Equal(t, []access.Role{access.Owner}, roles(in))
 	})
 }
+
+// Promise: a mapping that is taken away takes its role from everybody at once, in sessions that there are too. One whose role is gone gives nothing,
+// and stands in the way of no change. Who is disabled does not come in by a provider.
+func TestMappingsEnd(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		own, err := f.identity.CreateRole(t.Context(), f.owner, identity.NewRole{Name: "support", Permissions: []access.Permission{access.EventsRead}})
+		require.NoError(t, err)
+		mapped := func(list ...access.Role) sso.Change {
+			return sso.Change{Apply: func(s *sso.Settings) {
+				s.RoleMappings = []sso.RoleMapping{}
+				for _, role := range list {
+					s.RoleMappings = append(s.RoleMappings, sso.RoleMapping{Group: sso.Everybody, Role: role})
+				}
+			}}
+		}
+		p := f.provider(t)
+		_, err = f.Update(t.Context(), f.owner, p.ID, mapped(access.Admin, access.Viewer, own.ID))
+		require.NoError(t, err)
+		in, err := f.signIn(t, p)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []access.Role{access.Admin, access.Viewer, own.ID}, roles(in))
+		_, err = f.Update(t.Context(), f.owner, p.ID, mapped(access.Viewer, own.ID))
+		require.NoError(t, err)
+		who, err := f.identity.Bearer(t.Context(), in.Token.Reveal())
+		require.NoError(t, err)
+		require.False(t, who.Has(access.TeamWrite))
+		require.True(t, who.Has(access.EventsRead))
+
+		_, err = f.store.DB.Write().ExecContext(t.Context(), "DELETE FROM role_bindings WHERE role = $1", own.ID)
+		require.NoError(t, err)
+		require.NoError(t, f.identity.DeleteRole(t.Context(), f.owner, own.ID))
+		in, err = f.signIn(t, p)
+		require.NoError(t, err)
+		require.Equal(t, []access.Role{access.Viewer}, roles(in))
+		_, err = f.Update(t.Context(), f.owner, p.ID, sso.Change{Apply: func(s *sso.Settings) { s.Name = "Another name" }})
+		require.NoError(t, err, "what is gone was there before")
+		_, err = f.Update(t.Context(), f.owner, p.ID, mapped(own.ID, access.Viewer, "emperor", access.Admin, "king"))
+		var invalid *apperr.Error
+		require.ErrorAs(t, err, &invalid)
+		var locations []string
+		for _, d := range invalid.Details {
+			locations = append(locations, d.Location)
+		}
+		require.Equal(t, []string{"role_mappings[2].role", "role_mappings[4].role"}, locations, "all at once")
+
+		_, err = f.identity.SetMemberDisabled(t.Context(), f.owner, in.User.ID, true)
+		require.NoError(t, err)
+		_, err = f.signIn(t, p)
+		require.True(t, apperr.Is(err, apperr.CodeSSONotMember), "%v", err)
+	})
+}
+
+// Promise: what counts are the rights that somebody has when the change is made, not those with which their request was let in.
+func TestRightsTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		p := f.provider(t)
+		was := f.admin(t)
+		_, err := f.store.DB.Write().ExecContext(t.Context(), "UPDATE role_bindings SET role = 'viewer' WHERE principal_id = $1", was.ID)
+		require.NoError(t, err)
+		was.Rights = access.Owner.Rights()
+		linking := f.settings()
+		linking.LinkExisting, linking.RoleMappings = true, []sso.RoleMapping{}
+		for _, s := range []sso.Settings{f.settings(), linking} {
+			_, err = f.Create(t.Context(), was, s)
+			require.True(t, apperr.Is(err, apperr.CodePrivilegeEscalation), "%v", err)
+			_, err = f.Update(t.Context(), was, p.ID, sso.Change{Apply: func(to *sso.Settings) { to.RoleMappings, to.LinkExisting = s.RoleMappings, s.LinkExisting }})
+			require.True(t, apperr.Is(err, apperr.CodePrivilegeEscalation), "%v", err)
+		}
+		require.Equal(t, 1, f.count(t, "sso_providers"))
+	})
+}
