@@ -44,6 +44,7 @@ func guides() []guide {
 		{"roles", []string{"curl", "python3"}},
 		{"run-it-on-postgresql", []string{"curl", "openssl"}},
 		{"see-events-as-they-happen", []string{"curl", "openssl", "python3"}},
+		{"sign-in-with-your-identity-provider", []string{"curl", "python3"}},
 		{"verify-what-we-send-you", []string{"curl", "openssl"}},
 	}
 }
@@ -193,7 +194,7 @@ func follow(t *testing.T, path, bin string) {
 			block, printed = n, ok
 		}
 		if s.language == "text" && s.file == "" && printed {
-			require.Empty(t, missing(outputs[block], s.text), "line %d of the guide promises other output than\n%s", s.line, outputs[block])
+			require.Empty(t, missing(outputs[block], p.replace(s.text)), "line %d of the guide promises other output than\n%s", s.line, outputs[block])
 			checked++
 		}
 	}
@@ -265,6 +266,8 @@ func (p *prepared) provide(t *testing.T, need string) bool {
 		return p.postgres(t)
 	case "go":
 		return p.golang(t)
+	case "identity-provider":
+		return p.identityProvider(t)
 	case "node":
 		return installs(t, "npm", "install", "--no-audit", "--no-fund", "standardwebhooks")
 	case "python":
@@ -322,5 +325,18 @@ func (p *prepared) postgres(t *testing.T) bool {
 		require.NoError(t, d.Close())
 		p.replaced = append(p.replaced, "postgres://sallyport:change-me@127.0.0.1:5432/"+name, url)
 	}
+	return true
+}
+
+// identityProvider starts one that signs everybody in, and a browser that does what it is told.
+func (p *prepared) identityProvider(t *testing.T) bool {
+	t.Helper()
+	idp := testkit.NewIdP(t, time.Now)
+	idp.ClientSecret = "the secret that the provider gave"
+	browser := filepath.Join(t.TempDir(), "browser")
+	script := "#!/bin/sh\nexec curl -fsSL --max-redirs 5 -o /dev/null -c \"$0.jar\" -b \"$0.jar\" \"$1\"\n"
+	require.NoError(t, os.WriteFile(browser, []byte(script), 0o700))
+	p.env = append(p.env, "BROWSER="+browser)
+	p.replaced = append(p.replaced, "https://login.example.com", idp.URL)
 	return true
 }
