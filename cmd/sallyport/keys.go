@@ -10,12 +10,20 @@ import (
 
 	"sallyport/internal/app"
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/secretbox"
 )
 
 type keysCommand struct {
-	Create keysCreate `cmd:"" help:"Make an API key and print it, this once."`
-	List   keysList   `cmd:"" help:"List the API keys."`
-	Revoke keysRevoke `cmd:"" help:"End an API key for good."`
+	Create  keysCreate  `cmd:"" help:"Make an API key and print it, this once."`
+	List    keysList    `cmd:"" help:"List the API keys."`
+	Get     keysGet     `cmd:"" help:"Show an API key as JSON."`
+	Update  keysUpdate  `cmd:"" help:"Change the name, the life or the networks of an API key."`
+	Rotate  keysRotate  `cmd:"" help:"Give an API key another secret and print it, this once; the old one works on for a while."`
+	Disable keysDisable `cmd:"" help:"Have an API key refused until it is enabled."`
+	Enable  keysEnable  `cmd:"" help:"Let a disabled API key work again."`
+	Revoke  keysRevoke  `cmd:"" help:"End an API key for good."`
+	Usage   keysUsage   `cmd:"" help:"Show how an API key is used."`
+	Verify  keysVerify  `cmd:"" help:"Say whether a text is an API key that works, and which."`
 }
 
 // withStore runs f on the database, and closes it.
@@ -30,7 +38,9 @@ func (e *env) withStore(ctx context.Context, f func(s *app.Store) error) error {
 type keysCreate struct {
 	Name        string         `required:"" placeholder:"TEXT" help:"What the key is for."`
 	Environment string         `required:"" placeholder:"ID|NAME" help:"The environment whose data the key works on."`
-	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"What the key may do: webhooks (subscriptions, replays, and reading events), events (reading events), connections."`
+	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"What the key may do: webhooks (subscriptions, replays, and reading events), events (reading events), events:write (publishing events), connections."`
+	Connections []string       `placeholder:"CONNECTION_ID" help:"The connections that it may do so with; without, all of the environment."`
+	SourceCIDRs []string       `name:"source-cidrs" placeholder:"CIDR" help:"The networks that it works from; without, all."`
 	ExpiresIn   time.Duration  `default:"2160h" placeholder:"DURATION" help:"How long the key works."`
 	JSON        bool           `name:"json" help:"Print JSON: the key's properties, with the key itself as \"key\"."`
 }
@@ -53,22 +63,28 @@ func (c *keysCreate) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		k, text, err := s.CreateKey(ctx, e.clock.Now(), app.KeyRequest{
 			Name: c.Name, Environment: c.Environment, Routes: slices.Compact(slices.Sorted(slices.Values(c.Routes))), Lifetime: c.ExpiresIn,
+			Connections: c.Connections, SourceCIDRs: c.SourceCIDRs,
 		})
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(e.stdout, struct {
-				app.Key
-				Text string `json:"key"`
-			}{k, text.Reveal()})
-		}
-		if _, err := fmt.Fprintln(e.stdout, text.Reveal()); err != nil {
-			return err
-		}
-		e.note("%s, of environment %s, until %s. The key is shown this once.", k.ID, k.Environment, day(time.Time(k.ExpiresAt)))
-		return nil
+		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s. The key is shown this once.", k.ID, k.Environment, day(time.Time(k.ExpiresAt))))
 	})
+}
+
+// printKey prints the text of a key, which is shown this once: alone with a note beside it, or within its properties.
+func (e *env) printKey(k app.Key, text secretbox.Secret, asJSON bool, note string) error {
+	if asJSON {
+		return printJSON(e.stdout, struct {
+			app.Key
+			Text string `json:"key"`
+		}{k, text.Reveal()})
+	}
+	if _, err := fmt.Fprintln(e.stdout, text.Reveal()); err != nil {
+		return err
+	}
+	e.note("%s", note)
+	return nil
 }
 
 type keysList struct {
@@ -91,22 +107,6 @@ func (c keysList) Run(ctx context.Context, e *env) error {
 				day(time.Time(k.CreatedAt)), day(time.Time(k.ExpiresAt))})
 		}
 		return printTable(e.stdout, rows)
-	})
-}
-
-type keysRevoke struct {
-	ID string `arg:"" name:"key_id" help:"The key's id, as keys list shows it."`
-}
-
-// Run revokes the key. Revoking it again changes nothing.
-func (c keysRevoke) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
-		k, err := s.RevokeKey(ctx, e.clock.Now(), c.ID)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(e.stdout, "%s (%s) is revoked\n", k.ID, k.Name)
-		return err
 	})
 }
 

@@ -25,6 +25,10 @@ type KeyRequest struct {
 	Routes []access.Route
 	// Lifetime is how long the key works; 0 means identity.DefaultKeyLifetime.
 	Lifetime time.Duration
+	// Connections are those that the grant is about; none stands for all.
+	Connections []string
+	// SourceCIDRs are the networks that the key works from; none stands for all.
+	SourceCIDRs []string
 }
 
 // Key is an API key without its secret, in the form of the API.
@@ -37,15 +41,32 @@ type Key struct {
 	LastFour      string             `json:"last_four"`
 	Status        identity.KeyStatus `json:"status"`
 	Grants        []Grant            `json:"grants"`
+	GrantCount    int                `json:"grant_count"`
+	SourceCIDRs   []string           `json:"source_cidrs"`
 	CreatedAt     httpapi.Time       `json:"created_at"`
+	UpdatedAt     httpapi.Time       `json:"updated_at"`
 	ExpiresAt     httpapi.Time       `json:"expires_at"`
+	DisabledAt    *httpapi.Time      `json:"disabled_at"`
 	RevokedAt     *httpapi.Time      `json:"revoked_at"`
+	PreviousUntil *httpapi.Time      `json:"previous_secret_until"`
+	LastUsed      *KeyUse            `json:"last_used"`
+}
+
+// KeyUse is a use of a Key.
+type KeyUse struct {
+	At        httpapi.Time `json:"at"`
+	IP        string       `json:"ip"`
+	UserAgent string       `json:"user_agent"`
+	Route     string       `json:"route"`
 }
 
 // Grant is a grant of a Key.
 type Grant struct {
-	Effect identity.Effect `json:"effect"`
-	Routes []access.Route  `json:"routes"`
+	ID          string          `json:"id"`
+	Effect      identity.Effect `json:"effect"`
+	Routes      []access.Route  `json:"routes"`
+	Connections []string        `json:"connections"`
+	NotAfter    *httpapi.Time   `json:"not_after"`
 }
 
 // CreateKey makes an API key at the time given and returns it with its text, which cannot be had again.
@@ -54,9 +75,9 @@ func (s *Store) CreateKey(ctx context.Context, now time.Time, r KeyRequest) (Key
 	if err != nil {
 		return Key{}, "", err
 	}
-	n := identity.NewKey{Name: r.Name, Environment: env.ID}
+	n := identity.NewKey{Name: r.Name, Environment: env.ID, SourceCIDRs: r.SourceCIDRs}
 	if len(r.Routes) > 0 {
-		n.Grants = []identity.Grant{{Effect: identity.Allow, Routes: r.Routes}}
+		n.Grants = []identity.Grant{{Effect: identity.Allow, Routes: r.Routes, Connections: r.Connections}}
 	}
 	if r.Lifetime != 0 {
 		expires := clock.Millis(now.Add(r.Lifetime))
@@ -94,16 +115,6 @@ func (s *Store) ListKeys(ctx context.Context, now time.Time) ([]Key, error) {
 	}
 }
 
-// RevokeKey ends an API key for good. A server that is running refuses it from the next request on.
-func (s *Store) RevokeKey(ctx context.Context, now time.Time, keyID string) (Key, error) {
-	k, err := s.Identity.RevokeKey(ctx, operator(), keyID)
-	if err != nil {
-		return Key{}, err
-	}
-	names, err := s.environmentNames(ctx)
-	return keyOf(k, names[k.Environment], now), err
-}
-
 func (s *Store) environmentNames(ctx context.Context) (map[id.Environment]string, error) {
 	list, err := s.Identity.Environments(ctx, operator())
 	names := map[id.Environment]string{}
@@ -116,11 +127,23 @@ func (s *Store) environmentNames(ctx context.Context) (map[id.Environment]string
 func keyOf(k identity.Key, environment string, now time.Time) Key {
 	out := Key{
 		ID: k.ID, Name: k.Name, EnvironmentID: string(k.Environment), Environment: environment, Prefix: k.Prefix, LastFour: k.LastFour,
-		Status: k.Status(now), Grants: []Grant{}, CreatedAt: httpapi.TimeMillis(k.CreatedMillis),
-		ExpiresAt: httpapi.TimeMillis(k.ExpiresMillis), RevokedAt: httpapi.TimePtr(k.RevokedMillis),
+		Status: k.Status(now), Grants: []Grant{}, GrantCount: k.GrantCount, CreatedAt: httpapi.TimeMillis(k.CreatedMillis),
+		UpdatedAt: httpapi.TimeMillis(k.UpdatedMillis), ExpiresAt: httpapi.TimeMillis(k.ExpiresMillis),
+		DisabledAt: httpapi.TimePtr(k.DisabledMillis), RevokedAt: httpapi.TimePtr(k.RevokedMillis),
+		PreviousUntil: httpapi.TimePtr(k.PreviousUntil(now)),
+	}
+	for _, p := range k.SourceCIDRs {
+		out.SourceCIDRs = append(out.SourceCIDRs, p.String())
+	}
+	if u := k.LastUsed; u != nil {
+		out.LastUsed = &KeyUse{At: httpapi.TimeMillis(u.AtMillis), IP: u.IP, UserAgent: u.UserAgent, Route: u.Route}
 	}
 	for _, g := range k.Grants {
-		out.Grants = append(out.Grants, Grant{Effect: g.Effect, Routes: g.Routes})
+		shown := Grant{ID: g.ID, Effect: g.Effect, Routes: g.Routes, Connections: g.Connections, NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
+		if g.Connections == nil {
+			shown.Connections = []string{identity.AllConnections}
+		}
+		out.Grants = append(out.Grants, shown)
 	}
 	return out
 }

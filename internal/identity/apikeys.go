@@ -187,6 +187,10 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 		if err != nil {
 			return err
 		}
+		actor, err := asNow(ctx, tx, actor, team, s.clock.Now())
+		if err != nil {
+			return err
+		}
 		if !actor.HasIn(env.ID, access.APIKeysWrite) {
 			if !actor.Enters(env.ID) {
 				return errNoEnvironment()

@@ -33,7 +33,7 @@ func (s *Service) ListGrants(ctx context.Context, actor access.Principal, keyID 
 // returns not_found, validation_error, and api_key_revoked.
 func (s *Service) AddGrant(ctx context.Context, actor access.Principal, keyID string, g Grant) (Grant, error) {
 	g.ID = id.New(id.PrefixGrant)
-	_, err := s.changeKey(ctx, actor, keyID, "add_grant", func(tx *sql.Tx, k Key, now time.Time) (Key, bool, audit.State, error) {
+	_, err := s.changeKey(ctx, actor, keyID, "add_grant", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
 		faults := GrantFaults(g, now)
 		if faults == nil {
 			grants, err := readGrants(ctx, tx, keyID)
@@ -64,7 +64,7 @@ func (s *Service) RemoveGrant(ctx context.Context, actor access.Principal, keyID
 	if !id.Is(id.PrefixGrant, grantID) {
 		return apperr.NotFound("grant")
 	}
-	_, err := s.changeKey(ctx, actor, keyID, "remove_grant", func(tx *sql.Tx, k Key, _ time.Time) (Key, bool, audit.State, error) {
+	_, err := s.changeKey(ctx, actor, keyID, "remove_grant", func(tx *sql.Tx, actor access.Principal, k Key, _ time.Time) (Key, bool, audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
 		}

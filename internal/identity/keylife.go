@@ -44,9 +44,9 @@ func (c KeyChange) Faults(now time.Time) []apperr.Detail {
 	return details(&f)
 }
 
-// keyChange changes a stored key in its transaction: it returns the key as it should be, whether that is a change, and what the
+// keyChange changes a stored key in its transaction, for the actor with the rights that they have in it: it returns the key as it should be, whether that is a change, and what the
 // trail says beside it.
-type keyChange func(tx *sql.Tx, k Key, now time.Time) (next Key, changed bool, details audit.State, err error)
+type keyChange func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (next Key, changed bool, details audit.State, err error)
 
 // changeKey runs a change on a key of the actor's team that nobody else changes meanwhile, and returns the key as it is
 // then. It returns not_found.
@@ -62,11 +62,15 @@ func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, 
 		if err != nil {
 			return err
 		}
+		now := s.clock.Now()
+		actor, err := asNow(ctx, tx, actor, team, now)
+		if err != nil {
+			return err
+		}
 		if err := mayTouch(actor, before.Environment, access.APIKeysWrite); err != nil {
 			return err
 		}
-		now := s.clock.Now()
-		next, changed, details, err := change(tx, before, now)
+		next, changed, details, err := change(tx, actor, before, now)
 		after = before
 		if err != nil || !changed {
 			return err
@@ -122,7 +126,7 @@ func holdsAll(ctx context.Context, tx *sql.Tx, actor access.Principal, k Key) er
 // UpdateKey changes the settings of a key of the actor's team and returns it. An expired key whose expiry is moved into the
 // future works again. It returns not_found, validation_error, and api_key_revoked.
 func (s *Service) UpdateKey(ctx context.Context, actor access.Principal, keyID string, c KeyChange) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "update", func(tx *sql.Tx, k Key, now time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "update", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
 		if faults := c.Faults(now); faults != nil {
 			return k, false, nil, apperr.Invalid(faults...)
 		}
@@ -154,7 +158,7 @@ func (s *Service) UpdateKey(ctx context.Context, actor access.Principal, keyID s
 // DisableKey has a key of the actor's team refused until it is enabled, and returns it. A key that is disabled is left as it
 // is. It returns not_found, and api_key_revoked.
 func (s *Service) DisableKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "disable", func(_ *sql.Tx, k Key, now time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "disable", func(_ *sql.Tx, _ access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
 		}
@@ -168,7 +172,7 @@ func (s *Service) DisableKey(ctx context.Context, actor access.Principal, keyID 
 
 // EnableKey is the end of DisableKey.
 func (s *Service) EnableKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "enable", func(tx *sql.Tx, k Key, _ time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "enable", func(tx *sql.Tx, actor access.Principal, k Key, _ time.Time) (Key, bool, audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
 		}
@@ -183,7 +187,7 @@ func (s *Service) EnableKey(ctx context.Context, actor access.Principal, keyID s
 
 // RevokeKey ends a key of the actor's team at once and for good, and returns it. Revoking it again changes nothing.
 func (s *Service) RevokeKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "revoke", func(_ *sql.Tx, k Key, now time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "revoke", func(_ *sql.Tx, _ access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, nil
 		}
@@ -214,7 +218,7 @@ func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID s
 		return Key{}, "", apperr.Invalid(faults...)
 	}
 	var text keyText
-	k, err := s.changeKey(ctx, actor, keyID, "rotate", func(tx *sql.Tx, k Key, now time.Time) (Key, bool, audit.State, error) {
+	k, err := s.changeKey(ctx, actor, keyID, "rotate", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
 		switch {
 		case k.RevokedMillis != nil:
 			return k, false, nil, errRevoked()
@@ -249,6 +253,10 @@ func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID s
 	defer s.keys.drop()
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		k, err := s.lockKey(ctx, tx, team, keyID)
+		if err != nil {
+			return err
+		}
+		actor, err := asNow(ctx, tx, actor, team, s.clock.Now())
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,16 @@ import (
 	"sallyport/internal/platform/page"
 )
 
+// holding adds a member with permissions in one environment, by a role of that name, and returns them as the actor of a request.
+func (f fixture) holding(t *testing.T, owner access.Principal, name string, env id.Environment, permissions ...access.Permission) access.Principal {
+	t.Helper()
+	r, err := f.CreateRole(t.Context(), owner, NewRole{Name: name, Permissions: permissions})
+	require.NoError(t, err)
+	p := f.person(t, owner.Team, name+"@example.test")
+	f.bind(t, owner.Team, p.ID, r.ID, env, nil)
+	return f.actor(t, owner.Team, p.ID)
+}
+
 // Nobody gets by a key what they may not do: not by making it, by a grant, by taking a denial away, by getting the secret of a
 // stronger key, or by letting one work again, for longer or from elsewhere. What takes something away is open to them.
 func TestNobodyGivesMoreByAKey(t *testing.T) {
@@ -20,8 +30,9 @@ func TestNobodyGivesMoreByAKey(t *testing.T) {
 		env := p.Environments[0].ID
 		strong, _ := f.key(t, owner, env, allow(access.RouteWebhooks), deny(access.RouteConnections))
 		denial := strong.Grants[1].ID
-		weak := access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: owner.Team}
-		weak.Rights.Add(env, []access.Permission{access.APIKeysRead, access.APIKeysWrite, access.EventsRead})
+		weak := f.holding(t, owner, "weak", env, access.APIKeysRead, access.APIKeysWrite, access.EventsRead)
+		removed := weak
+		removed.Rights.Add(env, access.Developer.Rights().Team) // what they had when the request was let in
 		events := len(f.trail(t))
 		for what, call := range map[string]func() error{
 			"create": func() error {
@@ -70,11 +81,8 @@ func TestKeysOfOwnEnvironments(t *testing.T) {
 		mine, other := p.Environments[0].ID, p.Environments[1].ID
 		own, _ := f.key(t, owner, mine)
 		foreign, _ := f.key(t, owner, other)
-		developer := access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: owner.Team}
-		developer.Rights.Add(mine, access.Developer.Rights().Team)
-		reader := developer
-		reader.Rights = access.Rights{}
-		reader.Rights.Add(mine, []access.Permission{access.APIKeysRead})
+		developer := f.holding(t, owner, "most", mine, access.Developer.Permissions()...)
+		reader := f.holding(t, owner, "reader", mine, access.APIKeysRead)
 		require.True(t, developer.HasSomewhere(access.APIKeysWrite))
 		require.False(t, developer.Has(access.APIKeysWrite))
 		r, err := page.Query{}.Parse("", anyKeyID)

@@ -129,7 +129,7 @@ func (f fixture) foreign(t *testing.T) (access.Principal, id.Environment, Key) {
 		require.NoError(t, insertTeam(t.Context(), tx, other))
 		return insertEnvironment(t.Context(), tx, env)
 	}))
-	actor := access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: other.ID, Rights: access.Owner.Rights()}
+	actor := f.person(t, other.ID, "owner@others.test", access.Owner)
 	k, _ := f.key(t, actor, env.ID)
 	return actor, env.ID, k
 }
