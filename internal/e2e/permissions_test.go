@@ -26,12 +26,8 @@ func TestPermissionMatrix(t *testing.T) {
 	each(t, func(w *world) {
 		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
 		elsewhere := w.environment("production")
-		user := w.addMember(w.team(), "somebody@example.test", "viewer")
+		user := w.newcomer("somebody@example.test")
 		token := w.login("somebody@example.test", w.password)
-		var first []roleBinding
-		w.call(w.user(""), http.MethodGet, "/roles/bindings?principal_id="+user, nil).want(w, http.StatusOK).into(w, &first)
-		require.Len(w.t, first, 1)
-		w.call(w.user(""), http.MethodDelete, "/roles/bindings/"+first[0].ID, nil).want(w, http.StatusNoContent)
 
 		opened := map[string]bool{}
 		probe := func(s sample, in string, entered bool, holds bool) {
@@ -64,8 +60,8 @@ func TestPermissionMatrix(t *testing.T) {
 				case s.op.Environment:
 					probe(s, w.env, entered, slices.Contains(list, s.op.Permission))
 					probe(s, elsewhere, false, false)
-				case !inside(s.op.Permission): // what lies in environments, and is not named by the header, is for each capability to bound
-					probe(s, w.env, entered, own(s))
+				default: // what lies in environments and is not named by the header; TestRightsOfOneEnvironment bounds it
+					probe(s, w.env, entered, own(s) || s.op.AnyEnvironment && slices.Contains(list, s.op.Permission))
 				}
 			}
 		}
@@ -91,20 +87,36 @@ func (w *world) everyRole() []given {
 		out = append(out, given{string(role), role.Permissions(), role != access.Owner})
 	}
 	for _, p := range access.Grantable() {
-		var made struct {
-			ID string `json:"id"`
-		}
-		w.call(w.user(""), http.MethodPost, "/roles", object{"name": "only " + string(p), "permissions": []access.Permission{p}}).
-			want(w, http.StatusCreated).into(w, &made)
-		out = append(out, given{made.ID, []access.Permission{p}, p == access.EventsRead})
+		out = append(out, given{w.newRole("only "+string(p), p), []access.Permission{p}, p == access.EventsRead})
 	}
 	return out
+}
+
+// newRole makes a role and returns its id.
+func (w *world) newRole(name string, permissions ...access.Permission) string {
+	w.t.Helper()
+	var made struct {
+		ID string `json:"id"`
+	}
+	w.call(w.user(""), http.MethodPost, "/roles", object{"name": name, "permissions": permissions}).want(w, http.StatusCreated).into(w, &made)
+	return made.ID
 }
 
 // roleBinding is as much of one as the tests look at.
 type roleBinding struct {
 	ID   string `json:"id"`
 	Role string `json:"role"`
+}
+
+// newcomer adds a member without a role and returns the user's id.
+func (w *world) newcomer(email string) string {
+	w.t.Helper()
+	user := w.addMember(w.team(), email, "viewer")
+	var first []roleBinding
+	w.call(w.user(""), http.MethodGet, "/roles/bindings?principal_id="+user, nil).want(w, http.StatusOK).into(w, &first)
+	require.Len(w.t, first, 1)
+	w.call(w.user(""), http.MethodDelete, "/roles/bindings/"+first[0].ID, nil).want(w, http.StatusNoContent)
+	return user
 }
 
 // give gives a user a role, as the owner.
@@ -122,4 +134,55 @@ func (w *world) whileGiven(user, role string, scope object, fn func()) {
 	b := w.give(user, role, scope)
 	fn()
 	w.call(w.user(""), http.MethodDelete, "/roles/bindings/"+b.ID, nil).want(w, http.StatusNoContent)
+}
+
+// Promise: whoever has every right in one environment and none in the team reaches nothing that belongs to another one, by the operations
+// whose path or query names it, whatever the method; what names none shows theirs alone.
+func TestRightsOfOneEnvironment(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		f := w.furnish(w.dev(), w.env, "acme")
+		own := w.environment("production")
+		user := w.newcomer("somebody@example.test")
+		all := w.newRole("everything", access.InEnvironments()...)
+		w.give(user, all, object{"environment_id": own})
+		somebody := byToken(w.login("somebody@example.test", w.password), "")
+		named := 0
+		w.unchanged(func() {
+			for _, s := range w.samples(f) {
+				if s.op.AnyEnvironment && len(s.path) > 0 {
+					w.try(somebody, s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+					named++
+				}
+			}
+			for _, path := range []string{"/admin/audit-events", "/admin/audit-events/export"} {
+				w.call(somebody, http.MethodGet, path+"?environment_id="+w.env, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+				w.call(somebody, http.MethodGet, path, nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+			}
+			w.call(somebody, http.MethodPost, "/team/environments", object{"name": "more"}).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+			w.call(somebody, http.MethodPost, "/api-keys", object{"name": "k", "environment_id": w.env}).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+			var rows []object
+			w.call(somebody, http.MethodGet, "/api-keys", nil).want(w, http.StatusOK).into(w, &rows)
+			require.Empty(w.t, rows)
+			w.call(somebody, http.MethodGet, "/team/environments", nil).want(w, http.StatusOK).into(w, &rows)
+			require.Len(w.t, rows, 1)
+			require.Equal(w.t, own, rows[0]["id"])
+		})
+		require.Positive(w.t, named)
+		w.call(somebody, http.MethodPatch, "/team/environments/"+own, object{"name": "prod"}).want(w, http.StatusOK)
+		w.call(somebody, http.MethodGet, "/team/environments/"+own, nil).want(w, http.StatusOK)
+		w.call(somebody, http.MethodGet, "/admin/audit-events?environment_id="+own, nil).want(w, http.StatusOK)
+
+		// Who may enter an environment and not do that there is told what they lack.
+		blind := w.newcomer("blind@example.test")
+		w.give(blind, w.newRole("reader", access.EnvironmentsRead, access.AuditRead), object{"environment_id": own})
+		w.give(blind, "viewer", object{"environment_id": w.env})
+		c := byToken(w.login("blind@example.test", w.password), "")
+		for method, path := range map[string]string{
+			http.MethodPatch: "/team/environments/" + own, http.MethodGet: "/team/environments/" + w.env, http.MethodDelete: "/team/environments/" + own,
+		} {
+			w.call(c, method, path, nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+		}
+		w.call(c, http.MethodGet, "/admin/audit-events?environment_id="+w.env, nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+	})
 }

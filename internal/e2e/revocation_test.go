@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 )
 
@@ -20,11 +21,7 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 			there = w.node()
 		}
 		owner := w.user("")
-		var role struct {
-			ID string `json:"id"`
-		}
-		here.call(owner, http.MethodPost, "/roles", object{"name": "support", "permissions": []string{"webhook_events:read", "webhook_subscriptions:read"}}).
-			want(w, http.StatusCreated).into(w, &role)
+		role := here.newRole("support", access.EventsRead, access.SubscriptionsRead)
 		revoke := func(method, path string, body any, status int) { here.call(owner, method, path, body).want(w, status) }
 		cases := []struct {
 			name   string
@@ -46,16 +43,13 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 				revoke(http.MethodDelete, "/team/members/"+user, nil, http.StatusNoContent)
 			}},
 			{"a role that lists less", http.StatusForbidden, apperr.CodeForbidden, func(string, string) {
-				revoke(http.MethodPatch, "/roles/"+role.ID, object{"permissions": []string{"webhook_subscriptions:read"}}, http.StatusOK)
+				revoke(http.MethodPatch, "/roles/"+role, object{"permissions": []string{"webhook_subscriptions:read"}}, http.StatusOK)
 			}},
 		}
 		for i, c := range cases {
 			email := string(rune('a'+i)) + "@example.test"
-			user := w.addMember(w.team(), email, "viewer")
-			var had []roleBinding
-			here.call(owner, http.MethodGet, "/roles/bindings?principal_id="+user, nil).want(w, http.StatusOK).into(w, &had)
-			binding := here.give(user, role.ID, object{"environment_id": w.env})
-			revoke(http.MethodDelete, "/roles/bindings/"+had[0].ID, nil, http.StatusNoContent)
+			user := w.newcomer(email)
+			binding := here.give(user, role, object{"environment_id": w.env})
 			somebody := byToken(there.login(email, w.password), w.env)
 			there.call(somebody, http.MethodGet, "/webhook-events", nil).want(w, http.StatusOK)
 			s := there.stream(somebody, "")

@@ -110,19 +110,31 @@ func (s *Service) Environments(ctx context.Context, actor access.Principal) ([]E
 	return readEnvironments(ctx, s.db.Read(), team)
 }
 
-// ListEnvironments returns a page of the environments of the actor's team. It reads page.Request.Fetch rows, so that
+// ListEnvironments returns a page of those environments of the actor's team that they may see. It reads page.Request.Fetch rows, so that
 // page.Cut can tell whether more follow.
 func (s *Service) ListEnvironments(ctx context.Context, actor access.Principal, r page.Request) ([]Environment, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return nil, err
 	}
-	return listEnvironments(ctx, s.db.Read(), team, r)
+	if actor.HasIn("", access.EnvironmentsRead) {
+		return listEnvironments(ctx, s.db.Read(), team, nil, r)
+	}
+	var seen []id.Environment
+	for env := range actor.Rights.Environments {
+		if actor.HasIn(env, access.EnvironmentsRead) {
+			seen = append(seen, env)
+		}
+	}
+	if len(seen) == 0 {
+		return nil, nil
+	}
+	return listEnvironments(ctx, s.db.Read(), team, seen, r)
 }
 
-// GetEnvironment returns an environment of the actor's team, or not_found.
+// GetEnvironment returns an environment of the actor's team, not_found, or forbidden for one that the actor may enter and not see.
 func (s *Service) GetEnvironment(ctx context.Context, actor access.Principal, env id.Environment) (Environment, error) {
-	team, err := s.teamOfEnvironment(ctx, actor, env)
+	team, err := s.teamOfEnvironment(ctx, actor, env, access.EnvironmentsRead)
 	if err != nil {
 		return Environment{}, err
 	}
@@ -183,7 +195,7 @@ func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, tea
 // changed retention holds for what is stored, too; what has been removed does not come back. It returns not_found,
 // validation_error, and environment_exists for a name that is taken.
 func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal, env id.Environment, c EnvironmentChange) (Environment, error) {
-	team, err := s.teamOfEnvironment(ctx, actor, env)
+	team, err := s.teamOfEnvironment(ctx, actor, env, access.EnvironmentsWrite)
 	if err != nil {
 		return Environment{}, err
 	}
@@ -233,7 +245,7 @@ func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal,
 	if s.contents == nil {
 		return errNoContents
 	}
-	team, err := s.teamOfEnvironment(ctx, actor, env)
+	team, err := s.teamOfEnvironment(ctx, actor, env, access.EnvironmentsWrite)
 	if err != nil {
 		return err
 	}
@@ -289,10 +301,14 @@ func (s *Service) held(ctx context.Context, tx *sql.Tx, team id.Team, env id.Env
 	return held, err
 }
 
-// teamOfEnvironment is teamOf for an environment's id, which it checks first: an id that cannot exist costs no query.
-func (s *Service) teamOfEnvironment(ctx context.Context, actor access.Principal, env id.Environment) (id.Team, error) {
+// teamOfEnvironment is teamOf for an environment's id, which it checks first, with what the actor may do there: an id that cannot exist
+// costs no query.
+func (s *Service) teamOfEnvironment(ctx context.Context, actor access.Principal, env id.Environment, want access.Permission) (id.Team, error) {
 	if !id.Is(id.PrefixEnvironment, string(env)) {
 		return "", errNoEnvironment()
+	}
+	if err := actor.RequireIn(env, want); err != nil {
+		return "", err
 	}
 	return s.teamOf(ctx, actor)
 }

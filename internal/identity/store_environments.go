@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -32,14 +31,12 @@ func readEnvironments(ctx context.Context, q db.Querier, team id.Team) ([]Enviro
 	return queryEnvironments(ctx, q, selectEnvironments+" ORDER BY id", team)
 }
 
-func listEnvironments(ctx context.Context, q db.Querier, team id.Team, r page.Request) ([]Environment, error) {
-	text, args := selectEnvironments, []any{team}
-	if r.After != "" {
-		args = append(args, r.After)
-		text += " AND id " + r.Compare() + " $2"
-	}
-	args = append(args, r.Fetch())
-	return queryEnvironments(ctx, q, text+" ORDER BY id "+r.Direction()+" LIMIT $"+strconv.Itoa(len(args)), args...)
+// listEnvironments returns a page of the team's environments, or of those among them that are named.
+func listEnvironments(ctx context.Context, q db.Querier, team id.Team, named []id.Environment, r page.Request) ([]Environment, error) {
+	w := conditions{text: selectEnvironments, args: []any{team}}
+	anyOf(&w, "id", named)
+	w.page("id", r)
+	return queryEnvironments(ctx, q, w.text, w.args...)
 }
 
 func queryEnvironments(ctx context.Context, q db.Querier, text string, args ...any) ([]Environment, error) {

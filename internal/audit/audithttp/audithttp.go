@@ -31,7 +31,7 @@ type Environments interface {
 func Mount(api *httpapi.API, store *audit.Store, environments Environments) {
 	h := &handlers{store: store, environments: environments}
 	httpapi.Register(api, httpapi.Operation{
-		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
+		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag, AnyEnvironment: true,
 		Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
 		Summary: "List audit events",
 		Description: "Lists a trail, newest first: that of the environment named by `environment_id`, which may be a deleted one, or " +
@@ -39,7 +39,7 @@ func Mount(api *httpapi.API, store *audit.Store, environments Environments) {
 			"numbered from 1 without gaps after they are committed, and appear here with their number, as a rule at once and otherwise within a second.",
 	}, h.list)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
+		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag, AnyEnvironment: true,
 		Permission: access.AuditExport, Errors: []apperr.Code{apperr.CodeNotFound}, Download: []string{mediaJSONL, mediaCSV},
 		Summary: "Export audit events",
 		Description: "Streams a trail, oldest first, as JSON lines (`jsonl`, an event as the list shows it on each) or as CSV (RFC 4180, " +
@@ -70,13 +70,15 @@ type Filters struct {
 	TimeBefore    httpapi.Optional[httpapi.Time] `query:"time_before" doc:"Only events before this time (RFC 3339), to the millisecond." example:"2026-03-05T05:06:07.890Z"`
 }
 
-func (h *handlers) filter(ctx context.Context, in *Filters) (audit.Trail, audit.Filter, error) {
-	trail := audit.Trail{Team: access.From(ctx).Team, Environment: id.Environment(in.EnvironmentID)}
+// filter returns the trail and the filter that are asked for, if the caller has the permission where the trail belongs.
+func (h *handlers) filter(ctx context.Context, in *Filters, want access.Permission) (audit.Trail, audit.Filter, error) {
+	actor := access.From(ctx)
+	trail := audit.Trail{Team: actor.Team, Environment: id.Environment(in.EnvironmentID)}
 	f := audit.Filter{ActorTypes: kinds[access.Kind](in.ActorType), ActorIDs: sorted(in.ActorID), Actions: sorted(in.Action),
 		Outcomes: kinds[audit.Outcome](in.Outcome), TargetTypes: sorted(in.TargetType), TargetIDs: sorted(in.TargetID), RequestIDs: sorted(in.RequestID)}
 	f.After, f.Before = (*time.Time)(in.TimeAfter.Pointer()), (*time.Time)(in.TimeBefore.Pointer())
-	if trail.Environment == "" {
-		return trail, f, nil
+	if err := actor.RequireIn(trail.Environment, want); err != nil || trail.Environment == "" {
+		return trail, f, err
 	}
 	return trail, f, h.environments.HadEnvironment(ctx, trail.Team, trail.Environment)
 }
@@ -113,7 +115,7 @@ type listOutput struct {
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	trail, filter, err := h.filter(ctx, &in.Filters)
+	trail, filter, err := h.filter(ctx, &in.Filters, access.AuditRead)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/audit"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/obs"
@@ -40,7 +41,7 @@ type exportInput struct {
 }
 
 func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
-	trail, filter, err := h.filter(ctx, &in.Filters)
+	trail, filter, err := h.filter(ctx, &in.Filters, access.AuditExport)
 	if err != nil {
 		return nil, err
 	}

@@ -120,24 +120,24 @@ func mountEnvironments(api *httpapi.API, h handler) {
 		Errors:      []apperr.Code{apperr.CodeEnvironmentExists},
 	}, h.createEnvironment)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "list-environments", Method: http.MethodGet, Path: "/team/environments", Tag: tagEnvironments, Status: http.StatusOK,
+		ID: "list-environments", Method: http.MethodGet, Path: "/team/environments", Tag: tagEnvironments, AnyEnvironment: true, Status: http.StatusOK,
 		Permission: access.EnvironmentsRead, Summary: "List environments",
-		Description: "Returns the environments of the team, newest first.",
+		Description: "Returns the environments of the team that the user may see, newest first.",
 	}, h.listEnvironments)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "get-environment", Method: http.MethodGet, Path: "/team/environments/{id}", Tag: tagEnvironments, Status: http.StatusOK,
+		ID: "get-environment", Method: http.MethodGet, Path: "/team/environments/{id}", Tag: tagEnvironments, AnyEnvironment: true, Status: http.StatusOK,
 		Permission: access.EnvironmentsRead, Summary: "Show an environment",
 		Description: "Returns the environment.",
 		Errors:      []apperr.Code{apperr.CodeNotFound},
 	}, h.getEnvironment)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "update-environment", Method: http.MethodPatch, Path: "/team/environments/{id}", Tag: tagEnvironments, Status: http.StatusOK,
+		ID: "update-environment", Method: http.MethodPatch, Path: "/team/environments/{id}", Tag: tagEnvironments, AnyEnvironment: true, Status: http.StatusOK,
 		Permission: access.EnvironmentsWrite, Summary: "Change an environment",
 		Description: "Changes the fields given and keeps the others (RFC 7396).",
 		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeEnvironmentExists},
 	}, h.updateEnvironment)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "delete-environment", Method: http.MethodDelete, Path: "/team/environments/{id}", Tag: tagEnvironments, Status: http.StatusNoContent,
+		ID: "delete-environment", Method: http.MethodDelete, Path: "/team/environments/{id}", Tag: tagEnvironments, AnyEnvironment: true, Status: http.StatusNoContent,
 		Permission: access.EnvironmentsWrite, Summary: "Delete an environment",
 		Description: "Removes an environment that is empty: one without connections, subscriptions and API keys, revoked and " +
 			"expired keys included. Its name is free again, its audit trail stays. Events that it received stay stored and are no longer " +

@@ -109,6 +109,21 @@ func (p Principal) Enters(env id.Environment) bool {
 	return p.Kind == KindSystem || p.Kind == KindUser && p.Rights.Enters(env)
 }
 
+// RequireIn returns nil where the principal has the permission in an environment or, where env is empty, in the team; else forbidden, or
+// not_found where the environment does not exist for them. It is for operations that any environment lets in to.
+func (p Principal) RequireIn(env id.Environment, want Permission) error {
+	switch {
+	case p.HasIn(env, want):
+		return nil
+	case env == "":
+		return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want)+" in the team")
+	case p.Enters(env):
+		return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want)+" in the environment")
+	default:
+		return apperr.NotFound("environment")
+	}
+}
+
 // MayRoute reports whether an API key's grants open the route, be it for one connection only.
 func (p Principal) MayRoute(want Route) bool {
 	return p.Kind == KindAPIKey && !p.Grants.Bound(want).Empty()
