@@ -209,7 +209,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	if err := clearSpool(spool); err != nil {
 		return err
 	}
-	a.ingest = ingest.New(d, a.connections, a.subscriptions, a.events, a.deliveries, a.rejections, clk, a.log, a.metrics, ingest.Options{
+	a.ingest = ingest.New(d, a.connections, a.subscriptions, a.events, a.deliveries, a.rejections, a.limiter, clk, a.log, a.metrics, ingest.Options{
 		MaxBodyBytes: a.cfg.WebhookMaxBodyBytes, MemoryBudget: a.cfg.WebhookMemoryBudgetBytes, DedupeWindow: a.cfg.WebhookDedupeWindow, SpoolDir: spool,
 		PublicURL: a.cfg.PublicURL,
 	})

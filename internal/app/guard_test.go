@@ -304,6 +304,38 @@ func TestClosedSetsAreEnums(t *testing.T) {
 	require.Positive(t, found)
 }
 
+// The document says of every operation that it may be refused for its rate, and with which headers; and of every answer of success that
+// it says how the limit stands, but for handshakes, which are not counted.
+func TestOperationsDeclareTheirLimits(t *testing.T) {
+	t.Parallel()
+	rates := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+	text, err := app.DocumentedAPI().Document()
+	require.NoError(t, err)
+	type response struct {
+		Headers map[string]any `json:"headers"`
+	}
+	has := func(r response, names ...string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return r.Headers[name] == nil })
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			ID        string              `json:"operationId"`
+			Responses map[string]response `json:"responses"`
+		} `json:"paths"`
+	}
+	require.NoError(t, json.Unmarshal(text, &doc))
+	require.NotEmpty(t, doc.Paths)
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			require.True(t, has(op.Responses["429"], append(rates, "Retry-After")...), "%s %s", method, path)
+			told := slices.ContainsFunc(slices.Sorted(maps.Keys(op.Responses)), func(status string) bool {
+				return status < "4" && has(op.Responses[status], rates...)
+			})
+			require.Equal(t, !strings.HasPrefix(op.ID, "answer-webhook-handshake-"), told, "%s %s", method, path)
+		}
+	}
+}
+
 // Who may call an operation is declared where the operation is, and only with rights that exist. What the document says
 // is what the server holds to.
 func TestOperationsDeclareTheirRights(t *testing.T) {

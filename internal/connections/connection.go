@@ -107,7 +107,7 @@ type WebhookConfig struct {
 	URLBase string `json:"url_base,omitempty"`
 	// SourceCIDRs are the networks that deliveries may come from; empty for all.
 	SourceCIDRs []string `json:"source_cidrs,omitempty"`
-	// RatePerSecond is how many verified deliveries a second each process takes; nil for no limit.
+	// RatePerSecond is how many verified deliveries a second all nodes together take; nil for no limit.
 	RatePerSecond *int64 `json:"rate_limit_per_second,omitempty"`
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
@@ -236,7 +237,8 @@ func (w *world) samples(f furniture) []sample {
 		{"list-audit-events", nil, nil, http.StatusOK},
 		{"export-audit-events", nil, nil, http.StatusOK},
 		{"create-api-key", nil, object{"name": "sample", "environment_id": f.environment,
-			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"}, "not_after": "2099-01-31T00:00:00.000Z"}}, "source_cidrs": []string{"127.0.0.0/8"}}, http.StatusCreated},
+			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"}, "not_after": "2099-01-31T00:00:00.000Z"}}, "source_cidrs": []string{"127.0.0.0/8"},
+			"rate_limit": object{"per_second": 10, "burst": 50}}, http.StatusCreated},
 		{"list-api-keys", nil, nil, http.StatusOK},
 		{"get-api-key", keyPath, nil, http.StatusOK},
 		{"update-api-key", keyPath, object{"name": "sample", "expires_at": "2099-01-31T00:00:00.000Z", "source_cidrs": []string{"127.0.0.0/8"}}, http.StatusOK},
@@ -336,13 +338,19 @@ func (w *world) try(c credentials, s sample, body ...any) answer {
 }
 
 // The samples are right: what the suites that break them one thing at a time find is due to that one thing. Each answer
-// is held to the document on the way.
+// is held to the document on the way, and says how the caller's rate limit stands.
 func TestSamplesSucceed(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		f := w.furnish(w.dev(), w.env, "acme")
 		for _, s := range w.samples(f) {
-			w.try(w.user(w.env), s).want(w, s.status)
+			a := w.try(w.user(w.env), s).want(w, s.status)
+			for _, name := range rateHeaders() {
+				require.Len(w.t, a.header.Values(name), 1, "%s %s: %s", a.method, a.path, name)
+			}
 		}
+	}, func(c *config.Config) {
+		c.RateLimitKeyPerSecond, c.RateLimitUserPerSecond, c.RateLimitAddressPerSecond = 100_000, 100_000, 100_000
+		c.RateLimitKeyBurst, c.RateLimitUserBurst, c.RateLimitAddressBurst = 1_000_000, 1_000_000, 1_000_000
 	})
 }

@@ -1,10 +1,14 @@
 package e2e_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/testkit"
 )
 
 // rates requires the headers of a limited answer.
@@ -21,6 +26,10 @@ func (a answer) rates(w *world, limit, remaining, reset int) answer {
 		require.Equal(w.t, []string{strconv.Itoa(want)}, a.header.Values(name), "%s %s: %s", a.method, a.path, name)
 	}
 	return a
+}
+
+func rateHeaders() []string {
+	return []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
 // Each key and each user has a limit of its own. Every answer says how it stands, whatever else it says; a refusal says when to
@@ -51,6 +60,21 @@ func TestRateLimits(t *testing.T) {
 		list(w.dev()).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
 		w.clk.Advance(time.Hour)
 		list(w.dev()).want(w, http.StatusOK).rates(w, 10, 9, 1)
+
+		// A key may have a limit of its own, which can be changed while it is used.
+		own := w.newKey(w.env, allow("webhooks"))
+		set := func(limit any) {
+			w.call(w.user(w.env), http.MethodPatch, "/api-keys/"+own.ID, object{"rate_limit": limit}).want(w, http.StatusOK)
+		}
+		list(byKey(own.Key)).rates(w, 10, 9, 1)
+		set(object{"per_second": 1, "burst": 2})
+		w.clk.Advance(time.Minute)
+		list(byKey(own.Key)).rates(w, 2, 1, 1)
+		list(byKey(own.Key)).rates(w, 2, 0, 2)
+		list(byKey(own.Key)).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+		set(nil)
+		w.clk.Advance(time.Minute)
+		list(byKey(own.Key)).want(w, http.StatusOK).rates(w, 10, 9, 1)
 	}, func(c *config.Config) {
 		c.RateLimitKeyPerSecond, c.RateLimitKeyBurst = 10, 10
 		c.RateLimitUserPerSecond, c.RateLimitUserBurst = 7, 7
@@ -103,8 +127,97 @@ func TestRateLimitBehindAProxy(t *testing.T) {
 		from("2001:db8:1:2:ffff::1").refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
 		from("2001:db8:1:3::1").want(w, http.StatusUnauthorized).rates(w, 3, 2, 1)
 		from("198.51.100.1").want(w, http.StatusUnauthorized).rates(w, 3, 2, 1)
+
+		// What a client writes before the proxy does neither gives it another address nor takes from that of another.
+		const forger, victim = "198.51.100.66", "203.0.113.5"
+		for i := range 3 {
+			from(fmt.Sprintf("%s, 203.0.113.%d, %s", victim, 10+i, forger)).want(w, http.StatusUnauthorized).rates(w, 3, 2-i, 1)
+		}
+		twice := func(h http.Header) { h["X-Forwarded-For"] = []string{victim, forger} } // two fields are one list (RFC 9110, section 5.3)
+		w.call(twice, http.MethodGet, "/webhook-subscriptions", nil).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+		from(victim).want(w, http.StatusUnauthorized).rates(w, 3, 2, 1)
 	}, func(c *config.Config) {
 		c.RateLimitAddressPerSecond, c.RateLimitAddressBurst = 3, 3
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
+}
+
+// Every operation says with every answer how the limit of whoever asks stands, and refuses beyond it, before it does anything.
+// Nothing is carried out here: no operation takes the parameter.
+func TestEveryOperationIsLimited(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world) {
+		parameter := regexp.MustCompile(`\{[a-z_]+\}`)
+		user := w.user(w.env) // the sign-in was all that the address may ask
+		for _, op := range w.app.API().Operations() {
+			path := parameter.ReplaceAllString(op.Path, "x") + "?unheard_of=1"
+			ask := func(c credentials) answer { return w.call(c, op.Method, path, nil) }
+			a := ask(nobody)
+			a.refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+			require.Equal(w.t, "1", a.rates(w, 1, 0, 1).header.Get("Retry-After"))
+			if op.Public {
+				continue
+			}
+			for limit, c := range map[string]credentials{"1000000": w.dev(), "900000": user} {
+				if a := ask(c); op.Route != "" || limit == "900000" {
+					require.NotEqual(w.t, http.StatusTooManyRequests, a.status, op.ID)
+					require.Equal(w.t, []string{limit}, a.header.Values("X-RateLimit-Limit"), op.ID)
+					require.Len(w.t, a.header.Values("X-RateLimit-Remaining"), 1, op.ID)
+					require.Len(w.t, a.header.Values("X-RateLimit-Reset"), 1, op.ID)
+				}
+			}
+		}
+	}, func(c *config.Config) {
+		c.RateLimitAddressPerSecond, c.RateLimitAddressBurst = 1, 1
+		c.RateLimitKeyPerSecond, c.RateLimitKeyBurst = 1000, 1_000_000
+		c.RateLimitUserPerSecond, c.RateLimitUserBurst = 1000, 900_000
+	})
+}
+
+// The limits of a key and of a connection hold for four nodes together within a tenth, and not for each.
+func TestRateLimitOfFourNodes(t *testing.T) {
+	t.Parallel()
+	const perSecond, burst, steps, step = 100, 200, 40, 50 * time.Millisecond
+	w := newWorld(t, testkit.NewPostgres(t), t.TempDir())
+	w.cfg.RateLimitKeyPerSecond, w.cfg.RateLimitKeyBurst = perSecond, burst
+	w.start()
+	conn := w.connect(w.user(w.env), object{"provider": "github", "webhook_secret": githubSecret, "webhook": object{"rate_limit_per_second": perSecond}})
+	nodes := []*world{w, w.node(), w.node(), w.node()}
+	var taken, delivered, odd atomic.Int64
+	count := func(r *http.Request, into *atomic.Int64, whole int) {
+		resp, err := w.http.Do(r)
+		if err != nil {
+			odd.Add(1)
+			return
+		}
+		_ = resp.Body.Close()
+		switch {
+		case resp.StatusCode == whole:
+			into.Add(1)
+		case resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-RateLimit-Remaining") != "0":
+			odd.Add(1)
+		}
+	}
+	for range steps {
+		var all sync.WaitGroup
+		for _, n := range nodes {
+			for range 4 {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.base+prefix+"/webhook-subscriptions/none", nil)
+				require.NoError(t, err)
+				w.dev()(r.Header)
+				all.Go(func() { count(r, &taken, http.StatusNotFound) })
+				m := github(issueOpened)
+				delivery, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.base+prefix+"/webhook/"+conn.pathToken(), bytes.NewReader(m.body))
+				require.NoError(t, err)
+				delivery.Header = m.header
+				all.Go(func() { count(delivery, &delivered, http.StatusOK) })
+			}
+		}
+		all.Wait()
+		w.clk.Advance(step)
+	}
+	require.Zero(t, odd.Load(), "neither carried out nor properly refused")
+	const seconds = steps * int(step/time.Millisecond) / 1000
+	require.InEpsilon(t, burst+perSecond*seconds, taken.Load(), 0.1)
+	require.InEpsilon(t, perSecond+perSecond*seconds, delivered.Load(), 0.1) // a connection takes a second's worth at once
 }

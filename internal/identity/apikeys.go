@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -56,6 +57,8 @@ type Key struct {
 	GrantCount int
 	// SourceCIDRs are the networks that requests may come from, sorted; nil for all.
 	SourceCIDRs []netip.Prefix
+	// Rate is the limit of the key's requests; nil for that of the service.
+	Rate *ratelimit.Limit
 	// Times are in Unix milliseconds. DisabledMillis and RevokedMillis are nil for a key that is not. UpdatedMillis is when
 	// the key or its grants were last changed.
 	CreatedMillis  int64
@@ -110,6 +113,8 @@ type NewKey struct {
 	ExpiresMillis *int64
 	// SourceCIDRs are networks in CIDR notation; nil for all.
 	SourceCIDRs []string
+	// Rate is the limit of the key's requests; nil for that of the service.
+	Rate *ratelimit.Limit
 }
 
 // Faults returns every rule that the input breaks, by the names of its fields.
@@ -123,6 +128,7 @@ func (n NewKey) Faults(now time.Time) []apperr.Detail {
 	grantFaults(&f, func(i int) string { return fmt.Sprintf("grants[%d].", i) }, n.Grants, clock.Millis(now))
 	tooMany(&f, "grants", n.Grants)
 	_ = parseSources(&f, n.SourceCIDRs)
+	rateFaults(&f, n.Rate)
 	return details(&f)
 }
 
@@ -239,7 +245,7 @@ func (s *Service) newKey(n NewKey, text keyText) Key {
 	}
 	k.UpdatedMillis = k.CreatedMillis
 	var f apperr.Faults // there are none: they were asked for before
-	k.SourceCIDRs = parseSources(&f, n.SourceCIDRs)
+	k.SourceCIDRs, k.Rate = parseSources(&f, n.SourceCIDRs), n.Rate
 	return k
 }
 
@@ -308,7 +314,7 @@ func (s *Service) teamOfKey(ctx context.Context, actor access.Principal, keyID s
 // keyState is the key as the audit trail shows it.
 func keyState(k *Key) audit.State {
 	return audit.State{"name": k.Name, "prefix": k.Prefix, "last_four": k.LastFour, "grants": auditGrants(k.Grants), "grant_count": k.GrantCount,
-		"source_cidrs": cidrTexts(k.SourceCIDRs), "expires_at": clock.FromMillis(k.ExpiresMillis), "disabled_at": auditTime(k.DisabledMillis),
+		"source_cidrs": cidrTexts(k.SourceCIDRs), "rate_limit": auditRate(k.Rate), "expires_at": clock.FromMillis(k.ExpiresMillis), "disabled_at": auditTime(k.DisabledMillis),
 		"revoked_at": auditTime(k.RevokedMillis), "previous_secret_until": auditTime(k.PreviousEndsMillis)}
 }
 

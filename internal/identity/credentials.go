@@ -15,6 +15,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/ratelimit"
 )
 
 // credential is what a request with a key needs of it. It is never changed.
@@ -30,6 +31,7 @@ type credential struct {
 	disabledMillis *int64
 	revokedMillis  *int64
 	sources        []netip.Prefix
+	rate           *ratelimit.Limit // nil for that of the service
 	// version is that of the grants, from which opened was made; it holds until openedUntil, in Unix milliseconds.
 	version     int64
 	opened      *access.Grants
@@ -39,7 +41,7 @@ type credential struct {
 }
 
 func (c *credential) principal() access.Principal {
-	return access.Principal{Kind: access.KindAPIKey, ID: c.id, Name: c.name, Team: c.team, Environment: c.environment, Grants: c.opened}
+	return access.Principal{Kind: access.KindAPIKey, ID: c.id, Name: c.name, Team: c.team, Environment: c.environment, Grants: c.opened, Rate: c.rate}
 }
 
 // holds reports whether the code of a text is that of a secret that works at a time. Both are compared, so that the time
@@ -67,11 +69,11 @@ func (c *credential) check(ip string, nowMillis int64) error {
 
 //nolint:gosec // names of columns, no credentials
 const credentialColumns = `k.id, k.name, k.team_id, k.environment_id, k.secret_mac, k.previous_mac, k.previous_ends_ms, k.expires_ms,
-	k.disabled_ms, k.revoked_ms, k.source_cidrs, k.grants_version`
+	k.disabled_ms, k.revoked_ms, k.source_cidrs, k.grants_version, k.rate_per_second, k.rate_burst`
 
-func (c *credential) into(sources *sql.NullString) []any {
+func (c *credential) into(sources *sql.NullString, rate *storedRate) []any {
 	return []any{&c.id, &c.name, &c.team, &c.environment, &c.mac, &c.previousMAC, &c.previousEnds, &c.expiresMillis,
-		&c.disabledMillis, &c.revokedMillis, sources, &c.version}
+		&c.disabledMillis, &c.revokedMillis, sources, &c.version, &rate.perSecond, &rate.burst}
 }
 
 // readCredential finds a key by the part that is not secret, and nil where there is none. Its grants come with it only where
@@ -93,13 +95,14 @@ func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis
 	}
 	var c *credential
 	var sources sql.NullString
+	var rate storedRate
 	var grants []Grant
 	err = db.Each(rows, func(r *sql.Rows) error {
 		if c == nil {
 			c = &credential{}
 		}
 		var s storedGrant
-		if err := r.Scan(append(c.into(&sources), s.into()...)...); err != nil || !s.id.Valid {
+		if err := r.Scan(append(c.into(&sources, &rate), s.into()...)...); err != nil || !s.id.Valid {
 			return err
 		}
 		g, err := s.grant()
@@ -109,6 +112,7 @@ func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis
 	})
 	if err == nil && c != nil {
 		c.sources, err = decodeSources(sources)
+		c.rate = rate.limit()
 		c.opened, c.openedUntil = openedBy(grants, nowMillis)
 		c.grants = len(grants)
 	}
@@ -121,12 +125,12 @@ func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis
 // readAgain reads a key without its grants, and takes what these open from a credential that was read before. It returns nil
 // where the key is gone, or its grants have changed.
 func readAgain(ctx context.Context, q db.Querier, before *credential) (*credential, error) {
-	c, sources := &credential{}, sql.NullString{}
+	c, sources, rate := &credential{}, sql.NullString{}, storedRate{}
 	rows, err := q.QueryContext(ctx, "SELECT "+credentialColumns+" FROM api_keys k WHERE k.id = $1", before.id)
 	if err != nil {
 		return nil, fmt.Errorf("read the API key again: %w", err)
 	}
-	if err := db.Each(rows, func(r *sql.Rows) error { return r.Scan(c.into(&sources)...) }); err != nil {
+	if err := db.Each(rows, func(r *sql.Rows) error { return r.Scan(c.into(&sources, &rate)...) }); err != nil {
 		return nil, fmt.Errorf("read the API key again: %w", err)
 	}
 	if c.id == "" || c.version != before.version {
@@ -135,6 +139,7 @@ func readAgain(ctx context.Context, q db.Querier, before *credential) (*credenti
 	if c.sources, err = decodeSources(sources); err != nil {
 		return nil, err
 	}
+	c.rate = rate.limit()
 	c.opened, c.openedUntil, c.grants, c.connections = before.opened, before.openedUntil, before.grants, before.connections
 	return c, nil
 }

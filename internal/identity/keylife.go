@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -29,6 +30,8 @@ type KeyChange struct {
 	ExpiresMillis *int64
 	// SourceCIDRs are networks in CIDR notation; a pointer to nil stands for all.
 	SourceCIDRs *[]string
+	// Rate is the limit of the key's requests; a pointer to nil stands for that of the service.
+	Rate **ratelimit.Limit
 }
 
 // Faults returns every rule that the change breaks, by the names of its fields.
@@ -40,6 +43,9 @@ func (c KeyChange) Faults(now time.Time) []apperr.Detail {
 	expiryFault(&f, c.ExpiresMillis, now)
 	if c.SourceCIDRs != nil {
 		_ = parseSources(&f, *c.SourceCIDRs)
+	}
+	if c.Rate != nil {
+		rateFaults(&f, *c.Rate)
 	}
 	return details(&f)
 }
@@ -150,6 +156,9 @@ func (s *Service) UpdateKey(ctx context.Context, actor access.Principal, keyID s
 			if next := parseSources(&f, *c.SourceCIDRs); !slices.Equal(next, k.SourceCIDRs) {
 				changed, k.SourceCIDRs = true, next
 			}
+		}
+		if c.Rate != nil && !sameRate(*c.Rate, k.Rate) {
+			changed, k.Rate = true, *c.Rate
 		}
 		return k, changed, nil, nil
 	})

@@ -15,10 +15,12 @@ import (
 )
 
 func insertKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key, text keyText, mac []byte, createdBy string) error {
+	rate := storeRate(k.Rate)
 	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac, last_four, created_by,
-			created_ms, expires_ms, revoked_ms, source_cidrs)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL, $11)`,
-		k.ID, text.lookup(), team, k.Environment, k.Name, mac, k.LastFour, createdBy, k.CreatedMillis, k.ExpiresMillis, encodeSources(k.SourceCIDRs))
+			created_ms, expires_ms, revoked_ms, source_cidrs, rate_per_second, rate_burst)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL, $11, $12, $13)`,
+		k.ID, text.lookup(), team, k.Environment, k.Name, mac, k.LastFour, createdBy, k.CreatedMillis, k.ExpiresMillis, encodeSources(k.SourceCIDRs),
+		rate.perSecond, rate.burst)
 	if err != nil {
 		return fmt.Errorf("store the API key: %w", err)
 	}
@@ -48,7 +50,7 @@ func decodeSources(text sql.NullString) ([]netip.Prefix, error) {
 }
 
 const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, e.type, k.name, k.last_four, k.created_ms, COALESCE(k.updated_ms, k.created_ms),
-		k.expires_ms, k.disabled_ms, k.revoked_ms, k.previous_ends_ms, k.source_cidrs,
+		k.expires_ms, k.disabled_ms, k.revoked_ms, k.previous_ends_ms, k.source_cidrs, k.rate_per_second, k.rate_burst,
 		k.last_used_ms, k.last_used_ip, k.last_used_agent, k.last_used_route,
 		(SELECT COUNT(*) FROM api_key_grants g WHERE g.api_key_id = k.id)
 	FROM api_keys k JOIN environments e ON e.id = k.environment_id WHERE k.team_id = $1`
@@ -113,12 +115,13 @@ func scanKey(r *sql.Rows) (Key, error) {
 	var lookup string
 	var mode EnvironmentType
 	var sources, ip, agent, route sql.NullString
+	var rate storedRate
 	var used *int64
 	if err := r.Scan(&k.ID, &lookup, &k.Environment, &mode, &k.Name, &k.LastFour, &k.CreatedMillis, &k.UpdatedMillis, &k.ExpiresMillis,
-		&k.DisabledMillis, &k.RevokedMillis, &k.PreviousEndsMillis, &sources, &used, &ip, &agent, &route, &k.GrantCount); err != nil {
+		&k.DisabledMillis, &k.RevokedMillis, &k.PreviousEndsMillis, &sources, &rate.perSecond, &rate.burst, &used, &ip, &agent, &route, &k.GrantCount); err != nil {
 		return k, err
 	}
-	k.Prefix = keyPrefix(mode, lookup)
+	k.Prefix, k.Rate = keyPrefix(mode, lookup), rate.limit()
 	if used != nil {
 		k.LastUsed = &KeyUse{AtMillis: *used, IP: ip.String, UserAgent: agent.String, Route: route.String}
 	}
@@ -129,9 +132,11 @@ func scanKey(r *sql.Rows) (Key, error) {
 
 // updateKey writes what changes of a key, but for its secret. Whoever holds its grants compiled has to read them again.
 func updateKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key) error {
+	rate := storeRate(k.Rate)
 	_, err := tx.ExecContext(ctx, `UPDATE api_keys SET name = $3, expires_ms = $4, disabled_ms = $5, revoked_ms = $6, source_cidrs = $7,
-			updated_ms = $8, grants_version = grants_version + 1 WHERE id = $1 AND team_id = $2`,
-		k.ID, team, k.Name, k.ExpiresMillis, k.DisabledMillis, k.RevokedMillis, encodeSources(k.SourceCIDRs), k.UpdatedMillis)
+			updated_ms = $8, rate_per_second = $9, rate_burst = $10, grants_version = grants_version + 1 WHERE id = $1 AND team_id = $2`,
+		k.ID, team, k.Name, k.ExpiresMillis, k.DisabledMillis, k.RevokedMillis, encodeSources(k.SourceCIDRs), k.UpdatedMillis,
+		rate.perSecond, rate.burst)
 	if err != nil {
 		return fmt.Errorf("change the API key: %w", err)
 	}

@@ -26,6 +26,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/subscriptions"
 	"sallyport/internal/verification"
 	"sallyport/internal/webhookevents"
@@ -75,10 +76,10 @@ type Service struct {
 	clock      clock.Clock
 	log        *slog.Logger
 	metrics    *obs.Metrics
+	limiter    Limiter
 	opts       Options
 
 	bodies  *bodyReader
-	rates   rates
 	screens screens
 	batches *jobs.Batcher[*item]
 	stop    chan struct{}
@@ -87,9 +88,9 @@ type Service struct {
 
 // New returns a Service that commits nothing before Start.
 func New(d *db.DB, conns Connections, subs Subscriptions, events *webhookevents.Store, dl *deliveries.Service,
-	rejected Rejections, clk clock.Clock, log *slog.Logger, metrics *obs.Metrics, opts Options,
+	rejected Rejections, limiter Limiter, clk clock.Clock, log *slog.Logger, metrics *obs.Metrics, opts Options,
 ) *Service {
-	s := &Service{db: d, conns: conns, subs: subs, events: events, deliveries: dl, rejections: rejected, clock: clk, log: log, metrics: metrics, opts: opts,
+	s := &Service{db: d, conns: conns, subs: subs, events: events, deliveries: dl, rejections: rejected, limiter: limiter, clock: clk, log: log, metrics: metrics, opts: opts,
 		bodies:  newBodyReader(opts.MemoryBudget, spoolBudget, min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
 		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}
 	s.batches = jobs.NewBatcher(maxBatch, s.commit)
@@ -143,6 +144,8 @@ type Receipt struct {
 	Duplicate bool
 	// Answer is what the provider expects to be answered; nil for the service's own acknowledgement.
 	Answer *verification.Answer
+	// Rate is how the limit of the connection stands, with an error too; nil where the delivery was not counted.
+	Rate *ratelimit.Decision
 }
 
 var errStopped = errors.New("ingest has stopped")
@@ -242,11 +245,12 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 		return Receipt{}, s.refused(ctx, in, r, req, refusal)
 	}
 	s.conns.Matched(result.KeyID, now)
-	if wait := s.rates.wait(&in.Connection, now); wait > 0 {
-		return Receipt{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "The connection takes no more deliveries now", RetryAfter: wait}
+	rate := s.rate(ctx, &in.Connection)
+	if rate != nil && !rate.Allowed {
+		return Receipt{Rate: rate}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "The connection takes no more deliveries now", RetryAfter: rate.RetryAfter}
 	}
 	receipt, err := s.store(ctx, s.newItem(in, req, result, now))
-	receipt.Answer = in.Verifier.Ack()
+	receipt.Answer, receipt.Rate = in.Verifier.Ack(), rate
 	return receipt, err
 }
 

@@ -1,57 +1,24 @@
 package ingest
 
 import (
-	"math"
-	"sync"
-	"time"
-
-	"golang.org/x/time/rate"
+	"context"
 
 	"sallyport/internal/connections"
+	"sallyport/internal/platform/ratelimit"
 )
 
-// maxRates bounds the connections whose rate is remembered; beyond it some begin anew.
-const maxRates = 10_000
-
-// rates counts the deliveries of the connections that have a limit. Only verified ones count: else a stranger who knows the URL could
-// use up the limit of the provider.
-type rates struct {
-	mu           sync.Mutex
-	byConnection map[string]*rate.Limiter
+// Limiter counts the deliveries of connections, on all nodes together; *ratelimit.Limiter is one.
+type Limiter interface {
+	Take(ctx context.Context, b ratelimit.Bucket, l ratelimit.Limit) ratelimit.Decision
 }
 
-// wait counts a delivery and returns how long its sender should wait; 0 when it is within the limit.
-func (r *rates) wait(c *connections.Connection, now time.Time) time.Duration {
-	limit := c.Webhook.RatePerSecond
-	if limit == nil {
-		return 0
+// rate counts a verified delivery of a connection that has a limit, which takes a second's worth at once, and returns nil for one
+// that has none. Only verified deliveries count: else a stranger who knows the URL could use up the limit of the provider.
+func (s *Service) rate(ctx context.Context, c *connections.Connection) *ratelimit.Decision {
+	perSecond := c.Webhook.RatePerSecond
+	if perSecond == nil {
+		return nil
 	}
-	reservation := r.limiter(c.UUID, *limit).ReserveN(now, 1)
-	wait := reservation.DelayFrom(now)
-	if wait == 0 {
-		return 0
-	}
-	reservation.CancelAt(now) // a delivery that is turned away takes nothing from those that come later
-	return time.Duration(math.Ceil(wait.Seconds())) * time.Second
-}
-
-// limiter returns the connection's limiter, which takes a second's worth at once.
-func (r *rates) limiter(connectionUUID string, perSecond int64) *rate.Limiter {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.byConnection[connectionUUID]
-	if l == nil || l.Burst() != int(perSecond) {
-		if r.byConnection == nil {
-			r.byConnection = map[string]*rate.Limiter{}
-		}
-		for victim := range r.byConnection { // map order is random enough to choose by
-			if len(r.byConnection) < maxRates {
-				break
-			}
-			delete(r.byConnection, victim)
-		}
-		l = rate.NewLimiter(rate.Limit(perSecond), int(perSecond))
-		r.byConnection[connectionUUID] = l
-	}
-	return l
+	d := s.limiter.Take(ctx, ratelimit.Bucket{Kind: ratelimit.Connection, ID: c.UUID}, ratelimit.Limit{PerSecond: *perSecond, Burst: *perSecond})
+	return &d
 }

@@ -28,7 +28,7 @@ type WebhookChange struct {
 	Scheme               httpapi.Nullable[scheme]             `json:"scheme,omitempty" doc:"none says that the connection takes deliveries that nothing proves; a provider whose deliveries are not proved needs it, any other refuses it. Such a connection has no alias. null, the default: deliveries are proved as the provider's definition says."`
 	URLBase              httpapi.Nullable[string]             `json:"url_base,omitempty" maxLength:"4096" format:"uri" doc:"Scheme, host and path prefix of the URL that the provider calls, without a slash at the end, where it is not the service's public URL. Only providers that sign the URL look at it. null, the default, is the public URL." example:"https://hooks.example.com"`
 	SourceCIDRs          httpapi.Nullable[[]string]           `json:"source_cidrs,omitempty" maxItems:"100" doc:"The networks that deliveries may come from, such as 192.0.2.0/24; at most 100. Deliveries from elsewhere are refused. null or an empty list, the default, is all."`
-	RateLimitPerSecond   httpapi.Nullable[int64]              `json:"rate_limit_per_second,omitempty" minimum:"1" maximum:"10000" doc:"How many verified deliveries a second each node takes, 1 to 10000; those beyond are answered with 429 and Retry-After. null, the default, is no limit."`
+	RateLimitPerSecond   httpapi.Nullable[int64]              `json:"rate_limit_per_second,omitempty" minimum:"1" maximum:"10000" doc:"How many verified deliveries a second all nodes together take, 1 to 10000; those beyond are answered with 429 and Retry-After. null, the default, is no limit."`
 }
 
 // creation is the body that makes a connection.

@@ -37,7 +37,7 @@ type webhook struct {
 	Scheme               scheme            `json:"scheme" doc:"none: the connection takes deliveries that nothing proves. null: they are proved as the provider's definition says."`
 	URLBase              *string           `json:"url_base" doc:"Scheme, host and path prefix of the URL that the provider calls; null where that is the service's public URL."`
 	SourceCIDRs          []string          `json:"source_cidrs" doc:"The networks that deliveries may come from; empty for all."`
-	RateLimitPerSecond   *int64            `json:"rate_limit_per_second" doc:"How many verified deliveries a second each node takes; null for no limit."`
+	RateLimitPerSecond   *int64            `json:"rate_limit_per_second" doc:"How many verified deliveries a second all nodes together take; null for no limit."`
 	HasSecret            bool              `json:"has_secret" doc:"Whether a webhook secret is stored. Without one every delivery is refused."`
 	SecretHint           *string           `json:"secret_hint" doc:"The last four characters of the webhook secret; null where there is none, or one of fewer than 16 characters."`
 }

@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/ratelimit"
 )
 
 type updateKeyInput struct {
@@ -23,6 +24,7 @@ type keyPatch struct {
 	Name        httpapi.Optional[string]       `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"What the key is for, in words for people; no control characters. Default: as it is." example:"billing service"`
 	ExpiresAt   httpapi.Optional[httpapi.Time] `json:"expires_at,omitempty" doc:"When the key stops working; in the future. An expired key works again. Default: as it is." example:"2027-01-31T00:00:00.000Z"`
 	SourceCIDRs httpapi.Nullable[[]string]     `json:"source_cidrs,omitempty" minItems:"1" maxItems:"50" doc:"The networks that requests with the key may come from, in CIDR notation, in place of those that there are; null for all. Default: as it is." example:"[\"192.0.2.0/24\"]"`
+	RateLimit   httpapi.Nullable[keyRate]      `json:"rate_limit,omitempty" doc:"How many requests may be made with the key; null for the limit that the service sets for each key. Default: as it is."`
 }
 
 func (p *keyPatch) change() identity.KeyChange {
@@ -36,12 +38,19 @@ func (p *keyPatch) change() identity.KeyChange {
 			c.SourceCIDRs = new([]string(nil))
 		}
 	}
+	if p.RateLimit.Set {
+		c.Rate = new(p.RateLimit.Value.limit())
+		if p.RateLimit.Null {
+			c.Rate = new((*ratelimit.Limit)(nil))
+		}
+	}
 	return c
 }
 
 // Resolve adds what the schema cannot say to its faults, so that all come in one answer.
 func (p *keyPatch) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 	c := p.change()
+	c.Rate = nil // the schema says all about it
 	if p.Name.Value == "" {
 		c.Name = nil // the schema says so, or the name stays
 	}

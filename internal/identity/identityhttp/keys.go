@@ -22,7 +22,9 @@ type createKeyInput struct {
 
 // Resolve adds what the schema cannot say to its faults, so that all come in one answer.
 func (n *newAPIKey) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
-	faults := slices.DeleteFunc(n.input().Faults(httpapi.RequestTime(ctx.Context())), func(d apperr.Detail) bool {
+	in := n.input()
+	in.Rate = nil // the schema says all about it
+	faults := slices.DeleteFunc(in.Faults(httpapi.RequestTime(ctx.Context())), func(d apperr.Detail) bool {
 		return d.Location == "name" && n.Name == "" // the schema says so, unless there is no body to speak of
 	})
 	return faultsAt(prefix.String(), faults)

@@ -143,6 +143,43 @@ func TestCreateKeyFaults(t *testing.T) {
 	})
 }
 
+// A key's limit is shown as it is set, and null returns it to that of the service. What is no limit is refused with every fault of it.
+func TestKeyRateLimit(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s *server) {
+		limit := func(perSecond, burst any) map[string]any { return map[string]any{"per_second": perSecond, "burst": burst} }
+		require.Nil(t, s.create(map[string]any{"name": "plain", "environment_id": s.production()})["rate_limit"])
+		k := s.create(map[string]any{"name": "own", "environment_id": s.production(), "rate_limit": limit(100_000, 1_000_000)})
+		require.Equal(t, limit(100_000.0, 1_000_000.0), k["rate_limit"])
+		path := "/api-keys/" + k["id"].(string) //nolint:errcheck,forcetypeassert // it panics, which fails the test
+		for _, c := range []struct {
+			limit any
+			want  []string
+		}{
+			{limit(0, 0), []string{"body.rate_limit.per_second", "body.rate_limit.burst"}},
+			{limit(100_001, 1_000_001), []string{"body.rate_limit.per_second", "body.rate_limit.burst"}},
+			{limit(1.5, "5"), []string{"body.rate_limit.per_second", "body.rate_limit.burst"}},
+			{map[string]any{"per_second": 5}, []string{"body.rate_limit.burst"}},
+			{map[string]any{"per_second": 5, "burst": 5, "per_minute": 1}, []string{"body.rate_limit.per_minute"}},
+			{"5/s", []string{"body.rate_limit"}},
+		} {
+			for method, at := range map[string]string{http.MethodPost: "/api-keys", http.MethodPatch: path} {
+				body := map[string]any{"name": "x", "rate_limit": c.limit}
+				if method == http.MethodPost {
+					body["environment_id"] = s.production()
+				}
+				r := s.as(method, at, body)
+				require.Equal(t, http.StatusUnprocessableEntity, r.status, "%s %v: %s", method, c.limit, r.text)
+				require.ElementsMatch(t, c.want, r.locations(t), "%s %v", method, c.limit)
+			}
+		}
+		patched := s.as(http.MethodPatch, path, map[string]any{"rate_limit": limit(5, 50)})
+		require.Equal(t, limit(5.0, 50.0), patched.body(t)["rate_limit"])
+		require.Equal(t, limit(5.0, 50.0), s.as(http.MethodPatch, path, map[string]any{"name": "kept"}).body(t)["rate_limit"])
+		require.Nil(t, s.as(http.MethodPatch, path, map[string]any{"rate_limit": nil}).body(t)["rate_limit"])
+	})
+}
+
 // Pages cover every key once, in either order, and a cursor belongs to its filters.
 func TestListKeys(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/ratelimit"
 )
 
 // newAPIKey is the body that creates a key.
@@ -17,6 +18,20 @@ type newAPIKey struct {
 	Grants        []newGrant    `json:"grants,omitempty" maxItems:"500" doc:"What the key may do. Default none: the key may do nothing. A key has up to 1000 grants; those beyond 500 are added one by one."`
 	ExpiresAt     *httpapi.Time `json:"expires_at,omitempty" doc:"When the key stops working; in the future. Default 90 days from now." example:"2027-01-31T00:00:00.000Z"`
 	SourceCIDRs   []string      `json:"source_cidrs,omitempty" minItems:"1" maxItems:"50" doc:"The networks that requests with the key may come from, in CIDR notation, without bits beyond the prefix. From elsewhere the key is unauthorized. Default: all." example:"[\"192.0.2.0/24\"]"`
+	RateLimit     *keyRate      `json:"rate_limit,omitempty" doc:"How many requests may be made with the key, in place of the limit that the service sets for each key. Default: that of the service."`
+}
+
+// keyRate is the limit of a key's requests.
+type keyRate struct {
+	PerSecond int64 `json:"per_second" minimum:"1" maximum:"100000" doc:"Requests a second in the long run, for all nodes together." example:"100"`
+	Burst     int64 `json:"burst" minimum:"1" maximum:"1000000" doc:"Requests at once after a pause." example:"500"`
+}
+
+func (r *keyRate) limit() *ratelimit.Limit {
+	if r == nil {
+		return nil
+	}
+	return &ratelimit.Limit{PerSecond: r.PerSecond, Burst: r.Burst}
 }
 
 // newGrant is the body that adds a grant.
@@ -29,15 +44,18 @@ type newGrant struct {
 
 // APIKey is a key without its secret.
 type APIKey struct {
-	ID            string        `json:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name          string        `json:"name" doc:"What the key is for." example:"billing service"`
-	EnvironmentID string        `json:"environment_id" doc:"The environment whose data the key works on." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Prefix        string        `json:"prefix" doc:"The key up to its secret part, to recognise it by." example:"spk_test_4fZk01Qw8x"`
-	LastFour      string        `json:"last_four" doc:"The last four characters of the secret part, of the newest secret." example:"k3Vd"`
-	Status        keyStatus     `json:"status" doc:"active: the key works. disabled: it is refused until it is enabled. revoked: it was ended. expired: its time is over." example:"active"`
-	Grants        []grant       `json:"grants" doc:"What the key may do, oldest first: the first 50 grants. Empty: nothing."`
-	GrantCount    int           `json:"grant_count" doc:"How many grants the key has. /grants lists them all." example:"1"`
-	SourceCIDRs   []string      `json:"source_cidrs" nullable:"true" doc:"The networks that requests with the key may come from; null for all." example:"[\"192.0.2.0/24\"]"`
+	ID            string    `json:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Name          string    `json:"name" doc:"What the key is for." example:"billing service"`
+	EnvironmentID string    `json:"environment_id" doc:"The environment whose data the key works on." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Prefix        string    `json:"prefix" doc:"The key up to its secret part, to recognise it by." example:"spk_test_4fZk01Qw8x"`
+	LastFour      string    `json:"last_four" doc:"The last four characters of the secret part, of the newest secret." example:"k3Vd"`
+	Status        keyStatus `json:"status" doc:"active: the key works. disabled: it is refused until it is enabled. revoked: it was ended. expired: its time is over." example:"active"`
+	Grants        []grant   `json:"grants" doc:"What the key may do, oldest first: the first 50 grants. Empty: nothing."`
+	GrantCount    int       `json:"grant_count" doc:"How many grants the key has. /grants lists them all." example:"1"`
+	SourceCIDRs   []string  `json:"source_cidrs" nullable:"true" doc:"The networks that requests with the key may come from; null for all." example:"[\"192.0.2.0/24\"]"`
+
+	RateLimit httpapi.OrNull[keyRate] `json:"rate_limit" doc:"How many requests may be made with the key; null for the limit that the service sets for each key."`
+
 	CreatedAt     httpapi.Time  `json:"created_at" doc:"When the key was created." example:"2026-11-02T09:30:00.000Z"`
 	UpdatedAt     httpapi.Time  `json:"updated_at" doc:"When the key or its grants were last changed." example:"2026-11-02T09:30:00.000Z"`
 	ExpiresAt     httpapi.Time  `json:"expires_at" doc:"When the key stops working." example:"2027-01-31T09:30:00.000Z"`
@@ -70,7 +88,8 @@ type APIKeyCreated struct {
 }
 
 func (n newAPIKey) input() identity.NewKey {
-	in := identity.NewKey{Name: n.Name, Environment: id.Environment(n.EnvironmentID), ExpiresMillis: n.ExpiresAt.MillisPtr(), SourceCIDRs: n.SourceCIDRs}
+	in := identity.NewKey{Name: n.Name, Environment: id.Environment(n.EnvironmentID), ExpiresMillis: n.ExpiresAt.MillisPtr(), SourceCIDRs: n.SourceCIDRs,
+		Rate: n.RateLimit.limit()}
 	for _, g := range n.Grants {
 		in.Grants = append(in.Grants, g.input())
 	}
@@ -80,6 +99,9 @@ func (n newAPIKey) input() identity.NewKey {
 func (g newGrant) input() identity.Grant {
 	in := identity.Grant{Effect: identity.Effect(g.Effect), Routes: convert[access.Route](g.Routes), Connections: g.Connections,
 		NotAfterMillis: g.NotAfter.MillisPtr()}
+	if g.Effect == "" {
+		in.Effect = identity.Allow // the default, which is not set where the body has a fault
+	}
 	if slices.Equal(g.Connections, []string{identity.AllConnections}) {
 		in.Connections = nil
 	}
@@ -95,6 +117,9 @@ func keyOf(k identity.Key, now time.Time) APIKey {
 	}
 	for _, p := range k.SourceCIDRs {
 		out.SourceCIDRs = append(out.SourceCIDRs, p.String())
+	}
+	if r := k.Rate; r != nil {
+		out.RateLimit.Value = &keyRate{PerSecond: r.PerSecond, Burst: r.Burst}
 	}
 	if u := k.LastUsed; u != nil {
 		out.LastUsed.Value = &keyUse{At: httpapi.TimeMillis(u.AtMillis), IP: u.IP, UserAgent: u.UserAgent, Route: u.Route}

@@ -5,7 +5,6 @@ package ingesthttp
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -53,10 +52,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	address, _ := netip.ParseAddr(clientIP) // what cannot be read is in no network
 	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection"), Source: source, Address: address, HTTP: r,
 		Deadlines: http.NewResponseController(w)})
+	if receipt.Rate != nil {
+		receipt.Rate.SetHeaders(w.Header())
+	}
 	if err != nil {
 		if refusal(err) {
-			if wait := h.refusals.wait(source, httpapi.RequestTime(r.Context())); wait > 0 {
-				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many refused deliveries from this address", RetryAfter: wait, Cause: err}
+			if d := h.refusals.count(source, httpapi.RequestTime(r.Context())); !d.Allowed {
+				d.SetHeaders(w.Header())
+				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many refused deliveries from this address", RetryAfter: d.RetryAfter, Cause: err}
 			}
 		}
 		httpapi.WriteError(w, r, err)
@@ -140,6 +143,7 @@ func documentHandshake(api *httpapi.API, method, why string) *huma.Operation {
 		},
 	}
 	documentErrors(api, op, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
+	httpapi.DocumentLimits(op, 0)
 	return op
 }
 
@@ -184,8 +188,6 @@ func documentDelivery(api *httpapi.API) *huma.Operation {
 	op.Responses["400"] = api.ErrorResponse("`http_error`: the body ended early")
 	op.Responses["408"] = api.ErrorResponse("`http_error`: the body did not arrive in time")
 	op.Responses["401"].Description = "`signature_missing`, `signature_invalid`."
+	httpapi.DocumentLimits(op, http.StatusOK)
 	return op
 }
-
-// seconds rounds up to whole seconds, at least one.
-func seconds(s float64) float64 { return max(1, math.Ceil(s)) }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"sallyport/internal/platform/ratelimit"
 )
 
 // Limits of refused deliveries from one address. Deliveries that verify are never limited: one that is turned away may
@@ -34,8 +36,8 @@ func newRefusals() *refusals {
 	return &refusals{byAddress: map[netip.Addr]*list.Element{}, recent: list.New()}
 }
 
-// wait counts a refusal at a time and returns how long the sender should keep away; 0 when it is within its limit.
-func (r *refusals) wait(source netip.Addr, now time.Time) time.Duration {
+// count counts a refusal at a time and says whether the sender is within its limit, or how long it should keep away.
+func (r *refusals) count(source netip.Addr, now time.Time) ratelimit.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.byAddress[source]
@@ -52,13 +54,14 @@ func (r *refusals) wait(source netip.Addr, now time.Time) time.Duration {
 	r.recent.MoveToFront(e)
 	a, ok := e.Value.(*address)
 	if !ok {
-		return 0
+		return ratelimit.Decision{Allowed: true}
 	}
 	reservation := a.limiter.ReserveN(now, 1)
 	wait := reservation.DelayFrom(now)
 	if wait == 0 {
-		return 0
+		return ratelimit.Decision{Allowed: true}
 	}
 	reservation.CancelAt(now) // a refusal that was answered with 429 is not counted again
-	return time.Duration(seconds(wait.Seconds())) * time.Second
+	full := (refusalBurst - a.limiter.TokensAt(now)) / refusalsPerSecond
+	return ratelimit.Decision{Limit: refusalBurst, RetryAfter: wait, Reset: time.Duration(full * float64(time.Second))}
 }

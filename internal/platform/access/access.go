@@ -8,6 +8,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/ratelimit"
 )
 
 // Route is a group of operations that a grant opens to an API key. The set is closed: Routes lists it.
@@ -58,6 +59,8 @@ type Principal struct {
 	// Connections bounds what the request of an API key may see and touch: that of the operation's route. It is set when the
 	// operation is known, and means nothing for users.
 	Connections Bound
+	// Rate is the limit of an API key's requests where it has one of its own.
+	Rate *ratelimit.Limit
 	// IP is the client's address, RequestID the id of the request; both for the audit trail.
 	IP        string
 	RequestID string

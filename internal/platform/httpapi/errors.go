@@ -83,7 +83,7 @@ func setErrorHeaders(ctx context.Context, set func(name, value string), e *apper
 		set("WWW-Authenticate", c)
 	}
 	if e.RetryAfter > 0 {
-		set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+		set(retryAfter, strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
 	if e.Allow != "" {
 		set("Allow", e.Allow)

@@ -14,7 +14,7 @@ import (
 // Limits are how often operations may be called. The zero Limits limit nothing.
 type Limits struct {
 	Limiter *ratelimit.Limiter
-	// Key and User hold for each API key, and for each user.
+	// Key and User hold for each API key that has no limit of its own, and for each user.
 	Key, User ratelimit.Limit
 	// Address holds for requests that nobody is known to make: those to public operations, and those whose credential is missing
 	// or refused. Whoever is known is not counted by address.
@@ -25,6 +25,9 @@ type Limits struct {
 func (l Limits) of(p access.Principal, address string) (ratelimit.Bucket, ratelimit.Limit) {
 	switch p.Kind {
 	case access.KindAPIKey:
+		if p.Rate != nil {
+			return ratelimit.Bucket{Kind: ratelimit.APIKey, ID: p.ID}, *p.Rate
+		}
 		return ratelimit.Bucket{Kind: ratelimit.APIKey, ID: p.ID}, l.Key
 	case access.KindUser:
 		return ratelimit.Bucket{Kind: ratelimit.User, ID: p.ID}, l.User
@@ -53,6 +56,17 @@ func (a *API) limited(w http.ResponseWriter, r *http.Request, p access.Principal
 	return &apperr.Error{Code: apperr.CodeRateLimited, Message: tooMany(bucket.Kind), RetryAfter: d.RetryAfter, Cause: cause}
 }
 
+// LimitedByAddress returns a handler whose requests count as those to public operations do. It is for what is mounted by Handle.
+func (a *API) LimitedByAddress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.limited(w, r, access.Principal{}, nil); err != nil {
+			WriteError(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func tooMany(k ratelimit.Kind) string {
 	switch k {
 	case ratelimit.APIKey:
@@ -66,7 +80,9 @@ func tooMany(k ratelimit.Kind) string {
 	}
 }
 
-// rateHeaders are the headers of every answer of a limited operation, as the document refers to them.
+const retryAfter = "Retry-After"
+
+// rateHeaders are the headers of every answer of a limited operation, and of the refusal, as the document refers to them.
 func rateHeaders() map[string]*huma.Header {
 	header := func(description string) *huma.Header {
 		return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeInteger}}
@@ -74,12 +90,13 @@ func rateHeaders() map[string]*huma.Header {
 	return map[string]*huma.Header{
 		"X-RateLimit-Limit":     header("How many requests may be made at once after a pause: the burst. Absent where no limit is set."),
 		"X-RateLimit-Remaining": header("How many more requests may be made now."),
+		retryAfter:              header("In how many seconds the request may pass."),
 		"X-RateLimit-Reset":     header("In how many seconds `X-RateLimit-Remaining` is `X-RateLimit-Limit` again, if no more are made."),
 	}
 }
 
-// documentLimits adds the headers to the answer of success and to the refusal.
-func documentLimits(ho *huma.Operation, success int) {
+// DocumentLimits adds the headers to the answer of success, where there is one, and to the refusal.
+func DocumentLimits(ho *huma.Operation, success int) {
 	for _, status := range []int{success, http.StatusTooManyRequests} {
 		r := ho.Responses[strconv.Itoa(status)]
 		if r == nil {
@@ -89,6 +106,9 @@ func documentLimits(ho *huma.Operation, success int) {
 			r.Headers = map[string]*huma.Param{}
 		}
 		for name := range rateHeaders() {
+			if name == retryAfter && status == success {
+				continue
+			}
 			r.Headers[name] = &huma.Param{Ref: "#/components/headers/" + name}
 		}
 	}

@@ -213,7 +213,7 @@ func (a *API) finish(op Operation) {
 		}
 		r.Headers[replayedHeader] = replayedDoc()
 	}
-	documentLimits(ho, op.Status)
+	DocumentLimits(ho, op.Status)
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]
 		other.Description = http.StatusText(status)

@@ -210,3 +210,17 @@ func TestManyBucketsAtOnce(t *testing.T) {
 	require.NoError(t, s.nodes[0].Expire(t.Context(), s.clk.Now()))
 	require.Zero(t, s.count("rate_limit_buckets"))
 }
+
+// Many strangers who ask once each make no work for the database. Whoever asks again is counted for all nodes.
+func TestStrangersAreNotShared(t *testing.T) {
+	t.Parallel()
+	s := newService(t, 2)
+	address, limit := func(i int) ratelimit.Bucket { return ratelimit.OfAddress("192.0.2." + strconv.Itoa(i)) }, ratelimit.Limit{PerSecond: 20, Burst: 100}
+	for i := range 200 {
+		require.Equal(t, 1, s.offer(address(i), limit, 1, 0))
+	}
+	require.Equal(t, 1, s.offer(key("a"), ratelimit.Limit{PerSecond: 1, Burst: 5}, 1, 0)) // which waits for an answer, and would after the others
+	require.Zero(t, s.count("rate_limit_buckets WHERE id LIKE 'address:%'"))
+	require.InEpsilon(t, 100, s.offer(address(7), limit, 150, 150), 0.1)
+	require.Equal(t, 1, s.count("rate_limit_buckets WHERE id LIKE 'address:%'"))
+}

@@ -165,7 +165,7 @@ func (l *Limiter) state(b Bucket) *state {
 	defer sh.mu.Unlock()
 	s, ok := sh.buckets.Get(b.ID)
 	if !ok {
-		s = &state{id: string(b.Kind) + ":" + b.ID}
+		s = &state{id: string(b.Kind) + ":" + b.ID, slice: slice{stranger: b.Kind == Address}}
 		sh.buckets.Add(b.ID, s)
 	}
 	return s

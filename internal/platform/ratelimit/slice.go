@@ -30,6 +30,9 @@ type slice struct {
 	// asking says that the bucket is in line for a question. answered is closed with the answer to that.
 	asking   bool
 	answered chan struct{}
+	// stranger is of whom a first request is not shared with the other nodes: of many addresses that ask once each the database
+	// hears nothing.
+	stranger bool
 }
 
 // most is how much a node holds at most.
@@ -68,7 +71,7 @@ func (s *slice) try(now int64) (o outcome, ask bool) {
 	case now >= s.until && s.debt+s.charging < most:
 		s.debt++
 		s.spent++
-		return passed, true
+		return passed, !s.stranger || s.debt > 1
 	default:
 		return unknown, true
 	}

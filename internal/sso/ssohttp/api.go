@@ -94,7 +94,7 @@ func Mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 			"session: `POST /team/token/refresh` gets its access token. A browser has one sign-in under way at a time, for ten minutes.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeSSOFailed, apperr.CodeSSOUnavailable},
 	}, h.start)
-	api.Handle("GET "+httpapi.Prefix+item+"/callback", http.HandlerFunc(h.callback), documentCallback(api))
+	api.Handle("GET "+httpapi.Prefix+item+"/callback", api.LimitedByAddress(http.HandlerFunc(h.callback)), documentCallback(api))
 }
 
 func (h handler) create(ctx context.Context, in *createInput) (*createOutput, error) {
@@ -216,10 +216,11 @@ func documentCallback(api *httpapi.API) *huma.Operation {
 		}},
 	}
 	for status, codes := range map[string]string{
-		"400": "`sso_state_invalid`", "403": "`sso_failed`, `sso_not_member`", "404": "`not_found`", "409": "`sso_account_exists`",
+		"400": "`sso_state_invalid`", "403": "`sso_failed`, `sso_not_member`", "404": "`not_found`", "409": "`sso_account_exists`", "429": "`rate_limited`",
 		"500": "`internal_server_error`", "502": "`sso_unavailable`", "503": "`unavailable`",
 	} {
 		op.Responses[status] = api.ErrorResponse(codes)
 	}
+	httpapi.DocumentLimits(op, http.StatusSeeOther)
 	return op
 }
