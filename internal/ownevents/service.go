@@ -46,13 +46,22 @@ type own struct {
 	data  any
 }
 
+// maxFilterCost is what the filters of one environment may cost on all that one transaction tells of, in the units of filters,
+// but for the last of them: about 15 ms. Nobody else can write as long as they take. What an own event holds is small, so
+// filters that look at it cost a thousandth of that.
+const maxFilterCost = filters.MaxCost / 2
+
+// spent is what the filters of environments have cost in a transaction.
+type spent map[id.Environment]uint64
+
 // statements returns what stores the events that a subscription takes, with their deliveries, which the workers find by
 // themselves. Nobody could do anything with the others, and what they tell of is on record where it happened.
 func (s *Service) statements(ctx context.Context, list []own) ([]db.Statement, error) {
 	var events []webhookevents.NewEvent
 	var forwards []deliveries.Delivery
+	cost := spent{}
 	for i := range list {
-		event, made, err := s.make(ctx, &list[i])
+		event, made, err := s.make(ctx, &list[i], cost)
 		if err != nil {
 			return nil, fmt.Errorf("make an event of type %s: %w", list[i].kind, err)
 		}
@@ -66,7 +75,7 @@ func (s *Service) statements(ctx context.Context, list []own) ([]db.Statement, e
 	return append(webhookevents.Insert(events), deliveries.Insert(forwards)), nil
 }
 
-func (s *Service) make(ctx context.Context, o *own) (e webhookevents.NewEvent, made []deliveries.Delivery, err error) {
+func (s *Service) make(ctx context.Context, o *own, cost spent) (e webhookevents.NewEvent, made []deliveries.Delivery, err error) {
 	now := s.clock.Now()
 	key := o.about.ProviderConfigKey
 	if key == "" {
@@ -90,7 +99,7 @@ func (s *Service) make(ctx context.Context, o *own) (e webhookevents.NewEvent, m
 	}}
 	seen := deliveries.FilterEvent(&e.Event, &payload)
 	for _, m := range matched {
-		if m.Filter != nil && !s.ask(m.Filter, seen) {
+		if m.Filter != nil && !s.ask(m.Filter, seen, o.environment, cost) {
 			continue
 		}
 		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: uuid, SubscriptionID: m.ID}, ID: id.NewUUID(), Environment: o.environment,
@@ -106,8 +115,14 @@ func (s *Service) make(ctx context.Context, o *own) (e webhookevents.NewEvent, m
 	return e, made, nil
 }
 
-func (s *Service) ask(f *filters.Filter, seen *filters.Event) bool {
+// ask evaluates a filter. Once the filters of the environment have cost too much, it does not match.
+func (s *Service) ask(f *filters.Filter, seen *filters.Event, env id.Environment, cost spent) bool {
+	if cost[env] >= maxFilterCost {
+		s.metrics.Filters.WithLabelValues(string(filters.CodeCost)).Inc()
+		return false
+	}
 	r := f.Eval(seen)
+	cost[env] += r.Cost
 	s.metrics.Filters.WithLabelValues(r.Outcome()).Inc()
 	return r.Matches
 }
