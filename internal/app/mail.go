@@ -56,7 +56,7 @@ func newMails(cfg *config.Config, s *Store, clk clock.Clock, log *slog.Logger, m
 	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Hostname() != "" {
 		name = u.Hostname()
 	}
-	return mails.New(mails.Config{DB: s.DB, Box: s.Box, Clock: clk, Logger: log, Metrics: metrics, Server: mails.Server{
+	return mails.New(mails.Config{DB: s.DB, Box: s.Box, Clock: clk, Logger: log, Metrics: metrics, Kinds: identity.LetterKinds(), Server: mails.Server{
 		Address: cfg.SMTPAddress, Encryption: mails.Encryption(cfg.SMTPTLS), User: cfg.SMTPUser, Password: password, From: cfg.SMTPFrom, Name: name,
 	}}), nil
 }

@@ -264,7 +264,7 @@ func (s *Service) mailInvitation(ctx context.Context, tx *sql.Tx, c rightsChange
 		return err
 	}
 	return s.mailer.Post(ctx, tx, Letter{
-		Kind: "invitation", About: i.ID, To: i.Email, Subject: "Invitation to " + team.Name, Expires: clock.FromMillis(i.ExpiresMillis),
+		Kind: letterInvitation, About: i.ID, To: i.Email, Subject: "Invitation to " + team.Name, Expires: clock.FromMillis(i.ExpiresMillis),
 		Text: c.actor.Name + " invites you to the team " + team.Name + " at " + s.issuer + ".\n\n" +
 			"To join, open this link and choose a password:\n\n" + link.Reveal() + "\n\n" +
 			"It works once, until " + clock.FromMillis(i.ExpiresMillis).UTC().Format("2 January 2006 15:04 MST") + ". If you expect no invitation, do nothing.\n",

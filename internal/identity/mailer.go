@@ -9,9 +9,18 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
+// Kinds of letters.
+const (
+	letterInvitation = "invitation"
+	letterReset      = "password_reset"
+)
+
+// LetterKinds returns every kind of Letter.
+func LetterKinds() []string { return []string{letterInvitation, letterReset} }
+
 // Letter is a mail that this capability writes.
 type Letter struct {
-	// Kind is invitation or password_reset.
+	// Kind is one of LetterKinds.
 	Kind string
 	// About is the id of what the mail tells of.
 	About             string

@@ -141,6 +141,9 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, m *material, r rese
 	if err != nil || !known || a.team == "" || a.passwordHash == unknownUser().String() {
 		return err
 	}
+	if _, member, err := readMember(ctx, tx, a.team, a.user.ID, now); err != nil || !member {
+		return err // disabled, and nobody to sign in
+	}
 	live, err := countResets(ctx, tx, a.user.ID, now)
 	if err != nil || live >= maxResets {
 		return err
@@ -150,7 +153,7 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, m *material, r rese
 		return err
 	}
 	err = s.mailer.Post(ctx, tx, Letter{
-		Kind: "password_reset", About: a.user.ID, To: a.user.Email, Subject: "Reset your password", Text: s.resetText(token), Expires: now.Add(ResetLifetime),
+		Kind: letterReset, About: a.user.ID, To: a.user.Email, Subject: "Reset your password", Text: s.resetText(token), Expires: now.Add(ResetLifetime),
 	})
 	if err != nil {
 		return err

@@ -134,6 +134,8 @@ func TestResetTellsNobody(t *testing.T) {
 		require.Empty(t, f.asked(t, p, stranger(5), testEmail), "who comes in by an identity provider has no password to reset")
 		f.exec(t, "UPDATE users SET password_hash = $1", hash)
 		require.NotEmpty(t, f.asked(t, p, stranger(6), testEmail))
+		f.exec(t, "UPDATE memberships SET disabled_ms = 1")
+		require.Empty(t, f.asked(t, p, stranger(7), testEmail), "who is disabled has nothing to sign in to")
 		f.exec(t, "DELETE FROM memberships")
 		require.Empty(t, f.asked(t, p, stranger(4), testEmail), "who has left the team has nothing to sign in to")
 	})

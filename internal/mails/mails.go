@@ -42,14 +42,23 @@ type Config struct {
 	Clock   clock.Clock
 	Logger  *slog.Logger
 	Metrics *obs.Metrics
-	Server  Server
+	// Kinds are those of the mails that will be queued.
+	Kinds  []string
+	Server Server
 }
 
 // Service is the capability. Its methods are safe for concurrent use, but for Work, which one goroutine calls.
 type Service struct{ cfg Config }
 
 // New returns a Service.
-func New(c Config) *Service { return &Service{cfg: c} }
+func New(c Config) *Service {
+	for _, kind := range c.Kinds {
+		for _, outcome := range []string{outcomeSent, outcomeFailed, outcomeRefused, outcomeExpired} {
+			c.Metrics.Mails.WithLabelValues(kind, outcome) // so that the first count is seen as growth
+		}
+	}
+	return &Service{cfg: c}
+}
 
 // Enabled reports whether mails can be sent at all.
 func (s *Service) Enabled() bool { return s.cfg.Server.Address != "" }

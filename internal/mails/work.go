@@ -22,6 +22,14 @@ const (
 	maxRound = 20
 )
 
+// Outcomes of a try to send a mail, as the metric has them: failed is tried again, refused is not.
+const (
+	outcomeSent    = "sent"
+	outcomeFailed  = "failed"
+	outcomeRefused = "refused"
+	outcomeExpired = "expired"
+)
+
 // Work sends the mails that are due, one after the other, and returns when to call it again. Where the server itself is the
 // trouble the round ends: the next mail would fare no better.
 func (s *Service) Work(ctx context.Context) time.Duration {
@@ -62,16 +70,16 @@ func (s *Service) next(ctx context.Context) (more bool, err error) {
 	var refused *refusal
 	switch {
 	case err == nil:
-		s.outcome(m, "sent")
+		s.outcome(m, outcomeSent)
 		return true, s.finish(whole, m)
 	case ctx.Err() != nil:
 		return false, s.postpone(whole, m, now)
 	case errors.As(err, &refused) && refused.permanent:
-		s.outcome(m, "refused")
+		s.outcome(m, outcomeRefused)
 		s.cfg.Logger.ErrorContext(ctx, "a mail was refused for good", slog.String("mail", m.id), slog.String("kind", m.kind), slog.String("error", err.Error()))
 		return true, s.finish(whole, m)
 	default:
-		s.outcome(m, "failed")
+		s.outcome(m, outcomeFailed)
 		wait := min(maxWait, firstWait<<min(m.tries-1, 10))
 		s.cfg.Logger.WarnContext(ctx, "a mail could not be sent; it is tried again", slog.String("mail", m.id), slog.String("kind", m.kind),
 			slog.Int64("tries", m.tries), slog.Duration("wait", wait), slog.String("error", err.Error()))
@@ -99,7 +107,7 @@ func (s *Service) outcome(m queued, outcome string) {
 func (s *Service) expire(ctx context.Context, now time.Time) (int, error) {
 	kinds, err := s.removeExpired(ctx, now)
 	for _, kind := range kinds {
-		s.outcome(queued{kind: kind}, "expired")
+		s.outcome(queued{kind: kind}, outcomeExpired)
 	}
 	if len(kinds) > 0 {
 		s.cfg.Logger.WarnContext(ctx, "mails were not sent in time and were removed", slog.Int("mails", len(kinds)))
