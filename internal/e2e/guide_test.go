@@ -39,6 +39,7 @@ func guides() []guide {
 	return []guide{
 		{"add-a-provider", []string{"curl", "openssl"}},
 		{"first-production-start", []string{"curl", "openssl", "python3"}},
+		{"keys-and-grants", []string{"curl", "openssl", "python3"}},
 		{"operate", []string{"curl", "openssl"}},
 		{"receive-your-first-webhook", []string{"curl", "openssl", "python3"}},
 		{"replay-and-recover-after-an-outage", []string{"curl", "openssl", "python3"}},

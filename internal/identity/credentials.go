@@ -76,11 +76,14 @@ func (c *credential) into(sources *sql.NullString, rate *storedRate) []any {
 		&c.disabledMillis, &c.revokedMillis, sources, &c.version, &rate.perSecond, &rate.burst}
 }
 
+const selectKey = `SELECT ` + credentialColumns + `, ` + grantColumns + ` FROM api_keys k `
+
+const keyByLookup = "LEFT JOIN api_key_grants g ON g.api_key_id = k.id AND (k.secret_mac = $2 OR k.previous_mac = $2) WHERE k.lookup_id = $1"
+
 // readCredential finds a key by the part that is not secret, and nil where there is none. Its grants come with it only where
 // mac is the code of one of its secrets: whoever guesses has one row read, however many grants there are.
 func readCredential(ctx context.Context, q db.Querier, lookup string, mac []byte, nowMillis int64) (*credential, error) {
-	return queryCredential(ctx, q, "LEFT JOIN api_key_grants g ON g.api_key_id = k.id AND (k.secret_mac = $2 OR k.previous_mac = $2) WHERE k.lookup_id = $1",
-		nowMillis, lookup, mac)
+	return queryCredential(ctx, q, keyByLookup, nowMillis, lookup, mac)
 }
 
 // readCredentialByID finds a key with its grants by its id, and nil where there is none.
@@ -89,7 +92,7 @@ func readCredentialByID(ctx context.Context, q db.Querier, keyID string, nowMill
 }
 
 func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis int64, args ...any) (*credential, error) {
-	rows, err := q.QueryContext(ctx, `SELECT `+credentialColumns+`, `+grantColumns+` FROM api_keys k `+joined, args...)
+	rows, err := q.QueryContext(ctx, selectKey+joined, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the API key: %w", err)
 	}
