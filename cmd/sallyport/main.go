@@ -99,6 +99,10 @@ func main() {
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, p process) int {
+	// What most programs answer; a flag of kong's would have to be one of every command.
+	if slices.Equal(p.args, []string{"--version"}) {
+		p.args = []string{"version"}
+	}
 	var c cli
 	loader := config.NewLoader(p.environ, os.ReadFile)
 	exit := -1
