@@ -84,12 +84,11 @@ func (s *Service) Bind(ctx context.Context, tx *sql.Tx, actor access.Principal, 
 	if err := s.lockRights(ctx, tx); err != nil {
 		return Binding{}, err
 	}
-	now := s.clock.Now()
-	current, err := asNow(ctx, tx, actor, team, now)
+	c, err := changeBy(ctx, tx, actor, team, s.clock.Now())
 	if err != nil {
 		return Binding{}, err
 	}
-	return s.bind(ctx, tx, rightsChange{actor: current, team: team, now: now}, user, g)
+	return s.bind(ctx, tx, c, user, g)
 }
 
 func (s *Service) bind(ctx context.Context, tx *sql.Tx, c rightsChange, user string, g RoleGrant) (Binding, error) {
@@ -167,7 +166,7 @@ func checkGrant(ctx context.Context, q db.Querier, c rightsChange, g RoleGrant, 
 	if err := f.Err(); err != nil {
 		return Role{}, err
 	}
-	return role, c.gives(g.Environment, brings)
+	return role, c.gives(g.Environment, brings, g.ExpiresMillis)
 }
 
 // UpdateBinding changes when a binding of the actor's team ends, nil for never, and returns it. Making it last longer is giving the

@@ -17,6 +17,8 @@ type rightsChange struct {
 	actor access.Principal
 	team  id.Team
 	now   time.Time
+	// bindings are the roles of an actor who is a user.
+	bindings []Binding
 }
 
 // changeRights runs fn in a transaction that no other of its kind runs beside, with the actor's rights as they are in it: those that
@@ -31,33 +33,39 @@ func (s *Service) changeRights(ctx context.Context, actor access.Principal, fn f
 			return err
 		}
 		now := s.clock.Now()
-		current, err := asNow(ctx, tx, actor, team, now)
+		c, err := changeBy(ctx, tx, actor, team, now)
 		if err != nil {
 			return err
 		}
-		return fn(tx, rightsChange{actor: current, team: team, now: now})
+		return fn(tx, c)
 	})
 }
 
 // asNow returns the actor with the rights that they have now, or in the transaction that q is.
 func asNow(ctx context.Context, q db.Querier, actor access.Principal, team id.Team, now time.Time) (access.Principal, error) {
+	c, err := changeBy(ctx, q, actor, team, now)
+	return c.actor, err
+}
+
+// changeBy returns a change by the actor with the rights that they have now, or in the transaction that q is.
+func changeBy(ctx context.Context, q db.Querier, actor access.Principal, team id.Team, now time.Time) (rightsChange, error) {
 	switch actor.Kind {
 	case access.KindSystem:
-		return actor, nil
+		return rightsChange{actor: actor, team: team, now: now}, nil
 	case access.KindUser:
 		m, ok, err := readMember(ctx, q, team, actor.ID, now)
 		if err != nil {
-			return access.Principal{}, err
+			return rightsChange{}, err
 		}
 		if !ok {
-			return access.Principal{}, errUnauthorized(errNoMember)
+			return rightsChange{}, errUnauthorized(errNoMember)
 		}
 		actor.Rights = m.rights()
-		return actor, nil
+		return rightsChange{actor: actor, team: team, now: now, bindings: m.bindings}, nil
 	case access.KindAPIKey:
-		return access.Principal{}, errActor
+		return rightsChange{}, errActor
 	default:
-		return access.Principal{}, errActor
+		return rightsChange{}, errActor
 	}
 }
 
@@ -70,9 +78,18 @@ func (c rightsChange) holds(want access.Permission) error {
 }
 
 // gives returns privilege_escalation unless the actor holds all that they would give, in the environment or, where env is empty, in
-// the team.
-func (c rightsChange) gives(env id.Environment, list []access.Permission) error {
-	return mayGive(c.actor, env, list)
+// the team, for as long as they would give it: until a time in Unix milliseconds, nil for ever. Otherwise a role that ends would be the
+// way to one that does not.
+func (c rightsChange) gives(env id.Environment, list []access.Permission, untilMillis *int64) error {
+	if err := mayGive(c.actor, env, list); err != nil || c.actor.Kind != access.KindUser {
+		return err
+	}
+	lasting := member{bindings: slices.DeleteFunc(slices.Clone(c.bindings), func(b Binding) bool { return b.endsBefore(untilMillis) })}.rights()
+	missing, found := lasting.Missing(env, list)
+	if !found {
+		return nil
+	}
+	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user holds "+string(missing)+scopeName(env)+" for a shorter time")
 }
 
 func mayGive(actor access.Principal, env id.Environment, list []access.Permission) error {
@@ -80,26 +97,29 @@ func mayGive(actor access.Principal, env id.Environment, list []access.Permissio
 	if i < 0 {
 		return nil
 	}
-	where := " in the team"
-	if env != "" {
-		where = " in the environment"
-	}
-	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user does not hold "+string(list[i])+where)
+	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user does not hold "+string(list[i])+scopeName(env))
 }
 
-// CheckHeld returns privilege_escalation unless the actor holds every one of the permissions, in the environment or, where env is
-// empty, in the team. It is for whatever hands rights on: a key, a grant, an invitation. The rights are those that the actor has in
+func scopeName(env id.Environment) string {
+	if env == "" {
+		return " in the team"
+	}
+	return " in the environment"
+}
+
+// CheckHeld returns privilege_escalation unless the actor holds every one of the permissions for ever, in the environment or, where env is
+// empty, in the team. It is for whatever hands rights on without an end. The rights are those that the actor has in
 // the transaction, so that what is committed was theirs to give. The service itself holds everything.
 func (s *Service) CheckHeld(ctx context.Context, tx *sql.Tx, actor access.Principal, env id.Environment, permissions ...access.Permission) error {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return err
 	}
-	current, err := asNow(ctx, tx, actor, team, s.clock.Now())
+	c, err := changeBy(ctx, tx, actor, team, s.clock.Now())
 	if err != nil {
 		return err
 	}
-	return mayGive(current, env, permissions)
+	return c.gives(env, permissions, nil)
 }
 
 // RoleGrant is a role that somebody is to get: what a binding gives, and what an invitation or a mapping of groups will give.
@@ -113,7 +133,8 @@ type RoleGrant struct {
 
 // CheckGrant returns nil when the actor may give the role, else validation_error for a role or an environment that is not there or
 // that do not go together (at the locations "role", "scope.environment_id" and "expires_at"), and privilege_escalation where the role
-// brings what the actor does not hold there. Whoever stores a grant for later (an invitation) checks it when it is stored, and Bind
+// brings what the actor does not hold there, or not for as long. Whoever stores a grant for later (an invitation) checks it when it is stored,
+// and Bind
 // checks again when it is carried out: whoever invited may have lost their rights meanwhile.
 func (s *Service) CheckGrant(ctx context.Context, tx *sql.Tx, actor access.Principal, g RoleGrant) error {
 	return s.checkGrantOf(ctx, tx, actor, g, atBinding())
@@ -124,12 +145,11 @@ func (s *Service) checkGrantOf(ctx context.Context, q db.Querier, actor access.P
 	if err != nil {
 		return err
 	}
-	now := s.clock.Now()
-	current, err := asNow(ctx, q, actor, team, now)
+	c, err := changeBy(ctx, q, actor, team, s.clock.Now())
 	if err != nil {
 		return err
 	}
-	_, err = checkGrant(ctx, q, rightsChange{actor: current, team: team, now: now}, g, at)
+	_, err = checkGrant(ctx, q, c, g, at)
 	return err
 }
 

@@ -178,7 +178,7 @@ func (s *Service) giveInvited(ctx context.Context, tx *sql.Tx, c Client, team Te
 	}
 	actor := inviter.principal("")
 	actor.RequestID = c.RequestID
-	change := rightsChange{actor: actor, team: team.ID, now: s.clock.Now()}
+	change := rightsChange{actor: actor, team: team.ID, now: s.clock.Now(), bindings: inviter.bindings}
 	if err := change.invites(); err != nil {
 		return errUnauthorized(errors.Join(errNotToGive, err))
 	}

@@ -137,10 +137,10 @@ func (s *Service) removable(ctx context.Context, tx *sql.Tx, c rightsChange, use
 	return m, c.holds(access.OwnersWrite)
 }
 
-// givesAgain returns privilege_escalation unless the actor may give all that the member's roles bring.
+// givesAgain returns privilege_escalation unless the actor may give all that the member's roles bring, for as long as they last.
 func (c rightsChange) givesAgain(m Member) error {
 	for _, b := range m.Bindings {
-		if err := c.gives(b.Environment, b.brings()); err != nil {
+		if err := c.gives(b.Environment, b.brings(), b.ExpiresMillis); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,11 @@ func (b Binding) brings() []access.Permission {
 	return slices.DeleteFunc(access.InEnvironments(), func(p access.Permission) bool { return !slices.Contains(b.permissions, p) })
 }
 
+// endsBefore reports whether the role ends before a time in Unix milliseconds, nil for never.
+func (b Binding) endsBefore(millis *int64) bool {
+	return b.ExpiresMillis != nil && (millis == nil || *b.ExpiresMillis < *millis)
+}
+
 // member is a user in a team, with the roles that hold now.
 type member struct {
 	user     User

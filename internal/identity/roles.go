@@ -169,7 +169,7 @@ func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewR
 		if err := c.holds(access.RolesWrite); err != nil {
 			return err
 		}
-		if err := c.gives("", n.Permissions); err != nil {
+		if err := mayGive(c.actor, "", n.Permissions); err != nil {
 			return err
 		}
 		existing, err := readRoles(ctx, tx, c.team)
@@ -197,7 +197,7 @@ func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewR
 
 // UpdateRole changes a role of the actor's team and returns it; whoever has the role has what it lists with their next request.
 // What it has already changes nothing. It returns not_found, validation_error, role_exists, forbidden for a system role, and
-// privilege_escalation where the change adds what the actor does not hold in the whole team.
+// privilege_escalation where the change adds what the actor does not hold in the whole team for ever, as others may have the role.
 func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role access.Role, change RoleChange) (Role, error) {
 	faults := RoleFaults(change.Name, change.Description)
 	if change.Permissions != nil {
@@ -226,7 +226,7 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 			r.Permissions = ordered(change.Permissions)
 		}
 		added := slices.DeleteFunc(slices.Clone(r.Permissions), func(p access.Permission) bool { return slices.Contains(before.Permissions, p) })
-		if err := c.gives("", added); err != nil {
+		if err := c.gives("", added, nil); err != nil {
 			return err
 		}
 		if r.Name == before.Name && r.Description == before.Description && slices.Equal(r.Permissions, before.Permissions) {

@@ -29,7 +29,7 @@ func mountBindings(api *httpapi.API, h handler) {
 		ID: "create-role-binding", Method: http.MethodPost, Path: "/roles/bindings", Tag: tagRoles, Status: http.StatusCreated,
 		Permission: access.RolesWrite, Summary: "Give a role",
 		Description: "Gives a member a role in the whole team or in one environment, for ever or until a time. Whoever gives it holds all " +
-			"that it permits there, or it is `privilege_escalation`. Owners are owners of the whole team. A member has up to 100 roles.",
+			"that it permits there, for as long, or it is `privilege_escalation`. Owners are owners of the whole team. A member has up to 100 roles.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeRoleBindingExists, apperr.CodeRolesLimit},
 	}, h.createBinding)
 	httpapi.Register(api, httpapi.Operation{

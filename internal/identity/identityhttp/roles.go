@@ -46,7 +46,7 @@ func mountRoles(api *httpapi.API, h handler) {
 		ID: "update-role", Method: http.MethodPatch, Path: "/roles/{id}", Tag: tagRoles, Status: http.StatusOK,
 		Permission: access.RolesWrite, Summary: "Change a role",
 		Description: "Changes the fields given and keeps the others (RFC 7396). Whoever has the role has what it lists with their next " +
-			"request. What the change adds, its maker holds in the whole team, or it is `privilege_escalation`. System roles are fixed.",
+			"request. What the change adds, its maker holds in the whole team for ever, or it is `privilege_escalation`. System roles are fixed.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeRoleExists},
 	}, h.updateRole)
 	httpapi.Register(api, httpapi.Operation{
