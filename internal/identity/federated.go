@@ -36,6 +36,9 @@ type Federated struct {
 	Join bool
 	// Link takes the address as proof that the user of that address is them.
 	Link bool
+	// Holds returns an error where what is said here does not hold any more, and has it hold until the transaction ends: to ask the
+	// provider takes time, in which its settings may change. Nil where they cannot.
+	Holds func(ctx context.Context, tx *sql.Tx) error
 }
 
 var (
@@ -50,7 +53,7 @@ func errNotMember(cause error) error {
 
 // SignInFederated signs in whom an identity provider vouches for and starts a session; replaced is the refresh token that the client had
 // until now, if any. Roles that the provider gave before and gives no longer are taken away. It returns sso_not_member where they are
-// none and may not become one, and sso_account_exists where their address is that of a user who is not linked to them.
+// none and may not become one, sso_account_exists where their address is that of a user who is not linked to them, and what f.Holds returns.
 func (s *Service) SignInFederated(ctx context.Context, c Client, f Federated, replaced RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
@@ -68,6 +71,11 @@ func (s *Service) SignInFederated(ctx context.Context, c Client, f Federated, re
 	try := func() error {
 		return s.db.Tx(ctx, func(tx *sql.Tx) error {
 			in = SignIn{}
+			if f.Holds != nil {
+				if err := f.Holds(ctx, tx); err != nil {
+					return err
+				}
+			}
 			user, err := s.federatedUser(ctx, tx, c, f)
 			if err != nil {
 				return err

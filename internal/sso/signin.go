@@ -5,9 +5,11 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/base64"
 	"errors"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -135,7 +137,8 @@ var errState = errors.New("the state is unknown, used, expired, or of another br
 // Finish ends a sign-in with the provider's answer and starts a session, as Login of identity does. browser is the secret of Start,
 // replaced the refresh token that the client had until now. It returns the path that the sign-in was to return to.
 //
-// It returns not_found as Start does, sso_state_invalid for an answer to no sign-in that this browser has begun, sso_failed where the
+// It returns not_found as Start does, sso_state_invalid for an answer to no sign-in that this browser has begun and where the provider's
+// settings were changed meanwhile, sso_failed where the
 // provider refuses or says something that does not hold, sso_unavailable where it does not answer, and what SignInFederated of identity
 // returns.
 func (s *Service) Finish(ctx context.Context, c identity.Client, providerID string, browser secretbox.Secret, a Answer, replaced identity.RefreshToken) (identity.SignIn, string, error) {
@@ -158,8 +161,24 @@ func (s *Service) Finish(ctx context.Context, c identity.Client, providerID stri
 	if err != nil {
 		return identity.SignIn{}, "", err
 	}
+	who.Holds = func(ctx context.Context, tx *sql.Tx) error { return s.stillSo(ctx, tx, p) }
 	in, err := s.identity.SignInFederated(ctx, c, who, replaced)
 	return in, returnTo, err
+}
+
+// stillSo has the provider stay as it is until the transaction ends, or returns not_found where it is gone or disabled by now, and
+// sso_state_invalid where it was changed while it was asked: a role that was taken from everybody must not be given once more.
+func (s *Service) stillSo(ctx context.Context, tx *sql.Tx, asked Provider) error {
+	now, ok, err := holdProvider(ctx, tx, asked.Team, asked.ID)
+	switch {
+	case err != nil:
+		return err
+	case !ok || !now.Enabled:
+		return errNoProvider()
+	case !reflect.DeepEqual(now.Settings, asked.Settings):
+		return apperr.New(apperr.CodeSSOStateInvalid, "The identity provider was set up differently meanwhile; sign in again")
+	}
+	return nil
 }
 
 func errNoState() error {

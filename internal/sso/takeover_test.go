@@ -156,3 +156,39 @@ func TestRightsTakenMeanwhile(t *testing.T) {
 		require.Equal(t, 1, f.count(t, "sso_providers"))
 	})
 }
+
+// Promise: what a provider may give is what its settings say when somebody comes in, not when they were sent there. Who makes the provider answer
+// slowly keeps no role that was taken from everybody meanwhile, and comes in by none that was disabled or removed.
+func TestSettingsChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		set := func(change func(s *sso.Settings)) func(p sso.Provider) error {
+			return func(p sso.Provider) error {
+				_, err := f.Update(t.Context(), f.owner, p.ID, sso.Change{Apply: change})
+				return err
+			}
+		}
+		for what, c := range map[string]struct {
+			change func(p sso.Provider) error
+			want   apperr.Code
+		}{
+			"a mapping":   {set(func(s *sso.Settings) { s.RoleMappings = []sso.RoleMapping{} }), apperr.CodeSSOStateInvalid},
+			"joining":     {set(func(s *sso.Settings) { s.JustInTime = false }), apperr.CodeSSOStateInvalid},
+			"the domains": {set(func(s *sso.Settings) { s.AllowedDomains = []string{"other.test"} }), apperr.CodeSSOStateInvalid},
+			"disabling":   {set(func(s *sso.Settings) { s.Enabled = false }), apperr.CodeNotFound},
+			"removing":    {func(p sso.Provider) error { return f.Delete(t.Context(), f.owner, p.ID) }, apperr.CodeNotFound},
+		} {
+			p := f.provider(t)
+			users, bindings, sessions := f.count(t, "users"), f.count(t, "role_bindings"), f.count(t, "sessions")
+			var changed error
+			f.idp.Set(func(b *testkit.Behaviour) { b.Claims = func(map[string]any) { changed = c.change(p) } })
+			_, err := f.signIn(t, p)
+			require.NoError(t, changed, what)
+			require.True(t, apperr.Is(err, c.want), "%s: %v", what, err)
+			require.Equal(t, []int{users, bindings, sessions}, []int{f.count(t, "users"), f.count(t, "role_bindings"), f.count(t, "sessions")}, what)
+		}
+		f.idp.Set(func(b *testkit.Behaviour) { b.Claims = nil })
+		_, err := f.signIn(t, f.provider(t))
+		require.NoError(t, err, "nothing has changed")
+	})
+}
