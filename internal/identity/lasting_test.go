@@ -35,14 +35,23 @@ func TestRolesThatEndGiveNothingThatLasts(t *testing.T) {
 
 		before := len(f.trail(t))
 		for what, attempt := range map[string]func() error{
-			"their own, for ever":   func() error { _, err := f.UpdateBinding(ctx, mallory, own.ID, nil); return err },
-			"their own, for longer": func() error { _, err := f.UpdateBinding(ctx, mallory, own.ID, at(time.Hour+time.Millisecond)); return err },
-			"a copy of it":          func() error { _, err := f.CreateBinding(ctx, mallory, mallory.ID, RoleGrant{Role: copied.ID}); return err },
+			"their own, for ever": func() error { _, err := f.UpdateBinding(ctx, mallory, own.ID, nil); return err },
+			"their own, for longer": func() error {
+				_, err := f.UpdateBinding(ctx, mallory, own.ID, at(time.Hour+time.Millisecond))
+				return err
+			},
+			"a copy of it": func() error {
+				_, err := f.CreateBinding(ctx, mallory, mallory.ID, RoleGrant{Role: copied.ID})
+				return err
+			},
 			"a part of it, in one environment": func() error {
 				_, err := f.CreateBinding(ctx, mallory, mallory.ID, RoleGrant{Role: access.Developer, Environment: env, ExpiresMillis: at(2 * time.Hour)})
 				return err
 			},
-			"for a friend": func() error { _, err := f.CreateBinding(ctx, mallory, bob.ID, RoleGrant{Role: access.Admin}); return err },
+			"for a friend": func() error {
+				_, err := f.CreateBinding(ctx, mallory, bob.ID, RoleGrant{Role: access.Admin})
+				return err
+			},
 			"into a role that they have for ever": func() error {
 				_, err := f.UpdateRole(ctx, mallory, clerk.ID, RoleChange{Permissions: append(slices.Clone(clerk.Permissions), access.APIKeysWrite)})
 				return err
