@@ -32,7 +32,9 @@ func TestNodesWithSkewedClocks(t *testing.T) {
 			n.cfg, n.shared, n.clk = w.cfg, w.shared, clock.NewManual(w.clk.Now().Add(own))
 			n.ahead.Store(int64(-own))
 			n.start()
-			me := func(at *world, token string) answer { return at.call(byToken(token, ""), http.MethodGet, "/team/me", nil) }
+			me := func(at *world, token string) answer {
+				return at.call(byToken(token, ""), http.MethodGet, "/team/me", nil)
+			}
 			here, there := w.login(w.email, w.password), n.login(w.email, w.password)
 			for _, at := range []*world{w, n} {
 				me(at, here).want(at, http.StatusOK)

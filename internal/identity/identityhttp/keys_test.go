@@ -147,7 +147,9 @@ func TestCreateKeyFaults(t *testing.T) {
 func TestKeyRateLimit(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
-		limit := func(perSecond, burst any) map[string]any { return map[string]any{"per_second": perSecond, "burst": burst} }
+		limit := func(perSecond, burst any) map[string]any {
+			return map[string]any{"per_second": perSecond, "burst": burst}
+		}
 		require.Nil(t, s.create(map[string]any{"name": "plain", "environment_id": s.production()})["rate_limit"])
 		k := s.create(map[string]any{"name": "own", "environment_id": s.production(), "rate_limit": limit(100_000, 1_000_000)})
 		require.Equal(t, limit(100_000.0, 1_000_000.0), k["rate_limit"])
