@@ -10,6 +10,7 @@ import (
 
 	"sallyport/internal/app"
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -17,7 +18,7 @@ type keysCommand struct {
 	Create  keysCreate  `cmd:"" help:"Make an API key and print it, this once."`
 	List    keysList    `cmd:"" help:"List the API keys."`
 	Get     keysGet     `cmd:"" help:"Show an API key as JSON."`
-	Update  keysUpdate  `cmd:"" help:"Change the name, the life or the networks of an API key."`
+	Update  keysUpdate  `cmd:"" help:"Change the name, the life, the networks or the limit of an API key."`
 	Rotate  keysRotate  `cmd:"" help:"Give an API key another secret and print it, this once; the old one works on for a while."`
 	Disable keysDisable `cmd:"" help:"Have an API key refused until it is enabled."`
 	Enable  keysEnable  `cmd:"" help:"Let a disabled API key work again."`
@@ -41,8 +42,23 @@ type keysCreate struct {
 	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"What the key may do: webhooks (subscriptions, replays, and reading events), events (reading events), events:write (publishing events), connections."`
 	Connections []string       `placeholder:"CONNECTION_ID" help:"The connections that it may do so with; without, all of the environment."`
 	SourceCIDRs []string       `name:"source-cidrs" placeholder:"CIDR" help:"The networks that it works from; without, all."`
-	ExpiresIn   time.Duration  `default:"2160h" placeholder:"DURATION" help:"How long the key works."`
-	JSON        bool           `name:"json" help:"Print JSON: the key's properties, with the key itself as \"key\"."`
+	keyRate
+	ExpiresIn time.Duration `default:"2160h" placeholder:"DURATION" help:"How long the key works."`
+	JSON      bool          `name:"json" help:"Print JSON: the key's properties, with the key itself as \"key\"."`
+}
+
+// keyRate is how many requests may be made with a key.
+type keyRate struct {
+	RatePerSecond *int64 `and:"rate" placeholder:"N" help:"How many requests a second may be made with the key in the long run, in place of what the service allows each key."`
+	RateBurst     *int64 `and:"rate" placeholder:"N" help:"How many requests may be made with it at once after a pause."`
+}
+
+// limit returns nil where the flags are not given.
+func (r keyRate) limit() *ratelimit.Limit {
+	if r.RatePerSecond == nil || r.RateBurst == nil {
+		return nil
+	}
+	return &ratelimit.Limit{PerSecond: *r.RatePerSecond, Burst: *r.RateBurst}
 }
 
 // Validate holds the flags to what exists.
@@ -63,7 +79,7 @@ func (c *keysCreate) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		k, text, err := s.CreateKey(ctx, e.clock.Now(), app.KeyRequest{
 			Name: c.Name, Environment: c.Environment, Routes: slices.Compact(slices.Sorted(slices.Values(c.Routes))), Lifetime: c.ExpiresIn,
-			Connections: c.Connections, SourceCIDRs: c.SourceCIDRs,
+			Connections: c.Connections, SourceCIDRs: c.SourceCIDRs, Rate: c.limit(),
 		})
 		if err != nil {
 			return err

@@ -47,12 +47,17 @@ type keysUpdate struct {
 	ExpiresIn   *time.Duration `placeholder:"DURATION" help:"How long the key works from now on. An expired key works again."`
 	SourceCIDRs []string       `name:"source-cidrs" xor:"source" placeholder:"CIDR" help:"The networks that the key works from, in place of those it had."`
 	AnySource   bool           `xor:"source" help:"Let the key work from everywhere."`
+	keyRate
+	ServiceRate bool `help:"Allow as many requests with the key as the service allows each."`
 }
 
 // Validate refuses a command that changes nothing, and a life that is over.
 func (c *keysUpdate) Validate() error {
-	if c.Name == nil && c.ExpiresIn == nil && c.SourceCIDRs == nil && !c.AnySource {
-		return errors.New("say what to change: --name, --expires-in, --source-cidrs or --any-source")
+	if c.Name == nil && c.ExpiresIn == nil && c.SourceCIDRs == nil && !c.AnySource && c.keyRate == (keyRate{}) && !c.ServiceRate {
+		return errors.New("say what to change: --name, --expires-in, --source-cidrs or --any-source, --rate-per-second and --rate-burst or --service-rate")
+	}
+	if c.limit() != nil && c.ServiceRate {
+		return errors.New("--service-rate and --rate-per-second can't be used together")
 	}
 	if c.ExpiresIn != nil && *c.ExpiresIn <= 0 {
 		return errors.New("--expires-in must be above 0")
@@ -65,6 +70,9 @@ func (c *keysUpdate) Run(ctx context.Context, e *env) error {
 	u := app.KeyUpdate{Name: c.Name, Lifetime: c.ExpiresIn}
 	if c.AnySource || c.SourceCIDRs != nil {
 		u.SourceCIDRs = &c.SourceCIDRs
+	}
+	if l := c.limit(); l != nil || c.ServiceRate {
+		u.Rate = &l
 	}
 	return c.change(ctx, e, func(s *app.Store) (app.Key, error) { return s.UpdateKey(ctx, e.clock.Now(), c.ID, u) })
 }

@@ -20,7 +20,8 @@ func TestKeyLifeBesideServer(t *testing.T) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
 		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "billing", "--environment", "production", "--routes", "webhooks",
-			"--connections", "acme,globex", "--source-cidrs", "127.0.0.0/8"))
+			"--connections", "acme,globex", "--source-cidrs", "127.0.0.0/8",
+			"--rate-per-second", "5000", "--rate-burst", "6000"))
 		ask := func(key string) func() int {
 			return func() int {
 				status, _ := s.ask(t, http.MethodGet, "/api/v1/webhook-subscriptions", key, nil)
@@ -35,6 +36,7 @@ func TestKeyLifeBesideServer(t *testing.T) {
 		k := decode[[]app.Key](t, in.do(t, "keys", "list", "--json"))[0]
 		require.Equal(t, []string{"acme", "globex"}, k.Grants[0].Connections)
 		require.Equal(t, []string{"127.0.0.0/8"}, k.SourceCIDRs)
+		require.Equal(t, &app.KeyRate{PerSecond: 5000, Burst: 6000}, k.RateLimit)
 
 		require.Contains(t, in.do(t, "keys", "disable", k.ID), "is disabled")
 		refusedSoon(t, ask(key))
@@ -42,11 +44,15 @@ func TestKeyLifeBesideServer(t *testing.T) {
 		works(key)
 		in.do(t, "keys", "update", k.ID, "--source-cidrs", "192.0.2.0/24")
 		refusedSoon(t, ask(key))
-		in.do(t, "keys", "update", k.ID, "--any-source", "--name", "accounts", "--expires-in", "1h")
+		in.do(t, "keys", "update", k.ID, "--any-source", "--name", "accounts", "--expires-in", "1h", "--rate-per-second", "7000",
+			"--rate-burst", "7000")
 		works(key)
 		k = decode[app.Key](t, in.do(t, "keys", "get", k.ID))
 		require.Equal(t, "accounts", k.Name)
 		require.Nil(t, k.SourceCIDRs)
+		require.Equal(t, &app.KeyRate{PerSecond: 7000, Burst: 7000}, k.RateLimit)
+		in.do(t, "keys", "update", k.ID, "--service-rate")
+		require.Nil(t, decode[app.Key](t, in.do(t, "keys", "get", k.ID)).RateLimit)
 
 		second := strings.TrimSpace(in.do(t, "keys", "rotate", k.ID, "--overlap", "1h"))
 		require.NotEqual(t, key, second)
@@ -93,6 +99,9 @@ func TestKeyChangesRefused(t *testing.T) {
 			"above 0":                {"update", k.ID, "--expires-in", "0s"},
 			"can't be used together": {"update", k.ID, "--any-source", "--source-cidrs", "192.0.2.0/24"},
 			"bits beyond the length": {"update", k.ID, "--source-cidrs", "192.0.2.1/24"},
+			"between 1 and 100000":   {"update", k.ID, "--rate-per-second", "0", "--rate-burst", "0"},
+			"--service-rate and":     {"update", k.ID, "--rate-per-second", "1", "--rate-burst", "5", "--service-rate"},
+			"must be used together":  {"update", k.ID, "--rate-per-second", "1"},
 			"whole seconds":          {"rotate", k.ID, "--overlap", "1500ms"},
 			"No such API key":        {"disable", "key_0"},
 			"within 31 days":         {"usage", k.ID, "--bucket", "hour", "--from", "800h"},

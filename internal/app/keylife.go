@@ -8,6 +8,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -21,6 +22,8 @@ type KeyUpdate struct {
 	Lifetime *time.Duration
 	// SourceCIDRs are networks in CIDR notation; a pointer to nil stands for all.
 	SourceCIDRs *[]string
+	// Rate is the limit of the key's requests; a pointer to nil stands for that of the service.
+	Rate **ratelimit.Limit
 }
 
 // Key returns an API key, with its state at the time given.
@@ -31,7 +34,7 @@ func (s *Store) Key(ctx context.Context, now time.Time, keyID string) (Key, erro
 
 // UpdateKey changes an API key and returns it.
 func (s *Store) UpdateKey(ctx context.Context, now time.Time, keyID string, u KeyUpdate) (Key, error) {
-	change := identity.KeyChange{Name: u.Name, SourceCIDRs: u.SourceCIDRs}
+	change := identity.KeyChange{Name: u.Name, SourceCIDRs: u.SourceCIDRs, Rate: u.Rate}
 	if u.Lifetime != nil {
 		change.ExpiresMillis = new(clock.Millis(now.Add(*u.Lifetime)))
 	}

@@ -10,6 +10,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -29,6 +30,8 @@ type KeyRequest struct {
 	Connections []string
 	// SourceCIDRs are the networks that the key works from; none stands for all.
 	SourceCIDRs []string
+	// Rate is the limit of the key's requests; nil for that of the service.
+	Rate *ratelimit.Limit
 }
 
 // Key is an API key without its secret, in the form of the API.
@@ -43,6 +46,7 @@ type Key struct {
 	Grants        []Grant            `json:"grants"`
 	GrantCount    int                `json:"grant_count"`
 	SourceCIDRs   []string           `json:"source_cidrs"`
+	RateLimit     *KeyRate           `json:"rate_limit"`
 	CreatedAt     httpapi.Time       `json:"created_at"`
 	UpdatedAt     httpapi.Time       `json:"updated_at"`
 	ExpiresAt     httpapi.Time       `json:"expires_at"`
@@ -50,6 +54,12 @@ type Key struct {
 	RevokedAt     *httpapi.Time      `json:"revoked_at"`
 	PreviousUntil *httpapi.Time      `json:"previous_secret_until"`
 	LastUsed      *KeyUse            `json:"last_used"`
+}
+
+// KeyRate is a limit of the requests with a Key: how many a second in the long run, and at once after a pause.
+type KeyRate struct {
+	PerSecond int64 `json:"per_second"`
+	Burst     int64 `json:"burst"`
 }
 
 // KeyUse is a use of a Key.
@@ -75,7 +85,7 @@ func (s *Store) CreateKey(ctx context.Context, now time.Time, r KeyRequest) (Key
 	if err != nil {
 		return Key{}, "", err
 	}
-	n := identity.NewKey{Name: r.Name, Environment: env.ID, SourceCIDRs: r.SourceCIDRs}
+	n := identity.NewKey{Name: r.Name, Environment: env.ID, SourceCIDRs: r.SourceCIDRs, Rate: r.Rate}
 	if len(r.Routes) > 0 {
 		n.Grants = []identity.Grant{{Effect: identity.Allow, Routes: r.Routes, Connections: r.Connections}}
 	}
@@ -134,6 +144,9 @@ func keyOf(k identity.Key, environment string, now time.Time) Key {
 	}
 	for _, p := range k.SourceCIDRs {
 		out.SourceCIDRs = append(out.SourceCIDRs, p.String())
+	}
+	if l := k.Rate; l != nil {
+		out.RateLimit = &KeyRate{PerSecond: l.PerSecond, Burst: l.Burst}
 	}
 	if u := k.LastUsed; u != nil {
 		out.LastUsed = &KeyUse{At: httpapi.TimeMillis(u.AtMillis), IP: u.IP, UserAgent: u.UserAgent, Route: u.Route}
