@@ -61,7 +61,7 @@ func sha(text string) string {
 }
 
 // What differs is told field by field, whatever the order of a Go struct or map; what is created has no before and what is deleted
-// no after; a hidden field is compared by what it hides.
+// no after; a hidden field is compared by what it hides; times have the form that the API gives them.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	type pair struct {
@@ -82,6 +82,8 @@ func TestCompare(t *testing.T) {
 			Diff: map[string]audit.Difference{"n": {Before: raw("18446744073709551615")}}}},
 		"the same": {audit.State{"p": pair{1, "x"}}, audit.State{"p": map[string]any{"a": "x", "z": 1}}, audit.Changes{
 			BeforeDigest: digest(`{"p":{"a":"x","z":1}}`), AfterDigest: digest(`{"p":{"a":"x","z":1}}`), Diff: map[string]audit.Difference{}}},
+		"time": {audit.State{"t": time.Date(2026, 3, 4, 6, 6, 7, 120e6, time.FixedZone("", 3600))}, nil, audit.Changes{
+			BeforeDigest: digest(`{"t":"2026-03-04T05:06:07.120Z"}`), Diff: map[string]audit.Difference{"t": {Before: raw(`"2026-03-04T05:06:07.120Z"`)}}}},
 		"hidden": {audit.State{"h": hidden(1), "same": hidden([]string{"x"})}, audit.State{"h": hidden(2), "same": hidden([]string{"x"})}, audit.Changes{
 			BeforeDigest: digest(`{"h":"…","same":"…"}`), AfterDigest: digest(`{"h":"…","same":"…"}`),
 			Diff: map[string]audit.Difference{"h": {Before: raw(`"…"`), After: raw(`"…"`)}}}},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"sallyport/internal/platform/secretbox"
 )
@@ -16,6 +17,9 @@ import (
 // was no resource. A secret belongs here only as a secretbox.Secret or a Hidden; bytes are refused, because nobody can tell what
 // they are.
 type State map[string]any
+
+// Timestamp is how a State shows a time, also one inside of a field: as the API does, in RFC 3339, UTC, with milliseconds.
+func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // Hidden is a field that is compared by its Value and shown as Shown, for what must not be kept in the trail.
 type Hidden struct {
@@ -86,9 +90,11 @@ func (s State) encode() (map[string]json.RawMessage, error) {
 	}
 	out := make(map[string]json.RawMessage, len(s))
 	for field, v := range s {
-		switch v.(type) {
+		switch is := v.(type) {
 		case []byte, json.RawMessage:
 			return nil, fmt.Errorf("field %s: %w", field, errBytes)
+		case time.Time:
+			v = Timestamp(is)
 		}
 		text, err := canonical(v)
 		if err != nil {

@@ -346,7 +346,7 @@ func auditGrant(g Grant) map[string]any {
 		out["connections"], out["more_connections"] = g.Connections[:auditedConnections], len(g.Connections)-auditedConnections
 	}
 	if g.NotAfterMillis != nil {
-		out["not_after"] = clock.FromMillis(*g.NotAfterMillis)
+		out["not_after"] = audit.Timestamp(clock.FromMillis(*g.NotAfterMillis))
 	}
 	return out
 }

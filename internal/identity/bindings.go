@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
 	"sallyport/internal/audit"
 	"sallyport/internal/platform/access"
@@ -92,18 +93,20 @@ func (s *Service) Bind(ctx context.Context, tx *sql.Tx, actor access.Principal, 
 }
 
 func (s *Service) bind(ctx context.Context, tx *sql.Tx, c rightsChange, user string, g RoleGrant) (Binding, error) {
-	role, err := checkGrant(ctx, tx, c, g, atBinding())
-	if err != nil {
-		return Binding{}, err
-	}
 	member := false
 	if id.Is(id.PrefixUser, user) {
+		var err error
 		if member, err = isMember(ctx, tx, c.team, user); err != nil {
 			return Binding{}, err
 		}
 	}
+	var f apperr.Faults
 	if !member {
-		return Binding{}, apperr.Invalid(apperr.Detail{Location: "principal.id", Rule: "exists", Message: "must be a member of the team"})
+		f.Add("principal.id", "exists", "must be a member of the team")
+	}
+	role, err := checkGrant(ctx, tx, c, g, atBinding())
+	if err := withFaults(details(&f), err); err != nil {
+		return Binding{}, err
 	}
 	b := Binding{
 		ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: user, Role: role.ID, RoleName: role.Name,
@@ -160,13 +163,26 @@ func checkGrant(ctx context.Context, q db.Querier, c rightsChange, g RoleGrant, 
 			f.Add(at.environment, "team", "none of the role's permissions can hold in one environment")
 		}
 	}
-	if g.ExpiresMillis != nil && *g.ExpiresMillis <= clock.Millis(c.now) {
-		f.Add(at.expiry, "future", "must lie in the future")
+	if g.ExpiresMillis != nil {
+		endFault(&f, at.expiry, *g.ExpiresMillis, c.now)
 	}
 	if err := f.Err(); err != nil {
 		return Role{}, err
 	}
 	return role, c.gives(g.Environment, brings, g.ExpiresMillis)
+}
+
+func endFault(f *apperr.Faults, at string, expiresMillis int64, now time.Time) {
+	if expiresMillis <= clock.Millis(now) {
+		f.Add(at, "future", "must lie in the future")
+	}
+}
+
+// BindingExpiryFaults returns what is wrong at the time now with the time at which a binding is to end, at the location "expires_at".
+func BindingExpiryFaults(expiresMillis int64, now time.Time) []apperr.Detail {
+	var f apperr.Faults
+	endFault(&f, atBinding().expiry, expiresMillis, now)
+	return details(&f)
 }
 
 // UpdateBinding changes when a binding of the actor's team ends, nil for never, and returns it. Making it last longer is giving the
@@ -184,8 +200,10 @@ func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bin
 		}
 		b = before
 		b.ExpiresMillis = expiresMillis
-		if expiresMillis != nil && *expiresMillis <= clock.Millis(c.now) {
-			return apperr.Invalid(apperr.Detail{Location: "expires_at", Rule: "future", Message: "must lie in the future"})
+		if expiresMillis != nil {
+			if faults := BindingExpiryFaults(*expiresMillis, c.now); faults != nil {
+				return apperr.Invalid(faults...)
+			}
 		}
 		longer := before.ExpiresMillis != nil && (expiresMillis == nil || *expiresMillis > *before.ExpiresMillis)
 		if longer {

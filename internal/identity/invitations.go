@@ -143,6 +143,13 @@ func InvitationFaults(email string) []apperr.Detail {
 	return details(&f)
 }
 
+// InvitationExpiryFaults returns what is wrong at the time now with the time at which an invitation is to end, at the location "expires_at".
+func InvitationExpiryFaults(expiresMillis int64, now time.Time) []apperr.Detail {
+	var f apperr.Faults
+	invitationExpiryFault(&f, expiresMillis, now)
+	return details(&f)
+}
+
 // Invite asks somebody into the actor's team, and mails them the link where mails can be sent. Whoever takes it gets the role that the
 // actor may give then. It returns validation_error, member_exists, invitation_pending, invitations_limit, privilege_escalation for a
 // role that brings what the actor does not hold there, and forbidden for an actor who may add no members or give no roles.

@@ -345,7 +345,7 @@ func TestRoles(t *testing.T) {
 		wants(t, apperr.CodeNotFound, f.DeleteBinding(ctx, stranger, f.bindingOf(t, p.User.ID, access.Owner)), "another team's binding")
 		_, err = f.CreateBinding(ctx, stranger, p.User.ID, RoleGrant{Role: r.ID, Environment: p.Environments[0].ID})
 		require.ErrorAs(t, err, &faults)
-		require.Len(t, faults.Details, 2)
+		require.Len(t, faults.Details, 3)
 		_, err = f.CreateBinding(ctx, stranger, p.User.ID, RoleGrant{Role: access.Viewer})
 		wants(t, apperr.CodeValidation, err, "another team's member")
 

@@ -86,6 +86,16 @@ type newBinding struct {
 	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" doc:"When the role ends by itself; in the future. Default never." example:"2026-12-02T09:30:00.000Z"`
 }
 
+// Resolve has the rules look at a body of the wrong shape too.
+func (n *newBinding) Resolve(ctx huma.Context) []error {
+	if n.ExpiresAt != nil {
+		httpapi.OnRefusal(ctx, func(f *apperr.Faults) {
+			addInBody(f, identity.BindingExpiryFaults(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context())))
+		})
+	}
+	return nil
+}
+
 type bindingPatch struct {
 	ExpiresAt httpapi.Nullable[httpapi.Time] `json:"expires_at,omitempty" doc:"When the role ends by itself; in the future. null for never. Default: what it is now." example:"2026-12-02T09:30:00.000Z"`
 }

@@ -71,12 +71,19 @@ type newInvitation struct {
 	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" doc:"When the link stops working; in the future, by 30 days at most. Default seven days from now." example:"2026-11-09T09:30:00.000Z"`
 }
 
-// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
-func (n *newInvitation) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	if len(n.Email) < 3 || len(n.Email) > 254 {
-		return nil // the schema says so
-	}
-	return faultsAt(prefix.String(), identity.InvitationFaults(n.Email))
+// Resolve has the rules look at a body of the wrong shape too.
+func (n *newInvitation) Resolve(ctx huma.Context) []error {
+	httpapi.OnRefusal(ctx, func(f *apperr.Faults) {
+		var faults []apperr.Detail
+		if len(n.Email) >= 3 && len(n.Email) <= 254 { // else the schema says so
+			faults = identity.InvitationFaults(n.Email)
+		}
+		if n.ExpiresAt != nil {
+			faults = append(faults, identity.InvitationExpiryFaults(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context()))...)
+		}
+		addInBody(f, faults)
+	})
+	return nil
 }
 
 // Invitation asks somebody into the team.

@@ -114,6 +114,13 @@ func faultsAt(prefix string, faults []apperr.Detail) []error {
 	return errs
 }
 
+// addInBody adds faults, where the body is, to those of a request that is refused.
+func addInBody(f *apperr.Faults, faults []apperr.Detail) {
+	for _, d := range faults {
+		f.Add("body."+d.Location, d.Rule, d.Message)
+	}
+}
+
 // inBody puts the faults that a rule found after the schema's where the body is.
 func inBody(e *apperr.Error) *apperr.Error {
 	details := slices.Clone(e.Details)

@@ -37,7 +37,7 @@ func TestSystemRoles(t *testing.T) {
 		access.EventsReplay:       building,
 		access.EventsWrite:        building,
 		access.EventsExpunge:      building,
-		access.AuditRead:          {owner, admin, auditor},
+		access.AuditRead:          {owner, admin, approver, auditor},
 		access.AuditExport:        {owner, auditor},
 		access.SSORead:            {owner, admin, auditor},
 		access.SSOWrite:           {owner, admin},

@@ -35,7 +35,9 @@ func (r Role) Permissions() []Permission {
 	case Developer:
 		return without(TeamRead, TeamWrite, MembersRead, MembersWrite, RolesRead, RolesWrite, OwnersWrite, EnvironmentsWrite,
 			AuditRead, AuditExport, SSORead, SSOWrite)
-	case Approver, Viewer:
+	case Approver:
+		return append(reading, AuditRead)
+	case Viewer:
 		return reading
 	case Auditor:
 		return append(reading, TeamRead, MembersRead, RolesRead, EnvironmentsRead, APIKeysRead, AuditRead, AuditExport, SSORead)
@@ -62,7 +64,7 @@ func (r Role) Meaning() string {
 	case Developer:
 		return "Builds: API keys, connections, subscriptions, events and replays."
 	case Approver:
-		return "Sees connections, subscriptions and events."
+		return "Sees connections, subscriptions, events and the audit trail."
 	case Auditor:
 		return "Sees the team, its roles, keys, webhooks and audit trail, exports the trail, and changes nothing."
 	case Viewer:

@@ -170,7 +170,12 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			WriteError(w, r, err)
 			return
 		}
+		// A shared cache may keep answers to requests with API-Key, which it does not know for a credential (RFC 9111 section 3.5).
+		w.Header().Set("Cache-Control", "no-store")
 		c.faults = query.read(r)
+		if op.RequestBody == nil {
+			c.faults = append(c.faults, strayBody(w, r)...)
+		}
 		serve := func(w http.ResponseWriter, r *http.Request) {
 			if body != nil {
 				r.Body = &observedBody{ReadCloser: r.Body, observe: func(b []byte) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -24,6 +25,22 @@ func bodySchema(op *huma.Operation) *huma.Schema {
 		return m.Schema
 	}
 	return nil
+}
+
+// maxEmptyBody is how long a body may be that says nothing.
+const maxEmptyBody = 64
+
+// strayBody returns the fault of a body that is sent to an operation without one, where nobody would look at it. An empty object
+// says nothing, and some clients send one with every POST.
+func strayBody(w http.ResponseWriter, r *http.Request) []apperr.Detail {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	body, whole := readWhole(w, r, maxEmptyBody)
+	if text := string(bytes.TrimSpace(body)); whole && (text == "" || text == "{}") {
+		return nil
+	}
+	return []apperr.Detail{{Location: "body", Rule: "no_body", Message: "the operation takes no body"}}
 }
 
 // observedBody shows the whole of a body to its observer once it has been read to its end. Reading it stays with Huma,

@@ -1,7 +1,9 @@
 package httpapi_test
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -73,6 +75,35 @@ func TestQueries(t *testing.T) {
 		}
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		require.JSONEq(t, want, w.Body.String(), query)
+	}
+}
+
+// An operation without a body refuses one that says something, with the faults of the query, instead of ignoring it. What clients
+// send where they have nothing to say passes.
+func TestBodiesThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	s := newServer(t, func(context.Context) error { calls++; return nil })
+	for _, body := range []string{`{"a":1}`, `[]`, `null`, `x`, `{"` + strings.Repeat("a", 1<<20) + `":1}`, strings.Repeat(" ", 1<<10)} {
+		require.Equal(t, []string{"body no_body"}, faults(t, s.do(http.MethodGet, prefix+"/fail", body)))
+		require.Equal(t, []string{"query.x unknown_parameter", "body no_body"}, faults(t, s.do(http.MethodPost, prefix+"/login?x=1", body)))
+	}
+	require.Zero(t, calls)
+	for _, body := range []string{"", "{}", " {}\r\n", "\n"} {
+		require.Equal(t, http.StatusNoContent, s.do(http.MethodPost, prefix+"/login", body).Code, "%q", body)
+	}
+	require.Equal(t, 4, calls)
+}
+
+// No answer of an operation is kept by a cache on the way, which would not know that API-Key is a credential.
+func TestAnswersAreNotCached(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, func(context.Context) error { return nil })
+	for _, w := range []*httptest.ResponseRecorder{
+		s.do(http.MethodGet, things, ""), s.do(http.MethodGet, things+"?x=1", ""), s.do(http.MethodPost, things, `{"name":"a"}`),
+		s.do(http.MethodPost, prefix+"/login", ""), s.do(http.MethodGet, things, "", "API-Key", "wrong"),
+	} {
+		require.Equal(t, []string{"no-store"}, w.Header().Values("Cache-Control"), w.Body)
 	}
 }
 
