@@ -86,7 +86,7 @@ func (s *Service) Environment(ctx context.Context, p access.Principal, environme
 	return e.ID, nil
 }
 
-// Current returns a principal that was identified before as they are now, at the same address and in the same environment: with
+// Current returns a principal that was identified before as they are now, at the same address and in the same environment, if any: with
 // the grants of the key, or the roles of the user. It is for what outlives the request that brought the credential. A key that has been
 // revoked, removed or has expired, and a session that has ended, is unauthorized.
 func (s *Service) Current(ctx context.Context, p access.Principal) (access.Principal, error) {
@@ -102,7 +102,9 @@ func (s *Service) Current(ctx context.Context, p access.Principal) (access.Princ
 		return access.Principal{}, errUnauthorized(errNoSession)
 	}
 	current := m.principal(p.Session)
-	current.Environment, err = s.Environment(ctx, current, string(p.Environment))
+	if p.Environment != "" {
+		current.Environment, err = s.Environment(ctx, current, string(p.Environment))
+	}
 	return current, err
 }
 

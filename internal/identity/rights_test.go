@@ -68,9 +68,20 @@ func TestRightsInOneEnvironment(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, current.Has(access.EventsRead))
 		require.False(t, current.Has(access.APIKeysWrite), "an expired role holds for a stream")
+		anywhere := actor
+		anywhere.Environment = ""
+		current, err = f.Current(t.Context(), anywhere)
+		require.NoError(t, err)
+		require.True(t, current.HasIn(env, access.EventsRead), "what works on no environment")
 		f.exec(t, "DELETE FROM role_bindings")
 		_, err = f.Current(t.Context(), actor)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound), err)
+		current, err = f.Current(t.Context(), anywhere)
+		require.NoError(t, err)
+		require.False(t, current.HasIn(env, access.EventsRead))
+		f.exec(t, "UPDATE sessions SET ended_ms = 1")
+		_, err = f.Current(t.Context(), anywhere)
+		require.True(t, apperr.Is(err, apperr.CodeUnauthorized), err)
 	})
 }
 

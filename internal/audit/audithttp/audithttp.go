@@ -21,15 +21,17 @@ import (
 
 const collectionPath = "/admin/audit-events"
 
-// Environments tells whose an environment is.
-type Environments interface {
+// Identity tells whose an environment is, and who somebody is now.
+type Identity interface {
 	// HadEnvironment returns nil for an environment that is, or was before it was deleted, the team's; else not_found.
 	HadEnvironment(ctx context.Context, team id.Team, env id.Environment) error
+	// Current returns a user with the rights that they have now, or unauthorized where their session has ended.
+	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }
 
 // Mount adds the operations on the audit trail to the API.
-func Mount(api *httpapi.API, store *audit.Store, environments Environments) {
-	h := &handlers{store: store, environments: environments}
+func Mount(api *httpapi.API, store *audit.Store, identity Identity) {
+	h := &handlers{store: store, identity: identity}
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag, AnyEnvironment: true,
 		Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
@@ -45,15 +47,15 @@ func Mount(api *httpapi.API, store *audit.Store, environments Environments) {
 		Description: "Streams a trail, oldest first, as JSON lines (`jsonl`, an event as the list shows it on each) or as CSV (RFC 4180, " +
 			"with a header; texts that a spreadsheet would take for formulas begin with an apostrophe). Ends with the newest event that has " +
 			"a number. To go on later, or after a broken connection, ask for what comes `after_seq`, the number of the last event that " +
-			"arrived whole.",
+			"arrived whole. An export of somebody who may no longer make it breaks off.",
 	}, h.export)
 }
 
 const tag = "Audit"
 
 type handlers struct {
-	store        *audit.Store
-	environments Environments
+	store    *audit.Store
+	identity Identity
 }
 
 // Filters are the filters of both operations. It is exported because Huma looks only into exported embedded types.
@@ -80,7 +82,7 @@ func (h *handlers) filter(ctx context.Context, in *Filters, want access.Permissi
 	if err := actor.RequireIn(trail.Environment, want); err != nil || trail.Environment == "" {
 		return trail, f, err
 	}
-	return trail, f, h.environments.HadEnvironment(ctx, trail.Team, trail.Environment)
+	return trail, f, h.identity.HadEnvironment(ctx, trail.Team, trail.Environment)
 }
 
 func sorted(values []string) []string {

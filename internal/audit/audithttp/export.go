@@ -53,6 +53,7 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamRes
 	if err != nil {
 		return nil, err
 	}
+	allowed := h.mayExport(access.From(ctx), trail)
 	return httpapi.Download(func(ctx context.Context, w http.ResponseWriter) { //nolint:contextcheck // it gets the request's own
 		ctx, cancel := context.WithTimeout(ctx, exportTime)
 		defer cancel()
@@ -64,7 +65,7 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamRes
 		w.Header().Set("Content-Disposition", `attachment; filename="audit-events.`+in.Format+`"`)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if err := h.send(ctx, w, trail, filter, first, encode); err != nil {
+		if err := h.send(ctx, w, trail, filter, first, encode, allowed); err != nil {
 			obs.EventFrom(ctx).Add(slog.String("export_error", err.Error()))
 			// Ends the connection without the last chunk, so that the client can tell a broken export from a whole one.
 			panic(http.ErrAbortHandler)
@@ -72,8 +73,20 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamRes
 	}), nil
 }
 
+// mayExport returns what says whether somebody who began an export may still make it. Who reads slowly must not go on for half an hour
+// after their rights or their session have ended.
+func (h *handlers) mayExport(p access.Principal, trail audit.Trail) func(context.Context) error {
+	return func(ctx context.Context) error {
+		now, err := h.identity.Current(ctx, p)
+		if err != nil {
+			return err
+		}
+		return now.RequireIn(trail.Environment, access.AuditExport)
+	}
+}
+
 func (h *handlers) send(ctx context.Context, w http.ResponseWriter, trail audit.Trail, filter audit.Filter, rows []audit.Entry,
-	encode func(rows []audit.Entry, first bool) ([]byte, error),
+	encode func(rows []audit.Entry, first bool) ([]byte, error), allowed func(context.Context) error,
 ) error {
 	control := http.NewResponseController(w)
 	for begin := true; ; begin = false {
@@ -92,6 +105,9 @@ func (h *handlers) send(ctx context.Context, w http.ResponseWriter, trail audit.
 		}
 		if len(rows) < exportChunk {
 			return nil
+		}
+		if err := allowed(ctx); err != nil {
+			return err
 		}
 		if rows, err = h.store.ReadAfter(ctx, trail, filter, rows[len(rows)-1].Seq, exportChunk); err != nil {
 			return err
