@@ -250,14 +250,14 @@ func (s *Service) newKey(n NewKey, text keyText) Key {
 }
 
 // ListKeys returns a page of the keys of the actor's team, in the given environments or, without any, in all. It reads
-// page.Request.Fetch rows, so that page.Cut can tell whether more follow. An environment of another team is not_found.
+// page.Request.Fetch rows, so that page.Cut can tell whether more follow. An environment of another team, or of which the actor has nothing, is not_found.
 func (s *Service) ListKeys(ctx context.Context, actor access.Principal, environments []id.Environment, r page.Request) ([]Key, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return nil, err
 	}
 	for _, want := range environments {
-		if !id.Is(id.PrefixEnvironment, string(want)) {
+		if !id.Is(id.PrefixEnvironment, string(want)) || !actor.Enters(want) {
 			return nil, errNoEnvironment()
 		}
 		if _, err := requireEnvironment(ctx, s.db.Read(), team, want); err != nil {
