@@ -157,8 +157,6 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	registry := ad.a.huma.OpenAPI().Components.Schemas
 	ad.a.mux.HandleFunc(op.Method+" "+Prefix+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		c := &call{challenge: challenge}
-		// An answer is for who asked. Shared caches know that of Authorization, and nothing of API-Key (RFC 9111, section 3.5).
-		w.Header().Set("Cache-Control", "no-store")
 		r, p, err := ad.a.authorize(withCall(r, c), meta)
 		defer func() {
 			if rec, ok := w.(*recorder); ok && c.keyID != "" && ad.a.cfg.Keys != nil {
