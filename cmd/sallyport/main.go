@@ -33,7 +33,7 @@ type cli struct {
 	Serve  serveCommand   `cmd:"" help:"Run the server."`
 	Demo   demoCommand    `cmd:"" help:"Show a gateway at work, in a temporary folder that is removed again; exit with 1 when something did not go as the story says."`
 	Schema migrateCommand `cmd:"" name:"migrate" help:"Bring the database's schema to this binary's version."`
-	Keys   keysCommand    `cmd:"" help:"Make, list and revoke API keys."`
+	Keys   keysCommand    `cmd:"" help:"Make, change, rotate and revoke API keys, and see how they are used."`
 	Admin  adminCommand   `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
 	Keyset keysetCommand  `cmd:"" help:"Look after the encryption keyset."`
 

@@ -21,7 +21,7 @@ func TestMisuse(t *testing.T) {
 		"serve now":                  "sallyport: unexpected argument now",
 		"--nope":                     "sallyport: unknown flag --nope",
 		"migrate --nope":             "sallyport: unknown flag --nope",
-		"keys":                       `sallyport: expected one of "create", "list", "revoke"`,
+		"keys":                       `sallyport: expected one of "create", "list", "get", "update", "rotate", ...`,
 		"keys revoke":                `sallyport: expected "<key_id>"`,
 		"keys create":                "sallyport: missing flags: --environment=ID|NAME, --name=TEXT, --routes=ROUTE,...",
 		"admin create":               "sallyport: missing flags: --email=ADDRESS",
@@ -48,7 +48,7 @@ func TestHelp(t *testing.T) {
 	require.Equal(t, exitOK, r.code)
 	require.Empty(t, r.stderr)
 	for _, name := range []string{
-		"serve", "migrate", "keys create", "keys list", "keys revoke", "admin create", "admin reset-password", "keyset create",
+		"serve", "migrate", "keys create", "keys list", "keys get", "keys update", "keys rotate", "keys disable", "keys enable", "keys revoke", "keys usage", "keys verify", "admin create", "admin reset-password", "keyset create",
 		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint", "providers reference", "webhooks verify", "openapi", "config print", "config check", "config reference", "doctor", "version",
 		"events list", "events show", "events replay", "subscriptions list", "subscriptions show", "subscriptions create", "subscriptions update",
 		"subscriptions delete", "subscriptions test", "subscriptions stats", "connections list", "connections show", "connections create", "connections delete", "rejections list", "listen", "events tail", "replays list", "replays show", "replays create", "replays pause",
