@@ -92,10 +92,19 @@ func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Prin
 	if !id.Is(id.PrefixStreamTicket, ticket) {
 		return unauthorized(errTicket)
 	}
+	// Looking comes first: it waits for no writer, and whoever makes tickets up keeps none waiting.
+	var n int
+	err := s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM webhook_stream_tickets WHERE ticket_hash = $1", hashTicket(ticket)).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return unauthorized(errTicket)
+	}
+	if err != nil {
+		return access.Principal{}, f, fmt.Errorf("look for a ticket: %w", err)
+	}
 	var env id.Environment
 	var who, filter string
 	var expires int64
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		// One statement: of two who bring the same ticket, one finds it.
 		return tx.QueryRowContext(ctx, `DELETE FROM webhook_stream_tickets WHERE ticket_hash = $1
 			RETURNING environment_id, principal, filter, expires_ms`, hashTicket(ticket)).Scan(&env, &who, &filter, &expires)

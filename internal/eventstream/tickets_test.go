@@ -1,6 +1,7 @@
 package eventstream
 
 import (
+	"database/sql"
 	"errors"
 	"strings"
 	"sync"
@@ -128,5 +129,19 @@ func TestTicketsAreBounded(t *testing.T) {
 		var rows int
 		require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM webhook_stream_tickets").Scan(&rows))
 		require.Equal(w.t, maxTickets/sweptTickets*2, rows)
+	})
+}
+
+// Tickets that somebody makes up are refused while the database has a writer: they wait for none, and so keep none waiting.
+func TestMadeUpTicketsTakeNoWriter(t *testing.T) {
+	t.Parallel()
+	each(t, func(w *world, _ *clock.Manual) {
+		n := w.start()
+		var used error
+		require.NoError(w.t, w.db.Tx(w.t.Context(), func(*sql.Tx) error {
+			_, _, used = n.UseTicket(w.t.Context(), id.NewRandom(id.PrefixStreamTicket), "192.0.2.1")
+			return nil
+		}))
+		require.True(w.t, apperr.Is(used, apperr.CodeUnauthorized), "%v", used)
 	})
 }

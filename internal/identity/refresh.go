@@ -107,6 +107,14 @@ func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (Si
 	if !ok {
 		return SignIn{}, errUnauthorized(errRefreshForm)
 	}
+	// Looking waits for no writer: whoever makes tokens up keeps none waiting.
+	_, ok, err = readFamily(ctx, s.db.Read(), t.familyMAC(m.pepper), s.clock.Now())
+	if err != nil {
+		return SignIn{}, err
+	}
+	if !ok {
+		return SignIn{}, errUnauthorized(errSessionEnded)
+	}
 	keys, err := s.tokens(ctx)
 	if err != nil {
 		return SignIn{}, err

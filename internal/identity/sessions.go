@@ -112,7 +112,7 @@ func (s *Service) Logout(ctx context.Context, c Client, refresh RefreshToken, be
 	if err != nil {
 		return err
 	}
-	_, wellFormed := parseRefreshToken(refresh)
+	t, wellFormed := parseRefreshToken(refresh)
 	var signedIn access.Principal
 	if bearer != "" {
 		signedIn, err = s.Bearer(ctx, bearer)
@@ -122,6 +122,11 @@ func (s *Service) Logout(ctx context.Context, c Client, refresh RefreshToken, be
 	}
 	if !wellFormed && signedIn.Session == "" {
 		return errUnauthorized(errNothingToEnd)
+	}
+	if signedIn.Session == "" { // looking waits for no writer: whoever makes tokens up keeps none waiting
+		if _, ok, err := readFamily(ctx, s.db.Read(), t.familyMAC(m.pepper), s.clock.Now()); err != nil || !ok {
+			return err
+		}
 	}
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := s.endFamily(ctx, tx, m, c, refresh); err != nil || signedIn.Session == "" {

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"database/sql"
 	"encoding/base64"
 	"strings"
 	"sync"
@@ -402,5 +403,21 @@ func TestTokenOfAnotherTeam(t *testing.T) {
 		f.refused(t, sign(stranger.ID, p.Team.ID, in.Session.ID))
 		f.refused(t, sign(stranger.ID, stranger.Team, in.Session.ID))
 		f.refused(t, sign(p.User.ID, p.Team.ID, id.New(id.PrefixSession)))
+	})
+}
+
+// Refresh tokens that somebody makes up are refused while the database has a writer: they wait for none, and so keep none waiting.
+func TestMadeUpRefreshTokensTakeNoWriter(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		f.owner(t)
+		var refreshed, signedOut error
+		require.NoError(t, f.store.DB.Tx(t.Context(), func(*sql.Tx) error {
+			_, refreshed = f.Refresh(t.Context(), testClient(), newRefreshToken().encode())
+			signedOut = f.Logout(t.Context(), testClient(), newRefreshToken().encode(), "")
+			return nil
+		}))
+		require.True(t, apperr.Is(refreshed, apperr.CodeUnauthorized), "%v", refreshed)
+		require.NoError(t, signedOut)
 	})
 }

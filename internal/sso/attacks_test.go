@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -433,5 +434,20 @@ func TestHangingProviders(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// Promise: answers of providers that somebody makes up are refused while the database has a writer: they wait for none, and so keep none waiting.
+func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		p := f.provider(t)
+		made := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+		var finished error
+		require.NoError(t, f.store.DB.Tx(t.Context(), func(*sql.Tx) error {
+			_, _, finished = f.Finish(t.Context(), client(), p.ID, secretbox.Secret(made), sso.Answer{State: made, Code: "x"}, "")
+			return nil
+		}))
+		require.True(t, apperr.Is(finished, apperr.CodeSSOStateInvalid), "%v", finished)
 	})
 }

@@ -177,6 +177,15 @@ func (s *Service) insertSignIn(ctx context.Context, v signIn, now time.Time) err
 
 // useSignIn removes a sign-in of the provider that the browser has begun and returns where it goes on. Only one caller gets it.
 func (s *Service) useSignIn(ctx context.Context, v signIn, now time.Time) (returnTo string, ok bool, err error) {
+	// Looking waits for no writer: whoever makes answers up keeps none waiting.
+	var n int
+	err = s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM sso_sign_ins WHERE state_hash = $1 AND browser_hash = $2", v.stateHash, v.browserHash).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("look for a sign-in: %w", err)
+	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		ok = true
 		err := tx.QueryRowContext(ctx, `DELETE FROM sso_sign_ins WHERE state_hash = $1 AND browser_hash = $2 AND provider_id = $3 AND expires_ms > $4
