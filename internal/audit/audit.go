@@ -19,7 +19,6 @@ type Outcome string
 // The outcomes. Success is what an Event without an outcome gets.
 const (
 	Success Outcome = "success"
-	Failure Outcome = "failure"
 	Denied  Outcome = "denied"
 )
 

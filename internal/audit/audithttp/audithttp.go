@@ -64,7 +64,7 @@ type Filters struct {
 	ActorType     []string                       `query:"actor_type,explode" enum:"user,api_key,system" maxItems:"10" doc:"Only what these kinds of actors did."`
 	ActorID       []string                       `query:"actor_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these users, keys or parts of the service did."`
 	Action        []string                       `query:"action,explode" pattern:"^[a-z_]{1,64}\\.([a-z_]{1,64}|\\*)$" maxItems:"50" doc:"Only these actions; object.* is every action on that kind of object." example:"api_key.*"`
-	Outcome       []string                       `query:"outcome,explode" enum:"success,failure,denied" maxItems:"10" doc:"Only actions that ended so."`
+	Outcome       []string                       `query:"outcome,explode" enum:"success,denied" maxItems:"10" doc:"Only actions that ended so."`
 	TargetType    []string                       `query:"target_type,explode" pattern:"^[a-z_]{1,64}$" maxItems:"50" doc:"Only what was done to these kinds of objects." example:"api_key"`
 	TargetID      []string                       `query:"target_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what was done to these objects."`
 	RequestID     []string                       `query:"request_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these requests did."`

@@ -18,7 +18,7 @@ type auditEvent struct {
 	EnvironmentID *string      `json:"environment_id" doc:"The environment that it concerns; null for the team itself."`
 	Actor         actor        `json:"actor" doc:"Who did it."`
 	Action        string       `json:"action" doc:"What was done, as object.verb." example:"api_key.create"`
-	Outcome       string       `json:"outcome" enum:"success,failure,denied" doc:"How it ended."`
+	Outcome       string       `json:"outcome" enum:"success,denied" doc:"How it ended. success: it was done. denied: it was refused; recorded where an attack is likely, such as a refresh token that was used before." example:"success"`
 	Target        target       `json:"target" doc:"What it was done to."`
 	RequestID     string       `json:"request_id" doc:"The X-Request-Id of the request that did it; empty where no request did."`
 	Changes       changes      `json:"changes" doc:"What became different."`
