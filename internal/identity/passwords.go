@@ -136,6 +136,10 @@ func (h *hasher) sum(p passwordHash, password secretbox.Secret) []byte {
 	return h.derive(p, norm.NFC.Bytes([]byte(password.Reveal())))
 }
 
+// Turn waits for one of the few places that strangers share who want to sign in: what they have the database write is written by who
+// holds one, so that however many come, those who are let in need not wait for them. It returns unavailable when many wait already.
+func (s *Service) Turn(ctx context.Context) (release func(), err error) { return s.hasher.acquire(ctx) }
+
 // acquire waits for a place. It fails at once when the queue is full, and with ctx's error when that ends first.
 func (h *hasher) acquire(ctx context.Context) (release func(), err error) {
 	release = func() { <-h.running }

@@ -2,6 +2,7 @@ package sso_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -449,5 +450,43 @@ func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
 			return nil
 		}))
 		require.True(t, apperr.Is(finished, apperr.CodeSSOStateInvalid), "%v", finished)
+	})
+}
+
+// Promise: strangers who begin sign-ins take turns with those who try passwords, so that however many they are, they do not make the database
+// write faster. Who has no turn leaves nothing behind.
+func TestSignInsTakeTurns(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		p := f.provider(t)
+		_, err := f.Start(t.Context(), p.ID, "/docs")
+		require.NoError(t, err)
+		var release []func()
+		for range 2 {
+			r, err := f.identity.Turn(t.Context())
+			require.NoError(t, err)
+			release = append(release, r)
+		}
+		begun := make(chan error)
+		ctx, leave := context.WithCancel(t.Context())
+		const waiting = 40 // more than may wait
+		for range waiting {
+			go func() {
+				_, err := f.Start(ctx, p.ID, "/docs")
+				begun <- err
+			}()
+		}
+		require.True(t, apperr.Is(<-begun, apperr.CodeUnavailable), "nobody is sent away")
+		require.Equal(t, 1, f.count(t, "sso_sign_ins"))
+		leave()
+		for range waiting - 1 {
+			require.Error(t, <-begun)
+		}
+		require.Equal(t, 1, f.count(t, "sso_sign_ins"))
+		for _, r := range release {
+			r()
+		}
+		_, err = f.Start(t.Context(), p.ID, "/docs")
+		require.NoError(t, err)
 	})
 }

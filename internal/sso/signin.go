@@ -97,7 +97,7 @@ func (s *Service) provider(ctx context.Context, providerID string) (Provider, er
 }
 
 // Start begins a sign-in that returns to a path of ours. It returns not_found for a provider that is not there or is disabled, and
-// sso_unavailable or sso_failed where the provider does not do its part.
+// sso_unavailable or sso_failed where the provider does not do its part, and unavailable where many begin at once.
 func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun, error) {
 	p, err := s.provider(ctx, providerID)
 	if err != nil {
@@ -108,11 +108,7 @@ func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun
 		return Begun{}, failed(f)
 	}
 	browser, state := newSecret(), base64.RawURLEncoding.EncodeToString(newSecret())
-	now := s.clock.Now()
-	err = s.insertSignIn(ctx, signIn{
-		stateHash: hash([]byte(state)), browserHash: hash(browser), provider: p.ID, returnTo: returnTo, expiresMillis: clock.Millis(now.Add(SignInLifetime)),
-	}, now)
-	if err != nil {
+	if err := s.begin(ctx, signIn{stateHash: hash([]byte(state)), browserHash: hash(browser), provider: p.ID, returnTo: returnTo}); err != nil {
 		return Begun{}, err
 	}
 	u, err := url.Parse(pub.metadata.AuthorizationEndpoint)
@@ -130,6 +126,18 @@ func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun
 	}
 	u.RawQuery = q.Encode()
 	return Begun{URL: u.String(), Browser: secretbox.Secret(base64.RawURLEncoding.EncodeToString(browser))}, nil
+}
+
+// begin stores a sign-in of a stranger, who takes turns with the others.
+func (s *Service) begin(ctx context.Context, v signIn) error {
+	release, err := s.identity.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	now := s.clock.Now()
+	v.expiresMillis = clock.Millis(now.Add(SignInLifetime))
+	return s.insertSignIn(ctx, v, now)
 }
 
 var errState = errors.New("the state is unknown, used, expired, or of another browser or provider")
