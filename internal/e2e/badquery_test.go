@@ -246,9 +246,13 @@ func TestImpossibleIDs(t *testing.T) {
 		w.unchanged(func() {
 			for _, s := range w.samples(f) {
 				for name := range s.path {
+					refused := []int{http.StatusNotFound}
+					if name == "token" { // a credential: refused as one, and after many of them before it is looked at
+						refused = append(refused, http.StatusUnauthorized, http.StatusTooManyRequests)
+					}
 					for _, v := range odd {
 						a := w.call(w.user(w.env), s.op.Method, s.url(name, v), bodyOf(s))
-						require.Equal(w.t, http.StatusNotFound, a.status, "%s %s: %s", s.op.ID, v, a.body)
+						require.Contains(w.t, refused, a.status, "%s %s: %s", s.op.ID, v, a.body)
 						require.NotContains(w.t, string(a.body), canary)
 					}
 				}
