@@ -14,23 +14,23 @@ import (
 type auditEvent struct {
 	ID            string       `json:"id" doc:"The event's id." example:"aud_06dprg8dj1v6hckm0sjzmn2m1c"`
 	Seq           int64        `json:"seq" doc:"The event's number in its trail; numbers count from 1 without gaps." example:"42"`
-	Time          httpapi.Time `json:"time" doc:"When it happened."`
-	EnvironmentID *string      `json:"environment_id" doc:"The environment that it concerns; null for the team itself."`
+	Time          httpapi.Time `json:"time" doc:"When it happened." example:"2026-11-02T09:30:00.000Z"`
+	EnvironmentID *string      `json:"environment_id" doc:"The environment that it concerns; null for the team itself." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Actor         actor        `json:"actor" doc:"Who did it."`
 	Action        string       `json:"action" doc:"What was done, as object.verb." example:"api_key.create"`
 	Outcome       string       `json:"outcome" enum:"success,denied" doc:"How it ended. success: it was done. denied: it was refused; recorded where an attack is likely, such as a refresh token that was used before." example:"success"`
 	Target        target       `json:"target" doc:"What it was done to."`
-	RequestID     string       `json:"request_id" doc:"The X-Request-Id of the request that did it; empty where no request did."`
+	RequestID     string       `json:"request_id" doc:"The X-Request-Id of the request that did it; empty where no request did." example:"01932b6c-4d2e-7c3a-9f10-5a6b7c8d9e0f"`
 	Changes       changes      `json:"changes" doc:"What became different."`
 	Details       object       `json:"details" doc:"Further facts about the action, by name. Values of secrets are [redacted]."`
 }
 
 // actor is who did something.
 type actor struct {
-	Type string `json:"type" enum:"user,api_key,system" doc:"What the actor is. system: the service itself, or its command line."`
+	Type string `json:"type" enum:"user,api_key,system" doc:"What the actor is. system: the service itself, or its command line." example:"user"`
 	ID   string `json:"id" doc:"The id of the user or key; of the system, the part that acted." example:"usr_06dprg8dj1v6hckm0sjzmn2m1c"`
-	Name string `json:"name" doc:"The user's e-mail address or the key's name at that time."`
-	IP   string `json:"ip" doc:"The actor's address; empty where there was no request."`
+	Name string `json:"name" doc:"The user's e-mail address or the key's name at that time." example:"ada@example.test"`
+	IP   string `json:"ip" doc:"The actor's address; empty where there was no request." example:"203.0.113.7"`
 }
 
 // target is what something was done to.

@@ -32,15 +32,15 @@ type keyUsageOutput struct{ Body keyUsage }
 
 // keyUsage is how a key was used.
 type keyUsage struct {
-	From    httpapi.Time  `json:"from" doc:"Where the range begins."`
-	To      httpapi.Time  `json:"to" doc:"Where the range ends; it is not part of it."`
+	From    httpapi.Time  `json:"from" doc:"Where the range begins." example:"2026-11-01T00:00:00.000Z"`
+	To      httpapi.Time  `json:"to" doc:"Where the range ends; it is not part of it." example:"2026-12-01T00:00:00.000Z"`
 	Bucket  string        `json:"bucket" enum:"hour,day" doc:"The length of a bucket." example:"day"`
 	Total   int64         `json:"total" doc:"The requests of the whole range." example:"1204"`
 	Buckets []usageBucket `json:"buckets" doc:"The buckets in which there were requests, oldest first."`
 }
 
 type usageBucket struct {
-	Start  httpapi.Time `json:"start" doc:"Where the bucket begins."`
+	Start  httpapi.Time `json:"start" doc:"Where the bucket begins." example:"2026-11-02T00:00:00.000Z"`
 	Counts []usageCount `json:"counts" doc:"The requests of the bucket, by route and outcome."`
 }
 
