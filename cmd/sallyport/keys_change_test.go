@@ -99,12 +99,12 @@ func TestKeyChangesRefused(t *testing.T) {
 			"above 0":                {"update", k.ID, "--expires-in", "0s"},
 			"can't be used together": {"update", k.ID, "--any-source", "--source-cidrs", "192.0.2.0/24"},
 			"bits beyond the length": {"update", k.ID, "--source-cidrs", "192.0.2.1/24"},
-			"between 1 and 100000":   {"update", k.ID, "--rate-per-second", "0", "--rate-burst", "0"},
-			"--service-rate and":     {"update", k.ID, "--rate-per-second", "1", "--rate-burst", "5", "--service-rate"},
-			"must be used together":  {"update", k.ID, "--rate-per-second", "1"},
-			"whole seconds":          {"rotate", k.ID, "--overlap", "1500ms"},
-			"No such API key":        {"disable", "key_0"},
-			"within 31 days":         {"usage", k.ID, "--bucket", "hour", "--from", "800h"},
+			"rate limit per second must be between 1 and 100000": {"update", k.ID, "--rate-per-second", "0", "--rate-burst", "0"},
+			"--service-rate and":    {"update", k.ID, "--rate-per-second", "1", "--rate-burst", "5", "--service-rate"},
+			"must be used together": {"update", k.ID, "--rate-per-second", "1"},
+			"whole seconds":         {"rotate", k.ID, "--overlap", "1500ms"},
+			"No such API key":       {"disable", "key_0"},
+			"within 31 days":        {"usage", k.ID, "--bucket", "hour", "--from", "800h"},
 		} {
 			r := in.run(t, append([]string{"keys"}, args...)...)
 			require.NotEqual(t, exitOK, r.code, want)

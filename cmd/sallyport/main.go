@@ -185,7 +185,7 @@ func (p process) fail(err error) int {
 		return int(code)
 	case errors.As(err, &known) && known.Code == apperr.CodeValidation:
 		for _, d := range known.Details {
-			p.say("%s %s", strings.ReplaceAll(d.Location, "_", " "), d.Message)
+			p.say("%s %s", strings.NewReplacer("_", " ", ".", " ").Replace(d.Location), d.Message)
 		}
 		return exitUsage
 	case errors.As(err, &usage):
