@@ -1,0 +1,111 @@
+package bench_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/bench/internal/load"
+	"sallyport/bench/internal/phases"
+	"sallyport/bench/internal/procstat"
+	"sallyport/bench/internal/sink"
+	"sallyport/bench/internal/target"
+	"sallyport/internal/platform/clock"
+)
+
+const (
+	sprayRate     = 200 // sign-ins a second, and deliveries a second beside them
+	sprayDuration = 20 * time.Second
+)
+
+// spray tries to sign in until done is closed, each time as somebody else, from another address, and returns how often what was answered.
+func spray(b *testing.B, url string, done <-chan struct{}) map[int]int {
+	b.Helper()
+	var mu sync.Mutex
+	answers := map[int]int{}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	defer client.CloseIdleConnections()
+	var tries sync.WaitGroup
+	defer tries.Wait()
+	tick := time.NewTicker(time.Second / sprayRate)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-done:
+			return answers
+		case <-tick.C:
+		}
+		tries.Go(func() {
+			body, _ := json.Marshal(map[string]string{"email": fmt.Sprintf("user-%d@example.test", i), "password": "correct horse battery staple"})
+			req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, bytes.NewReader(body))
+			if err != nil {
+				return
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("X-Forwarded-For", netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}).String())
+			resp, err := client.Do(req)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			answers[resp.StatusCode]++
+		})
+	}
+}
+
+// The way of an event from its receipt to the receiver, at 200/s, while nobody signs in, and under 200 wrong sign-ins a second of as many
+// people from as many addresses. The target for the way of the event is the same as without: p99 < 10 ms.
+func BenchmarkDeliveryBesideSpray(b *testing.B) {
+	for _, sprayed := range []bool{false, true} {
+		b.Run(fmt.Sprintf("spray=%t", sprayed), func(b *testing.B) {
+			for range b.N {
+				g := newGateway(b, "")
+				g.cfg.EgressAllowHTTP, g.cfg.TrustedProxies = true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+				g.start(b)
+				path := g.connect(b)
+				receiver, err := sink.Listen(b.Context())
+				require.NoError(b, err)
+				secret, err := g.api(b).CreateSubscription(b.Context(), "github", receiver.URL())
+				require.NoError(b, err)
+				verifier, err := sink.NewVerifier(secret, "github", target.ConnectionID)
+				require.NoError(b, err)
+				done := make(chan struct{})
+				var answers map[int]int
+				var others sync.WaitGroup
+				if sprayed {
+					others.Go(func() { answers = spray(b, "http://"+g.app.Addr()+"/api/v1/team/login", done) })
+				}
+				r := phases.NewRunner(clock.System(), phases.Settings{Connections: retentionSenders, Duration: sprayDuration, PerSecond: sprayRate,
+					MaxEvents: retentionMax, Drain: time.Minute}, 1)
+				got, err := r.Latency(b.Context(), phases.Subject{Process: procstat.Of(os.Getpid()),
+					Target: load.Target{Addr: g.app.Addr(), Path: path, Scheme: load.GitHub, Secret: retentionSecret}}, receiver, verifier)
+				close(done)
+				others.Wait()
+				require.NoError(b, err)
+				require.NoError(b, receiver.Close())
+				g.stop(b)
+				require.Zero(b, got.Arrival.Missing)
+				b.ReportMetric(got.ToSink.P50, "p50-ms")
+				b.ReportMetric(got.ToSink.P99, "p99-ms")
+				if sprayed {
+					require.Greater(b, answers[http.StatusUnauthorized], 0)
+					b.ReportMetric(float64(answers[http.StatusUnauthorized])/sprayDuration.Seconds(), "401/s")
+					b.ReportMetric(float64(answers[http.StatusServiceUnavailable]+answers[http.StatusTooManyRequests])/sprayDuration.Seconds(), "refused/s")
+				}
+				b.ReportMetric(0, "ns/op") // which says nothing here
+			}
+		})
+	}
+}
