@@ -100,7 +100,7 @@ func BenchmarkDeliveryBesideSpray(b *testing.B) {
 				b.ReportMetric(got.ToSink.P50, "p50-ms")
 				b.ReportMetric(got.ToSink.P99, "p99-ms")
 				if sprayed {
-					require.Greater(b, answers[http.StatusUnauthorized], 0)
+					require.Positive(b, answers[http.StatusUnauthorized])
 					b.ReportMetric(float64(answers[http.StatusUnauthorized])/sprayDuration.Seconds(), "401/s")
 					b.ReportMetric(float64(answers[http.StatusServiceUnavailable]+answers[http.StatusTooManyRequests])/sprayDuration.Seconds(), "refused/s")
 				}

@@ -101,6 +101,7 @@ func TestPasswordChangesDuringAttempts(t *testing.T) {
 		f.owner(t)
 		actor := f.bearer(t, f.signedIn(t).Token)
 		var meddle atomic.Bool
+		f.hasher.running = make(chan struct{}, 2) // one hash waits for another here
 		derive := f.hasher.derive
 		f.hasher.derive = func(p passwordHash, password []byte) []byte {
 			if meddle.CompareAndSwap(true, false) {

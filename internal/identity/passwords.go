@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -20,11 +21,15 @@ import (
 const (
 	saltBytes = 16
 	hashBytes = 32
-	// concurrentHashes bounds the memory that sign-ins take: 19 MiB each.
-	concurrentHashes = 2
-	// waitingHashes bounds the queue. A full queue is about half a second of work.
+	// maxConcurrentHashes bounds the memory that sign-ins take: 19 MiB each.
+	maxConcurrentHashes = 2
+	// waitingHashes bounds the queue. A full queue is less than a second of work.
 	waitingHashes = 32
 )
+
+// concurrentHashes is how many passwords are hashed at a time: on no more than half of the processors, so that whoever sprays
+// passwords holds up no events.
+func concurrentHashes() int { return max(1, min(maxConcurrentHashes, runtime.GOMAXPROCS(0)/2)) }
 
 // hashParams are Argon2id's costs (RFC 9106).
 type hashParams struct {
@@ -94,7 +99,7 @@ type hasher struct {
 }
 
 func newHasher() *hasher {
-	return &hasher{running: make(chan struct{}, concurrentHashes), waiting: make(chan struct{}, waitingHashes), derive: argon2id}
+	return &hasher{running: make(chan struct{}, concurrentHashes()), waiting: make(chan struct{}, waitingHashes), derive: argon2id}
 }
 
 func argon2id(p passwordHash, password []byte) []byte {
@@ -139,6 +144,9 @@ func (h *hasher) sum(p passwordHash, password secretbox.Secret) []byte {
 // Turn waits for one of the few places that strangers share who want to sign in: what they have the database write is written by who
 // holds one, so that however many come, those who are let in need not wait for them. It returns unavailable when many wait already.
 func (s *Service) Turn(ctx context.Context) (release func(), err error) { return s.hasher.acquire(ctx) }
+
+// Turns returns how many places Turn gives at a time.
+func (s *Service) Turns() int { return cap(s.hasher.running) }
 
 // acquire waits for a place. It fails at once when the queue is full, and with ctx's error when that ends first.
 func (h *hasher) acquire(ctx context.Context) (release func(), err error) {

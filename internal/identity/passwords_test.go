@@ -72,7 +72,7 @@ func TestHasherIsBounded(t *testing.T) {
 	t.Parallel()
 	h := newHasher()
 	var release []func()
-	for range concurrentHashes {
+	for range concurrentHashes() {
 		r, err := h.acquire(t.Context())
 		require.NoError(t, err)
 		release = append(release, r)

@@ -197,7 +197,7 @@ func TestBackoffWritesOnlyWhatIsChecked(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		f.owner(t)
-		for range concurrentHashes {
+		for range concurrentHashes() {
 			f.hasher.running <- struct{}{}
 		}
 		for range waitingHashes {
@@ -217,7 +217,7 @@ func TestBackoffTakesNoPlace(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		f.owner(t)
 		f.waits(t, stranger(1), testEmail)
-		for range concurrentHashes {
+		for range concurrentHashes() {
 			f.hasher.running <- struct{}{}
 		}
 		for range waitingHashes {

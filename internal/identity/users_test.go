@@ -108,7 +108,7 @@ func TestLoginAnswersAlike(t *testing.T) {
 			require.EqualValues(t, 1, f.hashes.Load()-before, name)
 		}
 		f.exec(t, "DELETE FROM sign_in_failures")
-		for range concurrentHashes {
+		for range concurrentHashes() {
 			f.hasher.running <- struct{}{}
 		}
 		for range waitingHashes {

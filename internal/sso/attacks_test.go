@@ -462,7 +462,7 @@ func TestSignInsTakeTurns(t *testing.T) {
 		_, err := f.Start(t.Context(), p.ID, "/docs")
 		require.NoError(t, err)
 		var release []func()
-		for range 2 {
+		for range f.identity.Turns() {
 			r, err := f.identity.Turn(t.Context())
 			require.NoError(t, err)
 			release = append(release, r)

@@ -2,7 +2,7 @@ package report
 
 import "fmt"
 
-// The design's figures, stated for two cores shared by server, generator, sink and database (design page "Webhooks", section 8).
+// The targets, stated for two cores shared by server, generator, sink and database.
 const (
 	TargetIngest    = 10_000.0      // events/s acknowledged at 64 connections
 	TargetDelivered = 6_000.0       // events/s received and delivered
