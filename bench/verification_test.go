@@ -20,10 +20,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/definitions"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/providers"
-	"sallyport/internal/verification"
-	definitions "sallyport/providers"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/verification"
 )
 
 // sample is a delivery of one provider: what it signs, and how the signature is sent.
@@ -98,7 +98,7 @@ func bodies() map[string]string {
 // BenchmarkVerification measures one delivery as the ten providers sign it, with the definitions that ship. "bare" is what the hash
 // alone costs on this machine; the difference is the engine's own.
 func BenchmarkVerification(b *testing.B) {
-	registry, err := providers.Load(definitions.FS())
+	loaded, err := registry.Load(definitions.FS())
 	require.NoError(b, err)
 	now := time.Now()
 	for _, size := range []string{"1KiB", "1MiB"} {
@@ -117,7 +117,7 @@ func BenchmarkVerification(b *testing.B) {
 		})
 		for _, s := range samples(b, body, now) {
 			b.Run(s.slug+"/"+size, func(b *testing.B) {
-				p, ok := registry.Get(s.slug)
+				p, ok := loaded.Get(s.slug)
 				require.True(b, ok)
 				v, err := p.Webhooks.Prepare(nil, []verification.Secret{{ID: "whs_1", Value: secretbox.Secret(s.secret)}})
 				require.NoError(b, err)
@@ -137,12 +137,12 @@ func BenchmarkVerification(b *testing.B) {
 // Each sample that is measured verifies, and is refused with another body: what is timed is a real verification.
 func TestSamplesVerify(t *testing.T) {
 	t.Parallel()
-	registry, err := providers.Load(definitions.FS())
+	loaded, err := registry.Load(definitions.FS())
 	require.NoError(t, err)
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	body := bodies()["1KiB"]
 	for _, s := range samples(t, body, now) {
-		p, ok := registry.Get(s.slug)
+		p, ok := loaded.Get(s.slug)
 		require.True(t, ok, s.slug)
 		v, err := p.Webhooks.Prepare(nil, []verification.Secret{{ID: "whs_1", Value: secretbox.Secret(s.secret)}})
 		require.NoError(t, err, s.slug)

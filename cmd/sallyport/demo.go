@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sallyport/internal/app/demo"
+	"sallyport/internal/demo"
 	"sallyport/internal/platform/obs"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"sallyport/internal/app/listen"
+	"sallyport/internal/listen"
 	"sallyport/internal/platform/apiclient"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/sse"

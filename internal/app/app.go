@@ -16,19 +16,13 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"sallyport/internal/audit"
-	"sallyport/internal/audit/audithttp"
-	"sallyport/internal/connections"
-	"sallyport/internal/connections/connectionshttp"
-	"sallyport/internal/deliveries"
-	"sallyport/internal/deliveries/deliverieshttp"
-	"sallyport/internal/eventstream"
 	"sallyport/internal/identity"
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/identity/audit/audithttp"
 	"sallyport/internal/identity/identityhttp"
-	"sallyport/internal/ingest"
-	"sallyport/internal/ingest/ingesthttp"
-	"sallyport/internal/mails"
-	"sallyport/internal/ownevents"
+	"sallyport/internal/identity/mails"
+	"sallyport/internal/identity/sso"
+	"sallyport/internal/identity/sso/ssohttp"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
@@ -39,19 +33,25 @@ import (
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/ratelimit"
-	"sallyport/internal/providers"
-	"sallyport/internal/rejections"
-	"sallyport/internal/rejections/rejectionshttp"
-	"sallyport/internal/replays"
-	"sallyport/internal/replays/replayshttp"
-	"sallyport/internal/retention"
-	"sallyport/internal/sso"
-	"sallyport/internal/sso/ssohttp"
-	"sallyport/internal/subscriptions"
-	"sallyport/internal/subscriptions/subscriptionshttp"
-	"sallyport/internal/verification"
-	"sallyport/internal/webhookevents"
-	"sallyport/internal/webhookevents/webhookeventshttp"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/connections/connectionshttp"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/verification"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/deliveries/deliverieshttp"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/events/eventshttp"
+	"sallyport/internal/webhooks/eventstream"
+	"sallyport/internal/webhooks/ingest"
+	"sallyport/internal/webhooks/ingest/ingesthttp"
+	"sallyport/internal/webhooks/ownevents"
+	"sallyport/internal/webhooks/rejections"
+	"sallyport/internal/webhooks/rejections/rejectionshttp"
+	"sallyport/internal/webhooks/replays"
+	"sallyport/internal/webhooks/replays/replayshttp"
+	"sallyport/internal/webhooks/retention"
+	"sallyport/internal/webhooks/subscriptions"
+	"sallyport/internal/webhooks/subscriptions/subscriptionshttp"
 )
 
 // lease is how long a worker that says nothing keeps a delivery. Four times the longest time-out leaves a wide margin.
@@ -82,10 +82,10 @@ type App struct {
 	api     *httpapi.API
 	client  *egress.Client
 
-	providers     *providers.Live
+	providers     *registry.Live
 	connections   *connections.Service
 	subscriptions *subscriptions.Service
-	events        *webhookevents.Store
+	events        *events.Store
 	stream        *eventstream.Service
 	deliveries    *deliveries.Service
 	ingest        *ingest.Service
@@ -175,7 +175,7 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	}
 	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client, Connections: a.connections,
 		Environments: a.store.Identity, PublicURL: a.cfg.PublicURL})
-	a.events = webhookevents.NewStore(d, deliveries.Filter{})
+	a.events = events.NewStore(d, deliveries.Filter{})
 	a.events.Retain(lifetimes{a.store.Identity}, clk)
 	a.rejections = rejections.New(d, clk)
 	a.audit = audit.NewStore(d)
@@ -229,7 +229,7 @@ type APIOptions struct {
 	Identity      *identity.Service
 	Connections   *connections.Service
 	Subscriptions *subscriptions.Service
-	Events        *webhookevents.Store
+	Events        *events.Store
 	Stream        *eventstream.Service
 	Deliveries    *deliveries.Service
 	Ingest        *ingest.Service
@@ -243,7 +243,7 @@ type APIOptions struct {
 func NewAPI(o APIOptions) *httpapi.API {
 	api := httpapi.New(o.Config)
 	ingesthttp.Mount(api, o.Ingest, o.Ingest)
-	webhookeventshttp.Mount(api, o.Events, o.Deliveries, o.Stream)
+	eventshttp.Mount(api, o.Events, o.Deliveries, o.Stream)
 	rejectionshttp.Mount(api, o.Rejections)
 	audithttp.Mount(api, o.Audit, o.Identity)
 	replayshttp.Mount(api, o.Replays)

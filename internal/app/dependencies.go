@@ -1,6 +1,6 @@
 package app
 
-// Dependencies returns the table of capabilities: each one's name, as its folder under internal is called, with the
+// Dependencies returns the table of capabilities: each one's folder under internal, with the
 // capabilities that it may import. A need that is not in the table is met by an interface of one or two methods that the
 // consumer declares and this package fills. The table is acyclic, and internal/archtest holds the tree to it.
 //
@@ -8,27 +8,27 @@ package app
 // package adds what only its views need.
 func Dependencies() map[string][]string {
 	return map[string][]string{
-		"audit":         {},
-		"identity":      {"audit"},
-		"sso":           {"identity", "audit"},
-		"mails":         {},
-		"verification":  {},
-		"providers":     {"verification"},
-		"connections":   {"providers", "verification", "audit"},
-		"filters":       {},
-		"subscriptions": {"audit", "connections", "filters"},
-		"webhookevents": {},
-		"rejections":    {},
-		"deliveries":    {"webhookevents", "subscriptions", "filters", "audit"},
-		"ownevents":     {"webhookevents", "subscriptions", "filters", "deliveries", "connections"},
-		"retention":     {"webhookevents", "deliveries"},
-		"eventstream":   {"webhookevents", "deliveries", "subscriptions"},
-		"replays":       {"deliveries", "subscriptions", "webhookevents", "audit"},
-		"ingest":        {"connections", "providers", "verification", "subscriptions", "filters", "webhookevents", "deliveries", "rejections"},
+		"identity/audit":         {},
+		"identity":               {"identity/audit"},
+		"identity/sso":           {"identity", "identity/audit"},
+		"identity/mails":         {},
+		"providers/verification": {},
+		"providers/registry":     {"providers/verification"},
+		"providers/connections":  {"providers/registry", "providers/verification", "identity/audit"},
+		"webhooks/filters":       {},
+		"webhooks/subscriptions": {"identity/audit", "providers/connections", "webhooks/filters"},
+		"webhooks/events":        {},
+		"webhooks/rejections":    {},
+		"webhooks/deliveries":    {"webhooks/events", "webhooks/subscriptions", "webhooks/filters", "identity/audit"},
+		"webhooks/ownevents":     {"webhooks/events", "webhooks/subscriptions", "webhooks/filters", "webhooks/deliveries", "providers/connections"},
+		"webhooks/retention":     {"webhooks/events", "webhooks/deliveries"},
+		"webhooks/eventstream":   {"webhooks/events", "webhooks/deliveries", "webhooks/subscriptions"},
+		"webhooks/replays":       {"webhooks/deliveries", "webhooks/subscriptions", "webhooks/events", "identity/audit"},
+		"webhooks/ingest":        {"providers/connections", "providers/registry", "providers/verification", "webhooks/subscriptions", "webhooks/filters", "webhooks/events", "webhooks/deliveries", "webhooks/rejections"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
 		// subscriptions call a pattern, and so does the stream, which is one of the views.
-		"webhookeventshttp": {"deliveries", "subscriptions", "eventstream"},
+		"webhooks/eventshttp": {"webhooks/deliveries", "webhooks/subscriptions", "webhooks/eventstream"},
 	}
 }
 
@@ -62,39 +62,39 @@ func TableOwners() map[string]string {
 		"setup_tokens":        "identity",
 		"user_identities":     "identity",
 
-		"sso_providers": "sso",
-		"sso_sign_ins":  "sso",
+		"sso_providers": "identity/sso",
+		"sso_sign_ins":  "identity/sso",
 
 		"password_reset_requests": "identity",
 		"password_resets":         "identity",
 		"invitations":             "identity",
 
-		"mails": "mails",
+		"mails": "identity/mails",
 
-		"audit_events": "audit",
+		"audit_events": "identity/audit",
 
-		"connections":        "connections",
-		"webhook_aliases":    "connections",
-		"connection_secrets": "connections",
-		"webhook_enrolments": "connections",
+		"connections":        "providers/connections",
+		"webhook_aliases":    "providers/connections",
+		"connection_secrets": "providers/connections",
+		"webhook_enrolments": "providers/connections",
 
-		"webhook_subscriptions": "subscriptions",
+		"webhook_subscriptions": "webhooks/subscriptions",
 
-		"webhook_events":         "webhookevents",
-		"webhook_event_payloads": "webhookevents",
-		"webhook_event_keys":     "webhookevents",
-		"webhook_event_log":      "webhookevents",
+		"webhook_events":         "webhooks/events",
+		"webhook_event_payloads": "webhooks/events",
+		"webhook_event_keys":     "webhooks/events",
+		"webhook_event_log":      "webhooks/events",
 
-		"webhook_stream_tickets": "eventstream",
+		"webhook_stream_tickets": "webhooks/eventstream",
 
-		"webhook_payload_horizons": "webhookevents",
+		"webhook_payload_horizons": "webhooks/events",
 
-		"webhook_rejections": "rejections",
+		"webhook_rejections": "webhooks/rejections",
 
-		"webhook_replays": "replays",
+		"webhook_replays": "webhooks/replays",
 
-		"deliveries":        "deliveries",
-		"delivery_attempts": "deliveries",
-		"delivery_stats":    "deliveries",
+		"deliveries":        "webhooks/deliveries",
+		"delivery_attempts": "webhooks/deliveries",
+		"delivery_stats":    "webhooks/deliveries",
 	}
 }

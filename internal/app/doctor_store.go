@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"sallyport/internal/connections"
-	"sallyport/internal/deliveries"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/migrate"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/providers"
-	"sallyport/internal/webhookevents"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
 )
 
 // Free space in the data folder, in bytes: with less than diskFail no event can be expected to be stored for long.
@@ -183,7 +183,7 @@ func openNewest(ctx context.Context, d *db.DB, box *secretbox.Box, c secretbox.C
 func (d *doctor) definitions(ctx context.Context) Check {
 	const hint = "Put the definitions back into the folder that --providers-dir names, or delete the connections."
 	live, err := liveProviders(d.cfg, slog.New(slog.DiscardHandler), obs.NewMetrics())
-	var load *providers.LoadError
+	var load *registry.LoadError
 	switch {
 	case errors.As(err, &load) && len(load.Faults) > 0:
 		return fail(fmt.Sprintf("%d faults, the first: %s", len(load.Faults), load.Faults[0]), "`sallyport providers lint` lists all of them; with these no server starts.")
@@ -193,7 +193,7 @@ func (d *doctor) definitions(ctx context.Context) Check {
 	list := live.Registry().List()
 	folder := 0
 	for _, p := range list {
-		if p.Source == providers.SourceFolder {
+		if p.Source == registry.SourceFolder {
 			folder++
 		}
 	}
@@ -223,7 +223,7 @@ func (d *doctor) deliveries(ctx context.Context) Check {
 		return skip("needs the database with a current schema")
 	}
 	now := d.clock.Now()
-	depth, err := deliveries.NewStore(d.db, webhookevents.NewStore(d.db, deliveries.Filter{})).Depth(ctx, now)
+	depth, err := deliveries.NewStore(d.db, events.NewStore(d.db, deliveries.Filter{})).Depth(ctx, now)
 	if err != nil {
 		return failure(err)
 	}

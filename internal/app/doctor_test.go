@@ -18,9 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/deliveries"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/webhooks/deliveries"
 )
 
 func noon() time.Time { return time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC) }

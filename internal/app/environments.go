@@ -3,11 +3,11 @@ package app
 import (
 	"context"
 
-	"sallyport/internal/connections"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
-	"sallyport/internal/subscriptions"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/webhooks/subscriptions"
 )
 
 // contents is identity.Contents.

@@ -4,7 +4,7 @@ import (
 	"sallyport/internal/identity"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi"
-	"sallyport/internal/verification"
+	"sallyport/internal/providers/verification"
 )
 
 // DocumentedAPI is the API behind Document.

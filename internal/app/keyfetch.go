@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"sallyport/internal/platform/egress"
-	"sallyport/internal/verification"
+	"sallyport/internal/providers/verification"
 )
 
 // keyFetcher fetches the keys that providers publish, by the same way out as everything else.

@@ -14,7 +14,7 @@ import (
 
 	"sallyport/internal/app"
 	"sallyport/internal/platform/egress"
-	"sallyport/internal/verification"
+	"sallyport/internal/providers/verification"
 )
 
 // Keys come from an answer of status 200 alone, of bounded size, within the caller's time, from a target that the address policy

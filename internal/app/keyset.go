@@ -10,15 +10,15 @@ import (
 	"slices"
 	"time"
 
-	"sallyport/internal/connections"
 	"sallyport/internal/identity"
-	"sallyport/internal/mails"
+	"sallyport/internal/identity/mails"
+	"sallyport/internal/identity/sso"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/idempotency"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/sso"
-	"sallyport/internal/subscriptions"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/webhooks/subscriptions"
 )
 
 // KeysetWait is how long after a rotation every server that shares the keyset file has read it: a server looks every

@@ -5,14 +5,14 @@ import (
 
 	"sallyport/internal/identity"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/webhookevents"
+	"sallyport/internal/webhooks/events"
 )
 
-// lifetimes is webhookevents.Retention: environments belong to identity.
+// lifetimes is events.Retention: environments belong to identity.
 type lifetimes struct{ identity *identity.Service }
 
 // Lifetimes returns how long the environment keeps payloads and events.
-func (l lifetimes) Lifetimes(ctx context.Context, env id.Environment) (webhookevents.Lifetimes, error) {
+func (l lifetimes) Lifetimes(ctx context.Context, env id.Environment) (events.Lifetimes, error) {
 	payload, event, err := l.identity.Lifetimes(ctx, env)
-	return webhookevents.Lifetimes{Payload: payload, Event: event}, err
+	return events.Lifetimes{Payload: payload, Event: event}, err
 }

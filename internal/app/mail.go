@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sallyport/internal/identity"
-	"sallyport/internal/mails"
+	"sallyport/internal/identity/mails"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/jobs"

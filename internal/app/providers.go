@@ -11,15 +11,15 @@ import (
 	"path/filepath"
 	"time"
 
+	"sallyport/definitions"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/obs"
-	"sallyport/internal/providers"
-	definitions "sallyport/providers"
+	"sallyport/internal/providers/registry"
 )
 
 // builtinProviders loads the definitions that ship.
-func builtinProviders() (*providers.Registry, error) {
-	r, err := providers.Load(definitions.FS())
+func builtinProviders() (*registry.Registry, error) {
+	r, err := registry.Load(definitions.FS())
 	if err != nil {
 		return nil, fmt.Errorf("load the provider definitions: %w", err)
 	}
@@ -27,22 +27,22 @@ func builtinProviders() (*providers.Registry, error) {
 }
 
 // ProviderSummary is what commands show of a provider.
-type ProviderSummary = providers.Summary
+type ProviderSummary = registry.Summary
 
 // ProviderFault is one thing wrong with a definition file.
-type ProviderFault = providers.Fault
+type ProviderFault = registry.Fault
 
 // liveProviders loads the definitions that ship and those of the operator's folder.
-func liveProviders(cfg *config.Config, log *slog.Logger, metrics *obs.Metrics) (*providers.Live, error) {
+func liveProviders(cfg *config.Config, log *slog.Logger, metrics *obs.Metrics) (*registry.Live, error) {
 	builtin, err := builtinProviders()
 	if err != nil {
 		return nil, err
 	}
-	var folder *providers.Folder
+	var folder *registry.Folder
 	if cfg.ProvidersDir != "" {
-		folder = &providers.Folder{FS: os.DirFS(cfg.ProvidersDir), Path: cfg.ProvidersDir}
+		folder = &registry.Folder{FS: os.DirFS(cfg.ProvidersDir), Path: cfg.ProvidersDir}
 	}
-	live, err := providers.NewLive(builtin, folder, log, metrics)
+	live, err := registry.NewLive(builtin, folder, log, metrics)
 	if err != nil {
 		return nil, definitionsError{err}
 	}
@@ -83,7 +83,7 @@ func Providers(cfg *config.Config) ([]ProviderSummary, error) {
 // error.
 func LintProviders(paths []string, shipping bool) (checked int, faults []ProviderFault, err error) {
 	faults = []ProviderFault{}
-	var builtin *providers.Registry
+	var builtin *registry.Registry
 	if !shipping {
 		if builtin, err = builtinProviders(); err != nil {
 			return 0, nil, err
@@ -104,7 +104,7 @@ func LintProviders(paths []string, shipping bool) (checked int, faults []Provide
 		if dir == "" {
 			dir = "."
 		}
-		n, found, err := providers.Lint(os.DirFS(dir), name, builtin)
+		n, found, err := registry.Lint(os.DirFS(dir), name, builtin)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -126,5 +126,5 @@ func ProvidersReference(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return providers.Reference(w, r)
+	return registry.Reference(w, r)
 }

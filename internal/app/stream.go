@@ -5,13 +5,13 @@ import (
 	"log/slog"
 	"time"
 
-	"sallyport/internal/eventstream"
-	"sallyport/internal/webhookevents/webhookeventshttp"
+	"sallyport/internal/webhooks/events/eventshttp"
+	"sallyport/internal/webhooks/eventstream"
 )
 
 func (a *App) newStream() *eventstream.Service {
 	return eventstream.New(eventstream.Config{DB: a.store.DB, Events: a.events, Attempts: a.deliveries.Store(), Identity: a.store.Identity, Clock: a.clock,
-		Logger: a.log, Metrics: a.metrics, Data: webhookeventshttp.StreamData,
+		Logger: a.log, Metrics: a.metrics, Data: eventshttp.StreamData,
 		Options: eventstream.Options{MaxReaders: a.cfg.StreamMaxReaders, MaxPerEnvironment: a.cfg.StreamMaxReadersPerEnvironment}})
 }
 

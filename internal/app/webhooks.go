@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"sallyport/internal/connections"
 	"sallyport/internal/identity"
-	"sallyport/internal/ingest"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -21,8 +19,10 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/rawhttp"
-	"sallyport/internal/providers"
-	"sallyport/internal/verification"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/verification"
+	"sallyport/internal/webhooks/ingest"
 )
 
 // WebhookRequest is a saved request that is to be verified.
@@ -58,13 +58,13 @@ type WebhookVerdict struct {
 
 // WebhookConnection names a connection and the definition that its deliveries are verified by.
 type WebhookConnection struct {
-	UUID              string           `json:"uuid"`
-	EnvironmentID     string           `json:"environment_id"`
-	Environment       string           `json:"environment"`
-	ProviderConfigKey string           `json:"provider_config_key"`
-	ConnectionID      string           `json:"connection_id"`
-	Provider          string           `json:"provider"`
-	Source            providers.Source `json:"definition_source"`
+	UUID              string          `json:"uuid"`
+	EnvironmentID     string          `json:"environment_id"`
+	Environment       string          `json:"environment"`
+	ProviderConfigKey string          `json:"provider_config_key"`
+	ConnectionID      string          `json:"connection_id"`
+	Provider          string          `json:"provider"`
+	Source            registry.Source `json:"definition_source"`
 }
 
 // WebhookSecret names a secret without its value.

@@ -5,6 +5,7 @@ package archtest
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -20,10 +21,22 @@ type Package struct {
 	XTestImports []string // of _test.go files in the package's external test package
 }
 
-// support lists the folders under internal that are neither platform nor a capability.
-func support() map[string]string {
+// Districts returns the folders under internal that hold capabilities, in the order of their imports: a district imports
+// only those before it. platform stands before all of them and holds no capability.
+func Districts() []string { return []string{"identity", "providers", "webhooks"} }
+
+// top lists the folders under internal that stand above every district.
+func top() map[string]string {
 	return map[string]string{
-		"app":      "the composition root",
+		"app":    "the composition root",
+		"demo":   "the demonstration, a client of a whole server",
+		"listen": "a client of a server, on a developer's machine",
+	}
+}
+
+// tests lists the folders under internal that hold nothing but tests.
+func tests() map[string]string {
+	return map[string]string{
 		"archtest": "these tests",
 		"crash":    "tests that take from the real process what it stands on",
 		"e2e":      "tests of the whole server",
@@ -33,11 +46,11 @@ func support() map[string]string {
 // Imports checks packages against the dependency table and returns one line for each import that breaks a rule:
 //
 //  1. platform imports only platform and the module's embedded data, in tests too;
-//  2. every package under internal is platform, in the table, or support;
+//  2. every package under internal is platform, in the table, above the districts, or a folder of tests;
 //  3. a capability's HTTP package is imported only by internal/app and by tests;
 //  4. a capability imports another only along the table; its tests may set up a world with any;
-//  5. internal/app is imported only by commands, the load generator and tests;
-//  6. commands and the load generator reach capabilities through internal/app.
+//  5. what stands above the districts is imported only by its like, by commands, the load generator and tests;
+//  6. commands and the load generator reach capabilities through what stands above the districts.
 func Imports(packages []Package, table map[string][]string) []string {
 	var faults []string
 	for _, p := range packages {
@@ -52,90 +65,116 @@ func importFaults(p Package, table map[string][]string) []string {
 	report := func(imported, reason string) {
 		faults = append(faults, fmt.Sprintf("%s imports %s: %s", p.ImportPath, imported, reason))
 	}
-	from := place(p.ImportPath)
-	if from.internal && !known(from, table) {
+	from := place(p.ImportPath, table)
+	if from.internal && from.layer == unknown {
 		faults = append(faults, fmt.Sprintf("%s is in no row of the dependency table", p.ImportPath))
 	}
-	if from.top == "platform" {
+	if from.layer == platform {
 		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
-			if to := place(imported); to.internal && to.top != "platform" {
+			if to := place(imported, table); to.internal && to.layer != platform {
 				report(imported, "platform knows no capability")
 			}
 		}
 		return faults
 	}
 	for _, imported := range p.Imports {
-		to := place(imported)
+		to := place(imported, table)
 		switch {
-		case !to.internal, to.top == "platform":
-		case to.http && from.top != "app" && p.ImportPath != imported:
+		case !to.internal, to.layer == platform, from.layer == testsOnly:
+		case to.http && from.name != "app" && p.ImportPath != imported:
 			report(imported, "only internal/app mounts HTTP packages")
-		case to.top == "app":
-			if from.internal && support()[from.top] == "" {
-				report(imported, "the composition root is nobody's dependency")
+		case to.layer == above:
+			if from.internal && from.layer != above {
+				report(imported, "what stands above the districts is no capability's dependency")
 			}
 		case !from.internal:
-			report(imported, "commands reach capabilities through internal/app")
-		case from.top == to.top, support()[from.top] != "":
-		case !slices.Contains(allowed(from, table), to.top):
+			report(imported, "commands reach capabilities through what stands above the districts")
+		case from.name == to.name, from.layer == above:
+		case !slices.Contains(allowed(from, table), to.name):
 			report(imported, fmt.Sprintf("not in the row of %s", from.row()))
 		}
 	}
 	return faults
 }
 
+// layer says where under internal a package stands.
+type layer int
+
+const (
+	unknown layer = iota
+	platform
+	capability
+	above
+	testsOnly
+)
+
 // location is an import path seen by the rules.
 type location struct {
-	internal bool   // below sallyport/internal
-	top      string // first folder below internal
+	internal bool // below sallyport/internal
+	layer    layer
+	name     string // the capability's row in the table; elsewhere the first folder below internal
 	http     bool   // a capability's HTTP package
 }
 
 // row is the name under which the table may know the package beside its capability.
 func (l location) row() string {
 	if l.http {
-		return l.top + "http"
+		return l.name + "http"
 	}
-	return l.top
+	return l.name
 }
 
-func place(importPath string) location {
+func place(importPath string, table map[string][]string) location {
 	rest, ok := strings.CutPrefix(importPath, Module+"/internal/")
 	if !ok {
 		return location{}
 	}
-	top, below, _ := strings.Cut(rest, "/")
-	second, _, _ := strings.Cut(below, "/")
-	return location{internal: true, top: top, http: second == top+"http"}
-}
-
-func known(l location, table map[string][]string) bool {
-	if l.top == "platform" || support()[l.top] != "" {
-		return true
+	first, _, _ := strings.Cut(rest, "/")
+	l := location{internal: true, name: first}
+	switch {
+	case first == "platform":
+		l.layer = platform
+	case top()[first] != "":
+		l.layer = above
+	case tests()[first] != "":
+		l.layer = testsOnly
+	default:
+		for name := rest; name != "." && l.layer == unknown; name = path.Dir(name) {
+			if _, ok := table[name]; ok {
+				below, _, _ := strings.Cut(strings.TrimPrefix(rest, name+"/"), "/")
+				l.layer, l.name, l.http = capability, name, rest != name && below == path.Base(name)+"http"
+			}
+		}
 	}
-	_, ok := table[l.top]
-	return ok
+	return l
 }
 
 func allowed(l location, table map[string][]string) []string {
-	row := table[l.top]
+	row := table[l.name]
 	if l.http {
 		row = slices.Concat(row, table[l.row()])
 	}
 	return row
 }
 
-// Table checks the dependency table itself: every name it allows has a row, a row of an HTTP package stands beside its
-// capability's and is allowed to nobody, and no capability reaches itself.
+// Table checks the dependency table itself: every row is in a district and allows only its own and those before it, every
+// name it allows has a row, a row of an HTTP package stands beside its capability's and is allowed to nobody, and no
+// capability reaches itself.
 func Table(table map[string][]string) []string {
 	var faults []string
 	for name, row := range table {
+		if district(name) < 0 {
+			faults = append(faults, fmt.Sprintf("%s is in no district", name))
+		}
 		if capability, ok := strings.CutSuffix(name, "http"); ok && table[capability] == nil {
 			faults = append(faults, fmt.Sprintf("%s stands beside no capability", name))
 		}
 		for _, other := range row {
 			if _, ok := table[other]; !ok {
 				faults = append(faults, fmt.Sprintf("%s allows %s, which has no row", name, other))
+			}
+			if district(other) > district(name) {
+				faults = append(faults, fmt.Sprintf("%s allows %s, whose district comes later", name, other))
 			}
 			if strings.HasSuffix(other, "http") {
 				faults = append(faults, fmt.Sprintf("%s allows %s, an HTTP package", name, other))
@@ -159,6 +198,12 @@ func Capabilities(table map[string][]string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// district returns the place of a row's district in their order, or -1 where it is in none.
+func district(row string) int {
+	name, _, _ := strings.Cut(row, "/")
+	return slices.Index(Districts(), name)
 }
 
 func reaches(table map[string][]string, from, target string, seen map[string]bool) bool {

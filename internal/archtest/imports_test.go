@@ -8,10 +8,11 @@ import (
 
 func sampleTable() map[string][]string {
 	return map[string][]string{
-		"billing":     {"orders"},
-		"orders":      {},
-		"reports":     {},
-		"billinghttp": {"reports"},
+		"identity/people":      {},
+		"webhooks/billing":     {"webhooks/orders", "identity/people"},
+		"webhooks/orders":      {},
+		"webhooks/reports":     {},
+		"webhooks/billinghttp": {"webhooks/reports"},
 	}
 }
 
@@ -23,48 +24,48 @@ func TestImportsFindsEachForbiddenImport(t *testing.T) {
 		want string
 	}{
 		"platform imports a capability": {
-			Package{ImportPath: "sallyport/internal/platform/db", Imports: []string{"sallyport/internal/orders"}},
-			"sallyport/internal/platform/db imports sallyport/internal/orders: platform knows no capability",
+			Package{ImportPath: "sallyport/internal/platform/db", Imports: []string{"sallyport/internal/webhooks/orders"}},
+			"sallyport/internal/platform/db imports sallyport/internal/webhooks/orders: platform knows no capability",
 		},
 		"a platform test imports a capability": {
-			Package{ImportPath: "sallyport/internal/platform/db", XTestImports: []string{"sallyport/internal/orders"}},
-			"sallyport/internal/platform/db imports sallyport/internal/orders: platform knows no capability",
+			Package{ImportPath: "sallyport/internal/platform/db", XTestImports: []string{"sallyport/internal/webhooks/orders"}},
+			"sallyport/internal/platform/db imports sallyport/internal/webhooks/orders: platform knows no capability",
 		},
 		"a capability imports against the table": {
-			Package{ImportPath: "sallyport/internal/orders", Imports: []string{"sallyport/internal/billing"}},
-			"sallyport/internal/orders imports sallyport/internal/billing: not in the row of orders",
+			Package{ImportPath: "sallyport/internal/webhooks/orders", Imports: []string{"sallyport/internal/webhooks/billing"}},
+			"sallyport/internal/webhooks/orders imports sallyport/internal/webhooks/billing: not in the row of webhooks/orders",
 		},
 		"a folder below a capability imports against the table": {
-			Package{ImportPath: "sallyport/internal/orders/match", Imports: []string{"sallyport/internal/billing"}},
-			"sallyport/internal/orders/match imports sallyport/internal/billing: not in the row of orders",
+			Package{ImportPath: "sallyport/internal/webhooks/orders/match", Imports: []string{"sallyport/internal/webhooks/billing"}},
+			"sallyport/internal/webhooks/orders/match imports sallyport/internal/webhooks/billing: not in the row of webhooks/orders",
 		},
 		"a capability imports its own HTTP package": {
-			Package{ImportPath: "sallyport/internal/orders", Imports: []string{"sallyport/internal/orders/ordershttp"}},
-			"sallyport/internal/orders imports sallyport/internal/orders/ordershttp: only internal/app mounts HTTP packages",
+			Package{ImportPath: "sallyport/internal/webhooks/orders", Imports: []string{"sallyport/internal/webhooks/orders/ordershttp"}},
+			"sallyport/internal/webhooks/orders imports sallyport/internal/webhooks/orders/ordershttp: only internal/app mounts HTTP packages",
 		},
 		"an HTTP package imports another HTTP package": {
-			Package{ImportPath: "sallyport/internal/billing/billinghttp", Imports: []string{"sallyport/internal/orders/ordershttp"}},
-			"sallyport/internal/billing/billinghttp imports sallyport/internal/orders/ordershttp: only internal/app mounts HTTP packages",
+			Package{ImportPath: "sallyport/internal/webhooks/billing/billinghttp", Imports: []string{"sallyport/internal/webhooks/orders/ordershttp"}},
+			"sallyport/internal/webhooks/billing/billinghttp imports sallyport/internal/webhooks/orders/ordershttp: only internal/app mounts HTTP packages",
 		},
 		"an HTTP package imports beyond both of its rows": {
-			Package{ImportPath: "sallyport/internal/orders/ordershttp", Imports: []string{"sallyport/internal/reports"}},
-			"sallyport/internal/orders/ordershttp imports sallyport/internal/reports: not in the row of ordershttp",
+			Package{ImportPath: "sallyport/internal/webhooks/orders/ordershttp", Imports: []string{"sallyport/internal/webhooks/reports"}},
+			"sallyport/internal/webhooks/orders/ordershttp imports sallyport/internal/webhooks/reports: not in the row of webhooks/ordershttp",
 		},
 		"a row of an HTTP package serves the capability itself": {
-			Package{ImportPath: "sallyport/internal/billing", Imports: []string{"sallyport/internal/reports"}},
-			"sallyport/internal/billing imports sallyport/internal/reports: not in the row of billing",
+			Package{ImportPath: "sallyport/internal/webhooks/billing", Imports: []string{"sallyport/internal/webhooks/reports"}},
+			"sallyport/internal/webhooks/billing imports sallyport/internal/webhooks/reports: not in the row of webhooks/billing",
 		},
 		"a capability imports the composition root": {
-			Package{ImportPath: "sallyport/internal/orders", Imports: []string{"sallyport/internal/app"}},
-			"sallyport/internal/orders imports sallyport/internal/app: the composition root is nobody's dependency",
+			Package{ImportPath: "sallyport/internal/webhooks/orders", Imports: []string{"sallyport/internal/app"}},
+			"sallyport/internal/webhooks/orders imports sallyport/internal/app: what stands above the districts is no capability's dependency",
 		},
 		"a command imports a capability": {
-			Package{ImportPath: "sallyport/cmd/sallyport", Imports: []string{"sallyport/internal/orders"}},
-			"sallyport/cmd/sallyport imports sallyport/internal/orders: commands reach capabilities through internal/app",
+			Package{ImportPath: "sallyport/cmd/sallyport", Imports: []string{"sallyport/internal/webhooks/orders"}},
+			"sallyport/cmd/sallyport imports sallyport/internal/webhooks/orders: commands reach capabilities through what stands above the districts",
 		},
 		"a capability without a row": {
-			Package{ImportPath: "sallyport/internal/stray"},
-			"sallyport/internal/stray is in no row of the dependency table",
+			Package{ImportPath: "sallyport/internal/webhooks/stray"},
+			"sallyport/internal/webhooks/stray is in no row of the dependency table",
 		},
 	}
 	for name, c := range cases {
@@ -80,9 +81,9 @@ func TestImportsAllowsWhatTheTableAllows(t *testing.T) {
 	t.Parallel()
 	packages := []Package{
 		{ImportPath: "sallyport/internal/platform/db", Imports: []string{"database/sql", "sallyport/internal/platform/clock", "sallyport/migrations"}},
-		{ImportPath: "sallyport/internal/billing", Imports: []string{"sallyport/internal/orders", "sallyport/internal/platform/db"}, XTestImports: []string{"sallyport/internal/reports"}},
-		{ImportPath: "sallyport/internal/billing/billinghttp", Imports: []string{"sallyport/internal/billing", "sallyport/internal/orders", "sallyport/internal/reports"}},
-		{ImportPath: "sallyport/internal/app", Imports: []string{"sallyport/internal/billing", "sallyport/internal/billing/billinghttp"}},
+		{ImportPath: "sallyport/internal/webhooks/billing", Imports: []string{"sallyport/internal/webhooks/orders", "sallyport/internal/platform/db"}, XTestImports: []string{"sallyport/internal/webhooks/reports"}},
+		{ImportPath: "sallyport/internal/webhooks/billing/billinghttp", Imports: []string{"sallyport/internal/webhooks/billing", "sallyport/internal/webhooks/orders", "sallyport/internal/webhooks/reports"}},
+		{ImportPath: "sallyport/internal/app", Imports: []string{"sallyport/internal/webhooks/billing", "sallyport/internal/webhooks/billing/billinghttp"}},
 		{ImportPath: "sallyport/cmd/sallyport", Imports: []string{"sallyport/internal/app", "sallyport/internal/platform/config"}},
 		{ImportPath: "sallyport/internal/archtest", XTestImports: []string{"sallyport/internal/app"}},
 	}
@@ -93,18 +94,22 @@ func TestImportsAllowsWhatTheTableAllows(t *testing.T) {
 func TestTableFindsEachFault(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, Table(sampleTable()))
-	require.Equal(t, []string{"a reaches itself", "b reaches itself", "c reaches itself"},
-		Table(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}))
-	require.Equal(t, []string{"a allows b, which has no row"},
-		Table(map[string][]string{"a": {"b"}}))
-	require.Equal(t, []string{"a allows bhttp, an HTTP package"},
-		Table(map[string][]string{"a": {"bhttp"}, "b": {}, "bhttp": {}}))
-	require.Equal(t, []string{"ghosthttp stands beside no capability"},
-		Table(map[string][]string{"ghosthttp": {}}))
+	for want, table := range map[string]map[string][]string{
+		"identity/a reaches itself":                                {"identity/a": {"identity/a"}},
+		"identity/a allows identity/b, which has no row":           {"identity/a": {"identity/b"}},
+		"identity/a allows identity/bhttp, an HTTP package":        {"identity/a": {"identity/bhttp"}, "identity/b": {}, "identity/bhttp": {}},
+		"identity/ghosthttp stands beside no capability":           {"identity/ghosthttp": {}},
+		"elsewhere/a is in no district":                            {"elsewhere/a": {}},
+		"identity/a allows webhooks/b, whose district comes later": {"identity/a": {"webhooks/b"}, "webhooks/b": {}},
+	} {
+		require.Equal(t, []string{want}, Table(table))
+	}
+	require.Equal(t, []string{"identity/a reaches itself", "identity/b reaches itself", "identity/c reaches itself"}, Table(map[string][]string{
+		"identity/a": {"identity/b"}, "identity/b": {"identity/c"}, "identity/c": {"identity/a"}, "identity/d": {"identity/a"}}))
 }
 
 // Rows of HTTP packages are no capabilities: none of them owns a folder with a README.
 func TestCapabilitiesLeavesOutHTTPRows(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"billing", "orders", "reports"}, Capabilities(sampleTable()))
+	require.Equal(t, []string{"identity/people", "webhooks/billing", "webhooks/orders", "webhooks/reports"}, Capabilities(sampleTable()))
 }

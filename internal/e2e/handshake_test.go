@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/connections"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/providers/connections"
 )
 
 type enrolment struct {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	"sallyport/internal/audit"
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"sallyport/internal/audit"
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"

@@ -4,7 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	"sallyport/internal/audit"
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/ratelimit"
 )

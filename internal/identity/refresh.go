@@ -10,7 +10,7 @@ import (
 	"errors"
 	"time"
 
-	"sallyport/internal/audit"
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"sallyport/internal/audit"
+	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"

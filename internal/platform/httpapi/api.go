@@ -142,7 +142,16 @@ func schemaName(t reflect.Type, hint string) string {
 	if t.Name() == "" || pkg == "" || pkg == "httpapi" {
 		return name
 	}
+	if published := publishedPrefixes()[pkg]; published != "" {
+		pkg = published
+	}
 	return pkg + "." + name
+}
+
+// publishedPrefixes returns the prefix of schema names for each package whose own name differs from it. Generated clients
+// name their types after the published schemas: a package may be renamed or split, its schemas keep their names.
+func publishedPrefixes() map[string]string {
+	return map[string]string{"events": "webhookevents"}
 }
 
 type adapter struct{ a *API }

@@ -1,0 +1,143 @@
+// Package audithttp serves the audit trail over HTTP.
+package audithttp
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+const collectionPath = "/admin/audit-events"
+
+// Identity tells whose an environment is, and who somebody is now.
+type Identity interface {
+	// HadEnvironment returns nil for an environment that is, or was before it was deleted, the team's; else not_found.
+	HadEnvironment(ctx context.Context, team id.Team, env id.Environment) error
+	// Current returns a user with the rights that they have now, or unauthorized where their session has ended.
+	Current(ctx context.Context, p access.Principal) (access.Principal, error)
+}
+
+// Mount adds the operations on the audit trail to the API.
+func Mount(api *httpapi.API, store *audit.Store, identity Identity) {
+	h := &handlers{store: store, identity: identity}
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag, AnyEnvironment: true,
+		Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
+		Summary: "List audit events",
+		Description: "Lists a trail, newest first: that of the environment named by `environment_id`, which may be a deleted one, or " +
+			"without it that of what concerns the team and no environment. Every administrative change commits with one event. Events are " +
+			"numbered from 1 without gaps after they are committed, and appear here with their number, as a rule at once and otherwise within a second.",
+	}, h.list)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag, AnyEnvironment: true,
+		Permission: access.AuditExport, Errors: []apperr.Code{apperr.CodeNotFound}, Download: []string{mediaJSONL, mediaCSV},
+		Summary: "Export audit events",
+		Description: "Streams a trail, oldest first, as JSON lines (`jsonl`, an event as the list shows it on each) or as CSV (RFC 4180, " +
+			"with a header; texts that a spreadsheet would take for formulas begin with an apostrophe). Ends with the newest event that has " +
+			"a number. To go on later, or after a broken connection, ask for what comes `after_seq`, the number of the last event that " +
+			"arrived whole. An export of somebody who may no longer make it breaks off.",
+	}, h.export)
+}
+
+const tag = "Audit"
+
+type handlers struct {
+	store    *audit.Store
+	identity Identity
+}
+
+// Filters are the filters of both operations. It is exported because Huma looks only into exported embedded types.
+type Filters struct {
+	EnvironmentID string                         `query:"environment_id" maxLength:"64" doc:"The environment whose trail to read. Without it: what concerns the team and no environment." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	ActorType     []string                       `query:"actor_type,explode" enum:"user,api_key,system" maxItems:"10" doc:"Only what these kinds of actors did."`
+	ActorID       []string                       `query:"actor_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these users, keys or parts of the service did."`
+	Action        []string                       `query:"action,explode" pattern:"^[a-z_]{1,64}\\.([a-z_]{1,64}|\\*)$" maxItems:"50" doc:"Only these actions; object.* is every action on that kind of object." example:"api_key.*"`
+	Outcome       []string                       `query:"outcome,explode" enum:"success,denied" maxItems:"10" doc:"Only actions that ended so."`
+	TargetType    []string                       `query:"target_type,explode" pattern:"^[a-z_]{1,64}$" maxItems:"50" doc:"Only what was done to these kinds of objects." example:"api_key"`
+	TargetID      []string                       `query:"target_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what was done to these objects."`
+	RequestID     []string                       `query:"request_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these requests did."`
+	TimeAfter     httpapi.Optional[httpapi.Time] `query:"time_after" doc:"Only events after this time (RFC 3339), to the millisecond." example:"2026-03-04T05:06:07.890Z"`
+	TimeBefore    httpapi.Optional[httpapi.Time] `query:"time_before" doc:"Only events before this time (RFC 3339), to the millisecond." example:"2026-03-05T05:06:07.890Z"`
+}
+
+// filter returns the trail and the filter that are asked for, if the caller has the permission where the trail belongs.
+func (h *handlers) filter(ctx context.Context, in *Filters, want access.Permission) (audit.Trail, audit.Filter, error) {
+	actor := access.From(ctx)
+	trail := audit.Trail{Team: actor.Team, Environment: id.Environment(in.EnvironmentID)}
+	f := audit.Filter{ActorTypes: kinds[access.Kind](in.ActorType), ActorIDs: sorted(in.ActorID), Actions: sorted(in.Action),
+		Outcomes: kinds[audit.Outcome](in.Outcome), TargetTypes: sorted(in.TargetType), TargetIDs: sorted(in.TargetID), RequestIDs: sorted(in.RequestID)}
+	f.After, f.Before = (*time.Time)(in.TimeAfter.Pointer()), (*time.Time)(in.TimeBefore.Pointer())
+	if err := actor.RequireIn(trail.Environment, want); err != nil || trail.Environment == "" {
+		return trail, f, err
+	}
+	return trail, f, h.identity.HadEnvironment(ctx, trail.Team, trail.Environment)
+}
+
+func sorted(values []string) []string {
+	values = slices.Clone(values)
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+func kinds[T ~string](values []string) []T {
+	var out []T
+	for _, v := range sorted(values) {
+		out = append(out, T(v))
+	}
+	return out
+}
+
+type listInput struct {
+	page.Query
+	Filters
+	url url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *listInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type listOutput struct {
+	page.Headers
+	Body []auditEvent
+}
+
+func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	trail, filter, err := h.filter(ctx, &in.Filters, access.AuditRead)
+	if err != nil {
+		return nil, err
+	}
+	request, err := in.Parse(filter.Scope(trail), isSeq)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := h.store.List(ctx, trail, filter, request)
+	if err != nil {
+		return nil, err
+	}
+	rows, headers := page.Cut(request, rows, func(e audit.Entry) string { return strconv.FormatInt(e.Seq, 10) }, in.url.Path, in.url.Query())
+	out := &listOutput{Headers: headers, Body: make([]auditEvent, len(rows))}
+	for i := range rows {
+		out.Body[i] = view(&rows[i])
+	}
+	return out, nil
+}
+
+func isSeq(key string) bool {
+	n, err := strconv.ParseInt(key, 10, 64)
+	return err == nil && n > 0 && strconv.FormatInt(n, 10) == key
+}

@@ -1,0 +1,146 @@
+package audithttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/obs"
+)
+
+// The forms of an export.
+const (
+	mediaJSONL = "application/jsonl"
+	mediaCSV   = "text/csv"
+)
+
+// exportChunk is how many events one query reads; a query is short, however long the export.
+const exportChunk = 250
+
+// exportWrite is how long the client may take to read one chunk, and exportTime how long the whole export may last.
+const (
+	exportWrite = 30 * time.Second
+	exportTime  = 30 * time.Minute
+)
+
+type exportInput struct {
+	Filters
+	Format   string `query:"format" enum:"jsonl,csv" default:"jsonl" doc:"jsonl (default): an event as JSON on each line. csv: a table with a header."`
+	AfterSeq int64  `query:"after_seq" minimum:"0" maximum:"9007199254740991" default:"0" doc:"Only events with a greater number. Default 0, which is all."`
+}
+
+func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
+	trail, filter, err := h.filter(ctx, &in.Filters, access.AuditExport)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.store.Seal(ctx); err != nil {
+		return nil, err
+	}
+	// What fails before the first byte gets an answer of its own.
+	first, err := h.store.ReadAfter(ctx, trail, filter, in.AfterSeq, exportChunk)
+	if err != nil {
+		return nil, err
+	}
+	allowed := h.mayExport(access.From(ctx), trail)
+	return httpapi.Download(func(ctx context.Context, w http.ResponseWriter) { //nolint:contextcheck // it gets the request's own
+		ctx, cancel := context.WithTimeout(ctx, exportTime)
+		defer cancel()
+		media, encode := mediaJSONL, lines
+		if in.Format == "csv" {
+			media, encode = mediaCSV+"; charset=utf-8; header=present", table
+		}
+		w.Header().Set("Content-Type", media)
+		w.Header().Set("Content-Disposition", `attachment; filename="audit-events.`+in.Format+`"`)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if err := h.send(ctx, w, trail, filter, first, encode, allowed); err != nil {
+			obs.EventFrom(ctx).Add(slog.String("export_error", err.Error()))
+			// Ends the connection without the last chunk, so that the client can tell a broken export from a whole one.
+			panic(http.ErrAbortHandler)
+		}
+	}), nil
+}
+
+// mayExport returns what says whether somebody who began an export may still make it. Who reads slowly must not go on for half an hour
+// after their rights or their session have ended.
+func (h *handlers) mayExport(p access.Principal, trail audit.Trail) func(context.Context) error {
+	return func(ctx context.Context) error {
+		now, err := h.identity.Current(ctx, p)
+		if err != nil {
+			return err
+		}
+		return now.RequireIn(trail.Environment, access.AuditExport)
+	}
+}
+
+func (h *handlers) send(ctx context.Context, w http.ResponseWriter, trail audit.Trail, filter audit.Filter, rows []audit.Entry,
+	encode func(rows []audit.Entry, first bool) ([]byte, error), allowed func(context.Context) error,
+) error {
+	control := http.NewResponseController(w)
+	for begin := true; ; begin = false {
+		text, err := encode(rows, begin)
+		if err != nil {
+			return fmt.Errorf("encode audit events: %w", err)
+		}
+		if err := control.SetWriteDeadline(clock.System().Now().Add(exportWrite)); err != nil {
+			return fmt.Errorf("set a deadline: %w", err)
+		}
+		if _, err := w.Write(text); err != nil {
+			return fmt.Errorf("send audit events: %w", err)
+		}
+		if err := control.Flush(); err != nil {
+			return fmt.Errorf("send audit events: %w", err)
+		}
+		if len(rows) < exportChunk {
+			return nil
+		}
+		if err := allowed(ctx); err != nil {
+			return err
+		}
+		if rows, err = h.store.ReadAfter(ctx, trail, filter, rows[len(rows)-1].Seq, exportChunk); err != nil {
+			return err
+		}
+	}
+}
+
+func lines(rows []audit.Entry, _ bool) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	for i := range rows {
+		if err := e.Encode(view(&rows[i])); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func table(rows []audit.Entry, first bool) ([]byte, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	w.UseCRLF = true // RFC 4180
+	if first {
+		if err := w.Write(columns()); err != nil {
+			return nil, err
+		}
+	}
+	for i := range rows {
+		if err := w.Write(record(&rows[i])); err != nil {
+			return nil, err
+		}
+	}
+	w.Flush()
+	return b.Bytes(), w.Error()
+}

@@ -1,0 +1,109 @@
+package audithttp
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/httpapi"
+)
+
+// auditEvent is an event on the wire.
+type auditEvent struct {
+	ID            string       `json:"id" doc:"The event's id." example:"aud_06dprg8dj1v6hckm0sjzmn2m1c"`
+	Seq           int64        `json:"seq" doc:"The event's number in its trail; numbers count from 1 without gaps." example:"42"`
+	Time          httpapi.Time `json:"time" doc:"When it happened." example:"2026-11-02T09:30:00.000Z"`
+	EnvironmentID *string      `json:"environment_id" doc:"The environment that it concerns; null for the team itself." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Actor         actor        `json:"actor" doc:"Who did it."`
+	Action        string       `json:"action" doc:"What was done, as object.verb." example:"api_key.create"`
+	Outcome       string       `json:"outcome" enum:"success,denied" doc:"How it ended. success: it was done. denied: it was refused; recorded where an attack is likely, such as a refresh token that was used before." example:"success"`
+	Target        target       `json:"target" doc:"What it was done to."`
+	RequestID     string       `json:"request_id" doc:"The X-Request-Id of the request that did it; empty where no request did." example:"01932b6c-4d2e-7c3a-9f10-5a6b7c8d9e0f"`
+	Changes       changes      `json:"changes" doc:"What became different."`
+	Details       object       `json:"details" doc:"Further facts about the action, by name. Values of secrets are [redacted]."`
+}
+
+// actor is who did something.
+type actor struct {
+	Type string `json:"type" enum:"user,api_key,system" doc:"What the actor is. system: the service itself, or its command line." example:"user"`
+	ID   string `json:"id" doc:"The id of the user or key; of the system, the part that acted." example:"usr_06dprg8dj1v6hckm0sjzmn2m1c"`
+	Name string `json:"name" doc:"The user's e-mail address or the key's name at that time." example:"ada@example.test"`
+	IP   string `json:"ip" doc:"The actor's address; empty where there was no request." example:"203.0.113.7"`
+}
+
+// target is what something was done to.
+type target struct {
+	Type string `json:"type" doc:"The kind of object." example:"api_key"`
+	ID   string `json:"id" doc:"The id of the object." example:"key_06dprg8dj1v6hckm0sjzmn2m1c"`
+}
+
+// changes is a stored JSON object with the members of audit.Changes.
+type changes string
+
+// MarshalJSON writes the object.
+func (c changes) MarshalJSON() ([]byte, error) { return []byte(c), nil }
+
+// Schema describes audit.Changes.
+func (changes) Schema(huma.Registry) *huma.Schema {
+	digest := func(when string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
+			Description: "Digest of the object " + when + ": SHA-256 over its fields as JSON without spaces, members sorted, secrets redacted. " +
+				"null where there was no object, or the action changes none."}
+	}
+	value := func(when string) *huma.Schema {
+		return &huma.Schema{Description: "The value " + when + "; absent where there was none."}
+	}
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"before_digest", "after_digest", "diff"},
+		Properties: map[string]*huma.Schema{
+			"before_digest": digest("before"), "after_digest": digest("after"),
+			"diff": {Type: huma.TypeObject, Description: "The fields that differ, by name. Values of secrets are [redacted].",
+				AdditionalProperties: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false,
+					Properties: map[string]*huma.Schema{"before": value("before"), "after": value("after")}}},
+		}}
+}
+
+// object is a stored JSON object of any members.
+type object string
+
+// MarshalJSON writes the object.
+func (o object) MarshalJSON() ([]byte, error) { return []byte(o), nil }
+
+// Schema is an object of any values.
+func (object) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+}
+
+func view(e *audit.Entry) auditEvent {
+	out := auditEvent{ID: e.ID, Seq: e.Seq, Time: httpapi.Time(e.Time), Action: e.Action, Outcome: string(e.Outcome), RequestID: e.RequestID,
+		Actor: actor{string(e.ActorType), e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType, e.TargetID}, Changes: changes(e.Changes), Details: object(e.Details)}
+	if e.Environment != "" {
+		env := string(e.Environment)
+		out.EnvironmentID = &env
+	}
+	return out
+}
+
+// columns are those of CSV, and record the values of a row.
+func columns() []string {
+	return []string{"seq", "id", "time", "environment_id", "actor_type", "actor_id", "actor_name", "actor_ip", "action", "outcome",
+		"target_type", "target_id", "request_id", "changes", "details"}
+}
+
+func record(e *audit.Entry) []string {
+	row := []string{strconv.FormatInt(e.Seq, 10), e.ID, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), string(e.Environment), string(e.ActorType),
+		e.ActorID, e.ActorName, e.IP, e.Action, string(e.Outcome), e.TargetType, e.TargetID, e.RequestID, e.Changes, e.Details}
+	for i := range row {
+		row[i] = plain(row[i])
+	}
+	return row
+}
+
+// plain keeps a spreadsheet from taking a text for a formula (OWASP, "CSV Injection"): names are what people chose.
+func plain(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

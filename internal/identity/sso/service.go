@@ -1,0 +1,284 @@
+package sso
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Config is what a Service works with.
+type Config struct {
+	DB       *db.DB
+	Box      *secretbox.Box
+	Clock    clock.Clock
+	Identity *identity.Service
+	// Egress asks identity providers.
+	Egress *egress.Client
+	// Timeout bounds each exchange with one; 0 means 10 s.
+	Timeout time.Duration
+	// CallbackURL returns where a provider is to send browsers back to.
+	CallbackURL func(providerID string) string
+}
+
+// Service is the capability. It is safe for concurrent use.
+type Service struct {
+	db       *db.DB
+	box      *secretbox.Box
+	clock    clock.Clock
+	identity *identity.Service
+	peer     peer
+	callback func(providerID string) string
+	cache    *cache
+}
+
+// New returns a Service.
+func New(c Config) *Service {
+	return &Service{db: c.DB, box: c.Box, clock: c.Clock, identity: c.Identity, peer: peer{client: c.Egress, timeout: cmp.Or(c.Timeout, exchangeTimeout)}, callback: c.CallbackURL,
+		cache: newCache()}
+}
+
+// CallbackURL is where the provider is to send browsers back to: the redirect URI to be registered there.
+func (s *Service) CallbackURL(providerID string) string { return s.callback(providerID) }
+
+func errNoProvider() error { return apperr.NotFound("identity provider") }
+
+// Faults returns what is wrong with settings, at the locations of their fields.
+func (s *Service) Faults(settings Settings) []apperr.Detail {
+	var f apperr.Faults
+	settings.faults(&f, func(raw string) error {
+		if refused := s.peer.client.CheckURL(raw); refused != nil {
+			return refused
+		}
+		return nil
+	})
+	var invalid *apperr.Error
+	if !errors.As(f.Err(), &invalid) {
+		return nil
+	}
+	return invalid.Details
+}
+
+// Create adds a provider to the actor's team. Besides validation_error for settings that break a rule it returns
+// privilege_escalation where they give what the actor does not have: a role, or with LinkExisting the accounts of others.
+func (s *Service) Create(ctx context.Context, actor access.Principal, settings Settings) (Provider, error) {
+	if faults := s.Faults(settings); faults != nil {
+		return Provider{}, apperr.Invalid(faults...)
+	}
+	now := clock.Millis(s.clock.Now())
+	p := Provider{ID: id.New(id.PrefixSSO), Team: actor.Team, Settings: settings, CreatedMillis: now, UpdatedMillis: now}
+	if err := s.seal(&p); err != nil {
+		return Provider{}, err
+	}
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.mayTrust(ctx, tx, actor, settings, nil); err != nil {
+			return err
+		}
+		room, err := insertProvider(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		if !room {
+			return apperr.New(apperr.CodeSSOProvidersLimit, fmt.Sprintf("The team has %d identity providers, which is as many as it may have", MaxProviders))
+		}
+		return s.record(ctx, tx, actor, "sso_provider.create", nil, &p)
+	})
+	return p, err
+}
+
+// Get returns a provider of the actor's team, or not_found.
+func (s *Service) Get(ctx context.Context, actor access.Principal, providerID string) (Provider, error) {
+	if !id.Is(id.PrefixSSO, providerID) {
+		return Provider{}, errNoProvider()
+	}
+	p, ok, err := readProviderOf(ctx, s.db.Read(), actor.Team, providerID)
+	if err == nil && !ok {
+		err = errNoProvider()
+	}
+	return p, err
+}
+
+// List returns a page of the providers of the actor's team. It reads page.Request.Fetch rows, so that page.Cut can tell whether
+// more follow.
+func (s *Service) List(ctx context.Context, actor access.Principal, r page.Request) ([]Provider, error) {
+	return listProviders(ctx, s.db.Read(), actor.Team, r)
+}
+
+// Change says what becomes different of a provider.
+type Change struct {
+	// Apply changes the settings, in which the client secret is empty, without changing what their lists hold.
+	Apply func(*Settings)
+	// Secret, where it is not nil, replaces the client secret; an empty one removes it.
+	Secret *secretbox.Secret
+}
+
+// Update changes a provider, or returns what Create and Get do. Whoever changes a provider needs the rights of who may create it as it was.
+// Roles that no group brings any more are taken away at once; who is in which group is known again at the next sign-in.
+func (s *Service) Update(ctx context.Context, actor access.Principal, providerID string, change Change) (Provider, error) {
+	if !id.Is(id.PrefixSSO, providerID) {
+		return Provider{}, errNoProvider()
+	}
+	var after Provider
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		before, ok, err := holdProvider(ctx, tx, actor.Team, providerID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errNoProvider()
+		}
+		if after, err = s.changed(ctx, tx, actor, before, change); err != nil {
+			return err
+		}
+		if reflect.DeepEqual(before, after) {
+			return nil
+		}
+		after.UpdatedMillis = clock.Millis(s.clock.Now())
+		if err := updateProvider(ctx, tx, after); err != nil {
+			return err
+		}
+		if err := s.identity.TakeManaged(ctx, tx, actor, providerID, after.everyRole()); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, actor, "sso_provider.update", &before, &after)
+	})
+	return after, err
+}
+
+// changed returns the provider with the change made, when the actor may make it.
+func (s *Service) changed(ctx context.Context, tx *sql.Tx, actor access.Principal, before Provider, change Change) (Provider, error) {
+	after := before
+	change.Apply(&after.Settings)
+	if change.Secret != nil {
+		after.ClientSecret, after.sealedSecret = *change.Secret, nil
+	}
+	if faults := s.Faults(after.Settings); faults != nil {
+		return Provider{}, apperr.Invalid(faults...)
+	}
+	for _, settings := range []Settings{before.Settings, after.Settings} {
+		if err := s.mayTrust(ctx, tx, actor, settings, before.RoleMappings); err != nil {
+			return Provider{}, err
+		}
+	}
+	// The secret was given to the issuer that it was entered for; no change of the issuer sends it elsewhere.
+	if after.Issuer != before.Issuer && after.HasSecret() {
+		return Provider{}, apperr.Invalid(apperr.Detail{Location: "client_secret", Rule: "required", Message: "must be given again with another issuer"})
+	}
+	return after, s.seal(&after)
+}
+
+// Delete removes a provider with the roles that its groups gave. Who its users are at the issuer is kept: they sign in again where the
+// issuer is set up anew.
+func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID string) error {
+	if !id.Is(id.PrefixSSO, providerID) {
+		return errNoProvider()
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		p, ok, err := holdProvider(ctx, tx, actor.Team, providerID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errNoProvider()
+		}
+		if err := deleteProvider(ctx, tx, actor.Team, providerID); err != nil {
+			return err
+		}
+		if err := s.identity.TakeManaged(ctx, tx, actor, providerID, nil); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, actor, "sso_provider.delete", &p, nil)
+	})
+}
+
+// mayTrust refuses settings that give somebody what the actor does not have in the transaction. Of the mappings that were there before, the role
+// or the environment may be gone.
+func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Principal, settings Settings, before []RoleMapping) error {
+	if settings.LinkExisting {
+		// Whoever runs the provider can be anybody in its domains, owners included.
+		err := s.identity.CheckHeld(ctx, tx, actor, "", access.Grantable()...)
+		if apperr.Is(err, apperr.CodePrivilegeEscalation) {
+			return apperr.New(apperr.CodePrivilegeEscalation, "Only an owner lets an identity provider sign in as existing users")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var faults []apperr.Detail
+	for i, m := range settings.RoleMappings {
+		err := s.identity.CheckGivable(ctx, tx, actor, identity.GivenRole{Role: m.Role, Environment: m.Environment}, fmt.Sprintf("role_mappings[%d]", i))
+		var invalid *apperr.Error
+		switch {
+		case err == nil:
+		case !apperr.Is(err, apperr.CodeValidation) || !errors.As(err, &invalid):
+			return err
+		case !slices.Contains(before, m):
+			faults = append(faults, invalid.Details...)
+		}
+	}
+	if faults != nil {
+		return apperr.Invalid(faults...)
+	}
+	return nil
+}
+
+func (s *Service) seal(p *Provider) error {
+	if p.ClientSecret == "" {
+		return nil
+	}
+	sealed, err := s.box.Seal([]byte(p.ClientSecret.Reveal()), secretAD(p.ID))
+	if err != nil {
+		return fmt.Errorf("seal the secret of identity provider %s: %w", p.ID, err)
+	}
+	p.sealedSecret, p.ClientSecret = sealed, ""
+	return nil
+}
+
+func (s *Service) open(p Provider) (string, error) {
+	if !p.HasSecret() {
+		return "", nil
+	}
+	b, err := s.box.Open(p.sealedSecret, secretAD(p.ID))
+	if err != nil {
+		return "", fmt.Errorf("open the secret of identity provider %s: %w", p.ID, err)
+	}
+	return string(b), nil
+}
+
+func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal, action string, before, after *Provider) error {
+	target := cmp.Or(after, before)
+	return audit.Record(ctx, tx, s.clock.Now(), audit.Event{
+		Team: actor.Team, Actor: actor, Action: action, TargetType: "sso_provider", TargetID: target.ID, Before: before.state(), After: after.state(),
+	})
+}
+
+// state is the provider for the audit trail.
+func (p *Provider) state() audit.State {
+	if p == nil {
+		return nil
+	}
+	secret := audit.Hidden{Value: string(p.sealedSecret)}
+	if p.HasSecret() {
+		secret.Shown = secretbox.Redacted
+	}
+	return audit.State{
+		"name": p.Name, "issuer": p.Issuer, "client_id": p.ClientID, "client_secret": secret, "scopes": p.Scopes,
+		"groups_claim": p.GroupsClaim, "role_mappings": p.RoleMappings, "allowed_domains": p.AllowedDomains, "just_in_time": p.JustInTime,
+		"link_existing": p.LinkExisting, "enabled": p.Enabled,
+	}
+}

@@ -1,0 +1,226 @@
+// Package ssohttp is the HTTP surface of sso: identity providers, and signing in by them.
+package ssohttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/identity/sso"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+const (
+	tag        = "Identity providers"
+	collection = "/team/sso"
+	item       = collection + "/{id}"
+	// maxParameter is the most of a parameter of an answer that the document shows; no right one is longer.
+	maxParameter = 4096
+)
+
+// Cookie is the refresh cookie, in which a sign-in ends.
+type Cookie interface {
+	// Token is that of a request; empty where there is none.
+	Token(r *http.Request) identity.RefreshToken
+	// Header is the Set-Cookie of a sign-in.
+	Header(in identity.SignIn, now time.Time) string
+}
+
+type handler struct {
+	sso    *sso.Service
+	cookie Cookie
+}
+
+// CallbackPath is the path to which a provider sends browsers back.
+func CallbackPath(providerID string) string {
+	return httpapi.Prefix + collection + "/" + providerID + "/callback"
+}
+
+// Mount registers the operations of the capability. For the document alone s may be nil.
+func Mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
+	h := handler{sso: s, cookie: cookie}
+	httpapi.Register(api, httpapi.Operation{
+		ID: "create-sso-provider", Method: http.MethodPost, Path: collection, Tag: tag, Status: http.StatusCreated,
+		Permission: access.SSOWrite, Summary: "Set up an identity provider",
+		Description: "Lets people sign in by an identity provider (OpenID Connect, authorization code flow with PKCE). Register `redirect_uri` " +
+			"of the answer there. Nobody gives more than they have: neither a role with `role_mappings`, nor with `link_existing` the accounts " +
+			"of others.",
+		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeSSOProvidersLimit},
+	}, h.create)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-sso-providers", Method: http.MethodGet, Path: collection, Tag: tag, Status: http.StatusOK,
+		Permission: access.SSORead, Summary: "List identity providers",
+		Description: "Returns the identity providers of the team, newest first, without their secrets.",
+	}, h.list)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-sso-provider", Method: http.MethodGet, Path: item, Tag: tag, Status: http.StatusOK,
+		Permission: access.SSORead, Summary: "Show an identity provider",
+		Description: "Returns the identity provider without its secret.",
+		Errors:      []apperr.Code{apperr.CodeNotFound},
+	}, h.get)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "update-sso-provider", Method: http.MethodPatch, Path: item, Tag: tag, Status: http.StatusOK,
+		Permission: access.SSOWrite, Summary: "Change an identity provider",
+		Description: "Changes the fields given and keeps the others (RFC 7396). Roles that mappings no longer give are taken at the next sign-in.",
+		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation},
+	}, h.update)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "delete-sso-provider", Method: http.MethodDelete, Path: item, Tag: tag, Status: http.StatusNoContent,
+		Permission: access.SSOWrite, Summary: "Delete an identity provider",
+		Description: "Removes the identity provider and takes the roles that its groups gave. Its users stay members, and sign in again where the " +
+			"same issuer is set up anew.",
+		Errors: []apperr.Code{apperr.CodeNotFound},
+	}, h.delete)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "test-sso-provider", Method: http.MethodPost, Path: item + "/test", Tag: tag, Status: http.StatusOK,
+		Permission: access.SSOWrite, Summary: "Test an identity provider",
+		Description: "Asks the provider for its discovery document and its keys, and tells what is wrong. Client id, secret and redirect URI show " +
+			"themselves at a sign-in only.",
+		Errors: []apperr.Code{apperr.CodeNotFound},
+	}, h.test)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "start-sso", Method: http.MethodGet, Path: item + "/start", Tag: tag, Status: http.StatusSeeOther, Public: true,
+		Summary: "Sign in by an identity provider",
+		Description: "Sends the browser to the identity provider, and from there by `callback` to `return_to`, with the refresh cookie of a new " +
+			"session: `POST /team/token/refresh` gets its access token. A browser has one sign-in under way at a time, for ten minutes.",
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeSSOFailed, apperr.CodeSSOUnavailable},
+	}, h.start)
+	api.Handle("GET "+httpapi.Prefix+item+"/callback", api.LimitedByAddress(http.HandlerFunc(h.callback)), documentCallback(api))
+}
+
+func (h handler) create(ctx context.Context, in *createInput) (*createOutput, error) {
+	p, err := h.sso.Create(ctx, access.From(ctx), in.Body.settings())
+	if err != nil {
+		return nil, inBody(err)
+	}
+	return &createOutput{Location: httpapi.Prefix + collection + "/" + p.ID, Body: h.view(p)}, nil
+}
+
+func (h handler) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	actor := access.From(ctx)
+	r, err := in.Parse("sso-providers\x00"+string(actor.Team), func(key string) bool { return id.Is(id.PrefixSSO, key) })
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.sso.List(ctx, actor, r)
+	if err != nil {
+		return nil, err
+	}
+	list, headers := page.Cut(r, list, func(p sso.Provider) string { return p.ID }, in.url.Path, in.url.Query())
+	out := &listOutput{Headers: headers, Body: make([]provider, 0, len(list))}
+	for _, p := range list {
+		out.Body = append(out.Body, h.view(p))
+	}
+	return out, nil
+}
+
+func (h handler) get(ctx context.Context, in *providerInput) (*providerOutput, error) {
+	return h.answer(h.sso.Get(ctx, access.From(ctx), in.ID))
+}
+
+func (h handler) update(ctx context.Context, in *updateInput) (*providerOutput, error) {
+	p, err := h.sso.Update(ctx, access.From(ctx), in.ID, in.Body.change())
+	return h.answer(p, inBody(err))
+}
+
+func (h handler) delete(ctx context.Context, in *providerInput) (*struct{}, error) {
+	return nil, h.sso.Delete(ctx, access.From(ctx), in.ID)
+}
+
+func (h handler) test(ctx context.Context, in *providerInput) (*testOutput, error) {
+	p, err := h.sso.Get(ctx, access.From(ctx), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &testOutput{Body: testResult{OK: true, Checks: []checkResult{}}}
+	for _, c := range h.sso.Test(ctx, p) {
+		out.Body.OK = out.Body.OK && c.OK
+		v := checkResult{Name: checkName(c.Name), OK: c.OK}
+		if !c.OK {
+			v.Message = &c.Message
+		}
+		out.Body.Checks = append(out.Body.Checks, v)
+	}
+	return out, nil
+}
+
+func (h handler) answer(p sso.Provider, err error) (*providerOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &providerOutput{Body: h.view(p)}, nil
+}
+
+func (h handler) view(p sso.Provider) provider {
+	out := provider{
+		ID: p.ID, Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, HasClientSecret: p.HasSecret(), RedirectURI: h.sso.CallbackURL(p.ID),
+		Scopes: p.Scopes, GroupsClaim: p.GroupsClaim, RoleMappings: make([]roleMapping, 0, len(p.RoleMappings)), AllowedDomains: p.AllowedDomains,
+		JustInTime: p.JustInTime, LinkExisting: p.LinkExisting, Enabled: p.Enabled,
+		CreatedAt: httpapi.TimeMillis(p.CreatedMillis), UpdatedAt: httpapi.TimeMillis(p.UpdatedMillis),
+	}
+	for _, m := range p.RoleMappings {
+		r := roleMapping{Group: m.Group, Role: string(m.Role)}
+		if env := string(m.Environment); env != "" {
+			r.EnvironmentID = &env
+		}
+		out.RoleMappings = append(out.RoleMappings, r)
+	}
+	return out
+}
+
+// inBody puts the faults that a rule found after the schema's where the body is.
+func inBody(err error) error {
+	var e *apperr.Error
+	if !errors.As(err, &e) || e.Code != apperr.CodeValidation {
+		return err
+	}
+	details := slices.Clone(e.Details)
+	for i := range details {
+		details[i].Location = "body." + details[i].Location
+	}
+	return apperr.Invalid(details...)
+}
+
+func documentCallback(api *httpapi.API) *huma.Operation {
+	text := func() *huma.Schema {
+		least, most := 1, maxParameter
+		return &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most}
+	}
+	op := &huma.Operation{
+		OperationID: "finish-sso", Method: http.MethodGet, Path: item + "/callback", Tags: []string{tag}, Security: []map[string][]string{},
+		Summary: "Come back from an identity provider",
+		Description: "Ends a sign-in that `start` began in the same browser: checks the provider's answer, gives and takes the roles of its groups, " +
+			"sets the refresh cookie and sends the browser on. Each answer works once. Parameters that are not listed are not looked at.",
+		Parameters: []*huma.Param{
+			{Name: "id", In: "path", Required: true, Description: "The provider's id.", Schema: text()},
+			{Name: "state", In: "query", Required: true, Description: "What `start` has sent along.", Schema: text()},
+			{Name: "code", In: "query", Description: "The authorization code (RFC 6749).", Schema: text()},
+			{Name: "iss", In: "query", Description: "The provider's issuer (RFC 9207).", Schema: text()},
+			{Name: "error", In: "query", Description: "Why the provider refuses (RFC 6749).", Schema: text()},
+		},
+		Responses: map[string]*huma.Response{"303": {
+			Description: http.StatusText(http.StatusSeeOther),
+			Headers: map[string]*huma.Param{
+				"Location":   {Description: "The path that the sign-in was to return to.", Schema: text()},
+				"Set-Cookie": {Description: "The refresh cookie of a new session.", Schema: text()},
+			},
+		}},
+	}
+	for status, codes := range map[string]string{
+		"400": "`sso_state_invalid`", "403": "`sso_failed`, `sso_not_member`", "404": "`not_found`", "409": "`sso_account_exists`", "429": "`rate_limited`",
+		"500": "`internal_server_error`", "502": "`sso_unavailable`", "503": "`unavailable`",
+	} {
+		op.Responses[status] = api.ErrorResponse(codes)
+	}
+	httpapi.DocumentLimits(op, http.StatusSeeOther)
+	return op
+}

@@ -1,0 +1,263 @@
+// Package connectionshttp serves connections over HTTP.
+package connectionshttp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/providers/connections"
+)
+
+const (
+	tag            = "Connections"
+	collectionPath = "/connections"
+	itemPath       = "/connections/{provider}/{connection_id}"
+)
+
+// Mount adds the operations on connections to the API. publicURL is where providers reach the service, without a path.
+func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
+	h := &handlers{svc: svc, webhookBase: strings.TrimRight(publicURL, "/") + httpapi.Prefix + "/webhook/"}
+	op := func(o httpapi.Operation) httpapi.Operation {
+		o.Tag, o.Route, o.Environment = tag, access.RouteConnections, true
+		if o.Permission == "" {
+			o.Permission = access.ConnectionsWrite
+		}
+		return o
+	}
+	conflicts := []apperr.Code{apperr.CodeAliasTaken}
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
+		OtherStatuses: []int{http.StatusOK},
+		Summary:       "Create a connection",
+		Description: "Makes a connection that receives webhooks. Register its `webhook_url` at the provider. With " +
+			"`on_conflict` set to `update` an existing connection of that id is changed instead, and the answer is 200.",
+		Errors: []apperr.Code{apperr.CodeConnectionExists, apperr.CodeAliasTaken},
+	}), h.create)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "list-connections", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
+		Permission: access.ConnectionsRead,
+		Summary:    "List connections", Description: "Lists the environment's connections, newest first.",
+	}), h.list)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "get-connection", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
+		Permission: access.ConnectionsRead,
+		Summary:    "Get a connection", Description: "Returns one connection. Secrets are never returned.",
+	}), h.get)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "update-connection", Method: http.MethodPatch, Path: itemPath, Status: http.StatusOK,
+		Summary: "Change a connection",
+		Description: "A merge patch (RFC 7396) over the writable fields: absent fields stay, null clears where clearing " +
+			"means something. The change holds from the next delivery on.",
+		Errors: conflicts,
+	}), h.update)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
+		Summary: "Change a connection or run an operation on it",
+		Description: "With `operation`: `disable` answers deliveries with 503 until `enable`; `rotate_webhook_path` replaces " +
+			"the path token, so that the old `webhook_url` is dead at once; `delete` deletes the connection and says what " +
+			"became of its credentials. Without it the body changes the connection as PATCH does.",
+		Errors: conflicts,
+	}), h.operate)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
+		Summary: "Delete a connection",
+		Description: "Deletes the connection with its secrets. Its events stay. Its alias stays the environment's for 90 days, " +
+			"so that nobody else can take over a URL that a provider still posts to.",
+	}), h.delete)
+	mountSecrets(api, h, op)
+	mountEnrolment(api, h, op)
+}
+
+type handlers struct {
+	svc         *connections.Service
+	webhookBase string
+}
+
+// Item names one connection in a path. It is exported because Huma looks only into exported embedded types.
+type Item struct {
+	Provider     string `path:"provider" doc:"The provider configuration's key." example:"github"`
+	ConnectionID string `path:"connection_id" doc:"The id of the connection." example:"acme-production"`
+}
+
+type connectionOutput struct{ Body connection }
+
+func (h *handlers) output(c connections.Connection, err error) (*connectionOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &connectionOutput{Body: view(c, h.webhookBase)}, nil
+}
+
+type createInput struct{ Body creation }
+
+type createOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"The path of the connection."`
+	Body     connection
+}
+
+func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, error) {
+	c, created, err := h.svc.Create(ctx, access.From(ctx), in.Body.domain())
+	if err != nil {
+		return nil, err
+	}
+	out := &createOutput{Status: http.StatusOK, Body: view(c, h.webhookBase)}
+	if created {
+		out.Status = http.StatusCreated
+		out.Location = httpapi.Prefix + collectionPath + "/" + url.PathEscape(c.ProviderConfigKey) + "/" + url.PathEscape(c.ConnectionID)
+	}
+	return out, nil
+}
+
+type listInput struct {
+	page.Query
+	Provider []string `query:"provider,explode" maxLength:"63" maxItems:"50" doc:"Only connections of these provider configurations." example:"github"`
+	Status   []string `query:"status,explode" enum:"active,disabled" maxItems:"50" doc:"Only connections in one of these statuses."`
+	Q        string   `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$" doc:"Only connections whose id begins with this."`
+	url      url.URL
+}
+
+// Resolve checks the filters and keeps the URL, which the link to the next page repeats.
+func (in *listInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	var f apperr.Faults
+	for i, key := range in.Provider {
+		if !connections.ValidProviderConfigKey(key) {
+			f.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
+		}
+	}
+	return errorsOf(&f)
+}
+
+type listOutput struct {
+	page.Headers
+	Body []connection
+}
+
+func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	shown := access.From(ctx).View()
+	scope := fmt.Sprintf("connections %q %q %q %q", shown.Environment, in.Provider, in.Status, in.Q)
+	p, err := in.Parse(scope, id.IsUUID)
+	if err != nil {
+		return nil, err
+	}
+	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q}
+	for _, s := range in.Status {
+		f.Statuses = append(f.Statuses, connections.Status(s))
+	}
+	rows, err := h.svc.List(ctx, shown, f, p)
+	if err != nil {
+		return nil, err
+	}
+	rows, headers := page.Cut(p, rows, func(c connections.Connection) string { return c.UUID }, in.url.Path, in.url.Query())
+	out := &listOutput{Headers: headers, Body: make([]connection, len(rows))}
+	for i, c := range rows {
+		out.Body[i] = view(c, h.webhookBase)
+	}
+	return out, nil
+}
+
+func (h *handlers) get(ctx context.Context, in *Item) (*connectionOutput, error) {
+	return h.output(h.svc.Get(ctx, access.From(ctx).View(), in.Provider, in.ConnectionID))
+}
+
+type updateInput struct {
+	Item
+	Body patch
+}
+
+func (h *handlers) update(ctx context.Context, in *updateInput) (*connectionOutput, error) {
+	return h.output(h.svc.Update(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.Body.domain()))
+}
+
+func (h *handlers) delete(ctx context.Context, in *Item) (*struct{}, error) {
+	return nil, h.svc.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID)
+}
+
+type operateInput struct {
+	Item
+	Body request
+}
+
+type operateOutput struct{ Body result }
+
+// result is what an operation answers: the connection, or what became of it.
+type result struct {
+	connection *connection
+	deletion   *deletion
+}
+
+// MarshalJSON writes whichever is there.
+func (r result) MarshalJSON() ([]byte, error) {
+	if r.deletion != nil {
+		return json.Marshal(r.deletion)
+	}
+	return json.Marshal(r.connection)
+}
+
+// Schema is either of the two.
+func (result) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{OneOf: []*huma.Schema{
+		r.Schema(reflect.TypeFor[connection](), true, ""), r.Schema(reflect.TypeFor[deletion](), true, ""),
+	}}
+}
+
+// operation runs one operation.
+type operation func(ctx context.Context, h *handlers, in *Item) (result, error)
+
+// operations returns the operations by the name that callers give them.
+func operations() map[string]operation {
+	set := func(status connections.Status) operation {
+		return func(ctx context.Context, h *handlers, in *Item) (result, error) {
+			return h.result(h.svc.SetStatus(ctx, access.From(ctx), in.Provider, in.ConnectionID, status))
+		}
+	}
+	return map[string]operation{
+		"disable": set(connections.Disabled),
+		"enable":  set(connections.Active),
+		"rotate_webhook_path": func(ctx context.Context, h *handlers, in *Item) (result, error) {
+			return h.result(h.svc.RotatePath(ctx, access.From(ctx), in.Provider, in.ConnectionID))
+		},
+		"delete": func(ctx context.Context, h *handlers, in *Item) (result, error) {
+			if err := h.svc.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID); err != nil {
+				return result{}, err
+			}
+			return result{deletion: &deletion{Deleted: true, Reason: "The connection holds no credentials that the provider could revoke"}}, nil
+		},
+	}
+}
+
+func (h *handlers) result(c connections.Connection, err error) (result, error) {
+	if err != nil {
+		return result{}, err
+	}
+	v := view(c, h.webhookBase)
+	return result{connection: &v}, nil
+}
+
+func (h *handlers) operate(ctx context.Context, in *operateInput) (*operateOutput, error) {
+	if name := in.Body.Operation.Pointer(); name != nil {
+		r, err := operations()[*name](ctx, h, &in.Item)
+		if err != nil {
+			return nil, err
+		}
+		return &operateOutput{Body: r}, nil
+	}
+	r, err := h.result(h.svc.Update(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.Body.domain()))
+	if err != nil {
+		return nil, err
+	}
+	return &operateOutput{Body: r}, nil
+}

@@ -1,0 +1,105 @@
+package connectionshttp
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connections"
+)
+
+const (
+	secretsPath = itemPath + "/webhook-secrets"
+	secretPath  = secretsPath + "/{secret_id}"
+)
+
+// mountSecrets adds the operations on a connection's webhook secrets. op fills in what they share with the others.
+func mountSecrets(api *httpapi.API, h *handlers, op func(httpapi.Operation) httpapi.Operation) {
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "list-webhook-secrets", Method: http.MethodGet, Path: secretsPath, Status: http.StatusOK,
+		Permission: access.ConnectionsRead,
+		Summary:    "List webhook secrets",
+		Description: "Lists the secrets under which deliveries to the connection are verified, oldest first and at most 10. Their " +
+			"values are never returned.",
+	}), h.listSecrets)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "create-webhook-secret", Method: http.MethodPost, Path: secretsPath, Status: http.StatusCreated,
+		Summary: "Add a webhook secret",
+		Description: "Adds a secret beside those that are stored: from the next delivery on, one that verifies under any of them is " +
+			"taken. To rotate without a gap add the new secret, set it at the provider, and delete the old one when its " +
+			"`last_matched_at` stands still.",
+	}), h.createSecret)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "delete-webhook-secret", Method: http.MethodDelete, Path: secretPath, Status: http.StatusNoContent,
+		Summary:     "Delete a webhook secret",
+		Description: "Deletes one secret. When it was the last, every delivery is refused until there is one again.",
+		Errors:      []apperr.Code{apperr.CodeNotFound},
+	}), h.deleteSecret)
+}
+
+// webhookSecret is a webhook secret on the wire.
+type webhookSecret struct {
+	ID            string        `json:"id" doc:"The id of the secret; an event's verification names it as key_id." example:"whs_01939a4e7a5e7c6f8a543b1f0f6a8f11"`
+	Label         string        `json:"label" doc:"The caller's name for the secret; may be empty."`
+	Hint          *string       `json:"hint" doc:"The last four characters of the secret; null where it has fewer than 16."`
+	CreatedAt     httpapi.Time  `json:"created_at" doc:"When the secret was stored."`
+	LastMatchedAt *httpapi.Time `json:"last_matched_at" nullable:"true" doc:"When a delivery last verified under the secret, to the minute; null before the first."`
+}
+
+func viewSecret(v connections.WebhookSecret) webhookSecret {
+	return webhookSecret{ID: v.ID, Label: v.Label, Hint: orNull(v.Hint), CreatedAt: httpapi.Time(v.CreatedAt),
+		LastMatchedAt: (*httpapi.Time)(v.LastMatchedAt)}
+}
+
+type listSecretsOutput struct{ Body []webhookSecret }
+
+func (h *handlers) listSecrets(ctx context.Context, in *Item) (*listSecretsOutput, error) {
+	list, err := h.svc.Secrets(ctx, access.From(ctx).View(), in.Provider, in.ConnectionID)
+	if err != nil {
+		return nil, err
+	}
+	out := &listSecretsOutput{Body: make([]webhookSecret, len(list))}
+	for i, v := range list {
+		out.Body[i] = viewSecret(v)
+	}
+	return out, nil
+}
+
+type createSecretInput struct {
+	Item
+	Body newSecret
+}
+
+// newSecret is a secret to add.
+type newSecret struct {
+	Secret string `json:"secret" writeOnly:"true" minLength:"1" maxLength:"4096" doc:"The secret as the provider's settings show it, at most 4096 bytes. It is never returned."`
+	Label  string `json:"label,omitempty" maxLength:"255" doc:"A name to tell the secret by, for instance the day it came into use; no control characters."`
+}
+
+type createSecretOutput struct {
+	Location string `header:"Location" doc:"The path of the secret."`
+	Body     webhookSecret
+}
+
+func (h *handlers) createSecret(ctx context.Context, in *createSecretInput) (*createSecretOutput, error) {
+	v, err := h.svc.AddSecret(ctx, access.From(ctx), in.Provider, in.ConnectionID,
+		connections.NewWebhookSecret{Value: secretbox.Secret(in.Body.Secret), Label: in.Body.Label})
+	if err != nil {
+		return nil, err
+	}
+	return &createSecretOutput{Body: viewSecret(v), Location: httpapi.Prefix + collectionPath + "/" + url.PathEscape(in.Provider) + "/" +
+		url.PathEscape(in.ConnectionID) + "/webhook-secrets/" + v.ID}, nil
+}
+
+type deleteSecretInput struct {
+	Item
+	SecretID string `path:"secret_id" doc:"The id of the secret." example:"whs_01939a4e7a5e7c6f8a543b1f0f6a8f11"`
+}
+
+func (h *handlers) deleteSecret(ctx context.Context, in *deleteSecretInput) (*struct{}, error) {
+	return nil, h.svc.RemoveSecret(ctx, access.From(ctx), in.Provider, in.ConnectionID, in.SecretID)
+}

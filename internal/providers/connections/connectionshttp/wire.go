@@ -1,0 +1,101 @@
+package connectionshttp
+
+import (
+	"encoding/json"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/providers/connections"
+)
+
+// connection is a connection on the wire.
+type connection struct {
+	UUID              string            `json:"uuid" doc:"The id of the connection in the whole service."`
+	ConnectionID      string            `json:"connection_id" doc:"The id of the connection inside its provider configuration."`
+	WebhookAlias      *string           `json:"webhook_alias" doc:"A readable segment that may stand in the webhook URL in place of the path token; null when the connection has none."`
+	Webhook           webhook           `json:"webhook" doc:"How deliveries to the connection are taken."`
+	ProviderConfigKey string            `json:"provider_config_key" doc:"The provider configuration that the connection belongs to."`
+	Provider          string            `json:"provider" doc:"The slug of the provider's definition."`
+	EnvironmentID     string            `json:"environment_id" doc:"The environment that the connection belongs to."`
+	AuthMode          string            `json:"auth_mode" enum:"none" doc:"How calls to the provider are authorised. none: the connection only receives webhooks."`
+	Status            string            `json:"status" enum:"active,disabled" doc:"active: deliveries are taken. disabled: they are answered with 503."`
+	StatusReason      *string           `json:"status_reason" doc:"Why the connection is not active; null while it is."`
+	Tags              map[string]string `json:"tags" doc:"The caller's labels."`
+	Metadata          map[string]any    `json:"metadata" doc:"The caller's own JSON object."`
+	WebhookURL        string            `json:"webhook_url" doc:"The URL to register at the provider. It ends in the path token."`
+	CreatedAt         httpapi.Time      `json:"created_at" doc:"When the connection was created."`
+	UpdatedAt         httpapi.Time      `json:"updated_at" doc:"When the connection was last changed."`
+}
+
+type webhook struct {
+	Params               map[string]string `json:"params" doc:"The parameters of the provider's definition that the connection sets."`
+	DedupeWindowSeconds  *int64            `json:"dedupe_window_seconds" doc:"For how many seconds a delivery without an id of its own is recognised by its body. 0: never. null: the service's default, 3600, and 0 where the provider's bodies may repeat."`
+	RedeliverOnDuplicate bool              `json:"redeliver_on_duplicate" doc:"Whether a redelivery by the provider starts the dead deliveries of its event again."`
+	MaxBodyBytes         int64             `json:"max_body_bytes" doc:"The largest body taken, in bytes."`
+	SameBodyNewID        string            `json:"same_body_new_id" enum:"accept,refuse" doc:"What happens to a delivery whose body came before under another id, where the provider does not sign the id."`
+	Scheme               scheme            `json:"scheme" doc:"none: the connection takes deliveries that nothing proves. null: they are proved as the provider's definition says."`
+	URLBase              *string           `json:"url_base" doc:"Scheme, host and path prefix of the URL that the provider calls; null where that is the service's public URL."`
+	SourceCIDRs          []string          `json:"source_cidrs" doc:"The networks that deliveries may come from; empty for all."`
+	RateLimitPerSecond   *int64            `json:"rate_limit_per_second" doc:"How many verified deliveries a second all nodes together take; null for no limit."`
+	HasSecret            bool              `json:"has_secret" doc:"Whether a webhook secret is stored. Without one every delivery is refused."`
+	SecretHint           *string           `json:"secret_hint" doc:"The last four characters of the webhook secret; null where there is none, or one of fewer than 16 characters."`
+}
+
+// view returns the wire form. webhookBase is what stands before the path token in a webhook URL.
+func view(c connections.Connection, webhookBase string) connection {
+	return connection{
+		UUID:         c.UUID,
+		ConnectionID: c.ConnectionID,
+		WebhookAlias: c.Alias,
+		Webhook: webhook{
+			Params:               c.Webhook.Params,
+			DedupeWindowSeconds:  c.Webhook.DedupeWindowSeconds,
+			RedeliverOnDuplicate: c.Webhook.RedeliverOnDuplicate,
+			MaxBodyBytes:         c.Webhook.MaxBodyBytes,
+			SameBodyNewID:        string(c.Webhook.SameBodyNewID),
+			Scheme:               scheme(c.Webhook.Scheme),
+			URLBase:              orNull(c.Webhook.URLBase),
+			SourceCIDRs:          append([]string{}, c.Webhook.SourceCIDRs...),
+			RateLimitPerSecond:   c.Webhook.RatePerSecond,
+			HasSecret:            c.HasSecret,
+			SecretHint:           orNull(c.SecretHint),
+		},
+		ProviderConfigKey: c.ProviderConfigKey,
+		Provider:          c.Provider,
+		EnvironmentID:     string(c.Environment),
+		AuthMode:          "none",
+		Status:            string(c.Status),
+		StatusReason:      orNull(c.StatusReason),
+		Tags:              c.Tags,
+		Metadata:          c.Metadata,
+		WebhookURL:        webhookBase + c.PathToken,
+		CreatedAt:         httpapi.Time(c.CreatedAt),
+		UpdatedAt:         httpapi.Time(c.UpdatedAt),
+	}
+}
+
+// scheme is a connection's own scheme on the wire: none, or null.
+type scheme string
+
+// MarshalJSON writes the name or null.
+func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(orNull(string(s))) }
+
+// Schema is the set of names, or null. A tag could not say so: an enum that leaves null out forbids it.
+func (scheme) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Nullable: true, Enum: []any{connections.SchemeNone, nil}}
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// deletion is the answer of the delete operation.
+type deletion struct {
+	Deleted         bool   `json:"deleted" doc:"Whether the connection is gone."`
+	UpstreamRevoked bool   `json:"upstream_revoked" doc:"Whether the provider was told to revoke the credentials."`
+	Reason          string `json:"reason" doc:"Why the provider was not told."`
+}

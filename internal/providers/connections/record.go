@@ -1,0 +1,157 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Actions of the audit trail.
+const (
+	actionCreate     = "connection.create"
+	actionUpdate     = "connection.update"
+	actionEnable     = "connection.enable"
+	actionDisable    = "connection.disable"
+	actionRotatePath = "connection.rotate_webhook_path"
+	actionDelete     = "connection.delete"
+
+	actionAddSecret     = "connection.add_webhook_secret"
+	actionRemoveSecret  = "connection.remove_webhook_secret"
+	actionOpenEnrolment = "connection.open_webhook_enrolment"
+	actionEndEnrolment  = "connection.end_webhook_enrolment"
+	actionCapture       = "connection.capture_webhook_secret"
+)
+
+// ChangeKind says what has become of a connection.
+type ChangeKind string
+
+// The kinds.
+const (
+	Created     ChangeKind = "created"
+	Updated     ChangeKind = "updated"
+	WasDisabled ChangeKind = "disabled"
+	WasEnabled  ChangeKind = "enabled"
+	Deleted     ChangeKind = "deleted"
+)
+
+// kindOf is what an action makes of its connection; empty where that stays as it was.
+func kindOf(action string) ChangeKind {
+	switch action {
+	case actionCreate:
+		return Created
+	case actionEnable:
+		return WasEnabled
+	case actionDisable:
+		return WasDisabled
+	case actionDelete:
+		return Deleted
+	case actionOpenEnrolment, actionEndEnrolment:
+		return ""
+	default:
+		return Updated
+	}
+}
+
+// edit is a change under way: of one connection, which nobody else can change meanwhile, in one transaction.
+type edit struct {
+	s     *Service
+	tx    *sql.Tx
+	actor access.Principal
+	now   time.Time
+	// before is what the connection was; nil for one that is new.
+	before audit.State
+}
+
+// edit begins a change of a connection that is locked.
+func (s *Service) edit(ctx context.Context, tx *sql.Tx, actor access.Principal, current *Connection, now time.Time) (edit, error) {
+	before, err := state(ctx, tx, current)
+	return edit{s, tx, actor, now, before}, err
+}
+
+// write stores a changed connection and finishes the change.
+func (e edit) write(ctx context.Context, c *Connection, action string, details audit.State) (Connection, error) {
+	c.UpdatedAt = e.now
+	if err := update(ctx, e.tx, c); err != nil {
+		return Connection{}, err
+	}
+	return e.finish(ctx, c, action, details)
+}
+
+// finish records the change and returns the connection as it is stored now.
+func (e edit) finish(ctx context.Context, c *Connection, action string, details audit.State) (Connection, error) {
+	stored, err := find(ctx, e.tx, c.Environment, c.ProviderConfigKey, c.ConnectionID)
+	if err != nil {
+		return Connection{}, err
+	}
+	after, err := state(ctx, e.tx, &stored)
+	if err != nil {
+		return Connection{}, err
+	}
+	return stored, e.record(ctx, c, action, after, details)
+}
+
+// record writes the audit event of a change and tells every process that connections changed, with the change itself.
+func (e edit) record(ctx context.Context, c *Connection, action string, after, details audit.State) error {
+	err := audit.Record(ctx, e.tx, e.now, audit.Event{
+		Team: e.actor.Team, Environment: c.Environment, Actor: e.actor, Action: action,
+		TargetType: "connection", TargetID: c.UUID, Before: e.before, After: after, Details: details,
+	})
+	if err != nil {
+		return err
+	}
+	if kind := kindOf(action); e.s.announce != nil && kind != "" {
+		if err := e.s.announce(ctx, e.tx, c, kind); err != nil {
+			return err
+		}
+	}
+	return db.Bump(ctx, e.tx, Collection)
+}
+
+// state is the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is shown by
+// the names of its fields: the values may be about people, and the trail is kept.
+func state(ctx context.Context, q querier, c *Connection) (audit.State, error) {
+	secrets, err := listSecrets(ctx, q, c.UUID)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(secrets))
+	for i := range secrets {
+		ids[i] = secrets[i].ID
+	}
+	w := &c.Webhook
+	return audit.State{
+		"provider_config_key": c.ProviderConfigKey, "connection_id": c.ConnectionID, "status": c.Status,
+		"webhook.path": audit.Hidden{Value: c.PathToken, Shown: secretbox.Redacted}, "webhook.alias": c.Alias,
+		"webhook.params": w.Params, "webhook.dedupe_window_seconds": w.DedupeWindowSeconds,
+		"webhook.redeliver_on_duplicate": w.RedeliverOnDuplicate, "webhook.max_body_bytes": w.MaxBodyBytes,
+		"webhook.same_body_new_id": w.SameBodyNewID, "webhook.scheme": w.Scheme, "webhook.url_base": w.URLBase,
+		"webhook.source_cidrs": w.SourceCIDRs, "webhook.rate_limit_per_second": w.RatePerSecond, "webhook_secret_ids": ids,
+		"tags": c.Tags, "metadata": audit.Hidden{Value: c.Metadata, Shown: names(c.Metadata)},
+	}, nil
+}
+
+// differs reports whether the change makes anything different; a secret that is given is taken for another.
+func differs(from, to *Connection, ch *Change) bool {
+	alias := from.Alias
+	if ch.Alias.Set {
+		alias = &ch.Alias.Value
+		if ch.Alias.Null {
+			alias = nil
+		}
+	}
+	return !reflect.DeepEqual(from.Webhook, to.Webhook) || !reflect.DeepEqual(from.Tags, to.Tags) || !reflect.DeepEqual(from.Metadata, to.Metadata) ||
+		!reflect.DeepEqual(from.Alias, alias) || ch.Secret.Set && (!ch.Secret.Null || from.HasSecret)
+}
+
+// names are the names of the object's fields, sorted.
+func names(object map[string]any) []string {
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(object))))
+}

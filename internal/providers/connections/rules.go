@@ -1,0 +1,294 @@
+package connections
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/verification"
+)
+
+const maxNameBytes = 255
+
+// ValidProviderConfigKey reports whether s has the form of a provider configuration's key.
+func ValidProviderConfigKey(s string) bool {
+	return len(s) <= 63 && isAlphanumeric(s, 0) && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
+	})
+}
+
+// ValidConnectionID reports whether s can be a connection's id, and with that an alias. What looks like a UUID or a path
+// token is none: it could be taken for the other names of a connection.
+func ValidConnectionID(s string) bool { return validName(s) }
+
+func validName(s string) bool { return hasNameForm(s) && !isReservedName(s) }
+
+func hasNameForm(s string) bool {
+	return len(s) <= maxNameBytes && isAlphanumeric(s, 0) && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._:@-", r)
+	})
+}
+
+func isAlphanumeric(s string, i int) bool {
+	return i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= '0' && s[i] <= '9')
+}
+
+func isReservedName(s string) bool {
+	return id.LooksLikeUUID(s) || strings.HasPrefix(s, id.PrefixPathToken)
+}
+
+// isReservedKey reports whether a provider configuration of that key would hide a route.
+func isReservedKey(s string) bool {
+	return slices.Contains([]string{"executions", "execute", "execute-async", "await-webhook", "imports"}, s)
+}
+
+// checkIdentity returns the provider configuration's key and its provider; the provider is nil when there is a fault.
+func (s *Service) checkIdentity(f *apperr.Faults, in *New) (key string, p *registry.Provider) {
+	switch given, same := in.Provider, in.ProviderConfigKey; {
+	case given == nil && same == nil:
+		f.Add("body.provider", "required", "the field is required")
+	case given != nil && same != nil && *given != *same:
+		f.Add("body.provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
+	case given != nil:
+		key, p = *given, s.checkProvider(f, "body.provider", *given)
+	default:
+		key, p = *same, s.checkProvider(f, "body.provider_config_key", *same)
+	}
+	if in.ConnectionID != nil {
+		checkName(f, "body.connection_id", *in.ConnectionID)
+	}
+	switch in.OnConflict {
+	case "", ConflictError, ConflictUpdate:
+	default:
+		f.Add("body.on_conflict", "enum", "must be error or update")
+	}
+	return key, p
+}
+
+func (s *Service) checkProvider(f *apperr.Faults, location, key string) *registry.Provider {
+	p, ok := s.providers.Get(key)
+	switch {
+	case isReservedKey(key):
+		f.Add(location, "reserved", "the name is reserved")
+	case !ok:
+		f.Add(location, "exists", "there is no such provider")
+	case p.Webhooks == nil:
+		f.Add(location, "webhooks", "the provider sends no webhooks that this service can verify")
+	default:
+		return p
+	}
+	return nil
+}
+
+func checkName(f *apperr.Faults, location, name string) {
+	switch {
+	case !hasNameForm(name):
+		f.Add(location, "pattern", "must be a letter or digit followed by at most 254 letters, digits and . _ : @ -")
+	case isReservedName(name):
+		f.Add(location, "reserved", "must not look like a UUID or begin with whk_")
+	}
+}
+
+// proposal is a change and what it leads to.
+type proposal struct {
+	change *Change
+	next   *Connection
+	// creating says that nothing of next was accepted before.
+	creating bool
+	// provider is nil where there is none to ask.
+	provider *registry.Provider
+	// stored are the secrets that verify deliveries unless the change brings another.
+	stored []verification.Secret
+}
+
+// check adds every fault of the proposal.
+func (p *proposal) check(f *apperr.Faults) error {
+	if alias := p.change.Alias; alias.Set && !alias.Null {
+		checkName(f, "body.webhook.alias", alias.Value)
+	}
+	checkLimits(f, p.change)
+	checkTags(f, p.next.Tags)
+	metadata, err := encode(p.next.Metadata)
+	if err != nil {
+		return fmt.Errorf("encode metadata: %w", err)
+	}
+	if len(metadata) > MaxMetadataBytes {
+		f.Add("body.metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadataBytes))
+	}
+	return p.checkVerification(f)
+}
+
+func checkLimits(f *apperr.Faults, ch *Change) {
+	between := func(location string, v, low, high int64) {
+		switch {
+		case v < low:
+			f.Add(location, "minimum", fmt.Sprintf("must be at least %d", low))
+		case v > high:
+			f.Add(location, "maximum", fmt.Sprintf("must be at most %d", high))
+		}
+	}
+	if w := ch.DedupeWindowSeconds; w.Set && !w.Null {
+		between("body.webhook.dedupe_window_seconds", w.Value, 0, int64(MaxDedupeWindow.Seconds()))
+	}
+	if v := ch.MaxBodyBytes; v != nil {
+		between("body.webhook.max_body_bytes", *v, 1, MaxBodyBytes)
+	}
+	if v := ch.RatePerSecond; v.Set && !v.Null {
+		between("body.webhook.rate_limit_per_second", v.Value, 1, MaxRate)
+	}
+	if v := ch.Scheme; v.Set && !v.Null && v.Value != SchemeNone {
+		f.Add("body.webhook.scheme", "enum", "must be none or null")
+	}
+	if v := ch.URLBase; v.Set && !v.Null && v.Value == "" {
+		f.Add("body.webhook.url_base", "min_length", "must not be empty; null stands for the service's public URL")
+	}
+	checkSourceCIDRs(f, ch.SourceCIDRs.orZero())
+	if v := ch.SameBodyNewID; v != nil && *v != SameBodyAccept && *v != SameBodyRefuse {
+		f.Add("body.webhook.same_body_new_id", "enum", "must be accept or refuse")
+	}
+}
+
+func checkSourceCIDRs(f *apperr.Faults, networks []string) {
+	const at = "body.webhook.source_cidrs"
+	if len(networks) > MaxSourceCIDRs {
+		f.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
+		return
+	}
+	for i, text := range networks {
+		switch p, err := netip.ParsePrefix(text); {
+		case err != nil:
+			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "must be a network such as 192.0.2.0/24 or 2001:db8::/32")
+		case p.Addr().Is4In6():
+			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "must be written as an IPv4 network")
+		case p != p.Masked():
+			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "has bits set beyond its length")
+		}
+	}
+}
+
+func checkTags(f *apperr.Faults, tags map[string]string) {
+	if len(tags) > MaxTags {
+		f.Add("body.tags", "max_properties", fmt.Sprintf("must be at most %d tags", MaxTags))
+	}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		switch {
+		case !validTagKey(key):
+			f.Add("body.tags", "pattern", "a key must be 1 to 63 of a-z, 0-9 and _ . -")
+		case utf8.RuneCountInString(tags[key]) > MaxTagValue:
+			f.Add("body.tags."+key, "max_length", fmt.Sprintf("must be at most %d characters", MaxTagValue))
+		}
+	}
+}
+
+func validTagKey(key string) bool {
+	return key != "" && len(key) <= 63 && !strings.ContainsFunc(key, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-", r)
+	})
+}
+
+// checkVerification asks the provider's definition whether parameters and secrets fit it. What an earlier change brought
+// was accepted then and is not held against the caller now.
+func (p *proposal) checkVerification(f *apperr.Faults) error {
+	at := "body.webhook.params"
+	secrets := p.stored
+	if v := p.change.Secret; v.Set {
+		at = "body.webhook_secret"
+		secrets = nil
+		if !v.Null && checkSecret(f, "body.webhook_secret", v.Value) {
+			secrets = []verification.Secret{{ID: "the secret", Value: v.Value}}
+		}
+	}
+	unproved := p.provider != nil && p.provider.Webhooks != nil && p.provider.Webhooks.Unproved()
+	if v := p.change.Alias; v.Set && !v.Null && unproved {
+		f.Add("body.webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
+	}
+	touched := p.creating || p.change.Secret.Set || p.change.Params.Set || p.change.URLBase.Set || p.change.Scheme.Set
+	if !touched || p.provider == nil || p.provider.Webhooks == nil {
+		return nil
+	}
+	engine := p.provider.Webhooks
+	if v := p.change.Scheme; v.Set && v.Value == SchemeNone && !unproved {
+		f.Add("body.webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
+	}
+	found, err := bindFaults(engine, p.next.Webhook.settings(secrets))
+	for _, fault := range found {
+		location := "body.webhook." + fault.Field
+		switch fault.Field {
+		case "secret":
+			location = at
+		case "accept_unverified":
+			location, fault.Message = "body.webhook.scheme", `must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to say so`
+		}
+		f.Add(location, fault.Rule, fault.Message)
+	}
+	return err
+}
+
+// settings are what the connection brings to its provider's definition.
+func (w *WebhookConfig) settings(secrets []verification.Secret) verification.Settings {
+	return verification.Settings{Params: w.Params, Secrets: secrets, URLBase: w.URLBase, AcceptUnverified: w.Scheme == SchemeNone}
+}
+
+// bindFaults returns every fault that the engine finds. It looks at the secret only once all parameters are good, so
+// parameters that it does not know are left out for a second look.
+func bindFaults(e *verification.Engine, s verification.Settings) ([]verification.Fault, error) {
+	known := map[string]string{}
+	for _, p := range e.Params() {
+		if v, ok := s.Params[p.Name]; ok {
+			known[p.Name] = v
+		}
+	}
+	var found []verification.Fault
+	for _, params := range []map[string]string{s.Params, known} {
+		var config *verification.ConfigError
+		s.Params = params
+		_, err := e.Bind(s)
+		switch {
+		case err == nil:
+			return found, nil
+		case !errors.As(err, &config):
+			return nil, fmt.Errorf("check webhook settings: %w", err)
+		}
+		for _, fault := range config.Faults {
+			if !slices.Contains(found, fault) {
+				found = append(found, fault)
+			}
+		}
+	}
+	return found, nil
+}
+
+func checkSecret(f *apperr.Faults, location string, v secretbox.Secret) bool {
+	switch n := len(v.Reveal()); {
+	case n == 0:
+		f.Add(location, "min_length", "must not be empty")
+	case n > MaxSecretBytes:
+		f.Add(location, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
+	case strings.TrimSpace(v.Reveal()) != v.Reveal():
+		f.Add(location, "pattern", "must not begin or end with blanks or line breaks, which come along when a secret is copied")
+	default:
+		return true
+	}
+	return false
+}
+
+// encode returns v as compact JSON without HTML escapes, the form that is stored and measured.
+func encode(v any) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}

@@ -1,0 +1,181 @@
+package connections
+
+import (
+	"context"
+	"crypto/subtle"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/verification"
+)
+
+// Limits of webhook secrets.
+const (
+	// MaxSecrets is how many a connection may have at once. Every delivery that does not verify is tried under each.
+	MaxSecrets = 10
+	// MaxSecretLabel is in characters.
+	MaxSecretLabel = 255
+)
+
+// WebhookSecret describes a stored secret. Its value never comes back.
+type WebhookSecret struct {
+	ID    string
+	Label string
+	// Hint is the secret's last characters, empty where it is too short to show any.
+	Hint      string
+	CreatedAt time.Time
+	// LastMatchedAt is when a delivery last verified under the secret, to the minute; nil before the first.
+	LastMatchedAt *time.Time
+}
+
+// NewWebhookSecret is a secret to add to those that a connection has.
+type NewWebhookSecret struct {
+	Value secretbox.Secret
+	Label string
+}
+
+// Secrets returns the webhook secrets of a connection that the view shows, oldest first.
+func (s *Service) Secrets(ctx context.Context, v access.View, providerConfigKey, connectionID string) ([]WebhookSecret, error) {
+	c, err := s.Get(ctx, v, providerConfigKey, connectionID)
+	if err != nil {
+		return nil, err
+	}
+	return listSecrets(ctx, s.db.Read(), c.UUID)
+}
+
+// AddSecret stores a further secret of a connection of the actor's environment. Deliveries that verify under any of them
+// are taken, from the next one on.
+func (s *Service) AddSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, in NewWebhookSecret) (WebhookSecret, error) {
+	now := s.now()
+	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: in.Label, Hint: hint(in.Value), CreatedAt: now}
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+		known, err := s.secrets(ctx, e.tx, c.UUID)
+		if err != nil {
+			return Connection{}, err
+		}
+		if err := s.checkNewSecret(c, in, known); err != nil {
+			return Connection{}, err
+		}
+		if err := s.insertSecret(ctx, e.tx, c.UUID, out, in.Value); err != nil {
+			return Connection{}, err
+		}
+		return e.write(ctx, &c, actionAddSecret, secretChange(out))
+	})
+	if err != nil {
+		return WebhookSecret{}, err
+	}
+	return out, nil
+}
+
+// RemoveSecret deletes a secret of a connection of the actor's environment. After the last one is gone every delivery is
+// refused.
+func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID, secretID string) error {
+	if !id.Is(id.PrefixSecret, secretID) {
+		return apperr.NotFound("webhook secret")
+	}
+	now := s.now()
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+		stored, err := listSecrets(ctx, e.tx, c.UUID)
+		if err != nil {
+			return Connection{}, err
+		}
+		for _, secret := range stored {
+			if secret.ID != secretID {
+				continue
+			}
+			if _, err := e.tx.ExecContext(ctx, `DELETE FROM connection_secrets WHERE connection_uuid = $1 AND id = $2`, c.UUID, secretID); err != nil {
+				return Connection{}, fmt.Errorf("delete webhook secret: %w", err)
+			}
+			return e.write(ctx, &c, actionRemoveSecret, secretChange(secret))
+		}
+		return Connection{}, apperr.NotFound("webhook secret")
+	})
+	return err
+}
+
+// secretChange is what the audit trail keeps of a secret.
+func secretChange(v WebhookSecret) audit.State {
+	return audit.State{"webhook_secret_id": v.ID, "webhook_secret_label": v.Label}
+}
+
+func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []verification.Secret) error {
+	var f apperr.Faults
+	if len(stored) >= MaxSecrets {
+		f.Add("body", "max_items", fmt.Sprintf("the connection has %d secrets, which is the most; delete one first", len(stored)))
+	}
+	for _, v := range stored {
+		// Deleting one of two equal secrets would leave it in force.
+		if subtle.ConstantTimeCompare([]byte(v.Value.Reveal()), []byte(in.Value.Reveal())) == 1 {
+			f.Add("body.secret", "unique", "the connection has this secret already, as "+v.ID)
+		}
+	}
+	switch {
+	case utf8.RuneCountInString(in.Label) > MaxSecretLabel:
+		f.Add("body.label", "max_length", fmt.Sprintf("must be at most %d characters", MaxSecretLabel))
+	case !utf8.ValidString(in.Label) || strings.ContainsFunc(in.Label, unicode.IsControl):
+		f.Add("body.label", "pattern", "must not hold control characters")
+	}
+	provider, ok := s.providers.Get(c.Provider)
+	if checkSecret(&f, "body.secret", in.Value) && ok && provider.Webhooks != nil {
+		found, err := bindFaults(provider.Webhooks, c.Webhook.settings([]verification.Secret{{ID: "the secret", Value: in.Value}}))
+		if err != nil {
+			return err
+		}
+		for _, fault := range found {
+			// A parameter's fault is not this request's: it was there before, and shows in the refusals.
+			if fault.Field == "secret" {
+				f.Add("body.secret", fault.Rule, fault.Message)
+			}
+		}
+	}
+	return f.Err()
+}
+
+func (s *Service) insertSecret(ctx context.Context, tx *sql.Tx, connectionUUID string, v WebhookSecret, value secretbox.Secret) error {
+	sealed, err := s.box.Seal([]byte(value.Reveal()), secretPlace(v.ID))
+	if err != nil {
+		return fmt.Errorf("seal webhook secret: %w", err)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO connection_secrets (id, connection_uuid, label, hint, value, created_ms) VALUES ($1, $2, $3, $4, $5, $6)`,
+		v.ID, connectionUUID, v.Label, v.Hint, sealed, clock.Millis(v.CreatedAt))
+	if err != nil {
+		return fmt.Errorf("insert webhook secret: %w", err)
+	}
+	return nil
+}
+
+func listSecrets(ctx context.Context, q querier, connectionUUID string) ([]WebhookSecret, error) {
+	rows, err := q.QueryContext(ctx, `SELECT id, label, hint, created_ms, last_matched_ms FROM connection_secrets
+		WHERE connection_uuid = $1 ORDER BY id`, connectionUUID)
+	if err != nil {
+		return nil, fmt.Errorf("list webhook secrets: %w", err)
+	}
+	out := []WebhookSecret{}
+	err = db.Each(rows, func(r *sql.Rows) error {
+		var v WebhookSecret
+		var created int64
+		var matched *int64
+		if err := r.Scan(&v.ID, &v.Label, &v.Hint, &created, &matched); err != nil {
+			return fmt.Errorf("list webhook secrets: %w", err)
+		}
+		v.CreatedAt = clock.FromMillis(created)
+		if matched != nil {
+			at := clock.FromMillis(*matched)
+			v.LastMatchedAt = &at
+		}
+		out = append(out, v)
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,228 @@
+package connections
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/verification"
+)
+
+// Environments tells whether an environment is still there.
+type Environments interface {
+	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds something
+	// to the environment, after the insert, and keeps the environment from being removed before the commit.
+	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
+}
+
+// Config is what a Service needs. Every field but Keyring is mandatory.
+type Config struct {
+	DB           *db.DB
+	Clock        clock.Clock
+	Box          *secretbox.Box
+	Providers    Providers
+	Environments Environments
+	// Keyring holds the keys that providers publish; nil refuses what needs them.
+	Keyring *verification.Keyring
+	Logger  *slog.Logger
+}
+
+// Service holds the rules of connections. It is safe for concurrent use. Faults of a request come as validation errors
+// whose locations are those of the HTTP body.
+type Service struct {
+	db           *db.DB
+	clock        clock.Clock
+	box          *secretbox.Box
+	providers    Providers
+	environments Environments
+	keyring      *verification.Keyring
+	log          *slog.Logger
+
+	refusing *verification.Verifier
+	cache    *cache
+	loads    singleflight.Group
+	matches  matches
+	deleted  func(ctx context.Context, tx *sql.Tx, connectionUUID string) error
+	announce func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error
+}
+
+// NewService returns a Service with an empty cache.
+func NewService(cfg Config) (*Service, error) {
+	refusing, err := newRefusing()
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments, keyring: cfg.Keyring, log: cfg.Logger,
+		refusing: refusing, cache: newCache(),
+	}, nil
+}
+
+// OnDelete sets what else goes in the transaction that deletes a connection. Call it before the first request.
+func (s *Service) OnDelete(fn func(ctx context.Context, tx *sql.Tx, connectionUUID string) error) {
+	s.deleted = fn
+}
+
+// OnChange sets what else is stored in the transaction that changes a connection. Call it before the first request.
+func (s *Service) OnChange(fn func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error) {
+	s.announce = fn
+}
+
+// Get returns a connection that the view shows, or not_found.
+func (s *Service) Get(ctx context.Context, v access.View, providerConfigKey, connectionID string) (Connection, error) {
+	if !possible(providerConfigKey, connectionID) || !v.Connections.Contains(connectionID) {
+		return Connection{}, notFound()
+	}
+	return find(ctx, s.db.Read(), v.Environment, providerConfigKey, connectionID)
+}
+
+// List returns one page of the connections that the view shows, and one row more where another page follows. The page's key is
+// the UUID, so newest first is the order of creation.
+func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Connection, error) {
+	keys := slices.DeleteFunc(slices.Clone(f.ProviderConfigKeys), func(key string) bool { return !ValidProviderConfigKey(key) })
+	if len(keys) == 0 && len(f.ProviderConfigKeys) > 0 || f.Prefix != "" && !hasNameForm(f.Prefix) {
+		return []Connection{}, nil
+	}
+	f.ProviderConfigKeys = keys
+	return list(ctx, s.db.Read(), v, f, p)
+}
+
+// Update changes a connection of the actor's environment.
+func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, ch Change) (Connection, error) {
+	now := s.now()
+	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, current Connection) (Connection, error) {
+		return s.update(ctx, e, current, &ch)
+	})
+}
+
+func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Change) (Connection, error) {
+	next := ch.apply(current)
+	provider, _ := s.providers.Get(current.Provider)
+	p := proposal{change: ch, next: &next, provider: provider}
+	if ch.Params.Set && !ch.Secret.Set {
+		stored, err := s.secrets(ctx, e.tx, current.UUID)
+		if err != nil {
+			return Connection{}, err
+		}
+		for i := range stored {
+			stored[i].ID = "the stored secret"
+		}
+		p.stored = stored
+	}
+	var f apperr.Faults
+	if err := p.check(&f); err != nil {
+		return Connection{}, err
+	}
+	if err := f.Err(); err != nil {
+		return Connection{}, err
+	}
+	if !differs(&current, &next, ch) {
+		return current, nil
+	}
+	if err := moveAlias(ctx, e.tx, &current, ch.Alias, e.now); err != nil {
+		return Connection{}, err
+	}
+	if ch.Secret.Set {
+		if err := s.replaceSecrets(ctx, e.tx, current.UUID, ch.Secret, e.now); err != nil {
+			return Connection{}, err
+		}
+	}
+	return e.write(ctx, &next, actionUpdate, nil)
+}
+
+// reasonDisabled is the status reason of a connection that a caller disabled.
+const reasonDisabled = "Disabled by request"
+
+// SetStatus enables or disables a connection of the actor's environment. Asking for the status it has changes nothing.
+func (s *Service) SetStatus(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, status Status) (Connection, error) {
+	now := s.now()
+	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+		if c.Status == status {
+			return c, nil
+		}
+		action := actionEnable
+		c.Status, c.StatusReason = status, ""
+		if status == Disabled {
+			action, c.StatusReason = actionDisable, reasonDisabled
+		}
+		return e.write(ctx, &c, action, nil)
+	})
+}
+
+// RotatePath gives a connection of the actor's environment another path token. The old webhook URL is dead at once.
+func (s *Service) RotatePath(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Connection, error) {
+	now := s.now()
+	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+		c.PathToken = id.NewRandom(id.PrefixPathToken)
+		return e.write(ctx, &c, actionRotatePath, nil)
+	})
+}
+
+// Delete removes a connection of the actor's environment with its secrets, and releases its alias. Its events stay.
+func (s *Service) Delete(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) error {
+	now := s.now()
+	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+		if err := releaseAlias(ctx, e.tx, c.UUID, now); err != nil {
+			return Connection{}, err
+		}
+		if err := remove(ctx, e.tx, c.Environment, c.UUID); err != nil {
+			return Connection{}, err
+		}
+		if s.deleted != nil {
+			if err := s.deleted(ctx, e.tx, c.UUID); err != nil {
+				return Connection{}, err
+			}
+		}
+		return Connection{}, e.record(ctx, &c, actionDelete, nil, nil)
+	})
+	return err
+}
+
+// locked runs fn on a connection that the actor may see, and that nobody else can change meanwhile.
+func (s *Service) locked(ctx context.Context, actor access.Principal, key, connectionID string, now time.Time,
+	fn func(edit, Connection) (Connection, error),
+) (c Connection, err error) {
+	if !possible(key, connectionID) || !actor.View().Connections.Contains(connectionID) {
+		return Connection{}, notFound()
+	}
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		current, err := lock(ctx, tx, actor.Environment, key, connectionID)
+		if err != nil {
+			return err
+		}
+		e, err := s.edit(ctx, tx, actor, &current, now)
+		if err != nil {
+			return err
+		}
+		c, err = fn(e, current)
+		return err
+	})
+	if err != nil {
+		return Connection{}, err
+	}
+	return c, nil
+}
+
+// change runs a transaction and empties the cache, whatever came of it: a commit whose answer was lost is one too.
+func (s *Service) change(ctx context.Context, fn func(*sql.Tx) error) error {
+	defer s.cache.drop()
+	return s.db.Tx(ctx, fn)
+}
+
+func (s *Service) now() time.Time { return clock.FromMillis(clock.Millis(s.clock.Now())) }
+
+// possible reports whether a connection can have these names, so that others cost no query.
+func possible(key, connectionID string) bool {
+	return ValidProviderConfigKey(key) && ValidConnectionID(connectionID)
+}

@@ -1,0 +1,128 @@
+package connections_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/definitions"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/verification"
+)
+
+const githubSecret = "a secret that GitHub knows: 4f1c"
+
+// world is one database with a team of two environments, and a Service on it.
+type world struct {
+	store testkit.Store
+	clock *clock.Manual
+	box   *secretbox.Box
+	reg   *registry.Registry
+	svc   *connections.Service
+	a, b  access.Principal
+}
+
+func newWorld(t *testing.T, s testkit.Store) *world {
+	t.Helper()
+	keyset := filepath.Join(s.Dir, "keyset.json")
+	require.NoError(t, secretbox.Create(keyset))
+	box, err := secretbox.Open(secretbox.Source{Path: keyset})
+	require.NoError(t, err)
+	reg, err := registry.Load(definitions.FS())
+	require.NoError(t, err)
+	w := &world{store: s, clock: clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), box: box, reg: reg}
+	_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ('team_x', 'x', 0)`)
+	require.NoError(t, err)
+	w.a, w.b = w.principal(t, "a"), w.principal(t, "b")
+	w.svc = w.newService(t)
+	return w
+}
+
+// environments takes every environment for live but those whose row says that they were removed.
+type environments struct{}
+
+func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error {
+	var live bool
+	if err := tx.QueryRowContext(ctx, `SELECT deleted_ms IS NULL FROM environments WHERE id = $1`, string(env)).Scan(&live); err != nil {
+		return err
+	}
+	if !live {
+		return apperr.NotFound("environment")
+	}
+	return nil
+}
+
+// principal returns who acts in an environment of its own.
+func (w *world) principal(t *testing.T, name string) access.Principal {
+	t.Helper()
+	env := id.New(id.PrefixEnvironment)
+	_, err := w.store.DB.Write().ExecContext(t.Context(),
+		`INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, 'team_x', $2, 0)`, env, name)
+	require.NoError(t, err)
+	return access.Principal{Kind: access.KindAPIKey, ID: "key_" + name, Name: name, Team: "team_x", Environment: id.Environment(env), Connections: access.All()}
+}
+
+// newService returns a Service as another process on the same database would have it.
+func (w *world) newService(t *testing.T) *connections.Service {
+	t.Helper()
+	svc, err := connections.NewService(connections.Config{
+		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{}, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	return svc
+}
+
+func github(connectionID string) connections.New {
+	provider, secret := "github", secretbox.Secret(githubSecret)
+	return connections.New{Provider: &provider, ConnectionID: &connectionID, Change: connections.Change{Secret: connections.To(secret)}}
+}
+
+func (w *world) create(t *testing.T, who access.Principal, in connections.New) connections.Connection {
+	t.Helper()
+	c, created, err := w.svc.Create(t.Context(), who, in)
+	require.NoError(t, err)
+	require.True(t, created)
+	return c
+}
+
+// accepts reports whether a delivery that GitHub signed with the secret passes.
+func accepts(in *connections.Inbound, secret string) bool {
+	body := []byte(`{"zen":"Keep it logically awesome."}`)
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = mac.Write(body)
+	header := http.Header{"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac.Sum(nil))}}
+	if in.Verifier.Precheck(header) != nil {
+		return false
+	}
+	_, refusal := in.Verifier.Verify(context.Background(), &verification.Request{Method: http.MethodPost, Header: header, Body: body})
+	return refusal == nil
+}
+
+func requireCode(t require.TestingT, code apperr.Code, err error) {
+	require.True(t, apperr.Is(err, code), "wanted %s, got %v", code, err)
+}
+
+func count(t *testing.T, w *world, query string, args ...any) int {
+	t.Helper()
+	var n int
+	require.NoError(t, w.store.DB.Read().QueryRowContext(t.Context(), query, args...).Scan(&n))
+	return n
+}
+
+func ptr[T any](v T) *T { return &v }

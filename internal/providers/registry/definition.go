@@ -1,0 +1,102 @@
+package registry
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sallyport/internal/providers/verification"
+)
+
+// Definition is one provider as its file describes it.
+type Definition struct {
+	// Schema is the version of the file format: 1.
+	Schema int `yaml:"schema"`
+	// Slug names the provider: [a-z0-9] and single hyphens between them, at most 63 bytes. It is the file's name without
+	// .yaml, and the default key of the provider's configurations.
+	Slug string `yaml:"slug"`
+	// DisplayName is the provider's own spelling of its name.
+	DisplayName string `yaml:"display_name"`
+	// Categories group providers in the catalog; lower-case words joined by hyphens.
+	Categories []string `yaml:"categories"`
+	// DocsURL is the documentation that the definition was written from; https.
+	DocsURL string `yaml:"docs_url"`
+	// ReplacesBuiltin lets a definition of the operator's stand in the place of one that ships under its slug, now or in a later
+	// release. Without it such a definition is refused.
+	ReplacesBuiltin bool `yaml:"replaces_builtin"`
+	// Evidence says what Webhooks rests on. It belongs to definitions with webhooks; those that ship all have it.
+	Evidence *Evidence `yaml:"evidence"`
+	// Webhooks says how deliveries are verified and described; nil for a provider without webhooks.
+	Webhooks *verification.Declaration `yaml:"webhooks"`
+}
+
+const (
+	schemaVersion  = 1
+	maxDisplayName = 80
+	maxCategories  = 8
+	maxSetupBytes  = 8 << 10
+)
+
+// Reserved reports whether a name cannot be a provider's slug or the key of a provider configuration, because the paths of
+// the API use it where such a key stands, or because it is what events that no provider has sent come from.
+func Reserved(name string) bool {
+	switch name {
+	case "executions", "execute", "execute-async", "await-webhook", "imports", "sallyport":
+		return true
+	default:
+		return false
+	}
+}
+
+var word = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// report takes down what is wrong with a field.
+type report func(field, message string)
+
+// check reports what is wrong with a definition, apart from its webhooks, which the engine checks. builtin are the definitions
+// beside which an operator's stands; it is nil for one that ships.
+func (d *Definition) check(stem string, builtin *Registry, wrong report) {
+	if d.Schema != schemaVersion {
+		wrong("schema", "must be 1")
+	}
+	switch {
+	case len(d.Slug) > 63 || !word.MatchString(d.Slug):
+		wrong("slug", "must be lower-case letters, digits and single hyphens between them, at most 63 bytes")
+	case Reserved(d.Slug):
+		wrong("slug", "is reserved for the API's own use")
+	case d.Slug != stem:
+		wrong("slug", "must be the file's name without .yaml")
+	case builtin != nil && builtin.bySlug[d.Slug] != nil && !d.ReplacesBuiltin:
+		wrong("slug", "is that of a definition that ships; choose another, or state replaces_builtin: true to have this one in its place")
+	}
+	if builtin == nil && d.ReplacesBuiltin {
+		wrong("replaces_builtin", "has no meaning in a definition that ships")
+	}
+	if strings.TrimSpace(d.DisplayName) != d.DisplayName || d.DisplayName == "" || utf8.RuneCountInString(d.DisplayName) > maxDisplayName {
+		wrong("display_name", "must be 1 to 80 characters without spaces around them")
+	}
+	if len(d.Categories) == 0 || len(d.Categories) > maxCategories {
+		wrong("categories", "needs 1 to 8 entries")
+	}
+	for i, category := range d.Categories {
+		if !word.MatchString(category) || slices.Index(d.Categories, category) != i {
+			wrong("categories", "must be different lower-case words joined by hyphens")
+			break
+		}
+	}
+	if !isHTTPS(d.DocsURL) {
+		wrong("docs_url", "must be an https URL")
+	}
+	if d.Evidence != nil {
+		d.Evidence.check(wrong)
+		if d.Webhooks == nil {
+			wrong("evidence", "says how webhooks were checked, and there is no webhooks section")
+		}
+	}
+	if d.Webhooks != nil {
+		if setup := d.Webhooks.Setup; strings.TrimSpace(setup) == "" || len(setup) > maxSetupBytes {
+			wrong("webhooks.setup", "must tell how to set the webhook up at the provider, in at most 8 KiB")
+		}
+	}
+}

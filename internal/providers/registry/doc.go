@@ -1,0 +1,2 @@
+// Package registry loads provider definitions: one YAML file for each provider, strictly read.
+package registry

@@ -1,0 +1,79 @@
+package registry
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Evidence says what the facts in a definition's webhooks section rest on.
+type Evidence struct {
+	// Grade is vector or documented.
+	Grade Grade `yaml:"grade"`
+	// Source names, in one line, what the grade rests on: the vector, or the page of the documentation.
+	Source string `yaml:"source"`
+	// URL is where the source is to be found; https.
+	URL string `yaml:"url"`
+	// LeftOut lists, a line each, what no source of the provider's own confirmed and the definition therefore does without.
+	LeftOut []string `yaml:"left_out"`
+}
+
+// Grade says how well a definition's webhooks section is shown to be right.
+type Grade string
+
+const (
+	// GradeVector is a test that verifies a delivery whose signature the provider published, or its own SDK made or accepted.
+	GradeVector Grade = "vector"
+	// GradeDocumented is a test that verifies a delivery made by hand from the provider's documentation.
+	GradeDocumented Grade = "documented"
+)
+
+// Grades returns every grade, the best first.
+func Grades() []Grade { return []Grade{GradeVector, GradeDocumented} }
+
+const (
+	maxEvidenceText = 300
+	maxLeftOut      = 32
+)
+
+// check reports what is wrong with the evidence.
+func (e *Evidence) check(wrong report) {
+	if !slices.Contains(Grades(), e.Grade) {
+		wrong("evidence.grade", "must be vector or documented")
+	}
+	const line = "must be one line of 1 to 300 characters without spaces around it"
+	if !isLine(e.Source) {
+		wrong("evidence.source", line)
+	}
+	if !isHTTPS(e.URL) {
+		wrong("evidence.url", "must be an https URL")
+	}
+	if len(e.LeftOut) > maxLeftOut {
+		wrong("evidence.left_out", "has more than 32 entries")
+		return
+	}
+	for i, text := range e.LeftOut {
+		field := "evidence.left_out[" + strconv.Itoa(i) + "]"
+		switch {
+		case !isLine(text):
+			wrong(field, line)
+		case slices.Index(e.LeftOut, text) != i:
+			wrong(field, "is listed twice")
+		}
+	}
+}
+
+// isLine reports whether s fits a cell of a table.
+func isLine(s string) bool {
+	return s != "" && strings.TrimSpace(s) == s && utf8.RuneCountInString(s) <= maxEvidenceText && !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsPrint(r)
+	})
+}
+
+func isHTTPS(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil
+}

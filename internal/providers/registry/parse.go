@@ -1,0 +1,199 @@
+package registry
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"sallyport/internal/providers/verification"
+)
+
+// Fault is one thing wrong with a definition file.
+type Fault struct {
+	File string `json:"file"`
+	// Line counts from 1; 0 when the fault has no place in the file.
+	Line int `json:"line,omitempty"`
+	// Field is the path of the field at fault, such as "webhooks.signature[0].from"; empty for YAML that is not well formed.
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+// String returns "file:line: field: message", without what is not known.
+func (f Fault) String() string {
+	place := f.File
+	if f.Line > 0 {
+		place = fmt.Sprintf("%s:%d", f.File, f.Line)
+	}
+	if f.Field == "" {
+		return place + ": " + f.Message
+	}
+	return place + ": " + f.Field + ": " + f.Message
+}
+
+// LoadError carries the faults of all definition files.
+type LoadError struct{ Faults []Fault }
+
+// newLoadError puts the faults in the order of files and lines, those of a whole file behind those with a line.
+func newLoadError(faults []Fault) *LoadError {
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(uint(a.Line-1), uint(b.Line-1))) // line 0 wraps round
+	})
+	return &LoadError{Faults: faults}
+}
+
+// Error lists the faults, one a line.
+func (e *LoadError) Error() string {
+	lines := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		lines[i] = f.String()
+	}
+	return "provider definitions: " + strings.Join(lines, "\n")
+}
+
+// maxFaults bounds what is said of one file.
+const maxFaults = 50
+
+// parse reads and checks one file, an operator's where builtin is given. The provider is nil where there are faults.
+func parse(file definitionFile, builtin *Registry) (*Provider, []Fault) {
+	name, data := file.name, file.data
+	if !utf8.Valid(data) {
+		return nil, []Fault{{File: name, Message: "is not UTF-8"}}
+	}
+	if line, message := refuseTokens(string(data)); message != "" {
+		return nil, []Fault{{File: name, Line: line, Message: message}}
+	}
+	document, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, []Fault{yamlFault(name, err)}
+	}
+	if len(document.Docs) != 1 || document.Docs[0].Body == nil {
+		return nil, []Fault{{File: name, Message: "must hold exactly one YAML document"}}
+	}
+	var faults []Fault
+	root := document.Docs[0].Body
+	wrong := func(field, message string) {
+		switch {
+		case len(faults) < maxFaults:
+			faults = append(faults, Fault{File: name, Line: lineOf(root, field), Field: clip(field), Message: message})
+		case len(faults) == maxFaults:
+			faults = append(faults, Fault{File: name, Message: "has more faults than these"})
+		}
+	}
+	if checkShape(root, reflect.TypeFor[Definition](), "", wrong); len(faults) > 0 {
+		return nil, faults
+	}
+	d := Definition{}
+	if err := yaml.NodeToValue(root, &d, yaml.Strict()); err != nil {
+		return nil, []Fault{yamlFault(name, err)}
+	}
+	d.check(strings.TrimSuffix(name, ".yaml"), builtin, wrong)
+	p := &Provider{Definition: d, Source: SourceBuiltin, sum: sha256.Sum256(data)}
+	if builtin != nil {
+		p.Source = SourceFolder
+	}
+	if d.Webhooks != nil {
+		p.Webhooks, err = verification.Compile(*d.Webhooks)
+		var config *verification.ConfigError
+		switch {
+		case errors.As(err, &config):
+			for _, f := range config.Faults {
+				wrong("webhooks."+f.Field, f.Message)
+			}
+		case err != nil:
+			wrong("webhooks", err.Error())
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return p, nil
+}
+
+// clip cuts a field's path short where the file makes up its own names, and before the first character that no field's name has:
+// what is no definition at all, such as a link to a file of passwords, must not end up in the log.
+func clip(field string) string {
+	const most = 200
+	end := strings.IndexFunc(field, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-[] ", r)
+	})
+	if end < 0 {
+		end = len(field)
+	}
+	if end = min(end, most); end == len(field) {
+		return field
+	}
+	return field[:end] + "…"
+}
+
+const (
+	maxFlowDepth   = 8  // of [ and {
+	maxEntryColumn = 64 // of the - of a list entry: lists can nest on one line
+	// maxEntries bounds keys, list entries and commas: the YAML parser's work grows with their square.
+	maxEntries = 4096
+)
+
+// refuseTokens refuses what a definition has no use for and what makes reading YAML expensive or surprising: anchors,
+// aliases, merge keys, tags, directives, ? keys and deep nesting.
+func refuseTokens(text string) (line int, message string) {
+	depth, entries := 0, 0
+	for _, t := range lexer.Tokenize(text) {
+		switch t.Type {
+		case token.MappingValueType, token.SequenceEntryType, token.CollectEntryType:
+			if entries++; entries > maxEntries {
+				return t.Position.Line, "has more entries than a definition can have"
+			}
+		default:
+		}
+		switch t.Type {
+		case token.AnchorType, token.AliasType, token.MergeKeyType:
+			message = "anchors, aliases and merge keys are not allowed"
+		case token.TagType, token.DirectiveType:
+			message = "tags and directives are not allowed"
+		case token.MappingKeyType:
+			message = "keys with ? are not allowed"
+		case token.MappingStartType, token.SequenceStartType:
+			if depth++; depth > maxFlowDepth {
+				message = "nests too deep"
+			}
+		case token.MappingEndType, token.SequenceEndType:
+			depth--
+		case token.SequenceEntryType:
+			if t.Position.Column > maxEntryColumn {
+				message = "nests too deep"
+			}
+		default:
+		}
+		if message != "" {
+			return t.Position.Line, message
+		}
+	}
+	return 0, ""
+}
+
+func yamlFault(name string, err error) Fault {
+	f := Fault{File: name, Message: "is not a provider definition"}
+	var detail yaml.Error
+	if errors.As(err, &detail) {
+		f.Message = strings.Map(func(r rune) rune { // which may quote the file, and stands on one line
+			if unicode.IsPrint(r) {
+				return r
+			}
+			return unicode.ReplacementChar
+		}, detail.GetMessage())
+		if t := detail.GetToken(); t != nil && t.Position != nil {
+			f.Line = t.Position.Line
+		}
+	}
+	return f
+}

@@ -1,0 +1,137 @@
+package registry
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+const referenceIntro = `# Providers
+
+The definitions that ship, generated from ` + "[`definitions/`](../../definitions) by `sallyport providers reference`" + `; do not edit.
+A folder of your own adds to them: [Add a provider](../guides/add-a-provider.md).
+
+How to read the table; the words are those of [the format](../../internal/providers/verification/README.md#the-format):
+
+- **Signed** is what the signature covers. Where it covers no body, whoever gets hold of one delivery can send any.
+- **Age limit** is how old a delivery may be, by its timestamp. Without one, only the id keeps an old delivery from coming again.
+- **Type** and **Id** are where an event's type and id come from. What is not signed can be changed by whoever replays a delivery.
+  Without an id the same type and body within the connection's window, by default an hour, is a repeat; where bodies may
+  repeat, each delivery is an event of its own.
+- **Handshakes** are how the provider makes sure of the URL: ` + "`echo`" + ` repeats a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` hands the
+  webhook secret over, ` + "`fixed`" + ` is always the same. A signed one is answered only when its signature is right.
+- **Grade** ` + "`vector`" + `: a test verifies a delivery that the provider published, or that its own SDK signed or accepted.
+  ` + "`documented`" + `: one that was made from the provider's documentation. The source is linked.
+- ` + "`<name>`" + ` stands for a parameter of the connection.
+
+%d providers, %d of them of grade ` + "`vector`" + `.
+
+| Provider | Scheme | Signed | Age limit | Type | Id | Handshakes | Grade | Source |
+|---|---|---|---|---|---|---|---|---|
+`
+
+// Reference writes docs/reference/providers.md: what each provider of a registry does, and how to set it up.
+func Reference(w io.Writer, r *Registry) error {
+	var b bytes.Buffer
+	var rows []Summary
+	vectors := 0
+	for _, p := range r.List() {
+		s := p.Summary()
+		if s.Webhooks == nil {
+			continue
+		}
+		rows = append(rows, s)
+		if s.Evidence != nil && s.Evidence.Grade == GradeVector {
+			vectors++
+		}
+	}
+	fmt.Fprintf(&b, referenceIntro, len(rows), vectors)
+	for i := range rows {
+		row(&b, &rows[i])
+	}
+	for i := range rows {
+		section(&b, &rows[i])
+	}
+	if _, err := b.WriteTo(w); err != nil {
+		return fmt.Errorf("write the reference of providers: %w", err)
+	}
+	return nil
+}
+
+func row(b *bytes.Buffer, s *Summary) {
+	w, grade, source := s.Webhooks, "–", "–"
+	if e := s.Evidence; e != nil {
+		grade, source = string(e.Grade), link(e.Source, e.URL)
+	}
+	for _, text := range []string{
+		"[`" + s.Slug + "`](#" + s.Slug + ")", w.Proof.SchemeText(), w.Proof.SignedText(code), w.Proof.AgeText(code), w.TypeText(code), w.IDText(code),
+		w.HandshakeText(), grade, source,
+	} {
+		b.WriteString("| " + cell(text) + " ")
+	}
+	b.WriteString("|\n")
+}
+
+func section(b *bytes.Buffer, s *Summary) {
+	w := s.Webhooks
+	fmt.Fprintf(b, "\n## %s\n\n%s (%s). What proves the sender is looked for in: %s.\n\n%s\n", s.Slug, plain(s.DisplayName), link("documentation", s.DocsURL),
+		w.Proof.PlacesText(code), w.Setup)
+	if len(w.Params) > 0 {
+		b.WriteString("\n| Parameter | Values | Default | Meaning |\n|---|---|---|---|\n")
+		for i := range w.Params {
+			p := &w.Params[i]
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", p.Name, cell(p.valuesText(code)), cell(p.defaultText(code)), cell(plain(p.Description)))
+		}
+	}
+	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {
+		b.WriteString("\nNot confirmed by a source of the provider's own, and so left out:\n\n")
+		for _, text := range e.LeftOut {
+			b.WriteString("- " + plain(text) + "\n")
+		}
+	}
+}
+
+func (p *ParamSummary) valuesText(quote func(string) string) string {
+	if len(p.Enum) > 0 {
+		return quoteAll(p.Enum, quote)
+	}
+	text := "matching " + quote(p.Pattern)
+	if p.Example != "" {
+		text += ", such as " + quote(p.Example)
+	}
+	return text
+}
+
+func (p *ParamSummary) defaultText(quote func(string) string) string {
+	switch {
+	case p.Required:
+		return "required"
+	case p.Default == "":
+		return "off"
+	default:
+		return quote(p.Default)
+	}
+}
+
+// code makes a code span of text that may hold backticks (CommonMark section 6.1).
+func code(s string) string {
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	return fence + s + fence
+}
+
+func link(text, url string) string {
+	return "[" + plain(text) + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">", "%3E").Replace(url) + ")"
+}
+
+// cell keeps text from ending a table's cell.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// plain keeps text from opening an HTML tag or a link.
+func plain(s string) string { return strings.NewReplacer("<", `\<`, "[", `\[`, "]", `\]`).Replace(s) }

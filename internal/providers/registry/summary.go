@@ -1,0 +1,217 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+
+	"sallyport/internal/providers/verification"
+)
+
+// Summary is what a definition says, for those who choose, review or set up a provider. It holds nothing that the definition
+// does not.
+type Summary struct {
+	Slug        string   `json:"provider"`
+	DisplayName string   `json:"display_name"`
+	Categories  []string `json:"categories"`
+	DocsURL     string   `json:"docs_url"`
+	Source      Source   `json:"source"`
+	// Webhooks is nil for a provider without webhooks.
+	Webhooks *WebhooksSummary `json:"webhooks"`
+	// Evidence is nil where the definition gives none.
+	Evidence *EvidenceSummary `json:"evidence"`
+}
+
+// EvidenceSummary is a definition's Evidence.
+type EvidenceSummary struct {
+	Grade   Grade    `json:"grade"`
+	Source  string   `json:"source"`
+	URL     string   `json:"url"`
+	LeftOut []string `json:"left_out"`
+}
+
+// WebhooksSummary is how a provider's deliveries are verified and described. Texts are as the definition has them;
+// {param:name} stands for what the connection sets.
+type WebhooksSummary struct {
+	// Setup is Markdown.
+	Setup  string          `json:"setup"`
+	Params []ParamSummary  `json:"params"`
+	Proof  ProofSummary    `json:"proof"`
+	Types  []SourceSummary `json:"types"`
+	IDs    []SourceSummary `json:"ids"`
+	// Batch is nil where a delivery carries one event.
+	Batch      *BatchSummary      `json:"batch"`
+	Handshakes []HandshakeSummary `json:"handshakes"`
+	// Control says that some deliveries are acknowledged and stored but not forwarded.
+	Control bool `json:"control"`
+	// BodyRepeats says that two events may have the same body, so that without an id each delivery is an event of its own.
+	BodyRepeats bool `json:"body_repeats"`
+}
+
+// ParamSummary is a value that a connection may set.
+type ParamSummary struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Required    bool     `json:"required"`
+	Enum        []string `json:"enum,omitempty"`
+	Pattern     string   `json:"pattern,omitempty"`
+	Default     string   `json:"default"`
+	Example     string   `json:"example,omitempty"`
+}
+
+// ProofSummary is how a delivery proves its sender: one scheme, or several of which any one or all have to pass.
+type ProofSummary struct {
+	Scheme string `json:"scheme,omitempty"`
+	// Algorithms are those that may be used; several where a parameter or the token chooses.
+	Algorithms []string `json:"algorithms,omitempty"`
+	// Signatures are the places in which the signature, token or secret is looked for.
+	Signatures []string `json:"signatures,omitempty"`
+	// Signed are the templates of the signed bytes; several where a parameter chooses. Empty for a scheme that signs nothing.
+	Signed []string `json:"signed,omitempty"`
+	// BodyHash is where the hash stands that is signed in the body's stead.
+	BodyHash     string `json:"body_hash,omitempty"`
+	BodyUnsigned bool   `json:"body_unsigned,omitempty"`
+	// MaxAgeS is how many seconds old a delivery may be; empty for no limit.
+	MaxAgeS string `json:"max_age_s,omitempty"`
+	// Timestamp is where the time of signing stands; empty where there is none.
+	Timestamp       string         `json:"timestamp,omitempty"`
+	TimestampSigned bool           `json:"timestamp_signed,omitempty"`
+	AnyOf           []ProofSummary `json:"any_of,omitempty"`
+	AllOf           []ProofSummary `json:"all_of,omitempty"`
+}
+
+// SourceSummary is one way to an event's type or id; the first that has a value decides.
+type SourceSummary struct {
+	From string `json:"from"`
+	// Signed is false for what whoever replays a delivery can change.
+	Signed bool `json:"signed"`
+}
+
+// BatchSummary says where a delivery that carries several events has them.
+type BatchSummary struct {
+	Items []string        `json:"items"`
+	Types []SourceSummary `json:"types"`
+	IDs   []SourceSummary `json:"ids"`
+}
+
+// HandshakeKind is what the answer to a handshake is made of.
+type HandshakeKind string
+
+// The kinds of handshakes.
+const (
+	HandshakeEcho   HandshakeKind = "echo"   // repeats a value
+	HandshakeHMAC   HandshakeKind = "hmac"   // signs a value
+	HandshakeSecret HandshakeKind = "secret" // hands the secret over
+	HandshakeFixed  HandshakeKind = "fixed"  // is always the same
+)
+
+// HandshakeSummary is a request by which the provider makes sure of the URL.
+type HandshakeSummary struct {
+	Methods []string `json:"methods"`
+	// Signed handshakes are answered only when their signature is right.
+	Signed bool          `json:"signed"`
+	Kind   HandshakeKind `json:"kind"`
+}
+
+// Summary describes the provider.
+func (p *Provider) Summary() Summary {
+	d := &p.Definition
+	s := Summary{Slug: d.Slug, DisplayName: d.DisplayName, Categories: slices.Clone(d.Categories), DocsURL: d.DocsURL, Source: p.Source}
+	if d.Evidence != nil {
+		s.Evidence = &EvidenceSummary{Grade: d.Evidence.Grade, Source: d.Evidence.Source, URL: d.Evidence.URL, LeftOut: append([]string{}, d.Evidence.LeftOut...)}
+	}
+	if d.Webhooks != nil {
+		s.Webhooks = p.summarize(d.Webhooks)
+	}
+	return s
+}
+
+func (p *Provider) summarize(d *verification.Declaration) *WebhooksSummary {
+	outline := p.Webhooks.Outline()
+	w := &WebhooksSummary{
+		Setup: strings.TrimSpace(d.Setup), Params: []ParamSummary{}, Proof: summarizeProof(d.Params, &d.Proof), Types: sources(outline.Types),
+		IDs: sources(outline.IDs), Handshakes: []HandshakeSummary{}, Control: len(d.Control) > 0, BodyRepeats: d.Event.BodyRepeats,
+	}
+	for _, p := range d.Params {
+		w.Params = append(w.Params, ParamSummary{
+			Name: p.Name, Description: p.Description, Required: p.Required, Enum: p.Enum, Pattern: p.Pattern, Default: p.Default, Example: p.Example,
+		})
+	}
+	if d.Event.Batch != nil {
+		w.Batch = &BatchSummary{Items: slices.Clone(d.Event.Batch.Items), Types: sources(outline.BatchTypes), IDs: sources(outline.BatchIDs)}
+	}
+	for i := range d.Handshake {
+		w.Handshakes = append(w.Handshakes, summarizeHandshake(&d.Handshake[i]))
+	}
+	return w
+}
+
+func sources(list []verification.Derivation) []SourceSummary {
+	out := []SourceSummary{}
+	for _, d := range list {
+		out = append(out, SourceSummary{From: d.From, Signed: d.Signed})
+	}
+	return out
+}
+
+func summarizeProof(params []verification.Param, d *verification.Proof) ProofSummary {
+	var s ProofSummary
+	for i := range d.AnyOf {
+		s.AnyOf = append(s.AnyOf, summarizeProof(params, &d.AnyOf[i]))
+	}
+	for i := range d.AllOf {
+		s.AllOf = append(s.AllOf, summarizeProof(params, &d.AllOf[i]))
+	}
+	s.Scheme, s.BodyUnsigned = d.Scheme, d.BodyUnsigned
+	s.Algorithms, s.Signed = choices(params, d.Algorithm), choices(params, d.Signed)
+	for _, source := range d.Signature {
+		s.Signatures = append(s.Signatures, source.From)
+	}
+	if d.BodyHash != nil {
+		s.BodyHash = d.BodyHash.From
+	}
+	if d.Timestamp != nil {
+		s.Timestamp, s.TimestampSigned, s.MaxAgeS = d.Timestamp.From, d.Timestamp.Signed, d.Timestamp.MaxAgeS
+	}
+	if d.JWT != nil {
+		s.Algorithms, s.Signatures, s.MaxAgeS = slices.Clone(d.JWT.Algs), []string{d.JWT.From}, d.JWT.MaxAgeS
+	}
+	if d.Scheme == "basic" {
+		s.Signatures = []string{"header:authorization"}
+	}
+	return s
+}
+
+// choices returns the values among which a parameter chooses where a text is one parameter, else the text.
+func choices(params []verification.Param, text string) []string {
+	if text == "" {
+		return nil
+	}
+	for _, p := range params {
+		if text == "{param:"+p.Name+"}" && len(p.Enum) > 0 {
+			return slices.Clone(p.Enum)
+		}
+	}
+	return []string{text}
+}
+
+func summarizeHandshake(d *verification.Handshake) HandshakeSummary {
+	h := HandshakeSummary{Signed: d.VerifyFirst, Kind: HandshakeFixed}
+	for _, p := range d.When {
+		if p.From == "method" {
+			h.Methods = append(h.Methods, p.Equals...)
+		}
+	}
+	text := d.Respond.Body
+	for _, value := range d.Respond.Headers {
+		text += value
+	}
+	switch {
+	case d.Capture != nil:
+		h.Kind = HandshakeSecret
+	case strings.Contains(text, "${hmac_"):
+		h.Kind = HandshakeHMAC
+	case strings.Contains(text, "${"):
+		h.Kind = HandshakeEcho
+	}
+	return h
+}

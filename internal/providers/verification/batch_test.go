@@ -1,0 +1,255 @@
+package verification_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"sallyport/internal/providers/verification"
+)
+
+func batched(items string, types ...string) verification.Declaration {
+	d := declared(sha256Proof("header:X-S", "{body}"))
+	d.Event = verification.EventRules{
+		Type: []string{"{json:/type}"}, ID: []string{"json:/id"}, Map: map[string]string{"contact/created": "contact.created"},
+		Batch: &verification.Batch{Items: []string{items}, Type: types, ID: []string{"item:/id", "item:/alt"}},
+	}
+	return d
+}
+
+// Promise: a delivery that carries several events is described by all their types, each once and in order, and by one id
+// over the ids of all.
+func TestDescribeBatch(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, batched("/*", "{item:/type}.{header:X-Kind}", "{item:/type}"), testKey)
+	event := v.Describe(request(`[{"type":"a","id":1},{"type":"contact/created","alt":"x"},{"type":"a","id":"2"},{"id":3}]`))
+	require.Equal(t, "a", event.Type)
+	require.Equal(t, []string{"a", "contact.created", "unknown"}, event.Types)
+	require.Equal(t, "json:/*/id", event.IDSource)
+	require.True(t, event.IDSigned)
+	require.False(t, event.TypeSigned, "the header is not signed")
+	require.Len(t, event.ID, 64)
+
+	for _, other := range []string{`[{"id":1},{"id":"x"},{"id":2}]`, `[{"id":3},{"id":2},{"id":"x"},{"id":1}]`, `[{"id":"1x"},{"id":""},{"id":2},{"id":3}]`} {
+		require.NotEqual(t, event.ID, v.Describe(request(other)).ID, other)
+	}
+	require.Equal(t, event.ID, v.Describe(request(`[{"id":1},{"id":"x"},{"id":2},{"id":3,"more":true}]`)).ID)
+	none := v.Describe(request(`[{"type":"a","id":1},{"type":"b"}]`))
+	require.Empty(t, none.ID, "without an id of every item the ids do not tell two batches apart")
+	require.Equal(t, []string{"a", "b"}, none.Types)
+}
+
+// Promise: a body that is no batch is described as one event.
+func TestDescribeNoBatch(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, batched("/entry/*/changes/*", "{json:/object}.{item:/field}"), testKey)
+	require.Equal(t, []string{"page.feed", "page.likes"},
+		v.Describe(request(`{"object":"page","entry":[{"changes":[{"field":"feed"},{"field":"likes"}]},{"changes":[{"field":"feed"}]}]}`)).Types)
+	for _, body := range []string{
+		`{"type":"t","id":"1"}`, `{"type":"t","id":"1","entry":[]}`, `{"type":"t","id":"1","entry":[{}]}`, `{"type":"t","id":"1","entry":{"changes":[]}}`,
+		`{"type":"t","id":"1","entry":[{"changes":[` + strings.Repeat(`{},`, 10_000) + `{}]}]}`,
+	} {
+		require.Equal(t, verification.Event{Type: "t", TypeSigned: true, ID: "1", IDSource: "json:/id", IDSigned: true}, v.Describe(request(body)))
+	}
+	items := make([]string, 100)
+	for i := range items {
+		items[i] = `{"field":"f` + strconv.Itoa(i) + `"}`
+	}
+	require.Len(t, v.Describe(request(`{"object":"o","entry":[{"changes":[`+strings.Join(items, ",")+`]}]}`)).Types, 64)
+
+	mixed := verifier(t, batched("/*", "{json:/0/kind}.{item:/kind}"), testKey)
+	require.Equal(t, []string{"a.a", "a.b"}, mixed.Describe(request(`[{"kind":"a"},{"kind":"b"}]`)).Types)
+	scalar := verifier(t, batched("/types/*", "{item:}"), testKey)
+	require.Equal(t, []string{"a", "b"}, scalar.Describe(request(`{"types":["a","b","a"]}`)).Types)
+}
+
+// Promise: the items of several arrays are described together, and an array that one entry lacks hides no other's items.
+func TestDescribeSeveralArrays(t *testing.T) {
+	t.Parallel()
+	d := batched("/entry/*/changes/*", "{json:/object}.{item:/field}")
+	d.Event.Batch.Items = append(d.Event.Batch.Items, "/entry/*/names/*", "/more/*")
+	d.Event.Batch.Type = append(d.Event.Batch.Type, "{json:/object}.{item:}")
+	d.Event.Batch.ID = nil
+	v := verifier(t, d, testKey)
+	for body, want := range map[string][]string{
+		`{"object":"o","entry":[{"names":["a"]},{"changes":[{"field":"f"}]},{"names":["b"],"changes":[]}]}`: {"o.f", "o.a", "o.b"},
+		`{"object":"o","entry":[{"changes":{}},{"changes":[{"field":"f"}]}],"more":["m"]}`:                  {"o.f", "o.m"},
+		`{"object":"o","entry":7,"more":["m"]}`:                                                             {"o.m"},
+		`{"object":"o","entry":[{}],"type":"t"}`:                                                            nil,
+		`{"object":"o","entry":[` + strings.Repeat(`{},`, 10_000) + `{}],"more":["m"]}`:                     nil,
+	} {
+		require.Equal(t, want, v.Describe(request(body)).Types)
+	}
+	d.Event.Batch.ID = []string{"item:/id"}
+	require.Equal(t, "json:/entry/*/changes/*|/entry/*/names/*|/more/*/id",
+		verifier(t, d, testKey).Describe(request(`{"entry":[{"changes":[{"id":1}]}]}`)).IDSource)
+}
+
+// Promise: where only several values together tell deliveries apart, all of them make the id, and none is left out.
+func TestDescribeJoinedIDs(t *testing.T) {
+	t.Parallel()
+	d := batched("/*", "{item:/type}")
+	d.Event.Batch.ID = []string{"item:/id + item:/at", "item:/alt"}
+	d.Event.ID = []string{"json:/id + json:/at", "json:/alt"}
+	v := verifier(t, d, testKey)
+	one := v.Describe(request(`[{"id":1,"at":2}]`))
+	require.Equal(t, "json:/*/id+/at", one.IDSource)
+	require.Len(t, one.ID, 64)
+	for _, other := range []string{`[{"id":1,"at":3}]`, `[{"id":2,"at":2}]`, `[{"id":1,"alt":"1"}]`} {
+		require.NotEmpty(t, v.Describe(request(other)).ID)
+		require.NotEqual(t, one.ID, v.Describe(request(other)).ID, other)
+	}
+	require.Empty(t, v.Describe(request(`[{"id":1}]`)).ID)
+
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "1 2", IDSource: "json:/id+json:/at", IDSigned: true}, v.Describe(request(`{"id":1,"at":2}`)))
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "x", IDSource: "json:/alt", IDSigned: true}, v.Describe(request(`{"id":1,"alt":"x"}`)))
+	require.Empty(t, v.Describe(request(`{"id":"`+strings.Repeat("a", 511)+`","at":2}`)).ID, "longer than an id can be")
+	d.Event.ID = []string{"json:/id + header:X-Id"}
+	require.False(t, verifier(t, d, testKey).Describe(request(`{"id":1}`, "X-Id", "2")).IDSigned, "half of the id is not signed")
+}
+
+// Promise: where a header makes the body a batch, a list without it is one event; and as the header is not signed, neither type nor
+// id are, because whoever replays a delivery could have it described in the other way.
+func TestDescribeBatchWhen(t *testing.T) {
+	t.Parallel()
+	d := batched("/*", "{item:/type}")
+	d.Event.ID = []string{"json:/0/id"}
+	d.Event.Batch.ID = []string{"item:/source + item:/id"}
+	d.Event.Batch.When = []verification.Predicate{{From: "header:Content-Type", Equals: []string{"a/batch+json"}}}
+	v := verifier(t, d, testKey)
+	body := `[{"type":"t","source":"/s","id":"1"},{"type":"u","source":"/s","id":"2"}]`
+	batch := v.Describe(request(body, "Content-Type", "a/batch+json"))
+	require.Equal(t, []string{"t", "u"}, batch.Types)
+	require.Equal(t, "json:/*/source+/id", batch.IDSource)
+	require.Len(t, batch.ID, 64)
+	require.False(t, batch.IDSigned || batch.TypeSigned)
+	require.Equal(t, verification.Event{Type: "unknown", ID: "1", IDSource: "json:/0/id"}, v.Describe(request(body)))
+	require.Equal(t, []verification.Derivation{{From: "item:/source + item:/id"}}, outline(t, d).BatchIDs)
+	require.Equal(t, []verification.Derivation{{From: "{json:/type}"}}, outline(t, d).Types)
+
+	d.Event.Batch.When[0].From = "json:/0/batch"
+	event := verifier(t, d, testKey).Describe(request(`[{"type":"t","source":"/s","id":"1","batch":"a/batch+json"}]`))
+	require.True(t, event.IDSigned && event.TypeSigned, "what stands in the signed body is signed")
+
+	d.Event.Batch.When = []verification.Predicate{{From: "method", Present: true}}
+	_, err := verification.Compile(d)
+	require.Equal(t, []string{"event.batch.when[0].from format"}, faultsOf(t, err))
+}
+
+// Promise: what the rules of a batch, a time or a redaction get wrong is refused when it is loaded.
+func TestCompileRefusesEvents(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(d *verification.Declaration)
+		want   []string
+	}{
+		"no star":        {func(d *verification.Declaration) { d.Event.Batch.Items = []string{"/value"} }, []string{"event.batch.items[0] format"}},
+		"no items":       {func(d *verification.Declaration) { d.Event.Batch.Items = nil }, []string{"event.batch.items required"}},
+		"items twice":    {func(d *verification.Declaration) { d.Event.Batch.Items = []string{"/*", "/*"} }, []string{"event.batch.items[1] unique"}},
+		"too many items": {func(d *verification.Declaration) { d.Event.Batch.Items = slices.Repeat([]string{"/*"}, 9) }, append([]string{"event.batch.items required"}, repeated("event.batch.items[%d] unique", 1, 8)...)},
+		"id of too much": {func(d *verification.Declaration) {
+			d.Event.Batch.ID = []string{strings.Repeat("item:/a + ", 8) + "item:/a"}
+		}, []string{"event.batch.id[0] limit"}},
+		"id of nothing":   {func(d *verification.Declaration) { d.Event.ID = []string{"json:/a + "} }, []string{"event.id[0] format"}},
+		"id of a secret":  {func(d *verification.Declaration) { d.Event.ID = []string{"json:/a + header:cookie"} }, []string{"event.id[0] format"}},
+		"separator dot":   {func(d *verification.Declaration) { d.Event.TypeSeparators = "/." }, []string{"event.type_separators format"}},
+		"separator space": {func(d *verification.Declaration) { d.Event.TypeSeparators = " " }, []string{"event.type_separators format"}},
+		"no type":         {func(d *verification.Declaration) { d.Event.Batch.Type = nil }, []string{"event.batch.type required"}},
+		"id of the body":  {func(d *verification.Declaration) { d.Event.Batch.ID = []string{"json:/id"} }, []string{"event.batch.id[0] format"}},
+		"item outside":    {func(d *verification.Declaration) { d.Event.Type = []string{"{item:/a}"} }, []string{"event.type[0] format"}},
+		"time of nothing": {func(d *verification.Declaration) { d.Event.OccurredAt = &verification.OccurredAt{} }, []string{"event.occurred_at.format enum", "event.occurred_at.from format"}},
+		"redact a header": {func(d *verification.Declaration) { d.Event.Redact = []string{"header:a"} }, []string{"event.redact[0] format"}},
+		"item's member":   {func(d *verification.Declaration) { d.Event.Type = []string{"{item_member:a}"} }, []string{"event.type[0] format"}},
+		"no member":       {func(d *verification.Declaration) { d.Event.Type = []string{"{member:a,}"} }, []string{"event.type[0] format"}},
+		"member as id":    {func(d *verification.Declaration) { d.Event.ID = []string{"member:a"} }, []string{"event.id[0] format"}},
+		"no field":        {func(d *verification.Declaration) { d.Event.ID = []string{"form:"} }, []string{"event.id[0] format"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := batched("/*", "{item:/type}")
+			tt.change(&d)
+			_, err := verification.Compile(d)
+			require.Equal(t, tt.want, faultsOf(t, err))
+		})
+	}
+}
+
+// repeated fills a format with the numbers from first to last.
+func repeated(format string, first, last int) (out []string) {
+	for i := first; i <= last; i++ {
+		out = append(out, fmt.Sprintf(format, i))
+	}
+	return out
+}
+
+// Promise: the time at which an event happened is read leniently, because nothing is decided by it, and never wrongly.
+func TestDescribeOccurredAt(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1772600767, 0).UTC()
+	for _, tt := range []struct {
+		format, value string
+		want          time.Time
+	}{
+		{"unix_s", `1772600767`, at}, {"unix_s", `"1772600767.5"`, at}, {"unix_ms", `1772600767000`, at}, {"rfc3339", `"2026-03-04T06:06:07+01:00"`, at},
+		{"unix_s", `1772600767000`, time.Time{}}, {"unix_s", `-1`, time.Time{}}, {"unix_s", `"soon"`, time.Time{}}, {"unix_ms", `99999999999999999`, time.Time{}},
+		{"rfc3339", `"0001-01-01T00:00:00Z"`, time.Time{}}, {"rfc3339", `null`, time.Time{}},
+	} {
+		d := batched("/*", "x")
+		d.Event.OccurredAt = &verification.OccurredAt{From: "json:/at", Format: tt.format}
+		require.Equal(t, tt.want, verifier(t, d, testKey).Describe(request(`{"at":`+tt.value+`}`)).OccurredAt, tt.value)
+	}
+}
+
+// Promise: tokens and named values are not stored, wherever they stand, and everything else stays byte for byte.
+func TestRedactBody(t *testing.T) {
+	t.Parallel()
+	d := token("json:/passcode", "json:/value/*/clientState")
+	d.Event.Redact = []string{"json:/a/*/secret", "json:/a/*/secret/inner"}
+	v := verifier(t, d, testKey)
+	for body, want := range map[string]string{
+		`{ "passcode" : "x", "n": 1.50 }`:                        `{ "passcode" : "[redacted]", "n": 1.50 }`,
+		`{"passcode":{"deep":[1,2]},"z":"\u00e9"}`:               `{"passcode":"[redacted]","z":"\u00e9"}`,
+		`{"value":[{"clientState":"x"},{},{"clientState":"y"}]}`: `{"value":[{"clientState":"[redacted]"},{},{"clientState":"[redacted]"}]}`,
+		`{"a":[{"secret":{"inner":1}},{"secret":2}]}`:            `{"a":[{"secret":"[redacted]"},{"secret":"[redacted]"}]}`,
+		`not JSON "passcode"`:                                    `not JSON "passcode"`,
+		// Of members with the same name the last counts, and all are taken out.
+		`{"passcode":"x","n":1,"pass\u0063ode":"y","passcode":null}`: `{"passcode":"[redacted]","n":1,"pass\u0063ode":"[redacted]","passcode":"[redacted]"}`,
+		`{"value":[{"clientState":"x","clientState":[1]}],"value":[{"clientState":"z"}],"value":1}`: `{"value":[{"clientState":"[redacted]",` +
+			`"clientState":"[redacted]"}],"value":[{"clientState":"[redacted]"}],"value":1}`,
+		`{"passcode":"x","passcode":"y"} and more`: `{"passcode":"x","passcode":"y"} and more`,
+		`{"b":1}`:                    `{"b":1}`,
+		`{"value":7,"passcode":"x"}`: `{"value":7,"passcode":"[redacted]"}`,
+	} {
+		r := request(body)
+		require.Equal(t, want, string(v.RedactBody(r)))
+		require.Equal(t, body, string(r.Body), "the request is not changed")
+	}
+}
+
+// Promise: a redacted body is still the JSON that it was, without the value.
+func TestRedactBodyKeepsJSON(t *testing.T) {
+	t.Parallel()
+	v := verifier(t, token("json:/list/*/token"), testKey)
+	rapid.Check(t, func(rt *rapid.T) {
+		list := rapid.SliceOf(rapid.Map(rapid.String(), func(s string) map[string]any { return map[string]any{"token": s, "other": s} })).Draw(rt, "list")
+		body, err := json.Marshal(map[string]any{"list": list, "x": 1})
+		require.NoError(t, err)
+		var got struct {
+			List []map[string]string `json:"list"`
+		}
+		require.NoError(t, json.Unmarshal(v.RedactBody(request(string(body))), &got))
+		require.Len(t, got.List, len(list))
+		for i, item := range got.List {
+			require.Equal(t, "[redacted]", item["token"])
+			require.Equal(t, list[i]["other"], item["other"])
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package verification_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sallyport/internal/providers/verification"
+)
+
+func benchmarkVerify(b *testing.B, d verification.Declaration, r *verification.Request, keys ...string) {
+	b.Helper()
+	v := verifier(b, d, keys...)
+	b.SetBytes(int64(len(r.Body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, refusal := v.Verify(b.Context(), r); refusal != nil {
+			b.Fatal(refusal)
+		}
+	}
+}
+
+func kilobyte() string {
+	return `{"type":"issue.created","id":"evt_1","data":"` + strings.Repeat("x", 1024-46) + `"}`
+}
+
+func BenchmarkVerify(b *testing.B) {
+	body := kilobyte()
+	ts := stamp(time.Second)
+	b.Run("body", func(b *testing.B) {
+		benchmarkVerify(b, bodyOnly(), request(body, "X-Signature", "sha256="+hexMAC(testKey, body), "X-Delivery", "d"), testKey)
+	})
+	b.Run("list", func(b *testing.B) { benchmarkVerify(b, listed(), signedList("msg_1", ts, body), testKey) })
+	b.Run("pairs", func(b *testing.B) {
+		benchmarkVerify(b, paired(), request(body, "X-Signature", "t="+ts+",v1="+hexMAC(testKey, ts+"."+body)), testKey)
+	})
+	b.Run("rotating", func(b *testing.B) {
+		benchmarkVerify(b, listed(), signedList("msg_1", ts, body), "other secret", testKey)
+	})
+}
+
+func BenchmarkDescribe(b *testing.B) {
+	v := verifier(b, paired(), testKey)
+	r := request(kilobyte())
+	b.ReportAllocs()
+	for b.Loop() {
+		if v.Describe(r).ID == "" {
+			b.Fatal("no id")
+		}
+	}
+}

@@ -1,6 +1,0 @@
-package webhookevents
-
-import "time"
-
-// BoundLists makes lists end after d.
-func (s *Store) BoundLists(d time.Duration) { s.readTimeout = d }

@@ -1,0 +1,123 @@
+package deliveries
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/webhooks/events"
+)
+
+// Promise: a delivery's death is told of, each time; its success is told of if and only if it has died since the last one, however
+// many tries and replays lie between.
+func TestWhatIsToldOfADelivery(t *testing.T) {
+	t.Parallel()
+	now, waits := testTime(), []time.Duration{time.Second}
+	half := func() float64 { return 0.5 }
+	fails := Outcome{At: now, Failure: &Failure{Code: "x"}}
+	d := Delivery{Status: Sending, Generation: 1}
+	var told []Status
+	to := func(next Delivery) {
+		if m := (move{from: d, to: next}); m.tells() {
+			told = append(told, next.Status)
+		}
+		// What is stored is what counts.
+		text, err := encodeFailure(next.LastFailure, "")
+		require.NoError(t, err)
+		next.LastFailure, _, err = DecodeFailure(text)
+		require.NoError(t, err)
+		d = next
+	}
+	try := func(o Outcome) {
+		to(d.claimed("c", now))
+		to(d.attempted(o, waits, half))
+	}
+	try(fails)
+	try(fails)
+	require.Equal(t, []Status{Dead}, told)
+	to(d.replayed(now, true))
+	try(fails)
+	try(Outcome{At: now})
+	require.Equal(t, []Status{Dead, Succeeded}, told, "it had died, whatever failed since")
+	to(d.replayed(now, true))
+	try(fails)
+	try(Outcome{At: now})
+	require.Len(t, told, 2, "it has not died since its success")
+	to(d.replayed(now, true))
+	try(fails)
+	try(fails)
+	to(d.replayed(now, false))
+	to(d.returned(now))
+	try(Outcome{At: now})
+	require.Equal(t, []Status{Dead, Succeeded, Dead, Succeeded}, told)
+
+	lost := Delivery{Status: Sending, LeasesLost: maxLeasesLost - 1}
+	require.True(t, (&move{from: lost, to: lost.leaseLost(now)}).tells())
+	require.False(t, (&move{from: lost, to: lost.cancelled(now)}).tells())
+}
+
+// announcer counts what it is told, and fails on request.
+type announcer struct {
+	told []Delivery
+	fail error
+}
+
+func (a *announcer) Deliveries(_ context.Context, ended []Delivery) ([]db.Statement, error) {
+	a.told = append(a.told, ended...)
+	return nil, a.fail
+}
+
+// Promise: an outcome is stored although nothing could be told of it, unless the store itself cannot be reached.
+func TestOutcomesOutliveTheirAnnouncement(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		for fault, stored := range map[error]bool{nil: true, errors.New("no"): true, db.ErrCommitUnknown: false} {
+			w := newWorld(t, store)
+			a := &announcer{fail: fault}
+			w.Announce(a)
+			e, claimed := w.event(Delivery{Status: Sending, ClaimID: "c", Due: testTime()}, w.subscription())
+			w.insert(t, []events.NewEvent{e}, []Delivery{claimed})
+			dead := claimed.attempted(Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x"}}, nil, random)
+			err := w.db.Tx(t.Context(), func(tx *sql.Tx) error {
+				return w.store.apply(t.Context(), tx, []move{{from: claimed, to: dead}}, clock.Millis(testTime()))
+			})
+			require.Equal(t, stored, err == nil, "%v", err)
+			require.Equal(t, stored, w.read(t, claimed.Key).Status == Dead)
+			require.Len(t, a.told, 1)
+		}
+	})
+}
+
+// Promise: no transaction tells of more than it can take, and no result is left out or stored twice.
+func TestPartsOfABatch(t *testing.T) {
+	t.Parallel()
+	var batch []*result
+	for i := range 3*maxAnnounced + 7 {
+		r := &result{delivery: Delivery{Status: Sending}, next: Delivery{Status: Dead}}
+		batch = append(batch, r)
+		if i%3 == 0 {
+			batch = append(batch, &result{delivery: Delivery{Status: Sending}, next: Delivery{Status: Succeeded}})
+		}
+	}
+	var all []*result
+	for _, part := range parts(batch) {
+		n := 0
+		for _, r := range part {
+			if r.next.Status == Dead {
+				n++
+			}
+		}
+		require.LessOrEqual(t, n, maxAnnounced)
+		all = append(all, part...)
+	}
+	require.Equal(t, batch, all)
+	require.Empty(t, parts(nil))
+	require.Len(t, parts(batch[:5]), 1)
+}

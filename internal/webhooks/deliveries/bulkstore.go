@@ -1,0 +1,106 @@
+package deliveries
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhooks/events"
+)
+
+var createDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, generation, due_ms, created_ms, updated_ms,
+		claim_id, generation_attempts, attempt_count, leases_lost)`,
+	Types: []string{"text", "text", "text", "text", "text", "bigint", "bigint", "bigint", "bigint"},
+	Row:   "(?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, 0, 0)",
+	After: "ON CONFLICT (event_uuid, subscription_id) DO NOTHING",
+}
+
+// create stores deliveries of events that are stored already, and changes the events' counters. It returns errStale, and must
+// be rolled back, when one of them is there meanwhile. What has lost its payload meanwhile is treated as apply does.
+func (s *Store) create(ctx context.Context, tx *sql.Tx, list []Delivery, nowMillis int64) error {
+	if len(list) == 0 {
+		return nil
+	}
+	args := make([]any, 0, len(list)*createDeliveries.Columns())
+	changes := make([]events.Change, len(list))
+	moves := make([]move, len(list))
+	for i := range list {
+		d := &list[i]
+		args = append(args, d.EventUUID, d.SubscriptionID, d.ID, string(d.Environment), string(d.Status), d.Generation, clock.Millis(d.Due),
+			nowMillis, nowMillis)
+		changes[i] = events.Change{Environment: d.Environment, EventUUID: d.EventUUID, Counters: d.counters(), At: clock.FromMillis(nowMillis)}
+		moves[i] = move{to: *d}
+	}
+	log := events.Log{At: clock.FromMillis(nowMillis)}
+	count, found := events.Apply(changes, &log)
+	n, err := s.db.ExecAll(ctx, tx, db.Statement{Rows: createDeliveries, Args: args}, found, log.Statement())
+	if err != nil {
+		return fmt.Errorf("create deliveries: %w", err)
+	}
+	// An event that is gone counts as changed: what is tried again will not find it.
+	if n[0] != int64(len(list)) || n[1] != int64(count) {
+		return errStale
+	}
+	cancel, err := s.withoutPayload(ctx, tx, moves, nowMillis)
+	if err != nil {
+		return err
+	}
+	return s.applyAll(ctx, tx, cancel, nowMillis, nil)
+}
+
+// BulkProgress is what has become of deliveries that were started.
+type BulkProgress struct {
+	// Open are those whose first try has not ended.
+	Open []Started
+	// Succeeded and Failed count the others by that try, where more is known by their last one. Other counts those that
+	// ended without a try: held, because their subscription is disabled, cancelled, replayed again, or gone.
+	Succeeded, Failed, Other int64
+}
+
+// Progress returns how far deliveries of the environment have come. The list is as long as one transaction's.
+func (s *Service) Progress(ctx context.Context, env id.Environment, list []Started) (BulkProgress, error) {
+	var p BulkProgress
+	if len(list) == 0 {
+		return p, nil
+	}
+	args := []any{string(env)}
+	for _, st := range list {
+		args = append(args, st.EventUUID)
+	}
+	for _, st := range list {
+		args = append(args, st.SubscriptionID)
+	}
+	rows, err := s.store.query(ctx, s.db.Read(), "d.environment_id = $1 AND d.event_uuid IN "+db.In(2, len(list))+
+		" AND d.subscription_id IN "+db.In(2+len(list), len(list)), args...)
+	if err != nil {
+		return p, err
+	}
+	byKey := make(map[Key]*Delivery, len(rows))
+	for i := range rows {
+		byKey[rows[i].Key] = &rows[i]
+	}
+	for _, st := range list {
+		p.add(st, byKey[st.Key])
+	}
+	return p, nil
+}
+
+// add counts a delivery that was started, as it stands now; d is nil where it is gone.
+func (p *BulkProgress) add(st Started, d *Delivery) {
+	switch {
+	case d == nil || d.Generation != st.Generation:
+		p.Other++
+	case d.Status == Succeeded:
+		p.Succeeded++
+	case d.Status == Dead || d.GenerationAttempts > 0:
+		p.Failed++
+	case d.Status == Pending || d.Status == Sending:
+		p.Open = append(p.Open, st)
+	default:
+		p.Other++
+	}
+}

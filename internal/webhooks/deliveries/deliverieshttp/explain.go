@@ -1,0 +1,137 @@
+package deliverieshttp
+
+import (
+	"context"
+	"net/url"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/filters"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+type explainInput struct {
+	page.Query
+	EventUUID string `path:"event_uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	url       url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *explainInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type explainOutput struct {
+	page.Headers
+	Body []explanation
+}
+
+// explanation is why an event went to a subscription, or did not.
+type explanation struct {
+	SubscriptionID  string                       `json:"subscription_id" doc:"The subscription."`
+	Matches         bool                         `json:"matches" doc:"Whether the event goes to the subscription as it is now."`
+	FailedCondition *string                      `json:"failed_condition" nullable:"true" doc:"The first condition that does not hold; null where all do. duplicate: the event repeats another, and repeats go to nobody. control: it is the provider's ping or confirmation, which goes to nobody either. The others name the part of the subscription that the event does not fit. Where it is filter, filter says more."`
+	Pattern         *string                      `json:"pattern" nullable:"true" doc:"The first of the subscription's patterns that takes the event's type; null where none does."`
+	Filter          httpapi.OrNull[filterResult] `json:"filter" doc:"What became of the subscription's filter on the event as it is kept; null where there is no filter, or an earlier condition does not hold."`
+	Enabled         bool                         `json:"enabled" doc:"Whether the subscription is enabled. Deliveries to a disabled one are held."`
+	DeliveryStatus  *string                      `json:"delivery_status" nullable:"true" doc:"Where the delivery to the subscription stands; null where there is none."`
+	CreatedAfter    bool                         `json:"created_after_event" doc:"Whether the subscription is younger than the event, which was matched when it came."`
+	ChangedAfter    bool                         `json:"changed_after_event" doc:"Whether the subscription was changed after the event came, so that it may have matched otherwise then."`
+}
+
+// filterResult is what became of a filter on one event.
+type filterResult struct {
+	Value *bool                         `json:"value" nullable:"true" doc:"What the filter is on the event; null where it could not be evaluated, and then the event does not match."`
+	Error httpapi.OrNull[filterFailure] `json:"error" doc:"Why the filter could not be evaluated; null where it could."`
+	Cost  uint64                        `json:"cost" doc:"What the evaluation cost, of at most 100000." example:"12"`
+}
+
+type filterFailure struct {
+	Code    string `json:"code" enum:"evaluation_failed,cost_exceeded,body_too_large,payload_expired,filter_invalid" doc:"The kind of failure; see the reference of filters."`
+	Message string `json:"message" doc:"A sentence for a person, with the line and column of the filter where there is one." example:"line 1, column 11: no such key: action"`
+}
+
+func filterView(r *filters.Result) httpapi.OrNull[filterResult] {
+	if r == nil {
+		return httpapi.OrNull[filterResult]{}
+	}
+	view := filterResult{Cost: r.Cost}
+	if r.Failure != nil {
+		view.Error.Value = &filterFailure{string(r.Failure.Code), r.Failure.Message}
+	} else {
+		view.Value = &r.Matches
+	}
+	return httpapi.OrNull[filterResult]{Value: &view}
+}
+
+func (h *handlers) explain(ctx context.Context, in *explainInput) (*explainOutput, error) {
+	v := access.From(ctx).View()
+	request, err := in.Parse("webhook-event-explain "+string(v.Environment)+" "+in.EventUUID, subscriptions.IsListKey)
+	if err != nil {
+		return nil, err
+	}
+	e, err := h.events.Get(ctx, v, in.EventUUID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.subscriptions.List(ctx, v, subscriptions.Filter{}, request)
+	if err != nil {
+		return nil, err
+	}
+	made, err := h.deliveries.Store().ByEvents(ctx, v.Environment, []string{e.UUID})
+	if err != nil {
+		return nil, err
+	}
+	seen, err := h.seen(ctx, &e, list)
+	if err != nil {
+		return nil, err
+	}
+	statuses := map[string]deliveries.Status{}
+	for _, d := range made[e.UUID] {
+		statuses[d.SubscriptionID] = d.Status
+	}
+	list, headers := page.Cut(request, list, func(s subscriptions.Subscription) string { return s.ID }, in.url.Path, in.url.Query())
+	out := &explainOutput{Headers: headers, Body: make([]explanation, len(list))}
+	for i := range list {
+		out.Body[i] = explained(&list[i], &e, seen, statuses)
+	}
+	return out, nil
+}
+
+// seen returns the event as filters see it, with its payload where one of the subscriptions has a filter.
+func (h *handlers) seen(ctx context.Context, e *events.Event, list []subscriptions.Subscription) (*filters.Event, error) {
+	if !slices.ContainsFunc(list, func(s subscriptions.Subscription) bool { return s.Filter != "" }) {
+		return deliveries.FilterEvent(e, nil), nil
+	}
+	payloads, err := h.events.Payloads(ctx, e.Environment, []events.Event{*e})
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := payloads[e.UUID]; ok {
+		return deliveries.FilterEvent(e, &p), nil
+	}
+	return deliveries.FilterEvent(e, nil), nil
+}
+
+func explained(sub *subscriptions.Subscription, e *events.Event, seen *filters.Event, statuses map[string]deliveries.Status) explanation {
+	found := deliveries.Explain(e, seen, sub)
+	return explanation{
+		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: orNull(string(found.Failed)), Pattern: orNull(found.Pattern), Filter: filterView(found.Filter),
+		Enabled: sub.Enabled, DeliveryStatus: orNull(string(statuses[sub.ID])), CreatedAfter: sub.CreatedAt.After(e.ReceivedAt),
+		ChangedAfter: sub.UpdatedAt.After(e.ReceivedAt),
+	}
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,64 @@
+package deliveries
+
+import (
+	"context"
+	"database/sql"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/webhooks/events"
+)
+
+// errPayloadExpired is the answer to whoever wants to send what is no longer there.
+func errPayloadExpired() error {
+	return apperr.New(apperr.CodePayloadExpired, "The event's payload has been removed; there is nothing left to send")
+}
+
+// Expunge removes an event's payload for good and cancels its open deliveries. A try that is on the wire ends by itself,
+// and one that a worker holds in memory may still begin within freshFor; neither is followed by another. Expunging an
+// event that has no payload does nothing.
+//
+// Errors: not_found.
+func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID string) error {
+	e, err := s.events.Get(ctx, p.View(), eventUUID)
+	if err != nil || e.DuplicateOf != nil {
+		return err
+	}
+	now := s.clock.Now()
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		// Deliveries are locked before their event, as wherever they change.
+		if _, err := s.cancelOpen(ctx, tx, &e); err != nil {
+			return err
+		}
+		changed, err := s.events.Expunge(ctx, tx, &e, now)
+		if err != nil || !changed {
+			return err
+		}
+		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p, Action: "webhook_event.expunge",
+			TargetType: "webhook_event", TargetID: eventUUID})
+	})
+	// What is left of many deliveries follows in chunks, also after a call that ended before it was done.
+	for n := chunk; err == nil && n == chunk; {
+		err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+			n, err = s.cancelOpen(ctx, tx, &e)
+			return err
+		})
+	}
+	return err
+}
+
+// cancelOpen cancels up to a chunk of the event's open deliveries and returns how many there were.
+func (s *Service) cancelOpen(ctx context.Context, tx *sql.Tx, e *events.Event) (int, error) {
+	list, err := s.store.openOfEvent(ctx, tx, e)
+	if err != nil {
+		return 0, err
+	}
+	now := s.clock.Now()
+	moves := make([]move, len(list))
+	for i, d := range list {
+		moves[i] = move{from: d, to: d.cancelled(now)}
+	}
+	return len(list), s.store.apply(ctx, tx, moves, clock.Millis(now))
+}

@@ -1,0 +1,174 @@
+package deliveries
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/webhooks/events"
+)
+
+// anybody is a principal in the world's environment.
+func (w *world) anybody() access.Principal {
+	p := access.System("test")
+	p.Environment = w.env
+	return p
+}
+
+// statuses counts an event's deliveries by state.
+func (w *world) statuses(t *testing.T, event string) map[Status]int {
+	t.Helper()
+	byEvent, err := w.store.ByEvents(t.Context(), w.env, []string{event})
+	require.NoError(t, err)
+	out := map[Status]int{}
+	for _, d := range byEvent[event] {
+		out[d.Status]++
+	}
+	return out
+}
+
+// Expunging ends whatever waits, however much it is, and leaves what has ended and what is on the wire; what the try under
+// way leaves open is cancelled with its outcome. It is done and recorded once, in the event's environment only.
+func TestExpunge(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		ctx := t.Context()
+		event, first := w.event(Delivery{Status: Held}, w.subscription())
+		event.Payload = &events.Payload{Headers: `{"a":"b"}`, Body: []byte("x"), Encoding: events.Text}
+		list := []Delivery{first}
+		add := func(n int, d Delivery) (last Delivery) {
+			for range n {
+				_, last = w.event(d, w.subscription())
+				last.EventUUID = event.UUID
+				list = append(list, last)
+			}
+			return last
+		}
+		add(chunk, Delivery{Status: Pending, Due: testTime()})
+		add(chunk, Delivery{Status: RetryWait, Due: testTime()})
+		add(7, Delivery{Status: Held, Due: testTime()})
+		add(2, Delivery{Status: Succeeded})
+		failure := &Failure{Code: CodeGone, Message: "m", At: testTime()}
+		add(3, Delivery{Status: Dead, LastFailure: failure})
+		leased := add(1, Delivery{Status: Sending, ClaimID: "claim", Due: testTime().Add(time.Hour)})
+		w.insertAs(t, event, list)
+
+		stranger := w.anybody()
+		stranger.Environment = id.Environment(id.New(id.PrefixEnvironment))
+		require.True(t, apperr.Is(w.Expunge(ctx, stranger, event.UUID), apperr.CodeNotFound))
+		payloads, err := w.events.Payloads(ctx, w.env, []events.Event{event.Event})
+		require.NoError(t, err)
+		require.Len(t, payloads, 1)
+
+		for range 2 {
+			require.NoError(t, w.Expunge(ctx, w.anybody(), event.UUID))
+			require.Equal(t, map[Status]int{Cancelled: 2*chunk + 8, Succeeded: 2, Dead: 3, Sending: 1}, w.statuses(t, event.UUID))
+			w.clock.Advance(time.Second)
+		}
+		var audited, payload int
+		require.NoError(t, store.DB.Read().QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM audit_events WHERE action = 'webhook_event.expunge'),
+			(SELECT COUNT(*) FROM webhook_event_payloads)`).Scan(&audited, &payload))
+		require.Equal(t, 1, audited)
+		require.Zero(t, payload)
+		payloads, err = w.events.Payloads(ctx, w.env, []events.Event{event.Event})
+		require.NoError(t, err)
+		require.Empty(t, payloads, "also for who has read the event before")
+
+		o := Outcome{At: testTime(), Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: testTime()}}
+		require.NoError(t, w.storeResults(ctx, []*result{w.result(leased, o)}))
+		require.Equal(t, map[Status]int{Cancelled: 2*chunk + 9, Succeeded: 2, Dead: 3}, w.statuses(t, event.UUID))
+		e, err := w.events.Get(ctx, access.Whole(w.env), event.UUID)
+		require.NoError(t, err)
+		require.True(t, e.PayloadExpired)
+		require.Equal(t, events.DeadLetter, e.Status)
+		require.EqualValues(t, 1, e.AttemptCount)
+	})
+}
+
+// result is what a worker hands in after a try of d, which has an hour's schedule.
+func (w *world) result(d Delivery, o Outcome) *result {
+	r := &result{delivery: d, next: d.attempted(o, []time.Duration{time.Hour}, func() float64 { return 0.5 }), tried: true,
+		attempt: Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
+			Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}", Outcome: AttemptSucceeded}}
+	if o.Failure != nil {
+		r.attempt.Outcome = AttemptFailed
+	}
+	return r
+}
+
+// However an expunging meets the outcomes of tries, lost leases and replays of the same event, nothing of it waits to be
+// sent when all is done.
+func TestExpungeRaces(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		ctx := t.Context()
+		for range 40 {
+			event, failing := w.event(Delivery{Status: Sending, ClaimID: "claim", Due: testTime().Add(time.Hour)}, w.subscription())
+			_, lost := w.event(Delivery{Status: Sending, ClaimID: "gone", Due: testTime().Add(-time.Second)}, w.subscription())
+			_, dead := w.event(Delivery{Status: Dead, LastFailure: &Failure{Code: CodeGone, Message: "m", At: testTime()}}, w.subscription())
+			lost.EventUUID, dead.EventUUID = event.UUID, event.UUID
+			w.insertAs(t, event, []Delivery{failing, lost, dead})
+			o := Outcome{At: testTime(), Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: testTime()}}
+			var all sync.WaitGroup
+			errs := make([]error, 3)
+			all.Go(func() { errs[0] = w.storeResults(ctx, []*result{w.result(failing, o)}) })
+			all.Go(func() { _, _, errs[1] = w.store.recover(ctx, testTime(), "", func(Key) bool { return false }) })
+			all.Go(func() { errs[2] = w.Expunge(ctx, w.anybody(), event.UUID) })
+			all.Go(func() {
+				_, err := w.Replay(ctx, w.anybody(), event.UUID, ReplayRequest{SubscriptionIDs: []string{dead.SubscriptionID}})
+				if err != nil && !apperr.Is(err, apperr.CodePayloadExpired) {
+					t.Error(err)
+				}
+			})
+			all.Wait()
+			require.NoError(t, errors.Join(errs...))
+			// A lease whose row somebody else had locked is recovered by the next round.
+			_, _, err := w.store.recover(ctx, testTime(), "", func(Key) bool { return false })
+			require.NoError(t, err)
+			for status := range w.statuses(t, event.UUID) {
+				require.False(t, status.Open() || status == Sending, status)
+			}
+		}
+	})
+}
+
+// What a worker has held in memory for longer than a moment is looked up again before it is sent, and not sent when there
+// is nothing left of it.
+func TestExpungedIsNotSent(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w, sink := live(t, store, 1, 9), newGated(t)
+		sub := w.to(t, sink.URL)
+		stop := w.begin(t, sink)
+		var keys []Key
+		for range 3 {
+			claim, until := w.Lease(w.clock.Now())
+			require.True(t, w.Reserve(sub))
+			e, d := w.event(Delivery{Status: Sending, ClaimID: claim, Due: until}, sub)
+			e.Payload = &events.Payload{Headers: "{}", Body: []byte("{}"), Encoding: events.JSON}
+			w.insert(t, []events.NewEvent{e}, []Delivery{d})
+			w.Handoff(d, &e.Event, e.Payload)
+			keys = append(keys, d.Key)
+		}
+		require.Eventually(t, func() bool { return sink.arrived.Load() == 1 }, patience, time.Millisecond)
+		for _, k := range keys[:2] {
+			require.NoError(t, w.Expunge(t.Context(), w.anybody(), k.EventUUID))
+		}
+		w.clock.Advance(freshFor + time.Millisecond)
+		sink.open()
+		require.Eventually(t, func() bool { return len(w.dispatcher.all()) == 0 }, patience, time.Millisecond)
+		stop()
+		require.Equal(t, []Status{Succeeded, Cancelled, Succeeded}, []Status{w.read(t, keys[0]).Status, w.read(t, keys[1]).Status, w.read(t, keys[2]).Status},
+			"on the wire, in memory, not expunged")
+		require.EqualValues(t, 2, sink.arrived.Load())
+	})
+}

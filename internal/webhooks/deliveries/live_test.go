@@ -1,0 +1,175 @@
+package deliveries
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// patience bounds every wait for something that must happen; only a fault uses it up.
+const patience = 30 * time.Second
+
+// live is a world whose service sends.
+func live(t *testing.T, store testkit.Store, perSubscription, perHost int) *world {
+	t.Helper()
+	w := newWorld(t, store)
+	client := egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})
+	t.Cleanup(client.Close)
+	w.Service = New(store.DB, w.events, w.subs, client, w.clock, slog.New(slog.DiscardHandler), obs.NewMetrics(),
+		Options{Concurrency: 16, PerSubscription: perSubscription, PerHost: perHost, Lease: 2 * time.Minute, Node: "node"})
+	return w
+}
+
+// begin starts the service and returns what stops it, at the latest when the test ends.
+func (w *world) begin(t *testing.T, sink *gated) (stop func()) {
+	t.Helper()
+	require.NoError(t, w.Start(t.Context()))
+	stop = sync.OnceFunc(func() {
+		sink.open()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		w.Stop(ctx)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// to makes a subscription to a URL.
+func (w *world) to(t *testing.T, raw string) string {
+	t.Helper()
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	sub := w.subscription()
+	w.subs.byID[sub] = &subscriptions.Target{ID: sub, Environment: w.env, Enabled: true, URL: u, SigningKey: []byte("k"), Timeout: patience}
+	return sub
+}
+
+// due stores an event with a payload and a delivery that waits for a worker.
+func (w *world) due(t *testing.T, subscription string) Key {
+	t.Helper()
+	e, d := w.event(Delivery{Status: Pending, Due: testTime()}, subscription)
+	e.Payload = &events.Payload{Headers: "{}", Body: []byte("{}"), Encoding: events.JSON}
+	w.insert(t, []events.NewEvent{e}, []Delivery{d})
+	return d.Key
+}
+
+// gated is a receiver that answers its first request only when it is opened, and counts.
+type gated struct {
+	*httptest.Server
+	gate chan struct{}
+	// open lets the first request be answered.
+	open func()
+	// arrived counts the requests, active those under way, crowd the most of them at once.
+	arrived, active, crowd atomic.Int64
+}
+
+func newGated(t *testing.T) *gated {
+	t.Helper()
+	g := &gated{gate: make(chan struct{})}
+	g.open = sync.OnceFunc(func() { close(g.gate) })
+	g.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		now := g.active.Add(1)
+		defer g.active.Add(-1)
+		for most := g.crowd.Load(); now > most && !g.crowd.CompareAndSwap(most, now); most = g.crowd.Load() {
+		}
+		first := g.arrived.Add(1) == 1
+		_, _ = io.Copy(io.Discard, r.Body)
+		if first {
+			<-g.gate
+		}
+	}))
+	t.Cleanup(func() {
+		g.open()
+		g.Close()
+	})
+	return g
+}
+
+// Draining starts no further try and lets those under way end: what waits is given back unharmed by the stop that follows,
+// for whoever comes next to claim.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w, sink := live(t, store, 1, 9), newGated(t)
+		sub := w.to(t, sink.URL)
+		keys := []Key{w.due(t, sub), w.due(t, sub), w.due(t, sub)}
+		stop := w.begin(t, sink)
+		require.Eventually(t, func() bool { return sink.arrived.Load() == 1 && len(w.dispatcher.all()) == len(keys) }, patience, time.Millisecond)
+
+		w.Drain()
+		sink.open()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		require.NoError(t, w.dispatcher.wait(ctx), "no worker has anything left to do")
+		require.EqualValues(t, 1, sink.arrived.Load())
+		require.False(t, w.Reserve(sub))
+		stop()
+
+		states := map[Status]int{}
+		for _, k := range keys {
+			d := w.read(t, k)
+			states[d.Status]++
+			require.Empty(t, d.ClaimID)
+			require.Zero(t, d.LeasesLost, "given back, not lost")
+			if d.Status == Pending {
+				require.Equal(t, testTime(), d.Due)
+				require.Zero(t, d.AttemptCount)
+			}
+		}
+		require.Equal(t, map[Status]int{Succeeded: 1, Pending: 2}, states)
+	})
+}
+
+// The limit per host counts by the host and not by how a subscription writes it.
+func TestOneHostHoweverWritten(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w, sink := live(t, store, 9, 1), newGated(t)
+		_, port, _ := strings.Cut(strings.TrimPrefix(sink.URL, "http://"), ":")
+		var keys []Key
+		for _, host := range []string{"localhost", "LocalHost", "LOCALHOST"} {
+			keys = append(keys, w.due(t, w.to(t, "http://"+host+":"+port)))
+		}
+		stop := w.begin(t, sink)
+		hosts := func() (known int, busy map[string]load) {
+			w.dispatcher.mu.Lock()
+			defer w.dispatcher.mu.Unlock()
+			for _, q := range w.dispatcher.queues {
+				if q.host != "" {
+					known++
+				}
+			}
+			return known, maps.Clone(w.dispatcher.hosts)
+		}
+		require.Eventually(t, func() bool {
+			known, _ := hosts()
+			return known == len(keys)
+		}, patience, time.Millisecond)
+		_, busy := hosts()
+		require.Equal(t, map[string]load{"localhost:" + port: {all: 1}}, busy)
+		sink.open()
+		require.Eventually(t, func() bool { return len(w.dispatcher.all()) == 0 }, patience, time.Millisecond)
+		stop()
+		for _, k := range keys {
+			require.Equal(t, Succeeded, w.read(t, k).Status)
+		}
+		require.EqualValues(t, 1, sink.crowd.Load())
+	})
+}

@@ -1,0 +1,208 @@
+package deliveries
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// maxHops is how many gateways an event may pass before it is taken for one that runs in a circle.
+const maxHops = 5
+
+// maxResponseBody is how much of an answer's body is stored.
+const maxResponseBody = 16 << 10
+
+// send makes one try of a leased delivery and submits its result. It never fails: what goes wrong becomes an outcome, or
+// gives the lease back. Where the host is busy it does nothing, and the dispatcher calls it again.
+func (s *Service) send(j *job) {
+	ctx := s.hard
+	target, err := s.subs.Target(ctx, j.delivery.Environment, j.delivery.SubscriptionID)
+	now := s.clock.Now()
+	switch {
+	case apperr.Is(err, apperr.CodeNotFound) || err == nil && target.Deleted:
+		s.submit(&result{delivery: j.delivery, next: j.delivery.cancelled(now)})
+		return
+	case err != nil:
+		s.giveBack(ctx, j, "the subscription could not be read", err)
+		return
+	case !target.Enabled:
+		s.submit(&result{delivery: j.delivery, next: j.delivery.held(now)})
+		return
+	}
+	if target.URL != nil && !s.dispatcher.goesTo(j, egress.HostKey(target.URL)) {
+		return
+	}
+	if j.event != nil && now.Sub(j.since) > freshFor {
+		j.event, j.payload = nil, nil
+	}
+	if j.event == nil {
+		e, err := s.events.Get(ctx, access.Whole(j.delivery.Environment), j.delivery.EventUUID)
+		if err != nil {
+			s.giveBack(ctx, j, "the event could not be read", err)
+			return
+		}
+		j.event, j.since = &e, now
+	}
+	if j.event.PayloadExpired {
+		s.submit(&result{delivery: j.delivery, next: j.delivery.withoutPayload(j.event, now)})
+		return
+	}
+	if size := j.event.BodySize; j.payload == nil && size > maxHandedBody {
+		// An envelope doubles the body for a moment.
+		weight := min(2*size, maxBodyMemory)
+		if err := s.bodies.Acquire(ctx, weight); err != nil {
+			s.giveBack(ctx, j, "the process is stopping", err)
+			return
+		}
+		defer s.bodies.Release(weight)
+	}
+	if err := s.loadPayload(ctx, j); err != nil {
+		s.giveBack(ctx, j, "the payload could not be read", err)
+		return
+	}
+	s.try(ctx, j, target)
+}
+
+func (s *Service) loadPayload(ctx context.Context, j *job) error {
+	if j.payload != nil {
+		return nil
+	}
+	payloads, err := s.events.Payloads(ctx, j.delivery.Environment, []events.Event{*j.event})
+	if err != nil {
+		return err
+	}
+	p, ok := payloads[j.event.UUID]
+	if !ok {
+		return errors.New("the event has no payload")
+	}
+	j.payload = &p
+	return nil
+}
+
+// try sends the request and submits the outcome.
+func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target) {
+	started := s.clock.Now()
+	if j.delivery.AttemptCount == 0 && !j.replay() {
+		s.metrics.FirstAttempt.Observe(started.Sub(j.event.ReceivedAt).Seconds())
+	}
+	content, contentType, err := body(target.PayloadMode, j.event, j.payload)
+	if err != nil {
+		s.giveBack(ctx, j, "the body could not be built", err)
+		return
+	}
+	h := headers(target, &j.delivery, j.event, contentType, content, started)
+	a := Attempt{EventUUID: j.delivery.EventUUID, SubscriptionID: j.delivery.SubscriptionID, Generation: j.delivery.Generation,
+		Number: j.delivery.GenerationAttempts + 1, StartedAt: started, RequestHeaders: storedRequestHeaders(h, target.Headers), ResponseHeaders: "{}"}
+	var o Outcome
+	switch {
+	case j.event.Hops >= maxHops:
+		o = refuse(CodeForwardLoop, "The event has passed more than five gateways; it seems to run in a circle", s.clock.Now())
+	case target.URL == nil:
+		o = refuse(target.Refused.Code, target.Refused.Message, s.clock.Now())
+	default:
+		s.metrics.InFlight.Inc()
+		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Body: content, Timeout: target.Timeout,
+			MaxResponseBytes: maxResponseBody})
+		s.metrics.InFlight.Dec()
+		if sendErr != nil && ctx.Err() != nil {
+			// Cut off by the end of the process: whether it arrived is not known, so it will be sent again.
+			s.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now())})
+			return
+		}
+		o = judge(resp, sendErr, s.clock.Now())
+		fill(&a, resp, sendErr)
+	}
+	j.payload = nil // what is recorded next needs no body
+	s.finish(ctx, j, target, a, o)
+}
+
+// refuse is the outcome of a delivery that must not be sent, now or later.
+func refuse(code, message string, now time.Time) Outcome {
+	return Outcome{At: now, Permanent: true, Failure: &Failure{Code: code, Message: message, At: now}}
+}
+
+// fill copies what came back into the record of the try.
+func fill(a *Attempt, resp egress.Response, err *egress.Error) {
+	a.Timings = resp.Timings
+	if err != nil {
+		a.Timings = err.Timings
+	}
+	if resp.Status != 0 {
+		status := resp.Status
+		a.HTTPStatus = &status
+		a.ResponseHeaders = storedResponseHeaders(resp.Header)
+		a.ResponseBody, a.Truncated = resp.Body, resp.Truncated
+	}
+}
+
+func (s *Service) finish(ctx context.Context, j *job, target *subscriptions.Target, a Attempt, o Outcome) {
+	next := j.delivery.attempted(o, target.Schedule, random)
+	a.Outcome = AttemptSucceeded
+	if o.Failure != nil {
+		a.Outcome, a.ErrorCode, a.ErrorMessage = AttemptFailed, &o.Failure.Code, &o.Failure.Message
+	}
+	s.metrics.Deliveries.WithLabelValues(outcomeLabel(next.Status)).Inc()
+	s.logAttempt(ctx, j, &a, next)
+	s.submit(&result{delivery: j.delivery, next: next, attempt: a, tried: true})
+	if o.DisableSubscription {
+		if err := s.subs.Disable(ctx, j.delivery.Environment, j.delivery.SubscriptionID, "The receiver answered 410 Gone"); err != nil {
+			s.log.ErrorContext(ctx, "a subscription whose receiver is gone could not be disabled",
+				slog.String("subscription_id", j.delivery.SubscriptionID), slog.String("error", err.Error()))
+		}
+	}
+}
+
+func outcomeLabel(s Status) string {
+	switch s {
+	case Succeeded:
+		return "succeeded"
+	case Dead:
+		return "dead"
+	case Pending, Sending, RetryWait, Held, Cancelled:
+		return "failed"
+	default:
+		return "failed"
+	}
+}
+
+// logAttempt writes the canonical line of the try. It names no URL: a URL can carry a secret.
+func (s *Service) logAttempt(ctx context.Context, j *job, a *Attempt, next Delivery) {
+	attrs := make([]slog.Attr, 0, 12)
+	attrs = append(attrs, slog.String("event_uuid", a.EventUUID), slog.String("subscription_id", a.SubscriptionID),
+		slog.String("environment_id", string(j.delivery.Environment)), slog.Int64("generation", a.Generation), slog.Int64("attempt", a.Number),
+		slog.String("outcome", string(a.Outcome)), slog.String("delivery_status", string(next.Status)),
+		slog.Float64("seconds", a.Timings.Total.Seconds()))
+	if a.HTTPStatus != nil {
+		attrs = append(attrs, slog.Int("http_status", *a.HTTPStatus))
+	}
+	if a.ErrorCode != nil {
+		attrs = append(attrs, slog.String("error_code", *a.ErrorCode))
+	}
+	if next.Status == RetryWait {
+		attrs = append(attrs, slog.Time("next_attempt_at", next.Due))
+	}
+	s.log.LogAttrs(ctx, slog.LevelInfo, "attempt", attrs...)
+}
+
+// giveBackDelay keeps a delivery that could not even be tried from being claimed again at once.
+const giveBackDelay = time.Second
+
+// giveBack ends a lease without a try.
+func (s *Service) giveBack(ctx context.Context, j *job, why string, err error) {
+	if ctx.Err() == nil {
+		s.log.ErrorContext(ctx, "a delivery was given back", slog.String("reason", why), slog.String("event_uuid", j.delivery.EventUUID),
+			slog.String("subscription_id", j.delivery.SubscriptionID), slog.String("error", err.Error()))
+	}
+	s.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now().Add(giveBackDelay))})
+}
+
+// submit hands a result to the recorder. It waits for room without end: a result must not be dropped, and the recorder
+// runs until every worker has ended.
+func (s *Service) submit(r *result) { s.results.Put(r) }

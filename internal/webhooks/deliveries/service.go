@@ -1,0 +1,308 @@
+package deliveries
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// Options are the limits of the workers.
+type Options struct {
+	// Concurrency bounds the tries under way in this process, PerSubscription and PerHost those to one of each.
+	Concurrency, PerSubscription, PerHost int
+	// Lease is how long a delivery stays with a worker that says nothing. It must exceed the longest time-out.
+	Lease time.Duration
+	// Node names this process's data folder; leases of a predecessor with the same name are recovered at start.
+	Node string
+}
+
+// Subscriptions is what the workers and tests need of internal/webhooks/subscriptions.
+type Subscriptions interface {
+	Get(ctx context.Context, v access.View, subscriptionID string) (subscriptions.Subscription, error)
+	Target(ctx context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error)
+	Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error
+}
+
+// Service sends deliveries and changes them on request.
+type Service struct {
+	db      *db.DB
+	store   *Store
+	events  *events.Store
+	subs    Subscriptions
+	client  *egress.Client
+	clock   clock.Clock
+	log     *slog.Logger
+	metrics *obs.Metrics
+	opts    Options
+
+	dispatcher *dispatcher
+	results    *jobs.Batcher[*result]
+	wake       jobs.Wake
+	settle     jobs.Wake
+	release    releases
+	doubts     doubts
+	counted    counter
+	// bodies bounds the memory of large payloads being sent.
+	bodies  *semaphore.Weighted
+	tests   testPlaces
+	started string
+	claims  atomic.Int64
+	// drained is what waited when Drain was called.
+	drained  []Delivery
+	hard     context.Context //nolint:containedctx // the life of the sends under way, ended by Stop
+	cancel   context.CancelFunc
+	storing  context.Context //nolint:containedctx // the life of the recorder, which outlives the sends it records
+	abandon  context.CancelFunc
+	loops    context.CancelFunc
+	running  sync.WaitGroup
+	recorded chan struct{}
+	stopRec  chan struct{}
+}
+
+// maxBodyMemory bounds what large payloads take while they are sent, in bytes.
+const maxBodyMemory = 64 << 20
+
+// New returns a Service that sends nothing before Start.
+func New(d *db.DB, list *events.Store, subs Subscriptions, client *egress.Client, clk clock.Clock, log *slog.Logger,
+	metrics *obs.Metrics, opts Options,
+) *Service {
+	s := &Service{db: d, store: NewStore(d, list), events: list, subs: subs, client: client, clock: clk, log: log, metrics: metrics,
+		opts: opts, wake: jobs.NewWake(), settle: jobs.NewWake(), bodies: semaphore.NewWeighted(maxBodyMemory),
+		started: strconv.FormatInt(clock.Millis(clk.Now()), 36), recorded: make(chan struct{}), stopRec: make(chan struct{})}
+	s.store.log = log
+	s.hard, s.cancel = context.WithCancel(context.Background())
+	s.storing, s.abandon = context.WithCancel(context.Background())
+	s.dispatcher = newDispatcher(opts.Concurrency, opts.PerSubscription, opts.PerHost, s.send)
+	s.results = jobs.NewBatcher(outcomeBatch, s.record)
+	s.results.Pace(recordPace)
+	for _, status := range []Status{Succeeded, RetryWait, Dead} {
+		metrics.Deliveries.WithLabelValues(outcomeLabel(status)) // so that the first count is seen as growth
+	}
+	return s
+}
+
+// Store returns the service's store, for reading.
+func (s *Service) Store() *Store { return s.store }
+
+// Start recovers the leases of a predecessor and starts the workers.
+func (s *Service) Start(ctx context.Context) error {
+	for {
+		n, more, err := s.store.recover(ctx, s.clock.Now(), s.opts.Node+":", s.dispatcher.holds)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.log.WarnContext(ctx, "recovered deliveries that an earlier process left unfinished", slog.Int("count", n))
+		}
+		if !more {
+			break
+		}
+	}
+	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.loops = cancel
+	go func() {
+		defer close(s.recorded)
+		s.results.Run(s.stopRec)
+	}()
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.wake, s.claimDue) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.keepLeases) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.settle, s.settleSubscriptions) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.measure) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.storeCounts) })
+	return nil
+}
+
+// Drain begins the stop: no further try is started, and those under way end by themselves. Stop must follow.
+func (s *Service) Drain() { s.drained = s.dispatcher.stop() }
+
+// Stop gives back what waits in memory, lets the tries under way end until ctx does, cuts off the rest, and stores every
+// outcome.
+func (s *Service) Stop(ctx context.Context) {
+	waiting := append(s.drained, s.dispatcher.stop()...)
+	s.loops()
+	s.running.Wait()
+	waiting = append(waiting, s.dispatcher.stop()...)
+	now := s.clock.Now()
+	if err := s.store.each(context.WithoutCancel(ctx), waiting, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
+		s.log.ErrorContext(ctx, "leases could not be given back; they end by themselves", slog.String("error", err.Error()))
+	}
+	if err := s.dispatcher.wait(ctx); err != nil {
+		s.cancel()
+	}
+	s.flush(ctx)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	s.storeCounts(last)
+	cancel()
+	s.cancel()
+	s.abandon()
+}
+
+// flushTimeout is how long the outcomes of tries that were cut off may take to be stored, once the time to stop in good
+// order is over. Without them the leases would stay with a process that is gone.
+const flushTimeout = 2 * time.Second
+
+// flush waits for the workers and stores what they have to say.
+func (s *Service) flush(ctx context.Context) {
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		s.dispatcher.workers.Wait()
+		for _, d := range s.dispatcher.stop() { // those that a busy host sent back to wait
+			s.submit(&result{delivery: d, next: d.returned(s.clock.Now())})
+		}
+		close(s.stopRec)
+		<-s.recorded
+	}()
+	select {
+	case <-flushed:
+		return
+	case <-ctx.Done():
+	}
+	t := s.clock.NewTimer(flushTimeout)
+	defer t.Stop()
+	select {
+	case <-flushed:
+	case <-t.C():
+		s.abandon()
+		<-flushed
+	}
+}
+
+// Lease returns the claim and the end of the lease for deliveries that are about to be committed as leased.
+func (s *Service) Lease(now time.Time) (claim string, until time.Time) {
+	return s.opts.Node + ":" + s.started + ":" + strconv.FormatInt(s.claims.Add(1), 36), now.Add(s.opts.Lease)
+}
+
+// Reserve takes a place in memory for a delivery about to be committed as leased. Release or Handoff must follow.
+func (s *Service) Reserve(subscriptionID string) bool { return s.dispatcher.reserve(subscriptionID) }
+
+// Release gives back a place whose delivery was not committed.
+func (s *Service) Release(subscriptionID string) { s.dispatcher.release(subscriptionID) }
+
+// maxHandedBody is the largest body that stays in memory from receipt to its first try.
+const maxHandedBody = 32 << 10
+
+// freshFor is how long a payload that is at hand counts as still there. What has waited longer is read again before it is
+// sent, because its removal may have been asked for on any node.
+const freshFor = time.Second
+
+// Handoff gives a committed, leased delivery to the workers.
+func (s *Service) Handoff(d Delivery, e *events.Event, p *events.Payload) {
+	if len(p.Body) > maxHandedBody {
+		p = nil
+	}
+	s.dispatcher.enqueue(&job{delivery: d, event: e, payload: p, since: s.clock.Now()})
+}
+
+// Wake makes the workers look for due deliveries now.
+func (s *Service) Wake() { s.wake.Signal() }
+
+// pollInterval is how often the queue is looked at when nothing wakes the claimer: it bounds how late a retry starts.
+const pollInterval = 500 * time.Millisecond
+
+// claimDue leases due deliveries into memory until there are none or no room is left.
+func (s *Service) claimDue(ctx context.Context) time.Duration {
+	// A claim that has begun is carried through also when the process is stopping: one that is cut off in its commit, or
+	// that cannot be given back, leaves leases behind that nobody holds.
+	whole := context.WithoutCancel(ctx)
+	s.resolveDoubts(whole)
+	for ctx.Err() == nil {
+		free, full := s.dispatcher.room()
+		if free == 0 {
+			return pollInterval
+		}
+		now := s.clock.Now()
+		claim, until := s.Lease(now)
+		claimed, err := s.store.claim(whole, claim, now, until, min(free, chunk), full)
+		if err != nil {
+			s.NotHeld(claim, err)
+			s.log.ErrorContext(ctx, "due deliveries could not be claimed", slog.String("error", err.Error()))
+			return pollInterval
+		}
+		var back []Delivery
+		for _, d := range claimed {
+			if !s.dispatcher.reserve(d.SubscriptionID) {
+				back = append(back, d)
+				continue
+			}
+			s.dispatcher.enqueue(&job{delivery: d})
+		}
+		if err := s.store.each(whole, back, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
+			s.log.ErrorContext(ctx, "leases could not be given back; they end by themselves", slog.String("error", err.Error()))
+		}
+		if len(claimed) < min(free, chunk) || len(back) > 0 {
+			break
+		}
+	}
+	return pollInterval
+}
+
+// keepLeases renews the leases of what is in memory and recovers those that others lost.
+func (s *Service) keepLeases(ctx context.Context) time.Duration {
+	interval := s.opts.Lease / 4
+	now := s.clock.Now()
+	var old []Delivery
+	for _, d := range s.dispatcher.all() {
+		if d.Due.Sub(now) < s.opts.Lease*3/4 {
+			old = append(old, d)
+		}
+	}
+	if err := s.store.renew(ctx, old, now.Add(s.opts.Lease)); err != nil && ctx.Err() == nil {
+		s.log.ErrorContext(ctx, "leases could not be renewed", slog.String("error", err.Error()))
+	}
+	for {
+		n, more, err := s.store.recover(ctx, now, "", s.dispatcher.holds)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log.ErrorContext(ctx, "lost leases could not be recovered", slog.String("error", err.Error()))
+			}
+			return interval
+		}
+		if n > 0 {
+			s.log.WarnContext(ctx, "recovered deliveries whose lease had ended", slog.Int("count", n))
+			s.wake.Signal()
+		}
+		if !more || n == 0 {
+			return interval
+		}
+	}
+}
+
+// measure refreshes the gauges of the queue.
+func (s *Service) measure(ctx context.Context) time.Duration {
+	const interval = 5 * time.Second
+	now := s.clock.Now()
+	depth, err := s.store.Depth(ctx, now)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.ErrorContext(ctx, "the queue could not be measured", slog.String("error", err.Error()))
+		}
+		return interval
+	}
+	s.metrics.QueueDepth.Set(float64(depth.Due))
+	age := 0.0
+	if !depth.Oldest.IsZero() {
+		age = now.Sub(depth.Oldest).Seconds()
+	}
+	s.metrics.QueueOldest.Set(age)
+	return interval
+}
+
+// random is the source of jitter: it spreads load and protects nothing.
+func random() float64 { return rand.Float64() } //nolint:gosec // jitter needs no secrecy

@@ -1,0 +1,317 @@
+package deliveries
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhooks/events"
+)
+
+// errStale says that a delivery is no longer in the state that a change started from.
+var errStale = errors.New("the delivery has changed meanwhile")
+
+// Store reads and writes deliveries and attempts. Every change of a delivery's state changes its event's counters in
+// the same transaction.
+type Store struct {
+	db     *db.DB
+	events *events.Store
+	// announcer tells of deliveries that have died or recovered; nil where nobody does.
+	announcer Announcer
+	log       *slog.Logger
+}
+
+// NewStore returns a Store.
+func NewStore(d *db.DB, list *events.Store) *Store {
+	return &Store{db: d, events: list, log: slog.New(slog.DiscardHandler)}
+}
+
+var insertDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, claim_id, due_ms, created_ms, updated_ms,
+		generation, generation_attempts, attempt_count, leases_lost)`,
+	Types: []string{"text", "text", "text", "text", "text", "text", "bigint", "bigint", "bigint"},
+	Row:   "(?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0, 0)",
+}
+
+// Insert returns the statement that stores new deliveries. Their events' counters already speak of them.
+func Insert(list []Delivery) db.Statement {
+	args := make([]any, 0, len(list)*insertDeliveries.Columns())
+	for i := range list {
+		d := &list[i]
+		created := clock.Millis(d.CreatedAt)
+		args = append(args, d.EventUUID, d.SubscriptionID, d.ID, string(d.Environment), string(d.Status), d.ClaimID, clock.Millis(d.Due),
+			created, created)
+	}
+	return db.Statement{Rows: insertDeliveries, Args: args}
+}
+
+// move is a change of one delivery from a state that was read to another.
+type move struct {
+	from, to Delivery
+	// attempts is how many tries the change records.
+	attempts int64
+}
+
+var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
+	Before: `WITH v (event_uuid, subscription_id, old_status, old_claim, old_generation, status, generation, claim_id, due_ms,
+		generation_attempts, attempt_count, leases_lost, last_http_status, last_error, completed_ms, now_ms) AS (`,
+	Types: []string{"text", "text", "text", "text", "bigint", "text", "bigint", "text", "bigint", "bigint", "bigint", "bigint",
+		"bigint", "text", "bigint", "bigint"},
+	After: `) UPDATE deliveries AS d SET status = v.status, generation = v.generation, claim_id = v.claim_id, due_ms = v.due_ms,
+		generation_attempts = v.generation_attempts, attempt_count = v.attempt_count, leases_lost = v.leases_lost,
+		last_http_status = v.last_http_status, last_error = v.last_error, completed_ms = v.completed_ms, updated_ms = v.now_ms
+		FROM v WHERE d.event_uuid = v.event_uuid AND d.subscription_id = v.subscription_id AND d.status = v.old_status
+		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`,
+}
+
+// apply makes the moves, changes the events' counters, records the tries and counts what has ended, or returns errStale and must be rolled back
+// when any delivery is not where its move starts. Moves that leave a delivery open although its event's payload was
+// expunged meanwhile are followed by its cancellation, so that no transaction ends with such a delivery.
+func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried ...*result) error {
+	if err := s.applyAll(ctx, tx, moves, nowMillis, tried); err != nil {
+		return err
+	}
+	cancel, err := s.withoutPayload(ctx, tx, moves, nowMillis)
+	if err != nil {
+		return err
+	}
+	if err := s.applyAll(ctx, tx, cancel, nowMillis, nil); err != nil {
+		return err
+	}
+	return s.announce(ctx, tx, moves)
+}
+
+// withoutPayload returns the moves that cancel what the moves given have left open of expunged events.
+func (s *Store) withoutPayload(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64) ([]move, error) {
+	open := map[id.Environment][]string{}
+	for i := range moves {
+		if to := &moves[i].to; to.Status.Open() {
+			open[to.Environment] = append(open[to.Environment], to.EventUUID)
+		}
+	}
+	var cancel []move
+	for env, uuids := range open {
+		slices.Sort(uuids)
+		expunged, err := s.events.Expunged(ctx, tx, env, slices.Compact(uuids))
+		if err != nil {
+			return nil, err
+		}
+		for i := range moves {
+			if to := moves[i].to; to.Status.Open() && slices.Contains(expunged, to.EventUUID) {
+				cancel = append(cancel, move{from: to, to: to.cancelled(clock.FromMillis(nowMillis))})
+			}
+		}
+	}
+	return cancel, nil
+}
+
+func (s *Store) applyAll(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried []*result) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	moves = slices.Clone(moves)
+	slices.SortFunc(moves, func(a, b move) int {
+		return cmp.Or(cmp.Compare(a.from.EventUUID, b.from.EventUUID), cmp.Compare(a.from.SubscriptionID, b.from.SubscriptionID))
+	})
+	args := make([]any, 0, len(moves)*updateDeliveries.Columns())
+	changes := make([]events.Change, 0, len(moves))
+	counted, now := tally{}, clock.FromMillis(nowMillis)
+	for i := range moves {
+		m := &moves[i]
+		counted.move(m, now)
+		failure, err := encodeFailure(m.to.LastFailure, "")
+		if err != nil {
+			return err
+		}
+		args = append(args, m.from.EventUUID, m.from.SubscriptionID, string(m.from.Status), m.from.ClaimID, m.from.Generation,
+			string(m.to.Status), m.to.Generation, m.to.ClaimID, clock.Millis(m.to.Due), m.to.GenerationAttempts, m.to.AttemptCount,
+			m.to.LeasesLost, m.to.LastHTTPStatus, failure, millis(m.to.CompletedAt), nowMillis)
+		change, err := m.change(nowMillis)
+		if err != nil {
+			return err
+		}
+		changes = append(changes, change)
+	}
+	log := events.Log{At: now}
+	attempts := recordAttempts(tried, &log)
+	count, list := events.Apply(changes, &log)
+	n, err := s.db.ExecAll(ctx, tx, db.Statement{Rows: updateDeliveries, Args: args}, list, attempts, log.Statement(),
+		counted.statement(statMinute))
+	if err != nil {
+		return fmt.Errorf("change deliveries: %w", err)
+	}
+	if n[0] != int64(len(moves)) {
+		return errStale
+	}
+	if n[1] != int64(count) {
+		return fmt.Errorf("change deliveries: %d of %d events found", n[1], count)
+	}
+	return nil
+}
+
+// change returns what the move does to its event.
+func (m *move) change(nowMillis int64) (events.Change, error) {
+	before, after := m.from.counters(), m.to.counters()
+	c := events.Change{Environment: m.from.Environment, EventUUID: m.from.EventUUID, Attempts: m.attempts, At: clock.FromMillis(nowMillis),
+		Counters: events.Counters{
+			Sending: after.Sending - before.Sending, Pending: after.Pending - before.Pending, RetryWait: after.RetryWait - before.RetryWait,
+			Held: after.Held - before.Held, HeldFailed: after.HeldFailed - before.HeldFailed, Dead: after.Dead - before.Dead,
+			Succeeded: after.Succeeded - before.Succeeded, Cancelled: after.Cancelled - before.Cancelled, Tried: after.Tried - before.Tried,
+		}}
+	if f := m.to.LastFailure; f != m.from.LastFailure && f != nil && !f.Overcome {
+		text, err := encodeFailure(m.to.LastFailure, m.from.SubscriptionID)
+		if err != nil {
+			return c, err
+		}
+		c.LastError = *text
+	}
+	return c, nil
+}
+
+// storedFailure is the JSON of a failure; the event's copy names the subscription.
+type storedFailure struct {
+	Code           string `json:"code"`
+	Message        string `json:"message"`
+	HTTPStatus     *int   `json:"http_status"`
+	SubscriptionID string `json:"subscription_id,omitempty"`
+	At             int64  `json:"at"`
+	Overcome       bool   `json:"overcome,omitempty"`
+	Died           bool   `json:"died,omitempty"`
+}
+
+func encodeFailure(f *Failure, subscriptionID string) (*string, error) {
+	if f == nil {
+		return nil, nil //nolint:nilnil // no failure is stored as NULL
+	}
+	b, err := json.Marshal(storedFailure{f.Code, f.Message, f.HTTPStatus, subscriptionID, clock.Millis(f.At), f.Overcome, f.Died})
+	if err != nil {
+		return nil, fmt.Errorf("encode a failure: %w", err)
+	}
+	text := string(b)
+	return &text, nil
+}
+
+// DecodeFailure reads a stored failure and the subscription that it names, if any.
+func DecodeFailure(text *string) (f *Failure, subscriptionID string, err error) {
+	if text == nil {
+		return nil, "", nil
+	}
+	var s storedFailure
+	if err := json.Unmarshal([]byte(*text), &s); err != nil {
+		return nil, "", fmt.Errorf("decode a failure: %w", err)
+	}
+	return &Failure{Code: s.Code, Message: s.Message, HTTPStatus: s.HTTPStatus, At: clock.FromMillis(s.At), Overcome: s.Overcome, Died: s.Died}, s.SubscriptionID, nil
+}
+
+const deliveryColumns = `d.event_uuid, d.subscription_id, d.id, d.environment_id, d.status, d.generation, d.claim_id, d.due_ms,
+	d.generation_attempts, d.attempt_count, d.leases_lost, d.last_http_status, d.last_error, d.created_ms, d.updated_ms, d.completed_ms`
+
+func scanDelivery(r *sql.Rows) (Delivery, error) {
+	var d Delivery
+	var due, created, updated int64
+	var completed *int64
+	var failure *string
+	err := r.Scan(&d.EventUUID, &d.SubscriptionID, &d.ID, &d.Environment, &d.Status, &d.Generation, &d.ClaimID, &due,
+		&d.GenerationAttempts, &d.AttemptCount, &d.LeasesLost, &d.LastHTTPStatus, &failure, &created, &updated, &completed)
+	if err != nil {
+		return d, err
+	}
+	d.Due, d.CreatedAt, d.UpdatedAt = clock.FromMillis(due), clock.FromMillis(created), clock.FromMillis(updated)
+	if completed != nil {
+		at := clock.FromMillis(*completed)
+		d.CompletedAt = &at
+	}
+	d.LastFailure, _, err = DecodeFailure(failure)
+	return d, err
+}
+
+// query returns the deliveries that a condition selects.
+func (s *Store) query(ctx context.Context, q db.Querier, condition string, args ...any) ([]Delivery, error) {
+	rows, err := q.QueryContext(ctx, "SELECT "+deliveryColumns+" FROM deliveries d WHERE "+condition, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries: %w", err)
+	}
+	var list []Delivery
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		d, err := scanDelivery(r)
+		list = append(list, d)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("read deliveries: %w", err)
+	}
+	return list, nil
+}
+
+// lock is the suffix that locks the rows a transaction is about to change.
+func (s *Store) lock() string { return s.db.ForUpdate() }
+
+// ByEvents returns the deliveries of events of the environment, by event, oldest subscription first.
+func (s *Store) ByEvents(ctx context.Context, env id.Environment, uuids []string) (map[string][]Delivery, error) {
+	out := map[string][]Delivery{}
+	for len(uuids) > 0 {
+		n := min(len(uuids), 100)
+		args := []any{string(env)}
+		for _, u := range uuids[:n] {
+			args = append(args, u)
+		}
+		list, err := s.query(ctx, s.db.Read(), "d.environment_id = $1 AND d.event_uuid IN "+db.In(2, n)+" ORDER BY d.event_uuid, d.subscription_id", args...)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range list {
+			out[d.EventUUID] = append(out[d.EventUUID], d)
+		}
+		uuids = uuids[n:]
+	}
+	return out, nil
+}
+
+// Filter implements events.DeliveryFilter.
+type Filter struct{}
+
+// Where returns a condition that holds for events with a delivery that fits all criteria.
+func (Filter) Where(column string, c events.DeliveryCriteria, next int) (string, []any) {
+	var conditions string
+	var args []any
+	in := func(expression string, n int) {
+		conditions += " AND " + expression + " IN " + db.In(next+len(args), n)
+	}
+	if n := len(c.SubscriptionIDs); n > 0 {
+		in("fd.subscription_id", n)
+		for _, v := range c.SubscriptionIDs {
+			args = append(args, v)
+		}
+	}
+	if n := len(c.HTTPStatuses); n > 0 {
+		in("fd.last_http_status", n)
+		for _, v := range c.HTTPStatuses {
+			args = append(args, int64(v))
+		}
+	}
+	if n := len(c.ErrorCodes); n > 0 {
+		// The code is the first field of the stored object, so its text is a prefix.
+		conditions += " AND ("
+		for i, v := range c.ErrorCodes {
+			if i > 0 {
+				conditions += " OR "
+			}
+			p := "CAST($" + strconv.Itoa(next+len(args)) + " AS text)"
+			conditions += "substr(fd.last_error, 1, length(" + p + ")) = " + p
+			args = append(args, `{"code":"`+v+`",`)
+		}
+		conditions += ")"
+	}
+	if conditions == "" {
+		return "", nil
+	}
+	return "EXISTS (SELECT 1 FROM deliveries fd WHERE fd.event_uuid = " + column + conditions + ")", args
+}

@@ -1,0 +1,83 @@
+package deliveries
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// world is a service that sends nothing, over a database, at a time that stands still.
+type world struct {
+	*Service
+	clock *clock.Manual
+	subs  *targets
+	env   id.Environment
+}
+
+func newWorld(t *testing.T, store testkit.Store) *world {
+	t.Helper()
+	w := &world{clock: clock.NewManual(testTime()), subs: &targets{byID: map[string]*subscriptions.Target{}},
+		env: id.Environment(id.New(id.PrefixEnvironment))}
+	w.Service = New(store.DB, events.NewStore(store.DB, Filter{}), w.subs, nil, w.clock, slog.New(slog.DiscardHandler), obs.NewMetrics(),
+		Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
+	return w
+}
+
+// subscription makes a subscription that is enabled.
+func (w *world) subscription() string {
+	sub := id.New(id.PrefixSubscription)
+	w.subs.byID[sub] = &subscriptions.Target{ID: sub, Environment: w.env, Enabled: true}
+	return sub
+}
+
+// event returns an event whose one delivery is d to the subscription, and that delivery in full.
+func (w *world) event(d Delivery, subscription string) (events.NewEvent, Delivery) {
+	now := w.clock.Now()
+	e := events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: w.env, Verification: "{}", ReceivedAt: now},
+		Counters: d.counters()}
+	d.EventUUID, d.SubscriptionID, d.ID, d.Environment = e.UUID, subscription, id.NewUUID(), w.env
+	d.Generation, d.CreatedAt, d.UpdatedAt = 1, now, now
+	return e, d
+}
+
+// insert stores events with their deliveries.
+func (w *world) insert(t require.TestingT, found []events.NewEvent, list []Delivery) {
+	require.NoError(t, w.db.Tx(w.hard, func(tx *sql.Tx) error {
+		_, err := w.db.ExecAll(w.hard, tx, append(events.Insert(found), Insert(list))...)
+		return err
+	}))
+}
+
+// insertAs stores an event with deliveries in any state, and the counters that they make.
+func (w *world) insertAs(t require.TestingT, e events.NewEvent, list []Delivery) {
+	e.Counters = events.Counters{}
+	w.insert(t, []events.NewEvent{e}, list)
+	change := events.Change{Environment: w.env, EventUUID: e.UUID, At: e.ReceivedAt}
+	for _, d := range list {
+		change.Merge(events.Change{Counters: d.counters()})
+	}
+	require.NoError(t, w.db.Tx(w.hard, func(tx *sql.Tx) error {
+		_, statement := events.Apply([]events.Change{change}, &events.Log{})
+		_, err := w.db.ExecAll(w.hard, tx, statement)
+		return err
+	}))
+}
+
+// read returns a delivery as it stands.
+func (w *world) read(t require.TestingT, k Key) Delivery {
+	list, err := w.store.query(context.WithoutCancel(w.hard), w.db.Read(), "d.event_uuid = $1 AND d.subscription_id = $2", k.EventUUID, k.SubscriptionID)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	return list[0]
+}

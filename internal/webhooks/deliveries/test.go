@@ -1,0 +1,241 @@
+package deliveries
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/filters"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// Limits of tests.
+const (
+	// TestTimeout bounds the one try of a test.
+	TestTimeout = 10 * time.Second
+	// TestEventType is the type of a test that names none.
+	TestEventType = "webhook.test"
+	// MaxTestHeaders is how many headers a test may add.
+	MaxTestHeaders = 20
+	// testsAtOnce bounds the tests under way in this process, and testsPerEnvironment those of one environment, so that
+	// neither hanging targets nor large events take its memory, and nobody takes every place.
+	testsAtOnce, testsPerEnvironment = 32, 4
+)
+
+// maxShownRequest is how much of the request's body a test answers with, in bytes.
+const maxShownRequest = 64 << 10
+
+// TestRequest describes a test of a subscription: a made-up event, or a stored one sent once more outside its delivery.
+type TestRequest struct {
+	// EventType and Data make up an event; empty means TestEventType and a sentence that says what it is. Data is JSON.
+	EventType string
+	Data      json.RawMessage
+	// EventUUID names a stored event of the environment instead.
+	EventUUID string
+	// Headers are sent beside the subscription's own.
+	Headers map[string]string
+	// DryRun builds the request and sends nothing.
+	DryRun bool
+}
+
+// TestResult is what became of a test.
+type TestResult struct {
+	// Delivered says that the target answered with a status of 2xx.
+	Delivered bool
+	// WouldMatch says that the subscription takes the event: its type, for a stored event its connection, and what the filter
+	// asks.
+	WouldMatch bool
+	// Filter is what became of the filter; nil where the subscription has none, or does not take the event for another reason.
+	Filter *filters.Result
+	// WebhookID is the webhook-id that was sent.
+	WebhookID string
+	URL       string
+	// RequestHeaders and ResponseHeaders are JSON objects of lower-case names; signatures and credentials are redacted.
+	RequestHeaders string
+	// RequestBody is the first 64 KiB of what was sent; RequestTruncated says that there was more.
+	RequestBody      []byte
+	RequestTruncated bool
+	// Status is 0 where no answer came.
+	Status          int
+	ResponseHeaders string
+	ResponseBody    []byte
+	Truncated       bool
+	// Failure is nil where the test was delivered, or was a dry run.
+	Failure *Failure
+	Timings egress.Timings
+}
+
+// Test sends one signed request to the subscription's target, once and whether or not the subscription is enabled, and
+// returns what came back. It stores nothing and changes no state: a target that answers 410 stays enabled.
+//
+// Errors: not_found for a subscription or event that the view does not show; payload_expired; rate_limited while too many tests are
+// under way; validation errors at the locations of the HTTP body.
+func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string, in TestRequest) (TestResult, error) {
+	if err := in.check(); err != nil {
+		return TestResult{}, err
+	}
+	sub, err := s.subs.Get(ctx, v, subscriptionID)
+	if err != nil {
+		return TestResult{}, err
+	}
+	target, err := s.subs.Target(ctx, v.Environment, subscriptionID)
+	if err != nil {
+		return TestResult{}, err
+	}
+	if !s.tests.begin(v.Environment) {
+		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way", RetryAfter: time.Second}
+	}
+	defer s.tests.end(v.Environment)
+	e, p, err := s.testEvent(ctx, v, &in)
+	if err != nil {
+		return TestResult{}, err
+	}
+	found := Explain(&e, FilterEvent(&e, &p), &sub)
+	out := TestResult{WebhookID: e.UUID, WouldMatch: found.Failed == "", Filter: found.Filter, URL: target.RawURL, ResponseHeaders: "{}"}
+	content, contentType, err := body(target.PayloadMode, &e, &p)
+	if err != nil {
+		return TestResult{}, err
+	}
+	now := s.clock.Now()
+	once := *target
+	once.Schedule = nil // there is no further try, and the request says so
+	h := headers(&once, &Delivery{Key: Key{EventUUID: e.UUID, SubscriptionID: subscriptionID}, Generation: 1}, &e, contentType, content, now)
+	h.Set("Sallyport-Test", "true")
+	for name, value := range in.Headers {
+		h.Add(name, value)
+	}
+	out.RequestHeaders, out.RequestBody, out.RequestTruncated = storedRequestHeaders(h, target.Headers), content, len(content) > maxShownRequest
+	if out.RequestTruncated {
+		out.RequestBody = slices.Clone(content[:maxShownRequest])
+	}
+	switch {
+	case target.URL == nil:
+		out.Failure = &Failure{Code: target.Refused.Code, Message: target.Refused.Message, At: now}
+	case !in.DryRun:
+		return out, s.sendTest(ctx, target, h, content, &out)
+	}
+	return out, nil
+}
+
+func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, content []byte, out *TestResult) error {
+	resp, sendErr := s.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: target.URL, Header: h, Body: content,
+		Timeout: TestTimeout, MaxResponseBytes: maxResponseBody})
+	if ctx.Err() != nil {
+		return ctx.Err() // the caller has left
+	}
+	var a Attempt
+	fill(&a, resp, sendErr)
+	out.Timings, out.Status, out.ResponseBody, out.Truncated = a.Timings, resp.Status, a.ResponseBody, a.Truncated
+	if a.ResponseHeaders != "" {
+		out.ResponseHeaders = a.ResponseHeaders
+	}
+	out.Failure = judge(resp, sendErr, s.clock.Now()).Failure
+	if out.Failure != nil && out.Failure.Code == CodeGone {
+		out.Failure.Message = "The receiver answered 410 Gone; a delivery that is answered so disables the subscription"
+	}
+	out.Delivered = out.Failure == nil
+	return nil
+}
+
+// testPlaces are the tests under way.
+type testPlaces struct {
+	mu    sync.Mutex
+	all   int
+	byEnv map[id.Environment]int
+}
+
+// begin takes a place, or reports that there is none.
+func (t *testPlaces) begin(env id.Environment) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all >= testsAtOnce || t.byEnv[env] >= testsPerEnvironment {
+		return false
+	}
+	if t.byEnv == nil {
+		t.byEnv = map[id.Environment]int{}
+	}
+	t.all++
+	t.byEnv[env]++
+	return true
+}
+
+func (t *testPlaces) end(env id.Environment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all--
+	if t.byEnv[env]--; t.byEnv[env] == 0 {
+		delete(t.byEnv, env)
+	}
+}
+
+func (in *TestRequest) check() error {
+	var f apperr.Faults
+	if in.EventUUID != "" {
+		if in.EventType != "" {
+			f.Add("body.event_type", "alone", "belongs to a made-up event; event_uuid names a stored one")
+		}
+		if in.Data != nil {
+			f.Add("body.body", "alone", "belongs to a made-up event; event_uuid names a stored one")
+		}
+	}
+	if in.EventType != "" {
+		if p, err := subscriptions.ParsePattern(in.EventType); err != nil || p.String() != in.EventType || strings.Contains(in.EventType, "*") {
+			f.Add("body.event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
+		}
+	}
+	if len(in.Headers) > MaxTestHeaders {
+		f.Add("body.headers", "max_properties", "must be at most 20 headers")
+	}
+	subscriptions.CheckHeaders(&f, "body.headers", in.Headers)
+	return f.Err()
+}
+
+// testEvent returns the stored event that the test names, or the one that it makes up.
+func (s *Service) testEvent(ctx context.Context, v access.View, in *TestRequest) (events.Event, events.Payload, error) {
+	if in.EventUUID == "" {
+		e := events.Event{UUID: id.NewUUID(), Environment: v.Environment, Type: TestEventType, ContentType: "application/json", ReceivedAt: s.clock.Now()}
+		p := events.Payload{Headers: "{}", Body: []byte(`{"message":"This is a test event from Sallyport."}`), Encoding: events.JSON}
+		if in.EventType != "" {
+			e.Type = in.EventType
+		}
+		if in.Data != nil {
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, in.Data); err != nil {
+				return e, p, apperr.Invalid(apperr.Detail{Location: "body.body", Rule: "json", Message: "must be JSON"})
+			}
+			p.Body = compact.Bytes()
+		}
+		e.BodySize = int64(len(p.Body))
+		return e, p, nil
+	}
+	if !id.IsUUID(in.EventUUID) {
+		return events.Event{}, events.Payload{}, apperr.NotFound("webhook event")
+	}
+	e, err := s.events.Get(ctx, v, in.EventUUID)
+	if err != nil {
+		return events.Event{}, events.Payload{}, err
+	}
+	if e.PayloadExpired {
+		return e, events.Payload{}, errPayloadExpired()
+	}
+	payloads, err := s.events.Payloads(ctx, v.Environment, []events.Event{e})
+	if err != nil {
+		return e, events.Payload{}, err
+	}
+	p, ok := payloads[e.UUID]
+	if !ok {
+		return e, p, apperr.Invalid(apperr.Detail{Location: "body.event_uuid", Rule: "payload",
+			Message: "the event has no payload of its own; name the event that it repeats"})
+	}
+	return e, p, nil
+}

@@ -1,0 +1,270 @@
+// Package eventshttp serves webhook events, their deliveries and tries, and their replay over HTTP.
+package eventshttp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/eventstream"
+)
+
+const (
+	tag            = "Webhook events"
+	collectionPath = "/webhook-events"
+	itemPath       = "/webhook-events/{event_uuid}"
+)
+
+// Mount adds the operations on webhook events to the API.
+func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream *eventstream.Service) {
+	h := &handlers{events: found, deliveries: dl}
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-webhook-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
+		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Summary: "List webhook events",
+		Description: "Lists the environment's events, newest first. Different filters must all hold; of repeated or comma-separated " +
+			"values of one filter, one must. `subscription_id`, `http_status` and `error_code` must hold for one and the same " +
+			"delivery. By `idempotency_key` and by `q` a repeat is found while the event that it repeats is there; a `q` that more than " +
+			"200 of the environment's types begin with is refused. Bodies, headers and deliveries are left out unless `include` names " +
+			"them; a page with bodies may be shorter than `limit`.",
+	}, h.list)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-webhook-event", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK, Tag: tag,
+		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Summary:     "Get a webhook event",
+		Description: "Returns one event with its headers, its body and its deliveries.",
+	}, h.get)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-webhook-event-attempts", Method: http.MethodGet, Path: itemPath + "/attempts", Status: http.StatusOK, Tag: tag,
+		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Summary:     "List the attempts of a webhook event",
+		Description: "Lists the tries of the event over all its deliveries, newest first, with what was sent and what came back.",
+	}, h.attempts)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "replay-webhook-event", Method: http.MethodPost, Path: itemPath + "/replay", Status: http.StatusAccepted, Tag: tag,
+		Permission: access.EventsReplay, Route: access.RouteWebhooks, Environment: true,
+		Errors:  []apperr.Code{apperr.CodeDeliveryInFlight, apperr.CodeNothingToReplay, apperr.CodePayloadExpired},
+		Summary: "Replay a webhook event",
+		Description: "Sends the event once more to the subscriptions whose delivery is dead or waits after a failed try, from the " +
+			"start of their schedule and with the same `webhook-id`. `force` replays the other deliveries too. Deliveries of deleted " +
+			"subscriptions stay as they are. Without a body the request means `{}`.",
+	}, h.replay)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "expunge-webhook-event-payload", Method: http.MethodDelete, Path: itemPath + "/payload", Status: http.StatusNoContent, Tag: tag,
+		Permission: access.EventsExpunge, Route: access.RouteWebhooks, Environment: true,
+		Summary: "Expunge the payload of a webhook event",
+		Description: "Removes the headers and the body of the event for good and cancels what waits to be sent. A try under way ends by " +
+			"itself. The event stays with its deliveries and attempts, and so does its idempotency key: a repeat of it is still one. " +
+			"An event without a payload is left as it is.",
+	}, h.expunge)
+	mountPayload(api, h)
+	mountStream(api, stream)
+}
+
+type handlers struct {
+	events     *events.Store
+	deliveries *deliveries.Service
+}
+
+type itemInput struct {
+	EventUUID string `path:"event_uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+}
+
+type listOutput struct {
+	page.Headers
+	Body []Listed
+}
+
+// maxPageBodies bounds the bodies of one page in bytes, so that a page of large events does not fill the memory.
+const maxPageBodies = 16 << 20
+
+func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	v := access.From(ctx).View()
+	env, filter := v.Environment, in.filter()
+	request, err := in.Parse("webhook-events "+filter.Scope(env), id.IsUUID)
+	if err != nil {
+		return nil, err
+	}
+	found, err := h.events.List(ctx, v, filter, request)
+	if err != nil {
+		return nil, err
+	}
+	include := in.including()
+	cut := request
+	if include.body {
+		cut.Limit = min(cut.Limit, fitting(found, maxPageBodies))
+	}
+	query := in.url.Query()
+	found, headers := page.Cut(cut, found, func(e events.Event) string { return e.UUID }, in.url.Path, query)
+	if cut.Limit < request.Limit {
+		headers.Link = nextLink(in.url.Path, query, request.Limit, headers.NextCursor)
+	}
+	rows, err := h.listed(ctx, env, found, include)
+	return &listOutput{Headers: headers, Body: rows}, err
+}
+
+// fitting returns how many of the events, at least one, have bodies within the budget.
+func fitting(list []events.Event, budget int64) int {
+	for i, e := range list {
+		if e.PayloadExpired {
+			continue
+		}
+		if budget -= e.BodySize; budget < 0 {
+			return max(i, 1)
+		}
+	}
+	return max(len(list), 1)
+}
+
+func (h *handlers) listed(ctx context.Context, env id.Environment, list []events.Event, include including) ([]Listed, error) {
+	var payloads map[string]events.Payload
+	var byEvent map[string][]deliveries.Delivery
+	var err error
+	if include.body || include.headers {
+		if payloads, err = h.events.Payloads(ctx, env, list); err != nil {
+			return nil, err
+		}
+	}
+	if include.deliveries {
+		uuids := make([]string, len(list))
+		for i, e := range list {
+			uuids[i] = e.UUID
+		}
+		if byEvent, err = h.deliveries.Store().ByEvents(ctx, env, uuids); err != nil {
+			return nil, err
+		}
+	}
+	rows := make([]Listed, len(list))
+	for i := range list {
+		if rows[i], err = listed(&list[i], payloads, byEvent[list[i].UUID], include); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+type itemOutput struct{ Body Event }
+
+func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
+	v := access.From(ctx).View()
+	env := v.Environment
+	e, err := h.events.Get(ctx, v, in.EventUUID)
+	if err != nil {
+		return nil, err
+	}
+	payloads, err := h.events.Payloads(ctx, env, []events.Event{e})
+	if err != nil {
+		return nil, err
+	}
+	byEvent, err := h.deliveries.Store().ByEvents(ctx, env, []string{e.UUID})
+	if err != nil {
+		return nil, err
+	}
+	view, err := detail(&e, payloads, byEvent[e.UUID])
+	return &itemOutput{Body: view}, err
+}
+
+func (h *handlers) expunge(ctx context.Context, in *itemInput) (*struct{}, error) {
+	return nil, h.deliveries.Expunge(ctx, access.From(ctx), in.EventUUID)
+}
+
+type attemptsInput struct {
+	EventUUID string `path:"event_uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	page.Query
+	url url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *attemptsInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type attemptsOutput struct {
+	page.Headers
+	Body []Attempt
+}
+
+func (h *handlers) attempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
+	v := access.From(ctx).View()
+	env := v.Environment
+	if _, err := h.events.Get(ctx, v, in.EventUUID); err != nil {
+		return nil, err
+	}
+	request, err := in.Parse("webhook-event-attempts "+string(env)+" "+in.EventUUID, id.IsUUID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.deliveries.Store().Attempts(ctx, env, in.EventUUID, request)
+	if err != nil {
+		return nil, err
+	}
+	list, headers := page.Cut(request, list, func(a deliveries.Attempt) string { return a.ID }, in.url.Path, in.url.Query())
+	out := &attemptsOutput{Headers: headers, Body: make([]Attempt, 0, len(list))}
+	for i := range list {
+		out.Body = append(out.Body, attempt(&list[i]))
+	}
+	return out, nil
+}
+
+type replayInput struct {
+	EventUUID string      `path:"event_uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	Body      *replayBody // absent means {}
+}
+
+// Resolve finds ids that no subscription can have.
+func (in *replayInput) Resolve(huma.Context) []error {
+	if in.Body == nil {
+		return nil
+	}
+	var f apperr.Faults
+	for i, s := range in.Body.SubscriptionIDs {
+		if !id.Is(id.PrefixSubscription, s) {
+			f.Add(fmt.Sprintf("body.subscription_ids[%d]", i), "format", "must be the id of a subscription")
+		}
+	}
+	if err := f.Err(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+type replayBody struct {
+	SubscriptionIDs []string `json:"subscription_ids,omitempty" minItems:"1" maxItems:"250" uniqueItems:"true" doc:"Only the deliveries to these subscriptions. Default: all." example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
+	Force           bool     `json:"force,omitempty" doc:"Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false."`
+}
+
+type replayOutput struct {
+	Location string `header:"Location" doc:"The path of the event."`
+	Body     Replay
+}
+
+func (h *handlers) replay(ctx context.Context, in *replayInput) (*replayOutput, error) {
+	p := access.From(ctx)
+	var req deliveries.ReplayRequest
+	if in.Body != nil {
+		req = deliveries.ReplayRequest{SubscriptionIDs: in.Body.SubscriptionIDs, Force: in.Body.Force}
+	}
+	list, err := h.deliveries.Replay(ctx, p, in.EventUUID, req)
+	if err != nil {
+		return nil, err
+	}
+	e, err := h.events.Get(ctx, p.View(), in.EventUUID)
+	if err != nil {
+		return nil, err
+	}
+	return &replayOutput{
+		Location: httpapi.Prefix + collectionPath + "/" + e.UUID,
+		Body:     Replay{EventUUID: e.UUID, Status: string(e.Status), Deliveries: deliveryViews(list)},
+	}, nil
+}

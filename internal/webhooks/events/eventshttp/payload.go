@@ -1,0 +1,58 @@
+package eventshttp
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/webhooks/events"
+)
+
+// mediaBytes is the media type of what is only bytes.
+const mediaBytes = "application/octet-stream"
+
+// mountPayload adds the operation on an event's payload as it came.
+func mountPayload(api *httpapi.API, h *handlers) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "download-webhook-event-payload", Method: http.MethodGet, Path: itemPath + "/payload", Status: http.StatusOK, Tag: tag,
+		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Errors: []apperr.Code{apperr.CodePayloadExpired}, Download: []string{mediaBytes},
+		Summary: "Download the payload of a webhook event",
+		Description: "Returns the body of the event byte for byte as it was received, for those who verify the provider's own signature or " +
+			"send it on. Its content type is the event's `content_type`; the answer is plain bytes, so that nobody's browser runs what a stranger " +
+			"has sent. A repeat has no payload.",
+	}, h.payload)
+}
+
+func (h *handlers) payload(ctx context.Context, in *itemInput) (*huma.StreamResponse, error) {
+	v := access.From(ctx).View()
+	e, err := h.events.Get(ctx, v, in.EventUUID)
+	if err != nil {
+		return nil, err
+	}
+	payloads, err := h.events.Payloads(ctx, v.Environment, []events.Event{e})
+	if err != nil {
+		return nil, err
+	}
+	p, ok := payloads[e.UUID]
+	switch {
+	case !ok && e.PayloadExpired:
+		return nil, apperr.New(apperr.CodePayloadExpired, "The event's payload has been removed")
+	case !ok:
+		return nil, apperr.NotFound("payload")
+	}
+	return httpapi.Download(func(_ context.Context, w http.ResponseWriter) { //nolint:contextcheck // nothing is read any more
+		header := w.Header()
+		header.Set("Content-Type", mediaBytes)
+		header.Set("Content-Length", strconv.Itoa(len(p.Body)))
+		header.Set("Content-Disposition", `attachment; filename="`+e.UUID+`"`)
+		header.Set("Content-Security-Policy", "sandbox")
+		header.Set("Cache-Control", "no-store")
+		_, _ = w.Write(p.Body) // the client is gone when this fails
+	}), nil
+}

@@ -1,0 +1,115 @@
+package eventshttp
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// FilterQuery are the filters of a list of events and of their stream. It is exported because Huma looks only into exported
+// embedded types.
+type FilterQuery struct {
+	Status            []string                       `query:"status,explode" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" doc:"Only events with these statuses." example:"failed"`
+	Provider          []string                       `query:"provider,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these providers." example:"github"`
+	ProviderConfigKey []string                       `query:"provider_config_key,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these provider configurations." example:"github"`
+	ConnectionID      []string                       `query:"connection_id,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of the connections with these ids." example:"acme-production"`
+	EventType         []string                       `query:"event_type,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events whose type is one of these or fits one of these patterns, which are those of a subscription: * is one segment of any content, a last * one or more, and * alone every type." example:"issues.*"`
+	SubscriptionID    []string                       `query:"subscription_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only events with a delivery to one of these subscriptions." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	IdempotencyKey    string                         `query:"idempotency_key" minLength:"1" maxLength:"2048" doc:"Only events with this idempotency key. One value, which may contain commas." example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
+	Duplicate         []string                       `query:"duplicate,explode" enum:"true,false" maxItems:"50" doc:"Only events that repeat another (true), or only those that do not (false)."`
+	Control           []string                       `query:"control,explode" enum:"true,false" maxItems:"50" doc:"Only pings and confirmations of the provider, which are not forwarded (true), or only other events (false)."`
+	ReceivedAfter     httpapi.Optional[httpapi.Time] `query:"received_after" doc:"Only events received after this time (RFC 3339), to the millisecond." example:"2025-06-15T12:00:00.000Z"`
+	ReceivedBefore    httpapi.Optional[httpapi.Time] `query:"received_before" doc:"Only events received before this time (RFC 3339), to the millisecond." example:"2025-06-16T12:00:00.000Z"`
+	HTTPStatus        []int                          `query:"http_status,explode" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses." example:"[503]"`
+	ErrorCode         []string                       `query:"error_code,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes." example:"timeout"`
+	Search            string                         `query:"q" minLength:"1" maxLength:"2048" doc:"Only events whose uuid or idempotency key is this text, or whose type begins with it. Case counts. One value, which may contain commas." example:"issues."`
+}
+
+type listInput struct {
+	page.Query
+	FilterQuery
+	Include []string `query:"include,explode" enum:"body,headers,deliveries" maxItems:"50" doc:"What rows hold beyond the summary. Default: nothing." example:"deliveries"`
+	url     url.URL
+}
+
+// Resolve keeps the URL for the link to the next page and checks what the schema cannot say.
+func (in *listInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	var f apperr.Faults
+	in.check(&f)
+	if err := f.Err(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// check adds what the schema cannot say.
+func (in *FilterQuery) check(f *apperr.Faults) {
+	for i, p := range in.EventType {
+		if fault := subscriptions.TypeFilterFault(p); fault != nil {
+			f.Add(fmt.Sprintf("query.event_type[%d]", i), fault.Rule, fault.Message)
+		}
+	}
+}
+
+// filter returns the filter with its values sorted, so that their order does not matter to a cursor.
+func (in *FilterQuery) filter() events.Filter {
+	f := events.Filter{
+		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey), ConnectionIDs: sorted(in.ConnectionID),
+		Types: sorted(in.EventType), Duplicate: oneOf(in.Duplicate), Control: oneOf(in.Control),
+		ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()), ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()), Search: in.Search,
+		DeliveryCriteria: events.DeliveryCriteria{
+			SubscriptionIDs: sorted(in.SubscriptionID), HTTPStatuses: sorted(in.HTTPStatus), ErrorCodes: sorted(in.ErrorCode),
+		},
+	}
+	for _, s := range sorted(in.Status) {
+		f.Statuses = append(f.Statuses, events.Status(s))
+	}
+	if in.IdempotencyKey != "" {
+		f.IdempotencyKeys = []string{in.IdempotencyKey}
+	}
+	return f
+}
+
+func sorted[T cmp.Ordered](values []T) []T {
+	return slices.Compact(slices.Sorted(slices.Values(values)))
+}
+
+// oneOf returns the value that all of values have; nil, which restricts nothing, when there are none or they differ.
+func oneOf(values []string) *bool {
+	values = sorted(values)
+	if len(values) != 1 {
+		return nil
+	}
+	v := values[0] == "true"
+	return &v
+}
+
+// including is what the rows of a list hold beyond the summary.
+type including struct{ body, headers, deliveries bool }
+
+func (in *listInput) including() including {
+	has := func(part string) bool { return slices.Contains(in.Include, part) }
+	return including{body: has("body"), headers: has("headers"), deliveries: has("deliveries")}
+}
+
+// nextLink is the link to the next page where a page is shorter than asked for, without asking for less the next time.
+func nextLink(path string, query url.Values, limit int, cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	query.Set("cursor", cursor)
+	query.Set("limit", strconv.Itoa(limit))
+	return "<" + path + "?" + query.Encode() + `>; rel="next"`
+}

@@ -1,0 +1,226 @@
+package eventshttp
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/sse"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/eventstream"
+)
+
+const (
+	streamPath = collectionPath + "/stream"
+	ticketPath = collectionPath + "/stream-ticket"
+	// retry is how long clients are asked to wait before they come back.
+	retry = 3 * time.Second
+	// writeTimeout is how long a reader may take for what is written at a time.
+	writeTimeout = 10 * time.Second
+)
+
+// mountStream adds the stream of events and its tickets to the API.
+func mountStream(api *httpapi.API, stream *eventstream.Service) {
+	h := &streaming{stream: stream}
+	httpapi.Register(api, httpapi.Operation{
+		ID: "stream-webhook-events", Method: http.MethodGet, Path: streamPath, Status: http.StatusOK, Tag: tag,
+		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true, Tickets: h,
+		Errors:  []apperr.Code{apperr.CodeTooManyStreams},
+		Summary: "Stream webhook events",
+		Description: "Server-sent events: what is received and what becomes of it, as it happens, with the filters of the list. " +
+			"`webhook_event.received` and `webhook_attempt.completed` come once for each event and try, `webhook_event.updated` when an event " +
+			"has changed, with how it stands then; changes that follow each other closely are one message. A message is sent if the event fits " +
+			"the filters at that moment; of a try, `subscription_id`, `http_status` and `error_code` ask about the try itself.\n\n" +
+			"A reader that comes back with `Last-Event-ID` goes on where it stopped, on any node and also after a restart. Where more than " +
+			"an hour or 10,000 messages of the environment were missed, it gets `stream.gap` and goes on from now. A reader that does not keep " +
+			"up gets `stream.lagged`, and any stream ends within about half an hour with `stream.closed`; come back then. A comment every 15 " +
+			"seconds shows that the stream lives, and moves the id on. When the credential ends, the stream does within five seconds.\n\n" +
+			"A browser's EventSource cannot send headers: make a ticket with `POST /webhook-events/stream-ticket` and open the stream with " +
+			"`?ticket=` and no filters. A ticket works once, so a reconnect needs another, and `last_event_id` in the query.",
+		Stream: []httpapi.StreamMessage{
+			{Event: string(eventstream.EventReceived), Doc: "An event was received and stored.", Data: Summary{}},
+			{Event: string(eventstream.AttemptCompleted), Doc: "A try of a delivery was recorded.", Data: CompletedAttempt{}},
+			{Event: string(eventstream.EventUpdated), Doc: "An event has changed, as after a try, a replay or a hold.", Data: Summary{}},
+			{Event: eventstream.StreamGap, Doc: "What happened between two moments was missed. The stream goes on from the second.", Data: eventstream.Gap{}},
+			{Event: eventstream.StreamLagged, Doc: "The reader did not keep up. The stream ends.", Data: eventstream.Closing{}},
+			{Event: eventstream.StreamClosed, Doc: "The stream ends.", Data: eventstream.Closing{}},
+		},
+	}, h.open)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "create-webhook-event-stream-ticket", Method: http.MethodPost, Path: ticketPath, Status: http.StatusCreated, Tag: tag,
+		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Errors:  []apperr.Code{apperr.CodeRateLimited},
+		Summary: "Create a ticket for the stream",
+		Description: "Makes a ticket that opens `GET /webhook-events/stream` once within 60 seconds, in the caller's name and environment and " +
+			"with the filters that are given here. The stream ends when the caller's key or session does.",
+	}, h.ticket)
+}
+
+type streaming struct{ stream *eventstream.Service }
+
+type streamInput struct {
+	FilterQuery
+	Ticket      string `query:"ticket" maxLength:"64" doc:"A ticket from POST /webhook-events/stream-ticket, in place of a credential in the headers. It holds the filters, and no other is taken beside it."`
+	After       string `query:"last_event_id" maxLength:"64" doc:"Where to go on: the id of the last message. The Last-Event-ID header goes before it."`
+	LastEventID string `header:"Last-Event-ID" maxLength:"64" doc:"Where to go on: the id of the last message, as EventSource sends it when it comes back."`
+	from        *eventstream.Place
+	head        bool
+}
+
+// Resolve reads the place and checks what the schema cannot say.
+func (in *streamInput) Resolve(ctx huma.Context) []error {
+	var f apperr.Faults
+	in.check(&f)
+	in.head = ctx.Method() == http.MethodHead
+	u := ctx.URL()
+	for _, name := range besideTicket(u.Query()) {
+		f.Add("query."+name, "ticket", "must not be given beside a ticket, which holds the filters")
+	}
+	text, location := in.After, "query.last_event_id"
+	if in.LastEventID != "" {
+		text, location = in.LastEventID, "header.Last-Event-ID"
+	}
+	if text != "" {
+		place, err := eventstream.ParsePlace(access.From(ctx.Context()).Environment, text)
+		if err != nil {
+			f.Add(location, "event_id", "is not from a stream of this environment")
+		}
+		in.from = &place
+	}
+	if err := f.Err(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// besideTicket returns the parameters that a query has beside a ticket and should not.
+func besideTicket(query url.Values) []string {
+	if !query.Has("ticket") {
+		return nil
+	}
+	var names []string
+	for name := range query {
+		if name != "ticket" && name != "last_event_id" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// open takes a place for the reader before anything is answered, so that a refusal is an ordinary error.
+func (h *streaming) open(ctx context.Context, in *streamInput) (*huma.StreamResponse, error) {
+	filter := in.filter()
+	if held, ok := ctx.Value(ticketFilterKey{}).(events.Filter); ok {
+		filter = held
+	}
+	credential := httpapi.CredentialOf(ctx)
+	request := eventstream.Request{View: access.From(ctx).View(), Filter: filter, From: in.from,
+		Credential: credential.Name, Check: credential.Check}
+	if in.head {
+		return httpapi.NoStream(), nil
+	}
+	reader, err := h.stream.Open(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.Stream(func(w http.ResponseWriter) {
+		out := sse.NewWriter(w, writeTimeout)
+		if err := out.Open(retry); err != nil {
+			return // the client is gone
+		}
+		reader.Serve(ctx, out)
+	}), nil
+}
+
+type ticketInput struct{ FilterQuery }
+
+// Resolve checks what the schema cannot say.
+func (in *ticketInput) Resolve(huma.Context) []error {
+	var f apperr.Faults
+	in.check(&f)
+	if err := f.Err(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// StreamTicketCreated is a new ticket, shown this once.
+type StreamTicketCreated struct {
+	Ticket    string       `json:"ticket" readOnly:"true" doc:"Generated: opens one stream, as the query parameter ticket." example:"tkt_06dprg8dj1v6hckm0sjzmn2m1c"`
+	ExpiresAt httpapi.Time `json:"expires_at" doc:"When the ticket can no longer be used: 60 seconds after it was made."`
+}
+
+type ticketOutput struct {
+	Location string `header:"Location" doc:"The path of the stream, to which the ticket is added."`
+	Body     StreamTicketCreated
+}
+
+func (h *streaming) ticket(ctx context.Context, in *ticketInput) (*ticketOutput, error) {
+	ticket, expires, err := h.stream.MakeTicket(ctx, access.From(ctx), in.filter())
+	return &ticketOutput{Location: httpapi.Prefix + streamPath, Body: StreamTicketCreated{Ticket: ticket, ExpiresAt: httpapi.Time(expires)}}, err
+}
+
+// ticketFilterKey is where a request's context carries the filter of its ticket.
+type ticketFilterKey struct{}
+
+// UseTicket implements httpapi.Tickets.
+func (h *streaming) UseTicket(ctx context.Context, ticket, ip string) (context.Context, access.Principal, error) {
+	p, filter, err := h.stream.UseTicket(ctx, ticket, ip)
+	return context.WithValue(ctx, ticketFilterKey{}, filter), p, err
+}
+
+// Current implements httpapi.Tickets.
+func (h *streaming) Current(ctx context.Context, p access.Principal) (access.Principal, error) {
+	return h.stream.Current(ctx, p)
+}
+
+// CompletedAttempt is one try of a delivery as the stream tells of it: without what was sent and what came back.
+type CompletedAttempt struct {
+	EventUUID         string                       `json:"event_uuid" format:"uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	Provider          string                       `json:"provider" doc:"The slug of the provider's definition." example:"github"`
+	ProviderConfigKey string                       `json:"provider_config_key" doc:"The provider configuration of the connection." example:"github"`
+	ConnectionID      string                       `json:"connection_id" doc:"The id of the connection inside its provider configuration." example:"acme-production"`
+	EventType         string                       `json:"event_type" doc:"The provider's type of the event." example:"issues.opened"`
+	ID                string                       `json:"id" format:"uuid" doc:"The attempt's UUID." example:"01939a4e-7a61-7b02-b7f4-6e0d2f9a1c33"`
+	SubscriptionID    string                       `json:"subscription_id" doc:"The subscription that was tried." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Generation        int64                        `json:"generation" doc:"The generation of the delivery that the try belongs to." example:"1"`
+	Number            int64                        `json:"number" doc:"Counts the tries of the generation from 1." example:"1"`
+	Outcome           string                       `json:"outcome" enum:"succeeded,failed,superseded" doc:"superseded: the try was made, but the delivery had been given to another worker before its outcome was stored."`
+	StartedAt         httpapi.Time                 `json:"started_at" doc:"When the try began."`
+	HTTPStatus        *int                         `json:"http_status" doc:"The status of the answer; null where there was none." example:"200"`
+	Error             httpapi.OrNull[AttemptError] `json:"error" doc:"Why the try failed; null where it did not."`
+	Timings           Timings                      `json:"timings" doc:"How long each phase took."`
+}
+
+func completed(e *events.Event, a *deliveries.Attempt) CompletedAttempt {
+	full := attempt(a)
+	return CompletedAttempt{EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID,
+		EventType: e.Type, ID: full.ID, SubscriptionID: full.SubscriptionID, Generation: full.Generation, Number: full.Number,
+		Outcome: full.Outcome, StartedAt: full.StartedAt, HTTPStatus: full.HTTPStatus, Error: full.Error, Timings: full.Timings}
+}
+
+// StreamData returns the data of a message of the stream.
+func StreamData(m eventstream.Message) ([]byte, error) {
+	var data any
+	if m.Attempt != nil {
+		data = completed(m.Event, m.Attempt)
+	} else {
+		s, err := summary(m.Event)
+		if err != nil {
+			return nil, err
+		}
+		data = s
+	}
+	b, err := marshal(data)
+	return bytes.TrimSuffix(b, []byte("\n")), err
+}

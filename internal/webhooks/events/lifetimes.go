@@ -1,0 +1,52 @@
+package events
+
+import (
+	"context"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+)
+
+// Lifetimes says how long an environment keeps what it was sent, from its receipt on.
+type Lifetimes struct {
+	// Payload is about headers and bodies; it does not exceed Event.
+	Payload time.Duration
+	// Event is about events, with their history and their keys.
+	Event time.Duration
+}
+
+// Retention knows the lifetimes of each environment.
+type Retention interface {
+	Lifetimes(ctx context.Context, env id.Environment) (Lifetimes, error)
+}
+
+// unlimited keeps everything: what a Store does that nobody has told otherwise.
+type unlimited struct{}
+
+// Lifetimes returns a century for each.
+func (unlimited) Lifetimes(context.Context, id.Environment) (Lifetimes, error) {
+	const century = 100 * 365 * 24 * time.Hour
+	return Lifetimes{Payload: century, Event: century}, nil
+}
+
+// Retain makes the store go by the lifetimes that r knows. It is called once, before the store is used.
+func (s *Store) Retain(r Retention, clk clock.Clock) { s.retention, s.clock = r, clk }
+
+// mature fills in what follows from an event's age.
+func (e *Event) mature(l Lifetimes, gone *int64, now time.Time) {
+	e.ExpiresAt = e.ReceivedAt.Add(l.Event)
+	if e.DuplicateOf != nil {
+		return
+	}
+	expires := e.ReceivedAt.Add(l.Payload)
+	e.PayloadExpired = e.ExpungedAt != nil || !expires.After(now) || gone != nil && clock.Millis(e.ReceivedAt) <= *gone
+	switch {
+	case e.ExpungedAt != nil && e.ExpungedAt.Before(expires):
+		e.PayloadExpiresAt = e.ExpungedAt
+	case e.PayloadExpired && expires.After(now):
+		// It went under a shorter lifetime than the environment has now. When is not known.
+	default:
+		e.PayloadExpiresAt = &expires
+	}
+}

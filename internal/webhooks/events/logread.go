@@ -1,0 +1,198 @@
+package events
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+// How far back the log of an environment leads: in time, and in messages.
+const (
+	LogAge      = time.Hour
+	LogMessages = 10_000
+)
+
+// sequenceChunk is how many records one transaction gives positions to.
+const sequenceChunk = 500
+
+// Sequence gives positions to records that have been committed and have none. It does nothing on SQLite, whose one writer
+// commits in the order of positions, and nothing while another process does it.
+//
+// A record that is seen here was committed before, and so was everything that its transaction saw. Since positions are
+// given by one transaction after the other, nothing ever appears before a position that was read.
+func (s *Store) Sequence(ctx context.Context) error {
+	if s.db.Engine() != db.Postgres {
+		return nil
+	}
+	for {
+		var waiting bool
+		err := s.db.Read().QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM webhook_event_log WHERE position IS NULL)").Scan(&waiting)
+		if err != nil {
+			return fmt.Errorf("look for records without a position: %w", err)
+		}
+		if !waiting {
+			return nil
+		}
+		n, err := s.sequence(ctx)
+		if err != nil {
+			return fmt.Errorf("give positions: %w", err)
+		}
+		if n < sequenceChunk {
+			return nil
+		}
+	}
+}
+
+func (s *Store) sequence(ctx context.Context) (n int64, err error) {
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		var held bool
+		if err := tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", db.LockSequence).Scan(&held); err != nil || !held {
+			return err
+		}
+		// A statement of its own: it must see what the holder of the lock before has committed.
+		res, err := tx.ExecContext(ctx, `UPDATE webhook_event_log AS l SET position = n.position FROM (
+			SELECT w.ordinal, (SELECT COALESCE(MAX(m.position), 0) FROM webhook_event_log m) + ROW_NUMBER() OVER (ORDER BY w.ordinal) AS position
+			FROM (SELECT ordinal FROM webhook_event_log WHERE position IS NULL ORDER BY ordinal LIMIT $1) w) n
+			WHERE l.ordinal = n.ordinal`, sequenceChunk)
+		if err != nil {
+			return err
+		}
+		n, err = res.RowsAffected()
+		return err
+	})
+	return n, err
+}
+
+// LogHead returns the position of the newest record that has one; 0 without any.
+func (s *Store) LogHead(ctx context.Context) (int64, error) {
+	var head int64
+	err := s.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(position), 0) FROM webhook_event_log WHERE position IS NOT NULL").Scan(&head)
+	if err != nil {
+		return 0, fmt.Errorf("read the head of the log: %w", err)
+	}
+	return head, nil
+}
+
+// LogAfter returns the records of all environments after a position, oldest first, at most limit.
+func (s *Store) LogAfter(ctx context.Context, after int64, limit int) ([]LogRecord, error) {
+	return s.log(ctx, "l.position > $1 ORDER BY l.position LIMIT "+strconv.Itoa(limit), after)
+}
+
+// EnvironmentLog returns the environment's records after one position up to another, oldest first, at most limit.
+func (s *Store) EnvironmentLog(ctx context.Context, env id.Environment, after, to int64, limit int) ([]LogRecord, error) {
+	return s.log(ctx, "l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position LIMIT "+strconv.Itoa(limit),
+		string(env), after, to)
+}
+
+// EnvironmentHead returns the environment's newest record up to a position, without what it names; without any, ok is
+// false.
+func (s *Store) EnvironmentHead(ctx context.Context, env id.Environment, to int64) (LogPlace, bool, error) {
+	return s.place(ctx, "l.environment_id = $1 AND l.position <= $2 ORDER BY l.position DESC LIMIT 1", string(env), to)
+}
+
+// LogPlaceAt returns the environment's record at a position, without what it names; without one, ok is false.
+func (s *Store) LogPlaceAt(ctx context.Context, env id.Environment, position int64) (LogPlace, bool, error) {
+	return s.place(ctx, "l.environment_id = $1 AND l.position = $2", string(env), position)
+}
+
+// LogKept returns which of the positions still have a record.
+func (s *Store) LogKept(ctx context.Context, positions []int64) (map[int64]bool, error) {
+	kept := make(map[int64]bool, len(positions))
+	for chunk := range slices.Chunk(positions, 100) {
+		args := make([]any, len(chunk))
+		for i, p := range chunk {
+			args[i] = p
+		}
+		rows, err := s.db.Read().QueryContext(ctx, "SELECT l.position FROM webhook_event_log l WHERE l.position IN "+db.In(1, len(args)), args...)
+		if err != nil {
+			return nil, fmt.Errorf("look for records: %w", err)
+		}
+		if err := db.Each(rows, func(r *sql.Rows) error {
+			var p int64
+			err := r.Scan(&p)
+			kept[p] = true
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("look for records: %w", err)
+		}
+	}
+	return kept, nil
+}
+
+// LogPlace is where a record is, and how many messages it stands for.
+type LogPlace struct {
+	Position int64
+	At       time.Time
+	Messages int
+}
+
+func (s *Store) place(ctx context.Context, condition string, args ...any) (p LogPlace, ok bool, err error) {
+	var at int64
+	err = s.db.Read().QueryRowContext(ctx, "SELECT l.position, l.at_ms, l.messages FROM webhook_event_log l WHERE "+condition, args...).
+		Scan(&p.Position, &at, &p.Messages)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, false, nil
+	}
+	if err != nil {
+		return p, false, fmt.Errorf("read a place in the log: %w", err)
+	}
+	p.At = clock.FromMillis(at)
+	return p, true, nil
+}
+
+func (s *Store) log(ctx context.Context, condition string, args ...any) ([]LogRecord, error) {
+	rows, err := s.db.Read().QueryContext(ctx, "SELECT l.position, l.environment_id, l.at_ms, l.entries FROM webhook_event_log l WHERE "+condition, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	var records []LogRecord
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		var record LogRecord
+		var at int64
+		var entries sql.RawBytes
+		if err := r.Scan(&record.Position, &record.Environment, &at, &entries); err != nil {
+			return err
+		}
+		record.At = clock.FromMillis(at)
+		err := record.decode(entries)
+		records = append(records, record)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	return records, nil
+}
+
+// LogSpan is what the environment's log holds after a position.
+type LogSpan struct {
+	// Messages is how many messages there are, counted until it exceeds LogMessages.
+	Messages int
+	// First is the position of the first record, Oldest its time; both are zero without any.
+	First  int64
+	Oldest time.Time
+}
+
+// LogSpan returns what the environment's log holds after one position up to another.
+func (s *Store) LogSpan(ctx context.Context, env id.Environment, after, to int64) (LogSpan, error) {
+	var span LogSpan
+	var first, oldest sql.NullInt64
+	// Every record stands for a message at least.
+	err := s.db.Read().QueryRowContext(ctx, `SELECT COALESCE(SUM(q.messages), 0), MIN(q.position), MIN(q.at_ms) FROM (SELECT l.position, l.messages, l.at_ms
+		FROM webhook_event_log l WHERE l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position
+		LIMIT `+strconv.Itoa(LogMessages+1)+`) q`, string(env), after, to).Scan(&span.Messages, &first, &oldest)
+	if err != nil {
+		return LogSpan{}, fmt.Errorf("measure the log: %w", err)
+	}
+	if oldest.Valid {
+		span.First, span.Oldest = first.Int64, clock.FromMillis(oldest.Int64)
+	}
+	return span, nil
+}

@@ -1,0 +1,100 @@
+package events
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+// trimChunk is how many records one transaction deletes.
+const trimChunk = 500
+
+// TrimLog deletes the records of which every reader who stopped there has missed too much: what follows is more than
+// LogMessages, or begins more than LogAge ago. The newest record of each environment stays, so that a reader to whom
+// nothing has happened can tell. Records are deleted from the oldest on: where one is left, all after it are. Several
+// processes may do it at a time.
+func (s *Store) TrimLog(ctx context.Context, now time.Time) error {
+	if err := s.Sequence(ctx); err != nil {
+		return err
+	}
+	environments, err := s.logged(ctx)
+	if err != nil {
+		return err
+	}
+	for _, env := range environments {
+		if err := s.trim(ctx, env, now); err != nil {
+			return fmt.Errorf("trim the log: %w", err)
+		}
+	}
+	return nil
+}
+
+// logged returns the environments with records. It hops through the index from one to the next.
+func (s *Store) logged(ctx context.Context) ([]id.Environment, error) {
+	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (environment_id) AS (
+		SELECT (SELECT l.environment_id FROM webhook_event_log l WHERE l.position IS NOT NULL ORDER BY l.environment_id LIMIT 1)
+		UNION ALL
+		SELECT (SELECT l.environment_id FROM webhook_event_log l WHERE l.position IS NOT NULL AND l.environment_id > hop.environment_id
+			ORDER BY l.environment_id LIMIT 1) FROM hop WHERE hop.environment_id IS NOT NULL)
+		SELECT environment_id FROM hop WHERE environment_id IS NOT NULL`)
+	if err != nil {
+		return nil, fmt.Errorf("find environments in the log: %w", err)
+	}
+	var list []id.Environment
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		var env id.Environment
+		err := r.Scan(&env)
+		list = append(list, env)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("find environments in the log: %w", err)
+	}
+	return list, nil
+}
+
+func (s *Store) trim(ctx context.Context, env id.Environment, now time.Time) error {
+	cut, err := s.lastSurplus(ctx, env, now)
+	if err != nil || cut == 0 {
+		return err
+	}
+	for ctx.Err() == nil {
+		var deleted int64
+		err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+			res, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_log WHERE position IN (SELECT l.position FROM webhook_event_log l
+				WHERE l.environment_id = $1 AND l.position <= $2 ORDER BY l.position LIMIT $3)`, string(env), cut, trimChunk)
+			if err != nil {
+				return err
+			}
+			deleted, err = res.RowsAffected()
+			return err
+		})
+		if err != nil || deleted < trimChunk {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// lastSurplus returns the position of the newest record that need not be kept; 0 where all must be.
+func (s *Store) lastSurplus(ctx context.Context, env id.Environment, now time.Time) (int64, error) {
+	var cut int64
+	// The sum is of the record and those after it, less itself: what follows it.
+	err := s.db.Read().QueryRowContext(ctx, `SELECT q.position FROM (SELECT l.position, LEAD(l.at_ms) OVER (ORDER BY l.position) AS next_ms,
+			SUM(l.messages) OVER (ORDER BY l.position DESC ROWS UNBOUNDED PRECEDING) - l.messages AS later
+		FROM webhook_event_log l WHERE l.environment_id = $1 AND l.position IS NOT NULL) q
+		WHERE q.later > $2 OR q.next_ms < $3 ORDER BY q.position DESC LIMIT 1`,
+		string(env), LogMessages, clock.Millis(now.Add(-LogAge))).Scan(&cut)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return cut, nil
+}

@@ -1,0 +1,84 @@
+package events
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+)
+
+// partitionDays is for how many days partitions are made ahead.
+const partitionDays = 4
+
+// EnsurePartitions makes the payload partitions of the day of now and of the days after it. It does nothing on SQLite, and
+// nothing for a day whose first payloads have gone to the default partition already: those stay there, and stay right.
+func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) error {
+	if s.db.Engine() != db.Postgres {
+		return nil
+	}
+	day := now.UTC().Truncate(24 * time.Hour)
+	for range partitionDays {
+		if err := s.ensurePartition(ctx, day); err != nil {
+			return fmt.Errorf("make the partition of %s: %w", day.Format(time.DateOnly), err)
+		}
+		day = day.AddDate(0, 0, 1)
+	}
+	return nil
+}
+
+func (s *Store) ensurePartition(ctx context.Context, day time.Time) error {
+	name := partitionPrefix + day.Format(partitionDay)
+	made, err := s.hasPartition(ctx, s.db.Read(), name)
+	if err != nil || made {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		// Several nodes make partitions.
+		if err := s.db.AdvisoryLock(ctx, tx, db.LockPartitions); err != nil {
+			return err
+		}
+		if made, err := s.hasPartition(ctx, tx, name); err != nil || made {
+			return err
+		}
+		return attachPartition(ctx, tx, name, clock.Millis(day), clock.Millis(day.AddDate(0, 0, 1)))
+	})
+}
+
+func (s *Store) hasPartition(ctx context.Context, q db.Querier, name string) (bool, error) {
+	var made bool
+	err := q.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&made)
+	return made, err
+}
+
+// attachPartition makes the partition of the times from, inclusive, to to, exclusive, unless the default partition has
+// rows of them. It does so beside writers and readers: attaching a table locks less than making one in its place, and
+// whoever would wait for the locks longer than a moment is let through first.
+func attachPartition(ctx context.Context, tx *sql.Tx, name string, from, to int64) error {
+	for _, statement := range []string{
+		"SET LOCAL lock_timeout = '2s'",
+		// From here on nothing is added to the default partition.
+		"LOCK TABLE webhook_event_payloads_default IN SHARE MODE",
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	var begun bool
+	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_event_payloads_default WHERE received_ms >= $1 AND received_ms < $2)`,
+		from, to).Scan(&begun)
+	if err != nil || begun {
+		return err
+	}
+	for _, statement := range []string{
+		fmt.Sprintf("CREATE TABLE %s (LIKE webhook_event_payloads INCLUDING ALL)", name),
+		fmt.Sprintf("ALTER TABLE webhook_event_payloads ATTACH PARTITION %s FOR VALUES FROM (%d) TO (%d)", name, from, to),
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package events
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+const (
+	// maxSearchTypes is how many types a search may be the beginning of: each is looked up by itself, in a part of one statement,
+	// of which SQLite takes 500.
+	maxSearchTypes = 200
+	// maxSearchKeys is how many events of one key are looked up by themselves. A key that more have is nothing to search for:
+	// the list is then read from its beginning, as for other filters, and finds them soon.
+	maxSearchKeys = 100
+	// maxSearchBound is how many connections the bound of who searches may name; for more the list is read as for other filters.
+	maxSearchBound = 50
+)
+
+// search is the condition that an event is what q names: its uuid, its key, or the beginning of its type.
+func (w *where) search(q string) {
+	if q == "" {
+		return
+	}
+	arg := "CAST(" + w.arg(q) + " AS text)"
+	w.raw("(e.event_uuid = " + arg + " OR e.idempotency_key = " + arg + " OR substr(e.event_type, 1, length(" + arg + ")) = " + arg + ")")
+}
+
+// narrowed returns, for a filter by a search or by keys, the query of the list with an index for each way in which an event
+// may fit, so that its cost follows what fits and not the history; none where nothing fits. w holds the conditions of the
+// list. ok is false for other filters.
+func (s *Store) narrowed(ctx context.Context, v access.View, w *where, f Filter, p page.Request) (query string, ok bool, err error) {
+	if f.Search == "" && len(f.IdempotencyKeys) == 0 {
+		return "", false, nil
+	}
+	// The bound is in each way: a long one makes a statement longer than SQLite takes.
+	if names, _ := v.Connections.Names(); len(names) > maxSearchBound {
+		return "", false, nil
+	}
+	conditions := len(w.args)
+	common, order := strings.Join(w.conditions, " AND "), fmt.Sprintf(" ORDER BY event_uuid %s LIMIT %d", p.Direction(), p.Fetch())
+	ways, ok, err := s.ways(ctx, v.Environment, w, f)
+	if err != nil || !ok || len(ways) == 0 {
+		w.args = w.args[:conditions]
+		return "", ok, err
+	}
+	for i, way := range ways {
+		ways[i] = "SELECT q.event_uuid FROM (SELECT e.event_uuid FROM webhook_events e WHERE " + common + " AND " + way + order + ") q"
+	}
+	// CROSS JOIN, because SQLite would walk the history in the order that is asked for, and look what of it was found.
+	return "WITH found (event_uuid) AS (" + strings.Join(ways, " UNION ") + order + ") SELECT " + eventColumns +
+		" FROM found CROSS JOIN webhook_events e WHERE e.event_uuid = found.event_uuid AND e.environment_id = $1 ORDER BY e.event_uuid " + p.Direction(), true, nil
+}
+
+// ways returns conditions, each served by an index, of which one holds for whatever fits the search or else the keys. ok is
+// false where those would be too many.
+func (s *Store) ways(ctx context.Context, env id.Environment, w *where, f Filter) (ways []string, ok bool, err error) {
+	keys := f.IdempotencyKeys
+	if f.Search != "" {
+		keys = []string{f.Search}
+	}
+	list, err := s.holders(ctx, env, keys)
+	if err != nil || len(list) > maxSearchKeys {
+		return nil, false, err
+	}
+	for _, uuid := range list {
+		arg := w.arg(uuid)
+		ways = append(ways, "e.event_uuid = "+arg, "e.duplicate_of IS NOT NULL AND e.duplicate_of = "+arg)
+	}
+	if f.Search == "" {
+		return ways, true, nil
+	}
+	types, err := s.typesWith(ctx, env, f.Search)
+	for _, t := range types {
+		ways = append(ways, "e.event_type = "+w.arg(t))
+	}
+	return ways, true, err
+}
+
+// holders returns events of the environment that may have one of the keys: those that hold it, and those that a key names
+// itself; of many, one more than maxSearchKeys. Its cost follows the number of connections, by which keys are kept.
+func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) ([]string, error) {
+	var list []string
+	args := []any{string(env)}
+	var lookups []string
+	for _, key := range keys {
+		if last := key[strings.LastIndexByte(key, ':')+1:]; id.IsUUID(last) {
+			list = append(list, last) // the key of a body, or of an event without one
+		}
+		for _, hash := range [][]byte{HashID(key), HashSignedID(key), HashPublished(key)} {
+			args = append(args, hash)
+			// A subquery that yields one value, because no planner makes anything but a step in the primary key of it.
+			lookups = append(lookups, fmt.Sprintf(`SELECT (SELECT k.event_uuid FROM webhook_event_keys k WHERE k.connection_uuid = s.connection_uuid
+				AND k.key_hash = $%d) AS event_uuid FROM scope s`, len(args)))
+		}
+	}
+	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE scope (connection_uuid) AS (
+		SELECT (SELECT k.connection_uuid FROM webhook_event_keys k ORDER BY k.connection_uuid LIMIT 1)
+		UNION ALL
+		SELECT (SELECT k.connection_uuid FROM webhook_event_keys k WHERE k.connection_uuid > scope.connection_uuid ORDER BY k.connection_uuid LIMIT 1)
+			FROM scope WHERE scope.connection_uuid IS NOT NULL)
+		SELECT f.event_uuid FROM (`+strings.Join(lookups, " UNION ")+`) f WHERE f.event_uuid IS NOT NULL
+			AND (SELECT e.event_uuid FROM webhook_events e WHERE e.environment_id = $1 AND e.event_uuid = f.event_uuid) IS NOT NULL
+			LIMIT `+strconv.Itoa(maxSearchKeys+1), args...)
+	if err != nil {
+		return nil, fmt.Errorf("find the events of a key: %w", err)
+	}
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		var uuid string
+		err := r.Scan(&uuid)
+		list = append(list, uuid)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("find the events of a key: %w", err)
+	}
+	return list, nil
+}
+
+// typesWith returns the environment's types that begin with a text. It hops through the index from one to the next. More
+// than maxSearchTypes are a validation error.
+func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string) ([]string, error) {
+	// PostgreSQL's operators that compare bytes, as the index does, whatever the collation. SQLite compares so by itself.
+	from, over, below, order := ">=", ">", "<", ""
+	if s.db.Engine() == db.Postgres {
+		from, over, below, order = "~>=~", "~>~", "~<~", " USING ~<~"
+	}
+	args := []any{string(env), prefix}
+	limit := ""
+	if end := endOf(prefix); end != "" {
+		args = append(args, end)
+		limit = " AND e.event_type " + below + " $3"
+	}
+	next := func(condition string) string {
+		return "SELECT (SELECT e.event_type FROM webhook_events e WHERE e.environment_id = $1 AND e.event_type " + condition + limit +
+			" ORDER BY e.event_type" + order + " LIMIT 1)"
+	}
+	rows, err := s.db.Read().QueryContext(ctx, fmt.Sprintf(`WITH RECURSIVE hop (event_type, n) AS (%s, 1 UNION ALL %s, hop.n + 1 FROM hop
+		WHERE hop.event_type IS NOT NULL AND hop.n <= %d) SELECT hop.event_type FROM hop WHERE hop.event_type IS NOT NULL`,
+		next(from+" $2"), next(over+" hop.event_type"), maxSearchTypes), args...)
+	if err != nil {
+		return nil, fmt.Errorf("find types: %w", err)
+	}
+	var types []string
+	if err := db.Each(rows, func(r *sql.Rows) error {
+		var t string
+		err := r.Scan(&t)
+		types = append(types, t)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("find types: %w", err)
+	}
+	if len(types) > maxSearchTypes {
+		return nil, apperr.Invalid(apperr.Detail{Location: "query.q", Rule: "selective",
+			Message: fmt.Sprintf("is the beginning of more than %d event types; make it longer", maxSearchTypes)})
+	}
+	return types, nil
+}
+
+// endOf returns the least text that is greater, by its bytes, than every text with the prefix; empty where there is none.
+func endOf(prefix string) string {
+	for prefix != "" {
+		last, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		const beforeSurrogates, afterSurrogates = 0xD7FF, 0xE000
+		switch {
+		case last == beforeSurrogates:
+			return prefix + string(rune(afterSurrogates))
+		case last < utf8.MaxRune:
+			return prefix + string(last+1)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+package events_test
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// started is when every test begins, in Unix milliseconds: 2025-06-15T15:06:40.123Z.
+const started = 1_750_000_000_123
+
+// newEnvironment keeps what a test stores apart from everything else.
+func newEnvironment() id.Environment { return id.Environment(id.New(id.PrefixEnvironment)) }
+
+// newEvent returns an event with a payload.
+func newEvent(env id.Environment) events.NewEvent {
+	return events.NewEvent{Event: events.Event{
+		UUID: id.NewUUID(), Environment: env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme", Provider: "github", ProviderConfigKey: "github",
+		Type: "issues.opened", IdempotencyKey: "key", IdempotencySource: "header:x-github-delivery",
+		Verification: `{"result":"verified","scheme":"hmac","key_id":""}`, ContentType: "application/json", BodySize: 2,
+		ReceivedAt: clock.FromMillis(started),
+	}, Payload: &events.Payload{Headers: `{}`, Body: []byte(`{}`), Encoding: events.JSON}}
+}
+
+// run executes statements in one transaction.
+func run(ctx context.Context, t require.TestingT, d *db.DB, list ...db.Statement) {
+	require.NoError(t, d.Tx(ctx, func(tx *sql.Tx) error {
+		_, err := d.ExecAll(ctx, tx, list...)
+		return err
+	}))
+}
+
+// ofUUID stands in for deliveries: it takes the one subscription id of a filter for the uuid of the event to find.
+type ofUUID struct{}
+
+func (ofUUID) Where(column string, c events.DeliveryCriteria, next int) (string, []any) {
+	if len(c.SubscriptionIDs) == 0 {
+		return "", nil
+	}
+	return column + " = $" + strconv.Itoa(next), []any{c.SubscriptionIDs[0]}
+}
+
+// lifetimes are those of every environment in these tests.
+type lifetimes events.Lifetimes
+
+func (l lifetimes) Lifetimes(context.Context, id.Environment) (events.Lifetimes, error) {
+	return events.Lifetimes(l), nil
+}
+
+const (
+	payloadLife = 30 * 24 * time.Hour
+	eventLife   = 90 * 24 * time.Hour
+)
+
+// newStore returns a store at a time when nothing has expired.
+func newStore(d *db.DB) *events.Store {
+	s := events.NewStore(d, ofUUID{})
+	s.Retain(lifetimes{Payload: payloadLife, Event: eventLife}, clock.NewManual(at(10)))
+	return s
+}
+
+// fresh returns the event as it is read when it was just stored.
+func fresh(e events.Event) events.Event {
+	e.Status, e.UpdatedAt, e.ExpiresAt = events.Received, e.ReceivedAt, e.ReceivedAt.Add(eventLife)
+	if e.DuplicateOf == nil {
+		e.PayloadExpiresAt = new(e.ReceivedAt.Add(payloadLife))
+	}
+	return e
+}
+
+// matchesType is the definition that a list's filter by type is held to: what a subscription's pattern matches.
+func matchesType(t require.TestingT, pattern, eventType string) bool {
+	if !strings.Contains(pattern, "*") {
+		return eventType == pattern
+	}
+	p, err := subscriptions.ParsePattern(pattern)
+	require.NoError(t, err)
+	return p.Matches(eventType)
+}
+
+func at(ms int64) time.Time { return clock.FromMillis(started + ms) }

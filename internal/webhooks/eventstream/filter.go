@@ -1,0 +1,96 @@
+package eventstream
+
+import (
+	"slices"
+	"strings"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// filter is a list's filter, ready to be held against one message after the other. A property test holds it to what
+// events.Store.List selects.
+type filter struct {
+	events.Filter
+	// bound holds the connections that the reader may see, whatever the filter asks for.
+	bound access.Bound
+	// patterns are the types of the filter with a wildcard, exact those without.
+	patterns []subscriptions.Pattern
+	exact    []string
+}
+
+func compile(v access.View, f events.Filter) (filter, error) {
+	c := filter{Filter: f, bound: v.Connections}
+	for _, t := range f.Types {
+		if !strings.Contains(t, "*") {
+			c.exact = append(c.exact, t)
+			continue
+		}
+		p, err := subscriptions.ParsePattern(t)
+		if err != nil {
+			return filter{}, err
+		}
+		c.patterns = append(c.patterns, p)
+	}
+	return c, nil
+}
+
+// asksDeliveries reports whether the filter looks at the deliveries of events.
+func (f *filter) asksDeliveries() bool {
+	return len(f.SubscriptionIDs) > 0 || len(f.HTTPStatuses) > 0 || len(f.ErrorCodes) > 0
+}
+
+// matches reports whether the message is for the reader. What the filter asks of deliveries must hold for one delivery of
+// the event; a try is asked itself.
+func (f *filter) matches(m *message) bool {
+	if !f.matchesEvent(m.Event) {
+		return false
+	}
+	switch {
+	case !f.asksDeliveries():
+		return true
+	case m.Attempt != nil:
+		a := m.Attempt
+		return f.matchesTry(a.SubscriptionID, a.HTTPStatus, a.ErrorCode)
+	default:
+		return slices.ContainsFunc(m.deliveries, func(d deliveries.Delivery) bool {
+			var code *string
+			if d.LastFailure != nil {
+				code = &d.LastFailure.Code
+			}
+			return f.matchesTry(d.SubscriptionID, d.LastHTTPStatus, code)
+		})
+	}
+}
+
+func (f *filter) matchesEvent(e *events.Event) bool {
+	return f.bound.Contains(e.ConnectionID) && oneOf(f.Statuses, e.Status) && oneOf(f.Providers, e.Provider) && oneOf(f.ProviderConfigKeys, e.ProviderConfigKey) &&
+		oneOf(f.ConnectionIDs, e.ConnectionID) && oneOf(f.IdempotencyKeys, e.IdempotencyKey) && f.matchesType(e) && f.matchesSearch(e) &&
+		(f.Duplicate == nil || *f.Duplicate == (e.DuplicateOf != nil)) && (f.Control == nil || *f.Control == e.Control) &&
+		(f.ReceivedAfter == nil || clock.Millis(e.ReceivedAt) > clock.Millis(*f.ReceivedAfter)) &&
+		(f.ReceivedBefore == nil || clock.Millis(e.ReceivedAt) < clock.Millis(*f.ReceivedBefore))
+}
+
+func (f *filter) matchesType(e *events.Event) bool {
+	if len(f.Types) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(e.AllTypes(), func(t string) bool {
+		return slices.Contains(f.exact, t) || slices.ContainsFunc(f.patterns, func(p subscriptions.Pattern) bool { return p.Matches(t) })
+	})
+}
+
+func (f *filter) matchesSearch(e *events.Event) bool {
+	return f.Search == "" || f.Search == e.UUID || f.Search == e.IdempotencyKey || strings.HasPrefix(e.Type, f.Search)
+}
+
+func (f *filter) matchesTry(subscriptionID string, status *int, code *string) bool {
+	return oneOf(f.SubscriptionIDs, subscriptionID) && (len(f.HTTPStatuses) == 0 || status != nil && slices.Contains(f.HTTPStatuses, *status)) &&
+		(len(f.ErrorCodes) == 0 || code != nil && slices.Contains(f.ErrorCodes, *code))
+}
+
+// oneOf reports whether v is among the values of a field; no values restrict nothing.
+func oneOf[T comparable](values []T, v T) bool { return len(values) == 0 || slices.Contains(values, v) }

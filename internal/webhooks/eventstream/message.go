@@ -1,0 +1,88 @@
+package eventstream
+
+import (
+	"sync"
+	"time"
+
+	"sallyport/internal/platform/sse"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+)
+
+// Kind is the type of a message.
+type Kind string
+
+// The types of messages about events.
+const (
+	// EventReceived tells of an event that was stored, once.
+	EventReceived Kind = "webhook_event.received"
+	// AttemptCompleted tells of a try that was recorded, once.
+	AttemptCompleted Kind = "webhook_attempt.completed"
+	// EventUpdated tells how an event stands after it changed. Of changes that follow each other closely the last is told.
+	EventUpdated Kind = "webhook_event.updated"
+)
+
+// Kinds returns every type of message about events.
+func Kinds() []Kind { return []Kind{EventReceived, AttemptCompleted, EventUpdated} }
+
+// Message is what a stream tells of an event.
+type Message struct {
+	Kind Kind
+	// Event is the event as it stood when the message was made.
+	Event *events.Event
+	// Attempt is the try that an AttemptCompleted tells of, without headers and bodies; else nil.
+	Attempt *deliveries.Attempt
+}
+
+// message is a message with its place and, once somebody reads it, its form on the wire, which all readers share.
+type message struct {
+	Message
+	place Place
+	// deliveries are those of the event, where the feed's readers ask about them.
+	deliveries []deliveries.Delivery
+
+	once  sync.Once
+	frame []byte
+	err   error
+}
+
+// encode returns the message as it goes over the wire.
+func (m *message) encode(d digest, data func(Message) ([]byte, error)) ([]byte, error) {
+	m.once.Do(func() {
+		var b []byte
+		if b, m.err = data(m.Message); m.err != nil {
+			return
+		}
+		m.frame, m.err = sse.Message{ID: m.place.text(d), Event: string(m.Kind), Data: b}.Append(make([]byte, 0, len(b)+128))
+	})
+	return m.frame, m.err
+}
+
+// deliverySize is about what one delivery of an event takes, in bytes.
+const deliverySize = 512
+
+// messageOverhead is what a message takes beside the texts of its event, in bytes.
+const messageOverhead = 1280
+
+// size estimates what the message takes in memory, its form on the wire included.
+func (m *message) size() int {
+	e := m.Event
+	text := len(e.IdempotencyKey) + len(e.Type) + len(e.ConnectionID) + len(e.Provider) + len(e.ProviderConfigKey) + len(e.ContentType) + len(e.Verification)
+	if e.LastError != nil {
+		text += len(*e.LastError)
+	}
+	for _, t := range e.Types {
+		text += len(t)
+	}
+	return messageOverhead + 2*text + len(m.deliveries)*deliverySize
+}
+
+// chunk is what one record of the log, or a part of one, has for readers.
+type chunk struct {
+	// record has the messages of the record up to the end of the chunk.
+	record   events.LogPlace
+	messages []*message
+	size     int
+	// added is when a feed got it.
+	added time.Time
+}

@@ -1,0 +1,184 @@
+// Package eventstream tells readers what happens to webhook events, as it happens and each thing once. See README.md.
+package eventstream
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+)
+
+// Options are the limits of the streams.
+type Options struct {
+	// MaxReaders bounds the readers of this node, MaxPerEnvironment those of one environment on it.
+	MaxReaders, MaxPerEnvironment int
+}
+
+// Config is what a Service is made from.
+type Config struct {
+	DB       *db.DB
+	Events   *events.Store
+	Attempts *deliveries.Store
+	Identity Identity
+	Clock    clock.Clock
+	Logger   *slog.Logger
+	Metrics  *obs.Metrics
+	// Data returns the data of a message about an event, as its readers get it.
+	Data    func(Message) ([]byte, error)
+	Options Options
+}
+
+// Identity tells whether somebody may still do what they once could.
+type Identity interface {
+	// Current returns the principal as they are now, in the same environment, or an apperr: unauthorized where their key or
+	// session has ended, not_found where the environment is none of theirs any more.
+	Current(ctx context.Context, p access.Principal) (access.Principal, error)
+}
+
+// Service feeds the readers of this node.
+type Service struct {
+	db       *db.DB
+	events   *events.Store
+	attempts *deliveries.Store
+	identity Identity
+	clock    clock.Clock
+	log      *slog.Logger
+	metrics  *obs.Metrics
+	data     func(Message) ([]byte, error)
+	opts     Options
+
+	wake    jobs.Wake
+	buffers sync.Pool
+	// pages bounds the readers that catch up from the database at a time.
+	pages    chan struct{}
+	stopping chan struct{}
+	stop     sync.Once
+	// open is how many readers there are, for who holds no lock.
+	open atomic.Int64
+	// flood belongs to the hub.
+	flood flood
+
+	mu sync.Mutex
+	// head is the position up to which the feeds tell everything; without feeds it means nothing.
+	head  int64
+	feeds map[feedKey]*feed
+	// bytes is what the feeds hold.
+	bytes       int
+	readers     int
+	perEnv      map[id.Environment]int
+	credentials map[string]*credential
+}
+
+// catchingUp is how many readers catch up from the database at a time.
+const catchingUp = 4
+
+// New returns a Service that feeds nobody before Run.
+func New(c Config) *Service {
+	for _, reason := range reasons() {
+		c.Metrics.StreamsClosed.WithLabelValues(string(reason)) // so that the first count is seen as growth
+	}
+	return &Service{db: c.DB, events: c.Events, attempts: c.Attempts, identity: c.Identity, clock: c.Clock, log: c.Logger, metrics: c.Metrics,
+		data: c.Data, opts: c.Options, wake: jobs.NewWake(), pages: make(chan struct{}, catchingUp), stopping: make(chan struct{}),
+		buffers: sync.Pool{New: func() any { b := make([]byte, 0, pieceBytes); return &b }},
+		feeds:   map[feedKey]*feed{}, perEnv: map[id.Environment]int{}, credentials: map[string]*credential{}}
+}
+
+// Run feeds the readers and watches their credentials until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	var loops sync.WaitGroup
+	loops.Go(func() { jobs.Loop(ctx, s.clock, s.wake, s.tick) })
+	loops.Go(func() { jobs.Loop(ctx, s.clock, nil, s.recheck) })
+	loops.Wait()
+}
+
+// Stop ends every stream, and lets no other begin. Readers come back to another node, or later, and miss nothing.
+func (s *Service) Stop() { s.stop.Do(func() { close(s.stopping) }) }
+
+// Request is what somebody wants to read.
+type Request struct {
+	// View is what the reader may see: an environment, and of a bounded reader some of its connections.
+	View   access.View
+	Filter events.Filter
+	// From is where the reader stopped the last time; nil means that it begins now.
+	From *Place
+	// Credential names the credential behind the stream, without telling it, and Check reports whether it still opens the
+	// stream: nil, or the apperr with which a new request would be refused.
+	Credential string
+	Check      func(ctx context.Context) error
+}
+
+// retryAfter is when whoever found no place may come back.
+const retryAfter = 5 * time.Second
+
+// Open takes a place for a reader, which it keeps until ctx ends.
+//
+// Errors: too_many_streams where the environment has as many readers as it may; unavailable where this node has, or is
+// stopping.
+func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
+	filter, err := compile(r.View, r.Filter)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.stopping:
+		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The server is stopping", RetryAfter: retryAfter}
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.readers >= s.opts.MaxReaders:
+		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The server has as many open streams as it can feed", RetryAfter: retryAfter}
+	case s.perEnv[r.View.Environment] >= s.opts.MaxPerEnvironment:
+		return nil, &apperr.Error{Code: apperr.CodeTooManyStreams, Message: "The environment has as many open streams as it may", RetryAfter: retryAfter}
+	}
+	reader := &Reader{s: s, key: feedKey{r.View.Environment, filter.asksDeliveries()}, digest: digestOf(r.View.Environment), filter: filter, from: r.From,
+		ended: make(chan ending, 1)}
+	s.readers++
+	s.open.Add(1)
+	s.perEnv[r.View.Environment]++
+	s.metrics.StreamReaders.Set(float64(s.readers))
+	s.watch(r, reader)
+	context.AfterFunc(ctx, func() { s.close(reader, r.Credential) })
+	return reader, nil
+}
+
+// close gives back the place of a reader.
+func (s *Service) close(r *Reader, credential string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readers--
+	s.open.Add(-1)
+	if s.perEnv[r.key.env]--; s.perEnv[r.key.env] == 0 {
+		delete(s.perEnv, r.key.env)
+	}
+	s.metrics.StreamReaders.Set(float64(s.readers))
+	s.unwatch(r, credential)
+	r.gone = true
+	s.leave(r)
+}
+
+// leave takes the reader off its feed. The caller holds the lock.
+func (s *Service) leave(r *Reader) {
+	if f := r.feed; f != nil {
+		r.feed = nil
+		if f.readers--; f.readers == 0 {
+			s.remove(f)
+		}
+	}
+}
+
+// random is the source of jitter: it spreads load and protects nothing.
+func random() float64 { return rand.Float64() } //nolint:gosec // jitter needs no secrecy

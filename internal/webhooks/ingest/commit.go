@@ -1,0 +1,281 @@
+package ingest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+)
+
+const (
+	// maxBatch is how many events one transaction stores, maxRows how many rows in all: a longer one would make everybody
+	// else wait.
+	maxBatch = 100
+	maxRows  = 500
+)
+
+// commit stores a batch and tells everybody in it. It runs on one goroutine, and event ids are made here, so ids ascend
+// in the order of commits.
+func (s *Service) commit(batch []*item) {
+	ctx := context.Background() // an event that was taken is committed even when its sender has left
+	matched := batch[:0:0]
+	for _, it := range batch {
+		if err := s.match(ctx, it); err != nil {
+			it.err = unavailable(err)
+			close(it.done)
+			continue
+		}
+		matched = append(matched, it)
+	}
+	for len(matched) > 0 {
+		n, rows := 0, 0
+		for n < len(matched) && (n == 0 || rows+matched[n].rows() <= maxRows) {
+			rows += matched[n].rows()
+			n++
+		}
+		s.commitRows(ctx, matched[:n], rows)
+		matched = matched[n:]
+	}
+}
+
+func (it *item) rows() int { return 2 + len(it.keys) + len(it.matched) }
+
+func (s *Service) match(ctx context.Context, it *item) error {
+	if it.event.Control {
+		return nil
+	}
+	e := &it.event
+	matched, err := s.subs.Match(ctx, e.Environment, e.ProviderConfigKey, e.ConnectionID, e.AllTypes())
+	it.matched = s.admit(it, matched)
+	return err
+}
+
+func (s *Service) commitRows(ctx context.Context, batch []*item, rows int) {
+	start := s.clock.Now()
+	err := s.try(ctx, batch)
+	if err != nil && len(batch) > 1 && !db.IsUnavailable(err) {
+		// One of them cannot be stored. Each gets its own answer.
+		for _, it := range batch {
+			s.commitRows(ctx, []*item{it}, it.rows())
+		}
+		return
+	}
+	s.metrics.Commit.WithLabelValues("ingest").Observe(s.clock.Now().Sub(start).Seconds())
+	s.metrics.BatchSize.WithLabelValues("ingest").Observe(float64(rows))
+	if err != nil {
+		s.log.ErrorContext(ctx, "events could not be stored", slog.Int("count", len(batch)), slog.String("error", err.Error()))
+	}
+	for _, it := range batch {
+		if err != nil {
+			it.err = unavailable(err)
+		}
+		close(it.done)
+	}
+}
+
+// unavailable is the answer to a delivery that could not be stored: the provider tries again later, whatever the cause.
+func unavailable(err error) error {
+	return apperr.Unavailable(internal(err))
+}
+
+// try stores a batch in one transaction and hands its deliveries to the workers.
+func (s *Service) try(ctx context.Context, batch []*item) error {
+	now := s.clock.Now()
+	claim, until := s.deliveries.Lease(now)
+	for _, it := range batch {
+		it.event.UUID = id.NewUUID()
+		if it.event.IdempotencySource == events.SourceEvent {
+			it.event.IdempotencyKey = it.event.UUID
+		}
+		s.plan(it, claim, until, now)
+	}
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.write(ctx, tx, batch, clock.Millis(now)) })
+	s.deliveries.NotHeld(claim, err)
+	overflow := false
+	for _, it := range batch {
+		// Copies: what waits to be sent must not keep the whole request alive.
+		event := it.event.Event
+		payload := events.Payload{Body: it.payload.Body, Encoding: it.payload.Encoding}
+		for _, d := range it.leased {
+			switch {
+			case d.Status != deliveries.Sending:
+				overflow = overflow || d.Status == deliveries.Pending
+			case err != nil || !it.forwards():
+				s.deliveries.Release(d.SubscriptionID)
+			default:
+				s.deliveries.Handoff(d, &event, &payload)
+			}
+		}
+	}
+	if err == nil && overflow {
+		s.deliveries.Wake()
+	}
+	return err
+}
+
+// plan makes the deliveries that the event will have if it is no repeat: leased to this process while it has room,
+// pending beyond that, held where the subscription is disabled.
+func (s *Service) plan(it *item, claim string, until, now time.Time) {
+	it.leased, it.duplicateOf, it.event.Suspect, it.event.DuplicateOf = nil, "", nil, nil
+	for _, m := range it.matched {
+		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: it.event.UUID, SubscriptionID: m.ID}, ID: id.NewUUID(),
+			Environment: it.event.Environment, Status: deliveries.Pending, Generation: 1, Due: now, CreatedAt: now, UpdatedAt: now}
+		switch {
+		case !m.Enabled:
+			d.Status = deliveries.Held
+		case s.deliveries.Reserve(m.ID):
+			d.Status, d.ClaimID, d.Due = deliveries.Sending, claim, until
+		}
+		it.leased = append(it.leased, d)
+	}
+}
+
+// forwards reports whether the event goes to its subscriptions.
+func (it *item) forwards() bool {
+	return it.duplicateOf == "" && (it.event.Suspect == nil || !it.refusesSuspects())
+}
+
+// write stores the batch. It may run several times for one batch and starts afresh each time.
+func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMillis int64) error {
+	for _, it := range batch {
+		it.claims = it.keys
+		if it.check == nil {
+			continue
+		}
+		if err := it.check(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if err := s.claimKeys(ctx, tx, batch, nowMillis); err != nil {
+		return err
+	}
+	again, err := s.releaseRepeats(ctx, tx, batch)
+	if err != nil {
+		return err
+	}
+	if again {
+		if err := s.claimKeys(ctx, tx, batch, nowMillis); err != nil {
+			return err
+		}
+	}
+	found := make([]events.NewEvent, 0, len(batch))
+	var list []deliveries.Delivery
+	for _, it := range batch {
+		e := &it.event
+		e.Counters, e.Payload = events.Counters{}, nil
+		if it.duplicateOf == "" {
+			e.Payload = &it.payload
+		}
+		if it.forwards() {
+			for _, d := range it.leased {
+				switch d.Status {
+				case deliveries.Sending:
+					e.Sending++
+				case deliveries.Pending:
+					e.Pending++
+				default:
+					e.Held++
+				}
+			}
+			list = append(list, it.leased...)
+		}
+		found = append(found, *e)
+	}
+	if _, err := s.db.ExecAll(ctx, tx, append(events.Insert(found), deliveries.Insert(list))...); err != nil {
+		return fmt.Errorf("insert events: %w", err)
+	}
+	return nil
+}
+
+// releaseRepeats takes back the body keys that repeats have claimed beside the id that they repeat: a repeat is never
+// forwarded, so its body must not cast suspicion on the event that is. It reports whether there were any; then the keys of
+// the others must be claimed once more.
+func (s *Service) releaseRepeats(ctx context.Context, tx *sql.Tx, batch []*item) (bool, error) {
+	again := false
+	for _, it := range batch {
+		if it.duplicateOf == "" || len(it.claims) < 2 {
+			continue
+		}
+		var decisive []claimedKey
+		for _, k := range it.claims {
+			if k.decides {
+				decisive = append(decisive, k)
+				continue
+			}
+			again = true
+			err := s.events.ReleaseKey(ctx, tx, events.Key{ConnectionUUID: it.event.KeyScope(), Hash: []byte(k.hash), EventUUID: it.event.UUID})
+			if err != nil {
+				return false, err
+			}
+		}
+		it.claims = decisive
+	}
+	return again, nil
+}
+
+// keyName names a key within a batch.
+type keyName struct{ connection, hash string }
+
+// claimKeys claims the keys of the batch, the first event of a key winning, and marks the events that came too late.
+func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowMillis int64) error {
+	first := make(map[keyName]string, len(batch))
+	var keys []*events.Key
+	for _, it := range batch {
+		for _, k := range it.claims {
+			name := keyName{it.event.KeyScope(), k.hash}
+			if _, ok := first[name]; ok {
+				continue
+			}
+			first[name] = it.event.UUID
+			keys = append(keys, &events.Key{ConnectionUUID: name.connection, Hash: []byte(k.hash), EventUUID: it.event.UUID,
+				ExpiresMillis: k.expires})
+		}
+	}
+	holders, err := s.events.ClaimKeys(ctx, tx, keys, nowMillis)
+	if err != nil {
+		return err
+	}
+	for i, k := range keys {
+		if holders[i] != "" {
+			first[keyName{k.ConnectionUUID, string(k.Hash)}] = holders[i]
+		}
+	}
+	for _, it := range batch {
+		it.settle(func(hash string) string { return first[keyName{it.event.KeyScope(), hash}] })
+	}
+	return nil
+}
+
+// settle decides from the holders of its keys what the event is.
+func (it *item) settle(holder func(hash string) string) {
+	it.duplicateOf, it.event.DuplicateOf, it.event.Suspect = "", nil, nil
+	window := it.event.UUID
+	for _, k := range it.claims {
+		h := holder(k.hash)
+		switch {
+		case h == it.event.UUID:
+		case k.decides:
+			it.duplicateOf, window = h, h
+			it.event.DuplicateOf = &it.duplicateOf
+		case it.duplicateOf == "":
+			suspect := events.SuspectSameBody
+			it.event.Suspect = &suspect
+		}
+	}
+	if it.bodyKey != "" {
+		it.event.IdempotencyKey = events.BodyKey(it.bodyKey, window)
+	}
+}
+
+func (it *item) refusesSuspects() bool {
+	return it.in != nil && it.in.Connection.Webhook.SameBodyNewID == connections.SameBodyRefuse
+}

@@ -1,0 +1,142 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/webhooks/events"
+)
+
+// hopByHop are the headers that speak of one connection only (RFC 9110 §7.6.1).
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	default:
+		return false
+	}
+}
+
+func credential(name string) bool {
+	switch name {
+	case "Authorization", "Proxy-Authorization", "Cookie", "Api-Key", "X-Api-Key":
+		return true
+	default:
+		return false
+	}
+}
+
+// storedHeaders returns the headers as a JSON object of lower-case names, without hop-by-hop headers, with credentials
+// and what the verifier calls secret redacted.
+func storedHeaders(h http.Header, secret []string) string {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		if !hopByHop(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	b := make([]byte, 0, 512)
+	b = append(b, '{')
+	for i, name := range names {
+		lower := strings.ToLower(name)
+		value := secretbox.Redacted
+		if !credential(name) && !slices.Contains(secret, lower) {
+			value = strings.Join(h[name], ", ")
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, lower)
+		b = append(b, ':')
+		b = appendString(b, value)
+	}
+	return string(append(b, '}'))
+}
+
+// appendString appends s as a JSON string; what is plain ASCII needs no encoder.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			quoted, err := json.Marshal(s) // replaces what is not UTF-8
+			if err != nil {
+				return append(b, `""`...)
+			}
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// maxContentType bounds the stored content type.
+const maxContentType = 256
+
+// storable returns s as text that both engines store: UTF-8 without NUL, and not endless.
+func storable(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
+	if len(s) > maxContentType {
+		s = strings.ToValidUTF8(s[:maxContentType], "")
+	}
+	return s
+}
+
+// maxJSONDepth is how deep the arrays and objects of a body that is shown as JSON may be nested. Parsers of receivers and
+// of our own clients recurse, and give up or crash somewhere beyond (RFC 8259 section 9 lets them).
+const maxJSONDepth = 512
+
+// encodingOf decides how a body is shown. JSON is what says so, or says nothing and begins like an object or array, and
+// is valid and not nested too deep; other JSON is text.
+func encodingOf(contentType string, body []byte) events.Encoding {
+	if !utf8.Valid(body) {
+		return events.Base64
+	}
+	if saysJSON(contentType, body) && !isNestedDeeper(body, maxJSONDepth) && json.Valid(body) {
+		return events.JSON
+	}
+	return events.Text
+}
+
+// isNestedDeeper reports whether the arrays and objects of a JSON text are nested more than most deep. Of what is no JSON
+// it may say either.
+func isNestedDeeper(text []byte, most int) bool {
+	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
+		return false // the common case, told without a look at strings
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++ // whatever it escapes does not end the string
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > most {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+func saysJSON(contentType string, body []byte) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || media == "text/json") {
+		return true
+	}
+	trimmed := bytes.TrimLeft(body, " \t\r\n")
+	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
+}

@@ -1,0 +1,428 @@
+// Package ingest takes providers' deliveries: it verifies them, stores them with their deliveries in one group commit,
+// and hands what is committed to the workers. See README.md.
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/ratelimit"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/verification"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/filters"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// Connections finds the connection that a path names.
+type Connections interface {
+	Lookup(ctx context.Context, segment string) (*connections.Inbound, error)
+	// Matched notes that a delivery verified under a secret.
+	Matched(secretID string, at time.Time)
+	// OfID returns the connections of that id that the environment has, one for each provider configuration.
+	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
+	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled, connections.ErrCaptureByAlias,
+	// connections.ErrUnfitSecret.
+	Capture(ctx context.Context, in *connections.Inbound, c *verification.Captured) error
+}
+
+// Subscriptions finds the subscriptions of an event.
+type Subscriptions interface {
+	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]subscriptions.Matched, error)
+	// Filters returns the filters of what Match returns; none where the environment has none.
+	Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]*filters.Filter, error)
+}
+
+// Options are the limits of the inbound endpoint.
+type Options struct {
+	// MaxBodyBytes bounds every body, whatever its connection allows.
+	MaxBodyBytes int64
+	// MemoryBudget bounds all bodies over 4 KiB in memory together, in bytes.
+	MemoryBudget int64
+	// DedupeWindow is how long a body-hash key lives where a connection sets nothing; 0 compares no bodies.
+	DedupeWindow time.Duration
+	// PublicURL is the scheme and host under which providers reach the service; some sign it.
+	PublicURL string
+	// SpoolDir is where large bodies wait while they arrive; empty means the system's folder.
+	SpoolDir string
+}
+
+// Service takes deliveries.
+type Service struct {
+	db         *db.DB
+	conns      Connections
+	subs       Subscriptions
+	events     *events.Store
+	deliveries *deliveries.Service
+	rejections Rejections
+	clock      clock.Clock
+	log        *slog.Logger
+	metrics    *obs.Metrics
+	limiter    Limiter
+	opts       Options
+
+	bodies  *bodyReader
+	screens screens
+	batches *jobs.Batcher[*item]
+	stop    chan struct{}
+	ended   chan struct{}
+}
+
+// New returns a Service that commits nothing before Start.
+func New(d *db.DB, conns Connections, subs Subscriptions, list *events.Store, dl *deliveries.Service,
+	rejected Rejections, limiter Limiter, clk clock.Clock, log *slog.Logger, metrics *obs.Metrics, opts Options,
+) *Service {
+	s := &Service{db: d, conns: conns, subs: subs, events: list, deliveries: dl, rejections: rejected, limiter: limiter, clock: clk, log: log, metrics: metrics, opts: opts,
+		bodies:  newBodyReader(opts.MemoryBudget, spoolBudget, min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
+		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}
+	s.batches = jobs.NewBatcher(maxBatch, s.commit)
+	// A counter that appears with its first count hides that count from whoever watches its growth.
+	for _, outcome := range outcomes() {
+		metrics.Events.WithLabelValues(outcome)
+	}
+	for _, outcome := range filters.Outcomes() {
+		metrics.Filters.WithLabelValues(outcome)
+	}
+	return s
+}
+
+// Start starts the group commit.
+func (s *Service) Start() {
+	go func() {
+		defer close(s.ended)
+		s.batches.Run(s.stop)
+	}()
+}
+
+// Stop commits what was taken and returns. The HTTP server must take no more requests.
+func (s *Service) Stop() {
+	close(s.stop)
+	<-s.ended
+}
+
+// Request is one delivery as it comes in.
+type Request struct {
+	// Segment is the part of the path that names the connection: its path token or alias.
+	Segment string
+	// Source is the sender as SourceOf tells it. Each has a share of what the bodies that arrive may take.
+	Source netip.Addr
+	// Address is the sender's address itself.
+	Address netip.Addr
+	// HTTP is the request; its body is read and not closed.
+	HTTP *http.Request
+	// Deadlines bounds how long the body may take; nil leaves that to the server.
+	Deadlines ReadDeadliner
+}
+
+// ReadDeadliner sets the time by which the body must have been read, as *http.ResponseController does.
+type ReadDeadliner interface {
+	SetReadDeadline(deadline time.Time) error
+}
+
+// Receipt is the answer to a delivery that was taken, or to a handshake.
+type Receipt struct {
+	// EventUUID is the event's, or for a repeat the first event's; empty for a handshake.
+	EventUUID string
+	Duplicate bool
+	// Answer is what the provider expects to be answered; nil for the service's own acknowledgement.
+	Answer *verification.Answer
+	// Rate is how the limit of the connection stands, with an error too; nil where the delivery was not counted.
+	Rate *ratelimit.Decision
+}
+
+var errStopped = errors.New("ingest has stopped")
+
+// Outcomes of an inbound request, as the metric names them.
+const (
+	outcomeReceived    = "received"
+	outcomeDuplicate   = "duplicate"
+	outcomePublished   = "published"
+	outcomeHandshake   = "handshake"
+	outcomeRefused     = "refused"
+	outcomeRateLimited = "rate_limited"
+	outcomeUnknown     = "unknown_connection"
+	outcomeTooLarge    = "too_large"
+	outcomeOverloaded  = "overloaded"
+	outcomeUnavailable = "unavailable"
+)
+
+func outcomes() []string {
+	return []string{outcomeReceived, outcomeDuplicate, outcomePublished, outcomeHandshake, outcomeRefused, outcomeRateLimited, outcomeUnknown,
+		outcomeTooLarge, outcomeOverloaded, outcomeUnavailable}
+}
+
+// Receive takes one request: it finds the connection, answers a handshake, or verifies the raw bytes of a delivery and returns
+// when the event is durable. Forwarding goes on by itself.
+//
+// Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid, with the
+// status that the provider's definition asks for; payload_too_large; rate_limited for a verified delivery beyond the
+// connection's limit; http_error of status 400 for a body that ended early or a request that is no handshake, 405 for a method by
+// which the provider sends none, and 408 for a body that did not come in time; unavailable when the store cannot commit, the
+// provider's keys cannot be fetched, or the bodies that arrive, or those of the one sender, take too much.
+func (s *Service) Receive(ctx context.Context, r Request) (Receipt, error) {
+	receipt, err := s.receive(ctx, &r)
+	s.metrics.Events.WithLabelValues(outcomeOf(receipt, err)).Inc()
+	return receipt, err
+}
+
+func outcomeOf(r Receipt, err error) string {
+	switch {
+	case err == nil && r.EventUUID == "":
+		return outcomeHandshake
+	case err == nil && r.Duplicate:
+		return outcomeDuplicate
+	case err == nil:
+		return outcomeReceived
+	case apperr.Is(err, apperr.CodeNotFound):
+		return outcomeUnknown
+	case apperr.Is(err, apperr.CodePayloadTooLarge):
+		return outcomeTooLarge
+	case apperr.Is(err, apperr.CodeRateLimited):
+		return outcomeRateLimited
+	case apperr.Is(err, apperr.CodeSignatureMissing), apperr.Is(err, apperr.CodeSignatureInvalid), apperr.Is(err, apperr.CodeHTTP):
+		return outcomeRefused
+	case apperr.Is(err, apperr.CodeUnavailable) && err == errOverloaded: //nolint:errorlint // the one value, not its kind
+		return outcomeOverloaded
+	default:
+		return outcomeUnavailable
+	}
+}
+
+func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
+	in, err := s.conns.Lookup(ctx, r.Segment)
+	if err != nil {
+		return Receipt{}, err
+	}
+	obs.EventFrom(ctx).Add(slog.String("connection_uuid", in.Connection.UUID), slog.String("environment_id", string(in.Connection.Environment)))
+	if in.Connection.Status == connections.Disabled {
+		return Receipt{}, &apperr.Error{Code: apperr.CodeConnectionDisabled, Message: "The connection is disabled and accepts no deliveries",
+			RetryAfter: time.Minute}
+	}
+	req := s.request(r)
+	if refusal := checkSource(in, r.Address); refusal != nil {
+		return Receipt{}, s.refused(ctx, in, r, req, refusal)
+	}
+	if r.HTTP.Method != http.MethodPost {
+		return s.handshakeOnly(ctx, in, r, req)
+	}
+	limit := bodyLimit(in, s.opts.MaxBodyBytes)
+	if r.HTTP.ContentLength > limit {
+		return Receipt{}, s.unread(in, r, tooLarge())
+	}
+	if refusal := in.Verifier.Precheck(r.HTTP.Header); refusal != nil {
+		return Receipt{}, s.refused(ctx, in, r, req, refusal)
+	}
+	body, memory, err := s.bodies.read(r, limit)
+	if err != nil {
+		return Receipt{}, s.unread(in, r, err)
+	}
+	defer memory.release()
+	now := s.clock.Now()
+	req.Body, req.Now = body, now
+	if answer, err := s.handshake(ctx, in, r, req); answer != nil || err != nil {
+		return Receipt{Answer: answer}, err
+	}
+	result, refusal := in.Verifier.Verify(ctx, req)
+	if refusal != nil {
+		return Receipt{}, s.refused(ctx, in, r, req, refusal)
+	}
+	s.conns.Matched(result.KeyID, now)
+	rate := s.rate(ctx, &in.Connection)
+	if rate != nil && !rate.Allowed {
+		return Receipt{Rate: rate}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "The connection takes no more deliveries now", RetryAfter: rate.RetryAfter}
+	}
+	receipt, err := s.store(ctx, s.newItem(in, req, result, now))
+	receipt.Answer, receipt.Rate = in.Verifier.Ack(), rate
+	return receipt, err
+}
+
+// bodyLimit is the size of the largest body that the connection takes, and at most most, in bytes.
+func bodyLimit(in *connections.Inbound, most int64) int64 {
+	limit := min(in.Connection.Webhook.MaxBodyBytes, most, connections.MaxBodyBytes)
+	if most := in.Verifier.MaxBody(); most > 0 {
+		limit = min(limit, most)
+	}
+	return limit
+}
+
+// request is what verification sees of a delivery before its body is read.
+func (s *Service) request(r *Request) *verification.Request {
+	return &verification.Request{Method: r.HTTP.Method, PublicURL: s.opts.PublicURL, Host: r.HTTP.Host, Path: r.HTTP.URL.EscapedPath(), RawQuery: r.HTTP.URL.RawQuery,
+		Header: r.HTTP.Header, RemoteIP: r.Address, Now: s.clock.Now()}
+}
+
+func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
+	if err := s.screen(ctx, it); err != nil {
+		return Receipt{}, unavailable(err)
+	}
+	if err := s.batches.Submit(ctx, it); err != nil {
+		return Receipt{}, apperr.Unavailable(err)
+	}
+	// From here on the event is committed whether or not the client stays, unless the process has stopped committing.
+	select {
+	case <-it.done:
+	case <-s.ended:
+		select {
+		case <-it.done:
+		default:
+			return Receipt{}, apperr.Unavailable(errStopped)
+		}
+	}
+	if it.err != nil {
+		return Receipt{}, it.err
+	}
+	if it.duplicateOf == "" {
+		obs.EventFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("event_type", it.event.Type))
+		return Receipt{EventUUID: it.event.UUID}, nil
+	}
+	obs.EventFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("duplicate_of", it.duplicateOf))
+	if it.in != nil && it.in.Connection.Webhook.RedeliverOnDuplicate {
+		if _, err := s.deliveries.Redeliver(context.WithoutCancel(ctx), it.in.Connection.Environment, it.duplicateOf); err != nil {
+			// The repeat itself is stored; the provider must not be told to send it again.
+			s.log.ErrorContext(ctx, "dead deliveries of a repeated event could not be restarted", slog.String("event_uuid", it.duplicateOf),
+				slog.String("error", err.Error()))
+		}
+	}
+	return Receipt{EventUUID: it.duplicateOf, Duplicate: true}, nil
+}
+
+// item is one verified delivery on its way to the store. Everything that costs time was done before it got here.
+type item struct {
+	in      *connections.Inbound // nil for an event that is published
+	event   events.NewEvent
+	payload events.Payload
+	keys    []claimedKey
+	// bodyKey is the hash in a body-hash key's text; empty where the provider's id is the key.
+	bodyKey string
+
+	// claims are those of the keys that the event claims in the transaction under way.
+	claims []claimedKey
+	// verdicts are what filters have said of the event before it came to be committed.
+	verdicts    map[*filters.Filter]bool
+	matched     []subscriptions.Matched
+	leased      []deliveries.Delivery
+	duplicateOf string
+	// check is the caller's, to be asked in the transaction that stores the event; nil where there is none.
+	check db.Check
+	err   error
+	done  chan struct{}
+}
+
+// claimedKey is a key that the event claims. A key that decides makes a repeat of what another event holds; the other
+// kind only makes it suspect.
+type claimedKey struct {
+	hash    string
+	decides bool
+	expires int64
+}
+
+func (s *Service) newItem(in *connections.Inbound, r *verification.Request, result verification.Result, now time.Time) *item {
+	c := &in.Connection
+	told := in.Verifier.Describe(r)
+	it := &item{in: in, done: make(chan struct{})}
+	it.payload = events.Payload{Headers: storedHeaders(r.Header, in.Verifier.RedactHeaders()), Body: in.Verifier.RedactBody(r),
+		Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
+	it.event = events.NewEvent{Event: events.Event{
+		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
+		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control, Verification: describe(result),
+		ContentType: storable(r.Header.Get("Content-Type")), BodySize: int64(len(r.Body)), Hops: hops(r.Header), ReceivedAt: now,
+	}}
+	window := bodyWindow(in, s.opts.DedupeWindow)
+	if told.ID != "" {
+		it.event.IdempotencyKey, it.event.IdempotencySource = told.ID, told.IDSource
+		hash := events.HashID(told.ID)
+		if told.IDSigned {
+			hash = events.HashSignedID(told.ID)
+		}
+		it.keys = append(it.keys, claimedKey{hash: string(hash), decides: true, expires: events.KeyForever})
+		if told.IDSigned {
+			return it
+		}
+	}
+	h := sha256.New()
+	if told.ID == "" && told.TypeSigned {
+		h.Write([]byte(told.Type))
+		h.Write([]byte{0})
+	}
+	// Where the type is not signed the body alone tells what came before: a header that anybody can change makes no new event.
+	h.Write(r.Body)
+	sum := hex.EncodeToString(h.Sum(nil))
+	if told.ID == "" {
+		it.bodyKey = sum
+		it.event.IdempotencySource = events.SourceBodyHash
+	}
+	if window > 0 {
+		it.keys = append(it.keys, claimedKey{hash: string(events.HashBody(sum)), decides: told.ID == "", expires: clock.Millis(now.Add(window))})
+	}
+	return it
+}
+
+// bodyWindow is how long a body that came before makes a repeat of a delivery without an id, or a suspect of one whose id is not signed;
+// 0 where no bodies are compared.
+func bodyWindow(in *connections.Inbound, standard time.Duration) time.Duration {
+	switch {
+	case in.Connection.Webhook.DedupeWindowSeconds != nil:
+		return in.Connection.Webhook.DedupeWindow()
+	case in.Verifier.BodyRepeats():
+		return 0 // a further event must not be lost for its body; only the connection may ask for that
+	default:
+		return standard
+	}
+}
+
+// describe is the event's verification as JSON.
+func describe(r verification.Result) string {
+	result := "unverified"
+	if r.Verified {
+		result = "verified"
+	}
+	b, err := json.Marshal(struct {
+		Result string `json:"result"`
+		Scheme string `json:"scheme"`
+		KeyID  string `json:"key_id"`
+	}{result, r.Scheme, r.KeyID})
+	if err != nil {
+		return "{}" // three strings always marshal
+	}
+	return string(b)
+}
+
+// hops reads how many gateways the event has passed: the greatest number where there are several. What is no number at all
+// counts as too many, because only a loop or a forgery sends it.
+func hops(h http.Header) int64 {
+	var most int64
+	for _, value := range h.Values("Sallyport-Hops") {
+		for _, field := range strings.Split(value, ",") {
+			n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 16)
+			if err != nil || n < 0 {
+				n = math.MaxInt16
+			}
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+func tooLarge() error {
+	return apperr.New(apperr.CodePayloadTooLarge, "The body is larger than the connection accepts")
+}
+
+func internal(err error) error { return fmt.Errorf("store an event: %w", err) }

@@ -1,0 +1,141 @@
+package ingesthttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/providers/verification"
+	"sallyport/internal/webhooks/ingest"
+	"sallyport/internal/webhooks/ingest/ingesthttp"
+)
+
+// receiver answers every delivery in the same way and keeps the last.
+type receiver struct {
+	receipt ingest.Receipt
+	err     error
+	last    ingest.Request
+}
+
+func (r *receiver) Receive(_ context.Context, request ingest.Request) (ingest.Receipt, error) {
+	r.last = request
+	return r.receipt, r.err
+}
+
+func newAPI(r *receiver) *httpapi.API {
+	api := httpapi.New(httpapi.Config{Version: "test", Logger: slog.New(slog.DiscardHandler), Clock: clock.NewManual(time.UnixMilli(1_750_000_000_000))})
+	ingesthttp.Mount(api, r, nil)
+	return api
+}
+
+// post posts a delivery from an address and returns the answer's status.
+func post(t *testing.T, api *httpapi.API, from string) int {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/webhook/acme", http.NoBody)
+	r.RemoteAddr = from
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	return w.Code
+}
+
+// Whoever keeps sending what is refused for what it is, is told to keep away: also who only sends half a body, or none
+// for a long time. What the service cannot do now is not held against the sender.
+func TestWhatCountsAsRefusal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err     error
+		limited bool
+	}{
+		{apperr.NotFound("connection"), true},
+		{apperr.New(apperr.CodeSignatureMissing, "m"), true},
+		{apperr.New(apperr.CodeSignatureInvalid, "m"), true},
+		{apperr.HTTP(http.StatusBadRequest, "m"), true},
+		{apperr.HTTP(http.StatusRequestTimeout, "m"), true},
+		{fmt.Errorf("read: %w", apperr.HTTP(http.StatusRequestTimeout, "m")), true},
+		{apperr.HTTP(http.StatusConflict, "m"), false},
+		{apperr.New(apperr.CodePayloadTooLarge, "m"), false},
+		{apperr.Unavailable(errors.New("m")), false},
+		{errors.New("m"), false},
+	} {
+		api := newAPI(&receiver{err: c.err})
+		for range 100 {
+			require.NotEqual(t, http.StatusTooManyRequests, post(t, api, "192.0.2.1:1"), "%v", c.err)
+		}
+		require.Equal(t, c.limited, post(t, api, "192.0.2.1:1") == http.StatusTooManyRequests, "%v", c.err)
+	}
+}
+
+// Refusals are counted for the host: an IPv6 host cannot escape its limit by taking another address of its network, nor
+// an IPv4 host by writing its address as an IPv6 one, and neither takes others with it.
+func TestRefusalsAreCountedByHost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from, same, other string
+	}{
+		"IPv6":             {"[2001:db8:1:2:%x::1]:1", "[2001:db8:1:2:ffff::ffff]:2", "[2001:db8:1:3::1]:1"},
+		"IPv4-mapped IPv6": {"[::ffff:192.0.2.1]:%d", "192.0.2.1:7", "[::ffff:192.0.2.2]:1"},
+		"IPv4":             {"192.0.2.1:%d", "[::ffff:192.0.2.1]:7", "192.0.2.2:1"},
+	} {
+		api := newAPI(&receiver{err: apperr.NotFound("connection")})
+		for i := range 100 {
+			require.Equal(t, http.StatusNotFound, post(t, api, fmt.Sprintf(c.from, i+1)), name)
+		}
+		require.Equal(t, http.StatusTooManyRequests, post(t, api, c.same), name)
+		require.Equal(t, http.StatusNotFound, post(t, api, c.other), name)
+	}
+}
+
+// The receiver learns what it needs to bound a body: who sends, and how to set the time by which it must be there.
+func TestRequestIsHandedOver(t *testing.T) {
+	t.Parallel()
+	r := &receiver{receipt: ingest.Receipt{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"}}
+	require.Equal(t, http.StatusOK, post(t, newAPI(r), "[2001:db8:1:2:3::4]:5"))
+	require.Equal(t, "acme", r.last.Segment)
+	require.Equal(t, netip.MustParseAddr("2001:db8:1:2::"), r.last.Source)
+	require.Equal(t, http.MethodPost, r.last.HTTP.Method)
+	require.NotNil(t, r.last.Deadlines)
+}
+
+// What a provider expects to be answered reaches it as its definition has it: a content type stands beside an empty body where it is
+// asked for, which Discord does, and nowhere else.
+func TestAnswersOnTheWire(t *testing.T) {
+	t.Parallel()
+	r := &receiver{}
+	server := httptest.NewServer(newAPI(r))
+	t.Cleanup(server.Close)
+	for _, c := range []struct {
+		status            int
+		contentType, body string
+	}{
+		{http.StatusNoContent, "application/json", ""}, {http.StatusNoContent, "", ""}, {http.StatusOK, "", ""}, {http.StatusOK, "text/plain; charset=utf-8", "<a>"},
+	} {
+		answer := &verification.Answer{Status: c.status, Header: http.Header{"X-Content-Type-Options": {"nosniff"}}, Body: []byte(c.body)}
+		if c.contentType != "" {
+			answer.Header.Set("Content-Type", c.contentType)
+		}
+		r.receipt = ingest.Receipt{Answer: answer}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/webhook/acme", http.NoBody)
+		require.NoError(t, err)
+		got, err := server.Client().Do(request)
+		require.NoError(t, err)
+		body, err := io.ReadAll(got.Body)
+		require.NoError(t, err)
+		require.NoError(t, got.Body.Close())
+		require.Equal(t, c.status, got.StatusCode)
+		require.Equal(t, c.contentType, got.Header.Get("Content-Type"), "%d %q", c.status, c.body)
+		require.Equal(t, "nosniff", got.Header.Get("X-Content-Type-Options"))
+		require.Equal(t, c.body, string(body))
+	}
+}

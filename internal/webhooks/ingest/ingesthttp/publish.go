@@ -1,0 +1,82 @@
+package ingesthttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/webhooks/ingest"
+)
+
+// Publisher takes events that callers publish; *ingest.Service is one.
+type Publisher interface {
+	Publish(ctx context.Context, p access.Principal, in ingest.Publication) (ingest.Receipt, error)
+}
+
+const eventsPath = "/webhook-events"
+
+// mountPublish adds the operation that publishes an event.
+func mountPublish(api *httpapi.API, publisher Publisher) {
+	h := &publishHandler{publisher}
+	httpapi.Register(api, httpapi.Operation{
+		ID: "publish-webhook-event", Method: http.MethodPost, Path: eventsPath, Status: http.StatusCreated, OtherStatuses: []int{http.StatusOK},
+		Tag: "Webhook events", Permission: access.EventsWrite, Route: access.RouteEventsWrite, Environment: true,
+		MaxBodyBytes: ingest.MaxPublishedBytes,
+		Summary:      "Publish a webhook event",
+		Description: "Stores an event of the caller's own and forwards it to the subscriptions that match, as if a provider had sent it. Its " +
+			"`provider` is `sallyport`. It is about a connection, or none: then its `provider_config_key` is `sallyport` too, and " +
+			"subscriptions that are narrowed to another do not match. The answer comes when the event is durable: 201, or 200 with " +
+			"`duplicate: true` and the first event's uuid when its idempotency key came before. The request is at most 1 MiB.",
+	}, h.publish)
+}
+
+type publishHandler struct{ publisher Publisher }
+
+// publication is the body that publishes an event.
+type publication struct {
+	EventType         string                   `json:"event_type" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$" doc:"The type: letters, digits, hyphens and underscores, in segments separated by dots. Types that begin with sallyport are for the gateway's own events." example:"invoice.paid"`
+	Data              httpapi.JSON             `json:"data" doc:"The event's body: any JSON value, nested at most 512 deep."`
+	IdempotencyKey    httpapi.Optional[string] `json:"idempotency_key,omitempty" minLength:"1" maxLength:"255" doc:"What tells a repeat from an event: of several events with one key about one connection, or about none, the first is forwarded. It holds as long as its event is kept. Default: every event is one of its own." example:"invoice-4711-paid"`
+	ConnectionID      httpapi.Optional[string] `json:"connection_id,omitempty" minLength:"1" doc:"The connection that the event is about. Default: none." example:"acme-production"`
+	ProviderConfigKey httpapi.Optional[string] `json:"provider_config_key,omitempty" minLength:"1" doc:"The provider configuration of the connection; needed only where several connections have the id." example:"github"`
+}
+
+// TransformSchema documents the limits of the body and leaves checking them to the rules of ingest.
+func (*publication) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	return httpapi.DocumentOnly(s)
+}
+
+// Resolve has the rules look at a body of the wrong shape too.
+func (b *publication) Resolve(ctx huma.Context) []error {
+	in := b.publication()
+	httpapi.OnRefusal(ctx, in.Check)
+	return nil
+}
+
+func (b *publication) publication() ingest.Publication {
+	return ingest.Publication{EventType: b.EventType, Data: b.Data.Bytes(), IdempotencyKey: b.IdempotencyKey.Pointer(),
+		ConnectionID: b.ConnectionID.Pointer(), ProviderConfigKey: b.ProviderConfigKey.Pointer()}
+}
+
+type publishInput struct{ Body publication }
+
+type publishOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"The path of the event; only of one that is new."`
+	Body     Acknowledgement
+}
+
+func (h *publishHandler) publish(ctx context.Context, in *publishInput) (*publishOutput, error) {
+	receipt, err := h.publisher.Publish(ctx, access.From(ctx), in.Body.publication())
+	if err != nil {
+		return nil, err
+	}
+	out := &publishOutput{Status: http.StatusOK, Body: Acknowledgement{EventUUID: receipt.EventUUID, Status: "received", Duplicate: receipt.Duplicate}}
+	if !receipt.Duplicate {
+		out.Status, out.Location = http.StatusCreated, httpapi.Prefix+eventsPath+"/"+receipt.EventUUID
+	}
+	return out, nil
+}

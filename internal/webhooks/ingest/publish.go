@@ -1,0 +1,161 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/webhooks/events"
+)
+
+// Limits of events that are published.
+const (
+	// MaxPublishedBytes bounds the request that publishes an event.
+	MaxPublishedBytes = 1 << 20
+	// MaxPublishedType bounds the type, in characters.
+	MaxPublishedType = 255
+	// MaxPublishedKey bounds the idempotency key, in characters.
+	MaxPublishedKey = 255
+	// PublishedTypePattern is what the type of a published event looks like.
+	PublishedTypePattern = `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`
+)
+
+var publishedType = regexp.MustCompile(PublishedTypePattern)
+
+// Publication is an event that a caller publishes.
+type Publication struct {
+	EventType string
+	// Data is the event's body: any JSON value.
+	Data json.RawMessage
+	// IdempotencyKey makes a repeat of every later event with it in the same place, which is the connection, or the environment
+	// where there is none. Nil makes an event of its own.
+	IdempotencyKey *string
+	// ConnectionID and ProviderConfigKey name the connection that the event is about; nil where it is about none. The second is
+	// needed only where several connections have the id.
+	ConnectionID, ProviderConfigKey *string
+}
+
+// Check adds the faults that the publication shows by itself.
+func (in *Publication) Check(f *apperr.Faults) {
+	switch t := in.EventType; {
+	case t == "":
+		f.Add("body.event_type", "min_length", "must not be empty")
+	case len(t) > MaxPublishedType:
+		f.Add("body.event_type", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedType))
+	case !publishedType.MatchString(t):
+		f.Add("body.event_type", "pattern", "must be letters, digits, hyphens and underscores, in segments separated by dots")
+	case t == events.OwnProvider || strings.HasPrefix(t, events.OwnPrefix):
+		f.Add("body.event_type", "reserved", "must not begin with "+events.OwnProvider+", which is for the gateway's own events")
+	}
+	if isNestedDeeper(in.Data, maxJSONDepth) {
+		f.Add("body.data", "depth", fmt.Sprintf("must not be nested more than %d deep", maxJSONDepth))
+	}
+	if key := in.IdempotencyKey; key != nil {
+		switch {
+		case *key == "":
+			f.Add("body.idempotency_key", "min_length", "must not be empty")
+		case utf8.RuneCountInString(*key) > MaxPublishedKey:
+			f.Add("body.idempotency_key", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedKey))
+		case strings.ContainsFunc(*key, unicode.IsControl):
+			f.Add("body.idempotency_key", "pattern", "must not hold control characters")
+		}
+	}
+	if in.ProviderConfigKey != nil && in.ConnectionID == nil {
+		f.Add("body.provider_config_key", "coherent", "belongs to connection_id, which is missing")
+	}
+}
+
+// Publish stores an event of the caller's own in the principal's environment, as durably as one that a provider sent, and returns
+// when it is; forwarding goes on by itself. A repeat is stored as such, and the receipt names the first event.
+//
+// Errors: validation errors at the locations of the HTTP body; grant_denied for what an API key is not granted, which for a bounded
+// one is also what names no connection; unavailable when the store cannot commit.
+func (s *Service) Publish(ctx context.Context, p access.Principal, in Publication) (Receipt, error) {
+	receipt, err := s.publish(ctx, p, in)
+	switch {
+	case err == nil && !receipt.Duplicate:
+		s.metrics.Events.WithLabelValues(outcomePublished).Inc()
+	case err == nil:
+		s.metrics.Events.WithLabelValues(outcomeDuplicate).Inc()
+	case apperr.Is(err, apperr.CodeUnavailable):
+		s.metrics.Events.WithLabelValues(outcomeUnavailable).Inc()
+	}
+	return receipt, err
+}
+
+func (s *Service) publish(ctx context.Context, p access.Principal, in Publication) (Receipt, error) {
+	var f apperr.Faults
+	in.Check(&f)
+	about, err := s.about(ctx, &f, p, &in)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if err := f.Err(); err != nil {
+		return Receipt{}, err
+	}
+	var body bytes.Buffer
+	if err := json.Compact(&body, in.Data); err != nil {
+		return Receipt{}, apperr.Invalid(apperr.Detail{Location: "body.data", Rule: "json", Message: "must be JSON"})
+	}
+	verification, err := json.Marshal(map[string]string{"result": "verified", "scheme": string(p.Kind), "key_id": p.ID})
+	if err != nil {
+		return Receipt{}, fmt.Errorf("describe who publishes: %w", err)
+	}
+	it := &item{check: db.CheckOf(ctx), done: make(chan struct{}), payload: events.Payload{Headers: "{}", Body: body.Bytes(), Encoding: events.JSON}}
+	it.event = events.NewEvent{Event: events.Event{
+		Environment: p.Environment, Provider: events.OwnProvider, ProviderConfigKey: events.OwnProvider,
+		Type: in.EventType, Verification: string(verification), ContentType: "application/json", BodySize: int64(body.Len()),
+		IdempotencySource: events.SourceEvent, ReceivedAt: s.clock.Now(),
+	}}
+	if about != nil {
+		it.event.ConnectionUUID, it.event.ConnectionID, it.event.ProviderConfigKey = about.UUID, about.ConnectionID, about.ProviderConfigKey
+	}
+	if key := in.IdempotencyKey; key != nil {
+		it.event.IdempotencyKey, it.event.IdempotencySource = *key, events.SourcePublisher
+		it.keys = []claimedKey{{hash: string(events.HashPublished(*key)), decides: true, expires: events.KeyForever}}
+	}
+	return s.store(ctx, it)
+}
+
+// about returns the connection that the publication names, or nil.
+func (s *Service) about(ctx context.Context, f *apperr.Faults, p access.Principal, in *Publication) (*connections.Connection, error) {
+	if in.ConnectionID == nil {
+		if !p.View().Connections.Contains("") {
+			return nil, p.Require(access.RouteEventsWrite, "")
+		}
+		return nil, nil //nolint:nilnil // an event need not be about a connection
+	}
+	if err := p.Require(access.RouteEventsWrite, *in.ConnectionID); err != nil && *in.ConnectionID != "" {
+		return nil, err
+	}
+	list, err := s.conns.OfID(ctx, p.Environment, *in.ConnectionID)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	var found []*connections.Connection
+	for i := range list {
+		if key := in.ProviderConfigKey; key == nil || *key == list[i].ProviderConfigKey {
+			found = append(found, &list[i])
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		f.Add("body.connection_id", "ambiguous", "several connections have this id; name the provider_config_key of the one that is meant")
+	case len(list) > 0:
+		f.Add("body.provider_config_key", "exists", "there is no such connection under this provider configuration")
+	default:
+		f.Add("body.connection_id", "exists", "there is no such connection")
+	}
+	return nil, nil //nolint:nilnil // the fault says so
+}

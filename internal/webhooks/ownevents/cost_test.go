@@ -1,0 +1,68 @@
+package ownevents_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/filters"
+	"sallyport/internal/webhooks/ownevents"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// everybody takes every event, each subscription with a filter of its own.
+type everybody []subscriptions.Matched
+
+func (everybody) WantsOwn(context.Context, id.Environment) (bool, error) { return true, nil }
+
+func (e everybody) MatchOwn(context.Context, id.Environment, string, string, string) ([]subscriptions.Matched, error) {
+	return e, nil
+}
+
+// Filters that cost as much as filters may hold up the transaction of what an event tells of for the time of two, however many
+// there are: the event goes to those that were asked before, and the next transaction begins anew.
+func TestCostOfFilters(t *testing.T) {
+	t.Parallel()
+	const costly = `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(a, [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(b, ` +
+		`[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(c, a + b + c > 0)))`
+	require.Empty(t, filters.Check(costly))
+	subs := everybody{{ID: id.New(id.PrefixSubscription), Enabled: true, Filter: filters.New(`event.body.reason == "no"`)}}
+	for range 20 {
+		subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true, Filter: filters.New(costly)})
+	}
+	subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true})
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		found := events.NewStore(store.DB, deliveries.Filter{})
+		s := ownevents.New(store.DB, found, subs, clock.NewManual(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)), obs.NewMetrics())
+		env := id.Environment(id.New(id.PrefixEnvironment))
+		for n := 1; n <= 2; n++ {
+			require.NoError(t, store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
+				return s.SubscriptionDisabled(t.Context(), tx, &subscriptions.Subscription{Environment: env, DisabledReason: "no"})
+			}))
+			list, err := found.List(t.Context(), access.Whole(env), events.Filter{}, page.Request{Limit: 1})
+			require.NoError(t, err)
+			made, err := deliveries.NewStore(store.DB, found).ByEvents(t.Context(), env, []string{list[0].UUID})
+			require.NoError(t, err)
+			got := map[string]bool{}
+			for _, d := range made[list[0].UUID] {
+				got[d.SubscriptionID] = true
+			}
+			require.True(t, got[subs[0].ID], "a cheap filter that was asked first")
+			require.True(t, got[subs[1].ID], "a costly one that was within the bound when it was asked")
+			require.False(t, got[subs[len(subs)-2].ID], "one that would hold up everybody")
+			require.True(t, got[subs[len(subs)-1].ID], "a subscription without a filter")
+			require.LessOrEqual(t, len(got), 5)
+		}
+	})
+}

@@ -1,0 +1,210 @@
+package ownevents
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/filters"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// Subscriptions finds the subscriptions that ask for the gateway's own events.
+type Subscriptions interface {
+	WantsOwn(ctx context.Context, env id.Environment) (bool, error)
+	MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID, eventType string) ([]subscriptions.Matched, error)
+}
+
+// Service makes the gateway's own events. It is safe for concurrent use.
+type Service struct {
+	db      *db.DB
+	events  *events.Store
+	subs    Subscriptions
+	clock   clock.Clock
+	metrics *obs.Metrics
+}
+
+// New returns a Service.
+func New(d *db.DB, list *events.Store, subs Subscriptions, clk clock.Clock, metrics *obs.Metrics) *Service {
+	return &Service{db: d, events: list, subs: subs, clock: clk, metrics: metrics}
+}
+
+// own is an event before it is stored.
+type own struct {
+	environment id.Environment
+	kind        Type
+	// about is the connection that the event is about; empty for none.
+	about events.Origin
+	data  any
+}
+
+// maxFilterCost is what the filters of one environment may cost on all that one transaction tells of, in the units of filters,
+// but for the last of them: about 15 ms. Nobody else can write as long as they take. What an own event holds is small, so
+// filters that look at it cost a thousandth of that.
+const maxFilterCost = filters.MaxCost / 2
+
+// spent is what the filters of environments have cost in a transaction.
+type spent map[id.Environment]uint64
+
+// statements returns what stores the events that a subscription takes, with their deliveries, which the workers find by
+// themselves. Nobody could do anything with the others, and what they tell of is on record where it happened.
+func (s *Service) statements(ctx context.Context, list []own) ([]db.Statement, error) {
+	var found []events.NewEvent
+	var forwards []deliveries.Delivery
+	cost := spent{}
+	for i := range list {
+		event, made, err := s.make(ctx, &list[i], cost)
+		if err != nil {
+			return nil, fmt.Errorf("make an event of type %s: %w", list[i].kind, err)
+		}
+		if len(made) > 0 {
+			found, forwards = append(found, event), append(forwards, made...)
+		}
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return append(events.Insert(found), deliveries.Insert(forwards)), nil
+}
+
+func (s *Service) make(ctx context.Context, o *own, cost spent) (e events.NewEvent, made []deliveries.Delivery, err error) {
+	now := s.clock.Now()
+	key := o.about.ProviderConfigKey
+	if key == "" {
+		key = events.OwnProvider
+	}
+	matched, err := s.subs.MatchOwn(ctx, o.environment, key, o.about.ConnectionID, string(o.kind))
+	if err != nil || len(matched) == 0 {
+		return e, nil, err
+	}
+	data, err := json.Marshal(o.data)
+	if err != nil {
+		return e, nil, fmt.Errorf("encode the payload: %w", err)
+	}
+	payload := events.Payload{Headers: "{}", Body: data, Encoding: events.JSON}
+	uuid := id.NewUUID()
+	e = events.NewEvent{Payload: &payload, Event: events.Event{
+		UUID: uuid, Environment: o.environment, ConnectionUUID: o.about.ConnectionUUID, ConnectionID: o.about.ConnectionID,
+		Provider: events.OwnProvider, ProviderConfigKey: key, Type: string(o.kind), IdempotencyKey: uuid,
+		IdempotencySource: events.SourceEvent, Verification: `{"result":"verified","scheme":"sallyport","key_id":""}`,
+		ContentType: "application/json", BodySize: int64(len(data)), ReceivedAt: now,
+	}}
+	seen := deliveries.FilterEvent(&e.Event, &payload)
+	for _, m := range matched {
+		if m.Filter != nil && !s.ask(m.Filter, seen, o.environment, cost) {
+			continue
+		}
+		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: uuid, SubscriptionID: m.ID}, ID: id.NewUUID(), Environment: o.environment,
+			Status: deliveries.Pending, Generation: 1, Due: now, CreatedAt: now, UpdatedAt: now}
+		if m.Enabled {
+			e.Pending++
+		} else {
+			d.Status = deliveries.Held
+			e.Held++
+		}
+		made = append(made, d)
+	}
+	return e, made, nil
+}
+
+// ask evaluates a filter. Once the filters of the environment have cost too much, it does not match.
+func (s *Service) ask(f *filters.Filter, seen *filters.Event, env id.Environment, cost spent) bool {
+	if cost[env] >= maxFilterCost {
+		s.metrics.Filters.WithLabelValues(string(filters.CodeCost)).Inc()
+		return false
+	}
+	r := f.Eval(seen)
+	cost[env] += r.Cost
+	s.metrics.Filters.WithLabelValues(r.Outcome()).Inc()
+	return r.Matches
+}
+
+// store stores one event in the transaction of what it tells of.
+func (s *Service) store(ctx context.Context, tx *sql.Tx, o own) error {
+	statements, err := s.statements(ctx, []own{o})
+	if err != nil || len(statements) == 0 {
+		return err
+	}
+	if _, err := s.db.ExecAll(ctx, tx, statements...); err != nil {
+		return fmt.Errorf("store an event of type %s: %w", o.kind, err)
+	}
+	return nil
+}
+
+// Deliveries returns the statements that store what is to be told of deliveries that have died or recovered. Of a delivery of an
+// event of the gateway's own nothing is told: it could go on for ever.
+func (s *Service) Deliveries(ctx context.Context, ended []deliveries.Delivery) ([]db.Statement, error) {
+	byEnvironment := map[id.Environment][]deliveries.Delivery{}
+	for _, d := range ended {
+		byEnvironment[d.Environment] = append(byEnvironment[d.Environment], d)
+	}
+	var list []own
+	for env, ended := range byEnvironment {
+		wanted, err := s.subs.WantsOwn(ctx, env)
+		if err != nil {
+			return nil, err
+		}
+		if !wanted {
+			continue
+		}
+		uuids := make([]string, len(ended))
+		for i, d := range ended {
+			uuids[i] = d.EventUUID
+		}
+		origins, err := s.events.Origins(ctx, env, uuids)
+		if err != nil {
+			return nil, err
+		}
+		for i := range ended {
+			if origin, known := origins[ended[i].EventUUID]; known && !origin.Own() {
+				list = append(list, aboutDelivery(&ended[i], origin))
+			}
+		}
+	}
+	return s.statements(ctx, list)
+}
+
+func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
+	kind := DeliveryDeadLettered
+	if d.Status == deliveries.Succeeded {
+		kind = DeliveryRecovered
+	}
+	data := Delivery{DeliveryID: d.ID, SubscriptionID: d.SubscriptionID, EventUUID: d.EventUUID, EventType: origin.Type, Provider: origin.Provider,
+		ProviderConfigKey: origin.ProviderConfigKey, Generation: d.Generation, AttemptCount: d.AttemptCount}
+	if origin.ConnectionID != "" {
+		data.ConnectionID = &origin.ConnectionID
+	}
+	if d.CompletedAt != nil {
+		data.CompletedAt = Time(*d.CompletedAt)
+	}
+	if f := d.LastFailure; f != nil {
+		data.LastError = &Failure{f.Code, f.Message, f.HTTPStatus, Time(f.At)}
+	}
+	return own{environment: d.Environment, kind: kind, about: origin, data: data}
+}
+
+// SubscriptionDisabled stores what is to be told of a subscription that the service has disabled.
+func (s *Service) SubscriptionDisabled(ctx context.Context, tx *sql.Tx, sub *subscriptions.Subscription) error {
+	return s.store(ctx, tx, own{environment: sub.Environment, kind: SubscriptionDisabled,
+		data: Subscription{SubscriptionID: sub.ID, Description: sub.Description, Reason: sub.DisabledReason, DisabledAt: Time(sub.UpdatedAt)}})
+}
+
+// ConnectionChanged stores what is to be told of a change of a connection.
+func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connections.Connection, change connections.ChangeKind) error {
+	kinds := map[connections.ChangeKind]Type{
+		connections.Created: ConnectionCreated, connections.Updated: ConnectionUpdated, connections.WasDisabled: ConnectionDisabled,
+		connections.WasEnabled: ConnectionEnabled, connections.Deleted: ConnectionDeleted,
+	}
+	return s.store(ctx, tx, own{environment: c.Environment, kind: kinds[change],
+		about: events.Origin{ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID, ConnectionUUID: c.UUID},
+		data: Connection{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID,
+			Status: string(c.Status)}})
+}

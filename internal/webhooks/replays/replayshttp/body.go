@@ -1,0 +1,141 @@
+package replayshttp
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/replays"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// creation is the body that makes a job.
+type creation struct {
+	Filter           filter                   `json:"filter" doc:"Which events the job is about."`
+	Force            httpapi.Optional[bool]   `json:"force,omitempty" doc:"Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false."`
+	ToSubscriptionID httpapi.Optional[string] `json:"to_subscription_id,omitempty" minLength:"1" maxLength:"64" doc:"The subscription that the events go to, instead of those that they went to. An event that has no delivery to it gets one where the subscription takes the event as it is now: by its scope, its event types and its filter. Default: the deliveries that there are."`
+	RatePerSecond    httpapi.Optional[int64]  `json:"rate_per_second,omitempty" minimum:"1" maximum:"500" doc:"How many deliveries are started a second, at most: 1 to 500. Default 50. A slow receiver makes it fewer, because at most 50 of a job wait for their first try at a time."`
+	DryRun           httpapi.Optional[bool]   `json:"dry_run,omitempty" doc:"Count what the job would do, and make none. Default false."`
+}
+
+// filter selects events, in a request and in an answer. Its fields are the filters of the list of events.
+type filter struct {
+	All               bool          `json:"all,omitempty" doc:"Must be true where no other field restricts the job, so that nobody replays everything by leaving something out; stands alone then."`
+	EventUUIDs        []string      `json:"event_uuids,omitempty" minItems:"1" maxItems:"1000" doc:"Only these events."`
+	Status            []string      `json:"status,omitempty" minItems:"1" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" doc:"Only events with these statuses." example:"[\"dead_letter\"]"`
+	Provider          []string      `json:"provider,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these providers." example:"[\"github\"]"`
+	ProviderConfigKey []string      `json:"provider_config_key,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these provider configurations." example:"[\"github\"]"`
+	ConnectionID      []string      `json:"connection_id,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of the connections with these ids." example:"[\"acme-production\"]"`
+	EventType         []string      `json:"event_type,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events whose type is one of these or fits one of these patterns, which are those of a subscription." example:"[\"issues.*\"]"`
+	SubscriptionID    []string      `json:"subscription_id,omitempty" minItems:"1" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only events with a delivery to one of these subscriptions and, without to_subscription_id, only those deliveries." example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
+	IdempotencyKey    []string      `json:"idempotency_key,omitempty" minItems:"1" minLength:"1" maxLength:"2048" maxItems:"50" doc:"Only events with one of these idempotency keys."`
+	Duplicate         *bool         `json:"duplicate,omitempty" nullable:"false" doc:"Only events that repeat another (true), or only those that do not (false). Repeats are never sent."`
+	Control           *bool         `json:"control,omitempty" nullable:"false" doc:"Only pings and confirmations of the provider (true), or only other events (false). Those are never sent."`
+	ReceivedAfter     *httpapi.Time `json:"received_after,omitempty" nullable:"false" doc:"Only events received after this time (RFC 3339), to the millisecond."`
+	ReceivedBefore    *httpapi.Time `json:"received_before,omitempty" nullable:"false" doc:"Only events received before this time (RFC 3339), to the millisecond."`
+	HTTPStatus        []int         `json:"http_status,omitempty" minItems:"1" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses and, without to_subscription_id, only those deliveries." example:"[503]"`
+	ErrorCode         []string      `json:"error_code,omitempty" minItems:"1" minLength:"1" maxLength:"255" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes and, without to_subscription_id, only those deliveries." example:"[\"timeout\"]"`
+	Search            string        `json:"q,omitempty" minLength:"1" maxLength:"2048" doc:"Only events whose uuid or idempotency key is this text, or whose type begins with it. Case counts." example:"issues."`
+	unread            bool
+}
+
+// UnmarshalJSON reads a filter and notes whether that went well: of one with a value of the wrong type nobody knows what it
+// restricts.
+func (f *filter) UnmarshalJSON(b []byte) error {
+	type plain filter
+	err := json.Unmarshal(b, (*plain)(f))
+	f.unread = err != nil
+	return err
+}
+
+// Resolve checks what the schema cannot say.
+func (b *creation) Resolve(huma.Context) []error {
+	var f apperr.Faults
+	for i, uuid := range b.Filter.EventUUIDs {
+		if !id.IsUUID(uuid) {
+			f.Add(fmt.Sprintf("body.filter.event_uuids[%d]", i), "format", "must be the UUID of an event")
+		}
+	}
+	for i, p := range b.Filter.EventType {
+		if fault := subscriptions.TypeFilterFault(p); fault != nil {
+			f.Add(fmt.Sprintf("body.filter.event_type[%d]", i), fault.Rule, fault.Message)
+		}
+	}
+	b.Filter.texts(func(location, text string) {
+		if strings.ContainsRune(text, 0) { // which PostgreSQL's text cannot hold
+			f.Add("body.filter."+location, "pattern", "must not hold a NUL")
+		}
+	})
+	if to := b.ToSubscriptionID.Pointer(); to != nil && !id.Is(id.PrefixSubscription, *to) {
+		f.Add("body.to_subscription_id", "format", "must be the id of a subscription")
+	}
+	domain := b.Filter.domain()
+	switch restricts := domain.Restricts(); {
+	case restricts && domain.All:
+		f.Add("body.filter.all", "alone", "must not stand beside a field that restricts the job")
+	case !restricts && !domain.All && !b.Filter.unread:
+		f.Add("body.filter", "restriction", "must restrict the job; all: true replays everything")
+	}
+	if err := f.Err(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// texts visits every text of the filter that no other rule bounds.
+func (f *filter) texts(visit func(location, text string)) {
+	for name, list := range map[string][]string{"provider": f.Provider, "provider_config_key": f.ProviderConfigKey, "connection_id": f.ConnectionID,
+		"subscription_id": f.SubscriptionID, "idempotency_key": f.IdempotencyKey} {
+		for i, text := range list {
+			visit(fmt.Sprintf("%s[%d]", name, i), text)
+		}
+	}
+	visit("q", f.Search)
+}
+
+func (b *creation) order() replays.Order {
+	o := replays.Order{Filter: b.Filter.domain(), Force: b.Force.Value, To: b.ToSubscriptionID.Value, RatePerSecond: replays.DefaultRate}
+	if rate := b.RatePerSecond.Pointer(); rate != nil {
+		o.RatePerSecond = int(*rate)
+	}
+	return o
+}
+
+func (f *filter) domain() replays.Filter {
+	out := replays.Filter{All: f.All, UUIDs: sorted(f.EventUUIDs), Filter: events.Filter{
+		Providers: sorted(f.Provider), ProviderConfigKeys: sorted(f.ProviderConfigKey), ConnectionIDs: sorted(f.ConnectionID),
+		Types: sorted(f.EventType), IdempotencyKeys: sorted(f.IdempotencyKey), Duplicate: f.Duplicate, Control: f.Control,
+		ReceivedAfter: (*time.Time)(f.ReceivedAfter), ReceivedBefore: (*time.Time)(f.ReceivedBefore), Search: f.Search,
+		DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: sorted(f.SubscriptionID), HTTPStatuses: sorted(f.HTTPStatus), ErrorCodes: sorted(f.ErrorCode)},
+	}}
+	for _, s := range sorted(f.Status) {
+		out.Statuses = append(out.Statuses, events.Status(s))
+	}
+	return out
+}
+
+func filterView(f *replays.Filter) filter {
+	out := filter{
+		All: f.All, EventUUIDs: f.UUIDs, Provider: f.Providers, ProviderConfigKey: f.ProviderConfigKeys, ConnectionID: f.ConnectionIDs,
+		EventType: f.Types, SubscriptionID: f.SubscriptionIDs, IdempotencyKey: f.IdempotencyKeys, Duplicate: f.Duplicate, Control: f.Control,
+		ReceivedAfter: (*httpapi.Time)(f.ReceivedAfter), ReceivedBefore: (*httpapi.Time)(f.ReceivedBefore), HTTPStatus: f.HTTPStatuses,
+		ErrorCode: f.ErrorCodes, Search: f.Search,
+	}
+	for _, s := range f.Statuses {
+		out.Status = append(out.Status, string(s))
+	}
+	return out
+}
+
+func sorted[T cmp.Ordered](values []T) []T {
+	return slices.Compact(slices.Sorted(slices.Values(values)))
+}

@@ -1,0 +1,166 @@
+// Package replayshttp serves bulk replays over HTTP.
+package replayshttp
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/webhooks/replays"
+)
+
+const (
+	tag            = "Webhook replays"
+	collectionPath = "/webhook-replays"
+	itemPath       = "/webhook-replays/{id}"
+)
+
+// Mount adds the operations on bulk replays to the API.
+func Mount(api *httpapi.API, svc *replays.Service) {
+	h := &handlers{svc: svc}
+	op := func(o httpapi.Operation) httpapi.Operation {
+		o.Tag, o.Route, o.Environment, o.Status = tag, access.RouteWebhooks, true, cmp.Or(o.Status, http.StatusOK)
+		if o.Permission == "" {
+			o.Permission = access.EventsReplay
+		}
+		return o
+	}
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "create-webhook-replay", Method: http.MethodPost, Path: collectionPath, Status: http.StatusAccepted, OtherStatuses: []int{http.StatusOK},
+		Bodies:  map[int]any{http.StatusAccepted: replay{}, http.StatusOK: preview{}},
+		Errors:  []apperr.Code{apperr.CodeReplaysLimit},
+		Summary: "Replay many webhook events",
+		Description: "Makes a job that sends the events which `filter` selects once more, oldest first, with their `webhook-id`. It is about " +
+			"events that are there when it is made. Without `force` it starts the deliveries that are dead or wait after a failed try, and " +
+			"looks at no other event; where `filter` asks about deliveries (`subscription_id`, `http_status`, `error_code`), it starts " +
+			"those that fit. With `to_subscription_id` the events go to that subscription and to no other, also events that came before it " +
+			"was made, as far as it takes them.\n\nThe job gives way to what arrives, and goes on after a restart. An environment may have " +
+			"10 unfinished jobs; one that has ended is kept for 30 days. With `dry_run` nothing is made: the answer is 200 and counts " +
+			"what a job would do.",
+	}), h.create)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "list-webhook-replays", Method: http.MethodGet, Path: collectionPath, Permission: access.EventsRead,
+		Summary: "List bulk replays", Description: "Lists the environment's jobs, newest first.",
+	}), h.list)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "get-webhook-replay", Method: http.MethodGet, Path: itemPath, Permission: access.EventsRead,
+		Summary: "Get a bulk replay", Description: "Returns one job with what it has done so far.",
+	}), h.get)
+	ended := []apperr.Code{apperr.CodeReplayEnded}
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "pause-webhook-replay", Method: http.MethodPost, Path: itemPath + "/pause", Errors: ended,
+		Summary: "Pause a bulk replay",
+		Description: "From the answer on the job starts nothing until it is resumed. What it has started is sent. A paused job is left as " +
+			"it is.",
+	}), h.change(svc.Pause))
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "resume-webhook-replay", Method: http.MethodPost, Path: itemPath + "/resume", Errors: ended,
+		Summary:     "Resume a bulk replay",
+		Description: "Lets a paused job go on where it was. A job that is not paused is left as it is.",
+	}), h.change(svc.Resume))
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "cancel-webhook-replay", Method: http.MethodPost, Path: itemPath + "/cancel", Errors: ended,
+		Summary: "Cancel a bulk replay",
+		Description: "Ends the job: from the answer on it starts nothing more. What it has started is sent, and retried as its subscription " +
+			"says. A cancelled job is left as it is.",
+	}), h.change(svc.Cancel))
+}
+
+type handlers struct{ svc *replays.Service }
+
+type createInput struct{ Body creation }
+
+type createOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"The path of the job."`
+	Body     any
+}
+
+func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, error) {
+	order := in.Body.order()
+	if in.Body.DryRun.Value {
+		p, err := h.svc.Preview(ctx, access.From(ctx), order)
+		if err != nil {
+			return nil, err
+		}
+		return &createOutput{Status: http.StatusOK, Body: previewView(&p)}, nil
+	}
+	r, err := h.svc.Create(ctx, access.From(ctx), order)
+	if err != nil {
+		return nil, err
+	}
+	return &createOutput{Status: http.StatusAccepted, Location: httpapi.Prefix + collectionPath + "/" + r.ID, Body: view(&r)}, nil
+}
+
+type listInput struct {
+	page.Query
+	Status []string `query:"status,explode" enum:"queued,running,paused,completed,cancelled,failed" maxItems:"50" doc:"Only jobs in one of these states." example:"running"`
+	url    url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *listInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+type listOutput struct {
+	page.Headers
+	Body []replay
+}
+
+func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	v := access.From(ctx).View()
+	var filter replays.ListFilter
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(in.Status))) {
+		filter.Statuses = append(filter.Statuses, replays.Status(s))
+	}
+	request, err := in.Parse(filter.Scope(v.Environment), func(key string) bool { return id.Is(id.PrefixReplay, key) })
+	if err != nil {
+		return nil, err
+	}
+	rows, err := h.svc.List(ctx, v, filter, request)
+	if err != nil {
+		return nil, err
+	}
+	rows, headers := page.Cut(request, rows, func(r replays.Replay) string { return r.ID }, in.url.Path, in.url.Query())
+	out := &listOutput{Headers: headers, Body: make([]replay, len(rows))}
+	for i := range rows {
+		out.Body[i] = view(&rows[i])
+	}
+	return out, nil
+}
+
+type itemInput struct {
+	ID string `path:"id" doc:"The id of the job." example:"rpl_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+}
+
+type itemOutput struct{ Body replay }
+
+func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
+	r, err := h.svc.Get(ctx, access.From(ctx).View(), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &itemOutput{Body: view(&r)}, nil
+}
+
+// change is the handler of an operation on a job.
+func (h *handlers) change(to func(context.Context, access.Principal, string) (replays.Replay, error)) func(context.Context, *itemInput) (*itemOutput, error) {
+	return func(ctx context.Context, in *itemInput) (*itemOutput, error) {
+		r, err := to(ctx, access.From(ctx), in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return &itemOutput{Body: view(&r)}, nil
+	}
+}

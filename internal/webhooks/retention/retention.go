@@ -1,0 +1,241 @@
+// Package retention removes what has lived long enough: payloads, then events with all that belongs to them. See README.md.
+package retention
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+)
+
+// interval is how often it is looked for what is due.
+const interval = time.Minute
+
+// Kinds of what is removed, as the metrics name them.
+const (
+	kindPayload   = "payload"
+	kindPartition = "partition"
+	kindEvent     = "event"
+	kindDelivery  = "delivery"
+	kindAttempt   = "attempt"
+	kindKey       = "key"
+	kindEnded     = "ended"
+)
+
+// Config is what a Worker is made from.
+type Config struct {
+	DB         *db.DB
+	Events     *events.Store
+	Deliveries *deliveries.Store
+	// Lifetimes knows how long each environment keeps things. It is asked before every chunk, so that a changed setting holds
+	// from the next one on.
+	Lifetimes events.Retention
+	Clock     clock.Clock
+	Logger    *slog.Logger
+	Metrics   *obs.Metrics
+}
+
+// Worker removes what is due, a chunk at a time.
+type Worker struct {
+	Config
+	pace pace
+	// statistic is the hour up to which this process has gone through the statistics.
+	statistic time.Time
+}
+
+// New returns a Worker that does nothing before Run.
+func New(c Config) *Worker {
+	for _, what := range []string{kindPayload, kindPartition, kindEvent, kindDelivery, kindAttempt, kindKey, kindEnded} {
+		c.Metrics.Removed.WithLabelValues(what) // so that the first count is seen as growth
+	}
+	return &Worker{Config: c, pace: newPace(c.DB, clock.System())}
+}
+
+// Run removes everything that is due, unless another node is at it, and returns how long to wait before the next call. It
+// ends early, between two chunks, when ctx does; the next call, of whatever process, goes on from there.
+func (w *Worker) Run(ctx context.Context) time.Duration {
+	if err := w.round(ctx); err != nil && ctx.Err() == nil {
+		w.Logger.ErrorContext(ctx, "what is due could not all be removed; it is tried again", slog.String("error", err.Error()))
+	}
+	return interval
+}
+
+func (w *Worker) round(ctx context.Context) (err error) {
+	lock, ok, err := w.DB.TryLock(ctx, db.LockRetention) // one node at a time removes
+	if err != nil || !ok {
+		w.overdue(0, 0)
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock(context.WithoutCancel(ctx))) }()
+	p, err := w.plan(ctx)
+	if err != nil {
+		return err
+	}
+	err = w.measure(ctx, p)
+	tasks := w.tasks(p)
+	for len(tasks) > 0 && ctx.Err() == nil {
+		left := tasks[:0]
+		for _, t := range tasks {
+			// Its chunks and the rests between them may take seconds.
+			if err := lock.Check(ctx); err != nil {
+				return err
+			}
+			more, taskErr := w.turn(ctx, t)
+			err = errors.Join(err, taskErr)
+			if more && taskErr == nil {
+				left = append(left, t)
+			}
+		}
+		tasks = left
+	}
+	return errors.Join(err, ctx.Err(), w.measure(ctx, p))
+}
+
+// chunksPerTurn is how many chunks a task does before the others have their turn.
+const chunksPerTurn = 10
+
+// turn does some chunks of a task and reports whether there are more.
+func (w *Worker) turn(ctx context.Context, t *task) (more bool, err error) {
+	for range chunksPerTurn {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		more, err := w.pace.chunk(ctx, t)
+		if err != nil || !more {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// task is one thing to do in chunks. do does a chunk of about limit rows and reports whether more may follow.
+type task struct {
+	do    func(ctx context.Context, limit int) (more bool, err error)
+	limit int
+}
+
+// tasks returns what a round does. What comes first for an environment is done before what comes after it has a turn.
+func (w *Worker) tasks(p *plan) []*task {
+	list := []*task{{do: func(ctx context.Context, _ int) (bool, error) { return false, w.dropPartitions(ctx, p.environments) }}}
+	add := func(do func(ctx context.Context, limit int) (bool, error)) { list = append(list, &task{do: do}) }
+	if w.DB.Engine() == db.Postgres {
+		add(func(ctx context.Context, limit int) (bool, error) { return w.sweepDefault(ctx, p.environments, limit) })
+	}
+	for _, env := range p.environments {
+		add(func(ctx context.Context, limit int) (bool, error) { return w.endExpired(ctx, env, limit) })
+		add(func(ctx context.Context, limit int) (bool, error) { return w.sweepPayloads(ctx, env, p, limit) })
+		after := ""
+		add(func(ctx context.Context, limit int) (more bool, err error) {
+			after, more, err = w.removeEvents(ctx, env, p, after, limit)
+			return more, err
+		})
+	}
+	add(w.sweepKeys)
+	return append(list, &task{do: w.statistics()})
+}
+
+func (w *Worker) removed(what string, n int64) {
+	w.Metrics.Removed.WithLabelValues(what).Add(float64(n))
+}
+
+// cutoffs returns the times of receipt up to which payloads and events of the environment are due.
+func (w *Worker) cutoffs(ctx context.Context, env id.Environment) (payload, event time.Time, err error) {
+	l, err := w.Lifetimes.Lifetimes(ctx, env)
+	now := w.Clock.Now()
+	return now.Add(-l.Payload), now.Add(-l.Event), err
+}
+
+// oldest returns the time of receipt up to which the payloads of all environments are due; the zero time without any.
+func (w *Worker) oldest(ctx context.Context, environments []id.Environment) (time.Time, error) {
+	var oldest time.Time
+	for _, env := range environments {
+		payload, _, err := w.cutoffs(ctx, env)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if oldest.IsZero() || payload.Before(oldest) {
+			oldest = payload
+		}
+	}
+	return oldest, nil
+}
+
+// plan is what a round goes by.
+type plan struct {
+	environments []id.Environment
+	// longest is the longest that any of them keeps payloads.
+	longest time.Duration
+}
+
+func (w *Worker) plan(ctx context.Context) (*plan, error) {
+	environments, err := w.Events.Environments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{environments: environments}
+	for _, env := range environments {
+		l, err := w.Lifetimes.Lifetimes(ctx, env)
+		if err != nil {
+			return nil, err
+		}
+		p.longest = max(p.longest, l.Payload)
+	}
+	return p, nil
+}
+
+// rowByRow reports whether the environment's payloads are deleted one by one: where no partition of PostgreSQL ends with
+// them, because other environments keep theirs for longer.
+func (w *Worker) rowByRow(ctx context.Context, env id.Environment, p *plan) (bool, error) {
+	if w.DB.Engine() != db.Postgres {
+		return true, nil
+	}
+	l, err := w.Lifetimes.Lifetimes(ctx, env)
+	return l.Payload < p.longest, err
+}
+
+// measure notes for how long the oldest of what is due has been so.
+func (w *Worker) measure(ctx context.Context, p *plan) error {
+	var payload, event time.Duration
+	for _, env := range p.environments {
+		payloads, list, err := w.cutoffs(ctx, env)
+		if err != nil {
+			return err
+		}
+		latePayload, lateEvent, err := w.Events.Overdue(ctx, env, payloads, list)
+		if err != nil {
+			return err
+		}
+		rowByRow, err := w.rowByRow(ctx, env, p)
+		if err != nil {
+			return err
+		}
+		if event = max(event, lateEvent); rowByRow {
+			payload = max(payload, latePayload)
+		}
+	}
+	oldest, err := w.oldest(ctx, p.environments)
+	if err != nil {
+		return err
+	}
+	if !oldest.IsZero() {
+		late, err := w.Events.OverduePartition(ctx, oldest)
+		if err != nil {
+			return err
+		}
+		payload = max(payload, late)
+	}
+	w.overdue(payload, event)
+	return nil
+}
+
+func (w *Worker) overdue(payload, event time.Duration) {
+	w.Metrics.Overdue.WithLabelValues(kindPayload).Set(payload.Seconds())
+	w.Metrics.Overdue.WithLabelValues(kindEvent).Set(event.Seconds())
+}

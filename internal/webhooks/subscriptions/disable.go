@@ -1,0 +1,57 @@
+package subscriptions
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/id"
+)
+
+// actor is the name under which the service itself changes subscriptions.
+const actor = "deliveries"
+
+// Disable pauses the subscription on the service's own account, for a reason that its owner will read, and holds its open
+// deliveries. One that is paused or deleted already stays as it is; one that the environment never had is not_found.
+func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error {
+	if s.deliveries == nil {
+		return errNoControl
+	}
+	if !id.Is(id.PrefixSubscription, subscriptionID) {
+		return notFound()
+	}
+	defer s.changed(env, subscriptionID)
+	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		r, err := find(ctx, tx, access.Whole(env), subscriptionID, true)
+		if err != nil {
+			return err
+		}
+		now := s.cfg.Clock.Now()
+		result, err := tx.ExecContext(ctx, `UPDATE webhook_subscriptions
+			SET enabled = $3, disabled_reason = $4, updated_ms = CASE WHEN updated_ms >= $5 THEN updated_ms + 1 ELSE $5 END
+			WHERE environment_id = $1 AND id = $2 AND enabled AND deleted_ms IS NULL`,
+			string(env), subscriptionID, false, reason, r.nextVersion(now))
+		if err != nil {
+			return fmt.Errorf("disable webhook subscription: %w", err)
+		}
+		if done, err := affected(result); err != nil || !done {
+			return err
+		}
+		if err := s.deliveries.Hold(ctx, tx, env, subscriptionID, now); err != nil {
+			return err
+		}
+		sub := r.Subscription
+		sub.Enabled, sub.DisabledReason, sub.UpdatedAt = false, reason, now
+		if s.announcer != nil {
+			if err := s.announcer.SubscriptionDisabled(ctx, tx, &sub); err != nil {
+				return err
+			}
+		}
+		return s.record(ctx, tx, now, audit.Event{
+			Environment: env, Actor: access.System(actor), Action: "webhook_subscription.disable", TargetID: subscriptionID,
+			Before: state(r.Subscription, 1), After: state(sub, 1),
+		})
+	})
+}

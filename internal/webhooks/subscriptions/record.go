@@ -1,0 +1,19 @@
+package subscriptions
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/db"
+)
+
+// record ends a change inside its transaction: it writes the audit event and tells other processes' caches.
+func (s *Service) record(ctx context.Context, tx *sql.Tx, now time.Time, e audit.Event) error {
+	e.TargetType = "webhook_subscription"
+	if err := audit.Record(ctx, tx, now, e); err != nil {
+		return err
+	}
+	return db.Bump(ctx, tx, Collection)
+}

@@ -1,0 +1,214 @@
+package subscriptions_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// faultsOf returns the faults of a validation error as "location rule".
+func faultsOf(t *testing.T, err error) []string {
+	t.Helper()
+	var e *apperr.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, apperr.CodeValidation, e.Code)
+	var out []string
+	for _, d := range e.Details {
+		require.NotEmpty(t, d.Message)
+		out = append(out, d.Location+" "+d.Rule)
+	}
+	return out
+}
+
+// Each rule refuses what breaks it, at its field and by its name, on creation and on change alike.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	url := func(raw string) func(*subscriptions.Change) {
+		return func(ch *subscriptions.Change) { ch.ForwardURL = subscriptions.To(raw) }
+	}
+	secret := func(s string) func(*subscriptions.Change) {
+		return func(ch *subscriptions.Change) { ch.SigningSecret = subscriptions.To(secretbox.Secret(s)) }
+	}
+	header := func(name, value string) func(*subscriptions.Change) {
+		return func(ch *subscriptions.Change) { ch.Headers = subscriptions.To(map[string]*string{name: &value}) }
+	}
+	types := func(list ...string) func(*subscriptions.Change) {
+		return func(ch *subscriptions.Change) { ch.EventTypes = subscriptions.To(list) }
+	}
+	cases := []struct {
+		name string
+		set  func(*subscriptions.Change)
+		want []string
+	}{
+		{"no pattern", types(), []string{"body.event_types min_items"}},
+		{"101 patterns", types(make([]string, 101)...), []string{"body.event_types max_items"}},
+		{"bad patterns", types("a*", "a..b", "ok", "", "ok", strings.Repeat("a", 257)), []string{
+			"body.event_types[0] pattern", "body.event_types[1] pattern", "body.event_types[3] min_length",
+			"body.event_types[4] unique", "body.event_types[5] max_length"}},
+		{"private target", url("https://10.0.0.1/"), []string{"body.forward_url target_refused"}},
+		{"loopback target", url("https://localhost/"), []string{"body.forward_url target_refused"}},
+		{"metadata service", url("https://169.254.169.254/latest"), []string{"body.forward_url target_refused"}},
+		{"plain http", url("http://198.51.99.7/"), []string{"body.forward_url scheme_refused"}},
+		{"other scheme", url("ftp://198.51.99.7/"), []string{"body.forward_url scheme_refused"}},
+		{"userinfo", url("https://a:b@198.51.99.7/"), []string{"body.forward_url userinfo_refused"}},
+		{"no URL", url("nowhere"), []string{"body.forward_url url_invalid"}},
+		{"no host", url("https://:443/"), []string{"body.forward_url url_invalid"}},
+		{"fragment", url("https://198.51.99.7/#a"), []string{"body.forward_url url_invalid"}},
+		{"long URL", url("https://198.51.99.7/" + strings.Repeat("a", 2048)), []string{"body.forward_url url_invalid"}},
+		{"short secret", secret("fifteen bytes.."), []string{"body.signing_secret min_length"}},
+		{"long secret", secret(strings.Repeat("a", 257)), []string{"body.signing_secret max_length"}},
+		{"secret of a broken paste", secret("a secret with a newline\n"), []string{"body.signing_secret pattern"}},
+		{"whsec_ of 23 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23))), []string{"body.signing_secret pattern"}},
+		{"whsec_ of 24 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 24))), nil},
+		{"whsec_ of 64 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 64))), nil},
+		{"whsec_ of 65 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))), []string{"body.signing_secret pattern"}},
+		{"whsec no base64", secret("whsec_" + strings.Repeat("?", 40)), []string{"body.signing_secret pattern"}},
+		{"description", func(ch *subscriptions.Change) { ch.Description = subscriptions.To(strings.Repeat("é", 1001)) },
+			[]string{"body.description max_length"}},
+		{"description PostgreSQL cannot hold", func(ch *subscriptions.Change) { ch.Description = subscriptions.To("a\x00") },
+			[]string{"body.description pattern"}},
+		{"payload mode", func(ch *subscriptions.Change) {
+			ch.PayloadMode = subscriptions.To(subscriptions.PayloadMode("cloudevents"))
+		},
+			[]string{"body.payload_mode enum"}},
+		{"schedule", func(ch *subscriptions.Change) {
+			ch.RetrySchedule = subscriptions.To([]float64{0.1, 0.09, 604800, 604800.1})
+		},
+			[]string{"body.retry_schedule_seconds[1] minimum", "body.retry_schedule_seconds[3] maximum"}},
+		{"long schedule", func(ch *subscriptions.Change) { ch.RetrySchedule = subscriptions.To(make([]float64, 51)) },
+			[]string{"body.retry_schedule_seconds max_items"}},
+		{"short timeout", func(ch *subscriptions.Change) { ch.TimeoutMs = subscriptions.To(int64(999)) }, []string{"body.timeout_ms minimum"}},
+		{"long timeout", func(ch *subscriptions.Change) { ch.TimeoutMs = subscriptions.To(int64(30001)) }, []string{"body.timeout_ms maximum"}},
+		{"header name", header("X A", "v"), []string{"body.headers pattern"}},
+		{"long header name", header(strings.Repeat("a", 129), "v"), []string{"body.headers pattern"}},
+		{"header value", header("X-A", "a\r\nX-B: b"), []string{"body.headers.X-A pattern"}},
+		{"header value ends in a blank", header("X-A", "a "), []string{"body.headers.X-A pattern"}},
+		{"long header value", header("X-A", strings.Repeat("a", 4097)), []string{"body.headers.X-A max_length"}},
+		{"same header twice", func(ch *subscriptions.Change) {
+			ch.Headers = subscriptions.To(map[string]*string{"X-A": ptr("1"), "x-a": ptr("2")})
+		}, []string{"body.headers.x-a unique"}},
+		{"21 headers", func(ch *subscriptions.Change) {
+			many := map[string]*string{}
+			for i := range 21 {
+				many[fmt.Sprintf("X-%d", i)] = ptr("v")
+			}
+			ch.Headers = subscriptions.To(many)
+		}, []string{"body.headers max_properties"}},
+		{"metadata", func(ch *subscriptions.Change) {
+			ch.Metadata = subscriptions.To(map[string]any{"a": strings.Repeat("a", 16<<10)})
+		}, []string{"body.metadata max_length"}},
+		{"unknown provider configuration", func(ch *subscriptions.Change) { ch.ProviderConfigKey = subscriptions.To("none") },
+			[]string{"body.provider_config_key exists"}},
+		{"unknown connection", func(ch *subscriptions.Change) { ch.ConnectionID = subscriptions.To("none") },
+			[]string{"body.connection_id exists"}},
+		{"connection that no database can hold", func(ch *subscriptions.Change) { ch.ConnectionID = subscriptions.To("a\x00") },
+			[]string{"body.connection_id exists"}},
+		{"connection of another provider", func(ch *subscriptions.Change) {
+			ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To("slack"), subscriptions.To("acme")
+		}, []string{"body.connection_id exists"}},
+		{"empty names", func(ch *subscriptions.Change) {
+			ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To(""), subscriptions.To("")
+		}, []string{"body.provider_config_key min_length", "body.connection_id min_length"}},
+	}
+	for _, name := range []string{"Host", "connection", "Keep-Alive", "Proxy-Authorization", "TE", "Trailer", "Transfer-Encoding",
+		"Upgrade", "Expect", "Accept-Encoding", "Content-Type", "Webhook-Id", "webhook-timestamp", "webhook-signature", "Sallyport-Anything",
+		"User-Agent", "user_agent", "Webhook_Signature", "webhook_id", "WEBHOOK_TIMESTAMP", "Webhook.Signature", "Sallyport_Hops", "Content_Type",
+		"Transfer_Encoding"} {
+		cases = append(cases, struct {
+			name string
+			set  func(*subscriptions.Change)
+			want []string
+		}{"refused header " + name, header(name, "v"), []string{"body.headers." + name + " reserved"}})
+	}
+	cases = append(cases, struct {
+		name string
+		set  func(*subscriptions.Change)
+		want []string
+	}{"names that only resemble refused ones", func(ch *subscriptions.Change) {
+		ch.Headers = subscriptions.To(map[string]*string{"X_Webhook_Id": ptr("v"), "Webhook-Ids": ptr("v"), "Agent": ptr("v")})
+	}, nil})
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		sub := w.create(t, "*")
+		for _, c := range cases {
+			creation := change("*")
+			c.set(&creation)
+			var update subscriptions.Change
+			c.set(&update)
+			_, _, createErr := w.Create(t.Context(), w.p, creation)
+			_, updateErr := w.Update(t.Context(), w.p, sub.ID, update)
+			if len(c.want) == 0 {
+				require.NoError(t, createErr, c.name)
+				require.NoError(t, updateErr, c.name)
+				continue
+			}
+			require.Equal(t, c.want, faultsOf(t, createErr), c.name)
+			require.Equal(t, c.want, faultsOf(t, updateErr), c.name)
+		}
+	})
+}
+
+// Every fault of a request is told at once, whichever rule finds it, and none repeats a value.
+func TestAllFaultsAtOnce(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		_, _, err := w.Create(t.Context(), w.p, subscriptions.Change{
+			ForwardURL:        subscriptions.To("https://10.6.6.6/OFFENDING"),
+			SigningSecret:     subscriptions.To(secretbox.Secret("OFFENDING")),
+			TimeoutMs:         subscriptions.To(int64(1)),
+			ProviderConfigKey: subscriptions.To("OFFENDING"),
+			Headers:           subscriptions.To(map[string]*string{"OFFENDING NAME": ptr("OFFENDING")}),
+			Filter:            subscriptions.To(`OFFENDING == event.OFFENDING`),
+		})
+		require.ElementsMatch(t, []string{
+			"body.event_types required", "body.forward_url target_refused", "body.signing_secret min_length",
+			"body.timeout_ms minimum", "body.provider_config_key exists", "body.headers pattern",
+			"body.filter reference", "body.filter reference",
+		}, faultsOf(t, err))
+		var e *apperr.Error
+		require.ErrorAs(t, err, &e)
+		for _, d := range e.Details {
+			require.NotContains(t, d.Location+d.Message, "OFFENDING")
+		}
+	})
+}
+
+// Moving a subscription to a provider configuration that lacks its connection is refused at the field that was sent; a
+// connection that went away later does not stand in the way of other changes.
+func TestScopeOfAChange(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		ch := change("*")
+		ch.ConnectionID = subscriptions.To("acme")
+		sub, _, err := w.Create(t.Context(), w.p, ch)
+		require.NoError(t, err)
+		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{ProviderConfigKey: subscriptions.To("slack")})
+		require.Equal(t, []string{"body.provider_config_key exists"}, faultsOf(t, err))
+		w.exec(t, "UPDATE webhook_subscriptions SET connection_id = 'gone' WHERE id = $1", sub.ID)
+		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{Description: subscriptions.To("still mine")})
+		require.NoError(t, err)
+	})
+}
+
+// A header that is refused today, and was accepted when it was stored, can be taken away.
+func TestRefusedHeaderCanBeRemoved(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, store testkit.Store) {
+		w := newWorld(t, store)
+		sub := w.create(t, "*")
+		_, err := w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{
+			Headers: subscriptions.To(map[string]*string{"User-Agent": nil, "Webhook_Id": nil, "X-New": ptr("v")}),
+		})
+		require.NoError(t, err)
+	})
+}

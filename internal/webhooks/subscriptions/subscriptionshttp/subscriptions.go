@@ -1,0 +1,167 @@
+// Package subscriptionshttp serves webhook subscriptions over HTTP.
+package subscriptionshttp
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/page"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+const (
+	tag            = "Webhook subscriptions"
+	collectionPath = "/webhook-subscriptions"
+	itemPath       = "/webhook-subscriptions/{id}"
+)
+
+// Mount adds the operations on webhook subscriptions to the API.
+func Mount(api *httpapi.API, svc *subscriptions.Service) {
+	h := &handlers{svc: svc}
+	op := func(o httpapi.Operation) httpapi.Operation {
+		o.Tag, o.Route, o.Environment = tag, access.RouteWebhooks, true
+		if o.Permission == "" {
+			o.Permission = access.SubscriptionsWrite
+		}
+		return o
+	}
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "create-webhook-subscription", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
+		Summary: "Create a webhook subscription",
+		Description: "Forwards every event that arrives from now on and matches any of `event_types` to `forward_url`, signed by " +
+			"Standard Webhooks. Without a `signing_secret` one is generated and returned in this answer alone.",
+	}), h.create)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "list-webhook-subscriptions", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
+		Permission: access.SubscriptionsRead, Summary: "List webhook subscriptions",
+		Description: "Lists the environment's subscriptions, newest first. Different filters must all hold; of repeated or " +
+			"comma-separated values of one filter, one must.",
+	}), h.list)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "get-webhook-subscription", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
+		Permission: access.SubscriptionsRead, Summary: "Get a webhook subscription",
+		Description: "Returns one subscription. Its signing secret and the values of its headers are never returned.",
+	}), h.get)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "update-webhook-subscription", Method: http.MethodPatch, Path: itemPath, Status: http.StatusOK,
+		Summary: "Change a webhook subscription",
+		Description: "A merge patch (RFC 7396) over the writable fields: absent fields stay, null clears where clearing means " +
+			"something. URL, secret, headers and limits apply from the next try; which subscriptions an event that has arrived " +
+			"goes to does not change. `enabled: false` holds the open deliveries and those of new events, and `enabled: true` " +
+			"releases them.",
+	}), h.update)
+	httpapi.Register(api, op(httpapi.Operation{
+		ID: "delete-webhook-subscription", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
+		Summary:     "Delete a webhook subscription",
+		Description: "Ends the subscription and cancels its open deliveries. The history of its deliveries stays.",
+	}), h.delete)
+}
+
+type handlers struct{ svc *subscriptions.Service }
+
+type itemInput struct {
+	ID string `path:"id" doc:"The subscription's id." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+}
+
+type itemOutput struct{ Body Subscription }
+
+type createInput struct{ Body creation }
+
+type createOutput struct {
+	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	Location     string `header:"Location" doc:"The path of the subscription."`
+	Body         SubscriptionCreated
+}
+
+func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, error) {
+	p := access.From(ctx)
+	sub, generated, err := h.svc.Create(ctx, p, in.Body.change())
+	if err != nil {
+		return nil, err
+	}
+	return &createOutput{
+		CacheControl: "no-store", Location: httpapi.Prefix + collectionPath + "/" + sub.ID,
+		Body: SubscriptionCreated{Subscription: view(sub, p), SigningSecret: generated.Reveal()},
+	}, nil
+}
+
+type listInput struct {
+	page.Query
+	ProviderConfigKey []string `query:"provider_config_key,explode" maxItems:"50" doc:"Only subscriptions to these provider configurations." example:"github"`
+	ConnectionID      []string `query:"connection_id,explode" maxItems:"50" doc:"Only subscriptions to these connections." example:"acme-production"`
+	Enabled           []string `query:"enabled,explode" enum:"true,false" maxItems:"50" doc:"Only subscriptions that are enabled (true) or paused (false)."`
+	url               url.URL
+}
+
+// Resolve keeps the URL for the link to the next page.
+func (in *listInput) Resolve(ctx huma.Context) []error {
+	in.url = ctx.URL()
+	return nil
+}
+
+// filter returns the filter with its values sorted, so that their order does not matter to a cursor.
+func (in *listInput) filter() subscriptions.Filter {
+	f := subscriptions.Filter{ProviderConfigKeys: sorted(in.ProviderConfigKey), ConnectionIDs: sorted(in.ConnectionID)}
+	for _, v := range sorted(in.Enabled) {
+		f.Enabled = append(f.Enabled, v == "true")
+	}
+	return f
+}
+
+func sorted(values []string) []string { return slices.Compact(slices.Sorted(slices.Values(values))) }
+
+type listOutput struct {
+	page.Headers
+	Body []Subscription
+}
+
+func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	p, filter := access.From(ctx), in.filter()
+	request, err := in.Parse("webhook-subscriptions "+filter.Scope(p.Environment), subscriptions.IsListKey)
+	if err != nil {
+		return nil, err
+	}
+	subs, err := h.svc.List(ctx, p.View(), filter, request)
+	if err != nil {
+		return nil, err
+	}
+	subs, headers := page.Cut(request, subs, func(s subscriptions.Subscription) string { return s.ID }, in.url.Path, in.url.Query())
+	out := &listOutput{Headers: headers, Body: make([]Subscription, 0, len(subs))}
+	for _, sub := range subs {
+		out.Body = append(out.Body, view(sub, p))
+	}
+	return out, nil
+}
+
+func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
+	p := access.From(ctx)
+	sub, err := h.svc.Get(ctx, p.View(), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &itemOutput{Body: view(sub, p)}, nil
+}
+
+type updateInput struct {
+	ID   string `path:"id" doc:"The subscription's id." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	Body patch
+}
+
+func (h *handlers) update(ctx context.Context, in *updateInput) (*itemOutput, error) {
+	p := access.From(ctx)
+	sub, err := h.svc.Update(ctx, p, in.ID, in.Body.change())
+	if err != nil {
+		return nil, err
+	}
+	return &itemOutput{Body: view(sub, p)}, nil
+}
+
+func (h *handlers) delete(ctx context.Context, in *itemInput) (*struct{}, error) {
+	return nil, h.svc.Delete(ctx, access.From(ctx), in.ID)
+}

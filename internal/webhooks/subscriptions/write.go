@@ -1,0 +1,261 @@
+package subscriptions
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// maxRaces bounds how often a change is begun again because another change came between.
+const maxRaces = 5
+
+var errRace = errors.New("the webhook subscription keeps changing")
+
+// Create stores a subscription in the principal's environment. Where an API key is bounded, it names a connection that the key may
+// use, or is grant_denied; so the subscription stays bounded, also when the key is gone. It matches the events that arrive after Create has
+// returned. The secret is set when it was generated; nothing returns it again. Faults are of code validation_error, all
+// of them at once; an environment that was removed meanwhile is not_found.
+func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Subscription, secretbox.Secret, error) {
+	if s.deliveries == nil {
+		return Subscription{}, "", errNoControl
+	}
+	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
+	base := Subscription{
+		ID: id.New(id.PrefixSubscription), Environment: p.Environment, Enabled: true, PayloadMode: Envelope,
+		RetrySchedule: DefaultRetrySchedule(), Timeout: DefaultTimeout, Headers: []Header{}, Metadata: map[string]any{}, Retiring: []RetiringSecret{},
+		CreatedAt: now, UpdatedAt: now,
+	}
+	sub := ch.apply(base)
+	if ch.Metadata.Set && !ch.Metadata.Null {
+		sub.Metadata = ch.Metadata.Value // there is nothing to merge with, so null is a value here
+	}
+	if err := p.Require(access.RouteWebhooks, sub.ConnectionID); err != nil {
+		return Subscription{}, "", err
+	}
+	var f apperr.Faults
+	ch.CheckNew(&f)
+	if err := s.check(ctx, &f, &ch, &sub); err != nil {
+		return Subscription{}, "", err
+	}
+	if err := f.Err(); err != nil {
+		return Subscription{}, "", err
+	}
+	secret, generated := ch.SigningSecret.Value, secretbox.Secret("")
+	if !ch.SigningSecret.Set {
+		secret = NewSigningSecret()
+		generated, sub.SecretHint = secret, secretHint(secret)
+	}
+	r, err := s.sealAll(sub, secret)
+	if err != nil {
+		return Subscription{}, "", err
+	}
+	defer s.changed(p.Environment, sub.ID)
+	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		if err := insert(ctx, tx, r); err != nil {
+			return err
+		}
+		if err := s.cfg.Environments.RequireLive(ctx, tx, p.Environment); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, now, event(p, "webhook_subscription.create", sub.ID, nil, state(sub, 1)))
+	})
+	if err != nil {
+		return Subscription{}, "", err
+	}
+	return sub, generated, nil
+}
+
+// Update changes a subscription of the principal's environment and returns it as it is then. A URL, secret, header or
+// limit applies from the next try; a secret that is replaced goes on signing beside the new one for a while; which events went to the subscription before does not change. Faults are of code
+// validation_error, all of them at once; an unknown or deleted subscription is not_found.
+func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string, ch Change) (Subscription, error) {
+	if s.deliveries == nil {
+		return Subscription{}, errNoControl
+	}
+	for range maxRaces {
+		sub, done, err := s.tryUpdate(ctx, p, subscriptionID, ch)
+		if err != nil || done {
+			return sub, err
+		}
+	}
+	return Subscription{}, apperr.Unavailable(fmt.Errorf("update %s: %w", subscriptionID, errRace))
+}
+
+// tryUpdate works on one reading of the subscription; done is false when it has changed before the write. Look-ups and
+// encryption happen before the transaction.
+func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptionID string, ch Change) (sub Subscription, done bool, err error) {
+	stored, err := s.find(ctx, p.View(), subscriptionID)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	before, err := s.open(stored)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	after := ch.apply(before)
+	if err := p.Require(access.RouteWebhooks, after.ConnectionID); err != nil {
+		return Subscription{}, false, err
+	}
+	var f apperr.Faults
+	ch.Check(&f)
+	if err := s.check(ctx, &f, &ch, &after); err != nil {
+		return Subscription{}, false, err
+	}
+	if err := f.Err(); err != nil {
+		return Subscription{}, false, err
+	}
+	now := s.cfg.Clock.Now()
+	rotation, err := s.rotate(stored, &ch, now)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	if !rotation.changed && !rotation.secret.Set && same(before, after) {
+		return before, true, nil
+	}
+	change := event(p, "webhook_subscription.update", subscriptionID, state(before, 1), state(after, 1))
+	if rotation.secret.Set {
+		change.After = state(after, 2)
+	}
+	if rotation.changed {
+		change.Details = audit.State{"secret_grace_seconds": rotation.grace}
+		after.Retiring = shown(rotation.retiring)
+	}
+	after.UpdatedAt = clock.FromMillis(stored.nextVersion(now))
+	r, err := s.sealChanged(stored, before, after, rotation.secret)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	retiring, err := s.sealRetiring(subscriptionID, rotation.retiring)
+	if err != nil {
+		return Subscription{}, false, err
+	}
+	defer s.changed(p.Environment, subscriptionID)
+	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		var err error
+		if done, err = update(ctx, tx, r, now); err != nil || !done {
+			return err
+		}
+		if rotation.changed {
+			if err := s.writeRetiring(ctx, tx, p.Environment, subscriptionID, retiring, rotation.retiring); err != nil {
+				return err
+			}
+		}
+		if before.Enabled && !after.Enabled {
+			if err := s.deliveries.Hold(ctx, tx, p.Environment, subscriptionID, now); err != nil {
+				return err
+			}
+		}
+		return s.record(ctx, tx, now, change)
+	})
+	return after, done, err
+}
+
+// Delete removes a subscription of the principal's environment. Its open deliveries are cancelled and its past ones kept.
+func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID string) error {
+	if s.deliveries == nil {
+		return errNoControl
+	}
+	if _, err := s.find(ctx, p.View(), subscriptionID); err != nil {
+		return err
+	}
+	defer s.changed(p.Environment, subscriptionID)
+	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
+		now := s.cfg.Clock.Now()
+		stored, err := find(ctx, tx, p.View(), subscriptionID, false)
+		if err != nil {
+			return err
+		}
+		deleted, err := markDeleted(ctx, tx, p.Environment, subscriptionID, now)
+		if err != nil {
+			return err
+		}
+		if !deleted {
+			return notFound()
+		}
+		if err := s.deliveries.Cancel(ctx, tx, p.Environment, subscriptionID, now); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, now, event(p, "webhook_subscription.delete", subscriptionID, state(stored.Subscription, 1), nil))
+	})
+}
+
+func event(p access.Principal, action, subscriptionID string, before, after audit.State) audit.Event {
+	return audit.Event{
+		Team: p.Team, Environment: p.Environment, Actor: p, Action: action, TargetID: subscriptionID, Before: before, After: after,
+	}
+}
+
+func (s *Service) sealAll(sub Subscription, secret secretbox.Secret) (row, error) {
+	r := row{Subscription: sub}
+	var err error
+	if r.sealedURL, err = s.seal(sub.ID, columnURL, sub.ForwardURL); err != nil {
+		return row{}, err
+	}
+	if r.sealedSecret, err = s.seal(sub.ID, columnSecret, secret.Reveal()); err != nil {
+		return row{}, err
+	}
+	r.sealedHeaders, err = s.sealHeaders(sub.ID, sub.Headers)
+	return r, err
+}
+
+// sealChanged returns the row to write over stored, with only the sealed columns that differ.
+func (s *Service) sealChanged(stored row, before, after Subscription, secret Field[secretbox.Secret]) (r row, err error) {
+	r = row{Subscription: after, updatedMs: stored.updatedMs}
+	if before.ForwardURL != after.ForwardURL {
+		if r.sealedURL, err = s.seal(after.ID, columnURL, after.ForwardURL); err != nil {
+			return row{}, err
+		}
+	}
+	if secret.Set {
+		if r.sealedSecret, err = s.seal(after.ID, columnSecret, secret.Value.Reveal()); err != nil {
+			return row{}, err
+		}
+	}
+	if !reflect.DeepEqual(before.Headers, after.Headers) {
+		r.sealedHeaders, err = s.sealHeaders(after.ID, after.Headers)
+	}
+	return r, err
+}
+
+// same reports whether two states of a subscription hold the same, apart from secrets that sign.
+func same(before, after Subscription) bool {
+	before.Retiring, before.UpdatedAt, before.SecretHint = after.Retiring, after.UpdatedAt, after.SecretHint
+	return reflect.DeepEqual(before, after)
+}
+
+// state is the subscription as the audit trail shows it. Values that are sealed at rest are redacted; the signing secret is
+// another where its version is another. The caller's own metadata is shown by the names of its fields: the values may be about
+// people, and the trail is kept.
+func state(sub Subscription, secretVersion int) audit.State {
+	hidden := func(v any) audit.Hidden { return audit.Hidden{Value: v, Shown: secretbox.Redacted} }
+	return audit.State{
+		"event_types": sub.EventTypes, "provider_config_key": orNil(sub.ProviderConfigKey), "connection_id": orNil(sub.ConnectionID),
+		"forward_url": hidden(sub.ForwardURL), "signing_secret": hidden(secretVersion), "secret_hint": sub.SecretHint,
+		"description": sub.Description, "enabled": sub.Enabled, "disabled_reason": orNil(sub.DisabledReason), "filter": orNil(sub.Filter),
+		"payload_mode": sub.PayloadMode, "retry_schedule_seconds": sub.RetrySchedule, "timeout_ms": sub.Timeout.Milliseconds(),
+		"headers": hidden(sub.Headers), "metadata": audit.Hidden{Value: sub.Metadata, Shown: names(sub.Metadata)},
+	}
+}
+
+func orNil(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// names are the names of the object's fields, sorted.
+func names(object map[string]any) []string {
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(object))))
+}
