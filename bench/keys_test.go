@@ -46,7 +46,8 @@ func newKeyring(tb testing.TB, keys, grants int) keyring {
 	p, err := k.CreateOwner(ctx, access.System("bench"), "", "owner@example.test", "correct horse battery staple")
 	require.NoError(tb, err)
 	for i := range keys {
-		_, text, err := k.CreateKey(ctx, access.System("bench"), identity.NewKey{Name: fmt.Sprint("key ", i), Environment: p.Environments[0].ID, SourceCIDRs: []string{"192.0.2.0/24"}})
+		_, text, err := k.CreateKey(ctx, access.System("bench"), identity.NewKey{Name: fmt.Sprint("key ", i),
+			Environment: p.Environments[0].ID, SourceCIDRs: []string{"192.0.2.0/24"}})
 		require.NoError(tb, err)
 		k.texts = append(k.texts, text.Reveal())
 	}
@@ -66,7 +67,8 @@ func (k keyring) verify(tb testing.TB, i int) {
 	}
 }
 
-// Keys that were read a moment ago. The target is 5 µs, and with 1,000 keys of 1,000 grants each at most twice what one key takes.
+// Keys that were read a moment ago. The target is 5 µs, and with 1,000 keys of 1,000 grants each at most twice what one
+// key takes.
 func BenchmarkKeyWarm(b *testing.B) {
 	for _, size := range []struct{ keys, grants int }{{1, 1}, {1000, 1000}} {
 		b.Run(fmt.Sprintf("keys=%d/grants=%d", size.keys, size.grants), func(b *testing.B) {

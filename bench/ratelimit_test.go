@@ -13,7 +13,8 @@ import (
 	"sallyport/internal/platform/ratelimit"
 )
 
-// BenchmarkRateLimit measures what counting a request costs, from all processors at once: go test -bench RateLimit ./bench
+// BenchmarkRateLimit measures what counting a request costs, from all processors at once: go test -bench RateLimit
+// ./bench
 func BenchmarkRateLimit(b *testing.B) {
 	limiter := func(b *testing.B) *ratelimit.Limiter {
 		b.Helper()
@@ -52,7 +53,8 @@ func BenchmarkRateLimit(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				l.Take(b.Context(), ratelimit.OfAddress(addresses[rand.IntN(len(addresses))]), ratelimit.Limit{PerSecond: 20, Burst: 100})
+				l.Take(b.Context(), ratelimit.OfAddress(addresses[rand.IntN(len(addresses))]), ratelimit.Limit{PerSecond: 20,
+					Burst: 100})
 			}
 		})
 	})

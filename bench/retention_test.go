@@ -50,8 +50,8 @@ func newGateway(b *testing.B, databaseURL string) *gateway {
 
 func (g *gateway) start(b *testing.B) {
 	b.Helper()
-	a, err := app.New(b.Context(), app.Options{Config: g.cfg, Logger: slog.New(slog.DiscardHandler), Clock: g.clk, Version: "bench",
-		ClockOffset: func(context.Context, *db.DB, clock.Clock) (time.Duration, error) { return 0, nil }})
+	a, err := app.New(b.Context(), app.Options{Config: g.cfg, Logger: slog.New(slog.DiscardHandler), Clock: g.clk,
+		Version: "bench", ClockOffset: func(context.Context, *db.DB, clock.Clock) (time.Duration, error) { return 0, nil }})
 	require.NoError(b, err)
 	require.NoError(b, a.Start(b.Context()))
 	g.app = a
@@ -83,13 +83,14 @@ func (g *gateway) connect(b *testing.B) string {
 }
 
 // send posts at most so many events as fast as they are acknowledged, and returns how many were, and in what time.
-func (g *gateway) send(b *testing.B, path string, epoch uint32, most int, length time.Duration) (events int, took time.Duration) {
+func (g *gateway) send(b *testing.B, path string, epoch uint32, most int,
+	length time.Duration) (events int, took time.Duration) {
 	b.Helper()
 	system := clock.System()
 	tracker := event.NewTracker(system, epoch, most)
 	begin := system.Now()
-	out, err := load.Run(b.Context(), system, load.Target{Addr: g.app.Addr(), Path: path, Scheme: load.GitHub, Secret: retentionSecret}, tracker,
-		load.Plan{Connections: retentionSenders, Duration: length})
+	out, err := load.Run(b.Context(), system, load.Target{Addr: g.app.Addr(), Path: path, Scheme: load.GitHub,
+		Secret: retentionSecret}, tracker, load.Plan{Connections: retentionSenders, Duration: length})
 	require.NoError(b, err)
 	require.Zero(b, out.Refused+out.Failed, out.FirstProblem)
 	events, _ = tracker.Progress()
@@ -108,7 +109,8 @@ func (g *gateway) old(b *testing.B) int {
 	return n
 }
 
-// newDatabase returns the URL of a database of PostgreSQL, which goes with the benchmark; without a server the benchmark is skipped.
+// newDatabase returns the URL of a database of PostgreSQL, which goes with the benchmark; without a server the
+// benchmark is skipped.
 func newDatabase(b *testing.B) string {
 	b.Helper()
 	server := os.Getenv(testkit.PostgresURL)
@@ -121,8 +123,8 @@ func newDatabase(b *testing.B) string {
 	return d.URL
 }
 
-// Ingest at full speed, over the loopback interface, while retention removes events and payloads that are due, and while as many lie there
-// that are not. The target is that it costs less than a tenth.
+// Ingest at full speed, over the loopback interface, while retention removes events and payloads that are due, and
+// while as many lie there that are not. The target is that it costs less than a tenth.
 func BenchmarkIngestBesideRetention(b *testing.B) {
 	engines := []struct {
 		name     string

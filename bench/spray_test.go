@@ -27,7 +27,8 @@ const (
 	sprayDuration = 20 * time.Second
 )
 
-// spray tries to sign in until done is closed, each time as somebody else, from another address, and returns how often what was answered.
+// spray tries to sign in until done is closed, each time as somebody else, from another address, and returns how often
+// what was answered.
 func spray(b *testing.B, url string, done <-chan struct{}) map[int]int {
 	b.Helper()
 	var mu sync.Mutex
@@ -45,7 +46,8 @@ func spray(b *testing.B, url string, done <-chan struct{}) map[int]int {
 		case <-tick.C:
 		}
 		tries.Go(func() {
-			body, _ := json.Marshal(map[string]string{"email": fmt.Sprintf("user-%d@example.test", i), "password": "correct horse battery staple"})
+			body, _ := json.Marshal(map[string]string{"email": fmt.Sprintf("user-%d@example.test", i),
+				"password": "correct horse battery staple"})
 			req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, bytes.NewReader(body))
 			if err != nil {
 				return
@@ -65,8 +67,9 @@ func spray(b *testing.B, url string, done <-chan struct{}) map[int]int {
 	}
 }
 
-// The way of an event from its receipt to the receiver, at 200/s, while nobody signs in, and under 200 wrong sign-ins a second of as many
-// people from as many addresses. The target for the way of the event is the same as without: p99 < 10 ms.
+// The way of an event from its receipt to the receiver, at 200/s, while nobody signs in, and under 200 wrong sign-ins a
+// second of as many people from as many addresses. The target for the way of the event is the same as without: p99 < 10
+// ms.
 func BenchmarkDeliveryBesideSpray(b *testing.B) {
 	for _, sprayed := range []bool{false, true} {
 		b.Run(fmt.Sprintf("spray=%t", sprayed), func(b *testing.B) {
@@ -87,10 +90,11 @@ func BenchmarkDeliveryBesideSpray(b *testing.B) {
 				if sprayed {
 					others.Go(func() { answers = spray(b, "http://"+g.app.Addr()+"/api/v1/team/login", done) })
 				}
-				r := phases.NewRunner(clock.System(), phases.Settings{Connections: retentionSenders, Duration: sprayDuration, PerSecond: sprayRate,
-					MaxEvents: retentionMax, Drain: time.Minute}, 1)
+				r := phases.NewRunner(clock.System(), phases.Settings{Connections: retentionSenders, Duration: sprayDuration,
+					PerSecond: sprayRate, MaxEvents: retentionMax, Drain: time.Minute}, 1)
 				got, err := r.Latency(b.Context(), phases.Subject{Process: procstat.Of(os.Getpid()),
-					Target: load.Target{Addr: g.app.Addr(), Path: path, Scheme: load.GitHub, Secret: retentionSecret}}, receiver, verifier)
+					Target: load.Target{Addr: g.app.Addr(), Path: path, Scheme: load.GitHub, Secret: retentionSecret}}, receiver,
+					verifier)
 				close(done)
 				others.Wait()
 				require.NoError(b, err)
@@ -102,7 +106,8 @@ func BenchmarkDeliveryBesideSpray(b *testing.B) {
 				if sprayed {
 					require.Positive(b, answers[http.StatusUnauthorized])
 					b.ReportMetric(float64(answers[http.StatusUnauthorized])/sprayDuration.Seconds(), "401/s")
-					b.ReportMetric(float64(answers[http.StatusServiceUnavailable]+answers[http.StatusTooManyRequests])/sprayDuration.Seconds(), "refused/s")
+					b.ReportMetric(float64(answers[http.StatusServiceUnavailable]+
+						answers[http.StatusTooManyRequests])/sprayDuration.Seconds(), "refused/s")
 				}
 				b.ReportMetric(0, "ns/op") // which says nothing here
 			}

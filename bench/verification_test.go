@@ -70,14 +70,17 @@ func samples(tb testing.TB, body string, now time.Time) []sample {
 	require.NoError(tb, err)
 
 	return []sample{
-		{"github", secret, headers("X-Hub-Signature-256", "sha256="+inHex(body), "X-Github-Event", "issues", "X-Github-Delivery", "d")},
-		{"shopify", secret, headers("X-Shopify-Hmac-Sha256", inBase64(body), "X-Shopify-Topic", "orders/create", "X-Shopify-Webhook-Id", "d")},
+		{"github", secret, headers("X-Hub-Signature-256", "sha256="+inHex(body), "X-Github-Event", "issues",
+			"X-Github-Delivery", "d")},
+		{"shopify", secret, headers("X-Shopify-Hmac-Sha256", inBase64(body), "X-Shopify-Topic", "orders/create",
+			"X-Shopify-Webhook-Id", "d")},
 		{"stripe", secret, headers("Stripe-Signature", "t="+ts+",v1="+inHex(ts+"."+body))},
 		{"slack", secret, headers("X-Slack-Signature", "v0="+inHex("v0:"+ts+":"+body), "X-Slack-Request-Timestamp", ts)},
-		{"standard-webhooks", "whsec_" + base64.StdEncoding.EncodeToString([]byte(secret)), headers("Webhook-Id", "msg_1", "Webhook-Timestamp", ts,
-			"Webhook-Signature", "v1,"+inBase64("msg_1."+ts+"."+body))},
+		{"standard-webhooks", "whsec_" + base64.StdEncoding.EncodeToString([]byte(secret)), headers("Webhook-Id", "msg_1",
+			"Webhook-Timestamp", ts, "Webhook-Signature", "v1,"+inBase64("msg_1."+ts+"."+body))},
 		{"square", secret, headers("X-Square-Hmacsha256-Signature", inBase64(publicURL+path+body))},
-		{"hubspot", secret, headers("X-Hubspot-Signature-V3", inBase64("POST"+publicURL+path+body+ms), "X-Hubspot-Request-Timestamp", ms)},
+		{"hubspot", secret, headers("X-Hubspot-Signature-V3", inBase64("POST"+publicURL+path+body+ms),
+			"X-Hubspot-Request-Timestamp", ms)},
 		{"gitlab", secret, headers("X-Gitlab-Token", secret, "X-Gitlab-Event", "Push Hook", "Idempotency-Key", "d")},
 		{"sendgrid", base64.StdEncoding.EncodeToString(spki), headers("X-Twilio-Email-Event-Webhook-Timestamp", ts,
 			"X-Twilio-Email-Event-Webhook-Signature", base64.StdEncoding.EncodeToString(ecSignature))},
@@ -95,8 +98,8 @@ func bodies() map[string]string {
 	return map[string]string{"1KiB": of(1 << 10), "1MiB": of(1 << 20)}
 }
 
-// BenchmarkVerification measures one delivery as the ten providers sign it, with the definitions that ship. "bare" is what the hash
-// alone costs on this machine; the difference is the engine's own.
+// BenchmarkVerification measures one delivery as the ten providers sign it, with the definitions that ship. "bare" is
+// what the hash alone costs on this machine; the difference is the engine's own.
 func BenchmarkVerification(b *testing.B) {
 	loaded, err := registry.Load(definitions.FS())
 	require.NoError(b, err)
@@ -121,7 +124,8 @@ func BenchmarkVerification(b *testing.B) {
 				require.True(b, ok)
 				v, err := p.Webhooks.Prepare(nil, []verification.Secret{{ID: "whs_1", Value: secretbox.Secret(s.secret)}})
 				require.NoError(b, err)
-				r := &verification.Request{Method: http.MethodPost, PublicURL: publicURL, Path: path, Header: s.header, Body: raw, Now: now}
+				r := &verification.Request{Method: http.MethodPost, PublicURL: publicURL, Path: path, Header: s.header, Body: raw,
+					Now: now}
 				b.SetBytes(int64(len(raw)))
 				b.ReportAllocs()
 				for b.Loop() {
@@ -146,7 +150,8 @@ func TestSamplesVerify(t *testing.T) {
 		require.True(t, ok, s.slug)
 		v, err := p.Webhooks.Prepare(nil, []verification.Secret{{ID: "whs_1", Value: secretbox.Secret(s.secret)}})
 		require.NoError(t, err, s.slug)
-		r := &verification.Request{Method: http.MethodPost, PublicURL: publicURL, Path: path, Header: s.header, Body: []byte(body), Now: now}
+		r := &verification.Request{Method: http.MethodPost, PublicURL: publicURL, Path: path, Header: s.header,
+			Body: []byte(body), Now: now}
 		_, refusal := v.Verify(t.Context(), r)
 		require.Nil(t, refusal, s.slug)
 		r.Body = []byte(body + " ")

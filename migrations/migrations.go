@@ -1,5 +1,5 @@
-// Package migrations embeds the schema: one sequence of numbers, one text for both engines where it can be, and one text
-// per engine under sqlite/ and postgres/ where it cannot.
+// Package migrations embeds the schema: one sequence of numbers, one text for both engines where it can be, and one
+// text per engine under sqlite/ and postgres/ where it cannot.
 package migrations
 
 import (

@@ -20,7 +20,8 @@ func TestAdminBesideServer(t *testing.T) {
 		in.do(t, "migrate")
 		s := in.serve(t, clock.System())
 		login := func(email, password string) int {
-			status, _ := s.ask(t, http.MethodPost, "/api/v1/team/login", "", map[string]any{"email": email, "password": password})
+			status, _ := s.ask(t, http.MethodPost, "/api/v1/team/login", "", map[string]any{"email": email,
+				"password": password})
 			return status
 		}
 		admin := func(stdin string, args ...string) result {
@@ -52,16 +53,21 @@ func TestAdminBesideServer(t *testing.T) {
 			want  string
 		}{
 			{ownerPassword, []string{"create", "--email", ownerEmail}, exitFailed, "reset the password instead"},
-			{ownerPassword, []string{"create", "--email", "joan@example.test", "--team", "Another"}, exitFailed, "under another name"},
+			{ownerPassword, []string{"create", "--email", "joan@example.test", "--team", "Another"}, exitFailed,
+				"under another name"},
 			{"short", []string{"create", "--email", "joan"}, exitUsage, "password must have at least 12 characters"},
 			{ownerPassword, []string{"create", "--email", "joan"}, exitUsage, "email must be an e-mail address"},
 			{"", []string{"create", "--email", "joan@example.test"}, exitFailed, "there is no password on standard input"},
-			{"\n" + ownerPassword, []string{"reset-password", "--email", ownerEmail}, exitFailed, "there is no password on standard input"},
+			{"\n" + ownerPassword, []string{"reset-password", "--email", ownerEmail}, exitFailed,
+				"there is no password on standard input"},
 			{"", []string{"remove-totp", "--email", "joan@example.test"}, exitFailed, "no user has this e-mail address"},
 			{"", []string{"remove-totp", "--email", ownerEmail}, exitFailed, "No such authenticator app"},
-			{"tooshort", []string{"reset-password", "--email", ownerEmail}, exitUsage, "password must have at least 12 characters"},
-			{ownerPassword, []string{"reset-password", "--email", "joan@example.test"}, exitFailed, "no user has this e-mail address"},
-			{strings.Repeat("x", 10_000), []string{"reset-password", "--email", ownerEmail}, exitUsage, "password must have at most 256 characters"},
+			{"tooshort", []string{"reset-password", "--email", ownerEmail}, exitUsage,
+				"password must have at least 12 characters"},
+			{ownerPassword, []string{"reset-password", "--email", "joan@example.test"}, exitFailed,
+				"no user has this e-mail address"},
+			{strings.Repeat("x", 10_000), []string{"reset-password", "--email", ownerEmail}, exitUsage,
+				"password must have at most 256 characters"},
 		} {
 			r := admin(c.stdin, c.args...)
 			require.Equal(t, c.code, r.code, "%v: %s", c.args, r.stderr)
@@ -75,8 +81,8 @@ func TestAdminBesideServer(t *testing.T) {
 	})
 }
 
-// A key for access tokens is replaced beside a server that is running, which publishes the new one within seconds and goes
-// on with the sign-ins there are.
+// A key for access tokens is replaced beside a server that is running, which publishes the new one within seconds and
+// goes on with the sign-ins there are.
 func TestRotateSigningKeyBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

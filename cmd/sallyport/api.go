@@ -47,8 +47,8 @@ func (e *env) withAPI(flags apiFlags, f func(c *apiclient.Client) error) error {
 	if err != nil {
 		return err
 	}
-	c, err := apiclient.New(apiclient.Options{Server: server, Key: key, AllowHTTP: e.cfg.EgressAllowHTTP, Timeout: flags.Timeout,
-		UserAgent: "sallyport/" + version(), Clock: e.clock})
+	c, err := apiclient.New(apiclient.Options{Server: server, Key: key, AllowHTTP: e.cfg.EgressAllowHTTP,
+		Timeout: flags.Timeout, UserAgent: "sallyport/" + version(), Clock: e.clock})
 	if err != nil {
 		return err
 	}
@@ -57,10 +57,12 @@ func (e *env) withAPI(flags apiFlags, f func(c *apiclient.Client) error) error {
 }
 
 // errNoKey says that no API key is to be found.
-var errNoKey = errors.New("there is no API key: put one into the variable SALLYPORT_API_KEY or name its file with --api-key-file; " +
+var errNoKey = errors.New("there is no API key: put one into the variable SALLYPORT_API_KEY or name its file with " +
+	"--api-key-file; " +
 	"`sallyport keys create` makes one")
 
-// credentials returns the server and the key. The key of development mode goes to the server that left it and to no other.
+// credentials returns the server and the key. The key of development mode goes to the server that left it and to no
+// other.
 func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, err error) {
 	if server = flags.Server; server == "" {
 		server = e.variable(serverVariable)
@@ -148,8 +150,8 @@ func (e *env) table(columns ...terminal.Column) *terminal.Table {
 const rowsAtOnce = 250
 
 // list prints the rows of a list: each added to the table by add or, as JSON, as one array. what names the rows.
-func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request, p paging, asJSON bool, what string, t *terminal.Table,
-	add func(t *terminal.Table, row json.RawMessage) error,
+func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request, p paging, asJSON bool, what string,
+	t *terminal.Table, add func(t *terminal.Table, row json.RawMessage) error,
 ) error {
 	if p.Limit < 1 {
 		return usageError("--limit must be at least 1")
@@ -276,13 +278,15 @@ func apiHint(err error) string {
 	var refused *apiclient.Error
 	switch {
 	case errors.As(err, &gone):
-		return "Check that the server runs, and name it with --server or the variable " + serverVariable + " if it is elsewhere."
+		return "Check that the server runs, and name it with --server or the variable " + serverVariable +
+			" if it is elsewhere."
 	case errors.Is(err, apiclient.ErrServer), errors.Is(err, apiclient.ErrForeign):
 		return "Name the server with --server or the variable " + serverVariable + "."
 	case errors.Is(err, apiclient.ErrPlainHTTP):
 		return "Use the server's https:// URL, or accept that with --egress-allow-http."
 	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
-		return "Check the API key in " + keyVariable + " or --api-key-file; `sallyport keys list`, on the server's machine, shows which keys are valid."
+		return "Check the API key in " + keyVariable +
+			" or --api-key-file; `sallyport keys list`, on the server's machine, shows which keys are valid."
 	default:
 		return ""
 	}

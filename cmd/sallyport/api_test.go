@@ -27,7 +27,8 @@ type remote struct {
 func (in installation) remote(t *testing.T, s server, routes string) remote {
 	t.Helper()
 	key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", routes))
-	return remote{t, []string{"SALLYPORT_SERVER=" + s.base, "SALLYPORT_API_KEY=" + key, "SALLYPORT_DATA=" + filepath.Join(t.TempDir(), "none")}}
+	return remote{t, []string{"SALLYPORT_SERVER=" + s.base, "SALLYPORT_API_KEY=" + key, "SALLYPORT_DATA=" +
+		filepath.Join(t.TempDir(), "none")}}
 }
 
 func (r remote) run(stdin string, args ...string) result {
@@ -72,8 +73,8 @@ func (r remote) eventually(times int, want string, args ...string) {
 	}
 }
 
-// A command finds its key in the variable or the file, beside development mode in the data folder, and gives that one to
-// no other server; what cannot work is said before anything is sent, and never with the key.
+// A command finds its key in the variable or the file, beside development mode in the data folder, and gives that one
+// to no other server; what cannot work is said before anything is sent, and never with the key.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	const key = "spk_test_hunter2"
@@ -85,7 +86,8 @@ func TestCredentials(t *testing.T) {
 	t.Cleanup(s.Close)
 	dir := t.TempDir()
 	file := filepath.Join(write(t, dir, "key", key+"\r\n", "empty", " \n", "large", strings.Repeat("x", 5000)), "key")
-	dev := write(t, filepath.Join(dir, "dev"), "dev-credentials.json", `{"base_url":"`+s.URL+`/api/v1","api_key":"spk_test_dev"}`)
+	dev := write(t, filepath.Join(dir, "dev"), "dev-credentials.json", `{"base_url":"`+s.URL+
+		`/api/v1","api_key":"spk_test_dev"}`)
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = "asked the other" }))
 	t.Cleanup(other.Close)
 	for _, tt := range []struct {
@@ -94,7 +96,8 @@ func TestCredentials(t *testing.T) {
 		seen, want    string
 	}{
 		{[]string{"SALLYPORT_API_KEY=" + key + "\n", "SALLYPORT_SERVER=" + s.URL}, nil, exitOK, key, ""},
-		{[]string{"SALLYPORT_API_KEY=another", "SALLYPORT_SERVER=" + other.URL}, []string{"--server", s.URL + "/", "--api-key-file", file}, exitOK, key, ""},
+		{[]string{"SALLYPORT_API_KEY=another", "SALLYPORT_SERVER=" + other.URL}, []string{"--server", s.URL + "/",
+			"--api-key-file", file}, exitOK, key, ""},
 		{[]string{"SALLYPORT_API_KEY=" + key, "SALLYPORT_PUBLIC_URL=" + s.URL}, nil, exitOK, key, ""},
 		{[]string{"SALLYPORT_DATA=" + dev}, nil, exitOK, "spk_test_dev", ""},
 		{[]string{"SALLYPORT_DATA=" + dev}, []string{"--server", s.URL}, exitOK, "spk_test_dev", ""},
@@ -102,7 +105,8 @@ func TestCredentials(t *testing.T) {
 		{[]string{"SALLYPORT_DATA=" + dir}, nil, exitFailed, "", "there is no API key"},
 		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "http://gateway.example"}, exitFailed, "", "https://"},
 		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "gateway.example"}, exitFailed, "", "--server"},
-		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "http://127.0.0.1:1"}, exitFailed, "", "no answer from http://127.0.0.1:1"},
+		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "http://127.0.0.1:1"}, exitFailed, "",
+			"no answer from http://127.0.0.1:1"},
 		{[]string{"SALLYPORT_API_KEY=" + key + "\x1b[2J"}, nil, exitFailed, "", "no key has"},
 		{nil, []string{"--api-key-file", file + ".none"}, exitFailed, "", "read the API key"},
 		{nil, []string{"--api-key-file", filepath.Join(dir, "empty")}, exitFailed, "", "is empty"},
@@ -112,7 +116,8 @@ func TestCredentials(t *testing.T) {
 		{[]string{"SALLYPORT_API_KEY=" + key, "SALLYPORT_LISTEN=x"}, nil, exitUsage, "", "listen (SALLYPORT_LISTEN)"},
 	} {
 		seen = ""
-		r := call(command{ctx: t.Context(), clock: clock.System(), args: append([]string{"subscriptions", "list"}, tt.args...)}, tt.environ)
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: append([]string{"subscriptions", "list"},
+			tt.args...)}, tt.environ)
 		require.Equal(t, tt.code, r.code, "%v %v: %s", tt.environ, tt.args, r.stderr)
 		require.Equal(t, tt.seen, seen, "%v %v", tt.environ, tt.args)
 		require.Contains(t, r.stderr, tt.want)
@@ -120,7 +125,8 @@ func TestCredentials(t *testing.T) {
 		require.NotContains(t, r.stderr, "\x1b")
 	}
 	require.NoError(t, os.Chmod(filepath.Join(dev, "dev-credentials.json"), 0o644))
-	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"events", "list"}}, []string{"SALLYPORT_DATA=" + dev})
+	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"events", "list"}},
+		[]string{"SALLYPORT_DATA=" + dev})
 	require.Equal(t, exitFailed, r.code, "a file that others can read is not development mode's")
 }
 
@@ -133,7 +139,8 @@ func TestAnswersSteerNoTerminal(t *testing.T) {
 			_, _ = io.WriteString(w, `{"error":{"code":"not\u001b[2J_found","message":"No \u001b]0;title\u0007 such\nevent"}}`)
 			return
 		}
-		_, _ = io.WriteString(w, `[{"event_uuid":"u","event_type":"a\u001b[31m`+"\u009b"+`b\r\n","received_at":"2026-03-04T05:06:07Z"}]`)
+		_, _ = io.WriteString(w, `[{"event_uuid":"u","event_type":"a\u001b[31m`+"\u009b"+
+			`b\r\n","received_at":"2026-03-04T05:06:07Z"}]`)
 	}))
 	t.Cleanup(s.Close)
 	r := remote{t, []string{"SALLYPORT_SERVER=" + s.URL, "SALLYPORT_API_KEY=k"}}
@@ -165,9 +172,10 @@ func TestFiltersAreFlags(t *testing.T) {
 		}
 	}](t, string(text))
 	reference := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"commands"}}, nil).out
-	for path, name := range map[string]string{"/webhook-events": "events list", "/webhook-subscriptions": "subscriptions list",
-		"/connections": "connections list", "/webhook-rejections": "rejections list", "/webhook-replays": "replays list",
-		"/webhook-events/stream": "events tail", "/webhook-subscriptions/{id}/stats": "subscriptions stats"} {
+	for path, name := range map[string]string{"/webhook-events": "events list",
+		"/webhook-subscriptions": "subscriptions list", "/connections": "connections list",
+		"/webhook-rejections": "rejections list", "/webhook-replays": "replays list", "/webhook-events/stream": "events tail",
+		"/webhook-subscriptions/{id}/stats": "subscriptions stats"} {
 		_, section, found := strings.Cut(reference, "\n## sallyport "+name+"\n")
 		require.True(t, found, name)
 		section, _, _ = strings.Cut(section, "\n## ")

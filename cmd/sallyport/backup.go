@@ -26,14 +26,16 @@ func (c *backupCommand) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(e.stdout, "%s: the database, %s, schema version %d, checked\n", c.Path, mebibytes(done.Bytes), done.Schema); err != nil {
+	if _, err := fmt.Fprintf(e.stdout, "%s: the database, %s, schema version %d, checked\n", c.Path, mebibytes(done.Bytes),
+		done.Schema); err != nil {
 		return err
 	}
 	if c.KeysetTo == "" {
 		e.note("The keyset is not in it. Without a copy of the keyset no secret in the backup can be opened.")
 		return nil
 	}
-	if _, err := fmt.Fprintf(e.stdout, "%s: the keyset, which opens what is sealed in it (%d looked at)\n", c.KeysetTo, done.Opened); err != nil {
+	if _, err := fmt.Fprintf(e.stdout, "%s: the keyset, which opens what is sealed in it (%d looked at)\n", c.KeysetTo,
+		done.Opened); err != nil {
 		return err
 	}
 	e.note("Keep the two apart: whoever has both reads every secret.")
@@ -51,9 +53,11 @@ func (c *restoreCommand) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "restored into %s: %s, schema version %d, checked; the keyset opens what is sealed in it (%d looked at)\n",
+	_, err = fmt.Fprintf(e.stdout,
+		"restored into %s: %s, schema version %d, checked; the keyset opens what is sealed in it (%d looked at)\n",
 		e.cfg.Data, mebibytes(done.Bytes), done.Schema, done.Opened)
-	e.note("Everything is as it was then. What was open is sent when the server starts, perhaps once more, under the same webhook-id. " +
+	e.note("Everything is as it was then. What was open is sent when the server starts, perhaps once more, under the " +
+		"same webhook-id. " +
 		"Keys that were revoked since, passwords that were changed and people who signed out are back: end them again.")
 	return err
 }

@@ -32,15 +32,17 @@ func files(t *testing.T, dir string) map[string]fs.FileMode {
 	return out
 }
 
-// A backup can be read by its owner alone, stands whole at its place or not at all, and says what becomes of the keyset;
-// restored with its keyset it has the same keys and people, and both commands overwrite nothing.
+// A backup can be read by its owner alone, stands whole at its place or not at all, and says what becomes of the
+// keyset; restored with its keyset it has the same keys and people, and both commands overwrite nothing.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	in := installation{dir: filepath.Join(t.TempDir(), "data")}
 	in.setUp(t)
 	s := in.serve(t, clock.System())
-	key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
-	s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
+	key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+		"connections"))
+	s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo",
+		"webhook_secret": githubSecret})
 	to := t.TempDir()
 	backup, keyset := filepath.Join(to, "backup.db"), filepath.Join(to, "keyset.json")
 	r := in.run(t, "backup", backup)
@@ -66,12 +68,14 @@ func TestBackupAndRestore(t *testing.T) {
 	text, err := os.ReadFile(backup)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), githubSecret)
-	for _, args := range [][]string{{backup, "--without-keyset"}, {filepath.Join(to, "second.db"), "--keyset-to", keyset}} {
+	for _, args := range [][]string{{backup, "--without-keyset"}, {filepath.Join(to, "second.db"), "--keyset-to",
+		keyset}} {
 		r = in.run(t, append([]string{"backup"}, args...)...)
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.stderr, "nothing is overwritten")
 	}
-	for _, args := range [][]string{{filepath.Join(to, "no", "second.db"), "--without-keyset"}, {filepath.Join(to, "second.db"), "--keyset-to", filepath.Join(to, "no", "keyset")}} {
+	for _, args := range [][]string{{filepath.Join(to, "no", "second.db"), "--without-keyset"},
+		{filepath.Join(to, "second.db"), "--keyset-to", filepath.Join(to, "no", "keyset")}} {
 		r = in.run(t, append([]string{"backup"}, args...)...)
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.stderr, "no such file or directory")
@@ -98,8 +102,8 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	stranger := filepath.Join(to, "stranger.json")
 	in.do(t, "keyset", "create", "--keyset-file", stranger)
-	bad := write(t, t.TempDir(), "text", "no database", "empty", "", "cut", string(text[:len(text)/2]), "turned", turned(text),
-		"live", string(text), "live-wal", "x")
+	bad := write(t, t.TempDir(), "text", "no database", "empty", "", "cut", string(text[:len(text)/2]), "turned",
+		turned(text), "live", string(text), "live-wal", "x")
 	foreign, err := db.Open(t.Context(), "", filepath.Join(bad, "foreign"))
 	require.NoError(t, err)
 	_, err = foreign.Write().ExecContext(t.Context(), "CREATE TABLE invoices (id TEXT)")
@@ -148,8 +152,8 @@ func turned(text []byte) string {
 	return string(b)
 }
 
-// The database of any release is backed up; a backup of an older one is restored, for the first start migrates it, and one
-// of a newer one is refused.
+// The database of any release is backed up; a backup of an older one is restored, for the first start migrates it, and
+// one of a newer one is refused.
 func TestRestoreOfOtherSchemas(t *testing.T) {
 	t.Parallel()
 	in := installation{dir: filepath.Join(t.TempDir(), "data")}
@@ -162,7 +166,8 @@ func TestRestoreOfOtherSchemas(t *testing.T) {
 		other := installation{dir: filepath.Join(t.TempDir(), "data")}
 		return other, other.run(t, "restore", file, "--keyset-from", keyset)
 	}
-	_, err := w.ExecContext(t.Context(), "DELETE FROM goose_db_version WHERE version_id = (SELECT MAX(version_id) FROM goose_db_version)")
+	_, err := w.ExecContext(t.Context(),
+		"DELETE FROM goose_db_version WHERE version_id = (SELECT MAX(version_id) FROM goose_db_version)")
 	require.NoError(t, err)
 	_, r := try("older")
 	require.Equal(t, exitOK, r.code, r.stderr)
@@ -179,9 +184,11 @@ func TestRestoreOfOtherSchemas(t *testing.T) {
 func TestBackupOfPostgres(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, args := range [][]string{{"backup", filepath.Join(dir, "x.db"), "--without-keyset"}, {"restore", filepath.Join(dir, "x.db")}} {
+	for _, args := range [][]string{{"backup", filepath.Join(dir, "x.db"), "--without-keyset"},
+		{"restore", filepath.Join(dir, "x.db")}} {
 		r := call(command{ctx: t.Context(), clock: clock.NewManual(time.Unix(0, 0)), args: args},
-			[]string{"SALLYPORT_DATABASE_URL=postgres://ada:hunter2@127.0.0.1:1/x", "SALLYPORT_DATA=" + filepath.Join(dir, "data")})
+			[]string{"SALLYPORT_DATABASE_URL=postgres://ada:hunter2@127.0.0.1:1/x", "SALLYPORT_DATA=" +
+				filepath.Join(dir, "data")})
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.stderr, "pg_dump")
 		require.NotContains(t, r.stderr, "hunter2")

@@ -66,8 +66,9 @@ func (c *connectionsList) Run(ctx context.Context, e *env) error {
 		q.Set("q", c.Q)
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		t := e.table(terminal.Column{Title: "PROVIDER", Fixed: true}, terminal.Column{Title: "CONNECTION", Fixed: true}, terminal.Column{Title: "STATUS"},
-			terminal.Column{Title: "SECRET"}, terminal.Column{Title: "WEBHOOK URL", Fixed: true})
+		t := e.table(terminal.Column{Title: "PROVIDER", Fixed: true}, terminal.Column{Title: "CONNECTION", Fixed: true},
+			terminal.Column{Title: "STATUS"}, terminal.Column{Title: "SECRET"}, terminal.Column{Title: "WEBHOOK URL",
+				Fixed: true})
 		return e.list(ctx, api, apiclient.Request{Path: connectionsPath, Query: q}, c.paging, c.JSON, "connections", t,
 			func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[connectionRow](row)
@@ -86,7 +87,8 @@ type connectionsShow struct {
 // Run shows the connection.
 func (c *connectionsShow) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: connectionsPath + apiclient.Path(c.Provider, c.ConnectionID)})
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: connectionsPath + apiclient.Path(c.Provider,
+			c.ConnectionID)})
 		if err != nil {
 			return err
 		}
@@ -104,9 +106,9 @@ func (f apiFlags) connection(e *env, answer json.RawMessage) error {
 		return err
 	}
 	return e.printFields([][2]string{
-		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID}, {"Status", r.Status},
-		{"Status reason", value(r.StatusReason)}, {"Webhook URL", r.WebhookURL}, {"Webhook alias", value(r.WebhookAlias)},
-		{"Webhook secret", r.secret()}, {"Created", stamp(r.CreatedAt)},
+		{"Connection", r.ProviderConfigKey + "/" + r.ConnectionID}, {"Provider", r.Provider}, {"UUID", r.UUID},
+		{"Status", r.Status}, {"Status reason", value(r.StatusReason)}, {"Webhook URL", r.WebhookURL},
+		{"Webhook alias", value(r.WebhookAlias)}, {"Webhook secret", r.secret()}, {"Created", stamp(r.CreatedAt)},
 	})
 }
 
@@ -161,7 +163,8 @@ type connectionsDelete struct {
 // Run deletes the connection.
 func (c *connectionsDelete) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		_, err := api.Call(ctx, apiclient.Request{Method: http.MethodDelete, Path: connectionsPath + apiclient.Path(c.Provider, c.ConnectionID)})
+		_, err := api.Call(ctx, apiclient.Request{Method: http.MethodDelete, Path: connectionsPath +
+			apiclient.Path(c.Provider, c.ConnectionID)})
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,6 @@ func (c demoCommand) Run(ctx context.Context, e *env) error {
 	if c.Timeout <= 0 {
 		return usageError("--timeout must be above 0")
 	}
-	return demo.Run(ctx, demo.Options{Out: e.stdout, Logger: obs.NewLogger(e.stderr, "text", "error"), Clock: e.clock, Version: version(),
-		Keep: c.Keep, Timeout: c.Timeout})
+	return demo.Run(ctx, demo.Options{Out: e.stdout, Logger: obs.NewLogger(e.stderr, "text", "error"), Clock: e.clock,
+		Version: version(), Keep: c.Keep, Timeout: c.Timeout})
 }

@@ -13,7 +13,8 @@ import (
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	try := func(args ...string) result {
-		return call(command{ctx: t.Context(), clock: clock.System(), args: append([]string{"demo"}, args...)}, []string{"SALLYPORT_LISTEN=nowhere"})
+		return call(command{ctx: t.Context(), clock: clock.System(), args: append([]string{"demo"}, args...)},
+			[]string{"SALLYPORT_LISTEN=nowhere"})
 	}
 	r := try()
 	require.Equal(t, exitOK, r.code, r.stderr)

@@ -44,11 +44,14 @@ func TestDoctorSound(t *testing.T) {
 		require.Equal(t, app.CheckWarn, checks["public URL"].Status, "nobody is there to answer")
 
 		s := in.serve(t, clock.System())
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
-		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+			"connections"))
+		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo",
+			"webhook_secret": githubSecret})
 		code, checks = in.outcomes(t, "--public-url", s.base)
 		require.Equal(t, exitOK, code)
-		for _, name := range []string{"disk", "database", "schema", "keyset", "sealed values", "providers", "deliveries", "listeners", "public URL", "trusted proxies", "egress"} {
+		for _, name := range []string{"disk", "database", "schema", "keyset", "sealed values", "providers", "deliveries",
+			"listeners", "public URL", "trusted proxies", "egress"} {
 			require.Equal(t, app.CheckOK, checks[name].Status, "%s: %s", name, checks[name].Message)
 		}
 		require.Equal(t, app.CheckSkip, checks["certificate"].Status)
@@ -109,7 +112,8 @@ func TestDoctorTroubles(t *testing.T) {
 
 		definitions := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme)
 		s := in.serve(t, clock.System(), "--providers-dir="+definitions)
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+			"connections"))
 		s.make(t, "/connections", key, map[string]any{"provider": "acme", "webhook_secret": githubSecret})
 		s.stop()
 		_, checks := in.outcomes(t, "--providers-dir="+definitions)
@@ -129,7 +133,8 @@ func TestDoctorTroubles(t *testing.T) {
 		failing("schema", "sallyport migrate")
 	})
 	r := call(command{ctx: t.Context(), clock: clock.System(), args: []string{"doctor"}}, []string{
-		"SALLYPORT_DATA=" + t.TempDir(), "SALLYPORT_DATABASE_URL=postgres://ada:hunter2@127.0.0.1:1/x?sslmode=disable", "SALLYPORT_KEYSET=hunter2",
+		"SALLYPORT_DATA=" + t.TempDir(), "SALLYPORT_DATABASE_URL=postgres://ada:hunter2@127.0.0.1:1/x?sslmode=disable",
+		"SALLYPORT_KEYSET=hunter2",
 	})
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.out, "fail  database")

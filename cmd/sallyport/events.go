@@ -43,8 +43,9 @@ type eventFilter struct {
 func (f *eventFilter) query(now time.Time) url.Values {
 	q := url.Values{}
 	for name, values := range map[string][]string{
-		"status": f.Status, "provider": f.Provider, "provider_config_key": f.ProviderConfigKey, "connection_id": f.ConnectionID,
-		"event_type": f.EventType, "subscription_id": f.SubscriptionID, "error_code": f.ErrorCode,
+		"status": f.Status, "provider": f.Provider, "provider_config_key": f.ProviderConfigKey,
+		"connection_id": f.ConnectionID, "event_type": f.EventType, "subscription_id": f.SubscriptionID,
+		"error_code": f.ErrorCode,
 	} {
 		for _, v := range values {
 			q.Add(name, v)
@@ -195,8 +196,9 @@ func (c *eventsList) Run(ctx context.Context, e *env) error {
 	q := c.query(e.clock.Now())
 	q.Set("order", c.Order)
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "TYPE"},
-			terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "STATUS", Fixed: true, Tone: statusTone}, terminal.Column{Title: "TRIES"},
+		t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true},
+			terminal.Column{Title: "TYPE"}, terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "STATUS", Fixed: true,
+				Tone: statusTone}, terminal.Column{Title: "TRIES"},
 			terminal.Column{Title: "NOTE"})
 		return e.list(ctx, api, apiclient.Request{Path: "/webhook-events", Query: q}, c.paging, c.JSON, "events", t,
 			func(t *terminal.Table, row json.RawMessage) error {
@@ -228,7 +230,8 @@ func (c *eventsReplay) Run(ctx context.Context, e *env) error {
 		t := e.table(deliveryColumns("EVENT")...)
 		array := jsonArray{w: e.stdout}
 		failed, err := e.each(ctx, c.Events, func(event string) error {
-			a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: "/webhook-events" + apiclient.Path(event, "replay"), Body: body})
+			a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: "/webhook-events" +
+				apiclient.Path(event, "replay"), Body: body})
 			if err != nil {
 				return err
 			}

@@ -43,9 +43,10 @@ func deliveryColumns(before ...string) []terminal.Column {
 	for _, title := range before {
 		columns = append(columns, terminal.Column{Title: title, Fixed: true})
 	}
-	return append(columns, terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "STATUS", Fixed: true, Tone: statusTone},
-		terminal.Column{Title: "GENERATION"}, terminal.Column{Title: "TRIES"}, terminal.Column{Title: "NEXT TRY (UTC)", Fixed: true},
-		terminal.Column{Title: "LAST ANSWER"}, terminal.Column{Title: "LAST ERROR"})
+	return append(columns, terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "STATUS",
+		Fixed: true, Tone: statusTone}, terminal.Column{Title: "GENERATION"}, terminal.Column{Title: "TRIES"},
+		terminal.Column{Title: "NEXT TRY (UTC)", Fixed: true}, terminal.Column{Title: "LAST ANSWER"},
+		terminal.Column{Title: "LAST ERROR"})
 }
 
 func (d *deliveryRow) cells() []string {
@@ -53,8 +54,8 @@ func (d *deliveryRow) cells() []string {
 	if d.NextAttemptAt != nil {
 		next = second(*d.NextAttemptAt)
 	}
-	return []string{d.SubscriptionID, d.Status, strconv.FormatInt(d.Generation, 10), strconv.FormatInt(d.AttemptCount, 10), next,
-		number(d.LastHTTPStatus), d.LastError.text()}
+	return []string{d.SubscriptionID, d.Status, strconv.FormatInt(d.Generation, 10), strconv.FormatInt(d.AttemptCount, 10),
+		next, number(d.LastHTTPStatus), d.LastError.text()}
 }
 
 func number(n *int) string {
@@ -101,8 +102,8 @@ type payload struct {
 	Deliveries   []deliveryRow     `json:"deliveries"`
 }
 
-// Run shows the event. As JSON it is the event as the API gives it, with its attempts and, if asked for, explanations as
-// further members.
+// Run shows the event. As JSON it is the event as the API gives it, with its attempts and, if asked for, explanations
+// as further members.
 func (c *eventsShow) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		path := "/webhook-events" + apiclient.Path(c.Event)
@@ -212,7 +213,8 @@ func (r *eventRow) fields() [][2]string {
 	}
 	fields := [][2]string{
 		{"Event", r.EventUUID}, {"Type", r.EventType}, {"Types", strings.Join(r.EventTypes, " ")}, {"Status", r.Status},
-		{"Received", stamp(r.ReceivedAt)}, {"Provider", r.Provider}, {"Connection", r.ProviderConfigKey + "/" + r.ConnectionID},
+		{"Received", stamp(r.ReceivedAt)}, {"Provider", r.Provider}, {"Connection", r.ProviderConfigKey + "/" +
+			r.ConnectionID},
 		{"Verification", verification + ")"}, {"Idempotency key", r.IdempotencyKey + " (" + r.IdempotencySource + ")"},
 		{"Body", strconv.FormatInt(r.BodySize, 10) + " bytes " + r.ContentType},
 	}
@@ -268,8 +270,9 @@ func (e *env) printBody(p payload) error {
 }
 
 func (e *env) printAttempts(rows []json.RawMessage) error {
-	t := e.table(terminal.Column{Title: "STARTED (UTC)", Fixed: true}, terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "GENERATION"},
-		terminal.Column{Title: "TRY"}, terminal.Column{Title: "OUTCOME", Fixed: true, Tone: statusTone}, terminal.Column{Title: "ANSWER"},
+	t := e.table(terminal.Column{Title: "STARTED (UTC)", Fixed: true}, terminal.Column{Title: "SUBSCRIPTION", Fixed: true},
+		terminal.Column{Title: "GENERATION"}, terminal.Column{Title: "TRY"}, terminal.Column{Title: "OUTCOME", Fixed: true,
+			Tone: statusTone}, terminal.Column{Title: "ANSWER"},
 		terminal.Column{Title: "MS"}, terminal.Column{Title: "ERROR"})
 	for _, row := range rows {
 		a, err := into[attemptRow](row)
@@ -280,15 +283,16 @@ func (e *env) printAttempts(rows []json.RawMessage) error {
 		if a.Error != nil {
 			failure = a.Error.Code + ": " + a.Error.Message
 		}
-		t.Row(second(a.StartedAt), a.SubscriptionID, strconv.FormatInt(a.Generation, 10), strconv.FormatInt(a.Number, 10), a.Outcome,
-			number(a.HTTPStatus), strconv.FormatFloat(a.Timings.Total, 'f', 1, 64), failure)
+		t.Row(second(a.StartedAt), a.SubscriptionID, strconv.FormatInt(a.Generation, 10), strconv.FormatInt(a.Number, 10),
+			a.Outcome, number(a.HTTPStatus), strconv.FormatFloat(a.Timings.Total, 'f', 1, 64), failure)
 	}
 	return e.section("Attempts", len(rows), t)
 }
 
 func (e *env) printExplanations(rows []json.RawMessage) error {
-	t := e.table(terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "TAKES IT", Fixed: true}, terminal.Column{Title: "BECAUSE OF"},
-		terminal.Column{Title: "DELIVERY", Fixed: true, Tone: statusTone}, terminal.Column{Title: "NOTE"})
+	t := e.table(terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "TAKES IT", Fixed: true},
+		terminal.Column{Title: "BECAUSE OF"}, terminal.Column{Title: "DELIVERY", Fixed: true, Tone: statusTone},
+		terminal.Column{Title: "NOTE"})
 	for _, row := range rows {
 		x, err := into[explanationRow](row)
 		if err != nil {

@@ -36,8 +36,9 @@ type eventsTail struct {
 // errEnough ends a tail that has shown what it was to show.
 var errEnough = errors.New("enough")
 
-// Run prints what happens until it is interrupted. Where the stream breaks off it is opened again behind the last message, so
-// that nothing is missed; where something was missed all the same, that is said. With --json it prints one object a line.
+// Run prints what happens until it is interrupted. Where the stream breaks off it is opened again behind the last
+// message, so that nothing is missed; where something was missed all the same, that is said. With --json it prints one
+// object a line.
 func (c *eventsTail) Run(ctx context.Context, e *env) error {
 	if c.Count < 0 {
 		return usageError("--count must not be below 0")
@@ -92,8 +93,8 @@ func (e *env) lost(err error, wait time.Duration) {
 
 func (e *env) back() { e.note("The stream is back, and goes on where it broke off.") }
 
-// aboutStream says what a message tells about the stream itself, where that is for people. A stream that ends in order is
-// opened again, and nothing was missed.
+// aboutStream says what a message tells about the stream itself, where that is for people. A stream that ends in order
+// is opened again, and nothing was missed.
 func (e *env) aboutStream(m sse.Message) error {
 	switch m.Event {
 	case messageGap:
@@ -185,7 +186,8 @@ func (c *eventsTail) print(e *env, screen terminal.Screen, m sse.Message) error 
 		}
 	case messageAttempt:
 		at, status = r.StartedAt, r.Outcome
-		detail = fmt.Sprintf("%s try %d of generation %d, %s ms", r.SubscriptionID, r.Number, r.Generation, strconv.FormatFloat(r.Timings.Total, 'f', 1, 64))
+		detail = fmt.Sprintf("%s try %d of generation %d, %s ms", r.SubscriptionID, r.Number, r.Generation,
+			strconv.FormatFloat(r.Timings.Total, 'f', 1, 64))
 		if r.Error != nil {
 			detail += ", " + r.Error.Code
 		}
@@ -195,8 +197,8 @@ func (c *eventsTail) print(e *env, screen terminal.Screen, m sse.Message) error 
 	case messageUpdated:
 		at, status, detail = r.UpdatedAt, r.Status, r.note()
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s  %-8s  %s  %s  %s\n", at.UTC().Format(time.TimeOnly), c.kinds()[m.Event], terminal.Inline(r.EventUUID),
-		terminal.Inline(r.EventType), line(screen, status, detail))
+	_, err = fmt.Fprintf(e.stdout, "%s  %-8s  %s  %s  %s\n", at.UTC().Format(time.TimeOnly), c.kinds()[m.Event],
+		terminal.Inline(r.EventUUID), terminal.Inline(r.EventType), line(screen, status, detail))
 	return err
 }
 

@@ -29,12 +29,14 @@ func tailedLines(t *testing.T, out string) (list []tailed) {
 	return list
 }
 
-// A tail shows what happens from then on, by the filters of lists; where it ended another goes on without a gap or a repeat.
+// A tail shows what happens from then on, by the filters of lists; where it ended another goes on without a gap or a
+// repeat.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		s, r, good, bad := prepare(t, in)
-		tail := r.start("events", "tail", "--json", "--only", "received", "--event-type", "issues.*", "--no-duplicate", "--count", "2")
+		tail := r.start("events", "tail", "--json", "--only", "received", "--event-type", "issues.*", "--no-duplicate",
+			"--count", "2")
 		rows := r.start("events", "tail")
 		none := r.start("events", "tail", "--connection-id", "other")
 		for _, c := range []*running{tail, rows, none} {
@@ -51,7 +53,8 @@ func TestTail(t *testing.T) {
 			require.Equal(t, messageReceived, seen[i].Event)
 			require.Equal(t, key, seen[i].Data.IdempotencyKey)
 		}
-		again := r.start("events", "tail", "--json", "--only", "received", "--no-duplicate", "--last-event-id", seen[0].ID, "--count", "2")
+		again := r.start("events", "tail", "--json", "--only", "received", "--no-duplicate", "--last-event-id", seen[0].ID,
+			"--count", "2")
 		again.exits(exitOK)
 		rest := tailedLines(t, again.out.String())
 		require.Len(t, rest, 2)
@@ -63,8 +66,10 @@ func TestTail(t *testing.T) {
 		event := seen[0].Data.EventUUID
 		rows.waits(4, lead+`received  [0-9a-f-]{36}  issues\.opened  github/repo`, &rows.out)
 		rows.waits(1, lead+`received  [0-9a-f-]{36}  issues\.opened  github/repo, duplicate$`, &rows.out)
-		rows.waits(1, lead+`attempt   `+event+`  issues\.opened  succeeded  `+good+` try 1 of generation 1, [\d.]+ ms, answer 204$`, &rows.out)
-		rows.waits(1, lead+`attempt   `+event+`  issues\.opened  failed  `+bad+` try 1 of generation 1, [\d.]+ ms, connection_refused$`, &rows.out)
+		rows.waits(1, lead+`attempt   `+event+`  issues\.opened  succeeded  `+good+
+			` try 1 of generation 1, [\d.]+ ms, answer 204$`, &rows.out)
+		rows.waits(1, lead+`attempt   `+event+`  issues\.opened  failed  `+bad+
+			` try 1 of generation 1, [\d.]+ ms, connection_refused$`, &rows.out)
 		rows.waits(1, lead+`updated   `+event+`  issues\.opened  dead_letter  connection_refused$`, &rows.out)
 		rows.interrupt()
 		require.Regexp(t, `\nTo go on from here: --last-event-id \S+\n$`, rows.stderr.String())
@@ -73,7 +78,8 @@ func TestTail(t *testing.T) {
 
 		r.refuse(exitUsage, "--only must be one", "events", "tail", "--only", "lost")
 		r.refuse(exitUsage, "--count must not be below 0", "events", "tail", "--count=-1")
-		r.refuse(exitUsage, "Last-Event-ID: is not from a stream of this environment", "events", "tail", "--last-event-id", "1-2-3")
+		r.refuse(exitUsage, "Last-Event-ID: is not from a stream of this environment", "events", "tail", "--last-event-id",
+			"1-2-3")
 		r.refuse(exitUsage, "event_type[0]: ", "events", "tail", "--event-type", "iss*")
 		in.remote(t, s, "connections").refuse(exitFailed, "grant_denied", "events", "tail")
 	})
@@ -92,8 +98,8 @@ func TestTailWaitsForTheServer(t *testing.T) {
 	require.Equal(t, 1, strings.Count(tail.stderr.String(), "broke off"))
 }
 
-// What was missed is said, in JSON too; so is that the reader was too slow, but not an end that costs nothing. What a newer server
-// tells is passed over.
+// What was missed is said, in JSON too; so is that the reader was too slow, but not an end that costs nothing. What a
+// newer server tells is passed over.
 func TestTailOfTheStreamItself(t *testing.T) {
 	t.Parallel()
 	var out, stderr strings.Builder
@@ -116,7 +122,8 @@ func TestTailOfTheStreamItself(t *testing.T) {
 	}
 	require.Equal(t, messageGap, tailedLines(t, out.String())[0].Event)
 	require.Len(t, strings.Split(strings.TrimSpace(stderr.String()), "\n"), 2)
-	require.Contains(t, stderr.String(), `Messages from a to b were missed: More than 10,000 messages were missed\x1b[2J.`+"\n")
+	require.Contains(t, stderr.String(), `Messages from a to b were missed: More than 10,000 messages were missed\x1b[2J.`+
+		"\n")
 	require.Contains(t, stderr.String(), "The reader did not keep up.\n")
 	require.Error(t, c.print(e, terminal.Screen{}, sse.Message{Event: messageReceived, Data: []byte("no JSON")}))
 	require.Error(t, e.aboutStream(sse.Message{Event: messageGap, Data: []byte("no JSON")}))

@@ -78,13 +78,14 @@ func (c *keysCreate) Validate() error {
 func (c *keysCreate) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		k, text, err := s.CreateKey(ctx, e.clock.Now(), app.KeyRequest{
-			Name: c.Name, Environment: c.Environment, Routes: slices.Compact(slices.Sorted(slices.Values(c.Routes))), Lifetime: c.ExpiresIn,
-			Connections: c.Connections, SourceCIDRs: c.SourceCIDRs, Rate: c.limit(),
+			Name: c.Name, Environment: c.Environment, Routes: slices.Compact(slices.Sorted(slices.Values(c.Routes))),
+			Lifetime: c.ExpiresIn, Connections: c.Connections, SourceCIDRs: c.SourceCIDRs, Rate: c.limit(),
 		})
 		if err != nil {
 			return err
 		}
-		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s. The key is shown this once.", k.ID, k.Environment, day(time.Time(k.ExpiresAt))))
+		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s. The key is shown this once.", k.ID,
+			k.Environment, day(time.Time(k.ExpiresAt))))
 	})
 }
 
@@ -119,8 +120,8 @@ func (c keysList) Run(ctx context.Context, e *env) error {
 		}
 		rows := [][]string{{"ID", "NAME", "ENVIRONMENT", "KEY", "ROUTES", "STATUS", "CREATED", "EXPIRES"}}
 		for _, k := range list {
-			rows = append(rows, []string{k.ID, k.Name, k.Environment, k.Prefix + "_…" + k.LastFour, routes(k.Grants), string(k.Status),
-				day(time.Time(k.CreatedAt)), day(time.Time(k.ExpiresAt))})
+			rows = append(rows, []string{k.ID, k.Name, k.Environment, k.Prefix + "_…" + k.LastFour, routes(k.Grants),
+				string(k.Status), day(time.Time(k.CreatedAt)), day(time.Time(k.ExpiresAt))})
 		}
 		return printTable(e.stdout, rows)
 	})

@@ -53,8 +53,10 @@ type keysUpdate struct {
 
 // Validate refuses a command that changes nothing, and a life that is over.
 func (c *keysUpdate) Validate() error {
-	if c.Name == nil && c.ExpiresIn == nil && c.SourceCIDRs == nil && !c.AnySource && c.keyRate == (keyRate{}) && !c.ServiceRate {
-		return errors.New("say what to change: --name, --expires-in, --source-cidrs or --any-source, --rate-per-second and --rate-burst or --service-rate")
+	if c.Name == nil && c.ExpiresIn == nil && c.SourceCIDRs == nil && !c.AnySource && c.keyRate == (keyRate{}) &&
+		!c.ServiceRate {
+		return errors.New("say what to change: --name, --expires-in, --source-cidrs or --any-source, --rate-per-second " +
+			"and --rate-burst or --service-rate")
 	}
 	if c.limit() != nil && c.ServiceRate {
 		return errors.New("--service-rate and --rate-per-second can't be used together")
@@ -155,7 +157,8 @@ func (c keysUsage) Run(ctx context.Context, e *env) error {
 		}
 		rows := [][]string{{"START", "ROUTE", "OUTCOME", "REQUESTS"}}
 		for _, u := range list {
-			rows = append(rows, []string{second(time.Time(u.Start)), string(u.Route), string(u.Outcome), strconv.FormatInt(u.Requests, 10)})
+			rows = append(rows, []string{second(time.Time(u.Start)), string(u.Route), string(u.Outcome),
+				strconv.FormatInt(u.Requests, 10)})
 		}
 		return printTable(e.stdout, rows)
 	})
@@ -184,7 +187,8 @@ func (c keysVerify) Run(ctx context.Context, e *env) error {
 		case c.JSON:
 			err = printJSON(e.stdout, v)
 		case v.Match != nil:
-			_, err = fmt.Fprintf(e.stdout, "%s (%s) of environment %s, %s secret, %s\n", v.Match.ID, v.Match.Name, v.Match.Environment, *v.Generation, v.Match.Status)
+			_, err = fmt.Fprintf(e.stdout, "%s (%s) of environment %s, %s secret, %s\n", v.Match.ID, v.Match.Name,
+				v.Match.Environment, *v.Generation, v.Match.Status)
 		}
 		if err == nil && !v.Valid {
 			err = errNotAKey

@@ -12,15 +12,15 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// The life of a key beside a running server: every change made on the command line holds there soon, the old secret of a rotated
-// key works until its overlap ends, and what a text is can be asked without showing it to others.
+// The life of a key beside a running server: every change made on the command line holds there soon, the old secret of
+// a rotated key works until its overlap ends, and what a text is can be asked without showing it to others.
 func TestKeyLifeBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "billing", "--environment", "production", "--routes", "webhooks",
-			"--connections", "acme,globex", "--source-cidrs", "127.0.0.0/8",
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "billing", "--environment", "production", "--routes",
+			"webhooks", "--connections", "acme,globex", "--source-cidrs", "127.0.0.0/8",
 			"--rate-per-second", "5000", "--rate-burst", "6000"))
 		ask := func(key string) func() int {
 			return func() int {
@@ -44,8 +44,8 @@ func TestKeyLifeBesideServer(t *testing.T) {
 		works(key)
 		in.do(t, "keys", "update", k.ID, "--source-cidrs", "192.0.2.0/24")
 		refusedSoon(t, ask(key))
-		in.do(t, "keys", "update", k.ID, "--any-source", "--name", "accounts", "--expires-in", "1h", "--rate-per-second", "7000",
-			"--rate-burst", "7000")
+		in.do(t, "keys", "update", k.ID, "--any-source", "--name", "accounts", "--expires-in", "1h", "--rate-per-second",
+			"7000", "--rate-burst", "7000")
 		works(key)
 		k = decode[app.Key](t, in.do(t, "keys", "get", k.ID))
 		require.Equal(t, "accounts", k.Name)
@@ -99,7 +99,8 @@ func TestKeyChangesRefused(t *testing.T) {
 			"above 0":                {"update", k.ID, "--expires-in", "0s"},
 			"can't be used together": {"update", k.ID, "--any-source", "--source-cidrs", "192.0.2.0/24"},
 			"bits beyond the length": {"update", k.ID, "--source-cidrs", "192.0.2.1/24"},
-			"rate limit per second must be between 1 and 100000": {"update", k.ID, "--rate-per-second", "0", "--rate-burst", "0"},
+			"rate limit per second must be between 1 and 100000": {"update", k.ID, "--rate-per-second", "0", "--rate-burst",
+				"0"},
 			"--service-rate and":    {"update", k.ID, "--rate-per-second", "1", "--rate-burst", "5", "--service-rate"},
 			"must be used together": {"update", k.ID, "--rate-per-second", "1"},
 			"whole seconds":         {"rotate", k.ID, "--overlap", "1500ms"},

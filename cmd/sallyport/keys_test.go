@@ -19,7 +19,8 @@ func TestKeysBesideServer(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
-		r := in.run(t, "keys", "create", "--name", "billing", "--environment", "production", "--routes", "webhooks,events,events")
+		r := in.run(t, "keys", "create", "--name", "billing", "--environment", "production", "--routes",
+			"webhooks,events,events")
 		require.Equal(t, exitOK, r.code, r.stderr)
 		key := strings.TrimSuffix(r.out, "\n")
 		require.Regexp(t, `^spk_live_[0-9A-Za-z]{10}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`, key)

@@ -25,7 +25,8 @@ func (keysetCreate) Run(e *env) error {
 		return err
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s\n", path)
-	e.note("Give the same file to every node, and keep a copy apart from the database's backups: without it nothing that is sealed opens.")
+	e.note("Give the same file to every node, and keep a copy apart from the database's backups: without it nothing " +
+		"that is sealed opens.")
 	return err
 }
 
@@ -56,7 +57,8 @@ func (c keysetRotate) Run(ctx context.Context, e *env) error {
 		err = reseal(ctx, e)
 	}
 	if err != nil {
-		return fmt.Errorf("the key is added, but not everything is encrypted under it; run `sallyport keyset reseal`: %w", err)
+		return fmt.Errorf("the key is added, but not everything is encrypted under it; run `sallyport keyset reseal`: %w",
+			err)
 	}
 	return nil
 }

@@ -90,7 +90,8 @@ func (t hastyTimer) C() <-chan time.Time {
 // asOwner creates what the owner alone can.
 func (s server) asOwner(t *testing.T, path, body string) {
 	t.Helper()
-	status, answer := s.ask(t, http.MethodPost, "/api/v1/team/login", "", map[string]any{"email": ownerEmail, "password": ownerPassword})
+	status, answer := s.ask(t, http.MethodPost, "/api/v1/team/login", "", map[string]any{"email": ownerEmail,
+		"password": ownerPassword})
 	require.Equal(t, http.StatusOK, status, string(answer))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1"+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -124,11 +125,13 @@ func (in installation) queue(t *testing.T) {
 		return sealed
 	}
 	require.NoError(t, in.open(t).Tx(t.Context(), func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "INSERT INTO password_reset_requests (id, request, created_ms) VALUES ('x', $1, 1)",
-			seal("password_reset_requests", "request"))
+		_, err := tx.ExecContext(t.Context(),
+			"INSERT INTO password_reset_requests (id, request, created_ms) VALUES ('x', $1, 1)", seal("password_reset_requests",
+				"request"))
 		require.NoError(t, err)
 		const far = 1 << 52 // nobody takes it
-		_, err = tx.ExecContext(t.Context(), "INSERT INTO mails (id, kind, about, message, tries, due_ms, expires_ms) VALUES ('x', 'k', 'x', $1, 0, $2, $2)",
+		_, err = tx.ExecContext(t.Context(),
+			"INSERT INTO mails (id, kind, about, message, tries, due_ms, expires_ms) VALUES ('x', 'k', 'x', $1, 0, $2, $2)",
 			seal("mails", "message"), int64(far))
 		return err
 	}))
@@ -142,7 +145,8 @@ func (s server) deliver(t *testing.T, id string) {
 	body := `{"action":"opened","issue":{"title":"` + id + `"}}`
 	mac := hmac.New(sha256.New, []byte(githubSecret))
 	mac.Write([]byte(body))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/webhook/repo", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/webhook/repo",
+		strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-GitHub-Event", "issues")
@@ -157,7 +161,8 @@ func (in installation) sealedUnder(t *testing.T) map[uint32]int {
 	t.Helper()
 	counts := map[uint32]int{}
 	for _, c := range app.SealedColumns() {
-		rows, err := in.open(t).Read().QueryContext(t.Context(), "SELECT "+c.Column+" FROM "+c.Table+" WHERE "+c.Column+" IS NOT NULL")
+		rows, err := in.open(t).Read().QueryContext(t.Context(), "SELECT "+c.Column+" FROM "+c.Table+" WHERE "+c.Column+
+			" IS NOT NULL")
 		require.NoError(t, err)
 		n := 0
 		require.NoError(t, db.Each(rows, func(r *sql.Rows) error {
@@ -180,9 +185,11 @@ func (in installation) sealedUnder(t *testing.T) map[uint32]int {
 func (in installation) holding(t *testing.T, key uint32) []string {
 	t.Helper()
 	d := in.open(t)
-	columns := "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND upper(c.type) IN ('BLOB', 'BYTEA')"
+	columns := "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND " +
+		"upper(c.type) IN ('BLOB', 'BYTEA')"
 	if d.Engine() == db.Postgres {
-		columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type = 'bytea'"
+		columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public' AND " +
+			"data_type = 'bytea'"
 	}
 	rows, err := d.Read().QueryContext(t.Context(), columns)
 	require.NoError(t, err)
@@ -196,8 +203,8 @@ func (in installation) holding(t *testing.T, key uint32) []string {
 	var found []string
 	for _, c := range all {
 		var n int
-		require.NoError(t, d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+c[0]+" WHERE substr("+c[1]+", 1, 5) = $1",
-			binary.BigEndian.AppendUint32([]byte{1}, key)).Scan(&n))
+		require.NoError(t, d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+c[0]+" WHERE substr("+c[1]+
+			", 1, 5) = $1", binary.BigEndian.AppendUint32([]byte{1}, key)).Scan(&n))
 		if n > 0 {
 			found = append(found, c[0]+"."+c[1])
 		}
@@ -211,15 +218,16 @@ func (in installation) keys(t *testing.T) []secretbox.KeyInfo {
 }
 
 // A rotation beside a running server loses nothing: what the server seals before it has read the new key is encrypted
-// again too, deliveries still verify, forwards are still signed with the subscriptions' secrets, and API keys still work,
-// there and in a server that starts afterwards. No row needs the old key any more.
+// again too, deliveries still verify, forwards are still signed with the subscriptions' secrets, and API keys still
+// work, there and in a server that starts afterwards. No row needs the old key any more.
 func TestRotateBesideServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		clk := clock.NewManual(time.Now())
 		s := in.serve(t, clk)
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "webhooks,connections"))
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+			"webhooks,connections"))
 		receivers, secrets := []receiver{}, []string{}
 		subscribe := func() {
 			r := newReceiver(t)
@@ -233,11 +241,13 @@ func TestRotateBesideServer(t *testing.T) {
 			require.Equal(t, http.StatusOK, status, string(answer))
 			receivers, secrets = append(receivers, r), append(secrets, secret)
 		}
-		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
+		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo",
+			"webhook_secret": githubSecret})
 		notes := s.make(t, "/connections", key, map[string]any{"provider": "notion", "connection_id": "notes"})
 		s.make(t, "/connections/notion/notes/webhook-enrolment", key, nil)
 		webhookURL, _ := notes["webhook_url"].(string) // by the alias no secret is taken
-		status, answer := s.ask(t, http.MethodPost, webhookURL[strings.Index(webhookURL, "/api/v1"):], "", map[string]any{"verification_token": "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"})
+		status, answer := s.ask(t, http.MethodPost, webhookURL[strings.Index(webhookURL, "/api/v1"):], "",
+			map[string]any{"verification_token": "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl"})
 		require.Equal(t, http.StatusOK, status, string(answer))
 		s.asOwner(t, "/team/me/totp", `{"password":"`+ownerPassword+`"}`)
 		s.asOwner(t, "/team/sso", `{"name":"Company account","issuer":"https://login.example.test","client_id":"a","client_secret":"b"}`)
@@ -290,7 +300,8 @@ func TestRotateInterrupted(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		r := in.call(t, command{ctx: ctx, clock: frozenClock{clock.NewManual(time.Now()), cancel}, args: []string{"keyset", "rotate"}})
+		r := in.call(t, command{ctx: ctx, clock: frozenClock{clock.NewManual(time.Now()), cancel},
+			args: []string{"keyset", "rotate"}})
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.stderr, "sallyport keyset reseal")
 		keys := in.keys(t)
@@ -324,8 +335,10 @@ func TestResealDamaged(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
-		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+			"connections"))
+		s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo",
+			"webhook_secret": githubSecret})
 		w := in.open(t).Write()
 		_, err := w.ExecContext(t.Context(), "UPDATE connection_secrets SET value = substr(value, 1, 20)")
 		require.NoError(t, err)
@@ -338,7 +351,8 @@ func TestResealDamaged(t *testing.T) {
 	})
 }
 
-// Making a keyset never replaces one, and the file is its owner's alone. A keyset in a variable is changed by no command.
+// Making a keyset never replaces one, and the file is its owner's alone. A keyset in a variable is changed by no
+// command.
 func TestKeysetFile(t *testing.T) {
 	t.Parallel()
 	in := installation{dir: filepath.Join(t.TempDir(), "a", "b")}
@@ -362,7 +376,8 @@ func TestKeysetFile(t *testing.T) {
 	require.Equal(t, 1, strings.Count(table, "seals and opens"))
 
 	for _, args := range [][]string{{"keyset", "create"}, {"keyset", "list"}, {"keyset", "rotate", "--key-only"}} {
-		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + in.dir, "SALLYPORT_KEYSET=" + string(text)})
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + in.dir,
+			"SALLYPORT_KEYSET=" + string(text)})
 		require.Equal(t, exitFailed, r.code, args)
 		require.Contains(t, r.stderr, app.ErrInlineKeyset.Error(), args)
 		require.NotContains(t, r.out+r.stderr, "keyData")

@@ -49,12 +49,13 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 		}
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		o := &listenObserver{e: e, asJSON: c.JSON, server: api.Server(), forward: c.Forward, screen: terminal.ScreenOf(e.stdout, e.environ)}
+		o := &listenObserver{e: e, asJSON: c.JSON, server: api.Server(), forward: c.Forward,
+			screen: terminal.ScreenOf(e.stdout, e.environ)}
 		if made {
 			o.secret = secret
 		}
-		left, err := listen.Run(ctx, listen.Options{API: api, Forward: c.Forward, AllowRemote: c.AllowRemote, Secret: secret, Filter: filter,
-			Timeout: c.ForwardTimeout, Clock: e.clock, Tell: o})
+		left, err := listen.Run(ctx, listen.Options{API: api, Forward: c.Forward, AllowRemote: c.AllowRemote, Secret: secret,
+			Filter: filter, Timeout: c.ForwardTimeout, Clock: e.clock, Tell: o})
 		if o.begun {
 			o.sum(left)
 		}
@@ -134,14 +135,16 @@ func (o *listenObserver) Forwarded(r listen.Result) error {
 	if r.Error != "" {
 		detail += ", " + r.Error
 	}
-	_, err := fmt.Fprintf(o.e.stdout, "%s  %s  %s  %s  %s  %s\n", r.ReceivedAt.UTC().Format(time.TimeOnly), terminal.Inline(r.EventUUID),
-		terminal.Inline(r.EventType), terminal.Inline(r.ProviderConfigKey+"/"+r.ConnectionID), o.screen.Paint(tone, status), terminal.Inline(detail))
+	_, err := fmt.Fprintf(o.e.stdout, "%s  %s  %s  %s  %s  %s\n", r.ReceivedAt.UTC().Format(time.TimeOnly),
+		terminal.Inline(r.EventUUID), terminal.Inline(r.EventType), terminal.Inline(r.ProviderConfigKey+"/"+r.ConnectionID),
+		o.screen.Paint(tone, status), terminal.Inline(detail))
 	return err
 }
 
 // sum tells what became of all events.
 func (o *listenObserver) sum(left int) {
-	text := fmt.Sprintf("%d %s came, %d of them %s not taken", o.forwarded, numbered(o.forwarded, "event", "events"), o.failed, numbered(o.failed, "was", "were"))
+	text := fmt.Sprintf("%d %s came, %d of them %s not taken", o.forwarded, numbered(o.forwarded, "event", "events"),
+		o.failed, numbered(o.failed, "was", "were"))
 	if left > 0 {
 		text += fmt.Sprintf("; %d more had come and %s not forwarded", left, numbered(left, "was", "were"))
 	}

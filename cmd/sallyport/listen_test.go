@@ -46,17 +46,19 @@ func newLocal(t *testing.T, answer http.HandlerFunc) *local {
 	return l
 }
 
-// Events reach a URL of the developer's as they arrive: their headers and their body byte for byte, signed with the secret that
-// was shown; repeats, and what the filters leave out, do not.
+// Events reach a URL of the developer's as they arrive: their headers and their body byte for byte, signed with the
+// secret that was shown; repeats, and what the filters leave out, do not.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		s, r, _, _ := prepare(t, in)
 		app, other := newLocal(t, nil), newLocal(t, nil)
-		c := r.start("listen", "--forward", app.URL+"/hook?x=1", "--event-type", "issues.*", "--connection-id", "repo", "--provider", "github", "--provider-config-key", "github")
+		c := r.start("listen", "--forward", app.URL+"/hook?x=1", "--event-type", "issues.*", "--connection-id", "repo",
+			"--provider", "github", "--provider-config-key", "github")
 		none := r.start("listen", "--forward", other.URL, "--connection-id", "elsewhere")
 		for _, l := range []*running{c, none} {
-			l.waits(1, `Forwards are signed with the secret whsec_\S{44}\nListening to `+regexp.QuoteMeta(s.base)+` and forwarding to http`, &l.stderr)
+			l.waits(1, `Forwards are signed with the secret whsec_\S{44}\nListening to `+regexp.QuoteMeta(s.base)+
+				` and forwarding to http`, &l.stderr)
 		}
 		s.deliver(t, "one  two") // blanks that JSON does not need are part of the bytes
 		s.deliver(t, "one  two")
@@ -67,7 +69,8 @@ func TestListen(t *testing.T) {
 		none.interrupt()
 		require.Contains(t, none.stderr.String(), "\n0 events came")
 		require.Empty(t, other.bodies)
-		require.Equal(t, []string{`{"action":"opened","issue":{"title":"one  two"}}`, `{"action":"opened","issue":{"title":"three"}}`}, app.bodies)
+		require.Equal(t, []string{`{"action":"opened","issue":{"title":"one  two"}}`,
+			`{"action":"opened","issue":{"title":"three"}}`}, app.bodies)
 		hook, err := standardwebhooks.NewWebhook(regexp.MustCompile(`whsec_\S+`).FindString(c.stderr.String()))
 		require.NoError(t, err)
 		for i, h := range app.heads {
@@ -81,8 +84,8 @@ func TestListen(t *testing.T) {
 	})
 }
 
-// What the receiver does not take is shown with the reason and does not stop what follows; JSON is one object a line; a secret of
-// the developer's own is used and not shown.
+// What the receiver does not take is shown with the reason and does not stop what follows; JSON is one object a line; a
+// secret of the developer's own is used and not shown.
 func TestListenToFailures(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -131,8 +134,8 @@ func TestListenToFailures(t *testing.T) {
 	})
 }
 
-// The stream breaks off and comes back without a loss or a repeat, a payload that has been removed meanwhile is told of, and what was
-// not forwarded when the command ended is counted.
+// The stream breaks off and comes back without a loss or a repeat, a payload that has been removed meanwhile is told
+// of, and what was not forwarded when the command ended is counted.
 func TestListenThroughABreak(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -155,15 +158,18 @@ func TestListenThroughABreak(t *testing.T) {
 		c.waits(1, `The stream broke off: no answer from .*Trying again in \d+s\.\n`, &c.stderr)
 		s.deliver(t, "second")
 		removed := decode[[]eventRow](t, r.do("events", "list", "--json", "--limit", "1"))[0].EventUUID
-		status, _ := s.ask(t, http.MethodDelete, "/api/v1/webhook-events/"+removed+"/payload", strings.TrimPrefix(r.environ[1], "SALLYPORT_API_KEY="), nil)
+		status, _ := s.ask(t, http.MethodDelete, "/api/v1/webhook-events/"+removed+"/payload",
+			strings.TrimPrefix(r.environ[1], "SALLYPORT_API_KEY="), nil)
 		require.Equal(t, http.StatusNoContent, status)
 		s.deliver(t, "third")
 		c.waits(1, "The stream is back", &c.stderr)
 		goOn <- struct{}{}
 		await(t, arrived) // the third: the second has no payload any more
-		c.waits(1, removed+`  issues\.opened  github/repo  failed  0\.0 ms, It could not be fetched: .*payload_expired`, &c.out)
+		c.waits(1, removed+`  issues\.opened  github/repo  failed  0\.0 ms, It could not be fetched: .*payload_expired`,
+			&c.out)
 		c.interrupt()
-		require.Contains(t, c.stderr.String(), "2 events came, 1 of them was not taken; 1 more had come and was not forwarded.")
+		require.Contains(t, c.stderr.String(),
+			"2 events came, 1 of them was not taken; 1 more had come and was not forwarded.")
 		require.Len(t, app.bodies, 2)
 		require.Contains(t, app.bodies[1], "third")
 	})
@@ -225,8 +231,8 @@ func newCutter(t *testing.T, base string, cut <-chan struct{}) *httptest.Server 
 	return s
 }
 
-// What cannot work is said at once: a wrong URL, another machine, a wrong secret, a wrong key, a key without the grant, a server that
-// is not there.
+// What cannot work is said at once: a wrong URL, another machine, a wrong secret, a wrong key, a key without the grant,
+// a server that is not there.
 func TestListenRefused(t *testing.T) {
 	t.Parallel()
 	in := installation{dir: t.TempDir()}
@@ -241,7 +247,8 @@ func TestListenRefused(t *testing.T) {
 		r.refuse(exitUsage, "--allow-remote accepts that", "listen", "--forward", elsewhere)
 	}
 	r.refuse(exitUsage, "--forward-timeout must be above 0", "listen", forward, "--forward-timeout", "0s")
-	r.refuse(exitUsage, "the signing secret must be whsec_ and the base64 of", "listen", forward, "--secret-file", dir+"/short")
+	r.refuse(exitUsage, "the signing secret must be whsec_ and the base64 of", "listen", forward, "--secret-file",
+		dir+"/short")
 	r.refuse(exitFailed, "it holds no secret", "listen", forward, "--secret-file", dir+"/empty")
 	r.refuse(exitUsage, "event_type[0]", "listen", forward, "--event-type", "a*")
 	r.refuse(exitUsage, "unknown flag --status", "listen", forward, "--status", "failed")

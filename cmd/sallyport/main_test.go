@@ -26,11 +26,15 @@ func TestMisuse(t *testing.T) {
 		"keys create":                "sallyport: missing flags: --environment=ID|NAME, --name=TEXT, --routes=ROUTE,...",
 		"admin create":               "sallyport: missing flags: --email=ADDRESS",
 		"admin create --password=s3": "sallyport: unknown flag --password",
-		"keys create --name n --environment e --routes web":                        "sallyport: keys create: --routes takes webhooks, events, events:write, connections",
-		"keys create --name n --environment e --routes events --expires-in=-1h":    "sallyport: keys create: --expires-in must be above 0",
-		"keys create --name n --environment e --routes events --expires-in=a-year": "sallyport: --expires-in: expected duration but got \"a-year\"",
+		"keys create --name n --environment e --routes web": "sallyport: keys create: --routes " +
+			"takes webhooks, events, events:write, connections",
+		"keys create --name n --environment e --routes events --expires-in=-1h": "sallyport: keys create: --expires-in " +
+			"must be above 0",
+		"keys create --name n --environment e --routes events --expires-in=a-year": "sallyport: --expires-in: expected " +
+			"duration but got \"a-year\"",
 	} {
-		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)}, []string{"SALLYPORT_DATA=" + dir})
+		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)},
+			[]string{"SALLYPORT_DATA=" + dir})
 		require.Equal(t, exitUsage, r.code, args)
 		require.Empty(t, r.out, args)
 		first, rest, _ := strings.Cut(r.stderr, "\n")
@@ -48,11 +52,15 @@ func TestHelp(t *testing.T) {
 	require.Equal(t, exitOK, r.code)
 	require.Empty(t, r.stderr)
 	for _, name := range []string{
-		"serve", "migrate", "keys create", "keys list", "keys get", "keys update", "keys rotate", "keys disable", "keys enable", "keys revoke", "keys usage", "keys verify", "admin create", "admin reset-password", "keyset create",
-		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint", "providers reference", "webhooks verify", "openapi", "config print", "config check", "config reference", "doctor", "version",
-		"events list", "events show", "events replay", "subscriptions list", "subscriptions show", "subscriptions create", "subscriptions update",
-		"subscriptions delete", "subscriptions test", "subscriptions stats", "connections list", "connections show", "connections create", "connections delete", "rejections list", "listen", "events tail", "replays list", "replays show", "replays create", "replays pause",
-		"replays resume", "replays cancel", "commands", "demo", "backup", "restore",
+		"serve", "migrate", "keys create", "keys list", "keys get", "keys update", "keys rotate", "keys disable",
+		"keys enable", "keys revoke", "keys usage", "keys verify", "admin create", "admin reset-password", "keyset create",
+		"keyset rotate", "keyset reseal", "keyset list", "providers list", "providers show", "providers lint",
+		"providers reference", "webhooks verify", "openapi", "config print", "config check", "config reference", "doctor",
+		"version", "events list", "events show", "events replay", "subscriptions list", "subscriptions show",
+		"subscriptions create", "subscriptions update", "subscriptions delete", "subscriptions test", "subscriptions stats",
+		"connections list", "connections show", "connections create", "connections delete", "rejections list", "listen",
+		"events tail", "replays list", "replays show", "replays create", "replays pause", "replays resume", "replays cancel",
+		"commands", "demo", "backup", "restore",
 	} {
 		require.Contains(t, r.out, "\n  "+name+" ")
 	}
@@ -61,7 +69,8 @@ func TestHelp(t *testing.T) {
 // Help shows the settings where they matter: all of them for a server, and few for a command that only calls one.
 func TestHelpShowsSettings(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string][2]bool{"--help": {false, false}, "serve --help": {true, true}, "events list --help": {true, false}} {
+	for args, want := range map[string][2]bool{"--help": {false, false}, "serve --help": {true, true},
+		"events list --help": {true, false}} {
 		r := call(command{ctx: t.Context(), clock: clock.System(), args: strings.Fields(args)}, nil)
 		require.Equal(t, exitOK, r.code)
 		require.Contains(t, r.out, "--config")
@@ -83,7 +92,8 @@ func TestConfiguration(t *testing.T) {
 		require.Contains(t, r.stderr, "database-url (SALLYPORT_DATABASE_URL): ", args)
 		require.NotContains(t, r.out+r.stderr, "hunter2", args)
 	}
-	for _, args := range [][]string{{"version"}, {"--version"}, {"openapi"}, {"config", "reference"}, {"providers", "reference"}} {
+	for _, args := range [][]string{{"version"}, {"--version"}, {"openapi"}, {"config", "reference"},
+		{"providers", "reference"}} {
 		r := try(faulty, args...)
 		require.Equal(t, exitOK, r.code, args)
 		require.NotEmpty(t, r.out, args)
@@ -120,7 +130,8 @@ func TestDatabaseOutOfReach(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "nothing")
 	commands := [][]string{
-		{"keys", "list"}, {"keys", "revoke", "key_x"}, {"admin", "create", "--email", ownerEmail}, {"keyset", "reseal"}, {"keyset", "rotate"},
+		{"keys", "list"}, {"keys", "revoke", "key_x"}, {"admin", "create", "--email", ownerEmail}, {"keyset", "reseal"},
+		{"keyset", "rotate"},
 	}
 	for _, args := range commands {
 		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + folder})

@@ -53,7 +53,8 @@ func (w *typist) Write(b []byte) (int, error) {
 	return w.prompts.Write(b)
 }
 
-// At a terminal a password is asked for twice, so that a slip is noticed, and the terminal has its echo back afterwards.
+// At a terminal a password is asked for twice, so that a slip is noticed, and the terminal has its echo back
+// afterwards.
 func TestPasswordAtTerminal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

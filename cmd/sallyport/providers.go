@@ -40,7 +40,8 @@ func (c providersList) Run(e *env) error {
 		if p.Evidence != nil {
 			grade = string(p.Evidence.Grade)
 		}
-		rows = append(rows, []string{p.Slug, visible(p.DisplayName), strings.Join(p.Categories, ","), scheme, handshakes, grade, string(p.Source)})
+		rows = append(rows, []string{p.Slug, visible(p.DisplayName), strings.Join(p.Categories, ","), scheme, handshakes,
+			grade, string(p.Source)})
 	}
 	return printTable(e.stdout, rows)
 }

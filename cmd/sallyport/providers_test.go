@@ -16,7 +16,8 @@ import (
 // offline calls a command that has no data folder and no environment.
 func offline(t *testing.T, args ...string) result {
 	t.Helper()
-	return call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + filepath.Join(t.TempDir(), "none")})
+	return call(command{ctx: t.Context(), clock: clock.System(), args: args},
+		[]string{"SALLYPORT_DATA=" + filepath.Join(t.TempDir(), "none")})
 }
 
 // acme is a good definition.
@@ -61,8 +62,9 @@ func TestProvidersListAndShow(t *testing.T) {
 	r = offline(t, "providers", "show", "github")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	for _, line := range []string{
-		"GitHub (github)", "Scheme          hmac sha256", "Proof in        header:x-hub-signature-256", "Signed          {body}", "Age limit       none",
-		"Id              header:x-github-delivery (not signed)", "Grade           vector", "Set-up",
+		"GitHub (github)", "Scheme          hmac sha256", "Proof in        header:x-hub-signature-256",
+		"Signed          {body}", "Age limit       none", "Id              header:x-github-delivery (not signed)",
+		"Grade           vector", "Set-up",
 	} {
 		require.Contains(t, r.out, line+"\n")
 	}
@@ -86,7 +88,8 @@ func TestProvidersOfTheFolder(t *testing.T) {
 	write(t, dir, "b.yaml", "x", "c.yml", "")
 	r = offline(t, "providers", "list", "--providers-dir", dir)
 	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.stderr, filepath.Join(dir, "b.yaml")+": must be a mapping\n"+filepath.Join(dir, "c.yml")+": must end in .yaml\n")
+	require.Contains(t, r.stderr, filepath.Join(dir, "b.yaml")+": must be a mapping\n"+filepath.Join(dir, "c.yml")+
+		": must end in .yaml\n")
 }
 
 // A definition cannot take the slug of one that ships by mistake; what is to ship may have it, and needs evidence.
@@ -94,24 +97,28 @@ func TestProvidersLintShipping(t *testing.T) {
 	t.Parallel()
 	github := strings.Replace(acme, "slug: acme", "slug: github", 1)
 	dir := write(t, t.TempDir(), "github.yaml", github)
-	require.Contains(t, offline(t, "providers", "lint", dir).out, "github.yaml:2: slug: is that of a definition that ships")
-	require.Equal(t, filepath.Join(dir, "github.yaml")+": evidence: must say what the definition rests on, because it is to ship\n",
-		offline(t, "providers", "lint", "--shipping", dir).out)
+	require.Contains(t, offline(t, "providers", "lint", dir).out,
+		"github.yaml:2: slug: is that of a definition that ships")
+	require.Equal(t, filepath.Join(dir, "github.yaml")+
+		": evidence: must say what the definition rests on, because it is to ship\n", offline(t, "providers", "lint",
+		"--shipping", dir).out)
 	write(t, dir, "github.yaml", github+"replaces_builtin: true\n")
 	require.Equal(t, exitOK, offline(t, "providers", "lint", dir).code)
-	require.Contains(t, offline(t, "providers", "lint", "--shipping", dir).out, "github.yaml:16: replaces_builtin: has no meaning in a definition that ships")
-	require.Equal(t, exitOK, offline(t, "providers", "lint", "--shipping", filepath.Join("..", "..", "providers")).code)
+	require.Contains(t, offline(t, "providers", "lint", "--shipping", dir).out,
+		"github.yaml:16: replaces_builtin: has no meaning in a definition that ships")
+	require.Equal(t, exitOK, offline(t, "providers", "lint", "--shipping", filepath.Join("..", "..", "definitions")).code)
 }
 
-// Lint names every fault of every file with its place and field, in one run, and exits with 1; without faults it exits with 0.
+// Lint names every fault of every file with its place and field, in one run, and exits with 1; without faults it exits
+// with 0.
 func TestProvidersLint(t *testing.T) {
 	t.Parallel()
 	dir := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme)
 	r := offline(t, "providers", "lint", dir)
 	require.Equal(t, result{code: exitOK, stderr: "definitions: 1, faults: 0\n"}, r)
 
-	write(t, dir, "b.yaml", strings.Replace(acme, "encoding: hex", "encoding: hexadecimal", 1), "c.yml", acme, "ignored.txt", "x",
-		"d.yaml", "schema: 1\nsulg: d\nwebhooks: {setup: [a], algoritm: x}\n")
+	write(t, dir, "b.yaml", strings.Replace(acme, "encoding: hex", "encoding: hexadecimal", 1), "c.yml", acme,
+		"ignored.txt", "x", "d.yaml", "schema: 1\nsulg: d\nwebhooks: {setup: [a], algoritm: x}\n")
 	want := []string{
 		dir + "/b.yaml:2: slug: must be the file's name without .yaml",
 		dir + "/b.yaml:11: webhooks.signature[0].encoding: must be hex, base64 or base64url",
@@ -133,7 +140,8 @@ func TestProvidersLint(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Equal(t, []app.ProviderFault{
 		{File: filepath.Join(dir, "b.yaml"), Line: 2, Field: "slug", Message: "must be the file's name without .yaml"},
-		{File: filepath.Join(dir, "b.yaml"), Line: 11, Field: "webhooks.signature[0].encoding", Message: "must be hex, base64 or base64url"},
+		{File: filepath.Join(dir, "b.yaml"), Line: 11, Field: "webhooks.signature[0].encoding",
+			Message: "must be hex, base64 or base64url"},
 	}, decode[[]app.ProviderFault](t, r.out))
 	require.Equal(t, "[]\n", offline(t, "providers", "lint", "--json", filepath.Join(dir, "acme.yaml")).out)
 }

@@ -67,7 +67,8 @@ func (commandsCommand) Run(e *env, kctx *kong.Context) error {
 
 // common reports whether a flag is one of all commands, or of all that call the API, and described in the introduction.
 func common(f *kong.Flag) bool {
-	return f.Name == "help" || f.Tag.Type == settingType || slices.Contains([]string{"server", "api-key-file", "timeout"}, f.Name)
+	return f.Name == "help" || f.Tag.Type == settingType || slices.Contains([]string{"server", "api-key-file", "timeout"},
+		f.Name)
 }
 
 // settingType is the kind of flags that configuration.md describes.

@@ -37,12 +37,14 @@ type rejectionsList struct {
 
 // Run lists the refused requests. Where the server has found a likely cause, that is what is shown.
 func (c *rejectionsList) Run(ctx context.Context, e *env) error {
-	q := url.Values{"connection_id": c.ConnectionID, "provider_config_key": c.ProviderConfigKey, "reason": c.Reason, "order": {c.Order}}
+	q := url.Values{"connection_id": c.ConnectionID, "provider_config_key": c.ProviderConfigKey, "reason": c.Reason,
+		"order": {c.Order}}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		t := e.table(terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "FROM"},
-			terminal.Column{Title: "REASON", Fixed: true}, terminal.Column{Title: "WHAT TO LOOK AT"})
-		return e.list(ctx, api, apiclient.Request{Path: "/webhook-rejections", Query: q}, c.paging, c.JSON, "refused requests", t,
-			func(t *terminal.Table, row json.RawMessage) error {
+		t := e.table(terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "CONNECTION"},
+			terminal.Column{Title: "FROM"}, terminal.Column{Title: "REASON", Fixed: true},
+			terminal.Column{Title: "WHAT TO LOOK AT"})
+		return e.list(ctx, api, apiclient.Request{Path: "/webhook-rejections", Query: q}, c.paging, c.JSON,
+			"refused requests", t, func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[rejectionRow](row)
 				message := r.Message
 				if r.Diagnosis != nil {

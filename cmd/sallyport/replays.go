@@ -83,7 +83,8 @@ func (r *replayRow) print(e *env) error {
 		{"To", value(r.ToSubscriptionID)}, {"Rate", strconv.FormatInt(r.RatePerSecond, 10) + " a second at most"},
 		{"Events", strconv.FormatInt(r.Counts.Matched, 10)}, {"Started", strconv.FormatInt(r.Counts.Replayed, 10)},
 		{"Succeeded", strconv.FormatInt(r.Counts.Succeeded, 10)}, {"Failed", strconv.FormatInt(r.Counts.Failed, 10)},
-		{"In progress", strconv.FormatInt(r.Counts.InProgress, 10)}, {"Otherwise ended", strconv.FormatInt(r.Counts.Other, 10)},
+		{"In progress", strconv.FormatInt(r.Counts.InProgress, 10)}, {"Otherwise ended", strconv.FormatInt(r.Counts.Other,
+			10)},
 		{"Left as it was", r.Counts.skipped()}, {"Made by", r.CreatedBy.Name}, {"Made", stamp(r.CreatedAt)},
 	}
 	if r.FinishedAt != nil {
@@ -117,8 +118,9 @@ type replaysList struct {
 // Run lists the bulk replays.
 func (c *replaysList) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		t := e.table(terminal.Column{Title: "REPLAY", Fixed: true}, terminal.Column{Title: "MADE (UTC)", Fixed: true}, terminal.Column{Title: "STATUS", Tone: replayTone},
-			terminal.Column{Title: "DONE"}, terminal.Column{Title: "STARTED"}, terminal.Column{Title: "SUCCEEDED"}, terminal.Column{Title: "FAILED"},
+		t := e.table(terminal.Column{Title: "REPLAY", Fixed: true}, terminal.Column{Title: "MADE (UTC)", Fixed: true},
+			terminal.Column{Title: "STATUS", Tone: replayTone}, terminal.Column{Title: "DONE"},
+			terminal.Column{Title: "STARTED"}, terminal.Column{Title: "SUCCEEDED"}, terminal.Column{Title: "FAILED"},
 			terminal.Column{Title: "MADE BY"})
 		q := url.Values{"status": c.Status, "order": {c.Order}}
 		return e.list(ctx, api, apiclient.Request{Path: replaysPath, Query: q}, c.paging, c.JSON, "replays", t,
@@ -140,7 +142,8 @@ type replayID struct {
 // call asks for the job, or for an operation on it, and shows the answer.
 func (c *replayID) call(ctx context.Context, e *env, method string, wait bool, operation ...string) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: method, Path: replaysPath + apiclient.Path(append([]string{c.ID}, operation...)...)})
+		a, err := api.Call(ctx, apiclient.Request{Method: method, Path: replaysPath +
+			apiclient.Path(append([]string{c.ID}, operation...)...)})
 		if err != nil {
 			return err
 		}

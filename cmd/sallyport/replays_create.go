@@ -71,7 +71,8 @@ func (c *replaysCreate) Run(ctx context.Context, e *env) error {
 	}
 	filter := c.filter(e.clock.Now())
 	if len(filter) == 0 {
-		return usageError("nothing restricts the replay: give a filter, such as --status dead_letter, or --all for every event there is")
+		return usageError("nothing restricts the replay: give a filter, such as --status dead_letter, or --all for every " +
+			"event there is")
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: replaysPath, Body: c.body(filter)})
@@ -111,12 +112,13 @@ func (c *replaysCreate) preview(e *env, answer json.RawMessage) error {
 	if p.AtLeast {
 		least = " at least"
 	}
-	if err := e.printFields([][2]string{{"Events", strconv.FormatInt(p.Matched, 10) + least}, {"Would start", strconv.FormatInt(p.Replayed, 10) + least},
-		{"Would leave", p.skipped()}}); err != nil {
+	if err := e.printFields([][2]string{{"Events", strconv.FormatInt(p.Matched, 10) + least},
+		{"Would start", strconv.FormatInt(p.Replayed, 10) + least}, {"Would leave", p.skipped()}}); err != nil {
 		return err
 	}
-	t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true}, terminal.Column{Title: "TYPE"},
-		terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "SUBSCRIPTION", Fixed: true})
+	t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true},
+		terminal.Column{Title: "TYPE"}, terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "SUBSCRIPTION",
+			Fixed: true})
 	for _, s := range p.Sample {
 		t.Row(s.EventUUID, second(s.ReceivedAt), s.EventType, s.ConnectionID, s.SubscriptionID)
 	}

@@ -17,15 +17,16 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// After an outage what did not arrive is counted, sent again as one job that is waited for, and accounted for; a job can be
-// paused, resumed and cancelled.
+// After an outage what did not arrive is counted, sent again as one job that is waited for, and accounted for; a job
+// can be paused, resumed and cancelled.
 func TestReplaysOverTheAPI(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
 		r := in.remote(t, s, "webhooks,connections")
-		require.Equal(t, exitOK, r.run(githubSecret, "connections", "create", "--provider", "github", "--connection-id", "repo", "--webhook-secret-file", "-").code)
+		require.Equal(t, exitOK, r.run(githubSecret, "connections", "create", "--provider", "github", "--connection-id",
+			"repo", "--webhook-secret-file", "-").code)
 		var up, hangs atomic.Bool
 		wakes := make(chan struct{})
 		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -39,43 +40,49 @@ func TestReplaysOverTheAPI(t *testing.T) {
 		t.Cleanup(receiver.Close)
 		wake := sync.OnceFunc(func() { close(wakes) })
 		t.Cleanup(wake)
-		id := decode[subscriptionRow](t, r.run(`{"retry_schedule_seconds":[]}`, "subscriptions", "create", "--json", "--event-types", "*",
-			"--forward-url", receiver.URL, "--from-file", "-").out).ID
+		id := decode[subscriptionRow](t, r.run(`{"retry_schedule_seconds":[]}`, "subscriptions", "create", "--json",
+			"--event-types", "*", "--forward-url", receiver.URL, "--from-file", "-").out).ID
 		for n := range 5 {
 			s.deliver(t, strconv.Itoa(n))
 		}
 		r.eventually(5, "dead_letter", "events", "list")
 
-		preview := r.do("replays", "create", "--status", "dead_letter", "--received-after", "1h", "--http-status", "503", "--subscription-id", id, "--dry-run")
+		preview := r.do("replays", "create", "--status", "dead_letter", "--received-after", "1h", "--http-status", "503",
+			"--subscription-id", id, "--dry-run")
 		require.Contains(t, preview, "Events       5\nWould start  5\nWould leave  0\n")
 		require.Equal(t, 5, strings.Count(preview, id))
 		require.Equal(t, "[]\n", r.do("replays", "list", "--json"))
-		none := decode[replayCounts](t, r.do("replays", "create", "--event-type", "push", "--no-duplicate", "--no-control", "--received-before", "1ms", "--dry-run", "--json"))
+		none := decode[replayCounts](t, r.do("replays", "create", "--event-type", "push", "--no-duplicate", "--no-control",
+			"--received-before", "1ms", "--dry-run", "--json"))
 		require.Zero(t, none.Matched)
 
 		up.Store(true)
 		done := r.do("replays", "create", "--status", "dead_letter", "--rate-per-second", "500", "--wait")
-		for _, want := range []string{"Status           completed\n", "Progress         100 %\n", "Started          5\n", "Succeeded        5\n", "Failed           0\n"} {
+		for _, want := range []string{"Status           completed\n", "Progress         100 %\n", "Started          5\n",
+			"Succeeded        5\n", "Failed           0\n"} {
 			require.Contains(t, done, want)
 		}
 		r.eventually(5, "forwarded", "events", "list")
 		list := decode[[]replayRow](t, r.do("replays", "list", "--json", "--status", "completed"))
 		require.Len(t, list, 1)
-		require.Regexp(t, `(?m)^`+list[0].ID+`  .*  completed  100 %  5        5          0       k$`, r.do("replays", "list"))
+		require.Regexp(t, `(?m)^`+list[0].ID+`  .*  completed  100 %  5        5          0       k$`,
+			r.do("replays", "list"))
 		require.Equal(t, done, r.do("replays", "show", list[0].ID))
 		require.Equal(t, done, r.do("replays", "show", list[0].ID, "--wait"))
 
 		// The receiver hangs, so that the second job does not end while it is steered.
 		hangs.Store(true)
 		events := decode[[]eventRow](t, r.do("events", "list", "--json"))
-		slow := decode[replayRow](t, r.do("replays", "create", "--event-uuid", events[0].EventUUID+","+events[1].EventUUID, "--force", "--rate-per-second", "1", "--json"))
+		slow := decode[replayRow](t, r.do("replays", "create", "--event-uuid", events[0].EventUUID+","+events[1].EventUUID,
+			"--force", "--rate-per-second", "1", "--json"))
 		require.Contains(t, r.do("replays", "pause", slow.ID), "Status           paused\n")
 		require.NotContains(t, r.do("replays", "resume", slow.ID), "paused")
 		require.Contains(t, r.do("replays", "cancel", slow.ID), "Status           cancelled\n")
 		r.refuse(exitFailed, "status 409", "replays", "resume", slow.ID)
 		wake()
 
-		out := r.run("", "replays", "create", "--to-subscription-id", id, "--all", "--force", "--json", "--rate-per-second", "500")
+		out := r.run("", "replays", "create", "--to-subscription-id", id, "--all", "--force", "--json", "--rate-per-second",
+			"500")
 		require.Equal(t, exitOK, out.code, out.stderr)
 		require.Equal(t, id, *decode[replayRow](t, out.out).ToSubscriptionID)
 		r.refuse(exitUsage, "nothing restricts the replay", "replays", "create", "--force")
@@ -89,8 +96,8 @@ func TestReplaysOverTheAPI(t *testing.T) {
 	})
 }
 
-// A wait tells how far the job is, outlasts a server that is away, and ends with the job, by its outcome. An interrupt ends the
-// wait alone, and it is said how to wait again.
+// A wait tells how far the job is, outlasts a server that is away, and ends with the job, by its outcome. An interrupt
+// ends the wait alone, and it is said how to wait again.
 func TestReplaysWait(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -107,13 +114,14 @@ func TestReplaysWait(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"id": "rpl_1", "status": state, "progress": 0.999, "counts": map[string]any{"replayed": 7},
-			"error": map[string]any{"code": "subscription_deleted", "message": "gone"}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": "rpl_1", "status": state, "progress": 0.999,
+			"counts": map[string]any{"replayed": 7}, "error": map[string]any{"code": "subscription_deleted", "message": "gone"}})
 	}))
 	t.Cleanup(s.Close)
 	wait := func(ctx context.Context, key string, meanwhile func(), args ...string) result {
 		clk := hastyClock{Manual: clock.NewManual(time.Now()), meanwhile: meanwhile}
-		return call(command{ctx: ctx, clock: clk, args: append([]string{"replays"}, args...)}, []string{"SALLYPORT_SERVER=" + s.URL, "SALLYPORT_API_KEY=" + key})
+		return call(command{ctx: ctx, clock: clk, args: append([]string{"replays"}, args...)},
+			[]string{"SALLYPORT_SERVER=" + s.URL, "SALLYPORT_API_KEY=" + key})
 	}
 	r := wait(t.Context(), "k", func() {}, "create", "--all", "--wait")
 	require.Equal(t, exitFailed, r.code)

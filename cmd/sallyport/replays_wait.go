@@ -14,9 +14,9 @@ import (
 // waitInterval is how often it is looked whether a bulk replay has ended.
 const waitInterval = time.Second
 
-// await waits until the bulk replay of an answer has ended, shows it, and fails where it was not completed. It tells how far the
-// job is whenever that has changed by a hundredth. A server that is away is waited for, because the job goes on when it is back.
-// An interrupt ends the wait and leaves the job.
+// await waits until the bulk replay of an answer has ended, shows it, and fails where it was not completed. It tells
+// how far the job is whenever that has changed by a hundredth. A server that is away is waited for, because the job
+// goes on when it is back. An interrupt ends the wait and leaves the job.
 func (f apiFlags) await(ctx context.Context, e *env, api *apiclient.Client, answer json.RawMessage) error {
 	r, err := into[replayRow](answer)
 	if err != nil {
@@ -25,7 +25,8 @@ func (f apiFlags) await(ctx context.Context, e *env, api *apiclient.Client, answ
 	for told, away := "", false; !r.ended(); {
 		if line := r.Status + ", " + r.percent(); line != told {
 			told = line
-			e.note("%s", terminal.Inline(fmt.Sprintf("%s: %d started, %d succeeded, %d failed.", line, r.Counts.Replayed, r.Counts.Succeeded, r.Counts.Failed)))
+			e.note("%s", terminal.Inline(fmt.Sprintf("%s: %d started, %d succeeded, %d failed.", line, r.Counts.Replayed,
+				r.Counts.Succeeded, r.Counts.Failed)))
 		}
 		a, err := f.look(ctx, e, api, r.ID)
 		switch {

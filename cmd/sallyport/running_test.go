@@ -48,7 +48,8 @@ func (r remote) start(args ...string) *running {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.code <- run(ctx, process{args: args, environ: r.environ, stdin: strings.NewReader(""), stdout: &c.out, stderr: &c.stderr, clock: clock.System()})
+		c.code <- run(ctx, process{args: args, environ: r.environ, stdin: strings.NewReader(""), stdout: &c.out,
+			stderr: &c.stderr, clock: clock.System()})
 	}()
 	r.t.Cleanup(func() {
 		cancel()

@@ -44,7 +44,8 @@ func (serveCommand) Run(ctx context.Context, e *env) error {
 		_ = a.Stop(stopCtx) // the reason to stop is the error that counts
 		return err
 	}
-	attrs := []any{slog.String("listen", a.Addr()), slog.String("public_url", e.cfg.PublicURL), slog.String("version", version())}
+	attrs := []any{slog.String("listen", a.Addr()), slog.String("public_url", e.cfg.PublicURL),
+		slog.String("version", version())}
 	if admin := a.AdminAddr(); admin != "" {
 		attrs = append(attrs, slog.String("admin_listen", admin))
 	}

@@ -38,7 +38,8 @@ type statRow struct {
 }
 
 func (r *statRow) empty() bool {
-	return r.Attempts.Succeeded+r.Attempts.Failed+r.Attempts.Superseded+r.Deliveries.Succeeded+r.Deliveries.Dead+r.Deliveries.Cancelled == 0
+	return r.Attempts.Succeeded+r.Attempts.Failed+r.Attempts.Superseded+r.Deliveries.Succeeded+r.Deliveries.Dead+
+		r.Deliveries.Cancelled == 0
 }
 
 // percentiles are durations in milliseconds.
@@ -71,7 +72,8 @@ func (c *subscriptionsStats) Run(ctx context.Context, e *env) error {
 		}
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: subscriptionsPath + apiclient.Path(c.ID, "stats"), Query: q})
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: subscriptionsPath +
+			apiclient.Path(c.ID, "stats"), Query: q})
 		if err != nil {
 			return err
 		}
@@ -105,9 +107,11 @@ func (s *stats) print(e *env) error {
 	attempts, ended := s.Total.Attempts, s.Total.Deliveries
 	fields := [][2]string{
 		{"Subscription", s.SubscriptionID}, {"From", stamp(s.From)}, {"To", stamp(s.To)},
-		{"Attempts", fmt.Sprintf("%d succeeded, %d failed, %d superseded", attempts.Succeeded, attempts.Failed, attempts.Superseded)},
+		{"Attempts", fmt.Sprintf("%d succeeded, %d failed, %d superseded", attempts.Succeeded, attempts.Failed,
+			attempts.Superseded)},
 		{"Deliveries", fmt.Sprintf("%d succeeded, %d dead, %d cancelled", ended.Succeeded, ended.Dead, ended.Cancelled)},
-		{"Waiting now", fmt.Sprintf("%d pending, %d after a failed try, %d held", s.Open.Pending, s.Open.RetryWait, s.Open.Held)},
+		{"Waiting now", fmt.Sprintf("%d pending, %d after a failed try, %d held", s.Open.Pending, s.Open.RetryWait,
+			s.Open.Held)},
 	}
 	if s.Total.Duration != nil {
 		fields = append(fields, [2]string{"An attempt took", s.Total.Duration.text()})
@@ -118,9 +122,9 @@ func (s *stats) print(e *env) error {
 	if err := e.printFields(fields); err != nil {
 		return err
 	}
-	t := e.table(terminal.Column{Title: "FROM (UTC)", Fixed: true}, terminal.Column{Title: "SUCCEEDED"}, terminal.Column{Title: "FAILED"},
-		terminal.Column{Title: "DEAD"}, terminal.Column{Title: "CANCELLED"}, terminal.Column{Title: "P50 MS"}, terminal.Column{Title: "P95 MS"},
-		terminal.Column{Title: "P99 MS"})
+	t := e.table(terminal.Column{Title: "FROM (UTC)", Fixed: true}, terminal.Column{Title: "SUCCEEDED"},
+		terminal.Column{Title: "FAILED"}, terminal.Column{Title: "DEAD"}, terminal.Column{Title: "CANCELLED"},
+		terminal.Column{Title: "P50 MS"}, terminal.Column{Title: "P95 MS"}, terminal.Column{Title: "P99 MS"})
 	n := 0
 	for i := range s.Buckets {
 		b := &s.Buckets[i]
@@ -129,8 +133,8 @@ func (s *stats) print(e *env) error {
 		}
 		n++
 		count := func(v int64) string { return strconv.FormatInt(v, 10) }
-		t.Row(append([]string{b.Start.UTC().Format("2006-01-02 15:04"), count(b.Attempts.Succeeded), count(b.Attempts.Failed), count(b.Deliveries.Dead),
-			count(b.Deliveries.Cancelled)}, b.Duration.cells()...)...)
+		t.Row(append([]string{b.Start.UTC().Format("2006-01-02 15:04"), count(b.Attempts.Succeeded), count(b.Attempts.Failed),
+			count(b.Deliveries.Dead), count(b.Deliveries.Cancelled)}, b.Duration.cells()...)...)
 	}
 	return e.section("By "+s.Bucket+", where something happened", n, t)
 }

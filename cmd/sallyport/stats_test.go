@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A subscription's statistics are shown as sums and as a table of the times at which something happened; the range is given as
-// times or as durations before now.
+// A subscription's statistics are shown as sums and as a table of the times at which something happened; the range is
+// given as times or as durations before now.
 func TestSubscriptionStats(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
@@ -20,8 +20,10 @@ func TestSubscriptionStats(t *testing.T) {
 		require.Regexp(t, `(?m)^An attempt took  p50 [\d.]+ ms, p95 [\d.]+ ms, p99 [\d.]+ ms$`, text)
 		require.Regexp(t, `(?m)^Waiting now      0 pending, 0 after a failed try, 0 held$`, text)
 		require.Regexp(t, `\nBy day, where something happened\nFROM \(UTC\).*\n(\d{4}-\d\d-\d\d 00:00  [012] +0 +0 +0 +[\d.]+ +[\d.]+ +[\d.]+\n)+$`, text)
-		require.Contains(t, r.do("subscriptions", "stats", good, "--from=2h", "--to=1h", "--bucket=minute"), "\nBy minute, where something happened: none\n")
-		require.Equal(t, int64(2), decode[stats](t, r.do("subscriptions", "stats", good, "--json")).Total.Deliveries.Succeeded)
+		require.Contains(t, r.do("subscriptions", "stats", good, "--from=2h", "--to=1h", "--bucket=minute"),
+			"\nBy minute, where something happened: none\n")
+		require.Equal(t, int64(2), decode[stats](t, r.do("subscriptions", "stats", good,
+			"--json")).Total.Deliveries.Succeeded)
 
 		r.refuse(exitUsage, "--bucket must be one of", "subscriptions", "stats", good, "--bucket", "week")
 		r.refuse(exitUsage, "from: ", "subscriptions", "stats", good, "--from", "1h", "--to", "2h")

@@ -91,10 +91,11 @@ func (r *subscriptionRow) print(e *env) error {
 		retries = "none"
 	}
 	fields := [][2]string{
-		{"Subscription", r.ID}, {"State", r.state()}, {"Event types", strings.Join(r.EventTypes, " ")}, {"Connections", r.scope()},
-		{"Filter", value(r.Filter)},
-		{"Forward URL", r.ForwardURL}, {"Payload mode", r.PayloadMode}, {"Timeout", span(time.Duration(r.TimeoutMs) * time.Millisecond)},
-		{"Retries after", retries}, {"Description", r.Description}, {"Created", stamp(r.CreatedAt)}, {"Updated", stamp(r.UpdatedAt)},
+		{"Subscription", r.ID}, {"State", r.state()}, {"Event types", strings.Join(r.EventTypes, " ")},
+		{"Connections", r.scope()}, {"Filter", value(r.Filter)},
+		{"Forward URL", r.ForwardURL}, {"Payload mode", r.PayloadMode},
+		{"Timeout", span(time.Duration(r.TimeoutMs) * time.Millisecond)}, {"Retries after", retries},
+		{"Description", r.Description}, {"Created", stamp(r.CreatedAt)}, {"Updated", stamp(r.UpdatedAt)},
 	}
 	if r.SigningSecret == "" && r.SigningSecretHint != "" {
 		fields = append(fields, [2]string{"Signing secret", "…" + r.SigningSecretHint})
@@ -133,8 +134,9 @@ func (c *subscriptionsList) Run(ctx context.Context, e *env) error {
 		q.Set("enabled", strconv.FormatBool(*c.Enabled))
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		t := e.table(terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "EVENT TYPES"}, terminal.Column{Title: "CONNECTIONS"},
-			terminal.Column{Title: "FORWARD URL"}, terminal.Column{Title: "STATE", Tone: stateTone})
+		t := e.table(terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "EVENT TYPES"},
+			terminal.Column{Title: "CONNECTIONS"}, terminal.Column{Title: "FORWARD URL"}, terminal.Column{Title: "STATE",
+				Tone: stateTone})
 		return e.list(ctx, api, apiclient.Request{Path: subscriptionsPath, Query: q}, c.paging, c.JSON, "subscriptions", t,
 			func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[subscriptionRow](row)
@@ -205,8 +207,8 @@ func (f *subscriptionFields) body(e *env) (map[string]any, error) {
 	if f.TimeoutMs != 0 {
 		body["timeout_ms"] = f.TimeoutMs
 	}
-	for name, v := range map[string]string{"forward_url": f.ForwardURL, "provider_config_key": f.ProviderConfigKey, "connection_id": f.ConnectionID,
-		"filter": f.Filter, "description": f.Description, "payload_mode": f.PayloadMode} {
+	for name, v := range map[string]string{"forward_url": f.ForwardURL, "provider_config_key": f.ProviderConfigKey,
+		"connection_id": f.ConnectionID, "filter": f.Filter, "description": f.Description, "payload_mode": f.PayloadMode} {
 		if v != "" {
 			body[name] = v
 		}
@@ -280,7 +282,8 @@ func (c *subscriptionsUpdate) Run(ctx context.Context, e *env) error {
 		return usageError("nothing to change: give a property by its flag or by --from-file")
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPatch, Path: subscriptionsPath + apiclient.Path(c.ID), Body: body})
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPatch, Path: subscriptionsPath + apiclient.Path(c.ID),
+			Body: body})
 		if err != nil {
 			return err
 		}
@@ -297,7 +300,8 @@ type subscriptionsDelete struct {
 func (c *subscriptionsDelete) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		failed, err := e.each(ctx, c.IDs, func(id string) error {
-			if _, err := api.Call(ctx, apiclient.Request{Method: http.MethodDelete, Path: subscriptionsPath + apiclient.Path(id)}); err != nil {
+			if _, err := api.Call(ctx, apiclient.Request{Method: http.MethodDelete, Path: subscriptionsPath +
+				apiclient.Path(id)}); err != nil {
 				return err
 			}
 			return e.done(c.JSON, "%s is deleted", id)

@@ -17,19 +17,22 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		r := in.remote(t, in.serve(t, clock.System()), "webhooks,connections")
-		require.Equal(t, exitOK, r.run(githubSecret+"\n", "connections", "create", "--provider", "github", "--connection-id", "repo", "--webhook-secret-file", "-").code)
+		require.Equal(t, exitOK, r.run(githubSecret+"\n", "connections", "create", "--provider", "github", "--connection-id",
+			"repo", "--webhook-secret-file", "-").code)
 		sink := newReceiver(t)
-		out := r.run("", "subscriptions", "create", "--event-types", "issues.*,push", "--forward-url", sink.URL, "--provider-config-key", "github",
-			"--connection-id", "repo", "--description", "the first", "--payload-mode", "raw", "--timeout-ms", "2000", "--retry-schedule-seconds", "0.5,120",
-			"--filter", `event.body.action == "opened"`)
+		out := r.run("", "subscriptions", "create", "--event-types", "issues.*,push", "--forward-url", sink.URL,
+			"--provider-config-key", "github", "--connection-id", "repo", "--description", "the first", "--payload-mode", "raw",
+			"--timeout-ms", "2000", "--retry-schedule-seconds", "0.5,120", "--filter", `event.body.action == "opened"`)
 		require.Equal(t, exitOK, out.code, out.stderr)
 		require.Contains(t, out.stderr, "shown this once")
 		require.Regexp(t, `(?m)^Signing secret  whsec_\S{44}$`, out.out)
-		for _, want := range []string{"State           enabled\n", "Event types     issues.* push\n", "Connections     github/repo\n", "Payload mode    raw\n",
-			"Timeout         2s\n", "Retries after   500ms 2m\n", "Filter          event.body.action == \"opened\"\n"} {
+		for _, want := range []string{"State           enabled\n", "Event types     issues.* push\n",
+			"Connections     github/repo\n", "Payload mode    raw\n", "Timeout         2s\n", "Retries after   500ms 2m\n",
+			"Filter          event.body.action == \"opened\"\n"} {
 			require.Contains(t, out.out, want)
 		}
-		list := decode[[]subscriptionRow](t, r.do("subscriptions", "list", "--json", "--enabled", "--connection-id=repo", "--provider-config-key=github"))
+		list := decode[[]subscriptionRow](t, r.do("subscriptions", "list", "--json", "--enabled", "--connection-id=repo",
+			"--provider-config-key=github"))
 		require.Len(t, list, 1)
 		id := list[0].ID
 		require.Equal(t, "[]\n", r.do("subscriptions", "list", "--json", "--no-enabled"))
@@ -37,9 +40,11 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		require.Regexp(t, `(?m)^`+id+`  issues\.\* push  github/repo  http://\S+  enabled$`, r.do("subscriptions", "list"))
 
 		// The caller's own secret comes from a file, and headers from a body; neither is printed.
-		dir := write(t, t.TempDir(), "secret", "a secret of sixteen bytes or more\n", "body", `{"headers":{"X-Token":"hunter2-hunter2"},"timeout_ms":1500}`)
-		text := r.do("subscriptions", "update", id, "--no-enabled", "--signing-secret-file", filepath.Join(dir, "secret"), "--secret-grace-seconds", "0", "--from-file", filepath.Join(dir, "body"),
-			"--timeout-ms", "3000", "--clear", "filter,connection_id")
+		dir := write(t, t.TempDir(), "secret", "a secret of sixteen bytes or more\n", "body",
+			`{"headers":{"X-Token":"hunter2-hunter2"},"timeout_ms":1500}`)
+		text := r.do("subscriptions", "update", id, "--no-enabled", "--signing-secret-file", filepath.Join(dir, "secret"),
+			"--secret-grace-seconds", "0", "--from-file", filepath.Join(dir, "body"), "--timeout-ms", "3000", "--clear",
+			"filter,connection_id")
 		require.Contains(t, text, "State           disabled\n")
 		require.Contains(t, text, "Timeout         3s\n")
 		require.Contains(t, text, "Connections     github/any\n")
@@ -62,13 +67,15 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 		require.False(t, decode[trialRow](t, out.out).Delivered)
 		require.Contains(t, r.run("", "subscriptions", "test", id).out, "Error        connection_refused: ")
 
-		r.refuse(exitUsage, "forward_url: ", "subscriptions", "create", "--event-types", "x", "--forward-url", "ftp://example.com")
+		r.refuse(exitUsage, "forward_url: ", "subscriptions", "create", "--event-types", "x", "--forward-url",
+			"ftp://example.com")
 		r.refuse(exitUsage, "the field is required", "subscriptions", "create", "--event-types", "x")
 		r.refuse(exitUsage, "nothing to change", "subscriptions", "update", id)
 		r.refuse(exitUsage, "set and cleared at once", "subscriptions", "update", id, "--filter", "true", "--clear", "filter")
 		r.refuse(exitUsage, "standard input", "subscriptions", "update", id, "--from-file=-", "--signing-secret-file=-")
 		r.refuse(exitFailed, "it holds no secret", "subscriptions", "update", id, "--signing-secret-file=-")
-		r.refuse(exitFailed, "does not hold one JSON object", "subscriptions", "update", id, "--from-file="+filepath.Join(dir, "secret"))
+		r.refuse(exitFailed, "does not hold one JSON object", "subscriptions", "update", id, "--from-file="+
+			filepath.Join(dir, "secret"))
 		r.refuse(exitFailed, "holds no JSON", "subscriptions", "test", id, "--data-file="+filepath.Join(dir, "secret"))
 		out = r.run("", "subscriptions", "delete", id, id)
 		require.Equal(t, exitFailed, out.code)
@@ -78,34 +85,42 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 	})
 }
 
-// A connection is made with its secret from a file or standard input, listed, shown and deleted; the secret is not shown.
+// A connection is made with its secret from a file or standard input, listed, shown and deleted; the secret is not
+// shown.
 func TestConnectionsOverTheAPI(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
 		r := in.remote(t, s, "connections,events")
-		out := r.run(githubSecret+"\n", "connections", "create", "--provider", "github", "--connection-id", "repo", "--webhook-secret-file", "-")
+		out := r.run(githubSecret+"\n", "connections", "create", "--provider", "github", "--connection-id", "repo",
+			"--webhook-secret-file", "-")
 		require.Equal(t, exitOK, out.code, out.stderr)
 		require.Empty(t, out.stderr)
 		require.Contains(t, out.out, "Connection      github/repo\n")
 		require.NotContains(t, out.out, githubSecret)
-		out = r.run(`{"provider":"github","tags":{"team":"a"}}`, "connections", "create", "--from-file", "-", "--connection-id", "second")
+		out = r.run(`{"provider":"github","tags":{"team":"a"}}`, "connections", "create", "--from-file", "-",
+			"--connection-id", "second")
 		require.Contains(t, out.stderr, "no webhook secret yet")
 		require.Regexp(t, `(?m)^github    second      active  missing  http\S+\ngithub    repo        active  …ider    http\S+$`, r.do("connections", "list"))
-		require.Len(t, decode[[]json.RawMessage](t, r.do("connections", "list", "--json", "--q", "sec", "--provider", "github", "--status", "active")), 1)
-		require.Equal(t, "second", decode[connectionRow](t, r.do("connections", "show", "github", "second", "--json")).ConnectionID)
+		require.Len(t, decode[[]json.RawMessage](t, r.do("connections", "list", "--json", "--q", "sec", "--provider",
+			"github", "--status", "active")), 1)
+		require.Equal(t, "second", decode[connectionRow](t, r.do("connections", "show", "github", "second",
+			"--json")).ConnectionID)
 		require.Equal(t, "github/second is deleted\n", r.do("connections", "delete", "github", "second"))
 		r.refuse(exitFailed, "not_found", "connections", "show", "github", "second")
 		r.refuse(exitFailed, "not_found", "connections", "delete", "github", "second")
 		status, _ := s.ask(t, http.MethodPost, "/api/v1/webhook/repo", "", map[string]any{})
 		require.Equal(t, http.StatusUnauthorized, status)
-		r.eventually(1, "signature_missing", "rejections", "list", "--connection-id=repo", "--provider-config-key=github", "--reason=signature_missing")
+		r.eventually(1, "signature_missing", "rejections", "list", "--connection-id=repo", "--provider-config-key=github",
+			"--reason=signature_missing")
 		require.Equal(t, "[]\n", r.do("rejections", "list", "--json", "--connection-id=other"))
 		r.refuse(exitFailed, "connection_exists", "connections", "create", "--provider", "github", "--connection-id", "repo")
 		r.refuse(exitUsage, "Invalid request: ", "connections", "create", "--connection-id", "third")
-		none := r.run("", "connections", "create", "--provider", "github", "--webhook-secret-file", filepath.Join(t.TempDir(), "none"))
+		none := r.run("", "connections", "create", "--provider", "github", "--webhook-secret-file",
+			filepath.Join(t.TempDir(), "none"))
 		require.NotContains(t, none.stderr, "database", "the file that is missing is not the database's")
-		r.refuse(exitFailed, "no such file", "connections", "create", "--provider", "github", "--webhook-secret-file", filepath.Join(t.TempDir(), "none"))
+		r.refuse(exitFailed, "no such file", "connections", "create", "--provider", "github", "--webhook-secret-file",
+			filepath.Join(t.TempDir(), "none"))
 	})
 }

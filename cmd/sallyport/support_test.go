@@ -35,7 +35,8 @@ type installation struct {
 	url, dir string
 }
 
-// each runs fn per engine on an installation that nobody has set up: on PostgreSQL the schema is there, on SQLite nothing.
+// each runs fn per engine on an installation that nobody has set up: on PostgreSQL the schema is there, on SQLite
+// nothing.
 func each(t *testing.T, fn func(t *testing.T, in installation)) {
 	t.Helper()
 	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
@@ -79,7 +80,8 @@ func (in installation) call(t *testing.T, c command) result {
 
 func call(c command, environ []string) result {
 	var out, stderr bytes.Buffer
-	code := run(c.ctx, process{args: c.args, environ: environ, stdin: strings.NewReader(c.stdin), stdout: &out, stderr: &stderr, clock: c.clock})
+	code := run(c.ctx, process{args: c.args, environ: environ, stdin: strings.NewReader(c.stdin), stdout: &out,
+		stderr: &stderr, clock: c.clock})
 	return result{code: code, out: out.String(), stderr: stderr.String()}
 }
 
@@ -115,9 +117,11 @@ type server struct {
 // serve starts a server on the installation. Its receivers may be on loopback.
 func (in installation) serve(t *testing.T, clk clock.Clock, flags ...string) server {
 	t.Helper()
-	cfg, err := config.Load(append([]string{"--egress-allow=127.0.0.0/8", "--egress-allow-http"}, flags...), in.environ(), os.ReadFile)
+	cfg, err := config.Load(append([]string{"--egress-allow=127.0.0.0/8", "--egress-allow-http"}, flags...), in.environ(),
+		os.ReadFile)
 	require.NoError(t, err)
-	a, err := app.New(t.Context(), app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Clock: clk, Version: "test"})
+	a, err := app.New(t.Context(), app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Clock: clk,
+		Version: "test"})
 	require.NoError(t, err)
 	stop := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)

@@ -65,7 +65,8 @@ func (c *subscriptionsTest) Run(ctx context.Context, e *env) error {
 		body["dry_run"] = true
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
-		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: subscriptionsPath + apiclient.Path(c.ID, "test"), Body: body})
+		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: subscriptionsPath +
+			apiclient.Path(c.ID, "test"), Body: body})
 		if err != nil {
 			return err
 		}
@@ -97,15 +98,18 @@ func (c *subscriptionsTest) print(e *env, r trialRow) error {
 	if !r.WouldMatch {
 		matches = "no: the subscription does not take such events"
 	}
-	fields := [][2]string{{"Outcome", outcome}, {"Would match", matches}, {"URL", r.Request.URL}, {"webhook-id", r.WebhookID}}
+	fields := [][2]string{{"Outcome", outcome}, {"Would match", matches}, {"URL", r.Request.URL},
+		{"webhook-id", r.WebhookID}}
 	if r.Response != nil {
-		fields = append(fields, [2]string{"Answer", strings.TrimSpace(strconv.Itoa(r.Response.StatusCode) + " " + r.Response.Body)})
+		fields = append(fields, [2]string{"Answer", strings.TrimSpace(strconv.Itoa(r.Response.StatusCode) + " " +
+			r.Response.Body)})
 	}
 	if r.Error != nil {
 		fields = append(fields, [2]string{"Error", r.Error.Code + ": " + r.Error.Message})
 	}
 	if !c.DryRun {
-		fields = append(fields, [2]string{"Took", fmt.Sprintf("%.1f ms (name %.1f, connection %.1f, TLS %.1f, first byte %.1f)",
+		fields = append(fields, [2]string{"Took", fmt.Sprintf("%.1f ms (name %.1f, connection %.1f, TLS %.1f, first byte "+
+			"%.1f)",
 			r.Duration, r.DNS, r.Connect, r.TLS, r.TTFB)})
 	}
 	if err := e.printFields(fields); err != nil || !c.DryRun {

@@ -73,7 +73,8 @@ func (c *webhooksVerify) Run(ctx context.Context, e *env) error {
 }
 
 func (c *webhooksVerify) verify(ctx context.Context, e *env) (v app.WebhookVerdict, err error) {
-	r := app.WebhookRequest{Connection: c.Connection, Environment: c.Environment, ReceivedAt: c.At.Time, RemoteIP: c.RemoteIP}
+	r := app.WebhookRequest{Connection: c.Connection, Environment: c.Environment, ReceivedAt: c.At.Time,
+		RemoteIP: c.RemoteIP}
 	if r.ReceivedAt.IsZero() {
 		r.ReceivedAt = e.clock.Now()
 	}

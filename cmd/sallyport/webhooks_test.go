@@ -39,30 +39,37 @@ func saved(t *testing.T, text string) string {
 
 // fromGitHub is a request as GitHub sends it, signed over signedBody.
 func fromGitHub(secret, signedBody, body string) string {
-	return "POST /api/v1/webhook/x HTTP/1.1\r\nHost: gateway.example\r\nContent-Type: application/json\r\nX-GitHub-Event: issues\r\n" +
-		"X-GitHub-Delivery: 72d3162e-cc78-11e3-81ab-4c9367dc0958\r\nX-Hub-Signature-256: sha256=" + hexMAC(secret, signedBody) + "\r\n\r\n" + body
+	return "POST /api/v1/webhook/x HTTP/1.1\r\nHost: gateway.example\r\nContent-Type: " +
+		"application/json\r\nX-GitHub-Event: issues\r\n" +
+		"X-GitHub-Delivery: 72d3162e-cc78-11e3-81ab-4c9367dc0958\r\nX-Hub-Signature-256: sha256=" +
+		hexMAC(secret, signedBody) + "\r\n\r\n" + body
 }
 
-// A saved request is verified as a server would, beside the server and without it: with which secret, as what, or why not and what
-// that goes back to. No secret and no right signature is shown.
+// A saved request is verified as a server would, beside the server and without it: with which secret, as what, or why
+// not and what that goes back to. No secret and no right signature is shown.
 func TestWebhooksVerify(t *testing.T) {
 	t.Parallel()
 	const body, other = `{"action":"opened","n":1}`, "another secret that GitHub has"
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
-		made := s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo", "webhook_secret": githubSecret})
-		s.make(t, "/connections/github/repo/webhook-secrets", key, map[string]any{"secret": "the next secret of GitHub", "label": "rotation"})
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+			"connections"))
+		made := s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "repo",
+			"webhook_secret": githubSecret})
+		s.make(t, "/connections/github/repo/webhook-secrets", key, map[string]any{"secret": "the next secret of GitHub",
+			"label": "rotation"})
 		webhookURL, _ := made["webhook_url"].(string)
 
 		// verify gives the verdict on a request, which must be that of the server.
 		verify := func(code int, text string, args ...string) app.WebhookVerdict {
 			t.Helper()
-			r := in.run(t, append([]string{"webhooks", "verify", "--json", "--connection", "github/repo", "--request", saved(t, text)}, args...)...)
+			r := in.run(t, append([]string{"webhooks", "verify", "--json", "--connection", "github/repo", "--request",
+				saved(t, text)}, args...)...)
 			require.Equal(t, code, r.code, "%s%s", r.out, r.stderr)
 			require.Empty(t, r.stderr)
-			shown := in.run(t, append([]string{"webhooks", "verify", "--connection", "github/repo", "--request", saved(t, text)}, args...)...)
+			shown := in.run(t, append([]string{"webhooks", "verify", "--connection", "github/repo", "--request", saved(t, text)},
+				args...)...)
 			require.Equal(t, code, shown.code)
 			for _, secret := range []string{githubSecret, "the next secret", other, hexMAC(githubSecret, body)} {
 				require.NotContains(t, r.out+shown.out, secret)
@@ -124,17 +131,21 @@ func TestWebhooksVerify(t *testing.T) {
 		// The connection by its other names, the request in parts and from standard input, and without the server.
 		s.stop()
 		for _, name := range []string{webhookURL, webhookURL[strings.LastIndexByte(webhookURL, '/')+1:], "repo"} {
-			require.Equal(t, exitOK, in.run(t, "webhooks", "verify", "--connection", name, "--request", saved(t, good)).code, name)
+			require.Equal(t, exitOK, in.run(t, "webhooks", "verify", "--connection", name, "--request", saved(t, good)).code,
+				name)
 		}
 		head, _, _ := strings.Cut(good, "\r\n\r\n")
 		_, headers, _ := strings.Cut(head, "\r\n")
-		parts := []string{"webhooks", "verify", "--connection=github/repo", "--environment=production", "--headers", saved(t, headers), "--body"}
+		parts := []string{"webhooks", "verify", "--connection=github/repo", "--environment=production", "--headers",
+			saved(t, headers), "--body"}
 		require.Equal(t, exitOK, in.run(t, append(parts, saved(t, body))...).code)
 		require.Equal(t, exitFailed, in.run(t, append(parts, saved(t, body+"\n"))...).code)
-		require.Equal(t, exitOK, in.call(t, command{stdin: good, args: []string{"webhooks", "verify", "--connection=github/repo", "--request=-"}}).code)
+		require.Equal(t, exitOK, in.call(t,
+			command{stdin: good, args: []string{"webhooks", "verify", "--connection=github/repo", "--request=-"}}).code)
 
 		var matched int
-		require.NoError(t, in.open(t).Read().QueryRowContext(t.Context(), "SELECT count(*) FROM connection_secrets WHERE last_matched_ms IS NOT NULL").Scan(&matched))
+		require.NoError(t, in.open(t).Read().QueryRowContext(t.Context(),
+			"SELECT count(*) FROM connection_secrets WHERE last_matched_ms IS NOT NULL").Scan(&matched))
 		require.LessOrEqual(t, matched, 1, "only the server notes a match")
 	})
 }
@@ -145,16 +156,20 @@ func TestWebhooksVerifyAge(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
-		s.make(t, "/connections", key, map[string]any{"provider": "standard-webhooks", "connection_id": "c", "webhook_secret": standardSecret})
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+			"connections"))
+		s.make(t, "/connections", key, map[string]any{"provider": "standard-webhooks", "connection_id": "c",
+			"webhook_secret": standardSecret})
 		signer, err := standardwebhooks.NewWebhook(standardSecret)
 		require.NoError(t, err)
 		at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 		signature, err := signer.Sign("msg_1", at, []byte(`{"type":"a.b"}`))
 		require.NoError(t, err)
-		file := saved(t, "POST / HTTP/1.1\nwebhook-id: msg_1\nwebhook-timestamp: 1772600767\nwebhook-signature: "+signature+"\n\n"+`{"type":"a.b"}`)
+		file := saved(t, "POST / HTTP/1.1\nwebhook-id: msg_1\nwebhook-timestamp: 1772600767\nwebhook-signature: "+signature+
+			"\n\n"+`{"type":"a.b"}`)
 		run := func(args ...string) result {
-			return in.call(t, command{clock: clock.NewManual(at.Add(time.Hour)), args: append([]string{"webhooks", "verify", "--connection=c", "--request", file}, args...)})
+			return in.call(t, command{clock: clock.NewManual(at.Add(time.Hour)),
+				args: append([]string{"webhooks", "verify", "--connection=c", "--request", file}, args...)})
 		}
 		for _, received := range []string{"2026-03-04T05:06:07Z", "2026-03-04T06:11:07+01:00", "1772600767"} {
 			r := run("--at", received)
@@ -165,7 +180,8 @@ func TestWebhooksVerifyAge(t *testing.T) {
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.out, "refused     timestamp_out_of_range\n")
 		require.Contains(t, r.out, "diagnosis   clock\n")
-		require.Contains(t, r.out, "The age was counted to 2026-03-04T06:06:07Z. For a request that was saved earlier say with --at when it was received.")
+		require.Contains(t, r.out, "The age was counted to 2026-03-04T06:06:07Z. For a request that was saved earlier say "+
+			"with --at when it was received.")
 		require.NotContains(t, r.out, signature[3:])
 	})
 }
@@ -176,8 +192,10 @@ func TestWebhooksVerifyRepeats(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
-		file := saved(t, "POST / HTTP/1.1\nX-Signature: "+hexMAC(githubSecret, "{}")+"\nX-Dropbox-Signature: "+hexMAC(githubSecret, "{}")+"\n\n{}")
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+			"connections"))
+		file := saved(t, "POST / HTTP/1.1\nX-Signature: "+hexMAC(githubSecret, "{}")+"\nX-Dropbox-Signature: "+
+			hexMAC(githubSecret, "{}")+"\n\n{}")
 		for i, c := range []struct {
 			provider string
 			webhook  map[string]any
@@ -190,7 +208,8 @@ func TestWebhooksVerifyRepeats(t *testing.T) {
 			{"dropbox", map[string]any{"dedupe_window_seconds": 60}, "none: the same body within 1m0s is a repeat"},
 		} {
 			name := fmt.Sprint("c", i)
-			s.make(t, "/connections", key, map[string]any{"provider": c.provider, "connection_id": name, "webhook_secret": githubSecret, "webhook": c.webhook})
+			s.make(t, "/connections", key, map[string]any{"provider": c.provider, "connection_id": name,
+				"webhook_secret": githubSecret, "webhook": c.webhook})
 			r := in.run(t, "webhooks", "verify", "--connection", name, "--request", file)
 			require.Equal(t, exitOK, r.code, r.out)
 			require.Contains(t, r.out, "\nid          "+c.want, c.provider)
@@ -203,15 +222,18 @@ func TestWebhooksVerifyNetworks(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
-		definitions := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme+"  source_ips: [\"192.0.2.0/24\"]\n")
+		definitions := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme+
+			"  source_ips: [\"192.0.2.0/24\"]\n")
 		s := in.serve(t, clock.System(), "--providers-dir="+definitions)
-		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "connections"))
-		s.make(t, "/connections", key, map[string]any{"provider": "acme", "connection_id": "c", "webhook_secret": githubSecret,
-			"webhook": map[string]any{"source_cidrs": []string{"192.0.2.128/25"}}})
+		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
+			"connections"))
+		s.make(t, "/connections", key, map[string]any{"provider": "acme", "connection_id": "c",
+			"webhook_secret": githubSecret, "webhook": map[string]any{"source_cidrs": []string{"192.0.2.128/25"}}})
 		file := saved(t, "POST / HTTP/1.1\nX-Acme-Signature: "+hexMAC(githubSecret, "{}")+"\n\n{}")
 		run := func(args ...string) app.WebhookVerdict {
 			t.Helper()
-			r := in.run(t, append([]string{"webhooks", "verify", "--json", "--connection=acme/c", "--providers-dir=" + definitions, "--request", file}, args...)...)
+			r := in.run(t, append([]string{"webhooks", "verify", "--json", "--connection=acme/c", "--providers-dir=" +
+				definitions, "--request", file}, args...)...)
 			require.Empty(t, r.stderr)
 			return decode[app.WebhookVerdict](t, r.out)
 		}
@@ -242,14 +264,16 @@ func TestWebhooksVerifyMisuse(t *testing.T) {
 		in.setUp(t)
 		s := in.serve(t, clock.System())
 		for _, environment := range []string{"production", "development"} {
-			key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", environment, "--routes", "connections"))
-			s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "both", "webhook_secret": githubSecret,
-				"webhook": map[string]any{"alias": "in-" + environment}})
+			key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", environment, "--routes",
+				"connections"))
+			s.make(t, "/connections", key, map[string]any{"provider": "github", "connection_id": "both",
+				"webhook_secret": githubSecret, "webhook": map[string]any{"alias": "in-" + environment}})
 		}
 		good := saved(t, fromGitHub(githubSecret, "{}", "{}"))
 		big := saved(t, "POST / HTTP/1.1\n\n"+string(bytes.Repeat([]byte("x"), maxSaved)))
 		for args, want := range map[string]string{
-			"--connection=github/both --request=" + good:                             "several environments have such a connection (development, production)",
+			"--connection=github/both --request=" +
+				good: "several environments have such a connection (development, production)",
 			"--connection=github/none --request=" + good:                             "connection",
 			"--connection=none --request=" + good:                                    "connection",
 			"--connection=in-production --environment=development --request=" + good: "connection",
@@ -260,8 +284,9 @@ func TestWebhooksVerifyMisuse(t *testing.T) {
 			"--connection=github/both":                                               "give --request, or --headers with --body",
 			"--connection=github/both --request=a --headers=b":                       "give --request, or --headers with --body",
 			"--connection=github/both --request=a --body=b":                          "give --request, or --headers with --body",
-			"--connection=github/both --request=a --at=yesterday":                    "must be a time such as 2026-03-04T05:06:07Z",
-			"--connection=github/both --request=a --remote-ip=here":                  "remote-ip",
+			"--connection=github/both --request=a --at=yesterday": "must be a time such as " +
+				"2026-03-04T05:06:07Z",
+			"--connection=github/both --request=a --remote-ip=here": "remote-ip",
 			"--request=a": "missing flags: --connection=NAME",
 			"--connection=github/both --providers-dir=" + dir + "/none --request=" + good: "provider definitions",
 			"--connection=github/both --keyset-file=" + dir + "/none --request=" + good:   "keyset",
@@ -274,7 +299,8 @@ func TestWebhooksVerifyMisuse(t *testing.T) {
 			require.NotContains(t, r.stderr, "database", "the database is not at fault: %s", args)
 		}
 		for _, environment := range []string{"production", "development"} {
-			require.Equal(t, exitOK, in.run(t, "webhooks", "verify", "--connection=github/both", "--environment", environment, "--request", good).code)
+			require.Equal(t, exitOK, in.run(t, "webhooks", "verify", "--connection=github/both", "--environment", environment,
+				"--request", good).code)
 			require.Equal(t, exitOK, in.run(t, "webhooks", "verify", "--connection=in-"+environment, "--request", good).code)
 		}
 	})

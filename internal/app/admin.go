@@ -9,11 +9,13 @@ import (
 
 // CreateOwner adds an owner, and makes the team where there is none: the command line's twin of setting up. An empty
 // teamName is the default for a new team, and any for one that exists.
-func (s *Store) CreateOwner(ctx context.Context, teamName, email string, password secretbox.Secret) (identity.Profile, error) {
+func (s *Store) CreateOwner(ctx context.Context, teamName, email string,
+	password secretbox.Secret) (identity.Profile, error) {
 	return s.Identity.CreateOwner(ctx, operator(), teamName, email, password)
 }
 
-// RotateSigningKey adds a key that access tokens will be signed with, or, where the present one is compromised, replaces all.
+// RotateSigningKey adds a key that access tokens will be signed with, or, where the present one is compromised,
+// replaces all.
 func (s *Store) RotateSigningKey(ctx context.Context, compromised bool) (identity.NewSigningKey, error) {
 	return s.Identity.RotateSigningKey(ctx, operator(), compromised)
 }

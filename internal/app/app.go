@@ -1,5 +1,5 @@
-// Package app puts the process together: configuration, database, capabilities, HTTP and workers, and the order in which
-// they start and stop. It holds no rules.
+// Package app puts the process together: configuration, database, capabilities, HTTP and workers, and the order in
+// which they start and stop. It holds no rules.
 package app
 
 import (
@@ -106,7 +106,8 @@ type App struct {
 
 // New opens the database and builds the process, without starting anything.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, log: o.Logger, own: o.Clock, clock: clock.NewShifted(o.Clock), offset: o.ClockOffset, metrics: obs.NewMetrics()}
+	a := &App{cfg: o.Config, log: o.Logger, own: o.Clock, clock: clock.NewShifted(o.Clock), offset: o.ClockOffset,
+		metrics: obs.NewMetrics()}
 	if a.offset == nil {
 		a.offset = ClockOffset
 	}
@@ -115,7 +116,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	// Before anything is changed, such as the schema: definitions that a new release refuses must not keep the old one from starting.
+	// Before anything is changed, such as the schema: definitions that a new release refuses must not keep the old one
+	// from starting.
 	if a.providers, err = liveProviders(&a.cfg, a.log, a.metrics); err != nil {
 		return nil, err
 	}
@@ -173,8 +175,8 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Environments: a.store.Identity, Keyring: verification.NewKeyring(keyFetcher{a.client}), Logger: a.log}); err != nil {
 		return err
 	}
-	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client, Connections: a.connections,
-		Environments: a.store.Identity, PublicURL: a.cfg.PublicURL})
+	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client,
+		Connections: a.connections, Environments: a.store.Identity, PublicURL: a.cfg.PublicURL})
 	a.events = events.NewStore(d, deliveries.Filter{})
 	a.events.Retain(lifetimes{a.store.Identity}, clk)
 	a.rejections = rejections.New(d, clk)
@@ -194,10 +196,10 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	a.deliveries.Announce(own)
 	a.subscriptions.Announce(own)
 	a.connections.OnChange(own.ConnectionChanged)
-	a.retention = retention.New(retention.Config{DB: d, Events: a.events, Deliveries: a.deliveries.Store(), Lifetimes: lifetimes{a.store.Identity},
-		Clock: clk, Logger: a.log, Metrics: a.metrics})
-	a.replays = replays.New(replays.Config{DB: d, Clock: clk, Events: a.events, Deliveries: a.deliveries, Subscriptions: a.subscriptions,
-		Logger: a.log, Metrics: a.metrics, Node: node})
+	a.retention = retention.New(retention.Config{DB: d, Events: a.events, Deliveries: a.deliveries.Store(),
+		Lifetimes: lifetimes{a.store.Identity}, Clock: clk, Logger: a.log, Metrics: a.metrics})
+	a.replays = replays.New(replays.Config{DB: d, Clock: clk, Events: a.events, Deliveries: a.deliveries,
+		Subscriptions: a.subscriptions, Logger: a.log, Metrics: a.metrics, Node: node})
 	a.sso = sso.New(sso.Config{DB: d, Box: box, Clock: clk, Identity: a.store.Identity, Egress: a.client,
 		CallbackURL: func(providerID string) string { return a.cfg.PublicURL + ssohttp.CallbackPath(providerID) }})
 	if a.mails, err = newMails(&a.cfg, a.store, clk, a.log, a.metrics); err != nil {
@@ -209,15 +211,18 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	if err := clearSpool(spool); err != nil {
 		return err
 	}
-	a.ingest = ingest.New(d, a.connections, a.subscriptions, a.events, a.deliveries, a.rejections, a.limiter, clk, a.log, a.metrics, ingest.Options{
-		MaxBodyBytes: a.cfg.WebhookMaxBodyBytes, MemoryBudget: a.cfg.WebhookMemoryBudgetBytes, DedupeWindow: a.cfg.WebhookDedupeWindow, SpoolDir: spool,
-		PublicURL: a.cfg.PublicURL,
-	})
+	a.ingest = ingest.New(d, a.connections, a.subscriptions, a.events, a.deliveries, a.rejections, a.limiter, clk, a.log,
+		a.metrics, ingest.Options{
+			MaxBodyBytes: a.cfg.WebhookMaxBodyBytes, MemoryBudget: a.cfg.WebhookMemoryBudgetBytes,
+			DedupeWindow: a.cfg.WebhookDedupeWindow, SpoolDir: spool, PublicURL: a.cfg.PublicURL,
+		})
 	a.api = NewAPI(APIOptions{
-		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, Keys: a.store.Identity, TrustedProxies: a.cfg.TrustedProxies,
-			Limits: a.limits(), Idempotency: a.idempotency, LoopbackHostsOnly: a.cfg.Dev, Ready: a.readiness, Observe: a.observe},
+		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, Keys: a.store.Identity,
+			TrustedProxies: a.cfg.TrustedProxies, Limits: a.limits(), Idempotency: a.idempotency, LoopbackHostsOnly: a.cfg.Dev,
+			Ready: a.readiness, Observe: a.observe},
 		PublicURL: a.cfg.PublicURL, Identity: a.store.Identity, Connections: a.connections, Subscriptions: a.subscriptions,
-		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections, Audit: a.audit, Replays: a.replays, SSO: a.sso,
+		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections,
+		Audit: a.audit, Replays: a.replays, SSO: a.sso,
 	})
 	return ctx.Err()
 }
@@ -312,13 +317,14 @@ func (a *App) compareClock(ctx context.Context) time.Duration {
 	case err != nil && ctx.Err() == nil:
 		a.log.ErrorContext(ctx, "the database's clock could not be compared", slog.String("error", err.Error()))
 	case offset.Abs() > maxClockOffset:
-		a.log.ErrorContext(ctx, "this node's clock is wrong; it is not ready until that is mended", slog.Duration("offset", offset))
+		a.log.ErrorContext(ctx, "this node's clock is wrong; it is not ready until that is mended",
+			slog.Duration("offset", offset))
 	}
 	return clockInterval
 }
 
-// ClockOffset returns how far the database's clock is ahead of this node's. SQLite has no clock of its own: its offset is
-// zero, and the query shows that it answers.
+// ClockOffset returns how far the database's clock is ahead of this node's. SQLite has no clock of its own: its offset
+// is zero, and the query shows that it answers.
 func ClockOffset(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error) {
 	if d.Engine() == db.SQLite {
 		return 0, d.Ping(ctx)
@@ -366,7 +372,8 @@ const partitionInterval = time.Hour
 
 func (a *App) partitions(ctx context.Context) time.Duration {
 	if err := a.events.EnsurePartitions(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "the coming days' partitions could not be made; their payloads go to the default one", slog.String("error", err.Error()))
+		a.log.ErrorContext(ctx, "the coming days' partitions could not be made; their payloads go to the default one",
+			slog.String("error", err.Error()))
 	}
 	return partitionInterval
 }

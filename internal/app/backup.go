@@ -42,9 +42,9 @@ type Copied struct {
 	newer bool
 }
 
-// Backup copies SQLite's database to a new file, beside a server that may be running, checks the copy, and with keysetTo
-// copies the keyset to another new file and checks that it opens what the copy holds. Either both files are there at the
-// end, or none.
+// Backup copies SQLite's database to a new file, beside a server that may be running, checks the copy, and with
+// keysetTo copies the keyset to another new file and checks that it opens what the copy holds. Either both files are
+// there at the end, or none.
 func Backup(ctx context.Context, cfg *config.Config, path, keysetTo string) (_ Copied, err error) {
 	if !cfg.SQLite() {
 		return Copied{}, ErrNotSQLite
@@ -104,8 +104,8 @@ func checkSpace(ctx context.Context, d *db.DB, dir string) error {
 	return nil
 }
 
-// inspect checks a copy: that it is whole, that it is a database of this product, and, with a keyset, that the keyset is
-// its own.
+// inspect checks a copy: that it is whole, that it is a database of this product, and, with a keyset, that the keyset
+// is its own.
 func inspect(ctx context.Context, path string, keyset secretbox.Source) (done Copied, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -165,7 +165,8 @@ func Restore(ctx context.Context, cfg *config.Config, path, keysetFrom string) (
 		return Copied{}, err
 	}
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-		return Copied{}, fmt.Errorf("%w but a database with its write-ahead log beside it: what is in the log would be lost", ErrNotSallyport)
+		return Copied{}, fmt.Errorf("%w but a database with its write-ahead log beside it: what is in the log would be lost",
+			ErrNotSallyport)
 	}
 	done, err := inspect(ctx, path, keyset)
 	if err != nil {
@@ -230,8 +231,8 @@ func restoredKeyset(cfg *config.Config, from string) (secretbox.Source, error) {
 	}
 }
 
-// unoccupied refuses a folder that holds a database, or what SQLite has left of one: a write-ahead log beside a file that
-// it does not belong to would damage it.
+// unoccupied refuses a folder that holds a database, or what SQLite has left of one: a write-ahead log beside a file
+// that it does not belong to would damage it.
 func unoccupied(dir string) error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		path := filepath.Join(dir, db.FileName+suffix)

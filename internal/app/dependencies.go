@@ -1,8 +1,8 @@
 package app
 
 // Dependencies returns the table of capabilities: each one's folder under internal, with the
-// capabilities that it may import. A need that is not in the table is met by an interface of one or two methods that the
-// consumer declares and this package fills. The table is acyclic, and internal/archtest holds the tree to it.
+// capabilities that it may import. A need that is not in the table is met by an interface of one or two methods that
+// the consumer declares and this package fills. The table is acyclic, and internal/archtest holds the tree to it.
 //
 // The HTTP package beside a capability may import that capability and what its row allows. A row named after an HTTP
 // package adds what only its views need.
@@ -20,11 +20,13 @@ func Dependencies() map[string][]string {
 		"webhooks/events":        {},
 		"webhooks/rejections":    {},
 		"webhooks/deliveries":    {"webhooks/events", "webhooks/subscriptions", "webhooks/filters", "identity/audit"},
-		"webhooks/ownevents":     {"webhooks/events", "webhooks/subscriptions", "webhooks/filters", "webhooks/deliveries", "providers/connections"},
-		"webhooks/retention":     {"webhooks/events", "webhooks/deliveries"},
-		"webhooks/eventstream":   {"webhooks/events", "webhooks/deliveries", "webhooks/subscriptions"},
-		"webhooks/replays":       {"webhooks/deliveries", "webhooks/subscriptions", "webhooks/events", "identity/audit"},
-		"webhooks/ingest":        {"providers/connections", "providers/registry", "providers/verification", "webhooks/subscriptions", "webhooks/filters", "webhooks/events", "webhooks/deliveries", "webhooks/rejections"},
+		"webhooks/ownevents": {"webhooks/events", "webhooks/subscriptions", "webhooks/filters", "webhooks/deliveries",
+			"providers/connections"},
+		"webhooks/retention":   {"webhooks/events", "webhooks/deliveries"},
+		"webhooks/eventstream": {"webhooks/events", "webhooks/deliveries", "webhooks/subscriptions"},
+		"webhooks/replays":     {"webhooks/deliveries", "webhooks/subscriptions", "webhooks/events", "identity/audit"},
+		"webhooks/ingest": {"providers/connections", "providers/registry", "providers/verification",
+			"webhooks/subscriptions", "webhooks/filters", "webhooks/events", "webhooks/deliveries", "webhooks/rejections"},
 
 		// An event's detail shows its deliveries, and a replay of an event is a change to them. A list filters by what
 		// subscriptions call a pattern, and so does the stream, which is one of the views.
@@ -32,8 +34,8 @@ func Dependencies() map[string][]string {
 	}
 }
 
-// TableOwners returns every table of the schema with the package that owns it, as its path under internal. Only the owner
-// names the table in SQL; everybody else calls the owner. internal/archtest compares it with the migrations.
+// TableOwners returns every table of the schema with the package that owns it, as its path under internal. Only the
+// owner names the table in SQL; everybody else calls the owner. internal/archtest compares it with the migrations.
 func TableOwners() map[string]string {
 	return map[string]string{
 		"installation":   "platform/db",

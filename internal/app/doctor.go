@@ -51,8 +51,8 @@ type doctor struct {
 	box     *secretbox.Box // nil while the keyset cannot be used
 }
 
-// Doctor looks at what a server with this configuration stands on. It changes nothing and works with and without a server
-// running.
+// Doctor looks at what a server with this configuration stands on. It changes nothing and works with and without a
+// server running.
 func Doctor(ctx context.Context, cfg *config.Config, clk clock.Clock) (Diagnosis, error) {
 	d := &doctor{cfg: cfg, clock: clk}
 	out := Diagnosis{Status: CheckOK}

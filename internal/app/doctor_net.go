@@ -22,7 +22,8 @@ func (d *doctor) listeners(context.Context) Check {
 			"Bind --admin-listen to 127.0.0.1 or to an address that only operators reach.")
 	case d.cfg.TLSCert == "" && !loopbackHost(hostOf(d.cfg.Listen)) && strings.HasPrefix(d.cfg.PublicURL, "http://"):
 		return warn("the public listener takes unencrypted connections from other machines",
-			"Give it --tls-cert and --tls-key, or put a proxy that speaks TLS before it and set --public-url to its https:// URL.")
+			"Give it --tls-cert and --tls-key, or put a proxy that speaks TLS before it and set --public-url to its https:// "+
+				"URL.")
 	case d.cfg.TLSCert != "":
 		return ok(d.cfg.Listen + " with TLS")
 	default:
@@ -40,7 +41,8 @@ func (d *doctor) certificate(context.Context) Check {
 	const renew = "Renew the certificate; the server takes the new files without a restart."
 	pair, err := tls.LoadX509KeyPair(d.cfg.TLSCert, d.cfg.TLSKey)
 	if err != nil {
-		return fail("the pair cannot be read: "+err.Error(), "Check that --tls-cert and --tls-key are PEM files that belong together and are readable.")
+		return fail("the pair cannot be read: "+err.Error(),
+			"Check that --tls-cert and --tls-key are PEM files that belong together and are readable.")
 	}
 	leaf, now := pair.Leaf, d.clock.Now()
 	until := leaf.NotAfter.UTC().Format(time.DateOnly)
@@ -48,11 +50,13 @@ func (d *doctor) certificate(context.Context) Check {
 	case now.After(leaf.NotAfter):
 		return fail("the certificate ended on "+until, renew)
 	case now.Before(leaf.NotBefore):
-		return fail("the certificate begins on "+leaf.NotBefore.UTC().Format(time.DateOnly), "Check the certificate and this machine's clock.")
+		return fail("the certificate begins on "+leaf.NotBefore.UTC().Format(time.DateOnly),
+			"Check the certificate and this machine's clock.")
 	case now.Add(certificateWarn).After(leaf.NotAfter):
 		return warn("the certificate ends on "+until, renew)
 	}
-	if u, err := url.Parse(d.cfg.PublicURL); err == nil && u.Scheme == "https" && leaf.VerifyHostname(u.Hostname()) != nil {
+	if u, err := url.Parse(d.cfg.PublicURL); err == nil && u.Scheme == "https" &&
+		leaf.VerifyHostname(u.Hostname()) != nil {
 		return warn("the certificate does not cover the host of the public URL",
 			"Get one that does, unless a proxy with a certificate of its own answers there.")
 	}
@@ -63,19 +67,21 @@ func (d *doctor) certificate(context.Context) Check {
 const maxHealthBytes = 1 << 10
 
 func (d *doctor) publicURL(ctx context.Context) Check {
-	const hint = "If the server should be running, start it, and check --public-url and what stands between (DNS, proxy, firewall)."
+	const hint = "If the server should be running, start it, and check --public-url and what stands between (DNS, " +
+		"proxy, firewall)."
 	u, err := url.Parse(d.cfg.PublicURL)
 	if err != nil {
 		return fail("it is no URL", "Correct --public-url.")
 	}
-	client := egress.New(egress.Policy{AllowCIDRs: d.cfg.EgressAllow, AllowLoopback: loopbackHost(u.Hostname()), AllowHTTP: true},
-		egress.Options{Clock: d.clock})
+	client := egress.New(egress.Policy{AllowCIDRs: d.cfg.EgressAllow, AllowLoopback: loopbackHost(u.Hostname()),
+		AllowHTTP: true}, egress.Options{Clock: d.clock})
 	defer client.Close()
 	target, terr := client.ParseTarget(d.cfg.PublicURL + "/healthz")
 	if terr != nil {
 		return warn("it cannot be asked from here: "+terr.Message, "Providers on the internet do not reach such an address.")
 	}
-	resp, eerr := client.Do(ctx, egress.Request{Method: http.MethodGet, URL: target, Timeout: checkTimeout / 2, MaxResponseBytes: maxHealthBytes})
+	resp, eerr := client.Do(ctx, egress.Request{Method: http.MethodGet, URL: target, Timeout: checkTimeout / 2,
+		MaxResponseBytes: maxHealthBytes})
 	if eerr != nil {
 		return warn("nobody answers: "+eerr.Message, hint)
 	}

@@ -108,7 +108,8 @@ func (d *doctor) clocks(ctx context.Context) Check {
 }
 
 func clockCheck(offset time.Duration) Check {
-	const hint = "Synchronise the clocks of this machine and of the database's: leases and due times assume that they agree."
+	const hint = "Synchronise the clocks of this machine and of the database's: leases and due times assume that they " +
+		"agree."
 	side := "ahead of"
 	if offset < 0 {
 		side = "behind"
@@ -186,7 +187,8 @@ func (d *doctor) definitions(ctx context.Context) Check {
 	var load *registry.LoadError
 	switch {
 	case errors.As(err, &load) && len(load.Faults) > 0:
-		return fail(fmt.Sprintf("%d faults, the first: %s", len(load.Faults), load.Faults[0]), "`sallyport providers lint` lists all of them; with these no server starts.")
+		return fail(fmt.Sprintf("%d faults, the first: %s", len(load.Faults), load.Faults[0]),
+			"`sallyport providers lint` lists all of them; with these no server starts.")
 	case err != nil:
 		return fail(err.Error(), "Name a folder that can be read with --providers-dir, or none.")
 	}
@@ -231,7 +233,8 @@ func (d *doctor) deliveries(ctx context.Context) Check {
 }
 
 func queueCheck(depth deliveries.Depth, now time.Time) Check {
-	const hint = "Check that a server runs, that it reaches the receivers, and whether --delivery-concurrency lets it keep up."
+	const hint = "Check that a server runs, that it reaches the receivers, and whether --delivery-concurrency lets it " +
+		"keep up."
 	if depth.Due == 0 {
 		return ok("none is due")
 	}

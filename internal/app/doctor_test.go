@@ -182,7 +182,9 @@ func TestDoctorCertificate(t *testing.T) {
 func TestDoctorPublicURL(t *testing.T) {
 	t.Parallel()
 	ask := func(url string) Check {
-		return diagnose(t, func(d *doctor) Check { return d.publicURL(t.Context()) }, func(c *config.Config) { c.PublicURL = url })
+		return diagnose(t, func(d *doctor) Check {
+			return d.publicURL(t.Context())
+		}, func(c *config.Config) { c.PublicURL = url })
 	}
 	answer := func(status int, body string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +199,8 @@ func TestDoctorPublicURL(t *testing.T) {
 	}
 	require.Equal(t, CheckOK, ask(answer(http.StatusOK, `{"status":"ok"}`)).Status)
 	for _, url := range []string{
-		answer(http.StatusBadGateway, `{"status":"ok"}`), answer(http.StatusOK, "<html>"), answer(http.StatusOK, `{"status":"up"}`),
+		answer(http.StatusBadGateway, `{"status":"ok"}`), answer(http.StatusOK, "<html>"), answer(http.StatusOK,
+			`{"status":"up"}`),
 		"http://127.0.0.1:1", "http://10.0.0.5", "http://127.0.0.1:0",
 	} {
 		c := ask(url)

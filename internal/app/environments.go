@@ -16,8 +16,8 @@ type contents struct {
 	subscriptions *subscriptions.Service
 }
 
-// Held names what an environment has of each capability. Events do not count: nobody can remove them, and without connections,
-// subscriptions and keys they do nothing.
+// Held names what an environment has of each capability. Events do not count: nobody can remove them, and without
+// connections, subscriptions and keys they do nothing.
 func (c contents) Held(ctx context.Context, env id.Environment) ([]string, error) {
 	first := page.Request{Limit: 1}
 	links, err := c.connections.List(ctx, access.Whole(env), connections.Filter{}, first)

@@ -254,12 +254,15 @@ func TestSecretsGoOneWay(t *testing.T) {
 			}
 			if responses[name] {
 				require.True(t, p.ReadOnly, "%s must be read-only", at)
-				require.True(t, strings.HasSuffix(name, "Created") || at == "identity.SignIn.access_token", "%s is shown more than once", at)
+				require.True(t, strings.HasSuffix(name, "Created") || at == "identity.SignIn.access_token",
+					"%s is shown more than once", at)
 				shown = append(shown, at)
 			}
 		}
 		if strings.HasSuffix(name, "Created") {
-			require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(s.Properties)), func(p *schema) bool { return p.ReadOnly }),
+			require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(s.Properties)), func(p *schema) bool {
+				return p.ReadOnly
+			}),
 				"%s shows nothing once", name)
 		}
 	}
@@ -304,8 +307,8 @@ func TestClosedSetsAreEnums(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// The document says of every operation that it may be refused for its rate, and with which headers; and of every answer of success that
-// it says how the limit stands, but for handshakes, which are not counted.
+// The document says of every operation that it may be refused for its rate, and with which headers; and of every answer
+// of success that it says how the limit stands, but for handshakes, which are not counted.
 func TestOperationsDeclareTheirLimits(t *testing.T) {
 	t.Parallel()
 	rates := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
@@ -359,8 +362,10 @@ func TestOperationsDeclareTheirRights(t *testing.T) {
 			require.NotContains(t, string(op.Permission), ":read", "%s changes something", op.ID)
 		}
 	}
-	public := []string{"login", "refresh-token", "logout", "setup-team", "start-sso", "request-password-reset", "complete-password-reset", "accept-invitation"}
-	byHand := []string{"receive-webhook", "answer-webhook-handshake-get", "answer-webhook-handshake-head", "answer-webhook-handshake-options", "finish-sso"}
+	public := []string{"login", "refresh-token", "logout", "setup-team", "start-sso", "request-password-reset",
+		"complete-password-reset", "accept-invitation"}
+	byHand := []string{"receive-webhook", "answer-webhook-handshake-get", "answer-webhook-handshake-head",
+		"answer-webhook-handshake-options", "finish-sso"}
 	d := read(t)
 	d.each(func(where string, op operation) {
 		if slices.Contains(byHand, op.OperationID) {
@@ -390,8 +395,8 @@ func TestReferencesResolve(t *testing.T) {
 	}
 }
 
-// A request that makes something can be sent again without making it twice: no POST that creates lacks the key, and what goes
-// without is named here, with its reason.
+// A request that makes something can be sent again without making it twice: no POST that creates lacks the key, and
+// what goes without is named here, with its reason.
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	without := map[string]string{

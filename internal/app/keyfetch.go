@@ -18,8 +18,8 @@ func (f keyFetcher) FetchKeys(ctx context.Context, r verification.KeyRequest) ([
 	if refused != nil {
 		return nil, fmt.Errorf("fetch keys: %s", refused.Message)
 	}
-	request := egress.Request{Method: http.MethodGet, URL: target, Header: http.Header{"Accept": {"*/*"}}, Timeout: verification.KeyTimeout,
-		MaxResponseBytes: verification.MaxKeyBytes}
+	request := egress.Request{Method: http.MethodGet, URL: target, Header: http.Header{"Accept": {"*/*"}},
+		Timeout: verification.KeyTimeout, MaxResponseBytes: verification.MaxKeyBytes}
 	if r.Body != nil {
 		request.Method, request.Body = http.MethodPost, r.Body
 		request.Header.Set("Content-Type", "application/json")

@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Keys come from an answer of status 200 alone, of bounded size, within the caller's time, from a target that the address policy
-// allows; a redirect is followed nowhere.
+// Keys come from an answer of status 200 alone, of bounded size, within the caller's time, from a target that the
+// address policy allows; a redirect is followed nowhere.
 func TestFetchKeys(t *testing.T) {
 	t.Parallel()
 	hang, posted := make(chan struct{}), make(chan string, 1)
@@ -29,7 +29,9 @@ func TestFetchKeys(t *testing.T) {
 		posted <- r.Header.Get("Content-Type") + " " + string(body)
 		_, _ = io.WriteString(w, "key")
 	})
-	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) })
+	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/keys", http.StatusFound)
+	})
 	mux.HandleFunc("/most", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", verification.MaxKeyBytes))
 	})
@@ -64,6 +66,7 @@ func TestFetchKeys(t *testing.T) {
 	cancel()
 	_, err = f.FetchKeys(ended, verification.KeyRequest{URL: server.URL + "/hang"})
 	require.Error(t, err)
-	_, err = app.NewKeyFetcher(egress.New(egress.Policy{}, trusting)).FetchKeys(t.Context(), verification.KeyRequest{URL: server.URL + "/keys"})
+	_, err = app.NewKeyFetcher(egress.New(egress.Policy{}, trusting)).FetchKeys(t.Context(),
+		verification.KeyRequest{URL: server.URL + "/keys"})
 	require.Error(t, err, "a private address")
 }

@@ -42,9 +42,10 @@ func (s *Store) UpdateKey(ctx context.Context, now time.Time, keyID string, u Ke
 	return s.named(ctx, now, k, err)
 }
 
-// RotateKey gives an API key another secret and returns it with its new text, which cannot be had again. The old text works for
-// the overlap.
-func (s *Store) RotateKey(ctx context.Context, now time.Time, keyID string, overlap time.Duration) (Key, secretbox.Secret, error) {
+// RotateKey gives an API key another secret and returns it with its new text, which cannot be had again. The old text
+// works for the overlap.
+func (s *Store) RotateKey(ctx context.Context, now time.Time, keyID string,
+	overlap time.Duration) (Key, secretbox.Secret, error) {
 	k, text, err := s.Identity.RotateKey(ctx, operator(), keyID, overlap)
 	out, err := s.named(ctx, now, k, err)
 	return out, text, err
@@ -117,7 +118,8 @@ type UsageRange struct {
 
 // KeyUsage returns how an API key was used, oldest first.
 func (s *Store) KeyUsage(ctx context.Context, keyID string, r UsageRange) ([]UsageRow, error) {
-	u, err := s.Identity.KeyUsage(ctx, operator(), keyID, identity.UsageRequest{From: r.From, To: r.To, Bucket: identity.UsageBucket(r.Bucket)})
+	u, err := s.Identity.KeyUsage(ctx, operator(), keyID, identity.UsageRequest{From: r.From, To: r.To,
+		Bucket: identity.UsageBucket(r.Bucket)})
 	if err != nil {
 		return nil, err
 	}

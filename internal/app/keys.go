@@ -136,11 +136,11 @@ func (s *Store) environmentNames(ctx context.Context) (map[id.Environment]string
 
 func keyOf(k identity.Key, environment string, now time.Time) Key {
 	out := Key{
-		ID: k.ID, Name: k.Name, EnvironmentID: string(k.Environment), Environment: environment, Prefix: k.Prefix, LastFour: k.LastFour,
-		Status: k.Status(now), Grants: []Grant{}, GrantCount: k.GrantCount, CreatedAt: httpapi.TimeMillis(k.CreatedMillis),
-		UpdatedAt: httpapi.TimeMillis(k.UpdatedMillis), ExpiresAt: httpapi.TimeMillis(k.ExpiresMillis),
-		DisabledAt: httpapi.TimePtr(k.DisabledMillis), RevokedAt: httpapi.TimePtr(k.RevokedMillis),
-		PreviousUntil: httpapi.TimePtr(k.PreviousUntil(now)),
+		ID: k.ID, Name: k.Name, EnvironmentID: string(k.Environment), Environment: environment, Prefix: k.Prefix,
+		LastFour: k.LastFour, Status: k.Status(now), Grants: []Grant{}, GrantCount: k.GrantCount,
+		CreatedAt: httpapi.TimeMillis(k.CreatedMillis), UpdatedAt: httpapi.TimeMillis(k.UpdatedMillis),
+		ExpiresAt: httpapi.TimeMillis(k.ExpiresMillis), DisabledAt: httpapi.TimePtr(k.DisabledMillis),
+		RevokedAt: httpapi.TimePtr(k.RevokedMillis), PreviousUntil: httpapi.TimePtr(k.PreviousUntil(now)),
 	}
 	for _, p := range k.SourceCIDRs {
 		out.SourceCIDRs = append(out.SourceCIDRs, p.String())
@@ -152,7 +152,8 @@ func keyOf(k identity.Key, environment string, now time.Time) Key {
 		out.LastUsed = &KeyUse{At: httpapi.TimeMillis(u.AtMillis), IP: u.IP, UserAgent: u.UserAgent, Route: u.Route}
 	}
 	for _, g := range k.Grants {
-		shown := Grant{ID: g.ID, Effect: g.Effect, Routes: g.Routes, Connections: g.Connections, NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
+		shown := Grant{ID: g.ID, Effect: g.Effect, Routes: g.Routes, Connections: g.Connections,
+			NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
 		if g.Connections == nil {
 			shown.Connections = []string{identity.AllConnections}
 		}

@@ -33,15 +33,17 @@ var ErrInlineKeyset = errors.New("the keyset is in the variable SALLYPORT_KEYSET
 	"work on a file that holds it (--keyset-file), give its new content to every node, then run `sallyport keyset reseal`")
 
 // errKeysetUnread says that somebody goes on sealing under an older key.
-var errKeysetUnread = errors.New("a server still seals under an older key: give every node the present keyset, then run `sallyport keyset reseal`")
+var errKeysetUnread = errors.New("a server still seals under an older key: give every node the present keyset, then " +
+	"run `sallyport keyset reseal`")
 
 // SealedColumns returns every column that holds sealed values.
 func SealedColumns() []secretbox.Column {
-	return slices.Concat(identity.SealedColumns(), mails.SealedColumns(), sso.SealedColumns(), connections.SealedColumns(), subscriptions.SealedColumns(),
-		idempotency.SealedColumns())
+	return slices.Concat(identity.SealedColumns(), mails.SealedColumns(), sso.SealedColumns(), connections.SealedColumns(),
+		subscriptions.SealedColumns(), idempotency.SealedColumns())
 }
 
-// CreateKeyset makes the keyset file, with its folder, and returns its path. secretbox.ErrExists says that there is one.
+// CreateKeyset makes the keyset file, with its folder, and returns its path. secretbox.ErrExists says that there is
+// one.
 func CreateKeyset(cfg *config.Config) (string, error) {
 	if cfg.Keyset != "" {
 		return "", ErrInlineKeyset
@@ -100,7 +102,8 @@ func CheckKeyset(ctx context.Context, cfg *config.Config, log *slog.Logger) erro
 // Reseal encrypts again whatever is not sealed under the newest key, and returns how many values it changed. It works
 // beside running servers, and may be ended and run again. report is told of each column that is done, with the values
 // changed. Values that do not open are left as they are and named in the error.
-func Reseal(ctx context.Context, cfg *config.Config, log *slog.Logger, report func(c secretbox.Column, changed int)) (total int, err error) {
+func Reseal(ctx context.Context, cfg *config.Config, log *slog.Logger, report func(c secretbox.Column,
+	changed int)) (total int, err error) {
 	s, err := OpenStore(ctx, cfg, log)
 	if err != nil {
 		return 0, err

@@ -22,7 +22,8 @@ type mailer struct{ *mails.Service }
 
 // Post implements identity.Mailer.
 func (m mailer) Post(ctx context.Context, tx *sql.Tx, l identity.Letter) error {
-	return m.Queue(ctx, tx, mails.Mail{Kind: l.Kind, About: l.About, To: l.To, Subject: l.Subject, Text: l.Text, Expires: l.Expires})
+	return m.Queue(ctx, tx, mails.Mail{Kind: l.Kind, About: l.About, To: l.To, Subject: l.Subject, Text: l.Text,
+		Expires: l.Expires})
 }
 
 // Recall implements identity.Mailer.
@@ -47,7 +48,8 @@ func (a *App) answerResets(ctx context.Context) time.Duration {
 const maxPasswordFile = 4 << 10
 
 // newMails returns what sends mails; without a mail server it sends none.
-func newMails(cfg *config.Config, s *Store, clk clock.Clock, log *slog.Logger, metrics *obs.Metrics) (*mails.Service, error) {
+func newMails(cfg *config.Config, s *Store, clk clock.Clock, log *slog.Logger,
+	metrics *obs.Metrics) (*mails.Service, error) {
 	password, err := smtpPassword(cfg)
 	if err != nil {
 		return nil, err
@@ -56,9 +58,11 @@ func newMails(cfg *config.Config, s *Store, clk clock.Clock, log *slog.Logger, m
 	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Hostname() != "" {
 		name = u.Hostname()
 	}
-	return mails.New(mails.Config{DB: s.DB, Box: s.Box, Clock: clk, Logger: log, Metrics: metrics, Kinds: identity.LetterKinds(), Server: mails.Server{
-		Address: cfg.SMTPAddress, Encryption: mails.Encryption(cfg.SMTPTLS), User: cfg.SMTPUser, Password: password, From: cfg.SMTPFrom, Name: name,
-	}}), nil
+	return mails.New(mails.Config{DB: s.DB, Box: s.Box, Clock: clk, Logger: log, Metrics: metrics,
+		Kinds: identity.LetterKinds(), Server: mails.Server{
+			Address: cfg.SMTPAddress, Encryption: mails.Encryption(cfg.SMTPTLS), User: cfg.SMTPUser, Password: password,
+			From: cfg.SMTPFrom, Name: name,
+		}}), nil
 }
 
 func smtpPassword(cfg *config.Config) (secretbox.Secret, error) {

@@ -31,7 +31,8 @@ They are fixed.
 |---|---|
 `
 
-// Permissions writes docs/reference/permissions.md: what each permission means, which system roles bring it and which operations it opens.
+// Permissions writes docs/reference/permissions.md: what each permission means, which system roles bring it and which
+// operations it opens.
 func Permissions(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString(permissionsIntro)

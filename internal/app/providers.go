@@ -78,9 +78,9 @@ func Providers(cfg *config.Config) ([]ProviderSummary, error) {
 	return out, nil
 }
 
-// LintProviders checks definition files, and the definitions in folders: as an operator's, or as ones that are to ship. It returns
-// how many it looked at and everything wrong with them; a path that leads nowhere, or to a folder without definitions, is an
-// error.
+// LintProviders checks definition files, and the definitions in folders: as an operator's, or as ones that are to ship.
+// It returns how many it looked at and everything wrong with them; a path that leads nowhere, or to a folder without
+// definitions, is an error.
 func LintProviders(paths []string, shipping bool) (checked int, faults []ProviderFault, err error) {
 	faults = []ProviderFault{}
 	var builtin *registry.Registry

@@ -33,6 +33,7 @@ func (a *App) expireReplays(ctx context.Context) {
 // releaseReplays lets other nodes go on with this one's jobs.
 func (a *App) releaseReplays(ctx context.Context) {
 	if err := a.replays.Release(ctx); err != nil {
-		a.log.ErrorContext(ctx, "replays could not be given up; their leases end by themselves", slog.String("error", err.Error()))
+		a.log.ErrorContext(ctx, "replays could not be given up; their leases end by themselves",
+			slog.String("error", err.Error()))
 	}
 }

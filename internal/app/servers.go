@@ -44,7 +44,8 @@ func (s *servers) listen(ctx context.Context, a *App) error {
 		if _, err := reload.get(nil); err != nil {
 			return errors.Join(err, l.Close())
 		}
-		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: reload.get, NextProtos: []string{"h2", "http/1.1"}})
+		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: reload.get,
+			NextProtos: []string{"h2", "http/1.1"}})
 	}
 	s.publicListener = l
 	s.public = newServer(a.api, a.log)
@@ -61,9 +62,9 @@ func (s *servers) listen(ctx context.Context, a *App) error {
 }
 
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		DisableGeneralOptionsHandler: true} // the API answers OPTIONS * itself, with a request id and a line in the log
+	return &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), DisableGeneralOptionsHandler: true} // the API answers OPTIONS * itself, with a request id and a line in the log
 }
 
 func (s *servers) serve(ctx context.Context, log *slog.Logger) {

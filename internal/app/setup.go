@@ -21,7 +21,8 @@ func (a *App) ensurePeople(ctx context.Context) error {
 	return a.openSetup(ctx)
 }
 
-// devURL is where clients on this machine reach the server: the public URL, or the listener where that took any free port.
+// devURL is where clients on this machine reach the server: the public URL, or the listener where that took any free
+// port.
 func (a *App) devURL() string {
 	if strings.HasSuffix(a.cfg.PublicURL, ":0") {
 		return "http://" + a.Addr()
@@ -62,7 +63,8 @@ func (a *App) openSetup(ctx context.Context) error {
 
 const maxSetupTokenFile = 4 << 10
 
-var errSetupTokenFile = errors.New("setup-token-file must hold one token of 32 to 256 printable characters without spaces")
+var errSetupTokenFile = errors.New("setup-token-file must hold one token of 32 to 256 printable characters without " +
+	"spaces")
 
 // setupToken returns the token that the operator has chosen; empty where they left it to us.
 func setupToken(cfg *config.Config) (secretbox.Secret, error) {

@@ -18,14 +18,16 @@ import (
 )
 
 // started starts a server on SQLite in dir, calls fn and stops it. It returns what was logged.
-func started(t *testing.T, dir string, level slog.Level, change func(*config.Config), fn func(ids *identity.Service)) (log string, err error) {
+func started(t *testing.T, dir string, level slog.Level, change func(*config.Config),
+	fn func(ids *identity.Service)) (log string, err error) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data, cfg.KeysetFile, cfg.Listen = dir, filepath.Join(dir, "keyset.json"), "127.0.0.1:0"
 	change(&cfg)
 	var b bytes.Buffer
-	a, err := app.New(t.Context(), app.Options{Config: cfg, Logger: slog.New(slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: level})),
-		Clock: clock.System(), Version: "test"})
+	a, err := app.New(t.Context(),
+		app.Options{Config: cfg, Logger: slog.New(slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: level})),
+			Clock: clock.System(), Version: "test"})
 	require.NoError(t, err)
 	if err = a.Start(t.Context()); err == nil {
 		fn(app.Identity(a))
@@ -34,14 +36,16 @@ func started(t *testing.T, dir string, level slog.Level, change func(*config.Con
 	return b.String(), err
 }
 
-// A server without a team logs a token that works, whatever level it logs at; one that is configured is not repeated, and works from a
-// file as it does from the variable. With a team nothing is said, and a file that is gone does no harm.
+// A server without a team logs a token that works, whatever level it logs at; one that is configured is not repeated,
+// and works from a file as it does from the variable. With a team nothing is said, and a file that is gone does no
+// harm.
 func TestSetupTokenOfAServer(t *testing.T) {
 	t.Parallel()
 	const configured = "0123456789abcdef0123456789abcdef"
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "token")
-	n := identity.NewInstallation{TeamName: "Analytical Engines", Email: "ada@example.test", Password: "correct horse battery"}
+	n := identity.NewInstallation{TeamName: "Analytical Engines", Email: "ada@example.test",
+		Password: "correct horse battery"}
 	none := func(*identity.Service) {}
 	token := regexp.MustCompile(`"setup_token":"([^"]*)"`)
 

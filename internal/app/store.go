@@ -133,10 +133,11 @@ func ensureKeyset(cfg *config.Config) error {
 }
 
 // errInUse says that another server works in the data folder.
-var errInUse = errors.New("another `sallyport serve` is using this data folder; stop it, or give this one its own with --data")
+var errInUse = errors.New("another `sallyport serve` is using this data folder; stop it, or give this one its own " +
+	"with --data")
 
-// lockData takes the data folder for this process, and names it. On SQLite a folder that is taken is an error. On PostgreSQL
-// nodes may share a folder; only the first of them has a name that outlives it.
+// lockData takes the data folder for this process, and names it. On SQLite a folder that is taken is an error. On
+// PostgreSQL nodes may share a folder; only the first of them has a name that outlives it.
 func lockData(cfg *config.Config) (lock *flock.Flock, node string, err error) {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return nil, "", fmt.Errorf("create the data folder: %w", err)
@@ -168,7 +169,8 @@ const soleNode = "sole"
 
 const nodeNameBytes = 6
 
-// nodeName reads this data folder's node name, or gives it one. It is how a process recognises its predecessor's leases.
+// nodeName reads this data folder's node name, or gives it one. It is how a process recognises its predecessor's
+// leases.
 func nodeName(path string) (string, error) {
 	b, err := os.ReadFile(path) //nolint:gosec // the operator chooses the data folder
 	if err == nil {

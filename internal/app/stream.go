@@ -10,9 +10,10 @@ import (
 )
 
 func (a *App) newStream() *eventstream.Service {
-	return eventstream.New(eventstream.Config{DB: a.store.DB, Events: a.events, Attempts: a.deliveries.Store(), Identity: a.store.Identity, Clock: a.clock,
-		Logger: a.log, Metrics: a.metrics, Data: eventshttp.StreamData,
-		Options: eventstream.Options{MaxReaders: a.cfg.StreamMaxReaders, MaxPerEnvironment: a.cfg.StreamMaxReadersPerEnvironment}})
+	return eventstream.New(eventstream.Config{DB: a.store.DB, Events: a.events, Attempts: a.deliveries.Store(),
+		Identity: a.store.Identity, Clock: a.clock, Logger: a.log, Metrics: a.metrics, Data: eventshttp.StreamData,
+		Options: eventstream.Options{MaxReaders: a.cfg.StreamMaxReaders,
+			MaxPerEnvironment: a.cfg.StreamMaxReadersPerEnvironment}})
 }
 
 // trimInterval is how often the log of events is cut to what readers of the stream may come back to.

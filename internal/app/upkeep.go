@@ -22,7 +22,9 @@ func (a *App) expireKeysAndLimits(ctx context.Context) {
 // newLimiter makes what counts requests, for all nodes together.
 func (a *App) newLimiter(node string) (*ratelimit.Limiter, error) {
 	return ratelimit.New(ratelimit.Options{DB: a.store.DB, Clock: a.clock, Logger: a.log, Node: node,
-		Refused: func(k ratelimit.Kind) { a.metrics.RateLimited.WithLabelValues(string(k)).Inc() }, Failed: a.metrics.RateLeaseFailures.Inc})
+		Refused: func(k ratelimit.Kind) {
+			a.metrics.RateLimited.WithLabelValues(string(k)).Inc()
+		}, Failed: a.metrics.RateLeaseFailures.Inc})
 }
 
 // limits are the limits of requests as they are configured.
@@ -31,7 +33,8 @@ func (a *App) limits() httpapi.Limits {
 		return ratelimit.Limit{PerSecond: int64(perSecond), Burst: int64(burst)}
 	}
 	return httpapi.Limits{Limiter: a.limiter, Key: limit(a.cfg.RateLimitKeyPerSecond, a.cfg.RateLimitKeyBurst),
-		User: limit(a.cfg.RateLimitUserPerSecond, a.cfg.RateLimitUserBurst), Address: limit(a.cfg.RateLimitAddressPerSecond, a.cfg.RateLimitAddressBurst)}
+		User: limit(a.cfg.RateLimitUserPerSecond, a.cfg.RateLimitUserBurst), Address: limit(a.cfg.RateLimitAddressPerSecond,
+			a.cfg.RateLimitAddressBurst)}
 }
 
 // SQLite's write-ahead log is copied often while it grows fast, and seldom otherwise.

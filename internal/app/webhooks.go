@@ -81,7 +81,8 @@ type WebhookEvent struct {
 	ID         string   `json:"id"`
 	IDSource   string   `json:"id_source"`
 	IDSigned   bool     `json:"id_signed"`
-	// BodyWindowSeconds is how long the same body is a repeat where there is no ID; 0 where it is a further event, and with an ID.
+	// BodyWindowSeconds is how long the same body is a repeat where there is no ID; 0 where it is a further event, and
+	// with an ID.
 	BodyWindowSeconds int64         `json:"body_window_seconds"`
 	Control           bool          `json:"control"`
 	OccurredAt        *httpapi.Time `json:"occurred_at"`
@@ -102,9 +103,11 @@ type WebhookRefusal struct {
 	Diagnosis string `json:"diagnosis,omitempty"`
 }
 
-// VerifyWebhook says what a server with this configuration would do with a saved request. It stores nothing, and works beside a
-// running server. Faults of the request that is made, such as a connection that is not there, are *apperr.Error.
-func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock, r WebhookRequest) (v WebhookVerdict, err error) {
+// VerifyWebhook says what a server with this configuration would do with a saved request. It stores nothing, and works
+// beside a running server. Faults of the request that is made, such as a connection that is not there, are
+// *apperr.Error.
+func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock,
+	r WebhookRequest) (v WebhookVerdict, err error) {
 	log := slog.New(slog.DiscardHandler) // what a server would log stands in the verdict
 	s, err := OpenStore(ctx, cfg, log)
 	if err != nil {
@@ -116,8 +119,8 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock, r W
 		return v, err
 	}
 	client := newEgress(cfg, clk)
-	svc, err := connections.NewService(connections.Config{DB: s.DB, Clock: clk, Box: s.Box, Providers: live, Environments: s.Identity,
-		Keyring: verification.NewKeyring(keyFetcher{client}), Logger: log})
+	svc, err := connections.NewService(connections.Config{DB: s.DB, Clock: clk, Box: s.Box, Providers: live,
+		Environments: s.Identity, Keyring: verification.NewKeyring(keyFetcher{client}), Logger: log})
 	if err != nil {
 		return v, err
 	}
@@ -134,8 +137,8 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock, r W
 	v = verdict(trial)
 	v.ReceivedAt = httpapi.Time(r.ReceivedAt)
 	v.Connection = WebhookConnection{
-		UUID: c.UUID, EnvironmentID: string(env.ID), Environment: env.Name, ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID,
-		Provider: c.Provider, Source: in.Provider.Source,
+		UUID: c.UUID, EnvironmentID: string(env.ID), Environment: env.Name, ProviderConfigKey: c.ProviderConfigKey,
+		ConnectionID: c.ConnectionID, Provider: c.Provider, Source: in.Provider.Source,
 	}
 	v.Notes = append(append([]string{}, r.Request.Notes...), doubts(in, r, trial)...)
 	if trial.Result.KeyID != "" {
@@ -146,15 +149,15 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock, r W
 
 // newEgress returns the client for everything that leaves the process.
 func newEgress(cfg *config.Config, clk clock.Clock) *egress.Client {
-	return egress.New(egress.Policy{AllowCIDRs: cfg.EgressAllow, AllowLoopback: cfg.Dev, AllowHTTP: cfg.EgressAllowHTTP || cfg.Dev},
-		egress.Options{MaxIdlePerHost: cfg.DeliveryConcurrencyPerHost, Clock: clk})
+	return egress.New(egress.Policy{AllowCIDRs: cfg.EgressAllow, AllowLoopback: cfg.Dev, AllowHTTP: cfg.EgressAllowHTTP ||
+		cfg.Dev}, egress.Options{MaxIdlePerHost: cfg.DeliveryConcurrencyPerHost, Clock: clk})
 }
 
 // asReceived is the request as verification would have seen it.
 func asReceived(r WebhookRequest, in *connections.Inbound, publicURL string) *verification.Request {
 	request := &verification.Request{
-		Method: r.Request.Method, PublicURL: publicURL, Host: r.Request.Host, Path: r.Request.Path, RawQuery: r.Request.RawQuery, Header: r.Request.Header, Body: r.Request.Body,
-		RemoteIP: r.RemoteIP, Now: r.ReceivedAt,
+		Method: r.Request.Method, PublicURL: publicURL, Host: r.Request.Host, Path: r.Request.Path,
+		RawQuery: r.Request.RawQuery, Header: r.Request.Header, Body: r.Request.Body, RemoteIP: r.RemoteIP, Now: r.ReceivedAt,
 	}
 	if request.Method == "" {
 		request.Method, request.Path = http.MethodPost, webhookPath+in.Connection.PathToken
@@ -166,7 +169,8 @@ func asReceived(r WebhookRequest, in *connections.Inbound, publicURL string) *ve
 const webhookPath = httpapi.Prefix + "/webhook/"
 
 // findConnection finds the connection that an operator names.
-func findConnection(ctx context.Context, ids *identity.Service, svc *connections.Service, r WebhookRequest) (connections.Connection, identity.Environment, error) {
+func findConnection(ctx context.Context, ids *identity.Service, svc *connections.Service,
+	r WebhookRequest) (connections.Connection, identity.Environment, error) {
 	environments, err := ids.Environments(ctx, operator())
 	if err == nil && r.Environment != "" {
 		var one identity.Environment
@@ -195,7 +199,8 @@ func findConnection(ctx context.Context, ids *identity.Service, svc *connections
 	return connections.Connection{}, identity.Environment{}, apperr.NotFound("connection")
 }
 
-func findNamed(ctx context.Context, svc *connections.Service, environments []identity.Environment, key, connectionID string) (c connections.Connection, env identity.Environment, err error) {
+func findNamed(ctx context.Context, svc *connections.Service, environments []identity.Environment, key,
+	connectionID string) (c connections.Connection, env identity.Environment, err error) {
 	var holders []string
 	for _, e := range environments {
 		found, err := svc.Get(ctx, access.Whole(e.ID), key, connectionID)
@@ -214,7 +219,8 @@ func findNamed(ctx context.Context, svc *connections.Service, environments []ide
 	case 1:
 		return c, env, nil
 	default:
-		return c, env, fmt.Errorf("several environments have such a connection (%s); choose one with --environment", strings.Join(holders, ", "))
+		return c, env, fmt.Errorf("several environments have such a connection (%s); choose one with --environment",
+			strings.Join(holders, ", "))
 	}
 }
 
@@ -222,13 +228,14 @@ func verdict(t ingest.Trial) WebhookVerdict {
 	switch {
 	case t.Refusal != nil:
 		return WebhookVerdict{Refusal: &WebhookRefusal{
-			Reason: string(t.Refusal.Reason), Message: t.Refusal.Message, Cause: string(t.Diagnosis.Cause), Diagnosis: t.Diagnosis.Message,
+			Reason: string(t.Refusal.Reason), Message: t.Refusal.Message, Cause: string(t.Diagnosis.Cause),
+			Diagnosis: t.Diagnosis.Message,
 		}}
 	case t.Handshake != 0:
 		return WebhookVerdict{Accepted: true, Handshake: &WebhookHandshake{Status: t.Handshake, Captures: t.Captures}}
 	}
-	e := WebhookEvent{Types: t.Event.Types, TypeSigned: t.Event.TypeSigned, ID: t.Event.ID, IDSource: t.Event.IDSource, IDSigned: t.Event.IDSigned, Control: t.Event.Control,
-		BodyWindowSeconds: int64(t.BodyWindow / time.Second)}
+	e := WebhookEvent{Types: t.Event.Types, TypeSigned: t.Event.TypeSigned, ID: t.Event.ID, IDSource: t.Event.IDSource,
+		IDSigned: t.Event.IDSigned, Control: t.Event.Control, BodyWindowSeconds: int64(t.BodyWindow / time.Second)}
 	if e.Types == nil {
 		e.Types = []string{t.Event.Type}
 	}
@@ -243,25 +250,29 @@ func verdict(t ingest.Trial) WebhookVerdict {
 func doubts(in *connections.Inbound, r WebhookRequest, t ingest.Trial) []string {
 	var notes []string
 	if in.Unusable {
-		notes = append(notes, "The connection's settings or secrets do not fit the provider's definition, so that it refuses everything: "+in.Misfit.Error())
+		notes = append(notes, "The connection's settings or secrets do not fit the provider's definition, so that it "+
+			"refuses everything: "+in.Misfit.Error())
 	}
 	if in.Connection.Status == connections.Disabled {
 		notes = append(notes, "The connection is disabled: a server answers its deliveries with 503 until it is enabled.")
 	}
 	if !r.RemoteIP.IsValid() && (len(in.Sources) > 0 || len(in.Verifier.Networks()) > 0) {
-		notes = append(notes, "The sender's address was not compared with the networks that deliveries have to come from; name it with --remote-ip.")
+		notes = append(notes, "The sender's address was not compared with the networks that deliveries have to come from; "+
+			"name it with --remote-ip.")
 	}
 	if t.Refusal != nil && t.Refusal.Reason == verification.ReasonTimestampOutOfRange {
 		notes = append(notes, "The age was counted to "+r.ReceivedAt.UTC().Format(time.RFC3339)+
 			". For a request that was saved earlier say with --at when it was received.")
 	}
 	if t.Captures {
-		notes = append(notes, "The handshake hands a secret over. A server answers it only while an enrolment of the connection is open.")
+		notes = append(notes, "The handshake hands a secret over. A server answers it only while an enrolment of the "+
+			"connection is open.")
 	}
 	return notes
 }
 
-func nameSecret(ctx context.Context, svc *connections.Service, c connections.Connection, secretID string) (*WebhookSecret, error) {
+func nameSecret(ctx context.Context, svc *connections.Service, c connections.Connection,
+	secretID string) (*WebhookSecret, error) {
 	list, err := svc.Secrets(ctx, access.Whole(c.Environment), c.ProviderConfigKey, c.ConnectionID)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package archtest holds the tree to its architecture: which package may import which, who names which table in SQL, how
-// long a file may grow, where network clients are made, and what the repository's text must not contain. It has no
+// Package archtest holds the tree to its architecture: which package may import which, who names which table in SQL,
+// how long a file may grow, where network clients are made, and what the repository's text must not contain. It has no
 // runtime part; each rule is a function over plain data, so that its own tests can show it failing.
 package archtest
 
@@ -21,8 +21,8 @@ type Package struct {
 	XTestImports []string // of _test.go files in the package's external test package
 }
 
-// Districts returns the folders under internal that hold capabilities, in the order of their imports: a district imports
-// only those before it. platform stands before all of them and holds no capability.
+// Districts returns the folders under internal that hold capabilities, in the order of their imports: a district
+// imports only those before it. platform stands before all of them and holds no capability.
 func Districts() []string { return []string{"identity", "providers", "webhooks"} }
 
 // top lists the folders under internal that stand above every district.
@@ -157,9 +157,9 @@ func allowed(l location, table map[string][]string) []string {
 	return row
 }
 
-// Table checks the dependency table itself: every row is in a district and allows only its own and those before it, every
-// name it allows has a row, a row of an HTTP package stands beside its capability's and is allowed to nobody, and no
-// capability reaches itself.
+// Table checks the dependency table itself: every row is in a district and allows only its own and those before it,
+// every name it allows has a row, a row of an HTTP package stands beside its capability's and is allowed to nobody, and
+// no capability reaches itself.
 func Table(table map[string][]string) []string {
 	var faults []string
 	for name, row := range table {

@@ -36,20 +36,28 @@ func TestImportsFindsEachForbiddenImport(t *testing.T) {
 			"sallyport/internal/webhooks/orders imports sallyport/internal/webhooks/billing: not in the row of webhooks/orders",
 		},
 		"a folder below a capability imports against the table": {
-			Package{ImportPath: "sallyport/internal/webhooks/orders/match", Imports: []string{"sallyport/internal/webhooks/billing"}},
-			"sallyport/internal/webhooks/orders/match imports sallyport/internal/webhooks/billing: not in the row of webhooks/orders",
+			Package{ImportPath: "sallyport/internal/webhooks/orders/match",
+				Imports: []string{"sallyport/internal/webhooks/billing"}},
+			"sallyport/internal/webhooks/orders/match imports sallyport/internal/webhooks/billing: not in the row of " +
+				"webhooks/orders",
 		},
 		"a capability imports its own HTTP package": {
-			Package{ImportPath: "sallyport/internal/webhooks/orders", Imports: []string{"sallyport/internal/webhooks/orders/ordershttp"}},
-			"sallyport/internal/webhooks/orders imports sallyport/internal/webhooks/orders/ordershttp: only internal/app mounts HTTP packages",
+			Package{ImportPath: "sallyport/internal/webhooks/orders",
+				Imports: []string{"sallyport/internal/webhooks/orders/ordershttp"}},
+			"sallyport/internal/webhooks/orders imports sallyport/internal/webhooks/orders/ordershttp: only internal/app " +
+				"mounts HTTP packages",
 		},
 		"an HTTP package imports another HTTP package": {
-			Package{ImportPath: "sallyport/internal/webhooks/billing/billinghttp", Imports: []string{"sallyport/internal/webhooks/orders/ordershttp"}},
-			"sallyport/internal/webhooks/billing/billinghttp imports sallyport/internal/webhooks/orders/ordershttp: only internal/app mounts HTTP packages",
+			Package{ImportPath: "sallyport/internal/webhooks/billing/billinghttp",
+				Imports: []string{"sallyport/internal/webhooks/orders/ordershttp"}},
+			"sallyport/internal/webhooks/billing/billinghttp imports sallyport/internal/webhooks/orders/ordershttp: only " +
+				"internal/app mounts HTTP packages",
 		},
 		"an HTTP package imports beyond both of its rows": {
-			Package{ImportPath: "sallyport/internal/webhooks/orders/ordershttp", Imports: []string{"sallyport/internal/webhooks/reports"}},
-			"sallyport/internal/webhooks/orders/ordershttp imports sallyport/internal/webhooks/reports: not in the row of webhooks/ordershttp",
+			Package{ImportPath: "sallyport/internal/webhooks/orders/ordershttp",
+				Imports: []string{"sallyport/internal/webhooks/reports"}},
+			"sallyport/internal/webhooks/orders/ordershttp imports sallyport/internal/webhooks/reports: not in the row of " +
+				"webhooks/ordershttp",
 		},
 		"a row of an HTTP package serves the capability itself": {
 			Package{ImportPath: "sallyport/internal/webhooks/billing", Imports: []string{"sallyport/internal/webhooks/reports"}},
@@ -57,11 +65,13 @@ func TestImportsFindsEachForbiddenImport(t *testing.T) {
 		},
 		"a capability imports the composition root": {
 			Package{ImportPath: "sallyport/internal/webhooks/orders", Imports: []string{"sallyport/internal/app"}},
-			"sallyport/internal/webhooks/orders imports sallyport/internal/app: what stands above the districts is no capability's dependency",
+			"sallyport/internal/webhooks/orders imports sallyport/internal/app: what stands above the districts is no " +
+				"capability's dependency",
 		},
 		"a command imports a capability": {
 			Package{ImportPath: "sallyport/cmd/sallyport", Imports: []string{"sallyport/internal/webhooks/orders"}},
-			"sallyport/cmd/sallyport imports sallyport/internal/webhooks/orders: commands reach capabilities through what stands above the districts",
+			"sallyport/cmd/sallyport imports sallyport/internal/webhooks/orders: commands reach capabilities through what " +
+				"stands above the districts",
 		},
 		"a capability without a row": {
 			Package{ImportPath: "sallyport/internal/webhooks/stray"},
@@ -80,11 +90,17 @@ func TestImportsFindsEachForbiddenImport(t *testing.T) {
 func TestImportsAllowsWhatTheTableAllows(t *testing.T) {
 	t.Parallel()
 	packages := []Package{
-		{ImportPath: "sallyport/internal/platform/db", Imports: []string{"database/sql", "sallyport/internal/platform/clock", "sallyport/migrations"}},
-		{ImportPath: "sallyport/internal/webhooks/billing", Imports: []string{"sallyport/internal/webhooks/orders", "sallyport/internal/platform/db"}, XTestImports: []string{"sallyport/internal/webhooks/reports"}},
-		{ImportPath: "sallyport/internal/webhooks/billing/billinghttp", Imports: []string{"sallyport/internal/webhooks/billing", "sallyport/internal/webhooks/orders", "sallyport/internal/webhooks/reports"}},
-		{ImportPath: "sallyport/internal/app", Imports: []string{"sallyport/internal/webhooks/billing", "sallyport/internal/webhooks/billing/billinghttp"}},
-		{ImportPath: "sallyport/cmd/sallyport", Imports: []string{"sallyport/internal/app", "sallyport/internal/platform/config"}},
+		{ImportPath: "sallyport/internal/platform/db", Imports: []string{"database/sql", "sallyport/internal/platform/clock",
+			"sallyport/migrations"}},
+		{ImportPath: "sallyport/internal/webhooks/billing", Imports: []string{"sallyport/internal/webhooks/orders",
+			"sallyport/internal/platform/db"}, XTestImports: []string{"sallyport/internal/webhooks/reports"}},
+		{ImportPath: "sallyport/internal/webhooks/billing/billinghttp",
+			Imports: []string{"sallyport/internal/webhooks/billing", "sallyport/internal/webhooks/orders",
+				"sallyport/internal/webhooks/reports"}},
+		{ImportPath: "sallyport/internal/app", Imports: []string{"sallyport/internal/webhooks/billing",
+			"sallyport/internal/webhooks/billing/billinghttp"}},
+		{ImportPath: "sallyport/cmd/sallyport", Imports: []string{"sallyport/internal/app",
+			"sallyport/internal/platform/config"}},
 		{ImportPath: "sallyport/internal/archtest", XTestImports: []string{"sallyport/internal/app"}},
 	}
 	require.Empty(t, Imports(packages, sampleTable()))
@@ -95,21 +111,25 @@ func TestTableFindsEachFault(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, Table(sampleTable()))
 	for want, table := range map[string]map[string][]string{
-		"identity/a reaches itself":                                {"identity/a": {"identity/a"}},
-		"identity/a allows identity/b, which has no row":           {"identity/a": {"identity/b"}},
-		"identity/a allows identity/bhttp, an HTTP package":        {"identity/a": {"identity/bhttp"}, "identity/b": {}, "identity/bhttp": {}},
+		"identity/a reaches itself":                      {"identity/a": {"identity/a"}},
+		"identity/a allows identity/b, which has no row": {"identity/a": {"identity/b"}},
+		"identity/a allows identity/bhttp, an HTTP package": {"identity/a": {"identity/bhttp"}, "identity/b": {},
+			"identity/bhttp": {}},
 		"identity/ghosthttp stands beside no capability":           {"identity/ghosthttp": {}},
 		"elsewhere/a is in no district":                            {"elsewhere/a": {}},
 		"identity/a allows webhooks/b, whose district comes later": {"identity/a": {"webhooks/b"}, "webhooks/b": {}},
 	} {
 		require.Equal(t, []string{want}, Table(table))
 	}
-	require.Equal(t, []string{"identity/a reaches itself", "identity/b reaches itself", "identity/c reaches itself"}, Table(map[string][]string{
-		"identity/a": {"identity/b"}, "identity/b": {"identity/c"}, "identity/c": {"identity/a"}, "identity/d": {"identity/a"}}))
+	require.Equal(t, []string{"identity/a reaches itself", "identity/b reaches itself", "identity/c reaches itself"},
+		Table(map[string][]string{
+			"identity/a": {"identity/b"}, "identity/b": {"identity/c"}, "identity/c": {"identity/a"},
+			"identity/d": {"identity/a"}}))
 }
 
 // Rows of HTTP packages are no capabilities: none of them owns a folder with a README.
 func TestCapabilitiesLeavesOutHTTPRows(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"identity/people", "webhooks/billing", "webhooks/orders", "webhooks/reports"}, Capabilities(sampleTable()))
+	require.Equal(t, []string{"identity/people", "webhooks/billing", "webhooks/orders", "webhooks/reports"},
+		Capabilities(sampleTable()))
 }

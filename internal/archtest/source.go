@@ -27,8 +27,9 @@ type File struct {
 var (
 	// SQL in this repository writes its keywords in capitals, which keeps prose ("deliveries from connections") out.
 	namedTable   = regexp.MustCompile(`\b(?:FROM|INTO|UPDATE|JOIN)\s+(?:ONLY\s+)?([a-z_][a-z0-9_]*)\b`)
-	createdTable = regexp.MustCompile(`(?i)\bCREATE\s+(?:UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?([a-z_][a-z0-9_]*)(\s+PARTITION\s+OF\b)?`)
-	generated    = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+	createdTable = regexp.MustCompile(
+		`(?i)\bCREATE\s+(?:UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?([a-z_][a-z0-9_]*)(\s+PARTITION\s+OF\b)?`)
+	generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 )
 
 // ForeignTables returns one line for each string literal in a Go file that names, in SQL, a table that another package
@@ -128,8 +129,8 @@ func clientMakers() map[string][]string {
 }
 
 // ForeignClients returns one line for each place outside the folders of makers where product code constructs a network
-// client: a composite literal, a new(T) or a variable of a type that clientMakers lists. Taking or keeping a pointer to a
-// client that egress made is no construction.
+// client: a composite literal, a new(T) or a variable of a type that clientMakers lists. Taking or keeping a pointer to
+// a client that egress made is no construction.
 func ForeignClients(files []File, makers []string) ([]string, error) {
 	var faults []string
 	for _, f := range files {
@@ -217,8 +218,8 @@ func MachinePaths(files []File) []string {
 // machinePath asks for what precedes a path in prose, code and scripts, so that the same words inside a URL are none.
 var machinePath = regexp.MustCompile("(?:^|[\\s\"'`=(:,])(/(?:work|root|home|Users)/)")
 
-// WholeViews returns one line for each place in an HTTP package that asks for the view of a whole environment. What answers a
-// caller takes the view of the caller, which is bounded where an API key is.
+// WholeViews returns one line for each place in an HTTP package that asks for the view of a whole environment. What
+// answers a caller takes the view of the caller, which is bounded where an API key is.
 func WholeViews(files []File) []string {
 	var faults []string
 	for _, f := range files {
@@ -227,7 +228,8 @@ func WholeViews(files []File) []string {
 		}
 		for i, line := range strings.Split(f.Text, "\n") {
 			if strings.Contains(line, "access.Whole(") || strings.Contains(line, "access.All()") {
-				faults = append(faults, fmt.Sprintf("%s:%d asks for a whole environment; take the View of the principal", f.Path, i+1))
+				faults = append(faults, fmt.Sprintf("%s:%d asks for a whole environment; take the View of the principal", f.Path,
+					i+1))
 			}
 		}
 	}

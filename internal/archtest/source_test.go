@@ -39,7 +39,8 @@ func TestForeignTablesLeavesTheRestAlone(t *testing.T) {
 		goFile("internal/orders/archive/store.go", "const q = `SELECT id FROM orders`"),
 		goFile("internal/platform/db/installation.go", "const q = `SELECT v FROM settings`"),
 		goFile("internal/billing/store_test.go", "const q = `SELECT id FROM orders`"),
-		goFile("internal/billing/store.go", "const q = `SELECT id FROM orders_archive` // FROM orders\nconst s = `taken from orders`"),
+		goFile("internal/billing/store.go",
+			"const q = `SELECT id FROM orders_archive` // FROM orders\nconst s = `taken from orders`"),
 		{Path: "docs/a.md", Text: "SELECT id FROM orders"},
 	}, owners)
 	require.NoError(t, err)
@@ -49,10 +50,12 @@ func TestForeignTablesLeavesTheRestAlone(t *testing.T) {
 // The owners' table and the schema cannot drift apart in either direction.
 func TestTablesWithoutOwnerComparesBothWays(t *testing.T) {
 	t.Parallel()
-	migrations := []File{{Path: "migrations/1.sql", Text: "CREATE TABLE orders (id text);\ncreate table if not exists stray (id text);\n" +
+	migrations := []File{{Path: "migrations/1.sql", Text: "CREATE TABLE orders (id text);\ncreate table if not exists " +
+		"stray (id text);\n" +
 		"CREATE TABLE orders_1 PARTITION OF orders DEFAULT;\nCREATE UNLOGGED TABLE light (id text);"}}
-	require.Equal(t, []string{"table ghosts of billing is in no migration", "table light has no owner", "table stray has no owner"},
-		TablesWithoutOwner(migrations, map[string]string{"orders": "orders", "ghosts": "billing"}))
+	require.Equal(t, []string{"table ghosts of billing is in no migration", "table light has no owner",
+		"table stray has no owner"}, TablesWithoutOwner(migrations, map[string]string{"orders": "orders",
+		"ghosts": "billing"}))
 }
 
 // The limit holds for tests too, has no exception beyond 900 lines, and a reason does not outlive its need.
@@ -97,7 +100,8 @@ func TestForeignClientsFindsEachForm(t *testing.T) {
 func TestForeignClientsLeavesTheRestAlone(t *testing.T) {
 	t.Parallel()
 	faults, err := ForeignClients([]File{
-		goFile("internal/orders/x.go", "import \"net/http\"\ntype s struct{ c *http.Client }\nfunc f(c *http.Client) *s { return &s{c: c} }"),
+		goFile("internal/orders/x.go",
+			"import \"net/http\"\ntype s struct{ c *http.Client }\nfunc f(c *http.Client) *s { return &s{c: c} }"),
 		goFile("internal/orders/y.go", "import http \"example.test/other\"\nvar c = http.Client{}"),
 		goFile("internal/orders/x_test.go", "import \"net/http\"\nvar c = &http.Client{}"),
 		goFile("internal/platform/egress/client.go", "import \"net/http\"\nvar c = &http.Client{}"),
@@ -132,5 +136,6 @@ func TestWholeViews(t *testing.T) {
 		{Path: "internal/a/ahttp/list_test.go", Text: "list(access.Whole(env))"},
 		{Path: "internal/a/work.go", Text: "list(access.Whole(env))"},
 	})
-	require.Equal(t, []string{"internal/a/ahttp/list.go:2 asks for a whole environment; take the View of the principal"}, faults)
+	require.Equal(t, []string{"internal/a/ahttp/list.go:2 asks for a whole environment; take the View of the principal"},
+		faults)
 }

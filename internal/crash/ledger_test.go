@@ -28,7 +28,8 @@ type ledger struct {
 }
 
 func newLedger(w *world) *ledger {
-	return &ledger{w: w, seen: map[try]bool{}, open: map[try]bool{}, ended: map[deliveryKey]bool{}, leases: map[deliveryKey]int{}}
+	return &ledger{w: w, seen: map[try]bool{}, open: map[try]bool{}, ended: map[deliveryKey]bool{},
+		leases: map[deliveryKey]int{}}
 }
 
 // delivery is a row of the database.
@@ -60,7 +61,8 @@ func (l *ledger) close(t *testing.T, leased bool) {
 	l.w.sink.settle(t)
 	repeats := l.compareArrivals(t)
 	allowed := len(l.open)
-	require.LessOrEqual(t, repeats, allowed, "the repeats of a life are bounded by what was in flight when the last one ended")
+	require.LessOrEqual(t, repeats, allowed,
+		"the repeats of a life are bounded by what was in flight when the last one ended")
 	l.repeats += repeats
 	d := l.w.database(t)
 	b := readBooks(t, d)
@@ -94,27 +96,30 @@ func (l *ledger) compareArrivals(t *testing.T) (repeats int) {
 func readBooks(t *testing.T, d *db.DB) books {
 	t.Helper()
 	b := books{deliveries: map[deliveryKey]delivery{}, attempts: map[try]attempt{}, forwardable: map[string]string{}}
-	each(t, d, `SELECT event_uuid, subscription_id, status, generation, attempt_count, last_error FROM deliveries`, func(r *sql.Rows) error {
-		var k deliveryKey
-		var v delivery
-		err := r.Scan(&k.event, &k.subscription, &v.status, &v.generation, &v.attempts, &v.failure)
-		b.deliveries[k] = v
-		return err
-	})
-	each(t, d, `SELECT event_uuid, subscription_id, number, outcome, http_status FROM delivery_attempts`, func(r *sql.Rows) error {
-		var k try
-		var v attempt
-		err := r.Scan(&k.event, &k.subscription, &k.number, &v.outcome, &v.status)
-		require.NotContains(t, b.attempts, k, "one try is recorded once")
-		b.attempts[k] = v
-		return err
-	})
-	each(t, d, `SELECT event_uuid, idempotency_key FROM webhook_events WHERE duplicate_of IS NULL`, func(r *sql.Rows) error {
-		var uuid, key string
-		err := r.Scan(&uuid, &key)
-		b.forwardable[uuid] = key
-		return err
-	})
+	each(t, d, `SELECT event_uuid, subscription_id, status, generation, attempt_count, last_error FROM deliveries`,
+		func(r *sql.Rows) error {
+			var k deliveryKey
+			var v delivery
+			err := r.Scan(&k.event, &k.subscription, &v.status, &v.generation, &v.attempts, &v.failure)
+			b.deliveries[k] = v
+			return err
+		})
+	each(t, d, `SELECT event_uuid, subscription_id, number, outcome, http_status FROM delivery_attempts`,
+		func(r *sql.Rows) error {
+			var k try
+			var v attempt
+			err := r.Scan(&k.event, &k.subscription, &k.number, &v.outcome, &v.status)
+			require.NotContains(t, b.attempts, k, "one try is recorded once")
+			b.attempts[k] = v
+			return err
+		})
+	each(t, d, `SELECT event_uuid, idempotency_key FROM webhook_events WHERE duplicate_of IS NULL`,
+		func(r *sql.Rows) error {
+			var uuid, key string
+			err := r.Scan(&uuid, &key)
+			b.forwardable[uuid] = key
+			return err
+		})
 	return b
 }
 

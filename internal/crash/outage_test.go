@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// A server that loses PostgreSQL refuses what it cannot store and stops sending what it could not record; when PostgreSQL
-// is back it goes on by itself, has lost nothing, and repeats nothing: the outcomes waited in its memory.
+// A server that loses PostgreSQL refuses what it cannot store and stops sending what it could not record; when
+// PostgreSQL is back it goes on by itself, has lost nothing, and repeats nothing: the outcomes waited in its memory.
 func TestLostPostgres(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -107,11 +107,12 @@ func (w *world) backlog(t *testing.T) {
 	})
 }
 
-// requireRefusal requires that the server asks to be tried again by a delivery of the size given to a connection that it
-// has not looked up before.
+// requireRefusal requires that the server asks to be tried again by a delivery of the size given to a connection that
+// it has not looked up before.
 func (w *world) requireRefusal(t *testing.T, s *server, size int) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/webhook/"+w.idle, bytes.NewReader(make([]byte, size)))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/webhook/"+w.idle,
+		bytes.NewReader(make([]byte, size)))
 	require.NoError(t, err)
 	r.Header.Set("X-Hub-Signature-256", "sha256=00")
 	resp, err := w.http.Do(r)

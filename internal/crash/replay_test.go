@@ -55,8 +55,8 @@ func (o *refuser) count() (refused, taken int) {
 	return o.refused, o.taken
 }
 
-// A bulk replay goes on after any number of kills: it starts every delivery once, leaves none out, counts what it did, and
-// repeats on the wire at most what was in flight.
+// A bulk replay goes on after any number of kills: it starts every delivery once, leaves none out, counts what it did,
+// and repeats on the wire at most what was in flight.
 func TestKillDuringBulkReplay(t *testing.T) {
 	t.Parallel()
 	needProcesses(t)
@@ -66,15 +66,17 @@ func TestKillDuringBulkReplay(t *testing.T) {
 		random := rand.New(rand.NewPCG(w.sender.seed, events))
 		s := startServer(t, dir, databaseURL)
 		w.credentials(t)
-		w.call(t, s, http.MethodPost, "/webhook-subscriptions", map[string]any{"event_types": []string{"*"}, "forward_url": sink.url,
-			"retry_schedule_seconds": []float64{}}, http.StatusCreated, nil)
+		w.call(t, s, http.MethodPost, "/webhook-subscriptions", map[string]any{"event_types": []string{"*"},
+			"forward_url": sink.url, "retry_schedule_seconds": []float64{}}, http.StatusCreated, nil)
 		for n := range events {
-			w.call(t, s, http.MethodPost, "/webhook-events", map[string]any{"event_type": "a.b", "data": map[string]any{"n": n}}, http.StatusCreated, nil)
+			w.call(t, s, http.MethodPost, "/webhook-events", map[string]any{"event_type": "a.b", "data": map[string]any{"n": n}},
+				http.StatusCreated, nil)
 		}
 		waitFor(t, "every delivery is dead", func() bool {
 			refused, _ := sink.count()
 			var open []struct{}
-			w.call(t, s, http.MethodGet, "/webhook-events?status=received&status=forwarding&status=failed&limit=1", nil, http.StatusOK, &open)
+			w.call(t, s, http.MethodGet, "/webhook-events?status=received&status=forwarding&status=failed&limit=1", nil,
+				http.StatusOK, &open)
 			return refused == events && len(open) == 0
 		})
 		sink.mu.Lock()
@@ -85,7 +87,8 @@ func TestKillDuringBulkReplay(t *testing.T) {
 			Counts     struct{ Matched, Replayed, Succeeded, Failed, Other, Skipped int }
 		}
 		var r job
-		w.call(t, s, http.MethodPost, "/webhook-replays", map[string]any{"filter": map[string]any{"all": true}, "rate_per_second": rate}, http.StatusAccepted, &r)
+		w.call(t, s, http.MethodPost, "/webhook-replays", map[string]any{"filter": map[string]any{"all": true},
+			"rate_per_second": rate}, http.StatusAccepted, &r)
 		for range kills {
 			_, taken := sink.count()
 			enough := min(taken+1+random.IntN(events/kills), events-1)
@@ -106,7 +109,8 @@ func TestKillDuringBulkReplay(t *testing.T) {
 		s.terminate(t)
 		d := w.database(t)
 		var wrong int
-		require.NoError(t, d.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deliveries WHERE generation <> 2 OR status <> 'succeeded'`).Scan(&wrong))
+		require.NoError(t, d.Read().QueryRowContext(t.Context(),
+			`SELECT COUNT(*) FROM deliveries WHERE generation <> 2 OR status <> 'succeeded'`).Scan(&wrong))
 		require.NoError(t, d.Close())
 		require.Zero(t, wrong, "each delivery was started once, and arrived")
 		require.Len(t, sink.replays, events)

@@ -41,8 +41,8 @@ type answered struct {
 	duplicate    bool
 }
 
-// sender is the provider: it posts signed GitHub deliveries, posts again what was not acknowledged, and now and then what
-// was, too.
+// sender is the provider: it posts signed GitHub deliveries, posts again what was not acknowledged, and now and then
+// what was, too.
 type sender struct {
 	http    *http.Client
 	segment string // of the webhook URL
@@ -161,7 +161,8 @@ func (p *sender) post(ctx context.Context, base, guid string) bool {
 		p.events[guid] = a.event
 		p.acked = append(p.acked, guid)
 	case known != a.event:
-		p.faults = append(p.faults, fmt.Sprintf("delivery %s was acknowledged as event %s and as event %s", guid, known, a.event))
+		p.faults = append(p.faults, fmt.Sprintf("delivery %s was acknowledged as event %s and as event %s", guid, known,
+			a.event))
 	}
 	return true
 }

@@ -17,8 +17,8 @@ import (
 // deliveryKey names a delivery.
 type deliveryKey struct{ event, subscription string }
 
-// try names one try of a delivery: repeating it is repeating its number, because a number is used up when its outcome is
-// recorded.
+// try names one try of a delivery: repeating it is repeating its number, because a number is used up when its outcome
+// is recorded.
 type try struct {
 	deliveryKey
 	number int64
@@ -31,8 +31,8 @@ type arrival struct {
 	answer int
 }
 
-// sink is the receiver of everything. Mostly it answers at once; some deliveries are slow, some fail the first time, and
-// a few fail always.
+// sink is the receiver of everything. Mostly it answers at once; some deliveries are slow, some fail the first time,
+// and a few fail always.
 type sink struct {
 	url  string
 	addr string

@@ -67,7 +67,8 @@ func (w *world) settle(t *testing.T, s *server) {
 	w.idle = w.connect(t, s, "idle")
 	for range receivers {
 		w.call(t, s, http.MethodPost, "/webhook-subscriptions", map[string]any{
-			"event_types": []string{"*"}, "forward_url": w.sink.url, "payload_mode": "raw", "retry_schedule_seconds": []float64{0.1, 0.1}, "timeout_ms": 30_000,
+			"event_types": []string{"*"}, "forward_url": w.sink.url, "payload_mode": "raw",
+			"retry_schedule_seconds": []float64{0.1, 0.1}, "timeout_ms": 30_000,
 		}, http.StatusCreated, nil)
 	}
 }
@@ -90,8 +91,8 @@ func (w *world) connect(t *testing.T, s *server, id string) string {
 	var c struct {
 		WebhookURL string `json:"webhook_url"`
 	}
-	w.call(t, s, http.MethodPost, "/connections", map[string]any{"provider": "github", "connection_id": id, "webhook_secret": secret,
-		"webhook": map[string]any{"redeliver_on_duplicate": false}}, http.StatusCreated, &c)
+	w.call(t, s, http.MethodPost, "/connections", map[string]any{"provider": "github", "connection_id": id,
+		"webhook_secret": secret, "webhook": map[string]any{"redeliver_on_duplicate": false}}, http.StatusCreated, &c)
 	u, err := url.Parse(c.WebhookURL)
 	require.NoError(t, err)
 	return u.Path[strings.LastIndex(u.Path, "/")+1:]
@@ -122,7 +123,9 @@ func (w *world) call(t *testing.T, s *server, method, path string, body any, sta
 // drain sends again what was not acknowledged, as a provider does, and waits until every delivery has ended.
 func (w *world) drain(t *testing.T, s *server) {
 	t.Helper()
-	waitFor(t, "what was not acknowledged is taken on repetition", func() bool { return w.sender.repeat(t.Context(), s.base) })
+	waitFor(t, "what was not acknowledged is taken on repetition", func() bool {
+		return w.sender.repeat(t.Context(), s.base)
+	})
 	waitFor(t, "every delivery ends", func() bool {
 		var open []struct{}
 		w.call(t, s, http.MethodGet, "/webhook-events?duplicate=false&status=received&status=forwarding&status=failed&limit=1", nil, http.StatusOK, &open)
@@ -130,8 +133,8 @@ func (w *world) drain(t *testing.T, s *server) {
 	})
 }
 
-// database opens the database of a server that has ended. SQLite's files are copied first: opening them would do the work
-// of recovery that the next server is to be seen doing.
+// database opens the database of a server that has ended. SQLite's files are copied first: opening them would do the
+// work of recovery that the next server is to be seen doing.
 func (w *world) database(t *testing.T) *db.DB {
 	t.Helper()
 	if w.databaseURL != "" {
@@ -151,8 +154,8 @@ func (w *world) database(t *testing.T) *db.DB {
 	return d
 }
 
-// postgres opens the PostgreSQL database when the backends of the server that ended are gone: until then one of them may
-// be carrying out the last thing that it was told.
+// postgres opens the PostgreSQL database when the backends of the server that ended are gone: until then one of them
+// may be carrying out the last thing that it was told.
 func (w *world) postgres(t *testing.T) *db.DB {
 	t.Helper()
 	u, err := url.Parse(w.databaseURL)

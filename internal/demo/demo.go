@@ -1,5 +1,6 @@
-// Package demo shows the gateway at work: one of its own in a temporary folder, a delivery as GitHub makes it, a receiver that
-// verifies what arrives with a library that others wrote, and a forgery that is refused. It leaves nothing behind.
+// Package demo shows the gateway at work: one of its own in a temporary folder, a delivery as GitHub makes it, a
+// receiver that verifies what arrives with a library that others wrote, and a forgery that is refused. It leaves
+// nothing behind.
 package demo
 
 import (
@@ -40,7 +41,8 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.run(ctx, o); err != nil || o.Keep {
 		return err
 	}
-	return s.tell("All of it is removed again. `sallyport demo --keep` leaves it running, `sallyport serve --dev` starts a gateway that stays.")
+	return s.tell("All of it is removed again. `sallyport demo --keep` leaves it running, `sallyport serve --dev` " +
+		"starts a gateway that stays.")
 }
 
 // run plays the story and removes what it needed.

@@ -20,7 +20,8 @@ const patience = 30 * time.Second
 func options(t *testing.T) (Options, *bytes.Buffer) {
 	t.Helper()
 	var out bytes.Buffer
-	return Options{Out: &out, Logger: slog.New(slog.DiscardHandler), Clock: clock.System(), Version: "test", TempDir: t.TempDir(), Timeout: patience}, &out
+	return Options{Out: &out, Logger: slog.New(slog.DiscardHandler), Clock: clock.System(), Version: "test",
+		TempDir: t.TempDir(), Timeout: patience}, &out
 }
 
 func requireEmpty(t *testing.T, dir string) {
@@ -38,8 +39,9 @@ func TestStory(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.Len(t, lines, 10, out.String())
 	for i, want := range []string{
-		`gateway runs at http://127\.0\.0\.1:\d+`, `receiver`, `would post to http://127\.0\.0\.1:\d+/api/v1/webhook/whk_[0-9a-z]{26}\.`,
-		`sub_[0-9a-z]{26} sends issues\.\*`, `answered 200, after [\d.]+ ms`, `Standard Webhooks library accepts`, `issues\.opened.*"The gate is open"`,
+		`gateway runs at http://127\.0\.0\.1:\d+`, `receiver`,
+		`would post to http://127\.0\.0\.1:\d+/api/v1/webhook/whk_[0-9a-z]{26}\.`, `sub_[0-9a-z]{26} sends issues\.\*`,
+		`answered 200, after [\d.]+ ms`, `Standard Webhooks library accepts`, `issues\.opened.*"The gate is open"`,
 		`forwarded to nobody`, `401 signature_invalid.*signature_mismatch`, `removed again`,
 	} {
 		require.Regexp(t, want, lines[i])
@@ -96,8 +98,8 @@ func TestInterrupted(t *testing.T) {
 	requireEmpty(t, o.TempDir)
 }
 
-// A gateway that does not do what the story says is found out: a signature that does not fit, a delivery that is refused,
-// and a forgery that is taken.
+// A gateway that does not do what the story says is found out: a signature that does not fit, a delivery that is
+// refused, and a forgery that is taken.
 func TestFindsOut(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t)

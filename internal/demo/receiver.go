@@ -35,20 +35,22 @@ func newReceiver(ctx context.Context, clk clock.Clock) (*receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the receiver of the demo: %w", err)
 	}
-	r := &receiver{url: "http://" + l.Addr().String() + "/hook", got: make(chan arrival, maxArrivals), ended: make(chan struct{})}
-	r.server = &http.Server{ReadTimeout: stopTimeout, WriteTimeout: stopTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, 1<<20))
-		if err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		select {
-		case r.got <- arrival{at: clk.Now(), header: q.Header.Clone(), body: body}:
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})}
+	r := &receiver{url: "http://" + l.Addr().String() + "/hook", got: make(chan arrival, maxArrivals),
+		ended: make(chan struct{})}
+	r.server = &http.Server{ReadTimeout: stopTimeout, WriteTimeout: stopTimeout,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, 1<<20))
+			if err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			select {
+			case r.got <- arrival{at: clk.Now(), header: q.Header.Clone(), body: body}:
+				w.WriteHeader(http.StatusNoContent)
+			default:
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		})}
 	go func() {
 		_ = r.server.Serve(l) // ends with close
 		close(r.ended)

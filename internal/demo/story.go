@@ -86,7 +86,8 @@ func (s *stage) connect(ctx context.Context) error {
 	var c struct {
 		WebhookURL string `json:"webhook_url"`
 	}
-	if err := s.create(ctx, "/connections", map[string]any{"provider": "github", "connection_id": "demo", "webhook_secret": s.webhookSecret}, &c); err != nil {
+	if err := s.create(ctx, "/connections", map[string]any{"provider": "github", "connection_id": "demo",
+		"webhook_secret": s.webhookSecret}, &c); err != nil {
 		return err
 	}
 	s.webhookURL = c.WebhookURL
@@ -98,7 +99,8 @@ func (s *stage) subscribe(ctx context.Context) error {
 		ID            string `json:"id"`
 		SigningSecret string `json:"signing_secret"`
 	}
-	if err := s.create(ctx, "/webhook-subscriptions", map[string]any{"event_types": []string{"issues.*"}, "forward_url": s.receiver.url}, &sub); err != nil {
+	if err := s.create(ctx, "/webhook-subscriptions", map[string]any{"event_types": []string{"issues.*"},
+		"forward_url": s.receiver.url}, &sub); err != nil {
 		return err
 	}
 	s.subscription, s.signingSecret = sub.ID, sub.SigningSecret
@@ -115,7 +117,8 @@ type receipt struct {
 }
 
 // post does what GitHub does: it posts the body with its HMAC-SHA256 under the secret.
-func (s *stage) post(ctx context.Context, delivery, secret string) (status int, r receipt, took time.Duration, err error) {
+func (s *stage) post(ctx context.Context, delivery,
+	secret string) (status int, r receipt, took time.Duration, err error) {
 	target, terr := s.provider.ParseTarget(s.webhookURL)
 	if terr != nil {
 		return 0, r, 0, terr
@@ -123,12 +126,14 @@ func (s *stage) post(ctx context.Context, delivery, secret string) (status int, 
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
 	h := http.Header{}
-	for name, v := range map[string]string{"Content-Type": "application/json", "User-Agent": "GitHub-Hookshot/demo", "X-GitHub-Event": "issues",
-		"X-GitHub-Delivery": delivery, "X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil))} {
+	for name, v := range map[string]string{"Content-Type": "application/json", "User-Agent": "GitHub-Hookshot/demo",
+		"X-GitHub-Event": "issues", "X-GitHub-Delivery": delivery, "X-Hub-Signature-256": "sha256=" +
+			hex.EncodeToString(mac.Sum(nil))} {
 		h.Set(name, v)
 	}
 	began := s.clock.Now()
-	resp, eerr := s.provider.Do(ctx, egress.Request{Method: http.MethodPost, URL: target, Header: h, Body: []byte(body), MaxResponseBytes: 4 << 10})
+	resp, eerr := s.provider.Do(ctx, egress.Request{Method: http.MethodPost, URL: target, Header: h, Body: []byte(body),
+		MaxResponseBytes: 4 << 10})
 	if eerr != nil {
 		return 0, r, 0, eerr
 	}
@@ -149,7 +154,8 @@ func (s *stage) deliver(ctx context.Context) error {
 		return fmt.Errorf("a signed delivery was answered with %d", status)
 	}
 	s.event = r.EventUUID
-	if err := s.tell("GitHub posts an issue that was opened, signed: verified and stored as %s, then answered 200, after %s.", r.EventUUID, milliseconds(took)); err != nil {
+	if err := s.tell("GitHub posts an issue that was opened, signed: verified and stored as %s, then answered 200, "+
+		"after %s.", r.EventUUID, milliseconds(took)); err != nil {
 		return err
 	}
 	a, err := s.receiver.next(ctx)
@@ -163,7 +169,8 @@ func (s *stage) deliver(ctx context.Context) error {
 	if err := hook.Verify(a.body, a.header); err != nil {
 		return fmt.Errorf("the receiver does not accept the signature: %w", err)
 	}
-	if err := s.tell("The receiver has it %s after GitHub began, and the Standard Webhooks library accepts its signature.", milliseconds(a.at.Sub(began))); err != nil {
+	if err := s.tell("The receiver has it %s after GitHub began, and the Standard Webhooks library accepts its signature.",
+		milliseconds(a.at.Sub(began))); err != nil {
 		return err
 	}
 	var envelope struct {
@@ -174,7 +181,8 @@ func (s *stage) deliver(ctx context.Context) error {
 	if err := json.Unmarshal(a.body, &envelope); err != nil {
 		return fmt.Errorf("what arrived is no envelope: %w", err)
 	}
-	if envelope.ID != s.event || a.header.Get(standardwebhooks.HeaderWebhookID) != s.event || !bytes.Equal(envelope.Data, []byte(body)) {
+	if envelope.ID != s.event || a.header.Get(standardwebhooks.HeaderWebhookID) != s.event ||
+		!bytes.Equal(envelope.Data, []byte(body)) {
 		return errors.New("what arrived is not what was sent")
 	}
 	return s.tell("It is of the type %s, has that id, and inside is what GitHub sent: %s", envelope.Type, body)
@@ -189,21 +197,21 @@ func (s *stage) repeat(ctx context.Context) error {
 		return fmt.Errorf("a repeat was answered with %d and not as one", status)
 	}
 	n := 0
-	_, err = s.api.Each(ctx, apiclient.Request{Path: "/webhook-events", Query: url.Values{"duplicate": {"true"}, "include": {"deliveries"}}}, 0,
-		func(row json.RawMessage) error {
-			var e struct {
-				DuplicateOf string            `json:"duplicate_of"`
-				Deliveries  []json.RawMessage `json:"deliveries"`
-			}
-			if err := json.Unmarshal(row, &e); err != nil {
-				return fmt.Errorf("the list of events: %w", err)
-			}
-			if e.DuplicateOf != s.event || len(e.Deliveries) > 0 {
-				return errors.New("a repeat was forwarded")
-			}
-			n++
-			return nil
-		})
+	_, err = s.api.Each(ctx, apiclient.Request{Path: "/webhook-events", Query: url.Values{"duplicate": {"true"},
+		"include": {"deliveries"}}}, 0, func(row json.RawMessage) error {
+		var e struct {
+			DuplicateOf string            `json:"duplicate_of"`
+			Deliveries  []json.RawMessage `json:"deliveries"`
+		}
+		if err := json.Unmarshal(row, &e); err != nil {
+			return fmt.Errorf("the list of events: %w", err)
+		}
+		if e.DuplicateOf != s.event || len(e.Deliveries) > 0 {
+			return errors.New("a repeat was forwarded")
+		}
+		n++
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -225,7 +233,8 @@ func (s *stage) forge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.tell("Somebody posts with a forged signature: refused with %d %s, and on record as %s.", status, r.Error.Code, reason)
+	return s.tell("Somebody posts with a forged signature: refused with %d %s, and on record as %s.", status, r.Error.Code,
+		reason)
 }
 
 // rejectionInterval is how often it is looked whether the refusal is on record, which follows the answer.

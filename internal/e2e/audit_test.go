@@ -42,16 +42,17 @@ func (w *world) trail(query string, n int) []auditEvent {
 	var list []auditEvent
 	w.ticking("audit events", func() bool {
 		list = nil
-		w.call(w.user(""), http.MethodGet, "/admin/audit-events?limit=250&order=asc&"+query, nil).want(w, http.StatusOK).into(w, &list)
+		w.call(w.user(""), http.MethodGet, "/admin/audit-events?limit=250&order=asc&"+query, nil).want(w, http.StatusOK).into(
+			w, &list)
 		return len(list) >= n
 	})
 	require.Len(w.t, list, n)
 	return list
 }
 
-// Every change is on record with who did what to which object, numbered without gaps within its trail, without any secret, and
-// can be taken away whole, in either form, from wherever the last export ended. What was done in an environment stays on
-// record after it is gone.
+// Every change is on record with who did what to which object, numbered without gaps within its trail, without any
+// secret, and can be taken away whole, in either form, from wherever the last export ended. What was done in an
+// environment stays on record after it is gone.
 func TestAuditTrail(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -59,17 +60,21 @@ func TestAuditTrail(t *testing.T) {
 		var env struct {
 			ID string `json:"id"`
 		}
-		w.call(w.user(""), http.MethodPost, "/team/environments", object{"name": "audited"}).want(w, http.StatusCreated).into(w, &env)
+		w.call(w.user(""), http.MethodPost, "/team/environments", object{"name": "audited"}).want(w, http.StatusCreated).into(
+			w, &env)
 		in := w.user(env.ID)
 		c := w.connect(in, object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
-		w.call(in, http.MethodPatch, "/connections/github/acme", object{"tags": object{"team": "a,\"b\"\n"}}).want(w, http.StatusOK)
+		w.call(in, http.MethodPatch, "/connections/github/acme", object{"tags": object{"team": "a,\"b\"\n"}}).want(w,
+			http.StatusOK)
 		w.call(in, http.MethodDelete, "/connections/github/acme", nil).want(w, http.StatusNoContent)
 		var key struct {
 			ID, Key string
 		}
 		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "=1+1", "environment_id": env.ID,
-			"grants": []object{{"effect": "allow", "routes": []string{"connections"}, "connections": []string{"*"}}}}).want(w, http.StatusCreated).into(w, &key)
-		w.call(byKey(key.Key), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "by-key"}).want(w, http.StatusCreated)
+			"grants": []object{{"effect": "allow", "routes": []string{"connections"}, "connections": []string{"*"}}}}).want(
+			w, http.StatusCreated).into(w, &key)
+		w.call(byKey(key.Key), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "by-key"}).want(
+			w, http.StatusCreated)
 		w.call(in, http.MethodDelete, "/connections/github/by-key", nil).want(w, http.StatusNoContent)
 		w.call(w.user(""), http.MethodDelete, "/api-keys/"+key.ID, nil).want(w, http.StatusNoContent)
 		w.call(w.user(""), http.MethodDelete, "/team/environments/"+env.ID, nil).want(w, http.StatusNoContent)
@@ -123,8 +128,9 @@ func TestAuditTrail(t *testing.T) {
 		}
 
 		for query, fault := range map[string]string{
-			"?action=connection": "query.action[0] pattern", "?outcome=good": "query.outcome[0] enum", "?environment_id=": "query.environment_id empty",
-			"/export?format=xml": "query.format enum", "/export?after_seq=-1": "query.after_seq minimum", "?cursor=x": "query.cursor cursor",
+			"?action=connection": "query.action[0] pattern", "?outcome=good": "query.outcome[0] enum",
+			"?environment_id=": "query.environment_id empty", "/export?format=xml": "query.format enum",
+			"/export?after_seq=-1": "query.after_seq minimum", "?cursor=x": "query.cursor cursor",
 		} {
 			require.Equal(w.t, []string{fault}, get(query).faults(w), query)
 		}
@@ -153,8 +159,9 @@ func unrecorded() map[string]string {
 	}
 }
 
-// Every operation that changes something leaves an event of its request: a new object without a before, a deleted one without an
-// after, a changed one with both and with the fields that differ. What an object was is what the event before left of it.
+// Every operation that changes something leaves an event of its request: a new object without a before, a deleted one
+// without an after, a changed one with both and with the fields that differ. What an object was is what the event
+// before left of it.
 func TestEveryChangeIsOnRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -214,7 +221,8 @@ func (w *world) trailLength(query string) int {
 		var list []auditEvent
 		w.call(w.user(""), http.MethodGet, "/admin/audit-events?limit=250&"+query, nil).want(w, http.StatusOK).into(w, &list)
 		seen = append(seen, len(list))
-		return len(seen) > 3 && slices.Equal(seen[len(seen)-3:], slices.Repeat(seen[len(seen)-1:], 3)) && seen[len(seen)-1] > 0
+		return len(seen) > 3 && slices.Equal(seen[len(seen)-3:], slices.Repeat(seen[len(seen)-1:], 3)) &&
+			seen[len(seen)-1] > 0
 	})
 	return seen[len(seen)-1]
 }

@@ -23,15 +23,17 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
-		revoked, deleted := w.newKey(w.env, allow("webhooks", "connections")), w.newKey(w.env, allow("webhooks", "connections"))
+		revoked, deleted := w.newKey(w.env, allow("webhooks", "connections")),
+			w.newKey(w.env, allow("webhooks", "connections"))
 		w.call(w.user(""), http.MethodPost, "/api-keys/"+revoked.ID+"/revoke", nil).want(w, http.StatusOK)
 		w.call(w.user(""), http.MethodDelete, "/api-keys/"+deleted.ID, nil).want(w, http.StatusNoContent)
 		token, texts := w.token(), refusals{}
 		bad := map[string]credentials{
-			"nothing": nobody, "an empty key": byKey(""), "no key": byKey(canary), "a key with a typo": byKey(w.key[:len(w.key)-1] + "~"),
-			"another checksum": byKey(w.key[:len(w.key)-6] + "000000"), "a revoked key": byKey(revoked.Key), "a deleted key": byKey(deleted.Key),
-			"a key as a token": byToken(w.key, w.env), "a token as a key": byKey(token), "no token": byToken("", w.env),
-			"half a token": byToken(token[:len(token)/2], w.env), "a token without signature": byToken(token[:strings.LastIndex(token, ".")+1], w.env),
+			"nothing": nobody, "an empty key": byKey(""), "no key": byKey(canary),
+			"a key with a typo": byKey(w.key[:len(w.key)-1] + "~"), "another checksum": byKey(w.key[:len(w.key)-6] + "000000"),
+			"a revoked key": byKey(revoked.Key), "a deleted key": byKey(deleted.Key), "a key as a token": byToken(w.key, w.env),
+			"a token as a key": byKey(token), "no token": byToken("", w.env), "half a token": byToken(token[:len(token)/2],
+				w.env), "a token without signature": byToken(token[:strings.LastIndex(token, ".")+1], w.env),
 			"another scheme": func(h http.Header) { h.Set("Authorization", "Basic "+token) },
 			"a scheme alone": func(h http.Header) { h.Set("Authorization", "Bearer") },
 		}
@@ -73,7 +75,8 @@ func TestExpiry(t *testing.T) {
 		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
 		var k apiKey
 		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env,
-			"grants": []object{allow("webhooks", "events", "events:write", "connections")}, "expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)
+			"grants":     []object{allow("webhooks", "events", "events:write", "connections")},
+			"expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)
 		token := w.token()
 		w.clk.Advance(time.Minute - time.Millisecond)
 		w.call(byKey(k.Key), http.MethodGet, "/connections", nil).want(w, http.StatusOK)
@@ -97,8 +100,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// A key may do what its grants open and nothing else; a grant that denies wins, and of events denies webhooks, too, which bring
-// events; the answer names what is missing.
+// A key may do what its grants open and nothing else; a grant that denies wins, and of events denies webhooks, too,
+// which bring events; the answer names what is missing.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -112,8 +115,8 @@ func TestGrants(t *testing.T) {
 			key  apiKey
 			open []access.Route
 		}
-		holders := []holder{{w.newKey(w.env), nil}, {w.newKey(w.env, deny(all...), allow(all...)), nil}, {w.newKey(w.env, allow(all...), deny("events")),
-			[]access.Route{access.RouteEventsWrite, access.RouteConnections}}}
+		holders := []holder{{w.newKey(w.env), nil}, {w.newKey(w.env, deny(all...), allow(all...)), nil},
+			{w.newKey(w.env, allow(all...), deny("events")), []access.Route{access.RouteEventsWrite, access.RouteConnections}}}
 		for route, routes := range open {
 			holders = append(holders, holder{w.newKey(w.env, allow(string(route))), routes})
 		}
@@ -136,8 +139,8 @@ func TestGrants(t *testing.T) {
 	})
 }
 
-// A viewer sees what the role shows and changes nothing; the answer names the permission. A role that was taken away ends
-// with the next request, whatever the token says.
+// A viewer sees what the role shows and changes nothing; the answer names the permission. A role that was taken away
+// ends with the next request, whatever the token says.
 func TestViewer(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -193,7 +196,8 @@ func TestEnvironmentHeader(t *testing.T) {
 				w.try(user, s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
 				w.try(with(user, ""), s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
 				require.Equal(w.t, []string{"header.Environment-Id single"}, w.try(with(user, w.env, w.env), s).faults(w))
-				for _, unknown := range []string{canary, "development", id.New(id.PrefixEnvironment), strings.ToUpper(w.env), w.env + "0"} {
+				for _, unknown := range []string{canary, "development", id.New(id.PrefixEnvironment), strings.ToUpper(w.env),
+					w.env + "0"} {
 					w.try(with(user, unknown), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 				}
 				if s.op.Route == "" {
@@ -217,8 +221,9 @@ func TestSignIn(t *testing.T) {
 		texts := refusals{}
 		w.unchanged(func() {
 			for _, c := range []object{
-				{"email": w.email, "password": "wrong"}, {"email": "nobody@example.test", "password": w.password}, {"email": "x", "password": "y"},
-				{"email": w.email + " ", "password": w.password + " "}, {"email": "a\x00@example.test", "password": "\x00"},
+				{"email": w.email, "password": "wrong"}, {"email": "nobody@example.test", "password": w.password},
+				{"email": "x", "password": "y"}, {"email": w.email + " ", "password": w.password + " "},
+				{"email": "a\x00@example.test", "password": "\x00"},
 			} {
 				e := w.call(nobody, http.MethodPost, "/team/login", c).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 				texts[e.Error.Message] = true

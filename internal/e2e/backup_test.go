@@ -42,8 +42,9 @@ func (l *load) sofar() []string {
 	return slices.Clone(l.events)
 }
 
-// A backup of a SQLite server under load holds every event acknowledged before it began, refuses no delivery, and, restored
-// into an empty folder, is a server on which all of it goes on: open deliveries are sent, secrets sign and verify, keys open.
+// A backup of a SQLite server under load holds every event acknowledged before it began, refuses no delivery, and,
+// restored into an empty folder, is a server on which all of it goes on: open deliveries are sent, secrets sign and
+// verify, keys open.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	const connections, least = 8, 1500
@@ -53,14 +54,16 @@ func TestBackupUnderLoad(t *testing.T) {
 	var key apiKey
 	require.NoError(t, json.Unmarshal([]byte(in.command("", "keys", "create", "--name", "k", "--environment", "production",
 		"--routes", "connections,webhooks", "--json")), &key))
-	status, body := in.ask(byKey(key.Key), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": sink.url})
+	status, body := in.ask(byKey(key.Key), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"*"},
+		"forward_url": sink.url})
 	require.Equal(t, http.StatusCreated, status, "%s", body)
 	var sub struct {
 		ID            string `json:"id"`
 		SigningSecret string `json:"signing_secret"`
 	}
 	require.NoError(t, json.Unmarshal(body, &sub))
-	status, body = in.ask(byKey(key.Key), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
+	status, body = in.ask(byKey(key.Key), http.MethodPost, "/connections",
+		object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
 	require.Equal(t, http.StatusCreated, status, "%s", body)
 
 	transport := &http.Transport{MaxIdleConnsPerHost: connections}
@@ -97,12 +100,15 @@ func TestBackupUnderLoad(t *testing.T) {
 		require.True(t, restored[e], "an event that was acknowledged before the backup began is not in it")
 	}
 	require.LessOrEqual(t, len(list), len(all), "and nothing else is")
-	eventually(t, "what was open is sent", func() bool { return len(other.events(key.Key, "--status", "forwarded")) == len(list) })
+	eventually(t, "what was open is sent", func() bool {
+		return len(other.events(key.Key, "--status", "forwarded")) == len(list)
+	})
 
 	verifier, err := standardwebhooks.NewWebhook(sub.SigningSecret)
 	require.NoError(t, err)
 	sent := sink.count()
-	status, body = other.ask(byKey(key.Key), http.MethodPost, "/webhook-events/"+before[0]+"/replay", object{"force": true})
+	status, body = other.ask(byKey(key.Key), http.MethodPost, "/webhook-events/"+before[0]+"/replay",
+		object{"force": true})
 	require.Equal(t, http.StatusAccepted, status, "%s", body)
 	replayed := sink.wait(t, sent+1)[sent]
 	require.Equal(t, before[0], replayed.header.Get("Webhook-Id"))
@@ -118,7 +124,8 @@ func TestBackupUnderLoad(t *testing.T) {
 	t.Logf("%d acknowledged before the backup, %d while it was made, %d in it", len(before), during, len(list))
 }
 
-// tool is the path of one of PostgreSQL's programs. Without it the test is skipped, or fails where engines are required.
+// tool is the path of one of PostgreSQL's programs. Without it the test is skipped, or fails where engines are
+// required.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -33,15 +33,17 @@ func candidates() []any {
 	number := func(s string) any { return json.Number(s) }
 	return []any{
 		nil, true, number("0"), number("-1"), number("1.5"), number("2000.0"), number("2e3"), number("12345678901234567890"),
-		number("-9223372036854775809"), number("1e300"), "", canary, canary + "\x00", canary + "\u202e", strings.Repeat(canary, 500),
-		[]any{}, []any{canary}, []any{number("1")}, []any{nil}, []any{canary, canary}, many, object{}, object{canary: canary},
-		object{canary: number("1")}, object{canary: nil}, object{canary: object{canary: []any{canary}}}, object{"": ""}, wide,
+		number("-9223372036854775809"), number("1e300"), "", canary, canary + "\x00", canary + "\u202e",
+		strings.Repeat(canary, 500), []any{}, []any{canary}, []any{number("1")}, []any{nil}, []any{canary, canary}, many,
+		object{}, object{canary: canary}, object{canary: number("1")}, object{canary: nil},
+		object{canary: object{canary: []any{canary}}}, object{"": ""}, wide,
 	}
 }
 
 // bodySchema returns the schema of an operation's body and the names that lead to it.
 func bodySchema(s sample) ([]string, map[string]any) {
-	names := []string{"paths", s.op.Path, strings.ToLower(s.op.Method), "requestBody", "content", "application/json", "schema"}
+	names := []string{"paths", s.op.Path, strings.ToLower(s.op.Method), "requestBody", "content", "application/json",
+		"schema"}
 	return names, members(at(published().root, names...))
 }
 
@@ -64,8 +66,8 @@ func (p property) location() string {
 	return b.String()
 }
 
-// properties returns every property below a schema, objects in arrays included, and the objects that have a fixed set of
-// members.
+// properties returns every property below a schema, objects in arrays included, and the objects that have a fixed set
+// of members.
 func properties(names []string, path []any) (all, closed []property) {
 	schema := members(at(published().root, names...))
 	if ref := text(schema["$ref"]); ref != "" {
@@ -124,9 +126,9 @@ func changed(w *world, body object, path []any, value any, remove bool) object {
 	return out
 }
 
-// What the published schema refuses, the server refuses with 422 and the place of the fault, for every property of every
-// body; what the schema lets through is taken or refused for a reason, and is never an error of the server. A refusal
-// writes nothing and repeats nothing.
+// What the published schema refuses, the server refuses with 422 and the place of the fault, for every property of
+// every body; what the schema lets through is taken or refused for a reason, and is never an error of the server. A
+// refusal writes nothing and repeats nothing.
 func TestBadProperties(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -250,8 +252,9 @@ func (w *world) badBodies(s sample) {
 	require.NoError(w.t, err)
 	required := at(published().root, "paths", s.op.Path, strings.ToLower(s.op.Method), "requestBody", "required") == true
 	for _, broken := range []string{
-		"{", "}", `{"a":}`, `{"` + canary + `"`, `{"a":"` + canary, "nul", canary, "\xff\xfe{}", "\x00", string(good) + "x", string(good) + string(good),
-		string(good[:len(good)-1]), `{"a":1,}`, `{'a':1}`, strings.Repeat("[", 20_000), strings.Repeat(`{"a":`, 20_000), `{"a":01}`, `{"a":"` + "\x01" + `"}`,
+		"{", "}", `{"a":}`, `{"` + canary + `"`, `{"a":"` + canary, "nul", canary, "\xff\xfe{}", "\x00", string(good) +
+			"x", string(good) + string(good), string(good[:len(good)-1]), `{"a":1,}`, `{'a':1}`, strings.Repeat("[", 20_000),
+		strings.Repeat(`{"a":`, 20_000), `{"a":01}`, `{"a":"` + "\x01" + `"}`,
 	} {
 		w.at(w.try(w.user(w.env), s, raw(broken)), "body")
 	}
@@ -263,7 +266,8 @@ func (w *world) badBodies(s sample) {
 		w.at(w.try(w.user(w.env), s, raw("")), "body")
 		w.at(w.try(w.user(w.env), s, raw(" \n")), "body")
 	}
-	for _, contentType := range []string{"text/plain", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", canary, "application/jsonx"} {
+	for _, contentType := range []string{"text/plain", "application/xml", "application/x-www-form-urlencoded",
+		"multipart/form-data; boundary=x", canary, "application/jsonx"} {
 		c := func(h http.Header) {
 			w.user(w.env)(h)
 			h.Set("Content-Type", contentType)

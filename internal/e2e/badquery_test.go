@@ -55,14 +55,15 @@ func queryParameters(w *world, s sample) []parameter {
 // queryCandidates are texts of every kind, without commas, which part the values of a list.
 func queryCandidates() []string {
 	return []string{
-		"0", "1", "-1", "250", "251", "99", "600", "1.5", "1e2", "99999999999999999999", "0x10", "true", "null", canary, canary + "\x00", "\xff",
-		" ", "*", "a.*", "a*", ".*", "**", "-", "%", "'", `"`, strings.Repeat(canary, 200), "2026-13-01T00:00:00Z", "2026-03-04", "2026-03-04T00:00:00Z",
-		"9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "2026-03-04T00:00:00+23:59", "ASC", "desc", "failed",
+		"0", "1", "-1", "250", "251", "99", "600", "1.5", "1e2", "99999999999999999999", "0x10", "true", "null", canary,
+		canary + "\x00", "\xff", " ", "*", "a.*", "a*", ".*", "**", "-", "%", "'", `"`, strings.Repeat(canary, 200),
+		"2026-13-01T00:00:00Z", "2026-03-04", "2026-03-04T00:00:00Z", "9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z",
+		"2026-03-04T00:00:00+23:59", "ASC", "desc", "failed",
 	}
 }
 
-// A parameter that the document does not know, or a value that its schema refuses, is a 422 at its place; any other value
-// is answered, and none is an error of the server.
+// A parameter that the document does not know, or a value that its schema refuses, is a 422 at its place; any other
+// value is answered, and none is an error of the server.
 func TestBadQueries(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -72,7 +73,8 @@ func TestBadQueries(t *testing.T) {
 				return w.call(w.user(w.env), s.op.Method, s.url("", "")+"?"+query, bodyOf(s))
 			}
 			w.unchanged(func() {
-				require.Equal(w.t, []string{"query.no_such_parameter unknown_parameter"}, get("no_such_parameter="+canary).faults(w))
+				require.Equal(w.t, []string{"query.no_such_parameter unknown_parameter"},
+					get("no_such_parameter="+canary).faults(w))
 				for _, p := range queryParameters(w, s) {
 					if p.name == "ticket" {
 						continue // a credential: see TestStreamTickets
@@ -112,7 +114,8 @@ func bodyOf(s sample) any {
 func (w *world) many(p parameter, get func(string) answer) {
 	w.t.Helper()
 	name := p.name + "="
-	for _, q := range []string{name, name + ",", name + "a,,b", name + "&" + name, name + "a&" + name + "b", p.name, name + "%", name + "%zz", name + "a;b=c"} {
+	for _, q := range []string{name, name + ",", name + "a,,b", name + "&" + name, name + "a&" + name + "b", p.name, name +
+		"%", name + "%zz", name + "a;b=c"} {
 		w.harmless(get(q))
 	}
 	value := strings.Repeat("&"+name+"a", 3000)[1:]
@@ -124,8 +127,8 @@ func (w *world) many(p parameter, get func(string) answer) {
 	w.harmless(get(value))
 }
 
-// A cursor goes on where its page ended, in its list, with its filters, in its environment; anywhere else it is refused.
-// Followed to the end, pages show each row once.
+// A cursor goes on where its page ended, in its list, with its filters, in its environment; anywhere else it is
+// refused. Followed to the end, pages show each row once.
 func TestCursors(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -145,10 +148,12 @@ func TestCursors(t *testing.T) {
 			for _, s := range lists {
 				refused := func(c credentials, query string) {
 					w.t.Helper()
-					require.Equal(w.t, []string{"query.cursor cursor"}, w.call(c, s.op.Method, s.url("", "")+"?"+query, nil).faults(w), query)
+					require.Equal(w.t, []string{"query.cursor cursor"}, w.call(c, s.op.Method, s.url("", "")+"?"+query, nil).faults(w),
+						query)
 				}
 				own := cursors[s.op.ID]
-				for _, c := range []string{canary, "AA", own[:len(own)-1], own + "A", "B" + own[1:], strings.ToLower(own), own[:12]} {
+				for _, c := range []string{canary, "AA", own[:len(own)-1], own + "A", "B" + own[1:], strings.ToLower(own),
+					own[:12]} {
 					refused(w.user(w.env), "cursor="+c)
 				}
 				refused(w.user(w.env), "order=asc&cursor="+own)
@@ -172,11 +177,14 @@ func TestCursors(t *testing.T) {
 func (w *world) filters(s sample) []string {
 	w.t.Helper()
 	values := map[string]string{
-		"environment_id": w.env, "provider": "github", "status": "active", "q": "a", "provider_config_key": "github", "connection_id": "acme", "principal_id": "usr_x", "role": "viewer", "disabled": "false", "email": "a@example.test",
-		"enabled": "true", "event_type": "*", "subscription_id": id.New(id.PrefixSubscription), "idempotency_key": "k", "duplicate": "false",
-		"control": "false", "received_after": "2020-01-01T00:00:00Z", "received_before": "2030-01-01T00:00:00Z", "http_status": "500", "error_code": "timeout",
-		"reason": "signature_mismatch", "actor_type": "user", "actor_id": "usr_x", "action": "team.*", "outcome": "success", "target_type": "team",
-		"target_id": "team_x", "request_id": "r", "time_after": "2020-01-01T00:00:00Z", "time_before": "2030-01-01T00:00:00Z",
+		"environment_id": w.env, "provider": "github", "status": "active", "q": "a", "provider_config_key": "github",
+		"connection_id": "acme", "principal_id": "usr_x", "role": "viewer", "disabled": "false", "email": "a@example.test",
+		"enabled": "true", "event_type": "*", "subscription_id": id.New(id.PrefixSubscription), "idempotency_key": "k",
+		"duplicate": "false", "control": "false", "received_after": "2020-01-01T00:00:00Z",
+		"received_before": "2030-01-01T00:00:00Z", "http_status": "500", "error_code": "timeout",
+		"reason": "signature_mismatch", "actor_type": "user", "actor_id": "usr_x", "action": "team.*", "outcome": "success",
+		"target_type": "team", "target_id": "team_x", "request_id": "r", "time_after": "2020-01-01T00:00:00Z",
+		"time_before": "2030-01-01T00:00:00Z",
 	}
 	switch s.op.ID {
 	case "list-webhook-events":
@@ -238,13 +246,15 @@ func TestImpossibleIDs(t *testing.T) {
 	each(t, func(w *world) {
 		f := w.furnish(w.dev(), w.env, "acme")
 		odd := []string{
-			"nope", canary, strings.ToUpper(f.event), strings.ReplaceAll(f.event, "-", ""), f.event + "0", f.event[:35], "{" + f.event + "}",
-			strings.ToUpper(f.subscription.ID), f.subscription.ID + "0", "sub_", "sub_" + strings.Repeat("u", 26), f.key[:29], id.NewUUID(),
-			id.New(id.PrefixSubscription), id.New(id.PrefixAPIKey), "%00", "%ff", "a%00b", "%20", "..%2f", "%2e%2e", "'%20OR%20'1'='1", "%25", "*", "-1",
-			strings.Repeat("a", 5000), "%E2%80%AE", "null", "%2F", "..", ".",
+			"nope", canary, strings.ToUpper(f.event), strings.ReplaceAll(f.event, "-", ""), f.event + "0", f.event[:35], "{" +
+				f.event + "}", strings.ToUpper(f.subscription.ID), f.subscription.ID + "0", "sub_", "sub_" +
+				strings.Repeat("u", 26), f.key[:29], id.NewUUID(),
+			id.New(id.PrefixSubscription), id.New(id.PrefixAPIKey), "%00", "%ff", "a%00b", "%20", "..%2f", "%2e%2e",
+			"'%20OR%20'1'='1", "%25", "*", "-1", strings.Repeat("a", 5000), "%E2%80%AE", "null", "%2F", "..", ".",
 		}
 		samples := w.samples(f)
-		// A token is a credential: it is refused as one, and after many of them before it is looked at. That they were tried is kept.
+		// A token is a credential: it is refused as one, and after many of them before it is looked at. That they were tried
+		// is kept.
 		const token = "token"
 		try := func(s sample, name string, refused ...int) {
 			for _, v := range odd {
@@ -274,7 +284,8 @@ func TestImpossibleIDs(t *testing.T) {
 func TestRoutesAndMethods(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		for _, path := range []string{"/nope", "/webhook-events/", "/webhook-events//x", "/api-keys/x/y", "/%00", "/teams", "/connections/github", "//", "/" + canary} {
+		for _, path := range []string{"/nope", "/webhook-events/", "/webhook-events//x", "/api-keys/x/y", "/%00", "/teams",
+			"/connections/github", "//", "/" + canary} {
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, "PROPFIND"} {
 				a := w.call(w.user(w.env), method, path, nil)
 				a.refused(w, http.StatusNotFound, apperr.CodeHTTP)
@@ -294,12 +305,13 @@ func TestRoutesAndMethods(t *testing.T) {
 			if slices.Contains(allowed, http.MethodGet) && !slices.Contains(allowed, http.MethodHead) {
 				allowed = append(allowed, http.MethodHead)
 			}
-			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-				http.MethodOptions, http.MethodTrace, "PROPFIND"} {
+			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+				http.MethodDelete, http.MethodOptions, http.MethodTrace, "PROPFIND"} {
 				if slices.Contains(allowed, method) {
 					continue
 				}
-				a := w.call(nobody, method, strings.NewReplacer("{", "", "}", "").Replace(path), nil).want(w, http.StatusMethodNotAllowed)
+				a := w.call(nobody, method, strings.NewReplacer("{", "", "}", "").Replace(path), nil).want(w,
+					http.StatusMethodNotAllowed)
 				require.ElementsMatch(w.t, allowed, strings.Split(a.header.Get("Allow"), ", "), path)
 			}
 		}

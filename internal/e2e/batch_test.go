@@ -14,12 +14,13 @@ import (
 func asanaEvents(secret, gid string) message {
 	body := `{"events":[{"action":"changed","resource":{"gid":"` + gid + `","resource_type":"task"}},
 		{"action":"added","resource":{"gid":"2","resource_type":"story"}},{"action":"changed","resource":{"gid":"3","resource_type":"task"}}]}`
-	return message{http.Header{"Content-Type": {"application/json"}, "X-Hook-Signature": {hexHMAC(secret, body)}}, []byte(body)}
+	return message{http.Header{"Content-Type": {"application/json"}, "X-Hook-Signature": {hexHMAC(secret, body)}},
+		[]byte(body)}
 }
 
-// Asana hands its secret over in a handshake, which is echoed once it is stored; from then on its deliveries verify. One delivery
-// of many changes is one event of all their types: it goes once to each subscription that takes any of them, and is found under
-// each. Its heartbeat is stored and goes to nobody.
+// Asana hands its secret over in a handshake, which is echoed once it is stored; from then on its deliveries verify.
+// One delivery of many changes is one event of all their types: it goes once to each subscription that takes any of
+// them, and is found under each. Its heartbeat is stored and goes to nobody.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -35,7 +36,8 @@ func TestBatch(t *testing.T) {
 		require.Equal(w.t, secret, a.header.Get("X-Hook-Secret"))
 		shake().refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
 
-		both, stories, others := newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK))
+		both, stories, others := newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK)),
+			newReceiver(w.t, status(http.StatusOK))
 		w.subscribe(both.url, object{"event_types": []string{"task.*", "story.added"}})
 		sub := w.subscribe(stories.url, object{"event_types": []string{"story.*"}})
 		w.subscribe(others.url, object{"event_types": []string{"project.*"}})
@@ -76,14 +78,16 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// What providers expect to be answered is what they get, while the event is stored as any other: Microsoft Graph's validation is
-// echoed as text, and its notifications are acknowledged with 202.
+// What providers expect to be answered is what they get, while the event is stored as any other: Microsoft Graph's
+// validation is echoed as text, and its notifications are acknowledged with 202.
 func TestProvidersAnswers(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		c := w.connect(w.dev(), object{"provider": "microsoft-graph", "connection_id": "mail", "webhook_secret": "the client state of 32 characters"})
+		c := w.connect(w.dev(), object{"provider": "microsoft-graph", "connection_id": "mail",
+			"webhook_secret": "the client state of 32 characters"})
 		const token = "Validation: Testing client application <script>"
-		a := w.post(c.pathToken()+"?validationToken="+url.QueryEscape(token), message{http.Header{"Content-Type": {"text/plain"}}, nil})
+		a := w.post(c.pathToken()+"?validationToken="+url.QueryEscape(token),
+			message{http.Header{"Content-Type": {"text/plain"}}, nil})
 		a.want(w, http.StatusOK)
 		require.Equal(w.t, token, string(a.body))
 		require.Equal(w.t, "text/plain; charset=utf-8", a.header.Get("Content-Type"))
@@ -91,7 +95,8 @@ func TestProvidersAnswers(t *testing.T) {
 		require.Empty(w.t, w.events(""))
 
 		note := func(state string) message {
-			return message{http.Header{"Content-Type": {"application/json"}}, []byte(`{"value":[{"clientState":"` + state + `","changeType":"created"}]}`)}
+			return message{http.Header{"Content-Type": {"application/json"}}, []byte(`{"value":[{"clientState":"` + state +
+				`","changeType":"created"}]}`)}
 		}
 		a = w.post(c.pathToken(), note("the client state of 32 characters"))
 		a.want(w, http.StatusAccepted)
@@ -105,13 +110,14 @@ func TestProvidersAnswers(t *testing.T) {
 	})
 }
 
-// A sender that proves nothing has to be accepted in so many words, can be reached by the path's random bits alone, and its
-// events say that nobody has vouched for them.
+// A sender that proves nothing has to be accepted in so many words, can be reached by the path's random bits alone, and
+// its events say that nobody has vouched for them.
 func TestUnverified(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		create := func(webhook object) answer {
-			return w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "none", "connection_id": "open", "webhook": webhook})
+			return w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "none", "connection_id": "open",
+				"webhook": webhook})
 		}
 		faults := func(a answer) (list []string) {
 			a.refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
@@ -123,7 +129,8 @@ func TestUnverified(t *testing.T) {
 		require.Equal(w.t, []string{"body.webhook.scheme required"}, faults(create(object{})))
 		require.Equal(w.t, []string{"body.webhook.alias coherent"}, faults(create(object{"scheme": "none", "alias": "open"})))
 		var c connection
-		create(object{"scheme": "none", "params": object{"event_type_pointer": "/kind"}}).want(w, http.StatusCreated).into(w, &c)
+		create(object{"scheme": "none", "params": object{"event_type_pointer": "/kind"}}).want(w, http.StatusCreated).into(w,
+			&c)
 		require.Nil(w.t, c.WebhookAlias)
 		m := message{http.Header{"Content-Type": {"application/json"}}, []byte(`{"kind":"door.opened"}`)}
 		w.post("open", m).refused(w, http.StatusNotFound, apperr.CodeNotFound)
@@ -136,11 +143,13 @@ func TestUnverified(t *testing.T) {
 	})
 }
 
-// A sender of CloudEvents may ask by OPTIONS whether it may deliver; a provider that never asks so is told that it must not.
+// A sender of CloudEvents may ask by OPTIONS whether it may deliver; a provider that never asks so is told that it must
+// not.
 func TestHandshakeByOptions(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		c := w.connect(w.dev(), object{"provider": "cloudevents", "connection_id": "bus", "webhook_secret": "a token of thirty-two characters"})
+		c := w.connect(w.dev(), object{"provider": "cloudevents", "connection_id": "bus",
+			"webhook_secret": "a token of thirty-two characters"})
 		ask := func(segment string, h http.Header) answer {
 			r, err := http.NewRequestWithContext(w.t.Context(), http.MethodOptions, w.base+prefix+"/webhook/"+segment, nil)
 			require.NoError(w.t, err)
@@ -156,8 +165,9 @@ func TestHandshakeByOptions(t *testing.T) {
 		a.refused(w, http.StatusMethodNotAllowed, apperr.CodeHTTP)
 		require.Equal(w.t, "POST", a.header.Get("Allow"))
 
-		m := message{http.Header{"Authorization": {"Bearer a token of thirty-two characters"}, "Ce-Type": {"com.example.made"}, "Ce-Id": {"1"},
-			"Ce-Source": {"/bus"}, "Ce-Specversion": {"1.0"}, "Content-Type": {"application/json"}}, []byte(`{}`)}
+		m := message{http.Header{"Authorization": {"Bearer a token of thirty-two characters"},
+			"Ce-Type": {"com.example.made"}, "Ce-Id": {"1"}, "Ce-Source": {"/bus"}, "Ce-Specversion": {"1.0"},
+			"Content-Type": {"application/json"}}, []byte(`{}`)}
 		w.post(c.pathToken(), m).want(w, http.StatusAccepted)
 		w.post(c.pathToken(), m).want(w, http.StatusAccepted)
 		originals := w.events("&duplicate=false")

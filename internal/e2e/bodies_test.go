@@ -33,14 +33,16 @@ func TestBodiesSurvive(t *testing.T) {
 		// data is what the envelope holds.
 		data string
 	}{
-		{"JSON with odd numbers, doubled names and blanks", "application/json", "\n{\"n\": 1.0e+400, \"big\":12345678901234567890,\"n\":\t-0, \"u\":\"\\u00e9\\ud800é<>&\"} ", "json", ""},
+		{"JSON with odd numbers, doubled names and blanks", "application/json",
+			"\n{\"n\": 1.0e+400, \"big\":12345678901234567890,\"n\":\t-0, \"u\":\"\\u00e9\\ud800é<>&\"} ", "json", ""},
 		{"JSON without a content type", "", `[1,2,{"a":null}]`, "json", ""},
 		{"JSON of a vendor's type", "application/vnd.example+json; charset=utf-8", `"a string"`, "json", ""},
 		{"broken JSON", "application/json", `{"a":1`, "text", asText(`{"a":1`)},
 		{"JSON and more behind it", "application/json", `{"a":1}{"b":2}`, "text", asText(`{"a":1}{"b":2}`)},
 		{"plain text", "text/plain; charset=utf-8", "Grüße\r\n\x00\u2028", "text", asText("Grüße\r\n\x00\u2028")},
 		{"a form", "application/x-www-form-urlencoded", form, "text", asText(form)},
-		{"every byte", "application/octet-stream", allBytes(), "base64", `{"base64":"` + base64.StdEncoding.EncodeToString([]byte(allBytes())) + `"}`},
+		{"every byte", "application/octet-stream", allBytes(), "base64", `{"base64":"` +
+			base64.StdEncoding.EncodeToString([]byte(allBytes())) + `"}`},
 		{"text in another encoding", "application/json", "{\"a\":\"\xe9\"}", "base64", `{"base64":"eyJhIjoi6SJ9"}`},
 		{"nothing", "", "", "text", `{"text":""}`},
 		{"nothing that calls itself JSON", "application/json", "", "text", `{"text":""}`},
@@ -53,7 +55,8 @@ func TestBodiesSurvive(t *testing.T) {
 			w.run(c.name, func(w *world) {
 				// A connection of its own: the same body twice would be a repeat.
 				conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret"})
-				e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", c.contentType, c.body)).EventUUID, "forwarded")
+				e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", c.contentType, c.body)).EventUUID,
+					"forwarded")
 
 				got := rawSink.wait(w.t, i+1)[i]
 				require.True(w.t, bytes.Equal([]byte(c.body), got.body), "the raw body must be the provider's, byte for byte")
@@ -113,7 +116,8 @@ func shownBody(w *world, e event) string {
 
 func (w *world) storedBody(uuid string) ([]byte, error) {
 	var b []byte
-	err := w.database().Read().QueryRowContext(w.t.Context(), "SELECT body FROM webhook_event_payloads WHERE event_uuid = $1", uuid).Scan(&b)
+	err := w.database().Read().QueryRowContext(w.t.Context(),
+		"SELECT body FROM webhook_event_payloads WHERE event_uuid = $1", uuid).Scan(&b)
 	return b, err
 }
 
@@ -136,11 +140,14 @@ func TestGitHubForm(t *testing.T) {
 func TestOddTextIsStored(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret", "webhook": object{"params": object{
-			"event_type_header": "X-Type", "event_type_pointer": "/type", "event_id_pointer": "/id", "event_id_header": "X-Id"}}})
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret",
+			"webhook": object{"params": object{
+				"event_type_header": "X-Type", "event_type_pointer": "/type", "event_id_pointer": "/id",
+				"event_id_header": "X-Id"}}})
 		long := strings.Repeat("l", 64<<10)
 		var bodies []string
-		for _, odd := range []string{`"a\u0000b"`, `"\u0000"`, `"\ud800"`, `"\uffff\u202e"`, `""`, `" "`, `null`, `true`, `1e999`, `{}`, `[]`, quoted(long), `"a..b"`, `"*"`} {
+		for _, odd := range []string{`"a\u0000b"`, `"\u0000"`, `"\ud800"`, `"\uffff\u202e"`, `""`, `" "`, `null`, `true`,
+			`1e999`, `{}`, `[]`, quoted(long), `"a..b"`, `"*"`} {
 			bodies = append(bodies, `{"type":`+odd+`,"id":"1"}`, `{"type":"t","id":`+odd+`}`)
 		}
 		seen := map[string]bool{}
@@ -175,13 +182,15 @@ func TestLargestBody(t *testing.T) {
 		sink := newReceiver(w.t, status(200))
 		w.subscribe(sink.url, object{"payload_mode": "raw", "timeout_ms": 30000})
 		const most = 25 << 20
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret", "webhook": object{"max_body_bytes": most}})
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "webhook_secret": "a shared secret",
+			"webhook": object{"max_body_bytes": most}})
 		body := strings.Repeat("0123456789abcdef", most/16)
 		r := w.deliver(conn.pathToken(), generic("a shared secret", "text/plain", body))
 		require.True(w.t, bytes.Equal([]byte(body), sink.wait(w.t, 1)[0].body))
 		w.settles(r.EventUUID, "forwarded")
 		w.unchanged(func() {
-			w.post(conn.pathToken(), generic("a shared secret", "text/plain", body+"!")).refused(w, http.StatusRequestEntityTooLarge, "payload_too_large")
+			w.post(conn.pathToken(), generic("a shared secret", "text/plain", body+"!")).refused(w,
+				http.StatusRequestEntityTooLarge, "payload_too_large")
 		})
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// bounded makes a key of the environment that may do everything with the connections that are listed, or with all others.
+// bounded makes a key of the environment that may do everything with the connections that are listed, or with all
+// others.
 func (w *world) bounded(except bool, connections ...string) apiKey {
 	w.t.Helper()
 	routes := []string{"webhooks", "events", "events:write", "connections"}
@@ -22,8 +23,8 @@ func (w *world) bounded(except bool, connections ...string) apiKey {
 	return w.newKey(w.env, object{"routes": routes, "connections": connections})
 }
 
-// neighbours furnishes the environment with two customers, acme and globex, and returns what acme has, with keys that may see
-// globex and nothing of acme: one by what it names, one by what it leaves out.
+// neighbours furnishes the environment with two customers, acme and globex, and returns what acme has, with keys that
+// may see globex and nothing of acme: one by what it names, one by what it leaves out.
 func (w *world) neighbours() (own furniture, event string, sub subscription, keys map[string]apiKey) {
 	w.t.Helper()
 	own = w.furnish(w.dev(), w.env, "acme")
@@ -36,15 +37,17 @@ func (w *world) neighbours() (own furniture, event string, sub subscription, key
 	}
 }
 
-// What is about a connection that a key is not granted is not there for it: every operation that a key reaches and that names
-// a resource answers not found and changes nothing, as it would for another environment; lists and what bodies refer to show
-// nothing of it, whatever the filter. Operations come from the route table, so that a new one is covered.
+// What is about a connection that a key is not granted is not there for it: every operation that a key reaches and that
+// names a resource answers not found and changes nothing, as it would for another environment; lists and what bodies
+// refer to show nothing of it, whatever the filter. Operations come from the route table, so that a new one is covered.
 func TestBoundedKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		own, event, sub, keys := w.neighbours()
-		secrets := []string{own.event, own.secondEvent, own.subscription.ID, own.connection.UUID, own.connection.pathToken(), own.replay, `"acme`}
-		filters := map[string]string{"connection_id": "acme", "subscription_id": own.subscription.ID, "idempotency_key": w.event(own.event).IdempotencyKey, "q": own.event}
+		secrets := []string{own.event, own.secondEvent, own.subscription.ID, own.connection.UUID, own.connection.pathToken(),
+			own.replay, `"acme`}
+		filters := map[string]string{"connection_id": "acme", "subscription_id": own.subscription.ID,
+			"idempotency_key": w.event(own.event).IdempotencyKey, "q": own.event}
 		named, lists := 0, 0
 		w.unchanged(func() {
 			for _, s := range w.samples(own) {
@@ -89,26 +92,33 @@ func TestBoundedKeys(t *testing.T) {
 					refused(http.MethodPatch, "/webhook-subscriptions/"+sub.ID, object{"connection_id": connection})
 				}
 				refused(http.MethodPost, "/webhook-events", object{"event_type": "a.b", "data": 1, "connection_id": "acme"})
-				refused(http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme", "on_conflict": "update"})
-				require.Contains(w.t, w.call(c, http.MethodPost, "/webhook-replays", object{"filter": object{"event_uuids": []string{event}},
-					"to_subscription_id": own.subscription.ID}).faults(w), "body.to_subscription_id exists")
-				w.call(c, http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": own.event, "dry_run": true}).
+				refused(http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme",
+					"on_conflict": "update"})
+				require.Contains(w.t, w.call(c, http.MethodPost, "/webhook-replays",
+					object{"filter": object{"event_uuids": []string{event}}, "to_subscription_id": own.subscription.ID}).faults(w),
+					"body.to_subscription_id exists")
+				w.call(c, http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": own.event,
+					"dry_run": true}).
 					refused(w, http.StatusNotFound, apperr.CodeNotFound)
 				w.call(c, http.MethodGet, "/webhook-events/"+event+"/explain", nil).want(w, http.StatusOK)
 				var p replayPreview
-				w.call(c, http.MethodPost, "/webhook-replays", object{"filter": object{"event_uuids": []string{own.event}}, "force": true, "dry_run": true}).
+				w.call(c, http.MethodPost, "/webhook-replays", object{"filter": object{"event_uuids": []string{own.event}},
+					"force": true, "dry_run": true}).
 					want(w, http.StatusOK).into(w, &p)
 				require.Zero(w.t, p.Matched)
 			}
 			only := byKey(keys["a key for globex alone"].Key)
-			w.call(only, http.MethodPost, "/webhook-events", object{"event_type": "a.b", "data": 1}).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
-			w.call(only, http.MethodPost, "/connections", object{"provider": "github"}).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
+			w.call(only, http.MethodPost, "/webhook-events", object{"event_type": "a.b", "data": 1}).refused(w,
+				http.StatusForbidden, apperr.CodeGrantDenied)
+			w.call(only, http.MethodPost, "/connections", object{"provider": "github"}).refused(w, http.StatusForbidden,
+				apperr.CodeGrantDenied)
 		})
 		require.Greater(w.t, named, 40)
 		require.Equal(w.t, 2*5, lists)
 		for _, k := range keys { // and what they are granted is there
 			c := byKey(k.Key)
-			for _, path := range []string{"/webhook-events/" + event, "/webhook-subscriptions/" + sub.ID, "/connections/github/globex", "/webhook-events/" + event + "/attempts"} {
+			for _, path := range []string{"/webhook-events/" + event, "/webhook-subscriptions/" + sub.ID,
+				"/connections/github/globex", "/webhook-events/" + event + "/attempts"} {
 				w.call(c, http.MethodGet, path, nil).want(w, http.StatusOK)
 			}
 			var rows []object
@@ -125,9 +135,9 @@ func TestBoundedKeys(t *testing.T) {
 	})
 }
 
-// A bound cannot be walked around: not by a ticket for the stream, which is bounded as its key is when it is used; not by a
-// cursor or a place in the stream that a broader key was given; not by a bulk replay that names no connection, and that its
-// bound outlives the grants of the key that made it.
+// A bound cannot be walked around: not by a ticket for the stream, which is bounded as its key is when it is used; not
+// by a cursor or a place in the stream that a broader key was given; not by a bulk replay that names no connection, and
+// that its bound outlives the grants of the key that made it.
 func TestBoundsHoldThroughDetours(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -138,7 +148,8 @@ func TestBoundsHoldThroughDetours(t *testing.T) {
 		var made struct {
 			Ticket string `json:"ticket"`
 		}
-		w.call(c, http.MethodPost, "/webhook-events/stream-ticket?connection_id=acme,globex", nil).want(w, http.StatusCreated).into(w, &made)
+		w.call(c, http.MethodPost, "/webhook-events/stream-ticket?connection_id=acme,globex", nil).want(w,
+			http.StatusCreated).into(w, &made)
 		broad := w.stream(w.dev(), "")
 		byTicket, byKeyAlone := w.stream(nobody, "?ticket="+made.Ticket), w.stream(c, "?connection_id=acme,globex")
 		hidden := w.fresh(own.connection.pathToken(), github(`{"action":"reopened"}`))
@@ -155,27 +166,32 @@ func TestBoundsHoldThroughDetours(t *testing.T) {
 		require.NotContains(w.t, []string{again, hidden}, last)
 
 		// Grants that change end the streams of the key, which would show what the old ones opened.
-		w.call(w.user(""), http.MethodPost, "/api-keys/"+only.ID+"/grants", object{"effect": "deny", "routes": []string{"events:write"}}).want(w, http.StatusCreated)
+		w.call(w.user(""), http.MethodPost, "/api-keys/"+only.ID+"/grants",
+			object{"effect": "deny", "routes": []string{"events:write"}}).want(w, http.StatusCreated)
 		w.call(c, http.MethodGet, "/webhook-events/"+event, nil).want(w, http.StatusOK)
 		var denial struct {
 			ID string `json:"id"`
 		}
-		w.call(w.user(""), http.MethodPost, "/api-keys/"+only.ID+"/grants", object{"effect": "deny", "routes": []string{"events"}, "connections": []string{"globex"}}).
+		w.call(w.user(""), http.MethodPost, "/api-keys/"+only.ID+"/grants",
+			object{"effect": "deny", "routes": []string{"events"}, "connections": []string{"globex"}}).
 			want(w, http.StatusCreated).into(w, &denial)
 		w.call(c, http.MethodGet, "/webhook-events/"+event, nil).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
 		kind, reason := back.ends()
 		require.Equal(w.t, []string{"stream.closed", "credential_ended"}, []string{kind, reason})
 		w.call(w.user(""), http.MethodDelete, "/api-keys/"+only.ID+"/grants/"+denial.ID, nil).want(w, http.StatusNoContent)
 
-		cursor := w.call(w.dev(), http.MethodGet, "/webhook-events?limit=1", nil).want(w, http.StatusOK).header.Get("X-Next-Cursor")
+		cursor := w.call(w.dev(), http.MethodGet, "/webhook-events?limit=1", nil).want(w, http.StatusOK).header.Get(
+			"X-Next-Cursor")
 		require.NotEmpty(w.t, cursor)
 		var rows []object
 		w.call(c, http.MethodGet, "/webhook-events?limit=1&cursor="+cursor, nil).want(w, http.StatusOK).into(w, &rows)
 		require.Len(w.t, rows, 1)
 		require.Equal(w.t, shown, rows[0]["event_uuid"])
 
-		job := w.startReplay(c, object{"filter": object{"all": true}, "force": true, "to_subscription_id": sub.ID, "rate_per_second": 100})
-		w.call(w.user(""), http.MethodPost, "/api-keys/"+only.ID+"/grants", object{"routes": []string{"webhooks"}}).want(w, http.StatusCreated)
+		job := w.startReplay(c, object{"filter": object{"all": true}, "force": true, "to_subscription_id": sub.ID,
+			"rate_per_second": 100})
+		w.call(w.user(""), http.MethodPost, "/api-keys/"+only.ID+"/grants", object{"routes": []string{"webhooks"}}).want(w,
+			http.StatusCreated)
 		w.call(c, http.MethodGet, "/webhook-replays/"+job.ID, nil).want(w, http.StatusOK)
 		w.ticking("the end of the replay", func() bool { return w.replayJob(w.dev(), job.ID).Status == "completed" })
 		require.Equal(w.t, 3, w.replayJob(w.dev(), job.ID).Counts.Matched, "globex has three events")

@@ -43,8 +43,8 @@ func (w *world) user(environment string) credentials {
 	return byToken(w.token(), environment)
 }
 
-// token signs the owner in, once for as long as the token works by the test's clock, which slow machines move on far: a sign-in is
-// costly on purpose.
+// token signs the owner in, once for as long as the token works by the test's clock, which slow machines move on far: a
+// sign-in is costly on purpose.
 func (w *world) token() string {
 	w.t.Helper()
 	w.shared.mu.Lock()
@@ -66,7 +66,8 @@ func (w *world) login(email, password string) string {
 
 func (w *world) signIn(email, password string) answer {
 	w.t.Helper()
-	return w.call(nobody, http.MethodPost, "/team/login", object{"email": email, "password": password}).want(w, http.StatusOK)
+	return w.call(nobody, http.MethodPost, "/team/login", object{"email": email, "password": password}).want(w,
+		http.StatusOK)
 }
 
 // cookie is the refresh cookie that the answer sets, as a browser would send it.
@@ -145,7 +146,8 @@ func firstBlock(r *bufio.Reader) ([]byte, error) {
 // conforms holds an answer to the conventions and to the published document.
 func (w *world) conforms(a answer) {
 	w.t.Helper()
-	require.True(w.t, id.IsUUID(a.header.Get("X-Request-Id")), "%s %s: every answer carries a request id", a.method, a.path)
+	require.True(w.t, id.IsUUID(a.header.Get("X-Request-Id")), "%s %s: every answer carries a request id", a.method,
+		a.path)
 	if a.status >= http.StatusBadRequest && a.method != http.MethodHead {
 		require.Equal(w.t, "application/json", a.header.Get("Content-Type"), "%s %s: %s", a.method, a.path, a.body)
 		a.envelope(w)

@@ -27,7 +27,8 @@ type load struct {
 
 // start posts until at least so many deliveries were made and enough is closed, or until one was not acknowledged. The
 // function it returns waits for the end and gives back the events that the deliveries became, and what went wrong.
-func (l *load) start(ctx context.Context, connections, least int, enough <-chan struct{}) (wait func() (events, faults []string)) {
+func (l *load) start(ctx context.Context, connections, least int,
+	enough <-chan struct{}) (wait func() (events, faults []string)) {
 	var made atomic.Int64
 	var senders sync.WaitGroup
 	for range connections {
@@ -100,8 +101,8 @@ func (l *load) post(ctx context.Context, m message) (event string, err error) {
 	return ack.EventUUID, nil
 }
 
-// The other commands work beside a server under load on the same SQLite file: each succeeds and takes effect in the server,
-// and no delivery is refused or lost over them.
+// The other commands work beside a server under load on the same SQLite file: each succeeds and takes effect in the
+// server, and no delivery is refused or lost over them.
 func TestCommandsBesideAServer(t *testing.T) {
 	t.Parallel()
 	const connections, least, newPassword = 8, 2000, "another horse battery"
@@ -115,9 +116,11 @@ func TestCommandsBesideAServer(t *testing.T) {
 		return k
 	}
 	first := createKey(in.command, "connections,webhooks")
-	status, body := in.ask(byKey(first.Key), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": sink.url})
+	status, body := in.ask(byKey(first.Key), http.MethodPost, "/webhook-subscriptions",
+		object{"event_types": []string{"*"}, "forward_url": sink.url})
 	require.Equal(t, http.StatusCreated, status, "%s", body)
-	status, body = in.ask(byKey(first.Key), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
+	status, body = in.ask(byKey(first.Key), http.MethodPost, "/connections",
+		object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
 	require.Equal(t, http.StatusCreated, status, "%s", body)
 
 	transport := &http.Transport{MaxIdleConnsPerHost: connections}
@@ -133,7 +136,9 @@ func TestCommandsBesideAServer(t *testing.T) {
 	flows := func() {
 		t.Helper()
 		seen := l.acknowledged()
-		eventually(t, "deliveries are acknowledged", func() bool { return l.faulty() || l.acknowledged() >= seen+10*connections })
+		eventually(t, "deliveries are acknowledged", func() bool {
+			return l.faulty() || l.acknowledged() >= seen+10*connections
+		})
 	}
 	// beside runs a command while deliveries come and go.
 	beside := func(stdin string, args ...string) string {

@@ -62,8 +62,8 @@ func acmeMessage(header string, n int) message {
 	return message{http.Header{header: {hexHMAC(acmeSecret, body)}, "Content-Type": {"application/json"}}, []byte(body)}
 }
 
-// Promise: an operator's definition serves connections as one that ships does, a new version is in force without a restart, and a
-// broken or removed one leaves the version before in force and says so with file, line and reason.
+// Promise: an operator's definition serves connections as one that ships does, a new version is in force without a
+// restart, and a broken or removed one leaves the version before in force and says so with file, line and reason.
 func TestOwnDefinitions(t *testing.T) {
 	t.Parallel()
 	good := strings.Replace(acmeDefinition, "default: v1", "default: v", 1)
@@ -81,7 +81,8 @@ func TestOwnDefinitions(t *testing.T) {
 
 		w.define(strings.Replace(changed, "encoding: hex", "encoding: octal", 1))
 		w.ticking("the refusal", func() bool { return strings.Contains(w.logs.String(), "provider definition refused") })
-		require.Contains(t, w.logs.String(), `"line":12,"field":"webhooks.signature[0].encoding","reason":"must be hex, base64 or base64url"`)
+		require.Contains(t, w.logs.String(),
+			`"line":12,"field":"webhooks.signature[0].encoding","reason":"must be hex, base64 or base64url"`)
 		w.deliver(c.pathToken(), next("X-Acme-Hmac"))
 
 		require.NoError(t, os.Remove(filepath.Join(w.cfg.ProvidersDir, "acme.yaml")))
@@ -90,10 +91,14 @@ func TestOwnDefinitions(t *testing.T) {
 		w.connect(w.dev(), object{"provider": "acme", "connection_id": "second", "webhook_secret": acmeSecret})
 
 		// A version that the settings do not fit leaves the connection where it is; a new one has to fit it.
-		w.define(strings.Replace(strings.Replace(good, `"[a-z]+"`, `"[0-9]+"`, 1), "default: v", "required: true, example: '1'", 1))
-		w.ticking("the misfit", func() bool { return strings.Contains(w.logs.String(), "the settings of connections do not fit") })
+		w.define(strings.Replace(strings.Replace(good, `"[a-z]+"`, `"[0-9]+"`, 1), "default: v",
+			"required: true, example: '1'", 1))
+		w.ticking("the misfit", func() bool {
+			return strings.Contains(w.logs.String(), "the settings of connections do not fit")
+		})
 		w.deliver(c.pathToken(), next("X-Acme-Hmac"))
-		require.Contains(t, w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "acme", "connection_id": "third", "webhook_secret": acmeSecret}).
+		require.Contains(t, w.call(w.dev(), http.MethodPost, "/connections",
+			object{"provider": "acme", "connection_id": "third", "webhook_secret": acmeSecret}).
 			faults(w), "body.webhook.params.kind required")
 	}, definitionsFolder(good))
 }
@@ -101,7 +106,8 @@ func TestOwnDefinitions(t *testing.T) {
 // Promise: not one delivery is refused while versions of its definition that all accept it follow each other.
 func TestOwnDefinitionsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
-	text := strings.Replace(acmeDefinition, "  params: [{name: kind, description: What stands before the type., pattern: \"[a-z]+\", default: v1}]\n", "", 1)
+	text := strings.Replace(acmeDefinition,
+		"  params: [{name: kind, description: What stands before the type., pattern: \"[a-z]+\", default: v1}]\n", "", 1)
 	each(t, func(w *world) {
 		c := w.connect(w.dev(), object{"provider": "acme", "connection_id": "shop", "webhook_secret": acmeSecret})
 		done := make(chan struct{})
@@ -137,15 +143,16 @@ func TestOwnDefinitionsChangeUnderLoad(t *testing.T) {
 	}, definitionsFolder(text))
 }
 
-// Promise: a server does not start with definitions that are faulty, says all that is wrong with them, and has changed nothing: the
-// release before it still starts.
+// Promise: a server does not start with definitions that are faulty, says all that is wrong with them, and has changed
+// nothing: the release before it still starts.
 func TestOwnDefinitionsRefuseTheStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", t.TempDir())
 	definitionsFolder(acmeDefinition + "nonsense: 1\n")(&w.cfg)
 	require.NoError(t, os.WriteFile(filepath.Join(w.cfg.ProvidersDir, "b.yaml"), []byte("x"), 0o600))
 	_, err := app.New(t.Context(), app.Options{Config: w.cfg, Logger: w.logger(), Clock: clock.System(), Version: "test"})
-	require.ErrorContains(t, err, filepath.Join(w.cfg.ProvidersDir, "acme.yaml")+":16: nonsense: is not a field of the format")
+	require.ErrorContains(t, err, filepath.Join(w.cfg.ProvidersDir, "acme.yaml")+
+		":16: nonsense: is not a field of the format")
 	require.ErrorContains(t, err, filepath.Join(w.cfg.ProvidersDir, "b.yaml")+": must be a mapping")
 	require.NoFileExists(t, filepath.Join(w.cfg.Data, db.FileName))
 	require.Contains(t, app.Hint(err), "--providers-dir")

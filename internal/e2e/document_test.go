@@ -129,7 +129,8 @@ func (d *document) check(t *testing.T, a answer) {
 	if responses[status] == nil && responses[status[:1]+"XX"] != nil {
 		status = status[:1] + "XX"
 	}
-	require.Contains(t, responses, status, "%s %s: an answer that the document does not announce: %s", a.method, template, a.body)
+	require.Contains(t, responses, status, "%s %s: an answer that the document does not announce: %s", a.method, template,
+		a.body)
 	media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")) // none is none of those announced
 	if a.method == http.MethodHead || at(responses[status], "content", "*/*") != nil && media != "application/json" {
 		return
@@ -141,7 +142,8 @@ func (d *document) check(t *testing.T, a answer) {
 		require.Empty(t, a.body, "%s %s: a body that the document does not announce", a.method, template)
 		return
 	}
-	schema := d.schema(t, "paths", template, strings.ToLower(a.method), "responses", status, "content", "application/json", "schema")
+	schema := d.schema(t, "paths", template, strings.ToLower(a.method), "responses", status, "content", "application/json",
+		"schema")
 	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.body))
 	require.NoError(t, err, "%s", a.body)
 	require.NoError(t, schema.Validate(body), "%s %s %s: %s", a.method, template, status, a.body)

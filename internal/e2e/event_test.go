@@ -102,7 +102,8 @@ func (w *world) events(query string) []event {
 func (w *world) attempts(uuid string) []attempt {
 	w.t.Helper()
 	var list []attempt
-	w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/attempts?order=asc", nil).want(w, http.StatusOK).into(w, &list)
+	w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/attempts?order=asc", nil).want(w, http.StatusOK).into(w,
+		&list)
 	return list
 }
 

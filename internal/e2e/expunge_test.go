@@ -23,8 +23,8 @@ func (w *world) countRows(query string, args ...any) (n int) {
 	return n
 }
 
-// Expunging takes the body and the headers of an event away for good, once and on record; the event, its history and its
-// key stay, and whoever would send it again is told that there is nothing left.
+// Expunging takes the body and the headers of an event away for good, once and on record; the event, its history and
+// its key stay, and whoever would send it again is told that there is nothing left.
 func TestExpunge(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -63,7 +63,8 @@ func TestExpunge(t *testing.T) {
 		require.Equal(w.t, "null", string(listed[0].Body))
 		require.Empty(w.t, listed[0].Headers)
 		require.Zero(w.t, w.countRows("SELECT COUNT(*) FROM webhook_event_payloads"))
-		require.Equal(w.t, 1, w.countRows("SELECT COUNT(*) FROM audit_events WHERE action = 'webhook_event.expunge' AND target_id = $1", uuid))
+		require.Equal(w.t, 1, w.countRows("SELECT COUNT(*) FROM audit_events WHERE action = 'webhook_event.expunge' AND "+
+			"target_id = $1", uuid))
 
 		w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/explain", nil).want(w, http.StatusOK)
 		for _, force := range []bool{false, true} {
@@ -110,7 +111,8 @@ func TestViewerMayNotExpunge(t *testing.T) {
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
 		reader := byKey(w.newKey(w.env, allow("events")).Key)
-		w.call(reader, http.MethodDelete, "/webhook-events/"+uuid+"/payload", nil).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
+		w.call(reader, http.MethodDelete, "/webhook-events/"+uuid+"/payload", nil).refused(w, http.StatusForbidden,
+			apperr.CodeGrantDenied)
 		require.False(w.t, w.event(uuid).PayloadExpired)
 	})
 }

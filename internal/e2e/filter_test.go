@@ -32,7 +32,8 @@ func (w *world) explained(uuid, subscriptionID string) (matches bool, failed str
 		Failed         *string       `json:"failed_condition"`
 		Filter         *filterResult `json:"filter"`
 	}
-	w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/explain?limit=250", nil).want(w, http.StatusOK).into(w, &list)
+	w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/explain?limit=250", nil).want(w, http.StatusOK).into(w,
+		&list)
 	for _, row := range list {
 		if row.SubscriptionID != subscriptionID {
 			continue
@@ -56,8 +57,8 @@ func (w *world) took(uuid string) []string {
 	return slices.Sorted(slices.Values(ids))
 }
 
-// Promise: an event goes to the subscriptions whose filter is true of it, and to those without one. A filter that fails does not
-// match, keeps no event out, and everybody who asks is told why.
+// Promise: an event goes to the subscriptions whose filter is true of it, and to those without one. A filter that fails
+// does not match, keeps no event out, and everybody who asks is told why.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -70,7 +71,8 @@ func TestFilters(t *testing.T) {
 		opened := sub(`event.body.action == "opened" && event.headers["x-github-event"] == "issues"`)
 		closed := sub(`event.body.action == "closed"`)
 		fails := sub(`event.body.action.startsWith("o") && event.body.nothing.at.all == 1`)
-		paused := w.subscribe(sink.url, object{"enabled": false, "filter": `event.connection_id == "acme" && event.provider == "github"`}).ID
+		paused := w.subscribe(sink.url,
+			object{"enabled": false, "filter": `event.connection_id == "acme" && event.provider == "github"`}).ID
 		narrow := w.subscribe(sink.url, object{"event_types": []string{"push"}, "filter": "true"}).ID
 		secret := sub(`event.headers["x-hub-signature-256"] == "[redacted]"`)
 
@@ -80,7 +82,8 @@ func TestFilters(t *testing.T) {
 		for id, want := range map[string]struct {
 			matches bool
 			failed  string
-		}{none: {true, ""}, opened: {true, ""}, closed: {false, "filter"}, fails: {false, "filter"}, paused: {true, ""}, narrow: {false, "event_types"}} {
+		}{none: {true, ""}, opened: {true, ""}, closed: {false, "filter"}, fails: {false, "filter"}, paused: {true, ""},
+			narrow: {false, "event_types"}} {
 			matches, failed, _ := w.explained(uuid, id)
 			require.Equal(w.t, want.matches, matches)
 			require.Equal(w.t, want.failed, failed)
@@ -143,12 +146,14 @@ func TestChangingAFilter(t *testing.T) {
 	})
 }
 
-// Promise: everything that is wrong with a filter comes with its place, together with what else is wrong, and is not stored.
+// Promise: everything that is wrong with a filter comes with its place, together with what else is wrong, and is not
+// stored.
 func TestFilterFaults(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		e := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"a*"}, "forward_url": "ftp://x", "timeout_ms": 1,
-			"filter": "event.typ == 1 &&\n event.type > 2"}).refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
+		e := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"a*"},
+			"forward_url": "ftp://x", "timeout_ms": 1, "filter": "event.typ == 1 &&\n event.type > 2"}).refused(
+			w, http.StatusUnprocessableEntity, apperr.CodeValidation)
 		var filter, others []string
 		for _, d := range e.Error.Details {
 			if d.Location == "body.filter" {
@@ -163,7 +168,8 @@ func TestFilterFaults(t *testing.T) {
 		require.Equal(w.t, "type line 2, column 13: > cannot take (string, int)", filter[1])
 
 		sub := w.subscribe(newReceiver(w.t, status(http.StatusOK)).url)
-		for _, bad := range []any{"", "event.type", 1, "event.body == ", strings.Repeat("(", 300), strings.Repeat("true || ", 2000) + "true"} {
+		for _, bad := range []any{"", "event.type", 1, "event.body == ", strings.Repeat("(", 300),
+			strings.Repeat("true || ", 2000) + "true"} {
 			faults := w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+sub.ID, object{"filter": bad}).faults(w)
 			require.Contains(w.t, faults[0], "body.filter ")
 		}
@@ -205,9 +211,11 @@ func TestFiltersOfLargeAndOtherBodies(t *testing.T) {
 	each(t, func(w *world) {
 		conn := w.connectGitHub("acme")
 		sink := newReceiver(w.t, status(http.StatusOK))
-		json := w.subscribe(sink.url, object{"event_types": []string{"issues.*"}, "filter": `event.body.action == "opened" && event.body.after.here == 1`}).ID
+		json := w.subscribe(sink.url, object{"event_types": []string{"issues.*"},
+			"filter": `event.body.action == "opened" && event.body.after.here == 1`}).ID
 		other := w.subscribe(sink.url, object{"filter": `!has(event.body) && event.content_type == "text/plain"`}).ID
-		large := `{"action":"opened","filler":[` + strings.Repeat(`{"a":"`+strings.Repeat("x", 1000)+`"},`, 4000) + `{}],"after":{"here":1}}`
+		large := `{"action":"opened","filler":[` + strings.Repeat(`{"a":"`+strings.Repeat("x", 1000)+`"},`, 4000) +
+			`{}],"after":{"here":1}}`
 		require.Equal(w.t, []string{json}, w.took(w.fresh(conn.pathToken(), github(large))))
 		text := github("no json").with("Content-Type", "text/plain")
 		require.Equal(w.t, []string{other}, w.took(w.fresh(conn.pathToken(), text)))

@@ -19,8 +19,9 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Promise: whoever has seen an access token, and has all that the service publishes, makes no other from it, and no token that
-// somebody else has signed is taken for one, nor a refresh token (RFC 8725, sections 2 and 3). There is one answer to all of them.
+// Promise: whoever has seen an access token, and has all that the service publishes, makes no other from it, and no
+// token that somebody else has signed is taken for one, nor a refresh token (RFC 8725, sections 2 and 3). There is one
+// answer to all of them.
 func TestForgedAccessTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -71,27 +72,34 @@ func TestForgedAccessTokens(t *testing.T) {
 		}
 		type headers = map[jose.HeaderKey]any
 		forged := map[string]string{
-			"HMAC with the key in PEM":      signed(jose.HS256, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil),
-			"HMAC with the key in DER":      signed(jose.HS256, der, nil),
-			"HMAC with the published key":   signed(jose.HS256, jwk, nil),
-			"HMAC with the point":           signed(jose.HS256, point, nil),
-			"my key under your name":        signed(jose.ES256, mine, nil),
-			"my key in the header":          signed(jose.ES256, mine, headers{"jwk": jose.JSONWebKey{Key: &mine.PublicKey, KeyID: theirs.KeyID}}),
-			"my keys at a URL":              signed(jose.ES256, idp.Key, headers{"jku": idp.URL + "/keys", "kid": idp.KeyID}),
-			"a name that is a URL":          signed(jose.ES256, idp.Key, headers{"kid": idp.URL + "/keys"}),
-			"a name that is a path":         signed(jose.HS256, make([]byte, 32), headers{"kid": "../../../../dev/zero"}),
-			"a name that is a query":        signed(jose.ES256, mine, headers{"kid": "' OR 1=1 --"}),
-			"the token of a provider":       idp.Signed(map[string]any{"iss": idp.URL, "aud": idp.ClientID, "sub": "person-1", "email": w.email, "email_verified": true}),
-			"the key's own JSON":            b64.EncodeToString(jwk) + "." + parts[1] + "." + parts[2],
-			"claims changed":                parts[0] + "." + b64.EncodeToString([]byte(strings.Replace(string(claims), `"amr":["pwd"]`, `"amr":["pwd","otp"]`, 1))) + "." + parts[2],
-			"a signature in another coding": parts[0] + "." + parts[1] + "." + base64.StdEncoding.EncodeToString(make([]byte, 64)),
-			"a signature of zeros":          parts[0] + "." + parts[1] + "." + b64.EncodeToString(make([]byte, 64)), // CVE-2022-21449
-			"encrypted to nobody":           headed(object{"alg": "dir", "enc": "A256GCM"}) + "...",
+			"HMAC with the key in PEM": signed(jose.HS256, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}),
+				nil),
+			"HMAC with the key in DER":    signed(jose.HS256, der, nil),
+			"HMAC with the published key": signed(jose.HS256, jwk, nil),
+			"HMAC with the point":         signed(jose.HS256, point, nil),
+			"my key under your name":      signed(jose.ES256, mine, nil),
+			"my key in the header": signed(jose.ES256, mine,
+				headers{"jwk": jose.JSONWebKey{Key: &mine.PublicKey, KeyID: theirs.KeyID}}),
+			"my keys at a URL":       signed(jose.ES256, idp.Key, headers{"jku": idp.URL + "/keys", "kid": idp.KeyID}),
+			"a name that is a URL":   signed(jose.ES256, idp.Key, headers{"kid": idp.URL + "/keys"}),
+			"a name that is a path":  signed(jose.HS256, make([]byte, 32), headers{"kid": "../../../../dev/zero"}),
+			"a name that is a query": signed(jose.ES256, mine, headers{"kid": "' OR 1=1 --"}),
+			"the token of a provider": idp.Signed(map[string]any{"iss": idp.URL, "aud": idp.ClientID, "sub": "person-1",
+				"email": w.email, "email_verified": true}),
+			"the key's own JSON": b64.EncodeToString(jwk) + "." + parts[1] + "." + parts[2],
+			"claims changed": parts[0] + "." +
+				b64.EncodeToString([]byte(strings.Replace(string(claims), `"amr":["pwd"]`, `"amr":["pwd","otp"]`, 1))) + "." +
+				parts[2], "a signature in another coding": parts[0] + "." + parts[1] + "." +
+				base64.StdEncoding.EncodeToString(make([]byte, 64)),
+			// CVE-2022-21449
+			"a signature of zeros": parts[0] + "." + parts[1] + "." + b64.EncodeToString(make([]byte, 64)),
+			"encrypted to nobody":  headed(object{"alg": "dir", "enc": "A256GCM"}) + "...",
 		}
 		require.NotEqual(w.t, genuine, forged["claims changed"])
 		for _, none := range []string{"none", "None", "NONE", "nOnE", ""} {
 			forged["algorithm "+none] = headed(object{"alg": none, "typ": "admin+jwt", "kid": theirs.KeyID}) + "."
-			forged["signed by algorithm "+none] = headed(object{"alg": none, "typ": "admin+jwt", "kid": theirs.KeyID}) + "." + parts[2]
+			forged["signed by algorithm "+none] = headed(object{"alg": none, "typ": "admin+jwt", "kid": theirs.KeyID}) + "." +
+				parts[2]
 		}
 		cookie := w.signIn(w.email, w.password).cookie(w)
 		_, forged["a refresh token"], _ = strings.Cut(cookie, "=")
@@ -106,7 +114,8 @@ func TestForgedAccessTokens(t *testing.T) {
 					texts[a.refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized).Error.Message] = true
 				}
 			}
-			w.call(byCookie(name+"="+genuine), http.MethodPost, "/team/token/refresh", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+			w.call(byCookie(name+"="+genuine), http.MethodPost, "/team/token/refresh", nil).refused(w, http.StatusUnauthorized,
+				apperr.CodeUnauthorized)
 		})
 		require.Len(w.t, texts, 1, "one text for every reason")
 		require.Zero(w.t, idp.Asked("/keys"), "no token says where its key is")

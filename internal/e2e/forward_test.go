@@ -14,8 +14,8 @@ import (
 
 const millisecond = "2006-01-02T15:04:05.000Z"
 
-// The product's main job: what a provider signs arrives at the subscriber, signed, and everything about it can be looked
-// up afterwards without a secret among it.
+// The product's main job: what a provider signs arrives at the subscriber, signed, and everything about it can be
+// looked up afterwards without a secret among it.
 func TestForward(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -39,12 +39,14 @@ func TestForward(t *testing.T) {
 		require.Equal(w.t, int64(len(got.body)), got.length)
 		verify(w, sub.SigningSecret, got)
 		require.Equal(w.t, `{"type":"issues.opened","timestamp":"`+start().Format(millisecond)+`","id":"`+receipt.EventUUID+
-			`","provider":"github","provider_config_key":"github","connection_id":"my-repo","data":`+issueOpened+`}`, string(got.body))
+			`","provider":"github","provider_config_key":"github","connection_id":"my-repo","data":`+issueOpened+
+			`}`, string(got.body))
 		for name, value := range map[string]string{
-			"Content-Type": "application/json", "Webhook-Id": receipt.EventUUID, "Webhook-Timestamp": strconv.FormatInt(start().Unix(), 10),
-			"Sallyport-Event-Type": "issues.opened", "Sallyport-Provider": "github", "Sallyport-Connection-Id": "my-repo",
-			"Sallyport-Subscription-Id": sub.ID, "Sallyport-Attempt": "1", "Sallyport-Will-Retry": "true", "Sallyport-Replay": "false",
-			"Sallyport-Hops": "1", "Authorization": custom, "X-Plain": "plain value 0123",
+			"Content-Type": "application/json", "Webhook-Id": receipt.EventUUID,
+			"Webhook-Timestamp": strconv.FormatInt(start().Unix(), 10), "Sallyport-Event-Type": "issues.opened",
+			"Sallyport-Provider": "github", "Sallyport-Connection-Id": "my-repo", "Sallyport-Subscription-Id": sub.ID,
+			"Sallyport-Attempt": "1", "Sallyport-Will-Retry": "true", "Sallyport-Replay": "false", "Sallyport-Hops": "1",
+			"Authorization": custom, "X-Plain": "plain value 0123",
 		} {
 			require.Equal(w.t, []string{value}, got.header.Values(name), name)
 		}
@@ -119,8 +121,9 @@ func (w *world) keepsSecrets(sub subscription, custom string) {
 		"the receiver's cookie": "receiver-cookie", "the API key": w.key,
 	}
 	var shown []string
-	for _, path := range []string{"/connections", "/webhook-subscriptions", "/webhook-events?include=body,headers,deliveries", "/connections/github/my-repo",
-		"/webhook-subscriptions/" + sub.ID} {
+	for _, path := range []string{"/connections", "/webhook-subscriptions",
+		"/webhook-events?include=body,headers,deliveries", "/connections/github/my-repo", "/webhook-subscriptions/" +
+			sub.ID} {
 		shown = append(shown, string(w.call(w.dev(), http.MethodGet, path, nil).want(w, http.StatusOK).body))
 	}
 	shown = append(shown, w.logs.String(), w.snapshot().String())
@@ -141,13 +144,16 @@ func TestForwardFromEveryProvider(t *testing.T) {
 		sub := w.subscribe(sink.url)
 		const body = `{"type":"invoice.paid","data":{"amount":12.50}}`
 		w.run("standard-webhooks", func(w *world) {
-			conn := w.connect(w.dev(), object{"provider": "standard-webhooks", "connection_id": "sw", "webhook_secret": standardSecret})
+			conn := w.connect(w.dev(), object{"provider": "standard-webhooks", "connection_id": "sw",
+				"webhook_secret": standardSecret})
 			w.arrives(sink, sub, conn, standard(w.t, standardSecret, "msg_1", w.clk.Now(), body), "header:webhook-id", "msg_1")
 		})
 		w.run("generic-hmac", func(w *world) {
-			conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "gh", "webhook_secret": "a shared secret", "webhook": object{
-				"params": object{"event_type_pointer": "/type", "event_id_header": "X-Event-Id"}}})
-			w.arrives(sink, sub, conn, generic("a shared secret", "application/json", body).with("X-Event-Id", "evt-9"), "header:x-event-id", "evt-9")
+			conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "gh",
+				"webhook_secret": "a shared secret", "webhook": object{
+					"params": object{"event_type_pointer": "/type", "event_id_header": "X-Event-Id"}}})
+			w.arrives(sink, sub, conn, generic("a shared secret", "application/json", body).with("X-Event-Id", "evt-9"),
+				"header:x-event-id", "evt-9")
 		})
 	})
 }

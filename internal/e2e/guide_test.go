@@ -19,8 +19,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// A guide is a page under docs/guides whose fenced blocks can be pasted from top to bottom. The word after the language says
-// what becomes of one:
+// A guide is a page under docs/guides whose fenced blocks can be pasted from top to bottom. The word after the language
+// says what becomes of one:
 //
 //	```sh                  is run, in one shell with those before it
 //	```sh needs=node       is run where node is there
@@ -51,8 +51,8 @@ func guides() []guide {
 	}
 }
 
-// Promise: the guides, pasted from top to bottom into a shell, do what they say: each file is written as it stands, each command
-// runs, and prints the lines that the guide shows, in their order.
+// Promise: the guides, pasted from top to bottom into a shell, do what they say: each file is written as it stands,
+// each command runs, and prints the lines that the guide shows, in their order.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -70,7 +70,8 @@ func TestGuides(t *testing.T) {
 	}
 	require.ElementsMatch(t, pages, names, "every guide is followed")
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "sallyport"), "sallyport/cmd/sallyport")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "sallyport"),
+		"sallyport/cmd/sallyport")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -150,7 +151,8 @@ func follow(t *testing.T, path, bin string) {
 	dir := t.TempDir()
 	all := steps(t, path)
 	addresses := translate(t, all)
-	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "SALLYPORT_LISTEN=" + addresses["127.0.0.1:8080"], "SALLYPORT_LOG_FORMAT=json"}
+	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + dir, "SALLYPORT_LISTEN=" +
+		addresses["127.0.0.1:8080"], "SALLYPORT_LOG_FORMAT=json"}
 	p := &prepared{known: map[string]bool{}}
 	// One script, so that what a block sets is there for the next; a mark stands behind the output of each.
 	const mark = "--- end of a block ---"
@@ -196,7 +198,8 @@ func follow(t *testing.T, path, bin string) {
 			block, printed = n, ok
 		}
 		if s.language == "text" && s.file == "" && printed {
-			require.Empty(t, missing(outputs[block], p.replace(s.text)), "line %d of the guide promises other output than\n%s", s.line, outputs[block])
+			require.Empty(t, missing(outputs[block], p.replace(s.text)), "line %d of the guide promises other output than\n%s",
+				s.line, outputs[block])
 			checked++
 		}
 	}

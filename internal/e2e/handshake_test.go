@@ -25,11 +25,12 @@ const (
 
 // notionEvent is an event of Notion, signed with a token.
 func notionEvent(token, body string) message {
-	return message{http.Header{"Content-Type": {"application/json"}, "X-Notion-Signature": {"sha256=" + hexHMAC(token, body)}}, []byte(body)}
+	return message{http.Header{"Content-Type": {"application/json"},
+		"X-Notion-Signature": {"sha256=" + hexHMAC(token, body)}}, []byte(body)}
 }
 
-// A secret that a handshake brings is taken only while the operator waits for one, counts only after the operator has confirmed
-// it, and never pushes out another. The handshake itself is no event.
+// A secret that a handshake brings is taken only while the operator waits for one, counts only after the operator has
+// confirmed it, and never pushes out another. The handshake itself is no event.
 func TestEnrolment(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -67,7 +68,8 @@ func TestEnrolment(t *testing.T) {
 		}
 		w.call(w.dev(), http.MethodPost, notionPath+"/confirm", nil).want(w, http.StatusOK).into(w, &secret)
 		require.Equal(w.t, enrolment{Status: "captured", WebhookSecretID: &secret.ID}, status())
-		w.call(w.dev(), http.MethodPost, notionPath+"/confirm", nil).refused(w, http.StatusConflict, apperr.CodeEnrolmentConflict)
+		w.call(w.dev(), http.MethodPost, notionPath+"/confirm", nil).refused(w, http.StatusConflict,
+			apperr.CodeEnrolmentConflict)
 		for _, token := range []string{notionToken, "an older secret"} {
 			deliver(token, token).want(w, http.StatusOK)
 		}
@@ -77,7 +79,8 @@ func TestEnrolment(t *testing.T) {
 		w.call(w.dev(), http.MethodDelete, notionPath, nil).want(w, http.StatusNoContent)
 		w.call(w.dev(), http.MethodDelete, notionPath, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 		w.connectGitHub("acme")
-		w.call(w.dev(), http.MethodPost, "/connections/github/acme/webhook-enrolment", nil).refused(w, http.StatusConflict, apperr.CodeEnrolmentConflict)
+		w.call(w.dev(), http.MethodPost, "/connections/github/acme/webhook-enrolment", nil).refused(w, http.StatusConflict,
+			apperr.CodeEnrolmentConflict)
 	})
 }
 
@@ -116,7 +119,8 @@ func TestEnrolmentRace(t *testing.T) {
 				token := strings.Repeat("abcdefgh"[i:i+1], 20)
 				status := 0 // of a request that failed the test
 				defer func() { answers <- status }()
-				status = w.call(nobody, http.MethodPost, "/webhook/"+c.pathToken(), raw(`{"verification_token":"`+token+`"}`)).status
+				status = w.call(nobody, http.MethodPost, "/webhook/"+c.pathToken(), raw(`{"verification_token":"`+token+
+					`"}`)).status
 			}()
 		}
 		count := map[int]int{}
@@ -133,7 +137,8 @@ func TestSourceNetworks(t *testing.T) {
 	each(t, func(w *world) {
 		c := w.connectGitHub("acme")
 		set := func(networks any) {
-			w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook": object{"source_cidrs": networks}}).want(w, http.StatusOK)
+			w.call(w.dev(), http.MethodPatch, "/connections/github/acme",
+				object{"webhook": object{"source_cidrs": networks}}).want(w, http.StatusOK)
 		}
 		set([]string{"192.0.2.0/24", "2001:db8::/32"})
 		w.post(c.pathToken(), github(issueOpened)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
@@ -145,12 +150,13 @@ func TestSourceNetworks(t *testing.T) {
 	})
 }
 
-// A connection's limit counts verified deliveries alone, so that a stranger cannot use it up, and turns away what is beyond it
-// for a time that the answer names.
+// A connection's limit counts verified deliveries alone, so that a stranger cannot use it up, and turns away what is
+// beyond it for a time that the answer names.
 func TestConnectionRate(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		c := w.connect(w.dev(), object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret, "webhook": object{"rate_limit_per_second": 2}})
+		c := w.connect(w.dev(), object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret,
+			"webhook": object{"rate_limit_per_second": 2}})
 		for range 5 {
 			w.post(c.pathToken(), githubAs("another", "issues", "1", issueOpened)).want(w, http.StatusUnauthorized)
 		}
@@ -175,13 +181,16 @@ func TestWebhookSettings(t *testing.T) {
 		}{
 			{object{"scheme": "hmac"}, []string{"body.webhook.scheme enum"}},
 			{object{"scheme": "none"}, []string{"body.webhook.scheme coherent"}},
-			{object{"url_base": "ftp://a", "rate_limit_per_second": 0}, []string{"body.webhook.rate_limit_per_second minimum", "body.webhook.url_base format"}},
+			{object{"url_base": "ftp://a", "rate_limit_per_second": 0}, []string{"body.webhook.rate_limit_per_second minimum",
+				"body.webhook.url_base format"}},
 			{object{"url_base": ""}, []string{"body.webhook.url_base min_length"}},
 			{object{"source_cidrs": []string{"10.0.0.1/8", "x", "::ffff:1.2.3.0/120"}},
-				[]string{"body.webhook.source_cidrs[0] format", "body.webhook.source_cidrs[1] format", "body.webhook.source_cidrs[2] format"}},
+				[]string{"body.webhook.source_cidrs[0] format", "body.webhook.source_cidrs[1] format",
+					"body.webhook.source_cidrs[2] format"}},
 			{object{"rate_limit_per_second": 10_001}, []string{"body.webhook.rate_limit_per_second maximum"}},
 		} {
-			a := w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme", "webhook": c.webhook})
+			a := w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme",
+				"webhook": c.webhook})
 			var got []string
 			for _, d := range a.envelope(w).Error.Details {
 				got = append(got, d.Location+" "+d.Rule)

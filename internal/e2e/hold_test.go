@@ -36,7 +36,8 @@ func TestPauseAndRelease(t *testing.T) {
 
 		held := func() int {
 			var n int
-			require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM deliveries WHERE status = 'held'").Scan(&n))
+			require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(),
+				"SELECT COUNT(*) FROM deliveries WHERE status = 'held'").Scan(&n))
 			return n
 		}
 		require.Equal(w.t, more+1, held())
@@ -60,8 +61,10 @@ func TestDeleteCancels(t *testing.T) {
 		w.patchSubscription(sub.ID, object{"enabled": false})
 		held := w.fresh("acme", github(`{"action":"closed"}`))
 		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusNoContent)
-		w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/"+sub.ID, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
-		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/"+sub.ID, nil).refused(w, http.StatusNotFound,
+			apperr.CodeNotFound)
+		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).refused(w, http.StatusNotFound,
+			apperr.CodeNotFound)
 		for _, uuid := range []string{tried, held} {
 			w.becomes(uuid, sub.ID, "cancelled")
 		}
@@ -74,8 +77,8 @@ func TestDeleteCancels(t *testing.T) {
 	})
 }
 
-// A try that is on the wire while its subscription is paused or deleted ends as the receiver says, and what would be its
-// retry is held or cancelled.
+// A try that is on the wire while its subscription is paused or deleted ends as the receiver says, and what would be
+// its retry is held or cancelled.
 func TestPauseAndDeleteDuringATry(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -158,7 +161,8 @@ func TestMatching(t *testing.T) {
 		}
 		opened := w.fresh("one", github(issueOpened))
 		closed := w.fresh("two", github(`{"action":"closed"}`))
-		ping := w.fresh("one", githubAs(githubSecret, "ping", "00000000-0000-0000-0000-000000000001", `{"zen":"Design for failure."}`))
+		ping := w.fresh("one", githubAs(githubSecret, "ping", "00000000-0000-0000-0000-000000000001",
+			`{"zen":"Design for failure."}`))
 		for _, uuid := range []string{opened, closed, ping} {
 			w.settles(uuid, "forwarded")
 		}
@@ -185,8 +189,8 @@ func TestChangeAppliesFromTheNextTry(t *testing.T) {
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
 		w.becomes(uuid, sub.ID, "retry_wait")
-		w.patchSubscription(sub.ID, object{"forward_url": after.url, "signing_secret": standardSecret, "headers": object{"X-New": "yes"},
-			"payload_mode": "raw", "event_types": []string{"nothing.else"}})
+		w.patchSubscription(sub.ID, object{"forward_url": after.url, "signing_secret": standardSecret,
+			"headers": object{"X-New": "yes"}, "payload_mode": "raw", "event_types": []string{"nothing.else"}})
 		w.nextTry(uuid, sub.ID, after, 1)
 		w.settles(uuid, "forwarded")
 		got := after.all()[0]

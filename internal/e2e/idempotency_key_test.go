@@ -34,8 +34,8 @@ func (a answer) replays(w *world, first answer) {
 	require.NotEqual(w.t, first.header.Get("X-Request-Id"), a.header.Get("X-Request-Id"))
 }
 
-// Every operation that takes keys gives its answer again, with everything that a client may need of it; the others take no
-// notice of the header.
+// Every operation that takes keys gives its answer again, with everything that a client may need of it; the others take
+// no notice of the header.
 func TestEveryOperationWithAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -59,7 +59,8 @@ func TestEveryOperationWithAnIdempotencyKey(t *testing.T) {
 	})
 }
 
-// Many requests with one key at once, on all nodes, make one thing, and each that is answered with it is told the same secret.
+// Many requests with one key at once, on all nodes, make one thing, and each that is answered with it is told the same
+// secret.
 func TestManyRequestsWithOneKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -95,8 +96,8 @@ func TestManyRequestsWithOneKey(t *testing.T) {
 	})
 }
 
-// A key is bound to who sent it and to what was sent. What was refused may be mended under the same key, and after a day the key
-// is forgotten.
+// A key is bound to who sent it and to what was sent. What was refused may be mended under the same key, and after a
+// day the key is forgotten.
 func TestIdempotencyKeyRules(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -109,8 +110,10 @@ func TestIdempotencyKeyRules(t *testing.T) {
 		first := with(w.dev(), "k", body).want(w, http.StatusCreated)
 		require.NotEmpty(w.t, first.header.Get("Location"))
 		with(w.dev(), "k", body).replays(w, first)
-		with(w.dev(), "k", object{"provider": "github"}).refused(w, http.StatusUnprocessableEntity, apperr.CodeIdempotencyMismatch)
-		w.call(once(w.dev(), "k"), http.MethodPost, path+"?a=b", body).refused(w, http.StatusUnprocessableEntity, apperr.CodeIdempotencyMismatch)
+		with(w.dev(), "k", object{"provider": "github"}).refused(w, http.StatusUnprocessableEntity,
+			apperr.CodeIdempotencyMismatch)
+		w.call(once(w.dev(), "k"), http.MethodPost, path+"?a=b", body).refused(w, http.StatusUnprocessableEntity,
+			apperr.CodeIdempotencyMismatch)
 		with(w.user(w.env), "k", body).refused(w, http.StatusConflict, apperr.CodeConnectionExists)
 		with(w.dev(), "other", body).refused(w, http.StatusConflict, apperr.CodeConnectionExists)
 
@@ -123,12 +126,14 @@ func TestIdempotencyKeyRules(t *testing.T) {
 
 		// A key of the wrong form is a fault like any other, and told with the others.
 		for _, key := range []string{"", strings.Repeat("k", 256), "ключ"} {
-			require.ElementsMatch(w.t, []string{"header.Idempotency-Key pattern", "body.provider type"}, with(w.dev(), key, object{"provider": 1}).faults(w))
+			require.ElementsMatch(w.t, []string{"header.Idempotency-Key pattern", "body.provider type"},
+				with(w.dev(), key, object{"provider": 1}).faults(w))
 		}
 		twice := func(h http.Header) {
 			w.dev()(h)
 			h["Idempotency-Key"] = []string{"a", "a"}
 		}
-		require.Equal(w.t, []string{"header.Idempotency-Key single"}, w.call(twice, http.MethodPost, path, object{"provider": "github"}).faults(w))
+		require.Equal(w.t, []string{"header.Idempotency-Key single"}, w.call(twice, http.MethodPost, path,
+			object{"provider": "github"}).faults(w))
 	})
 }

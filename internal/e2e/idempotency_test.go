@@ -64,8 +64,8 @@ func TestSameIDIsOneEvent(t *testing.T) {
 	})
 }
 
-// Who holds a delivery whose id stands in a header that nothing covers can write any id there. That makes no repeat of a later event
-// whose id is signed, even where he knows it beforehand.
+// Who holds a delivery whose id stands in a header that nothing covers can write any id there. That makes no repeat of
+// a later event whose id is signed, even where he knows it beforehand.
 func TestUnsignedIDTakesNoSignedOne(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -88,7 +88,8 @@ func TestManyAtOnceAreOneEvent(t *testing.T) {
 		sink := newReceiver(w.t, status(200))
 		w.subscribe(sink.url)
 		w.connectGitHub("by-id")
-		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "by-body", "webhook_secret": "a shared secret"})
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "by-body",
+			"webhook_secret": "a shared secret"})
 		for i, c := range []struct {
 			segment string
 			m       message
@@ -115,8 +116,8 @@ func TestManyAtOnceAreOneEvent(t *testing.T) {
 	})
 }
 
-// Where a provider sends no id, equal bodies are repeats for a while and events of their own after it; no key belongs to
-// two events.
+// Where a provider sends no id, equal bodies are repeats for a while and events of their own after it; no key belongs
+// to two events.
 func TestBodyWindow(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -169,7 +170,8 @@ func TestSameBodyUnderNewID(t *testing.T) {
 		require.Nil(w.t, w.settles(first, "forwarded").Suspect)
 		require.Equal(w.t, "same_body_new_id", *w.settles(again, "forwarded").Suspect)
 		retyped := w.fresh("accepts", githubAs(githubSecret, "pull_request", id.NewUUID(), issueOpened))
-		require.Equal(w.t, "same_body_new_id", *w.settles(retyped, "forwarded").Suspect, "the type is in an unsigned header too")
+		require.Equal(w.t, "same_body_new_id", *w.settles(retyped, "forwarded").Suspect,
+			"the type is in an unsigned header too")
 		require.Len(w.t, sink.all(), 3)
 
 		w.settles(w.fresh("refuses", github(issueOpened)), "forwarded")
@@ -209,12 +211,14 @@ func TestRedeliveryRestartsTheDead(t *testing.T) {
 		w.repeated("acme", m, first)
 		require.Equal(w.t, 2, at().Generation, "too early")
 
-		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook": object{"redeliver_on_duplicate": false}}).want(w, 200)
+		w.call(w.dev(), http.MethodPatch, "/connections/github/acme",
+			object{"webhook": object{"redeliver_on_duplicate": false}}).want(w, 200)
 		w.clk.Advance(time.Millisecond)
 		w.repeated("acme", m, first)
 		require.Equal(w.t, 2, at().Generation, "the connection forbids it")
 
-		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook": object{"redeliver_on_duplicate": true}}).want(w, 200)
+		w.call(w.dev(), http.MethodPatch, "/connections/github/acme",
+			object{"webhook": object{"redeliver_on_duplicate": true}}).want(w, 200)
 		w.repeated("acme", m, first)
 		require.Equal(w.t, 3, at().Generation)
 		w.settles(first, "forwarded")
@@ -228,8 +232,8 @@ func TestRedeliveryRestartsTheDead(t *testing.T) {
 	})
 }
 
-// Promise: where a delivery has no id and its type stands in a header that the signature does not cover, who replays it with
-// another type makes no new event.
+// Promise: where a delivery has no id and its type stands in a header that the signature does not cover, who replays it
+// with another type makes no new event.
 func TestUnsignedTypeMakesNoNewEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -28,7 +28,8 @@ func TestIdleSendersKeepNobodyOut(t *testing.T) {
 		var release []func()
 		answers := make(chan int, idle)
 		for range idle {
-			slow, asked := w.slow(conn.pathToken(), generic("a shared secret", "text/plain", body).with("X-Signature", strings.Repeat("0", 64)))
+			slow, asked := w.slow(conn.pathToken(), generic("a shared secret", "text/plain", body).with("X-Signature",
+				strings.Repeat("0", 64)))
 			senders.Go(func() { answers <- slow() })
 			release = append(release, w.taken(asked, answers))
 		}
@@ -44,7 +45,8 @@ func TestIdleSendersKeepNobodyOut(t *testing.T) {
 }
 
 // Bodies that arrive at once share one budget of memory, of which the addresses of one network of IPv6 have half. Who
-// comes too many is told to come back, small bodies pass all the same, and there is room again when the others are done.
+// comes too many is told to come back, small bodies pass all the same, and there is room again when the others are
+// done.
 func TestMemoryBudget(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -137,8 +139,8 @@ func (w *world) stall(segment string, m message, network, address string) *stall
 	return s
 }
 
-// taken waits until the server takes a body and returns the function that lets it go. An answer that comes before is one
-// too early.
+// taken waits until the server takes a body and returns the function that lets it go. An answer that comes before is
+// one too early.
 func (w *world) taken(takes <-chan func(), answers <-chan int) func() {
 	w.t.Helper()
 	select {
@@ -164,7 +166,8 @@ func TestDeeplyNestedBody(t *testing.T) {
 			if depth <= 512 {
 				want, data = "json", body
 			}
-			e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", "application/json", body)).EventUUID, "forwarded")
+			e := w.settles(w.deliver(conn.pathToken(), generic("a shared secret", "application/json", body)).EventUUID,
+				"forwarded")
 			require.Equal(w.t, want, *e.BodyEncoding)
 			require.Equal(w.t, body, shownBody(w, e))
 			got := sink.wait(w.t, i+1)[i].body
@@ -174,8 +177,8 @@ func TestDeeplyNestedBody(t *testing.T) {
 	})
 }
 
-// A subscription that would send the gateway's events back to one of its own webhook URLs is refused, with the field that
-// is wrong, when it is made and when it is changed.
+// A subscription that would send the gateway's events back to one of its own webhook URLs is refused, with the field
+// that is wrong, when it is made and when it is changed.
 func TestForwardingToTheGatewayItself(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -184,7 +187,8 @@ func TestForwardingToTheGatewayItself(t *testing.T) {
 		sub := w.subscribe("http://127.0.0.1:18081/hooks")
 		for _, target := range []string{conn.WebhookURL, "http://localhost:18080/api/v1/webhook/acme", w.cfg.PublicURL} {
 			w.unchanged(func() {
-				created := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": target})
+				created := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"*"},
+					"forward_url": target})
 				require.Equal(w.t, []string{"body.forward_url forward_loop"}, created.faults(w))
 				changed := w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+sub.ID, object{"forward_url": target})
 				require.Equal(w.t, []string{"body.forward_url forward_loop"}, changed.faults(w))

@@ -16,15 +16,16 @@ import (
 func (w *world) strangers(environment, otherEnvironment, otherToken string) map[string]credentials {
 	w.t.Helper()
 	return map[string]credentials{
-		"a key of another environment":  byKey(w.newKey(environment, allow("webhooks", "events", "events:write", "connections")).Key),
+		"a key of another environment": byKey(w.newKey(environment, allow("webhooks", "events", "events:write",
+			"connections")).Key),
 		"a user in another environment": w.user(environment),
 		"a user of another team":        byToken(otherToken, otherEnvironment),
 	}
 }
 
-// What belongs to one environment is not there for another: every operation that names a resource of it answers not found
-// to a key of another environment, to a user who works in another, and to a user of another team, and changes nothing.
-// Every operation is covered, because every operation has a sample.
+// What belongs to one environment is not there for another: every operation that names a resource of it answers not
+// found to a key of another environment, to a user who works in another, and to a user of another team, and changes
+// nothing. Every operation is covered, because every operation has a sample.
 func TestForeignResources(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -94,12 +95,15 @@ func TestForeignRowsInLists(t *testing.T) {
 		foreign := map[string]string{ // filters that name a resource of the first environment
 			"connection_id": "acme", "subscription_id": own.subscription.ID, "idempotency_key": idempotencyKey, "q": "acme",
 		}
-		secrets := []string{own.event, own.secondEvent, own.subscription.ID, own.connection.UUID, own.connection.pathToken(), w.env, idempotencyKey}
+		secrets := []string{own.event, own.secondEvent, own.subscription.ID, own.connection.UUID, own.connection.pathToken(),
+			w.env, idempotencyKey}
 		strangers := w.strangers(production, otherEnvironment, otherToken)
 		lists := 0
 		w.unchanged(func() {
 			for _, s := range w.samples(other) {
-				if !s.op.Environment || !slices.ContainsFunc(queryParameters(w, s), func(p parameter) bool { return p.name == "cursor" }) {
+				if !s.op.Environment || !slices.ContainsFunc(queryParameters(w, s), func(p parameter) bool {
+					return p.name == "cursor"
+				}) {
 					continue
 				}
 				lists++
@@ -153,14 +157,16 @@ func TestForeignReferences(t *testing.T) {
 					value = own.subscription.ID
 				}
 				s := samples[op]
-				require.Contains(w.t, w.try(inside, s, changed(w, s.body, []any{field}, value, false)).faults(w), location+" exists")
+				require.Contains(w.t, w.try(inside, s, changed(w, s.body, []any{field}, value, false)).faults(w), location+
+					" exists")
 			}
 		}
 		// A filter names what it selects from; what is not there selects nothing.
 		selectsNothing := func(field, value string) func(op, field string) {
 			return func(string, string) {
 				var p replayPreview
-				w.call(inside, http.MethodPost, "/webhook-replays", object{"filter": object{field: []string{value}}, "force": true, "dry_run": true}).
+				w.call(inside, http.MethodPost, "/webhook-replays", object{"filter": object{field: []string{value}}, "force": true,
+					"dry_run": true}).
 					want(w, http.StatusOK).into(w, &p)
 				require.Zero(w.t, p.Matched)
 			}
@@ -168,7 +174,8 @@ func TestForeignReferences(t *testing.T) {
 		mapsInto := func(op, _ string) {
 			mapping := []object{{"group": "engineering", "role": "developer", "environment_id": otherEnvironment}}
 			s := samples[op]
-			require.Contains(w.t, w.try(w.user(""), s, changed(w, s.body, []any{"role_mappings"}, mapping, false)).faults(w), "body.role_mappings[0].environment_id exists")
+			require.Contains(w.t, w.try(w.user(""), s, changed(w, s.body, []any{"role_mappings"}, mapping, false)).faults(w),
+				"body.role_mappings[0].environment_id exists")
 		}
 		known := map[string]func(op, field string){
 			"create-webhook-subscription connection_id": refusedAt("body.connection_id"),
@@ -220,7 +227,8 @@ func TestForeignReferences(t *testing.T) {
 					found = append(found, reference)
 				}
 			}
-			w.call(byToken(otherToken, ""), http.MethodGet, "/api-keys?environment_id="+w.env, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+			w.call(byToken(otherToken, ""), http.MethodGet, "/api-keys?environment_id="+w.env, nil).refused(w,
+				http.StatusNotFound, apperr.CodeNotFound)
 			w.call(inside, http.MethodPatch, "/connections/github/elsewhere", object{"webhook": object{"alias": "acme"}}).
 				refused(w, http.StatusConflict, apperr.CodeAliasTaken)
 		})
@@ -228,14 +236,15 @@ func TestForeignReferences(t *testing.T) {
 	})
 }
 
-// Two environments may give their connections one name. Each finds its own under it, an event goes to the subscriptions of
-// its own environment only, and deleting one leaves the other.
+// Two environments may give their connections one name. Each finds its own under it, an event goes to the subscriptions
+// of its own environment only, and deleting one leaves the other.
 func TestSameNames(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		production := w.environment("production")
 		inside := w.user(production)
-		here, there := w.connectGitHub("twin"), w.connect(inside, object{"provider": "github", "connection_id": "twin", "webhook_secret": githubSecret})
+		here, there := w.connectGitHub("twin"), w.connect(inside, object{"provider": "github", "connection_id": "twin",
+			"webhook_secret": githubSecret})
 		require.Equal(w.t, "twin", *here.WebhookAlias)
 		require.Nil(w.t, there.WebhookAlias, "an alias is one connection's in the whole service")
 		mine, theirs := newReceiver(w.t, status(http.StatusOK)), newReceiver(w.t, status(http.StatusOK))
@@ -253,8 +262,8 @@ func TestSameNames(t *testing.T) {
 		w.call(w.dev(), http.MethodGet, "/webhook-events/"+second, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 		w.call(inside, http.MethodGet, "/webhook-events/"+uuid, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 
-		w.call(inside, http.MethodPost, "/connections", object{"provider": "github", "connection_id": "twin", "on_conflict": "update",
-			"tags": object{"a": "b"}}).want(w, http.StatusOK)
+		w.call(inside, http.MethodPost, "/connections", object{"provider": "github", "connection_id": "twin",
+			"on_conflict": "update", "tags": object{"a": "b"}}).want(w, http.StatusOK)
 		w.call(inside, http.MethodDelete, "/connections/github/twin", nil).want(w, http.StatusNoContent)
 		var still connection
 		w.call(w.dev(), http.MethodGet, "/connections/github/twin", nil).want(w, http.StatusOK).into(w, &still)

@@ -86,7 +86,8 @@ func eachWithMail(t *testing.T, fn func(w *world, mails *mailServer), changes ..
 	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
 		t.Helper()
 		mails, w := newMailServer(t), newWorld(t, databaseURL, dir)
-		w.cfg.SMTPAddress, w.cfg.SMTPTLS, w.cfg.SMTPFrom = mails.address, config.SMTPNone, "Sallyport <sallyport@example.test>"
+		w.cfg.SMTPAddress, w.cfg.SMTPTLS, w.cfg.SMTPFrom = mails.address, config.SMTPNone,
+			"Sallyport <sallyport@example.test>"
 		for _, change := range changes {
 			change(&w.cfg)
 		}
@@ -95,11 +96,13 @@ func eachWithMail(t *testing.T, fn func(w *world, mails *mailServer), changes ..
 	})
 }
 
-// Promise: a mailed link leads to the configured public URL, whatever the request calls this server, and resets a password once; its
-// token is in no log. Who asks too often waits, and cannot escape that by naming other addresses of themselves.
+// Promise: a mailed link leads to the configured public URL, whatever the request calls this server, and resets a
+// password once; its token is in no log. Who asks too often waits, and cannot escape that by naming other addresses of
+// themselves.
 func TestPasswordResetByMail(t *testing.T) {
 	t.Parallel()
-	trusted := func(c *config.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} } // not this client
+	// not this client
+	trusted := func(c *config.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
 	eachWithMail(t, func(w *world, mails *mailServer) {
 		forged := func(h http.Header) {
 			h.Set("X-Forwarded-Host", "evil.example.test")
@@ -109,7 +112,8 @@ func TestPasswordResetByMail(t *testing.T) {
 		w.call(forged, http.MethodPost, "/team/password-reset", object{"email": w.email}).want(w, http.StatusAccepted)
 		text := mails.nth(w, 1)
 		require.NotContains(w.t, text, "evil")
-		found := regexp.MustCompile(regexp.QuoteMeta(publicURL) + `(/password-reset)#(spr_[0-9a-z]{26})\r?\n`).FindStringSubmatch(text)
+		found := regexp.MustCompile(regexp.QuoteMeta(publicURL) +
+			`(/password-reset)#(spr_[0-9a-z]{26})\r?\n`).FindStringSubmatch(text)
 		require.NotNil(w.t, found, text)
 
 		page := w.get(found[1]).want(w, http.StatusOK)
@@ -119,18 +123,22 @@ func TestPasswordResetByMail(t *testing.T) {
 		w.get("/password.js").want(w, http.StatusOK)
 
 		complete := func() answer {
-			return w.call(nobody, http.MethodPost, "/team/password-reset/complete", object{"token": found[2], "password": "a password from the mail"})
+			return w.call(nobody, http.MethodPost, "/team/password-reset/complete",
+				object{"token": found[2], "password": "a password from the mail"})
 		}
 		complete().want(w, http.StatusNoContent)
 		complete().refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
-		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": w.password}).want(w, http.StatusUnauthorized)
-		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": "a password from the mail"}).want(w, http.StatusOK)
+		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": w.password}).want(w,
+			http.StatusUnauthorized)
+		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": "a password from the mail"}).want(
+			w, http.StatusOK)
 		require.NotContains(w.t, w.logs.String(), found[2])
 
 		refused := 0
 		for i := range 30 {
 			as := func(h http.Header) { h.Set("X-Forwarded-For", netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}).String()) }
-			a := w.call(as, http.MethodPost, "/team/password-reset/complete", object{"token": "spr_00000000000000000000000000", "password": "a password from the mail"})
+			a := w.call(as, http.MethodPost, "/team/password-reset/complete", object{"token": "spr_00000000000000000000000000",
+				"password": "a password from the mail"})
 			if a.status == http.StatusTooManyRequests {
 				refused++
 			}
@@ -139,8 +147,9 @@ func TestPasswordResetByMail(t *testing.T) {
 	}, trusted)
 }
 
-// Promise: an invitation goes to the address by mail, leads to the configured public URL whatever the request calls this server, and
-// makes a member once, who may do what the invitation says; its token is in no log, though the operation has it in its path.
+// Promise: an invitation goes to the address by mail, leads to the configured public URL whatever the request calls
+// this server, and makes a member once, who may do what the invitation says; its token is in no log, though the
+// operation has it in its path.
 func TestInvitationByMail(t *testing.T) {
 	t.Parallel()
 	eachWithMail(t, func(w *world, mails *mailServer) {
@@ -149,14 +158,16 @@ func TestInvitationByMail(t *testing.T) {
 			h.Set("X-Forwarded-Host", "evil.example.test")
 		}
 		var made invitation
-		a := w.call(forged, http.MethodPost, "/team/invitations", object{"email": "Grace@example.test", "role": "developer", "scope": object{"environment_id": w.env}})
+		a := w.call(forged, http.MethodPost, "/team/invitations", object{"email": "Grace@example.test", "role": "developer",
+			"scope": object{"environment_id": w.env}})
 		a.want(w, http.StatusCreated).into(w, &made)
 		require.Equal(w.t, prefix+"/team/invitations/"+made.ID, a.header.Get("Location"))
 		require.True(w.t, made.Mailed)
 		text := mails.nth(w, 1)
 		require.Contains(w.t, text, "grace@example.test")
 		require.NotContains(w.t, text, "evil")
-		found := regexp.MustCompile(regexp.QuoteMeta(publicURL) + `(/invitation)#(spi_[0-9a-z]{26})\r?\n`).FindStringSubmatch(text)
+		found := regexp.MustCompile(regexp.QuoteMeta(publicURL) + `(/invitation)#(spi_[0-9a-z]{26})\r?\n`).FindStringSubmatch(
+			text)
 		require.NotNil(w.t, found, text)
 		require.Equal(w.t, []string{publicURL + "/invitation#" + found[2], found[2]}, []string{made.URL, made.Token})
 		w.call(w.user(""), http.MethodGet, "/team/invitations/"+made.ID, nil).want(w, http.StatusOK)
@@ -166,14 +177,16 @@ func TestInvitationByMail(t *testing.T) {
 		require.Contains(w.t, string(page.body), `data-post="/api/v1/team/invitations/{token}/accept"`)
 
 		accept := func(token string) answer {
-			return w.call(nobody, http.MethodPost, "/team/invitations/"+token+"/accept", object{"password": "a password of Grace"})
+			return w.call(nobody, http.MethodPost, "/team/invitations/"+token+"/accept",
+				object{"password": "a password of Grace"})
 		}
 		accept("spi_00000000000000000000000000").refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 		accept(found[2]).want(w, http.StatusCreated)
 		accept(found[2]).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 		token := w.login("grace@example.test", "a password of Grace")
 		w.call(byToken(token, w.env), http.MethodGet, "/connections", nil).want(w, http.StatusOK)
-		w.call(byToken(token, ""), http.MethodGet, "/team/invitations", nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+		w.call(byToken(token, ""), http.MethodGet, "/team/invitations", nil).refused(w, http.StatusForbidden,
+			apperr.CodeForbidden)
 		require.NotContains(w.t, w.logs.String(), found[2])
 	})
 }

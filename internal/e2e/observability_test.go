@@ -58,8 +58,8 @@ func (w *world) metrics() exposed {
 	return m
 }
 
-// holds checks that what an expression reads is there: every metric, every label, and for each matcher a value that fits.
-// Prometheus itself gives every series an instance and a job, and makes the metric "up".
+// holds checks that what an expression reads is there: every metric, every label, and for each matcher a value that
+// fits. Prometheus itself gives every series an instance and a job, and makes the metric "up".
 func (m exposed) holds(t require.TestingT, text string) {
 	q, err := parsePromQL(text)
 	require.NoError(t, err)
@@ -80,14 +80,18 @@ func (m exposed) holds(t require.TestingT, text string) {
 		}
 		for _, label := range s.matchers {
 			// Requests have a series for a class of statuses once there was one.
-			class := label.label == "status" && strings.HasPrefix(s.metric, "sallyport_http_request_seconds") && label.value == "5xx"
-			require.Truef(t, class || slices.Contains(known[:2], label.label) || slices.ContainsFunc(all, func(l map[string]string) bool {
-				value, ok := l[label.label]
-				return ok && label.matches(value)
-			}), "%s: no series of %s has a %s that fits %q", text, s.metric, label.label, label.value)
+			class := label.label == "status" && strings.HasPrefix(s.metric, "sallyport_http_request_seconds") &&
+				label.value == "5xx"
+			require.Truef(t, class || slices.Contains(known[:2], label.label) ||
+				slices.ContainsFunc(all, func(l map[string]string) bool {
+					value, ok := l[label.label]
+					return ok && label.matches(value)
+				}), "%s: no series of %s has a %s that fits %q", text, s.metric, label.label, label.value)
 			if names := strings.Split(label.value, "|"); label.label != "instance" && strings.Contains(label.op, "~") {
 				for _, name := range names {
-					require.Truef(t, slices.ContainsFunc(all, func(l map[string]string) bool { return l[label.label] == name }), "%s: no %s=%q", text, label.label, name)
+					require.Truef(t, slices.ContainsFunc(all, func(l map[string]string) bool {
+						return l[label.label] == name
+					}), "%s: no %s=%q", text, label.label, name)
 				}
 			}
 		}
@@ -131,8 +135,9 @@ type dashboard struct {
 	}
 }
 
-// Promise: the alert rules and the dashboard that ship read what a server exposes: every metric, label and label's value that
-// they name is there, before anything has gone wrong; and the guide to operating says what to do about each alert.
+// Promise: the alert rules and the dashboard that ship read what a server exposes: every metric, label and label's
+// value that they name is there, before anything has gone wrong; and the guide to operating says what to do about each
+// alert.
 func TestRulesAndDashboardReadWhatThereIs(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -155,7 +160,8 @@ func TestRulesAndDashboardReadWhatThereIs(t *testing.T) {
 		var m exposed
 		w.ticking("the metrics of what was done", func() bool {
 			m = w.metrics()
-			return len(m.series["sallyport_store_commit_seconds_count"]) == 2 && len(m.series["sallyport_webhook_replays"]) == 3 &&
+			return len(m.series["sallyport_store_commit_seconds_count"]) == 2 &&
+				len(m.series["sallyport_webhook_replays"]) == 3 &&
 				len(m.series["sallyport_retention_overdue_seconds"]) == 2
 		})
 
@@ -199,14 +205,16 @@ func TestRulesAndDashboardReadWhatThereIs(t *testing.T) {
 			for _, target := range p.Targets {
 				m.holds(w.t, strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*").Replace(target.Expr))
 				for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {
-					require.True(w.t, label[1] == "instance" || strings.Contains(target.Expr, "("+label[1]+")") || strings.Contains(target.Expr, ", "+label[1]+")"),
-						"%s: the legend names %s, which the expression does not keep", p.Title, label[1])
+					require.True(w.t, label[1] == "instance" || strings.Contains(target.Expr, "("+label[1]+")") ||
+						strings.Contains(target.Expr, ", "+label[1]+")"), "%s: the legend names %s, which the expression does not keep",
+						p.Title, label[1])
 				}
 			}
 		}
 		require.Greater(w.t, panels, 15)
 		for _, v := range board.Templating.List {
-			if found := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Definition); v.Definition != "" {
+			if found := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(
+				v.Definition); v.Definition != "" {
 				require.Len(w.t, found, 3)
 				m.holds(w.t, found[1])
 			}
@@ -217,18 +225,22 @@ func TestRulesAndDashboardReadWhatThereIs(t *testing.T) {
 // Promise: the check of expressions refuses what is misspelt, so that passing it means something.
 func TestPromQLCheck(t *testing.T) {
 	t.Parallel()
-	m := exposed{kinds: map[string]string{"c_total": "counter", "g": "gauge", "h_bucket": "counter"}, series: map[string][]map[string]string{
-		"c_total": {{"outcome": "a"}, {"outcome": "b"}}, "g": {{}}, "h_bucket": {{"le": "1"}},
-	}}
+	m := exposed{kinds: map[string]string{"c_total": "counter", "g": "gauge", "h_bucket": "counter"},
+		series: map[string][]map[string]string{
+			"c_total": {{"outcome": "a"}, {"outcome": "b"}}, "g": {{}}, "h_bucket": {{"le": "1"}},
+		}}
 	for _, good := range []string{
-		"g > 1", "sum(rate(c_total[5m]))", `sum by (outcome) (increase(c_total{outcome=~"a|b", instance=~".*"}[1h])) / 2 > 0.5`, "up == 0",
-		"histogram_quantile(0.99, sum by (le, instance) (rate(h_bucket[5m])))", `max(g{instance!="x"}) * (1 + g)`, "changes(g[30m]) > 3",
+		"g > 1", "sum(rate(c_total[5m]))",
+		`sum by (outcome) (increase(c_total{outcome=~"a|b", instance=~".*"}[1h])) / 2 > 0.5`, "up == 0",
+		"histogram_quantile(0.99, sum by (le, instance) (rate(h_bucket[5m])))", `max(g{instance!="x"}) * (1 + g)`,
+		"changes(g[30m]) > 3",
 	} {
 		m.holds(t, good)
 	}
 	for _, bad := range []string{
-		"", "gg", "g >", "sum(g", "sum by outcome (g)", "rate(c_total)", "rate(g[5m])", "c_total", `g{outcome="a"}`, `rate(c_total{outcome="c"}[5m])`,
-		`rate(c_total{outcome=~"a|c"}[5m])`, "sum by (le) (g)", "sum(g[5m])", "rate(c_total[5])", "rate(c_total[5y])", "g g", `g{instance="x}`, "avrg(g)", "g = 1",
+		"", "gg", "g >", "sum(g", "sum by outcome (g)", "rate(c_total)", "rate(g[5m])", "c_total", `g{outcome="a"}`,
+		`rate(c_total{outcome="c"}[5m])`, `rate(c_total{outcome=~"a|c"}[5m])`, "sum by (le) (g)", "sum(g[5m])",
+		"rate(c_total[5])", "rate(c_total[5y])", "g g", `g{instance="x}`, "avrg(g)", "g = 1",
 		"histogram_quantile(0.99, rate(c_total[5m]))", "changes(c_total[5m])",
 	} {
 		require.True(t, fails(func(t require.TestingT) { m.holds(t, bad) }), bad)

@@ -50,8 +50,8 @@ func TestDocumentIsOpenAPI31(t *testing.T) {
 	require.Regexp(t, `^3\.1\.\d+$`, root["openapi"])
 	require.NotEmpty(t, at(root, "info", "title"))
 	require.NotEmpty(t, at(root, "info", "version"))
-	require.Subset(t, []string{"openapi", "info", "jsonSchemaDialect", "servers", "paths", "webhooks", "components", "security", "tags", "externalDocs"},
-		slices.Collect(maps.Keys(root)))
+	require.Subset(t, []string{"openapi", "info", "jsonSchemaDialect", "servers", "paths", "webhooks", "components",
+		"security", "tags", "externalDocs"}, slices.Collect(maps.Keys(root)))
 	servers, _ := root["servers"].([]any)
 	require.Equal(t, prefix, at(servers[0], "url"))
 	ids := map[string]bool{}
@@ -90,7 +90,8 @@ func parametersFit(t *testing.T, where, path string, op map[string]any) {
 		require.NotEmpty(t, name, where)
 		require.False(t, seen[in+name], "%s: parameter %s twice", where, name)
 		seen[in+name] = true
-		require.NotEqual(t, p["schema"] == nil, p["content"] == nil, "%s: parameter %s needs a schema or a content", where, name)
+		require.NotEqual(t, p["schema"] == nil, p["content"] == nil, "%s: parameter %s needs a schema or a content", where,
+			name)
 		if in == "path" {
 			require.Equal(t, true, p["required"], "%s: path parameter %s", where, name)
 			inPath = append(inPath, name)
@@ -210,7 +211,8 @@ func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 			require.Equal(w.t, []string{"'none'"}, sources["frame-ancestors"])
 			require.Empty(w.t, loads(f.body), name)
 		}
-		require.Contains(w.t, string(files["/docs/start.js"].body), "validatorUrl: null", "the viewer would send the document to a validator")
+		require.Contains(w.t, string(files["/docs/start.js"].body), "validatorUrl: null",
+			"the viewer would send the document to a validator")
 	})
 }
 

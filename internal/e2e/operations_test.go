@@ -53,7 +53,8 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	body := object{"provider": "github", "connection_id": connectionID, "webhook_secret": githubSecret}
 	f.connection = w.connect(c, body)
 	w.connect(c, object{"provider": "generic-hmac", "connection_id": connectionID + "-second", "tags": object{"a": "b"}})
-	f.subscription = w.subscribeAs(c, f.sink.url, object{"retry_schedule_seconds": []float64{}, "connection_id": connectionID})
+	f.subscription = w.subscribeAs(c, f.sink.url, object{"retry_schedule_seconds": []float64{},
+		"connection_id": connectionID})
 	disabled := w.subscribeAs(c, f.sink.url, object{"retry_schedule_seconds": []float64{}, "enabled": false})
 	f.event = w.fresh(f.connection.pathToken(), github(issueOpened))
 	f.secondEvent = w.fresh(f.connection.pathToken(), github(`{"action":"closed"}`))
@@ -62,7 +63,9 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 		return e
 	}
 	dead := func(uuid string, attempts int) {
-		eventually(w.t, "a dead delivery", func() bool { return read(uuid).AttemptCount == attempts && read(uuid).Status == "dead_letter" })
+		eventually(w.t, "a dead delivery", func() bool {
+			return read(uuid).AttemptCount == attempts && read(uuid).Status == "dead_letter"
+		})
 	}
 	dead(f.event, 1)
 	dead(f.secondEvent, 1)
@@ -72,17 +75,21 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 		ID string `json:"id"`
 	}
 	for range 2 {
-		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "furniture", "environment_id": environment}).want(w, http.StatusCreated).into(w, &k)
+		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "furniture", "environment_id": environment}).want(w,
+			http.StatusCreated).into(w, &k)
 	}
 	f.key = k.ID
 	for range 2 {
-		w.call(w.user(""), http.MethodPost, "/api-keys/"+f.key+"/grants", object{"routes": []string{"events"}}).want(w, http.StatusCreated).into(w, &k)
+		w.call(w.user(""), http.MethodPost, "/api-keys/"+f.key+"/grants", object{"routes": []string{"events"}}).want(w,
+			http.StatusCreated).into(w, &k)
 	}
 	f.grant = k.ID
-	w.call(c, http.MethodPost, "/connections/github/"+connectionID+"/webhook-secrets", object{"secret": githubSecret + " next"}).
+	w.call(c, http.MethodPost, "/connections/github/"+connectionID+"/webhook-secrets",
+		object{"secret": githubSecret + " next"}).
 		want(w, http.StatusCreated).into(w, &k)
 	f.secret = k.ID
-	w.call(w.user(""), http.MethodPost, "/team/environments", object{"name": "spare-for-" + connectionID}).want(w, http.StatusCreated).into(w, &k)
+	w.call(w.user(""), http.MethodPost, "/team/environments", object{"name": "spare-for-" + connectionID}).want(w,
+		http.StatusCreated).into(w, &k)
 	f.spare = k.ID
 	w.login(w.email, w.password)
 	var sessions []struct {
@@ -93,10 +100,13 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	require.False(w.t, sessions[0].Current)
 	f.session = sessions[0].ID
 	f.enrolling = w.connect(c, object{"provider": "notion", "connection_id": connectionID + "-enrolling"})
-	w.call(c, http.MethodPost, "/connections/notion/"+f.enrolling.ConnectionID+"/webhook-enrolment", nil).want(w, http.StatusCreated)
-	w.call(nobody, http.MethodPost, "/webhook/"+f.enrolling.pathToken(), raw(`{"verification_token":"secret_of_the_handshake"}`)).want(w, http.StatusOK)
+	w.call(c, http.MethodPost, "/connections/notion/"+f.enrolling.ConnectionID+"/webhook-enrolment", nil).want(w,
+		http.StatusCreated)
+	w.call(nobody, http.MethodPost, "/webhook/"+f.enrolling.pathToken(),
+		raw(`{"verification_token":"secret_of_the_handshake"}`)).want(w, http.StatusOK)
 	for range 2 {
-		w.post(f.connection.pathToken(), githubAs("another secret", "issues", id.NewUUID(), issueOpened)).want(w, http.StatusUnauthorized)
+		w.post(f.connection.pathToken(), githubAs("another secret", "issues", id.NewUUID(), issueOpened)).want(w,
+			http.StatusUnauthorized)
 	}
 	w.rejections(c, "connection_id="+connectionID, 2)
 	f.totp = w.enrolTOTP()
@@ -118,7 +128,8 @@ func (w *world) staff(f *furniture, name string) {
 		var made struct {
 			ID string `json:"id"`
 		}
-		w.call(w.user(""), http.MethodPost, "/roles", object{"name": n + " of " + name, "permissions": []string{"webhook_events:read"}}).
+		w.call(w.user(""), http.MethodPost, "/roles", object{"name": n + " of " + name,
+			"permissions": []string{"webhook_events:read"}}).
 			want(w, http.StatusCreated).into(w, &made)
 		f.role = made.ID
 		f.member = w.addMember(w.team(), n+"-"+name+"@example.test", "viewer")
@@ -126,12 +137,14 @@ func (w *world) staff(f *furniture, name string) {
 	var bindings []struct {
 		ID string `json:"id"`
 	}
-	w.call(w.user(""), http.MethodGet, "/roles/bindings?principal_id="+f.member, nil).want(w, http.StatusOK).into(w, &bindings)
+	w.call(w.user(""), http.MethodGet, "/roles/bindings?principal_id="+f.member, nil).want(w, http.StatusOK).into(w,
+		&bindings)
 	require.Len(w.t, bindings, 1)
 	f.binding = bindings[0].ID
 	f.invited = w.invite("invited-"+name+"@example.test", object{"environment_id": f.environment}).Token
 	f.invitation = w.invite("pending-"+name+"@example.test", object{"team": true}).ID
-	w.change("UPDATE invitations SET sent_ms = sent_ms - 60000, created_ms = created_ms - 60000") // another link may be had
+	// another link may be had
+	w.change("UPDATE invitations SET sent_ms = sent_ms - 60000, created_ms = created_ms - 60000")
 }
 
 // sample is a request for one operation with everything right.
@@ -159,12 +172,13 @@ func (s sample) url(replaced, by string) string {
 	return out
 }
 
-// samples returns one sample for every operation, in an order in which each still finds what it works on. The test fails
-// when an operation has none: whoever adds one says here how it is called, and all suites cover it.
+// samples returns one sample for every operation, in an order in which each still finds what it works on. The test
+// fails when an operation has none: whoever adds one says here how it is called, and all suites cover it.
 func (w *world) samples(f furniture) []sample {
 	w.t.Helper()
 	connectionPath := map[string]string{"provider": "github", "connection_id": f.connection.ConnectionID}
-	secretPath := map[string]string{"provider": "github", "connection_id": f.connection.ConnectionID, "secret_id": f.secret}
+	secretPath := map[string]string{"provider": "github", "connection_id": f.connection.ConnectionID,
+		"secret_id": f.secret}
 	enrollingPath := map[string]string{"provider": "notion", "connection_id": f.enrolling.ConnectionID}
 	subscriptionPath := map[string]string{"id": f.subscription.ID}
 	eventPath := map[string]string{"event_uuid": f.event}
@@ -172,7 +186,8 @@ func (w *world) samples(f furniture) []sample {
 	replayPath := map[string]string{"id": f.replay}
 	mapping := []object{{"group": "engineering", "role": "developer", "environment_id": w.env}}
 	ssoPath := map[string]string{"id": f.sso}
-	rolePath, memberPath, bindingPath := map[string]string{"id": f.role}, map[string]string{"id": f.member}, map[string]string{"id": f.binding}
+	rolePath, memberPath, bindingPath := map[string]string{"id": f.role}, map[string]string{"id": f.member},
+		map[string]string{"id": f.binding}
 	invitationPath := map[string]string{"id": f.invitation}
 	sparePath := map[string]string{"id": f.spare}
 	list := []struct {
@@ -181,10 +196,11 @@ func (w *world) samples(f furniture) []sample {
 		body   object
 		status int
 	}{
-		{"setup-team", nil, object{"token": "sps_00000000000000000000000000", "team_name": "Sample", "email": "sample@example.test",
-			"password": "staple battery horse"}, http.StatusGone}, // development mode has set the installation up
+		{"setup-team", nil, object{"token": "sps_00000000000000000000000000", "team_name": "Sample",
+			"email": "sample@example.test", "password": "staple battery horse"}, http.StatusGone}, // development mode has set the installation up
 		{"request-password-reset", nil, object{"email": w.email}, http.StatusConflict}, // there is no mail server
-		{"complete-password-reset", nil, object{"token": "spr_00000000000000000000000000", "password": "staple battery horse"}, http.StatusUnauthorized},
+		{"complete-password-reset", nil, object{"token": "spr_00000000000000000000000000",
+			"password": "staple battery horse"}, http.StatusUnauthorized},
 		{"login", nil, object{"email": w.email, "password": w.password}, http.StatusOK},
 		{"refresh-token", nil, nil, http.StatusOK},
 		{"list-sessions", nil, nil, http.StatusOK},
@@ -198,13 +214,16 @@ func (w *world) samples(f furniture) []sample {
 		{"update-team", nil, object{"name": "Sample"}, http.StatusOK},
 		{"list-permissions", nil, nil, http.StatusOK},
 		{"list-roles", nil, nil, http.StatusOK},
-		{"create-role", nil, object{"name": "sample-" + f.role, "description": "A sample.", "permissions": []string{"webhook_events:read"}}, http.StatusCreated},
+		{"create-role", nil, object{"name": "sample-" + f.role, "description": "A sample.",
+			"permissions": []string{"webhook_events:read"}}, http.StatusCreated},
 		{"get-role", rolePath, nil, http.StatusOK},
-		{"update-role", rolePath, object{"name": "renamed-" + f.role, "description": "", "permissions": []string{"audit:read"}}, http.StatusOK},
+		{"update-role", rolePath, object{"name": "renamed-" + f.role, "description": "",
+			"permissions": []string{"audit:read"}}, http.StatusOK},
 		{"delete-role", rolePath, nil, http.StatusNoContent},
 		{"list-role-bindings", nil, nil, http.StatusOK},
 		{"create-role-binding", nil, object{"principal": object{"type": "user", "id": f.member}, "role": "developer",
-			"scope": object{"environment_id": f.environment}, "expires_at": w.clk.Now().Add(24 * time.Hour)}, http.StatusCreated},
+			"scope": object{"environment_id": f.environment}, "expires_at": w.clk.Now().Add(24 * time.Hour)},
+			http.StatusCreated},
 		{"get-role-binding", bindingPath, nil, http.StatusOK},
 		{"update-role-binding", bindingPath, object{"expires_at": w.clk.Now().Add(48 * time.Hour)}, http.StatusOK},
 		{"delete-role-binding", bindingPath, nil, http.StatusNoContent},
@@ -213,20 +232,24 @@ func (w *world) samples(f furniture) []sample {
 		{"update-member", memberPath, object{"disabled": true}, http.StatusOK},
 		{"remove-member", memberPath, nil, http.StatusNoContent},
 		{"create-invitation", nil, object{"email": "sample-" + f.connection.ConnectionID + "@example.test", "role": "viewer",
-			"scope": object{"environment_id": f.environment}, "expires_at": w.clk.Now().Add(24 * time.Hour)}, http.StatusCreated},
+			"scope": object{"environment_id": f.environment}, "expires_at": w.clk.Now().Add(24 * time.Hour)},
+			http.StatusCreated},
 		{"list-invitations", nil, nil, http.StatusOK},
 		{"get-invitation", invitationPath, nil, http.StatusOK},
 		{"resend-invitation", invitationPath, nil, http.StatusOK},
 		{"revoke-invitation", invitationPath, nil, http.StatusNoContent},
-		{"accept-invitation", map[string]string{"token": f.invited}, object{"password": "staple battery horse"}, http.StatusCreated},
-		{"create-environment", nil, object{"name": "sample-" + strings.ToLower(f.environment[4:]), "type": "live"}, http.StatusCreated},
+		{"accept-invitation", map[string]string{"token": f.invited}, object{"password": "staple battery horse"},
+			http.StatusCreated},
+		{"create-environment", nil, object{"name": "sample-" + strings.ToLower(f.environment[4:]), "type": "live"},
+			http.StatusCreated},
 		{"list-environments", nil, nil, http.StatusOK},
 		{"get-environment", sparePath, nil, http.StatusOK},
 		{"update-environment", sparePath, object{"name": "renamed-" + strings.ToLower(f.environment[4:])}, http.StatusOK},
 		{"delete-environment", sparePath, nil, http.StatusNoContent},
-		{"create-sso-provider", nil, object{"name": "Sample", "issuer": "https://login.example.test", "client_id": "sample", "client_secret": "0123456789abcdef",
-			"allowed_domains": []string{"example.test"}, "just_in_time": true, "link_existing": false, "enabled": true, "groups_claim": "groups",
-			"scopes": []string{"openid"}, "role_mappings": mapping}, http.StatusCreated},
+		{"create-sso-provider", nil, object{"name": "Sample", "issuer": "https://login.example.test", "client_id": "sample",
+			"client_secret": "0123456789abcdef", "allowed_domains": []string{"example.test"}, "just_in_time": true,
+			"link_existing": false, "enabled": true, "groups_claim": "groups", "scopes": []string{"openid"},
+			"role_mappings": mapping}, http.StatusCreated},
 		{"list-sso-providers", nil, nil, http.StatusOK},
 		{"get-sso-provider", ssoPath, nil, http.StatusOK},
 		{"update-sso-provider", ssoPath, object{"name": "Changed", "scopes": []string{"openid"}, "role_mappings": mapping,
@@ -237,27 +260,31 @@ func (w *world) samples(f furniture) []sample {
 		{"list-audit-events", nil, nil, http.StatusOK},
 		{"export-audit-events", nil, nil, http.StatusOK},
 		{"create-api-key", nil, object{"name": "sample", "environment_id": f.environment,
-			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"}, "not_after": "2099-01-31T00:00:00.000Z"}}, "source_cidrs": []string{"127.0.0.0/8"},
+			"grants": []object{{"effect": "allow", "routes": []string{"events"}, "connections": []string{"*"},
+				"not_after": "2099-01-31T00:00:00.000Z"}}, "source_cidrs": []string{"127.0.0.0/8"},
 			"rate_limit": object{"per_second": 10, "burst": 50}}, http.StatusCreated},
 		{"list-api-keys", nil, nil, http.StatusOK},
 		{"get-api-key", keyPath, nil, http.StatusOK},
-		{"update-api-key", keyPath, object{"name": "sample", "expires_at": "2099-01-31T00:00:00.000Z", "source_cidrs": []string{"127.0.0.0/8"}}, http.StatusOK},
+		{"update-api-key", keyPath, object{"name": "sample", "expires_at": "2099-01-31T00:00:00.000Z",
+			"source_cidrs": []string{"127.0.0.0/8"}}, http.StatusOK},
 		{"get-api-key-usage", keyPath, nil, http.StatusOK},
 		{"verify-api-key", nil, object{"key": w.key}, http.StatusOK},
 		{"rotate-api-key", keyPath, object{"overlap_seconds": 0}, http.StatusOK},
 		{"disable-api-key", keyPath, nil, http.StatusOK},
 		{"enable-api-key", keyPath, nil, http.StatusOK},
 		{"list-api-key-grants", keyPath, nil, http.StatusOK},
-		{"create-api-key-grant", keyPath, object{"effect": "allow", "routes": []string{"events"}, "connections": []string{"acme"}}, http.StatusCreated},
+		{"create-api-key-grant", keyPath, object{"effect": "allow", "routes": []string{"events"},
+			"connections": []string{"acme"}}, http.StatusCreated},
 		{"delete-api-key-grant", map[string]string{"id": f.key, "grant_id": f.grant}, nil, http.StatusNoContent},
 		{"revoke-api-key", keyPath, nil, http.StatusOK},
 		{"delete-api-key", keyPath, nil, http.StatusNoContent},
 
-		{"publish-webhook-event", nil, object{"event_type": "invoice.paid", "data": object{"n": 1}, "idempotency_key": "sample",
-			"connection_id": f.connection.ConnectionID, "provider_config_key": "github"}, http.StatusCreated},
+		{"publish-webhook-event", nil, object{"event_type": "invoice.paid", "data": object{"n": 1},
+			"idempotency_key": "sample", "connection_id": f.connection.ConnectionID, "provider_config_key": "github"},
+			http.StatusCreated},
 		{"replay-webhook-event", eventPath, object{"subscription_ids": []string{f.subscription.ID}}, http.StatusAccepted},
-		{"create-webhook-replay", nil, object{"filter": object{"event_uuids": []string{f.event}}, "to_subscription_id": f.subscription.ID,
-			"rate_per_second": 10, "force": false, "dry_run": true}, http.StatusOK},
+		{"create-webhook-replay", nil, object{"filter": object{"event_uuids": []string{f.event}},
+			"to_subscription_id": f.subscription.ID, "rate_per_second": 10, "force": false, "dry_run": true}, http.StatusOK},
 		{"list-webhook-replays", nil, nil, http.StatusOK},
 		{"get-webhook-replay", replayPath, nil, http.StatusOK},
 		{"pause-webhook-replay", replayPath, nil, http.StatusOK},
@@ -278,17 +305,19 @@ func (w *world) samples(f furniture) []sample {
 		{"list-webhook-subscriptions", nil, nil, http.StatusOK},
 		{"get-webhook-subscription", subscriptionPath, nil, http.StatusOK},
 		{"get-webhook-subscription-stats", subscriptionPath, nil, http.StatusOK},
-		{"test-webhook-subscription", subscriptionPath, object{"event_type": "a.b", "body": object{"n": 1}, "dry_run": true}, http.StatusOK},
+		{"test-webhook-subscription", subscriptionPath, object{"event_type": "a.b", "body": object{"n": 1}, "dry_run": true},
+			http.StatusOK},
 		{"update-webhook-subscription", subscriptionPath, object{"description": "sample"}, http.StatusOK},
 		{"delete-webhook-subscription", subscriptionPath, nil, http.StatusNoContent},
 
-		{"create-connection", nil, object{"provider": "github", "on_conflict": "update", "connection_id": "sample-" + strings.ToLower(f.environment[4:])},
-			http.StatusCreated},
+		{"create-connection", nil, object{"provider": "github", "on_conflict": "update", "connection_id": "sample-" +
+			strings.ToLower(f.environment[4:])}, http.StatusCreated},
 		{"list-connections", nil, nil, http.StatusOK},
 		{"get-connection", connectionPath, nil, http.StatusOK},
 		{"update-connection", connectionPath, object{"tags": object{"sample": "yes"}}, http.StatusOK},
 		{"list-webhook-secrets", connectionPath, nil, http.StatusOK},
-		{"create-webhook-secret", connectionPath, object{"secret": "0123456789abcdef", "label": "sample"}, http.StatusCreated},
+		{"create-webhook-secret", connectionPath, object{"secret": "0123456789abcdef", "label": "sample"},
+			http.StatusCreated},
 		{"delete-webhook-secret", secretPath, nil, http.StatusNoContent},
 		{"get-webhook-enrolment", enrollingPath, nil, http.StatusOK},
 		{"confirm-webhook-enrolment", enrollingPath, nil, http.StatusOK},
@@ -297,7 +326,8 @@ func (w *world) samples(f furniture) []sample {
 		{"operate-connection", connectionPath, object{"tags": object{"sample": nil}}, http.StatusOK},
 		{"operate-connection", connectionPath, object{"operation": "disable"}, http.StatusOK},
 		{"delete-connection", connectionPath, nil, http.StatusNoContent},
-		{"change-password", nil, object{"current_password": w.password, "new_password": "staple battery horse"}, http.StatusNoContent},
+		{"change-password", nil, object{"current_password": w.password, "new_password": "staple battery horse"},
+			http.StatusNoContent},
 		{"logout", nil, nil, http.StatusNoContent}, // the last one, for it ends the session of the token
 	}
 	byID := map[string]httpapi.Operation{}
@@ -315,7 +345,8 @@ func (w *world) samples(f furniture) []sample {
 		}
 		out = append(out, s)
 	}
-	require.ElementsMatch(w.t, slices.Collect(maps.Keys(byID)), slices.Collect(maps.Keys(covered)), "every operation needs a sample")
+	require.ElementsMatch(w.t, slices.Collect(maps.Keys(byID)), slices.Collect(maps.Keys(covered)),
+		"every operation needs a sample")
 	return out
 }
 

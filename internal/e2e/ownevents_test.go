@@ -28,8 +28,9 @@ func (w *world) told(sink *receiver, n int) map[string][]object {
 	return out
 }
 
-// Promise: whoever asks for them is told of deliveries that die and recover and of subscriptions that the gateway disables, signed like
-// everything; whoever asks for everything is not, and nothing is told of the deliveries of these events.
+// Promise: whoever asks for them is told of deliveries that die and recover and of subscriptions that the gateway
+// disables, signed like everything; whoever asks for everything is not, and nothing is told of the deliveries of these
+// events.
 func TestOwnEvents(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -39,7 +40,8 @@ func TestOwnEvents(t *testing.T) {
 		alerts := w.subscribe(sink.url, object{"event_types": []string{"sallyport.*"}})
 		elsewhere := newReceiver(w.t, status(http.StatusOK))
 		w.subscribe(elsewhere.url, object{"event_types": []string{"sallyport.*"}, "connection_id": "other"})
-		w.subscribe(elsewhere.url, object{"event_types": []string{"sallyport.*"}, "filter": `event.body.?event_type.orValue("") == "push"`})
+		w.subscribe(elsewhere.url, object{"event_types": []string{"sallyport.*"},
+			"filter": `event.body.?event_type.orValue("") == "push"`})
 		down := newReceiver(w.t, status(http.StatusInternalServerError))
 		w.subscribe(down.url, object{"event_types": []string{"sallyport.*"}, "retry_schedule_seconds": []float64{}})
 		all := newReceiver(w.t, statuses(http.StatusServiceUnavailable, http.StatusOK))
@@ -78,7 +80,8 @@ func TestOwnEvents(t *testing.T) {
 		second := w.fresh(conn.pathToken(), github(issueOpened))
 		told := w.told(sink, 4)
 		require.Len(w.t, told["sallyport.delivery.dead_lettered"], 2)
-		require.Equal(w.t, []object{{"subscription_id": leaving.ID, "description": "leaving", "reason": "The receiver answered 410 Gone",
+		require.Equal(w.t, []object{{"subscription_id": leaving.ID, "description": "leaving",
+			"reason":      "The receiver answered 410 Gone",
 			"disabled_at": told["sallyport.subscription.disabled"][0]["disabled_at"]}}, told["sallyport.subscription.disabled"])
 
 		// Everything has been told once, and of what died on its way to the receiver that is down nothing was.
@@ -91,8 +94,8 @@ func TestOwnEvents(t *testing.T) {
 		for _, e := range w.events("&provider=sallyport") {
 			types = append(types, e.EventType)
 		}
-		require.Equal(w.t, []string{"sallyport.delivery.dead_lettered", "sallyport.delivery.dead_lettered", "sallyport.delivery.recovered",
-			"sallyport.subscription.disabled"}, slices.Sorted(slices.Values(types)))
+		require.Equal(w.t, []string{"sallyport.delivery.dead_lettered", "sallyport.delivery.dead_lettered",
+			"sallyport.delivery.recovered", "sallyport.subscription.disabled"}, slices.Sorted(slices.Values(types)))
 	})
 }
 
@@ -104,18 +107,21 @@ func TestOwnEventsOfConnections(t *testing.T) {
 		w.subscribe(sink.url, object{"event_types": []string{"sallyport.connection.*"}})
 		conn := w.connectGitHub("acme")
 		const item = "/connections/github/acme"
-		w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme"}).want(w, http.StatusConflict)
+		w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme"}).want(w,
+			http.StatusConflict)
 		w.call(w.dev(), http.MethodPatch, item, object{"tags": object{"a": "b"}}).want(w, http.StatusOK)
 		w.call(w.dev(), http.MethodPatch, item, object{"tags": object{"a": "b"}}).want(w, http.StatusOK)
 		w.call(w.dev(), http.MethodPost, item, object{"operation": "disable"}).want(w, http.StatusOK)
 		w.call(w.dev(), http.MethodPost, item, object{"operation": "enable"}).want(w, http.StatusOK)
 		w.call(w.dev(), http.MethodDelete, item, nil).want(w, http.StatusNoContent)
 		about := func(status string) []object {
-			return []object{{"connection_uuid": conn.UUID, "connection_id": "acme", "provider": "github", "provider_config_key": "github", "status": status}}
+			return []object{{"connection_uuid": conn.UUID, "connection_id": "acme", "provider": "github",
+				"provider_config_key": "github", "status": status}}
 		}
 		require.Equal(w.t, map[string][]object{
-			"sallyport.connection.created": about("active"), "sallyport.connection.updated": about("active"), "sallyport.connection.disabled": about("disabled"),
-			"sallyport.connection.enabled": about("active"), "sallyport.connection.deleted": about("active"),
+			"sallyport.connection.created": about("active"), "sallyport.connection.updated": about("active"),
+			"sallyport.connection.disabled": about("disabled"), "sallyport.connection.enabled": about("active"),
+			"sallyport.connection.deleted": about("active"),
 		}, w.told(sink, 5))
 		require.Len(w.t, w.events(""), 5)
 	})

@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// A payload is given back byte for byte, whatever it is, in a form that no browser runs; where there is none, the answer says
-// whether there was one.
+// A payload is given back byte for byte, whatever it is, in a form that no browser runs; where there is none, the
+// answer says whether there was one.
 func TestPayloadDownload(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -20,7 +20,8 @@ func TestPayloadDownload(t *testing.T) {
 			w.t.Helper()
 			return w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid+"/payload", nil)
 		}
-		for i, body := range []string{" {\"a\" : 1.0 ,\t\"b\":\"\\u00e4<script>\"}\n", "<script>alert(1)</script>", "\x00\xff\xfe", ""} {
+		for i, body := range []string{" {\"a\" : 1.0 ,\t\"b\":\"\\u00e4<script>\"}\n", "<script>alert(1)</script>",
+			"\x00\xff\xfe", ""} {
 			m := github(body)
 			m.header.Set("Content-Type", "text/html")
 			uuid := w.fresh("acme", m)

@@ -64,7 +64,8 @@ type invitation struct {
 func (w *world) invite(email string, scope object) invitation {
 	w.t.Helper()
 	var i invitation
-	w.call(w.user(""), http.MethodPost, "/team/invitations", object{"email": email, "role": "viewer", "scope": scope}).want(w, http.StatusCreated).into(w, &i)
+	w.call(w.user(""), http.MethodPost, "/team/invitations", object{"email": email, "role": "viewer",
+		"scope": scope}).want(w, http.StatusCreated).into(w, &i)
 	return i
 }
 
@@ -93,7 +94,8 @@ func (w *world) otherTeam() (environment, token string) {
 	now, team := clock.Millis(w.clk.Now()), id.New(id.PrefixTeam)
 	environment = id.New(id.PrefixEnvironment)
 	w.change(`INSERT INTO teams (id, name, created_ms) VALUES ($1, $2, $3)`, team, "Others", now)
-	w.change(`INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, $2, $3, $4)`, environment, team, "development", now)
+	w.change(`INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, $2, $3, $4)`, environment, team,
+		"development", now)
 	return environment, w.member(team, "other@example.test", "owner")
 }
 

@@ -18,9 +18,10 @@ type given struct {
 	inOne       bool
 }
 
-// Promise: what a role lists, and nothing else, is open to whoever has it, on every operation: each system role, given in the team
-// and in one environment, and a role of each single permission, through one access token that outlives them all. A request that is let in
-// is recognised by its query, which no operation takes: it is refused for that, and works on nothing.
+// Promise: what a role lists, and nothing else, is open to whoever has it, on every operation: each system role, given
+// in the team and in one environment, and a role of each single permission, through one access token that outlives them
+// all. A request that is let in is recognised by its query, which no operation takes: it is refused for that, and works
+// on nothing.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -40,7 +41,8 @@ func TestPermissionMatrix(t *testing.T) {
 				require.Contains(w.t, a.faults(w), "query.nobody-takes-this unknown_parameter", s.op.ID)
 				opened[s.op.ID] = true
 			default:
-				require.Contains(w.t, a.refused(w, http.StatusForbidden, apperr.CodeForbidden).Error.Message, string(s.op.Permission), s.op.ID)
+				require.Contains(w.t, a.refused(w, http.StatusForbidden, apperr.CodeForbidden).Error.Message,
+					string(s.op.Permission), s.op.ID)
 			}
 		}
 		inside := func(p access.Permission) bool { return slices.Contains(access.InEnvironments(), p) }
@@ -98,7 +100,8 @@ func (w *world) newRole(name string, permissions ...access.Permission) string {
 	var made struct {
 		ID string `json:"id"`
 	}
-	w.call(w.user(""), http.MethodPost, "/roles", object{"name": name, "permissions": permissions}).want(w, http.StatusCreated).into(w, &made)
+	w.call(w.user(""), http.MethodPost, "/roles", object{"name": name, "permissions": permissions}).want(w,
+		http.StatusCreated).into(w, &made)
 	return made.ID
 }
 
@@ -123,7 +126,8 @@ func (w *world) newcomer(email string) string {
 func (w *world) give(user, role string, scope object) roleBinding {
 	w.t.Helper()
 	var b roleBinding
-	w.call(w.user(""), http.MethodPost, "/roles/bindings", object{"principal": object{"type": "user", "id": user}, "role": role, "scope": scope}).
+	w.call(w.user(""), http.MethodPost, "/roles/bindings", object{"principal": object{"type": "user", "id": user},
+		"role": role, "scope": scope}).
 		want(w, http.StatusCreated).into(w, &b)
 	return b
 }
@@ -136,8 +140,8 @@ func (w *world) whileGiven(user, role string, scope object, fn func()) {
 	w.call(w.user(""), http.MethodDelete, "/roles/bindings/"+b.ID, nil).want(w, http.StatusNoContent)
 }
 
-// Promise: whoever has every right in one environment and none in the team reaches nothing that belongs to another one, by the operations
-// whose path or query names it, whatever the method; what names none shows theirs alone.
+// Promise: whoever has every right in one environment and none in the team reaches nothing that belongs to another one,
+// by the operations whose path or query names it, whatever the method; what names none shows theirs alone.
 func TestRightsOfOneEnvironment(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -156,11 +160,14 @@ func TestRightsOfOneEnvironment(t *testing.T) {
 				}
 			}
 			for _, path := range []string{"/admin/audit-events", "/admin/audit-events/export"} {
-				w.call(somebody, http.MethodGet, path+"?environment_id="+w.env, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+				w.call(somebody, http.MethodGet, path+"?environment_id="+w.env, nil).refused(w, http.StatusNotFound,
+					apperr.CodeNotFound)
 				w.call(somebody, http.MethodGet, path, nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
 			}
-			w.call(somebody, http.MethodPost, "/team/environments", object{"name": "more"}).refused(w, http.StatusForbidden, apperr.CodeForbidden)
-			w.call(somebody, http.MethodPost, "/api-keys", object{"name": "k", "environment_id": w.env}).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+			w.call(somebody, http.MethodPost, "/team/environments", object{"name": "more"}).refused(w, http.StatusForbidden,
+				apperr.CodeForbidden)
+			w.call(somebody, http.MethodPost, "/api-keys", object{"name": "k", "environment_id": w.env}).refused(w,
+				http.StatusNotFound, apperr.CodeNotFound)
 			var rows []object
 			w.call(somebody, http.MethodGet, "/api-keys", nil).want(w, http.StatusOK).into(w, &rows)
 			require.Empty(w.t, rows)
@@ -179,10 +186,12 @@ func TestRightsOfOneEnvironment(t *testing.T) {
 		w.give(blind, "viewer", object{"environment_id": w.env})
 		c := byToken(w.login("blind@example.test", w.password), "")
 		for method, path := range map[string]string{
-			http.MethodPatch: "/team/environments/" + own, http.MethodGet: "/team/environments/" + w.env, http.MethodDelete: "/team/environments/" + own,
+			http.MethodPatch: "/team/environments/" + own, http.MethodGet: "/team/environments/" + w.env,
+			http.MethodDelete: "/team/environments/" + own,
 		} {
 			w.call(c, method, path, nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
 		}
-		w.call(c, http.MethodGet, "/admin/audit-events?environment_id="+w.env, nil).refused(w, http.StatusForbidden, apperr.CodeForbidden)
+		w.call(c, http.MethodGet, "/admin/audit-events?environment_id="+w.env, nil).refused(w, http.StatusForbidden,
+			apperr.CodeForbidden)
 	})
 }

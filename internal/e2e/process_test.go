@@ -42,8 +42,9 @@ func newInstallation(t *testing.T) *installation {
 		t.Skipf("%s is set: the race detector sees nothing of the processes that this test starts", raceVariable)
 	}
 	dir := t.TempDir()
-	in := &installation{t: t, binary: filepath.Join(dir, "sallyport"), environ: []string{"SALLYPORT_DATA=" + filepath.Join(dir, "data"),
-		"SALLYPORT_LISTEN=127.0.0.1:0", "SALLYPORT_EGRESS_ALLOW=127.0.0.0/8", "SALLYPORT_EGRESS_ALLOW_HTTP=true", "SALLYPORT_LOG_FORMAT=json"}}
+	in := &installation{t: t, binary: filepath.Join(dir, "sallyport"), environ: []string{"SALLYPORT_DATA=" +
+		filepath.Join(dir, "data"), "SALLYPORT_LISTEN=127.0.0.1:0", "SALLYPORT_EGRESS_ALLOW=127.0.0.0/8",
+		"SALLYPORT_EGRESS_ALLOW_HTTP=true", "SALLYPORT_LOG_FORMAT=json"}}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", in.binary, "sallyport/cmd/sallyport")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()

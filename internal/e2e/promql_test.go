@@ -37,8 +37,8 @@ type query struct {
 	grouped   []string
 }
 
-// parsePromQL reads the part of PromQL that the shipped rules and panels use. Prometheus's own parser comes with the whole of
-// Prometheus, hundreds of modules; and to refuse what this one does not know keeps the expressions simple.
+// parsePromQL reads the part of PromQL that the shipped rules and panels use. Prometheus's own parser comes with the
+// whole of Prometheus, hundreds of modules; and to refuse what this one does not know keeps the expressions simple.
 func parsePromQL(text string) (q query, err error) {
 	p := &promParser{q: &q}
 	p.s.Init(strings.NewReader(text))

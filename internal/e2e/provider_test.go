@@ -92,7 +92,8 @@ func generic(secret, contentType, body string) message {
 // post delivers a message to the connection that the segment names.
 func (w *world) post(segment string, m message) answer {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment, bytes.NewReader(m.body))
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment,
+		bytes.NewReader(m.body))
 	require.NoError(w.t, err)
 	r.Header = m.header
 	return w.send(r)
@@ -140,7 +141,8 @@ func (w *world) connect(c credentials, body object) connection {
 // connectGitHub creates a GitHub connection of the id, with further fields.
 func (w *world) connectGitHub(connectionID string, more ...object) connection {
 	w.t.Helper()
-	return w.connect(w.dev(), merged(object{"provider": "github", "connection_id": connectionID, "webhook_secret": githubSecret}, more...))
+	return w.connect(w.dev(), merged(object{"provider": "github", "connection_id": connectionID,
+		"webhook_secret": githubSecret}, more...))
 }
 
 // subscription is what the tests read of a subscription.
@@ -169,7 +171,8 @@ func (w *world) subscribeAs(c credentials, url string, more ...object) subscript
 func (w *world) patchSubscription(subscriptionID string, change object) subscription {
 	w.t.Helper()
 	var out subscription
-	w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+subscriptionID, change).want(w, http.StatusOK).into(w, &out)
+	w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+subscriptionID, change).want(w, http.StatusOK).into(w,
+		&out)
 	return out
 }
 

@@ -28,14 +28,15 @@ func (w *world) publish(c credentials, body any) (publication, answer) {
 	return out, a
 }
 
-// Promise: an event that a caller publishes goes the way of a provider's: stored before the answer, matched by type, scope and filter,
-// forwarded signed, replayable, and telling who published it.
+// Promise: an event that a caller publishes goes the way of a provider's: stored before the answer, matched by type,
+// scope and filter, forwarded signed, replayable, and telling who published it.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		conn := w.connectGitHub("acme")
 		sink := newReceiver(w.t, status(http.StatusOK))
-		takes := w.subscribe(sink.url, object{"event_types": []string{"invoice.*"}, "filter": "event.body.amount > 10 && event.provider == \"sallyport\""})
+		takes := w.subscribe(sink.url, object{"event_types": []string{"invoice.*"},
+			"filter": "event.body.amount > 10 && event.provider == \"sallyport\""})
 		every := w.subscribe(sink.url, object{"enabled": false}).ID
 		own := w.subscribe(sink.url, object{"enabled": false, "provider_config_key": "sallyport"}).ID
 		github := w.subscribe(sink.url, object{"enabled": false, "provider_config_key": "github"}).ID
@@ -49,7 +50,8 @@ func TestPublish(t *testing.T) {
 		require.ElementsMatch(w.t, []string{takes.ID, every, own}, w.took(out.EventUUID))
 		got := sink.wait(w.t, 1)[0]
 		verify(w, takes.SigningSecret, got)
-		require.Equal(w.t, `{"type":"invoice.paid","timestamp":"`+start().Format(millisecond)+`","id":"`+out.EventUUID+`","provider":"sallyport",`+
+		require.Equal(w.t, `{"type":"invoice.paid","timestamp":"`+start().Format(millisecond)+`","id":"`+out.EventUUID+
+			`","provider":"sallyport",`+
 			`"provider_config_key":"sallyport","connection_id":"","data":{"amount":12345678901234567890,"text":"<é>","list":[1,2]}}`, string(got.body))
 		require.Equal(w.t, "invoice.paid", got.header.Get("Sallyport-Event-Type"))
 		require.NotContains(w.t, got.header, "Sallyport-Connection-Id")
@@ -76,12 +78,14 @@ func TestPublish(t *testing.T) {
 		require.Equal(w.t, "verified", e.Verification.Result)
 		require.Equal(w.t, "api_key", e.Verification.Scheme)
 		require.True(w.t, strings.HasPrefix(e.Verification.KeyID, "key_"), e.Verification.KeyID)
-		w.call(w.dev(), http.MethodPost, "/webhook-events/"+out.EventUUID+"/replay", object{"force": true, "subscription_ids": []string{takes.ID}}).want(w, http.StatusAccepted)
+		w.call(w.dev(), http.MethodPost, "/webhook-events/"+out.EventUUID+"/replay",
+			object{"force": true, "subscription_ids": []string{takes.ID}}).want(w, http.StatusAccepted)
 		require.Equal(w.t, out.EventUUID, sink.wait(w.t, 2)[1].header.Get("Webhook-Id"))
 
 		about, a := w.publish(w.user(w.env), object{"event_type": "invoice.paid", "data": nil, "connection_id": "acme"})
 		a.want(w, http.StatusCreated)
-		require.ElementsMatch(w.t, []string{every, github, acme}, w.took(about.EventUUID), "the filter of the first fails on null")
+		require.ElementsMatch(w.t, []string{every, github, acme}, w.took(about.EventUUID),
+			"the filter of the first fails on null")
 		read(about.EventUUID)
 		require.Equal(w.t, "acme", *e.ConnectionID)
 		require.Equal(w.t, conn.UUID, *e.ConnectionUUID)
@@ -92,8 +96,8 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// Promise: of events with one idempotency key the first counts, however many come at once; the key is one connection's, or the
-// environment's where there is none, and never takes the place of a provider's id.
+// Promise: of events with one idempotency key the first counts, however many come at once; the key is one connection's,
+// or the environment's where there is none, and never takes the place of a provider's id.
 func TestPublishOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -112,7 +116,8 @@ func TestPublishOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		about, a := w.publish(w.dev(), object{"event_type": "a.b", "data": 1, "idempotency_key": "k", "connection_id": "acme"})
+		about, a := w.publish(w.dev(), object{"event_type": "a.b", "data": 1, "idempotency_key": "k",
+			"connection_id": "acme"})
 		a.want(w, http.StatusCreated)
 		require.NotEqual(w.t, first.EventUUID, about.EventUUID)
 		delivery := w.deliver(conn.pathToken(), githubAs(githubSecret, "issues", "k", issueOpened))
@@ -128,7 +133,8 @@ func TestPublishOnce(t *testing.T) {
 	})
 }
 
-// Promise: a wrong publication is refused with every fault at its place, and stores nothing; so is one without the right to it.
+// Promise: a wrong publication is refused with every fault at its place, and stores nothing; so is one without the
+// right to it.
 func TestPublishFaults(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -137,39 +143,49 @@ func TestPublishFaults(t *testing.T) {
 		deep := strings.Repeat("[", 600) + strings.Repeat("]", 600)
 		for body, want := range map[string][]string{
 			`{}`: {"body.event_type required", "body.data required"},
-			`{"event_type":"","data":1,"idempotency_key":""}`:                                  {"body.event_type min_length", "body.idempotency_key min_length"},
-			`{"event_type":"a..b","data":1,"connection_id":"nobody"}`:                          {"body.event_type pattern", "body.connection_id exists"},
-			`{"event_type":"a b","data":1}`:                                                    {"body.event_type pattern"},
-			`{"event_type":"a.*","data":1}`:                                                    {"body.event_type pattern"},
-			`{"event_type":"sallyport.delivery.dead_lettered","data":1}`:                       {"body.event_type reserved"},
-			`{"event_type":"sallyport","data":1,"extra":1}`:                                    {"body.extra unknown_field", "body.event_type reserved"},
-			`{"event_type":"` + strings.Repeat("a", 256) + `","data":1}`:                       {"body.event_type max_length"},
-			`{"event_type":"a","data":1,"idempotency_key":"` + strings.Repeat("é", 256) + `"}`: {"body.idempotency_key max_length"},
-			`{"event_type":"a","data":1,"idempotency_key":"a\u0000"}`:                          {"body.idempotency_key pattern"},
-			`{"event_type":"a","data":` + deep + `}`:                                           {"body.data depth"},
-			`{"event_type":"a","data":{"a":1,"a":2}}`:                                          {"body.data.a duplicate"},
-			`{"event_type":"a","data":1,"connection_id":"acme"}`:                               {"body.connection_id ambiguous"},
-			`{"event_type":"a","data":1,"connection_id":"acme","provider_config_key":"slack"}`: {"body.provider_config_key exists"},
-			`{"event_type":"a","data":1,"provider_config_key":"github"}`:                       {"body.provider_config_key coherent"},
-			`{"event_type":"a","data":1,"connection_id":null}`:                                 {"body.connection_id not_null"},
+			`{"event_type":"","data":1,"idempotency_key":""}`: {"body.event_type min_length",
+				"body.idempotency_key min_length"},
+			`{"event_type":"a..b","data":1,"connection_id":"nobody"}`: {"body.event_type pattern",
+				"body.connection_id exists"},
+			`{"event_type":"a b","data":1}`:                              {"body.event_type pattern"},
+			`{"event_type":"a.*","data":1}`:                              {"body.event_type pattern"},
+			`{"event_type":"sallyport.delivery.dead_lettered","data":1}`: {"body.event_type reserved"},
+			`{"event_type":"sallyport","data":1,"extra":1}`: {"body.extra unknown_field",
+				"body.event_type reserved"},
+			`{"event_type":"` + strings.Repeat("a", 256) + `","data":1}`: {"body.event_type max_length"},
+			`{"event_type":"a","data":1,"idempotency_key":"` + strings.Repeat("é", 256) +
+				`"}`: {"body.idempotency_key max_length"}, `{"event_type":"a","data":1,"idempotency_key":"a\u0000"}`: {
+				"body.idempotency_key pattern"},
+			`{"event_type":"a","data":` + deep + `}`:             {"body.data depth"},
+			`{"event_type":"a","data":{"a":1,"a":2}}`:            {"body.data.a duplicate"},
+			`{"event_type":"a","data":1,"connection_id":"acme"}`: {"body.connection_id ambiguous"},
+			`{"event_type":"a","data":1,"connection_id":"acme","provider_config_key":"slack"}`: {
+				"body.provider_config_key exists"},
+			`{"event_type":"a","data":1,"provider_config_key":"github"}`: {"body.provider_config_key coherent"},
+			`{"event_type":"a","data":1,"connection_id":null}`:           {"body.connection_id not_null"},
 		} {
-			require.ElementsMatch(w.t, want, w.call(w.dev(), http.MethodPost, "/webhook-events", raw(body)).faults(w), "%.100s", body)
+			require.ElementsMatch(w.t, want, w.call(w.dev(), http.MethodPost, "/webhook-events", raw(body)).faults(w), "%.100s",
+				body)
 		}
 		large := object{"event_type": "a", "data": strings.Repeat("x", 1<<20)}
-		w.call(w.dev(), http.MethodPost, "/webhook-events", large).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
-		_, a := w.publish(w.dev(), object{"event_type": "a", "data": 1, "connection_id": "acme", "provider_config_key": "generic-hmac"})
+		w.call(w.dev(), http.MethodPost, "/webhook-events", large).refused(w, http.StatusRequestEntityTooLarge,
+			apperr.CodePayloadTooLarge)
+		_, a := w.publish(w.dev(), object{"event_type": "a", "data": 1, "connection_id": "acme",
+			"provider_config_key": "generic-hmac"})
 		a.want(w, http.StatusCreated)
 		require.Len(w.t, w.events(""), 1)
 
 		var key struct {
 			Key string `json:"key"`
 		}
-		for routes, want := range map[string]int{"events": http.StatusForbidden, "webhooks": http.StatusForbidden, "connections": http.StatusForbidden, "events:write": http.StatusCreated} {
+		for routes, want := range map[string]int{"events": http.StatusForbidden, "webhooks": http.StatusForbidden,
+			"connections": http.StatusForbidden, "events:write": http.StatusCreated} {
 			w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": routes, "environment_id": w.env,
 				"grants": []object{{"effect": "allow", "routes": []string{routes}}}}).want(w, http.StatusCreated).into(w, &key)
 			w.call(byKey(key.Key), http.MethodPost, "/webhook-events", object{"event_type": "a", "data": 1}).want(w, want)
 			if want == http.StatusCreated {
-				w.call(byKey(key.Key), http.MethodGet, "/webhook-events", nil).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
+				w.call(byKey(key.Key), http.MethodGet, "/webhook-events", nil).refused(w, http.StatusForbidden,
+					apperr.CodeGrantDenied)
 			}
 		}
 	})

@@ -22,7 +22,8 @@ import (
 // rates requires the headers of a limited answer.
 func (a answer) rates(w *world, limit, remaining, reset int) answer {
 	w.t.Helper()
-	for name, want := range map[string]int{"X-RateLimit-Limit": limit, "X-RateLimit-Remaining": remaining, "X-RateLimit-Reset": reset} {
+	for name, want := range map[string]int{"X-RateLimit-Limit": limit, "X-RateLimit-Remaining": remaining,
+		"X-RateLimit-Reset": reset} {
 		require.Equal(w.t, []string{strconv.Itoa(want)}, a.header.Values(name), "%s %s: %s", a.method, a.path, name)
 	}
 	return a
@@ -32,8 +33,8 @@ func rateHeaders() []string {
 	return []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
-// Each key and each user has a limit of its own. Every answer says how it stands, whatever else it says; a refusal says when to
-// come back, and coming back then is right.
+// Each key and each user has a limit of its own. Every answer says how it stands, whatever else it says; a refusal says
+// when to come back, and coming back then is right.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -41,18 +42,21 @@ func TestRateLimits(t *testing.T) {
 		list := func(c credentials) answer { return w.call(c, http.MethodGet, "/webhook-subscriptions?limit=1", nil) }
 		for i := range 5 {
 			list(w.dev()).want(w, http.StatusOK).rates(w, 10, 9-2*i, 1)
-			w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/none", nil).want(w, http.StatusNotFound).rates(w, 10, 8-2*i, 1)
+			w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/none", nil).want(w, http.StatusNotFound).rates(w, 10, 8-2*i,
+				1)
 		}
 		refused := w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "github"})
 		refused.refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
 		require.Equal(w.t, "1", refused.rates(w, 10, 0, 1).header.Get("Retry-After"))
 		list(user).want(w, http.StatusOK).rates(w, 7, 6, 1)
-		w.call(byToken(w.token(), ""), http.MethodGet, "/webhook-subscriptions", nil).want(w, http.StatusBadRequest).rates(w, 7, 5, 1)
+		w.call(byToken(w.token(), ""), http.MethodGet, "/webhook-subscriptions", nil).want(w, http.StatusBadRequest).rates(w,
+			7, 5, 1)
 
 		// What nobody is known to ask is not limited by key or user, and what comes from providers is not limited at all.
 		conn := w.connect(user, object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret})
 		for range 20 {
-			require.Empty(w.t, w.post(conn.pathToken(), github(issueOpened)).want(w, http.StatusOK).header.Values("X-RateLimit-Limit"))
+			require.Empty(w.t, w.post(conn.pathToken(), github(issueOpened)).want(w, http.StatusOK).header.Values(
+				"X-RateLimit-Limit"))
 			require.Empty(w.t, w.get("/healthz").want(w, http.StatusOK).header.Values("X-RateLimit-Limit"))
 		}
 		w.clk.Advance(100 * time.Millisecond)
@@ -81,8 +85,8 @@ func TestRateLimits(t *testing.T) {
 	})
 }
 
-// Whoever asks without a valid credential is counted by address. No header changes which that is, and who has a credential
-// notices nothing of it.
+// Whoever asks without a valid credential is counted by address. No header changes which that is, and who has a
+// credential notices nothing of it.
 func TestRateLimitByAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -104,11 +108,13 @@ func TestRateLimitByAddress(t *testing.T) {
 			require.Contains(w.t, []int{http.StatusUnauthorized, http.StatusBadRequest}, a.status)
 		}
 		for _, c := range attempts {
-			w.call(c, http.MethodGet, "/webhook-subscriptions", nil).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+			w.call(c, http.MethodGet, "/webhook-subscriptions", nil).refused(w, http.StatusTooManyRequests,
+				apperr.CodeRateLimited)
 		}
 		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": w.password}).
 			refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
-		require.Empty(w.t, w.call(w.dev(), http.MethodGet, "/webhook-subscriptions", nil).want(w, http.StatusOK).header.Values("X-RateLimit-Limit"))
+		require.Empty(w.t, w.call(w.dev(), http.MethodGet, "/webhook-subscriptions", nil).want(w,
+			http.StatusOK).header.Values("X-RateLimit-Limit"))
 		w.clk.Advance(time.Second)
 		w.login(w.email, w.password)
 	}, func(c *config.Config) { c.RateLimitAddressPerSecond, c.RateLimitAddressBurst = 9, 10 })
@@ -119,7 +125,9 @@ func TestRateLimitBehindAProxy(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		from := func(address string) answer {
-			return w.call(func(h http.Header) { h.Set("X-Forwarded-For", address) }, http.MethodGet, "/webhook-subscriptions", nil)
+			return w.call(func(h http.Header) {
+				h.Set("X-Forwarded-For", address)
+			}, http.MethodGet, "/webhook-subscriptions", nil)
 		}
 		for i := range 3 {
 			from(fmt.Sprintf("2001:db8:1:2:%x::%x", i, i)).want(w, http.StatusUnauthorized).rates(w, 3, 2-i, 1)
@@ -133,8 +141,10 @@ func TestRateLimitBehindAProxy(t *testing.T) {
 		for i := range 3 {
 			from(fmt.Sprintf("%s, 203.0.113.%d, %s", victim, 10+i, forger)).want(w, http.StatusUnauthorized).rates(w, 3, 2-i, 1)
 		}
-		twice := func(h http.Header) { h["X-Forwarded-For"] = []string{victim, forger} } // two fields are one list (RFC 9110, section 5.3)
-		w.call(twice, http.MethodGet, "/webhook-subscriptions", nil).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
+		// two fields are one list (RFC 9110, section 5.3)
+		twice := func(h http.Header) { h["X-Forwarded-For"] = []string{victim, forger} }
+		w.call(twice, http.MethodGet, "/webhook-subscriptions", nil).refused(w, http.StatusTooManyRequests,
+			apperr.CodeRateLimited)
 		from(victim).want(w, http.StatusUnauthorized).rates(w, 3, 2, 1)
 	}, func(c *config.Config) {
 		c.RateLimitAddressPerSecond, c.RateLimitAddressBurst = 3, 3
@@ -142,8 +152,8 @@ func TestRateLimitBehindAProxy(t *testing.T) {
 	})
 }
 
-// Every operation says with every answer how the limit of whoever asks stands, and refuses beyond it, before it does anything.
-// Nothing is carried out here: no operation takes the parameter.
+// Every operation says with every answer how the limit of whoever asks stands, and refuses beyond it, before it does
+// anything. Nothing is carried out here: no operation takes the parameter.
 func TestEveryOperationIsLimited(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -181,7 +191,8 @@ func TestRateLimitOfFourNodes(t *testing.T) {
 	w := newWorld(t, testkit.NewPostgres(t), t.TempDir())
 	w.cfg.RateLimitKeyPerSecond, w.cfg.RateLimitKeyBurst = perSecond, burst
 	w.start()
-	conn := w.connect(w.user(w.env), object{"provider": "github", "webhook_secret": githubSecret, "webhook": object{"rate_limit_per_second": perSecond}})
+	conn := w.connect(w.user(w.env), object{"provider": "github", "webhook_secret": githubSecret,
+		"webhook": object{"rate_limit_per_second": perSecond}})
 	nodes := []*world{w, w.node(), w.node(), w.node()}
 	var taken, delivered, odd atomic.Int64
 	count := func(r *http.Request, into *atomic.Int64, whole int) {
@@ -194,7 +205,8 @@ func TestRateLimitOfFourNodes(t *testing.T) {
 		switch {
 		case resp.StatusCode == whole:
 			into.Add(1)
-		case resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-RateLimit-Remaining") != "0":
+		case resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" ||
+			resp.Header.Get("X-RateLimit-Remaining") != "0":
 			odd.Add(1)
 		}
 	}
@@ -207,7 +219,8 @@ func TestRateLimitOfFourNodes(t *testing.T) {
 				w.dev()(r.Header)
 				all.Go(func() { count(r, &taken, http.StatusNotFound) })
 				m := github(issueOpened)
-				delivery, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.base+prefix+"/webhook/"+conn.pathToken(), bytes.NewReader(m.body))
+				delivery, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.base+prefix+"/webhook/"+
+					conn.pathToken(), bytes.NewReader(m.body))
 				require.NoError(t, err)
 				delivery.Header = m.header
 				all.Go(func() { count(delivery, &delivered, http.StatusOK) })

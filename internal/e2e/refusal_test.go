@@ -20,7 +20,8 @@ func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		conn := w.connectGitHub("acme")
-		sw := w.connect(w.dev(), object{"provider": "standard-webhooks", "connection_id": "sw", "webhook_secret": standardSecret})
+		sw := w.connect(w.dev(), object{"provider": "standard-webhooks", "connection_id": "sw",
+			"webhook_secret": standardSecret})
 		bare := w.connect(w.dev(), object{"provider": "github", "connection_id": "no-secret"})
 		gone := w.connectGitHub("gone")
 		w.call(w.dev(), http.MethodDelete, "/connections/github/gone", nil).want(w, http.StatusNoContent)
@@ -37,7 +38,8 @@ func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
 		}{
 			{"no signature", "acme", good.without("X-Hub-Signature-256"), missing},
 			{"an empty signature", "acme", good.with("X-Hub-Signature-256", ""), missing},
-			{"a signature of another form", "acme", good.with("X-Hub-Signature-256", "sha1=da39a3ee5e6b4b0d3255bfef95601890afd80709"), invalid},
+			{"a signature of another form", "acme", good.with("X-Hub-Signature-256",
+				"sha1=da39a3ee5e6b4b0d3255bfef95601890afd80709"), invalid},
 			{"a signature cut short", "acme", good.with("X-Hub-Signature-256", signature[:len(signature)-2]), invalid},
 			{"a signature of another secret", "acme", githubAs("another secret", "issues", id.NewUUID(), issueOpened), invalid},
 			{"another body", "acme", message{good.header, append([]byte(" "), good.body...)}, invalid},
@@ -74,12 +76,14 @@ func TestRefusedDeliveriesLeaveNothing(t *testing.T) {
 	})
 }
 
-// The inbound route takes the methods of deliveries and handshakes, the connection those of its provider, and both say so; its credential is the signature, whatever else a request carries.
+// The inbound route takes the methods of deliveries and handshakes, the connection those of its provider, and both say
+// so; its credential is the signature, whatever else a request carries.
 func TestInboundMethodAndCredentials(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.connectGitHub("acme")
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete,
+			http.MethodOptions, http.MethodPatch} {
 			a := w.call(w.dev(), method, "/webhook/acme", nil).want(w, http.StatusMethodNotAllowed)
 			allowed := "GET, HEAD, OPTIONS, POST" // by the route
 			if strings.Contains(allowed, method) {
@@ -87,8 +91,10 @@ func TestInboundMethodAndCredentials(t *testing.T) {
 			}
 			require.Equal(w.t, allowed, a.header.Get("Allow"), method)
 		}
-		w.call(w.dev(), http.MethodPost, "/webhook/acme", raw(issueOpened)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureMissing)
-		w.deliver("acme", github(issueOpened).with("API-Key", "nonsense").with("Authorization", "nonsense").with("Environment-Id", "nonsense"))
+		w.call(w.dev(), http.MethodPost, "/webhook/acme", raw(issueOpened)).refused(w, http.StatusUnauthorized,
+			apperr.CodeSignatureMissing)
+		w.deliver("acme", github(issueOpened).with("API-Key", "nonsense").with("Authorization",
+			"nonsense").with("Environment-Id", "nonsense"))
 		w.call(nobody, http.MethodPost, "/webhook/", raw(issueOpened)).want(w, http.StatusNotFound)
 		w.call(nobody, http.MethodPost, "/webhook/acme/more", raw(issueOpened)).want(w, http.StatusNotFound)
 	})
@@ -98,14 +104,18 @@ func TestInboundMethodAndCredentials(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "small", "webhook_secret": "a shared secret", "webhook": object{"max_body_bytes": 300 << 10}})
-		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "tiny", "webhook_secret": "a shared secret", "webhook": object{"max_body_bytes": 100}})
-		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "standard-size", "webhook_secret": "a shared secret"})
+		conn := w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "small",
+			"webhook_secret": "a shared secret", "webhook": object{"max_body_bytes": 300 << 10}})
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "tiny", "webhook_secret": "a shared secret",
+			"webhook": object{"max_body_bytes": 100}})
+		w.connect(w.dev(), object{"provider": "generic-hmac", "connection_id": "standard-size",
+			"webhook_secret": "a shared secret"})
 		w.unchanged(func() {
 			for _, c := range []struct {
 				segment string
 				size    int
-			}{{"tiny", 101}, {"small", 300<<10 + 1}, {"small", 256 << 10 * 2}, {conn.pathToken(), 2 << 20}, {"standard-size", 4<<20 + 1}} {
+			}{{"tiny", 101}, {"small", 300<<10 + 1}, {"small", 256 << 10 * 2}, {conn.pathToken(), 2 << 20},
+				{"standard-size", 4<<20 + 1}} {
 				m := generic("a shared secret", "text/plain", strings.Repeat("x", c.size))
 				w.post(c.segment, m).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
 				w.chunked(c.segment, m).refused(w, http.StatusRequestEntityTooLarge, apperr.CodePayloadTooLarge)
@@ -123,7 +133,8 @@ func TestTooLarge(t *testing.T) {
 // chunked posts a message without announcing its length.
 func (w *world) chunked(segment string, m message) answer {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment, io.MultiReader(strings.NewReader(string(m.body))))
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.base+prefix+"/webhook/"+segment,
+		io.MultiReader(strings.NewReader(string(m.body))))
 	require.NoError(w.t, err)
 	r.Header = m.header
 	require.Zero(w.t, r.ContentLength)
@@ -147,25 +158,29 @@ func TestDisabledConnection(t *testing.T) {
 	})
 }
 
-// A new secret holds from the next delivery on, the old one no longer; a new path leaves the old one dead, and the alias
-// leads on. Nothing cached outlives the answer to the change.
+// A new secret holds from the next delivery on, the old one no longer; a new path leaves the old one dead, and the
+// alias leads on. Nothing cached outlives the answer to the change.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		conn := w.connectGitHub("acme")
 		w.deliver("acme", github(issueOpened))
-		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook_secret": "the second secret"}).want(w, http.StatusOK)
+		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook_secret": "the second secret"}).want(w,
+			http.StatusOK)
 		w.post("acme", github(issueOpened)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
 		w.deliver("acme", githubAs("the second secret", "issues", id.NewUUID(), issueOpened))
 
 		var rotated connection
-		w.call(w.dev(), http.MethodPost, "/connections/github/acme", object{"operation": "rotate_webhook_path"}).want(w, http.StatusOK).into(w, &rotated)
+		w.call(w.dev(), http.MethodPost, "/connections/github/acme", object{"operation": "rotate_webhook_path"}).want(w,
+			http.StatusOK).into(w, &rotated)
 		require.NotEqual(w.t, conn.pathToken(), rotated.pathToken())
-		w.post(conn.pathToken(), githubAs("the second secret", "issues", id.NewUUID(), issueOpened)).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		w.post(conn.pathToken(), githubAs("the second secret", "issues", id.NewUUID(), issueOpened)).refused(w,
+			http.StatusNotFound, apperr.CodeNotFound)
 		for _, segment := range []string{rotated.pathToken(), "acme"} {
 			w.deliver(segment, githubAs("the second secret", "issues", id.NewUUID(), issueOpened))
 		}
 		w.call(w.dev(), http.MethodPatch, "/connections/github/acme", object{"webhook_secret": nil}).want(w, http.StatusOK)
-		w.post("acme", githubAs("the second secret", "issues", id.NewUUID(), issueOpened)).refused(w, http.StatusUnauthorized, apperr.CodeSignatureInvalid)
+		w.post("acme", githubAs("the second secret", "issues", id.NewUUID(), issueOpened)).refused(w, http.StatusUnauthorized,
+			apperr.CodeSignatureInvalid)
 	})
 }

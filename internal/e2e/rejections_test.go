@@ -47,18 +47,20 @@ func (w *world) rejections(c credentials, query string, n int) []rejection {
 	return list
 }
 
-// Promise: whoever sets up a provider sees each refused request with why it was refused and what came, credentials redacted;
-// what was refused is no event, and a good delivery leaves nothing here.
+// Promise: whoever sets up a provider sees each refused request with why it was refused and what came, credentials
+// redacted; what was refused is no event, and a good delivery leaves nothing here.
 func TestRejections(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		conn := w.connect(w.dev(), object{"provider": "github", "connection_id": "acme", "webhook_secret": githubSecret,
 			"webhook": object{"max_body_bytes": 10_000}})
 		w.fresh(conn.pathToken(), github(issueOpened))
-		forged := githubAs("another secret", "issues", id.NewUUID(), issueOpened).with("Authorization", "Bearer of-the-sender").with("X-Gitlab-Token", "of-the-sender")
+		forged := githubAs("another secret", "issues", id.NewUUID(), issueOpened).with("Authorization",
+			"Bearer of-the-sender").with("X-Gitlab-Token", "of-the-sender")
 		w.post(conn.pathToken(), forged).want(w, http.StatusUnauthorized)
 		w.post(conn.pathToken(), github(issueOpened).without("X-Hub-Signature-256")).want(w, http.StatusUnauthorized)
-		w.post(conn.pathToken(), githubAs("another secret", "issues", id.NewUUID(), strings.Repeat("ü", 4000))).want(w, http.StatusUnauthorized)
+		w.post(conn.pathToken(), githubAs("another secret", "issues", id.NewUUID(), strings.Repeat("ü", 4000))).want(w,
+			http.StatusUnauthorized)
 		w.post(conn.pathToken(), github(strings.Repeat("x", 10_001))).want(w, http.StatusRequestEntityTooLarge)
 		w.post("acme", forged).want(w, http.StatusUnauthorized)
 		reencoded := github(issueOpened)
@@ -104,8 +106,8 @@ func TestRejections(t *testing.T) {
 	})
 }
 
-// Promise: an active secret tells when it last verified a delivery, and one that verified none says so, so that the old one of
-// a rotation can be seen to be out of use.
+// Promise: an active secret tells when it last verified a delivery, and one that verified none says so, so that the old
+// one of a rotation can be seen to be out of use.
 func TestRotationOfASecret(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -114,7 +116,8 @@ func TestRotationOfASecret(t *testing.T) {
 		var next struct {
 			ID string `json:"id"`
 		}
-		w.call(w.dev(), http.MethodPost, path, object{"secret": "the next secret of GitHub", "label": "next"}).want(w, http.StatusCreated).into(w, &next)
+		w.call(w.dev(), http.MethodPost, path, object{"secret": "the next secret of GitHub", "label": "next"}).want(w,
+			http.StatusCreated).into(w, &next)
 		matched := func() map[string]*time.Time {
 			var list []struct {
 				Label         string     `json:"label"`

@@ -53,8 +53,8 @@ func TestReplay(t *testing.T) {
 				tries = append(tries, try{a.Generation, a.Number, a.Outcome})
 			}
 		}
-		require.Equal(w.t, []try{{1, 1, "failed"}, {1, 2, "failed"}, {2, 1, "failed"}, {2, 2, "succeeded"}, {3, 1, "succeeded"},
-			{4, 1, "succeeded"}}, tries)
+		require.Equal(w.t, []try{{1, 1, "failed"}, {1, 2, "failed"}, {2, 1, "failed"}, {2, 2, "succeeded"},
+			{3, 1, "succeeded"}, {4, 1, "succeeded"}}, tries)
 		for i, r := range broken.all() {
 			require.Equal(w.t, uuid, r.header.Get("Webhook-Id"))
 			require.Equal(w.t, []string{"false", "false", "true", "true", "true", "true"}[i], r.header.Get("Sallyport-Replay"))
@@ -122,7 +122,8 @@ func TestReplayOfNothing(t *testing.T) {
 		w.unchanged(func() {
 			for _, uuid := range []string{alone, repeat} {
 				w.replay(uuid, object{"force": true}).refused(w, http.StatusConflict, apperr.CodeNothingToReplay)
-				require.Equal(w.t, []string{"body.subscription_ids[0] exists"}, w.replay(uuid, object{"subscription_ids": []string{sub.ID}}).faults(w))
+				require.Equal(w.t, []string{"body.subscription_ids[0] exists"},
+					w.replay(uuid, object{"subscription_ids": []string{sub.ID}}).faults(w))
 			}
 			require.Equal(w.t, []string{"body.subscription_ids[1] exists"},
 				w.replay(dead, object{"subscription_ids": []string{sub.ID, id.New(id.PrefixSubscription)}}).faults(w))

@@ -123,8 +123,8 @@ func failing(t *testing.T, n int) *receiver {
 	})
 }
 
-// After an outage everything that is dead is sent again by one request: what a dry run counts, oldest first, each once, as
-// replays, and nothing that came later or had arrived. The job tells what became of it and stays on record.
+// After an outage everything that is dead is sent again by one request: what a dry run counts, oldest first, each once,
+// as replays, and nothing that came later or had arrived. The job tells what became of it and stays on record.
 func TestBulkReplay(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -149,7 +149,8 @@ func TestBulkReplay(t *testing.T) {
 		require.Equal(w.t, map[string]any{"status": []any{"dead_letter"}, "connection_id": []any{"acme"}}, r.Filter)
 		later := w.fresh("acme", github(`{"action":"closed"}`))
 		r = w.ends(r, "completed")
-		require.Equal(w.t, replayCounts{Matched: n, Replayed: n, Succeeded: n, SkippedReasons: r.Counts.SkippedReasons}, r.Counts)
+		require.Equal(w.t, replayCounts{Matched: n, Replayed: n, Succeeded: n, SkippedReasons: r.Counts.SkippedReasons},
+			r.Counts)
 		require.Equal(w.t, []any{1.0, "api_key"}, []any{r.Progress, r.CreatedBy.Type})
 		require.NotNil(w.t, r.StartedAt)
 		require.NotNil(w.t, r.FinishedAt)
@@ -185,7 +186,8 @@ func TestBulkReplayOfSomeDeliveries(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		one, other := failing(w.t, 2), failing(w.t, 2)
-		wanted, left := w.subscribe(one.url, object{"retry_schedule_seconds": []float64{}}), w.subscribe(other.url, object{"retry_schedule_seconds": []float64{}})
+		wanted, left := w.subscribe(one.url, object{"retry_schedule_seconds": []float64{}}), w.subscribe(other.url,
+			object{"retry_schedule_seconds": []float64{}})
 		w.connectGitHub("acme")
 		uuids := w.dead(2)
 		for _, uuid := range uuids {
@@ -201,8 +203,8 @@ func TestBulkReplayOfSomeDeliveries(t *testing.T) {
 	})
 }
 
-// A subscription that was made after an outage gets the events of it, those that it takes, once; a repetition sends nothing
-// more unless it is forced.
+// A subscription that was made after an outage gets the events of it, those that it takes, once; a repetition sends
+// nothing more unless it is forced.
 func TestBulkReplayToANewSubscription(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -216,9 +218,11 @@ func TestBulkReplayToANewSubscription(t *testing.T) {
 		w.settles(closed, "forwarded")
 		w.repeated("acme", m, closed)
 		sink := newReceiver(w.t, status(http.StatusOK))
-		sub := w.subscribe(sink.url, object{"event_types": []string{"issues.closed", "issues.opened"}, "filter": `event.body.action == "closed"`})
+		sub := w.subscribe(sink.url, object{"event_types": []string{"issues.closed", "issues.opened"},
+			"filter": `event.body.action == "closed"`})
 		body := func() object {
-			return object{"filter": object{"received_after": w.clk.Now().Add(-time.Hour).Format(time.RFC3339)}, "to_subscription_id": sub.ID}
+			return object{"filter": object{"received_after": w.clk.Now().Add(-time.Hour).Format(time.RFC3339)},
+				"to_subscription_id": sub.ID}
 		}
 		p := w.previews(body())
 		require.Equal(w.t, map[string]int{"not_matched": 1, "duplicate": 1}, only(p.SkippedReasons))
@@ -228,7 +232,8 @@ func TestBulkReplayToANewSubscription(t *testing.T) {
 		require.Equal(w.t, only(p.SkippedReasons), only(r.Counts.SkippedReasons))
 		require.Equal(w.t, 1, r.Counts.Succeeded)
 		got := sink.wait(w.t, 1)[0]
-		require.Equal(w.t, []string{closed, "true", "1"}, []string{got.header.Get("Webhook-Id"), got.header.Get("Sallyport-Replay"), got.header.Get("Sallyport-Attempt")})
+		require.Equal(w.t, []string{closed, "true", "1"}, []string{got.header.Get("Webhook-Id"),
+			got.header.Get("Sallyport-Replay"), got.header.Get("Sallyport-Attempt")})
 		w.settles(closed, "forwarded")
 
 		r = w.replays(body())
@@ -242,18 +247,20 @@ func TestBulkReplayToANewSubscription(t *testing.T) {
 		for n := range 2 {
 			w.settles(w.fresh("acme", github(`{"action":"closed","n":`+strconv.Itoa(n)+`}`)), "forwarded")
 		}
-		r = w.startReplay(w.dev(), object{"filter": object{"all": true}, "to_subscription_id": sub.ID, "force": true, "rate_per_second": 1})
+		r = w.startReplay(w.dev(), object{"filter": object{"all": true}, "to_subscription_id": sub.ID, "force": true,
+			"rate_per_second": 1})
 		w.call(w.dev(), http.MethodPost, "/webhook-replays/"+r.ID+"/pause", nil).want(w, http.StatusOK)
 		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusNoContent)
-		require.Equal(w.t, []string{"body.to_subscription_id exists"}, w.call(w.dev(), http.MethodPost, "/webhook-replays", body()).faults(w))
+		require.Equal(w.t, []string{"body.to_subscription_id exists"}, w.call(w.dev(), http.MethodPost, "/webhook-replays",
+			body()).faults(w))
 		w.call(w.dev(), http.MethodPost, "/webhook-replays/"+r.ID+"/resume", nil).want(w, http.StatusOK)
 		r = w.ends(r, "failed")
 		require.Equal(w.t, "subscription_deleted", r.Error.Code)
 	})
 }
 
-// A job goes at its rate, stands still from the answer to a pause until it is resumed, ends with the answer to a cancel, and
-// says that it has ended to whoever comes later. Each of it is on record.
+// A job goes at its rate, stands still from the answer to a pause until it is resumed, ends with the answer to a
+// cancel, and says that it has ended to whoever comes later. Each of it is on record.
 func TestBulkReplayControl(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -267,7 +274,9 @@ func TestBulkReplayControl(t *testing.T) {
 		}
 		r := w.startReplay(w.dev(), object{"filter": object{"all": true}, "rate_per_second": 1})
 		sink.wait(w.t, n+1)
-		eventually(w.t, "the first delivery to be counted", func() bool { return w.replayJob(w.dev(), r.ID).Counts.Succeeded == 1 })
+		eventually(w.t, "the first delivery to be counted", func() bool {
+			return w.replayJob(w.dev(), r.ID).Counts.Succeeded == 1
+		})
 		require.Equal(w.t, n+1, sink.count(), "the clock stands still, and so does the job")
 		before := w.replayJob(w.dev(), r.ID)
 		require.Equal(w.t, "running", before.Status)
@@ -288,7 +297,9 @@ func TestBulkReplayControl(t *testing.T) {
 			require.Equal(w.t, "cancelled", r.Status)
 			require.NotNil(w.t, r.FinishedAt)
 		}
-		eventually(w.t, "what was started to arrive", func() bool { return sink.count() == n+w.replayJob(w.dev(), r.ID).Counts.Succeeded })
+		eventually(w.t, "what was started to arrive", func() bool {
+			return sink.count() == n+w.replayJob(w.dev(), r.ID).Counts.Succeeded
+		})
 		r = w.replayJob(w.dev(), r.ID)
 		require.Less(w.t, r.Counts.Replayed, n)
 		at = w.clk.Now()
@@ -304,7 +315,8 @@ func TestBulkReplayControl(t *testing.T) {
 		for _, e := range w.trail("environment_id="+w.env+"&target_type=webhook_replay", 5) {
 			actions = append(actions, e.Action)
 		}
-		require.Equal(w.t, []string{"webhook_replay.create", "webhook_replay.pause", "webhook_replay.resume", "webhook_replay.cancel", "webhook_replay.create"}, actions)
+		require.Equal(w.t, []string{"webhook_replay.create", "webhook_replay.pause", "webhook_replay.resume",
+			"webhook_replay.cancel", "webhook_replay.create"}, actions)
 	})
 }
 
@@ -337,8 +349,8 @@ func TestBulkReplaySkips(t *testing.T) {
 	})
 }
 
-// A job that restricts nothing must say so, and every fault of a request comes at once; an environment has so many jobs and
-// no more.
+// A job that restricts nothing must say so, and every fault of a request comes at once; an environment has so many jobs
+// and no more.
 func TestBulkReplayRefusals(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -346,17 +358,22 @@ func TestBulkReplayRefusals(t *testing.T) {
 		faults := func(body object) []string {
 			return w.call(w.dev(), http.MethodPost, "/webhook-replays", body).faults(w)
 		}
-		for _, nothing := range []object{{}, {"event_type": []string{"*", "a"}}, {"duplicate": false, "control": false}, {"all": false}} {
+		for _, nothing := range []object{{}, {"event_type": []string{"*", "a"}}, {"duplicate": false, "control": false},
+			{"all": false}} {
 			require.Equal(w.t, []string{"body.filter restriction"}, faults(object{"filter": nothing}), "%v", nothing)
 		}
-		require.ElementsMatch(w.t, []string{"body.filter.q pattern", "body.filter.provider[1] pattern", "body.filter.idempotency_key[0] pattern"},
-			faults(object{"dry_run": true, "filter": object{"q": "a\x00", "provider": []string{"a", "\x00"}, "idempotency_key": []string{"\x00"}}}))
-		require.Equal(w.t, []string{"body.filter.all alone"}, faults(object{"filter": object{"all": true, "status": []string{"failed"}}}))
-		require.ElementsMatch(w.t, []string{"body.filter.event_uuids[1] format", "body.filter.event_type[0] pattern", "body.filter.status[0] enum",
-			"body.to_subscription_id format", "body.rate_per_second maximum", "body.filter.colour unknown_field"},
-			faults(object{"filter": object{"event_uuids": []string{id.NewUUID(), "x"}, "event_type": []string{"a*"}, "status": []string{"lost"}, "colour": "a"},
-				"to_subscription_id": "sub_", "rate_per_second": 501}))
-		require.Equal(w.t, []string{"body.filter.status type"}, faults(object{"filter": object{"status": "failed"}}), "and not that it restricts nothing")
+		require.ElementsMatch(w.t, []string{"body.filter.q pattern", "body.filter.provider[1] pattern",
+			"body.filter.idempotency_key[0] pattern"}, faults(object{"dry_run": true, "filter": object{"q": "a\x00",
+			"provider": []string{"a", "\x00"}, "idempotency_key": []string{"\x00"}}}))
+		require.Equal(w.t, []string{"body.filter.all alone"},
+			faults(object{"filter": object{"all": true, "status": []string{"failed"}}}))
+		require.ElementsMatch(w.t, []string{"body.filter.event_uuids[1] format", "body.filter.event_type[0] pattern",
+			"body.filter.status[0] enum", "body.to_subscription_id format", "body.rate_per_second maximum",
+			"body.filter.colour unknown_field"}, faults(object{"filter": object{"event_uuids": []string{id.NewUUID(), "x"},
+			"event_type": []string{"a*"}, "status": []string{"lost"}, "colour": "a"},
+			"to_subscription_id": "sub_", "rate_per_second": 501}))
+		require.Equal(w.t, []string{"body.filter.status type"}, faults(object{"filter": object{"status": "failed"}}),
+			"and not that it restricts nothing")
 		require.Equal(w.t, []string{"body.filter required"}, faults(object{"force": true}))
 
 		sink := failing(w.t, 11)
@@ -382,8 +399,10 @@ func TestBulkReplayRights(t *testing.T) {
 		body := object{"filter": object{"all": true}}
 		r := w.replays(body)
 		reader := byKey(w.newKey(w.env, allow("events")).Key)
-		for _, call := range []struct{ method, path string }{{http.MethodGet, ""}, {http.MethodGet, "/" + r.ID}, {http.MethodPost, "/" + r.ID + "/cancel"}} {
-			w.call(reader, call.method, "/webhook-replays"+call.path, nil).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
+		for _, call := range []struct{ method, path string }{{http.MethodGet, ""}, {http.MethodGet, "/" + r.ID},
+			{http.MethodPost, "/" + r.ID + "/cancel"}} {
+			w.call(reader, call.method, "/webhook-replays"+call.path, nil).refused(w, http.StatusForbidden,
+				apperr.CodeGrantDenied)
 		}
 		w.call(reader, http.MethodPost, "/webhook-replays", body).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
 	})
@@ -405,7 +424,8 @@ func TestBulkReplayGoesOnAfterARestart(t *testing.T) {
 			w.start()
 		}
 		r = w.ends(r, "completed")
-		require.Equal(w.t, replayCounts{Matched: n, Replayed: n, Succeeded: n, SkippedReasons: r.Counts.SkippedReasons}, r.Counts)
+		require.Equal(w.t, replayCounts{Matched: n, Replayed: n, Succeeded: n, SkippedReasons: r.Counts.SkippedReasons},
+			r.Counts)
 		require.Equal(w.t, 2*n, sink.count())
 		for _, uuid := range uuids {
 			require.Equal(w.t, 2, w.event(uuid).delivery(w, sub.ID).Generation)
@@ -413,8 +433,8 @@ func TestBulkReplayGoesOnAfterARestart(t *testing.T) {
 	})
 }
 
-// Nodes share the jobs of a database: what one of them makes another may work on, each obeys what is said to any, and each
-// event is sent once.
+// Nodes share the jobs of a database: what one of them makes another may work on, each obeys what is said to any, and
+// each event is sent once.
 func TestBulkReplayOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -442,9 +462,12 @@ func TestBulkReplayOnTwoNodes(t *testing.T) {
 		w.call(w.dev(), http.MethodPost, "/webhook-replays/"+r.ID+"/resume", nil).want(w, http.StatusOK)
 		w.ticking("the job to get on", func() bool { return sink.count() > paused+2 })
 		w.stop()
-		second.ticking("the other node to end it", func() bool { return second.replayJob(second.dev(), r.ID).Status == "completed" })
+		second.ticking("the other node to end it", func() bool {
+			return second.replayJob(second.dev(), r.ID).Status == "completed"
+		})
 		r = second.replayJob(second.dev(), r.ID)
-		require.Equal(w.t, replayCounts{Matched: n, Replayed: n, Succeeded: n, SkippedReasons: r.Counts.SkippedReasons}, r.Counts)
+		require.Equal(w.t, replayCounts{Matched: n, Replayed: n, Succeeded: n, SkippedReasons: r.Counts.SkippedReasons},
+			r.Counts)
 		var again []string
 		for _, got := range sink.all()[n:] {
 			again = append(again, got.header.Get("Webhook-Id"))

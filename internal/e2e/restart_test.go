@@ -22,7 +22,8 @@ func TestRestartGoesOn(t *testing.T) {
 	each(t, func(w *world) {
 		sink := newReceiver(w.t, statuses(http.StatusServiceUnavailable, http.StatusOK))
 		paused := newReceiver(w.t, status(http.StatusOK))
-		sub, later := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{3600}}), w.subscribe(paused.url, object{"enabled": false})
+		sub, later := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{3600}}), w.subscribe(paused.url,
+			object{"enabled": false})
 		w.connectGitHub("acme")
 		m := github(issueOpened)
 		uuid := w.fresh("acme", m)
@@ -45,8 +46,8 @@ func TestRestartGoesOn(t *testing.T) {
 	})
 }
 
-// A stop in order lets what is on the wire end and keeps its outcome, and gives back what has not begun, so that the next
-// start sends it at once.
+// A stop in order lets what is on the wire end and keeps its outcome, and gives back what has not begun, so that the
+// next start sends it at once.
 func TestStopInOrder(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -65,7 +66,8 @@ func TestStopInOrder(t *testing.T) {
 		address := strings.TrimPrefix(w.base, "http://")
 		count := func(status string) int {
 			var n int
-			require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM deliveries WHERE status = $1", status).Scan(&n))
+			require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(),
+				"SELECT COUNT(*) FROM deliveries WHERE status = $1", status).Scan(&n))
 			return n
 		}
 		require.Equal(w.t, 4, count("sending"))
@@ -120,13 +122,13 @@ func TestTargetTurnedPrivate(t *testing.T) {
 		require.Equal(w.t, 2, d.AttemptCount)
 		require.NotContains(w.t, d.LastError.Message, "127.0.0.1")
 		require.Equal(w.t, 1, sink.count())
-		require.Equal(w.t, []string{"body.forward_url target_refused"}, w.call(w.dev(), http.MethodPost, "/webhook-subscriptions",
-			object{"event_types": []string{"*"}, "forward_url": sink.url}).faults(w))
+		require.Equal(w.t, []string{"body.forward_url target_refused"}, w.call(w.dev(), http.MethodPost,
+			"/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": sink.url}).faults(w))
 	})
 }
 
-// Nodes that share a database go by its clock, and one whose own is more than two seconds off is not ready: leases and due
-// times must mean the same to all. It is alive all the same.
+// Nodes that share a database go by its clock, and one whose own is more than two seconds off is not ready: leases and
+// due times must mean the same to all. It is alive all the same.
 func TestClockOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

@@ -13,7 +13,8 @@ import (
 
 const day = 24 * time.Hour
 
-// minutes waits until the condition holds, and moves the clock on by minutes, after which retention looks for what is due.
+// minutes waits until the condition holds, and moves the clock on by minutes, after which retention looks for what is
+// due.
 func (w *world) minutes(what string, condition func() bool) {
 	w.t.Helper()
 	poll(w.t, what, condition, func() { w.clk.Advance(time.Minute) })
@@ -32,12 +33,13 @@ func (w *world) dies(uuid, subscriptionID string) string {
 	return w.event(uuid).delivery(w, subscriptionID).LastError.Code
 }
 
-// An event shows when it goes, loses its payload when that time has come, and goes with its history and its key: then the
-// same delivery is a new event.
+// An event shows when it goes, loses its payload when that time has come, and goes with its history and its key: then
+// the same delivery is a new event.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		sink := newReceiver(w.t, statuses(http.StatusOK, http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusOK))
+		sink := newReceiver(w.t, statuses(http.StatusOK, http.StatusServiceUnavailable, http.StatusServiceUnavailable,
+			http.StatusOK))
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{3600}})
 		w.connectGitHub("acme")
 		m := github(issueOpened)
@@ -69,8 +71,8 @@ func TestRetention(t *testing.T) {
 		w.minutes("the events gone", func() bool { return len(w.events("")) == 1 })
 		require.NotNil(w.t, w.events("")[0].DuplicateOf, "the later repeat goes by its own time")
 		w.call(w.dev(), http.MethodGet, "/webhook-events/"+uuid, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
-		require.Equal(w.t, []int{0, 0, 0}, []int{w.countRows("SELECT COUNT(*) FROM deliveries"), w.countRows("SELECT COUNT(*) FROM delivery_attempts"),
-			w.countRows("SELECT COUNT(*) FROM webhook_event_keys")})
+		require.Equal(w.t, []int{0, 0, 0}, []int{w.countRows("SELECT COUNT(*) FROM deliveries"),
+			w.countRows("SELECT COUNT(*) FROM delivery_attempts"), w.countRows("SELECT COUNT(*) FROM webhook_event_keys")})
 		w.patchSubscription(sub.ID, object{"enabled": true})
 		again := w.fresh("acme", m)
 		require.NotEqual(w.t, uuid, again)
@@ -100,7 +102,8 @@ func TestRetentionOfAnEnvironment(t *testing.T) {
 	each(t, func(w *world) {
 		production := w.environment("production")
 		w.connectGitHub("acme")
-		w.connect(w.user(production), object{"provider": "github", "connection_id": "elsewhere", "webhook_secret": githubSecret})
+		w.connect(w.user(production), object{"provider": "github", "connection_id": "elsewhere",
+			"webhook_secret": githubSecret})
 		own := w.fresh("acme", github(issueOpened))
 		other := w.fresh("elsewhere", github(issueOpened))
 		w.clk.Advance(3 * day)
@@ -110,14 +113,16 @@ func TestRetentionOfAnEnvironment(t *testing.T) {
 			Payload *int `json:"payload_retention_days"`
 			Event   *int `json:"event_retention_days"`
 		}
-		w.call(w.user(""), http.MethodPatch, path, object{"payload_retention_days": 2, "event_retention_days": 4}).want(w, http.StatusOK).into(w, &env)
+		w.call(w.user(""), http.MethodPatch, path, object{"payload_retention_days": 2, "event_retention_days": 4}).want(w,
+			http.StatusOK).into(w, &env)
 		require.Equal(w.t, []int{2, 4}, []int{*env.Payload, *env.Event})
 		require.True(w.t, w.event(own).PayloadExpired)
 		require.Equal(w.t, w.event(own).ReceivedAt.Add(4*day), w.event(own).ExpiresAt)
 		w.minutes("the payload deleted", func() bool {
 			return w.countRows("SELECT COUNT(*) FROM webhook_event_payloads WHERE event_uuid = $1", own) == 0
 		})
-		w.call(w.user(""), http.MethodPatch, path, object{"payload_retention_days": nil, "event_retention_days": nil}).want(w, http.StatusOK)
+		w.call(w.user(""), http.MethodPatch, path, object{"payload_retention_days": nil, "event_retention_days": nil}).want(w,
+			http.StatusOK)
 		require.True(w.t, w.event(own).PayloadExpired, "what was removed does not come back")
 		require.Nil(w.t, w.event(own).PayloadExpiresAt)
 		require.Equal(w.t, 2, w.countRows("SELECT COUNT(*) FROM audit_events WHERE action = 'environment.update'"))

@@ -36,8 +36,8 @@ func TestRetriesUntilDead(t *testing.T) {
 		sub := w.subscribe(sink.url)
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
-		schedule := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour,
-			12 * time.Hour, 24 * time.Hour}
+		schedule := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour,
+			4 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 		sink.wait(w.t, 1)
 		jitter := map[time.Duration]bool{}
 		var due []time.Time
@@ -73,7 +73,8 @@ func TestRetriesUntilDead(t *testing.T) {
 			require.Equal(w.t, uuid, r.header.Get("Webhook-Id"))
 			require.Equal(w.t, strconv.Itoa(i+1), r.header.Get("Sallyport-Attempt"))
 			require.Equal(w.t, strconv.FormatBool(i < 8), r.header.Get("Sallyport-Will-Retry"))
-			require.Equal(w.t, strconv.FormatInt(a.StartedAt.Unix(), 10), r.header.Get("Webhook-Timestamp"), "each try is signed anew")
+			require.Equal(w.t, strconv.FormatInt(a.StartedAt.Unix(), 10), r.header.Get("Webhook-Timestamp"),
+				"each try is signed anew")
 		}
 		require.Equal(w.t, 9, sink.count())
 	})
@@ -92,8 +93,8 @@ func TestNoRetries(t *testing.T) {
 	})
 }
 
-// A receiver that asks for time gets it: the later of its wish and the schedule, but no more than an hour, and only with
-// the statuses that RFC 9110 and RFC 6585 give it for.
+// A receiver that asks for time gets it: the later of its wish and the schedule, but no more than an hour, and only
+// with the statuses that RFC 9110 and RFC 6585 give it for.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -106,7 +107,8 @@ func TestRetryAfter(t *testing.T) {
 			want     time.Duration // 0: the schedule's
 		}{
 			{"seconds", http.StatusTooManyRequests, "120", 1, 2 * time.Minute},
-			{"a date", http.StatusServiceUnavailable, start().Add(90 * time.Second).UTC().Format(http.TimeFormat), 1, 89110 * time.Millisecond},
+			{"a date", http.StatusServiceUnavailable, start().Add(90 * time.Second).UTC().Format(http.TimeFormat), 1,
+				89110 * time.Millisecond},
 			{"too long", http.StatusServiceUnavailable, "172800", 1, time.Hour},
 			{"less than the schedule", http.StatusTooManyRequests, "1", 100, 0},
 			{"the past", http.StatusTooManyRequests, "Mon, 02 Jan 2006 15:04:05 GMT", 100, 0},
@@ -134,8 +136,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// 410 means that the receiver wants no more: the delivery is dead at once and the subscription disabled, with the reason,
-// until somebody enables it. What arrives meanwhile waits.
+// 410 means that the receiver wants no more: the delivery is dead at once and the subscription disabled, with the
+// reason, until somebody enables it. What arrives meanwhile waits.
 func TestGoneDisables(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -170,7 +172,8 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		elsewhere := newReceiver(w.t, status(http.StatusOK))
 		sink := newReceiver(w.t, func(rw http.ResponseWriter, n int) {
 			rw.Header().Set("Location", elsewhere.url)
-			rw.WriteHeader([]int{http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusNotModified}[n-1])
+			rw.WriteHeader([]int{http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+				http.StatusNotModified}[n-1])
 		})
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{1, 1, 1}})
 		w.connectGitHub("acme")
@@ -193,7 +196,8 @@ func TestTimeout(t *testing.T) {
 		sink := newHanging(w.t, http.StatusOK)
 		w.subscribe(sink.url, object{"timeout_ms": 1000, "retry_schedule_seconds": []float64{}})
 		dead := newReceiver(w.t, status(http.StatusOK))
-		sub := w.subscribe(strings.Replace(dead.url, "127.0.0.1", "127.0.0.2", 1), object{"retry_schedule_seconds": []float64{}})
+		sub := w.subscribe(strings.Replace(dead.url, "127.0.0.1", "127.0.0.2", 1),
+			object{"retry_schedule_seconds": []float64{}})
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
 		var e event

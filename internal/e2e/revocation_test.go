@@ -11,8 +11,9 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Promise: rights that are taken on one node are gone on every node, at the latest after five seconds: a role that was taken, that
-// lists less or that has ended, a member who was disabled or removed. The access tokens stay the same all along.
+// Promise: rights that are taken on one node are gone on every node, at the latest after five seconds: a role that was
+// taken, that lists less or that has ended, a member who was disabled or removed. The access tokens stay the same all
+// along.
 func TestRevocationReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -33,7 +34,8 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 				revoke(http.MethodDelete, "/roles/bindings/"+binding, nil, http.StatusNoContent)
 			}},
 			{"a role that has ended", http.StatusNotFound, apperr.CodeNotFound, func(_, binding string) {
-				revoke(http.MethodPatch, "/roles/bindings/"+binding, object{"expires_at": w.clk.Now().Add(time.Second)}, http.StatusOK)
+				revoke(http.MethodPatch, "/roles/bindings/"+binding, object{"expires_at": w.clk.Now().Add(time.Second)},
+					http.StatusOK)
 				w.clk.Advance(time.Second)
 			}},
 			{"a member who was disabled", http.StatusUnauthorized, apperr.CodeUnauthorized, func(user, _ string) {
@@ -43,7 +45,8 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 				revoke(http.MethodDelete, "/team/members/"+user, nil, http.StatusNoContent)
 			}},
 			{"a role that lists less", http.StatusForbidden, apperr.CodeForbidden, func(string, string) {
-				revoke(http.MethodPatch, "/roles/"+role, object{"permissions": []string{"webhook_subscriptions:read"}}, http.StatusOK)
+				revoke(http.MethodPatch, "/roles/"+role, object{"permissions": []string{"webhook_subscriptions:read"}},
+					http.StatusOK)
 			}},
 		}
 		for i, c := range cases {

@@ -18,8 +18,8 @@ func verifies(w *world, secret string, got received) bool {
 	return verifier.VerifyIgnoringTimestamp(got.body, got.header) == nil
 }
 
-// Promise: while a replaced secret goes on signing, a receiver with either secret verifies every forward, retry, replay and test; when
-// its time is over only one with the new secret does. The reader of the subscription sees until when.
+// Promise: while a replaced secret goes on signing, a receiver with either secret verifies every forward, retry, replay
+// and test; when its time is over only one with the new secret does. The reader of the subscription sees until when.
 func TestRotationOfASigningSecret(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -40,13 +40,15 @@ func TestRotationOfASigningSecret(t *testing.T) {
 		require.True(w.t, verifies(w, older, got[0]))
 		w.settles(uuid, "forwarded")
 
-		w.call(w.dev(), http.MethodPatch, item, object{"signing_secret": newer, "secret_grace_seconds": 600}).want(w, http.StatusOK).into(w, &read)
+		w.call(w.dev(), http.MethodPatch, item, object{"signing_secret": newer, "secret_grace_seconds": 600}).want(w,
+			http.StatusOK).into(w, &read)
 		require.Equal(w.t, newer[len(newer)-4:], read.Hint)
 		require.Len(w.t, read.Retiring, 1)
 		require.Equal(w.t, older[len(older)-4:], read.Retiring[0].Hint)
 		require.Equal(w.t, w.clk.Now().Add(600*time.Second).Truncate(time.Millisecond), read.Retiring[0].SignsUntil)
 
-		w.call(w.dev(), http.MethodPost, "/webhook-events/"+uuid+"/replay", object{"force": true}).want(w, http.StatusAccepted)
+		w.call(w.dev(), http.MethodPost, "/webhook-events/"+uuid+"/replay", object{"force": true}).want(w,
+			http.StatusAccepted)
 		sink.wait(w.t, 2)
 		w.fresh(conn.pathToken(), github(issueOpened))
 		sink.wait(w.t, 3)
@@ -67,8 +69,9 @@ func TestRotationOfASigningSecret(t *testing.T) {
 		require.True(w.t, verifies(w, newer, last))
 		w.call(w.dev(), http.MethodGet, item, nil).want(w, http.StatusOK).into(w, &read)
 		require.Empty(w.t, read.Retiring)
-		require.Equal(w.t, []string{"body.secret_grace_seconds unknown_field"}, w.call(w.dev(), http.MethodPost, "/webhook-subscriptions",
-			object{"event_types": []string{"*"}, "forward_url": sink.url, "secret_grace_seconds": 1}).faults(w))
+		require.Equal(w.t, []string{"body.secret_grace_seconds unknown_field"}, w.call(w.dev(), http.MethodPost,
+			"/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": sink.url,
+				"secret_grace_seconds": 1}).faults(w))
 		for _, text := range []string{older, newer} {
 			require.NotContains(w.t, w.logs.String(), text[len("whsec_"):])
 		}

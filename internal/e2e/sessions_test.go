@@ -37,23 +37,27 @@ func TestSessionLife(t *testing.T) {
 		for range 8 * 4 {
 			cookie := a.cookie(w)
 			w.clk.Advance(15 * time.Minute)
-			w.call(byToken(accessToken(w, a), ""), http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+			w.call(byToken(accessToken(w, a), ""), http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized,
+				apperr.CodeUnauthorized)
 			a = w.call(byCookie(cookie), http.MethodPost, "/team/token/refresh", nil).want(w, http.StatusOK)
 			w.call(byToken(accessToken(w, a), ""), http.MethodGet, "/team/me", nil).want(w, http.StatusOK)
 		}
 		var sessions []object
-		w.call(byToken(accessToken(w, a), ""), http.MethodGet, "/team/sessions", nil).want(w, http.StatusOK).into(w, &sessions)
+		w.call(byToken(accessToken(w, a), ""), http.MethodGet, "/team/sessions", nil).want(w, http.StatusOK).into(w,
+			&sessions)
 		require.Len(w.t, sessions, 1)
 		cookie := a.cookie(w)
 		w.call(byCookie(cookie), http.MethodPost, "/team/logout", nil).want(w, http.StatusNoContent)
-		w.call(byToken(accessToken(w, a), ""), http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
-		w.call(byCookie(cookie), http.MethodPost, "/team/token/refresh", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+		w.call(byToken(accessToken(w, a), ""), http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized,
+			apperr.CodeUnauthorized)
+		w.call(byCookie(cookie), http.MethodPost, "/team/token/refresh", nil).refused(w, http.StatusUnauthorized,
+			apperr.CodeUnauthorized)
 		require.NotContains(w.t, w.logs.String(), cookie)
 	})
 }
 
-// A thief who copies a cookie, and the user it belongs to, are found out by the second of them, whoever that is; nothing
-// that either got works after that.
+// A thief who copies a cookie, and the user it belongs to, are found out by the second of them, whoever that is;
+// nothing that either got works after that.
 func TestStolenCookie(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -61,9 +65,12 @@ func TestStolenCookie(t *testing.T) {
 		first := w.call(byCookie(stolen), http.MethodPost, "/team/token/refresh", nil).want(w, http.StatusOK)
 		w.clk.Advance(time.Minute)
 		w.call(byToken(accessToken(w, first), ""), http.MethodGet, "/team/me", nil).want(w, http.StatusOK)
-		w.call(byCookie(stolen), http.MethodPost, "/team/token/refresh", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
-		w.call(byToken(accessToken(w, first), ""), http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
-		w.call(byCookie(first.cookie(w)), http.MethodPost, "/team/token/refresh", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+		w.call(byCookie(stolen), http.MethodPost, "/team/token/refresh", nil).refused(w, http.StatusUnauthorized,
+			apperr.CodeUnauthorized)
+		w.call(byToken(accessToken(w, first), ""), http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized,
+			apperr.CodeUnauthorized)
+		w.call(byCookie(first.cookie(w)), http.MethodPost, "/team/token/refresh", nil).refused(w, http.StatusUnauthorized,
+			apperr.CodeUnauthorized)
 		var outcome string
 		require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(),
 			"SELECT outcome FROM audit_events WHERE action = 'session.replay'").Scan(&outcome))
@@ -99,20 +106,23 @@ func TestOwnAccount(t *testing.T) {
 			Current bool   `json:"current"`
 		}
 		w.call(w.user(""), http.MethodGet, "/team/sessions", nil).want(w, http.StatusOK).into(w, &owners)
-		w.call(viewer, http.MethodDelete, "/team/sessions/"+owners[0].ID, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		w.call(viewer, http.MethodDelete, "/team/sessions/"+owners[0].ID, nil).refused(w, http.StatusNotFound,
+			apperr.CodeNotFound)
 		w.call(viewer, http.MethodGet, "/team/sessions", nil).want(w, http.StatusOK).into(w, &own)
 		require.Len(w.t, own, 2)
-		w.call(viewer, http.MethodPost, "/team/me/password", object{"current_password": w.password, "new_password": "staple battery horse"}).
+		w.call(viewer, http.MethodPost, "/team/me/password", object{"current_password": w.password,
+			"new_password": "staple battery horse"}).
 			want(w, http.StatusNoContent)
-		w.call(byToken(accessToken(w, other), ""), http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+		w.call(byToken(accessToken(w, other), ""), http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized,
+			apperr.CodeUnauthorized)
 		w.call(viewer, http.MethodDelete, "/team/sessions/"+own[1].ID, nil).want(w, http.StatusNoContent)
 		w.call(viewer, http.MethodGet, "/team/me", nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 		w.call(w.user(""), http.MethodGet, "/team/me", nil).want(w, http.StatusOK)
 	})
 }
 
-// While strangers guess at every password there is, providers' events arrive and are forwarded, people with an API key work
-// on, and the sign-ins that may be tried are bounded.
+// While strangers guess at every password there is, providers' events arrive and are forwarded, people with an API key
+// work on, and the sign-ins that may be tried are bounded.
 func TestEventsDuringGuessing(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -146,24 +156,28 @@ func TestEventsDuringGuessing(t *testing.T) {
 		}
 		require.Equal(w.t, 20, sink.count())
 		var failures int
-		require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(), "SELECT MAX(failures) FROM sign_in_failures").Scan(&failures))
+		require.NoError(w.t, w.database().Read().QueryRowContext(w.t.Context(),
+			"SELECT MAX(failures) FROM sign_in_failures").Scan(&failures))
 		require.Equal(w.t, 6, failures, "80 guesses at one account, on a clock that stands still")
 	})
 }
 
-// An environment goes when it is empty, and until then says what it holds. The events that it received keep nobody from removing it.
+// An environment goes when it is empty, and until then says what it holds. The events that it received keep nobody from
+// removing it.
 func TestDeleteEnvironment(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		var e struct {
 			ID string `json:"id"`
 		}
-		w.call(w.user(""), http.MethodPost, "/team/environments", object{"name": "brief"}).want(w, http.StatusCreated).into(w, &e)
+		w.call(w.user(""), http.MethodPost, "/team/environments", object{"name": "brief"}).want(w, http.StatusCreated).into(w,
+			&e)
 		inside := w.user(e.ID)
 		path := "/team/environments/" + e.ID
 		holds := func(what string) {
 			w.t.Helper()
-			got := w.call(w.user(""), http.MethodDelete, path, nil).refused(w, http.StatusConflict, apperr.CodeEnvironmentNotEmpty)
+			got := w.call(w.user(""), http.MethodDelete, path, nil).refused(w, http.StatusConflict,
+				apperr.CodeEnvironmentNotEmpty)
 			require.Equal(w.t, "The environment still has "+what, got.Error.Message)
 		}
 		key := w.newKey(e.ID)

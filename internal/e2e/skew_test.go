@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Nodes whose own clocks are half a minute apart go by the database's: what one signs holds at the other from that moment on and
-// ends there at the same time, and a limit that is used up at one is used up at the other.
+// Nodes whose own clocks are half a minute apart go by the database's: what one signs holds at the other from that
+// moment on and ends there at the same time, and a limit that is used up at one is used up at the other.
 func TestNodesWithSkewedClocks(t *testing.T) {
 	t.Parallel()
 	const skew = 30 * time.Second
@@ -47,11 +47,13 @@ func TestNodesWithSkewedClocks(t *testing.T) {
 			list(w).refused(w, http.StatusTooManyRequests, apperr.CodeRateLimited)
 			var k apiKey
 			w.call(byToken(here, ""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env,
-				"grants": []object{allow("connections")}, "expires_at": w.clk.Now().Add(10 * time.Second)}).want(w, http.StatusCreated).into(w, &k)
+				"grants": []object{allow("connections")}, "expires_at": w.clk.Now().Add(10 * time.Second)}).want(
+				w, http.StatusCreated).into(w, &k)
 			for _, at := range []*world{w, n} {
 				at.call(byKey(k.Key), http.MethodGet, "/connections", nil).want(at, http.StatusOK)
 				at.clk.Advance(10 * time.Second)
-				at.call(byKey(k.Key), http.MethodGet, "/connections", nil).refused(at, http.StatusUnauthorized, apperr.CodeAPIKeyExpired)
+				at.call(byKey(k.Key), http.MethodGet, "/connections", nil).refused(at, http.StatusUnauthorized,
+					apperr.CodeAPIKeyExpired)
 				at.clk.Advance(15*time.Minute - 10*time.Second)
 				me(at, here).refused(at, http.StatusUnauthorized, apperr.CodeUnauthorized)
 				me(at, there).refused(at, http.StatusUnauthorized, apperr.CodeUnauthorized)
@@ -60,8 +62,8 @@ func TestNodesWithSkewedClocks(t *testing.T) {
 	}
 }
 
-// A request that says twice how long it is, or not as a number, is refused, and nothing behind it on the connection is taken for a
-// request (RFC 9112, sections 6.3 and 11.2): of such disagreements smuggling through a proxy is made.
+// A request that says twice how long it is, or not as a number, is refused, and nothing behind it on the connection is
+// taken for a request (RFC 9112, sections 6.3 and 11.2): of such disagreements smuggling through a proxy is made.
 func TestDuplicateContentLength(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -76,7 +78,8 @@ func TestDuplicateContentLength(t *testing.T) {
 			}
 			conn, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", host)
 			require.NoError(w.t, err)
-			_, err = io.WriteString(conn, "POST "+prefix+"/webhook/"+c.pathToken()+" HTTP/1.1\r\nHost: "+host+"\r\n"+head.String()+"\r\n"+string(m.body)+
+			_, err = io.WriteString(conn, "POST "+prefix+"/webhook/"+c.pathToken()+" HTTP/1.1\r\nHost: "+host+"\r\n"+
+				head.String()+"\r\n"+string(m.body)+
 				"GET /smuggled HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
 			require.NoError(w.t, err)
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -103,6 +106,8 @@ func TestDuplicateContentLength(t *testing.T) {
 		require.NotContains(w.t, w.logs.String(), "smuggled")
 		status, _ := send("Content-Length: " + length)
 		require.Equal(w.t, http.StatusOK, status)
-		eventually(w.t, "the request behind a whole one", func() bool { return strings.Contains(w.logs.String(), `"status":404`) })
+		eventually(w.t, "the request behind a whole one", func() bool {
+			return strings.Contains(w.logs.String(), `"status":404`)
+		})
 	})
 }

@@ -49,7 +49,8 @@ func (w *world) snapshot() snapshot {
 func line(columns []string, values []any) string {
 	var b strings.Builder
 	for i, name := range columns {
-		if name == "last_matched_ms" || name == "suppressed" || name == "seq" || name == "position" || strings.HasPrefix(name, "last_used_") {
+		if name == "last_matched_ms" || name == "suppressed" || name == "seq" || name == "position" ||
+			strings.HasPrefix(name, "last_used_") {
 			continue // a worker stores these some time after what they tell of
 		}
 		v := *values[i].(*any) //nolint:errcheck,forcetypeassert // made so above
@@ -69,8 +70,8 @@ func (s snapshot) String() string {
 	return b.String()
 }
 
-// unchanged runs fn and requires that no row of any table is other than before. The record of refused requests may grow: a
-// refusal is what it is there for; and so may tickets, which any well-formed request for one makes.
+// unchanged runs fn and requires that no row of any table is other than before. The record of refused requests may
+// grow: a refusal is what it is there for; and so may tickets, which any well-formed request for one makes.
 func (w *world) unchanged(fn func()) {
 	w.t.Helper()
 	before := w.snapshot()

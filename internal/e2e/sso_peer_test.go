@@ -21,8 +21,8 @@ import (
 // requireNode says that the peers on Node are installed, so that a test without one fails instead of being skipped.
 const requireNode = "SALLYPORT_REQUIRE_NODE"
 
-// nodePeer returns the folder of a peer on Node below testdata. Its packages are installed by its lock file; where they are not, the test is
-// skipped and says how.
+// nodePeer returns the folder of a peer on Node below testdata. Its packages are installed by its lock file; where they
+// are not, the test is skipped and says how.
 func nodePeer(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join("testdata", name)
@@ -78,8 +78,9 @@ func startPeer(t *testing.T, dir, script string) talker {
 	return talker{t, in, bufio.NewReader(out)}
 }
 
-// Promise: an identity provider that others have written, the npm package oidc-provider, signs people in, whichever way it knows the client,
-// signs tokens and tells about people; a group that somebody has left takes its role along; and what the provider refuses is told.
+// Promise: an identity provider that others have written, the npm package oidc-provider, signs people in, whichever way
+// it knows the client, signs tokens and tells about people; a group that somebody has left takes its role along; and
+// what the provider refuses is told.
 func TestRealIdentityProvider(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -109,8 +110,9 @@ func TestRealIdentityProvider(t *testing.T) {
 				"none":  {"token_endpoint_auth_method": "none", "id_token_signed_response_alg": "EdDSA"},
 				"hmac":  {"token_endpoint_auth_method": "client_secret_basic", "id_token_signed_response_alg": "HS256"},
 			} {
-				body := object{"name": clientID, "issuer": issuer, "client_id": clientID, "scopes": []string{"openid", "email", "groups"}, "just_in_time": true,
-					"allowed_domains": []string{"example.test"}, "role_mappings": []object{{"group": "engineering", "role": "developer"}, {"group": "*", "role": "viewer"}}}
+				body := object{"name": clientID, "issuer": issuer, "client_id": clientID, "scopes": []string{"openid", "email",
+					"groups"}, "just_in_time": true, "allowed_domains": []string{"example.test"},
+					"role_mappings": []object{{"group": "engineering", "role": "developer"}, {"group": "*", "role": "viewer"}}}
 				if clientID != "none" {
 					body["client_secret"] = "a secret of 32 and more characters: +%&"
 					of["client_secret"] = body["client_secret"]
@@ -122,7 +124,8 @@ func TestRealIdentityProvider(t *testing.T) {
 				w.call(w.user(""), http.MethodPost, "/team/sso", body).want(w, http.StatusCreated).into(w, &made)
 				of["client_id"], of["redirect_uris"] = clientID, []string{made.RedirectURI}
 				clients[place] = append(clients[place], of)
-				setups = append(setups, setup{made.ID, clientID, fmt.Sprintf("person-%d@example.test", place)}) // another issuer knows somebody else
+				// another issuer knows somebody else
+				setups = append(setups, setup{made.ID, clientID, fmt.Sprintf("person-%d@example.test", place)})
 			}
 		}
 		peer.say(clients)
@@ -156,7 +159,8 @@ func TestRealIdentityProvider(t *testing.T) {
 			member := object{"sub": "person-1", "email": s.email, "email_verified": true, "groups": []string{"engineering"}}
 			person(member)
 			if s.clientID == "hmac" {
-				require.Equal(w.t, http.StatusForbidden, signIn(w.browser(), s.id), "a token that the client's secret signs is none")
+				require.Equal(w.t, http.StatusForbidden, signIn(w.browser(), s.id),
+					"a token that the client's secret signs is none")
 				continue
 			}
 			b := w.browser()

@@ -16,8 +16,9 @@ import (
 // identityProvider sets a provider up, in which whoever is in engineering is a developer, and returns its id.
 func (w *world) identityProvider(idp *testkit.IdP, with object) string {
 	w.t.Helper()
-	body := object{"name": "Company account", "issuer": idp.URL, "client_id": idp.ClientID, "client_secret": idp.ClientSecret, "just_in_time": true,
-		"allowed_domains": []string{"example.test"}, "role_mappings": []object{{"group": "engineering", "role": "developer"}}}
+	body := object{"name": "Company account", "issuer": idp.URL, "client_id": idp.ClientID,
+		"client_secret": idp.ClientSecret, "just_in_time": true, "allowed_domains": []string{"example.test"},
+		"role_mappings": []object{{"group": "engineering", "role": "developer"}}}
 	for name, value := range with {
 		body[name] = value
 	}
@@ -28,7 +29,8 @@ func (w *world) identityProvider(idp *testkit.IdP, with object) string {
 	return p.ID
 }
 
-// browser is one person's: it keeps cookies, those of HTTPS for the server under test too, and reaches the server by its public name.
+// browser is one person's: it keeps cookies, those of HTTPS for the server under test too, and reaches the server by
+// its public name.
 type browser struct {
 	w      *world
 	jar    *cookiejar.Jar
@@ -97,8 +99,9 @@ func (b *browser) refresh() (token string, status int) {
 	return in.AccessToken, a.status
 }
 
-// Promise: a browser that goes to an identity provider and back is signed in by the refresh cookie alone, lands on the page that it came
-// for, and has what the person's groups bring. The answer works for no other browser and not again, and no link sends the browser elsewhere.
+// Promise: a browser that goes to an identity provider and back is signed in by the refresh cookie alone, lands on the
+// page that it came for, and has what the person's groups bring. The answer works for no other browser and not again,
+// and no link sends the browser elsewhere.
 func TestSignInByIdentityProvider(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -159,7 +162,8 @@ func TestSignInByIdentityProvider(t *testing.T) {
 			a := w.call(nobody, http.MethodGet, "/team/sso/"+provider+"/start?return_to="+url.QueryEscape(to), nil)
 			require.Equal(w.t, []string{"query.return_to path"}, a.faults(w), to)
 		}
-		w.call(nobody, http.MethodGet, "/team/sso/sso_00000000000000000000000000/start", nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		w.call(nobody, http.MethodGet, "/team/sso/sso_00000000000000000000000000/start", nil).refused(w, http.StatusNotFound,
+			apperr.CodeNotFound)
 		for _, secret := range []string{idp.ClientSecret, cookies[0].Value, "an access token"} {
 			require.NotContains(w.t, w.logs.String(), secret)
 		}

@@ -34,7 +34,8 @@ type subscriptionStats struct {
 
 func (w *world) stats(subscriptionID, query string) (s subscriptionStats) {
 	w.t.Helper()
-	w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/"+subscriptionID+"/stats"+query, nil).want(w, http.StatusOK).into(w, &s)
+	w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/"+subscriptionID+"/stats"+query, nil).want(w,
+		http.StatusOK).into(w, &s)
 	return s
 }
 
@@ -42,7 +43,8 @@ func (w *world) stats(subscriptionID, query string) (s subscriptionStats) {
 func TestSubscriptionStats(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		sink := newReceiver(w.t, statuses(http.StatusOK, http.StatusServiceUnavailable, http.StatusOK, http.StatusServiceUnavailable))
+		sink := newReceiver(w.t, statuses(http.StatusOK, http.StatusServiceUnavailable, http.StatusOK,
+			http.StatusServiceUnavailable))
 		sub := w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{3600}})
 		w.connectGitHub("acme")
 		w.settles(w.fresh("acme", github(issueOpened)), "forwarded")
@@ -50,7 +52,8 @@ func TestSubscriptionStats(t *testing.T) {
 		w.becomes(second, sub.ID, "retry_wait")
 		s := w.stats(sub.ID, "")
 		require.Len(w.t, s.Buckets, 25)
-		require.Equal(w.t, []int{1, 1, 0}, []int{s.Total.Attempts.Succeeded, s.Total.Attempts.Failed, s.Total.Attempts.Superseded})
+		require.Equal(w.t, []int{1, 1, 0}, []int{s.Total.Attempts.Succeeded, s.Total.Attempts.Failed,
+			s.Total.Attempts.Superseded})
 		require.Equal(w.t, []int{0, 1, 0}, []int{s.Open.Pending, s.Open.RetryWait, s.Open.Held})
 		require.NotNil(w.t, s.Total.TimeToSuccess)
 		require.Equal(w.t, 1, s.Buckets[24].Attempts.Failed)
@@ -66,18 +69,24 @@ func TestSubscriptionStats(t *testing.T) {
 		s = w.stats(sub.ID, "?bucket=day&from="+url.QueryEscape(start().Format(time.RFC3339Nano)))
 		require.Len(w.t, s.Buckets, 1)
 		require.Equal(w.t, s.Total, s.Buckets[0].statCounts)
-		require.Equal(w.t, []int{2, 3, 0}, []int{s.Total.Attempts.Succeeded, s.Total.Attempts.Failed, s.Total.Attempts.Superseded})
-		require.Equal(w.t, []int{2, 1, 1}, []int{s.Total.Deliveries.Succeeded, s.Total.Deliveries.Dead, s.Total.Deliveries.Cancelled})
+		require.Equal(w.t, []int{2, 3, 0}, []int{s.Total.Attempts.Succeeded, s.Total.Attempts.Failed,
+			s.Total.Attempts.Superseded})
+		require.Equal(w.t, []int{2, 1, 1}, []int{s.Total.Deliveries.Succeeded, s.Total.Deliveries.Dead,
+			s.Total.Deliveries.Cancelled})
 		require.InEpsilon(w.t, 3600*1000, s.Total.TimeToSuccess.P99, 0.35, "the second event waited an hour, more or less")
 
 		path := "/webhook-subscriptions/" + sub.ID + "/stats"
-		require.Equal(w.t, []string{"query.from order"}, w.call(w.dev(), http.MethodGet, path+"?from=2026-03-04T00:00:00Z&to=2026-03-03T00:00:00Z", nil).faults(w))
-		require.Equal(w.t, []string{"query.from range"}, w.call(w.dev(), http.MethodGet, path+"?from=2025-01-01T00:00:00Z", nil).faults(w))
+		require.Equal(w.t, []string{"query.from order"}, w.call(w.dev(), http.MethodGet, path+
+			"?from=2026-03-04T00:00:00Z&to=2026-03-03T00:00:00Z", nil).faults(w))
+		require.Equal(w.t, []string{"query.from range"}, w.call(w.dev(), http.MethodGet, path+"?from=2025-01-01T00:00:00Z",
+			nil).faults(w))
 		require.Equal(w.t, []string{"query.from kept"}, w.call(w.dev(), http.MethodGet,
 			path+"?bucket=minute&from=2026-03-01T00:00:00Z&to=2026-03-01T01:00:00Z", nil).faults(w))
 		require.ElementsMatch(w.t, []string{"query.bucket enum", "query.from order"},
-			w.call(w.dev(), http.MethodGet, path+"?bucket=week&from=2026-03-04T00:00:00Z&to=2026-03-03T00:00:00Z", nil).faults(w))
+			w.call(w.dev(), http.MethodGet, path+"?bucket=week&from=2026-03-04T00:00:00Z&to=2026-03-03T00:00:00Z",
+				nil).faults(w))
 		require.NotEmpty(w.t, w.call(w.dev(), http.MethodGet, path+"?from=yesterday", nil).faults(w))
-		w.call(w.user(w.environment("production")), http.MethodGet, path, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
+		w.call(w.user(w.environment("production")), http.MethodGet, path, nil).refused(w, http.StatusNotFound,
+			apperr.CodeNotFound)
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// A ticket opens one stream for a client that can send no header, with the filters that it was made with; it leaves no trace
-// in the log, and is good for nothing else.
+// A ticket opens one stream for a client that can send no header, with the filters that it was made with; it leaves no
+// trace in the log, and is good for nothing else.
 func TestStreamTickets(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -52,14 +52,20 @@ func TestStreamTickets(t *testing.T) {
 		for _, bad := range []string{late, canary, "tkt_" + strings.Repeat("0", 26)} {
 			refused(nobody, "?ticket="+bad)
 		}
-		w.call(w.dev(), http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
-		w.call(nobody, http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), "")+"&ticket=x", nil).refused(w, http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
+		w.call(w.dev(), http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusBadRequest,
+			apperr.CodeAmbiguousCredentials)
+		w.call(nobody, http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), "")+"&ticket=x", nil).refused(w,
+			http.StatusBadRequest, apperr.CodeAmbiguousCredentials)
 		elsewhere := func(h http.Header) { h.Set("Environment-Id", w.environment("production")) }
-		w.call(elsewhere, http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
-		w.call(nobody, http.MethodGet, "/webhook-events?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
+		w.call(elsewhere, http.MethodGet, streamPath+"?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusNotFound,
+			apperr.CodeNotFound)
+		w.call(nobody, http.MethodGet, "/webhook-events?ticket="+ticket(w.dev(), ""), nil).refused(w, http.StatusUnauthorized,
+			apperr.CodeUnauthorized)
 		require.Equal(w.t, []string{"query.provider ticket", "query.status ticket"},
-			w.call(nobody, http.MethodGet, streamPath+"?status=failed&provider=github&ticket="+ticket(w.dev(), ""), nil).faults(w))
-		require.Equal(w.t, []string{"query.event_type[0] pattern"}, w.call(w.dev(), http.MethodPost, "/webhook-events/stream-ticket?event_type=a*", nil).faults(w))
+			w.call(nobody, http.MethodGet, streamPath+"?status=failed&provider=github&ticket="+ticket(w.dev(), ""),
+				nil).faults(w))
+		require.Equal(w.t, []string{"query.event_type[0] pattern"}, w.call(w.dev(), http.MethodPost,
+			"/webhook-events/stream-ticket?event_type=a*", nil).faults(w))
 
 		// Who has lost the right between the two gets nothing.
 		k := w.newKey(w.env, allow("events"))
@@ -69,8 +75,8 @@ func TestStreamTickets(t *testing.T) {
 	})
 }
 
-// A stream ends within five seconds of the end of what opened it: a revoked or deleted key, an expired one, a session that was
-// signed out, a role that was taken away, a token that has expired; through a ticket too.
+// A stream ends within five seconds of the end of what opened it: a revoked or deleted key, an expired one, a session
+// that was signed out, a role that was taken away, a token that has expired; through a ticket too.
 func TestStreamEndsWithItsCredential(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -109,8 +115,9 @@ func TestStreamEndsWithItsCredential(t *testing.T) {
 			viewer := byToken(w.member(w.team(), email, "viewer"), w.env)
 			ends("a member who was removed", open(viewer), func() { w.removeMember(email) })
 			var k apiKey
-			w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env, "grants": []object{allow("events")},
-				"expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(w, &k)
+			w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env,
+				"grants": []object{allow("events")}, "expires_at": w.clk.Now().Add(time.Minute)}).want(w, http.StatusCreated).into(
+				w, &k)
 			ends("an expired key", open(byKey(k.Key)), func() { w.clk.Advance(time.Minute) })
 		}
 		token := w.login(w.email, w.password)

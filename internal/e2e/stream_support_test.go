@@ -62,7 +62,8 @@ func (w *world) stream(c credentials, query string) *stream {
 	return s
 }
 
-// read takes messages until the stream ends. The first block asks to wait three seconds, the second says where it begins.
+// read takes messages until the stream ends. The first block asks to wait three seconds, the second says where it
+// begins.
 func (s *stream) read(body io.ReadCloser) {
 	defer close(s.ended)
 	defer func() { _ = body.Close() }() // read to its end, or broken off
@@ -99,11 +100,13 @@ func (s *stream) messages() []sse.Message {
 	s.mu.Lock()
 	list := slices.Clone(s.list)
 	s.mu.Unlock()
-	schema := published().schema(s.w.t, "paths", streamPath, "get", "responses", "200", "content", sse.ContentType, "schema")
+	schema := published().schema(s.w.t, "paths", streamPath, "get", "responses", "200", "content", sse.ContentType,
+		"schema")
 	for _, m := range list {
 		data, err := jsonschema.UnmarshalJSON(bytes.NewReader(m.Data))
 		require.NoError(s.w.t, err)
-		require.NoError(s.w.t, schema.Validate([]any{map[string]any{"id": m.ID, "event": m.Event, "data": data}}), "%s %s", m.Event, m.Data)
+		require.NoError(s.w.t, schema.Validate([]any{map[string]any{"id": m.ID, "event": m.Event, "data": data}}), "%s %s",
+			m.Event, m.Data)
 	}
 	return list
 }

@@ -38,7 +38,8 @@ func TestStreamTellsTheWayOfAnEvent(t *testing.T) {
 			list := s.of("webhook_event.updated")
 			return list[len(list)-1]["status"] == "forwarded"
 		})
-		// A message shows the event as it stands by then, so that of an earlier change may tell what the try did before the try is told.
+		// A message shows the event as it stands by then, so that of an earlier change may tell what the try did before the
+		// try is told.
 		w.ticking("the second try", func() bool { return len(s.of("webhook_attempt.completed")) > 1 })
 		require.Equal(w.t, []string{uuid}, s.received())
 		var shown object
@@ -97,8 +98,8 @@ func TestStreamResumes(t *testing.T) {
 	})
 }
 
-// The stream takes the filters of the list, in the same words, and refuses what the list refuses; paging is not for it. An
-// id that no stream of the environment has sent is refused, too.
+// The stream takes the filters of the list, in the same words, and refuses what the list refuses; paging is not for it.
+// An id that no stream of the environment has sent is refused, too.
 func TestStreamFilters(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -127,14 +128,17 @@ func TestStreamFilters(t *testing.T) {
 			"?include=body":                      {"query.include unknown_parameter"},
 			"?last_event_id=" + canary:           {"query.last_event_id event_id"},
 			"?last_event_id=" + foreign.lastID(): {"query.last_event_id event_id"},
-			"?event_type=a*&http_status=1&last_event_id=x": {"query.event_type[0] pattern", "query.http_status[0] minimum", "query.last_event_id event_id"},
+			"?event_type=a*&http_status=1&last_event_id=x": {"query.event_type[0] pattern", "query.http_status[0] minimum",
+				"query.last_event_id event_id"},
 		} {
 			require.ElementsMatch(w.t, want, w.call(w.dev(), http.MethodGet, streamPath+query, nil).faults(w), query)
 		}
 		header := func(h http.Header) { w.dev()(h); h.Set("Last-Event-ID", foreign.lastID()) }
-		require.Equal(w.t, []string{"header.Last-Event-ID event_id"}, w.call(header, http.MethodGet, streamPath, nil).faults(w))
+		require.Equal(w.t, []string{"header.Last-Event-ID event_id"}, w.call(header, http.MethodGet, streamPath,
+			nil).faults(w))
 		forged := all.lastID()[:16] + "_____w"
-		require.Equal(w.t, []string{"query.last_event_id event_id"}, w.call(w.dev(), http.MethodGet, streamPath+"?last_event_id="+forged, nil).faults(w))
+		require.Equal(w.t, []string{"query.last_event_id event_id"}, w.call(w.dev(), http.MethodGet, streamPath+
+			"?last_event_id="+forged, nil).faults(w))
 	})
 }
 
@@ -144,7 +148,8 @@ func TestStreamIsolation(t *testing.T) {
 	each(t, func(w *world) {
 		production := w.environment("production")
 		w.connectGitHub("acme")
-		there := w.connect(w.user(production), object{"provider": "github", "connection_id": "there", "webhook_secret": githubSecret})
+		there := w.connect(w.user(production), object{"provider": "github", "connection_id": "there",
+			"webhook_secret": githubSecret})
 		here, away := w.stream(w.dev(), ""), w.stream(w.user(production), "")
 		mine := w.fresh("acme", github(issueOpened))
 		theirs := w.fresh(there.pathToken(), github(issueOpened))
@@ -154,8 +159,10 @@ func TestStreamIsolation(t *testing.T) {
 			require.Len(w.t, list, 1)
 		}
 		otherEnvironment, otherToken := w.otherTeam()
-		w.call(byToken(otherToken, w.env), http.MethodGet, streamPath, nil).refused(w, http.StatusNotFound, apperr.CodeNotFound)
-		w.call(byToken(otherToken, otherEnvironment), http.MethodGet, streamPath+"?last_event_id="+here.lastID(), nil).faults(w)
+		w.call(byToken(otherToken, w.env), http.MethodGet, streamPath, nil).refused(w, http.StatusNotFound,
+			apperr.CodeNotFound)
+		w.call(byToken(otherToken, otherEnvironment), http.MethodGet, streamPath+"?last_event_id="+here.lastID(),
+			nil).faults(w)
 	})
 }
 

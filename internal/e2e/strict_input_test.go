@@ -20,7 +20,8 @@ import (
 // unmeant returns ways to give a parameter that nobody can mean.
 func unmeant(p parameter) []string {
 	name := p.name + "="
-	out := []string{p.name, name, name + "%", name + "%zz", name + "%2", name + "a;b", name + "a%00", name + "%ff", "&" + name + "&"}
+	out := []string{p.name, name, name + "%", name + "%zz", name + "%2", name + "a;b", name + "a%00", name + "%ff", "&" +
+		name + "&"}
 	value := "1"
 	schema := members(place(published().root, p.names))
 	switch {
@@ -28,7 +29,8 @@ func unmeant(p parameter) []string {
 		out = append(out, name+"x", name+"1.5", name+"%2B1", name+"01", name+"-0", name+"1e1", name+"99999999999999999999")
 	case text(schema["format"]) == "date-time":
 		value = "2026-03-04T00:00:00Z"
-		out = append(out, name+"x", name+"2026-03-04", name+"2026-03-04T1:00:00Z", name+"2026-03-04T00:00:00,5Z", name+"0000-00-00T00:00:00Z")
+		out = append(out, name+"x", name+"2026-03-04", name+"2026-03-04T1:00:00Z", name+"2026-03-04T00:00:00,5Z", name+
+			"0000-00-00T00:00:00Z")
 	case schema["enum"] != nil:
 		values, _ := schema["enum"].([]any)
 		value = text(values[0])
@@ -56,8 +58,8 @@ func place(v any, names []string) any {
 	return v
 }
 
-// No parameter of any operation takes nothing, what cannot be decoded, or two values where it has one, for a value or for
-// its absence.
+// No parameter of any operation takes nothing, what cannot be decoded, or two values where it has one, for a value or
+// for its absence.
 func TestQueriesAreTakenAsSent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -125,8 +127,8 @@ func TestNullIsTakenWhereDocumented(t *testing.T) {
 	})
 }
 
-// A member that is there twice, of which a decoder would drop one, and text that a decoder would change are refused, for
-// every body.
+// A member that is there twice, of which a decoder would drop one, and text that a decoder would change are refused,
+// for every body.
 func TestBodiesAreTakenAsSent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -148,9 +150,11 @@ func TestBodiesAreTakenAsSent(t *testing.T) {
 						continue
 					}
 					for _, odd := range []string{"\xff", "a\xc3", "\xed\xa0\x80", `\ud800`, `\udc00`, `\ud800A`} {
-						replacement := strings.Replace(string(good), string(member[1:len(member)-1]), fmt.Sprintf(`%q:"%s"`, name, odd), 1)
+						replacement := strings.Replace(string(good), string(member[1:len(member)-1]), fmt.Sprintf(`%q:"%s"`, name, odd),
+							1)
 						require.NotEqual(w.t, string(good), replacement)
-						require.Contains(w.t, w.try(w.user(w.env), s, raw(replacement)).faults(w), "body."+name+" text", "%s %q", s.op.ID, odd)
+						require.Contains(w.t, w.try(w.user(w.env), s, raw(replacement)).faults(w), "body."+name+" text", "%s %q", s.op.ID,
+							odd)
 						replaced++
 					}
 				}
@@ -176,16 +180,19 @@ func TestEveryOperationChallenges(t *testing.T) {
 			if s.op.Public {
 				continue
 			}
-			for want, c := range map[string]credentials{plain: nobody, plain + `, error="invalid_token"`: byToken(canary, w.env)} {
+			for want, c := range map[string]credentials{plain: nobody, plain + `, error="invalid_token"`: byToken(canary,
+				w.env)} {
 				a := w.try(c, s)
 				a.refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 				require.Equal(w.t, []string{want}, a.header.Values("WWW-Authenticate"), s.op.ID)
 			}
-			require.Equal(w.t, plain, w.try(byKey(canary), s).want(w, http.StatusUnauthorized).header.Get("WWW-Authenticate"), s.op.ID)
+			require.Equal(w.t, plain, w.try(byKey(canary), s).want(w, http.StatusUnauthorized).header.Get("WWW-Authenticate"),
+				s.op.ID)
 		}
 		a := w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": canary})
 		require.Equal(w.t, plain, a.want(w, http.StatusUnauthorized).header.Get("WWW-Authenticate"))
-		unsigned := w.call(nobody, http.MethodPost, "/webhook/"+f.connection.pathToken(), object{}).want(w, http.StatusUnauthorized)
+		unsigned := w.call(nobody, http.MethodPost, "/webhook/"+f.connection.pathToken(), object{}).want(w,
+			http.StatusUnauthorized)
 		require.Empty(w.t, unsigned.header.Values("WWW-Authenticate"))
 	})
 }
@@ -195,7 +202,8 @@ func TestTargetsThatAreNoPath(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		host := strings.TrimPrefix(w.base, "http://")
-		for _, line := range []string{"OPTIONS *", "GET *", "CONNECT " + host, "CONNECT 127.0.0.1:443", "CONNECT " + prefix + "/nope", "GET http://" + host} {
+		for _, line := range []string{"OPTIONS *", "GET *", "CONNECT " + host, "CONNECT 127.0.0.1:443", "CONNECT " + prefix +
+			"/nope", "GET http://" + host} {
 			a := w.line(host, line)
 			a.refused(w, http.StatusNotFound, apperr.CodeHTTP)
 			require.Empty(w.t, a.header.Get("Location"), line)

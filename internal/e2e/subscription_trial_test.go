@@ -41,8 +41,8 @@ func (w *world) trial(sub subscription, body any) trial {
 	return out
 }
 
-// Promise: a test sends one request that verifies as a forward does, tells what came back, and leaves no trace: no event, no
-// delivery, no change of the subscription.
+// Promise: a test sends one request that verifies as a forward does, tells what came back, and leaves no trace: no
+// event, no delivery, no change of the subscription.
 func TestTrialOfASubscription(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -50,8 +50,8 @@ func TestTrialOfASubscription(t *testing.T) {
 			rw.WriteHeader(http.StatusAccepted)
 			_, _ = io.WriteString(rw, "thanks")
 		})
-		sub := w.subscribeAs(w.dev(), sink.url+"?key=in-the-url", object{"enabled": false, "event_types": []string{"issues.*"},
-			"headers": object{"Authorization": "Bearer receiver"}})
+		sub := w.subscribeAs(w.dev(), sink.url+"?key=in-the-url",
+			object{"enabled": false, "event_types": []string{"issues.*"}, "headers": object{"Authorization": "Bearer receiver"}})
 
 		made := w.trial(sub, nil)
 		require.True(w.t, made.Delivered)
@@ -71,7 +71,8 @@ func TestTrialOfASubscription(t *testing.T) {
 		require.Equal(w.t, "Bearer receiver", got.header.Get("Authorization"))
 		require.Equal(w.t, "webhook.test", got.header.Get("Sallyport-Event-Type"))
 
-		own := w.trial(sub, object{"event_type": "issues.opened", "body": object{"n": 1}, "headers": object{"X-Extra": "yes"}})
+		own := w.trial(sub, object{"event_type": "issues.opened", "body": object{"n": 1},
+			"headers": object{"X-Extra": "yes"}})
 		require.True(w.t, own.WouldMatch)
 		got = sink.wait(w.t, 2)[1]
 		require.Equal(w.t, "yes", got.header.Get("X-Extra"))
@@ -94,8 +95,8 @@ func TestTrialOfASubscription(t *testing.T) {
 	})
 }
 
-// Promise: a stored event can be tried at any subscription of its environment, with its own id and body, and its state stays
-// as it is.
+// Promise: a stored event can be tried at any subscription of its environment, with its own id and body, and its state
+// stays as it is.
 func TestTrialOfAStoredEvent(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -103,7 +104,8 @@ func TestTrialOfAStoredEvent(t *testing.T) {
 		w.connect(w.dev(), object{"provider": "github", "connection_id": "other", "webhook_secret": githubSecret})
 		uuid := w.fresh(conn.pathToken(), github(issueOpened))
 		sink := newReceiver(w.t, status(http.StatusOK))
-		sub := w.subscribeAs(w.dev(), sink.url, object{"payload_mode": "raw", "provider_config_key": "github", "connection_id": "acme"})
+		sub := w.subscribeAs(w.dev(), sink.url, object{"payload_mode": "raw", "provider_config_key": "github",
+			"connection_id": "acme"})
 		made := w.trial(sub, object{"event_uuid": uuid})
 		require.True(w.t, made.WouldMatch)
 		require.Equal(w.t, uuid, made.WebhookID)
@@ -119,17 +121,20 @@ func TestTrialOfAStoredEvent(t *testing.T) {
 		require.True(w.t, repeat.Duplicate)
 		repeated := w.events("&duplicate=true")
 		require.Len(w.t, repeated, 1)
-		a := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": repeated[0].EventUUID}).
+		a := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test",
+			object{"event_uuid": repeated[0].EventUUID}).
 			want(w, http.StatusUnprocessableEntity)
 		require.Contains(w.t, string(a.body), "body.event_uuid")
 	})
 }
 
-// Promise: whatever the target does, the answer is 200 and says what went wrong; nothing is disabled and nothing tried again.
+// Promise: whatever the target does, the answer is 200 and says what went wrong; nothing is disabled and nothing tried
+// again.
 func TestTrialOfABadTarget(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
-		for code, want := range map[int]string{http.StatusInternalServerError: "unexpected_status", http.StatusFound: "redirect_refused", http.StatusGone: "gone"} {
+		for code, want := range map[int]string{http.StatusInternalServerError: "unexpected_status",
+			http.StatusFound: "redirect_refused", http.StatusGone: "gone"} {
 			sink := newReceiver(w.t, status(code))
 			sub := w.subscribe(sink.url)
 			made := w.trial(sub, nil)
@@ -143,7 +148,9 @@ func TestTrialOfABadTarget(t *testing.T) {
 			w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusOK).into(w, &now)
 			require.True(w.t, now.Enabled)
 		}
-		large := newReceiver(w.t, func(rw http.ResponseWriter, _ int) { _, _ = io.WriteString(rw, strings.Repeat("x", 100<<10)) })
+		large := newReceiver(w.t, func(rw http.ResponseWriter, _ int) {
+			_, _ = io.WriteString(rw, strings.Repeat("x", 100<<10))
+		})
 		made := w.trial(w.subscribe(large.url), nil)
 		require.True(w.t, made.Delivered)
 		require.True(w.t, made.Response.Truncated)
@@ -170,18 +177,20 @@ func TestTrialFaults(t *testing.T) {
 			`{"headers":{"X-A":"a\nb"}}`:                                             "body.headers.X-A",
 			`{"dry":true}`:                                                           "body.dry",
 		} {
-			a := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", raw(body)).want(w, http.StatusUnprocessableEntity)
+			a := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", raw(body)).want(w,
+				http.StatusUnprocessableEntity)
 			require.Contains(w.t, string(a.body), `"location":"`+location+`"`, body)
 		}
-		w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": id.NewUUID()}).want(w, http.StatusNotFound)
+		w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": id.NewUUID()}).want(w,
+			http.StatusNotFound)
 		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusNoContent)
 		w.call(w.dev(), http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", nil).want(w, http.StatusNotFound)
 		require.Zero(w.t, sink.count())
 	})
 }
 
-// Promise: whoever asks why an event went where it went is told, for every subscription, the pattern that took it or the first
-// condition that did not hold, and whether the subscription was there, and so, when the event came.
+// Promise: whoever asks why an event went where it went is told, for every subscription, the pattern that took it or
+// the first condition that did not hold, and whether the subscription was there, and so, when the event came.
 func TestExplanation(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

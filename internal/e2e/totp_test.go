@@ -21,7 +21,8 @@ func (w *world) enrolTOTP() string {
 	var e struct {
 		Secret string `json:"secret"`
 	}
-	w.call(w.user(""), http.MethodPost, "/team/me/totp", object{"password": w.password}).want(w, http.StatusCreated).into(w, &e)
+	w.call(w.user(""), http.MethodPost, "/team/me/totp", object{"password": w.password}).want(w, http.StatusCreated).into(
+		w, &e)
 	return e.Secret
 }
 
@@ -36,8 +37,8 @@ func (w *world) totp(secret string, later int64) string {
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[sum[19]&15:])&0x7fffffff%1_000_000)
 }
 
-// Promise: over the API a user enrols an authenticator app, signs in with its codes, each of which works once, comes back with a recovery
-// code, and removes the app with another. Neither secret nor codes are in the log.
+// Promise: over the API a user enrols an authenticator app, signs in with its codes, each of which works once, comes
+// back with a recovery code, and removes the app with another. Neither secret nor codes are in the log.
 func TestAuthenticatorApp(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -64,7 +65,8 @@ func TestAuthenticatorApp(t *testing.T) {
 		}
 		login("").refused(w, http.StatusUnauthorized, apperr.CodeTOTPRequired)
 		login(w.totp(secret, 0)).refused(w, http.StatusUnauthorized, apperr.CodeTOTPInvalid)
-		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": "not the password", "totp": w.totp(secret, 1)}).
+		w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": "not the password",
+			"totp": w.totp(secret, 1)}).
 			refused(w, http.StatusUnauthorized, apperr.CodeUnauthorized)
 		w.clk.Advance(30 * time.Second)
 		var in struct {

@@ -65,8 +65,9 @@ type sharedState struct {
 	until time.Time
 }
 
-// each runs fn on every engine with a server of its own, set up by the changes to the configuration. Under the race detector, which
-// makes everything several times slower, SQLite alone stands for both: the packages that tell engines apart run on both even then.
+// each runs fn on every engine with a server of its own, set up by the changes to the configuration. Under the race
+// detector, which makes everything several times slower, SQLite alone stands for both: the packages that tell engines
+// apart run on both even then.
 func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 	t.Helper()
 	run := func(t *testing.T, databaseURL, dir string) {
@@ -90,14 +91,16 @@ func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 
 func newWorld(t *testing.T, databaseURL, dir string) *world {
 	t.Helper()
-	w := &world{t: t, databaseURL: databaseURL, dir: dir, clk: clock.NewManual(start()), logs: &logBuffer{}, ahead: &atomic.Int64{}, shared: &sharedState{t: t}}
+	w := &world{t: t, databaseURL: databaseURL, dir: dir, clk: clock.NewManual(start()), logs: &logBuffer{},
+		ahead: &atomic.Int64{}, shared: &sharedState{t: t}}
 	w.cfg = config.Default()
 	w.cfg.Dev, w.cfg.EgressAllowHTTP = true, true
 	w.cfg.Listen, w.cfg.PublicURL = "127.0.0.1:0", publicURL
 	w.cfg.Data, w.cfg.KeysetFile = dir, filepath.Join(dir, "keyset.json")
 	w.cfg.DatabaseURL = secretbox.Secret(databaseURL)
 	w.cfg.ShutdownTimeout = patience
-	w.cfg.RateLimitKeyPerSecond, w.cfg.RateLimitUserPerSecond, w.cfg.RateLimitAddressPerSecond = 0, 0, 0 // but where a test is about them
+	// but where a test is about them
+	w.cfg.RateLimitKeyPerSecond, w.cfg.RateLimitUserPerSecond, w.cfg.RateLimitAddressPerSecond = 0, 0, 0
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: patience}
 	w.http = &http.Client{Transport: transport, Timeout: 2 * patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

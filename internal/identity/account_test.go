@@ -16,8 +16,9 @@ import (
 
 const nextPassword = secretbox.Secret("staple battery horse")
 
-// A user who knows their password replaces it. Their other sessions end, the one they use goes on with another refresh token,
-// so that a copy of the one before is worth nothing, and counts as freshly authenticated; the trail says that it changed, not to what.
+// A user who knows their password replaces it. Their other sessions end, the one they use goes on with another refresh
+// token, so that a copy of the one before is worth nothing, and counts as freshly authenticated; the trail says that it
+// changed, not to what.
 func TestChangePassword(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -52,7 +53,8 @@ func TestChangePassword(t *testing.T) {
 			}
 		}
 		require.Len(t, changed, 1)
-		require.Equal(t, []string{p.User.ID, p.User.ID, string(p.Team.ID)}, []string{changed[0].actor, changed[0].target, changed[0].team})
+		require.Equal(t, []string{p.User.ID, p.User.ID, string(p.Team.ID)}, []string{changed[0].actor, changed[0].target,
+			changed[0].team})
 		require.JSONEq(t, `{"details":{"password":"[redacted]","sessions_ended":1}}`, changed[0].changes)
 	})
 }
@@ -79,8 +81,8 @@ func TestChangePasswordNeedsTheCurrentOne(t *testing.T) {
 		f.clk.Advance(time.Second)
 		before := f.hashes.Load()
 		for name, bad := range map[string]secretbox.Secret{
-			"short": "short", "the address": secretbox.Secret(strings.ToUpper(testEmail)), "long": secretbox.Secret(strings.Repeat("é", 257)),
-			"the current one": testPassword,
+			"short": "short", "the address": secretbox.Secret(strings.ToUpper(testEmail)),
+			"long": secretbox.Secret(strings.Repeat("é", 257)), "the current one": testPassword,
 		} {
 			var e *apperr.Error
 			require.ErrorAs(t, f.changing(t, actor, testPassword, bad), &e, name)
@@ -93,8 +95,8 @@ func TestChangePasswordNeedsTheCurrentOne(t *testing.T) {
 	})
 }
 
-// A password that was changed while another request had found the old one right is not undone, and no session comes of the
-// old one.
+// A password that was changed while another request had found the old one right is not undone, and no session comes of
+// the old one.
 func TestPasswordChangesDuringAttempts(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

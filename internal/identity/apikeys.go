@@ -59,8 +59,8 @@ type Key struct {
 	SourceCIDRs []netip.Prefix
 	// Rate is the limit of the key's requests; nil for that of the service.
 	Rate *ratelimit.Limit
-	// Times are in Unix milliseconds. DisabledMillis and RevokedMillis are nil for a key that is not. UpdatedMillis is when
-	// the key or its grants were last changed.
+	// Times are in Unix milliseconds. DisabledMillis and RevokedMillis are nil for a key that is not. UpdatedMillis is
+	// when the key or its grants were last changed.
 	CreatedMillis  int64
 	UpdatedMillis  int64
 	ExpiresMillis  int64
@@ -138,8 +138,8 @@ func expiryFault(f *apperr.Faults, expires *int64, now time.Time) {
 	}
 }
 
-// parseSources returns the networks in their one form, sorted, and adds the faults of those that are none. Host bits are
-// refused: who writes them may mean the one address.
+// parseSources returns the networks in their one form, sorted, and adds the faults of those that are none. Host bits
+// are refused: who writes them may mean the one address.
 func parseSources(f *apperr.Faults, cidrs []string) []netip.Prefix {
 	const at = "source_cidrs"
 	switch {
@@ -201,7 +201,8 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 			if !actor.Enters(env.ID) {
 				return errNoEnvironment()
 			}
-			return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(access.APIKeysWrite)+" in the environment")
+			return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(access.APIKeysWrite)+
+				" in the environment")
 		}
 		if err := checkGiven(actor, env.ID, n.Grants); err != nil {
 			return err
@@ -224,8 +225,8 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 			return err
 		}
 		return audit.Record(ctx, tx, clock.FromMillis(k.CreatedMillis), audit.Event{
-			Team: team, Environment: k.Environment, Actor: actor, Action: "api_key.create", TargetType: "api_key", TargetID: k.ID,
-			After: keyState(&k),
+			Team: team, Environment: k.Environment, Actor: actor, Action: "api_key.create", TargetType: "api_key",
+			TargetID: k.ID, After: keyState(&k),
 		})
 	})
 	if err != nil {
@@ -237,8 +238,8 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 func (s *Service) newKey(n NewKey, text keyText) Key {
 	now := s.clock.Now()
 	k := Key{
-		ID: id.New(id.PrefixAPIKey), Environment: n.Environment, Name: n.Name, Prefix: text.prefix(), LastFour: text.lastFour(),
-		CreatedMillis: clock.Millis(now), ExpiresMillis: clock.Millis(now.Add(DefaultKeyLifetime)),
+		ID: id.New(id.PrefixAPIKey), Environment: n.Environment, Name: n.Name, Prefix: text.prefix(),
+		LastFour: text.lastFour(), CreatedMillis: clock.Millis(now), ExpiresMillis: clock.Millis(now.Add(DefaultKeyLifetime)),
 	}
 	if n.ExpiresMillis != nil {
 		k.ExpiresMillis = *n.ExpiresMillis
@@ -250,8 +251,10 @@ func (s *Service) newKey(n NewKey, text keyText) Key {
 }
 
 // ListKeys returns a page of the keys of the actor's team, in the given environments or, without any, in all. It reads
-// page.Request.Fetch rows, so that page.Cut can tell whether more follow. An environment of another team, or of which the actor has nothing, is not_found.
-func (s *Service) ListKeys(ctx context.Context, actor access.Principal, environments []id.Environment, r page.Request) ([]Key, error) {
+// page.Request.Fetch rows, so that page.Cut can tell whether more follow. An environment of another team, or of which
+// the actor has nothing, is not_found.
+func (s *Service) ListKeys(ctx context.Context, actor access.Principal, environments []id.Environment,
+	r page.Request) ([]Key, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return nil, err
@@ -273,7 +276,8 @@ func (s *Service) ListKeys(ctx context.Context, actor access.Principal, environm
 }
 
 // readable returns those of the environments, or of all where none is named, whose keys the actor may read.
-func (s *Service) readable(ctx context.Context, actor access.Principal, environments []id.Environment) ([]id.Environment, error) {
+func (s *Service) readable(ctx context.Context, actor access.Principal,
+	environments []id.Environment) ([]id.Environment, error) {
 	if len(environments) == 0 {
 		all, err := s.Environments(ctx, actor)
 		if err != nil {
@@ -283,11 +287,13 @@ func (s *Service) readable(ctx context.Context, actor access.Principal, environm
 			environments = append(environments, e.ID)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(environments), func(e id.Environment) bool { return !actor.HasIn(e, access.APIKeysRead) }), nil
+	return slices.DeleteFunc(slices.Clone(environments), func(e id.Environment) bool {
+		return !actor.HasIn(e, access.APIKeysRead)
+	}), nil
 }
 
-// GetKey returns a key of the actor's team, or not_found, which is also a key of an environment whose keys the actor may not
-// see.
+// GetKey returns a key of the actor's team, or not_found, which is also a key of an environment whose keys the actor
+// may not see.
 func (s *Service) GetKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
 	team, err := s.teamOfKey(ctx, actor, keyID)
 	if err != nil {
@@ -313,8 +319,9 @@ func (s *Service) teamOfKey(ctx context.Context, actor access.Principal, keyID s
 
 // keyState is the key as the audit trail shows it.
 func keyState(k *Key) audit.State {
-	return audit.State{"name": k.Name, "prefix": k.Prefix, "last_four": k.LastFour, "grants": auditGrants(k.Grants), "grant_count": k.GrantCount,
-		"source_cidrs": cidrTexts(k.SourceCIDRs), "rate_limit": auditRate(k.Rate), "expires_at": clock.FromMillis(k.ExpiresMillis), "disabled_at": auditTime(k.DisabledMillis),
+	return audit.State{"name": k.Name, "prefix": k.Prefix, "last_four": k.LastFour, "grants": auditGrants(k.Grants),
+		"grant_count": k.GrantCount, "source_cidrs": cidrTexts(k.SourceCIDRs), "rate_limit": auditRate(k.Rate),
+		"expires_at": clock.FromMillis(k.ExpiresMillis), "disabled_at": auditTime(k.DisabledMillis),
 		"revoked_at": auditTime(k.RevokedMillis), "previous_secret_until": auditTime(k.PreviousEndsMillis)}
 }
 
@@ -343,7 +350,8 @@ func auditGrant(g Grant) map[string]any {
 	case g.Connections == nil:
 		out["connections"] = []string{AllConnections}
 	case len(g.Connections) > auditedConnections:
-		out["connections"], out["more_connections"] = g.Connections[:auditedConnections], len(g.Connections)-auditedConnections
+		out["connections"], out["more_connections"] = g.Connections[:auditedConnections],
+			len(g.Connections)-auditedConnections
 	}
 	if g.NotAfterMillis != nil {
 		out["not_after"] = audit.Timestamp(clock.FromMillis(*g.NotAfterMillis))

@@ -104,8 +104,8 @@ func TestKeyPartsCannotBeExchanged(t *testing.T) {
 	})
 }
 
-// A revoked or deleted key is refused from the next request on by the process that did it, by every other once what that has
-// read is no longer fresh, and stays refused.
+// A revoked or deleted key is refused from the next request on by the process that did it, by every other once what
+// that has read is no longer fresh, and stays refused.
 func TestRevocationIsInForceAtOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -203,7 +203,8 @@ func TestStoredGrants(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		actor, p := f.owner(t)
 		_, none := f.key(t, actor, p.Environments[0].ID)
-		_, some := f.key(t, actor, p.Environments[0].ID, allow(access.RouteWebhooks, access.RouteConnections), deny(access.RouteConnections))
+		_, some := f.key(t, actor, p.Environments[0].ID, allow(access.RouteWebhooks, access.RouteConnections),
+			deny(access.RouteConnections))
 		got, err := f.APIKey(t.Context(), none, "192.0.2.17")
 		require.NoError(t, err)
 		require.Empty(t, got.Grants.Routes())
@@ -317,10 +318,12 @@ func TestNewKeyFaults(t *testing.T) {
 	for _, d := range faults {
 		locations = append(locations, d.Location)
 	}
-	require.Equal(t, []string{"name", "expires_at", "grants[0].effect", "grants[1].routes", "grants[2].routes[0]"}, locations)
+	require.Equal(t, []string{"name", "expires_at", "grants[0].effect", "grants[1].routes", "grants[2].routes[0]"},
+		locations)
 	require.NotEmpty(t, NewKey{Name: " "}.Faults(now))
 	require.NotEmpty(t, NewKey{Name: strings.Repeat("x", MaxNameCharacters+1)}.Faults(now))
 	require.NotEmpty(t, NewKey{Name: "x", Grants: make([]Grant, MaxGrants+1)}.Faults(now))
 	future := int64(1001)
-	require.Empty(t, NewKey{Name: strings.Repeat("é", MaxNameCharacters), ExpiresMillis: &future, Grants: []Grant{allow(access.RouteEvents)}}.Faults(now))
+	require.Empty(t, NewKey{Name: strings.Repeat("é", MaxNameCharacters), ExpiresMillis: &future,
+		Grants: []Grant{allow(access.RouteEvents)}}.Faults(now))
 }

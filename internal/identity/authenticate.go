@@ -22,8 +22,8 @@ var (
 	errNoSession   = errors.New("the session of the access token has ended, or its user is no member of the team")
 )
 
-// APIKey returns the principal of a key that came from an address. Only a caller who has the secret, and comes from where the
-// key may be used, learns that it has expired.
+// APIKey returns the principal of a key that came from an address. Only a caller who has the secret, and comes from
+// where the key may be used, learns that it has expired.
 func (s *Service) APIKey(ctx context.Context, key, ip string) (access.Principal, error) {
 	m, err := s.material()
 	if err != nil {
@@ -46,8 +46,8 @@ func (s *Service) APIKey(ctx context.Context, key, ip string) (access.Principal,
 	return c.principal(), nil
 }
 
-// Bearer returns the principal of a user's access token. The session and the user's roles are read now: an ended session and
-// a removed user are refused, and changed roles apply, with the next request.
+// Bearer returns the principal of a user's access token. The session and the user's roles are read now: an ended
+// session and a removed user are refused, and changed roles apply, with the next request.
 func (s *Service) Bearer(ctx context.Context, token string) (access.Principal, error) {
 	if _, err := s.material(); err != nil {
 		return access.Principal{}, err
@@ -71,7 +71,8 @@ func (s *Service) Bearer(ctx context.Context, token string) (access.Principal, e
 	return member.principal(c.Session), nil
 }
 
-// Environment returns the environment if it belongs to the user's team and they have any permission in it, else not_found.
+// Environment returns the environment if it belongs to the user's team and they have any permission in it, else
+// not_found.
 func (s *Service) Environment(ctx context.Context, p access.Principal, environment string) (id.Environment, error) {
 	if !id.Is(id.PrefixEnvironment, environment) || !p.Enters(id.Environment(environment)) {
 		return "", errNoEnvironment()
@@ -86,15 +87,17 @@ func (s *Service) Environment(ctx context.Context, p access.Principal, environme
 	return e.ID, nil
 }
 
-// Current returns a principal that was identified before as they are now, at the same address and in the same environment, if any: with
-// the grants of the key, or the roles of the user. It is for what outlives the request that brought the credential. A key that has been
-// revoked, removed or has expired, and a session that has ended, is unauthorized.
+// Current returns a principal that was identified before as they are now, at the same address and in the same
+// environment, if any: with the grants of the key, or the roles of the user. It is for what outlives the request that
+// brought the credential. A key that has been revoked, removed or has expired, and a session that has ended, is
+// unauthorized.
 func (s *Service) Current(ctx context.Context, p access.Principal) (access.Principal, error) {
 	if p.Kind == access.KindAPIKey {
 		return s.currentKey(ctx, p)
 	}
 	now := s.clock.Now()
-	m, ok, err := readSignedIn(ctx, s.db.Read(), claims{Claims: jwt.Claims{Subject: p.ID}, Team: p.Team, Session: p.Session}, now)
+	m, ok, err := readSignedIn(ctx, s.db.Read(), claims{Claims: jwt.Claims{Subject: p.ID}, Team: p.Team,
+		Session: p.Session}, now)
 	if err != nil {
 		return access.Principal{}, err
 	}

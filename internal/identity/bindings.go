@@ -19,16 +19,18 @@ import (
 // MaxBindings is how many roles one user has at most, each scope counted.
 const MaxBindings = 100
 
-// BindingFilter selects bindings. Values of one field are alternatives; fields restrict together. Empty fields do not restrict.
+// BindingFilter selects bindings. Values of one field are alternatives; fields restrict together. Empty fields do not
+// restrict.
 type BindingFilter struct {
 	PrincipalIDs []string
 	Roles        []access.Role
 	Environments []id.Environment
 }
 
-// ListBindings returns a page of the bindings of the actor's team that have not expired. It reads page.Request.Fetch rows, so that
-// page.Cut can tell whether more follow.
-func (s *Service) ListBindings(ctx context.Context, actor access.Principal, f BindingFilter, r page.Request) ([]Binding, error) {
+// ListBindings returns a page of the bindings of the actor's team that have not expired. It reads page.Request.Fetch
+// rows, so that page.Cut can tell whether more follow.
+func (s *Service) ListBindings(ctx context.Context, actor access.Principal, f BindingFilter,
+	r page.Request) ([]Binding, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return nil, err
@@ -58,9 +60,10 @@ func (s *Service) requireBinding(ctx context.Context, q db.Querier, team id.Team
 
 func errNoBinding() error { return apperr.NotFound("role binding") }
 
-// CreateBinding gives a role to a member of the actor's team. It returns what Bind returns, and forbidden for an actor who may give no
-// roles.
-func (s *Service) CreateBinding(ctx context.Context, actor access.Principal, user string, g RoleGrant) (Binding, error) {
+// CreateBinding gives a role to a member of the actor's team. It returns what Bind returns, and forbidden for an actor
+// who may give no roles.
+func (s *Service) CreateBinding(ctx context.Context, actor access.Principal, user string,
+	g RoleGrant) (Binding, error) {
 	var b Binding
 	err := s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
 		if err := c.holds(access.RolesWrite); err != nil {
@@ -73,11 +76,12 @@ func (s *Service) CreateBinding(ctx context.Context, actor access.Principal, use
 	return b, err
 }
 
-// Bind gives a role to a member of the actor's team as part of a transaction, with its audit event; the actor is who gives it: whoever
-// invited, say. It is for what makes members; whether the actor may do that is for the caller to know. It returns validation_error for
-// what does not exist or does not go together (at "principal.id" and where CheckGrant puts it), privilege_escalation,
-// role_binding_exists and roles_limit.
-func (s *Service) Bind(ctx context.Context, tx *sql.Tx, actor access.Principal, user string, g RoleGrant) (Binding, error) {
+// Bind gives a role to a member of the actor's team as part of a transaction, with its audit event; the actor is who
+// gives it: whoever invited, say. It is for what makes members; whether the actor may do that is for the caller to
+// know. It returns validation_error for what does not exist or does not go together (at "principal.id" and where
+// CheckGrant puts it), privilege_escalation, role_binding_exists and roles_limit.
+func (s *Service) Bind(ctx context.Context, tx *sql.Tx, actor access.Principal, user string,
+	g RoleGrant) (Binding, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return Binding{}, err
@@ -110,12 +114,14 @@ func (s *Service) bind(ctx context.Context, tx *sql.Tx, c rightsChange, user str
 	}
 	b := Binding{
 		ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: user, Role: role.ID, RoleName: role.Name,
-		Environment: g.Environment, CreatedMillis: clock.Millis(c.now), ExpiresMillis: g.ExpiresMillis, permissions: role.Permissions,
+		Environment: g.Environment, CreatedMillis: clock.Millis(c.now), ExpiresMillis: g.ExpiresMillis,
+		permissions: role.Permissions,
 	}
 	if err := forgetExpired(ctx, tx, c.team, user, c.now); err != nil {
 		return Binding{}, err
 	}
-	has, err := listBindings(ctx, tx, c.team, BindingFilter{PrincipalIDs: []string{user}}, c.now, page.Request{Limit: MaxBindings})
+	has, err := listBindings(ctx, tx, c.team, BindingFilter{PrincipalIDs: []string{user}}, c.now,
+		page.Request{Limit: MaxBindings})
 	if err != nil {
 		return Binding{}, err
 	}
@@ -123,7 +129,8 @@ func (s *Service) bind(ctx context.Context, tx *sql.Tx, c rightsChange, user str
 		return Binding{}, apperr.New(apperr.CodeRoleBindingExists, "The principal already has the role there")
 	}
 	if len(has) >= MaxBindings {
-		return Binding{}, apperr.New(apperr.CodeRolesLimit, fmt.Sprintf("A principal has at most %d role bindings", MaxBindings))
+		return Binding{}, apperr.New(apperr.CodeRolesLimit, fmt.Sprintf("A principal has at most %d role bindings",
+			MaxBindings))
 	}
 	if err := insertBinding(ctx, tx, c.team, b); err != nil {
 		return Binding{}, err
@@ -178,17 +185,19 @@ func endFault(f *apperr.Faults, at string, expiresMillis int64, now time.Time) {
 	}
 }
 
-// BindingExpiryFaults returns what is wrong at the time now with the time at which a binding is to end, at the location "expires_at".
+// BindingExpiryFaults returns what is wrong at the time now with the time at which a binding is to end, at the location
+// "expires_at".
 func BindingExpiryFaults(expiresMillis int64, now time.Time) []apperr.Detail {
 	var f apperr.Faults
 	endFault(&f, atBinding().expiry, expiresMillis, now)
 	return details(&f)
 }
 
-// UpdateBinding changes when a binding of the actor's team ends, nil for never, and returns it. Making it last longer is giving the
-// role again, with the errors that has. It returns not_found, last_owner, role_binding_managed for what an identity provider
-// gave, and forbidden where the actor may not decide about owners.
-func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bindingID string, expiresMillis *int64) (Binding, error) {
+// UpdateBinding changes when a binding of the actor's team ends, nil for never, and returns it. Making it last longer
+// is giving the role again, with the errors that has. It returns not_found, last_owner, role_binding_managed for what
+// an identity provider gave, and forbidden where the actor may not decide about owners.
+func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bindingID string,
+	expiresMillis *int64) (Binding, error) {
 	var b Binding
 	err := s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
 		before, err := s.changeable(ctx, tx, c, bindingID)
@@ -196,7 +205,8 @@ func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bin
 			return err
 		}
 		if before.ManagedBy != "" {
-			return apperr.New(apperr.CodeRoleBindingManaged, "An identity provider gives the role for as long as the user's groups say so")
+			return apperr.New(apperr.CodeRoleBindingManaged,
+				"An identity provider gives the role for as long as the user's groups say so")
 		}
 		b = before
 		b.ExpiresMillis = expiresMillis
@@ -207,7 +217,8 @@ func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bin
 		}
 		longer := before.ExpiresMillis != nil && (expiresMillis == nil || *expiresMillis > *before.ExpiresMillis)
 		if longer {
-			if _, err := checkGrant(ctx, tx, c, RoleGrant{Role: b.Role, Environment: b.Environment, ExpiresMillis: expiresMillis}, atBinding()); err != nil {
+			if _, err := checkGrant(ctx, tx, c, RoleGrant{Role: b.Role, Environment: b.Environment,
+				ExpiresMillis: expiresMillis}, atBinding()); err != nil {
 				return err
 			}
 		}
@@ -220,13 +231,14 @@ func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bin
 		if err := lessens(ctx, tx, c.team, b); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, c.now, bindingEvent(c, b.ID, "role_binding.update", bindingState(before), bindingState(b)))
+		return audit.Record(ctx, tx, c.now, bindingEvent(c, b.ID, "role_binding.update", bindingState(before),
+			bindingState(b)))
 	})
 	return b, err
 }
 
-// DeleteBinding takes a role from a member of the actor's team, with their next request. What an identity provider gave it gives again
-// when they next sign in through it and their groups still say so. It returns not_found, last_owner, and
+// DeleteBinding takes a role from a member of the actor's team, with their next request. What an identity provider gave
+// it gives again when they next sign in through it and their groups still say so. It returns not_found, last_owner, and
 // forbidden where the actor may not decide about owners.
 func (s *Service) DeleteBinding(ctx context.Context, actor access.Principal, bindingID string) error {
 	return s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
@@ -256,8 +268,8 @@ func (s *Service) changeable(ctx context.Context, tx *sql.Tx, c rightsChange, bi
 	return b, c.holds(access.OwnersWrite)
 }
 
-// lessens is called after a binding was made to end: the previous release must not go on allowing what its membership says, and the
-// team must keep an owner.
+// lessens is called after a binding was made to end: the previous release must not go on allowing what its membership
+// says, and the team must keep an owner.
 func lessens(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
 	if err := forgetMembershipRole(ctx, tx, team, b.PrincipalID); err != nil || b.Role != access.Owner {
 		return err
@@ -276,12 +288,14 @@ func keepsOwner(ctx context.Context, tx *sql.Tx, team id.Team) error {
 
 func bindingEvent(c rightsChange, bindingID, action string, before, after audit.State) audit.Event {
 	return audit.Event{
-		Team: c.team, Actor: c.actor, Action: action, TargetType: "role_binding", TargetID: bindingID, Before: before, After: after,
+		Team: c.team, Actor: c.actor, Action: action, TargetType: "role_binding", TargetID: bindingID, Before: before,
+		After: after,
 	}
 }
 
 func bindingState(b Binding) audit.State {
-	s := audit.State{"principal_type": b.PrincipalKind, "principal_id": b.PrincipalID, "role": b.Role, "environment_id": nil, "expires_at": nil}
+	s := audit.State{"principal_type": b.PrincipalKind, "principal_id": b.PrincipalID, "role": b.Role,
+		"environment_id": nil, "expires_at": nil}
 	if b.Environment != "" {
 		s["environment_id"] = b.Environment
 	}

@@ -9,7 +9,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Client is where a request without a principal comes from: what a session shows, and what failed sign-ins are counted by.
+// Client is where a request without a principal comes from: what a session shows, and what failed sign-ins are counted
+// by.
 type Client struct {
 	IP        string
 	UserAgent string
@@ -33,8 +34,8 @@ func (c Client) userAgent() string {
 	return s
 }
 
-// origin is the address as one that a client cannot change at will: of IPv6 the network of 64 bits, because a host has all
-// of it to itself (RFC 4291, section 2.5.4; RFC 8981).
+// origin is the address as one that a client cannot change at will: of IPv6 the network of 64 bits, because a host has
+// all of it to itself (RFC 4291, section 2.5.4; RFC 8981).
 func (c Client) origin() string {
 	ip, err := netip.ParseAddr(c.IP)
 	if err != nil {

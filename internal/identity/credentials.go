@@ -41,11 +41,12 @@ type credential struct {
 }
 
 func (c *credential) principal() access.Principal {
-	return access.Principal{Kind: access.KindAPIKey, ID: c.id, Name: c.name, Team: c.team, Environment: c.environment, Grants: c.opened, Rate: c.rate}
+	return access.Principal{Kind: access.KindAPIKey, ID: c.id, Name: c.name, Team: c.team, Environment: c.environment,
+		Grants: c.opened, Rate: c.rate}
 }
 
-// holds reports whether the code of a text is that of a secret that works at a time. Both are compared, so that the time
-// taken does not tell which it was.
+// holds reports whether the code of a text is that of a secret that works at a time. Both are compared, so that the
+// time taken does not tell which it was.
 func (c *credential) holds(mac []byte, nowMillis int64) bool {
 	present := hmac.Equal(mac, c.mac)
 	previous := hmac.Equal(mac, c.previousMAC) && c.previousEnds != nil && *c.previousEnds > nowMillis
@@ -78,11 +79,13 @@ func (c *credential) into(sources *sql.NullString, rate *storedRate) []any {
 
 const selectKey = `SELECT ` + credentialColumns + `, ` + grantColumns + ` FROM api_keys k `
 
-const keyByLookup = "LEFT JOIN api_key_grants g ON g.api_key_id = k.id AND (k.secret_mac = $2 OR k.previous_mac = $2) WHERE k.lookup_id = $1"
+const keyByLookup = "LEFT JOIN api_key_grants g ON g.api_key_id = k.id AND (k.secret_mac = $2 OR k.previous_mac = " +
+	"$2) WHERE k.lookup_id = $1"
 
-// readCredential finds a key by the part that is not secret, and nil where there is none. Its grants come with it only where
-// mac is the code of one of its secrets: whoever guesses has one row read, however many grants there are.
-func readCredential(ctx context.Context, q db.Querier, lookup string, mac []byte, nowMillis int64) (*credential, error) {
+// readCredential finds a key by the part that is not secret, and nil where there is none. Its grants come with it only
+// where mac is the code of one of its secrets: whoever guesses has one row read, however many grants there are.
+func readCredential(ctx context.Context, q db.Querier, lookup string, mac []byte,
+	nowMillis int64) (*credential, error) {
 	return queryCredential(ctx, q, keyByLookup, nowMillis, lookup, mac)
 }
 
@@ -91,7 +94,8 @@ func readCredentialByID(ctx context.Context, q db.Querier, keyID string, nowMill
 	return queryCredential(ctx, q, "LEFT JOIN api_key_grants g ON g.api_key_id = k.id WHERE k.id = $1", nowMillis, keyID)
 }
 
-func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis int64, args ...any) (*credential, error) {
+func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis int64,
+	args ...any) (*credential, error) {
 	rows, err := q.QueryContext(ctx, selectKey+joined, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the API key: %w", err)
@@ -125,8 +129,8 @@ func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis
 	return c, nil
 }
 
-// readAgain reads a key without its grants, and takes what these open from a credential that was read before. It returns nil
-// where the key is gone, or its grants have changed.
+// readAgain reads a key without its grants, and takes what these open from a credential that was read before. It
+// returns nil where the key is gone, or its grants have changed.
 func readAgain(ctx context.Context, q db.Querier, before *credential) (*credential, error) {
 	c, sources, rate := &credential{}, sql.NullString{}, storedRate{}
 	rows, err := q.QueryContext(ctx, "SELECT "+credentialColumns+" FROM api_keys k WHERE k.id = $1", before.id)
@@ -157,8 +161,8 @@ const (
 	maxCachedWeight = 2_000_000
 )
 
-// keyDigest names a text by its code under the pepper. Nobody can make one for a text without the pepper, and a text cannot
-// be told from it.
+// keyDigest names a text by its code under the pepper. Nobody can make one for a text without the pepper, and a text
+// cannot be told from it.
 type keyDigest [sha256.Size]byte
 
 // keyCache holds the keys that were used lately, by the digest of their text: only texts that held are in it.

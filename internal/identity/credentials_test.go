@@ -24,8 +24,8 @@ func (c *counted) QueryContext(ctx context.Context, query string, args ...any) (
 	return c.Querier.QueryContext(ctx, query, args...)
 }
 
-// A key that is not cached costs one statement, which finds its row by the unique index of the lookup part and its grants by
-// theirs: neither table is ever gone through, however many keys and grants there are.
+// A key that is not cached costs one statement, which finds its row by the unique index of the lookup part and its
+// grants by theirs: neither table is ever gone through, however many keys and grants there are.
 func TestColdKeyIsOneIndexedRead(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -43,7 +43,8 @@ func TestColdKeyIsOneIndexedRead(t *testing.T) {
 		if f.store.DB.ForUpdate() != "" {
 			return // PostgreSQL goes through tables that fit on a page, whatever their indexes
 		}
-		rows, err := f.store.DB.Read().QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+selectKey+keyByLookup, key.lookup(), key.mac(m.pepper))
+		rows, err := f.store.DB.Read().QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+selectKey+keyByLookup, key.lookup(),
+			key.mac(m.pepper))
 		require.NoError(t, err)
 		var plan []string
 		require.NoError(t, db.Each(rows, func(r *sql.Rows) error {

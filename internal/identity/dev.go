@@ -39,10 +39,10 @@ type devCredentials struct {
 	Password      string `json:"password"`
 }
 
-// EnsureDev sees to it that the file dev-credentials.json in dataDir lets a developer begin: an owner to sign in as, and
-// a key of the environment development with every grant. What the file holds and still works is kept; the rest is made
-// anew. baseURL is written as given and ends in /api/v1. It returns ErrNotDev for a database that development mode did
-// not make.
+// EnsureDev sees to it that the file dev-credentials.json in dataDir lets a developer begin: an owner to sign in as,
+// and a key of the environment development with every grant. What the file holds and still works is kept; the rest is
+// made anew. baseURL is written as given and ends in /api/v1. It returns ErrNotDev for a database that development mode
+// did not make.
 func (s *Service) EnsureDev(ctx context.Context, dataDir, baseURL string) error {
 	m, err := s.material()
 	if err != nil {
@@ -97,7 +97,8 @@ func (s *Service) ensureDevKey(ctx context.Context, actor access.Principal, c *d
 	}
 	c.EnvironmentID = string(env.ID)
 	// Any reason for which the key does not work is a reason to make another.
-	if p, err := s.APIKey(ctx, c.APIKey, ""); err == nil && p.Environment == env.ID && slices.Equal(p.Grants.Routes(), access.Routes()) {
+	if p, err := s.APIKey(ctx, c.APIKey, ""); err == nil && p.Environment == env.ID &&
+		slices.Equal(p.Grants.Routes(), access.Routes()) {
 		return nil
 	}
 	expires := clock.Millis(s.clock.Now().Add(devKeyLifetime))
@@ -109,8 +110,8 @@ func (s *Service) ensureDevKey(ctx context.Context, actor access.Principal, c *d
 	return err
 }
 
-// devEnvironment returns the environment of the credentials there are, whatever it is called today, else development, which
-// it makes where somebody has deleted it.
+// devEnvironment returns the environment of the credentials there are, whatever it is called today, else development,
+// which it makes where somebody has deleted it.
 func (s *Service) devEnvironment(ctx context.Context, actor access.Principal, known string) (Environment, error) {
 	list, err := s.Environments(ctx, actor)
 	if err != nil {
@@ -127,8 +128,8 @@ func (s *Service) devEnvironment(ctx context.Context, actor access.Principal, kn
 	return s.CreateEnvironment(ctx, actor, NewEnvironment{Name: Development, Type: Test})
 }
 
-// readDevFile returns what the file holds. A file that is missing, damaged, or that others could read holds nothing that
-// is worth keeping.
+// readDevFile returns what the file holds. A file that is missing, damaged, or that others could read holds nothing
+// that is worth keeping.
 func readDevFile(path string) (devCredentials, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,8 +179,8 @@ func writeDevFile(path string, c devCredentials) (err error) {
 	return nil
 }
 
-// ReadDev returns what development mode has left in dataDir for a client on the same machine: the base URL of the API and
-// a key. Both are empty where it has left nothing that only the caller can read.
+// ReadDev returns what development mode has left in dataDir for a client on the same machine: the base URL of the API
+// and a key. Both are empty where it has left nothing that only the caller can read.
 func ReadDev(dataDir string) (baseURL string, key secretbox.Secret, err error) {
 	c, err := readDevFile(filepath.Join(dataDir, DevCredentialsFile))
 	return c.BaseURL, secretbox.Secret(c.APIKey), err

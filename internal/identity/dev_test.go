@@ -126,8 +126,8 @@ func TestDevCredentialsAreRepaired(t *testing.T) {
 	}
 }
 
-// What a developer does to the environments keeps nobody from starting again: a renamed one stays the credentials', one that
-// was deleted is made anew.
+// What a developer does to the environments keeps nobody from starting again: a renamed one stays the credentials', one
+// that was deleted is made anew.
 func TestDevEnvironment(t *testing.T) {
 	t.Parallel()
 	eachDev(t, func(t *testing.T, f fixture, path string) {

@@ -110,8 +110,8 @@ func (s *Service) Environments(ctx context.Context, actor access.Principal) ([]E
 	return readEnvironments(ctx, s.db.Read(), team)
 }
 
-// ListEnvironments returns a page of those environments of the actor's team that they may see. It reads page.Request.Fetch rows, so that
-// page.Cut can tell whether more follow.
+// ListEnvironments returns a page of those environments of the actor's team that they may see. It reads
+// page.Request.Fetch rows, so that page.Cut can tell whether more follow.
 func (s *Service) ListEnvironments(ctx context.Context, actor access.Principal, r page.Request) ([]Environment, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
@@ -132,7 +132,8 @@ func (s *Service) ListEnvironments(ctx context.Context, actor access.Principal, 
 	return listEnvironments(ctx, s.db.Read(), team, seen, r)
 }
 
-// GetEnvironment returns an environment of the actor's team, not_found, or forbidden for one that the actor may enter and not see.
+// GetEnvironment returns an environment of the actor's team, not_found, or forbidden for one that the actor may enter
+// and not see.
 func (s *Service) GetEnvironment(ctx context.Context, actor access.Principal, env id.Environment) (Environment, error) {
 	team, err := s.teamOfEnvironment(ctx, actor, env, access.EnvironmentsRead)
 	if err != nil {
@@ -141,14 +142,15 @@ func (s *Service) GetEnvironment(ctx context.Context, actor access.Principal, en
 	return requireEnvironment(ctx, s.db.Read(), team, env)
 }
 
-// HadEnvironment returns nil for an environment that is the team's, or was before it was deleted, else not_found. What happened in
-// it stays on record.
+// HadEnvironment returns nil for an environment that is the team's, or was before it was deleted, else not_found. What
+// happened in it stays on record.
 func (s *Service) HadEnvironment(ctx context.Context, team id.Team, env id.Environment) error {
 	if !id.Is(id.PrefixEnvironment, string(env)) {
 		return errNoEnvironment()
 	}
 	var one int
-	err := s.db.Read().QueryRowContext(ctx, `SELECT 1 FROM environments WHERE team_id = $1 AND id = $2`, string(team), string(env)).Scan(&one)
+	err := s.db.Read().QueryRowContext(ctx, `SELECT 1 FROM environments WHERE team_id = $1 AND id = $2`, string(team),
+		string(env)).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errNoEnvironment()
 	}
@@ -158,9 +160,10 @@ func (s *Service) HadEnvironment(ctx context.Context, team id.Team, env id.Envir
 	return nil
 }
 
-// CreateEnvironment adds an environment to the actor's team. It returns validation_error, and environment_exists for a name
-// that is taken.
-func (s *Service) CreateEnvironment(ctx context.Context, actor access.Principal, n NewEnvironment) (Environment, error) {
+// CreateEnvironment adds an environment to the actor's team. It returns validation_error, and environment_exists for a
+// name that is taken.
+func (s *Service) CreateEnvironment(ctx context.Context, actor access.Principal,
+	n NewEnvironment) (Environment, error) {
 	faults := environmentNameFaults(n.Name)
 	if !slices.Contains(EnvironmentTypes(), n.Type) {
 		faults = append(faults, apperr.Detail{Location: "type", Rule: "enum", Message: "must be live or test"})
@@ -181,9 +184,11 @@ func (s *Service) CreateEnvironment(ctx context.Context, actor access.Principal,
 	return e, err
 }
 
-func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, team id.Team, n NewEnvironment, now time.Time) (Environment, error) {
+func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, team id.Team, n NewEnvironment,
+	now time.Time) (Environment, error) {
 	e := Environment{
-		ID: id.Environment(id.New(id.PrefixEnvironment)), Team: team, Name: n.Name, Type: n.Type, Retention: n.Retention, CreatedMillis: clock.Millis(now),
+		ID: id.Environment(id.New(id.PrefixEnvironment)), Team: team, Name: n.Name, Type: n.Type, Retention: n.Retention,
+		CreatedMillis: clock.Millis(now),
 	}
 	if err := insertEnvironment(ctx, tx, e); err != nil {
 		return Environment{}, orNameTaken(err)
@@ -194,7 +199,8 @@ func addEnvironment(ctx context.Context, tx *sql.Tx, actor access.Principal, tea
 // UpdateEnvironment changes an environment of the actor's team and returns it. What it has already changes nothing. A
 // changed retention holds for what is stored, too; what has been removed does not come back. It returns not_found,
 // validation_error, and environment_exists for a name that is taken.
-func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal, env id.Environment, c EnvironmentChange) (Environment, error) {
+func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal, env id.Environment,
+	c EnvironmentChange) (Environment, error) {
 	team, err := s.teamOfEnvironment(ctx, actor, env, access.EnvironmentsWrite)
 	if err != nil {
 		return Environment{}, err
@@ -233,14 +239,15 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 		if reflect.DeepEqual(e, before) {
 			return nil
 		}
-		return audit.Record(ctx, tx, s.clock.Now(), environmentEvent(actor, e, "environment.update", environmentState(before), environmentState(e)))
+		return audit.Record(ctx, tx, s.clock.Now(), environmentEvent(actor, e, "environment.update", environmentState(before),
+			environmentState(e)))
 	})
 	s.retention.drop() // also when the answer to a commit that happened was lost
 	return e, err
 }
 
-// DeleteEnvironment removes an empty environment of the actor's team. It returns not_found, and environment_not_empty with
-// the kinds of what it holds. Revoked and expired API keys count until they are deleted.
+// DeleteEnvironment removes an empty environment of the actor's team. It returns not_found, and environment_not_empty
+// with the kinds of what it holds. Revoked and expired API keys count until they are deleted.
 func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal, env id.Environment) error {
 	if s.contents == nil {
 		return errNoContents
@@ -278,9 +285,10 @@ func (s *Service) DeleteEnvironment(ctx context.Context, actor access.Principal,
 	})
 }
 
-// RequireLive returns not_found for an environment that is not there or was removed. Called in the transaction that adds a row
-// which refers to the environment, after the insert, it decides between that and a removal: on PostgreSQL the insert waits for
-// a removal under way, and one that begins later waits for the insert and counts it; SQLite has one writer at a time.
+// RequireLive returns not_found for an environment that is not there or was removed. Called in the transaction that
+// adds a row which refers to the environment, after the insert, it decides between that and a removal: on PostgreSQL
+// the insert waits for a removal under way, and one that begins later waits for the insert and counts it; SQLite has
+// one writer at a time.
 func (*Service) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error {
 	live, err := isLive(ctx, tx, env)
 	if err == nil && !live {
@@ -301,9 +309,10 @@ func (s *Service) held(ctx context.Context, tx *sql.Tx, team id.Team, env id.Env
 	return held, err
 }
 
-// teamOfEnvironment is teamOf for an environment's id, which it checks first, with what the actor may do there: an id that cannot exist
-// costs no query.
-func (s *Service) teamOfEnvironment(ctx context.Context, actor access.Principal, env id.Environment, want access.Permission) (id.Team, error) {
+// teamOfEnvironment is teamOf for an environment's id, which it checks first, with what the actor may do there: an id
+// that cannot exist costs no query.
+func (s *Service) teamOfEnvironment(ctx context.Context, actor access.Principal, env id.Environment,
+	want access.Permission) (id.Team, error) {
 	if !id.Is(id.PrefixEnvironment, string(env)) {
 		return "", errNoEnvironment()
 	}
@@ -332,10 +341,12 @@ func orNameTaken(err error) error {
 
 func environmentEvent(actor access.Principal, e Environment, action string, before, after audit.State) audit.Event {
 	return audit.Event{
-		Team: e.Team, Environment: e.ID, Actor: actor, Action: action, TargetType: "environment", TargetID: string(e.ID), Before: before, After: after,
+		Team: e.Team, Environment: e.ID, Actor: actor, Action: action, TargetType: "environment", TargetID: string(e.ID),
+		Before: before, After: after,
 	}
 }
 
 func environmentState(e Environment) audit.State {
-	return audit.State{"name": e.Name, "type": e.Type, "payload_retention_days": e.PayloadDays, "event_retention_days": e.EventDays}
+	return audit.State{"name": e.Name, "type": e.Type, "payload_retention_days": e.PayloadDays,
+		"event_retention_days": e.EventDays}
 }

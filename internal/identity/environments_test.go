@@ -61,13 +61,13 @@ func TestEnvironments(t *testing.T) {
 			require.Equal(t, string(e.ID), a.environment)
 			require.Equal(t, actor.ID, a.actor)
 		}
-		require.Equal(t, []string{"environment.create", "api_key.create", "environment.update", "api_key.delete", "environment.delete"},
-			f.actions(t)[before:])
+		require.Equal(t, []string{"environment.create", "api_key.create", "environment.update", "api_key.delete",
+			"environment.delete"}, f.actions(t)[before:])
 	})
 }
 
-// An environment that was removed does not exist: not by its id, not by its name, not in a list, not for a request, and not
-// for a key; its name is free.
+// An environment that was removed does not exist: not by its id, not by its name, not in a list, not for a request, and
+// not for a key; its name is free.
 func TestDeletedEnvironmentIsGone(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -135,8 +135,8 @@ func TestDeleteNeedsAnEmptyEnvironment(t *testing.T) {
 	})
 }
 
-// A key that is made while its environment is removed either keeps it or is not made: no key works in an environment that
-// is gone.
+// A key that is made while its environment is removed either keeps it or is not made: no key works in an environment
+// that is gone.
 func TestDeleteRacesWithKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -163,8 +163,8 @@ func TestDeleteRacesWithKeys(t *testing.T) {
 	})
 }
 
-// What refers to an environment and was stored in a transaction that found the environment live afterwards keeps it: whoever
-// removes it meanwhile waits for the commit and counts the row, or was first and is seen.
+// What refers to an environment and was stored in a transaction that found the environment live afterwards keeps it:
+// whoever removes it meanwhile waits for the commit and counts the row, or was first and is seen.
 func TestDeleteRacesWithOthers(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -213,7 +213,8 @@ func TestEnvironmentRefusals(t *testing.T) {
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), env)
 			require.True(t, apperr.Is(f.DeleteEnvironment(t.Context(), actor, env), apperr.CodeNotFound), env)
 		}
-		for _, name := range []string{"", "-", "-a", "A", "1a", "a b", "a_b", "a/b", "ä", "a\n", id.New(id.PrefixEnvironment), strings.Repeat("a", 64)} {
+		for _, name := range []string{"", "-", "-a", "A", "1a", "a b", "a_b", "a/b", "ä", "a\n", id.New(id.PrefixEnvironment),
+			strings.Repeat("a", 64)} {
 			_, err := f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: name, Type: Test})
 			require.True(t, apperr.Is(err, apperr.CodeValidation), name)
 			_, err = f.UpdateEnvironment(t.Context(), actor, p.Environments[0].ID, EnvironmentChange{Name: new(name)})
@@ -223,7 +224,8 @@ func TestEnvironmentRefusals(t *testing.T) {
 		var e *apperr.Error
 		require.ErrorAs(t, err, &e)
 		require.Len(t, e.Details, 2)
-		_, err = f.CreateEnvironment(t.Context(), access.Principal{Kind: access.KindAPIKey}, NewEnvironment{Name: "a", Type: Test})
+		_, err = f.CreateEnvironment(t.Context(), access.Principal{Kind: access.KindAPIKey},
+			NewEnvironment{Name: "a", Type: Test})
 		require.ErrorIs(t, err, errActor)
 	})
 }

@@ -21,9 +21,10 @@ type rightsChange struct {
 	bindings []Binding
 }
 
-// changeRights runs fn in a transaction that no other of its kind runs beside, with the actor's rights as they are in it: those that
-// the request was let in with may have been taken since.
-func (s *Service) changeRights(ctx context.Context, actor access.Principal, fn func(tx *sql.Tx, c rightsChange) error) error {
+// changeRights runs fn in a transaction that no other of its kind runs beside, with the actor's rights as they are in
+// it: those that the request was let in with may have been taken since.
+func (s *Service) changeRights(ctx context.Context, actor access.Principal,
+	fn func(tx *sql.Tx, c rightsChange) error) error {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return err
@@ -42,13 +43,15 @@ func (s *Service) changeRights(ctx context.Context, actor access.Principal, fn f
 }
 
 // asNow returns the actor with the rights that they have now, or in the transaction that q is.
-func asNow(ctx context.Context, q db.Querier, actor access.Principal, team id.Team, now time.Time) (access.Principal, error) {
+func asNow(ctx context.Context, q db.Querier, actor access.Principal, team id.Team,
+	now time.Time) (access.Principal, error) {
 	c, err := changeBy(ctx, q, actor, team, now)
 	return c.actor, err
 }
 
 // changeBy returns a change by the actor with the rights that they have now, or in the transaction that q is.
-func changeBy(ctx context.Context, q db.Querier, actor access.Principal, team id.Team, now time.Time) (rightsChange, error) {
+func changeBy(ctx context.Context, q db.Querier, actor access.Principal, team id.Team,
+	now time.Time) (rightsChange, error) {
 	switch actor.Kind {
 	case access.KindSystem:
 		return rightsChange{actor: actor, team: team, now: now}, nil
@@ -77,19 +80,22 @@ func (c rightsChange) holds(want access.Permission) error {
 	return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want))
 }
 
-// gives returns privilege_escalation unless the actor holds all that they would give, in the environment or, where env is empty, in
-// the team, for as long as they would give it: until a time in Unix milliseconds, nil for ever. Otherwise a role that ends would be the
-// way to one that does not.
+// gives returns privilege_escalation unless the actor holds all that they would give, in the environment or, where env
+// is empty, in the team, for as long as they would give it: until a time in Unix milliseconds, nil for ever. Otherwise
+// a role that ends would be the way to one that does not.
 func (c rightsChange) gives(env id.Environment, list []access.Permission, untilMillis *int64) error {
 	if err := mayGive(c.actor, env, list); err != nil || c.actor.Kind != access.KindUser {
 		return err
 	}
-	lasting := member{bindings: slices.DeleteFunc(slices.Clone(c.bindings), func(b Binding) bool { return b.endsBefore(untilMillis) })}.rights()
+	lasting := member{bindings: slices.DeleteFunc(slices.Clone(c.bindings), func(b Binding) bool {
+		return b.endsBefore(untilMillis)
+	})}.rights()
 	missing, found := lasting.Missing(env, list)
 	if !found {
 		return nil
 	}
-	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user holds "+string(missing)+scopeName(env)+" for a shorter time")
+	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user holds "+
+		string(missing)+scopeName(env)+" for a shorter time")
 }
 
 func mayGive(actor access.Principal, env id.Environment, list []access.Permission) error {
@@ -97,7 +103,8 @@ func mayGive(actor access.Principal, env id.Environment, list []access.Permissio
 	if i < 0 {
 		return nil
 	}
-	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user does not hold "+string(list[i])+scopeName(env))
+	return apperr.New(apperr.CodePrivilegeEscalation, "Nobody gives more than they hold, and the user does not hold "+
+		string(list[i])+scopeName(env))
 }
 
 func scopeName(env id.Environment) string {
@@ -107,10 +114,12 @@ func scopeName(env id.Environment) string {
 	return " in the environment"
 }
 
-// CheckHeld returns privilege_escalation unless the actor holds every one of the permissions for ever, in the environment or, where env is
-// empty, in the team. It is for whatever hands rights on without an end. The rights are those that the actor has in
-// the transaction, so that what is committed was theirs to give. The service itself holds everything.
-func (s *Service) CheckHeld(ctx context.Context, tx *sql.Tx, actor access.Principal, env id.Environment, permissions ...access.Permission) error {
+// CheckHeld returns privilege_escalation unless the actor holds every one of the permissions for ever, in the
+// environment or, where env is empty, in the team. It is for whatever hands rights on without an end. The rights are
+// those that the actor has in the transaction, so that what is committed was theirs to give. The service itself holds
+// everything.
+func (s *Service) CheckHeld(ctx context.Context, tx *sql.Tx, actor access.Principal, env id.Environment,
+	permissions ...access.Permission) error {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return err
@@ -122,7 +131,8 @@ func (s *Service) CheckHeld(ctx context.Context, tx *sql.Tx, actor access.Princi
 	return c.gives(env, permissions, nil)
 }
 
-// RoleGrant is a role that somebody is to get: what a binding gives, and what an invitation or a mapping of groups will give.
+// RoleGrant is a role that somebody is to get: what a binding gives, and what an invitation or a mapping of groups will
+// give.
 type RoleGrant struct {
 	Role access.Role
 	// Environment is where the role is to hold; empty for the whole team.
@@ -131,16 +141,17 @@ type RoleGrant struct {
 	ExpiresMillis *int64
 }
 
-// CheckGrant returns nil when the actor may give the role, else validation_error for a role or an environment that is not there or
-// that do not go together (at the locations "role", "scope.environment_id" and "expires_at"), and privilege_escalation where the role
-// brings what the actor does not hold there, or not for as long. Whoever stores a grant for later (an invitation) checks it when it is stored,
-// and Bind
-// checks again when it is carried out: whoever invited may have lost their rights meanwhile.
+// CheckGrant returns nil when the actor may give the role, else validation_error for a role or an environment that is
+// not there or that do not go together (at the locations "role", "scope.environment_id" and "expires_at"), and
+// privilege_escalation where the role brings what the actor does not hold there, or not for as long. Whoever stores a
+// grant for later (an invitation) checks it when it is stored, and Bind checks again when it is carried out: whoever
+// invited may have lost their rights meanwhile.
 func (s *Service) CheckGrant(ctx context.Context, tx *sql.Tx, actor access.Principal, g RoleGrant) error {
 	return s.checkGrantOf(ctx, tx, actor, g, atBinding())
 }
 
-func (s *Service) checkGrantOf(ctx context.Context, q db.Querier, actor access.Principal, g RoleGrant, at grantAt) error {
+func (s *Service) checkGrantOf(ctx context.Context, q db.Querier, actor access.Principal, g RoleGrant,
+	at grantAt) error {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ type Federated struct {
 	Join bool
 	// Link takes the address as proof that the user of that address is them.
 	Link bool
-	// Holds returns an error where what is said here does not hold any more, and has it hold until the transaction ends: to ask the
-	// provider takes time, in which its settings may change. Nil where they cannot.
+	// Holds returns an error where what is said here does not hold any more, and has it hold until the transaction ends:
+	// to ask the provider takes time, in which its settings may change. Nil where they cannot.
 	Holds func(ctx context.Context, tx *sql.Tx) error
 }
 
@@ -48,12 +48,14 @@ var (
 )
 
 func errNotMember(cause error) error {
-	return apperr.Wrap(apperr.CodeSSONotMember, "The identity provider has signed you in, but you are no member of the team here", cause)
+	return apperr.Wrap(apperr.CodeSSONotMember,
+		"The identity provider has signed you in, but you are no member of the team here", cause)
 }
 
-// SignInFederated signs in whom an identity provider vouches for and starts a session; replaced is the refresh token that the client had
-// until now, if any. Roles that the provider gave before and gives no longer are taken away. It returns sso_not_member where they are
-// none and may not become one, sso_account_exists where their address is that of a user who is not linked to them, and what f.Holds returns.
+// SignInFederated signs in whom an identity provider vouches for and starts a session; replaced is the refresh token
+// that the client had until now, if any. Roles that the provider gave before and gives no longer are taken away. It
+// returns sso_not_member where they are none and may not become one, sso_account_exists where their address is that of
+// a user who is not linked to them, and what f.Holds returns.
 func (s *Service) SignInFederated(ctx context.Context, c Client, f Federated, replaced RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
@@ -105,7 +107,8 @@ func (s *Service) SignInFederated(ctx context.Context, c Client, f Federated, re
 
 // federatedUser finds whom the provider speaks of, and makes or links them where it may. The row of the user is held.
 func (s *Service) federatedUser(ctx context.Context, tx *sql.Tx, c Client, f Federated) (User, error) {
-	// In this order: where another window has made the user since this transaction began, who is found here is known below, too.
+	// In this order: where another window has made the user since this transaction began, who is found here is known
+	// below, too.
 	a, exists, err := readAccount(ctx, tx, f.Email)
 	if err != nil {
 		return User{}, err
@@ -129,11 +132,14 @@ func (s *Service) federatedUser(ctx context.Context, tx *sql.Tx, c Client, f Fed
 	return user, err
 }
 
-// newIdentity links somebody who comes in by the provider for the first time, to a new user or to the one who has their address, if there is.
-func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c Client, f Federated, user User, exists bool) (User, error) {
+// newIdentity links somebody who comes in by the provider for the first time, to a new user or to the one who has their
+// address, if there is.
+func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c Client, f Federated, user User,
+	exists bool) (User, error) {
 	now := s.clock.Now()
 	ms := clock.Millis(now)
-	e := audit.Event{Team: f.Team, TargetType: "user", Details: audit.State{"sso_provider_id": f.Provider, "issuer": f.Issuer}}
+	e := audit.Event{Team: f.Team, TargetType: "user", Details: audit.State{"sso_provider_id": f.Provider,
+		"issuer": f.Issuer}}
 	if exists {
 		linked, err := hasIdentity(ctx, tx, user.ID, f.Issuer)
 		if err != nil {
@@ -141,7 +147,8 @@ func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c Client, f Feder
 		}
 		// An address that went from one person to another at the provider does not bring the account along.
 		if !f.Link || linked {
-			return User{}, apperr.Wrap(apperr.CodeSSOAccountExists, "A user has this e-mail address and is not linked to the identity provider; sign in as before", errTaken)
+			return User{}, apperr.Wrap(apperr.CodeSSOAccountExists,
+				"A user has this e-mail address and is not linked to the identity provider; sign in as before", errTaken)
 		}
 		e.Action = "user.link_identity"
 	} else {
@@ -165,7 +172,8 @@ func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c Client, f Feder
 	return user, audit.Record(ctx, tx, now, e)
 }
 
-// giveManaged makes the roles that a provider gives a user those that it names now. A role that people gave stays as it is.
+// giveManaged makes the roles that a provider gives a user those that it names now. A role that people gave stays as it
+// is.
 func (s *Service) giveManaged(ctx context.Context, tx *sql.Tx, actor access.Principal, f Federated) error {
 	has, err := readManaged(ctx, tx, f.Team, f.Provider, actor.ID)
 	if err != nil {
@@ -200,8 +208,8 @@ func (s *Service) giveManaged(ctx context.Context, tx *sql.Tx, actor access.Prin
 			}
 			continue
 		}
-		b := Binding{ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: actor.ID, Role: r.Role, Environment: r.Environment,
-			CreatedMillis: clock.Millis(now)}
+		b := Binding{ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: actor.ID, Role: r.Role,
+			Environment: r.Environment, CreatedMillis: clock.Millis(now)}
 		added, err := insertManaged(ctx, tx, f.Team, f.Provider, b)
 		if err != nil {
 			return err
@@ -209,22 +217,26 @@ func (s *Service) giveManaged(ctx context.Context, tx *sql.Tx, actor access.Prin
 		if !added {
 			continue
 		}
-		if err := audit.Record(ctx, tx, now, managedEvent(actor, f.Team, f.Provider, "role_binding.create", b.ID, nil, managedState(b))); err != nil {
+		if err := audit.Record(ctx, tx, now, managedEvent(actor, f.Team, f.Provider, "role_binding.create", b.ID, nil,
+			managedState(b))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) takeManaged(ctx context.Context, tx *sql.Tx, actor access.Principal, provider string, b Binding) error {
+func (s *Service) takeManaged(ctx context.Context, tx *sql.Tx, actor access.Principal, provider string,
+	b Binding) error {
 	if err := deleteManaged(ctx, tx, b.ID); err != nil {
 		return err
 	}
-	return audit.Record(ctx, tx, s.clock.Now(), managedEvent(actor, actor.Team, provider, "role_binding.delete", b.ID, managedState(b), nil))
+	return audit.Record(ctx, tx, s.clock.Now(), managedEvent(actor, actor.Team, provider, "role_binding.delete", b.ID,
+		managedState(b), nil))
 }
 
 // TakeManaged takes away, in tx, every role that a provider of the actor's team gave, but for those to keep.
-func (s *Service) TakeManaged(ctx context.Context, tx *sql.Tx, actor access.Principal, provider string, keep []GivenRole) error {
+func (s *Service) TakeManaged(ctx context.Context, tx *sql.Tx, actor access.Principal, provider string,
+	keep []GivenRole) error {
 	list, err := readManaged(ctx, tx, actor.Team, provider, "")
 	if err != nil {
 		return err
@@ -240,22 +252,26 @@ func (s *Service) TakeManaged(ctx context.Context, tx *sql.Tx, actor access.Prin
 	return nil
 }
 
-func managedEvent(actor access.Principal, team id.Team, provider, action, binding string, before, after audit.State) audit.Event {
-	return audit.Event{Team: team, Actor: actor, Action: action, TargetType: "role_binding", TargetID: binding, Before: before, After: after,
-		Details: audit.State{"sso_provider_id": provider}}
+func managedEvent(actor access.Principal, team id.Team, provider, action, binding string, before,
+	after audit.State) audit.Event {
+	return audit.Event{Team: team, Actor: actor, Action: action, TargetType: "role_binding", TargetID: binding,
+		Before: before, After: after, Details: audit.State{"sso_provider_id": provider}}
 }
 
 func managedState(b Binding) audit.State {
-	state := audit.State{"principal": map[string]string{"type": string(b.PrincipalKind), "id": b.PrincipalID}, "role": b.Role, "environment_id": nil, "expires_at": nil}
+	state := audit.State{"principal": map[string]string{"type": string(b.PrincipalKind), "id": b.PrincipalID},
+		"role": b.Role, "environment_id": nil, "expires_at": nil}
 	if b.Environment != "" {
 		state["environment_id"] = b.Environment
 	}
 	return state
 }
 
-// CheckGivable checks a role that the actor wants to have given to others: validation_error below the location where it, or its
-// environment, does not exist for them, and privilege_escalation where it holds what the actor does not have there, as things are in tx.
-func (s *Service) CheckGivable(ctx context.Context, tx *sql.Tx, actor access.Principal, r GivenRole, location string) error {
+// CheckGivable checks a role that the actor wants to have given to others: validation_error below the location where
+// it, or its environment, does not exist for them, and privilege_escalation where it holds what the actor does not have
+// there, as things are in tx.
+func (s *Service) CheckGivable(ctx context.Context, tx *sql.Tx, actor access.Principal, r GivenRole,
+	location string) error {
 	at := grantAt{role: location + ".role", environment: location + ".environment_id"}
 	return s.checkGrantOf(ctx, tx, actor, RoleGrant{Role: r.Role, Environment: r.Environment}, at)
 }

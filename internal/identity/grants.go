@@ -177,6 +177,7 @@ func tooMany(f *apperr.Faults, at string, grants []Grant) {
 		names = append(names, grants[i].Connections...)
 	}
 	if slices.Sort(names); len(slices.Compact(names)) > MaxGrantConnections {
-		f.Add(at, "max_connections", fmt.Sprintf("the grants of a key name at most %d connections together", MaxGrantConnections))
+		f.Add(at, "max_connections", fmt.Sprintf("the grants of a key name at most %d connections together",
+			MaxGrantConnections))
 	}
 }

@@ -15,7 +15,8 @@ import (
 func naive(grants []Grant, route access.Route, connection string, nowMillis int64) bool {
 	says := func(effect Effect, r access.Route) bool {
 		return slices.ContainsFunc(grants, func(g Grant) bool {
-			return g.Effect == effect && slices.Contains(g.Routes, r) && (g.Connections == nil || slices.Contains(g.Connections, connection)) &&
+			return g.Effect == effect && slices.Contains(g.Routes, r) &&
+				(g.Connections == nil || slices.Contains(g.Connections, connection)) &&
 				(g.NotAfterMillis == nil || nowMillis < *g.NotAfterMillis)
 		})
 	}
@@ -33,7 +34,8 @@ func naive(grants []Grant, route access.Route, connection string, nowMillis int6
 
 func drawGrant(t *rapid.T) Grant {
 	names := []string{"acme", "globex", "initech"}
-	g := Grant{Effect: rapid.SampledFrom(Effects()).Draw(t, "effect"), Routes: rapid.SliceOfN(rapid.SampledFrom(access.Routes()), 1, 3).Draw(t, "routes")}
+	g := Grant{Effect: rapid.SampledFrom(Effects()).Draw(t, "effect"),
+		Routes: rapid.SliceOfN(rapid.SampledFrom(access.Routes()), 1, 3).Draw(t, "routes")}
 	if rapid.Bool().Draw(t, "bounded") {
 		g.Connections = rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID[string]).Draw(t, "connections")
 	}
@@ -43,8 +45,8 @@ func drawGrant(t *rapid.T) Grant {
 	return g
 }
 
-// The compiled rights of a key say what its grants say one by one: for every route, for connections that grants name, for
-// one that none does, and for what is about none. They hold exactly as long as they claim.
+// The compiled rights of a key say what its grants say one by one: for every route, for connections that grants name,
+// for one that none does, and for what is about none. They hold exactly as long as they claim.
 func TestRightsAreWhatTheGrantsSay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -57,7 +59,8 @@ func TestRightsAreWhatTheGrantsSay(t *testing.T) {
 			}
 			for _, route := range access.Routes() {
 				for _, connection := range []string{"acme", "globex", "initech", "umbrella", ""} {
-					require.Equal(t, naive(grants, route, connection, now), rights.Bound(route).Contains(connection), "%s %q at %d", route, connection, now)
+					require.Equal(t, naive(grants, route, connection, now), rights.Bound(route).Contains(connection), "%s %q at %d",
+						route, connection, now)
 				}
 			}
 		}
@@ -91,8 +94,9 @@ func TestGrantConnections(t *testing.T) {
 		connections []string
 		rule        string
 	}{
-		{[]string{}, "min_items"}, {[]string{""}, "pattern"}, {[]string{"a b"}, "pattern"}, {[]string{"-a"}, "pattern"}, {[]string{"a*"}, "pattern"},
-		{[]string{"a", "a"}, "unique"}, {[]string{"a", "*"}, "alone"}, {make([]string, MaxGrantConnections+1), "max_items"},
+		{[]string{}, "min_items"}, {[]string{""}, "pattern"}, {[]string{"a b"}, "pattern"}, {[]string{"-a"}, "pattern"},
+		{[]string{"a*"}, "pattern"}, {[]string{"a", "a"}, "unique"}, {[]string{"a", "*"}, "alone"},
+		{make([]string, MaxGrantConnections+1), "max_items"},
 	} {
 		g := allow(access.RouteEvents)
 		g.Connections = c.connections

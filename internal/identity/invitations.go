@@ -67,7 +67,8 @@ type Invitation struct {
 	// SentMillis is when the newest link was made, ExpiresMillis when it stops working.
 	SentMillis    int64
 	ExpiresMillis int64
-	// AcceptedMillis and AcceptedBy are nil and empty until a user has become a member by it, RevokedMillis until it is revoked.
+	// AcceptedMillis and AcceptedBy are nil and empty until a user has become a member by it, RevokedMillis until it is
+	// revoked.
 	AcceptedMillis *int64
 	AcceptedBy     string
 	RevokedMillis  *int64
@@ -94,16 +95,18 @@ type SentInvitation struct {
 	Mailed bool
 }
 
-// InvitationFilter selects invitations. Values of one field are alternatives; fields restrict together. Empty fields do not restrict.
+// InvitationFilter selects invitations. Values of one field are alternatives; fields restrict together. Empty fields do
+// not restrict.
 type InvitationFilter struct {
 	Statuses []InvitationStatus
 	// Emails are whole addresses, in lower case.
 	Emails []string
 }
 
-// ListInvitations returns a page of the invitations of the actor's team. It reads page.Request.Fetch rows, so that page.Cut can tell
-// whether more follow.
-func (s *Service) ListInvitations(ctx context.Context, actor access.Principal, f InvitationFilter, r page.Request) ([]Invitation, error) {
+// ListInvitations returns a page of the invitations of the actor's team. It reads page.Request.Fetch rows, so that
+// page.Cut can tell whether more follow.
+func (s *Service) ListInvitations(ctx context.Context, actor access.Principal, f InvitationFilter,
+	r page.Request) ([]Invitation, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return nil, err
@@ -120,7 +123,8 @@ func (s *Service) GetInvitation(ctx context.Context, actor access.Principal, inv
 	return requireInvitation(ctx, s.db.Read(), team, invitationID, s.clock.Now())
 }
 
-func requireInvitation(ctx context.Context, q db.Querier, team id.Team, invitationID string, now time.Time) (Invitation, error) {
+func requireInvitation(ctx context.Context, q db.Querier, team id.Team, invitationID string,
+	now time.Time) (Invitation, error) {
 	if !id.Is(id.PrefixInvitation, invitationID) {
 		return Invitation{}, errNoInvitation()
 	}
@@ -143,16 +147,18 @@ func InvitationFaults(email string) []apperr.Detail {
 	return details(&f)
 }
 
-// InvitationExpiryFaults returns what is wrong at the time now with the time at which an invitation is to end, at the location "expires_at".
+// InvitationExpiryFaults returns what is wrong at the time now with the time at which an invitation is to end, at the
+// location "expires_at".
 func InvitationExpiryFaults(expiresMillis int64, now time.Time) []apperr.Detail {
 	var f apperr.Faults
 	invitationExpiryFault(&f, expiresMillis, now)
 	return details(&f)
 }
 
-// Invite asks somebody into the actor's team, and mails them the link where mails can be sent. Whoever takes it gets the role that the
-// actor may give then. It returns validation_error, member_exists, invitation_pending, invitations_limit, privilege_escalation for a
-// role that brings what the actor does not hold there, and forbidden for an actor who may add no members or give no roles.
+// Invite asks somebody into the actor's team, and mails them the link where mails can be sent. Whoever takes it gets
+// the role that the actor may give then. It returns validation_error, member_exists, invitation_pending,
+// invitations_limit, privilege_escalation for a role that brings what the actor does not hold there, and forbidden for
+// an actor who may add no members or give no roles.
 func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvitation) (SentInvitation, error) {
 	var sent SentInvitation
 	err := s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
@@ -227,14 +233,17 @@ func (s *Service) invitable(ctx context.Context, tx *sql.Tx, c rightsChange, ema
 	case sameAddress > 0:
 		return apperr.New(apperr.CodeInvitationPending, "The address has an invitation; resend or revoke that")
 	case all >= MaxInvitations:
-		return apperr.New(apperr.CodeInvitationsLimit, fmt.Sprintf("A team has at most %d invitations that wait for an answer", MaxInvitations))
+		return apperr.New(apperr.CodeInvitationsLimit,
+			fmt.Sprintf("A team has at most %d invitations that wait for an answer", MaxInvitations))
 	default:
 		return nil
 	}
 }
 
-// send stores an invitation of the actor with a new link, in place of the one it had, mails that, and records e with the rest filled in.
-func (s *Service) send(ctx context.Context, tx *sql.Tx, c rightsChange, i Invitation, e audit.Event) (SentInvitation, error) {
+// send stores an invitation of the actor with a new link, in place of the one it had, mails that, and records e with
+// the rest filled in.
+func (s *Service) send(ctx context.Context, tx *sql.Tx, c rightsChange, i Invitation,
+	e audit.Event) (SentInvitation, error) {
 	m, err := s.material()
 	if err != nil {
 		return SentInvitation{}, err
@@ -261,7 +270,8 @@ func (s *Service) send(ctx context.Context, tx *sql.Tx, c rightsChange, i Invita
 	return out, audit.Record(ctx, tx, c.now, e)
 }
 
-func (s *Service) mailInvitation(ctx context.Context, tx *sql.Tx, c rightsChange, i Invitation, link secretbox.Secret) error {
+func (s *Service) mailInvitation(ctx context.Context, tx *sql.Tx, c rightsChange, i Invitation,
+	link secretbox.Secret) error {
 	team, _, err := readTeamByID(ctx, tx, c.team)
 	if err != nil {
 		return err
@@ -271,15 +281,17 @@ func (s *Service) mailInvitation(ctx context.Context, tx *sql.Tx, c rightsChange
 		return err
 	}
 	return s.mailer.Post(ctx, tx, Letter{
-		Kind: letterInvitation, About: i.ID, To: i.Email, Subject: "Invitation to " + team.Name, Expires: clock.FromMillis(i.ExpiresMillis),
-		Text: c.actor.Name + " invites you to the team " + team.Name + " at " + s.issuer + ".\n\n" +
+		Kind: letterInvitation, About: i.ID, To: i.Email, Subject: "Invitation to " + team.Name,
+		Expires: clock.FromMillis(i.ExpiresMillis), Text: c.actor.Name + " invites you to the team " + team.Name + " at " +
+			s.issuer + ".\n\n" +
 			"To join, open this link and choose a password:\n\n" + link.Reveal() + "\n\n" +
-			"It works once, until " + clock.FromMillis(i.ExpiresMillis).UTC().Format("2 January 2006 15:04 MST") + ". If you expect no invitation, do nothing.\n",
+			"It works once, until " + clock.FromMillis(i.ExpiresMillis).UTC().Format("2 January 2006 15:04 MST") +
+			". If you expect no invitation, do nothing.\n",
 	})
 }
 
-// RevokeInvitation makes the link of an invitation of the actor's team worth nothing, for good. It returns not_found, and
-// invitation_ended for one that was accepted or revoked before.
+// RevokeInvitation makes the link of an invitation of the actor's team worth nothing, for good. It returns not_found,
+// and invitation_ended for one that was accepted or revoked before.
 func (s *Service) RevokeInvitation(ctx context.Context, actor access.Principal, invitationID string) error {
 	return s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
 		if err := c.holds(access.MembersWrite); err != nil {
@@ -298,7 +310,8 @@ func (s *Service) RevokeInvitation(ctx context.Context, actor access.Principal, 
 			}
 		}
 		return audit.Record(ctx, tx, c.now, audit.Event{
-			Team: c.team, Actor: c.actor, Action: "invitation.revoke", TargetType: "invitation", TargetID: i.ID, Before: invitationState(i),
+			Team: c.team, Actor: c.actor, Action: "invitation.revoke", TargetType: "invitation", TargetID: i.ID,
+			Before: invitationState(i),
 		})
 	})
 }
@@ -312,10 +325,12 @@ func (c rightsChange) openInvitation(ctx context.Context, tx *sql.Tx, invitation
 	return i, err
 }
 
-// ResendInvitation makes another link for an invitation of the actor's team, expired or not, for InvitationLifetime from now, and mails it
-// where mails can be sent. The link before works no more, and the actor is who invites from then on. It returns not_found, rate_limited within
-// a minute of the link before, invitation_ended also where the role or its environment are gone, and what Invite returns.
-func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal, invitationID string) (SentInvitation, error) {
+// ResendInvitation makes another link for an invitation of the actor's team, expired or not, for InvitationLifetime
+// from now, and mails it where mails can be sent. The link before works no more, and the actor is who invites from then
+// on. It returns not_found, rate_limited within a minute of the link before, invitation_ended also where the role or
+// its environment are gone, and what Invite returns.
+func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal,
+	invitationID string) (SentInvitation, error) {
 	var sent SentInvitation
 	err := s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
 		if err := c.invites(); err != nil {
@@ -326,7 +341,8 @@ func (s *Service) ResendInvitation(ctx context.Context, actor access.Principal, 
 			return err
 		}
 		if wait := clock.FromMillis(i.SentMillis).Add(resendInterval).Sub(c.now); wait > 0 {
-			return &apperr.Error{Code: apperr.CodeRateLimited, Message: "The link was made just now; try again later", RetryAfter: wait, Cause: errSentJustNow}
+			return &apperr.Error{Code: apperr.CodeRateLimited, Message: "The link was made just now; try again later",
+				RetryAfter: wait, Cause: errSentJustNow}
 		}
 		_, err = checkGrant(ctx, tx, c, i.grant(), atBinding())
 		if apperr.Is(err, apperr.CodeValidation) {

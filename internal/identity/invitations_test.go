@@ -28,11 +28,13 @@ func (f fixture) invited(t *testing.T, actor access.Principal, email string, g R
 	return sent
 }
 
-// notJoined requires that a token does not work, that nobody is told why, and that nothing is left of the attempt but its count.
+// notJoined requires that a token does not work, that nobody is told why, and that nothing is left of the attempt but
+// its count.
 func (f fixture) notJoined(t *testing.T, c Client, token InvitationToken, why string) {
 	t.Helper()
 	rows := func() string {
-		return fmt.Sprint(f.count(t, "users"), f.count(t, "memberships"), f.count(t, "role_bindings"), f.count(t, "audit_events"))
+		return fmt.Sprint(f.count(t, "users"), f.count(t, "memberships"), f.count(t, "role_bindings"),
+			f.count(t, "audit_events"))
 	}
 	before := rows()
 	_, err := f.Join(t.Context(), c, token, testPassword)
@@ -50,8 +52,8 @@ func (f fixture) statusOf(t *testing.T, actor access.Principal, invitationID str
 	return i.Status
 }
 
-// An invitation brings somebody into the team once, with the role it names and nothing more, under the password that they choose; the
-// mail carries the same link as the answer, and the trail says who gave what.
+// An invitation brings somebody into the team once, with the role it names and nothing more, under the password that
+// they choose; the mail carries the same link as the answer, and the trail says who gave what.
 func TestInvitation(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -82,23 +84,25 @@ func TestInvitation(t *testing.T) {
 		require.Empty(t, grace.Rights.In(p.Environments[1].ID))
 		f.notJoined(t, stranger(1), sent.Token, "used")
 
-		list, err := f.ListInvitations(t.Context(), owner, InvitationFilter{Statuses: []InvitationStatus{InvitationAccepted}, Emails: []string{graceEmail}}, page.Request{Limit: 10})
+		list, err := f.ListInvitations(t.Context(), owner, InvitationFilter{Statuses: []InvitationStatus{InvitationAccepted},
+			Emails: []string{graceEmail}}, page.Request{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.Equal(t, j.User.ID, list[0].AcceptedBy)
 		var acts []string
 		for _, e := range f.trail(t) {
-			if strings.HasPrefix(e.action, "invitation.") || strings.HasPrefix(e.action, "role_binding.") || e.actor == j.User.ID && e.action == "user.create" {
+			if strings.HasPrefix(e.action, "invitation.") || strings.HasPrefix(e.action, "role_binding.") ||
+				e.actor == j.User.ID && e.action == "user.create" {
 				acts = append(acts, e.action+" by "+e.actor)
 			}
 		}
-		require.Equal(t, []string{"invitation.create by " + owner.ID, "user.create by " + j.User.ID, "role_binding.create by " + owner.ID,
-			"invitation.accept by " + j.User.ID}, acts)
+		require.Equal(t, []string{"invitation.create by " + owner.ID, "user.create by " + j.User.ID,
+			"role_binding.create by " + owner.ID, "invitation.accept by " + j.User.ID}, acts)
 	})
 }
 
-// A token that was never made, is over, was revoked or replaced, or is for another purpose gets one answer and costs no Argon2; guesses
-// from one address have to wait; and a password that breaks a rule uses nothing up.
+// A token that was never made, is over, was revoked or replaced, or is for another purpose gets one answer and costs no
+// Argon2; guesses from one address have to wait; and a password that breaks a rule uses nothing up.
 func TestInvitationTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -122,13 +126,15 @@ func TestInvitationTokens(t *testing.T) {
 
 		hashes := f.hashes.Load()
 		for why, token := range map[string]InvitationToken{
-			"never made": InvitationToken(id.NewRandom(id.PrefixInvitationToken)), "over": over.Token, "revoked": revoked.Token, "replaced": replaced.Token,
-			"cut": good.Token[:len(good.Token)-1], "longer": good.Token + "0", "in capitals": InvitationToken(strings.ToUpper(good.Token.Reveal())),
-			"its id": InvitationToken(good.ID), "of a reset": reset, "a reset's as ours": InvitationToken(id.PrefixInvitationToken + reset.Reveal()[4:]), "none": "",
+			"never made": InvitationToken(id.NewRandom(id.PrefixInvitationToken)), "over": over.Token, "revoked": revoked.Token,
+			"replaced": replaced.Token, "cut": good.Token[:len(good.Token)-1], "longer": good.Token +
+				"0", "in capitals": InvitationToken(strings.ToUpper(good.Token.Reveal())), "its id": InvitationToken(good.ID),
+			"of a reset": reset, "a reset's as ours": InvitationToken(id.PrefixInvitationToken + reset.Reveal()[4:]), "none": "",
 		} {
 			f.notJoined(t, stranger(len(why)), token, why)
 		}
-		require.Equal(t, errUnauthorized(errResetToken), f.CompleteReset(t.Context(), stranger(60), ResetToken("spr_"+good.Token.Reveal()[4:]), testPassword))
+		require.Equal(t, errUnauthorized(errResetToken), f.CompleteReset(t.Context(), stranger(60),
+			ResetToken("spr_"+good.Token.Reveal()[4:]), testPassword))
 		for range freeAddressFailures {
 			_, _ = f.Join(t.Context(), stranger(70), InvitationToken(id.NewRandom(id.PrefixInvitationToken)), testPassword)
 		}
@@ -150,8 +156,8 @@ func TestInvitationTokens(t *testing.T) {
 	})
 }
 
-// Nobody gets more through an invitation than who invited may give at that moment: not when it is made, not when it is made again, and
-// not when the link is used.
+// Nobody gets more through an invitation than who invited may give at that moment: not when it is made, not when it is
+// made again, and not when the link is used.
 func TestInvitationGivesWhatItsMakerHolds(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -180,7 +186,8 @@ func TestInvitationGivesWhatItsMakerHolds(t *testing.T) {
 		refused(apperr.CodePrivilegeEscalation, mallory, RoleGrant{Role: access.Viewer})
 		refused(apperr.CodePrivilegeEscalation, mallory, RoleGrant{Role: access.Developer, Environment: env})
 		refused(apperr.CodeForbidden, porter, RoleGrant{Role: reader})
-		refused(apperr.CodeUnauthorized, access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: team, Rights: access.Owner.Rights()}, RoleGrant{Role: reader})
+		refused(apperr.CodeUnauthorized, access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Team: team,
+			Rights: access.Owner.Rights()}, RoleGrant{Role: reader})
 		refused(apperr.CodeValidation, owner, RoleGrant{Role: "rol_nobody"})
 		refused(apperr.CodeValidation, owner, RoleGrant{Role: access.Owner, Environment: env})
 		refused(apperr.CodeValidation, owner, RoleGrant{Role: reader, Environment: "env_nowhere"})
@@ -188,7 +195,8 @@ func TestInvitationGivesWhatItsMakerHolds(t *testing.T) {
 		require.Equal(t, trail, f.count(t, "audit_events"))
 
 		sent := f.invited(t, mallory, graceEmail, RoleGrant{Role: reader})
-		_, err := f.UpdateRole(ctx, owner, reader, RoleChange{Permissions: []access.Permission{access.EventsRead, access.APIKeysWrite}})
+		_, err := f.UpdateRole(ctx, owner, reader, RoleChange{Permissions: []access.Permission{access.EventsRead,
+			access.APIKeysWrite}})
 		require.NoError(t, err)
 		f.notJoined(t, stranger(1), sent.Token, "the role has grown")
 		f.clk.Advance(resendInterval)
@@ -223,8 +231,8 @@ func TestInvitationGivesWhatItsMakerHolds(t *testing.T) {
 	})
 }
 
-// A link is no way into an account that there is: who is a member is not invited, and who has become one since keeps their password. Who
-// was a member before comes back with what the invitation gives, and with their authenticator app.
+// A link is no way into an account that there is: who is a member is not invited, and who has become one since keeps
+// their password. Who was a member before comes back with what the invitation gives, and with their authenticator app.
 func TestInvitationTakesOverNobody(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -245,7 +253,8 @@ func TestInvitationTakesOverNobody(t *testing.T) {
 		require.NoError(t, f.RemoveMember(ctx, owner, grace.User.ID))
 		again, err := f.ResendInvitation(ctx, owner, sent.ID)
 		require.NoError(t, err)
-		f.exec(t, "INSERT INTO user_totp (user_id, secret, created_ms, confirmed_ms, last_step, failures, blocked_ms) VALUES ($1, $2, 1, 1, 0, 0, 0)", grace.User.ID, []byte("sealed"))
+		f.exec(t, "INSERT INTO user_totp (user_id, secret, created_ms, confirmed_ms, last_step, failures, blocked_ms) "+
+			"VALUES ($1, $2, 1, 1, 0, 0, 0)", grace.User.ID, []byte("sealed"))
 		j, err := f.Join(ctx, stranger(2), again.Token, testPassword+" again")
 		require.NoError(t, err)
 		require.Equal(t, grace.User.ID, j.User.ID)
@@ -254,10 +263,12 @@ func TestInvitationTakesOverNobody(t *testing.T) {
 		wants(t, apperr.CodeUnauthorized, err, "the password of before")
 		require.NoError(t, f.RemoveMember(ctx, owner, grace.User.ID))
 		f.notJoined(t, stranger(3), again.Token, "removed, and the link was used")
-		_, err = f.Join(ctx, stranger(4), f.invited(t, owner, graceEmail, RoleGrant{Role: access.Viewer}).Token, testPassword+" once more")
+		_, err = f.Join(ctx, stranger(4), f.invited(t, owner, graceEmail, RoleGrant{Role: access.Viewer}).Token, testPassword+
+			" once more")
 		require.NoError(t, err)
 		require.Equal(t, 1, f.count(t, "user_totp"))
-		require.False(t, f.actor(t, owner.Team, grace.User.ID).Has(access.TeamWrite), "what they were before they are no more")
+		require.False(t, f.actor(t, owner.Team, grace.User.ID).Has(access.TeamWrite),
+			"what they were before they are no more")
 	})
 }
 
@@ -287,8 +298,8 @@ func TestInvitationRace(t *testing.T) {
 	})
 }
 
-// Invitations are bounded: one for an address, some for a team, for 30 days at most; all faults come in one answer; what ended long ago
-// goes; and those of another team do not exist.
+// Invitations are bounded: one for an address, some for a team, for 30 days at most; all faults come in one answer;
+// what ended long ago goes; and those of another team do not exist.
 func TestInvitationsAreBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -305,7 +316,8 @@ func TestInvitationsAreBounded(t *testing.T) {
 			}
 			require.Equal(t, []string{"email", "expires_at", "role"}, at)
 		}
-		first, err := f.Invite(ctx, owner, NewInvitation{Email: graceEmail, Role: access.Viewer, ExpiresMillis: in(MaxInvitationLifetime)})
+		first, err := f.Invite(ctx, owner, NewInvitation{Email: graceEmail, Role: access.Viewer,
+			ExpiresMillis: in(MaxInvitationLifetime)})
 		require.NoError(t, err)
 		_, err = f.Invite(ctx, owner, NewInvitation{Email: "GRACE@example.test", Role: access.Viewer})
 		wants(t, apperr.CodeInvitationPending, err, "a second one")
@@ -321,8 +333,8 @@ func TestInvitationsAreBounded(t *testing.T) {
 
 		require.NoError(t, f.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 			for n := range MaxInvitations - 1 {
-				i := Invitation{ID: id.New(id.PrefixInvitation), Email: fmt.Sprintf("user%d@example.test", n), Role: access.Viewer, InvitedBy: owner.ID,
-					ExpiresMillis: *in(time.Hour)}
+				i := Invitation{ID: id.New(id.PrefixInvitation), Email: fmt.Sprintf("user%d@example.test", n), Role: access.Viewer,
+					InvitedBy: owner.ID, ExpiresMillis: *in(time.Hour)}
 				require.NoError(t, f.putInvitation(ctx, tx, owner.Team, i, []byte(i.ID), f.clk.Now()))
 			}
 			return nil

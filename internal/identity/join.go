@@ -35,11 +35,13 @@ func JoinFaults(password secretbox.Secret) []apperr.Detail {
 	return details(&f)
 }
 
-// Join makes a member of whoever has the token of an invitation, with the password that they choose. A user who was a member
-// before gets it in place of the one they had. The role is given by who invited, so that it is what they may give now. It returns
-// unauthorized for a token that does not work, for whatever reason, validation_error for a password that breaks a rule, which leaves
-// the token as it is, and rate_limited after many wrong tokens from the client's address.
-func (s *Service) Join(ctx context.Context, c Client, token InvitationToken, password secretbox.Secret) (Joined, error) {
+// Join makes a member of whoever has the token of an invitation, with the password that they choose. A user who was a
+// member before gets it in place of the one they had. The role is given by who invited, so that it is what they may
+// give now. It returns unauthorized for a token that does not work, for whatever reason, validation_error for a
+// password that breaks a rule, which leaves the token as it is, and rate_limited after many wrong tokens from the
+// client's address.
+func (s *Service) Join(ctx context.Context, c Client, token InvitationToken,
+	password secretbox.Secret) (Joined, error) {
 	m, err := s.material()
 	if err != nil {
 		return Joined{}, err
@@ -91,7 +93,8 @@ func (s *Service) Join(ctx context.Context, c Client, token InvitationToken, pas
 }
 
 // join accepts the invitation. The caller holds the lock of changes of rights.
-func (s *Service) join(ctx context.Context, tx *sql.Tx, m *material, c Client, given []byte, hash string) (Joined, error) {
+func (s *Service) join(ctx context.Context, tx *sql.Tx, m *material, c Client, given []byte,
+	hash string) (Joined, error) {
 	now := s.clock.Now()
 	found, email, ok, err := readInvited(ctx, tx, given, now)
 	if err != nil {
@@ -131,9 +134,10 @@ func (s *Service) join(ctx context.Context, tx *sql.Tx, m *material, c Client, g
 	})
 }
 
-// newMember makes a member of the user with the address, and the user where there is none. Whoever is a member by now keeps their
-// password: a link is no way to take over an account.
-func (s *Service) newMember(ctx context.Context, tx *sql.Tx, m *material, c Client, team Team, email, hash string) (User, error) {
+// newMember makes a member of the user with the address, and the user where there is none. Whoever is a member by now
+// keeps their password: a link is no way to take over an account.
+func (s *Service) newMember(ctx context.Context, tx *sql.Tx, m *material, c Client, team Team, email,
+	hash string) (User, error) {
 	now := s.clock.Now()
 	a, known, err := readAccount(ctx, tx, email)
 	if err != nil {
@@ -163,7 +167,8 @@ func (s *Service) newMember(ctx context.Context, tx *sql.Tx, m *material, c Clie
 		return User{}, err
 	}
 	return user, audit.Record(ctx, tx, now, audit.Event{
-		Team: team.ID, Actor: c.actor(user, team.ID), Action: action, TargetType: "user", TargetID: user.ID, After: audit.State{"email": email},
+		Team: team.ID, Actor: c.actor(user, team.ID), Action: action, TargetType: "user", TargetID: user.ID,
+		After: audit.State{"email": email},
 	})
 }
 
@@ -183,7 +188,8 @@ func (s *Service) giveInvited(ctx context.Context, tx *sql.Tx, c Client, team Te
 		return errUnauthorized(errors.Join(errNotToGive, err))
 	}
 	_, err = s.bind(ctx, tx, change, user.ID, i.grant())
-	refusals := []apperr.Code{apperr.CodeValidation, apperr.CodePrivilegeEscalation, apperr.CodeForbidden, apperr.CodeNotFound}
+	refusals := []apperr.Code{apperr.CodeValidation, apperr.CodePrivilegeEscalation, apperr.CodeForbidden,
+		apperr.CodeNotFound}
 	if slices.ContainsFunc(refusals, func(code apperr.Code) bool { return apperr.Is(err, code) }) {
 		return errUnauthorized(errors.Join(errNotToGive, err))
 	}

@@ -52,8 +52,8 @@ func (k keyText) mac(pepper []byte) []byte {
 	return m.Sum(nil)
 }
 
-// newKeyText returns a fresh key with 256 random bits. The mode tells a person, and a scanner that finds the key, whether
-// production is at stake; nothing is decided by it.
+// newKeyText returns a fresh key with 256 random bits. The mode tells a person, and a scanner that finds the key,
+// whether production is at stake; nothing is decided by it.
 func newKeyText(mode EnvironmentType) keyText {
 	lookup := make([]byte, lookupLength) // 80 bits, reduced below to the 59 that ten digits hold
 	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.

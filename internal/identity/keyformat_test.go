@@ -30,8 +30,8 @@ func TestKeyRoundTrip(t *testing.T) {
 	}
 }
 
-// The checksum is that of the documentation, so that a secret scanner can compute it: CRC-32 (IEEE), whose check value of
-// "123456789" is 0xcbf43926, in base62.
+// The checksum is that of the documentation, so that a secret scanner can compute it: CRC-32 (IEEE), whose check value
+// of "123456789" is 0xcbf43926, in base62.
 func TestKeyChecksum(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "3Jzrme", checksum("123456789"))
@@ -66,7 +66,8 @@ func FuzzParseKey(f *testing.F) {
 	f.Add("spk_live_")
 	f.Add(strings.Repeat("_", keyLength))
 	f.Add(" " + newKeyText(Test).String())
-	f.Add(keyText{body: keyScheme + "prod" + "_" + strings.Repeat("0", lookupLength) + "_" + strings.Repeat("0", secretLength)}.String())
+	f.Add(keyText{body: keyScheme + "prod" + "_" + strings.Repeat("0", lookupLength) + "_" +
+		strings.Repeat("0", secretLength)}.String())
 	f.Fuzz(func(t *testing.T, s string) {
 		k, ok := parseKey(s)
 		if !ok {

@@ -20,20 +20,22 @@ func GrantFaults(g Grant, now time.Time) []apperr.Detail {
 	return details(&f)
 }
 
-// ListGrants returns a page of the grants of a key of the actor's team, one row more than the page when another follows. It
-// returns not_found.
-func (s *Service) ListGrants(ctx context.Context, actor access.Principal, keyID string, r page.Request) ([]Grant, error) {
+// ListGrants returns a page of the grants of a key of the actor's team, one row more than the page when another
+// follows. It returns not_found.
+func (s *Service) ListGrants(ctx context.Context, actor access.Principal, keyID string,
+	r page.Request) ([]Grant, error) {
 	if _, err := s.GetKey(ctx, actor, keyID); err != nil {
 		return nil, err
 	}
 	return pageOfGrants(ctx, s.db.Read(), keyID, r)
 }
 
-// AddGrant adds a grant to a key of the actor's team and returns it. Requests with the key have it from the next one on. It
-// returns not_found, validation_error, and api_key_revoked.
+// AddGrant adds a grant to a key of the actor's team and returns it. Requests with the key have it from the next one
+// on. It returns not_found, validation_error, and api_key_revoked.
 func (s *Service) AddGrant(ctx context.Context, actor access.Principal, keyID string, g Grant) (Grant, error) {
 	g.ID = id.New(id.PrefixGrant)
-	_, err := s.changeKey(ctx, actor, keyID, "add_grant", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
+	_, err := s.changeKey(ctx, actor, keyID, "add_grant", func(tx *sql.Tx, actor access.Principal, k Key,
+		now time.Time) (Key, bool, audit.State, error) {
 		faults := GrantFaults(g, now)
 		if faults == nil {
 			grants, err := readGrants(ctx, tx, keyID)
@@ -64,7 +66,8 @@ func (s *Service) RemoveGrant(ctx context.Context, actor access.Principal, keyID
 	if !id.Is(id.PrefixGrant, grantID) {
 		return apperr.NotFound("grant")
 	}
-	_, err := s.changeKey(ctx, actor, keyID, "remove_grant", func(tx *sql.Tx, actor access.Principal, k Key, _ time.Time) (Key, bool, audit.State, error) {
+	_, err := s.changeKey(ctx, actor, keyID, "remove_grant", func(tx *sql.Tx, actor access.Principal, k Key,
+		_ time.Time) (Key, bool, audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
 		}

@@ -50,13 +50,15 @@ func (c KeyChange) Faults(now time.Time) []apperr.Detail {
 	return details(&f)
 }
 
-// keyChange changes a stored key in its transaction, for the actor with the rights that they have in it: it returns the key as it should be, whether that is a change, and what the
-// trail says beside it.
-type keyChange func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (next Key, changed bool, details audit.State, err error)
+// keyChange changes a stored key in its transaction, for the actor with the rights that they have in it: it returns the
+// key as it should be, whether that is a change, and what the trail says beside it.
+type keyChange func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (next Key, changed bool,
+	details audit.State, err error)
 
 // changeKey runs a change on a key of the actor's team that nobody else changes meanwhile, and returns the key as it is
 // then. It returns not_found.
-func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, verb string, change keyChange) (Key, error) {
+func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, verb string,
+	change keyChange) (Key, error) {
 	team, err := s.teamOfKey(ctx, actor, keyID)
 	if err != nil {
 		return Key{}, err
@@ -112,15 +114,16 @@ func (s *Service) lockKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID s
 }
 
 func keyEvent(actor access.Principal, team id.Team, k Key, verb string) audit.Event {
-	return audit.Event{Team: team, Environment: k.Environment, Actor: actor, Action: "api_key." + verb, TargetType: "api_key", TargetID: k.ID}
+	return audit.Event{Team: team, Environment: k.Environment, Actor: actor, Action: "api_key." + verb,
+		TargetType: "api_key", TargetID: k.ID}
 }
 
 func errRevoked() error {
 	return apperr.New(apperr.CodeAPIKeyRevoked, "The API key is revoked, which is for good; create another")
 }
 
-// holdsAll returns privilege_escalation where the key's grants open more than the actor may do: whoever gets its secret, or
-// lets it work again, for longer or from elsewhere, could do that by it.
+// holdsAll returns privilege_escalation where the key's grants open more than the actor may do: whoever gets its
+// secret, or lets it work again, for longer or from elsewhere, could do that by it.
 func holdsAll(ctx context.Context, tx *sql.Tx, actor access.Principal, k Key) error {
 	grants, err := readGrants(ctx, tx, k.ID)
 	if err != nil {
@@ -129,10 +132,11 @@ func holdsAll(ctx context.Context, tx *sql.Tx, actor access.Principal, k Key) er
 	return checkGiven(actor, k.Environment, grants)
 }
 
-// UpdateKey changes the settings of a key of the actor's team and returns it. An expired key whose expiry is moved into the
-// future works again. It returns not_found, validation_error, and api_key_revoked.
+// UpdateKey changes the settings of a key of the actor's team and returns it. An expired key whose expiry is moved into
+// the future works again. It returns not_found, validation_error, and api_key_revoked.
 func (s *Service) UpdateKey(ctx context.Context, actor access.Principal, keyID string, c KeyChange) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "update", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "update", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key,
+		bool, audit.State, error) {
 		if faults := c.Faults(now); faults != nil {
 			return k, false, nil, apperr.Invalid(faults...)
 		}
@@ -164,10 +168,11 @@ func (s *Service) UpdateKey(ctx context.Context, actor access.Principal, keyID s
 	})
 }
 
-// DisableKey has a key of the actor's team refused until it is enabled, and returns it. A key that is disabled is left as it
-// is. It returns not_found, and api_key_revoked.
+// DisableKey has a key of the actor's team refused until it is enabled, and returns it. A key that is disabled is left
+// as it is. It returns not_found, and api_key_revoked.
 func (s *Service) DisableKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "disable", func(_ *sql.Tx, _ access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "disable", func(_ *sql.Tx, _ access.Principal, k Key, now time.Time) (Key, bool,
+		audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
 		}
@@ -181,7 +186,8 @@ func (s *Service) DisableKey(ctx context.Context, actor access.Principal, keyID 
 
 // EnableKey is the end of DisableKey.
 func (s *Service) EnableKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "enable", func(tx *sql.Tx, actor access.Principal, k Key, _ time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "enable", func(tx *sql.Tx, actor access.Principal, k Key, _ time.Time) (Key,
+		bool, audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
 		}
@@ -196,7 +202,8 @@ func (s *Service) EnableKey(ctx context.Context, actor access.Principal, keyID s
 
 // RevokeKey ends a key of the actor's team at once and for good, and returns it. Revoking it again changes nothing.
 func (s *Service) RevokeKey(ctx context.Context, actor access.Principal, keyID string) (Key, error) {
-	return s.changeKey(ctx, actor, keyID, "revoke", func(_ *sql.Tx, _ access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
+	return s.changeKey(ctx, actor, keyID, "revoke", func(_ *sql.Tx, _ access.Principal, k Key, now time.Time) (Key, bool,
+		audit.State, error) {
 		if k.RevokedMillis != nil {
 			return k, false, nil, nil
 		}
@@ -214,11 +221,12 @@ func OverlapFaults(overlap time.Duration) []apperr.Detail {
 	return details(&f)
 }
 
-// RotateKey gives a key of the actor's team another secret and returns it with its new text, which cannot be had again. The
-// old secret works for the overlap. A key has two secrets at most: while the one before works, rotating it is
+// RotateKey gives a key of the actor's team another secret and returns it with its new text, which cannot be had again.
+// The old secret works for the overlap. A key has two secrets at most: while the one before works, rotating it is
 // rotation_in_progress, but for an overlap of 0, which ends every secret but the new one. It also returns not_found,
 // validation_error, and api_key_revoked.
-func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID string, overlap time.Duration) (Key, secretbox.Secret, error) {
+func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID string,
+	overlap time.Duration) (Key, secretbox.Secret, error) {
 	m, err := s.material()
 	if err != nil {
 		return Key{}, "", err
@@ -227,7 +235,8 @@ func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID s
 		return Key{}, "", apperr.Invalid(faults...)
 	}
 	var text keyText
-	k, err := s.changeKey(ctx, actor, keyID, "rotate", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key, bool, audit.State, error) {
+	k, err := s.changeKey(ctx, actor, keyID, "rotate", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key,
+		bool, audit.State, error) {
 		switch {
 		case k.RevokedMillis != nil:
 			return k, false, nil, errRevoked()

@@ -29,9 +29,9 @@ func (f fixture) accepts(ctx context.Context, t require.TestingT, text string) b
 	return err == nil
 }
 
-// However a key is rotated, disabled, enabled and revoked while time goes by, the secrets that work are those of the rules: the
-// newest, and the one before it until its overlap ends; two at most, and none of a key that is disabled or revoked. What was
-// rotated out never works again.
+// However a key is rotated, disabled, enabled and revoked while time goes by, the secrets that work are those of the
+// rules: the newest, and the one before it until its overlap ends; two at most, and none of a key that is disabled or
+// revoked. What was rotated out never works again.
 func TestRotationMachine(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -95,8 +95,8 @@ func TestRotationMachine(t *testing.T) {
 	})
 }
 
-// What one process changes is in force in another as soon as what that has read is no longer fresh, and never later; a grant
-// ends on time although its key is cached.
+// What one process changes is in force in another as soon as what that has read is no longer fresh, and never later; a
+// grant ends on time although its key is cached.
 func TestChangesReachOtherProcesses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -155,13 +155,14 @@ func TestWarmKeyCostsNoQuery(t *testing.T) {
 	})
 }
 
-// A key that is held to networks works from there alone, whatever its state; elsewhere nobody learns that it exists or has
-// expired. IPv4 in IPv6 is IPv4, and an address that is not known is in no network.
+// A key that is held to networks works from there alone, whatever its state; elsewhere nobody learns that it exists or
+// has expired. IPv4 in IPv6 is IPv4, and an address that is not known is in no network.
 func TestSourceNetworks(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		actor, p := f.owner(t)
-		k, secret, err := f.CreateKey(t.Context(), actor, NewKey{Name: "held", Environment: p.Environments[0].ID, SourceCIDRs: []string{"2001:db8::/32", "192.0.2.0/24"}})
+		k, secret, err := f.CreateKey(t.Context(), actor, NewKey{Name: "held", Environment: p.Environments[0].ID,
+			SourceCIDRs: []string{"2001:db8::/32", "192.0.2.0/24"}})
 		require.NoError(t, err)
 		asks := func(ip string) error {
 			_, err := f.APIKey(t.Context(), secret.Reveal(), ip)
@@ -174,7 +175,8 @@ func TestSourceNetworks(t *testing.T) {
 		for _, ip := range elsewhere {
 			require.True(t, apperr.Is(asks(ip), apperr.CodeUnauthorized), ip)
 		}
-		current := access.Principal{Kind: access.KindAPIKey, ID: k.ID, Team: p.Team.ID, Environment: k.Environment, IP: "192.0.3.1"}
+		current := access.Principal{Kind: access.KindAPIKey, ID: k.ID, Team: p.Team.ID, Environment: k.Environment,
+			IP: "192.0.3.1"}
 		_, err = f.Current(t.Context(), current)
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized), "what outlives a request is held to them, too")
 		f.clk.Advance(DefaultKeyLifetime)
@@ -182,7 +184,8 @@ func TestSourceNetworks(t *testing.T) {
 		for _, ip := range elsewhere {
 			require.True(t, apperr.Is(asks(ip), apperr.CodeUnauthorized), ip)
 		}
-		_, err = f.UpdateKey(t.Context(), actor, k.ID, KeyChange{SourceCIDRs: new([]string(nil)), ExpiresMillis: new(clock.Millis(f.clk.Now()) + 1)})
+		_, err = f.UpdateKey(t.Context(), actor, k.ID, KeyChange{SourceCIDRs: new([]string(nil)),
+			ExpiresMillis: new(clock.Millis(f.clk.Now()) + 1)})
 		require.NoError(t, err)
 		require.NoError(t, asks("192.0.3.1"))
 	})

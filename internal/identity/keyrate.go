@@ -40,7 +40,8 @@ func storeRate(l *ratelimit.Limit) storedRate {
 	if l == nil {
 		return storedRate{}
 	}
-	return storedRate{perSecond: sql.NullInt64{Int64: l.PerSecond, Valid: true}, burst: sql.NullInt64{Int64: l.Burst, Valid: true}}
+	return storedRate{perSecond: sql.NullInt64{Int64: l.PerSecond, Valid: true}, burst: sql.NullInt64{Int64: l.Burst,
+		Valid: true}}
 }
 
 func (r storedRate) limit() *ratelimit.Limit {

@@ -11,8 +11,10 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// holding adds a member with permissions in one environment, by a role of that name, and returns them as the actor of a request.
-func (f fixture) holding(t *testing.T, owner access.Principal, name string, env id.Environment, permissions ...access.Permission) access.Principal {
+// holding adds a member with permissions in one environment, by a role of that name, and returns them as the actor of a
+// request.
+func (f fixture) holding(t *testing.T, owner access.Principal, name string, env id.Environment,
+	permissions ...access.Permission) access.Principal {
 	t.Helper()
 	r, err := f.CreateRole(t.Context(), owner, NewRole{Name: name, Permissions: permissions})
 	require.NoError(t, err)
@@ -21,8 +23,9 @@ func (f fixture) holding(t *testing.T, owner access.Principal, name string, env 
 	return f.actor(t, owner.Team, p.ID)
 }
 
-// Nobody gets by a key what they may not do: not by making it, by a grant, by taking a denial away, by getting the secret of a
-// stronger key, or by letting one work again, for longer or from elsewhere. What takes something away is open to them.
+// Nobody gets by a key what they may not do: not by making it, by a grant, by taking a denial away, by getting the
+// secret of a stronger key, or by letting one work again, for longer or from elsewhere. What takes something away is
+// open to them.
 func TestNobodyGivesMoreByAKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -36,7 +39,8 @@ func TestNobodyGivesMoreByAKey(t *testing.T) {
 		events := len(f.trail(t))
 		for what, call := range map[string]func() error{
 			"create": func() error {
-				_, _, err := f.CreateKey(t.Context(), weak, NewKey{Name: "x", Environment: env, Grants: []Grant{allow(access.RouteEvents), allow(access.RouteConnections)}})
+				_, _, err := f.CreateKey(t.Context(), weak, NewKey{Name: "x", Environment: env,
+					Grants: []Grant{allow(access.RouteEvents), allow(access.RouteConnections)}})
 				return err
 			},
 			"grant": func() error {
@@ -58,7 +62,8 @@ func TestNobodyGivesMoreByAKey(t *testing.T) {
 			require.True(t, apperr.Is(call(), apperr.CodePrivilegeEscalation), "%s: %v", what, call())
 		}
 		require.Len(t, f.trail(t), events)
-		k, _, err := f.CreateKey(t.Context(), weak, NewKey{Name: "x", Environment: env, Grants: []Grant{allow(access.RouteEvents), deny(access.RouteConnections)}})
+		k, _, err := f.CreateKey(t.Context(), weak, NewKey{Name: "x", Environment: env,
+			Grants: []Grant{allow(access.RouteEvents), deny(access.RouteConnections)}})
 		require.NoError(t, err)
 		_, _, err = f.RotateKey(t.Context(), weak, k.ID, 0)
 		require.NoError(t, err)
@@ -72,8 +77,8 @@ func TestNobodyGivesMoreByAKey(t *testing.T) {
 	})
 }
 
-// Who has rights in one environment manages its keys; those of others are not there for them, and who may only read changes
-// nothing.
+// Who has rights in one environment manages its keys; those of others are not there for them, and who may only read
+// changes nothing.
 func TestKeysOfOwnEnvironments(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -96,7 +101,8 @@ func TestKeysOfOwnEnvironments(t *testing.T) {
 			}
 			for _, filter := range [][]id.Environment{{other}, {mine, other}, {id.Environment(id.New(id.PrefixEnvironment))}} {
 				_, err := f.ListKeys(t.Context(), who, filter, r)
-				require.True(t, apperr.Is(err, apperr.CodeNotFound), "an environment of which they have nothing is like one that is not there")
+				require.True(t, apperr.Is(err, apperr.CodeNotFound),
+					"an environment of which they have nothing is like one that is not there")
 			}
 			_, err = f.GetKey(t.Context(), who, foreign.ID)
 			require.True(t, apperr.Is(err, apperr.CodeNotFound))
@@ -112,7 +118,8 @@ func TestKeysOfOwnEnvironments(t *testing.T) {
 		require.True(t, apperr.Is(err, apperr.CodeForbidden))
 		_, err = f.DisableKey(t.Context(), developer, own.ID)
 		require.NoError(t, err)
-		_, _, err = f.CreateKey(t.Context(), developer, NewKey{Name: "x", Environment: mine, Grants: []Grant{allow(access.Routes()...)}})
+		_, _, err = f.CreateKey(t.Context(), developer, NewKey{Name: "x", Environment: mine,
+			Grants: []Grant{allow(access.Routes()...)}})
 		require.NoError(t, err, "a developer may do all that a key can")
 	})
 }

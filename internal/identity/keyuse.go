@@ -97,15 +97,18 @@ func (u *keyUses) of(keyID string) *keyUsed {
 	return k
 }
 
-// KeySeen notes that a key was used for an operation, which is named by its method and path. It costs the caller no query.
+// KeySeen notes that a key was used for an operation, which is named by its method and path. It costs the caller no
+// query.
 func (s *Service) KeySeen(keyID, ip, userAgent, operation string) {
-	use := KeyUse{AtMillis: clock.Millis(s.clock.Now()), IP: ip, UserAgent: Client{UserAgent: userAgent}.userAgent(), Route: operation}
+	use := KeyUse{AtMillis: clock.Millis(s.clock.Now()), IP: ip, UserAgent: Client{UserAgent: userAgent}.userAgent(),
+		Route: operation}
 	s.uses.mu.Lock()
 	defer s.uses.mu.Unlock()
 	s.uses.of(keyID).last = use
 }
 
-// KeyAnswered counts the answer to a request with a key, by the route that the operation needs. It costs the caller no query.
+// KeyAnswered counts the answer to a request with a key, by the route that the operation needs. It costs the caller no
+// query.
 func (s *Service) KeyAnswered(keyID string, route access.Route, status int) {
 	cell := useCell{s.clock.Now().UTC().Truncate(time.Hour).UnixMilli(), route, outcomeOf(status)}
 	s.uses.mu.Lock()
@@ -120,8 +123,8 @@ type useRow struct {
 	requests int64
 }
 
-// due takes what is to be stored now: the last uses whose minute is over, and, once a minute or when asked, the counts. Keys
-// that were not used for two minutes are forgotten.
+// due takes what is to be stored now: the last uses whose minute is over, and, once a minute or when asked, the counts.
+// Keys that were not used for two minutes are forgotten.
 func (u *keyUses) due(nowMillis int64, all bool) (lasts map[string]KeyUse, counts []useRow) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -163,8 +166,8 @@ func (u *keyUses) giveBack(counts []useRow) {
 	}
 }
 
-// StoreKeyUse writes down when keys were last used and how requests with them ended: what is due, or with all everything. A
-// worker calls it every few seconds. What is lost when the process ends is at most the last minute.
+// StoreKeyUse writes down when keys were last used and how requests with them ended: what is due, or with all
+// everything. A worker calls it every few seconds. What is lost when the process ends is at most the last minute.
 func (s *Service) StoreKeyUse(ctx context.Context, all bool) error {
 	lasts, counts := s.uses.due(clock.Millis(s.clock.Now()), all)
 	ids := make([]string, 0, len(lasts))
@@ -231,8 +234,8 @@ func (b UsageBucket) bounds() (length, longest, usual time.Duration) {
 	return 24 * time.Hour, dailyRange, 30 * 24 * time.Hour
 }
 
-// UsageRequest says what usage to tell. The range is widened to whole buckets. Without To it ends now, without From it begins
-// a day or thirty days before its end, by the bucket.
+// UsageRequest says what usage to tell. The range is widened to whole buckets. Without To it ends now, without From it
+// begins a day or thirty days before its end, by the bucket.
 type UsageRequest struct {
 	From, To *time.Time
 	Bucket   UsageBucket
@@ -295,9 +298,10 @@ type KeyUsage struct {
 	Parts                []UsagePart
 }
 
-// KeyUsage returns how a key of the actor's team was used: what is stored, which is what happened up to a minute ago. It
-// returns not_found and validation_error.
-func (s *Service) KeyUsage(ctx context.Context, actor access.Principal, keyID string, r UsageRequest) (KeyUsage, error) {
+// KeyUsage returns how a key of the actor's team was used: what is stored, which is what happened up to a minute ago.
+// It returns not_found and validation_error.
+func (s *Service) KeyUsage(ctx context.Context, actor access.Principal, keyID string,
+	r UsageRequest) (KeyUsage, error) {
 	if _, err := s.GetKey(ctx, actor, keyID); err != nil {
 		return KeyUsage{}, err
 	}
@@ -307,7 +311,8 @@ func (s *Service) KeyUsage(ctx context.Context, actor access.Principal, keyID st
 	}
 	from, to := r.bounds(now)
 	length, _, _ := r.Bucket.bounds()
-	out := KeyUsage{FromMillis: from.UTC().Truncate(length).UnixMilli(), ToMillis: to.UTC().Add(length - time.Millisecond).Truncate(length).UnixMilli()}
+	out := KeyUsage{FromMillis: from.UTC().Truncate(length).UnixMilli(),
+		ToMillis: to.UTC().Add(length - time.Millisecond).Truncate(length).UnixMilli()}
 	rows, err := readUsage(ctx, s.db.Read(), keyID, out.FromMillis, out.ToMillis, length.Milliseconds())
 	if err != nil {
 		return KeyUsage{}, err

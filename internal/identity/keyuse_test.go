@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// A key's last use is written down soon after the first and then at most once a minute, in one form however it came; no use
-// costs a query of its own.
+// A key's last use is written down soon after the first and then at most once a minute, in one form however it came; no
+// use costs a query of its own.
 func TestLastUse(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -49,14 +49,15 @@ func TestLastUse(t *testing.T) {
 	})
 }
 
-// Every answer to a request with a key is counted once, by route and outcome, over hours and days; what could not be stored is
-// stored later; another team's key has no usage to see, and old counts go.
+// Every answer to a request with a key is counted once, by route and outcome, over hours and days; what could not be
+// stored is stored later; another team's key has no usage to see, and old counts go.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		actor, p := f.owner(t)
 		k, _ := f.key(t, actor, p.Environments[0].ID)
-		statuses := []int{http.StatusOK, http.StatusNoContent, http.StatusForbidden, http.StatusTooManyRequests, http.StatusNotFound, http.StatusInternalServerError}
+		statuses := []int{http.StatusOK, http.StatusNoContent, http.StatusForbidden, http.StatusTooManyRequests,
+			http.StatusNotFound, http.StatusInternalServerError}
 		count := func() {
 			for _, s := range statuses {
 				f.KeyAnswered(k.ID, access.RouteEvents, s)
@@ -73,8 +74,9 @@ func TestUsage(t *testing.T) {
 		count()
 		require.NoError(t, f.StoreKeyUse(t.Context(), true))
 		want := func(n int64) []UsageCount {
-			return []UsageCount{{access.RouteConnections, UseSucceeded, n}, {access.RouteEvents, UseDenied, n}, {access.RouteEvents, UseFailed, n},
-				{access.RouteEvents, UseLimited, n}, {access.RouteEvents, UseRefused, n}, {access.RouteEvents, UseSucceeded, 2 * n}}
+			return []UsageCount{{access.RouteConnections, UseSucceeded, n}, {access.RouteEvents, UseDenied, n},
+				{access.RouteEvents, UseFailed, n}, {access.RouteEvents, UseLimited, n}, {access.RouteEvents, UseRefused, n},
+				{access.RouteEvents, UseSucceeded, 2 * n}}
 		}
 		hours, err := f.KeyUsage(t.Context(), actor, k.ID, UsageRequest{Bucket: UsageByHour})
 		require.NoError(t, err)
@@ -102,8 +104,8 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// Only who owns a key learns that a text is one, and what has become of it. Everything else is one answer: typos, wrong and
-// rotated secrets, another team's keys. Nobody tries many.
+// Only who owns a key learns that a text is one, and what has become of it. Everything else is one answer: typos, wrong
+// and rotated secrets, another team's keys. Nobody tries many.
 func TestVerifyKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -123,8 +125,9 @@ func TestVerifyKey(t *testing.T) {
 		require.False(t, verify(actor, second.Reveal()).Previous)
 		f.clk.Advance(time.Minute)
 		theirs, _, _ := f.foreign(t)
-		for _, none := range []Verification{verify(actor, text), verify(actor, "x"), verify(actor, ""), verify(actor, rotated(k.Prefix).String()),
-			verify(actor, newKeyText(Test).String()), verify(theirs, second.Reveal())} {
+		for _, none := range []Verification{verify(actor, text), verify(actor, "x"), verify(actor, ""),
+			verify(actor, rotated(k.Prefix).String()), verify(actor, newKeyText(Test).String()),
+			verify(theirs, second.Reveal())} {
 			require.Equal(t, Verification{}, none)
 		}
 		_, err = f.DisableKey(t.Context(), actor, k.ID)

@@ -49,8 +49,8 @@ func (v *verifications) take(user string, now time.Time) (wait time.Duration, ok
 	return 0, true
 }
 
-// VerifyKey says whether a text is a key of the actor's team that works. Anything else is one answer: a text that is no key,
-// one whose secret is wrong or was rotated out, and another team's key. It returns rate_limited.
+// VerifyKey says whether a text is a key of the actor's team that works. Anything else is one answer: a text that is no
+// key, one whose secret is wrong or was rotated out, and another team's key. It returns rate_limited.
 func (s *Service) VerifyKey(ctx context.Context, actor access.Principal, text secretbox.Secret) (Verification, error) {
 	m, err := s.material()
 	if err != nil {
@@ -62,7 +62,8 @@ func (s *Service) VerifyKey(ctx context.Context, actor access.Principal, text se
 	}
 	now := s.clock.Now()
 	if wait, ok := s.verifying.take(actor.ID, now); !ok && actor.Kind != access.KindSystem {
-		return Verification{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many keys were verified; try again later", RetryAfter: wait}
+		return Verification{}, &apperr.Error{Code: apperr.CodeRateLimited,
+			Message: "Too many keys were verified; try again later", RetryAfter: wait}
 	}
 	parsed, ok := parseKey(text.Reveal())
 	if !ok {

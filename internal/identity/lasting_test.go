@@ -12,8 +12,9 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Whoever has a role until a time gives none of it for longer, neither to others nor to themselves: not by making their own binding last, nor
-// by another binding, another role, an invitation, or a colleague who is enabled again. For as long as they have it, they give it.
+// Whoever has a role until a time gives none of it for longer, neither to others nor to themselves: not by making their
+// own binding last, nor by another binding, another role, an invitation, or a colleague who is enabled again. For as
+// long as they have it, they give it.
 func TestRolesThatEndGiveNothingThatLasts(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -21,7 +22,8 @@ func TestRolesThatEndGiveNothingThatLasts(t *testing.T) {
 		owner, p := f.owner(t)
 		team, env := p.Team.ID, p.Environments[0].ID
 		at := func(d time.Duration) *int64 { return new(clock.Millis(f.clk.Now().Add(d))) }
-		clerk, err := f.CreateRole(ctx, owner, NewRole{Name: "clerk", Permissions: []access.Permission{access.RolesWrite, access.MembersWrite, access.EventsRead}})
+		clerk, err := f.CreateRole(ctx, owner, NewRole{Name: "clerk", Permissions: []access.Permission{access.RolesWrite,
+			access.MembersWrite, access.EventsRead}})
 		require.NoError(t, err)
 		mallory := f.person(t, team, "mallory@example.test", clerk.ID)
 		own, err := f.CreateBinding(ctx, owner, mallory.ID, RoleGrant{Role: access.Admin, ExpiresMillis: at(time.Hour)})
@@ -45,7 +47,8 @@ func TestRolesThatEndGiveNothingThatLasts(t *testing.T) {
 				return err
 			},
 			"a part of it, in one environment": func() error {
-				_, err := f.CreateBinding(ctx, mallory, mallory.ID, RoleGrant{Role: access.Developer, Environment: env, ExpiresMillis: at(2 * time.Hour)})
+				_, err := f.CreateBinding(ctx, mallory, mallory.ID, RoleGrant{Role: access.Developer, Environment: env,
+					ExpiresMillis: at(2 * time.Hour)})
 				return err
 			},
 			"for a friend": func() error {
@@ -53,7 +56,8 @@ func TestRolesThatEndGiveNothingThatLasts(t *testing.T) {
 				return err
 			},
 			"into a role that they have for ever": func() error {
-				_, err := f.UpdateRole(ctx, mallory, clerk.ID, RoleChange{Permissions: append(slices.Clone(clerk.Permissions), access.APIKeysWrite)})
+				_, err := f.UpdateRole(ctx, mallory, clerk.ID, RoleChange{Permissions: append(slices.Clone(clerk.Permissions),
+					access.APIKeysWrite)})
 				return err
 			},
 			"by an invitation": func() error {

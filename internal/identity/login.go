@@ -31,13 +31,13 @@ type Credentials struct {
 	Code secretbox.Secret
 }
 
-// Login signs a user in by password and starts a session. replaced is the refresh token that the client had until now, if
-// any; its session ends. An unknown address and a wrong password get the same answer, unauthorized, after the same work.
-// After many failures of the account or from the client's address it returns rate_limited, and unavailable when many sign
-// in at once.
+// Login signs a user in by password and starts a session. replaced is the refresh token that the client had until now,
+// if any; its session ends. An unknown address and a wrong password get the same answer, unauthorized, after the same
+// work. After many failures of the account or from the client's address it returns rate_limited, and unavailable when
+// many sign in at once.
 //
-// Only somebody who has the password learns whether the account has an authenticator app: without its code they get totp_required,
-// with one that is wrong or was used before totp_invalid, and rate_limited after many wrong ones.
+// Only somebody who has the password learns whether the account has an authenticator app: without its code they get
+// totp_required, with one that is wrong or was used before totp_invalid, and rate_limited after many wrong ones.
 func (s *Service) Login(ctx context.Context, c Client, with Credentials, replaced RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
@@ -98,7 +98,8 @@ func (s *Service) Login(ctx context.Context, c Client, with Credentials, replace
 		if err := s.endFamily(ctx, tx, m, c, replaced); err != nil {
 			return err
 		}
-		if in.Session, in.Refresh, err = s.startSession(ctx, tx, m, c, sessionKey{user: a.user, team: a.team}, methods); err != nil {
+		if in.Session, in.Refresh, err = s.startSession(ctx, tx, m, c, sessionKey{user: a.user, team: a.team},
+			methods); err != nil {
 			return err
 		}
 		if err := forgive(ctx, tx, at); err != nil {
@@ -112,9 +113,9 @@ func (s *Service) Login(ctx context.Context, c Client, with Credentials, replace
 	return in, nil
 }
 
-// halfway deals with an attempt whose password was right and whose second factor was not. It stays counted for the account, so that
-// nobody who has the password tries codes faster than passwords. Where the code was merely not asked for yet, it is not counted for
-// the address, or the sign-ins of one office would add up.
+// halfway deals with an attempt whose password was right and whose second factor was not. It stays counted for the
+// account, so that nobody who has the password tries codes faster than passwords. Where the code was merely not asked
+// for yet, it is not counted for the address, or the sign-ins of one office would add up.
 func (s *Service) halfway(ctx context.Context, tx *sql.Tx, at attempt, refused error) error {
 	if at.address == nil || !apperr.Is(refused, apperr.CodeTOTPRequired) {
 		return nil
@@ -124,8 +125,8 @@ func (s *Service) halfway(ctx context.Context, tx *sql.Tx, at attempt, refused e
 
 var errChanged = errors.New("the password was changed during the sign-in")
 
-// findAccount returns the account of an e-mail address, and the hash to check a password against: where there is no account,
-// one that none matches.
+// findAccount returns the account of an e-mail address, and the hash to check a password against: where there is no
+// account, one that none matches.
 func (s *Service) findAccount(ctx context.Context, email string) (a account, known bool, hash passwordHash, err error) {
 	if address, ok := normalizeEmail(email); ok {
 		if a, known, err = readAccount(ctx, s.db.Read(), address); err != nil {
@@ -143,7 +144,8 @@ func (s *Service) findAccount(ctx context.Context, email string) (a account, kno
 
 // currentHash returns the hash to store for a password that was found right: the one there is, or another when that was
 // made under other costs than today's.
-func (s *Service) currentHash(ctx context.Context, a account, hash passwordHash, password secretbox.Secret) (string, error) {
+func (s *Service) currentHash(ctx context.Context, a account, hash passwordHash,
+	password secretbox.Secret) (string, error) {
 	if hash.params == currentParams() {
 		return a.passwordHash, nil
 	}

@@ -48,5 +48,6 @@ func (s *Service) Mails() bool { return s.mailer != nil && s.mailer.Enabled() }
 var errNoMail = errors.New("no mail server is configured")
 
 func errMailDisabled() error {
-	return apperr.Wrap(apperr.CodeMailNotConfigured, "This installation sends no mail; ask an operator for another password", errNoMail)
+	return apperr.Wrap(apperr.CodeMailNotConfigured,
+		"This installation sends no mail; ask an operator for another password", errNoMail)
 }

@@ -23,7 +23,8 @@ type Member struct {
 	DisabledMillis *int64
 }
 
-// MemberFilter selects members. Values of one field are alternatives; fields restrict together. Empty fields do not restrict.
+// MemberFilter selects members. Values of one field are alternatives; fields restrict together. Empty fields do not
+// restrict.
 type MemberFilter struct {
 	// Emails are whole addresses, in lower case.
 	Emails []string
@@ -32,9 +33,10 @@ type MemberFilter struct {
 	Disabled *bool
 }
 
-// ListMembers returns a page of the members of the actor's team. It reads page.Request.Fetch rows, so that page.Cut can tell whether
-// more follow.
-func (s *Service) ListMembers(ctx context.Context, actor access.Principal, f MemberFilter, r page.Request) ([]Member, error) {
+// ListMembers returns a page of the members of the actor's team. It reads page.Request.Fetch rows, so that page.Cut can
+// tell whether more follow.
+func (s *Service) ListMembers(ctx context.Context, actor access.Principal, f MemberFilter,
+	r page.Request) ([]Member, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return nil, err
@@ -62,10 +64,11 @@ func (s *Service) requireMember(ctx context.Context, q db.Querier, team id.Team,
 	return m, err
 }
 
-// SetMemberDisabled disables a member of the actor's team, which ends their sessions at once and keeps their roles, or enables one
-// again, which is giving their roles again, and returns them. It returns not_found, last_owner, privilege_escalation, and forbidden where
-// the actor may not decide about owners.
-func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal, user string, disabled bool) (Member, error) {
+// SetMemberDisabled disables a member of the actor's team, which ends their sessions at once and keeps their roles, or
+// enables one again, which is giving their roles again, and returns them. It returns not_found, last_owner,
+// privilege_escalation, and forbidden where the actor may not decide about owners.
+func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal, user string,
+	disabled bool) (Member, error) {
 	var m Member
 	err := s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
 		before, err := s.removable(ctx, tx, c, user)
@@ -99,8 +102,8 @@ func (s *Service) SetMemberDisabled(ctx context.Context, actor access.Principal,
 	return m, err
 }
 
-// RemoveMember takes a user out of the actor's team with all their roles, and ends their sessions at once. What they made stays. It
-// returns not_found, last_owner, and forbidden where the actor may not decide about owners.
+// RemoveMember takes a user out of the actor's team with all their roles, and ends their sessions at once. What they
+// made stays. It returns not_found, last_owner, and forbidden where the actor may not decide about owners.
 func (s *Service) RemoveMember(ctx context.Context, actor access.Principal, user string) error {
 	return s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
 		m, err := s.removable(ctx, tx, c, user)
@@ -137,7 +140,8 @@ func (s *Service) removable(ctx context.Context, tx *sql.Tx, c rightsChange, use
 	return m, c.holds(access.OwnersWrite)
 }
 
-// givesAgain returns privilege_escalation unless the actor may give all that the member's roles bring, for as long as they last.
+// givesAgain returns privilege_escalation unless the actor may give all that the member's roles bring, for as long as
+// they last.
 func (c rightsChange) givesAgain(m Member) error {
 	for _, b := range m.Bindings {
 		if err := c.gives(b.Environment, b.brings(), b.ExpiresMillis); err != nil {

@@ -11,16 +11,19 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Enabling a member is giving them their roles again: whoever could not give them cannot bring them back, though they may have taken them.
+// Enabling a member is giving them their roles again: whoever could not give them cannot bring them back, though they
+// may have taken them.
 func TestEnablingIsGiving(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
 		owner, p := f.owner(t)
-		clerk, err := f.CreateRole(ctx, owner, NewRole{Name: "clerk", Permissions: []access.Permission{access.MembersWrite, access.EventsRead}})
+		clerk, err := f.CreateRole(ctx, owner, NewRole{Name: "clerk", Permissions: []access.Permission{access.MembersWrite,
+			access.EventsRead}})
 		require.NoError(t, err)
 		mallory := f.person(t, p.Team.ID, "mallory@example.test", clerk.ID)
-		admin, equal := f.person(t, p.Team.ID, "admin@example.test", access.Admin), f.person(t, p.Team.ID, "equal@example.test", clerk.ID)
+		admin, equal := f.person(t, p.Team.ID, "admin@example.test", access.Admin), f.person(t, p.Team.ID,
+			"equal@example.test", clerk.ID)
 		local := f.person(t, p.Team.ID, "local@example.test")
 		f.bind(t, p.Team.ID, local.ID, access.Developer, p.Environments[0].ID, nil)
 		for _, who := range []access.Principal{admin, equal, local} {
@@ -40,7 +43,8 @@ func TestEnablingIsGiving(t *testing.T) {
 	})
 }
 
-// A disabled member is out even with a session that began beside the disabling, and so was not among those that it ended.
+// A disabled member is out even with a session that began beside the disabling, and so was not among those that it
+// ended.
 func TestDisabledWithASession(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -54,7 +58,8 @@ func TestDisabledWithASession(t *testing.T) {
 	})
 }
 
-// What an identity provider gives has no end that people set; they can take it, and it is not what a team's last owner is.
+// What an identity provider gives has no end that people set; they can take it, and it is not what a team's last owner
+// is.
 func TestManagedBindings(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -67,7 +72,8 @@ func TestManagedBindings(t *testing.T) {
 			_, err := f.UpdateBinding(ctx, owner, viewer, at)
 			wants(t, apperr.CodeRoleBindingManaged, err, "its end")
 		}
-		wants(t, apperr.CodeLastOwner, f.DeleteBinding(ctx, owner, f.bindingOf(t, p.User.ID, access.Owner)), "beside a managed owner")
+		wants(t, apperr.CodeLastOwner, f.DeleteBinding(ctx, owner, f.bindingOf(t, p.User.ID, access.Owner)),
+			"beside a managed owner")
 		require.NoError(t, f.DeleteBinding(ctx, owner, viewer))
 		_, err := f.GetBinding(ctx, owner, viewer)
 		wants(t, apperr.CodeNotFound, err, "a binding that was taken")

@@ -27,8 +27,8 @@ const (
 	waitingHashes = 32
 )
 
-// concurrentHashes is how many passwords are hashed at a time: on no more than half of the processors, so that whoever sprays
-// passwords holds up no events.
+// concurrentHashes is how many passwords are hashed at a time: on no more than half of the processors, so that whoever
+// sprays passwords holds up no events.
 func concurrentHashes() int { return max(1, min(maxConcurrentHashes, runtime.GOMAXPROCS(0)/2)) }
 
 // hashParams are Argon2id's costs (RFC 9106).
@@ -65,7 +65,8 @@ func parseHash(s string) (passwordHash, error) {
 		return passwordHash{}, errHashForm
 	}
 	var h passwordHash
-	if n, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.params.memoryKiB, &h.params.passes, &h.params.lanes); err != nil || n != 3 {
+	if n, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.params.memoryKiB, &h.params.passes,
+		&h.params.lanes); err != nil || n != 3 {
 		return passwordHash{}, errHashForm
 	}
 	if p := h.params; p.memoryKiB > 256*1024 || p.passes == 0 || p.passes > 16 || p.lanes == 0 {
@@ -99,7 +100,8 @@ type hasher struct {
 }
 
 func newHasher() *hasher {
-	return &hasher{running: make(chan struct{}, concurrentHashes()), waiting: make(chan struct{}, waitingHashes), derive: argon2id}
+	return &hasher{running: make(chan struct{}, concurrentHashes()), waiting: make(chan struct{}, waitingHashes),
+		derive: argon2id}
 }
 
 func argon2id(p passwordHash, password []byte) []byte {
@@ -141,8 +143,9 @@ func (h *hasher) sum(p passwordHash, password secretbox.Secret) []byte {
 	return h.derive(p, norm.NFC.Bytes([]byte(password.Reveal())))
 }
 
-// Turn waits for one of the few places that strangers share who want to sign in: what they have the database write is written by who
-// holds one, so that however many come, those who are let in need not wait for them. It returns unavailable when many wait already.
+// Turn waits for one of the few places that strangers share who want to sign in: what they have the database write is
+// written by who holds one, so that however many come, those who are let in need not wait for them. It returns
+// unavailable when many wait already.
 func (s *Service) Turn(ctx context.Context) (release func(), err error) { return s.hasher.acquire(ctx) }
 
 // Turns returns how many places Turn gives at a time.
@@ -160,7 +163,8 @@ func (h *hasher) acquire(ctx context.Context) (release func(), err error) {
 	case h.waiting <- struct{}{}:
 		defer func() { <-h.waiting }()
 	default:
-		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "Too many sign-ins at once; try again", RetryAfter: 2 * time.Second}
+		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "Too many sign-ins at once; try again",
+			RetryAfter: 2 * time.Second}
 	}
 	select {
 	case h.running <- struct{}{}:

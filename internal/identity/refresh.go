@@ -19,16 +19,16 @@ import (
 type RefreshToken = secretbox.Secret
 
 // The parts of a refresh token: one that stays for the life of the session, by which it is found, and one that each use
-// replaces. A token whose first part is right and whose second is not the latest was used before, or copied; no forger can
-// make one.
+// replaces. A token whose first part is right and whose second is not the latest was used before, or copied; no forger
+// can make one.
 const (
 	familyBytes  = 16
 	rotatedBytes = 32
 )
 
-// RefreshGrace is how long after its use a token is taken for one that was sent twice (two windows that wake up together)
-// and not for a stolen one. Within it the token buys an access token and no successor, so that a thief who is that quick has
-// an access token of a session that ends with the next use of what they hold.
+// RefreshGrace is how long after its use a token is taken for one that was sent twice (two windows that wake up
+// together) and not for a stolen one. Within it the token buys an access token and no successor, so that a thief who is
+// that quick has an access token of a session that ends with the next use of what they hold.
 const RefreshGrace = 10 * time.Second
 
 // refreshToken is a token of the right form. Whether it was ever issued, only the database knows.
@@ -96,8 +96,8 @@ var (
 )
 
 // Refresh exchanges a refresh token for an access token and for its successor, which is empty for a token that was used
-// within RefreshGrace. A token that was used before that ends its session: it or its successor is in the wrong hands. It
-// returns unauthorized for whatever does not hold.
+// within RefreshGrace. A token that was used before that ends its session: it or its successor is in the wrong hands.
+// It returns unauthorized for whatever does not hold.
 func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
@@ -150,7 +150,8 @@ func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (Si
 }
 
 // rotate gives the session another token, or says that the one shown is a replay.
-func (s *Service) rotate(ctx context.Context, tx *sql.Tx, m *material, c Client, f family, t refreshToken) (Session, RefreshToken, error) {
+func (s *Service) rotate(ctx context.Context, tx *sql.Tx, m *material, c Client, f family,
+	t refreshToken) (Session, RefreshToken, error) {
 	now := s.clock.Now()
 	shown := t.tokenMAC(m.pepper)
 	if hmac.Equal(shown, f.tokenMAC) {
@@ -181,8 +182,8 @@ func (s *Service) rotate(ctx context.Context, tx *sql.Tx, m *material, c Client,
 	return Session{}, "", errReplay
 }
 
-// complete adds to a sign-in what the client needs to go on: who it is, and an access token. It is part of the transaction, so
-// that a failure costs nobody the refresh token that they have.
+// complete adds to a sign-in what the client needs to go on: who it is, and an access token. It is part of the
+// transaction, so that a failure costs nobody the refresh token that they have.
 func (s *Service) complete(ctx context.Context, tx *sql.Tx, keys *tokens, in *SignIn, k sessionKey) error {
 	var err error
 	if in.Profile, err = readProfile(ctx, tx, k.team, k.user.ID, s.clock.Now()); err != nil {

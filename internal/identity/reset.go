@@ -24,8 +24,8 @@ type ResetToken = secretbox.Secret
 const (
 	// ResetLifetime is how long a token works.
 	ResetLifetime = time.Hour
-	// maxResets is how many tokens of a user work at once. Whoever asks for more gets no further mail, so that nobody's mailbox
-	// can be filled from here.
+	// maxResets is how many tokens of a user work at once. Whoever asks for more gets no further mail, so that nobody's
+	// mailbox can be filled from here.
 	maxResets = 3
 	// resetInterval is how often AnswerResets looks for requests.
 	resetInterval = time.Second
@@ -56,9 +56,10 @@ func ResetRequestFaults(email string) []apperr.Detail {
 	return details(&f)
 }
 
-// RequestReset asks for a mail to the user with that address, with a link to reset their password. It does the same work and
-// gives the same answer whether there is such a user: AnswerResets finds that out. Every request counts against the address and the
-// client, so it returns rate_limited after several, and mail_not_configured where no mail is sent.
+// RequestReset asks for a mail to the user with that address, with a link to reset their password. It does the same
+// work and gives the same answer whether there is such a user: AnswerResets finds that out. Every request counts
+// against the address and the client, so it returns rate_limited after several, and mail_not_configured where no mail
+// is sent.
 func (s *Service) RequestReset(ctx context.Context, c Client, email string) error {
 	m, err := s.material()
 	if err != nil {
@@ -72,7 +73,8 @@ func (s *Service) RequestReset(ctx context.Context, c Client, email string) erro
 	}
 	at := addressAttempt(m.pepper, purposeReset, c)
 	address := at.account
-	at = attempt{address: &address, account: bucket{id: bucketID(m.pepper, "account of "+string(purposeReset), strings.ToLower(email)), free: freeAccountFailures}}
+	at = attempt{address: &address, account: bucket{id: bucketID(m.pepper, "account of "+string(purposeReset),
+		strings.ToLower(email)), free: freeAccountFailures}}
 	if err := s.admit(ctx, at); err != nil {
 		return err
 	}
@@ -90,8 +92,8 @@ func (s *Service) RequestReset(ctx context.Context, c Client, email string) erro
 	})
 }
 
-// AnswerResets sends links to those who asked for one and have an account, and returns when to call it again, with the error that
-// kept it from going on.
+// AnswerResets sends links to those who asked for one and have an account, and returns when to call it again, with the
+// error that kept it from going on.
 func (s *Service) AnswerResets(ctx context.Context) (time.Duration, error) {
 	for ctx.Err() == nil {
 		more, err := s.answerReset(ctx)
@@ -153,7 +155,8 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, m *material, r rese
 		return err
 	}
 	err = s.mailer.Post(ctx, tx, Letter{
-		Kind: letterReset, About: a.user.ID, To: a.user.Email, Subject: "Reset your password", Text: s.resetText(token), Expires: now.Add(ResetLifetime),
+		Kind: letterReset, About: a.user.ID, To: a.user.Email, Subject: "Reset your password", Text: s.resetText(token),
+		Expires: now.Add(ResetLifetime),
 	})
 	if err != nil {
 		return err
@@ -165,8 +168,8 @@ func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, m *material, r rese
 	})
 }
 
-// resetText is the mail. Its link leads to the configured public URL, whatever Host the request named, and carries the token behind
-// the #, which browsers send to nobody.
+// resetText is the mail. Its link leads to the configured public URL, whatever Host the request named, and carries the
+// token behind the #, which browsers send to nobody.
 func (s *Service) resetText(token ResetToken) string {
 	return "Somebody has asked to reset the password of your account at " + s.issuer + ".\n\n" +
 		"To choose another password, open this link within an hour:\n\n" +
@@ -186,10 +189,10 @@ func ResetFaults(token ResetToken, password secretbox.Secret) []apperr.Detail {
 
 var errResetToken = errors.New("no such password reset token")
 
-// CompleteReset gives the user whom a token was mailed to another password and ends all their sessions; an authenticator app stays. The
-// token and all others of the user are worth nothing afterwards. It returns unauthorized for a token that does not work,
-// validation_error for a password that breaks a rule, which leaves the token as it is, and rate_limited after many wrong tokens
-// from the client's address.
+// CompleteReset gives the user whom a token was mailed to another password and ends all their sessions; an
+// authenticator app stays. The token and all others of the user are worth nothing afterwards. It returns unauthorized
+// for a token that does not work, validation_error for a password that breaks a rule, which leaves the token as it is,
+// and rate_limited after many wrong tokens from the client's address.
 func (s *Service) CompleteReset(ctx context.Context, c Client, token ResetToken, password secretbox.Secret) error {
 	m, err := s.material()
 	if err != nil {

@@ -59,7 +59,8 @@ func (f fixture) asked(t *testing.T, p *postbox, c Client, email string) ResetTo
 		return ""
 	}
 	require.Len(t, p.letters, before+1)
-	found := regexp.MustCompile(regexp.QuoteMeta(testIssuer) + `/password-reset#(spr_[0-9a-z]{26})\n`).FindStringSubmatch(p.letters[before].Text)
+	found := regexp.MustCompile(regexp.QuoteMeta(testIssuer) + `/password-reset#(spr_[0-9a-z]{26})\n`).FindStringSubmatch(
+		p.letters[before].Text)
 	require.NotNil(t, found, p.letters[before].Text)
 	return ResetToken(found[1])
 }
@@ -73,8 +74,8 @@ func (f fixture) answered(t *testing.T) {
 
 const resetPassword = testPassword + " anew"
 
-// Whoever can read the mailbox of an account chooses another password, once; every session ends, every other link of the account is
-// worth nothing, and the trail says who asked from where.
+// Whoever can read the mailbox of an account chooses another password, once; every session ends, every other link of
+// the account is worth nothing, and the trail says who asked from where.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -92,7 +93,8 @@ func TestReset(t *testing.T) {
 		_, err = f.signIn(t, testEmail, resetPassword)
 		require.NoError(t, err)
 		for _, token := range []ResetToken{first, second} {
-			require.Equal(t, errUnauthorized(errResetToken), f.CompleteReset(t.Context(), testClient(), token, testPassword+" again"))
+			require.Equal(t, errUnauthorized(errResetToken), f.CompleteReset(t.Context(), testClient(), token, testPassword+
+				" again"))
 		}
 		require.Zero(t, f.count(t, "password_resets"))
 		require.Equal(t, []string{owner.User.ID}, p.recalled, "mails that have not left would tell of nothing")
@@ -102,13 +104,13 @@ func TestReset(t *testing.T) {
 				actions = append(actions, e.action+" by "+e.actor)
 			}
 		}
-		require.Equal(t, []string{"user.request_password_reset by password reset", "user.request_password_reset by password reset",
-			"user.reset_password by " + owner.User.ID}, actions)
+		require.Equal(t, []string{"user.request_password_reset by password reset",
+			"user.request_password_reset by password reset", "user.reset_password by " + owner.User.ID}, actions)
 	})
 }
 
-// Asking for a link does the same for an address with an account as for one without: the same answer, no Argon2, the same rows. That
-// there is an account only its mailbox learns.
+// Asking for a link does the same for an address with an account as for one without: the same answer, no Argon2, the
+// same rows. That there is an account only its mailbox learns.
 func TestResetTellsNobody(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -119,7 +121,8 @@ func TestResetTellsNobody(t *testing.T) {
 		for i, email := range []string{testEmail, "nobody@example.test"} {
 			failures, trail := f.count(t, "sign_in_failures"), f.count(t, "audit_events")
 			require.NoError(t, f.RequestReset(t.Context(), stranger(i), email))
-			written = append(written, [3]int{f.count(t, "password_reset_requests"), f.count(t, "sign_in_failures") - failures, f.count(t, "audit_events") - trail})
+			written = append(written, [3]int{f.count(t, "password_reset_requests"), f.count(t, "sign_in_failures") - failures,
+				f.count(t, "audit_events") - trail})
 			require.Zero(t, f.count(t, "password_resets"))
 			require.Empty(t, p.letters)
 			f.exec(t, "DELETE FROM password_reset_requests")
@@ -131,7 +134,8 @@ func TestResetTellsNobody(t *testing.T) {
 		var hash string
 		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT password_hash FROM users").Scan(&hash))
 		f.exec(t, "UPDATE users SET password_hash = $1", unknownUser().String())
-		require.Empty(t, f.asked(t, p, stranger(5), testEmail), "who comes in by an identity provider has no password to reset")
+		require.Empty(t, f.asked(t, p, stranger(5), testEmail),
+			"who comes in by an identity provider has no password to reset")
 		f.exec(t, "UPDATE users SET password_hash = $1", hash)
 		require.NotEmpty(t, f.asked(t, p, stranger(6), testEmail))
 		f.exec(t, "UPDATE memberships SET disabled_ms = 1")
@@ -148,14 +152,15 @@ func TestResetRequestIsSealed(t *testing.T) {
 		f.withPost()
 		require.NoError(t, f.RequestReset(t.Context(), testClient(), "my-secret@example.test"))
 		var sealed []byte
-		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT request FROM password_reset_requests").Scan(&sealed))
+		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT request FROM password_reset_requests").Scan(
+			&sealed))
 		require.NotContains(t, string(sealed), "my-secret")
 		f.answered(t)
 	})
 }
 
-// Nobody's mailbox can be filled from here, an address cannot ask for all of a team, and who asked too often waits; none of it keeps
-// anybody from signing in.
+// Nobody's mailbox can be filled from here, an address cannot ask for all of a team, and who asked too often waits;
+// none of it keeps anybody from signing in.
 func TestResetIsThrottled(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -190,8 +195,8 @@ func TestResetIsThrottled(t *testing.T) {
 	})
 }
 
-// A token that was never made, is over, was used, or is for another purpose gets one answer and costs no Argon2; many of them from
-// one address have to wait.
+// A token that was never made, is over, was used, or is for another purpose gets one answer and costs no Argon2; many
+// of them from one address have to wait.
 func TestResetTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -210,9 +215,10 @@ func TestResetTokens(t *testing.T) {
 			require.Equal(t, errUnauthorized(errResetToken), f.CompleteReset(t.Context(), stranger(n), token, resetPassword))
 		}
 		for name, token := range map[string]ResetToken{
-			"never made": ResetToken(id.NewRandom(id.PrefixResetToken)), "over": over, "another password since": changed, "a set-up token": setup,
-			"a refresh token": in.Refresh, "no token": "x", "cut": good[:len(good)-1], "in capitals": ResetToken(strings.ToUpper(good.Reveal())),
-			"of another purpose": ResetToken("spi_" + good.Reveal()[4:]),
+			"never made": ResetToken(id.NewRandom(id.PrefixResetToken)), "over": over, "another password since": changed,
+			"a set-up token": setup, "a refresh token": in.Refresh, "no token": "x", "cut": good[:len(good)-1],
+			"in capitals": ResetToken(strings.ToUpper(good.Reveal())), "of another purpose": ResetToken("spi_" +
+				good.Reveal()[4:]),
 		} {
 			t.Log(name)
 			refused(2, token)
@@ -223,9 +229,11 @@ func TestResetTokens(t *testing.T) {
 		refused(3, "x")
 		require.True(t, apperr.Is(f.CompleteReset(t.Context(), stranger(3), good, resetPassword), apperr.CodeRateLimited))
 		require.Equal(t, hashes, f.hashes.Load())
-		require.True(t, apperr.Is(f.CompleteReset(t.Context(), stranger(4), good, testEmail), apperr.CodeValidation), "not the address")
+		require.True(t, apperr.Is(f.CompleteReset(t.Context(), stranger(4), good, testEmail), apperr.CodeValidation),
+			"not the address")
 		require.True(t, apperr.Is(f.CompleteReset(t.Context(), stranger(4), good, "short"), apperr.CodeValidation))
-		require.NoError(t, f.CompleteReset(t.Context(), stranger(4), good, resetPassword), "a password that breaks a rule uses nothing up")
+		require.NoError(t, f.CompleteReset(t.Context(), stranger(4), good, resetPassword),
+			"a password that breaks a rule uses nothing up")
 	})
 }
 

@@ -23,7 +23,8 @@ const (
 
 // Retention says for how many days an environment keeps things. What is nil is as the service is configured.
 type Retention struct {
-	// PayloadDays is about the bodies and headers of events: 1 to MaxPayloadRetentionDays, and no more than the events live.
+	// PayloadDays is about the bodies and headers of events: 1 to MaxPayloadRetentionDays, and no more than the events
+	// live.
 	PayloadDays *int64
 	// EventDays is about events with their history: 1 to MaxEventRetentionDays.
 	EventDays *int64
@@ -58,11 +59,12 @@ func (s *Service) effective(r Retention) (payload, event int64) {
 	return min(payload, event), event
 }
 
-// retentionFaults returns what is wrong with settings, at the locations of the HTTP body. A payload time that the events'
-// would cut short is refused rather than ignored.
+// retentionFaults returns what is wrong with settings, at the locations of the HTTP body. A payload time that the
+// events' would cut short is refused rather than ignored.
 func (s *Service) retentionFaults(r Retention) []apperr.Detail {
 	const payload, event = "body.payload_retention_days", "body.event_retention_days"
-	faults := slices.Concat(outOfRange(r.PayloadDays, MaxPayloadRetentionDays, payload), outOfRange(r.EventDays, MaxEventRetentionDays, event))
+	faults := slices.Concat(outOfRange(r.PayloadDays, MaxPayloadRetentionDays, payload),
+		outOfRange(r.EventDays, MaxEventRetentionDays, event))
 	if _, event := s.effective(r); faults == nil && r.PayloadDays != nil && *r.PayloadDays > event {
 		faults = append(faults, apperr.Detail{Location: payload, Rule: "order",
 			Message: "must not exceed event_retention_days, which is " + strconv.FormatInt(event, 10)})
@@ -74,14 +76,15 @@ func outOfRange(days *int64, most int64, location string) []apperr.Detail {
 	if days == nil || *days >= 1 && *days <= most {
 		return nil
 	}
-	return []apperr.Detail{{Location: location, Rule: "range", Message: "must be from 1 to " + strconv.FormatInt(most, 10)}}
+	return []apperr.Detail{{Location: location, Rule: "range", Message: "must be from 1 to " +
+		strconv.FormatInt(most, 10)}}
 }
 
 // collection names the cached settings of environments.
 const collection = "environments"
 
-// retentionCache holds the settings of environments until a change of any. Its generation keeps a read that began before a
-// change from being kept after it.
+// retentionCache holds the settings of environments until a change of any. Its generation keeps a read that began
+// before a change from being kept after it.
 type retentionCache struct {
 	mu         sync.Mutex
 	generation uint64
@@ -156,7 +159,8 @@ func (s *Service) Lifetimes(ctx context.Context, env id.Environment) (payload, e
 }
 
 func readRetention(ctx context.Context, q db.Querier, env id.Environment) (r Retention, err error) {
-	err = q.QueryRowContext(ctx, "SELECT payload_retention_days, event_retention_days FROM environments WHERE id = $1", env).
+	err = q.QueryRowContext(ctx, "SELECT payload_retention_days, event_retention_days FROM environments WHERE id = $1",
+		env).
 		Scan(&r.PayloadDays, &r.EventDays)
 	return r, err
 }

@@ -18,11 +18,13 @@ func (f fixture) keeps(t *testing.T, env id.Environment, payload, event int) {
 	t.Helper()
 	p, e, err := f.Lifetimes(t.Context(), env)
 	require.NoError(t, err)
-	require.Equal(t, []time.Duration{time.Duration(payload) * testDay, time.Duration(event) * testDay}, []time.Duration{p, e})
+	require.Equal(t, []time.Duration{time.Duration(payload) * testDay, time.Duration(event) * testDay},
+		[]time.Duration{p, e})
 }
 
 func days(payload, event *int64) EnvironmentChange {
-	return EnvironmentChange{RetentionChange: RetentionChange{PayloadSet: true, EventSet: true, Retention: Retention{payload, event}}}
+	return EnvironmentChange{RetentionChange: RetentionChange{PayloadSet: true, EventSet: true,
+		Retention: Retention{payload, event}}}
 }
 
 // What an environment sets holds at once, with its trail; what it does not set is as the service is configured; and a
@@ -56,11 +58,13 @@ func TestRetention(t *testing.T) {
 		_, err = update(days(nil, nil))
 		require.NoError(t, err)
 		f.keeps(t, env, 30, 90)
-		require.Equal(t, []string{"environment.update", "environment.update", "environment.update", "environment.update"}, f.actions(t)[before:])
+		require.Equal(t, []string{"environment.update", "environment.update", "environment.update", "environment.update"},
+			f.actions(t)[before:])
 		require.JSONEq(t, `{"payload_retention_days":{"before":null,"after":7},"event_retention_days":{"before":null,"after":14}}`, f.trail(t)[before].changes)
 		require.JSONEq(t, `{"event_retention_days":{"before":14,"after":null}}`, f.trail(t)[before+3].changes)
 
-		made, err := f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: "brief", Type: Test, Retention: Retention{EventDays: new(int64(1))}})
+		made, err := f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: "brief", Type: Test,
+			Retention: Retention{EventDays: new(int64(1))}})
 		require.NoError(t, err)
 		f.keeps(t, made.ID, 1, 1)
 		require.NoError(t, f.DeleteEnvironment(t.Context(), actor, made.ID))
@@ -88,14 +92,17 @@ func TestRetentionRefusals(t *testing.T) {
 			change EnvironmentChange
 			faults []string
 		}{
-			"none at all":              {days(new(int64(0)), new(int64(0))), []string{"body.payload_retention_days range", "body.event_retention_days range"}},
-			"too long":                 {days(new(int64(366)), new(int64(3651))), []string{"body.payload_retention_days range", "body.event_retention_days range"}},
+			"none at all": {days(new(int64(0)), new(int64(0))), []string{"body.payload_retention_days range",
+				"body.event_retention_days range"}},
+			"too long": {days(new(int64(366)), new(int64(3651))), []string{"body.payload_retention_days range",
+				"body.event_retention_days range"}},
 			"payload over event":       {days(new(int64(8)), new(int64(7))), []string{"body.payload_retention_days order"}},
 			"payload over the stored":  {only(true, 41), []string{"body.payload_retention_days order"}},
 			"event under the stored":   {only(false, 19), []string{"body.payload_retention_days order"}},
 			"payload over the default": {days(new(int64(91)), nil), []string{"body.payload_retention_days order"}},
-			"together with a bad name": {EnvironmentChange{Name: new("A"), RetentionChange: only(true, 41).RetentionChange}, []string{"name pattern", "body.payload_retention_days order"}},
-			"negative":                 {only(true, -1), []string{"body.payload_retention_days range"}},
+			"together with a bad name": {EnvironmentChange{Name: new("A"), RetentionChange: only(true, 41).RetentionChange},
+				[]string{"name pattern", "body.payload_retention_days order"}},
+			"negative": {only(true, -1), []string{"body.payload_retention_days range"}},
 		} {
 			_, err := f.UpdateEnvironment(t.Context(), actor, env, c.change)
 			var e *apperr.Error
@@ -107,7 +114,8 @@ func TestRetentionRefusals(t *testing.T) {
 			require.Equal(t, c.faults, got, name)
 		}
 		f.keeps(t, env, 20, 40)
-		_, err = f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: "a", Type: Test, Retention: Retention{PayloadDays: new(int64(366))}})
+		_, err = f.CreateEnvironment(t.Context(), actor, NewEnvironment{Name: "a", Type: Test,
+			Retention: Retention{PayloadDays: new(int64(366))}})
 		require.True(t, apperr.Is(err, apperr.CodeValidation))
 	})
 }
@@ -138,7 +146,8 @@ func TestConfiguredRetention(t *testing.T) {
 		env := p.Environments[0].ID
 		_, err := f.UpdateEnvironment(t.Context(), actor, env, days(new(int64(60)), nil))
 		require.NoError(t, err)
-		s, err := New(f.store.DB, nil, clock.System(), Options{Issuer: testIssuer, PayloadRetentionDays: 2, EventRetentionDays: 50})
+		s, err := New(f.store.DB, nil, clock.System(), Options{Issuer: testIssuer, PayloadRetentionDays: 2,
+			EventRetentionDays: 50})
 		require.NoError(t, err)
 		g := fixture{Service: s}
 		g.keeps(t, env, 50, 50)

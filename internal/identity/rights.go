@@ -32,7 +32,9 @@ func (b Binding) brings() []access.Permission {
 	if b.Environment == "" {
 		return b.permissions
 	}
-	return slices.DeleteFunc(access.InEnvironments(), func(p access.Permission) bool { return !slices.Contains(b.permissions, p) })
+	return slices.DeleteFunc(access.InEnvironments(), func(p access.Permission) bool {
+		return !slices.Contains(b.permissions, p)
+	})
 }
 
 // endsBefore reports whether the role ends before a time in Unix milliseconds, nil for never.

@@ -14,18 +14,22 @@ import (
 )
 
 // bind gives a user a role straight in the database; env is empty for the team, expires nil for never.
-func (f fixture) bind(t *testing.T, team id.Team, user string, role access.Role, env id.Environment, expires *int64) string {
+func (f fixture) bind(t *testing.T, team id.Team, user string, role access.Role, env id.Environment,
+	expires *int64) string {
 	t.Helper()
 	b := Binding{
 		ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: user, Role: role, Environment: env,
 		CreatedMillis: clock.Millis(f.clk.Now()), ExpiresMillis: expires,
 	}
-	require.NoError(t, f.store.DB.Tx(t.Context(), func(tx *sql.Tx) error { return insertBinding(t.Context(), tx, team, b) }))
+	require.NoError(t, f.store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
+		return insertBinding(t.Context(), tx, team, b)
+	}))
 	return b.ID
 }
 
-// A role that is given in one environment holds there and nowhere else: other environments do not exist for the user, and what
-// concerns the team is not theirs. It ends when its time is over, for the next request and for what rechecks a credential.
+// A role that is given in one environment holds there and nowhere else: other environments do not exist for the user,
+// and what concerns the team is not theirs. It ends when its time is over, for the next request and for what rechecks a
+// credential.
 func TestRightsInOneEnvironment(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -85,8 +89,8 @@ func TestRightsInOneEnvironment(t *testing.T) {
 	})
 }
 
-// Roles that a team has made bring what they list; a permission that this release does not know brings nothing, and the roles
-// of another team, which have ids of their own, bring nothing either.
+// Roles that a team has made bring what they list; a permission that this release does not know brings nothing, and the
+// roles of another team, which have ids of their own, bring nothing either.
 func TestCustomRoleRights(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -101,8 +105,10 @@ func TestCustomRoleRights(t *testing.T) {
 			return access.Role(roleID)
 		}
 		var other string
-		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT team_id FROM api_keys WHERE id = $1", foreign.ID).Scan(&other))
-		f.bind(t, p.Team.ID, p.User.ID, role(string(p.Team.ID), `["webhook_events:read","later:read","account:write"]`), "", nil)
+		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT team_id FROM api_keys WHERE id = $1",
+			foreign.ID).Scan(&other))
+		f.bind(t, p.Team.ID, p.User.ID, role(string(p.Team.ID), `["webhook_events:read","later:read","account:write"]`), "",
+			nil)
 		f.bind(t, p.Team.ID, p.User.ID, role(other, `["connections:write"]`), "", nil)
 		actor := f.bearer(t, in.Token)
 		require.Equal(t, []access.Permission{access.EventsRead}, actor.Rights.Team)

@@ -58,7 +58,8 @@ func systemRole(r access.Role) Role {
 	return Role{ID: r, Name: string(r), Description: r.Meaning(), System: true, Permissions: r.Permissions()}
 }
 
-// RoleFaults returns what is wrong with the texts of a role, at the locations "name" and "description"; nil is not looked at.
+// RoleFaults returns what is wrong with the texts of a role, at the locations "name" and "description"; nil is not
+// looked at.
 func RoleFaults(name, description *string) []apperr.Detail {
 	var f apperr.Faults
 	if name != nil {
@@ -158,8 +159,8 @@ func requireRole(ctx context.Context, q db.Querier, team id.Team, role access.Ro
 	return r, err
 }
 
-// CreateRole adds a role to the actor's team. It returns validation_error, role_exists for a name that is taken, roles_limit, and
-// privilege_escalation where the role lists what the actor does not hold in the whole team.
+// CreateRole adds a role to the actor's team. It returns validation_error, role_exists for a name that is taken,
+// roles_limit, and privilege_escalation where the role lists what the actor does not hold in the whole team.
 func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewRole) (Role, error) {
 	if faults := slices.Concat(RoleFaults(&n.Name, &n.Description), permissionFaults(n.Permissions)); faults != nil {
 		return Role{}, apperr.Invalid(faults...)
@@ -181,8 +182,8 @@ func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewR
 		}
 		ms := clock.Millis(c.now)
 		r = Role{
-			ID: access.Role(id.New(id.PrefixRole)), Name: n.Name, Description: n.Description, Permissions: ordered(n.Permissions),
-			CreatedMillis: &ms, UpdatedMillis: &ms,
+			ID: access.Role(id.New(id.PrefixRole)), Name: n.Name, Description: n.Description,
+			Permissions: ordered(n.Permissions), CreatedMillis: &ms, UpdatedMillis: &ms,
 		}
 		if err := nameFree(existing, r); err != nil {
 			return err
@@ -195,10 +196,12 @@ func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewR
 	return r, err
 }
 
-// UpdateRole changes a role of the actor's team and returns it; whoever has the role has what it lists with their next request.
-// What it has already changes nothing. It returns not_found, validation_error, role_exists, forbidden for a system role, and
-// privilege_escalation where the change adds what the actor does not hold in the whole team for ever, as others may have the role.
-func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role access.Role, change RoleChange) (Role, error) {
+// UpdateRole changes a role of the actor's team and returns it; whoever has the role has what it lists with their next
+// request. What it has already changes nothing. It returns not_found, validation_error, role_exists, forbidden for a
+// system role, and privilege_escalation where the change adds what the actor does not hold in the whole team for ever,
+// as others may have the role.
+func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role access.Role,
+	change RoleChange) (Role, error) {
 	faults := RoleFaults(change.Name, change.Description)
 	if change.Permissions != nil {
 		faults = append(faults, permissionFaults(change.Permissions)...)
@@ -225,7 +228,9 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 		if change.Permissions != nil {
 			r.Permissions = ordered(change.Permissions)
 		}
-		added := slices.DeleteFunc(slices.Clone(r.Permissions), func(p access.Permission) bool { return slices.Contains(before.Permissions, p) })
+		added := slices.DeleteFunc(slices.Clone(r.Permissions), func(p access.Permission) bool {
+			return slices.Contains(before.Permissions, p)
+		})
 		if err := c.gives("", added, nil); err != nil {
 			return err
 		}
@@ -249,8 +254,8 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 	return r, err
 }
 
-// DeleteRole removes a role of the actor's team. It returns not_found, role_in_use while somebody has the role, and forbidden for a
-// system role.
+// DeleteRole removes a role of the actor's team. It returns not_found, role_in_use while somebody has the role, and
+// forbidden for a system role.
 func (s *Service) DeleteRole(ctx context.Context, actor access.Principal, role access.Role) error {
 	return s.changeRights(ctx, actor, func(tx *sql.Tx, c rightsChange) error {
 		if err := c.holds(access.RolesWrite); err != nil {
@@ -285,7 +290,9 @@ func requireOwnRole(ctx context.Context, tx *sql.Tx, team id.Team, role access.R
 
 // nameFree returns role_exists when another role has the name, in whatever case.
 func nameFree(existing []Role, r Role) error {
-	taken := slices.ContainsFunc(existing, func(e Role) bool { return e.ID != r.ID && strings.EqualFold(e.Name, r.Name) }) ||
+	taken := slices.ContainsFunc(existing, func(e Role) bool {
+		return e.ID != r.ID && strings.EqualFold(e.Name, r.Name)
+	}) ||
 		slices.ContainsFunc(access.SystemRoles(), func(e access.Role) bool { return strings.EqualFold(string(e), r.Name) })
 	if taken {
 		return apperr.New(apperr.CodeRoleExists, "The team already has a role of this name")
@@ -294,7 +301,8 @@ func nameFree(existing []Role, r Role) error {
 }
 
 func roleEvent(c rightsChange, role access.Role, action string, before, after audit.State) audit.Event {
-	return audit.Event{Team: c.team, Actor: c.actor, Action: action, TargetType: "role", TargetID: string(role), Before: before, After: after}
+	return audit.Event{Team: c.team, Actor: c.actor, Action: action, TargetType: "role", TargetID: string(role),
+		Before: before, After: after}
 }
 
 func roleState(r Role) audit.State {

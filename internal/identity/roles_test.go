@@ -42,7 +42,8 @@ func (f fixture) actor(t *testing.T, team id.Team, user string) access.Principal
 func (f fixture) bindingOf(t *testing.T, user string, role access.Role) string {
 	t.Helper()
 	var bindingID string
-	require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT id FROM role_bindings WHERE principal_id = $1 AND role = $2", user, role).
+	require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(),
+		"SELECT id FROM role_bindings WHERE principal_id = $1 AND role = $2", user, role).
 		Scan(&bindingID))
 	return bindingID
 }
@@ -52,8 +53,9 @@ func wants(t *testing.T, code apperr.Code, err error, what string) {
 	require.True(t, apperr.Is(err, code), "%s: %v", what, err)
 }
 
-// The attacks on what one holds: nobody gets or gives more through a role, a change of one, or a binding, nor through rights that they
-// had when the request was let in; and nobody but an owner touches an owner. Nothing is written on the way.
+// The attacks on what one holds: nobody gets or gives more through a role, a change of one, or a binding, nor through
+// rights that they had when the request was let in; and nobody but an owner touches an owner. Nothing is written on the
+// way.
 func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -61,7 +63,8 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 		owner, p := f.owner(t)
 		team, env := p.Team.ID, p.Environments[0].ID
 		// Whoever may make and give roles and do little else.
-		clerk, err := f.CreateRole(ctx, owner, NewRole{Name: "clerk", Permissions: []access.Permission{access.RolesRead, access.RolesWrite, access.MembersWrite, access.EventsRead}})
+		clerk, err := f.CreateRole(ctx, owner, NewRole{Name: "clerk", Permissions: []access.Permission{access.RolesRead,
+			access.RolesWrite, access.MembersWrite, access.EventsRead}})
 		require.NoError(t, err)
 		mallory := f.person(t, team, "mallory@example.test", clerk.ID)
 		admin := f.person(t, team, "admin@example.test", access.Admin)
@@ -70,11 +73,13 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 		before := len(f.trail(t))
 		attempts := map[string]func() error{
 			"a role with more": func() error {
-				_, err := f.CreateRole(ctx, mallory, NewRole{Name: "x", Permissions: []access.Permission{access.EventsRead, access.APIKeysWrite}})
+				_, err := f.CreateRole(ctx, mallory, NewRole{Name: "x", Permissions: []access.Permission{access.EventsRead,
+					access.APIKeysWrite}})
 				return err
 			},
 			"their own role, widened": func() error {
-				_, err := f.UpdateRole(ctx, mallory, clerk.ID, RoleChange{Permissions: append(slices.Clone(clerk.Permissions), access.OwnersWrite)})
+				_, err := f.UpdateRole(ctx, mallory, clerk.ID, RoleChange{Permissions: append(slices.Clone(clerk.Permissions),
+					access.OwnersWrite)})
 				return err
 			},
 			"a stronger role for themselves": func() error {
@@ -103,7 +108,9 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 				})
 			},
 			"an invitation": func() error {
-				return f.store.DB.Tx(ctx, func(tx *sql.Tx) error { return f.CheckGrant(ctx, tx, mallory, RoleGrant{Role: access.Viewer}) })
+				return f.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+					return f.CheckGrant(ctx, tx, mallory, RoleGrant{Role: access.Viewer})
+				})
 			},
 			"an invitation that is accepted": func() error {
 				return f.store.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -121,8 +128,11 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 				_, err := f.UpdateBinding(ctx, admin, ownerBinding, new(clock.Millis(f.clk.Now().Add(time.Hour))))
 				return err
 			},
-			"an admin removes an owner":  func() error { return f.RemoveMember(ctx, admin, p.User.ID) },
-			"an admin disables an owner": func() error { _, err := f.SetMemberDisabled(ctx, admin, p.User.ID, true); return err },
+			"an admin removes an owner": func() error { return f.RemoveMember(ctx, admin, p.User.ID) },
+			"an admin disables an owner": func() error {
+				_, err := f.SetMemberDisabled(ctx, admin, p.User.ID, true)
+				return err
+			},
 			"a system role is changed": func() error {
 				_, err := f.UpdateRole(ctx, owner, access.Viewer, RoleChange{Name: new("x")})
 				return err
@@ -132,7 +142,10 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 				_, err := f.CreateRole(ctx, bob, NewRole{Name: "x", Permissions: []access.Permission{access.EventsRead}})
 				return err
 			},
-			"a role is given without the right":   func() error { _, err := f.CreateBinding(ctx, bob, bob.ID, RoleGrant{Role: access.Viewer}); return err },
+			"a role is given without the right": func() error {
+				_, err := f.CreateBinding(ctx, bob, bob.ID, RoleGrant{Role: access.Viewer})
+				return err
+			},
 			"a member is removed without a right": func() error { return f.RemoveMember(ctx, bob, mallory.ID) },
 		} {
 			wants(t, apperr.CodeForbidden, attempt(), what)
@@ -261,7 +274,8 @@ func TestLastOwnerUnderConcurrency(t *testing.T) {
 					case 1:
 						_, _ = s.SetMemberDisabled(t.Context(), actor, victim.ID, true)
 					default:
-						list, _ := s.ListBindings(t.Context(), actor, BindingFilter{PrincipalIDs: []string{victim.ID}}, page.Request{Limit: 5})
+						list, _ := s.ListBindings(t.Context(), actor, BindingFilter{PrincipalIDs: []string{victim.ID}},
+							page.Request{Limit: 5})
 						for _, b := range list {
 							_ = s.DeleteBinding(t.Context(), actor, b.ID)
 						}
@@ -279,7 +293,8 @@ func TestLastOwnerUnderConcurrency(t *testing.T) {
 	})
 }
 
-// A removed or disabled member is out at once, with their sessions; an enabled one has their roles again and signs in anew.
+// A removed or disabled member is out at once, with their sessions; an enabled one has their roles again and signs in
+// anew.
 func TestRemovedMembers(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -317,22 +332,24 @@ func TestRemovedMembers(t *testing.T) {
 	})
 }
 
-// A role is one that the team can name, keep apart and get rid of: names are unique whatever their case, system roles stay theirs,
-// what somebody has cannot be deleted, and another team's role is not there.
+// A role is one that the team can name, keep apart and get rid of: names are unique whatever their case, system roles
+// stay theirs, what somebody has cannot be deleted, and another team's role is not there.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
 		owner, p := f.owner(t)
 		stranger, _, _ := f.foreign(t)
-		r, err := f.CreateRole(ctx, owner, NewRole{Name: "Support", Permissions: []access.Permission{access.EventsReplay, access.EventsRead, access.EventsRead}})
+		r, err := f.CreateRole(ctx, owner, NewRole{Name: "Support", Permissions: []access.Permission{access.EventsReplay,
+			access.EventsRead, access.EventsRead}})
 		require.NoError(t, err)
 		require.Equal(t, []access.Permission{access.EventsRead, access.EventsReplay}, r.Permissions)
 		for _, name := range []string{"support", "OWNER"} {
 			_, err = f.CreateRole(ctx, owner, NewRole{Name: name, Permissions: r.Permissions})
 			wants(t, apperr.CodeRoleExists, err, name)
 		}
-		_, err = f.CreateRole(ctx, owner, NewRole{Name: " ", Description: "a\x00", Permissions: []access.Permission{access.AccountRead}})
+		_, err = f.CreateRole(ctx, owner, NewRole{Name: " ", Description: "a\x00",
+			Permissions: []access.Permission{access.AccountRead}})
 		var faults *apperr.Error
 		require.ErrorAs(t, err, &faults)
 		require.Len(t, faults.Details, 3)
@@ -342,7 +359,8 @@ func TestRoles(t *testing.T) {
 		_, err = f.UpdateRole(ctx, stranger, r.ID, RoleChange{Name: new("x")})
 		wants(t, apperr.CodeNotFound, err, "another team's role")
 		wants(t, apperr.CodeNotFound, f.RemoveMember(ctx, stranger, p.User.ID), "another team's member")
-		wants(t, apperr.CodeNotFound, f.DeleteBinding(ctx, stranger, f.bindingOf(t, p.User.ID, access.Owner)), "another team's binding")
+		wants(t, apperr.CodeNotFound, f.DeleteBinding(ctx, stranger, f.bindingOf(t, p.User.ID, access.Owner)),
+			"another team's binding")
 		_, err = f.CreateBinding(ctx, stranger, p.User.ID, RoleGrant{Role: r.ID, Environment: p.Environments[0].ID})
 		require.ErrorAs(t, err, &faults)
 		require.Len(t, faults.Details, 3)
@@ -352,12 +370,14 @@ func TestRoles(t *testing.T) {
 		bob := f.person(t, p.Team.ID, "bob@example.test")
 		_, err = f.CreateBinding(ctx, owner, bob.ID, RoleGrant{Role: access.Owner, Environment: p.Environments[0].ID})
 		wants(t, apperr.CodeValidation, err, "an owner of one environment")
-		b, err := f.CreateBinding(ctx, owner, bob.ID, RoleGrant{Role: r.ID, ExpiresMillis: new(clock.Millis(f.clk.Now().Add(time.Hour)))})
+		b, err := f.CreateBinding(ctx, owner, bob.ID,
+			RoleGrant{Role: r.ID, ExpiresMillis: new(clock.Millis(f.clk.Now().Add(time.Hour)))})
 		require.NoError(t, err)
 		wants(t, apperr.CodeRoleInUse, f.DeleteRole(ctx, owner, r.ID), "somebody has it")
 		_, err = f.UpdateRole(ctx, owner, r.ID, RoleChange{Permissions: []access.Permission{access.ConnectionsRead}})
 		require.NoError(t, err)
-		require.Equal(t, []access.Permission{access.ConnectionsRead}, f.actor(t, p.Team.ID, bob.ID).Rights.Team, "for whoever has it, at once")
+		require.Equal(t, []access.Permission{access.ConnectionsRead}, f.actor(t, p.Team.ID, bob.ID).Rights.Team,
+			"for whoever has it, at once")
 		f.clk.Advance(time.Hour)
 		require.NoError(t, f.DeleteRole(ctx, owner, r.ID), "an expired binding is in the way")
 		_, err = f.GetBinding(ctx, owner, b.ID)
@@ -376,7 +396,8 @@ func TestBindingsGoWithTheirEnvironment(t *testing.T) {
 		owner, p := f.owner(t)
 		f.Ask(holding(nil))
 		bob := f.person(t, p.Team.ID, "bob@example.test")
-		b, err := f.CreateBinding(t.Context(), owner, bob.ID, RoleGrant{Role: access.Viewer, Environment: p.Environments[0].ID})
+		b, err := f.CreateBinding(t.Context(), owner, bob.ID, RoleGrant{Role: access.Viewer,
+			Environment: p.Environments[0].ID})
 		require.NoError(t, err)
 		require.NoError(t, f.DeleteEnvironment(t.Context(), owner, p.Environments[0].ID))
 		_, err = f.GetBinding(t.Context(), owner, b.ID)
@@ -398,7 +419,8 @@ func TestRoleLimits(t *testing.T) {
 				f.bind(t, p.Team.ID, bob.ID, access.Role(roleID), "", nil)
 			}
 		}
-		_, err := f.CreateRole(t.Context(), owner, NewRole{Name: "one more", Permissions: []access.Permission{access.TeamRead}})
+		_, err := f.CreateRole(t.Context(), owner,
+			NewRole{Name: "one more", Permissions: []access.Permission{access.TeamRead}})
 		wants(t, apperr.CodeRolesLimit, err, "roles")
 		_, err = f.CreateBinding(t.Context(), owner, bob.ID, RoleGrant{Role: access.Viewer})
 		wants(t, apperr.CodeRolesLimit, err, "bindings")

@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Wrong codes beside the right password make the next code wait: a million codes are few for whoever has all the time. Strangers
-// cannot cause it, recovery codes work meanwhile, and the count has no end but a right code.
+// Wrong codes beside the right password make the next code wait: a million codes are few for whoever has all the time.
+// Strangers cannot cause it, recovery codes work meanwhile, and the count has no end but a right code.
 const (
 	freeWrongCodes = 5
 	firstCodeDelay = 30 * time.Second
@@ -90,10 +90,12 @@ func (s *Service) TOTP(ctx context.Context, actor access.Principal) (TOTP, error
 	return out, err
 }
 
-// EnrolTOTP gives the actor a secret for an authenticator app. Nothing asks for its codes until ConfirmTOTP; until then another
-// enrolment replaces this one. It wants the password, so that nobody who has a signed-in browser alone locks its user out, and
-// returns ErrWrongPassword, totp_active where there is a confirmed app, and rate_limited and unavailable as Login does.
-func (s *Service) EnrolTOTP(ctx context.Context, actor access.Principal, password secretbox.Secret) (TOTPEnrolment, error) {
+// EnrolTOTP gives the actor a secret for an authenticator app. Nothing asks for its codes until ConfirmTOTP; until then
+// another enrolment replaces this one. It wants the password, so that nobody who has a signed-in browser alone locks
+// its user out, and returns ErrWrongPassword, totp_active where there is a confirmed app, and rate_limited and
+// unavailable as Login does.
+func (s *Service) EnrolTOTP(ctx context.Context, actor access.Principal,
+	password secretbox.Secret) (TOTPEnrolment, error) {
 	proof, err := s.prove(ctx, actor, password)
 	if err != nil {
 		return TOTPEnrolment{}, err
@@ -126,10 +128,11 @@ func (s *Service) EnrolTOTP(ctx context.Context, actor access.Principal, passwor
 	return enrolment(secret, s.issuer, actor.Name), nil
 }
 
-// ConfirmTOTP puts the actor's authenticator app in force, once its first code shows that it has the secret, and returns recovery
-// codes. It returns ErrWrongCode, totp_active where it is in force, not_found where there is none, and rate_limited after many
-// wrong codes.
-func (s *Service) ConfirmTOTP(ctx context.Context, actor access.Principal, code secretbox.Secret) ([]secretbox.Secret, error) {
+// ConfirmTOTP puts the actor's authenticator app in force, once its first code shows that it has the secret, and
+// returns recovery codes. It returns ErrWrongCode, totp_active where it is in force, not_found where there is none, and
+// rate_limited after many wrong codes.
+func (s *Service) ConfirmTOTP(ctx context.Context, actor access.Principal,
+	code secretbox.Secret) ([]secretbox.Secret, error) {
 	if actor.Kind != access.KindUser {
 		return nil, errActor
 	}
@@ -150,7 +153,8 @@ func (s *Service) ConfirmTOTP(ctx context.Context, actor access.Principal, code 
 		case stored.confirmedMillis != nil:
 			return apperr.New(apperr.CodeTOTPActive, "The authenticator app is confirmed already")
 		}
-		if refusal, err = s.checkTOTP(ctx, tx, stored, actor.ID, parseCode(code.Reveal()).totp); err != nil || refusal != nil {
+		if refusal, err = s.checkTOTP(ctx, tx, stored, actor.ID, parseCode(code.Reveal()).totp); err != nil ||
+			refusal != nil {
 			return err
 		}
 		now := s.clock.Now()
@@ -172,9 +176,9 @@ func (s *Service) ConfirmTOTP(ctx context.Context, actor access.Principal, code 
 	return shown, nil
 }
 
-// RemoveTOTP removes the actor's authenticator app with its recovery codes. It wants the password and a code of the app or a
-// recovery code, and returns ErrWrongPassword, ErrWrongCode, not_found where no app is in force, and rate_limited and unavailable
-// as Login does.
+// RemoveTOTP removes the actor's authenticator app with its recovery codes. It wants the password and a code of the app
+// or a recovery code, and returns ErrWrongPassword, ErrWrongCode, not_found where no app is in force, and rate_limited
+// and unavailable as Login does.
 func (s *Service) RemoveTOTP(ctx context.Context, actor access.Principal, password, code secretbox.Secret) error {
 	proof, err := s.prove(ctx, actor, password)
 	if err != nil {
@@ -208,8 +212,8 @@ func (s *Service) RemoveTOTP(ctx context.Context, actor access.Principal, passwo
 	return cmp.Or(err, wrongCode(refusal))
 }
 
-// ResetTOTP removes the authenticator app of a user who has lost it with all recovery codes, and ends their sessions. It returns
-// ErrNoUser, and not_found where the user has no app.
+// ResetTOTP removes the authenticator app of a user who has lost it with all recovery codes, and ends their sessions.
+// It returns ErrNoUser, and not_found where the user has no app.
 func (s *Service) ResetTOTP(ctx context.Context, actor access.Principal, email string) error {
 	address, ok := normalizeEmail(email)
 	if !ok {
@@ -235,15 +239,17 @@ func (s *Service) ResetTOTP(ctx context.Context, actor access.Principal, email s
 			return err
 		}
 		return audit.Record(ctx, tx, now, audit.Event{
-			Team: a.team, Actor: actor, Action: "totp.reset", TargetType: "user", TargetID: a.user.ID, Details: audit.State{"sessions_ended": ended},
+			Team: a.team, Actor: actor, Action: "totp.reset", TargetType: "user", TargetID: a.user.ID,
+			Details: audit.State{"sessions_ended": ended},
 		})
 	})
 }
 
-// checkCode checks a code, or its absence, of a user who has given the right password. enrolled is false where nobody asks for
-// codes. refused is the answer to a code that does not do; what it counts is in the transaction, which is to be committed all the
-// same.
-func (s *Service) checkCode(ctx context.Context, tx *sql.Tx, m *material, actor access.Principal, typed secretbox.Secret) (enrolled bool, refused, err error) {
+// checkCode checks a code, or its absence, of a user who has given the right password. enrolled is false where nobody
+// asks for codes. refused is the answer to a code that does not do; what it counts is in the transaction, which is to
+// be committed all the same.
+func (s *Service) checkCode(ctx context.Context, tx *sql.Tx, m *material, actor access.Principal,
+	typed secretbox.Secret) (enrolled bool, refused, err error) {
 	stored, ok, err := holdTOTP(ctx, tx, actor.ID)
 	if err != nil || !ok || stored.confirmedMillis == nil {
 		return false, nil, err
@@ -272,7 +278,8 @@ func (s *Service) checkCode(ctx context.Context, tx *sql.Tx, m *material, actor 
 }
 
 // checkTOTP checks a code of an app whose row the transaction holds, as checkCode does.
-func (s *Service) checkTOTP(ctx context.Context, tx *sql.Tx, stored storedTOTP, user, code string) (refused, err error) {
+func (s *Service) checkTOTP(ctx context.Context, tx *sql.Tx, stored storedTOTP, user,
+	code string) (refused, err error) {
 	now := s.clock.Now()
 	if wait := clock.FromMillis(stored.blockedMillis).Sub(now); wait > 0 {
 		return errTooMany(wait), nil
@@ -338,8 +345,8 @@ func (s *Service) prove(ctx context.Context, actor access.Principal, password se
 	return proof{account: a, attempt: at}, nil
 }
 
-// hold keeps the user's row as it is until the transaction ends, or returns ErrWrongPassword where the password was replaced
-// meanwhile. Whoever holds the row of the app too takes this one first.
+// hold keeps the user's row as it is until the transaction ends, or returns ErrWrongPassword where the password was
+// replaced meanwhile. Whoever holds the row of the app too takes this one first.
 func (p proof) hold(ctx context.Context, tx *sql.Tx) error {
 	unchanged, err := replaceHash(ctx, tx, p.account.user.ID, p.account.passwordHash, p.account.passwordHash)
 	if err != nil {
@@ -352,7 +359,8 @@ func (p proof) hold(ctx context.Context, tx *sql.Tx) error {
 }
 
 func totpEvent(actor access.Principal, action string, details audit.State) audit.Event {
-	return audit.Event{Team: actor.Team, Actor: actor, Action: action, TargetType: "user", TargetID: actor.ID, Details: details}
+	return audit.Event{Team: actor.Team, Actor: actor, Action: action, TargetType: "user", TargetID: actor.ID,
+		Details: details}
 }
 
 func totpAD(user string) secretbox.AD {

@@ -1,8 +1,8 @@
 // Package identity knows who asks: the team, its environments and people, sign-in, and API keys with their grants. Its
 // Service is the httpapi.Authenticator.
 //
-// What decides about a request is at most a few seconds old: a user's session and role are read for each, and a key that is used
-// is read again every other second. This process's own changes are in force for the next request.
+// What decides about a request is at most a few seconds old: a user's session and role are read for each, and a key
+// that is used is read again every other second. This process's own changes are in force for the next request.
 package identity
 
 import (

@@ -67,8 +67,8 @@ type sessionKey struct {
 
 var errSessionEnded = errors.New("the session is unknown or has ended")
 
-// ListSessions returns a page of the actor's own sessions that have not ended. It reads page.Request.Fetch rows, so that
-// page.Cut can tell whether more follow.
+// ListSessions returns a page of the actor's own sessions that have not ended. It reads page.Request.Fetch rows, so
+// that page.Cut can tell whether more follow.
 func (s *Service) ListSessions(ctx context.Context, actor access.Principal, r page.Request) ([]Session, error) {
 	if actor.Kind != access.KindUser {
 		return nil, errActor
@@ -105,8 +105,8 @@ func (s *Service) EndSession(ctx context.Context, actor access.Principal, sessio
 
 var errNothingToEnd = errors.New("neither a refresh token nor an access token that holds")
 
-// Logout ends the session of a refresh token and that of an access token; either may be empty. It returns unauthorized where
-// there is neither a refresh token, which may be one of a session that has ended, nor an access token that holds.
+// Logout ends the session of a refresh token and that of an access token; either may be empty. It returns unauthorized
+// where there is neither a refresh token, which may be one of a session that has ended, nor an access token that holds.
 func (s *Service) Logout(ctx context.Context, c Client, refresh RefreshToken, bearer string) error {
 	m, err := s.material()
 	if err != nil {
@@ -151,7 +151,8 @@ func (s *Service) endFamily(ctx context.Context, tx *sql.Tx, m *material, c Clie
 }
 
 // end ends a session that a client without a principal has shown a token of, unless somebody else was faster.
-func (s *Service) end(ctx context.Context, tx *sql.Tx, c Client, k sessionKey, action string, outcome audit.Outcome) error {
+func (s *Service) end(ctx context.Context, tx *sql.Tx, c Client, k sessionKey, action string,
+	outcome audit.Outcome) error {
 	now := s.clock.Now()
 	ok, err := endSession(ctx, tx, k.id, now)
 	if err != nil || !ok {
@@ -163,7 +164,8 @@ func (s *Service) end(ctx context.Context, tx *sql.Tx, c Client, k sessionKey, a
 }
 
 // startSession begins a session of a user who has just shown by those methods who they are.
-func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c Client, k sessionKey, methods []string) (Session, RefreshToken, error) {
+func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c Client, k sessionKey,
+	methods []string) (Session, RefreshToken, error) {
 	now := s.clock.Now()
 	ms := clock.Millis(now)
 	v := Session{
@@ -179,10 +181,12 @@ func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c C
 	if err := s.sweepSessions(ctx, tx, k.user.ID, now); err != nil {
 		return Session{}, "", err
 	}
-	err := audit.Record(ctx, tx, now, sessionEvent(c.actor(k.user, k.team), v.ID, "session.create", audit.State{"methods": methods}))
+	err := audit.Record(ctx, tx, now, sessionEvent(c.actor(k.user, k.team), v.ID, "session.create",
+		audit.State{"methods": methods}))
 	return v, t.encode(), err
 }
 
 func sessionEvent(actor access.Principal, sessionID, action string, details audit.State) audit.Event {
-	return audit.Event{Team: actor.Team, Actor: actor, Action: action, TargetType: "session", TargetID: sessionID, Details: details}
+	return audit.Event{Team: actor.Team, Actor: actor, Action: action, TargetType: "session", TargetID: sessionID,
+		Details: details}
 }

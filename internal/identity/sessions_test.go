@@ -50,8 +50,8 @@ func (f fixture) sessions(t *testing.T, actor access.Principal) []Session {
 	return list
 }
 
-// Each refresh gives another token and keeps the session: its id, its user and when they gave their password. No token is
-// in the database as it is sent.
+// Each refresh gives another token and keeps the session: its id, its user and when they gave their password. No token
+// is in the database as it is sent.
 func TestRefreshRotates(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -71,7 +71,8 @@ func TestRefreshRotates(t *testing.T) {
 			in = next
 		}
 		var family, token, previous []byte
-		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT family_mac, token_mac, previous_mac FROM sessions").
+		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(),
+			"SELECT family_mac, token_mac, previous_mac FROM sessions").
 			Scan(&family, &token, &previous))
 		for sent := range seen {
 			parsed, ok := parseRefreshToken(sent)
@@ -105,8 +106,8 @@ func TestRefreshFailsWhole(t *testing.T) {
 	})
 }
 
-// A token that is used again ends the session for everybody who has one of its tokens, thief and user alike, and is in the
-// trail as denied.
+// A token that is used again ends the session for everybody who has one of its tokens, thief and user alike, and is in
+// the trail as denied.
 func TestRefreshReplay(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -131,7 +132,8 @@ func TestRefreshReplay(t *testing.T) {
 			require.Equal(t, in.User.ID, last.actor)
 			var outcome, ip, request string
 			require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(),
-				"SELECT outcome, ip, request_id FROM audit_events WHERE target_id = $1 AND action = 'session.replay'", in.Session.ID).
+				"SELECT outcome, ip, request_id FROM audit_events WHERE target_id = $1 AND action = 'session.replay'",
+				in.Session.ID).
 				Scan(&outcome, &ip, &request))
 			require.Equal(t, []string{"denied", "192.0.2.17", "request-1"}, []string{outcome, ip, request})
 			f.spent(t, in.Refresh)
@@ -140,8 +142,8 @@ func TestRefreshReplay(t *testing.T) {
 	})
 }
 
-// Two windows that refresh with one token at the same moment both go on. The second gets no token of its own: a thief who
-// is as quick has nothing to go on with.
+// Two windows that refresh with one token at the same moment both go on. The second gets no token of its own: a thief
+// who is as quick has nothing to go on with.
 func TestRefreshGrace(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -200,9 +202,10 @@ func TestRefreshForgery(t *testing.T) {
 		require.NoError(t, err)
 		swapped := append(append([]byte{}, newRefreshToken().family...), b[familyBytes:]...)
 		for name, token := range map[string]string{
-			"none": "", "random": foreign, "the session's id": in.Session.ID, "another family": base64.RawURLEncoding.EncodeToString(swapped),
-			"cut": genuine[:len(genuine)-1], "longer": genuine + "A", "with a line break": genuine[:10] + "\n" + genuine[11:],
-			"two cookies": genuine + "," + genuine, "no base64": strings.Repeat("~", len(genuine)), "NUL": strings.Repeat("\x00", len(genuine)),
+			"none": "", "random": foreign, "the session's id": in.Session.ID,
+			"another family": base64.RawURLEncoding.EncodeToString(swapped), "cut": genuine[:len(genuine)-1], "longer": genuine +
+				"A", "with a line break": genuine[:10] + "\n" + genuine[11:], "two cookies": genuine + "," + genuine,
+			"no base64": strings.Repeat("~", len(genuine)), "NUL": strings.Repeat("\x00", len(genuine)),
 			"quoted": `"` + genuine[:len(genuine)-2] + `"`, "an access token": in.Token.Reveal(),
 		} {
 			_, err := f.Refresh(t.Context(), testClient(), secretbox.Secret(token))
@@ -262,8 +265,8 @@ func TestSessionEndsInTime(t *testing.T) {
 	})
 }
 
-// Signing out ends the session on every node with the next request, its access tokens and its refresh token, and no other
-// session. So does ending it by its id.
+// Signing out ends the session on every node with the next request, its access tokens and its refresh token, and no
+// other session. So does ending it by its id.
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -279,8 +282,10 @@ func TestSessionEnds(t *testing.T) {
 				f.refresh(t, in.Refresh)
 				return node.Logout(t.Context(), testClient(), in.Refresh, "")
 			},
-			"by id":              func(in SignIn) error { return node.EndSession(t.Context(), actor, in.Session.ID) },
-			"by id, from itself": func(in SignIn) error { return node.EndSession(t.Context(), f.bearer(t, in.Token), in.Session.ID) },
+			"by id": func(in SignIn) error { return node.EndSession(t.Context(), actor, in.Session.ID) },
+			"by id, from itself": func(in SignIn) error {
+				return node.EndSession(t.Context(), f.bearer(t, in.Token), in.Session.ID)
+			},
 			"signing in after it": func(in SignIn) error {
 				_, err := node.Login(t.Context(), testClient(), Credentials{Email: testEmail, Password: testPassword}, in.Refresh)
 				return err
@@ -326,7 +331,8 @@ func TestSessionsAreTheUsersOwn(t *testing.T) {
 		require.NoError(t, err)
 		mine := f.signedIn(t)
 		f.clk.Advance(time.Second)
-		grace, err := f.Login(t.Context(), Client{IP: "2001:db8::7", UserAgent: "a\x00\n" + strings.Repeat("ü", 300) + "\xff"}, Credentials{Email: "grace@example.test", Password: testPassword}, "")
+		grace, err := f.Login(t.Context(), Client{IP: "2001:db8::7", UserAgent: "a\x00\n" + strings.Repeat("ü", 300) +
+			"\xff"}, Credentials{Email: "grace@example.test", Password: testPassword}, "")
 		require.NoError(t, err)
 		hers := f.bearer(t, grace.Token)
 		list := f.sessions(t, hers)
@@ -341,7 +347,8 @@ func TestSessionsAreTheUsersOwn(t *testing.T) {
 		second := f.signedIn(t)
 		first, err := f.ListSessions(t.Context(), actor, page.Request{Limit: 1})
 		require.NoError(t, err)
-		require.Equal(t, []string{second.Session.ID, mine.Session.ID}, []string{first[0].ID, first[1].ID}, "one more than the page")
+		require.Equal(t, []string{second.Session.ID, mine.Session.ID}, []string{first[0].ID, first[1].ID},
+			"one more than the page")
 		rest, err := f.ListSessions(t.Context(), actor, page.Request{Limit: 1, After: first[0].ID})
 		require.NoError(t, err)
 		require.Equal(t, mine.Session.ID, rest[0].ID)
@@ -406,7 +413,8 @@ func TestTokenOfAnotherTeam(t *testing.T) {
 	})
 }
 
-// Refresh tokens that somebody makes up are refused while the database has a writer: they wait for none, and so keep none waiting.
+// Refresh tokens that somebody makes up are refused while the database has a writer: they wait for none, and so keep
+// none waiting.
 func TestMadeUpRefreshTokensTakeNoWriter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

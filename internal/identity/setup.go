@@ -15,7 +15,8 @@ import (
 const pepperBytes = 32
 
 // ErrNotDev is Init's answer to development mode on a database that holds more than play.
-var ErrNotDev = errors.New("the database was not created by development mode; start without --dev, or with another data folder")
+var ErrNotDev = errors.New("the database was not created by development mode; start without --dev, or with another " +
+	"data folder")
 
 // Init makes what an empty database lacks (the mark of what it is, the pepper of API keys, a key to sign tokens with)
 // and reads it. dev marks a database that it finds empty as one of development mode; on a database without that mark it

@@ -76,8 +76,8 @@ func TestNotReady(t *testing.T) {
 	})
 }
 
-// After a rotation of the keyset with its reseal, keys, tokens and authenticator apps from before still work; under a foreign keyset the
-// start fails instead of making everybody's keys worthless.
+// After a rotation of the keyset with its reseal, keys, tokens and authenticator apps from before still work; under a
+// foreign keyset the start fails instead of making everybody's keys worthless.
 func TestKeysetRotation(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -97,7 +97,8 @@ func TestKeysetRotation(t *testing.T) {
 		_, err = after.APIKey(t.Context(), key, "192.0.2.17")
 		require.NoError(t, err)
 		f.clk.Advance(totpPeriod)
-		_, err = after.Login(t.Context(), testClient(), Credentials{Email: testEmail, Password: testPassword, Code: a.code(0)}, "")
+		_, err = after.Login(t.Context(), testClient(), Credentials{Email: testEmail, Password: testPassword,
+			Code: a.code(0)}, "")
 		require.NoError(t, err)
 
 		stranger := newFixture(t, f.store)

@@ -32,9 +32,10 @@ func (s *Service) HasTeam(ctx context.Context) (bool, error) {
 	return ok, err
 }
 
-// OpenSetup lets somebody set the installation up by a token, as long as it has no team. A configured token is then the only
-// one that works, and OpenSetup returns none. Otherwise it returns a new one, to be shown to the operator this once; those that
-// other starts have shown go on working. It returns no token where there is a team, and is safe to call on several nodes at once.
+// OpenSetup lets somebody set the installation up by a token, as long as it has no team. A configured token is then the
+// only one that works, and OpenSetup returns none. Otherwise it returns a new one, to be shown to the operator this
+// once; those that other starts have shown go on working. It returns no token where there is a team, and is safe to
+// call on several nodes at once.
 func (s *Service) OpenSetup(ctx context.Context, configured SetupToken) (SetupToken, error) {
 	m, err := s.material()
 	if err != nil {
@@ -95,12 +96,13 @@ func SetupFaults(t SetupToken, n NewInstallation) []apperr.Detail {
 var errSetupToken = errors.New("no such set-up token")
 
 func errSetupDone() error {
-	return apperr.New(apperr.CodeSetupDone, "This installation has been set up; sign in, or ask an owner for an invitation")
+	return apperr.New(apperr.CodeSetupDone,
+		"This installation has been set up; sign in, or ask an owner for an invitation")
 }
 
-// Setup makes the team with the environments development and production, and its first owner, for whoever has a set-up token.
-// It returns setup_done once there is a team, unauthorized for a token that does not work, rate_limited after many of those from
-// the client's address, and validation_error as Faults says. Of several at a time one succeeds.
+// Setup makes the team with the environments development and production, and its first owner, for whoever has a set-up
+// token. It returns setup_done once there is a team, unauthorized for a token that does not work, rate_limited after
+// many of those from the client's address, and validation_error as Faults says. Of several at a time one succeeds.
 func (s *Service) Setup(ctx context.Context, c Client, token SetupToken, n NewInstallation) (Profile, error) {
 	m, err := s.material()
 	if err != nil {

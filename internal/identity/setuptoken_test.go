@@ -28,8 +28,8 @@ func (f fixture) opened(t *testing.T) SetupToken {
 	return token
 }
 
-// A set-up token makes the team, its environments and an owner who can sign in, and all of it is on record as the work of whoever
-// held the token.
+// A set-up token makes the team, its environments and an owner who can sign in, and all of it is on record as the work
+// of whoever held the token.
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -54,8 +54,8 @@ func TestSetup(t *testing.T) {
 	})
 }
 
-// Once there is a team, whoever made it, the set-up is closed for good: also for the token that worked, after a restart, and for a
-// row that somebody puts back.
+// Once there is a team, whoever made it, the set-up is closed for good: also for the token that worked, after a
+// restart, and for a row that somebody puts back.
 func TestSetupAfterSetup(t *testing.T) {
 	t.Parallel()
 	for name, setUp := range map[string]func(t *testing.T, f fixture, token SetupToken){
@@ -131,8 +131,8 @@ func TestSetupRace(t *testing.T) {
 	})
 }
 
-// Every start before the set-up shows a token, and each works: an operator may take the line of any node's log. A configured token is
-// the only one.
+// Every start before the set-up shows a token, and each works: an operator may take the line of any node's log. A
+// configured token is the only one.
 func TestSetupTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -162,13 +162,14 @@ func TestSetupTokens(t *testing.T) {
 	})
 }
 
-// A wrong token gets the one answer and costs no Argon2; many of them from an address make it wait, the right one included, and
-// keep out nobody who asks from elsewhere. The count is not that of sign-ins.
+// A wrong token gets the one answer and costs no Argon2; many of them from an address make it wait, the right one
+// included, and keep out nobody who asks from elsewhere. The count is not that of sign-ins.
 func TestSetupGuesses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		token := f.opened(t)
-		wrong := []SetupToken{"x", SetupToken(id.NewRandom(id.PrefixSetupToken)), token[:len(token)-1], token + "0", SetupToken(id.NewRandom("spr_"))}
+		wrong := []SetupToken{"x", SetupToken(id.NewRandom(id.PrefixSetupToken)), token[:len(token)-1], token + "0",
+			SetupToken(id.NewRandom("spr_"))}
 		for i := range freeAddressFailures + 1 {
 			_, err := f.Setup(t.Context(), testClient(), wrong[i%len(wrong)], newInstallation())
 			require.Equal(t, errUnauthorized(errSetupToken), err)

@@ -237,7 +237,8 @@ func (s *Service) JWKS(ctx context.Context) (jose.JSONWebKeySet, error) {
 	var set jose.JSONWebKeySet
 	for i, k := range t.keys {
 		if t.keys.live(now, i) {
-			set.Keys = append(set.Keys, jose.JSONWebKey{Key: &k.private.PublicKey, KeyID: k.id, Algorithm: string(jose.ES256), Use: "sig"})
+			set.Keys = append(set.Keys, jose.JSONWebKey{Key: &k.private.PublicKey, KeyID: k.id, Algorithm: string(jose.ES256),
+				Use: "sig"})
 		}
 	}
 	return set, nil
@@ -254,13 +255,14 @@ type NewSigningKey struct {
 // ErrRotating says that the last rotation's key does not sign yet.
 var ErrRotating = errors.New("a rotation is under way: its key does not sign yet")
 
-// RotateSigningKey adds a key that signs access tokens after it was published for long enough. The key before it goes on
-// verifying until its tokens have expired, and is removed by a later rotation. It returns ErrRotating while the last key
-// waits for its turn.
+// RotateSigningKey adds a key that signs access tokens after it was published for long enough. The key before it goes
+// on verifying until its tokens have expired, and is removed by a later rotation. It returns ErrRotating while the last
+// key waits for its turn.
 //
 // With compromised set all other keys are removed, and the new one signs at once: every access token that is about ends
 // within signingKeyCache, and clients refresh theirs. For that long a node may refuse the first tokens of another.
-func (s *Service) RotateSigningKey(ctx context.Context, actor access.Principal, compromised bool) (NewSigningKey, error) {
+func (s *Service) RotateSigningKey(ctx context.Context, actor access.Principal,
+	compromised bool) (NewSigningKey, error) {
 	team, err := s.teamOf(ctx, actor)
 	if err != nil {
 		return NewSigningKey{}, err

@@ -35,9 +35,9 @@ func (f fixture) published(t *testing.T) []string {
 	return ids
 }
 
-// A new key is published before it signs, for as long as verifiers may keep the old set, so that no node and nobody else
-// meets a token whose key they do not know. The old key verifies until its last token has expired, and goes with the next
-// rotation.
+// A new key is published before it signs, for as long as verifiers may keep the old set, so that no node and nobody
+// else meets a token whose key they do not know. The old key verifies until its last token has expired, and goes with
+// the next rotation.
 func TestRotateSigningKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -90,8 +90,8 @@ func TestRotateSigningKey(t *testing.T) {
 	})
 }
 
-// A key that has leaked is no key any more, on any node, once they have looked again: what it signs is refused, what it has
-// signed is refused, and people stay signed in by their refresh tokens.
+// A key that has leaked is no key any more, on any node, once they have looked again: what it signs is refused, what it
+// has signed is refused, and people stay signed in by their refresh tokens.
 func TestRotateCompromisedSigningKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -131,7 +131,8 @@ func TestJWKSIsPublic(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(text, &keys))
 		require.Len(t, keys.Keys, 1)
-		require.ElementsMatch(t, []string{"kty", "crv", "x", "y", "kid", "use", "alg"}, slices.Collect(maps.Keys(keys.Keys[0])))
+		require.ElementsMatch(t, []string{"kty", "crv", "x", "y", "kid", "use", "alg"},
+			slices.Collect(maps.Keys(keys.Keys[0])))
 		public := set.Key(kidOf(t, in))
 		require.Len(t, public, 1)
 		require.IsType(t, &ecdsa.PublicKey{}, public[0].Key)
@@ -143,8 +144,8 @@ func TestJWKSIsPublic(t *testing.T) {
 	})
 }
 
-// Those who verify our tokens still get the keys while the store fails; we ourselves accept nothing by keys that may have been
-// revoked.
+// Those who verify our tokens still get the keys while the store fails; we ourselves accept nothing by keys that may
+// have been revoked.
 func TestJWKSOutlivesTheStore(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -187,8 +188,8 @@ func TestSigningKeysHoldNobodyUp(t *testing.T) {
 	})
 }
 
-// Keys sign in the order of their times, whatever the order they were read in, and a node whose clock is behind them all
-// still signs.
+// Keys sign in the order of their times, whatever the order they were read in, and a node whose clock is behind them
+// all still signs.
 func TestKeyringOrder(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)

@@ -13,8 +13,9 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Passwords tried at many accounts from many addresses, which no count of failures slows down, are bounded by the work that they may
-// make: one or two hashes at a time, a short queue, and unavailable for all others at once, whether or not there is such an account.
+// Passwords tried at many accounts from many addresses, which no count of failures slows down, are bounded by the work
+// that they may make: one or two hashes at a time, a short queue, and unavailable for all others at once, whether or
+// not there is such an account.
 func TestSprayIsBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -38,7 +39,8 @@ func TestSprayIsBounded(t *testing.T) {
 				email = id.New("user-") + "@example.test"
 			}
 			all.Go(func() {
-				_, err := f.Login(t.Context(), stranger(n), Credentials{Email: email, Password: secretbox.Secret("spring 2026!")}, "")
+				_, err := f.Login(t.Context(), stranger(n), Credentials{Email: email, Password: secretbox.Secret("spring 2026!")},
+					"")
 				switch {
 				case apperr.Is(err, apperr.CodeUnavailable), apperr.Is(err, apperr.CodeRateLimited):
 					refused.Add(1)
@@ -51,7 +53,8 @@ func TestSprayIsBounded(t *testing.T) {
 		}
 		// Whoever is neither computing nor waiting has been refused, while nothing gets done.
 		require.Eventually(t, func() bool {
-			return int(computing.Load()) == concurrentHashes() && int(refused.Load()) >= attempts-concurrentHashes()-waitingHashes
+			return int(computing.Load()) == concurrentHashes() &&
+				int(refused.Load()) >= attempts-concurrentHashes()-waitingHashes
 		}, time.Minute, time.Millisecond)
 		close(released)
 		all.Wait()

@@ -10,9 +10,11 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-const selectEnvironments = "SELECT id, team_id, name, type, payload_retention_days, event_retention_days, created_ms FROM environments WHERE deleted_ms IS NULL AND team_id = $1"
+const selectEnvironments = "SELECT id, team_id, name, type, payload_retention_days, event_retention_days, " +
+	"created_ms FROM environments WHERE deleted_ms IS NULL AND team_id = $1"
 
-func readEnvironment(ctx context.Context, q db.Querier, team id.Team, env id.Environment) (e Environment, ok bool, err error) {
+func readEnvironment(ctx context.Context, q db.Querier, team id.Team,
+	env id.Environment) (e Environment, ok bool, err error) {
 	list, err := queryEnvironments(ctx, q, selectEnvironments+" AND id = $2", team, env)
 	if err != nil || len(list) == 0 {
 		return Environment{}, false, err
@@ -32,7 +34,8 @@ func readEnvironments(ctx context.Context, q db.Querier, team id.Team) ([]Enviro
 }
 
 // listEnvironments returns a page of the team's environments, or of those among them that are named.
-func listEnvironments(ctx context.Context, q db.Querier, team id.Team, named []id.Environment, r page.Request) ([]Environment, error) {
+func listEnvironments(ctx context.Context, q db.Querier, team id.Team, named []id.Environment,
+	r page.Request) ([]Environment, error) {
 	w := conditions{text: selectEnvironments, args: []any{team}}
 	anyOf(&w, "id", named)
 	w.page("id", r)
@@ -76,15 +79,18 @@ func updateEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Env
 	return err
 }
 
-// deleteEnvironment keeps the row, because rows that outlive their resources name it, and frees the name: no environment
-// can be called by what the row has instead.
-func deleteEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment, nowMillis int64) (bool, error) {
+// deleteEnvironment keeps the row, because rows that outlive their resources name it, and frees the name: no
+// environment can be called by what the row has instead.
+func deleteEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment,
+	nowMillis int64) (bool, error) {
 	return changedOne(tx.ExecContext(ctx,
-		"UPDATE environments SET deleted_ms = $3, name = id WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL", env, team, nowMillis))
+		"UPDATE environments SET deleted_ms = $3, name = id WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL", env, team,
+		nowMillis))
 }
 
 func hasKeys(ctx context.Context, q db.Querier, team id.Team, env id.Environment) (bool, error) {
 	var n int
-	err := q.QueryRowContext(ctx, "SELECT 1 FROM api_keys WHERE team_id = $1 AND environment_id = $2 LIMIT 1", team, env).Scan(&n)
+	err := q.QueryRowContext(ctx, "SELECT 1 FROM api_keys WHERE team_id = $1 AND environment_id = $2 LIMIT 1", team,
+		env).Scan(&n)
 	return one("the environment's API keys", err)
 }

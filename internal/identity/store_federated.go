@@ -21,18 +21,21 @@ func readIdentity(ctx context.Context, q db.Querier, issuer, subject string) (u 
 
 func hasIdentity(ctx context.Context, q db.Querier, user, issuer string) (bool, error) {
 	var n int
-	return one("the user's identities", q.QueryRowContext(ctx, "SELECT 1 FROM user_identities WHERE user_id = $1 AND issuer = $2", user, issuer).Scan(&n))
+	return one("the user's identities",
+		q.QueryRowContext(ctx, "SELECT 1 FROM user_identities WHERE user_id = $1 AND issuer = $2", user, issuer).Scan(&n))
 }
 
 func insertIdentity(ctx context.Context, tx *sql.Tx, issuer, subject, user string, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO user_identities (issuer, subject, user_id, created_ms) VALUES ($1, $2, $3, $4)", issuer, subject, user, nowMillis)
+	_, err := tx.ExecContext(ctx, "INSERT INTO user_identities (issuer, subject, user_id, created_ms) VALUES ($1, $2, "+
+		"$3, $4)", issuer, subject, user, nowMillis)
 	if err != nil {
 		return fmt.Errorf("store the user's identity: %w", err)
 	}
 	return nil
 }
 
-// holdUser keeps the user's row until the transaction ends, so that two sign-ins do not work on the user's roles at once.
+// holdUser keeps the user's row until the transaction ends, so that two sign-ins do not work on the user's roles at
+// once.
 func holdUser(ctx context.Context, tx *sql.Tx, user string) error {
 	if _, err := tx.ExecContext(ctx, "UPDATE users SET updated_ms = updated_ms WHERE id = $1", user); err != nil {
 		return fmt.Errorf("hold the user: %w", err)
@@ -69,14 +72,16 @@ func insertManaged(ctx context.Context, tx *sql.Tx, team id.Team, provider strin
 }
 
 func deleteManaged(ctx context.Context, tx *sql.Tx, binding string) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM role_bindings WHERE id = $1 AND managed_by IS NOT NULL", binding); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM role_bindings WHERE id = $1 AND managed_by IS NOT NULL",
+		binding); err != nil {
 		return fmt.Errorf("take a role of a provider: %w", err)
 	}
 	return nil
 }
 
 // readPermissions returns what a role of the team brings, and whether there is such a role.
-func readPermissions(ctx context.Context, q db.Querier, team id.Team, role access.Role) ([]access.Permission, bool, error) {
+func readPermissions(ctx context.Context, q db.Querier, team id.Team,
+	role access.Role) ([]access.Permission, bool, error) {
 	if slices.Contains(access.SystemRoles(), role) {
 		return role.Permissions(), true, nil
 	}

@@ -20,7 +20,8 @@ const grantRows = 100
 func insertGrants(ctx context.Context, tx *sql.Tx, keyID string, grants []Grant, nowMillis int64) error {
 	for chunk := range slices.Chunk(grants, grantRows) {
 		var text strings.Builder
-		text.WriteString("INSERT INTO api_key_grants (id, api_key_id, effect, routes, connections, not_after_ms, created_ms) VALUES ")
+		text.WriteString("INSERT INTO api_key_grants (id, api_key_id, effect, routes, connections, not_after_ms, " +
+			"created_ms) VALUES ")
 		var args []any
 		for i := range chunk {
 			g := &chunk[i]
@@ -167,7 +168,8 @@ func queryGrants(ctx context.Context, q db.Querier, condition string, args ...an
 }
 
 func deleteGrant(ctx context.Context, tx *sql.Tx, keyID, grantID string) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM api_key_grants WHERE api_key_id = $1 AND id = $2", keyID, grantID); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM api_key_grants WHERE api_key_id = $1 AND id = $2", keyID,
+		grantID); err != nil {
 		return fmt.Errorf("delete a grant: %w", err)
 	}
 	return nil

@@ -19,8 +19,8 @@ func insertKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key, text keyTex
 	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac, last_four, created_by,
 			created_ms, expires_ms, revoked_ms, source_cidrs, rate_per_second, rate_burst)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL, $11, $12, $13)`,
-		k.ID, text.lookup(), team, k.Environment, k.Name, mac, k.LastFour, createdBy, k.CreatedMillis, k.ExpiresMillis, encodeSources(k.SourceCIDRs),
-		rate.perSecond, rate.burst)
+		k.ID, text.lookup(), team, k.Environment, k.Name, mac, k.LastFour, createdBy, k.CreatedMillis, k.ExpiresMillis,
+		encodeSources(k.SourceCIDRs), rate.perSecond, rate.burst)
 	if err != nil {
 		return fmt.Errorf("store the API key: %w", err)
 	}
@@ -66,7 +66,8 @@ func readKey(ctx context.Context, q db.Querier, team id.Team, keyID string) (Key
 // holdKey locks the row of a key where the engine has row locks; lock is what says so. It reports whether there is one.
 func holdKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID, lock string) (bool, error) {
 	var found string
-	err := tx.QueryRowContext(ctx, "SELECT k.id FROM api_keys k WHERE k.id = $1 AND k.team_id = $2"+lock, keyID, team).Scan(&found)
+	err := tx.QueryRowContext(ctx, "SELECT k.id FROM api_keys k WHERE k.id = $1 AND k.team_id = $2"+lock, keyID,
+		team).Scan(&found)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -76,7 +77,8 @@ func holdKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID, lock string) 
 	return true, nil
 }
 
-func listKeys(ctx context.Context, q db.Querier, team id.Team, environments []id.Environment, r page.Request) ([]Key, error) {
+func listKeys(ctx context.Context, q db.Querier, team id.Team, environments []id.Environment,
+	r page.Request) ([]Key, error) {
 	text, args := selectKeys, []any{team}
 	if len(environments) > 0 {
 		text += " AND k.environment_id IN " + db.In(len(args)+1, len(environments))
@@ -117,8 +119,9 @@ func scanKey(r *sql.Rows) (Key, error) {
 	var sources, ip, agent, route sql.NullString
 	var rate storedRate
 	var used *int64
-	if err := r.Scan(&k.ID, &lookup, &k.Environment, &mode, &k.Name, &k.LastFour, &k.CreatedMillis, &k.UpdatedMillis, &k.ExpiresMillis,
-		&k.DisabledMillis, &k.RevokedMillis, &k.PreviousEndsMillis, &sources, &rate.perSecond, &rate.burst, &used, &ip, &agent, &route, &k.GrantCount); err != nil {
+	if err := r.Scan(&k.ID, &lookup, &k.Environment, &mode, &k.Name, &k.LastFour, &k.CreatedMillis, &k.UpdatedMillis,
+		&k.ExpiresMillis, &k.DisabledMillis, &k.RevokedMillis, &k.PreviousEndsMillis, &sources, &rate.perSecond, &rate.burst,
+		&used, &ip, &agent, &route, &k.GrantCount); err != nil {
 		return k, err
 	}
 	k.Prefix, k.Rate = keyPrefix(mode, lookup), rate.limit()
@@ -143,10 +146,11 @@ func updateKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key) error {
 	return nil
 }
 
-// replaceSecret gives the key another secret. The one that it had goes on until previous_ends_ms, or ends where there is no
-// such time.
+// replaceSecret gives the key another secret. The one that it had goes on until previous_ends_ms, or ends where there
+// is no such time.
 func replaceSecret(ctx context.Context, tx *sql.Tx, k Key, mac []byte) error {
-	text := "UPDATE api_keys SET previous_mac = secret_mac, secret_mac = $2, last_four = $3, previous_ends_ms = $4 WHERE id = $1"
+	text := "UPDATE api_keys SET previous_mac = secret_mac, secret_mac = $2, last_four = $3, previous_ends_ms = $4 " +
+		"WHERE id = $1"
 	if k.PreviousEndsMillis == nil {
 		text = "UPDATE api_keys SET previous_mac = NULL, secret_mac = $2, last_four = $3, previous_ends_ms = $4 WHERE id = $1"
 	}

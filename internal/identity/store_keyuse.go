@@ -46,9 +46,10 @@ func addUsage(ctx context.Context, tx *sql.Tx, rows []useRow) error {
 	return nil
 }
 
-// readUsage returns what was counted of a key from one time to before another, by buckets, oldest first; hourMillis is where
-// a bucket begins.
-func readUsage(ctx context.Context, q db.Querier, keyID string, fromMillis, toMillis, bucketMillis int64) ([]useRow, error) {
+// readUsage returns what was counted of a key from one time to before another, by buckets, oldest first; hourMillis is
+// where a bucket begins.
+func readUsage(ctx context.Context, q db.Querier, keyID string, fromMillis, toMillis,
+	bucketMillis int64) ([]useRow, error) {
 	rows, err := q.QueryContext(ctx, `SELECT u.hour_ms - u.hour_ms % CAST($4 AS bigint) AS start_ms, u.route, u.outcome, CAST(SUM(u.requests) AS bigint)
 		FROM api_key_usage u WHERE u.api_key_id = $1 AND u.hour_ms >= $2 AND u.hour_ms < $3
 		GROUP BY start_ms, u.route, u.outcome ORDER BY start_ms, u.route, u.outcome`, keyID, fromMillis, toMillis, bucketMillis)

@@ -15,24 +15,28 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// What reading a member m adds: the columns, and the joins that bring the roles that hold at $1. A member without any is one row.
+// What reading a member m adds: the columns, and the joins that bring the roles that hold at $1. A member without any
+// is one row.
 const (
-	memberColumns = "u.id, u.email, t.id, t.name, t.created_ms, b.id, b.role, b.environment_id, b.created_ms, b.expires_ms, b.managed_by, r.name, r.permissions"
-	memberJoins   = ` JOIN users u ON u.id = m.user_id JOIN teams t ON t.id = m.team_id
+	memberColumns = "u.id, u.email, t.id, t.name, t.created_ms, b.id, b.role, b.environment_id, b.created_ms, " +
+		"b.expires_ms, b.managed_by, r.name, r.permissions"
+	memberJoins = ` JOIN users u ON u.id = m.user_id JOIN teams t ON t.id = m.team_id
 		LEFT JOIN role_bindings b ON b.principal_type = 'user' AND b.principal_id = m.user_id AND b.team_id = m.team_id
 			AND (b.expires_ms IS NULL OR b.expires_ms > $1)
 		LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id`
 )
 
 // readMember returns a member of the team who is not disabled, with the roles that hold now.
-func readMember(ctx context.Context, q db.Querier, team id.Team, user string, now time.Time) (m member, ok bool, err error) {
-	return queryMember(ctx, q, "SELECT "+memberColumns+" FROM memberships m"+memberJoins+" WHERE m.disabled_ms IS NULL AND m.team_id = $2 AND m.user_id = $3 ORDER BY b.id",
-		clock.Millis(now), team, user)
+func readMember(ctx context.Context, q db.Querier, team id.Team, user string,
+	now time.Time) (m member, ok bool, err error) {
+	return queryMember(ctx, q, "SELECT "+memberColumns+" FROM memberships m"+memberJoins+
+		" WHERE m.disabled_ms IS NULL AND m.team_id = $2 AND m.user_id = $3 ORDER BY b.id", clock.Millis(now), team, user)
 }
 
 // readSignedIn is readMember for an access token, as long as the session of the token has not ended.
 func readSignedIn(ctx context.Context, q db.Querier, c claims, now time.Time) (m member, ok bool, err error) {
-	return queryMember(ctx, q, "SELECT "+memberColumns+" FROM sessions s JOIN memberships m ON m.team_id = s.team_id AND m.user_id = s.user_id"+
+	return queryMember(ctx, q, "SELECT "+memberColumns+
+		" FROM sessions s JOIN memberships m ON m.team_id = s.team_id AND m.user_id = s.user_id"+
 		memberJoins+whereLive+" AND m.disabled_ms IS NULL AND s.id = $3 AND s.user_id = $4 AND s.team_id = $5 ORDER BY b.id",
 		liveArgs(now, c.Session, c.Subject, c.Team)...)
 }
@@ -44,7 +48,8 @@ func queryMember(ctx context.Context, q db.Querier, text string, args ...any) (m
 	}
 	err = db.Each(rows, func(r *sql.Rows) error {
 		var b bindingRow
-		if err := r.Scan(append([]any{&m.user.ID, &m.user.Email, &m.team.ID, &m.team.Name, &m.team.CreatedMillis}, b.targets()...)...); err != nil {
+		if err := r.Scan(append([]any{&m.user.ID, &m.user.Email, &m.team.ID, &m.team.Name, &m.team.CreatedMillis},
+			b.targets()...)...); err != nil {
 			return err
 		}
 		ok = true
@@ -80,8 +85,8 @@ func (b *bindingRow) binding(kind access.Kind, principal string) (Binding, error
 	permissions, name, err := b.rolePermissions()
 	return Binding{
 		ID: b.id.String, PrincipalKind: kind, PrincipalID: principal, Role: access.Role(b.role.String), RoleName: name,
-		Environment: id.Environment(b.environment.String), CreatedMillis: b.createdMillis.Int64, ExpiresMillis: b.expiresMillis,
-		ManagedBy: b.managedBy.String, permissions: permissions,
+		Environment: id.Environment(b.environment.String), CreatedMillis: b.createdMillis.Int64,
+		ExpiresMillis: b.expiresMillis, ManagedBy: b.managedBy.String, permissions: permissions,
 	}, err
 }
 
@@ -94,8 +99,8 @@ func (b *bindingRow) rolePermissions() ([]access.Permission, string, error) {
 	return list, b.name.String, err
 }
 
-// decodePermissions reads the permissions of a stored role. One that is not known here can only come from another release and
-// brings nothing.
+// decodePermissions reads the permissions of a stored role. One that is not known here can only come from another
+// release and brings nothing.
 func decodePermissions(text string) ([]access.Permission, error) {
 	var list []access.Permission
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
@@ -105,10 +110,11 @@ func decodePermissions(text string) ([]access.Permission, error) {
 	return slices.DeleteFunc(list, func(p access.Permission) bool { return !slices.Contains(known, p) }), nil
 }
 
-// insertMembership makes a user a member who has no role yet. The previous release, which knows no other roles than the one of
-// the membership, allows them nothing.
+// insertMembership makes a user a member who has no role yet. The previous release, which knows no other roles than the
+// one of the membership, allows them nothing.
 func insertMembership(ctx context.Context, tx *sql.Tx, team id.Team, user string, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO memberships (team_id, user_id, role, created_ms) VALUES ($1, $2, '', $3)", team, user, nowMillis)
+	_, err := tx.ExecContext(ctx, "INSERT INTO memberships (team_id, user_id, role, created_ms) VALUES ($1, $2, '', $3)",
+		team, user, nowMillis)
 	if err != nil {
 		return fmt.Errorf("store the membership: %w", err)
 	}
@@ -134,7 +140,8 @@ func isMember(ctx context.Context, q db.Querier, team id.Team, user string) (boo
 
 const selectMembers = `SELECT u.id, u.email, m.created_ms, m.disabled_ms FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.team_id = $1`
 
-func readTeamMember(ctx context.Context, q db.Querier, team id.Team, user string, now time.Time) (m Member, ok bool, err error) {
+func readTeamMember(ctx context.Context, q db.Querier, team id.Team, user string,
+	now time.Time) (m Member, ok bool, err error) {
 	list, err := queryMembers(ctx, q, team, now, selectMembers+" AND m.user_id = $2", team, user)
 	if err != nil || len(list) == 0 {
 		return Member{}, false, err
@@ -142,11 +149,13 @@ func readTeamMember(ctx context.Context, q db.Querier, team id.Team, user string
 	return list[0], true, nil
 }
 
-func listMembers(ctx context.Context, q db.Querier, team id.Team, f MemberFilter, now time.Time, r page.Request) ([]Member, error) {
+func listMembers(ctx context.Context, q db.Querier, team id.Team, f MemberFilter, now time.Time,
+	r page.Request) ([]Member, error) {
 	w := conditions{text: selectMembers, args: []any{team}}
 	anyOf(&w, "u.email", f.Emails)
 	if len(f.Roles) > 0 {
-		has := conditions{text: "EXISTS (SELECT 1 FROM role_bindings b WHERE b.principal_type = 'user' AND b.principal_id = m.user_id AND b.team_id = m.team_id", args: w.args}
+		has := conditions{text: "EXISTS (SELECT 1 FROM role_bindings b WHERE b.principal_type = 'user' AND b.principal_id " +
+			"= m.user_id AND b.team_id = m.team_id", args: w.args}
 		has.and("(b.expires_ms IS NULL OR b.expires_ms > ?)", clock.Millis(now))
 		anyOf(&has, "b.role", f.Roles)
 		w.args = has.args
@@ -160,7 +169,8 @@ func listMembers(ctx context.Context, q db.Querier, team id.Team, f MemberFilter
 }
 
 // queryMembers reads members and then, in one more query, the roles that they have now.
-func queryMembers(ctx context.Context, q db.Querier, team id.Team, now time.Time, text string, args ...any) ([]Member, error) {
+func queryMembers(ctx context.Context, q db.Querier, team id.Team, now time.Time, text string,
+	args ...any) ([]Member, error) {
 	rows, err := q.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read members: %w", err)
@@ -197,7 +207,8 @@ func queryMembers(ctx context.Context, q db.Querier, team id.Team, now time.Time
 
 func setMemberDisabled(ctx context.Context, tx *sql.Tx, team id.Team, user string, disabledMillis *int64) error {
 	// The previous release does not know that a member can be disabled; without a role it allows them nothing.
-	_, err := tx.ExecContext(ctx, "UPDATE memberships SET disabled_ms = $3, role = '' WHERE team_id = $1 AND user_id = $2", team, user, disabledMillis)
+	_, err := tx.ExecContext(ctx, "UPDATE memberships SET disabled_ms = $3, role = '' WHERE team_id = $1 AND user_id = $2",
+		team, user, disabledMillis)
 	if err != nil {
 		return fmt.Errorf("store the membership: %w", err)
 	}
@@ -206,7 +217,8 @@ func setMemberDisabled(ctx context.Context, tx *sql.Tx, team id.Team, user strin
 
 // forgetMembershipRole takes from a member what the previous release would allow them.
 func forgetMembershipRole(ctx context.Context, tx *sql.Tx, team id.Team, user string) error {
-	if _, err := tx.ExecContext(ctx, "UPDATE memberships SET role = '' WHERE team_id = $1 AND user_id = $2", team, user); err != nil {
+	if _, err := tx.ExecContext(ctx, "UPDATE memberships SET role = '' WHERE team_id = $1 AND user_id = $2", team,
+		user); err != nil {
 		return fmt.Errorf("store the membership: %w", err)
 	}
 	return nil

@@ -11,7 +11,8 @@ import (
 )
 
 func insertResetRequest(ctx context.Context, tx *sql.Tx, requestID string, sealed []byte, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO password_reset_requests (id, request, created_ms) VALUES ($1, $2, $3)", requestID, sealed, nowMillis)
+	_, err := tx.ExecContext(ctx, "INSERT INTO password_reset_requests (id, request, created_ms) VALUES ($1, $2, $3)",
+		requestID, sealed, nowMillis)
 	if err != nil {
 		return fmt.Errorf("store a request for a link: %w", err)
 	}
@@ -24,24 +25,29 @@ func anyResetRequest(ctx context.Context, q db.Querier) (bool, error) {
 }
 
 // takeResetRequest removes the oldest request that no other node has in hand, and returns it.
-func (s *Service) takeResetRequest(ctx context.Context, tx *sql.Tx) (requestID string, sealed []byte, created time.Time, ok bool, err error) {
+func (s *Service) takeResetRequest(ctx context.Context,
+	tx *sql.Tx) (requestID string, sealed []byte, created time.Time, ok bool, err error) {
 	var millis int64
 	oldest := "SELECT id FROM password_reset_requests ORDER BY id LIMIT 1" + s.db.SkipLocked()
-	err = tx.QueryRowContext(ctx, "DELETE FROM password_reset_requests WHERE id = ("+oldest+") RETURNING id, request, created_ms").Scan(&requestID, &sealed, &millis)
+	err = tx.QueryRowContext(ctx, "DELETE FROM password_reset_requests WHERE id = ("+oldest+
+		") RETURNING id, request, created_ms").Scan(&requestID, &sealed, &millis)
 	ok, err = one("a request for a link", err)
 	return requestID, sealed, clock.FromMillis(millis), ok, err
 }
 
-// insertReset stores a token's code, and removes a few whose time is over, so that the table stays small without a worker.
+// insertReset stores a token's code, and removes a few whose time is over, so that the table stays small without a
+// worker.
 func (s *Service) insertReset(ctx context.Context, tx *sql.Tx, tokenMAC []byte, user string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO password_resets (token_mac, user_id, created_ms, expires_ms) VALUES ($1, $2, $3, $4)",
+	_, err := tx.ExecContext(ctx, "INSERT INTO password_resets (token_mac, user_id, created_ms, expires_ms) VALUES "+
+		"($1, $2, $3, $4)",
 		tokenMAC, user, clock.Millis(now), clock.Millis(now.Add(ResetLifetime)))
 	if err != nil {
 		return fmt.Errorf("store a password reset: %w", err)
 	}
 	old := "SELECT token_mac FROM password_resets WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT 10" + s.db.SkipLocked()
 	//nolint:gosec // the text is ours
-	if _, err := tx.ExecContext(ctx, "DELETE FROM password_resets WHERE token_mac IN ("+old+")", clock.Millis(now)); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM password_resets WHERE token_mac IN ("+old+")",
+		clock.Millis(now)); err != nil {
 		return fmt.Errorf("remove old password resets: %w", err)
 	}
 	return nil
@@ -49,7 +55,8 @@ func (s *Service) insertReset(ctx context.Context, tx *sql.Tx, tokenMAC []byte, 
 
 func countResets(ctx context.Context, q db.Querier, user string, now time.Time) (int, error) {
 	var n int
-	err := q.QueryRowContext(ctx, "SELECT count(*) FROM password_resets WHERE user_id = $1 AND expires_ms > $2", user, clock.Millis(now)).Scan(&n)
+	err := q.QueryRowContext(ctx, "SELECT count(*) FROM password_resets WHERE user_id = $1 AND expires_ms > $2", user,
+		clock.Millis(now)).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count password resets: %w", err)
 	}

@@ -99,7 +99,8 @@ func updateRole(ctx context.Context, tx *sql.Tx, team id.Team, r Role) error {
 
 // deleteRole removes a role with its bindings, which have all expired.
 func deleteRole(ctx context.Context, tx *sql.Tx, team id.Team, role access.Role) error {
-	for _, text := range []string{"DELETE FROM role_bindings WHERE team_id = $1 AND role = $2", "DELETE FROM roles WHERE team_id = $1 AND id = $2"} {
+	for _, text := range []string{"DELETE FROM role_bindings WHERE team_id = $1 AND role = $2",
+		"DELETE FROM roles WHERE team_id = $1 AND id = $2"} {
 		if _, err := tx.ExecContext(ctx, text, team, role); err != nil {
 			return fmt.Errorf("delete the role: %w", err)
 		}
@@ -109,7 +110,8 @@ func deleteRole(ctx context.Context, tx *sql.Tx, team id.Team, role access.Role)
 
 func roleInUse(ctx context.Context, tx *sql.Tx, team id.Team, role access.Role, now time.Time) (bool, error) {
 	var n int
-	err := tx.QueryRowContext(ctx, "SELECT 1 FROM role_bindings WHERE team_id = $1 AND role = $2 AND (expires_ms IS NULL OR expires_ms > $3) LIMIT 1",
+	err := tx.QueryRowContext(ctx,
+		"SELECT 1 FROM role_bindings WHERE team_id = $1 AND role = $2 AND (expires_ms IS NULL OR expires_ms > $3) LIMIT 1",
 		team, role, clock.Millis(now)).Scan(&n)
 	return one("the role's bindings", err)
 }
@@ -119,7 +121,8 @@ const selectBindings = `SELECT b.principal_type, b.principal_id, b.id, b.role, b
 	FROM role_bindings b LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id
 	WHERE (b.expires_ms IS NULL OR b.expires_ms > $1) AND b.team_id = $2`
 
-func readBinding(ctx context.Context, q db.Querier, team id.Team, bindingID string, now time.Time) (b Binding, ok bool, err error) {
+func readBinding(ctx context.Context, q db.Querier, team id.Team, bindingID string,
+	now time.Time) (b Binding, ok bool, err error) {
 	list, err := queryBindings(ctx, q, selectBindings+" AND b.id = $3", clock.Millis(now), team, bindingID)
 	if err != nil || len(list) == 0 {
 		return Binding{}, false, err
@@ -127,7 +130,8 @@ func readBinding(ctx context.Context, q db.Querier, team id.Team, bindingID stri
 	return list[0], true, nil
 }
 
-func listBindings(ctx context.Context, q db.Querier, team id.Team, f BindingFilter, now time.Time, r page.Request) ([]Binding, error) {
+func listBindings(ctx context.Context, q db.Querier, team id.Team, f BindingFilter, now time.Time,
+	r page.Request) ([]Binding, error) {
 	w := conditions{text: selectBindings, args: []any{clock.Millis(now), team}}
 	anyOf(&w, "b.principal_id", f.PrincipalIDs)
 	anyOf(&w, "b.role", f.Roles)
@@ -195,7 +199,8 @@ func queryBindings(ctx context.Context, q db.Querier, text string, args ...any) 
 }
 
 func setBindingExpiry(ctx context.Context, tx *sql.Tx, team id.Team, bindingID string, expiresMillis *int64) error {
-	_, err := tx.ExecContext(ctx, "UPDATE role_bindings SET expires_ms = $3 WHERE team_id = $1 AND id = $2", team, bindingID, expiresMillis)
+	_, err := tx.ExecContext(ctx, "UPDATE role_bindings SET expires_ms = $3 WHERE team_id = $1 AND id = $2", team,
+		bindingID, expiresMillis)
 	if err != nil {
 		return fmt.Errorf("store the binding's expiry: %w", err)
 	}
@@ -203,7 +208,8 @@ func setBindingExpiry(ctx context.Context, tx *sql.Tx, team id.Team, bindingID s
 }
 
 func deleteBinding(ctx context.Context, tx *sql.Tx, team id.Team, bindingID string) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM role_bindings WHERE team_id = $1 AND id = $2", team, bindingID); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM role_bindings WHERE team_id = $1 AND id = $2", team,
+		bindingID); err != nil {
 		return fmt.Errorf("delete the binding: %w", err)
 	}
 	return nil
@@ -211,7 +217,8 @@ func deleteBinding(ctx context.Context, tx *sql.Tx, team id.Team, bindingID stri
 
 // deleteEnvironmentBindings removes what was given in an environment that is removed.
 func deleteEnvironmentBindings(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM role_bindings WHERE team_id = $1 AND environment_id = $2", team, env); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM role_bindings WHERE team_id = $1 AND environment_id = $2", team,
+		env); err != nil {
 		return fmt.Errorf("delete the environment's role bindings: %w", err)
 	}
 	return nil
@@ -227,8 +234,8 @@ func forgetExpired(ctx context.Context, tx *sql.Tx, team id.Team, user string, n
 	return nil
 }
 
-// hasLastingOwner reports whether the team has an owner who is not disabled and whose role neither ends by itself nor is an identity
-// provider's to take.
+// hasLastingOwner reports whether the team has an owner who is not disabled and whose role neither ends by itself nor
+// is an identity provider's to take.
 func hasLastingOwner(ctx context.Context, tx *sql.Tx, team id.Team) (bool, error) {
 	var n int
 	err := tx.QueryRowContext(ctx, `SELECT 1 FROM role_bindings b

@@ -25,7 +25,8 @@ func liveArgs(now time.Time, more ...any) []any {
 	return append([]any{clock.Millis(now), clock.Millis(now.Add(-SessionIdle))}, more...)
 }
 
-func readSession(ctx context.Context, q db.Querier, user, sessionID string, now time.Time) (v Session, ok bool, err error) {
+func readSession(ctx context.Context, q db.Querier, user, sessionID string,
+	now time.Time) (v Session, ok bool, err error) {
 	err = q.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions s"+whereLive+" AND s.id = $3 AND s.user_id = $4",
 		liveArgs(now, sessionID, user)...).Scan(v.targets()...)
 	ok, err = one("the session", err)
@@ -62,7 +63,8 @@ func listSessions(ctx context.Context, q db.Querier, user string, now time.Time,
 func readFamily(ctx context.Context, q db.Querier, familyMAC []byte, now time.Time) (f family, ok bool, err error) {
 	err = q.QueryRowContext(ctx, "SELECT u.id, u.email, s.team_id, s.token_mac, s.previous_mac, "+sessionColumns+
 		" FROM sessions s JOIN users u ON u.id = s.user_id"+whereLive+" AND s.family_mac = $3", liveArgs(now, familyMAC)...).
-		Scan(append([]any{&f.key.user.ID, &f.key.user.Email, &f.key.team, &f.tokenMAC, &f.previousMAC}, f.session.targets()...)...)
+		Scan(append([]any{&f.key.user.ID, &f.key.user.Email, &f.key.team, &f.tokenMAC, &f.previousMAC},
+			f.session.targets()...)...)
 	ok, err = one("the session", err)
 	f.key.id = f.session.ID
 	return f, ok, err
@@ -73,8 +75,8 @@ func insertSession(ctx context.Context, tx *sql.Tx, f family, familyMAC []byte, 
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user_id, team_id, family_mac, token_mac, previous_mac, signed_in_from, ip,
 			user_agent, created_ms, auth_ms, used_ms, expires_ms, ended_ms, methods)
 		VALUES ($1, $2, $3, $4, $5, NULL, $6, $7, $8, $9, $10, $11, $12, NULL, $13)`,
-		f.key.id, f.key.user.ID, f.key.team, familyMAC, f.tokenMAC, origin, v.IP, v.UserAgent, v.CreatedMillis, v.AuthMillis, v.UsedMillis,
-		v.expiresMillis, v.methods)
+		f.key.id, f.key.user.ID, f.key.team, familyMAC, f.tokenMAC, origin, v.IP, v.UserAgent, v.CreatedMillis, v.AuthMillis,
+		v.UsedMillis, v.expiresMillis, v.methods)
 	if err != nil {
 		return fmt.Errorf("store the session: %w", err)
 	}
@@ -87,16 +89,18 @@ func rotateSession(ctx context.Context, tx *sql.Tx, v Session, before, after []b
 		WHERE id = $1 AND token_mac = $2 AND ended_ms IS NULL`, v.ID, before, after, v.IP, v.UserAgent, v.UsedMillis))
 }
 
-// renewSession notes that the user of a session has given their password again, and replaces its refresh token in both parts.
-// It reports whether the session had not been ended.
-func renewSession(ctx context.Context, tx *sql.Tx, sessionID string, familyMAC, tokenMAC []byte, now time.Time) (bool, error) {
+// renewSession notes that the user of a session has given their password again, and replaces its refresh token in both
+// parts. It reports whether the session had not been ended.
+func renewSession(ctx context.Context, tx *sql.Tx, sessionID string, familyMAC, tokenMAC []byte,
+	now time.Time) (bool, error) {
 	return changedOne(tx.ExecContext(ctx, `UPDATE sessions SET auth_ms = $2, family_mac = $3, token_mac = $4, previous_mac = NULL
 		WHERE id = $1 AND ended_ms IS NULL`, sessionID, clock.Millis(now), familyMAC, tokenMAC))
 }
 
 // endSession reports whether the session had not been ended before.
 func endSession(ctx context.Context, tx *sql.Tx, sessionID string, now time.Time) (bool, error) {
-	return changedOne(tx.ExecContext(ctx, "UPDATE sessions SET ended_ms = $2 WHERE id = $1 AND ended_ms IS NULL", sessionID, clock.Millis(now)))
+	return changedOne(tx.ExecContext(ctx, "UPDATE sessions SET ended_ms = $2 WHERE id = $1 AND ended_ms IS NULL",
+		sessionID, clock.Millis(now)))
 }
 
 // endSessions ends the sessions of a user, but for one where that is not empty, and returns how many it ended.
@@ -113,8 +117,8 @@ func endSessions(ctx context.Context, tx *sql.Tx, user, but string, now time.Tim
 	return n, nil
 }
 
-// sweepSessions removes the user's sessions beyond maxSessions, and a few of anybody's whose time is over. Each sign-in adds
-// one, so the table stays small without a worker.
+// sweepSessions removes the user's sessions beyond maxSessions, and a few of anybody's whose time is over. Each sign-in
+// adds one, so the table stays small without a worker.
 func (s *Service) sweepSessions(ctx context.Context, tx *sql.Tx, user string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE user_id = $1 AND id NOT IN
 		(SELECT id FROM sessions WHERE user_id = $1 ORDER BY used_ms DESC, id DESC LIMIT $2)`, user, maxSessions)

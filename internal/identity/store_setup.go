@@ -9,7 +9,8 @@ import (
 )
 
 func insertSetupToken(ctx context.Context, tx *sql.Tx, tokenMAC []byte, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO setup_tokens (token_mac, created_ms) VALUES ($1, $2) ON CONFLICT (token_mac) DO NOTHING",
+	_, err := tx.ExecContext(ctx, "INSERT INTO setup_tokens (token_mac, created_ms) VALUES ($1, $2) ON CONFLICT "+
+		"(token_mac) DO NOTHING",
 		tokenMAC, nowMillis)
 	if err != nil {
 		return fmt.Errorf("store a set-up token: %w", err)

@@ -37,7 +37,8 @@ func readSigningKeys(ctx context.Context, q db.Querier) ([]storedSigningKey, err
 }
 
 func insertSigningKey(ctx context.Context, tx *sql.Tx, k storedSigningKey, now time.Time) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO signing_keys (id, private_key, created_ms, signs_from_ms) VALUES ($1, $2, $3, $4)",
+	_, err := tx.ExecContext(ctx, "INSERT INTO signing_keys (id, private_key, created_ms, signs_from_ms) VALUES ($1, "+
+		"$2, $3, $4)",
 		k.id, k.sealed, clock.Millis(now), k.fromMillis)
 	if err != nil {
 		return fmt.Errorf("store the signing key: %w", err)

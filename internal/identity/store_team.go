@@ -49,13 +49,15 @@ func readTeam(ctx context.Context, q db.Querier) (t Team, ok bool, err error) {
 }
 
 func readTeamByID(ctx context.Context, q db.Querier, team id.Team) (t Team, ok bool, err error) {
-	err = q.QueryRowContext(ctx, "SELECT id, name, created_ms FROM teams WHERE id = $1", team).Scan(&t.ID, &t.Name, &t.CreatedMillis)
+	err = q.QueryRowContext(ctx, "SELECT id, name, created_ms FROM teams WHERE id = $1", team).Scan(&t.ID, &t.Name,
+		&t.CreatedMillis)
 	ok, err = one("the team", err)
 	return t, ok, err
 }
 
 func insertTeam(ctx context.Context, tx *sql.Tx, t Team) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO teams (id, name, created_ms) VALUES ($1, $2, $3)", t.ID, t.Name, t.CreatedMillis)
+	_, err := tx.ExecContext(ctx, "INSERT INTO teams (id, name, created_ms) VALUES ($1, $2, $3)", t.ID, t.Name,
+		t.CreatedMillis)
 	if err != nil {
 		return fmt.Errorf("store the team: %w", err)
 	}
@@ -79,7 +81,8 @@ func readAccount(ctx context.Context, q db.Querier, email string) (a account, ok
 }
 
 func insertUser(ctx context.Context, tx *sql.Tx, u User, passwordHash string, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO users (id, email, password_hash, created_ms, updated_ms) VALUES ($1, $2, $3, $4, $4)",
+	_, err := tx.ExecContext(ctx, "INSERT INTO users (id, email, password_hash, created_ms, updated_ms) VALUES ($1, "+
+		"$2, $3, $4, $4)",
 		u.ID, u.Email, passwordHash, nowMillis)
 	if err != nil {
 		return fmt.Errorf("store the user: %w", err)
@@ -89,15 +92,17 @@ func insertUser(ctx context.Context, tx *sql.Tx, u User, passwordHash string, no
 
 // setPassword stores another password. Links that were mailed to choose one are worth nothing from then on.
 func setPassword(ctx context.Context, tx *sql.Tx, user, passwordHash string, nowMillis int64) error {
-	_, err := tx.ExecContext(ctx, "UPDATE users SET password_hash = $2, updated_ms = $3 WHERE id = $1", user, passwordHash, nowMillis)
+	_, err := tx.ExecContext(ctx, "UPDATE users SET password_hash = $2, updated_ms = $3 WHERE id = $1", user, passwordHash,
+		nowMillis)
 	if err != nil {
 		return fmt.Errorf("store the password: %w", err)
 	}
 	return deleteResets(ctx, tx, user)
 }
 
-// replaceHash replaces the hash that a password was just checked against, with itself where it stays, and reports whether
-// it was still there. It holds the user's row, so that no change of the password comes between.
+// replaceHash replaces the hash that a password was just checked against, with itself where it stays, and reports
+// whether it was still there. It holds the user's row, so that no change of the password comes between.
 func replaceHash(ctx context.Context, tx *sql.Tx, user, before, after string) (bool, error) {
-	return changedOne(tx.ExecContext(ctx, "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2", user, before, after))
+	return changedOne(tx.ExecContext(ctx, "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2", user,
+		before, after))
 }

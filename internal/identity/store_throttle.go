@@ -25,7 +25,8 @@ func readBlocked(ctx context.Context, q db.Querier, a attempt) (int64, error) {
 	for _, b := range a.buckets() {
 		ids = append(ids, b.id)
 	}
-	err := q.QueryRowContext(ctx, "SELECT COALESCE(MAX(blocked_ms), 0) FROM sign_in_failures WHERE id IN "+db.In(1, len(ids)), ids...).
+	err := q.QueryRowContext(ctx, "SELECT COALESCE(MAX(blocked_ms), 0) FROM sign_in_failures WHERE id IN "+
+		db.In(1, len(ids)), ids...).
 		Scan(&until)
 	if err != nil {
 		return 0, fmt.Errorf("read failed sign-ins: %w", err)
@@ -45,7 +46,8 @@ func addFailure(ctx context.Context, tx *sql.Tx, bucketID string, now time.Time)
 }
 
 func blockUntil(ctx context.Context, tx *sql.Tx, bucketID string, until time.Time) error {
-	_, err := tx.ExecContext(ctx, "UPDATE sign_in_failures SET blocked_ms = $2 WHERE id = $1", bucketID, clock.Millis(until))
+	_, err := tx.ExecContext(ctx, "UPDATE sign_in_failures SET blocked_ms = $2 WHERE id = $1", bucketID,
+		clock.Millis(until))
 	if err != nil {
 		return fmt.Errorf("count a failed sign-in: %w", err)
 	}

@@ -124,7 +124,8 @@ func (f fixture) key(t *testing.T, actor access.Principal, env id.Environment, g
 func (f fixture) foreign(t *testing.T) (access.Principal, id.Environment, Key) {
 	t.Helper()
 	other := Team{ID: id.Team(id.New(id.PrefixTeam)), Name: "Others", CreatedMillis: 1}
-	env := Environment{ID: id.Environment(id.New(id.PrefixEnvironment)), Team: other.ID, Name: Development, Type: Test, CreatedMillis: 1}
+	env := Environment{ID: id.Environment(id.New(id.PrefixEnvironment)), Team: other.ID, Name: Development, Type: Test,
+		CreatedMillis: 1}
 	require.NoError(t, f.store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
 		require.NoError(t, insertTeam(t.Context(), tx, other))
 		return insertEnvironment(t.Context(), tx, env)

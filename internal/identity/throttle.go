@@ -41,9 +41,9 @@ func (b bucket) delay(failures int64) time.Duration {
 	return min(maxDelay, firstDelay<<min(over-1, doublings))
 }
 
-// accountBucket is that of an e-mail address, which may be nobody's. An address that the user is known to sign in from has
-// a count of its own, which strangers cannot raise, so that they cannot keep the user out. What was typed is not stored:
-// it may be a password in the wrong field.
+// accountBucket is that of an e-mail address, which may be nobody's. An address that the user is known to sign in from
+// has a count of its own, which strangers cannot raise, so that they cannot keep the user out. What was typed is not
+// stored: it may be a password in the wrong field.
 func accountBucket(pepper []byte, email, knownOrigin string) bucket {
 	return bucket{id: bucketID(pepper, "account", email, knownOrigin), free: freeAccountFailures}
 }
@@ -62,8 +62,9 @@ func bucketID(pepper []byte, parts ...string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// attempt is one check of a password, with what it counts against. At an address that the user is known to sign in from, that
-// is the account's count for the address alone, so that nobody else behind the address can keep the user out.
+// attempt is one check of a password, with what it counts against. At an address that the user is known to sign in
+// from, that is the account's count for the address alone, so that nobody else behind the address can keep the user
+// out.
 type attempt struct {
 	account bucket
 	address *bucket
@@ -96,14 +97,15 @@ var errBackoff = errors.New("too many failed sign-ins of the account or from the
 
 func errTooMany(wait time.Duration) error {
 	return &apperr.Error{
-		Code: apperr.CodeRateLimited, Message: "Too many failed sign-ins; try again later", RetryAfter: wait, Cause: errBackoff,
+		Code: apperr.CodeRateLimited, Message: "Too many failed sign-ins; try again later", RetryAfter: wait,
+		Cause: errBackoff,
 	}
 }
 
-// try reports whether the password is the one behind the hash. The attempt is counted as a failure before the password is
-// checked, so that many at a time are no more guesses than one after the other; whoever finds the password right takes it
-// back with forgive. An attempt that has to wait costs one read. Any other is counted while it holds one of the places to
-// compute in, so that strangers cannot make the database write faster than that.
+// try reports whether the password is the one behind the hash. The attempt is counted as a failure before the password
+// is checked, so that many at a time are no more guesses than one after the other; whoever finds the password right
+// takes it back with forgive. An attempt that has to wait costs one read. Any other is counted while it holds one of
+// the places to compute in, so that strangers cannot make the database write faster than that.
 func (s *Service) try(ctx context.Context, a attempt, hash passwordHash, password secretbox.Secret) (bool, error) {
 	now := s.clock.Now()
 	until, err := readBlocked(ctx, s.db.Read(), a)

@@ -52,8 +52,8 @@ func (f fixture) waits(t *testing.T, c Client, email string) {
 	require.Fail(t, "the account never has to wait")
 }
 
-// Each failure beyond the free ones makes the next attempt wait longer, up to half a minute and no further: guessing slows
-// down to two a minute, and nobody is locked out for good. Addresses without an account behave the same.
+// Each failure beyond the free ones makes the next attempt wait longer, up to half a minute and no further: guessing
+// slows down to two a minute, and nobody is locked out for good. Addresses without an account behave the same.
 func TestBackoffOfAccount(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -85,8 +85,8 @@ func TestBackoffOfAccount(t *testing.T) {
 	})
 }
 
-// Spraying one password over many accounts from one address comes to the same end. Other addresses go on, the rest of an
-// IPv6 network does not.
+// Spraying one password over many accounts from one address comes to the same end. Other addresses go on, the rest of
+// an IPv6 network does not.
 func TestBackoffOfAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -117,8 +117,8 @@ func TestBackoffOfAddress(t *testing.T) {
 	})
 }
 
-// Somebody who makes an address wait cannot keep out those who are known to sign in from it: they are held to their account's
-// count there, and their failures are none of the address.
+// Somebody who makes an address wait cannot keep out those who are known to sign in from it: they are held to their
+// account's count there, and their failures are none of the address.
 func TestBackoffOfAddressSparesWhoIsKnownThere(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -147,8 +147,8 @@ func TestBackoffSparesSuccesses(t *testing.T) {
 	})
 }
 
-// A stranger who guesses without pause cannot keep a user out of an address that they have signed in from: it has a count
-// of its own, which is as strict.
+// A stranger who guesses without pause cannot keep a user out of an address that they have signed in from: it has a
+// count of its own, which is as strict.
 func TestBackoffLocksNobodyOut(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

@@ -26,8 +26,8 @@ const (
 	maxTokenBytes = 4096
 )
 
-// claims are those of an access token (RFC 7519, RFC 8176, OpenID Connect). Rights are not among them: they are read from
-// the database for every request.
+// claims are those of an access token (RFC 7519, RFC 8176, OpenID Connect). Rights are not among them: they are read
+// from the database for every request.
 type claims struct {
 	jwt.Claims
 	Team     id.Team          `json:"team"`
@@ -69,7 +69,8 @@ func (t *tokens) sign(now time.Time, s subject) (string, error) {
 			Issuer: t.issuer, Audience: jwt.Audience{t.audience}, Subject: s.user,
 			IssuedAt: at, Expiry: jwt.NewNumericDate(at.Time().Add(TokenLifetime)),
 		},
-		Team: s.team, Session: s.session.ID, AuthTime: jwt.NewNumericDate(clock.FromMillis(s.session.AuthMillis)), Methods: s.session.Methods(),
+		Team: s.team, Session: s.session.ID, AuthTime: jwt.NewNumericDate(clock.FromMillis(s.session.AuthMillis)),
+		Methods: s.session.Methods(),
 	}).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)

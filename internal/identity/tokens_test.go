@@ -50,8 +50,9 @@ func (f forge) anybody() subject {
 // claims are those of a good token.
 func (f forge) claims() map[string]any {
 	return map[string]any{
-		"iss": testIssuer, "aud": testAudience, "sub": id.New(id.PrefixUser), "team": id.New(id.PrefixTeam), "sid": id.New(id.PrefixSession),
-		"iat": f.now.Unix(), "exp": f.now.Add(TokenLifetime).Unix(), "auth_time": f.now.Unix(), "amr": []string{"pwd"},
+		"iss": testIssuer, "aud": testAudience, "sub": id.New(id.PrefixUser), "team": id.New(id.PrefixTeam),
+		"sid": id.New(id.PrefixSession), "iat": f.now.Unix(), "exp": f.now.Add(TokenLifetime).Unix(),
+		"auth_time": f.now.Unix(), "amr": []string{"pwd"},
 	}
 }
 
@@ -122,7 +123,8 @@ func TestTokenAccepted(t *testing.T) {
 		require.NoError(t, json.Unmarshal(b, dest))
 	}
 	require.Equal(t, map[string]any{"alg": "ES256", "typ": "admin+jwt", "kid": f.key.id}, header)
-	require.ElementsMatch(t, []string{"iss", "aud", "sub", "team", "sid", "auth_time", "amr", "iat", "exp"}, slices.Collect(maps.Keys(body)))
+	require.ElementsMatch(t, []string{"iss", "aud", "sub", "team", "sid", "auth_time", "amr", "iat", "exp"},
+		slices.Collect(maps.Keys(body)))
 	require.NotContains(t, ours, "owner")
 }
 
@@ -160,41 +162,44 @@ func TestTokenConfusion(t *testing.T) {
 		"ES384":                          f.sign(jose.ES384, p384, tokenType, f.key.id, f.claims()),
 		"a stranger's key, our kid":      f.sign(jose.ES256, stranger, tokenType, f.key.id, f.claims()),
 		"a stranger's key in the header": withOwnKey,
-		"unknown kid":                    f.sign(jose.ES256, f.key.private, tokenType, id.New(id.PrefixSigningKey), f.claims()),
-		"kid that is a path":             f.sign(jose.ES256, f.key.private, tokenType, "../../"+f.key.id, f.claims()),
-		"kid that is a file":             f.sign(jose.HS256, []byte(strings.Repeat("\x00", 32)), tokenType, "/dev/null", f.claims()),
-		"kid that is a URL":              f.sign(jose.ES256, stranger, tokenType, "https://attacker.example.test/jwks.json", f.claims()),
-		"kid that is SQL":                f.sign(jose.ES256, f.key.private, tokenType, f.key.id+"' OR '1'='1", f.claims()),
-		"kid with a line break":          f.sign(jose.ES256, f.key.private, tokenType, f.key.id+"\n", f.claims()),
-		"kid in capitals":                f.sign(jose.ES256, f.key.private, tokenType, strings.ToUpper(f.key.id), f.claims()),
-		"a critical header":              f.extra(t, "crit", []string{"exp"}),
-		"empty kid":                      f.sign(jose.ES256, f.key.private, tokenType, "", f.claims()),
-		"no typ":                         f.sign(jose.ES256, f.key.private, "", f.key.id, f.claims()),
-		"typ JWT":                        f.sign(jose.ES256, f.key.private, "JWT", f.key.id, f.claims()),
-		"typ at+jwt":                     f.sign(jose.ES256, f.key.private, "at+jwt", f.key.id, f.claims()),
-		"signature cut off":              parts[0] + "." + parts[1] + ".",
-		"two tokens mixed":               parts[0] + "." + strings.Split(f.good(f.claims()), ".")[1] + "." + parts[2],
-		"JSON serialization":             `{"protected":"` + parts[0] + `","payload":"` + parts[1] + `","signature":"` + parts[2] + `"}`,
-		"too long":                       f.good(f.with("sid", strings.Repeat("x", maxTokenBytes))),
-		"other iss":                      f.good(f.with("iss", testIssuer+"/")),
-		"no iss":                         f.good(f.with("iss", nil)),
-		"other aud":                      f.good(f.with("aud", testIssuer)),
-		"no aud":                         f.good(f.with("aud", nil)),
-		"our aud among others":           f.good(f.with("aud", []string{testAudience, "https://other.example.test"})),
-		"expired":                        f.good(f.with("exp", at(0))),
-		"no exp":                         f.good(f.with("exp", nil)),
-		"no iat":                         f.good(f.with("iat", nil)),
-		"iat in the future":              f.good(f.with("iat", at(clockSkew+time.Second))),
-		"nbf in the future":              f.good(f.with("nbf", at(clockSkew+time.Second))),
-		"longer than a token lives":      f.good(f.with("exp", at(TokenLifetime+time.Second))),
-		"no auth_time":                   f.good(f.with("auth_time", nil)),
-		"no sid":                         f.good(f.with("sid", nil)),
-		"sid that is no session":         f.good(f.with("sid", id.NewRandom(""))),
-		"sid that no engine stores":      f.good(f.with("sid", id.PrefixSession+"\x00")),
-		"sub that is no user":            f.good(f.with("sub", id.New(id.PrefixAPIKey))),
-		"no sub":                         f.good(f.with("sub", nil)),
-		"team that is none":              f.good(f.with("team", id.New(id.PrefixEnvironment))),
-		"no team":                        f.good(f.with("team", nil)),
+		"unknown kid": f.sign(jose.ES256, f.key.private, tokenType, id.New(id.PrefixSigningKey),
+			f.claims()),
+		"kid that is a path": f.sign(jose.ES256, f.key.private, tokenType, "../../"+f.key.id, f.claims()),
+		"kid that is a file": f.sign(jose.HS256, []byte(strings.Repeat("\x00", 32)), tokenType, "/dev/null",
+			f.claims()),
+		"kid that is a URL": f.sign(jose.ES256, stranger, tokenType, "https://attacker.example.test/jwks.json",
+			f.claims()),
+		"kid that is SQL":       f.sign(jose.ES256, f.key.private, tokenType, f.key.id+"' OR '1'='1", f.claims()),
+		"kid with a line break": f.sign(jose.ES256, f.key.private, tokenType, f.key.id+"\n", f.claims()),
+		"kid in capitals":       f.sign(jose.ES256, f.key.private, tokenType, strings.ToUpper(f.key.id), f.claims()),
+		"a critical header":     f.extra(t, "crit", []string{"exp"}),
+		"empty kid":             f.sign(jose.ES256, f.key.private, tokenType, "", f.claims()),
+		"no typ":                f.sign(jose.ES256, f.key.private, "", f.key.id, f.claims()),
+		"typ JWT":               f.sign(jose.ES256, f.key.private, "JWT", f.key.id, f.claims()),
+		"typ at+jwt":            f.sign(jose.ES256, f.key.private, "at+jwt", f.key.id, f.claims()),
+		"signature cut off":     parts[0] + "." + parts[1] + ".",
+		"two tokens mixed":      parts[0] + "." + strings.Split(f.good(f.claims()), ".")[1] + "." + parts[2],
+		"JSON serialization": `{"protected":"` + parts[0] + `","payload":"` + parts[1] + `","signature":"` + parts[2] +
+			`"}`, "too long": f.good(f.with("sid", strings.Repeat("x", maxTokenBytes))),
+		"other iss":                 f.good(f.with("iss", testIssuer+"/")),
+		"no iss":                    f.good(f.with("iss", nil)),
+		"other aud":                 f.good(f.with("aud", testIssuer)),
+		"no aud":                    f.good(f.with("aud", nil)),
+		"our aud among others":      f.good(f.with("aud", []string{testAudience, "https://other.example.test"})),
+		"expired":                   f.good(f.with("exp", at(0))),
+		"no exp":                    f.good(f.with("exp", nil)),
+		"no iat":                    f.good(f.with("iat", nil)),
+		"iat in the future":         f.good(f.with("iat", at(clockSkew+time.Second))),
+		"nbf in the future":         f.good(f.with("nbf", at(clockSkew+time.Second))),
+		"longer than a token lives": f.good(f.with("exp", at(TokenLifetime+time.Second))),
+		"no auth_time":              f.good(f.with("auth_time", nil)),
+		"no sid":                    f.good(f.with("sid", nil)),
+		"sid that is no session":    f.good(f.with("sid", id.NewRandom(""))),
+		"sid that no engine stores": f.good(f.with("sid", id.PrefixSession+"\x00")),
+		"sub that is no user":       f.good(f.with("sub", id.New(id.PrefixAPIKey))),
+		"no sub":                    f.good(f.with("sub", nil)),
+		"team that is none":         f.good(f.with("team", id.New(id.PrefixEnvironment))),
+		"no team":                   f.good(f.with("team", nil)),
 	} {
 		_, err := f.tokens.verify(f.now, token)
 		require.ErrorIs(t, err, errToken, name)
@@ -229,7 +234,8 @@ func TestTokenTampering(t *testing.T) {
 	token := f.good(f.claims())
 	rapid.Check(t, func(t *rapid.T) {
 		i := rapid.IntRange(0, len(token)-1).Draw(t, "at")
-		c := rapid.SampledFrom([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/\n\r ")).Draw(t, "character")
+		c := rapid.SampledFrom([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/\n\r ")).Draw(t,
+			"character")
 		if c != token[i] {
 			_, err := f.tokens.verify(f.now, token[:i]+string(c)+token[i+1:])
 			require.ErrorIs(t, err, errToken, "replaced")

@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Time-based one-time passwords (RFC 6238) in the one form that every authenticator app has: HMAC-SHA-1, six digits, steps of
-// 30 seconds.
+// Time-based one-time passwords (RFC 6238) in the one form that every authenticator app has: HMAC-SHA-1, six digits,
+// steps of 30 seconds.
 const (
 	totpSecretBytes = 20 // RFC 4226, section 4, R6
 	totpDigits      = 6
@@ -41,8 +41,8 @@ func newTOTPSecret() []byte {
 	return b
 }
 
-// enrolment returns the secret in the forms that apps read. They know an account by issuer and label, so the issuer names the
-// installation.
+// enrolment returns the secret in the forms that apps read. They know an account by issuer and label, so the issuer
+// names the installation.
 func enrolment(secret []byte, issuer, email string) TOTPEnrolment {
 	name := "Sallyport"
 	if u, err := url.Parse(issuer); err == nil && u.Hostname() != "" {
@@ -53,7 +53,8 @@ func enrolment(secret []byte, issuer, email string) TOTPEnrolment {
 	q := url.Values{"secret": {text}, "issuer": {name}, "algorithm": {"SHA1"}, "digits": {fmt.Sprint(totpDigits)},
 		"period": {fmt.Sprint(int(totpPeriod.Seconds()))}}
 	// Apps read + as it stands, not as a space.
-	u := "otpauth://totp/" + url.PathEscape(name) + ":" + url.PathEscape(email) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
+	u := "otpauth://totp/" + url.PathEscape(name) + ":" + url.PathEscape(email) + "?" + strings.ReplaceAll(q.Encode(), "+",
+		"%20")
 	return TOTPEnrolment{Secret: secretbox.Secret(text), URI: secretbox.Secret(u)}
 }
 

@@ -22,7 +22,8 @@ func TestTOTPVectors(t *testing.T) {
 	t.Parallel()
 	secret := []byte("12345678901234567890")
 	for seconds, code := range map[int64]string{
-		59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130",
+		59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037",
+		20000000000: "353130",
 	} {
 		require.Equal(t, code, totpCode(secret, totpStep(time.Unix(seconds, 0))), seconds)
 	}
@@ -45,7 +46,8 @@ func TestTOTPSkew(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Promise: people may type a code in groups, and a recovery code in either case and with letters that look like its digits.
+// Promise: people may type a code in groups, and a recovery code in either case and with letters that look like its
+// digits.
 func TestCodesAsTyped(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, oneTimeCode{totp: "012345"}, parseCode(" 012 345 "))
@@ -53,11 +55,13 @@ func TestCodesAsTyped(t *testing.T) {
 		code := newRecoveryCode()
 		typed := strings.ToUpper(showRecoveryCode(code).Reveal())
 		if rapid.Bool().Draw(t, "letters") {
-			typed = strings.NewReplacer("0", "O", "1", rapid.SampledFrom([]string{"i", "L"}).Draw(t, "one"), "-", " ").Replace(typed)
+			typed = strings.NewReplacer("0", "O", "1", rapid.SampledFrom([]string{"i", "L"}).Draw(t, "one"), "-",
+				" ").Replace(typed)
 		}
 		require.Equal(t, oneTimeCode{recovery: code}, parseCode(typed))
 	})
-	for _, typed := range []string{"", "12345", "1234567", "１２３４５６", "abcdef", strings.Repeat("u", recoveryCharacters), "0123-4567-89ab-cde"} {
+	for _, typed := range []string{"", "12345", "1234567", "１２３４５６", "abcdef", strings.Repeat("u", recoveryCharacters),
+		"0123-4567-89ab-cde"} {
 		require.Equal(t, oneTimeCode{}, parseCode(typed), typed)
 	}
 }
@@ -126,8 +130,8 @@ func secretOf(t *testing.T, e TOTPEnrolment) []byte {
 	return secret
 }
 
-// Promise: an app counts from its first code on. Then a sign-in needs the password and a code, tells only whoever has the password
-// that it does, and the token says that both were given.
+// Promise: an app counts from its first code on. Then a sign-in needs the password and a code, tells only whoever has
+// the password that it does, and the token says that both were given.
 func TestSignInWithTOTP(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -196,7 +200,8 @@ func TestCodesWorkOnce(t *testing.T) {
 			for n := range 6 {
 				all.Go(func() {
 					// Each from an address of its own, so that only the code decides.
-					_, err := nodes[n%2].Login(t.Context(), stranger(n), Credentials{Email: testEmail, Password: testPassword, Code: code}, "")
+					_, err := nodes[n%2].Login(t.Context(), stranger(n), Credentials{Email: testEmail, Password: testPassword,
+						Code: code}, "")
 					if err == nil {
 						right.Add(1)
 					}
@@ -214,8 +219,8 @@ func TestCodesWorkOnce(t *testing.T) {
 	})
 }
 
-// Promise: whoever has the password cannot try codes as they please: after a few wrong ones the next has to wait, up to an hour, and a
-// pause forgives nothing. A recovery code still lets the user in.
+// Promise: whoever has the password cannot try codes as they please: after a few wrong ones the next has to wait, up to
+// an hour, and a pause forgives nothing. A recovery code still lets the user in.
 func TestWrongCodesWait(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -236,8 +241,8 @@ func TestWrongCodesWait(t *testing.T) {
 			_, err = a.login(t, a.wrong(t))
 			require.True(t, apperr.Is(err, apperr.CodeTOTPInvalid), err)
 		}
-		require.Equal(t, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
-			32 * time.Minute, time.Hour, time.Hour}, waits)
+		require.Equal(t, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute,
+			16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour}, waits)
 		_, err := a.login(t, a.codes[0])
 		require.NoError(t, err)
 		f.clk.Advance(maxCodeDelay)
@@ -248,7 +253,8 @@ func TestWrongCodesWait(t *testing.T) {
 	})
 }
 
-// Promise: nothing about an app changes without the password, and it goes only with a code as well. What was typed wrong counts.
+// Promise: nothing about an app changes without the password, and it goes only with a code as well. What was typed
+// wrong counts.
 func TestTOTPWantsThePassword(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -276,8 +282,8 @@ func TestTOTPWantsThePassword(t *testing.T) {
 	})
 }
 
-// Promise: a sign-in of two steps, first without a code and then with it, does not add up to a wait for everybody else at the same
-// address, and the steps without a code do add up for the account.
+// Promise: a sign-in of two steps, first without a code and then with it, does not add up to a wait for everybody else
+// at the same address, and the steps without a code do add up for the account.
 func TestTwoStepsDoNotBlockAnAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -300,8 +306,8 @@ func TestTwoStepsDoNotBlockAnAddress(t *testing.T) {
 	})
 }
 
-// Promise: an operator lets somebody back in who has lost app and recovery codes. Their sessions end, and the trail says so. Neither
-// secret nor codes are in the trail or in a row as they are.
+// Promise: an operator lets somebody back in who has lost app and recovery codes. Their sessions end, and the trail
+// says so. Neither secret nor codes are in the trail or in a row as they are.
 func TestResetTOTP(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

@@ -39,11 +39,12 @@ var (
 	ErrNoUser = errors.New("no user has this e-mail address")
 )
 
-// CreateOwner adds a user with the role owner. The first call makes the team too, under teamName or, where that is empty,
-// DefaultTeamName, with the environments development and production. Later calls add owners to that team; they may leave
-// teamName empty. It returns validation_error for an e-mail address or a password that breaks a rule, ErrEmailTaken and
-// ErrTeamExists.
-func (s *Service) CreateOwner(ctx context.Context, actor access.Principal, teamName, email string, password secretbox.Secret) (Profile, error) {
+// CreateOwner adds a user with the role owner. The first call makes the team too, under teamName or, where that is
+// empty, DefaultTeamName, with the environments development and production. Later calls add owners to that team; they
+// may leave teamName empty. It returns validation_error for an e-mail address or a password that breaks a rule,
+// ErrEmailTaken and ErrTeamExists.
+func (s *Service) CreateOwner(ctx context.Context, actor access.Principal, teamName, email string,
+	password secretbox.Secret) (Profile, error) {
 	address, err := checkAccount(teamName, email, password)
 	if err != nil {
 		return Profile{}, err
@@ -64,7 +65,8 @@ func (s *Service) CreateOwner(ctx context.Context, actor access.Principal, teamN
 }
 
 // addOwner adds an owner to the team, and makes that where there is none. The caller holds the lock of the set-up.
-func (s *Service) addOwner(ctx context.Context, tx *sql.Tx, actor access.Principal, teamName, address, hash string) (p Profile, err error) {
+func (s *Service) addOwner(ctx context.Context, tx *sql.Tx, actor access.Principal, teamName, address,
+	hash string) (p Profile, err error) {
 	p = Profile{User: User{ID: id.New(id.PrefixUser), Email: address}, Rights: access.Owner.Rights()}
 	if p.Team, err = s.ensureTeam(ctx, tx, actor, teamName); err != nil {
 		return Profile{}, err
@@ -83,8 +85,8 @@ func (s *Service) addOwner(ctx context.Context, tx *sql.Tx, actor access.Princip
 		return Profile{}, err
 	}
 	b := Binding{
-		ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: p.User.ID, Role: access.Owner, RoleName: string(access.Owner),
-		CreatedMillis: clock.Millis(now), permissions: access.Owner.Permissions(),
+		ID: id.New(id.PrefixBinding), PrincipalKind: access.KindUser, PrincipalID: p.User.ID, Role: access.Owner,
+		RoleName: string(access.Owner), CreatedMillis: clock.Millis(now), permissions: access.Owner.Permissions(),
 	}
 	p.Bindings = []Binding{b}
 	if err := insertBinding(ctx, tx, p.Team.ID, b); err != nil {
@@ -134,9 +136,10 @@ func (s *Service) ensureTeam(ctx context.Context, tx *sql.Tx, actor access.Princ
 	return t, nil
 }
 
-// ResetPassword gives the user another password, ends all their sessions and forgets the failed sign-ins of strangers. It
-// returns ErrNoUser, and validation_error for a password that breaks a rule.
-func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, email string, password secretbox.Secret) error {
+// ResetPassword gives the user another password, ends all their sessions and forgets the failed sign-ins of strangers.
+// It returns ErrNoUser, and validation_error for a password that breaks a rule.
+func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, email string,
+	password secretbox.Secret) error {
 	m, err := s.material()
 	if err != nil {
 		return err
@@ -166,9 +169,10 @@ func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, ema
 	})
 }
 
-// replacePassword gives an account another password, of which hash is the hash, ends its sessions and forgets the failed sign-ins of
-// strangers.
-func (s *Service) replacePassword(ctx context.Context, tx *sql.Tx, m *material, actor access.Principal, a account, hash string, password secretbox.Secret) error {
+// replacePassword gives an account another password, of which hash is the hash, ends its sessions and forgets the
+// failed sign-ins of strangers.
+func (s *Service) replacePassword(ctx context.Context, tx *sql.Tx, m *material, actor access.Principal, a account,
+	hash string, password secretbox.Secret) error {
 	now := s.clock.Now()
 	if err := setPassword(ctx, tx, a.user.ID, hash, clock.Millis(now)); err != nil {
 		return err
@@ -230,8 +234,8 @@ func checkName(f *apperr.Faults, location, name string) {
 	}
 }
 
-// normalizeEmail returns the address in the form that is stored. The local part is lowered too: no provider in use tells
-// addresses apart by case, and people do not remember which they typed.
+// normalizeEmail returns the address in the form that is stored. The local part is lowered too: no provider in use
+// tells addresses apart by case, and people do not remember which they typed.
 func normalizeEmail(email string) (string, bool) {
 	if len(email) > maxEmailBytes {
 		return "", false

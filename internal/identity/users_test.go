@@ -60,14 +60,16 @@ func TestCreateOwnerFaults(t *testing.T) {
 			locations = append(locations, d.Location)
 		}
 		require.Equal(t, []string{"team_name", "email", "password"}, locations)
-		for _, email := range []string{"", "ada", "ada@", "@example.test", "Ada <ada@example.test>", "ada@example.test ", "a\x00@example.test",
-			strings.Repeat("a", 250) + "@example.test"} {
+		for _, email := range []string{"", "ada", "ada@", "@example.test", "Ada <ada@example.test>", "ada@example.test ",
+			"a\x00@example.test", strings.Repeat("a", 250) + "@example.test"} {
 			_, ok := normalizeEmail(email)
 			require.False(t, ok, email)
 		}
-		_, err = f.CreateOwner(t.Context(), access.System("cli"), "", testEmail, secretbox.Secret(strings.Repeat("x", MaxPasswordCharacters+1)))
+		_, err = f.CreateOwner(t.Context(), access.System("cli"), "", testEmail,
+			secretbox.Secret(strings.Repeat("x", MaxPasswordCharacters+1)))
 		require.True(t, apperr.Is(err, apperr.CodeValidation))
-		_, err = f.CreateOwner(t.Context(), access.System("cli"), "", testEmail, secretbox.Secret(strings.Repeat("é", MinPasswordCharacters)))
+		_, err = f.CreateOwner(t.Context(), access.System("cli"), "", testEmail,
+			secretbox.Secret(strings.Repeat("é", MinPasswordCharacters)))
 		require.NoError(t, err, "characters are counted, not bytes")
 	})
 }
@@ -132,7 +134,8 @@ func TestLogin(t *testing.T) {
 		actor, err := f.Bearer(t.Context(), session.Token.Reveal())
 		require.NoError(t, err)
 		require.Equal(t, access.Principal{
-			Kind: access.KindUser, ID: p.User.ID, Name: testEmail, Team: p.Team.ID, Rights: access.Owner.Rights(), Session: session.Session.ID,
+			Kind: access.KindUser, ID: p.User.ID, Name: testEmail, Team: p.Team.ID, Rights: access.Owner.Rights(),
+			Session: session.Session.ID,
 		}, actor)
 		f.clk.Advance(TokenLifetime)
 		_, err = f.Bearer(t.Context(), session.Token.Reveal())
@@ -163,8 +166,8 @@ func TestMembershipIsReadEveryTime(t *testing.T) {
 	})
 }
 
-// Another password ends every session at once, its tokens of both kinds included, and lets a user in whom strangers have
-// made wait; the trail says that it changed, not to what.
+// Another password ends every session at once, its tokens of both kinds included, and lets a user in whom strangers
+// have made wait; the trail says that it changed, not to what.
 func TestResetPassword(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

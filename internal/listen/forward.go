@@ -51,18 +51,19 @@ type Result struct {
 	DurationMS float64 `json:"duration_ms"`
 }
 
-// forward fetches the event and posts it. It is not tried again: whoever develops the receiver wants to see what it does.
+// forward fetches the event and posts it. It is not tried again: whoever develops the receiver wants to see what it
+// does.
 func (l *listener) forward(ctx context.Context, e *event) Result {
-	r := Result{EventUUID: e.EventUUID, EventType: e.EventType, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey,
-		ConnectionID: e.ConnectionID, ReceivedAt: e.ReceivedAt}
+	r := Result{EventUUID: e.EventUUID, EventType: e.EventType, Provider: e.Provider,
+		ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID, ReceivedAt: e.ReceivedAt}
 	body, err := l.fetch(ctx, e)
 	if err != nil {
 		r.Error = "It could not be fetched: " + err.Error()
 		return r
 	}
 	start := l.Clock.Now()
-	resp, eerr := l.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: l.target, Header: l.headers(e, body, start), Body: body,
-		Timeout: l.Timeout, MaxResponseBytes: keptAnswer})
+	resp, eerr := l.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: l.target,
+		Header: l.headers(e, body, start), Body: body, Timeout: l.Timeout, MaxResponseBytes: keptAnswer})
 	r.Status, r.DurationMS = resp.Status, float64(l.Clock.Now().Sub(start).Microseconds())/1000
 	if eerr != nil {
 		r.Error = eerr.Message
@@ -71,8 +72,8 @@ func (l *listener) forward(ctx context.Context, e *event) Result {
 	return r
 }
 
-// fetch reads the headers and the body of an event, which the stream does not carry, and asks again for a while when the server
-// does not answer.
+// fetch reads the headers and the body of an event, which the stream does not carry, and asks again for a while when
+// the server does not answer.
 func (l *listener) fetch(ctx context.Context, e *event) (body []byte, err error) {
 	for n := range fetches {
 		if n > 0 {
@@ -104,8 +105,8 @@ func (l *listener) fetchOnce(ctx context.Context, e *event) ([]byte, error) {
 	return body, shown.Decode(e)
 }
 
-// headers are the original ones, without those that are redacted, and those of Standard Webhooks, with the signature over the
-// original body.
+// headers are the original ones, without those that are redacted, and those of Standard Webhooks, with the signature
+// over the original body.
 func (l *listener) headers(e *event, body []byte, now time.Time) http.Header {
 	h := make(http.Header, len(e.Headers)+10)
 	for name, value := range e.Headers {
@@ -127,7 +128,8 @@ func (l *listener) headers(e *event, body []byte, now time.Time) http.Header {
 	h.Set("Webhook-Id", e.EventUUID)
 	h.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	h.Set("Webhook-Signature", deliveries.Sign(l.key, e.EventUUID, now.Unix(), body))
-	for name, value := range map[string]string{"Sallyport-Event-Type": e.EventType, "Sallyport-Provider": e.Provider, "Sallyport-Connection-Id": e.ConnectionID} {
+	for name, value := range map[string]string{"Sallyport-Event-Type": e.EventType, "Sallyport-Provider": e.Provider,
+		"Sallyport-Connection-Id": e.ConnectionID} {
 		h.Del(name)
 		if value != "" {
 			h.Set(name, value)

@@ -22,8 +22,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// waiting is how many events may wait while one is forwarded. Beyond that the stream is not read, which the server bears for
-// a while; then it ends the stream, which is opened again where it was read to.
+// waiting is how many events may wait while one is forwarded. Beyond that the stream is not read, which the server
+// bears for a while; then it ends the stream, which is opened again where it was read to.
 const waiting = 1000
 
 // Options say what is replayed and where to.
@@ -61,7 +61,8 @@ var (
 	// ErrForward says that the URL cannot be forwarded to.
 	ErrForward = errors.New("--forward takes a URL such as http://localhost:3000/webhooks")
 	// ErrRemote says that the URL is not on this machine.
-	ErrRemote = errors.New("--forward names another machine, which would get everything that providers send: --allow-remote accepts that")
+	ErrRemote = errors.New("--forward names another machine, which would get everything that providers send: " +
+		"--allow-remote accepts that")
 	// ErrSecret says that the secret cannot sign.
 	ErrSecret = errors.New("the signing secret cannot be used")
 )
@@ -69,8 +70,8 @@ var (
 // NewSecret returns a secret to sign with, as subscriptions get one.
 func NewSecret() secretbox.Secret { return subscriptions.NewSigningSecret() }
 
-// Run replays events until ctx ends, which is no error. left is how many had come and were not forwarded by then. The errors
-// are ErrForward, ErrRemote, ErrSecret, those of apiclient.Client.Follow, and those of the Observer.
+// Run replays events until ctx ends, which is no error. left is how many had come and were not forwarded by then. The
+// errors are ErrForward, ErrRemote, ErrSecret, those of apiclient.Client.Follow, and those of the Observer.
 func Run(ctx context.Context, o Options) (left int, err error) {
 	l, err := newListener(o)
 	if err != nil {
@@ -85,7 +86,8 @@ func Run(ctx context.Context, o Options) (left int, err error) {
 			cancel(err)
 		}
 	})
-	_, err = o.API.Follow(ctx, apiclient.Following{Path: "/webhook-events/stream", Query: l.query(), Message: l.message(ctx), Opened: l.opened, Lost: l.lost})
+	_, err = o.API.Follow(ctx, apiclient.Following{Path: "/webhook-events/stream", Query: l.query(),
+		Message: l.message(ctx), Opened: l.opened, Lost: l.lost})
 	if errors.Is(err, context.Canceled) {
 		if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
 			err = nil
@@ -99,7 +101,8 @@ func Run(ctx context.Context, o Options) (left int, err error) {
 
 func newListener(o Options) (*listener, error) {
 	// Whoever runs the command names the receiver, also one in a private network.
-	everywhere := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+	everywhere := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(),
+		0)}
 	client := egress.New(egress.Policy{AllowCIDRs: everywhere, AllowHTTP: true}, egress.Options{Clock: o.Clock})
 	target, terr := client.ParseTarget(o.Forward)
 	if terr != nil {

@@ -70,14 +70,16 @@ func (c *runCommand) Validate() error {
 
 func (c *runCommand) phases() phases.Settings {
 	return phases.Settings{
-		Connections: c.Connections, Warmup: c.Warmup, Duration: c.Duration, PerSecond: c.Rate, MaxEvents: c.MaxEvents, Drain: c.Drain,
+		Connections: c.Connections, Warmup: c.Warmup, Duration: c.Duration, PerSecond: c.Rate, MaxEvents: c.MaxEvents,
+		Drain: c.Drain,
 	}
 }
 
 func (c *runCommand) settings() report.Settings {
 	return report.Settings{
-		Provider: c.Provider, Connections: c.Connections, WarmupSeconds: c.Warmup.Seconds(), DurationSeconds: c.Duration.Seconds(),
-		PerSecond: c.Rate, MaxEvents: c.MaxEvents, BodyBytes: event.BodySize, ProfileSeconds: c.ProfileSeconds, ServerArgs: c.ServerArgs,
+		Provider: c.Provider, Connections: c.Connections, WarmupSeconds: c.Warmup.Seconds(),
+		DurationSeconds: c.Duration.Seconds(), PerSecond: c.Rate, MaxEvents: c.MaxEvents, BodyBytes: event.BodySize,
+		ProfileSeconds: c.ProfileSeconds, ServerArgs: c.ServerArgs,
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// readEnvironment describes what the figures depend on: machine, toolchains, revision, binary, and the disk under dataRoot.
+// readEnvironment describes what the figures depend on: machine, toolchains, revision, binary, and the disk under
+// dataRoot.
 func readEnvironment(ctx context.Context, clk clock.Clock, binary, dataRoot string) (report.Environment, error) {
 	env := report.Environment{GoVersion: runtime.Version(), ServerGoVersion: "unknown", Revision: revision(ctx)}
 	var err error
@@ -53,7 +54,8 @@ func readEnvironment(ctx context.Context, clk clock.Clock, binary, dataRoot stri
 	return env, nil
 }
 
-// revision returns git's commit of the present folder, marked when files differ from it, and "unknown" outside a checkout.
+// revision returns git's commit of the present folder, marked when files differ from it, and "unknown" outside a
+// checkout.
 func revision(ctx context.Context) string {
 	git := func(args ...string) (string, error) {
 		var out bytes.Buffer

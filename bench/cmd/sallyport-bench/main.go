@@ -1,7 +1,7 @@
 // Sallyport-bench measures a sallyport binary under load on this machine and compares it with the design's figures.
 //
-// It exits with status 0 when the run took place, with 1 when --check was given and a figure missed its target, and with 2 when the
-// run, or a part of it, could not be made.
+// It exits with status 0 when the run took place, with 1 when --check was given and a figure missed its target, and
+// with 2 when the run, or a part of it, could not be made.
 package main
 
 import (
@@ -45,7 +45,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	status, exited := exitOK, false
 	parser, err := kong.New(&cli,
 		kong.Name("sallyport-bench"),
-		kong.Description("Load generator and sink in one program: measures what a gateway receives, delivers, needs and how fast."),
+		kong.Description("Load generator and sink in one program: measures what a gateway receives, delivers, needs and "+
+			"how fast."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { status, exited = code, true }),
 	)

@@ -53,7 +53,8 @@ func result(t *testing.T, out string) report.Report {
 	return r
 }
 
-// A run measures the yardstick and the engine in all phases, leaves report, log and profiles behind, and removes its data.
+// A run measures the yardstick and the engine in all phases, leaves report, log and profiles behind, and removes its
+// data.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr, out := measure(t, "--cpuprofile-seconds", "1")
@@ -74,7 +75,8 @@ func TestRun(t *testing.T) {
 	require.NotEmpty(t, r.Environment.Machine.Kernel)
 	require.Len(t, r.Environment.BinarySHA256, 64)
 	for _, name := range []string{
-		"sqlite.log", "sqlite-ingest-cpu.pprof", "sqlite-ingest-heap.pprof", "sqlite-delivery-cpu.pprof", "sqlite-delivery-heap.pprof",
+		"sqlite.log", "sqlite-ingest-cpu.pprof", "sqlite-ingest-heap.pprof", "sqlite-delivery-cpu.pprof",
+		"sqlite-delivery-heap.pprof",
 	} {
 		require.FileExists(t, filepath.Join(out, name))
 	}
@@ -108,7 +110,8 @@ func TestCheckDecidesTheStatus(t *testing.T) {
 	require.Equal(t, exitMissed, status, stderr)
 }
 
-// A part that could not be made is named, and the status tells it from a target that was missed; the other parts are still reported.
+// A part that could not be made is named, and the status tells it from a target that was missed; the other parts are
+// still reported.
 func TestRunWithAServerThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr, out := measure(t, "--server-arg=--fail")
@@ -130,10 +133,13 @@ func TestCommandLine(t *testing.T) {
 		"no binary":        {nil, exitFailed, "--binary"},
 		"binary not there": {[]string{"--binary", "/does/not/exist"}, exitFailed, "/does/not/exist"},
 		"connections":      {[]string{"--binary", os.Args[0], "--connections", "0"}, exitFailed, "--connections is from 1"},
-		"long profile":     {[]string{"--binary", os.Args[0], "--cpuprofile-seconds", "11"}, exitFailed, "--cpuprofile-seconds"},
-		"provider":         {[]string{"--binary", os.Args[0], "--provider", "none"}, exitFailed, "github"},
-		"unbounded":        {[]string{"--binary", os.Args[0], "--duration", "11m", "--max-events", "10000001"}, exitFailed, "--max-events"},
-		"database form":    {[]string{"--binary", os.Args[0], "--postgres-url", "host=x password=hidden"}, exitFailed, "postgres:// URL"},
+		"long profile": {[]string{"--binary", os.Args[0], "--cpuprofile-seconds", "11"}, exitFailed,
+			"--cpuprofile-seconds"},
+		"provider": {[]string{"--binary", os.Args[0], "--provider", "none"}, exitFailed, "github"},
+		"unbounded": {[]string{"--binary", os.Args[0], "--duration", "11m", "--max-events", "10000001"}, exitFailed,
+			"--max-events"},
+		"database form": {[]string{"--binary", os.Args[0], "--postgres-url", "host=x password=hidden"}, exitFailed,
+			"postgres:// URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

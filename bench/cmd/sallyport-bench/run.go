@@ -40,8 +40,8 @@ type bench struct {
 	runner   *phases.Runner
 }
 
-// run measures the yardstick and every engine, writes the report, and returns whether every target was met. A part that fails is a
-// problem in the report and does not stop the others, unless ctx has ended.
+// run measures the yardstick and every engine, writes the report, and returns whether every target was met. A part that
+// fails is a problem in the report and does not stop the others, unless ctx has ended.
 func (b *bench) run(ctx context.Context, stdout io.Writer) (met bool, err error) {
 	if err := os.MkdirAll(b.cmd.Out, 0o750); err != nil {
 		return false, fmt.Errorf("make output folder: %w", err)

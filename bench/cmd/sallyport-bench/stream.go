@@ -50,13 +50,15 @@ func (c *streamCommand) Validate() error {
 // run returns what the two commands have in common.
 func (c *streamCommand) run() runCommand {
 	return runCommand{
-		Binary: c.Binary, PostgresURL: c.PostgresURL, Provider: "github", Connections: c.Connections, Warmup: c.Warmup, Duration: c.Duration,
-		Rate: c.Rate, MaxEvents: c.MaxEvents, Drain: c.Drain, Out: c.Out, DataRoot: c.DataRoot, ServerArgs: c.ServerArgs, JSON: c.JSON, Check: c.Check,
+		Binary: c.Binary, PostgresURL: c.PostgresURL, Provider: "github", Connections: c.Connections, Warmup: c.Warmup,
+		Duration: c.Duration, Rate: c.Rate, MaxEvents: c.MaxEvents, Drain: c.Drain, Out: c.Out, DataRoot: c.DataRoot,
+		ServerArgs: c.ServerArgs, JSON: c.JSON, Check: c.Check,
 	}
 }
 
 // streams runs the phases about readers of the stream: first the closed loop, which nothing is subscribed to.
-func (b *bench) streams(ctx context.Context, e *report.Engine, server *target.Server, subject phases.Subject) (err error) {
+func (b *bench) streams(ctx context.Context, e *report.Engine, server *target.Server,
+	subject phases.Subject) (err error) {
 	path, key, err := server.API.Stream()
 	if err != nil {
 		return err

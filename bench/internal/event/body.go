@@ -1,4 +1,5 @@
-// Package event makes the bodies that the generator sends and keeps the record of each: sent, acknowledged, seen at the sink.
+// Package event makes the bodies that the generator sends and keeps the record of each: sent, acknowledged, seen at the
+// sink.
 package event
 
 import (
@@ -12,8 +13,9 @@ import (
 // BodySize is the size of every body in bytes.
 const BodySize = 1024
 
-// A mark is the text in a body by which the sink recognises it: the prefix, the run's epoch and the event's sequence number, both
-// as eight hexadecimal digits. It is a JSON string value, so it survives any re-serialisation that keeps strings.
+// A mark is the text in a body by which the sink recognises it: the prefix, the run's epoch and the event's sequence
+// number, both as eight hexadecimal digits. It is a JSON string value, so it survives any re-serialisation that keeps
+// strings.
 const (
 	markPrefix = "sallyport-bench-"
 	markDigits = 8

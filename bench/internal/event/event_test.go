@@ -14,11 +14,13 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// The sink must recognise every event in whatever envelope it comes back, and the size on the wire must be the stated one.
+// The sink must recognise every event in whatever envelope it comes back, and the size on the wire must be the stated
+// one.
 func TestBodyIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		epoch, first, second := rapid.Uint32().Draw(t, "epoch"), rapid.Uint32().Draw(t, "first"), rapid.Uint32().Draw(t, "second")
+		epoch, first, second := rapid.Uint32().Draw(t, "epoch"), rapid.Uint32().Draw(t, "first"), rapid.Uint32().Draw(t,
+			"second")
 		body := event.Body(epoch, first)
 		event.SetSeq(body, second)
 		require.Equal(t, event.Body(epoch, second), body)
@@ -46,7 +48,8 @@ func TestFindRefusesOtherBodies(t *testing.T) {
 	}
 }
 
-// Events can be seen before, after or while they are acknowledged, and more than once; each must count as arrived exactly once.
+// Events can be seen before, after or while they are acknowledged, and more than once; each must count as arrived
+// exactly once.
 func TestTrackerCountsEachArrivalOnce(t *testing.T) {
 	t.Parallel()
 	const events = 2000

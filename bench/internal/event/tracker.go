@@ -13,8 +13,8 @@ const (
 	seenBit
 )
 
-// Tracker records what happened to each event of one phase. Times are kept as monotonic offsets from its creation. It is safe for
-// concurrent use, and nothing in it locks or allocates after NewTracker.
+// Tracker records what happened to each event of one phase. Times are kept as monotonic offsets from its creation. It
+// is safe for concurrent use, and nothing in it locks or allocates after NewTracker.
 type Tracker struct {
 	epoch   uint32
 	clk     clock.Clock
@@ -82,8 +82,8 @@ func (t *Tracker) Acked(seq uint32) {
 	}
 }
 
-// Seen records that the sink had read a forward of event seq at the given time. It returns false, and records nothing, when no
-// such event was sent.
+// Seen records that the sink had read a forward of event seq at the given time. It returns false, and records nothing,
+// when no such event was sent.
 func (t *Tracker) Seen(seq uint32, at time.Duration) bool {
 	if seq >= t.next.Load() {
 		return false

@@ -23,8 +23,8 @@ type client struct {
 	stop   func() bool
 }
 
-// connect opens the connection unless it is open. The connection ends with ctx and at the deadline at the latest, so that a silent
-// peer cannot hold the run up.
+// connect opens the connection unless it is open. The connection ends with ctx and at the deadline at the latest, so
+// that a silent peer cannot hold the run up.
 func (c *client) connect(ctx context.Context, deadline time.Time) error {
 	if c.conn != nil {
 		return nil
@@ -56,7 +56,8 @@ func (c *client) close() {
 	c.conn = nil
 }
 
-// do writes one request and reads its answer. The answer's slices hold until the next call. On an error the connection is closed.
+// do writes one request and reads its answer. The answer's slices hold until the next call. On an error the connection
+// is closed.
 func (c *client) do(request []byte) (wire.Message, error) {
 	if _, err := c.conn.Write(request); err != nil {
 		c.close()
@@ -79,7 +80,8 @@ func accepted(answer wire.Message) bool {
 		return false
 	}
 	// The usual form is recognised without decoding, at a tenth of the cost.
-	if bytes.HasPrefix(answer.Body, []byte(`{"event_uuid":"`)) && bytes.Contains(answer.Body, []byte(`"duplicate":false`)) {
+	if bytes.HasPrefix(answer.Body, []byte(`{"event_uuid":"`)) &&
+		bytes.Contains(answer.Body, []byte(`"duplicate":false`)) {
 		return true
 	}
 	var ack struct {

@@ -23,7 +23,8 @@ const (
 	maxExcerpt = 300
 )
 
-// ErrNotLoopback reports a target outside this machine. The generator sends as fast as it can, and only to its own host.
+// ErrNotLoopback reports a target outside this machine. The generator sends as fast as it can, and only to its own
+// host.
 var ErrNotLoopback = errors.New("target is not a loopback address")
 
 // Target is where and how deliveries are sent.
@@ -41,13 +42,14 @@ type Target struct {
 type Plan struct {
 	// Connections is the number of connections, each with one request in flight at most.
 	Connections int
-	// Warmup is load before the part that counts; AfterWarmup is called once at its end, beside the load. Without a warm-up it is
-	// called before the first request. A run that ends inside its warm-up does not call it.
+	// Warmup is load before the part that counts; AfterWarmup is called once at its end, beside the load. Without a
+	// warm-up it is called before the first request. A run that ends inside its warm-up does not call it.
 	Warmup      time.Duration
 	AfterWarmup func()
 	// Duration is the part that counts.
 	Duration time.Duration
-	// PerSecond is the open-loop rate over all connections; 0 means closed loop, each connection sending as soon as it may.
+	// PerSecond is the open-loop rate over all connections; 0 means closed loop, each connection sending as soon as it
+	// may.
 	PerSecond int
 }
 
@@ -65,8 +67,9 @@ type Outcome struct {
 	Lag stats.Summary
 }
 
-// Run sends until the plan's time or the tracker's capacity is used up, or ctx ends. It returns after every answer has been read.
-// An error means that the run could not be made; refused and failed requests are counted in the Outcome instead.
+// Run sends until the plan's time or the tracker's capacity is used up, or ctx ends. It returns after every answer has
+// been read. An error means that the run could not be made; refused and failed requests are counted in the Outcome
+// instead.
 func Run(ctx context.Context, clk clock.Clock, target Target, tracker *event.Tracker, plan Plan) (Outcome, error) {
 	if err := requireLoopback(target.Addr); err != nil {
 		return Outcome{}, err
@@ -167,8 +170,8 @@ func (w *worker) closed(ctx context.Context) error {
 	return nil
 }
 
-// open sends event n of the schedule at start + n/rate, for every n that falls to connection index. A request that is late because
-// the connection's previous answer was late is still sent, and its lag recorded.
+// open sends event n of the schedule at start + n/rate, for every n that falls to connection index. A request that is
+// late because the connection's previous answer was late is still sent, and its lag recorded.
 func (w *worker) open(ctx context.Context, start time.Duration, index int, plan Plan) error {
 	for n := index; ctx.Err() == nil; n += plan.Connections {
 		due := start + time.Duration(n)*time.Second/time.Duration(plan.PerSecond)
@@ -186,8 +189,8 @@ func (w *worker) open(ctx context.Context, start time.Duration, index int, plan 
 	return nil
 }
 
-// one sends one event and waits for its answer. It returns false when the tracker takes no more events, and an error when the
-// connection is beyond hope.
+// one sends one event and waits for its answer. It returns false when the tracker takes no more events, and an error
+// when the connection is beyond hope.
 func (w *worker) one(ctx context.Context) (more bool, err error) {
 	if err := w.client.connect(ctx, w.deadline); err != nil {
 		return true, w.lost(ctx, err)
@@ -213,8 +216,8 @@ func (w *worker) one(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// lost counts a request without an answer and returns its cause once the connection has to be given up. What the run's own end
-// cuts off is no failure.
+// lost counts a request without an answer and returns its cause once the connection has to be given up. What the run's
+// own end cuts off is no failure.
 func (w *worker) lost(ctx context.Context, cause error) (fatal error) {
 	if ctx.Err() == nil {
 		w.failed++

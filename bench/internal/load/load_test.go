@@ -64,7 +64,8 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var errDelivery = errors.New("not a delivery of the provider")
 
 // serve starts a receiver; the test fails at its end when any delivery was wrong.
-func serve(t *testing.T, verify func(*http.Request, []byte) error, answer func(http.ResponseWriter, int64)) (*receiver, string) {
+func serve(t *testing.T, verify func(*http.Request, []byte) error, answer func(http.ResponseWriter,
+	int64)) (*receiver, string) {
 	t.Helper()
 	rc := &receiver{verify: verify, answer: answer, ids: map[string]int{}, seqs: map[uint32]int{}}
 	server := httptest.NewServer(rc)
@@ -95,8 +96,8 @@ func verifyStandard(r *http.Request, body []byte) error {
 	return hook.Verify(body, r.Header)
 }
 
-// Every delivery must be one the provider could have sent: correctly signed over its own bytes, with an identifier and a body that
-// no other delivery has; and every acknowledgement is recorded.
+// Every delivery must be one the provider could have sent: correctly signed over its own bytes, with an identifier and
+// a body that no other delivery has; and every acknowledgement is recorded.
 func TestClosedLoopAgainstNetHTTP(t *testing.T) {
 	t.Parallel()
 	for scheme, tc := range map[load.Scheme]struct {
@@ -128,8 +129,8 @@ func TestClosedLoopAgainstNetHTTP(t *testing.T) {
 	}
 }
 
-// Only a fresh acknowledgement counts: a refusal, a duplicate and a body without identifier do not, and a closed connection is
-// reopened without sending the same event again.
+// Only a fresh acknowledgement counts: a refusal, a duplicate and a body without identifier do not, and a closed
+// connection is reopened without sending the same event again.
 func TestOnlyFreshAcknowledgementsCount(t *testing.T) {
 	t.Parallel()
 	const events = 40
@@ -161,8 +162,8 @@ func TestOnlyFreshAcknowledgementsCount(t *testing.T) {
 	require.Len(t, rc.seqs, events)
 }
 
-// The schedule of an open loop is kept by the clock alone: event n is sent no earlier than n/rate after the start, and the number of
-// events is rate times duration, whatever the number of connections.
+// The schedule of an open loop is kept by the clock alone: event n is sent no earlier than n/rate after the start, and
+// the number of events is rate times duration, whatever the number of connections.
 func TestOpenLoopKeepsItsSchedule(t *testing.T) {
 	t.Parallel()
 	_, addr := serve(t, verifyGitHub, acknowledge)

@@ -31,8 +31,8 @@ const (
 	secretPrefix = "whsec_"
 )
 
-// message is one connection's request, rewritten in place for every event: nothing is allocated per request, while identifier,
-// sequence number and signature are new each time.
+// message is one connection's request, rewritten in place for every event: nothing is allocated per request, while
+// identifier, sequence number and signature are new each time.
 type message struct {
 	bytes      []byte
 	id         []byte
@@ -46,7 +46,8 @@ type message struct {
 }
 
 func newMessage(scheme Scheme, addr, path, secret string, epoch uint32) (*message, error) {
-	head := "POST " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nUser-Agent: sallyport-bench\r\nContent-Type: application/json\r\n"
+	head := "POST " + path + " HTTP/1.1\r\nHost: " + addr +
+		"\r\nUser-Agent: sallyport-bench\r\nContent-Type: application/json\r\n"
 	var idField, timeField, signatureField string
 	var key []byte
 	var signatureLen int

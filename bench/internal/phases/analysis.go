@@ -19,8 +19,8 @@ type window struct {
 	ack []time.Duration
 }
 
-// acknowledged looks at the window [from, to]. A load that ran out of events before its time ends the window with its last
-// acknowledgement.
+// acknowledged looks at the window [from, to]. A load that ran out of events before its time ends the window with its
+// last acknowledgement.
 func acknowledged(records iter.Seq[event.Record], from, to time.Duration, exhausted bool) window {
 	if exhausted {
 		last := from

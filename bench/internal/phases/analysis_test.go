@@ -16,8 +16,8 @@ func acked(sent, at int) event.Record {
 	return event.Record{Sent: ms(sent), Acked: ms(at), WasAcked: true}
 }
 
-// The rate counts what was acknowledged inside the window and nothing else; the times are those of requests that began inside it, so
-// that the slow answer at its end is not lost.
+// The rate counts what was acknowledged inside the window and nothing else; the times are those of requests that began
+// inside it, so that the slow answer at its end is not lost.
 func TestAcknowledgedWindow(t *testing.T) {
 	t.Parallel()
 	records := slices.Values([]event.Record{
@@ -38,8 +38,8 @@ func TestAcknowledgedWindow(t *testing.T) {
 	require.Equal(t, window{}, acknowledged(slices.Values([]event.Record(nil)), 0, 0, true))
 }
 
-// What was acknowledged but not seen is missing; what was seen but not acknowledged is no delivery; each time is taken from the
-// sending.
+// What was acknowledged but not seen is missing; what was seen but not acknowledged is no delivery; each time is taken
+// from the sending.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	seen := func(r event.Record, at, repeats int) event.Record {

@@ -97,7 +97,8 @@ func (r *Runner) Ingest(ctx context.Context, subject Subject) (*report.Ingest, e
 		return nil, fmt.Errorf("ingest: %w", err)
 	}
 	if !begun {
-		return nil, fmt.Errorf("ingest: %w: the warm-up used up the %d events allowed", ErrNothingMeasured, r.settings.MaxEvents)
+		return nil, fmt.Errorf("ingest: %w: the warm-up used up the %d events allowed", ErrNothingMeasured,
+			r.settings.MaxEvents)
 	}
 	w := acknowledged(tracker.Records(), from, from+r.settings.Duration, out.Exhausted)
 	if w.events == 0 {
@@ -114,14 +115,16 @@ func (r *Runner) Ingest(ctx context.Context, subject Subject) (*report.Ingest, e
 }
 
 // Delivery runs the closed loop with every event forwarded to the sink.
-func (r *Runner) Delivery(ctx context.Context, subject Subject, to *sink.Sink, verifier *sink.Verifier) (*report.Delivery, error) {
+func (r *Runner) Delivery(ctx context.Context, subject Subject, to *sink.Sink,
+	verifier *sink.Verifier) (*report.Delivery, error) {
 	sampler := procstat.Sample(ctx, r.clk, subject.Process)
 	defer sampler.Stop()
 	sampler.Begin()
 	var before journey
 	var beforeSink sink.Counts
 	if r.settings.Warmup > 0 {
-		warmup, err := r.journey(ctx, subject, to, verifier, load.Plan{Connections: r.settings.Connections, Duration: r.settings.Warmup}, "")
+		warmup, err := r.journey(ctx, subject, to, verifier, load.Plan{Connections: r.settings.Connections,
+			Duration: r.settings.Warmup}, "")
 		if err != nil {
 			return nil, fmt.Errorf("delivery, warm-up: %w", err)
 		}
@@ -151,7 +154,8 @@ func (r *Runner) Delivery(ctx context.Context, subject Subject, to *sink.Sink, v
 }
 
 // Latency runs the open loop with every event forwarded to the sink.
-func (r *Runner) Latency(ctx context.Context, subject Subject, to *sink.Sink, verifier *sink.Verifier) (*report.Latency, error) {
+func (r *Runner) Latency(ctx context.Context, subject Subject, to *sink.Sink,
+	verifier *sink.Verifier) (*report.Latency, error) {
 	sampler := procstat.Sample(ctx, r.clk, subject.Process)
 	defer sampler.Stop()
 	sampler.Begin()
@@ -217,7 +221,8 @@ func (r *Runner) journey(
 	return run, nil
 }
 
-// drain waits until all that was acknowledged has arrived. Running out of time is no error: what is missing then is counted.
+// drain waits until all that was acknowledged has arrived. Running out of time is no error: what is missing then is
+// counted.
 func (r *Runner) drain(ctx context.Context, tracker *event.Tracker) error {
 	for end := tracker.Now() + r.settings.Drain; tracker.Now() < end; {
 		if acked, arrived := tracker.Progress(); arrived == acked {
@@ -242,5 +247,6 @@ func (r *Runner) wait(ctx context.Context, d time.Duration) error {
 }
 
 func requests(out load.Outcome) report.Requests {
-	return report.Requests{Refused: out.Refused, Failed: out.Failed, FirstProblem: out.FirstProblem, Exhausted: out.Exhausted}
+	return report.Requests{Refused: out.Refused, Failed: out.Failed, FirstProblem: out.FirstProblem,
+		Exhausted: out.Exhausted}
 }

@@ -87,8 +87,8 @@ func TestIngest(t *testing.T) {
 	require.Equal(t, "ingest", profiled.Load())
 }
 
-// Every acknowledged event is followed to the sink, in the warm-up and in the measured part, and so is each kind of fault: a bench
-// that saw none of them would call any gateway flawless.
+// Every acknowledged event is followed to the sink, in the warm-up and in the measured part, and so is each kind of
+// fault: a bench that saw none of them would call any gateway flawless.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -96,10 +96,11 @@ func TestDelivery(t *testing.T) {
 		delivered, missing, repeats   int
 		badForwards, acceptedForwards int
 	}{
-		"faultless":    {delivered: events, acceptedForwards: 2 * events},
-		"losing":       {faults: toygateway.Faults{DropEvery: 10}, delivered: 270, missing: 60, acceptedForwards: 540},
-		"repeating":    {faults: toygateway.Faults{RepeatEvery: 10}, delivered: events, repeats: 60, acceptedForwards: 660},
-		"wrong secret": {faults: toygateway.Faults{WrongSecret: true}, delivered: events, badForwards: 6, acceptedForwards: 2 * events},
+		"faultless": {delivered: events, acceptedForwards: 2 * events},
+		"losing":    {faults: toygateway.Faults{DropEvery: 10}, delivered: 270, missing: 60, acceptedForwards: 540},
+		"repeating": {faults: toygateway.Faults{RepeatEvery: 10}, delivered: events, repeats: 60, acceptedForwards: 660},
+		"wrong secret": {faults: toygateway.Faults{WrongSecret: true}, delivered: events, badForwards: 6,
+			acceptedForwards: 2 * events},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +117,8 @@ func TestDelivery(t *testing.T) {
 			require.Equal(t, tc.badForwards, got.Arrival.Sink.BadForwards, got.Arrival.Sink.FirstProblem)
 			require.Equal(t, tc.acceptedForwards, got.Arrival.Sink.Forwards)
 			require.Positive(t, got.SustainedPerSecond)
-			require.LessOrEqual(t, got.SustainedPerSecond, got.IngestPerSecond, "arrival takes at least as long as acknowledgement")
+			require.LessOrEqual(t, got.SustainedPerSecond, got.IngestPerSecond,
+				"arrival takes at least as long as acknowledgement")
 		})
 	}
 }

@@ -16,9 +16,10 @@ import (
 // auditEvery is of how many readers one is followed event by event.
 const auditEvery = 50
 
-// Streaming runs the open loop, with every event forwarded to the sink, while so many readers read the stream. A reader that has not
-// been told of every acknowledged event when the drain time-out runs out has missed some.
-func (r *Runner) Streaming(ctx context.Context, subject Subject, to *sink.Sink, verifier *sink.Verifier, plan readers.Plan) (_ *report.Streaming, err error) {
+// Streaming runs the open loop, with every event forwarded to the sink, while so many readers read the stream. A reader
+// that has not been told of every acknowledged event when the drain time-out runs out has missed some.
+func (r *Runner) Streaming(ctx context.Context, subject Subject, to *sink.Sink, verifier *sink.Verifier,
+	plan readers.Plan) (_ *report.Streaming, err error) {
 	sampler := procstat.Sample(ctx, r.clk, subject.Process)
 	defer sampler.Stop()
 	plan.AuditEvery = auditEvery
@@ -61,14 +62,15 @@ func (r *Runner) Streaming(ctx context.Context, subject Subject, to *sink.Sink, 
 		Received:          got.Received, Attempts: got.Attempts, Updates: got.Updates,
 		Missing: missing, Least: got.Least, Repeats: repeats,
 		Lagged: got.Lagged, Gaps: got.Gaps, Reconnects: got.Reconnects,
-		Delay: report.NewQuantiles(got.Delay), Lag: report.NewQuantiles(run.out.Lag), Ack: report.NewQuantiles(stats.Summarise(run.ack)),
-		CPU:      use.CPUPerThousand * float64(run.acknowledged) / 1000 / seconds,
-		Requests: requests(run.out), Use: use, FirstProblem: got.FirstProblem,
+		Delay: report.NewQuantiles(got.Delay), Lag: report.NewQuantiles(run.out.Lag),
+		Ack: report.NewQuantiles(stats.Summarise(run.ack)),
+		CPU: use.CPUPerThousand * float64(run.acknowledged) / 1000 / seconds, Requests: requests(run.out), Use: use,
+		FirstProblem: got.FirstProblem,
 	}, nil
 }
 
-// Contended runs the closed loop without readers, with them, and without them again: the machine's own drift shows in the first and
-// the last.
+// Contended runs the closed loop without readers, with them, and without them again: the machine's own drift shows in
+// the first and the last.
 func (r *Runner) Contended(ctx context.Context, subject Subject, plan readers.Plan) (*report.Contended, error) {
 	var c report.Contended
 	var err error
@@ -90,7 +92,8 @@ func (r *Runner) Contended(ctx context.Context, subject Subject, plan readers.Pl
 	if c.After, err = r.Ingest(ctx, subject); err != nil {
 		return nil, err
 	}
-	c.Readers, c.Lagged, c.Gaps, c.Reconnects, c.FirstProblem = plan.Count, got.Lagged, got.Gaps, got.Reconnects, got.FirstProblem
+	c.Readers, c.Lagged, c.Gaps, c.Reconnects, c.FirstProblem = plan.Count, got.Lagged, got.Gaps, got.Reconnects,
+		got.FirstProblem
 	c.MessagesPerSecond = float64(got.Received) / seconds
 	c.Ratio = c.With.PerSecond / ((c.Before.PerSecond + c.After.PerSecond) / 2)
 	return &c, nil

@@ -16,7 +16,8 @@ import (
 const reading = 3
 
 func (b *bed) plan() readers.Plan {
-	return readers.Plan{Addr: b.subject.Target.Addr, Path: "/api/v1" + target.StreamPath, Key: toygateway.APIKey, Count: reading}
+	return readers.Plan{Addr: b.subject.Target.Addr, Path: "/api/v1" + target.StreamPath, Key: toygateway.APIKey,
+		Count: reading}
 }
 
 // Every reader is held to every acknowledged event: one that was not told of some, or of some twice, shows.
@@ -35,7 +36,8 @@ func TestStreaming(t *testing.T) {
 			b := prepare(t, tc.faults, true)
 			settings := byCount()
 			settings.Duration, settings.PerSecond = time.Hour, 10_000
-			got, err := phases.NewRunner(clock.System(), settings, 1).Streaming(t.Context(), b.subject, b.sink, b.verifier, b.plan())
+			got, err := phases.NewRunner(clock.System(), settings, 1).Streaming(t.Context(), b.subject, b.sink, b.verifier,
+				b.plan())
 			require.NoError(t, err)
 			require.Equal(t, events, got.Acknowledged)
 			require.Equal(t, reading, got.Readers)

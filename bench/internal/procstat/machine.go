@@ -50,8 +50,8 @@ func ReadMachine() (Machine, error) {
 	return m, nil
 }
 
-// FileSystem returns the type of the file system that holds a directory, from the given text of /proc/self/mounts. On tmpfs an
-// fsync costs nothing, and figures taken there mean nothing.
+// FileSystem returns the type of the file system that holds a directory, from the given text of /proc/self/mounts. On
+// tmpfs an fsync costs nothing, and figures taken there mean nothing.
 func FileSystem(mounts, dir string) string {
 	best, kind := "", "unknown"
 	for line := range strings.Lines(mounts) {
@@ -74,8 +74,8 @@ const (
 	fsyncBytes = 4096
 )
 
-// MeasureFsync appends 4 KiB to a new file in dir and forces it to disk, 200 times, and removes the file. The times are a floor for
-// what a commit can take.
+// MeasureFsync appends 4 KiB to a new file in dir and forces it to disk, 200 times, and removes the file. The times are
+// a floor for what a commit can take.
 func MeasureFsync(clk clock.Clock, dir string) (summary stats.Summary, err error) {
 	path := filepath.Join(dir, "fsync-probe")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ticksPerSecond is USER_HZ, the unit of times in /proc (proc_pid_stat(5)). Linux fixes it at 100 on every architecture that Go
-// supports.
+// ticksPerSecond is USER_HZ, the unit of times in /proc (proc_pid_stat(5)). Linux fixes it at 100 on every architecture
+// that Go supports.
 const ticksPerSecond = 100
 
 // ErrFormat reports a file in /proc that does not read as documented.
@@ -60,7 +60,8 @@ func (p Proc) CPU() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read processor time: %w", err)
 	}
-	// The second field is the command's name in parentheses and may itself hold spaces and parentheses; field 3 follows the last one.
+	// The second field is the command's name in parentheses and may itself hold spaces and parentheses; field 3 follows
+	// the last one.
 	end := bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])
 	const utime, stime = 14 - 3, 15 - 3

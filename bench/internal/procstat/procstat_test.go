@@ -104,10 +104,12 @@ func TestSamplerKeepsThePeakOfItsPhase(t *testing.T) {
 	})
 }
 
-// The longest mount point that contains the folder decides, the later of two equal ones, and a common prefix is not containment.
+// The longest mount point that contains the folder decides, the later of two equal ones, and a common prefix is not
+// containment.
 func TestFileSystem(t *testing.T) {
 	t.Parallel()
-	const mounts = "overlay / overlay rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/a /data ext4 rw 0 0\n/dev/b /data xfs rw 0 0\nbroken\n"
+	const mounts = "overlay / overlay rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/a /data ext4 rw 0 0\n/dev/b /data xfs rw 0 " +
+		"0\nbroken\n"
 	for dir, kind := range map[string]string{
 		"/": "overlay", "/tmp": "tmpfs", "/tmp/x": "tmpfs", "/tmpfile": "overlay", "/data/x": "xfs",
 	} {

@@ -77,7 +77,8 @@ func (r *reader) read(ctx context.Context, first bool) (err error) {
 		stop()
 		_ = conn.Close() // what has come is counted
 	}()
-	request := "GET " + r.all.plan.Path + " HTTP/1.1\r\nHost: " + r.all.plan.Addr + "\r\nAPI-Key: " + r.all.plan.Key + "\r\n"
+	request := "GET " + r.all.plan.Path + " HTTP/1.1\r\nHost: " + r.all.plan.Addr + "\r\nAPI-Key: " + r.all.plan.Key +
+		"\r\n"
 	if len(r.lastID) > 0 {
 		request += "Last-Event-ID: " + string(r.lastID) + "\r\n"
 	}

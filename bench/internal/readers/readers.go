@@ -1,7 +1,7 @@
 // Package readers reads event streams over many connections at once and counts what comes.
 //
-// Counting has to be cheap, because the readers share the processor with the server that they measure: most of them look for the ends
-// of messages and their types only. Every nth reader is followed event by event.
+// Counting has to be cheap, because the readers share the processor with the server that they measure: most of them
+// look for the ends of messages and their types only. Every nth reader is followed event by event.
 package readers
 
 import (
@@ -95,7 +95,9 @@ func Open(ctx context.Context, clk clock.Clock, plan Plan) (*Readers, error) {
 
 // Least returns how many received events the reader with the fewest has been told of so far.
 func (r *Readers) Least() int64 {
-	return slices.MinFunc(r.list, func(a, b *reader) int { return int(a.received.Load() - b.received.Load()) }).received.Load()
+	return slices.MinFunc(r.list, func(a, b *reader) int {
+		return int(a.received.Load() - b.received.Load())
+	}).received.Load()
 }
 
 // Close ends the streams and returns what they got.

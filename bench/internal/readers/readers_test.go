@@ -46,7 +46,8 @@ func message(id, event, data string) string {
 }
 
 func received(uuid string) string {
-	return message(uuid, "webhook_event.received", `{"event_uuid":"`+uuid+`","received_at":"2026-03-04T05:06:07.890Z","event: ":1}`)
+	return message(uuid, "webhook_event.received", `{"event_uuid":"`+uuid+
+		`","received_at":"2026-03-04T05:06:07.890Z","event: ":1}`)
 }
 
 // Messages are counted by type over all readers, in whatever pieces they come; followed readers notice repeats.
@@ -54,7 +55,8 @@ func TestCounts(t *testing.T) {
 	t.Parallel()
 	s := newStreams(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		text := "retry: 3000\n\nid: start\n\n" + received("a") + ": heartbeat\nid: b\n\n" + received("b") + received("a") +
-			message("c", "webhook_attempt.completed", `{"event_uuid":"a","id":"try"}`) + message("d", "webhook_event.updated", `{}`) +
+			message("c", "webhook_attempt.completed", `{"event_uuid":"a","id":"try"}`) + message("d", "webhook_event.updated",
+			`{}`) +
 			message("e", "stream.gap", `{}`)
 		for len(text) > 0 {
 			n := min(len(text), 7)
@@ -77,7 +79,8 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, time.Second, out.Delay.Max)
 }
 
-// A reader that is let go comes back with its last id after as long as it was asked to wait, and that it lagged is counted.
+// A reader that is let go comes back with its last id after as long as it was asked to wait, and that it lagged is
+// counted.
 func TestComesBack(t *testing.T) {
 	t.Parallel()
 	s := newStreams(t, func(n int64, w http.ResponseWriter, r *http.Request) {

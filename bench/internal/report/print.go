@@ -53,7 +53,8 @@ func (r *Report) head(out *bytes.Buffer) {
 	fmt.Fprintf(out, "load      %s, %d-byte bodies, %d connections, warm-up %gs, duration %gs, open loop %d/s\n",
 		set.Provider, set.BodyBytes, set.Connections, set.WarmupSeconds, set.DurationSeconds, set.PerSecond)
 	if set.ProfileSeconds > 0 {
-		fmt.Fprintf(out, "profiled  the server was slowed down by CPU profiles of %d s in the first two phases\n", set.ProfileSeconds)
+		fmt.Fprintf(out, "profiled  the server was slowed down by CPU profiles of %d s in the first two phases\n",
+			set.ProfileSeconds)
 	}
 	for _, e := range r.Engines {
 		if len(e.Database) > 0 {
@@ -86,7 +87,8 @@ func (r *Report) ingest(out *bytes.Buffer) {
 
 func (r *Report) delivery(out *bytes.Buffer) {
 	table(out, "Received and delivered, closed loop, one subscription",
-		"\tsustained/s\tingest/s\tdeliveries/s\tdrain s\tmissing\trepeats\tpeak MB\tCPU s/1000\tbench CPU", func(t *bytes.Buffer) {
+		"\tsustained/s\tingest/s\tdeliveries/s\tdrain s\tmissing\trepeats\tpeak MB\tCPU s/1000\tbench CPU",
+		func(t *bytes.Buffer) {
 			for _, e := range r.Engines {
 				if d := e.Delivery; d != nil {
 					fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t%d\t%d\t%s\n", e.Name, d.SustainedPerSecond, d.IngestPerSecond,

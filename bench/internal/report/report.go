@@ -9,8 +9,8 @@ import (
 	"sallyport/bench/internal/stats"
 )
 
-// Report is everything about one run. Its JSON form is the bench's machine-readable output: durations are milliseconds or seconds as
-// their names say, sizes bytes.
+// Report is everything about one run. Its JSON form is the bench's machine-readable output: durations are milliseconds
+// or seconds as their names say, sizes bytes.
 type Report struct {
 	Started     time.Time   `json:"started"`
 	Command     string      `json:"command"`

@@ -31,14 +31,24 @@ func TestComplete(t *testing.T) {
 		change func(*report.Report)
 		failed []string
 	}{
-		"good":            {change: func(*report.Report) {}},
-		"slow ingest":     {func(r *report.Report) { r.Engines[0].Ingest.PerSecond = 9_999.9 }, []string{"ingest"}},
-		"slow delivery":   {func(r *report.Report) { r.Engines[0].Delivery.SustainedPerSecond = 5_999 }, []string{"received and delivered"}},
-		"p50":             {func(r *report.Report) { r.Engines[0].Latency.ToSink.P50 = 2 }, []string{"receipt to sink, p50"}},
-		"p99":             {func(r *report.Report) { r.Engines[0].Latency.ToSink.P99 = 10 }, []string{"receipt to sink, p99"}},
-		"memory":          {func(r *report.Report) { r.Engines[0].PeakBytes = 256_000_000 }, []string{"resident memory, peak"}},
-		"lost under load": {func(r *report.Report) { r.Engines[0].Delivery.Arrival.Missing = 1 }, []string{"acknowledged, never delivered"}},
-		"lost at rest":    {func(r *report.Report) { r.Engines[0].Latency.Arrival.Missing = 1 }, []string{"acknowledged, never delivered"}},
+		"good":        {change: func(*report.Report) {}},
+		"slow ingest": {func(r *report.Report) { r.Engines[0].Ingest.PerSecond = 9_999.9 }, []string{"ingest"}},
+		"slow delivery": {func(r *report.Report) {
+			r.Engines[0].Delivery.SustainedPerSecond = 5_999
+		}, []string{"received and delivered"}},
+		"p50": {func(r *report.Report) { r.Engines[0].Latency.ToSink.P50 = 2 }, []string{"receipt to sink, p50"}},
+		"p99": {func(r *report.Report) {
+			r.Engines[0].Latency.ToSink.P99 = 10
+		}, []string{"receipt to sink, p99"}},
+		"memory": {func(r *report.Report) {
+			r.Engines[0].PeakBytes = 256_000_000
+		}, []string{"resident memory, peak"}},
+		"lost under load": {func(r *report.Report) {
+			r.Engines[0].Delivery.Arrival.Missing = 1
+		}, []string{"acknowledged, never delivered"}},
+		"lost at rest": {func(r *report.Report) {
+			r.Engines[0].Latency.Arrival.Missing = 1
+		}, []string{"acknowledged, never delivered"}},
 		"bad forward": {
 			func(r *report.Report) { r.Engines[0].Latency.Arrival.Sink = sink.Counts{BadForwards: 1} },
 			[]string{"forwards that fail verification"},
@@ -73,7 +83,8 @@ func TestComplete(t *testing.T) {
 	require.False(t, (&report.Report{Engines: []report.Engine{good()}, Problems: []string{"x"}}).Complete())
 }
 
-// The two forms show the same run: what a reader needs to judge the figures is in the text, and the JSON reads back as it was.
+// The two forms show the same run: what a reader needs to judge the figures is in the text, and the JSON reads back as
+// it was.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	e := good()
@@ -95,8 +106,9 @@ func TestForms(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, r.WriteText(&text))
 	for _, part := range []string{
-		"2023-11-14T22:13:20Z", "sallyport-bench --binary ./sallyport", "0123abc+changes", "p50 1.50, p99 2.00, max 1000.00 ms",
-		"fsync=on server_version=15.1", "yardstick  54321", "postgres, delivery, first request: HTTP/1.1 503 busy",
+		"2023-11-14T22:13:20Z", "sallyport-bench --binary ./sallyport", "0123abc+changes",
+		"p50 1.50, p99 2.00, max 1000.00 ms", "fsync=on server_version=15.1", "yardstick  54321",
+		"postgres, delivery, first request: HTTP/1.1 503 busy",
 	} {
 		require.Contains(t, text.String(), part)
 	}

@@ -14,7 +14,8 @@ type Streaming struct {
 	Received          int64   `json:"received"`
 	Attempts          int64   `json:"attempts"`
 	Updates           int64   `json:"updates"`
-	// Missing are received events of which a reader was not told, over all readers; Least is what the reader with the fewest got.
+	// Missing are received events of which a reader was not told, over all readers; Least is what the reader with the
+	// fewest got.
 	Missing int64 `json:"missing"`
 	Least   int64 `json:"least"`
 	// Repeats are events of which a reader was told again, and tries of which a followed one was.
@@ -81,20 +82,24 @@ func (e *Engine) streamChecks() []Check {
 
 func (r *Report) streams(out *bytes.Buffer) {
 	table(out, fmt.Sprintf("Readers of the stream, open loop, %d/s, one subscription", r.Settings.PerSecond),
-		"\treaders\tmessages/s\tmissing\trepeats\tlagged\tto reader p50\tp99\tmax ms\tserver CPU\tpeak MB", func(t *bytes.Buffer) {
+		"\treaders\tmessages/s\tmissing\trepeats\tlagged\tto reader p50\tp99\tmax ms\tserver CPU\tpeak MB",
+		func(t *bytes.Buffer) {
 			for _, e := range r.Engines {
 				if s := e.Streaming; s != nil {
-					fmt.Fprintf(t, "%s\t%d\t%.0f\t%d\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.2f\t%.0f\n", e.Name, s.Readers, s.MessagesPerSecond, s.Missing,
-						s.Repeats, s.Lagged, s.Delay.P50, s.Delay.P99, s.Delay.Max, s.CPU, float64(s.Use.PeakResidentBytes)/1e6)
+					fmt.Fprintf(t, "%s\t%d\t%.0f\t%d\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.2f\t%.0f\n", e.Name, s.Readers, s.MessagesPerSecond,
+						s.Missing, s.Repeats, s.Lagged, s.Delay.P50, s.Delay.P99, s.Delay.Max, s.CPU,
+						float64(s.Use.PeakResidentBytes)/1e6)
 				}
 			}
 		})
 	table(out, "Ingest, closed loop, with readers of the stream and without",
-		"\treaders\tbefore/s\twith/s\tafter/s\tratio\tmessages/s\tlagged\tgaps\tCPU s/1000 before\twith", func(t *bytes.Buffer) {
+		"\treaders\tbefore/s\twith/s\tafter/s\tratio\tmessages/s\tlagged\tgaps\tCPU s/1000 before\twith",
+		func(t *bytes.Buffer) {
 			for _, e := range r.Engines {
 				if c := e.Contended; c != nil {
-					fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.0f\t%d\t%d\t%.3f\t%.3f\n", e.Name, c.Readers, c.Before.PerSecond, c.With.PerSecond,
-						c.After.PerSecond, c.Ratio, c.MessagesPerSecond, c.Lagged, c.Gaps, c.Before.Use.CPUPerThousand, c.With.Use.CPUPerThousand)
+					fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.2f\t%.0f\t%d\t%d\t%.3f\t%.3f\n", e.Name, c.Readers, c.Before.PerSecond,
+						c.With.PerSecond, c.After.PerSecond, c.Ratio, c.MessagesPerSecond, c.Lagged, c.Gaps, c.Before.Use.CPUPerThousand,
+						c.With.Use.CPUPerThousand)
 				}
 			}
 		})

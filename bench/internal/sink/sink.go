@@ -1,5 +1,5 @@
-// Package sink is the receiver of the gateway's forwards: a minimal HTTP/1.1 server that notes when it has read each event, and
-// verifies a sample of them in full.
+// Package sink is the receiver of the gateway's forwards: a minimal HTTP/1.1 server that notes when it has read each
+// event, and verifies a sample of them in full.
 package sink
 
 import (
@@ -35,7 +35,8 @@ type Counts struct {
 	Verified int `json:"verified"`
 	// BadForwards is the number of verified forwards whose signature, envelope or content was wrong.
 	BadForwards int `json:"bad_forwards"`
-	// BrokenConnections is the number of connections that ended on something else than the end of the stream between messages.
+	// BrokenConnections is the number of connections that ended on something else than the end of the stream between
+	// messages.
 	BrokenConnections int `json:"broken_connections"`
 	// FirstProblem describes the first bad forward or broken connection.
 	FirstProblem string `json:"first_problem,omitempty"`
@@ -63,7 +64,8 @@ type phase struct {
 	firstProblem string
 }
 
-// Listen starts a Sink on a free port of the IPv4 loopback address. It answers 404 to everything until Expect is called.
+// Listen starts a Sink on a free port of the IPv4 loopback address. It answers 404 to everything until Expect is
+// called.
 func Listen(ctx context.Context) (*Sink, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -101,7 +103,8 @@ func (s *Sink) Counts() Counts {
 	}
 }
 
-// Close stops listening, ends every connection and waits for their goroutines, verification included. Further calls do nothing.
+// Close stops listening, ends every connection and waits for their goroutines, verification included. Further calls do
+// nothing.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -181,7 +184,8 @@ func (s *Sink) serve(conn net.Conn) {
 	}
 }
 
-// receive credits one request. When the request is in the sample, check verifies it; check holds only until the next read.
+// receive credits one request. When the request is in the sample, check verifies it; check holds only until the next
+// read.
 func (p *phase) receive(request *wire.Message) (answer string, check func()) {
 	if p == nil {
 		return answerNotFound, nil
@@ -212,8 +216,9 @@ func (p *phase) note(problem error) {
 	}
 }
 
-// endOfConnection reports an end that says nothing about the messages: the peer closed or reset an idle connection, or the sink is
-// closing.
+// endOfConnection reports an end that says nothing about the messages: the peer closed or reset an idle connection, or
+// the sink is closing.
 func endOfConnection(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }

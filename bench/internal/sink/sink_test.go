@@ -95,7 +95,8 @@ func (f *fixture) forward(ctx context.Context, key, provider string, data []byte
 
 var errAnswer = errors.New("unexpected answer")
 
-// Forwards from net/http's client over several connections must each be credited, and one in a hundred verified without complaint.
+// Forwards from net/http's client over several connections must each be credited, and one in a hundred verified without
+// complaint.
 func TestForwardsFromNetHTTP(t *testing.T) {
 	t.Parallel()
 	const events = 400
@@ -131,8 +132,9 @@ func TestBadForwardsAreReported(t *testing.T) {
 	}{
 		"signature": {"whsec_" + strings.Repeat("QUFB", 8), "github", good, "no matching signature"},
 		"provider":  {secret, "gitlab", good, `provider "gitlab"`},
-		"content":   {secret, "github", bytes.Replace(good, []byte("refs/heads"), []byte("refs/tails"), 1), "not the original body"},
-		"indented":  {secret, "github", append([]byte("{ "), good[1:]...), ""},
+		"content": {secret, "github", bytes.Replace(good, []byte("refs/heads"), []byte("refs/tails"), 1),
+			"not the original body"},
+		"indented": {secret, "github", append([]byte("{ "), good[1:]...), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +153,8 @@ func TestBadForwardsAreReported(t *testing.T) {
 	}
 }
 
-// Repeats are recorded against their event; forwards of another phase, of events never sent, and without a mark are strays.
+// Repeats are recorded against their event; forwards of another phase, of events never sent, and without a mark are
+// strays.
 func TestRepeatsAndStrays(t *testing.T) {
 	t.Parallel()
 	f := start(t, 1)
@@ -172,7 +175,8 @@ func TestRepeatsAndStrays(t *testing.T) {
 func TestBrokenPeersAreReported(t *testing.T) {
 	t.Parallel()
 	f := start(t, 1)
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.Trim(strings.TrimPrefix(f.sink.URL(), "http:"), "/"))
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.Trim(strings.TrimPrefix(f.sink.URL(), "http:"),
+		"/"))
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 	require.NoError(t, err)
@@ -186,7 +190,8 @@ func TestBrokenPeersAreReported(t *testing.T) {
 	require.Contains(t, counts.FirstProblem, "Transfer-Encoding")
 }
 
-// Before the first phase there is nothing to credit: a forward is refused, so that a subscription pointing here by mistake shows.
+// Before the first phase there is nothing to credit: a forward is refused, so that a subscription pointing here by
+// mistake shows.
 func TestRefusesBeforeExpect(t *testing.T) {
 	t.Parallel()
 	s, err := sink.Listen(t.Context())

@@ -19,16 +19,16 @@ var ErrBadForward = errors.New("bad forward")
 
 const signingSecretPrefix = "whsec_"
 
-// Verifier checks forwards as a careful receiver would: signature by the reference library of Standard Webhooks, envelope, and the
-// original body.
+// Verifier checks forwards as a careful receiver would: signature by the reference library of Standard Webhooks,
+// envelope, and the original body.
 type Verifier struct {
 	hook         *standardwebhooks.Webhook
 	provider     string
 	connectionID string
 }
 
-// NewVerifier returns a Verifier of forwards of that connection's events. The secret is used as the gateway documents it: with the
-// prefix whsec_ the rest is base64, anything else is its own bytes.
+// NewVerifier returns a Verifier of forwards of that connection's events. The secret is used as the gateway documents
+// it: with the prefix whsec_ the rest is base64, anything else is its own bytes.
 func NewVerifier(signingSecret, provider, connectionID string) (*Verifier, error) {
 	v := &Verifier{provider: provider, connectionID: connectionID}
 	var err error

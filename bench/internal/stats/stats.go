@@ -30,8 +30,8 @@ func Summarise(samples []time.Duration) Summary {
 }
 
 // NearestRank returns the smallest sample that at least percent per cent of all samples do not exceed (the nearest-rank
-// definition of a percentile; no value that was not measured is ever returned). sorted is ascending and not empty, and percent is
-// from 1 to 100; other arguments panic.
+// definition of a percentile; no value that was not measured is ever returned). sorted is ascending and not empty, and
+// percent is from 1 to 100; other arguments panic.
 func NearestRank(sorted []time.Duration, percent int) time.Duration {
 	if percent < 1 || percent > 100 {
 		panic("stats: percent out of range")

@@ -43,7 +43,8 @@ func notAbove(samples []time.Duration, limit time.Duration) int {
 	return n
 }
 
-// One outlier among a hundred samples shows in the maximum and not in the 99th percentile; order of arrival is irrelevant.
+// One outlier among a hundred samples shows in the maximum and not in the 99th percentile; order of arrival is
+// irrelevant.
 func TestSummarise(t *testing.T) {
 	t.Parallel()
 	samples := []time.Duration{time.Hour}

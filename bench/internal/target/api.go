@@ -53,7 +53,8 @@ func newClient() *http.Client {
 	}
 }
 
-// CreateConnection makes a connection to a provider with a webhook secret and returns the request target of its webhook URL.
+// CreateConnection makes a connection to a provider with a webhook secret and returns the request target of its webhook
+// URL.
 func (a *API) CreateConnection(ctx context.Context, provider, webhookSecret string) (path string, err error) {
 	var created struct {
 		WebhookURL string `json:"webhook_url"`
@@ -71,7 +72,8 @@ func (a *API) CreateConnection(ctx context.Context, provider, webhookSecret stri
 	return webhook.RequestURI(), nil
 }
 
-// CreateSubscription forwards every event of the run's connection to a URL and returns the secret that forwards are signed with.
+// CreateSubscription forwards every event of the run's connection to a URL and returns the secret that forwards are
+// signed with.
 func (a *API) CreateSubscription(ctx context.Context, provider, forwardURL string) (signingSecret string, err error) {
 	var created struct {
 		ID            string `json:"id"`
@@ -118,7 +120,8 @@ func (a *API) create(ctx context.Context, path string, resource, created any) er
 	return nil
 }
 
-// SaveProfile writes what an admin listener answers to a GET of target into the file at path. The answer may take as long as ctx.
+// SaveProfile writes what an admin listener answers to a GET of target into the file at path. The answer may take as
+// long as ctx.
 func SaveProfile(ctx context.Context, adminAddr, target, path string) (err error) {
 	client := newClient()
 	client.Timeout = 0

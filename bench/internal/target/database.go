@@ -30,8 +30,8 @@ type Database struct {
 	admin, name string
 }
 
-// CreateDatabase makes an empty database on the server of adminURL, a postgres:// URL of a role that may create databases. The
-// server has to be on this machine: the figures compare engines, not networks.
+// CreateDatabase makes an empty database on the server of adminURL, a postgres:// URL of a role that may create
+// databases. The server has to be on this machine: the figures compare engines, not networks.
 func CreateDatabase(ctx context.Context, adminURL string) (*Database, error) {
 	own, err := url.Parse(adminURL)
 	if err != nil || (own.Scheme != "postgres" && own.Scheme != "postgresql") {
@@ -57,7 +57,8 @@ func CreateDatabase(ctx context.Context, adminURL string) (*Database, error) {
 	own.Path = "/" + db.name
 	db.URL = own.String()
 	err = withConn(ctx, adminURL, func(conn *pgx.Conn) error {
-		for _, setting := range []string{"server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers"} {
+		for _, setting := range []string{"server_version", "fsync", "synchronous_commit", "full_page_writes",
+			"shared_buffers"} {
 			var value string
 			if err := conn.QueryRow(ctx, "SELECT current_setting($1)", setting).Scan(&value); err != nil {
 				return fmt.Errorf("read setting %s: %w", setting, err)
@@ -73,8 +74,8 @@ func CreateDatabase(ctx context.Context, adminURL string) (*Database, error) {
 	return db, nil
 }
 
-// Settle has the server write out what it holds unwritten, so that what is measured next does not pay for what was measured
-// before. The role needs the right to checkpoint.
+// Settle has the server write out what it holds unwritten, so that what is measured next does not pay for what was
+// measured before. The role needs the right to checkpoint.
 func (d *Database) Settle(ctx context.Context) error {
 	err := withConn(ctx, d.admin, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "CHECKPOINT")

@@ -1,4 +1,5 @@
-// Package target starts and ends what is measured: the gateway on either engine with a database of its own, and the yardstick.
+// Package target starts and ends what is measured: the gateway on either engine with a database of its own, and the
+// yardstick.
 package target
 
 import (
@@ -23,7 +24,8 @@ type process struct {
 	err error
 }
 
-// start runs cmd. The end of the context that cmd was made with ends the process by SIGTERM, and by SIGKILL after stopTimeout.
+// start runs cmd. The end of the context that cmd was made with ends the process by SIGTERM, and by SIGKILL after
+// stopTimeout.
 func start(cmd *exec.Cmd) (*process, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTimeout
@@ -47,8 +49,8 @@ func (p *process) wait() error {
 	return p.err
 }
 
-// freeAddr returns a loopback address whose port was free a moment ago. Another process can take it in between; then the server
-// does not start, and says so.
+// freeAddr returns a loopback address whose port was free a moment ago. Another process can take it in between; then
+// the server does not start, and says so.
 func freeAddr(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -45,7 +45,8 @@ type ServerConfig struct {
 	Args []string
 }
 
-// Server is a running gateway. Variables that configure a gateway are kept from it, so that a run depends on its arguments alone.
+// Server is a running gateway. Variables that configure a gateway are kept from it, so that a run depends on its
+// arguments alone.
 type Server struct {
 	// API calls the gateway with the credentials of its development environment.
 	API *API
@@ -64,7 +65,8 @@ func StartServer(ctx context.Context, clk clock.Clock, cfg ServerConfig) (*Serve
 	if s.Addr, err = freeAddr(ctx); err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "--dev", "--listen", s.Addr, "--data", cfg.DataDir, "--log-format", "json", "--rate-limit-key-per-second", "0"}
+	args := []string{"serve", "--dev", "--listen", s.Addr, "--data", cfg.DataDir, "--log-format", "json",
+		"--rate-limit-key-per-second", "0"}
 	if cfg.DatabaseURL != "" {
 		args = append(args, "--database-url", cfg.DatabaseURL)
 	}

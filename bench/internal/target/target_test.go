@@ -51,7 +51,8 @@ func startToy(t *testing.T, args ...string) (*target.Server, string, error) {
 	return server, log, err
 }
 
-// The gateway is started with the documented arguments, used through its contract, profiled, and ended in an orderly way.
+// The gateway is started with the documented arguments, used through its contract, profiled, and ended in an orderly
+// way.
 func TestServerLifeCycle(t *testing.T) {
 	t.Parallel()
 	server, log, err := startToy(t, "--log-level", "warn")
@@ -173,8 +174,8 @@ func TestDatabase(t *testing.T) {
 func TestDatabaseRefusesOtherHosts(t *testing.T) {
 	t.Parallel()
 	for _, admin := range []string{
-		"postgres://u:hidden@db.example.test/x", "postgres://u:hidden@127.0.0.1,192.0.2.1/x", "host=127.0.0.1 password=hidden",
-		"postgres://u:hidden@127.0.0.1:port/x", "mysql://127.0.0.1/x",
+		"postgres://u:hidden@db.example.test/x", "postgres://u:hidden@127.0.0.1,192.0.2.1/x",
+		"host=127.0.0.1 password=hidden", "postgres://u:hidden@127.0.0.1:port/x", "mysql://127.0.0.1/x",
 	} {
 		_, err := target.CreateDatabase(t.Context(), admin)
 		require.ErrorIs(t, err, target.ErrDatabaseURL, admin)

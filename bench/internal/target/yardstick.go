@@ -29,8 +29,8 @@ const (
 	headerTimeout = 30 * time.Second
 )
 
-// Yardstick is a process that does what no gateway can do without: read the delivery, check its GitHub signature, answer. It stores
-// nothing. Its figures say what this machine and this generator can do at most.
+// Yardstick is a process that does what no gateway can do without: read the delivery, check its GitHub signature,
+// answer. It stores nothing. Its figures say what this machine and this generator can do at most.
 type Yardstick struct {
 	// Addr is host:port of its listener.
 	Addr string
@@ -81,8 +81,8 @@ func (y *Yardstick) Stop() error {
 	return nil
 }
 
-// ServeYardstick reads the secret as the first line of in, serves on a free loopback port whose address it writes to out, and
-// returns when in ends, so that the yardstick never outlives the process that started it.
+// ServeYardstick reads the secret as the first line of in, serves on a free loopback port whose address it writes to
+// out, and returns when in ends, so that the yardstick never outlives the process that started it.
 func ServeYardstick(ctx context.Context, in io.Reader, out io.Writer) error {
 	input := bufio.NewReader(in)
 	secret, err := input.ReadString('\n')

@@ -23,9 +23,9 @@ var ErrRefused = errors.New("the toy does not start")
 
 const headerTimeout = time.Minute
 
-// Serve is the toy as a process with the gateway's command line: it writes its arguments to out and its credentials into --data,
-// answers on --listen and --admin-listen, and returns nil on SIGTERM. Its own argument --drop-every sets Faults.DropEvery. It refuses
-// the argument --fail and variables that would configure a gateway.
+// Serve is the toy as a process with the gateway's command line: it writes its arguments to out and its credentials
+// into --data, answers on --listen and --admin-listen, and returns nil on SIGTERM. Its own argument --drop-every sets
+// Faults.DropEvery. It refuses the argument --fail and variables that would configure a gateway.
 func Serve(ctx context.Context, out io.Writer, args, environ []string) error {
 	if _, err := fmt.Fprintln(out, strings.Join(args, " ")); err != nil {
 		return err

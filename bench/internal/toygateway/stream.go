@@ -26,8 +26,8 @@ func (s *readers) tell(f Faults, uuid string) {
 	if f.TellTwiceEvery > 0 && s.told%f.TellTwiceEvery == 0 {
 		times = 2
 	}
-	message := fmt.Sprintf("id: %d\nevent: webhook_event.received\ndata: {\"event_uuid\":%q,\"received_at\":%q}\n\n", s.told, uuid,
-		time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
+	message := fmt.Sprintf("id: %d\nevent: webhook_event.received\ndata: {\"event_uuid\":%q,\"received_at\":%q}\n\n",
+		s.told, uuid, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
 	for reader := range s.open {
 		for range times {
 			reader <- message

@@ -1,5 +1,5 @@
-// Package toygateway is the part of the gateway's HTTP contract that the bench uses, in memory, for the bench's own tests: it
-// verifies, acknowledges and forwards, keeps nothing, and can be told to misbehave.
+// Package toygateway is the part of the gateway's HTTP contract that the bench uses, in memory, for the bench's own
+// tests: it verifies, acknowledges and forwards, keeps nothing, and can be told to misbehave.
 package toygateway
 
 import (
@@ -108,7 +108,8 @@ func New(ctx context.Context, faults Faults) (*Gateway, error) {
 	return g, nil
 }
 
-// Close sends what is queued and ends the toy; no request may come afterwards. It returns an error when a forward failed.
+// Close sends what is queued and ends the toy; no request may come afterwards. It returns an error when a forward
+// failed.
 func (g *Gateway) Close() error {
 	close(g.queue)
 	g.wg.Wait()

@@ -47,7 +47,8 @@ func parseVersion(version []byte, m *Message) error {
 	}
 }
 
-// framing reads the fields that decide where the message and the connection end. It returns -1 without a Content-Length.
+// framing reads the fields that decide where the message and the connection end. It returns -1 without a
+// Content-Length.
 func framing(m *Message) (length int, err error) {
 	length = -1
 	for rest := m.fields; len(rest) > 0; {

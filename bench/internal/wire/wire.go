@@ -1,8 +1,9 @@
 // Package wire reads HTTP/1.1 messages from a byte stream into one reused buffer.
 //
-// The load generator and the sink share two processor cores with the server they measure. net/http's client and server cost more
-// per message than the gateway's own work on an event, so both ends of the bench speak the small part of RFC 9112 that they need:
-// messages framed by Content-Length on persistent connections. Everything else is refused, never guessed.
+// The load generator and the sink share two processor cores with the server they measure. net/http's client and server
+// cost more per message than the gateway's own work on an event, so both ends of the bench speak the small part of RFC
+// 9112 that they need: messages framed by Content-Length on persistent connections. Everything else is refused, never
+// guessed.
 package wire
 
 import (
@@ -41,7 +42,8 @@ type Message struct {
 	fields []byte
 }
 
-// Header returns the value of the first field with that name, compared without regard to case, and "" when there is none.
+// Header returns the value of the first field with that name, compared without regard to case, and "" when there is
+// none.
 func (m *Message) Header(name string) string {
 	for rest := m.fields; len(rest) > 0; {
 		var line []byte
@@ -65,12 +67,14 @@ func NewReader(src io.Reader) *Reader {
 	return &Reader{src: src, buf: make([]byte, initialBuffer)}
 }
 
-// Request reads the next request. It returns io.EOF when the stream ends between messages and io.ErrUnexpectedEOF inside one.
+// Request reads the next request. It returns io.EOF when the stream ends between messages and io.ErrUnexpectedEOF
+// inside one.
 func (r *Reader) Request() (Message, error) {
 	return r.read(parseRequestLine)
 }
 
-// Response reads the next final response; interim (1xx) responses are skipped. The end of the stream is reported as by Request.
+// Response reads the next final response; interim (1xx) responses are skipped. The end of the stream is reported as by
+// Request.
 func (r *Reader) Response() (Message, error) {
 	for {
 		m, err := r.read(parseStatusLine)

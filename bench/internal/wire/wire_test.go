@@ -66,25 +66,29 @@ func TestResponse(t *testing.T) {
 		closed bool
 		err    error
 	}{
-		"ok":                {in: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
-		"no reason":         {in: "HTTP/1.1 200\r\ncontent-length:0\r\n\r\n", status: 200},
-		"no content":        {in: "HTTP/1.1 204 No Content\r\n\r\n", status: 204},
-		"interim first":     {in: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx", status: 503, body: "x"},
-		"close":             {in: "HTTP/1.1 413 Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", status: 413, closed: true},
-		"old version":       {in: "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", status: 200, closed: true},
-		"same length twice": {in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", status: 200, body: "x"},
-		"chunked":           {in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", err: wire.ErrUnsupported},
-		"until close":       {in: "HTTP/1.1 200 OK\r\n\r\n{}", err: wire.ErrUnsupported},
-		"two lengths":       {in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", err: wire.ErrMalformed},
-		"negative length":   {in: "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", err: wire.ErrMalformed},
-		"huge":              {in: "HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n", err: wire.ErrTooLarge},
-		"truncated body":    {in: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", err: io.ErrUnexpectedEOF},
-		"truncated head":    {in: "HTTP/1.1 200 OK\r\n", err: io.ErrUnexpectedEOF},
-		"nothing":           {in: "", err: io.EOF},
-		"not HTTP":          {in: "SSH-2.0-x\r\n\r\n", err: wire.ErrMalformed},
-		"HTTP/2":            {in: "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n", err: wire.ErrMalformed},
-		"no colon":          {in: "HTTP/1.1 200 OK\r\nContent-Length\r\n\r\n", err: wire.ErrMalformed},
-		"endless head":      {in: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<20), err: wire.ErrTooLarge},
+		"ok":         {in: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
+		"no reason":  {in: "HTTP/1.1 200\r\ncontent-length:0\r\n\r\n", status: 200},
+		"no content": {in: "HTTP/1.1 204 No Content\r\n\r\n", status: 204},
+		"interim first": {in: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 503 Busy\r\nContent-Length: " +
+			"1\r\n\r\nx", status: 503, body: "x"},
+		"close": {in: "HTTP/1.1 413 Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", status: 413,
+			closed: true},
+		"old version": {in: "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", status: 200, closed: true},
+		"same length twice": {in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", status: 200,
+			body: "x"},
+		"chunked":     {in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", err: wire.ErrUnsupported},
+		"until close": {in: "HTTP/1.1 200 OK\r\n\r\n{}", err: wire.ErrUnsupported},
+		"two lengths": {in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+			err: wire.ErrMalformed},
+		"negative length": {in: "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", err: wire.ErrMalformed},
+		"huge":            {in: "HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n", err: wire.ErrTooLarge},
+		"truncated body":  {in: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", err: io.ErrUnexpectedEOF},
+		"truncated head":  {in: "HTTP/1.1 200 OK\r\n", err: io.ErrUnexpectedEOF},
+		"nothing":         {in: "", err: io.EOF},
+		"not HTTP":        {in: "SSH-2.0-x\r\n\r\n", err: wire.ErrMalformed},
+		"HTTP/2":          {in: "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n", err: wire.ErrMalformed},
+		"no colon":        {in: "HTTP/1.1 200 OK\r\nContent-Length\r\n\r\n", err: wire.ErrMalformed},
+		"endless head":    {in: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<20), err: wire.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,8 +107,8 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, the reader must end without a panic, and where net/http also accepts the request the bodies must agree:
-// a framing difference would let the sink count something that was never sent.
+// Whatever a peer sends, the reader must end without a panic, and where net/http also accepts the request the bodies
+// must agree: a framing difference would let the sink count something that was never sent.
 func FuzzRequestAgreesWithNetHTTP(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"))
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))

@@ -37,10 +37,11 @@ type Event struct {
 	// TargetType and TargetID name what was acted on, e.g. "api_key" and its id.
 	TargetType string
 	TargetID   string
-	// Before and After are the target as it was and as it is now: nil for what did not exist, and both nil where the action
-	// changes no resource of its own (a replay, the end of a session).
+	// Before and After are the target as it was and as it is now: nil for what did not exist, and both nil where the
+	// action changes no resource of its own (a replay, the end of a session).
 	Before, After State
-	// Details are facts about the action that are no part of the target's state, by name; the rules of a State hold for them.
+	// Details are facts about the action that are no part of the target's state, by name; the rules of a State hold for
+	// them.
 	Details State
 }
 

@@ -22,7 +22,8 @@ import (
 func event() audit.Event {
 	return audit.Event{
 		Team: "team_1", Environment: "env_1", Action: "thing.change", TargetType: "thing", TargetID: "thing_1",
-		Actor: access.Principal{Kind: access.KindUser, ID: "usr_1", Name: "ada@example.test", IP: "192.0.2.1", RequestID: "req_1"},
+		Actor: access.Principal{Kind: access.KindUser, ID: "usr_1", Name: "ada@example.test", IP: "192.0.2.1",
+			RequestID: "req_1"},
 	}
 }
 
@@ -41,13 +42,15 @@ func TestRecord(t *testing.T) {
 		var at int64
 		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT id, team_id, environment_id, time_ms, actor_type, actor_id,
 			actor_name, ip, action, outcome, target_type, target_id, request_id FROM audit_events`).
-			Scan(&got[0], &got[1], &got[2], &at, &got[3], &got[4], &got[5], &got[6], &got[7], &got[8], &got[9], &got[10], &got[11]))
+			Scan(&got[0], &got[1], &got[2], &at, &got[3], &got[4], &got[5], &got[6], &got[7], &got[8], &got[9], &got[10],
+				&got[11]))
 		require.True(t, id.Is(id.PrefixAuditEvent, got[0]))
 		require.EqualValues(t, 1234, at)
-		require.Equal(t, []string{"team_1", "env_1", "user", "usr_1", "ada@example.test", "192.0.2.1", "thing.change", "success", "thing",
-			"thing_1", "req_1"}, got[1:])
+		require.Equal(t, []string{"team_1", "env_1", "user", "usr_1", "ada@example.test", "192.0.2.1", "thing.change",
+			"success", "thing", "thing_1", "req_1"}, got[1:])
 		var changes, details string
-		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), "SELECT changes, details FROM audit_events").Scan(&changes, &details))
+		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), "SELECT changes, details FROM audit_events").Scan(
+			&changes, &details))
 		require.JSONEq(t, `{"before_digest":"`+sha(`{"name":"a","routes":["x"],"secret":"[redacted]"}`)+`",
 			"after_digest":"`+sha(`{"name":"b","routes":["x"],"secret":"[redacted]"}`)+`",
 			"diff":{"name":{"before":"a","after":"b"},"secret":{"before":"[redacted]","after":"[redacted]"}}}`, changes)
@@ -60,8 +63,8 @@ func sha(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// What differs is told field by field, whatever the order of a Go struct or map; what is created has no before and what is deleted
-// no after; a hidden field is compared by what it hides; times have the form that the API gives them.
+// What differs is told field by field, whatever the order of a Go struct or map; what is created has no before and what
+// is deleted no after; a hidden field is compared by what it hides; times have the form that the API gives them.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	type pair struct {
@@ -76,17 +79,22 @@ func TestCompare(t *testing.T) {
 		want          audit.Changes
 	}{
 		"nothing": {nil, nil, audit.Changes{Diff: map[string]audit.Difference{}}},
-		"created": {nil, audit.State{"b": pair{1, "<&>"}, "a": nil}, audit.Changes{AfterDigest: digest(`{"a":null,"b":{"a":"<&>","z":1}}`),
-			Diff: map[string]audit.Difference{"a": {After: raw("null")}, "b": {After: raw(`{"a":"<&>","z":1}`)}}}},
-		"deleted": {audit.State{"n": uint64(math.MaxUint64)}, nil, audit.Changes{BeforeDigest: digest(`{"n":18446744073709551615}`),
-			Diff: map[string]audit.Difference{"n": {Before: raw("18446744073709551615")}}}},
+		"created": {nil, audit.State{"b": pair{1, "<&>"}, "a": nil},
+			audit.Changes{AfterDigest: digest(`{"a":null,"b":{"a":"<&>","z":1}}`),
+				Diff: map[string]audit.Difference{"a": {After: raw("null")}, "b": {After: raw(`{"a":"<&>","z":1}`)}}}},
+		"deleted": {audit.State{"n": uint64(math.MaxUint64)}, nil,
+			audit.Changes{BeforeDigest: digest(`{"n":18446744073709551615}`),
+				Diff: map[string]audit.Difference{"n": {Before: raw("18446744073709551615")}}}},
 		"the same": {audit.State{"p": pair{1, "x"}}, audit.State{"p": map[string]any{"a": "x", "z": 1}}, audit.Changes{
-			BeforeDigest: digest(`{"p":{"a":"x","z":1}}`), AfterDigest: digest(`{"p":{"a":"x","z":1}}`), Diff: map[string]audit.Difference{}}},
+			BeforeDigest: digest(`{"p":{"a":"x","z":1}}`), AfterDigest: digest(`{"p":{"a":"x","z":1}}`),
+			Diff: map[string]audit.Difference{}}},
 		"time": {audit.State{"t": time.Date(2026, 3, 4, 6, 6, 7, 120e6, time.FixedZone("", 3600))}, nil, audit.Changes{
-			BeforeDigest: digest(`{"t":"2026-03-04T05:06:07.120Z"}`), Diff: map[string]audit.Difference{"t": {Before: raw(`"2026-03-04T05:06:07.120Z"`)}}}},
-		"hidden": {audit.State{"h": hidden(1), "same": hidden([]string{"x"})}, audit.State{"h": hidden(2), "same": hidden([]string{"x"})}, audit.Changes{
-			BeforeDigest: digest(`{"h":"…","same":"…"}`), AfterDigest: digest(`{"h":"…","same":"…"}`),
-			Diff: map[string]audit.Difference{"h": {Before: raw(`"…"`), After: raw(`"…"`)}}}},
+			BeforeDigest: digest(`{"t":"2026-03-04T05:06:07.120Z"}`),
+			Diff:         map[string]audit.Difference{"t": {Before: raw(`"2026-03-04T05:06:07.120Z"`)}}}},
+		"hidden": {audit.State{"h": hidden(1), "same": hidden([]string{"x"})},
+			audit.State{"h": hidden(2), "same": hidden([]string{"x"})}, audit.Changes{
+				BeforeDigest: digest(`{"h":"…","same":"…"}`), AfterDigest: digest(`{"h":"…","same":"…"}`),
+				Diff: map[string]audit.Difference{"h": {Before: raw(`"…"`), After: raw(`"…"`)}}}},
 	} {
 		got, err := audit.Compare(c.before, c.after)
 		require.NoError(t, err, name)
@@ -100,7 +108,9 @@ func TestRecordWithoutScope(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		e := event()
 		e.Team, e.Environment, e.Outcome = "", "", audit.Denied
-		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error { return audit.Record(t.Context(), tx, time.UnixMilli(1), e) }))
+		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error {
+			return audit.Record(t.Context(), tx, time.UnixMilli(1), e)
+		}))
 		var n int
 		require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT count(*) FROM audit_events
 			WHERE team_id IS NULL AND environment_id IS NULL AND outcome = 'denied' AND changes = '{"before_digest":null,"after_digest":null,"diff":{}}' AND details = '{}'`).Scan(&n))

@@ -16,8 +16,8 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// Trail names a sequence of events: that of an environment or, without one, of what concerns the team and no environment. Whoever
-// asks for an environment's has made sure that it is the team's.
+// Trail names a sequence of events: that of an environment or, without one, of what concerns the team and no
+// environment. Whoever asks for an environment's has made sure that it is the team's.
 type Trail struct {
 	Team        id.Team
 	Environment id.Environment
@@ -31,7 +31,8 @@ func (t Trail) key() string {
 	return string(t.Team)
 }
 
-// Filter selects events of a trail. Values of one field are alternatives; fields restrict together. Empty fields do not restrict.
+// Filter selects events of a trail. Values of one field are alternatives; fields restrict together. Empty fields do not
+// restrict.
 type Filter struct {
 	ActorTypes []access.Kind
 	ActorIDs   []string
@@ -78,8 +79,8 @@ func (f Filter) Scope(t Trail) string {
 // readTimeout bounds a query: a filter that selects little of a long trail must not hold a connection for ever.
 const readTimeout = 5 * time.Second
 
-// List returns a page of the trail by number, one row more than the page where another follows. What was committed before gets its
-// number first, unless another process is giving numbers. The page's key is the number.
+// List returns a page of the trail by number, one row more than the page where another follows. What was committed
+// before gets its number first, unless another process is giving numbers. The page's key is the number.
 func (s *Store) List(ctx context.Context, t Trail, f Filter, p page.Request) ([]Entry, error) {
 	if err := s.Seal(ctx); err != nil {
 		return nil, err
@@ -100,7 +101,8 @@ func (s *Store) ReadAfter(ctx context.Context, t Trail, f Filter, after int64, l
 	return s.read(ctx, t, f, &after, ">", "ASC", limit)
 }
 
-func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compare, direction string, limit int) ([]Entry, error) {
+func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compare, direction string,
+	limit int) ([]Entry, error) {
 	var where strings.Builder
 	args := []any{t.key()}
 	arg := func(v any) string {
@@ -157,8 +159,8 @@ func (s *Store) read(ctx context.Context, t Trail, f Filter, after *int64, compa
 	if err := db.Each(rows, func(r *sql.Rows) error {
 		e := Entry{Team: t.Team, Environment: t.Environment}
 		var at int64
-		err := r.Scan(&e.ID, &e.Seq, &at, &e.ActorType, &e.ActorID, &e.ActorName, &e.IP, &e.Action, &e.Outcome, &e.TargetType, &e.TargetID,
-			&e.RequestID, &e.Changes, &e.Details)
+		err := r.Scan(&e.ID, &e.Seq, &at, &e.ActorType, &e.ActorID, &e.ActorName, &e.IP, &e.Action, &e.Outcome, &e.TargetType,
+			&e.TargetID, &e.RequestID, &e.Changes, &e.Details)
 		e.Time = clock.FromMillis(at)
 		out = append(out, e)
 		return err

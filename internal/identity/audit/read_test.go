@@ -27,14 +27,15 @@ func record(ctx context.Context, t require.TestingT, d *db.DB, e audit.Event, ms
 	require.NoError(t, d.Tx(ctx, func(tx *sql.Tx) error { return audit.Record(ctx, tx, clock.FromMillis(ms), e) }))
 }
 
-// Every committed event gets a number, each trail counts from 1 without a gap whoever seals, and nothing ever appears behind
-// a number that was read.
+// Every committed event gets a number, each trail counts from 1 without a gap whoever seals, and nothing ever appears
+// behind a number that was read.
 func TestSealIsGapless(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		const writers, each = 6, 30
 		s, ctx := audit.NewStore(store.DB), t.Context()
-		trails := []audit.Trail{{Team: "team_1", Environment: "env_1"}, {Team: "team_1", Environment: "env_2"}, {Team: "team_1"}}
+		trails := []audit.Trail{{Team: "team_1", Environment: "env_1"}, {Team: "team_1", Environment: "env_2"},
+			{Team: "team_1"}}
 		var work sync.WaitGroup
 		faults := make(chan error, writers+2)
 		for w := range writers {
@@ -108,23 +109,24 @@ func TestSealFollowsCommits(t *testing.T) {
 	require.Equal(t, "late", list[0].TargetID)
 }
 
-// Whatever filters are combined, a list holds exactly the events of the trail that fit, and walking its pages shows each once, in
-// the order of the numbers. More events than one transaction numbers are all numbered.
+// Whatever filters are combined, a list holds exactly the events of the trail that fit, and walking its pages shows
+// each once, in the order of the numbers. More events than one transaction numbers are all numbered.
 func TestListAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s, ctx := audit.NewStore(store.DB), t.Context()
-		actions, texts := []string{"thing.make", "thing.end", "things.end", "Thing.make", "th_ng.make"}, []string{"a", "A", "b"}
+		actions, texts := []string{"thing.make", "thing.end", "things.end", "Thing.make", "th_ng.make"},
+			[]string{"a", "A", "b"}
 		rapid.Check(t, func(rt *rapid.T) {
 			trail := audit.Trail{Team: "team_1", Environment: id.Environment(id.New(id.PrefixEnvironment))}
 			text := rapid.SampledFrom(texts)
 			var all []audit.Event
 			var times []int64
 			for range rapid.IntRange(1, 6).Draw(rt, "events") {
-				e := audit.Event{Team: "team_1", Environment: trail.Environment, Action: rapid.SampledFrom(actions).Draw(rt, "action"),
-					Outcome: rapid.SampledFrom([]audit.Outcome{audit.Success, audit.Denied}).Draw(rt, "outcome"),
-					Actor: access.Principal{Kind: rapid.SampledFrom([]access.Kind{access.KindUser, access.KindAPIKey}).Draw(rt, "kind"),
-						ID: text.Draw(rt, "actor"), RequestID: text.Draw(rt, "request")},
+				e := audit.Event{Team: "team_1", Environment: trail.Environment, Action: rapid.SampledFrom(actions).Draw(rt,
+					"action"), Outcome: rapid.SampledFrom([]audit.Outcome{audit.Success, audit.Denied}).Draw(rt, "outcome"),
+					Actor: access.Principal{Kind: rapid.SampledFrom([]access.Kind{access.KindUser, access.KindAPIKey}).Draw(rt,
+						"kind"), ID: text.Draw(rt, "actor"), RequestID: text.Draw(rt, "request")},
 					TargetType: text.Draw(rt, "type"), TargetID: text.Draw(rt, "target")}
 				at := rapid.Int64Range(0, 4).Draw(rt, "time")
 				record(ctx, rt, store.DB, e, at)
@@ -132,12 +134,14 @@ func TestListAgainstDefinition(t *testing.T) {
 			}
 			require.NoError(rt, s.Seal(ctx))
 			some := func(label string) []string { return rapid.SliceOfN(text, 0, 2).Draw(rt, label) }
-			f := audit.Filter{ActorIDs: some("actors"), TargetTypes: some("types"), TargetIDs: some("targets"), RequestIDs: some("requests")}
+			f := audit.Filter{ActorIDs: some("actors"), TargetTypes: some("types"), TargetIDs: some("targets"),
+				RequestIDs: some("requests")}
 			if rapid.Bool().Draw(rt, "by action") {
 				f.Actions = rapid.SliceOfN(rapid.SampledFrom(append(actions, "thing.*", "th_ng.*")), 1, 2).Draw(rt, "actions")
 			}
 			if rapid.Bool().Draw(rt, "by time") {
-				after, before := clock.FromMillis(rapid.Int64Range(-1, 4).Draw(rt, "after")), clock.FromMillis(rapid.Int64Range(0, 5).Draw(rt, "before"))
+				after, before := clock.FromMillis(rapid.Int64Range(-1, 4).Draw(rt, "after")),
+					clock.FromMillis(rapid.Int64Range(0, 5).Draw(rt, "before"))
 				f.After, f.Before = &after, &before
 			}
 			anyOf := func(values []string, v string) bool { return len(values) == 0 || slices.Contains(values, v) }

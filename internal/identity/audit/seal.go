@@ -17,13 +17,14 @@ type Store struct{ db *db.DB }
 // NewStore returns a Store.
 func NewStore(d *db.DB) *Store { return &Store{db: d} }
 
-// Seal numbers the events that were committed since the last call, each trail from 1 and without gaps. An event that is seen here
-// was committed before, and numbers are given by one transaction after another, so nothing appears behind a number that was
-// read. It does nothing while another process does it.
+// Seal numbers the events that were committed since the last call, each trail from 1 and without gaps. An event that is
+// seen here was committed before, and numbers are given by one transaction after another, so nothing appears behind a
+// number that was read. It does nothing while another process does it.
 func (s *Store) Seal(ctx context.Context) error {
 	for {
 		var waiting bool
-		if err := s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit_events WHERE seq IS NULL)`).Scan(&waiting); err != nil {
+		if err := s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit_events WHERE seq IS NULL)`).Scan(
+			&waiting); err != nil {
 			return fmt.Errorf("look for audit events without a number: %w", err)
 		}
 		if !waiting {
@@ -43,7 +44,8 @@ func (s *Store) seal(ctx context.Context) (n int64, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if s.db.Engine() == db.Postgres {
 			var held bool
-			if err := tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, db.LockSeal).Scan(&held); err != nil || !held {
+			if err := tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, db.LockSeal).Scan(&held); err != nil ||
+				!held {
 				return err
 			}
 		}

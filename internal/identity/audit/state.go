@@ -13,12 +13,13 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// State is what a resource was or became, by field as the API calls it: values that encoding/json can write. Nil says that there
-// was no resource. A secret belongs here only as a secretbox.Secret or a Hidden; bytes are refused, because nobody can tell what
-// they are.
+// State is what a resource was or became, by field as the API calls it: values that encoding/json can write. Nil says
+// that there was no resource. A secret belongs here only as a secretbox.Secret or a Hidden; bytes are refused, because
+// nobody can tell what they are.
 type State map[string]any
 
-// Timestamp is how a State shows a time, also one inside of a field: as the API does, in RFC 3339, UTC, with milliseconds.
+// Timestamp is how a State shows a time, also one inside of a field: as the API does, in RFC 3339, UTC, with
+// milliseconds.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // Hidden is a field that is compared by its Value and shown as Shown, for what must not be kept in the trail.
@@ -105,7 +106,8 @@ func (s State) encode() (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// canonical writes the value without spaces and with the members of every object sorted, whatever the order in a Go struct.
+// canonical writes the value without spaces and with the members of every object sorted, whatever the order in a Go
+// struct.
 func canonical(v any) (json.RawMessage, error) {
 	text, err := marshal(v)
 	if err != nil {

@@ -26,10 +26,12 @@ func mountBindings(api *httpapi.API, h handler) {
 		Description: "Returns the role bindings of the team that hold now, newest first. Expired ones are gone.",
 	}, h.listBindings)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "create-role-binding", Method: http.MethodPost, Path: "/roles/bindings", Tag: tagRoles, Status: http.StatusCreated,
-		Permission: access.RolesWrite, Summary: "Give a role",
-		Description: "Gives a member a role in the whole team or in one environment, for ever or until a time. Whoever gives it holds all " +
-			"that it permits there, for as long, or it is `privilege_escalation`. Owners are owners of the whole team. A member has up to 100 roles.",
+		ID: "create-role-binding", Method: http.MethodPost, Path: "/roles/bindings", Tag: tagRoles,
+		Status: http.StatusCreated, Permission: access.RolesWrite, Summary: "Give a role",
+		Description: "Gives a member a role in the whole team or in one environment, for ever or until a time. Whoever " +
+			"gives it holds all " +
+			"that it permits there, for as long, or it is `privilege_escalation`. Owners are owners of the whole team. A " +
+			"member has up to 100 roles.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeRoleBindingExists, apperr.CodeRolesLimit},
 	}, h.createBinding)
 	httpapi.Register(api, httpapi.Operation{
@@ -39,18 +41,23 @@ func mountBindings(api *httpapi.API, h handler) {
 		Errors:      []apperr.Code{apperr.CodeNotFound},
 	}, h.getBinding)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "update-role-binding", Method: http.MethodPatch, Path: "/roles/bindings/{id}", Tag: tagRoles, Status: http.StatusOK,
-		Permission: access.RolesWrite, Summary: "Change when a role ends",
-		Description: "Changes the fields given and keeps the others (RFC 7396). Making a role last longer is giving it again: see " +
-			"create-role-binding. That of the last owner who is one for ever cannot be made to end, and one that an identity provider gives ends " +
+		ID: "update-role-binding", Method: http.MethodPatch, Path: "/roles/bindings/{id}", Tag: tagRoles,
+		Status: http.StatusOK, Permission: access.RolesWrite, Summary: "Change when a role ends",
+		Description: "Changes the fields given and keeps the others (RFC 7396). Making a role last longer is giving it " +
+			"again: see " +
+			"create-role-binding. That of the last owner who is one for ever cannot be made to end, and one that an identity " +
+			"provider gives ends " +
 			"when the provider says so.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner, apperr.CodeRoleBindingManaged},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner,
+			apperr.CodeRoleBindingManaged},
 	}, h.updateBinding)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "delete-role-binding", Method: http.MethodDelete, Path: "/roles/bindings/{id}", Tag: tagRoles, Status: http.StatusNoContent,
-		Permission: access.RolesWrite, Summary: "Take a role",
-		Description: "Takes the role from the member with their next request; streams that it let them open end within five seconds. Of " +
-			"owners only owners can, and never of the last one who is an owner for ever. What an identity provider gave it gives again with " +
+		ID: "delete-role-binding", Method: http.MethodDelete, Path: "/roles/bindings/{id}", Tag: tagRoles,
+		Status: http.StatusNoContent, Permission: access.RolesWrite, Summary: "Take a role",
+		Description: "Takes the role from the member with their next request; streams that it let them open end within " +
+			"five seconds. Of " +
+			"owners only owners can, and never of the last one who is an owner for ever. What an identity provider gave it " +
+			"gives again with " +
 			"the next sign-in through it, if the member's groups still say so.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner},
 	}, h.deleteBinding)
@@ -67,7 +74,8 @@ func (s *scope) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
 	if s.Team != (s.EnvironmentID != "") {
 		return nil
 	}
-	return []error{apperr.Invalid(apperr.Detail{Location: prefix.String(), Rule: "one_of", Message: "must have either team or environment_id"})}
+	return []error{apperr.Invalid(apperr.Detail{Location: prefix.String(), Rule: "one_of",
+		Message: "must have either team or environment_id"})}
 }
 
 func scopeOf(env id.Environment) scope {
@@ -155,13 +163,16 @@ type bindingOutput struct {
 func (h handler) listBindings(ctx context.Context, in *listBindingsInput) (*listBindingsOutput, error) {
 	actor := access.From(ctx)
 	f := identity.BindingFilter{
-		PrincipalIDs: sorted(in.PrincipalID), Roles: convert[access.Role](sorted(in.Role)), Environments: convert[id.Environment](sorted(in.EnvironmentID)),
+		PrincipalIDs: sorted(in.PrincipalID), Roles: convert[access.Role](sorted(in.Role)),
+		Environments: convert[id.Environment](sorted(in.EnvironmentID)),
 	}
 	scope, err := json.Marshal(f)
 	if err != nil {
 		return nil, err
 	}
-	r, err := in.Parse("role-bindings\x00"+string(actor.Team)+string(scope), func(key string) bool { return id.Is(id.PrefixBinding, key) })
+	r, err := in.Parse("role-bindings\x00"+string(actor.Team)+string(scope), func(key string) bool {
+		return id.Is(id.PrefixBinding, key)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +190,8 @@ func sorted[T cmp.Ordered](values []T) []T {
 
 func (h handler) createBinding(ctx context.Context, in *createBindingInput) (*createBindingOutput, error) {
 	b, err := h.identity.CreateBinding(ctx, access.From(ctx), in.Body.Principal.ID, identity.RoleGrant{
-		Role: access.Role(in.Body.Role), Environment: id.Environment(in.Body.Scope.EnvironmentID), ExpiresMillis: in.Body.ExpiresAt.MillisPtr(),
+		Role: access.Role(in.Body.Role), Environment: id.Environment(in.Body.Scope.EnvironmentID),
+		ExpiresMillis: in.Body.ExpiresAt.MillisPtr(),
 	})
 	if err != nil {
 		return nil, bodyFault(err)
@@ -225,8 +237,9 @@ func bindingAnswer(b identity.Binding, err error) (*bindingOutput, error) {
 
 func bindingOf(b identity.Binding) roleBinding {
 	out := roleBinding{
-		ID: b.ID, Principal: principal{Type: principalType(b.PrincipalKind), ID: b.PrincipalID}, Role: string(b.Role), RoleName: b.RoleName,
-		Scope: scopeOf(b.Environment), CreatedAt: httpapi.TimeMillis(b.CreatedMillis), ExpiresAt: httpapi.TimePtr(b.ExpiresMillis),
+		ID: b.ID, Principal: principal{Type: principalType(b.PrincipalKind), ID: b.PrincipalID}, Role: string(b.Role),
+		RoleName: b.RoleName, Scope: scopeOf(b.Environment), CreatedAt: httpapi.TimeMillis(b.CreatedMillis),
+		ExpiresAt: httpapi.TimePtr(b.ExpiresMillis),
 	}
 	if b.ManagedBy != "" {
 		out.ManagedBy = &b.ManagedBy

@@ -16,12 +16,12 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// refreshCookie is the name of the cookie that keeps a user signed in. The prefix makes browsers refuse it from a subdomain,
-// over plain HTTP, and under any path but / (draft-ietf-httpbis-rfc6265bis, section 4.1.3.2).
+// refreshCookie is the name of the cookie that keeps a user signed in. The prefix makes browsers refuse it from a
+// subdomain, over plain HTTP, and under any path but / (draft-ietf-httpbis-rfc6265bis, section 4.1.3.2).
 const refreshCookie = "__Host-sallyport_refresh"
 
-// CookieInput is embedded into the input of every operation that reads or sets the refresh cookie. It is exported because
-// Huma fills in no embedded field of another kind.
+// CookieInput is embedded into the input of every operation that reads or sets the refresh cookie. It is exported
+// because Huma fills in no embedded field of another kind.
 type CookieInput struct {
 	Cookie  string `cookie:"__Host-sallyport_refresh" doc:"The refresh token, as a sign-in or the last refresh set it."`
 	request *http.Request
@@ -39,7 +39,8 @@ func (in *CookieInput) client(ctx context.Context) identity.Client {
 	return identity.Client{IP: httpapi.ClientIP(ctx), UserAgent: in.request.UserAgent(), RequestID: httpapi.RequestID(ctx)}
 }
 
-// bearer is the access token of the request, for the operation that takes one beside the cookie; empty where there is none.
+// bearer is the access token of the request, for the operation that takes one beside the cookie; empty where there is
+// none.
 func (in *CookieInput) bearer() string {
 	sent := in.request.Header.Values("Authorization")
 	if len(sent) != 1 {
@@ -52,8 +53,8 @@ func (in *CookieInput) bearer() string {
 	return token
 }
 
-// withoutCookie adds to an error that says that the cookie is worth nothing the header that removes it, so that the browser
-// does not send it again and again.
+// withoutCookie adds to an error that says that the cookie is worth nothing the header that removes it, so that the
+// browser does not send it again and again.
 func (in *CookieInput) withoutCookie(err error) error {
 	if in.Cookie == "" || !apperr.Is(err, apperr.CodeUnauthorized) {
 		return err
@@ -61,8 +62,8 @@ func (in *CookieInput) withoutCookie(err error) error {
 	return huma.ErrorWithHeaders(err, http.Header{"Set-Cookie": {setCookie("", -1)}})
 }
 
-// sameOrigin refuses what a page of another origin makes a browser send. SameSite=Strict does most of it; it lets the pages
-// of sibling hosts through, and Sec-Fetch-Site and Origin do not. Clients that are no browsers send neither.
+// sameOrigin refuses what a page of another origin makes a browser send. SameSite=Strict does most of it; it lets the
+// pages of sibling hosts through, and Sec-Fetch-Site and Origin do not. Clients that are no browsers send neither.
 func (h handler) sameOrigin(in *CookieInput) error {
 	if err := h.origins.Check(in.request); err != nil {
 		return apperr.Wrap(apperr.CodeCrossOrigin, "A page of another origin has sent this request", err)
@@ -70,7 +71,8 @@ func (h handler) sameOrigin(in *CookieInput) error {
 	return nil
 }
 
-// origins returns the check of sameOrigin. Our own origin is trusted as configured, because a proxy may have replaced Host.
+// origins returns the check of sameOrigin. Our own origin is trusted as configured, because a proxy may have replaced
+// Host.
 func origins(issuer string) *http.CrossOriginProtection {
 	p := http.NewCrossOriginProtection()
 	// An issuer that is no origin, which configuration refuses, leaves the check by Host.
@@ -78,8 +80,8 @@ func origins(issuer string) *http.CrossOriginProtection {
 	return p
 }
 
-// cookieOf returns the header that sets the refresh cookie for as long as the session lasts unused; empty where there is no
-// token to set.
+// cookieOf returns the header that sets the refresh cookie for as long as the session lasts unused; empty where there
+// is no token to set.
 func cookieOf(s identity.Session, token identity.RefreshToken, now time.Time) string {
 	if token == "" {
 		return ""
@@ -89,7 +91,8 @@ func cookieOf(s identity.Session, token identity.RefreshToken, now time.Time) st
 
 // setCookie returns the header that sets the refresh cookie, and with a negative age the one that removes it.
 func setCookie(value string, maxAge int) string {
-	c := http.Cookie{Name: refreshCookie, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	c := http.Cookie{Name: refreshCookie, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode}
 	return c.String()
 }
 

@@ -21,7 +21,8 @@ type environment struct {
 	CreatedAt httpapi.Time `json:"created_at" doc:"When the environment was created." example:"2026-11-02T09:30:00.000Z"`
 }
 
-// Retention is how long an environment keeps things. It is exported because Huma looks only into exported embedded types.
+// Retention is how long an environment keeps things. It is exported because Huma looks only into exported embedded
+// types.
 type Retention struct {
 	PayloadRetentionDays *int64 `json:"payload_retention_days" nullable:"true" minimum:"1" maximum:"365" doc:"For how many days the headers and bodies of events are kept; null: as the service is configured (30 unless set), and no longer than the events." example:"30"`
 	EventRetentionDays   *int64 `json:"event_retention_days" nullable:"true" minimum:"1" maximum:"3650" doc:"For how many days events are kept, with their deliveries, attempts and idempotency keys; null: as the service is configured (90 unless set)." example:"90"`
@@ -95,16 +96,20 @@ type listEnvironmentsOutput struct {
 
 func (h handler) createEnvironment(ctx context.Context, in *createEnvironmentInput) (*createEnvironmentOutput, error) {
 	e, err := h.identity.CreateEnvironment(ctx, access.From(ctx),
-		identity.NewEnvironment{Name: in.Body.Name, Type: identity.EnvironmentType(in.Body.Type), Retention: in.Body.change().Retention})
+		identity.NewEnvironment{Name: in.Body.Name, Type: identity.EnvironmentType(in.Body.Type),
+			Retention: in.Body.change().Retention})
 	if err != nil {
 		return nil, err
 	}
-	return &createEnvironmentOutput{Location: httpapi.Prefix + "/team/environments/" + string(e.ID), Body: environmentOf(e)}, nil
+	return &createEnvironmentOutput{Location: httpapi.Prefix + "/team/environments/" + string(e.ID),
+		Body: environmentOf(e)}, nil
 }
 
 func (h handler) listEnvironments(ctx context.Context, in *listEnvironmentsInput) (*listEnvironmentsOutput, error) {
 	actor := access.From(ctx)
-	r, err := in.Parse("environments\x00"+string(actor.Team), func(key string) bool { return id.Is(id.PrefixEnvironment, key) })
+	r, err := in.Parse("environments\x00"+string(actor.Team), func(key string) bool {
+		return id.Is(id.PrefixEnvironment, key)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +117,9 @@ func (h handler) listEnvironments(ctx context.Context, in *listEnvironmentsInput
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(r, list, func(e identity.Environment) string { return string(e.ID) }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(r, list, func(e identity.Environment) string {
+		return string(e.ID)
+	}, in.url.Path, in.url.Query())
 	return &listEnvironmentsOutput{Headers: headers, Body: environmentsOf(list)}, nil
 }
 
@@ -138,7 +145,8 @@ func environmentAnswer(e identity.Environment, err error) (*environmentOutput, e
 
 func environmentOf(e identity.Environment) environment {
 	return environment{ID: string(e.ID), Name: e.Name, Type: environmentType(e.Type),
-		Retention: Retention{PayloadRetentionDays: e.PayloadDays, EventRetentionDays: e.EventDays}, CreatedAt: httpapi.TimeMillis(e.CreatedMillis)}
+		Retention: Retention{PayloadRetentionDays: e.PayloadDays, EventRetentionDays: e.EventDays},
+		CreatedAt: httpapi.TimeMillis(e.CreatedMillis)}
 }
 
 func environmentsOf(list []identity.Environment) []environment {

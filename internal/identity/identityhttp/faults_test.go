@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever invites or gives a role is told everything at once: what the schema refuses, what the body shows against the rules, and,
-// where the body has its shape, what only the store knows. Nothing is told twice.
+// Whoever invites or gives a role is told everything at once: what the schema refuses, what the body shows against the
+// rules, and, where the body has its shape, what only the store knows. Nothing is told twice.
 func TestFaultsOfGivingComeTogether(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
@@ -25,10 +25,10 @@ func TestFaultsOfGivingComeTogether(t *testing.T) {
 				[]string{"body.email", "body.role", "body.scope", "body.expires_at"}},
 			{"/team/invitations", map[string]any{"email": "x", "role": "viewer", "expires_at": "soon"},
 				[]string{"body.email", "body.scope", "body.expires_at"}},
-			{"/roles/bindings", map[string]any{"principal": map[string]any{"type": "user", "id": "usr_x"}, "role": "vewer", "scope": everywhere, "expires_at": past},
-				[]string{"body.principal.id", "body.role", "body.expires_at"}},
-			{"/roles/bindings", map[string]any{"principal": map[string]any{"type": "group", "id": "x"}, "role": "", "expires_at": past},
-				[]string{"body.principal.type", "body.role", "body.scope", "body.expires_at"}},
+			{"/roles/bindings", map[string]any{"principal": map[string]any{"type": "user", "id": "usr_x"}, "role": "vewer",
+				"scope": everywhere, "expires_at": past}, []string{"body.principal.id", "body.role", "body.expires_at"}},
+			{"/roles/bindings", map[string]any{"principal": map[string]any{"type": "group", "id": "x"}, "role": "",
+				"expires_at": past}, []string{"body.principal.type", "body.role", "body.scope", "body.expires_at"}},
 		} {
 			r := s.as(http.MethodPost, c.path, c.body)
 			require.Equal(t, http.StatusUnprocessableEntity, r.status, r.text)

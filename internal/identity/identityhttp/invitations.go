@@ -22,16 +22,21 @@ func mountInvitations(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-invitation", Method: http.MethodPost, Path: "/team/invitations", Tag: tagTeam, Status: http.StatusCreated,
 		Permission: access.MembersWrite, Summary: "Invite somebody",
-		Description: "Asks somebody into the team, with a role in the whole team or in one environment. The answer has the link that they open to " +
-			"choose a password; it is shown this once and works once. Where a mail server is configured it is also mailed to them. Whoever invites " +
-			"needs `roles:write` too, and holds all that the role permits there, or it is `privilege_escalation`; when the link is used that is checked again. " +
+		Description: "Asks somebody into the team, with a role in the whole team or in one environment. The answer has " +
+			"the link that they open to " +
+			"choose a password; it is shown this once and works once. Where a mail server is configured it is also mailed to " +
+			"them. Whoever invites " +
+			"needs `roles:write` too, and holds all that the role permits there, or it is `privilege_escalation`; when the " +
+			"link is used that is checked again. " +
 			"A team has up to 500 invitations that wait for an answer, an address one.",
-		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeMemberExists, apperr.CodeInvitationPending, apperr.CodeInvitationsLimit},
+		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeMemberExists, apperr.CodeInvitationPending,
+			apperr.CodeInvitationsLimit},
 	}, h.createInvitation)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-invitations", Method: http.MethodGet, Path: "/team/invitations", Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.MembersRead, Summary: "List invitations",
-		Description: "Returns the invitations of the team, newest first, without their links. They stay listed for 90 days after `expires_at`.",
+		Description: "Returns the invitations of the team, newest first, without their links. They stay listed for 90 " +
+			"days after `expires_at`.",
 	}, h.listInvitations)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-invitation", Method: http.MethodGet, Path: "/team/invitations/{id}", Tag: tagTeam, Status: http.StatusOK,
@@ -40,28 +45,32 @@ func mountInvitations(api *httpapi.API, h handler) {
 		Errors:      []apperr.Code{apperr.CodeNotFound},
 	}, h.getInvitation)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "revoke-invitation", Method: http.MethodDelete, Path: "/team/invitations/{id}", Tag: tagTeam, Status: http.StatusNoContent,
-		Permission: access.MembersWrite, Summary: "Revoke an invitation",
+		ID: "revoke-invitation", Method: http.MethodDelete, Path: "/team/invitations/{id}", Tag: tagTeam,
+		Status: http.StatusNoContent, Permission: access.MembersWrite, Summary: "Revoke an invitation",
 		Description: "Makes the invitation's link worth nothing at once, for good. A mail that has not left is not sent.",
 		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeInvitationEnded},
 	}, h.revokeInvitation)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "resend-invitation", Method: http.MethodPost, Path: "/team/invitations/{id}/resend", Tag: tagTeam, Status: http.StatusOK,
-		Permission: access.MembersWrite, Summary: "Make another link for an invitation",
-		Description: "Makes another link, for seven days from now, also for an invitation that has expired, and mails it where a mail server is " +
-			"configured. The link before works no more. Whoever does this is who invites from then on: see create-invitation. It is " +
+		ID: "resend-invitation", Method: http.MethodPost, Path: "/team/invitations/{id}/resend", Tag: tagTeam,
+		Status: http.StatusOK, Permission: access.MembersWrite, Summary: "Make another link for an invitation",
+		Description: "Makes another link, for seven days from now, also for an invitation that has expired, and mails it " +
+			"where a mail server is " +
+			"configured. The link before works no more. Whoever does this is who invites from then on: see " +
+			"create-invitation. It is " +
 			"refused within a minute of the link before.",
-		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeInvitationEnded, apperr.CodePrivilegeEscalation, apperr.CodeMemberExists,
-			apperr.CodeInvitationPending, apperr.CodeInvitationsLimit, apperr.CodeRateLimited},
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeInvitationEnded, apperr.CodePrivilegeEscalation,
+			apperr.CodeMemberExists, apperr.CodeInvitationPending, apperr.CodeInvitationsLimit, apperr.CodeRateLimited},
 	}, h.resendInvitation)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "accept-invitation", Method: http.MethodPost, Path: "/team/invitations/{token}/accept", Tag: tagTeam, Status: http.StatusCreated,
-		Public: true, Summary: "Accept an invitation",
-		Description: "Makes a member of whoever has the token, with the password that they choose, who then signs in by `POST /team/login`. Any token that does not " +
+		ID: "accept-invitation", Method: http.MethodPost, Path: "/team/invitations/{token}/accept", Tag: tagTeam,
+		Status: http.StatusCreated, Public: true, Summary: "Accept an invitation",
+		Description: "Makes a member of whoever has the token, with the password that they choose, who then signs in by " +
+			"`POST /team/login`. Any token that does not " +
 			"work, for whatever reason, is `unauthorized`. It works once, as long as who invited may give the role.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},
 	}, h.acceptInvitation)
-	api.Handle("GET "+identity.InvitationPage, passwordPage("Join the team", "/team/invitations/{token}/accept", "Welcome. You can sign in."))
+	api.Handle("GET "+identity.InvitationPage, passwordPage("Join the team", "/team/invitations/{token}/accept",
+		"Welcome. You can sign in."))
 }
 
 type newInvitation struct {
@@ -186,7 +195,8 @@ func (h handler) createInvitation(ctx context.Context, in *createInvitationInput
 	if err != nil {
 		return nil, bodyFault(err)
 	}
-	return &createInvitationOutput{Location: httpapi.Prefix + "/team/invitations/" + sent.ID, Body: invitationCreatedOf(sent)}, nil
+	return &createInvitationOutput{Location: httpapi.Prefix + "/team/invitations/" + sent.ID,
+		Body: invitationCreatedOf(sent)}, nil
 }
 
 func (h handler) listInvitations(ctx context.Context, in *listInvitationsInput) (*listInvitationsOutput, error) {
@@ -199,7 +209,9 @@ func (h handler) listInvitations(ctx context.Context, in *listInvitationsInput) 
 	if err != nil {
 		return nil, err
 	}
-	r, err := in.Parse("invitations\x00"+string(actor.Team)+string(scope), func(key string) bool { return id.Is(id.PrefixInvitation, key) })
+	r, err := in.Parse("invitations\x00"+string(actor.Team)+string(scope), func(key string) bool {
+		return id.Is(id.PrefixInvitation, key)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -247,14 +259,16 @@ func (h handler) acceptInvitation(ctx context.Context, in *acceptInvitationInput
 }
 
 func invitationCreatedOf(s identity.SentInvitation) InvitationCreated {
-	return InvitationCreated{Invitation: invitationOf(s.Invitation), URL: s.Link.Reveal(), Token: s.Token.Reveal(), Mailed: s.Mailed}
+	return InvitationCreated{Invitation: invitationOf(s.Invitation), URL: s.Link.Reveal(), Token: s.Token.Reveal(),
+		Mailed: s.Mailed}
 }
 
 func invitationOf(i identity.Invitation) Invitation {
 	out := Invitation{
-		ID: i.ID, Email: i.Email, Role: string(i.Role), Scope: scopeOf(i.Environment), Status: invitationStatus(i.Status), InvitedBy: i.InvitedBy,
-		CreatedAt: httpapi.TimeMillis(i.CreatedMillis), SentAt: httpapi.TimeMillis(i.SentMillis), ExpiresAt: httpapi.TimeMillis(i.ExpiresMillis),
-		AcceptedAt: httpapi.TimePtr(i.AcceptedMillis), RevokedAt: httpapi.TimePtr(i.RevokedMillis),
+		ID: i.ID, Email: i.Email, Role: string(i.Role), Scope: scopeOf(i.Environment), Status: invitationStatus(i.Status),
+		InvitedBy: i.InvitedBy, CreatedAt: httpapi.TimeMillis(i.CreatedMillis), SentAt: httpapi.TimeMillis(i.SentMillis),
+		ExpiresAt: httpapi.TimeMillis(i.ExpiresMillis), AcceptedAt: httpapi.TimePtr(i.AcceptedMillis),
+		RevokedAt: httpapi.TimePtr(i.RevokedMillis),
 	}
 	if i.AcceptedBy != "" {
 		out.AcceptedBy = &i.AcceptedBy

@@ -95,19 +95,26 @@ func (h handler) rotateKey(ctx context.Context, in *rotateKeyInput) (*rotateKeyO
 	if err != nil {
 		return nil, err
 	}
-	return &rotateKeyOutput{CacheControl: noStore, Body: APIKeyCreated{APIKey: keyOf(k, httpapi.RequestTime(ctx)), Key: secret.Reveal()}}, nil
+	return &rotateKeyOutput{CacheControl: noStore, Body: APIKeyCreated{APIKey: keyOf(k, httpapi.RequestTime(ctx)),
+		Key: secret.Reveal()}}, nil
 }
 
 func (h handler) disableKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
-	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) { return h.identity.DisableKey(ctx, actor, in.ID) })
+	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) {
+		return h.identity.DisableKey(ctx, actor, in.ID)
+	})
 }
 
 func (h handler) enableKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
-	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) { return h.identity.EnableKey(ctx, actor, in.ID) })
+	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) {
+		return h.identity.EnableKey(ctx, actor, in.ID)
+	})
 }
 
 func (h handler) revokeKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
-	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) { return h.identity.RevokeKey(ctx, actor, in.ID) })
+	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) {
+		return h.identity.RevokeKey(ctx, actor, in.ID)
+	})
 }
 
 type listGrantsInput struct {
@@ -129,7 +136,9 @@ type listGrantsOutput struct {
 
 func (h handler) listGrants(ctx context.Context, in *listGrantsInput) (*listGrantsOutput, error) {
 	actor := access.From(ctx)
-	r, err := in.Parse("api-key-grants\x00"+string(actor.Team)+"\x00"+in.ID, func(key string) bool { return id.Is(id.PrefixGrant, key) })
+	r, err := in.Parse("api-key-grants\x00"+string(actor.Team)+"\x00"+in.ID, func(key string) bool {
+		return id.Is(id.PrefixGrant, key)
+	})
 	if err != nil {
 		return nil, err
 	}

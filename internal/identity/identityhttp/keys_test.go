@@ -20,7 +20,8 @@ func TestKeyLife(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
 		r := s.as(http.MethodPost, "/api-keys", map[string]any{
-			"name": "billing", "environment_id": s.development(), "grants": []any{map[string]any{"routes": []string{"webhooks"}}},
+			"name": "billing", "environment_id": s.development(),
+			"grants": []any{map[string]any{"routes": []string{"webhooks"}}},
 		})
 		require.Equal(t, http.StatusCreated, r.status, r.text)
 		require.Equal(t, "no-store", r.header.Get("Cache-Control"))
@@ -38,7 +39,8 @@ func TestKeyLife(t *testing.T) {
 		require.Len(t, grants, 1)
 		g, _ := grants[0].(map[string]any)
 		delete(g, "id")
-		require.Equal(t, map[string]any{"effect": "allow", "routes": []any{"webhooks"}, "connections": []any{"*"}, "not_after": nil}, g)
+		require.Equal(t, map[string]any{"effect": "allow", "routes": []any{"webhooks"}, "connections": []any{"*"},
+			"not_after": nil}, g)
 
 		used := s.probe(key)
 		require.Equal(t, http.StatusOK, used.status, used.text)
@@ -143,7 +145,8 @@ func TestCreateKeyFaults(t *testing.T) {
 	})
 }
 
-// A key's limit is shown as it is set, and null returns it to that of the service. What is no limit is refused with every fault of it.
+// A key's limit is shown as it is set, and null returns it to that of the service. What is no limit is refused with
+// every fault of it.
 func TestKeyRateLimit(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
@@ -151,7 +154,8 @@ func TestKeyRateLimit(t *testing.T) {
 			return map[string]any{"per_second": perSecond, "burst": burst}
 		}
 		require.Nil(t, s.create(map[string]any{"name": "plain", "environment_id": s.production()})["rate_limit"])
-		k := s.create(map[string]any{"name": "own", "environment_id": s.production(), "rate_limit": limit(100_000, 1_000_000)})
+		k := s.create(map[string]any{"name": "own", "environment_id": s.production(),
+			"rate_limit": limit(100_000, 1_000_000)})
 		require.Equal(t, limit(100_000.0, 1_000_000.0), k["rate_limit"])
 		path := "/api-keys/" + k["id"].(string) //nolint:errcheck,forcetypeassert // it panics, which fails the test
 		for _, c := range []struct {
@@ -187,7 +191,8 @@ func TestListKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
 		var newest []string
-		actor := access.Principal{Kind: access.KindUser, ID: s.owner.User.ID, Team: s.owner.Team.ID, Rights: access.Owner.Rights()}
+		actor := access.Principal{Kind: access.KindUser, ID: s.owner.User.ID, Team: s.owner.Team.ID,
+			Rights: access.Owner.Rights()}
 		for i := range 5 {
 			k, _, err := s.identity.CreateKey(t.Context(), actor, identity.NewKey{
 				Name: "k", Environment: s.owner.Environments[i%2].ID,
@@ -204,7 +209,8 @@ func TestListKeys(t *testing.T) {
 					ids = append(ids, keyID)
 				}
 				path = ""
-				if m := regexp.MustCompile(`^</api/v1(/api-keys\?.*)>; rel="next"$`).FindStringSubmatch(r.header.Get("Link")); m != nil {
+				if m := regexp.MustCompile(`^</api/v1(/api-keys\?.*)>; rel="next"$`).FindStringSubmatch(
+					r.header.Get("Link")); m != nil {
 					path = m[1]
 					require.NotEmpty(t, r.header.Get("X-Next-Cursor"))
 				}
@@ -219,7 +225,8 @@ func TestListKeys(t *testing.T) {
 
 		cursor := s.as(http.MethodGet, "/api-keys?limit=1", nil).header.Get("X-Next-Cursor")
 		require.NotEmpty(t, cursor)
-		for _, query := range []string{"environment_id=" + s.development() + "&cursor=" + cursor, "order=asc&cursor=" + cursor, "cursor=x"} {
+		for _, query := range []string{"environment_id=" + s.development() + "&cursor=" + cursor, "order=asc&cursor=" +
+			cursor, "cursor=x"} {
 			require.Equal(t, []string{"query.cursor"}, s.as(http.MethodGet, "/api-keys?"+query, nil).locations(t), query)
 		}
 		require.Equal(t, []string{"query.limit"}, s.as(http.MethodGet, "/api-keys?limit=251", nil).locations(t))
@@ -245,7 +252,8 @@ func TestTrailNamesTheRequest(t *testing.T) {
 	})
 }
 
-// The document says what the code does: secrets are marked, once-shown values have a schema of their own, sets are closed.
+// The document says what the code does: secrets are marked, once-shown values have a schema of their own, sets are
+// closed.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
@@ -273,9 +281,11 @@ func TestDocument(t *testing.T) {
 		require.True(t, key.ReadOnly)
 		require.True(t, strings.HasPrefix(key.Description, "Generated"))
 		require.NotContains(t, schemas["identity.APIKey"].Properties, "key")
-		require.Equal(t, []string{"webhooks", "events", "events:write", "connections"}, schemas["identity.NewGrant"].Properties["routes"].Items.Enum)
+		require.Equal(t, []string{"webhooks", "events", "events:write", "connections"},
+			schemas["identity.NewGrant"].Properties["routes"].Items.Enum)
 		require.Equal(t, []any{"allow", "deny"}, schemas["identity.NewGrant"].Properties["effect"].Enum)
-		require.Equal(t, []any{"active", "disabled", "revoked", "expired"}, schemas["identity.APIKey"].Properties["status"].Enum)
+		require.Equal(t, []any{"active", "disabled", "revoked", "expired"},
+			schemas["identity.APIKey"].Properties["status"].Enum)
 		for name, schema := range schemas {
 			for property, p := range schema.Properties {
 				if strings.HasPrefix(name, "identity.") {

@@ -20,7 +20,8 @@ type keyUsageInput struct {
 }
 
 func (in *keyUsageInput) request() identity.UsageRequest {
-	return identity.UsageRequest{From: (*time.Time)(in.From.Pointer()), To: (*time.Time)(in.To.Pointer()), Bucket: identity.UsageBucket(in.Bucket)}
+	return identity.UsageRequest{From: (*time.Time)(in.From.Pointer()), To: (*time.Time)(in.To.Pointer()),
+		Bucket: identity.UsageBucket(in.Bucket)}
 }
 
 // Resolve checks what the schema cannot say.
@@ -60,7 +61,8 @@ func (h handler) keyUsage(ctx context.Context, in *keyUsageInput) (*keyUsageOutp
 	if err != nil {
 		return nil, err
 	}
-	out := keyUsage{From: httpapi.TimeMillis(u.FromMillis), To: httpapi.TimeMillis(u.ToMillis), Bucket: in.Bucket, Buckets: make([]usageBucket, 0, len(u.Parts))}
+	out := keyUsage{From: httpapi.TimeMillis(u.FromMillis), To: httpapi.TimeMillis(u.ToMillis), Bucket: in.Bucket,
+		Buckets: make([]usageBucket, 0, len(u.Parts))}
 	for _, p := range u.Parts {
 		b := usageBucket{Start: httpapi.TimeMillis(p.StartMillis)}
 		for _, c := range p.Counts {

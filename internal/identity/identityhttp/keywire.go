@@ -88,8 +88,8 @@ type APIKeyCreated struct {
 }
 
 func (n newAPIKey) input() identity.NewKey {
-	in := identity.NewKey{Name: n.Name, Environment: id.Environment(n.EnvironmentID), ExpiresMillis: n.ExpiresAt.MillisPtr(), SourceCIDRs: n.SourceCIDRs,
-		Rate: n.RateLimit.limit()}
+	in := identity.NewKey{Name: n.Name, Environment: id.Environment(n.EnvironmentID),
+		ExpiresMillis: n.ExpiresAt.MillisPtr(), SourceCIDRs: n.SourceCIDRs, Rate: n.RateLimit.limit()}
 	for _, g := range n.Grants {
 		in.Grants = append(in.Grants, g.input())
 	}
@@ -97,8 +97,8 @@ func (n newAPIKey) input() identity.NewKey {
 }
 
 func (g newGrant) input() identity.Grant {
-	in := identity.Grant{Effect: identity.Effect(g.Effect), Routes: convert[access.Route](g.Routes), Connections: g.Connections,
-		NotAfterMillis: g.NotAfter.MillisPtr()}
+	in := identity.Grant{Effect: identity.Effect(g.Effect), Routes: convert[access.Route](g.Routes),
+		Connections: g.Connections, NotAfterMillis: g.NotAfter.MillisPtr()}
 	if g.Effect == "" {
 		in.Effect = identity.Allow // the default, which is not set where the body has a fault
 	}
@@ -112,8 +112,9 @@ func keyOf(k identity.Key, now time.Time) APIKey {
 	out := APIKey{
 		ID: k.ID, Name: k.Name, EnvironmentID: string(k.Environment), Prefix: k.Prefix, LastFour: k.LastFour,
 		Status: keyStatus(k.Status(now)), Grants: grantsOf(k.Grants), GrantCount: k.GrantCount,
-		CreatedAt: httpapi.TimeMillis(k.CreatedMillis), UpdatedAt: httpapi.TimeMillis(k.UpdatedMillis), ExpiresAt: httpapi.TimeMillis(k.ExpiresMillis),
-		DisabledAt: httpapi.TimePtr(k.DisabledMillis), RevokedAt: httpapi.TimePtr(k.RevokedMillis), PreviousUntil: httpapi.TimePtr(k.PreviousUntil(now)),
+		CreatedAt: httpapi.TimeMillis(k.CreatedMillis), UpdatedAt: httpapi.TimeMillis(k.UpdatedMillis),
+		ExpiresAt: httpapi.TimeMillis(k.ExpiresMillis), DisabledAt: httpapi.TimePtr(k.DisabledMillis),
+		RevokedAt: httpapi.TimePtr(k.RevokedMillis), PreviousUntil: httpapi.TimePtr(k.PreviousUntil(now)),
 	}
 	for _, p := range k.SourceCIDRs {
 		out.SourceCIDRs = append(out.SourceCIDRs, p.String())
@@ -136,7 +137,8 @@ func grantsOf(list []identity.Grant) []grant {
 }
 
 func grantOf(g identity.Grant) grant {
-	out := grant{ID: g.ID, Effect: effect(g.Effect), Routes: convert[route](g.Routes), Connections: g.Connections, NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
+	out := grant{ID: g.ID, Effect: effect(g.Effect), Routes: convert[route](g.Routes), Connections: g.Connections,
+		NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
 	if g.Connections == nil {
 		out.Connections = []string{identity.AllConnections}
 	}

@@ -32,14 +32,17 @@ func mountMembers(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-member", Method: http.MethodPatch, Path: "/team/members/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.MembersWrite, Summary: "Disable or enable a member",
-		Description: "Changes the fields given and keeps the others (RFC 7396). Disabling ends the member's sessions at once and keeps their " +
-			"roles for when they are enabled again, which is giving those roles: see create-role-binding. Owners can only be disabled by owners, and not the last one who is an owner for ever.",
+		Description: "Changes the fields given and keeps the others (RFC 7396). Disabling ends the member's sessions at " +
+			"once and keeps their " +
+			"roles for when they are enabled again, which is giving those roles: see create-role-binding. Owners can only be " +
+			"disabled by owners, and not the last one who is an owner for ever.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner},
 	}, h.updateMember)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "remove-member", Method: http.MethodDelete, Path: "/team/members/{id}", Tag: tagTeam, Status: http.StatusNoContent,
-		Permission: access.MembersWrite, Summary: "Remove a member",
-		Description: "Takes the user out of the team with all their roles and ends their sessions at once. What they made stays. Owners can " +
+		ID: "remove-member", Method: http.MethodDelete, Path: "/team/members/{id}", Tag: tagTeam,
+		Status: http.StatusNoContent, Permission: access.MembersWrite, Summary: "Remove a member",
+		Description: "Takes the user out of the team with all their roles and ends their sessions at once. What they made " +
+			"stays. Owners can " +
 			"only be removed by owners, and not the last one who is an owner for ever.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner},
 	}, h.removeMember)
@@ -103,7 +106,9 @@ func (h handler) listMembers(ctx context.Context, in *listMembersInput) (*listMe
 	if err != nil {
 		return nil, err
 	}
-	r, err := in.Parse("members\x00"+string(actor.Team)+string(scope), func(key string) bool { return id.Is(id.PrefixUser, key) })
+	r, err := in.Parse("members\x00"+string(actor.Team)+string(scope), func(key string) bool {
+		return id.Is(id.PrefixUser, key)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,13 @@ import (
 )
 
 // pageCSP lets a page run our script and talk to this origin, and nothing else.
-const pageCSP = "default-src 'none'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+const pageCSP = "default-src 'none'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri " +
+	"'none'; form-action 'none'"
 
 const pageScriptPath = "/password.js"
 
-// pageText is a page that a mailed link opens: somebody chooses a password, and the script posts it with the token behind the #, which
-// the browser sends to nobody.
+// pageText is a page that a mailed link opens: somebody chooses a password, and the script posts it with the token
+// behind the #, which the browser sends to nobody.
 const pageText = `<!doctype html>
 <html lang="en">
 <head>
@@ -37,7 +38,8 @@ const pageText = `<!doctype html>
 </html>
 `
 
-// pageCode takes the token out of the address first, so that it stays in no history. A token whose place is in the path goes there.
+// pageCode takes the token out of the address first, so that it stays in no history. A token whose place is in the path
+// goes there.
 const pageCode = `"use strict";
 const form = document.querySelector("form"), says = document.querySelector("output"), token = location.hash.slice(1);
 history.replaceState(null, "", location.pathname);
@@ -68,7 +70,8 @@ func passwordPage(title, path, done string) http.Handler {
 	t := template.Must(template.New("page").Parse(pageText))
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		pageHeaders(w, "text/html; charset=utf-8")
-		_ = t.Execute(w, map[string]string{"Title": title, "Post": httpapi.Prefix + path, "Done": done}) // the client is gone when this fails
+		// the client is gone when this fails
+		_ = t.Execute(w, map[string]string{"Title": title, "Post": httpapi.Prefix + path, "Done": done})
 	})
 }
 

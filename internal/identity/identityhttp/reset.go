@@ -14,21 +14,25 @@ import (
 
 func mountReset(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
-		ID: "request-password-reset", Method: http.MethodPost, Path: "/team/password-reset", Tag: tagTeam, Status: http.StatusAccepted, Public: true,
-		Summary: "Ask for a link to reset a password",
-		Description: "Sends a mail with a link that works once, for an hour, to the user with the address. The answer is the same where there is no " +
-			"such user. After several requests for an address, or from one, each has to wait; a user gets three mails an hour at most. Without a " +
+		ID: "request-password-reset", Method: http.MethodPost, Path: "/team/password-reset", Tag: tagTeam,
+		Status: http.StatusAccepted, Public: true, Summary: "Ask for a link to reset a password",
+		Description: "Sends a mail with a link that works once, for an hour, to the user with the address. The answer is " +
+			"the same where there is no " +
+			"such user. After several requests for an address, or from one, each has to wait; a user gets three mails an " +
+			"hour at most. Without a " +
 			"mail server it is `mail_not_configured`, and `sallyport admin reset-password` does it.",
 		Errors: []apperr.Code{apperr.CodeRateLimited, apperr.CodeMailNotConfigured},
 	}, h.requestReset)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "complete-password-reset", Method: http.MethodPost, Path: "/team/password-reset/complete", Tag: tagTeam, Status: http.StatusNoContent,
-		Public: true, Summary: "Reset a password",
-		Description: "Gives the user whom the token was mailed to another password and ends all their sessions. An authenticator app stays as it is. " +
+		ID: "complete-password-reset", Method: http.MethodPost, Path: "/team/password-reset/complete", Tag: tagTeam,
+		Status: http.StatusNoContent, Public: true, Summary: "Reset a password",
+		Description: "Gives the user whom the token was mailed to another password and ends all their sessions. An " +
+			"authenticator app stays as it is. " +
 			"Any token that does not work, for whatever reason, is `unauthorized`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},
 	}, h.completeReset)
-	api.Handle("GET "+identity.ResetPage, passwordPage("Choose another password", "/team/password-reset/complete", "Your password has been changed. You can sign in."))
+	api.Handle("GET "+identity.ResetPage, passwordPage("Choose another password", "/team/password-reset/complete",
+		"Your password has been changed. You can sign in."))
 	api.Handle("GET "+pageScriptPath, http.HandlerFunc(pageScript))
 }
 

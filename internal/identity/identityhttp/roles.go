@@ -32,7 +32,8 @@ func mountRoles(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-role", Method: http.MethodPost, Path: "/roles", Tag: tagRoles, Status: http.StatusCreated,
 		Permission: access.RolesWrite, Summary: "Create a role",
-		Description: "Adds a role, which is a list of permissions. Whoever makes it holds all of them in the whole team, or it is " +
+		Description: "Adds a role, which is a list of permissions. Whoever makes it holds all of them in the whole team, " +
+			"or it is " +
 			"`privilege_escalation`. A team has up to 100 roles of its own.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeRoleExists, apperr.CodeRolesLimit},
 	}, h.createRole)
@@ -45,8 +46,10 @@ func mountRoles(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-role", Method: http.MethodPatch, Path: "/roles/{id}", Tag: tagRoles, Status: http.StatusOK,
 		Permission: access.RolesWrite, Summary: "Change a role",
-		Description: "Changes the fields given and keeps the others (RFC 7396). Whoever has the role has what it lists with their next " +
-			"request. What the change adds, its maker holds in the whole team for ever, or it is `privilege_escalation`. System roles are fixed.",
+		Description: "Changes the fields given and keeps the others (RFC 7396). Whoever has the role has what it lists " +
+			"with their next " +
+			"request. What the change adds, its maker holds in the whole team for ever, or it is `privilege_escalation`. " +
+			"System roles are fixed.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeRoleExists},
 	}, h.updateRole)
 	httpapi.Register(api, httpapi.Operation{
@@ -104,7 +107,9 @@ func textFaults(prefix *huma.PathBuffer, name, description *string) []error {
 	if name != nil && *name == "" {
 		name = nil
 	}
-	faults := slices.DeleteFunc(identity.RoleFaults(name, description), func(d apperr.Detail) bool { return d.Rule == "max_length" })
+	faults := slices.DeleteFunc(identity.RoleFaults(name, description), func(d apperr.Detail) bool {
+		return d.Rule == "max_length"
+	})
 	return faultsAt(prefix.String(), faults)
 }
 
@@ -149,7 +154,8 @@ type roleOutput struct {
 func (h handler) listPermissions(context.Context, *struct{}) (*listPermissionsOutput, error) {
 	out := &listPermissionsOutput{}
 	for _, i := range access.Registry() {
-		out.Body = append(out.Body, permissionInfo{Permission: permission(i.Permission), Level: level(i.Level), Description: i.Meaning})
+		out.Body = append(out.Body, permissionInfo{Permission: permission(i.Permission), Level: level(i.Level),
+			Description: i.Meaning})
 	}
 	return out, nil
 }
@@ -209,7 +215,8 @@ func roleAnswer(r identity.Role, err error) (*roleOutput, error) {
 
 func roleOf(r identity.Role) roleView {
 	return roleView{
-		ID: string(r.ID), Name: r.Name, Description: r.Description, System: r.System, Permissions: convert[permission](r.Permissions),
-		CreatedAt: httpapi.TimePtr(r.CreatedMillis), UpdatedAt: httpapi.TimePtr(r.UpdatedMillis),
+		ID: string(r.ID), Name: r.Name, Description: r.Description, System: r.System,
+		Permissions: convert[permission](r.Permissions), CreatedAt: httpapi.TimePtr(r.CreatedMillis),
+		UpdatedAt: httpapi.TimePtr(r.UpdatedMillis),
 	}
 }

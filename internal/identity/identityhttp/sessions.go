@@ -115,10 +115,11 @@ func signInAnswer(ctx context.Context) func(identity.SignIn, error) (*signInOutp
 		if err != nil {
 			return nil, err
 		}
-		return &signInOutput{CacheControl: noStore, SetCookie: cookieOf(s.Session, s.Refresh, httpapi.RequestTime(ctx)), Body: signIn{
-			AccessToken: s.Token.Reveal(), TokenType: "Bearer", ExpiresIn: int(identity.TokenLifetime.Seconds()),
-			User: userOf(s.Profile), Environments: environmentsOf(s.Environments),
-		}}, nil
+		return &signInOutput{CacheControl: noStore, SetCookie: cookieOf(s.Session, s.Refresh, httpapi.RequestTime(ctx)),
+			Body: signIn{
+				AccessToken: s.Token.Reveal(), TokenType: "Bearer", ExpiresIn: int(identity.TokenLifetime.Seconds()),
+				User: userOf(s.Profile), Environments: environmentsOf(s.Environments),
+			}}, nil
 	}
 }
 

@@ -25,8 +25,8 @@ func (s *server) refresh(cookie string) reply {
 	return s.with("/team/token/refresh", cookie, nil)
 }
 
-// The cookie is out of reach of scripts, of plain HTTP, of other hosts' pages and of subdomains, and lives as long as the
-// session does unused. A refresh replaces it and answers as a sign-in does; no cache keeps either.
+// The cookie is out of reach of scripts, of plain HTTP, of other hosts' pages and of subdomains, and lives as long as
+// the session does unused. A refresh replaces it and answers as a sign-in does; no cache keeps either.
 func TestRefreshCookie(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
@@ -89,7 +89,8 @@ func TestLogout(t *testing.T) {
 	})
 }
 
-// An access token is enough to sign out; without it and without a cookie the answer does not claim that anything has ended.
+// An access token is enough to sign out; without it and without a cookie the answer does not claim that anything has
+// ended.
 func TestLogoutByAccessToken(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
@@ -168,14 +169,16 @@ func TestCrossOrigin(t *testing.T) {
 		require.Equal(t, http.StatusOK, s.as(http.MethodGet, "/team/me", nil).status, "nothing has ended")
 		cookie := s.cookie
 		for _, headers := range []map[string]string{
-			{}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {"Origin": "http://" + host}, {"Origin": "http://gateway.example.test"},
+			{}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {"Origin": "http://" + host},
+			{"Origin": "http://gateway.example.test"},
 		} {
 			r := s.with("/team/token/refresh", cookie, headers)
 			require.Equal(t, http.StatusOK, r.status, headers)
 			cookie = r.cookie(t).Value
 		}
-		require.Equal(t, http.StatusUnsupportedMediaType, s.do(http.MethodPost, "/team/login", map[string]string{"Content-Type": "text/plain"},
-			`{"email":"`+email+`","password":"`+password+`"}`).status, "a form cannot sign anybody in")
+		require.Equal(t, http.StatusUnsupportedMediaType, s.do(http.MethodPost, "/team/login",
+			map[string]string{"Content-Type": "text/plain"}, `{"email":"`+email+`","password":"`+password+`"}`).status,
+			"a form cannot sign anybody in")
 	})
 }
 
@@ -184,26 +187,29 @@ func TestSessions(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
 		s.clk.Advance(time.Minute)
-		other := s.do(http.MethodPost, "/team/login", map[string]string{"User-Agent": "phone/1.0"}, map[string]any{"email": email, "password": password})
+		other := s.do(http.MethodPost, "/team/login", map[string]string{"User-Agent": "phone/1.0"},
+			map[string]any{"email": email, "password": password})
 		token, _ := other.body(t)["access_token"].(string)
 		list := s.as(http.MethodGet, "/team/sessions", nil).list(t)
 		require.Len(t, list, 2)
 		phone, _ := list[0]["id"].(string)
 		require.Equal(t, map[string]any{
-			"id": phone, "created_at": "2026-11-02T09:31:00.000Z", "last_used_at": "2026-11-02T09:31:00.000Z", "expires_at": "2026-11-16T09:31:00.000Z",
-			"ip": "127.0.0.1", "user_agent": "phone/1.0", "current": false,
+			"id": phone, "created_at": "2026-11-02T09:31:00.000Z", "last_used_at": "2026-11-02T09:31:00.000Z",
+			"expires_at": "2026-11-16T09:31:00.000Z", "ip": "127.0.0.1", "user_agent": "phone/1.0", "current": false,
 		}, list[0])
 		require.Equal(t, true, list[1]["current"])
 		paged := s.as(http.MethodGet, "/team/sessions?limit=1", nil)
 		require.NotEmpty(t, paged.header.Get("X-Next-Cursor"))
 		require.Equal(t, http.StatusNoContent, s.as(http.MethodDelete, "/team/sessions/"+phone, nil).status)
-		require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/team/me", map[string]string{"Authorization": "Bearer " + token}, nil).status)
+		require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/team/me",
+			map[string]string{"Authorization": "Bearer " + token}, nil).status)
 		require.Equal(t, "not_found", s.as(http.MethodDelete, "/team/sessions/"+phone, nil).code(t))
 		require.Len(t, s.as(http.MethodGet, "/team/sessions", nil).list(t), 1)
 	})
 }
 
-// Too many failures are told as such, with when to come back, alike for an address that has an account and one that has none.
+// Too many failures are told as such, with when to come back, alike for an address that has an account and one that has
+// none.
 func TestLoginBackoff(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {

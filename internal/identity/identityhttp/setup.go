@@ -14,10 +14,12 @@ import (
 
 func mountSetup(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
-		ID: "setup-team", Method: http.MethodPost, Path: "/team/setup", Tag: tagTeam, Status: http.StatusCreated, Public: true,
-		Summary: "Set the installation up",
-		Description: "Makes the team with the environments development and production, and its first owner, who then signs in by " +
-			"`POST /team/login`. The token is the one that the server logs when it starts without a team, or the one that it is configured " +
+		ID: "setup-team", Method: http.MethodPost, Path: "/team/setup", Tag: tagTeam, Status: http.StatusCreated,
+		Public: true, Summary: "Set the installation up",
+		Description: "Makes the team with the environments development and production, and its first owner, who then " +
+			"signs in by " +
+			"`POST /team/login`. The token is the one that the server logs when it starts without a team, or the one that it " +
+			"is configured " +
 			"with. It works once: when there is a team, `setup_done` is the answer to everybody.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited, apperr.CodeSetupDone},
 	}, h.setup)

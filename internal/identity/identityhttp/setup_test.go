@@ -39,8 +39,8 @@ func unset(t *testing.T, store testkit.Store) (*server, identity.SetupToken) {
 	return s, token
 }
 
-// Whoever has the token sets the installation up with one request and signs in with the next; a wrong token, whatever is wrong with
-// it, gets one text; all faults of a body come together; and afterwards the answer is 410.
+// Whoever has the token sets the installation up with one request and signs in with the next; a wrong token, whatever
+// is wrong with it, gets one text; all faults of a body come together; and afterwards the answer is 410.
 func TestSetupOverHTTP(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -53,7 +53,8 @@ func TestSetupOverHTTP(t *testing.T) {
 			return s.do(http.MethodPost, "/team/setup", nil, body)
 		}
 		var texts []string
-		for _, wrong := range []string{"x", token.Reveal() + "0", strings.ToUpper(token.Reveal()), "sps_00000000000000000000000000"} {
+		for _, wrong := range []string{"x", token.Reveal() + "0", strings.ToUpper(token.Reveal()),
+			"sps_00000000000000000000000000"} {
 			r := post(wrong, nil)
 			require.Equal(t, http.StatusUnauthorized, r.status, r.text)
 			texts = append(texts, r.text)
@@ -63,7 +64,8 @@ func TestSetupOverHTTP(t *testing.T) {
 		}
 		require.Equal(t, []string{"body.token", "body.team_name", "body.email", "body.password"},
 			post(strings.Repeat("x", 257), map[string]any{"team_name": " ", "email": "ada", "password": "short"}).locations(t))
-		require.Equal(t, []string{"body.password"}, post(token.Reveal(), map[string]any{"password": strings.ToUpper(email)}).locations(t))
+		require.Equal(t, []string{"body.password"},
+			post(token.Reveal(), map[string]any{"password": strings.ToUpper(email)}).locations(t))
 		r := post(token.Reveal(), nil)
 		require.Equal(t, http.StatusCreated, r.status, r.text)
 		require.Equal(t, httpapi.Prefix+"/team", r.header.Get("Location"))

@@ -214,7 +214,8 @@ func (s *server) foreignEnvironment() string {
 	require.NoError(s.t, s.store.DB.Tx(s.t.Context(), func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(s.t.Context(), "INSERT INTO teams (id, name, created_ms) VALUES ($1, 'Others', 1)", team)
 		require.NoError(s.t, err)
-		_, err = tx.ExecContext(s.t.Context(), "INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, $2, 'x', 1)", env, team)
+		_, err = tx.ExecContext(s.t.Context(),
+			"INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, $2, 'x', 1)", env, team)
 		return err
 	}))
 	return env

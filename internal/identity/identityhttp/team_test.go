@@ -23,10 +23,10 @@ func TestLogin(t *testing.T) {
 		require.EqualValues(t, 900, b["expires_in"])
 		require.Equal(t, map[string]any{"id": s.owner.User.ID, "email": email}, b["user"])
 		require.Equal(t, []any{
-			map[string]any{"id": s.development(), "name": "development", "type": "test", "payload_retention_days": nil, "event_retention_days": nil,
-				"created_at": "2026-11-02T09:30:00.000Z"},
-			map[string]any{"id": s.production(), "name": "production", "type": "live", "payload_retention_days": nil, "event_retention_days": nil,
-				"created_at": "2026-11-02T09:30:00.000Z"},
+			map[string]any{"id": s.development(), "name": "development", "type": "test", "payload_retention_days": nil,
+				"event_retention_days": nil, "created_at": "2026-11-02T09:30:00.000Z"},
+			map[string]any{"id": s.production(), "name": "production", "type": "live", "payload_retention_days": nil,
+				"event_retention_days": nil, "created_at": "2026-11-02T09:30:00.000Z"},
 		}, b["environments"])
 
 		token, _ := b["access_token"].(string)
@@ -42,12 +42,13 @@ func TestLogin(t *testing.T) {
 			map[string]any{"id": s.development(), "name": "development", "type": "test", "permissions": inside},
 			map[string]any{"id": s.production(), "name": "production", "type": "live", "permissions": inside},
 		}, m["environments"])
-		require.Equal(t, map[string]any{"id": string(s.owner.Team.ID), "name": "Analytical Engines", "created_at": "2026-11-02T09:30:00.000Z"}, m["team"])
+		require.Equal(t, map[string]any{"id": string(s.owner.Team.ID), "name": "Analytical Engines",
+			"created_at": "2026-11-02T09:30:00.000Z"}, m["team"])
 		session, _ := m["session"].(map[string]any)
 		require.Regexp(t, "^ses_", session["id"])
 		delete(session, "id")
-		require.Equal(t, map[string]any{"authenticated_at": "2026-11-02T09:30:00.000Z", "expires_at": "2026-11-16T09:30:00.000Z",
-			"methods": []any{"pwd"}}, session)
+		require.Equal(t, map[string]any{"authenticated_at": "2026-11-02T09:30:00.000Z",
+			"expires_at": "2026-11-16T09:30:00.000Z", "methods": []any{"pwd"}}, session)
 		bindings, _ := m["role_bindings"].([]any)
 		require.Len(t, bindings, 1)
 		binding, _ := bindings[0].(map[string]any)
@@ -111,7 +112,8 @@ func TestPermissions(t *testing.T) {
 		_, err := s.store.DB.Write().ExecContext(t.Context(), "UPDATE role_bindings SET role = 'viewer'")
 		require.NoError(t, err)
 		require.Contains(t, s.as(http.MethodGet, "/team/me", nil).text, `"role":"viewer"`)
-		for method, path := range map[string]string{http.MethodPost: "/api-keys", http.MethodGet: "/api-keys", http.MethodDelete: "/api-keys/x"} {
+		for method, path := range map[string]string{http.MethodPost: "/api-keys", http.MethodGet: "/api-keys",
+			http.MethodDelete: "/api-keys/x"} {
 			r := s.as(method, path, nil)
 			require.Equal(t, http.StatusForbidden, r.status, r.text)
 			require.Equal(t, "forbidden", r.code(t))
@@ -128,7 +130,8 @@ func TestEnvironmentScope(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
 		in := func(env string) reply {
-			return s.do(http.MethodGet, "/probe", map[string]string{"Authorization": "Bearer " + s.token, "Environment-Id": env}, nil)
+			return s.do(http.MethodGet, "/probe", map[string]string{"Authorization": "Bearer " + s.token, "Environment-Id": env},
+				nil)
 		}
 		r := in(s.production())
 		require.Equal(t, http.StatusOK, r.status, r.text)

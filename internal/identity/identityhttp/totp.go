@@ -16,28 +16,32 @@ const totpPath = "/team/me/totp"
 
 func mountTOTP(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
-		ID: "get-totp", Method: http.MethodGet, Path: totpPath, Tag: tagTeam, Status: http.StatusOK, Permission: access.AccountRead,
-		Summary:     "Show the authenticator app",
-		Description: "Tells whether signing in with the password asks for a code of an authenticator app (TOTP, RFC 6238) too.",
+		ID: "get-totp", Method: http.MethodGet, Path: totpPath, Tag: tagTeam, Status: http.StatusOK,
+		Permission: access.AccountRead, Summary: "Show the authenticator app",
+		Description: "Tells whether signing in with the password asks for a code of an authenticator app (TOTP, RFC 6238) " +
+			"too.",
 	}, h.getTOTP)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "enrol-totp", Method: http.MethodPost, Path: totpPath, Tag: tagTeam, Status: http.StatusCreated, Permission: access.AccountWrite,
-		Summary: "Enrol an authenticator app",
-		Description: "Returns, this once, a secret for an authenticator app of the signed-in user. Nothing asks for its codes until the app " +
+		ID: "enrol-totp", Method: http.MethodPost, Path: totpPath, Tag: tagTeam, Status: http.StatusCreated,
+		Permission: access.AccountWrite, Summary: "Enrol an authenticator app",
+		Description: "Returns, this once, a secret for an authenticator app of the signed-in user. Nothing asks for its " +
+			"codes until the app " +
 			"is confirmed; until then another enrolment replaces this one. A wrong password counts as a failed sign-in.",
 		Errors: []apperr.Code{apperr.CodeTOTPActive, apperr.CodeRateLimited},
 	}, h.enrolTOTP)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "confirm-totp", Method: http.MethodPost, Path: totpPath + "/confirm", Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.AccountWrite, Summary: "Confirm the authenticator app",
-		Description: "Puts the enrolled app in force and returns, this once, ten recovery codes, each of which stands in for a code of the " +
+		Description: "Puts the enrolled app in force and returns, this once, ten recovery codes, each of which stands in " +
+			"for a code of the " +
 			"app once. Sessions that there are go on. After five wrong codes each further one has to wait, an hour at most.",
 		Errors: []apperr.Code{apperr.CodeTOTPActive, apperr.CodeNotFound, apperr.CodeRateLimited},
 	}, h.confirmTOTP)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "remove-totp", Method: http.MethodPost, Path: totpPath + "/remove", Tag: tagTeam, Status: http.StatusNoContent,
 		Permission: access.AccountWrite, Summary: "Remove the authenticator app",
-		Description: "Removes the app with its recovery codes: the password alone is enough to sign in. A user who has lost both asks an " +
+		Description: "Removes the app with its recovery codes: the password alone is enough to sign in. A user who has " +
+			"lost both asks an " +
 			"operator for `sallyport admin remove-totp`.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeRateLimited},
 	}, h.removeTOTP)
@@ -106,7 +110,8 @@ func (h handler) getTOTP(ctx context.Context, _ *struct{}) (*totpOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &totpOutput{Body: totp{State: totpState(t.State), CreatedAt: httpapi.TimePtr(t.CreatedMillis), RecoveryCodesLeft: t.RecoveryCodes}}, nil
+	return &totpOutput{Body: totp{State: totpState(t.State), CreatedAt: httpapi.TimePtr(t.CreatedMillis),
+		RecoveryCodesLeft: t.RecoveryCodes}}, nil
 }
 
 func (h handler) enrolTOTP(ctx context.Context, in *enrolTOTPInput) (*enrolTOTPOutput, error) {

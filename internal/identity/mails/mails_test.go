@@ -16,7 +16,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// A mail arrives as it was written: one recipient, plain text, our sender, an id of its own; over TLS where that is asked for.
+// A mail arrives as it was written: one recipient, plain text, our sender, an id of its own; over TLS where that is
+// asked for.
 func TestMailArrives(t *testing.T) {
 	t.Parallel()
 	for name, encryption := range map[string]Encryption{"starttls": StartTLS, "implicit": ImplicitTLS, "none": NoTLS} {
@@ -34,7 +35,8 @@ func TestMailArrives(t *testing.T) {
 				require.Equal(t, pollInterval, f.Work(t.Context()))
 				got := p.mails()
 				require.Len(t, got, 1, f.log.String())
-				require.Equal(t, []any{"sallyport@gateway.example.test", "grace@example.test", encryption != NoTLS}, []any{got[0].from, got[0].to, got[0].tls})
+				require.Equal(t, []any{"sallyport@gateway.example.test", "grace@example.test", encryption != NoTLS},
+					[]any{got[0].from, got[0].to, got[0].tls})
 				require.Equal(t, "Come in.\r\nspi_token\r\n", got[0].body)
 				subject, err := new(mime.WordDecoder).DecodeHeader(got[0].header.Get("Subject"))
 				require.NoError(t, err)
@@ -64,13 +66,19 @@ func TestServersThatWillNotDo(t *testing.T) {
 		peer   func(p *peer)
 		tls    bool
 	}{
-		"no STARTTLS":               {server: func(p *peer) Server { return Server{Encryption: StartTLS, User: "sallyport", Password: "open sesame"} }, peer: func(p *peer) { p.password = "open sesame" }},
-		"a certificate of nobody's": {server: func(*peer) Server { return Server{Encryption: StartTLS, Roots: x509.NewCertPool()} }, tls: true},
-		"implicit TLS without":      {server: func(p *peer) Server { return Server{Encryption: ImplicitTLS, Roots: p.roots} }},
+		"no STARTTLS": {server: func(p *peer) Server {
+			return Server{Encryption: StartTLS, User: "sallyport", Password: "open sesame"}
+		}, peer: func(p *peer) { p.password = "open sesame" }},
+		"a certificate of nobody's": {server: func(*peer) Server {
+			return Server{Encryption: StartTLS, Roots: x509.NewCertPool()}
+		}, tls: true},
+		"implicit TLS without": {server: func(p *peer) Server { return Server{Encryption: ImplicitTLS, Roots: p.roots} }},
 		"the wrong password": {server: func(p *peer) Server {
 			return Server{Encryption: StartTLS, Roots: p.roots, User: "sallyport", Password: "guess"}
 		}, peer: func(p *peer) { p.password = "open sesame" }, tls: true},
-		"no password where one needed": {server: func(p *peer) Server { return Server{Encryption: StartTLS, Roots: p.roots} }, peer: func(p *peer) { p.password = "open sesame" }, tls: true},
+		"no password where one needed": {server: func(p *peer) Server {
+			return Server{Encryption: StartTLS, Roots: p.roots}
+		}, peer: func(p *peer) { p.password = "open sesame" }, tls: true},
 		"no authentication to be had": {server: func(p *peer) Server {
 			return Server{Encryption: StartTLS, Roots: p.roots, User: "sallyport", Password: "open sesame"}
 		}, tls: true},
@@ -105,8 +113,8 @@ func TestServersThatWillNotDo(t *testing.T) {
 	}
 }
 
-// While the server is down mails wait, longer and longer but never too long; when it is back they go out, and who queued them has
-// noticed nothing.
+// While the server is down mails wait, longer and longer but never too long; when it is back they go out, and who
+// queued them has noticed nothing.
 func TestServerDownAndBack(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -133,7 +141,8 @@ func TestServerDownAndBack(t *testing.T) {
 	})
 }
 
-// A recipient that the server refuses for good is not tried again; one that it refuses for now is, and keeps nobody else waiting.
+// A recipient that the server refuses for good is not tried again; one that it refuses for now is, and keeps nobody
+// else waiting.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -156,7 +165,8 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Many workers on one queue send each mail once, and what a worker that died held is taken over when its lease has ended.
+// Many workers on one queue send each mail once, and what a worker that died held is taken over when its lease has
+// ended.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -59,7 +59,8 @@ type message struct {
 	Text    string `json:"text"`
 }
 
-// refusal is the server's no to one mail, by its SMTP status code. Its text stays out of the log: it may repeat the recipient.
+// refusal is the server's no to one mail, by its SMTP status code. Its text stays out of the log: it may repeat the
+// recipient.
 type refusal struct {
 	code      int
 	permanent bool
@@ -113,8 +114,8 @@ func (s *Server) client(ctx context.Context) (*mail.Client, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host, RootCAs: s.Roots}
 	options := []mail.Option{
-		mail.WithPort(number), mail.WithTimeout(answerTime), mail.WithHELO(s.Name), mail.WithTLSConfig(config), mail.WithoutNoop(),
-		mail.WithDialContextFunc(func(_ context.Context, _, address string) (net.Conn, error) {
+		mail.WithPort(number), mail.WithTimeout(answerTime), mail.WithHELO(s.Name), mail.WithTLSConfig(config),
+		mail.WithoutNoop(), mail.WithDialContextFunc(func(_ context.Context, _, address string) (net.Conn, error) {
 			conn, err := egress.DialOperator(ctx, address, exchangeTime)
 			if err != nil || s.Encryption != ImplicitTLS {
 				return conn, err
@@ -146,8 +147,8 @@ func handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn
 	return secured, nil
 }
 
-// compose writes the mail as plain text. Its id is the same at every try, so that mailboxes recognise a mail that a crash made us
-// send twice.
+// compose writes the mail as plain text. Its id is the same at every try, so that mailboxes recognise a mail that a
+// crash made us send twice.
 func (s *Server) compose(mailID string, at time.Time, m message) (*mail.Msg, error) {
 	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if err := msg.From(s.From); err != nil {

@@ -20,7 +20,8 @@ type queued struct {
 }
 
 func insert(ctx context.Context, tx *sql.Tx, m queued, about string, now, expires time.Time) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO mails (id, kind, about, message, tries, due_ms, expires_ms) VALUES ($1, $2, $3, $4, 0, $5, $6)",
+	_, err := tx.ExecContext(ctx, "INSERT INTO mails (id, kind, about, message, tries, due_ms, expires_ms) VALUES ($1, "+
+		"$2, $3, $4, 0, $5, $6)",
 		m.id, m.kind, about, m.sealed, clock.Millis(now), clock.Millis(expires))
 	if err != nil {
 		return fmt.Errorf("queue a mail: %w", err)
@@ -37,7 +38,8 @@ func drop(ctx context.Context, tx *sql.Tx, about string) error {
 
 // count returns how many mails wait, and how many of them are due or of no use any more.
 func count(ctx context.Context, q db.Querier, now time.Time) (waiting, due int64, err error) {
-	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE due_ms <= $1 OR expires_ms <= $1) FROM mails", clock.Millis(now)).
+	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE due_ms <= $1 OR expires_ms <= $1) FROM mails",
+		clock.Millis(now)).
 		Scan(&waiting, &due)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count mails: %w", err)
@@ -89,8 +91,9 @@ func (s *Service) removeExpired(ctx context.Context, now time.Time) (kinds []str
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		kinds = nil
 		//nolint:gosec // the text is ours
-		rows, err := tx.QueryContext(ctx, "DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE expires_ms <= $1 LIMIT 100"+
-			s.cfg.DB.SkipLocked()+") RETURNING kind", clock.Millis(now))
+		rows, err := tx.QueryContext(ctx,
+			"DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE expires_ms <= $1 LIMIT 100"+
+				s.cfg.DB.SkipLocked()+") RETURNING kind", clock.Millis(now))
 		if err != nil {
 			return err
 		}

@@ -172,15 +172,17 @@ func certificate(t *testing.T) (*tls.Config, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	require.NoError(t, err)
 	parsed, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(parsed)
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, roots
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der},
+		PrivateKey: key}}}, roots
 }
 
 // fixture is a Service over a fresh database.
@@ -199,7 +201,8 @@ func newFixture(t *testing.T, store testkit.Store, server Server) fixture {
 	box, err := secretbox.Open(secretbox.Source{Path: path})
 	require.NoError(t, err)
 	server.From, server.Name = "Sallyport <sallyport@gateway.example.test>", "gateway.example.test"
-	f.Service = New(Config{DB: store.DB, Box: box, Clock: f.clk, Logger: slog.New(slog.NewTextHandler(f.log, nil)), Metrics: obs.NewMetrics(), Server: server})
+	f.Service = New(Config{DB: store.DB, Box: box, Clock: f.clk, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
+		Metrics: obs.NewMetrics(), Server: server})
 	return f
 }
 
@@ -230,7 +233,8 @@ func (f fixture) counted(t *testing.T, outcome string) int {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if family.GetName() == "sallyport_mail_attempts_total" && labels["kind"] == "invitation" && labels["outcome"] == outcome {
+			if family.GetName() == "sallyport_mail_attempts_total" && labels["kind"] == "invitation" &&
+				labels["outcome"] == outcome {
 				return int(m.GetCounter().GetValue())
 			}
 		}
@@ -239,7 +243,8 @@ func (f fixture) counted(t *testing.T, outcome string) int {
 }
 
 func invitation() Mail {
-	return Mail{Kind: "invitation", About: "inv_1", To: "grace@example.test", Subject: "An invitation to Søren & Co", Text: "Come in.\nspi_token\n"}
+	return Mail{Kind: "invitation", About: "inv_1", To: "grace@example.test", Subject: "An invitation to Søren & Co",
+		Text: "Come in.\nspi_token\n"}
 }
 
 var errRolledBack = errors.New("rolled back")

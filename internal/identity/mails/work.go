@@ -14,8 +14,8 @@ const (
 	pollInterval = time.Second
 	// lease is how long a try may take before another worker takes the mail over. It is longer than any exchange.
 	lease = 2 * time.Minute
-	// A mail that could not be handed over is tried again after firstWait, then after twice that, and so on up to maxWait, until
-	// it is of no use any more.
+	// A mail that could not be handed over is tried again after firstWait, then after twice that, and so on up to maxWait,
+	// until it is of no use any more.
 	firstWait = 5 * time.Second
 	maxWait   = 10 * time.Minute
 	// maxRound is how many mails one round sends, at most.
@@ -30,8 +30,8 @@ const (
 	outcomeExpired = "expired"
 )
 
-// Work sends the mails that are due, one after the other, and returns when to call it again. Where the server itself is the
-// trouble the round ends: the next mail would fare no better.
+// Work sends the mails that are due, one after the other, and returns when to call it again. Where the server itself is
+// the trouble the round ends: the next mail would fare no better.
 func (s *Service) Work(ctx context.Context) time.Duration {
 	for range maxRound {
 		more, err := s.next(ctx)
@@ -76,13 +76,15 @@ func (s *Service) next(ctx context.Context) (more bool, err error) {
 		return false, s.postpone(whole, m, now)
 	case errors.As(err, &refused) && refused.permanent:
 		s.outcome(m, outcomeRefused)
-		s.cfg.Logger.ErrorContext(ctx, "a mail was refused for good", slog.String("mail", m.id), slog.String("kind", m.kind), slog.String("error", err.Error()))
+		s.cfg.Logger.ErrorContext(ctx, "a mail was refused for good", slog.String("mail", m.id), slog.String("kind", m.kind),
+			slog.String("error", err.Error()))
 		return true, s.finish(whole, m)
 	default:
 		s.outcome(m, outcomeFailed)
 		wait := min(maxWait, firstWait<<min(m.tries-1, 10))
-		s.cfg.Logger.WarnContext(ctx, "a mail could not be sent; it is tried again", slog.String("mail", m.id), slog.String("kind", m.kind),
-			slog.Int64("tries", m.tries), slog.Duration("wait", wait), slog.String("error", err.Error()))
+		s.cfg.Logger.WarnContext(ctx, "a mail could not be sent; it is tried again", slog.String("mail", m.id),
+			slog.String("kind", m.kind), slog.Int64("tries", m.tries), slog.Duration("wait", wait), slog.String("error",
+				err.Error()))
 		return refused != nil && refused.code != 0, s.postpone(whole, m, s.cfg.Clock.Now().Add(wait))
 	}
 }

@@ -33,8 +33,8 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Promise: an ID token is believed only as the provider's own, for this client, for this sign-in, now, and of somebody whose address is
-// verified. Everything else is right in each of these sign-ins.
+// Promise: an ID token is believed only as the provider's own, for this client, for this sign-in, now, and of somebody
+// whose address is verified. Everything else is right in each of these sign-ins.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -76,19 +76,24 @@ func TestForgedTokens(t *testing.T) {
 				return b64.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + b64.EncodeToString(body) + "."
 			}), "algorithm"},
 			"HMAC with the public key": {sign(func(c map[string]any) string {
-				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: asPEM, KeyID: f.idp.KeyID}}, "JWT", c)
+				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: asPEM, KeyID: f.idp.KeyID}},
+					"JWT", c)
 			}), "algorithm"},
 			"HMAC with the client's secret": {sign(func(c map[string]any) string {
-				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.HS256, Key: bytes.Repeat([]byte(f.idp.ClientSecret), 2)}, "JWT", c)
+				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.HS256, Key: bytes.Repeat([]byte(f.idp.ClientSecret), 2)},
+					"JWT", c)
 			}), "algorithm"},
 			"a stranger's key": {sign(func(c map[string]any) string {
-				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: stranger, KeyID: f.idp.KeyID}}, "JWT", c)
+				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: stranger,
+					KeyID: f.idp.KeyID}}, "JWT", c)
 			}), "signature"},
 			"a stranger's key under another name": {sign(func(c map[string]any) string {
-				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: stranger, KeyID: "another"}}, "JWT", c)
+				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: stranger, KeyID: "another"}},
+					"JWT", c)
 			}), "does not publish"},
 			"a token of another kind": {sign(func(c map[string]any) string {
-				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: f.idp.Key, KeyID: f.idp.KeyID}}, "at+jwt", c)
+				return f.idp.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: f.idp.Key,
+					KeyID: f.idp.KeyID}}, "at+jwt", c)
 			}), "another kind"},
 			"claims changed after signing": {sign(func(c map[string]any) string {
 				parts := strings.Split(right(c), ".")
@@ -109,10 +114,12 @@ func TestForgedTokens(t *testing.T) {
 			}), "does not publish"},
 			"an extension that must be understood": {sign(func(c map[string]any) string {
 				o := (&jose.SignerOptions{}).WithHeader("crit", []string{"exp"})
-				return raw(t, jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: f.idp.Key, KeyID: f.idp.KeyID}}, o, c)
+				return raw(t, jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: f.idp.Key, KeyID: f.idp.KeyID}}, o,
+					c)
 			}), "signature"},
 			"a claim that is there twice": {sign(func(c map[string]any) string {
-				return raw(t, jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: f.idp.Key, KeyID: f.idp.KeyID}}, nil, twice{"sub", "person-2", c})
+				return raw(t, jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: f.idp.Key, KeyID: f.idp.KeyID}}, nil,
+					twice{"sub", "person-2", c})
 			}), "signature"},
 			"claims in capitals": {func(b *testkit.Behaviour) {
 				without("email")(b)
@@ -221,8 +228,8 @@ func (v twice) MarshalJSON() ([]byte, error) {
 	return append(append(first[:len(first)-1], ','), rest[1:]...), err
 }
 
-// Promise: an answer works once, in the browser that asked for it, at the provider that was asked, within ten minutes. A code that is not
-// of the sign-in is worth nothing.
+// Promise: an answer works once, in the browser that asked for it, at the provider that was asked, within ten minutes.
+// A code that is not of the sign-in is worth nothing.
 func TestStolenAnswers(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -314,12 +321,14 @@ func TestAnswersWorkOnce(t *testing.T) {
 	})
 }
 
-// Promise: a provider that does not answer as it should makes no sign-in, takes no memory, and leads the service nowhere else; the test of
-// the provider says what is wrong.
+// Promise: a provider that does not answer as it should makes no sign-in, takes no memory, and leads the service
+// nowhere else; the test of the provider says what is wrong.
 func TestBadProviders(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
-		internal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the service was led to another target") }))
+		internal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			t.Error("the service was led to another target")
+		}))
 		t.Cleanup(internal.Close)
 		discovery := "/.well-known/openid-configuration"
 		answers := func(path string, h http.HandlerFunc) func(*testkit.Behaviour) {
@@ -340,7 +349,9 @@ func TestBadProviders(t *testing.T) {
 		symmetric := func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"keys":[{"kty":"oct","k":"c2VjcmV0","kid":"first"}]}`))
 		}
-		short, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 1023), E: 65537}, KeyID: "short", Use: "sig"}}})
+		short, err := json.Marshal(jose.JSONWebKeySet{
+			Keys: []jose.JSONWebKey{{Key: &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 1023), E: 65537}, KeyID: "short",
+				Use: "sig"}}})
 		require.NoError(t, err)
 		weak := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(short) } // the test fails
 		var original testkit.Behaviour
@@ -349,25 +360,31 @@ func TestBadProviders(t *testing.T) {
 			lie  func(*testkit.Behaviour)
 			want string
 		}{
-			"no discovery document":     {answers(discovery, http.NotFound), "status 404"},
-			"a broken server":           {answers(discovery, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "status 500"},
-			"a page in its place":       {answers(discovery, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }), "not the JSON"},
-			"a huge document":           {answers(discovery, huge), "larger than"},
-			"a redirect":                {answers(discovery, redirect), "status 302"},
-			"another issuer":            {publishes("issuer", "https://elsewhere.example.test"), "another issuer"},
-			"an endpoint of a script":   {publishes("authorization_endpoint", "javascript:alert(1)"), "authorization_endpoint"},
-			"no token endpoint":         {publishes("token_endpoint", ""), "token_endpoint"},
-			"keys from a file":          {publishes("jwks_uri", "file:///etc/passwd"), "jwks_uri"},
-			"no code flow":              {publishes("response_types_supported", []string{"id_token"}), "code flow"},
-			"PKCE without a hash":       {publishes("code_challenge_methods_supported", []string{"plain"}), "S256"},
-			"signatures by HMAC alone":  {publishes("id_token_signing_alg_values_supported", []string{"HS256", "none"}), "algorithm"},
+			"no discovery document": {answers(discovery, http.NotFound), "status 404"},
+			"a broken server": {answers(discovery, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusInternalServerError)
+			}), "status 500"},
+			"a page in its place": {answers(discovery, func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte("<html>"))
+			}), "not the JSON"},
+			"a huge document":         {answers(discovery, huge), "larger than"},
+			"a redirect":              {answers(discovery, redirect), "status 302"},
+			"another issuer":          {publishes("issuer", "https://elsewhere.example.test"), "another issuer"},
+			"an endpoint of a script": {publishes("authorization_endpoint", "javascript:alert(1)"), "authorization_endpoint"},
+			"no token endpoint":       {publishes("token_endpoint", ""), "token_endpoint"},
+			"keys from a file":        {publishes("jwks_uri", "file:///etc/passwd"), "jwks_uri"},
+			"no code flow":            {publishes("response_types_supported", []string{"id_token"}), "code flow"},
+			"PKCE without a hash":     {publishes("code_challenge_methods_supported", []string{"plain"}), "S256"},
+			"signatures by HMAC alone": {publishes("id_token_signing_alg_values_supported", []string{"HS256", "none"}),
+				"algorithm"},
 			"a huge key set":            {answers("/keys", huge), "larger than"},
 			"keys behind a redirect":    {answers("/keys", redirect), "status 302"},
 			"a key set of many keys":    {answers("/keys", many), "more than 100"},
 			"a key set without a key":   {answers("/keys", symmetric), "no public key"},
 			"a key that is too short":   {answers("/keys", weak), "no public key"},
 			"keys at a private address": {publishes("jwks_uri", "http://10.0.0.1/keys"), "jwks_uri"},
-			"the cloud's metadata":      {publishes("token_endpoint", "http://169.254.169.254/latest/meta-data/"), "token_endpoint"},
+			"the cloud's metadata": {publishes("token_endpoint", "http://169.254.169.254/latest/meta-data/"),
+				"token_endpoint"},
 			"a member there twice": {answers(discovery, func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte(`{"issuer":"https://elsewhere.example.test","issuer":"` + f.idp.URL + `"}`)) // the test fails
 			}), "not the JSON"},
@@ -380,7 +397,8 @@ func TestBadProviders(t *testing.T) {
 			fresh := f.node(egress.Policy{AllowLoopback: true, AllowHTTP: true}) // with nothing in its cache
 			p := f.provider(t)
 			_, err := fresh.Start(t.Context(), p.ID, "/docs")
-			require.True(t, apperr.Is(err, apperr.CodeSSOFailed) || apperr.Is(err, apperr.CodeSSOUnavailable), "%s: %v", name, err)
+			require.True(t, apperr.Is(err, apperr.CodeSSOFailed) || apperr.Is(err, apperr.CodeSSOUnavailable), "%s: %v", name,
+				err)
 			require.ErrorContains(t, err, bad.want, name)
 			checks := fresh.Test(t.Context(), p)
 			last := checks[len(checks)-1]
@@ -390,7 +408,8 @@ func TestBadProviders(t *testing.T) {
 		}
 		require.Zero(t, f.count(t, "sso_sign_ins"))
 
-		// The policy of every outgoing request holds for these too: without the operator's leave no provider is on a private address.
+		// The policy of every outgoing request holds for these too: without the operator's leave no provider is on a private
+		// address.
 		f.idp.Set(func(b *testkit.Behaviour) { *b = original })
 		p := f.provider(t)
 		asked := f.idp.Asked(discovery)
@@ -404,7 +423,8 @@ func TestBadProviders(t *testing.T) {
 	})
 }
 
-// Promise: a provider that never answers holds a sign-in for the time-out of one exchange and no longer, at each of its endpoints.
+// Promise: a provider that never answers holds a sign-in for the time-out of one exchange and no longer, at each of its
+// endpoints.
 func TestHangingProviders(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -438,7 +458,8 @@ func TestHangingProviders(t *testing.T) {
 	})
 }
 
-// Promise: answers of providers that somebody makes up are refused while the database has a writer: they wait for none, and so keep none waiting.
+// Promise: answers of providers that somebody makes up are refused while the database has a writer: they wait for none,
+// and so keep none waiting.
 func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -446,15 +467,16 @@ func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
 		made := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 		var finished error
 		require.NoError(t, f.store.DB.Tx(t.Context(), func(*sql.Tx) error {
-			_, _, finished = f.Finish(t.Context(), client(), p.ID, secretbox.Secret(made), sso.Answer{State: made, Code: "x"}, "")
+			_, _, finished = f.Finish(t.Context(), client(), p.ID, secretbox.Secret(made), sso.Answer{State: made, Code: "x"},
+				"")
 			return nil
 		}))
 		require.True(t, apperr.Is(finished, apperr.CodeSSOStateInvalid), "%v", finished)
 	})
 }
 
-// Promise: strangers who begin sign-ins take turns with those who try passwords, so that however many they are, they do not make the database
-// write faster. Who has no turn leaves nothing behind.
+// Promise: strangers who begin sign-ins take turns with those who try passwords, so that however many they are, they do
+// not make the database write faster. Who has no turn leaves nothing behind.
 func TestSignInsTakeTurns(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {

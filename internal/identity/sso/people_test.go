@@ -28,8 +28,8 @@ func engineer(groups ...string) map[string]any {
 	return map[string]any{"sub": "person-1", "email": "Grace@Example.test", "email_verified": true, "groups": groups}
 }
 
-// Promise: the groups that a person is in when they sign in decide which roles the provider gives them: a group that is gone takes its
-// role along, in sessions that there are too, and what people gave stays.
+// Promise: the groups that a person is in when they sign in decide which roles the provider gives them: a group that is
+// gone takes its role along, in sessions that there are too, and what people gave stays.
 func TestGroupsBecomeRoles(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -74,7 +74,8 @@ func TestGroupsBecomeRoles(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, who.Has(access.TeamWrite), "the provider is gone, and so are its roles")
 		require.True(t, who.Has(access.AuditExport), "what people gave stays")
-		require.Subset(t, f.actions(t), []string{"sso_provider.create", "user.create", "role_binding.create", "role_binding.delete", "session.create", "sso_provider.delete"})
+		require.Subset(t, f.actions(t), []string{"sso_provider.create", "user.create", "role_binding.create",
+			"role_binding.delete", "session.create", "sso_provider.delete"})
 	})
 }
 
@@ -86,8 +87,9 @@ func (f fixture) bind(t *testing.T, user string, role access.Role) {
 	require.NoError(t, err)
 }
 
-// Promise: nobody gets in whom the provider's settings do not let in, and nobody gets into an account that is not theirs: a person is who
-// they are by issuer and subject, and an address opens the account of a user only where an owner has said so, and once.
+// Promise: nobody gets in whom the provider's settings do not let in, and nobody gets into an account that is not
+// theirs: a person is who they are by issuer and subject, and an address opens the account of a user only where an
+// owner has said so, and once.
 func TestWhoMayComeIn(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -173,13 +175,14 @@ func TestFirstSignInsAtOnce(t *testing.T) {
 	})
 }
 
-// Promise: a sign-in makes a session of its own, whatever refresh token the browser brought, ends the session of that, and leaves a user
-// who has no password.
+// Promise: a sign-in makes a session of its own, whatever refresh token the browser brought, ends the session of that,
+// and leaves a user who has no password.
 func TestSessionsOfSignIns(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		p := f.provider(t)
-		before, err := f.identity.Login(t.Context(), client(), identity.Credentials{Email: "ada@example.test", Password: "correct horse battery"}, "")
+		before, err := f.identity.Login(t.Context(), client(), identity.Credentials{Email: "ada@example.test",
+			Password: "correct horse battery"}, "")
 		require.NoError(t, err)
 		begun, err := f.Start(t.Context(), p.ID, "/docs")
 		require.NoError(t, err)
@@ -191,13 +194,15 @@ func TestSessionsOfSignIns(t *testing.T) {
 		_, err = f.identity.Refresh(t.Context(), client(), in.Refresh)
 		require.NoError(t, err)
 		for _, password := range []secretbox.Secret{"", "correct horse battery", "\x00"} {
-			_, err = f.identity.Login(t.Context(), client(), identity.Credentials{Email: "grace@example.test", Password: password}, "")
+			_, err = f.identity.Login(t.Context(), client(), identity.Credentials{Email: "grace@example.test",
+				Password: password}, "")
 			require.True(t, apperr.Is(err, apperr.CodeUnauthorized), "%v", err)
 		}
 	})
 }
 
-// Promise: keys that a provider has changed are asked for when a token names one, and not at every token that names any.
+// Promise: keys that a provider has changed are asked for when a token names one, and not at every token that names
+// any.
 func TestKeysThatRotate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -244,8 +249,8 @@ func TestUserinfo(t *testing.T) {
 	})
 }
 
-// Promise: nobody gives by a provider what they do not have. The role owner is not to be had by it at all, and only who has every right
-// lets a provider speak for users that there are, also by changing one that may.
+// Promise: nobody gives by a provider what they do not have. The role owner is not to be had by it at all, and only who
+// has every right lets a provider speak for users that there are, also by changing one that may.
 func TestProvidersEscalateNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -270,20 +275,25 @@ func TestProvidersEscalateNothing(t *testing.T) {
 		for _, s := range []sso.Settings{auditors, linking} {
 			p, err := f.Create(t.Context(), f.owner, s)
 			require.NoError(t, err)
-			_, err = f.Update(t.Context(), admin, p.ID, sso.Change{Apply: func(s *sso.Settings) { s.Issuer = "https://mine.example.test" }})
+			_, err = f.Update(t.Context(), admin, p.ID, sso.Change{Apply: func(s *sso.Settings) {
+				s.Issuer = "https://mine.example.test"
+			}})
 			escalates(err)
 		}
-		_, err = f.Create(t.Context(), f.owner, settings(func(s *sso.Settings) { s.RoleMappings = []sso.RoleMapping{{Group: "g", Role: access.Owner}} }))
+		_, err = f.Create(t.Context(), f.owner, settings(func(s *sso.Settings) {
+			s.RoleMappings = []sso.RoleMapping{{Group: "g", Role: access.Owner}}
+		}))
 		require.True(t, apperr.Is(err, apperr.CodeValidation), "%v", err)
-		for _, m := range []sso.RoleMapping{{Group: "g", Role: "emperor"}, {Group: "g", Role: access.Viewer, Environment: "env_00000000000000000000000000"}} {
+		for _, m := range []sso.RoleMapping{{Group: "g", Role: "emperor"}, {Group: "g", Role: access.Viewer,
+			Environment: "env_00000000000000000000000000"}} {
 			_, err = f.Create(t.Context(), f.owner, settings(func(s *sso.Settings) { s.RoleMappings = []sso.RoleMapping{m} }))
 			require.True(t, apperr.Is(err, apperr.CodeValidation), "%v", err)
 		}
 	})
 }
 
-// Promise: a provider belongs to its team; its secret is sealed, in no answer and no trail, and goes to no other issuer than the one that it
-// was given for.
+// Promise: a provider belongs to its team; its secret is sealed, in no answer and no trail, and goes to no other issuer
+// than the one that it was given for.
 func TestProvidersAndSecrets(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -309,13 +319,18 @@ func TestProvidersAndSecrets(t *testing.T) {
 		_, err = f.Update(t.Context(), f.owner, p.ID, nothing)
 		require.NoError(t, err)
 		require.Equal(t, events, f.count(t, "audit_events"), "nothing has changed")
-		_, err = f.Update(t.Context(), f.owner, p.ID, sso.Change{Apply: func(s *sso.Settings) { s.Issuer = "https://elsewhere.example.test" }})
+		_, err = f.Update(t.Context(), f.owner, p.ID, sso.Change{Apply: func(s *sso.Settings) {
+			s.Issuer = "https://elsewhere.example.test"
+		}})
 		require.True(t, apperr.Is(err, apperr.CodeValidation), "%v", err)
 		secret := secretbox.Secret("another")
-		_, err = f.Update(t.Context(), f.owner, p.ID, sso.Change{Apply: func(s *sso.Settings) { s.Issuer = "https://elsewhere.example.test" }, Secret: &secret})
+		_, err = f.Update(t.Context(), f.owner, p.ID, sso.Change{Apply: func(s *sso.Settings) {
+			s.Issuer = "https://elsewhere.example.test"
+		}, Secret: &secret})
 		require.NoError(t, err)
 		var kept int
-		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(), "SELECT count(*) FROM audit_events WHERE changes LIKE '%the~client%' OR changes LIKE '%another\"%'").Scan(&kept))
+		require.NoError(t, f.store.DB.Read().QueryRowContext(t.Context(),
+			"SELECT count(*) FROM audit_events WHERE changes LIKE '%the~client%' OR changes LIKE '%another\"%'").Scan(&kept))
 		require.Zero(t, kept)
 
 		for range sso.MaxProviders - 1 {
@@ -325,28 +340,31 @@ func TestProvidersAndSecrets(t *testing.T) {
 		require.True(t, apperr.Is(err, apperr.CodeSSOProvidersLimit), "%v", err)
 
 		fresh := f.node(egress.Policy{})
-		_, err = fresh.Create(t.Context(), f.owner, sso.Settings{Issuer: "http://127.0.0.1", Scopes: []string{"a b"}, GroupsClaim: "ü", JustInTime: true, LinkExisting: true,
-			RoleMappings: []sso.RoleMapping{{Role: access.Viewer}, {Role: access.Viewer}}})
+		_, err = fresh.Create(t.Context(), f.owner, sso.Settings{Issuer: "http://127.0.0.1", Scopes: []string{"a b"},
+			GroupsClaim: "ü", JustInTime: true, LinkExisting: true, RoleMappings: []sso.RoleMapping{{Role: access.Viewer},
+				{Role: access.Viewer}}})
 		var invalid *apperr.Error
 		require.ErrorAs(t, err, &invalid)
 		var locations []string
 		for _, d := range invalid.Details {
 			locations = append(locations, d.Location)
 		}
-		require.Equal(t, []string{"name", "issuer", "client_id", "scopes", "scopes[0]", "groups_claim", "role_mappings[0].group",
-			"role_mappings[1].group", "role_mappings[1]", "just_in_time", "link_existing"}, locations)
+		require.Equal(t, []string{"name", "issuer", "client_id", "scopes", "scopes[0]", "groups_claim",
+			"role_mappings[0].group", "role_mappings[1].group", "role_mappings[1]", "just_in_time", "link_existing"}, locations)
 	})
 }
 
-// Promise: a sign-in leads back to a page of this service, whatever a link says: no path that is accepted names another host to any reader.
+// Promise: a sign-in leads back to a page of this service, whatever a link says: no path that is accepted names another
+// host to any reader.
 func TestReturnPaths(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/", "/docs", "/console/?a=b&c=%2F#d", "/a/b%20c"} {
 		require.True(t, sso.ValidReturnTo(path), path)
 	}
 	for _, path := range []string{
-		"", "docs", "//example.test", "/\\example.test", "\\\\example.test", "https://example.test", "javascript:alert(1)", "/\t/example.test", "/ /x", "/a//b",
-		"/../x", "/a/./b", "/%2e%2e/x", "/%5cexample.test", "/ü", "/a\nSet-Cookie: b=c", "/%zz", "/" + strings.Repeat("a", sso.MaxReturnTo),
+		"", "docs", "//example.test", "/\\example.test", "\\\\example.test", "https://example.test", "javascript:alert(1)",
+		"/\t/example.test", "/ /x", "/a//b", "/../x", "/a/./b", "/%2e%2e/x", "/%5cexample.test", "/ü", "/a\nSet-Cookie: b=c",
+		"/%zz", "/" + strings.Repeat("a", sso.MaxReturnTo),
 	} {
 		require.False(t, sso.ValidReturnTo(path), path)
 	}

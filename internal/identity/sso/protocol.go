@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	// Unlike encoding/json it refuses members that are there twice, and tells email from Email: no two readers of what a provider
-	// says find different things in it.
+	// Unlike encoding/json it refuses members that are there twice, and tells email from Email: no two readers of what a
+	// provider says find different things in it.
 	"github.com/go-jose/go-jose/v4/json"
 
 	"sallyport/internal/platform/egress"
@@ -33,10 +33,11 @@ const wellKnown = "/.well-known/openid-configuration"
 // methodS256 is the one transformation of PKCE that is used (RFC 7636, section 4.2).
 const methodS256 = "S256"
 
-// algorithms lists the signatures that an ID token may have. None of them can be made with what is public: neither "none" nor an HMAC,
-// whose key an attacker would take from the published ones (RFC 8725, section 2.1).
+// algorithms lists the signatures that an ID token may have. None of them can be made with what is public: neither
+// "none" nor an HMAC, whose key an attacker would take from the published ones (RFC 8725, section 2.1).
 func algorithms() []jose.SignatureAlgorithm {
-	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
+	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256,
+		jose.ES384, jose.ES512, jose.EdDSA}
 }
 
 // metadata is what a provider publishes about itself.
@@ -54,8 +55,8 @@ type metadata struct {
 	IssuerInAnswer bool `json:"authorization_response_iss_parameter_supported"`
 }
 
-// Fault says what an identity provider does wrong, in a sentence of ours that may be shown: it repeats nothing that the provider
-// sent.
+// Fault says what an identity provider does wrong, in a sentence of ours that may be shown: it repeats nothing that the
+// provider sent.
 type Fault struct {
 	// Message is the sentence.
 	Message string
@@ -121,7 +122,8 @@ func (p peer) discover(ctx context.Context, issuer string) (metadata, *Fault) {
 		return metadata{}, f
 	}
 	if m.Issuer != issuer {
-		return metadata{}, fault("The discovery document is of another issuer; the issuer is to be written exactly as the document has it.")
+		return metadata{}, fault("The discovery document is of another issuer; the issuer is to be written exactly as the " +
+			"document has it.")
 	}
 	endpoints := []struct {
 		name, url string
@@ -143,7 +145,9 @@ func (p peer) discover(ctx context.Context, issuer string) (metadata, *Fault) {
 		return metadata{}, fault("The identity provider does not offer the authorization code flow.")
 	case len(m.ChallengeMethods) > 0 && !slices.Contains(m.ChallengeMethods, methodS256):
 		return metadata{}, fault("The identity provider does not offer PKCE with S256.")
-	case len(m.Algorithms) > 0 && !slices.ContainsFunc(algorithms(), func(a jose.SignatureAlgorithm) bool { return slices.Contains(m.Algorithms, string(a)) }):
+	case len(m.Algorithms) > 0 && !slices.ContainsFunc(algorithms(), func(a jose.SignatureAlgorithm) bool {
+		return slices.Contains(m.Algorithms, string(a))
+	}):
 		return metadata{}, fault("The identity provider signs ID tokens with no algorithm that is accepted here.")
 	}
 	return m, nil
@@ -164,7 +168,8 @@ func (p peer) signingKeys(ctx context.Context, uri string) ([]jose.JSONWebKey, *
 	for _, raw := range set.Keys {
 		var k jose.JSONWebKey
 		// A kind of key that is not known is none that signs with an accepted algorithm.
-		if err := k.UnmarshalJSON(raw); err != nil || !k.IsPublic() || !k.Valid() || k.Use != "" && k.Use != "sig" || weak(k) {
+		if err := k.UnmarshalJSON(raw); err != nil || !k.IsPublic() || !k.Valid() || k.Use != "" && k.Use != "sig" ||
+			weak(k) {
 			continue
 		}
 		keys = append(keys, k)
@@ -197,7 +202,8 @@ type tokens struct {
 // redeem exchanges a code.
 func (p peer) redeem(ctx context.Context, m metadata, r redemption) (tokens, *Fault) {
 	form := url.Values{
-		"grant_type": {"authorization_code"}, "code": {r.code}, "redirect_uri": {r.redirectURI}, "code_verifier": {r.verifier},
+		"grant_type": {"authorization_code"}, "code": {r.code}, "redirect_uri": {r.redirectURI},
+		"code_verifier": {r.verifier},
 	}
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	switch {
@@ -211,7 +217,8 @@ func (p peer) redeem(ctx context.Context, m metadata, r redemption) (tokens, *Fa
 		form.Set("client_id", r.clientID)
 		form.Set("client_secret", r.clientSecret)
 	}
-	body, f := p.ask(ctx, "token endpoint", m.TokenEndpoint, egress.Request{Method: http.MethodPost, Header: header, Body: []byte(form.Encode())})
+	body, f := p.ask(ctx, "token endpoint", m.TokenEndpoint, egress.Request{Method: http.MethodPost, Header: header,
+		Body: []byte(form.Encode())})
 	if f != nil {
 		return tokens{}, refusedCode(body, f)
 	}

@@ -1,5 +1,5 @@
-// Package sso signs people in by the identity providers of their team (OpenID Connect Core 1.0, authorization code flow with PKCE).
-// identity owns who they are here; this package finds out who they are there.
+// Package sso signs people in by the identity providers of their team (OpenID Connect Core 1.0, authorization code flow
+// with PKCE). identity owns who they are here; this package finds out who they are there.
 package sso
 
 import (
@@ -58,7 +58,8 @@ type Settings struct {
 	AllowedDomains []string
 	// JustInTime makes members of people who sign in for the first time.
 	JustInTime bool
-	// LinkExisting takes the verified address of somebody who signs in for the first time as proof that a user of that address is them.
+	// LinkExisting takes the verified address of somebody who signs in for the first time as proof that a user of that
+	// address is them.
 	LinkExisting bool
 	// Enabled is false where nobody can sign in by the provider.
 	Enabled bool
@@ -66,8 +67,8 @@ type Settings struct {
 
 // Defaults returns the settings of a provider that sets none.
 func Defaults() Settings {
-	return Settings{Scopes: []string{scopeOpenID, "email", "profile"}, GroupsClaim: defaultGroupsClaim, RoleMappings: []RoleMapping{},
-		AllowedDomains: []string{}, Enabled: true}
+	return Settings{Scopes: []string{scopeOpenID, "email", "profile"}, GroupsClaim: defaultGroupsClaim,
+		RoleMappings: []RoleMapping{}, AllowedDomains: []string{}, Enabled: true}
 }
 
 // Provider is an identity provider of a team.
@@ -88,8 +89,8 @@ func (p Provider) HasSecret() bool { return len(p.sealedSecret) > 0 }
 // urlCheck says why a URL is none that the service may ask.
 type urlCheck func(raw string) error
 
-// Check adds what is wrong with the settings, at the locations of the fields, apart from what only the policy of outgoing requests and
-// the database can tell.
+// Check adds what is wrong with the settings, at the locations of the fields, apart from what only the policy of
+// outgoing requests and the database can tell.
 func (s Settings) Check(f *apperr.Faults) {
 	s.faults(f, func(string) error { return nil })
 }
@@ -111,10 +112,12 @@ func (s Settings) faults(f *apperr.Faults, check urlCheck) {
 	}
 	// RFC 6749, appendix A.1 and A.2.
 	if !printable(s.ClientID) || s.ClientID == "" || len(s.ClientID) > MaxTextBytes {
-		f.Add("client_id", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters", MaxTextBytes))
+		f.Add("client_id", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters",
+			MaxTextBytes))
 	}
 	if secret := s.ClientSecret.Reveal(); !printable(secret) || len(secret) > maxSecretBytes {
-		f.Add("client_secret", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters", maxSecretBytes))
+		f.Add("client_secret", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters",
+			maxSecretBytes))
 	}
 	s.scopeFaults(f)
 	if s.GroupsClaim == "" || len(s.GroupsClaim) > MaxTextBytes || !visible(s.GroupsClaim) {
@@ -134,7 +137,8 @@ func (s Settings) scopeFaults(f *apperr.Faults) {
 	for i, scope := range s.Scopes {
 		// RFC 6749, section 3.3.
 		if !visible(scope) || len(scope) > MaxTextBytes || strings.ContainsAny(scope, `"\`) {
-			f.Add(fmt.Sprintf("scopes[%d]", i), "pattern", "must be a scope of OAuth 2.0: visible ASCII characters other than quotation mark and backslash")
+			f.Add(fmt.Sprintf("scopes[%d]", i), "pattern",
+				"must be a scope of OAuth 2.0: visible ASCII characters other than quotation mark and backslash")
 		}
 	}
 }
@@ -146,7 +150,8 @@ func (s Settings) mappingFaults(f *apperr.Faults) {
 	seen := map[RoleMapping]bool{}
 	for i, m := range s.RoleMappings {
 		at := fmt.Sprintf("role_mappings[%d]", i)
-		if m.Group == "" || len(m.Group) > MaxTextBytes || !utf8.ValidString(m.Group) || strings.ContainsFunc(m.Group, unicode.IsControl) {
+		if m.Group == "" || len(m.Group) > MaxTextBytes || !utf8.ValidString(m.Group) ||
+			strings.ContainsFunc(m.Group, unicode.IsControl) {
 			f.Add(at+".group", "pattern", fmt.Sprintf("must be 1 to %d bytes without control characters", MaxTextBytes))
 		}
 		if m.Role == access.Owner {

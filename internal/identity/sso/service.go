@@ -49,8 +49,8 @@ type Service struct {
 
 // New returns a Service.
 func New(c Config) *Service {
-	return &Service{db: c.DB, box: c.Box, clock: c.Clock, identity: c.Identity, peer: peer{client: c.Egress, timeout: cmp.Or(c.Timeout, exchangeTimeout)}, callback: c.CallbackURL,
-		cache: newCache()}
+	return &Service{db: c.DB, box: c.Box, clock: c.Clock, identity: c.Identity,
+		peer: peer{client: c.Egress, timeout: cmp.Or(c.Timeout, exchangeTimeout)}, callback: c.CallbackURL, cache: newCache()}
 }
 
 // CallbackURL is where the provider is to send browsers back to: the redirect URI to be registered there.
@@ -75,7 +75,8 @@ func (s *Service) Faults(settings Settings) []apperr.Detail {
 }
 
 // Create adds a provider to the actor's team. Besides validation_error for settings that break a rule it returns
-// privilege_escalation where they give what the actor does not have: a role, or with LinkExisting the accounts of others.
+// privilege_escalation where they give what the actor does not have: a role, or with LinkExisting the accounts of
+// others.
 func (s *Service) Create(ctx context.Context, actor access.Principal, settings Settings) (Provider, error) {
 	if faults := s.Faults(settings); faults != nil {
 		return Provider{}, apperr.Invalid(faults...)
@@ -94,7 +95,8 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, settings S
 			return err
 		}
 		if !room {
-			return apperr.New(apperr.CodeSSOProvidersLimit, fmt.Sprintf("The team has %d identity providers, which is as many as it may have", MaxProviders))
+			return apperr.New(apperr.CodeSSOProvidersLimit,
+				fmt.Sprintf("The team has %d identity providers, which is as many as it may have", MaxProviders))
 		}
 		return s.record(ctx, tx, actor, "sso_provider.create", nil, &p)
 	})
@@ -113,8 +115,8 @@ func (s *Service) Get(ctx context.Context, actor access.Principal, providerID st
 	return p, err
 }
 
-// List returns a page of the providers of the actor's team. It reads page.Request.Fetch rows, so that page.Cut can tell whether
-// more follow.
+// List returns a page of the providers of the actor's team. It reads page.Request.Fetch rows, so that page.Cut can tell
+// whether more follow.
 func (s *Service) List(ctx context.Context, actor access.Principal, r page.Request) ([]Provider, error) {
 	return listProviders(ctx, s.db.Read(), actor.Team, r)
 }
@@ -127,9 +129,11 @@ type Change struct {
 	Secret *secretbox.Secret
 }
 
-// Update changes a provider, or returns what Create and Get do. Whoever changes a provider needs the rights of who may create it as it was.
-// Roles that no group brings any more are taken away at once; who is in which group is known again at the next sign-in.
-func (s *Service) Update(ctx context.Context, actor access.Principal, providerID string, change Change) (Provider, error) {
+// Update changes a provider, or returns what Create and Get do. Whoever changes a provider needs the rights of who may
+// create it as it was. Roles that no group brings any more are taken away at once; who is in which group is known again
+// at the next sign-in.
+func (s *Service) Update(ctx context.Context, actor access.Principal, providerID string,
+	change Change) (Provider, error) {
 	if !id.Is(id.PrefixSSO, providerID) {
 		return Provider{}, errNoProvider()
 	}
@@ -161,7 +165,8 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, providerID
 }
 
 // changed returns the provider with the change made, when the actor may make it.
-func (s *Service) changed(ctx context.Context, tx *sql.Tx, actor access.Principal, before Provider, change Change) (Provider, error) {
+func (s *Service) changed(ctx context.Context, tx *sql.Tx, actor access.Principal, before Provider,
+	change Change) (Provider, error) {
 	after := before
 	change.Apply(&after.Settings)
 	if change.Secret != nil {
@@ -177,13 +182,14 @@ func (s *Service) changed(ctx context.Context, tx *sql.Tx, actor access.Principa
 	}
 	// The secret was given to the issuer that it was entered for; no change of the issuer sends it elsewhere.
 	if after.Issuer != before.Issuer && after.HasSecret() {
-		return Provider{}, apperr.Invalid(apperr.Detail{Location: "client_secret", Rule: "required", Message: "must be given again with another issuer"})
+		return Provider{}, apperr.Invalid(apperr.Detail{Location: "client_secret", Rule: "required",
+			Message: "must be given again with another issuer"})
 	}
 	return after, s.seal(&after)
 }
 
-// Delete removes a provider with the roles that its groups gave. Who its users are at the issuer is kept: they sign in again where the
-// issuer is set up anew.
+// Delete removes a provider with the roles that its groups gave. Who its users are at the issuer is kept: they sign in
+// again where the issuer is set up anew.
 func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID string) error {
 	if !id.Is(id.PrefixSSO, providerID) {
 		return errNoProvider()
@@ -206,14 +212,16 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID
 	})
 }
 
-// mayTrust refuses settings that give somebody what the actor does not have in the transaction. Of the mappings that were there before, the role
-// or the environment may be gone.
-func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Principal, settings Settings, before []RoleMapping) error {
+// mayTrust refuses settings that give somebody what the actor does not have in the transaction. Of the mappings that
+// were there before, the role or the environment may be gone.
+func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Principal, settings Settings,
+	before []RoleMapping) error {
 	if settings.LinkExisting {
 		// Whoever runs the provider can be anybody in its domains, owners included.
 		err := s.identity.CheckHeld(ctx, tx, actor, "", access.Grantable()...)
 		if apperr.Is(err, apperr.CodePrivilegeEscalation) {
-			return apperr.New(apperr.CodePrivilegeEscalation, "Only an owner lets an identity provider sign in as existing users")
+			return apperr.New(apperr.CodePrivilegeEscalation,
+				"Only an owner lets an identity provider sign in as existing users")
 		}
 		if err != nil {
 			return err
@@ -221,7 +229,8 @@ func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Princip
 	}
 	var faults []apperr.Detail
 	for i, m := range settings.RoleMappings {
-		err := s.identity.CheckGivable(ctx, tx, actor, identity.GivenRole{Role: m.Role, Environment: m.Environment}, fmt.Sprintf("role_mappings[%d]", i))
+		err := s.identity.CheckGivable(ctx, tx, actor, identity.GivenRole{Role: m.Role, Environment: m.Environment},
+			fmt.Sprintf("role_mappings[%d]", i))
 		var invalid *apperr.Error
 		switch {
 		case err == nil:
@@ -260,10 +269,12 @@ func (s *Service) open(p Provider) (string, error) {
 	return string(b), nil
 }
 
-func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal, action string, before, after *Provider) error {
+func (s *Service) record(ctx context.Context, tx *sql.Tx, actor access.Principal, action string, before,
+	after *Provider) error {
 	target := cmp.Or(after, before)
 	return audit.Record(ctx, tx, s.clock.Now(), audit.Event{
-		Team: actor.Team, Actor: actor, Action: action, TargetType: "sso_provider", TargetID: target.ID, Before: before.state(), After: after.state(),
+		Team: actor.Team, Actor: actor, Action: action, TargetType: "sso_provider", TargetID: target.ID,
+		Before: before.state(), After: after.state(),
 	})
 }
 
@@ -278,7 +289,7 @@ func (p *Provider) state() audit.State {
 	}
 	return audit.State{
 		"name": p.Name, "issuer": p.Issuer, "client_id": p.ClientID, "client_secret": secret, "scopes": p.Scopes,
-		"groups_claim": p.GroupsClaim, "role_mappings": p.RoleMappings, "allowed_domains": p.AllowedDomains, "just_in_time": p.JustInTime,
-		"link_existing": p.LinkExisting, "enabled": p.Enabled,
+		"groups_claim": p.GroupsClaim, "role_mappings": p.RoleMappings, "allowed_domains": p.AllowedDomains,
+		"just_in_time": p.JustInTime, "link_existing": p.LinkExisting, "enabled": p.Enabled,
 	}
 }

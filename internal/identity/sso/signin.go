@@ -46,18 +46,22 @@ type Answer struct {
 	Error string
 }
 
-// ValidReturnTo reports whether a sign-in may return to a path: one of our own pages, under whatever name browsers read it.
+// ValidReturnTo reports whether a sign-in may return to a path: one of our own pages, under whatever name browsers read
+// it.
 func ValidReturnTo(path string) bool {
-	if len(path) > MaxReturnTo || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.ContainsFunc(path, func(r rune) bool {
-		return r <= ' ' || r > '~' || r == '\\'
-	}) {
+	if len(path) > MaxReturnTo || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") ||
+		strings.ContainsFunc(path, func(r rune) bool {
+			return r <= ' ' || r > '~' || r == '\\'
+		}) {
 		return false
 	}
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || u.Opaque != "" {
 		return false
 	}
-	return !slices.ContainsFunc(strings.Split(u.Path, "/"), func(s string) bool { return s == "." || s == ".." }) && !strings.ContainsAny(u.Path, `\`)
+	return !slices.ContainsFunc(strings.Split(u.Path, "/"), func(s string) bool {
+		return s == "." || s == ".."
+	}) && !strings.ContainsAny(u.Path, `\`)
 }
 
 // derive makes a value of the sign-in from the browser's secret, so that the database holds nothing that finishes it.
@@ -96,8 +100,9 @@ func (s *Service) provider(ctx context.Context, providerID string) (Provider, er
 	return p, err
 }
 
-// Start begins a sign-in that returns to a path of ours. It returns not_found for a provider that is not there or is disabled, and
-// sso_unavailable or sso_failed where the provider does not do its part, and unavailable where many begin at once.
+// Start begins a sign-in that returns to a path of ours. It returns not_found for a provider that is not there or is
+// disabled, and sso_unavailable or sso_failed where the provider does not do its part, and unavailable where many begin
+// at once.
 func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun, error) {
 	p, err := s.provider(ctx, providerID)
 	if err != nil {
@@ -108,7 +113,8 @@ func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun
 		return Begun{}, failed(f)
 	}
 	browser, state := newSecret(), base64.RawURLEncoding.EncodeToString(newSecret())
-	if err := s.begin(ctx, signIn{stateHash: hash([]byte(state)), browserHash: hash(browser), provider: p.ID, returnTo: returnTo}); err != nil {
+	if err := s.begin(ctx, signIn{stateHash: hash([]byte(state)), browserHash: hash(browser), provider: p.ID,
+		returnTo: returnTo}); err != nil {
 		return Begun{}, err
 	}
 	u, err := url.Parse(pub.metadata.AuthorizationEndpoint)
@@ -117,7 +123,8 @@ func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun
 	}
 	q := u.Query()
 	for name, value := range map[string]string{
-		"response_type": "code", "client_id": p.ClientID, "redirect_uri": s.callback(p.ID), "scope": strings.Join(p.Scopes, " "),
+		"response_type": "code", "client_id": p.ClientID, "redirect_uri": s.callback(p.ID), "scope": strings.Join(p.Scopes,
+			" "),
 		"state": state, "nonce": derive(browser, "nonce", state),
 		"code_challenge":        base64.RawURLEncoding.EncodeToString(hash([]byte(derive(browser, "verifier", state)))),
 		"code_challenge_method": methodS256,
@@ -142,14 +149,15 @@ func (s *Service) begin(ctx context.Context, v signIn) error {
 
 var errState = errors.New("the state is unknown, used, expired, or of another browser or provider")
 
-// Finish ends a sign-in with the provider's answer and starts a session, as Login of identity does. browser is the secret of Start,
-// replaced the refresh token that the client had until now. It returns the path that the sign-in was to return to.
+// Finish ends a sign-in with the provider's answer and starts a session, as Login of identity does. browser is the
+// secret of Start, replaced the refresh token that the client had until now. It returns the path that the sign-in was
+// to return to.
 //
-// It returns not_found as Start does, sso_state_invalid for an answer to no sign-in that this browser has begun and where the provider's
-// settings were changed meanwhile, sso_failed where the
-// provider refuses or says something that does not hold, sso_unavailable where it does not answer, and what SignInFederated of identity
-// returns.
-func (s *Service) Finish(ctx context.Context, c identity.Client, providerID string, browser secretbox.Secret, a Answer, replaced identity.RefreshToken) (identity.SignIn, string, error) {
+// It returns not_found as Start does, sso_state_invalid for an answer to no sign-in that this browser has begun and
+// where the provider's settings were changed meanwhile, sso_failed where the provider refuses or says something that
+// does not hold, sso_unavailable where it does not answer, and what SignInFederated of identity returns.
+func (s *Service) Finish(ctx context.Context, c identity.Client, providerID string, browser secretbox.Secret, a Answer,
+	replaced identity.RefreshToken) (identity.SignIn, string, error) {
 	p, err := s.provider(ctx, providerID)
 	if err != nil {
 		return identity.SignIn{}, "", err
@@ -158,7 +166,8 @@ func (s *Service) Finish(ctx context.Context, c identity.Client, providerID stri
 	if _, fits := decodeSecret(a.State); !ok || !fits {
 		return identity.SignIn{}, "", errNoState()
 	}
-	returnTo, ok, err := s.useSignIn(ctx, signIn{stateHash: hash([]byte(a.State)), browserHash: hash(secret), provider: p.ID}, s.clock.Now())
+	returnTo, ok, err := s.useSignIn(ctx, signIn{stateHash: hash([]byte(a.State)), browserHash: hash(secret),
+		provider: p.ID}, s.clock.Now())
 	if err != nil {
 		return identity.SignIn{}, "", err
 	}
@@ -174,8 +183,9 @@ func (s *Service) Finish(ctx context.Context, c identity.Client, providerID stri
 	return in, returnTo, err
 }
 
-// stillSo has the provider stay as it is until the transaction ends, or returns not_found where it is gone or disabled by now, and
-// sso_state_invalid where it was changed while it was asked: a role that was taken from everybody must not be given once more.
+// stillSo has the provider stay as it is until the transaction ends, or returns not_found where it is gone or disabled
+// by now, and sso_state_invalid where it was changed while it was asked: a role that was taken from everybody must not
+// be given once more.
 func (s *Service) stillSo(ctx context.Context, tx *sql.Tx, asked Provider) error {
 	now, ok, err := holdProvider(ctx, tx, asked.Team, asked.ID)
 	switch {
@@ -190,7 +200,8 @@ func (s *Service) stillSo(ctx context.Context, tx *sql.Tx, asked Provider) error
 }
 
 func errNoState() error {
-	return apperr.Wrap(apperr.CodeSSOStateInvalid, "This browser has begun no such sign-in, or it took longer than ten minutes; sign in again", errState)
+	return apperr.Wrap(apperr.CodeSSOStateInvalid,
+		"This browser has begun no such sign-in, or it took longer than ten minutes; sign in again", errState)
 }
 
 // identify finds out for whom the provider's answer is.
@@ -213,7 +224,8 @@ func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a An
 		return identity.Federated{}, err
 	}
 	t, f := s.peer.redeem(ctx, pub.metadata, redemption{
-		clientID: p.ClientID, clientSecret: clientSecret, code: a.Code, verifier: derive(browser, "verifier", a.State), redirectURI: s.callback(p.ID),
+		clientID: p.ClientID, clientSecret: clientSecret, code: a.Code, verifier: derive(browser, "verifier", a.State),
+		redirectURI: s.callback(p.ID),
 	})
 	if f != nil {
 		return identity.Federated{}, failed(f)
@@ -228,7 +240,8 @@ func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a An
 	if f != nil {
 		return identity.Federated{}, failed(f)
 	}
-	if about, f = s.peer.complete(ctx, pub.metadata, t, subject, about, []string{claimEmail, claimVerified, p.GroupsClaim}); f != nil {
+	if about, f = s.peer.complete(ctx, pub.metadata, t, subject, about, []string{claimEmail, claimVerified,
+		p.GroupsClaim}); f != nil {
 		return identity.Federated{}, failed(f)
 	}
 	return s.person(p, subject, about)
@@ -251,11 +264,13 @@ func (s *Service) person(p Provider, subject string, about claims) (identity.Fed
 		return identity.Federated{}, failed(f)
 	}
 	return identity.Federated{
-		Team: p.Team, Provider: p.ID, Issuer: p.Issuer, Subject: subject, Email: email, Roles: p.roles(groups), Join: p.JustInTime, Link: p.LinkExisting,
+		Team: p.Team, Provider: p.ID, Issuer: p.Issuer, Subject: subject, Email: email, Roles: p.roles(groups),
+		Join: p.JustInTime, Link: p.LinkExisting,
 	}, nil
 }
 
-// refusal words the errors of RFC 6749, section 4.1.2.1, and of OpenID Connect Core 1.0, section 3.1.2.6, that people cause.
+// refusal words the errors of RFC 6749, section 4.1.2.1, and of OpenID Connect Core 1.0, section 3.1.2.6, that people
+// cause.
 func refusal(code string) *Fault {
 	switch code {
 	case "access_denied":
@@ -269,7 +284,8 @@ func refusal(code string) *Fault {
 		f.Unreachable = true
 		return f
 	default:
-		return fault("The identity provider refuses the request; are client id and redirect URI registered there as they are here?")
+		return fault("The identity provider refuses the request; are client id and redirect URI registered there as they " +
+			"are here?")
 	}
 }
 
@@ -304,7 +320,8 @@ const (
 // CheckNames returns every check.
 func CheckNames() []CheckName { return []CheckName{CheckDiscovery, CheckKeys} }
 
-// Test asks a provider of the team, now, for what it publishes, and returns the checks made. A provider need not be enabled.
+// Test asks a provider of the team, now, for what it publishes, and returns the checks made. A provider need not be
+// enabled.
 func (s *Service) Test(ctx context.Context, p Provider) []Check {
 	m, f := s.peer.discover(ctx, p.Issuer)
 	if f != nil {

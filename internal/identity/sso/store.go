@@ -35,8 +35,8 @@ const columns = `id, team_id, name, issuer, client_id, client_secret, scopes, gr
 
 func scan(row interface{ Scan(...any) error }) (p Provider, err error) {
 	var scopes, mappings, domains string
-	err = row.Scan(&p.ID, &p.Team, &p.Name, &p.Issuer, &p.ClientID, &p.sealedSecret, &scopes, &p.GroupsClaim, &mappings, &domains, &p.JustInTime,
-		&p.LinkExisting, &p.Enabled, &p.CreatedMillis, &p.UpdatedMillis)
+	err = row.Scan(&p.ID, &p.Team, &p.Name, &p.Issuer, &p.ClientID, &p.sealedSecret, &scopes, &p.GroupsClaim, &mappings,
+		&domains, &p.JustInTime, &p.LinkExisting, &p.Enabled, &p.CreatedMillis, &p.UpdatedMillis)
 	if err != nil {
 		return p, err
 	}
@@ -56,8 +56,8 @@ func (p Provider) values() ([]any, error) {
 	if p.HasSecret() {
 		secret = p.sealedSecret
 	}
-	return []any{p.ID, p.Team, p.Name, p.Issuer, p.ClientID, secret, string(scopes), p.GroupsClaim, string(mappings), string(domains), p.JustInTime,
-		p.LinkExisting, p.Enabled, p.CreatedMillis, p.UpdatedMillis}, nil
+	return []any{p.ID, p.Team, p.Name, p.Issuer, p.ClientID, secret, string(scopes), p.GroupsClaim, string(mappings),
+		string(domains), p.JustInTime, p.LinkExisting, p.Enabled, p.CreatedMillis, p.UpdatedMillis}, nil
 }
 
 // readProvider finds a provider by id, whatever its team: a sign-in knows none yet.
@@ -67,12 +67,14 @@ func readProvider(ctx context.Context, q db.Querier, providerID string) (Provide
 
 // readProviderOf finds a provider of a team.
 func readProviderOf(ctx context.Context, q db.Querier, team id.Team, providerID string) (Provider, bool, error) {
-	return found(scan(q.QueryRowContext(ctx, "SELECT "+columns+" FROM sso_providers WHERE team_id = $1 AND id = $2", team, providerID)))
+	return found(scan(q.QueryRowContext(ctx, "SELECT "+columns+" FROM sso_providers WHERE team_id = $1 AND id = $2", team,
+		providerID)))
 }
 
 // holdProvider is readProviderOf with the row held until the transaction ends.
 func holdProvider(ctx context.Context, tx *sql.Tx, team id.Team, providerID string) (Provider, bool, error) {
-	return found(scan(tx.QueryRowContext(ctx, "UPDATE sso_providers SET updated_ms = updated_ms WHERE team_id = $1 AND id = $2 RETURNING "+columns,
+	return found(scan(tx.QueryRowContext(ctx, "UPDATE sso_providers SET updated_ms = updated_ms WHERE team_id = $1 AND "+
+		"id = $2 RETURNING "+columns,
 		team, providerID)))
 }
 
@@ -116,13 +118,15 @@ func insertProvider(ctx context.Context, tx *sql.Tx, p Provider) (bool, error) {
 		return false, err
 	}
 	var n int
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sso_providers WHERE team_id = $1", p.Team).Scan(&n); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sso_providers WHERE team_id = $1",
+		p.Team).Scan(&n); err != nil {
 		return false, fmt.Errorf("count identity providers: %w", err)
 	}
 	if n >= MaxProviders {
 		return false, nil
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO sso_providers ("+columns+") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)", values...)
+	_, err = tx.ExecContext(ctx, "INSERT INTO sso_providers ("+columns+
+		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)", values...)
 	if err != nil {
 		return false, fmt.Errorf("store the identity provider: %w", err)
 	}
@@ -144,7 +148,8 @@ func updateProvider(ctx context.Context, tx *sql.Tx, p Provider) error {
 }
 
 func deleteProvider(ctx context.Context, tx *sql.Tx, team id.Team, providerID string) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM sso_providers WHERE team_id = $1 AND id = $2", team, providerID); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM sso_providers WHERE team_id = $1 AND id = $2", team,
+		providerID); err != nil {
 		return fmt.Errorf("remove the identity provider: %w", err)
 	}
 	return nil
@@ -166,7 +171,8 @@ func (s *Service) insertSignIn(ctx context.Context, v signIn, now time.Time) err
 		if err != nil {
 			return fmt.Errorf("remove old sign-ins: %w", err)
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO sso_sign_ins (state_hash, provider_id, browser_hash, return_to, expires_ms) VALUES ($1, $2, $3, $4, $5)",
+		_, err = tx.ExecContext(ctx, "INSERT INTO sso_sign_ins (state_hash, provider_id, browser_hash, return_to, "+
+			"expires_ms) VALUES ($1, $2, $3, $4, $5)",
 			v.stateHash, v.provider, v.browserHash, v.returnTo, v.expiresMillis)
 		if err != nil {
 			return fmt.Errorf("store a sign-in: %w", err)
@@ -175,11 +181,13 @@ func (s *Service) insertSignIn(ctx context.Context, v signIn, now time.Time) err
 	})
 }
 
-// useSignIn removes a sign-in of the provider that the browser has begun and returns where it goes on. Only one caller gets it.
+// useSignIn removes a sign-in of the provider that the browser has begun and returns where it goes on. Only one caller
+// gets it.
 func (s *Service) useSignIn(ctx context.Context, v signIn, now time.Time) (returnTo string, ok bool, err error) {
 	// Looking waits for no writer: whoever makes answers up keeps none waiting.
 	var n int
-	err = s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM sso_sign_ins WHERE state_hash = $1 AND browser_hash = $2", v.stateHash, v.browserHash).Scan(&n)
+	err = s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM sso_sign_ins WHERE state_hash = $1 AND browser_hash = $2",
+		v.stateHash, v.browserHash).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", false, nil
 	}

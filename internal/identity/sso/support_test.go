@@ -60,15 +60,18 @@ func newFixture(t *testing.T, store testkit.Store) fixture {
 // admin makes another user, who is an admin.
 func (f fixture) admin(t *testing.T) access.Principal {
 	t.Helper()
-	made, err := f.identity.CreateOwner(t.Context(), access.System("test"), "", "admin@example.test", "correct horse battery")
+	made, err := f.identity.CreateOwner(t.Context(), access.System("test"), "", "admin@example.test",
+		"correct horse battery")
 	require.NoError(t, err)
-	list, err := f.identity.ListBindings(t.Context(), f.owner, identity.BindingFilter{PrincipalIDs: []string{made.User.ID}}, page.Request{Limit: 2})
+	list, err := f.identity.ListBindings(t.Context(), f.owner,
+		identity.BindingFilter{PrincipalIDs: []string{made.User.ID}}, page.Request{Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	_, err = f.identity.CreateBinding(t.Context(), f.owner, made.User.ID, identity.RoleGrant{Role: access.Admin})
 	require.NoError(t, err)
 	require.NoError(t, f.identity.DeleteBinding(t.Context(), f.owner, list[0].ID))
-	return access.Principal{Kind: access.KindUser, ID: made.User.ID, Name: made.User.Email, Team: made.Team.ID, Rights: access.Admin.Rights()}
+	return access.Principal{Kind: access.KindUser, ID: made.User.ID, Name: made.User.Email, Team: made.Team.ID,
+		Rights: access.Admin.Rights()}
 }
 
 // node is another process on the same database.
@@ -78,14 +81,18 @@ func (f fixture) node(p egress.Policy) *sso.Service {
 
 // hasty is a node that waits for providers that long.
 func (f fixture) hasty(p egress.Policy, timeout time.Duration) *sso.Service {
-	return sso.New(sso.Config{DB: f.store.DB, Box: f.box, Clock: f.clk, Identity: f.identity, Egress: egress.New(p, egress.Options{}), Timeout: timeout,
-		CallbackURL: func(id string) string { return "https://gateway.example.test/callback/" + id }})
+	return sso.New(sso.Config{DB: f.store.DB, Box: f.box, Clock: f.clk, Identity: f.identity,
+		Egress: egress.New(p, egress.Options{}), Timeout: timeout, CallbackURL: func(id string) string {
+			return "https://gateway.example.test/callback/" + id
+		}})
 }
 
-// settings are those of the fixture's provider, under which anybody of example.test who is in engineering becomes a developer.
+// settings are those of the fixture's provider, under which anybody of example.test who is in engineering becomes a
+// developer.
 func (f fixture) settings() sso.Settings {
 	s := sso.Defaults()
-	s.Name, s.Issuer, s.ClientID, s.ClientSecret = "Company account", f.idp.URL, f.idp.ClientID, secretbox.Secret("a+secret%of:the~client")
+	s.Name, s.Issuer, s.ClientID, s.ClientSecret = "Company account", f.idp.URL, f.idp.ClientID,
+		secretbox.Secret("a+secret%of:the~client")
 	f.idp.ClientSecret = s.ClientSecret.Reveal()
 	s.RoleMappings = []sso.RoleMapping{{Group: "engineering", Role: access.Developer}}
 	s.AllowedDomains, s.JustInTime = []string{"example.test"}, true

@@ -13,12 +13,14 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// Promise: one identity provider says nothing about the people of another. Neither the address of somebody who came in by the first nor their
-// subject there opens their account by the second, also not in letters that only look alike, and its keys sign nothing for the first.
+// Promise: one identity provider says nothing about the people of another. Neither the address of somebody who came in
+// by the first nor their subject there opens their account by the second, also not in letters that only look alike, and
+// its keys sign nothing for the first.
 func TestOneProviderSpeaksForItselfAlone(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
-		kim := map[string]any{"sub": "person-1", "email": "kim@example.test", "email_verified": true, "groups": []string{"engineering"}}
+		kim := map[string]any{"sub": "person-1", "email": "kim@example.test", "email_verified": true,
+			"groups": []string{"engineering"}}
 		company := f.provider(t)
 		f.person(kim)
 		in, err := f.signIn(t, company)
@@ -63,13 +65,14 @@ func TestOneProviderSpeaksForItselfAlone(t *testing.T) {
 	})
 }
 
-// Promise: an owner who signs in by an identity provider whose groups give nothing any more stays an owner, and so does the team's last one:
-// what people gave is none of the provider's business.
+// Promise: an owner who signs in by an identity provider whose groups give nothing any more stays an owner, and so does
+// the team's last one: what people gave is none of the provider's business.
 func TestProvidersTakeNoOwner(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		p := f.provider(t, func(s *sso.Settings) { s.LinkExisting = true })
-		f.person(map[string]any{"sub": "person-1", "email": "ada@example.test", "email_verified": true, "groups": []string{"engineering"}})
+		f.person(map[string]any{"sub": "person-1", "email": "ada@example.test", "email_verified": true,
+			"groups": []string{"engineering"}})
 		in, err := f.signIn(t, p)
 		require.NoError(t, err)
 		require.ElementsMatch(t, []access.Role{access.Owner, access.Developer}, roles(in))
@@ -78,18 +81,20 @@ func TestProvidersTakeNoOwner(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []access.Role{access.Owner}, roles(in))
 		require.NoError(t, f.Delete(t.Context(), f.owner, p.ID))
-		in, err = f.identity.Login(t.Context(), client(), identity.Credentials{Email: "ada@example.test", Password: "correct horse battery"}, "")
+		in, err = f.identity.Login(t.Context(), client(), identity.Credentials{Email: "ada@example.test",
+			Password: "correct horse battery"}, "")
 		require.NoError(t, err)
 		require.Equal(t, []access.Role{access.Owner}, roles(in))
 	})
 }
 
-// Promise: a mapping that is taken away takes its role from everybody at once, in sessions that there are too. One whose role is gone gives nothing,
-// and stands in the way of no change. Who is disabled does not come in by a provider.
+// Promise: a mapping that is taken away takes its role from everybody at once, in sessions that there are too. One
+// whose role is gone gives nothing, and stands in the way of no change. Who is disabled does not come in by a provider.
 func TestMappingsEnd(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
-		own, err := f.identity.CreateRole(t.Context(), f.owner, identity.NewRole{Name: "support", Permissions: []access.Permission{access.EventsRead}})
+		own, err := f.identity.CreateRole(t.Context(), f.owner, identity.NewRole{Name: "support",
+			Permissions: []access.Permission{access.EventsRead}})
 		require.NoError(t, err)
 		mapped := func(list ...access.Role) sso.Change {
 			return sso.Change{Apply: func(s *sso.Settings) {
@@ -136,13 +141,15 @@ func TestMappingsEnd(t *testing.T) {
 	})
 }
 
-// Promise: what counts are the rights that somebody has when the change is made, not those with which their request was let in.
+// Promise: what counts are the rights that somebody has when the change is made, not those with which their request was
+// let in.
 func TestRightsTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		p := f.provider(t)
 		was := f.admin(t)
-		_, err := f.store.DB.Write().ExecContext(t.Context(), "UPDATE role_bindings SET role = 'viewer' WHERE principal_id = $1", was.ID)
+		_, err := f.store.DB.Write().ExecContext(t.Context(),
+			"UPDATE role_bindings SET role = 'viewer' WHERE principal_id = $1", was.ID)
 		require.NoError(t, err)
 		was.Rights = access.Owner.Rights()
 		linking := f.settings()
@@ -150,15 +157,18 @@ func TestRightsTakenMeanwhile(t *testing.T) {
 		for _, s := range []sso.Settings{f.settings(), linking} {
 			_, err = f.Create(t.Context(), was, s)
 			require.True(t, apperr.Is(err, apperr.CodePrivilegeEscalation), "%v", err)
-			_, err = f.Update(t.Context(), was, p.ID, sso.Change{Apply: func(to *sso.Settings) { to.RoleMappings, to.LinkExisting = s.RoleMappings, s.LinkExisting }})
+			_, err = f.Update(t.Context(), was, p.ID, sso.Change{Apply: func(to *sso.Settings) {
+				to.RoleMappings, to.LinkExisting = s.RoleMappings, s.LinkExisting
+			}})
 			require.True(t, apperr.Is(err, apperr.CodePrivilegeEscalation), "%v", err)
 		}
 		require.Equal(t, 1, f.count(t, "sso_providers"))
 	})
 }
 
-// Promise: what a provider may give is what its settings say when somebody comes in, not when they were sent there. Who makes the provider answer
-// slowly keeps no role that was taken from everybody meanwhile, and comes in by none that was disabled or removed.
+// Promise: what a provider may give is what its settings say when somebody comes in, not when they were sent there. Who
+// makes the provider answer slowly keeps no role that was taken from everybody meanwhile, and comes in by none that was
+// disabled or removed.
 func TestSettingsChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
@@ -172,11 +182,13 @@ func TestSettingsChangedMeanwhile(t *testing.T) {
 			change func(p sso.Provider) error
 			want   apperr.Code
 		}{
-			"a mapping":   {set(func(s *sso.Settings) { s.RoleMappings = []sso.RoleMapping{} }), apperr.CodeSSOStateInvalid},
-			"joining":     {set(func(s *sso.Settings) { s.JustInTime = false }), apperr.CodeSSOStateInvalid},
-			"the domains": {set(func(s *sso.Settings) { s.AllowedDomains = []string{"other.test"} }), apperr.CodeSSOStateInvalid},
-			"disabling":   {set(func(s *sso.Settings) { s.Enabled = false }), apperr.CodeNotFound},
-			"removing":    {func(p sso.Provider) error { return f.Delete(t.Context(), f.owner, p.ID) }, apperr.CodeNotFound},
+			"a mapping": {set(func(s *sso.Settings) { s.RoleMappings = []sso.RoleMapping{} }), apperr.CodeSSOStateInvalid},
+			"joining":   {set(func(s *sso.Settings) { s.JustInTime = false }), apperr.CodeSSOStateInvalid},
+			"the domains": {set(func(s *sso.Settings) {
+				s.AllowedDomains = []string{"other.test"}
+			}), apperr.CodeSSOStateInvalid},
+			"disabling": {set(func(s *sso.Settings) { s.Enabled = false }), apperr.CodeNotFound},
+			"removing":  {func(p sso.Provider) error { return f.Delete(t.Context(), f.owner, p.ID) }, apperr.CodeNotFound},
 		} {
 			p := f.provider(t)
 			users, bindings, sessions := f.count(t, "users"), f.count(t, "role_bindings"), f.count(t, "sessions")
@@ -185,7 +197,8 @@ func TestSettingsChangedMeanwhile(t *testing.T) {
 			_, err := f.signIn(t, p)
 			require.NoError(t, changed, what)
 			require.True(t, apperr.Is(err, c.want), "%s: %v", what, err)
-			require.Equal(t, []int{users, bindings, sessions}, []int{f.count(t, "users"), f.count(t, "role_bindings"), f.count(t, "sessions")}, what)
+			require.Equal(t, []int{users, bindings, sessions}, []int{f.count(t, "users"), f.count(t, "role_bindings"),
+				f.count(t, "sessions")}, what)
 		}
 		f.idp.Set(func(b *testkit.Behaviour) { b.Claims = nil })
 		_, err := f.signIn(t, f.provider(t))

@@ -45,8 +45,9 @@ const (
 // claims are those about the person, as the ID token or the userinfo endpoint has them.
 type claims map[string]json.RawMessage
 
-// verify returns the subject of an ID token and its claims, when one of the keys verifies it and it says what it must (OpenID Connect
-// Core 1.0, section 3.1.3.7). unknown is true where no key has the id that the token names, so that younger keys may do better.
+// verify returns the subject of an ID token and its claims, when one of the keys verifies it and it says what it must
+// (OpenID Connect Core 1.0, section 3.1.3.7). unknown is true where no key has the id that the token names, so that
+// younger keys may do better.
 func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, about claims, unknown bool, f *Fault) {
 	if len(raw) > maxTokenBytes {
 		return "", nil, false, fault("The ID token is larger than %d KiB.", maxTokenBytes>>10)
@@ -98,21 +99,25 @@ func (e expected) check(t idToken) *Fault {
 		return fault("The ID token is not valid yet; are the clocks right?")
 	case t.Nonce == "" || subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(e.nonce)) != 1:
 		return fault("The ID token belongs to another sign-in.")
-	case t.Subject == "" || len(t.Subject) > maxSubjectBytes || strings.ContainsFunc(t.Subject, func(r rune) bool { return r < ' ' || r > '~' }):
+	case t.Subject == "" || len(t.Subject) > maxSubjectBytes || strings.ContainsFunc(t.Subject, func(r rune) bool {
+		return r < ' ' || r > '~'
+	}):
 		return fault("The ID token names no subject that can be used.")
 	}
 	return nil
 }
 
-// complete adds from the userinfo endpoint what the ID token lacks of the claims wanted: many providers put e-mail address and groups
-// only there.
-func (p peer) complete(ctx context.Context, m metadata, t tokens, subject string, about claims, wanted []string) (claims, *Fault) {
+// complete adds from the userinfo endpoint what the ID token lacks of the claims wanted: many providers put e-mail
+// address and groups only there.
+func (p peer) complete(ctx context.Context, m metadata, t tokens, subject string, about claims,
+	wanted []string) (claims, *Fault) {
 	lacks := slices.ContainsFunc(wanted, func(name string) bool { return about[name] == nil })
 	if !lacks || m.UserinfoEndpoint == "" || t.AccessToken == "" || !strings.EqualFold(t.TokenType, "Bearer") {
 		return about, nil
 	}
 	var more claims
-	if f := p.get(ctx, "userinfo endpoint", m.UserinfoEndpoint, http.Header{"Authorization": {"Bearer " + t.AccessToken}}, &more); f != nil {
+	if f := p.get(ctx, "userinfo endpoint", m.UserinfoEndpoint, http.Header{"Authorization": {"Bearer " + t.AccessToken}},
+		&more); f != nil {
 		return nil, f
 	}
 	// Without this, an access token of somebody else would lend their claims (Core 1.0, section 5.3.2).

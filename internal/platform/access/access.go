@@ -56,8 +56,8 @@ type Principal struct {
 	Session string
 	// Grants are what the grants of an API key open; nil for everybody else.
 	Grants *Grants
-	// Connections bounds what the request of an API key may see and touch: that of the operation's route. It is set when the
-	// operation is known, and means nothing for users.
+	// Connections bounds what the request of an API key may see and touch: that of the operation's route. It is set when
+	// the operation is known, and means nothing for users.
 	Connections Bound
 	// Rate is the limit of an API key's requests where it has one of its own.
 	Rate *ratelimit.Limit
@@ -69,8 +69,8 @@ type Principal struct {
 // System returns the principal of the service itself, named by the part that acts.
 func System(name string) Principal { return Principal{Kind: KindSystem, ID: name, Name: name} }
 
-// Has reports whether a user has the permission in the scope of the request: in its environment, or in the team where it
-// has none. Every member has the permissions of their own account.
+// Has reports whether a user has the permission in the scope of the request: in its environment, or in the team where
+// it has none. Every member has the permissions of their own account.
 func (p Principal) Has(want Permission) bool {
 	if p.Kind == KindUser && slices.Contains(OwnAccount(), want) {
 		return true
@@ -78,8 +78,8 @@ func (p Principal) Has(want Permission) bool {
 	return p.HasIn(p.Environment, want)
 }
 
-// HasIn reports whether a user has the permission in an environment or, where env is empty, in the team. The service itself
-// has every permission, an API key none.
+// HasIn reports whether a user has the permission in an environment or, where env is empty, in the team. The service
+// itself has every permission, an API key none.
 func (p Principal) HasIn(env id.Environment, want Permission) bool {
 	switch p.Kind {
 	case KindSystem:
@@ -106,14 +106,15 @@ func (p Principal) HasSomewhere(want Permission) bool {
 	return false
 }
 
-// Enters reports whether a user has any permission in an environment; without one it does not exist for them. For the service
-// itself every environment does.
+// Enters reports whether a user has any permission in an environment; without one it does not exist for them. For the
+// service itself every environment does.
 func (p Principal) Enters(env id.Environment) bool {
 	return p.Kind == KindSystem || p.Kind == KindUser && p.Rights.Enters(env)
 }
 
-// RequireIn returns nil where the principal has the permission in an environment or, where env is empty, in the team; else forbidden, or
-// not_found where the environment does not exist for them. It is for operations that any environment lets in to.
+// RequireIn returns nil where the principal has the permission in an environment or, where env is empty, in the team;
+// else forbidden, or not_found where the environment does not exist for them. It is for operations that any environment
+// lets in to.
 func (p Principal) RequireIn(env id.Environment, want Permission) error {
 	switch {
 	case p.HasIn(env, want):
@@ -132,8 +133,8 @@ func (p Principal) MayRoute(want Route) bool {
 	return p.Kind == KindAPIKey && !p.Grants.Bound(want).Empty()
 }
 
-// Through returns the principal for an operation of the route: an API key bounded to the connections for which the route is
-// open to it.
+// Through returns the principal for an operation of the route: an API key bounded to the connections for which the
+// route is open to it.
 func (p Principal) Through(route Route) Principal {
 	p.Connections = p.Grants.Bound(route)
 	return p

@@ -14,7 +14,8 @@ import (
 // The matrix of system roles and permissions, in full: whoever adds a permission says here who has it.
 func TestSystemRoles(t *testing.T) {
 	t.Parallel()
-	const owner, admin, developer, approver, auditor, viewer = access.Owner, access.Admin, access.Developer, access.Approver, access.Auditor, access.Viewer
+	const owner, admin, developer, approver, auditor, viewer = access.Owner, access.Admin, access.Developer,
+		access.Approver, access.Auditor, access.Viewer
 	everybody := []access.Role{owner, admin, developer, approver, auditor, viewer}
 	building := []access.Role{owner, admin, developer}
 	matrix := map[access.Permission][]access.Role{
@@ -79,8 +80,8 @@ func TestOwnAccount(t *testing.T) {
 	}
 }
 
-// Whatever roles are added up, a permission holds in an environment if one of them brings it in the team or there, and in the
-// team only if one brings it in the team; what concerns the team never comes from a role in an environment.
+// Whatever roles are added up, a permission holds in an environment if one of them brings it in the team or there, and
+// in the team only if one brings it in the team; what concerns the team never comes from a role in an environment.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -116,6 +117,7 @@ func TestRights(t *testing.T) {
 			}
 			require.Equal(t, enters, user.Enters(s), s)
 		}
-		require.Equal(t, want["env_a"][access.EventsRead], access.Principal{Kind: access.KindUser, Rights: rights, Environment: "env_a"}.Has(access.EventsRead))
+		require.Equal(t, want["env_a"][access.EventsRead], access.Principal{Kind: access.KindUser, Rights: rights,
+			Environment: "env_a"}.Has(access.EventsRead))
 	})
 }

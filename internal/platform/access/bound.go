@@ -11,9 +11,9 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Bound is a set of connections, named by their connection_id: some of an environment's, or all of them with exceptions.
-// A connection_id is of one environment and may be that of several connections, one under each provider configuration.
-// The zero Bound holds none. A Bound is never changed.
+// Bound is a set of connections, named by their connection_id: some of an environment's, or all of them with
+// exceptions. A connection_id is of one environment and may be that of several connections, one under each provider
+// configuration. The zero Bound holds none. A Bound is never changed.
 type Bound struct {
 	// rest says that the set is what the names leave, else it is the names.
 	rest bool
@@ -35,15 +35,15 @@ func (b Bound) Unrestricted() bool { return b.rest && len(b.names) == 0 }
 // Empty reports whether the bound holds nothing.
 func (b Bound) Empty() bool { return !b.rest && len(b.names) == 0 }
 
-// Contains reports whether the bound holds the connection. What is about no connection has the empty id: it is in All, also
-// with exceptions, and in no other bound.
+// Contains reports whether the bound holds the connection. What is about no connection has the empty id: it is in All,
+// also with exceptions, and in no other bound.
 func (b Bound) Contains(connectionID string) bool {
 	_, named := slices.BinarySearch(b.names, connectionID)
 	return named != b.rest
 }
 
-// Covers reports whether the bound holds all that a scope holds: that of one connection, or, where the id is empty, that of
-// the whole environment, which only the unrestricted bound covers.
+// Covers reports whether the bound holds all that a scope holds: that of one connection, or, where the id is empty,
+// that of the whole environment, which only the unrestricted bound covers.
 func (b Bound) Covers(connectionID string) bool {
 	if connectionID == "" {
 		return b.Unrestricted()

@@ -55,7 +55,8 @@ func TestNoBoundIsNothing(t *testing.T) {
 	condition, args := none.Where("c", 1)
 	require.Equal(t, "1 = 0", condition)
 	require.Empty(t, args)
-	for _, text := range []string{"{}", "null", `{"only":["a"],"except":["b"]}`, `{"all":true}`, `{"except":[]}`, "x", `{"only":null}`} {
+	for _, text := range []string{"{}", "null", `{"only":["a"],"except":["b"]}`, `{"all":true}`, `{"except":[]}`, "x",
+		`{"only":null}`} {
 		_, err := access.ParseBound(text)
 		require.Error(t, err, text)
 	}

@@ -1,7 +1,7 @@
 package access
 
-// Grants are what the grants of an API key open together: of each route, the connections. They are made once for a key and
-// shared by its requests. A nil *Grants opens nothing.
+// Grants are what the grants of an API key open together: of each route, the connections. They are made once for a key
+// and shared by its requests. A nil *Grants opens nothing.
 type Grants struct {
 	bounds map[Route]Bound
 }

@@ -39,9 +39,11 @@ type Level string
 
 // The levels.
 const (
-	// LevelTeam is of what concerns the whole team and no environment. A role that is given in one environment does not bring it.
+	// LevelTeam is of what concerns the whole team and no environment. A role that is given in one environment does not
+	// bring it.
 	LevelTeam Level = "team"
-	// LevelEnvironment is of what belongs to an environment. A role that is given in the team brings it in every environment.
+	// LevelEnvironment is of what belongs to an environment. A role that is given in the team brings it in every
+	// environment.
 	LevelEnvironment Level = "environment"
 	// LevelAccount is of a member's own account. Every member has it, and no role lists it.
 	LevelAccount Level = "account"
@@ -64,7 +66,8 @@ func Registry() []PermissionInfo {
 		{TeamRead, LevelTeam, "See the team."},
 		{TeamWrite, LevelTeam, "Rename the team."},
 		{MembersRead, LevelTeam, "See the members of the team and their roles."},
-		{MembersWrite, LevelTeam, "Disable and remove members who are no owners, enable them and, with roles:write, invite people, up to what one holds oneself."},
+		{MembersWrite, LevelTeam, "Disable and remove members who are no owners, enable them and, with roles:write, " +
+			"invite people, up to what one holds oneself."},
 		{RolesRead, LevelTeam, "See roles and who has them."},
 		{RolesWrite, LevelTeam, "Make roles, and give and take them, up to what one holds oneself."},
 		{OwnersWrite, LevelTeam, "Do the same to owners: change and take their role, disable, enable and remove them."},
@@ -73,10 +76,15 @@ func Registry() []PermissionInfo {
 		{APIKeysRead, LevelEnvironment, "See API keys, without their secrets."},
 		{APIKeysWrite, LevelEnvironment, "Create, change, rotate, disable, revoke and delete API keys and their grants."},
 		{ConnectionsRead, LevelEnvironment, "See connections and what is known of their webhook secrets."},
-		{ConnectionsWrite, LevelEnvironment, "Create, change and delete connections, with their secrets and webhook enrolments."},
-		{SubscriptionsRead, LevelEnvironment, "See webhook subscriptions and their statistics; without webhook_subscriptions:write the query of a forward URL is masked."},
+		{ConnectionsWrite, LevelEnvironment,
+			"Create, change and delete connections, with their secrets and webhook enrolments."},
+		{SubscriptionsRead, LevelEnvironment,
+			"See webhook subscriptions and their statistics; without webhook_subscriptions:write the query of a forward URL " +
+				"is masked."},
 		{SubscriptionsWrite, LevelEnvironment, "Create, change, test and delete webhook subscriptions."},
-		{EventsRead, LevelEnvironment, "Read webhook events with their payloads, their deliveries, replays and the live stream, and deliveries that were refused."},
+		{EventsRead, LevelEnvironment,
+			"Read webhook events with their payloads, their deliveries, replays and the live stream, and deliveries that " +
+				"were refused."},
 		{EventsReplay, LevelEnvironment, "Replay webhook events, one by one and in bulk."},
 		{EventsWrite, LevelEnvironment, "Publish events."},
 		{EventsExpunge, LevelEnvironment, "Remove the payload of a webhook event for good."},

@@ -6,8 +6,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Rights are the permissions of a user, by where they hold. The rights on a member's own account are not among them: every
-// member has those.
+// Rights are the permissions of a user, by where they hold. The rights on a member's own account are not among them:
+// every member has those.
 type Rights struct {
 	// Team holds everywhere: in every environment, and for what concerns none.
 	Team []Permission
@@ -15,8 +15,8 @@ type Rights struct {
 	Environments map[id.Environment][]Permission
 }
 
-// Add adds the permissions of a role that is given in an environment, or in the team where env is empty. In an environment
-// only those count that can hold there.
+// Add adds the permissions of a role that is given in an environment, or in the team where env is empty. In an
+// environment only those count that can hold there.
 func (r *Rights) Add(env id.Environment, list []Permission) {
 	if env == "" {
 		r.Team = merge(r.Team, list)

@@ -40,7 +40,8 @@ func (r Role) Permissions() []Permission {
 	case Viewer:
 		return reading
 	case Auditor:
-		return append(reading, TeamRead, MembersRead, RolesRead, EnvironmentsRead, APIKeysRead, AuditRead, AuditExport, SSORead)
+		return append(reading, TeamRead, MembersRead, RolesRead, EnvironmentsRead, APIKeysRead, AuditRead, AuditExport,
+			SSORead)
 	default:
 		return nil
 	}

@@ -69,16 +69,18 @@ var (
 	// ErrServer says that the address is not that of a server.
 	ErrServer = errors.New("the server must be given as a URL such as https://gateway.example.com, without a path")
 	// ErrPlainHTTP says that the key would cross a network in clear.
-	ErrPlainHTTP = errors.New("the server is not on this machine, and its URL is not https://: the API key would cross the network in clear")
+	ErrPlainHTTP = errors.New("the server is not on this machine, and its URL is not https://: the API key would cross " +
+		"the network in clear")
 	// ErrKey says that the key cannot be one.
 	ErrKey = errors.New("the API key holds a character that no key has, or is too long")
 )
 
-// New returns a Client. It reaches every address, private ones too: whoever runs a command names its server. The errors are
-// ErrServer, ErrPlainHTTP and ErrKey.
+// New returns a Client. It reaches every address, private ones too: whoever runs a command names its server. The errors
+// are ErrServer, ErrPlainHTTP and ErrKey.
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimSuffix(strings.TrimRight(o.Server, "/"), Prefix))
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.User != nil || base.Path != "" ||
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.User != nil ||
+		base.Path != "" ||
 		strings.ContainsAny(o.Server, "?#") || base.Port() == "0" {
 		return nil, ErrServer
 	}
@@ -88,7 +90,8 @@ func New(o Options) (*Client, error) {
 	if len(o.Key) > maxKey || strings.ContainsFunc(o.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, ErrKey
 	}
-	everywhere := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+	everywhere := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(),
+		0)}
 	c := &Client{base: base, key: o.Key, timeout: o.Timeout, agent: o.UserAgent, clock: o.Clock,
 		egress: egress.New(egress.Policy{AllowCIDRs: everywhere, AllowHTTP: true}, egress.Options{Clock: o.Clock})}
 	if c.clock == nil {
@@ -234,9 +237,10 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Each calls fn with each row of a list, page by page, until limit rows have come; 0 is no limit. more reports whether the
-// list goes on behind them.
-func (c *Client) Each(ctx context.Context, r Request, limit int, fn func(row json.RawMessage) error) (more bool, err error) {
+// Each calls fn with each row of a list, page by page, until limit rows have come; 0 is no limit. more reports whether
+// the list goes on behind them.
+func (c *Client) Each(ctx context.Context, r Request, limit int,
+	fn func(row json.RawMessage) error) (more bool, err error) {
 	query := url.Values{}
 	for name, values := range r.Query {
 		query[name] = values

@@ -26,7 +26,8 @@ func serve(t *testing.T, h http.HandlerFunc) *apiclient.Client {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	c, err := apiclient.New(apiclient.Options{Server: s.URL, Key: "sp_test_key", UserAgent: "sallyport/test", Timeout: 30 * time.Second})
+	c, err := apiclient.New(apiclient.Options{Server: s.URL, Key: "sp_test_key", UserAgent: "sallyport/test",
+		Timeout: 30 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
@@ -45,14 +46,14 @@ func TestCall(t *testing.T) {
 		_ = json.NewEncoder(w).Encode([]string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Api-Key"),
 			r.Header.Get("User-Agent"), r.Header.Get("Content-Type"), string(body)})
 	})
-	a, err := c.Call(t.Context(), apiclient.Request{Method: http.MethodPost, Path: "/connections" + apiclient.Path("a/b", "c?d"),
-		Query: url.Values{"q": {"x y"}}, Body: map[string]string{"filter": "a < b"}})
+	a, err := c.Call(t.Context(), apiclient.Request{Method: http.MethodPost, Path: "/connections" +
+		apiclient.Path("a/b", "c?d"), Query: url.Values{"q": {"x y"}}, Body: map[string]string{"filter": "a < b"}})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusCreated, a.Status)
 	var got []string
 	require.NoError(t, a.Decode(&got))
-	require.Equal(t, []string{"POST", "/api/v1/connections/a%2Fb/c%3Fd", "q=x+y", "sp_test_key", "sallyport/test", "application/json",
-		`{"filter":"a < b"}` + "\n"}, got)
+	require.Equal(t, []string{"POST", "/api/v1/connections/a%2Fb/c%3Fd", "q=x+y", "sp_test_key", "sallyport/test",
+		"application/json", `{"filter":"a < b"}` + "\n"}, got)
 }
 
 // The envelope becomes one line that names everything a person needs, and stays a value that a command can look into.
@@ -84,16 +85,19 @@ func TestEnvelope(t *testing.T) {
 		return err
 	}
 	err := get("/faults")
-	require.EqualError(t, err, "Invalid request: forward_url: must be an https URL; status[0]: is none (status 422, validation_error, request 0193)")
+	require.EqualError(t, err, "Invalid request: forward_url: must be an https URL; status[0]: is none (status 422, "+
+		"validation_error, request 0193)")
 	require.True(t, apiclient.Is(err, apperr.CodeValidation))
 	require.False(t, apiclient.Is(err, apperr.CodeNotFound))
 	require.EqualError(t, get("/limited"), "Too many requests (status 429, rate_limited, retry after 7s, request 0193)")
-	require.EqualError(t, get("/proxy"), "what answered is no Sallyport server, or something between answered in its place (status 502, request 0193)")
+	require.EqualError(t, get("/proxy"),
+		"what answered is no Sallyport server, or something between answered in its place (status 502, request 0193)")
 	require.ErrorContains(t, get("/elsewhere"), "redirects elsewhere")
 	require.ErrorIs(t, get("/welcome"), apiclient.ErrForeign)
 }
 
-// A list is read page by page up to the limit, with the same filters, and a list that does not move on is not read for ever.
+// A list is read page by page up to the limit, with the same filters, and a list that does not move on is not read for
+// ever.
 func TestEach(t *testing.T) {
 	t.Parallel()
 	const rows = 600
@@ -123,22 +127,28 @@ func TestEach(t *testing.T) {
 	}{
 		{10, 10, true, []string{"limit=10&status=failed"}},
 		{300, 300, true, []string{"limit=250&status=failed", "cursor=c250&limit=50&status=failed"}},
-		{600, 600, false, []string{"limit=250&status=failed", "cursor=c250&limit=250&status=failed", "cursor=c500&limit=100&status=failed"}},
-		{0, 600, false, []string{"limit=250&status=failed", "cursor=c250&limit=250&status=failed", "cursor=c500&limit=250&status=failed"}},
+		{600, 600, false, []string{"limit=250&status=failed", "cursor=c250&limit=250&status=failed",
+			"cursor=c500&limit=100&status=failed"}},
+		{0, 600, false, []string{"limit=250&status=failed", "cursor=c250&limit=250&status=failed",
+			"cursor=c500&limit=250&status=failed"}},
 	} {
 		requests = nil
 		n := 0
-		more, err := c.Each(t.Context(), apiclient.Request{Path: "/rows", Query: url.Values{"status": {"failed"}}}, tt.limit, func(row json.RawMessage) error {
-			require.Equal(t, strconv.Itoa(n), string(row))
-			n++
-			return nil
-		})
+		more, err := c.Each(t.Context(), apiclient.Request{Path: "/rows", Query: url.Values{"status": {"failed"}}}, tt.limit,
+			func(row json.RawMessage) error {
+				require.Equal(t, strconv.Itoa(n), string(row))
+				n++
+				return nil
+			})
 		require.NoError(t, err)
 		require.Equal(t, tt.want, n)
 		require.Equal(t, tt.more, more)
 		require.Equal(t, tt.queries, requests)
 	}
-	_, err := c.Each(t.Context(), apiclient.Request{Path: "/rows", Query: url.Values{"stuck": {"1"}}}, 0, func(json.RawMessage) error { return nil })
+	_, err := c.Each(t.Context(), apiclient.Request{Path: "/rows", Query: url.Values{"stuck": {"1"}}}, 0,
+		func(json.RawMessage) error {
+			return nil
+		})
 	require.ErrorIs(t, err, apiclient.ErrForeign)
 	stop := errors.New("enough")
 	_, err = c.Each(t.Context(), apiclient.Request{Path: "/rows"}, 0, func(json.RawMessage) error { return stop })

@@ -49,7 +49,8 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// Error is one line: what is wrong, each fault, and in brackets status, code and request id. The text comes from outside.
+// Error is one line: what is wrong, each fault, and in brackets status, code and request id. The text comes from
+// outside.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
@@ -73,7 +74,8 @@ func (e *Error) Error() string {
 	return b.String() + ")"
 }
 
-// field is a detail's location without the part of the request that it lies in, which whoever gives flags did not choose.
+// field is a detail's location without the part of the request that it lies in, which whoever gives flags did not
+// choose.
 func field(location string) string {
 	for _, part := range []string{"body.", "query.", "path."} {
 		if name, ok := strings.CutPrefix(location, part); ok {
@@ -89,7 +91,8 @@ func Is(err error, code apperr.Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// Temporary reports whether the same request may be answered otherwise later: the server is away, overloaded or has failed.
+// Temporary reports whether the same request may be answered otherwise later: the server is away, overloaded or has
+// failed.
 func Temporary(err error) bool {
 	var gone *Unreachable
 	var refused *Error

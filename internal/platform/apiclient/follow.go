@@ -19,8 +19,8 @@ const (
 	maxMessage = 4 << 20
 	// maxQuiet is how long a stream may be silent: three of its heartbeats.
 	maxQuiet = 45 * time.Second
-	// leastWait, firstWait and maxWait: how long to wait before a stream is opened again. The server may ask for another than the
-	// first, and each failure in a row doubles it.
+	// leastWait, firstWait and maxWait: how long to wait before a stream is opened again. The server may ask for another
+	// than the first, and each failure in a row doubles it.
 	leastWait, firstWait, maxWait = time.Second, 3 * time.Second, 30 * time.Second
 	// maxRefusal bounds the body of an answer that is no stream.
 	maxRefusal = 1 << 20
@@ -35,20 +35,20 @@ type Following struct {
 	From string
 	// Message takes each message, also those about the stream itself, one after the other; its error ends the following.
 	Message func(m sse.Message) error
-	// Opened is told, where it is set, that the stream is open and nothing that happens from now on is missed: the first time,
-	// and again after each loss.
+	// Opened is told, where it is set, that the stream is open and nothing that happens from now on is missed: the first
+	// time, and again after each loss.
 	Opened func(again bool)
-	// Lost is told, where it is set, that the stream broke off, and when it will be opened again. It hears nothing more until
-	// the stream is open again, nor of streams that end in order, as every one does after some time.
+	// Lost is told, where it is set, that the stream broke off, and when it will be opened again. It hears nothing more
+	// until the stream is open again, nor of streams that end in order, as every one does after some time.
 	Lost func(err error, wait time.Duration)
 }
 
 // errEnded says that a stream ended in order.
 var errEnded = errors.New("the stream ended")
 
-// Follow reads the stream until ctx ends, whose error it returns, or Message returns an error, or the server refuses for good.
-// It returns the id of the last place that it has read. The first opening must succeed, because most likely nothing would
-// mend it; later ones are tried for ever. The errors are those of Call, and sse.ErrTooLong.
+// Follow reads the stream until ctx ends, whose error it returns, or Message returns an error, or the server refuses
+// for good. It returns the id of the last place that it has read. The first opening must succeed, because most likely
+// nothing would mend it; later ones are tried for ever. The errors are those of Call, and sse.ErrTooLong.
 func (c *Client) Follow(ctx context.Context, f Following) (last string, err error) {
 	p := place{id: f.From, retry: firstWait}
 	wait := firstWait

@@ -73,8 +73,8 @@ func follower(t *testing.T, turns ...http.HandlerFunc) (*script, *apiclient.Clie
 	return s, c
 }
 
-// A following goes on behind the last message, or heartbeat, through ends in order, breaks, overload and a server that is
-// away, and tells of what was no end in order, once until it is over. A stream is open when it has a place.
+// A following goes on behind the last message, or heartbeat, through ends in order, breaks, overload and a server that
+// is away, and tells of what was no end in order, once until it is over. A stream is open when it has a place.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	s, c := follower(t,
@@ -100,10 +100,12 @@ func TestFollow(t *testing.T) {
 	require.Equal(t, "9", last)
 	require.Equal(t, []string{"a one", "stream.closed {}", "a two", "stream.gap {}", "stream.lagged {}"}, got)
 	require.Equal(t, []string{"open false", "lost", "open true", "lost", "open true"}, told)
-	require.Equal(t, []string{"0 status=failed k", "2 status=failed k", "2 status=failed k", "3 status=failed k", "3 status=failed k", "3 status=failed k", "9 status=failed k"}, s.asked)
+	require.Equal(t, []string{"0 status=failed k", "2 status=failed k", "2 status=failed k", "3 status=failed k",
+		"3 status=failed k", "3 status=failed k", "9 status=failed k"}, s.asked)
 }
 
-// A stream that cannot be opened at the beginning is an error at once: most likely the command was given the wrong server.
+// A stream that cannot be opened at the beginning is an error at once: most likely the command was given the wrong
+// server.
 func TestFollowOpensFirst(t *testing.T) {
 	t.Parallel()
 	ignore := func(sse.Message) error { return nil }

@@ -14,7 +14,8 @@ import (
 type Error struct {
 	// Code is a registered code; it fixes the HTTP status unless Status is set.
 	Code Code
-	// Status overrides the code's status: http_error has none of its own, and a provider may need another for a refused delivery.
+	// Status overrides the code's status: http_error has none of its own, and a provider may need another for a refused
+	// delivery.
 	Status int
 	// Message is shown to the client: no SQL, path, address, secret or offending value.
 	Message string
@@ -70,7 +71,8 @@ func NotFound(kind string) *Error { return New(CodeNotFound, "No such "+kind) }
 
 // Unavailable returns the 503 of a dependency that does not answer now.
 func Unavailable(cause error) *Error {
-	return &Error{Code: CodeUnavailable, Message: "The service cannot store data right now; try again", RetryAfter: 2 * time.Second, Cause: cause}
+	return &Error{Code: CodeUnavailable, Message: "The service cannot store data right now; try again",
+		RetryAfter: 2 * time.Second, Cause: cause}
 }
 
 // Invalid returns a validation error with the faults given.

@@ -199,7 +199,8 @@ func TestAllFaultsTogether(t *testing.T) {
 		"tls-cert: /cert.pem",              // 12
 		"database-url: mysql://u:hunter2@", // 13
 	}, "\n")
-	environ := []string{"SALLYPORT_MIGRATE=perhaps", "SALLYPORT_WEBHOOK_MAX_BODY_BYTES=26214401", "SALLYPORT_TRUSTED_PROXIES=x,y"}
+	environ := []string{"SALLYPORT_MIGRATE=perhaps", "SALLYPORT_WEBHOOK_MAX_BODY_BYTES=26214401",
+		"SALLYPORT_TRUSTED_PROXIES=x,y"}
 	got := faults(t, []string{"--delivery-concurrency-per-host=many"}, environ, text)
 	require.ElementsMatch(t, []string{
 		"listen (sallyport.yaml, line 1): is not an address such as 127.0.0.1:8080",
@@ -227,57 +228,75 @@ func TestRules(t *testing.T) {
 		args, environ []string
 		key           string // "" when all is well
 	}{
-		"dev on loopback":               {args: []string{"--dev"}},
-		"dev on localhost":              {args: []string{"--dev", "--listen=localhost:0"}},
-		"dev on IPv6 loopback":          {args: []string{"--dev", "--listen=[::1]:8080"}},
-		"dev on all addresses":          {args: []string{"--dev", "--listen=:8080"}, key: "listen"},
-		"dev on 0.0.0.0":                {args: []string{"--dev", "--listen=0.0.0.0:8080"}, key: "listen"},
-		"dev on a name":                 {args: []string{"--dev", "--listen=gateway:8080"}, key: "listen"},
-		"dev with open admin":           {args: []string{"--dev", "--admin-listen=:9090"}, key: "admin-listen"},
-		"open without dev":              {args: []string{"--listen=:8080"}},
-		"port over 65535":               {args: []string{"--listen=127.0.0.1:65536"}, key: "listen"},
-		"admin on the public address":   {args: []string{"--admin-listen=127.0.0.1:8080"}, key: "admin-listen"},
-		"public URL with slash":         {args: []string{"--public-url=https://a.example/"}},
-		"public URL with path":          {args: []string{"--public-url=https://a.example/x"}, key: "public-url"},
-		"public URL with query":         {args: []string{"--public-url=https://a.example?x"}, key: "public-url"},
-		"public URL with user":          {args: []string{"--public-url=https://u@a.example"}, key: "public-url"},
-		"public URL of another scheme":  {args: []string{"--public-url=ftp://a.example"}, key: "public-url"},
-		"relative public URL":           {args: []string{"--public-url=a.example"}, key: "public-url"},
-		"key without certificate":       {args: []string{"--tls-key=/k"}, key: "tls-key"},
-		"both keysets":                  {args: []string{"--keyset-file=/k"}, environ: []string{"SALLYPORT_KEYSET={}"}, key: "keyset"},
-		"short set-up token":            {environ: []string{"SALLYPORT_SETUP_TOKEN=hunter2"}, key: "setup-token"},
-		"set-up token of two words":     {environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef 0123456789abcdef"}, key: "setup-token"},
-		"set-up token":                  {environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef0123456789abcdef"}},
-		"both set-up tokens":            {args: []string{"--setup-token-file=/t"}, environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef0123456789abcdef"}, key: "setup-token"},
-		"mail server":                   {args: []string{"--smtp-address=mail.example.com:587", "--smtp-from=Sallyport <s@example.com>"}},
-		"mail server with user":         {args: []string{"--smtp-address=m:465", "--smtp-from=s@e.com", "--smtp-user=u", "--smtp-tls=implicit"}, environ: []string{"SALLYPORT_SMTP_PASSWORD=p"}},
-		"mail server without port":      {args: []string{"--smtp-address=mail.example.com", "--smtp-from=s@e.com"}, key: "smtp-address"},
-		"mail server without host":      {args: []string{"--smtp-address=:587", "--smtp-from=s@e.com"}, key: "smtp-address"},
-		"mail without sender":           {args: []string{"--smtp-address=m:25"}, key: "smtp-from"},
-		"mail from nobody":              {args: []string{"--smtp-address=m:25", "--smtp-from=nobody"}, key: "smtp-from"},
-		"mail secured otherwise":        {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-tls=ssl"}, key: "smtp-tls"},
-		"mail user in the clear":        {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u", "--smtp-password-file=/p", "--smtp-tls=none"}, key: "smtp-user"},
-		"mail user without password":    {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u"}, key: "smtp-user"},
-		"mail password without user":    {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-password-file=/p"}, key: "smtp-user"},
-		"sender without mail server":    {args: []string{"--smtp-from=s@e.com"}, key: "smtp-from"},
-		"both mail passwords":           {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u", "--smtp-password-file=/p"}, environ: []string{"SALLYPORT_SMTP_PASSWORD=p"}, key: "smtp-password"},
-		"database of another kind":      {args: []string{"--database-url=sqlite://x"}, key: "database-url"},
-		"dedupe off":                    {args: []string{"--webhook-dedupe-window=0"}},
-		"payloads for ever":             {args: []string{"--webhook-payload-retention-days=366", "--webhook-event-retention-days=400"}, key: "webhook-payload-retention-days"},
-		"payloads not at all":           {args: []string{"--webhook-payload-retention-days=0"}, key: "webhook-payload-retention-days"},
-		"payloads over events":          {args: []string{"--webhook-payload-retention-days=30", "--webhook-event-retention-days=29"}, key: "webhook-payload-retention-days"},
-		"payloads as long as events":    {args: []string{"--webhook-payload-retention-days=30", "--webhook-event-retention-days=30"}},
-		"events under the default":      {args: []string{"--webhook-event-retention-days=29"}},
-		"events for ever":               {args: []string{"--webhook-event-retention-days=3651"}, key: "webhook-event-retention-days"},
-		"dedupe negative":               {args: []string{"--webhook-dedupe-window=-1s"}, key: "webhook-dedupe-window"},
-		"no shutdown time":              {args: []string{"--shutdown-timeout=0"}, key: "shutdown-timeout"},
-		"no concurrency":                {args: []string{"--delivery-concurrency=0"}, key: "delivery-concurrency"},
-		"no streams":                    {args: []string{"--stream-max-readers=0"}, key: "stream-max-readers"},
-		"too many streams":              {args: []string{"--stream-max-readers-per-environment=10001"}, key: "stream-max-readers-per-environment"},
-		"no concurrency a subscription": {args: []string{"--delivery-concurrency-per-subscription=10001"}, key: "delivery-concurrency-per-subscription"},
-		"small budget":                  {args: []string{"--webhook-memory-budget-bytes=1"}, key: "webhook-memory-budget-bytes"},
-		"empty data":                    {args: []string{"--data="}, key: "data"},
-		"file that is not there":        {args: []string{"--config=missing.yaml"}, key: "config"},
+		"dev on loopback":              {args: []string{"--dev"}},
+		"dev on localhost":             {args: []string{"--dev", "--listen=localhost:0"}},
+		"dev on IPv6 loopback":         {args: []string{"--dev", "--listen=[::1]:8080"}},
+		"dev on all addresses":         {args: []string{"--dev", "--listen=:8080"}, key: "listen"},
+		"dev on 0.0.0.0":               {args: []string{"--dev", "--listen=0.0.0.0:8080"}, key: "listen"},
+		"dev on a name":                {args: []string{"--dev", "--listen=gateway:8080"}, key: "listen"},
+		"dev with open admin":          {args: []string{"--dev", "--admin-listen=:9090"}, key: "admin-listen"},
+		"open without dev":             {args: []string{"--listen=:8080"}},
+		"port over 65535":              {args: []string{"--listen=127.0.0.1:65536"}, key: "listen"},
+		"admin on the public address":  {args: []string{"--admin-listen=127.0.0.1:8080"}, key: "admin-listen"},
+		"public URL with slash":        {args: []string{"--public-url=https://a.example/"}},
+		"public URL with path":         {args: []string{"--public-url=https://a.example/x"}, key: "public-url"},
+		"public URL with query":        {args: []string{"--public-url=https://a.example?x"}, key: "public-url"},
+		"public URL with user":         {args: []string{"--public-url=https://u@a.example"}, key: "public-url"},
+		"public URL of another scheme": {args: []string{"--public-url=ftp://a.example"}, key: "public-url"},
+		"relative public URL":          {args: []string{"--public-url=a.example"}, key: "public-url"},
+		"key without certificate":      {args: []string{"--tls-key=/k"}, key: "tls-key"},
+		"both keysets": {args: []string{"--keyset-file=/k"}, environ: []string{"SALLYPORT_KEYSET={}"},
+			key: "keyset"},
+		"short set-up token": {environ: []string{"SALLYPORT_SETUP_TOKEN=hunter2"}, key: "setup-token"},
+		"set-up token of two words": {environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef 0123456789abcdef"},
+			key: "setup-token"},
+		"set-up token": {environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef0123456789abcdef"}},
+		"both set-up tokens": {args: []string{"--setup-token-file=/t"},
+			environ: []string{"SALLYPORT_SETUP_TOKEN=0123456789abcdef0123456789abcdef"}, key: "setup-token"},
+		"mail server": {args: []string{"--smtp-address=mail.example.com:587",
+			"--smtp-from=Sallyport <s@example.com>"}},
+		"mail server with user": {args: []string{"--smtp-address=m:465", "--smtp-from=s@e.com", "--smtp-user=u",
+			"--smtp-tls=implicit"}, environ: []string{"SALLYPORT_SMTP_PASSWORD=p"}},
+		"mail server without port": {args: []string{"--smtp-address=mail.example.com", "--smtp-from=s@e.com"},
+			key: "smtp-address"},
+		"mail server without host": {args: []string{"--smtp-address=:587", "--smtp-from=s@e.com"}, key: "smtp-address"},
+		"mail without sender":      {args: []string{"--smtp-address=m:25"}, key: "smtp-from"},
+		"mail from nobody":         {args: []string{"--smtp-address=m:25", "--smtp-from=nobody"}, key: "smtp-from"},
+		"mail secured otherwise": {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-tls=ssl"},
+			key: "smtp-tls"},
+		"mail user in the clear": {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u",
+			"--smtp-password-file=/p", "--smtp-tls=none"}, key: "smtp-user"},
+		"mail user without password": {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u"},
+			key: "smtp-user"},
+		"mail password without user": {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com",
+			"--smtp-password-file=/p"}, key: "smtp-user"},
+		"sender without mail server": {args: []string{"--smtp-from=s@e.com"}, key: "smtp-from"},
+		"both mail passwords": {args: []string{"--smtp-address=m:25", "--smtp-from=s@e.com", "--smtp-user=u",
+			"--smtp-password-file=/p"}, environ: []string{"SALLYPORT_SMTP_PASSWORD=p"}, key: "smtp-password"},
+		"database of another kind": {args: []string{"--database-url=sqlite://x"}, key: "database-url"},
+		"dedupe off":               {args: []string{"--webhook-dedupe-window=0"}},
+		"payloads for ever": {args: []string{"--webhook-payload-retention-days=366",
+			"--webhook-event-retention-days=400"}, key: "webhook-payload-retention-days"},
+		"payloads not at all": {args: []string{"--webhook-payload-retention-days=0"},
+			key: "webhook-payload-retention-days"},
+		"payloads over events": {args: []string{"--webhook-payload-retention-days=30",
+			"--webhook-event-retention-days=29"}, key: "webhook-payload-retention-days"},
+		"payloads as long as events": {args: []string{"--webhook-payload-retention-days=30",
+			"--webhook-event-retention-days=30"}},
+		"events under the default": {args: []string{"--webhook-event-retention-days=29"}},
+		"events for ever": {args: []string{"--webhook-event-retention-days=3651"},
+			key: "webhook-event-retention-days"},
+		"dedupe negative":  {args: []string{"--webhook-dedupe-window=-1s"}, key: "webhook-dedupe-window"},
+		"no shutdown time": {args: []string{"--shutdown-timeout=0"}, key: "shutdown-timeout"},
+		"no concurrency":   {args: []string{"--delivery-concurrency=0"}, key: "delivery-concurrency"},
+		"no streams":       {args: []string{"--stream-max-readers=0"}, key: "stream-max-readers"},
+		"too many streams": {args: []string{"--stream-max-readers-per-environment=10001"},
+			key: "stream-max-readers-per-environment"},
+		"no concurrency a subscription": {args: []string{"--delivery-concurrency-per-subscription=10001"},
+			key: "delivery-concurrency-per-subscription"},
+		"small budget":           {args: []string{"--webhook-memory-budget-bytes=1"}, key: "webhook-memory-budget-bytes"},
+		"empty data":             {args: []string{"--data="}, key: "data"},
+		"file that is not there": {args: []string{"--config=missing.yaml"}, key: "config"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -298,10 +317,14 @@ func TestRules(t *testing.T) {
 // Only the flag turns development mode on: neither a variable nor a file left over from a laptop may.
 func TestDevModeByFlagOnly(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"dev (SALLYPORT_DEV): is set by the flag --dev only"}, faults(t, nil, []string{"SALLYPORT_DEV=true"}, ""))
-	require.Equal(t, []string{"dev (sallyport.yaml, line 1): is set by the flag --dev only"}, faults(t, nil, nil, "dev: true"))
-	require.Equal(t, []string{"keyset (sallyport.yaml, line 1): is set by the variable SALLYPORT_KEYSET only"}, faults(t, nil, nil, "keyset: x"))
-	require.Equal(t, []string{"config (sallyport.yaml, line 1): is set by --config or SALLYPORT_CONFIG only"}, faults(t, nil, nil, "config: x"))
+	require.Equal(t, []string{"dev (SALLYPORT_DEV): is set by the flag --dev only"},
+		faults(t, nil, []string{"SALLYPORT_DEV=true"}, ""))
+	require.Equal(t, []string{"dev (sallyport.yaml, line 1): is set by the flag --dev only"},
+		faults(t, nil, nil, "dev: true"))
+	require.Equal(t, []string{"keyset (sallyport.yaml, line 1): is set by the variable SALLYPORT_KEYSET only"},
+		faults(t, nil, nil, "keyset: x"))
+	require.Equal(t, []string{"config (sallyport.yaml, line 1): is set by --config or SALLYPORT_CONFIG only"},
+		faults(t, nil, nil, "config: x"))
 
 	c, err := Load([]string{"--dev"}, nil, file(""))
 	require.NoError(t, err)
@@ -342,16 +365,19 @@ func TestEmbeddedInACommandLine(t *testing.T) {
 			Label string `name:"label"`
 		} `cmd:""`
 	}
-	l := NewLoader([]string{"SALLYPORT_LABEL=not-a-setting", "SALLYPORT_CONFIG=sallyport.yaml", "SALLYPORT_LISTEN="}, file("listen: :80\nlog-level: warn\n"))
+	l := NewLoader([]string{"SALLYPORT_LABEL=not-a-setting", "SALLYPORT_CONFIG=sallyport.yaml", "SALLYPORT_LISTEN="},
+		file("listen: :80\nlog-level: warn\n"))
 	parser, err := kong.New(&cli, l.Options()...)
 	require.NoError(t, err)
-	kctx, err := parser.Parse([]string{"--migrate", "keys", "--label=x", "--egress-allow=10.0.0.0/8", "--egress-allow=fd00::/8,192.168.1.5", "--delivery-concurrency=x"})
+	kctx, err := parser.Parse([]string{"--migrate", "keys", "--label=x", "--egress-allow=10.0.0.0/8",
+		"--egress-allow=fd00::/8,192.168.1.5", "--delivery-concurrency=x"})
 	require.NoError(t, err)
 	require.Equal(t, "keys", kctx.Command())
 	require.Equal(t, "x", cli.Keys.Label)
 
 	err = l.Complete(kctx, &cli.Config)
-	require.Equal(t, Faults{{"delivery-concurrency", Origin{SourceFlag, "--delivery-concurrency", 0}, "is not a whole number"}}, err)
+	require.Equal(t, Faults{{"delivery-concurrency", Origin{SourceFlag, "--delivery-concurrency", 0},
+		"is not a whole number"}}, err)
 	require.Equal(t, ":80", cli.Listen, "an empty variable counts as not set")
 	require.Equal(t, "http://localhost:80", cli.PublicURL)
 	require.True(t, cli.Migrate)
@@ -371,7 +397,8 @@ func TestUnknownFlag(t *testing.T) {
 // The keyset comes from its variable, and a certificate makes the derived URL https.
 func TestEnvironmentOnlyAndDerived(t *testing.T) {
 	t.Parallel()
-	c, err := Load([]string{"--tls-cert=/c", "--tls-key=/k", "--listen=gw.example:443", "--data=/var/lib/s"}, []string{"SALLYPORT_KEYSET= {} "}, file(""))
+	c, err := Load([]string{"--tls-cert=/c", "--tls-key=/k", "--listen=gw.example:443", "--data=/var/lib/s"},
+		[]string{"SALLYPORT_KEYSET= {} "}, file(""))
 	require.NoError(t, err)
 	require.Equal(t, secretbox.Secret("{}"), c.Keyset)
 	require.Equal(t, "https://gw.example:443", c.PublicURL)

@@ -20,7 +20,8 @@ var update = flag.Bool("update", false, "write the generated files instead of co
 func TestPrintRedacts(t *testing.T) {
 	t.Parallel()
 	c, err := Load([]string{"--config=sallyport.yaml", "--dev"},
-		[]string{"SALLYPORT_KEYSET=hunter2", "SALLYPORT_DATABASE_URL=postgres://user:hunter2@db:5432/x?sslmode=require&sslpassword=hunter2"},
+		[]string{"SALLYPORT_KEYSET=hunter2",
+			"SALLYPORT_DATABASE_URL=postgres://user:hunter2@db:5432/x?sslmode=require&sslpassword=hunter2"},
 		file("egress-allow: [10.0.0.0/8, 'fd00::/8']\n"))
 	require.NoError(t, err)
 	var b bytes.Buffer
@@ -46,7 +47,8 @@ func TestPrintRedacts(t *testing.T) {
 // A database URL that cannot be taken apart is not shown at all.
 func TestRedactUnreadableURL(t *testing.T) {
 	t.Parallel()
-	for _, raw := range []string{"host=db password=hunter2", "postgres://u:hunter2@db/%zz", "postgres://u@db/x?password=hunter2;a"} {
+	for _, raw := range []string{"host=db password=hunter2", "postgres://u:hunter2@db/%zz",
+		"postgres://u@db/x?password=hunter2;a"} {
 		c := Config{DatabaseURL: secretbox.Secret(raw)}
 		var b bytes.Buffer
 		require.NoError(t, c.Print(&b))
@@ -68,7 +70,8 @@ func TestReferenceIsCurrent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), b.String(), "run go test ./internal/platform/config -update")
 	for _, s := range settings() {
-		require.Equal(t, 1, strings.Count(b.String(), "\n| `"+s.name+"` |")+strings.Count(b.String(), "\n| – | `--"+s.name+"` |")+
+		require.Equal(t, 1, strings.Count(b.String(), "\n| `"+s.name+"` |")+strings.Count(b.String(), "\n| – | `--"+s.name+
+			"` |")+
 			strings.Count(b.String(), "\n| – | – | `"+s.variable()+"` |"), s.name)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// smtp holds the settings of the mail server to what makes a server together. A setting that nothing would read is a fault.
+// smtp holds the settings of the mail server to what makes a server together. A setting that nothing would read is a
+// fault.
 func (k *checker) smtp() {
 	c := k.c
 	if c.SMTPAddress == "" {
@@ -19,9 +20,11 @@ func (k *checker) smtp() {
 		return
 	}
 	host, port, _ := net.SplitHostPort(c.SMTPAddress)
-	k.require(isHostPort(c.SMTPAddress) && host != "" && port != "0", "smtp-address", "is not an address such as mail.example.com:587")
+	k.require(isHostPort(c.SMTPAddress) && host != "" && port != "0", "smtp-address",
+		"is not an address such as mail.example.com:587")
 	k.require(isSender(c.SMTPFrom), "smtp-from", "must be an e-mail address, with or without a name before it")
-	k.require(c.SMTPPassword == "" || c.SMTPPasswordFile == "", "smtp-password", "cannot be given together with smtp-password-file")
+	k.require(c.SMTPPassword == "" || c.SMTPPasswordFile == "", "smtp-password",
+		"cannot be given together with smtp-password-file")
 	password := c.SMTPPassword != "" || c.SMTPPasswordFile != ""
 	k.require(c.SMTPUser == "" || password, "smtp-user", "needs SALLYPORT_SMTP_PASSWORD or smtp-password-file")
 	k.require(c.SMTPUser != "" || !password, "smtp-user", "is missing beside its password")

@@ -71,8 +71,10 @@ func (c *Config) Validate() []Fault {
 	k.smtp()
 	k.require(c.TLSCert == "" || c.TLSKey != "", "tls-cert", "needs tls-key")
 	k.require(c.TLSKey == "" || c.TLSCert != "", "tls-key", "needs tls-cert")
-	k.require(c.LogFormat == LogAuto || c.LogFormat == LogJSON || c.LogFormat == LogText, "log-format", "is not one of auto, json, text")
-	k.require(c.ShutdownTimeout > 0 && c.ShutdownTimeout <= maxShutdownTimeout, "shutdown-timeout", "must be above 0 and up to 1h")
+	k.require(c.LogFormat == LogAuto || c.LogFormat == LogJSON || c.LogFormat == LogText, "log-format",
+		"is not one of auto, json, text")
+	k.require(c.ShutdownTimeout > 0 && c.ShutdownTimeout <= maxShutdownTimeout, "shutdown-timeout",
+		"must be above 0 and up to 1h")
 	k.webhooks()
 	k.deliveries()
 	k.streams()
@@ -85,26 +87,31 @@ func (k *checker) listeners() {
 	k.require(isHostPort(c.Listen), "listen", "is not an address such as 127.0.0.1:8080")
 	k.require(c.AdminListen == "" || isHostPort(c.AdminListen), "admin-listen", "is not an address such as 127.0.0.1:9090")
 	_, port, _ := net.SplitHostPort(c.Listen)
-	k.require(c.AdminListen == "" || c.AdminListen != c.Listen || port == "0", "admin-listen", "is the same address as listen")
+	k.require(c.AdminListen == "" || c.AdminListen != c.Listen || port == "0", "admin-listen",
+		"is the same address as listen")
 	if c.Dev {
 		const message = "must be a loopback address in development mode"
 		k.require(!isHostPort(c.Listen) || isLoopback(c.Listen), "listen", message)
 		k.require(!isHostPort(c.AdminListen) || isLoopback(c.AdminListen), "admin-listen", message)
 	}
-	k.require(isBaseURL(c.PublicURL), "public-url", "must be http:// or https:// and a host, without path, query or user name")
+	k.require(isBaseURL(c.PublicURL), "public-url",
+		"must be http:// or https:// and a host, without path, query or user name")
 }
 
 func (k *checker) storage() {
 	c := k.c
 	k.require(c.Data != "", "data", "must name a folder")
-	k.require(c.DatabaseURL == "" || isPostgres(c.DatabaseURL.Reveal()), "database-url", "must be a postgres:// or postgresql:// URL")
-	k.require(c.Keyset == "" || c.Origin("keyset-file").Source == SourceDefault, "keyset", "cannot be given together with keyset-file")
+	k.require(c.DatabaseURL == "" || isPostgres(c.DatabaseURL.Reveal()), "database-url",
+		"must be a postgres:// or postgresql:// URL")
+	k.require(c.Keyset == "" || c.Origin("keyset-file").Source == SourceDefault, "keyset",
+		"cannot be given together with keyset-file")
 }
 
 func (k *checker) setup() {
 	c := k.c
 	k.require(c.SetupToken == "" || IsSetupToken(c.SetupToken), "setup-token", tokenRule)
-	k.require(c.SetupToken == "" || c.SetupTokenFile == "", "setup-token", "cannot be given together with setup-token-file")
+	k.require(c.SetupToken == "" || c.SetupTokenFile == "", "setup-token",
+		"cannot be given together with setup-token-file")
 }
 
 const tokenRule = "must be 32 to 256 printable characters without spaces" //nolint:gosec // a rule, no credential
@@ -119,14 +126,17 @@ func (k *checker) webhooks() {
 	c := k.c
 	k.require(c.WebhookMaxBodyBytes >= 1 && c.WebhookMaxBodyBytes <= WebhookBodyHardLimit,
 		"webhook-max-body-bytes", "must be between 1 and 26214400")
-	k.require(c.WebhookMemoryBudgetBytes >= webhookBudgetMinimum, "webhook-memory-budget-bytes", "must be at least 1048576")
-	k.require(c.WebhookDedupeWindow == 0 || (c.WebhookDedupeWindow >= time.Second && c.WebhookDedupeWindow <= maxDedupeWindow),
-		"webhook-dedupe-window", "must be 0 or between 1s and 720h")
+	k.require(c.WebhookMemoryBudgetBytes >= webhookBudgetMinimum, "webhook-memory-budget-bytes",
+		"must be at least 1048576")
+	k.require(c.WebhookDedupeWindow == 0 || (c.WebhookDedupeWindow >= time.Second &&
+		c.WebhookDedupeWindow <= maxDedupeWindow), "webhook-dedupe-window", "must be 0 or between 1s and 720h")
 	payload, event := c.WebhookPayloadRetentionDays, c.WebhookEventRetentionDays
-	k.require(payload >= 1 && payload <= maxPayloadRetentionDays, "webhook-payload-retention-days", "must be between 1 and 365")
+	k.require(payload >= 1 && payload <= maxPayloadRetentionDays, "webhook-payload-retention-days",
+		"must be between 1 and 365")
 	k.require(event >= 1 && event <= maxEventRetentionDays, "webhook-event-retention-days", "must be between 1 and 3650")
 	// The default gives way to a shorter life of events; what was set would be ignored.
-	k.require(payload <= event || c.Origin("webhook-payload-retention-days").Source == SourceDefault, "webhook-payload-retention-days", "must not exceed webhook-event-retention-days")
+	k.require(payload <= event || c.Origin("webhook-payload-retention-days").Source == SourceDefault,
+		"webhook-payload-retention-days", "must not exceed webhook-event-retention-days")
 }
 
 func (k *checker) deliveries() {

@@ -35,8 +35,8 @@ func (s *statements) get(text string) *sql.Stmt {
 	return st
 }
 
-// prepareWanted prepares the texts noted since the last call. A failure only costs speed, so it is left to the statement
-// itself to report.
+// prepareWanted prepares the texts noted since the last call. A failure only costs speed, so it is left to the
+// statement itself to report.
 func (s *statements) prepareWanted(ctx context.Context, pool *sql.DB) {
 	s.mu.Lock()
 	wanted := s.wanted
@@ -82,14 +82,15 @@ func (s *statements) close() error {
 
 // MultiRow is a statement over many rows, such as a multi-row INSERT. Its text is Before, the rows, After.
 //
-// SQLite gets the rows as VALUES with nameless placeholders (it looks named ones up one by one, which with a thousand of
-// them takes longer than the insert), in chunks of powers of two so that few texts have to be prepared. PostgreSQL gets
-// one array per column through unnest: parsing and planning a thousand placeholders cost it more than the rows.
+// SQLite gets the rows as VALUES with nameless placeholders (it looks named ones up one by one, which with a thousand
+// of them takes longer than the insert), in chunks of powers of two so that few texts have to be prepared. PostgreSQL
+// gets one array per column through unnest: parsing and planning a thousand placeholders cost it more than the rows.
 type MultiRow struct {
 	Before string
 	// Types are the types of a row's values: text, bigint, boolean or bytea.
 	Types []string
-	// Row is the row's template, in which each ? takes the next value: "(?, ?, 0)". Empty means all values and nothing else.
+	// Row is the row's template, in which each ? takes the next value: "(?, ?, 0)". Empty means all values and nothing
+	// else.
 	Row   string
 	After string
 
@@ -120,7 +121,8 @@ func (m *MultiRow) prepare() {
 		for _, c := range columns {
 			list = strings.Replace(list, "?", "u."+c, 1)
 		}
-		m.array = m.Before + " SELECT " + list + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS u (" + strings.Join(columns, ", ") + ") " + m.After
+		m.array = m.Before + " SELECT " + list + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS u (" +
+			strings.Join(columns, ", ") + ") " + m.After
 	})
 }
 

@@ -5,15 +5,16 @@ import (
 	"fmt"
 )
 
-// walFrames is how many frames the write-ahead log must hold for its end to be worth a moment of the writer: 40 MB of pages.
+// walFrames is how many frames the write-ahead log must hold for its end to be worth a moment of the writer: 40 MB of
+// pages.
 const walFrames = 10_000
 
-// Checkpoint copies SQLite's write-ahead log into the database while commits go on, and reports whether the log had grown
-// long. Then only the frames that were added meanwhile are copied and synced with the writer waiting, after which the next
-// commit starts the log anew. It waits for no reader. It does nothing on PostgreSQL.
+// Checkpoint copies SQLite's write-ahead log into the database while commits go on, and reports whether the log had
+// grown long. Then only the frames that were added meanwhile are copied and synced with the writer waiting, after which
+// the next commit starts the log anew. It waits for no reader. It does nothing on PostgreSQL.
 //
-// The length of the log is what the checkpoint itself tells. Nothing here opens the log or its index as a file: on POSIX
-// systems closing any descriptor of a file ends all locks that the process holds on it, SQLite's among them.
+// The length of the log is what the checkpoint itself tells. Nothing here opens the log or its index as a file: on
+// POSIX systems closing any descriptor of a file ends all locks that the process holds on it, SQLite's among them.
 func (d *DB) Checkpoint(ctx context.Context) (long bool, err error) {
 	if d.engine != SQLite {
 		return false, nil

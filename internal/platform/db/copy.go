@@ -12,8 +12,8 @@ import (
 // ErrDamaged says that SQLite finds a file damaged.
 var ErrDamaged = errors.New("the file is damaged")
 
-// CopyTo writes a copy of SQLite's database as one transaction sees it into an empty file, while others go on reading and
-// writing. The copy is compact, and not yet synced. As long as it takes, the write-ahead log is not started anew.
+// CopyTo writes a copy of SQLite's database as one transaction sees it into an empty file, while others go on reading
+// and writing. The copy is compact, and not yet synced. As long as it takes, the write-ahead log is not started anew.
 func (d *DB) CopyTo(ctx context.Context, path string) error {
 	if _, err := d.write.ExecContext(ctx, "VACUUM INTO $1", path); err != nil {
 		return fmt.Errorf("copy the database: %w", err)
@@ -32,14 +32,15 @@ func (d *DB) Size(ctx context.Context) (int64, error) {
 	return size, nil
 }
 
-// OpenCopy opens a file that CopyTo made, for reading alone. It makes no file beside it. The error is ErrDamaged where it
-// cannot be read as a database.
+// OpenCopy opens a file that CopyTo made, for reading alone. It makes no file beside it. The error is ErrDamaged where
+// it cannot be read as a database.
 func OpenCopy(ctx context.Context, path string) (*DB, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the copy: %w", err)
 	}
-	q := url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"query_only(1)", "trusted_schema(0)", "cell_size_check(1)"}}
+	q := url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"query_only(1)", "trusted_schema(0)",
+		"cell_size_check(1)"}}
 	read, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.ToSlash(absolute)}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("open the copy: %w", err)

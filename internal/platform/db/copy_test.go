@@ -11,8 +11,8 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// A copy is the database as one transaction saw it: what is written while it is made is in it whole or not at all, and it
-// can be read where nothing can be written.
+// A copy is the database as one transaction saw it: what is written while it is made is in it whole or not at all, and
+// it can be read where nothing can be written.
 func TestCopyOfADatabaseInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -30,7 +30,8 @@ func TestCopyOfADatabaseInUse(t *testing.T) {
 	wrote := make(chan struct{}, 1)
 	go func() {
 		for n := 0; ; n++ {
-			_, err := other.Write().ExecContext(ctx, "INSERT INTO pairs SELECT $1, hex(randomblob(500)) UNION ALL SELECT $1, hex(randomblob(500))", n)
+			_, err := other.Write().ExecContext(ctx,
+				"INSERT INTO pairs SELECT $1, hex(randomblob(500)) UNION ALL SELECT $1, hex(randomblob(500))", n)
 			if err != nil {
 				ended <- err
 				return
@@ -50,7 +51,8 @@ func TestCopyOfADatabaseInUse(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.CheckIntegrity(t.Context()))
 		var rows, pairs int
-		require.NoError(t, c.Read().QueryRowContext(t.Context(), "SELECT COUNT(*), 2 * COUNT(DISTINCT n) FROM pairs").Scan(&rows, &pairs))
+		require.NoError(t, c.Read().QueryRowContext(t.Context(), "SELECT COUNT(*), 2 * COUNT(DISTINCT n) FROM pairs").Scan(
+			&rows, &pairs))
 		require.Equal(t, pairs, rows)
 		require.GreaterOrEqual(t, rows, 2*i)
 		_, err = c.Write().ExecContext(t.Context(), "DELETE FROM pairs")
@@ -73,8 +75,8 @@ func TestCheckIntegrity(t *testing.T) {
 	dir := t.TempDir()
 	d, err := db.Open(t.Context(), "", dir)
 	require.NoError(t, err)
-	for _, q := range []string{"CREATE TABLE a (id TEXT PRIMARY KEY)", "CREATE TABLE b (a_id TEXT REFERENCES a (id))", "INSERT INTO a VALUES ('x')",
-		"INSERT INTO b VALUES ('x')"} {
+	for _, q := range []string{"CREATE TABLE a (id TEXT PRIMARY KEY)", "CREATE TABLE b (a_id TEXT REFERENCES a (id))",
+		"INSERT INTO a VALUES ('x')", "INSERT INTO b VALUES ('x')"} {
 		_, err := d.Write().ExecContext(t.Context(), q)
 		require.NoError(t, err)
 	}

@@ -61,9 +61,9 @@ type DB struct {
 	clk  clock.Clock
 }
 
-// Held returns for how long write transactions of this process were open since it began, all together. What waits for the
-// database to be less busy compares two values with the time between them: on SQLite, which has one writer, their share of it
-// is how busy the writer was.
+// Held returns for how long write transactions of this process were open since it began, all together. What waits for
+// the database to be less busy compares two values with the time between them: on SQLite, which has one writer, their
+// share of it is how busy the writer was.
 func (d *DB) Held() time.Duration { return time.Duration(d.held.Load()) }
 
 type heldKey struct{}
@@ -206,13 +206,13 @@ func (d *DB) Ping(ctx context.Context) error {
 	return d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 }
 
-// ErrCommitUnknown says that the connection was lost while the answer to a commit was on its way: the transaction may be
-// stored or not.
+// ErrCommitUnknown says that the connection was lost while the answer to a commit was on its way: the transaction may
+// be stored or not.
 var ErrCommitUnknown = errors.New("whether the transaction was stored is not known")
 
-// Tx runs fn in one transaction and commits it. A deadlock or serialisation failure is tried again, up to five times, so
-// fn must be repeatable. No network call belongs inside. An error that is ErrCommitUnknown leaves open whether fn's work
-// is stored; any other says that it is not.
+// Tx runs fn in one transaction and commits it. A deadlock or serialisation failure is tried again, up to five times,
+// so fn must be repeatable. No network call belongs inside. An error that is ErrCommitUnknown leaves open whether fn's
+// work is stored; any other says that it is not.
 func (d *DB) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	var err error
 	for range 5 {

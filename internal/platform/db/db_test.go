@@ -18,7 +18,8 @@ func TestPlaceholdersBindByNumber(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		var a, b, again string
-		err := s.DB.Read().QueryRowContext(t.Context(), "SELECT CAST($2 AS text), CAST($1 AS text), CAST($2 AS text)", "one", "two").Scan(&a, &b, &again)
+		err := s.DB.Read().QueryRowContext(t.Context(), "SELECT CAST($2 AS text), CAST($1 AS text), CAST($2 AS text)", "one",
+			"two").Scan(&a, &b, &again)
 		require.NoError(t, err)
 		require.Equal(t, []string{"two", "one", "two"}, []string{a, b, again})
 	})
@@ -171,7 +172,9 @@ func TestHeld(t *testing.T) {
 		require.NoError(t, s.DB.Ping(t.Context()))
 		require.Equal(t, before, s.DB.Held())
 		var own time.Duration
-		require.NoError(t, s.DB.Tx(db.WithHeld(t.Context(), &own), func(tx *sql.Tx) error { return db.Bump(t.Context(), tx, "things") }))
+		require.NoError(t, s.DB.Tx(db.WithHeld(t.Context(), &own), func(tx *sql.Tx) error {
+			return db.Bump(t.Context(), tx, "things")
+		}))
 		require.Positive(t, own)
 		require.Equal(t, before+own, s.DB.Held())
 		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error { return db.Bump(t.Context(), tx, "things") }))

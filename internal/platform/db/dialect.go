@@ -86,15 +86,15 @@ func IsLockTimeout(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
-// refused reports whether err is PostgreSQL's answer to a commit that it did not carry out, as opposed to the loss of the
-// connection, of which a server that is shutting down may tell as well.
+// refused reports whether err is PostgreSQL's answer to a commit that it did not carry out, as opposed to the loss of
+// the connection, of which a server that is shutting down may tell as well.
 func refused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.Is(err, pgx.ErrTxCommitRollback) || errors.As(err, &pg) && pg.Code[:2] != "08" && pg.Code[:2] != "57"
 }
 
-// IsUnavailable reports whether err says that the store cannot serve now (lost connection, full disk, lock time-out), as
-// opposed to refusing this one statement.
+// IsUnavailable reports whether err says that the store cannot serve now (lost connection, full disk, lock time-out),
+// as opposed to refusing this one statement.
 func IsUnavailable(err error) bool {
 	if err == nil {
 		return false
@@ -120,7 +120,8 @@ func IsUnavailable(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	var netErr net.Error
-	return errors.Is(err, ErrCommitUnknown) || errors.As(err, &connect) || errors.As(err, &netErr) || pgconn.Timeout(err) ||
+	return errors.Is(err, ErrCommitUnknown) || errors.As(err, &connect) || errors.As(err, &netErr) ||
+		pgconn.Timeout(err) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) ||
 		strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "conn closed")

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// lockIdle is after how many milliseconds without a sign of life the server ends the connection that holds a Lock: a node
-// that vanished must not keep the others out.
+// lockIdle is after how many milliseconds without a sign of life the server ends the connection that holds a Lock: a
+// node that vanished must not keep the others out.
 const lockIdle = "60000"
 
 // Lock is held by one process at a time. SQLite's is always free: one process works on its file.

@@ -37,7 +37,8 @@ func BenchmarkDo(b *testing.B) {
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			resp, err := c.Do(b.Context(), Request{Method: http.MethodPost, URL: u, Header: header, Body: body, MaxResponseBytes: 16 << 10})
+			resp, err := c.Do(b.Context(), Request{Method: http.MethodPost, URL: u, Header: header, Body: body,
+				MaxResponseBytes: 16 << 10})
 			if err != nil || resp.Status != http.StatusOK {
 				b.Error(err)
 				return

@@ -164,8 +164,8 @@ func (r *Request) timeout() time.Duration {
 	return r.Timeout
 }
 
-// send sends the request and returns when the headers of the answer are there, whose body the caller closes. The exchange
-// ends with own; parent tells whether the caller or the time ended it.
+// send sends the request and returns when the headers of the answer are there, whose body the caller closes. The
+// exchange ends with own; parent tells whether the caller or the time ended it.
 func (c *Client) send(parent, own context.Context, r Request) (*http.Response, *exchange, *Error) {
 	if r.URL == nil {
 		return nil, nil, &Error{Code: CodeRequestInvalid, Message: message(CodeRequestInvalid), Permanent: true}

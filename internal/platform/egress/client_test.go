@@ -28,7 +28,8 @@ func site(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// The request arrives as it was given, with nothing added but what HTTP needs, and the answer comes back as it was sent.
+// The request arrives as it was given, with nothing added but what HTTP needs, and the answer comes back as it was
+// sent.
 func TestDoCarriesRequestAndAnswer(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
@@ -102,12 +103,14 @@ func TestDoRefusesBeforeConnecting(t *testing.T) {
 		request Request
 		code    string
 	}{
-		"no URL":         {Request{Method: "POST"}, CodeRequestInvalid},
-		"http":           {Request{Method: "POST", URL: parse("http://127.0.0.1:1/")}, CodeSchemeRefused},
-		"no scheme":      {Request{Method: "POST", URL: parse("//127.0.0.1:1/")}, CodeSchemeRefused},
-		"userinfo":       {Request{Method: "POST", URL: parse("https://u:p@127.0.0.1:1/")}, CodeUserinfoRefused},
-		"bad header":     {Request{Method: "POST", URL: parse("https://127.0.0.1:1/"), Header: http.Header{"A": {"b\r\nc: d"}}}, CodeRequestInvalid},
-		"bad name":       {Request{Method: "POST", URL: parse("https://127.0.0.1:1/"), Header: http.Header{"A b": {"c"}}}, CodeRequestInvalid},
+		"no URL":    {Request{Method: "POST"}, CodeRequestInvalid},
+		"http":      {Request{Method: "POST", URL: parse("http://127.0.0.1:1/")}, CodeSchemeRefused},
+		"no scheme": {Request{Method: "POST", URL: parse("//127.0.0.1:1/")}, CodeSchemeRefused},
+		"userinfo":  {Request{Method: "POST", URL: parse("https://u:p@127.0.0.1:1/")}, CodeUserinfoRefused},
+		"bad header": {Request{Method: "POST", URL: parse("https://127.0.0.1:1/"),
+			Header: http.Header{"A": {"b\r\nc: d"}}}, CodeRequestInvalid},
+		"bad name": {Request{Method: "POST", URL: parse("https://127.0.0.1:1/"), Header: http.Header{"A b": {"c"}}},
+			CodeRequestInvalid},
 		"bad method":     {Request{Method: "PO ST", URL: parse("https://127.0.0.1:1/")}, CodeRequestInvalid},
 		"private target": {Request{Method: "POST", URL: parse("https://10.0.0.1/")}, CodeTargetRefused},
 	} {
@@ -254,8 +257,8 @@ func TestDoSpeaksHTTP2(t *testing.T) {
 	require.False(t, err.BytesSent)
 }
 
-// A kept connection that ends before a byte of the next request was sent is replaced, in the same exchange: the receiver
-// still sees that request once.
+// A kept connection that ends before a byte of the next request was sent is replaced, in the same exchange: the
+// receiver still sees that request once.
 func TestDoReplacesDeadKeptConnection(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64

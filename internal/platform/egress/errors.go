@@ -128,7 +128,8 @@ func isTLS(err error) bool {
 // isReset recognises every way in which a peer goes away. An HTTP/2 peer that resets one stream is known only by the
 // text, for net/http does not export the type.
 func isReset(err error) bool {
-	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED} {
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, syscall.ECONNRESET,
+		syscall.EPIPE, syscall.ECONNABORTED} {
 		if errors.Is(err, e) {
 			return true
 		}

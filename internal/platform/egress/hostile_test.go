@@ -48,10 +48,15 @@ func TestHostilePeers(t *testing.T) {
 		status  int // of the broken answer, when there was one
 		body    string
 	}{
-		"accepts and says nothing":    {hold, short, CodeTimeout, 0, ""},
-		"drips headers":               {afterRequest(func(c net.Conn) { drip(c, ok+"X-A: ") }), short, CodeTimeout, 0, ""},
-		"drips the body":              {afterRequest(func(c net.Conn) { drip(c, ok+"Content-Length: 1000\r\n\r\n") }), short, CodeTimeout, 200, "?"},
-		"stops inside the body":       {afterRequest(func(c net.Conn) { _, _ = io.WriteString(c, ok+"Content-Length: 9\r\n\r\nabc"); hold(c) }), short, CodeTimeout, 200, "abc"},
+		"accepts and says nothing": {hold, short, CodeTimeout, 0, ""},
+		"drips headers":            {afterRequest(func(c net.Conn) { drip(c, ok+"X-A: ") }), short, CodeTimeout, 0, ""},
+		"drips the body": {afterRequest(func(c net.Conn) {
+			drip(c, ok+"Content-Length: 1000\r\n\r\n")
+		}), short, CodeTimeout, 200, "?"},
+		"stops inside the body": {afterRequest(func(c net.Conn) {
+			_, _ = io.WriteString(c, ok+"Content-Length: 9\r\n\r\nabc")
+			hold(c)
+		}), short, CodeTimeout, 200, "abc"},
 		"hangs up after the request":  {afterRequest(func(net.Conn) {}), long, CodeConnectionReset, 0, ""},
 		"resets after the request":    {afterRequest(reset), long, CodeConnectionReset, 0, ""},
 		"hangs up in the status line": {writing("HTTP/1.1 20"), long, CodeResponseInvalid, 0, ""},
@@ -61,18 +66,26 @@ func TestHostilePeers(t *testing.T) {
 			_, _ = io.WriteString(c, ok+"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
 			reset(c)
 		}), long, CodeConnectionReset, 200, "?"},
-		"speaks another protocol":     {writing("SSH-2.0-OpenSSH_9.9\r\n"), long, CodeResponseInvalid, 0, ""},
-		"speaks TLS":                  {writing("\x15\x03\x01\x00\x02\x02\x46"), long, CodeResponseInvalid, 0, ""},
-		"has no status":               {writing("HTTP/1.1 OK\r\n\r\n"), long, CodeResponseInvalid, 0, ""},
-		"has an invalid header":       {writing(ok + "X A\x00: b\r\n\r\n"), long, CodeResponseInvalid, 0, ""},
-		"has two lengths":             {writing(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), long, CodeResponseInvalid, 0, ""},
-		"has a negative length":       {writing(ok + "Content-Length: -1\r\n\r\n"), long, CodeResponseInvalid, 0, ""},
-		"has headers over 64 KiB":     {writing(ok + "X-A: " + strings.Repeat("a", 70<<10) + "\r\n\r\n"), long, CodeResponseInvalid, 0, ""},
-		"has many headers":            {writing(ok + strings.Repeat("X-A: "+strings.Repeat("a", 100)+"\r\n", 700) + "\r\n"), long, CodeResponseInvalid, 0, ""},
-		"has a malformed chunk":       {writing(ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n"), long, CodeResponseInvalid, 200, ""},
-		"switches protocols":          {writing("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), long, CodeResponseInvalid, 101, ""},
-		"sends early hints for ever":  {afterRequest(func(c net.Conn) { dripHints(c) }), long, CodeResponseInvalid, 0, ""},
-		"continues and says no more":  {afterRequest(func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n"); hold(c) }), short, CodeTimeout, 0, ""},
+		"speaks another protocol": {writing("SSH-2.0-OpenSSH_9.9\r\n"), long, CodeResponseInvalid, 0, ""},
+		"speaks TLS":              {writing("\x15\x03\x01\x00\x02\x02\x46"), long, CodeResponseInvalid, 0, ""},
+		"has no status":           {writing("HTTP/1.1 OK\r\n\r\n"), long, CodeResponseInvalid, 0, ""},
+		"has an invalid header":   {writing(ok + "X A\x00: b\r\n\r\n"), long, CodeResponseInvalid, 0, ""},
+		"has two lengths": {writing(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), long,
+			CodeResponseInvalid, 0, ""},
+		"has a negative length": {writing(ok + "Content-Length: -1\r\n\r\n"), long, CodeResponseInvalid, 0, ""},
+		"has headers over 64 KiB": {writing(ok + "X-A: " + strings.Repeat("a", 70<<10) + "\r\n\r\n"), long,
+			CodeResponseInvalid, 0, ""},
+		"has many headers": {writing(ok + strings.Repeat("X-A: "+strings.Repeat("a", 100)+"\r\n", 700) + "\r\n"),
+			long, CodeResponseInvalid, 0, ""},
+		"has a malformed chunk": {writing(ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n"), long, CodeResponseInvalid,
+			200, ""},
+		"switches protocols": {writing("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " +
+			"x\r\n\r\n"), long, CodeResponseInvalid, 101, ""},
+		"sends early hints for ever": {afterRequest(func(c net.Conn) { dripHints(c) }), long, CodeResponseInvalid, 0, ""},
+		"continues and says no more": {afterRequest(func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n")
+			hold(c)
+		}), short, CodeTimeout, 0, ""},
 		"never reads a large request": {func(c net.Conn) { <-peerConn(c).closed }, short, CodeTimeout, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,9 +129,10 @@ func TestOddButValidAnswers(t *testing.T) {
 		status int
 		body   string
 	}{
-		"HTTP/1.0":                   {"HTTP/1.0 200 OK\r\n\r\nuntil the end", 200, "until the end"},
-		"no reason phrase":           {"HTTP/1.1 204\r\n\r\n", 204, ""},
-		"early hints first":          {"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", 200, "a"},
+		"HTTP/1.0":         {"HTTP/1.0 200 OK\r\n\r\nuntil the end", 200, "until the end"},
+		"no reason phrase": {"HTTP/1.1 204\r\n\r\n", 204, ""},
+		"early hints first": {"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", 200,
+			"a"},
 		"status out of the registry": {"HTTP/1.1 799 Odd\r\nContent-Length: 0\r\n\r\n", 799, ""},
 		"no length, closed":          {"HTTP/1.1 200 OK\r\n\r\nabc", 200, "abc"},
 	} {
@@ -159,7 +173,8 @@ func TestEndlessBody(t *testing.T) {
 func TestAnnouncedHugeBody(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, dev(), Options{})
-	q := post(target(t, client, "http://"+answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000\r\n\r\nabc")+"/"), long)
+	q := post(target(t, client, "http://"+answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000\r\n\r\nabc")+
+		"/"), long)
 	q.MaxResponseBytes = 1 << 50 // would not fit
 	resp, err := client.Do(t.Context(), q)
 	require.NotNil(t, err)
@@ -181,12 +196,15 @@ func TestHostileTLS(t *testing.T) {
 		timeout time.Duration
 		code    string
 	}{
-		"slow handshake":       {peer(t, hold), short, CodeTimeout},
-		"dripped handshake":    {peer(t, func(c net.Conn) { drip(c, "\x16\x03\x03\x40\x00") }), short, CodeTimeout},
-		"hangs up":             {peer(t, func(net.Conn) {}), long, CodeTLSFailed},
-		"speaks HTTP":          {strings.TrimPrefix(plain.URL, "http://"), long, CodeTLSFailed},
-		"an old version":       {strings.TrimPrefix(old.URL, "https://"), long, CodeTLSFailed},
-		"answers with garbage": {peer(t, func(c net.Conn) { _, _ = io.WriteString(c, "garbage, not TLS"); hold(c) }), long, CodeTLSFailed},
+		"slow handshake":    {peer(t, hold), short, CodeTimeout},
+		"dripped handshake": {peer(t, func(c net.Conn) { drip(c, "\x16\x03\x03\x40\x00") }), short, CodeTimeout},
+		"hangs up":          {peer(t, func(net.Conn) {}), long, CodeTLSFailed},
+		"speaks HTTP":       {strings.TrimPrefix(plain.URL, "http://"), long, CodeTLSFailed},
+		"an old version":    {strings.TrimPrefix(old.URL, "https://"), long, CodeTLSFailed},
+		"answers with garbage": {peer(t, func(c net.Conn) {
+			_, _ = io.WriteString(c, "garbage, not TLS")
+			hold(c)
+		}), long, CodeTLSFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,8 +242,8 @@ func TestConnectionRefused(t *testing.T) {
 	require.False(t, err.BytesSent)
 }
 
-// The caller's own end of waiting is no fault of the receiver: a cancelled context has its own code, a context's earlier
-// deadline is a deadline.
+// The caller's own end of waiting is no fault of the receiver: a cancelled context has its own code, a context's
+// earlier deadline is a deadline.
 func TestCallersContext(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, dev(), Options{})

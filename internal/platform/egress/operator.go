@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// DialOperator connects to a server that the operator has named in the configuration, such as a mail server, as host:port. The
-// address policy does not hold for it: it keeps those who may write a URL from reaching what the operator can, and no such
-// person chooses this address. Whatever its user does, the connection ends after lifetime, and when ctx does.
+// DialOperator connects to a server that the operator has named in the configuration, such as a mail server, as
+// host:port. The address policy does not hold for it: it keeps those who may write a URL from reaching what the
+// operator can, and no such person chooses this address. Whatever its user does, the connection ends after lifetime,
+// and when ctx does.
 func DialOperator(ctx context.Context, address string, lifetime time.Duration) (net.Conn, error) {
 	//nolint:forbidigo // the deadline of a connection is real time
 	end := time.Now().Add(lifetime)

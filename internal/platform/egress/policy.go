@@ -24,8 +24,8 @@ type Policy struct {
 // errRefused is what the dialer returns for an address outside the policy.
 var errRefused = errors.New("address refused by policy")
 
-// ParseCIDRs reads address ranges such as 10.1.0.0/16, or single addresses. It names every entry that is none, and those
-// with bits set behind the prefix length, which are more often a slip than meant.
+// ParseCIDRs reads address ranges such as 10.1.0.0/16, or single addresses. It names every entry that is none, and
+// those with bits set behind the prefix length, which are more often a slip than meant.
 func ParseCIDRs(list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	var faults []error

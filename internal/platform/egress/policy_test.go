@@ -14,10 +14,10 @@ func TestGuardRefusesReservedAddresses(t *testing.T) {
 	for _, s := range []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254", "168.63.129.16",
 		"169.254.169.254", "169.254.170.2", "172.16.0.1", "172.31.255.255", "192.0.0.192", "192.0.2.1", "192.88.99.1",
-		"192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
-		"::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::808:808",
-		"64:ff9b:1::1", "100::1", "2001::1", "2001:0:53aa:64c::1", "2001:db8::1", "2002:7f00:1::1", "2002:a9fe:a9fe::1",
-		"fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1",
+		"192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1",
+		"255.255.255.255", "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1",
+		"64:ff9b::808:808", "64:ff9b:1::1", "100::1", "2001::1", "2001:0:53aa:64c::1", "2001:db8::1", "2002:7f00:1::1",
+		"2002:a9fe:a9fe::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1",
 	} {
 		require.False(t, g.allows(netip.MustParseAddr(s)), s)
 	}
@@ -53,7 +53,8 @@ func TestGuardControl(t *testing.T) {
 	g := newGuard(Policy{})
 	require.NoError(t, g.control("tcp4", "8.8.8.8:443", nil))
 	require.NoError(t, g.control("tcp6", "[2606:4700:4700::1111]:443", nil))
-	for network, address := range map[string]string{"udp4": "8.8.8.8:53", "tcp4": "8.8.8.8", "tcp6": "[fe80::1%lo]:80", "unix": "/run/docker.sock"} {
+	for network, address := range map[string]string{"udp4": "8.8.8.8:53", "tcp4": "8.8.8.8", "tcp6": "[fe80::1%lo]:80",
+		"unix": "/run/docker.sock"} {
 		require.ErrorIs(t, g.control(network, address, nil), errRefused, address)
 	}
 }
@@ -69,9 +70,11 @@ func TestParseCIDRs(t *testing.T) {
 	}
 	require.Equal(t, []string{"10.0.0.0/8", "192.168.1.7/32", "::1/128", "10.0.0.1/32", "fd00::/8"}, text)
 
-	got, err = ParseCIDRs([]string{"10.0.0.1/8", "nonsense", "10.0.0.0/8", "", "10.0.0.0/33", "fe80::1%eth0", "::ffff:10.0.0.0/104"})
+	got, err = ParseCIDRs([]string{"10.0.0.1/8", "nonsense", "10.0.0.0/8", "", "10.0.0.0/33", "fe80::1%eth0",
+		"::ffff:10.0.0.0/104"})
 	require.Nil(t, got)
-	for _, part := range []string{`did you mean 10.0.0.0/8?`, `"nonsense"`, `""`, `"10.0.0.0/33"`, `"fe80::1%eth0"`, "in its IPv4 form"} {
+	for _, part := range []string{`did you mean 10.0.0.0/8?`, `"nonsense"`, `""`, `"10.0.0.0/33"`, `"fe80::1%eth0"`,
+		"in its IPv4 form"} {
 		require.ErrorContains(t, err, part)
 	}
 	got, err = ParseCIDRs(nil)

@@ -16,9 +16,9 @@ type Stream struct {
 	Body io.ReadCloser
 }
 
-// Open sends the request and returns when the headers of the answer are there, within the request's Timeout. From then on
-// the answer may last for as long as no read of its body waits longer than quiet; MaxResponseBytes plays no part. The end
-// of ctx ends it.
+// Open sends the request and returns when the headers of the answer are there, within the request's Timeout. From then
+// on the answer may last for as long as no read of its body waits longer than quiet; MaxResponseBytes plays no part.
+// The end of ctx ends it.
 func (c *Client) Open(ctx context.Context, r Request, quiet time.Duration) (Stream, *Error) {
 	own, cancel := context.WithCancel(ctx)
 	opening, opened := context.WithTimeout(ctx, r.timeout())

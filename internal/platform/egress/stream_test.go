@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answer that never ends is read as it comes, for longer than the request's time-out, which bounds its beginning alone;
-// closing it ends it at the peer.
+// An answer that never ends is read as it comes, for longer than the request's time-out, which bounds its beginning
+// alone; closing it ends it at the peer.
 func TestOpenReadsAsItComes(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
@@ -103,7 +103,8 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	base := site(t, func(http.ResponseWriter, *http.Request) { t.Error("reached") })
 	u := target(t, newClient(t, dev(), Options{}), base)
-	_, err := newClient(t, Policy{AllowHTTP: true}, Options{}).Open(t.Context(), Request{Method: http.MethodGet, URL: u}, long)
+	_, err := newClient(t, Policy{AllowHTTP: true}, Options{}).Open(t.Context(), Request{Method: http.MethodGet, URL: u},
+		long)
 	require.NotNil(t, err)
 	require.Equal(t, CodeTargetRefused, err.Code)
 	_, err = newClient(t, Policy{}, Options{}).Open(t.Context(), Request{Method: http.MethodGet}, long)

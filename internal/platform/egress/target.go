@@ -66,7 +66,8 @@ func (c *Client) CheckTarget(ctx context.Context, raw string) *TargetError {
 	}
 	for _, a := range addrs {
 		if !c.guard.allows(a) {
-			return &TargetError{CodeTargetRefused, "The target's name resolves to a private, loopback, link-local or otherwise reserved address."}
+			return &TargetError{CodeTargetRefused,
+				"The target's name resolves to a private, loopback, link-local or otherwise reserved address."}
 		}
 	}
 	return nil
@@ -87,9 +88,10 @@ func (c *Client) ParseTarget(raw string) (*url.URL, *TargetError) {
 	return u, nil
 }
 
-// HostKey returns one name for the host and port that a URL of ParseTarget leads to, however they are written: in lower case,
-// without the dot after a full name, an IPv6 address in its short form and an IPv4 address in IPv6 form as IPv4, and
-// without the scheme's default port (RFC 3986 §6.2.2.1 and §6.2.3, RFC 5952). Names are compared, not what they resolve to.
+// HostKey returns one name for the host and port that a URL of ParseTarget leads to, however they are written: in lower
+// case, without the dot after a full name, an IPv6 address in its short form and an IPv4 address in IPv6 form as IPv4,
+// and without the scheme's default port (RFC 3986 §6.2.2.1 and §6.2.3, RFC 5952). Names are compared, not what they
+// resolve to.
 func HostKey(u *url.URL) string {
 	written, port := u.Hostname(), u.Port()
 	host := strings.ToLower(strings.TrimSuffix(written, "."))
@@ -116,7 +118,8 @@ func parseStrict(raw string) (*url.URL, *TargetError) {
 	}
 	for i := range len(raw) {
 		if b := raw[i]; b <= ' ' || b >= 0x7f || strings.IndexByte("\\\"<>^`{|}", b) >= 0 {
-			return nil, &TargetError{CodeURLInvalid, "The URL holds a character that must be percent-encoded, or a name that must be in its ASCII form (xn--…)."}
+			return nil, &TargetError{CodeURLInvalid,
+				"The URL holds a character that must be percent-encoded, or a name that must be in its ASCII form (xn--…)."}
 		}
 	}
 	if strings.Contains(raw, "#") {
@@ -139,7 +142,8 @@ func (c *Client) checkParts(u *url.URL) *TargetError {
 		return &TargetError{CodeSchemeRefused, "Unencrypted http:// targets are not allowed here: use https://."}
 	}
 	if u.User != nil {
-		return &TargetError{CodeUserinfoRefused, "The URL carries a user name or password: put credentials into their own setting."}
+		return &TargetError{CodeUserinfoRefused,
+			"The URL carries a user name or password: put credentials into their own setting."}
 	}
 	if u.Hostname() == "" {
 		return &TargetError{CodeURLInvalid, "The URL has no host."}
@@ -183,7 +187,8 @@ func (c *Client) checkHost(host string) *TargetError {
 	// A name that ends in a number is an IPv4 address to some resolvers (2130706433, 0x7f.1, 0177.0.0.1, 127.1): the
 	// WHATWG URL standard's "ends in a number" rule.
 	if endsInNumber(labels[len(labels)-1]) {
-		return &TargetError{CodeURLInvalid, "The URL's host is a number: write an IPv4 address as four decimal numbers, without a dot at its end."}
+		return &TargetError{CodeURLInvalid,
+			"The URL's host is a number: write an IPv4 address as four decimal numbers, without a dot at its end."}
 	}
 	// localhost and all below it are loopback (RFC 6761 §6.3), whatever a resolver says.
 	if last := labels[len(labels)-1]; strings.EqualFold(last, "localhost") {

@@ -162,14 +162,15 @@ func TestHostKey(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, Policy{AllowHTTP: true, AllowLoopback: true}, Options{})
 	for key, list := range map[string][]string{
-		"example.com": {"https://example.com", "https://EXAMPLE.com/a?b", "https://example.com:443/", "https://Example.Com.:443", "https://example.com.",
-			"http://example.com", "http://example.com:80"},
-		"example.com:8443":         {"https://example.com:8443", "https://EXAMPLE.COM:8443", "https://example.com.:8443"},
-		"example.com:80":           {"https://example.com:80"},
-		"example.com:443":          {"http://example.com:443"},
-		"www.example.com":          {"https://www.example.com"},
-		"8.8.8.8":                  {"https://8.8.8.8", "https://8.8.8.8:443"},
-		"127.0.0.1:8080":           {"http://127.0.0.1:8080", "http://[::ffff:127.0.0.1]:8080", "http://[::FFFF:7f00:1]:8080"},
+		"example.com": {"https://example.com", "https://EXAMPLE.com/a?b", "https://example.com:443/",
+			"https://Example.Com.:443", "https://example.com.", "http://example.com", "http://example.com:80"},
+		"example.com:8443": {"https://example.com:8443", "https://EXAMPLE.COM:8443", "https://example.com.:8443"},
+		"example.com:80":   {"https://example.com:80"},
+		"example.com:443":  {"http://example.com:443"},
+		"www.example.com":  {"https://www.example.com"},
+		"8.8.8.8":          {"https://8.8.8.8", "https://8.8.8.8:443"},
+		"127.0.0.1:8080": {"http://127.0.0.1:8080", "http://[::ffff:127.0.0.1]:8080",
+			"http://[::FFFF:7f00:1]:8080"},
 		"2606:4700:4700::1111":     {"https://[2606:4700:4700::1111]", "https://[2606:4700:4700:0:0:0:0:1111]:443"},
 		"[2606:4700:4700::1111]:1": {"https://[2606:4700:4700::1111]:1", "https://[2606:4700:4700:0000::1111]:1"},
 	} {

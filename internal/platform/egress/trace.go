@@ -38,7 +38,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange follows one request through net/http. Its hooks run on several goroutines, some after the exchange has ended.
+// exchange follows one request through net/http. Its hooks run on several goroutines, some after the exchange has
+// ended.
 type exchange struct {
 	clock clock.Clock
 	begin time.Time
@@ -86,9 +87,9 @@ func (x *exchange) connectDone(_, _ string, err error) {
 }
 
 // connected notes the connection. net/http calls it again when it sends a request without body a second time on its
-// own; once a byte may have left, that connection is closed instead, for only the caller decides about another try. Over
-// HTTP/2, where other exchanges share the connection, net/http does that only after the peer has said that it did not
-// process the request (RFC 9113 §8.7).
+// own; once a byte may have left, that connection is closed instead, for only the caller decides about another try.
+// Over HTTP/2, where other exchanges share the connection, net/http does that only after the peer has said that it did
+// not process the request (RFC 9113 §8.7).
 func (x *exchange) connected(info httptrace.GotConnInfo) {
 	now := x.clock.Now()
 	x.mu.Lock()

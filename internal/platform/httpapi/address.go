@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// clientIP walks X-Forwarded-For from the right past trusted proxies; what lies left of the first stranger, or of what is
-// no address, is hearsay. An address has one form, so that one client is one in limits and logs. It is empty where the
-// peer has no address.
+// clientIP walks X-Forwarded-For from the right past trusted proxies; what lies left of the first stranger, or of what
+// is no address, is hearsay. An address has one form, so that one client is one in limits and logs. It is empty where
+// the peer has no address.
 func clientIP(r *http.Request, trusted []netip.Prefix) string {
 	ip, ok := address(r.RemoteAddr)
 	if !ok {
@@ -31,8 +31,8 @@ func clientIP(r *http.Request, trusted []netip.Prefix) string {
 	return ip.String()
 }
 
-// address reads an address as peers and proxies write it: alone, in brackets, with a port. A zone means something on one
-// host only, and a port is one connection's; both are left out. IPv4 in IPv6 is IPv4.
+// address reads an address as peers and proxies write it: alone, in brackets, with a port. A zone means something on
+// one host only, and a port is one connection's; both are left out. IPv4 in IPv6 is IPv4.
 func address(s string) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(s)
 	if err != nil {

@@ -148,8 +148,9 @@ func schemaName(t reflect.Type, hint string) string {
 	return pkg + "." + name
 }
 
-// publishedPrefixes returns the prefix of schema names for each package whose own name differs from it. Generated clients
-// name their types after the published schemas: a package may be renamed or split, its schemas keep their names.
+// publishedPrefixes returns the prefix of schema names for each package whose own name differs from it. Generated
+// clients name their types after the published schemas: a package may be renamed or split, its schemas keep their
+// names.
 func publishedPrefixes() map[string]string {
 	return map[string]string{"events": "webhookevents"}
 }
@@ -179,7 +180,8 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			WriteError(w, r, err)
 			return
 		}
-		// A shared cache may keep answers to requests with API-Key, which it does not know for a credential (RFC 9111 section 3.5).
+		// A shared cache may keep answers to requests with API-Key, which it does not know for a credential (RFC 9111 section
+		// 3.5).
 		w.Header().Set("Cache-Control", "no-store")
 		c.faults = query.read(r)
 		if op.RequestBody == nil {

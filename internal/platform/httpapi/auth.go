@@ -28,7 +28,8 @@ type presented struct {
 const ticketParameter = "ticket"
 
 func present(r *http.Request, op Operation) presented {
-	p := presented{keys: r.Header.Values("API-Key"), tokens: r.Header.Values("Authorization"), environments: r.Header.Values("Environment-Id")}
+	p := presented{keys: r.Header.Values("API-Key"), tokens: r.Header.Values("Authorization"),
+		environments: r.Header.Values("Environment-Id")}
 	if op.Tickets != nil && r.URL.RawQuery != "" {
 		p.tickets = r.URL.Query()[ticketParameter]
 	}
@@ -101,7 +102,8 @@ func (a *API) admit(ctx context.Context, shown presented, op Operation) (access.
 	return op.allows(p)
 }
 
-// unchanged returns err, or that a principal may no longer see what it could. What was opened by then has the old bound.
+// unchanged returns err, or that a principal may no longer see what it could. What was opened by then has the old
+// bound.
 func unchanged(before, now access.Principal, err error) error {
 	if err == nil && !before.Connections.Equal(now.Connections) {
 		return apperr.New(apperr.CodeGrantDenied, "The grants of the API key have changed")
@@ -112,7 +114,8 @@ func unchanged(before, now access.Principal, err error) error {
 // redeem is admit for a request with a ticket, which it consumes.
 func (a *API) redeem(ctx context.Context, shown presented, op Operation) (context.Context, access.Principal, error) {
 	if len(shown.tickets) > 1 || len(shown.keys) > 0 || len(shown.tokens) > 0 {
-		return ctx, access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials, "Send one credential: API-Key, Authorization or ticket, once")
+		return ctx, access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials,
+			"Send one credential: API-Key, Authorization or ticket, once")
 	}
 	own, p, err := op.Tickets.UseTicket(ctx, shown.tickets[0], ClientIP(ctx))
 	if err != nil {
@@ -145,7 +148,8 @@ func (op Operation) allows(p access.Principal) (access.Principal, error) {
 	return p, nil
 }
 
-// Credential is what a request was let in by. It is for answers that go on for long: what opened them may end meanwhile.
+// Credential is what a request was let in by. It is for answers that go on for long: what opened them may end
+// meanwhile.
 type Credential struct {
 	// Name tells equal credentials from different ones, and nothing else about them.
 	Name string
@@ -164,7 +168,8 @@ func CredentialOf(ctx context.Context) Credential {
 func (a *API) identify(ctx context.Context, shown presented, op Operation) (access.Principal, error) {
 	keys, tokens := shown.keys, shown.tokens
 	if len(keys) > 0 && len(tokens) > 0 || len(keys) > 1 || len(tokens) > 1 {
-		return access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials, "Send one credential: API-Key or Authorization, once")
+		return access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials,
+			"Send one credential: API-Key or Authorization, once")
 	}
 	switch {
 	case len(keys) == 1 && op.Route != "":
@@ -187,7 +192,8 @@ func (a *API) identify(ctx context.Context, shown presented, op Operation) (acce
 func (a *API) scope(ctx context.Context, shown presented, p access.Principal) (access.Principal, error) {
 	named := shown.environments
 	if len(named) > 1 {
-		return p, apperr.Invalid(apperr.Detail{Location: "header.Environment-Id", Rule: "single", Message: "send the header once"})
+		return p, apperr.Invalid(apperr.Detail{Location: "header.Environment-Id", Rule: "single",
+			Message: "send the header once"})
 	}
 	if p.Kind == access.KindAPIKey {
 		if len(named) == 1 && named[0] != string(p.Environment) {

@@ -30,8 +30,8 @@ func bodySchema(op *huma.Operation) *huma.Schema {
 // maxEmptyBody is how long a body may be that says nothing.
 const maxEmptyBody = 64
 
-// strayBody returns the fault of a body that is sent to an operation without one, where nobody would look at it. An empty object
-// says nothing, and some clients send one with every POST.
+// strayBody returns the fault of a body that is sent to an operation without one, where nobody would look at it. An
+// empty object says nothing, and some clients send one with every POST.
 func strayBody(w http.ResponseWriter, r *http.Request) []apperr.Detail {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -62,9 +62,9 @@ func (b *observedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// inspection goes through a body for what encoding/json and Huma let pass: null for a field that cannot be null, a member
-// that is there twice, of which one would be ignored, and text that is no Unicode, which would be changed (RFC 7493
-// sections 2.1 and 2.3).
+// inspection goes through a body for what encoding/json and Huma let pass: null for a field that cannot be null, a
+// member that is there twice, of which one would be ignored, and text that is no Unicode, which would be changed (RFC
+// 7493 sections 2.1 and 2.3).
 type inspection struct {
 	body     []byte
 	decoder  *json.Decoder
@@ -194,7 +194,8 @@ func nullable(registry huma.Registry, s *huma.Schema) bool {
 	return s.Type == ""
 }
 
-// isUnicode reports whether the text of a JSON string is UTF-8 and has no half of a surrogate pair. It is of valid JSON.
+// isUnicode reports whether the text of a JSON string is UTF-8 and has no half of a surrogate pair. It is of valid
+// JSON.
 func isUnicode(quoted []byte) bool {
 	if !utf8.Valid(quoted) {
 		return false

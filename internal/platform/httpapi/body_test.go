@@ -16,7 +16,8 @@ import (
 // A string is Unicode if, and only if, its code units come back from being read, whatever stands around the escapes.
 func TestIsUnicode(t *testing.T) {
 	t.Parallel()
-	unit := rapid.OneOf(rapid.Uint16Range(0xd800, 0xdfff), rapid.SampledFrom([]uint16{'a', '\\', 'u', '"', 0, 0xfffd, 0xffff}))
+	unit := rapid.OneOf(rapid.Uint16Range(0xd800, 0xdfff),
+		rapid.SampledFrom([]uint16{'a', '\\', 'u', '"', 0, 0xfffd, 0xffff}))
 	rapid.Check(t, func(t *rapid.T) {
 		units := rapid.SliceOfN(unit, 0, 8).Draw(t, "units")
 		var b strings.Builder
@@ -39,7 +40,8 @@ func TestIsUnicode(t *testing.T) {
 
 // Whatever was written from values has no fault where any value is allowed, and what is no JSON is left to the decoder.
 func FuzzInspect(f *testing.F) {
-	for _, seed := range []string{`{"a":[1,null,{"b":"\ud83d\ude00"}]}`, `{"a":1,"a":2}`, `"\ud800"`, `[`, `1e999`, "\xff", `"\`, `"\u`} {
+	for _, seed := range []string{`{"a":[1,null,{"b":"\ud83d\ude00"}]}`, `{"a":1,"a":2}`, `"\ud800"`, `[`, `1e999`, "\xff",
+		`"\`, `"\u`} {
 		f.Add([]byte(seed))
 	}
 	registry := huma.NewMapRegistry("#/", huma.DefaultSchemaNamer)

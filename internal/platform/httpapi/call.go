@@ -10,8 +10,8 @@ import (
 )
 
 // The challenges of a 401: a bearer token is what a request without a usable credential should bring (RFC 9110 section
-// 11.6.1), and one that was brought and refused is invalid (RFC 6750 section 3). API-Key is a header of our own, for which
-// no scheme is registered.
+// 11.6.1), and one that was brought and refused is invalid (RFC 6750 section 3). API-Key is a header of our own, for
+// which no scheme is registered.
 const (
 	challenge        = `Bearer realm="sallyport"`
 	challengeInvalid = challenge + `, error="invalid_token"`
@@ -71,9 +71,9 @@ func (c *call) details(errs []error) []apperr.Detail {
 	return list.details
 }
 
-// OnRefusal has rules add the faults they find in a request that is refused before its handler runs. It is for the Resolve
-// method of a body whose rules the handler asks, among those that need more than the body: they are not run twice, and
-// the faults that the body shows by itself come in the answer that tells those of its shape.
+// OnRefusal has rules add the faults they find in a request that is refused before its handler runs. It is for the
+// Resolve method of a body whose rules the handler asks, among those that need more than the body: they are not run
+// twice, and the faults that the body shows by itself come in the answer that tells those of its shape.
 func OnRefusal(ctx huma.Context, rules func(*apperr.Faults)) {
 	c := callFrom(ctx.Context())
 	c.rules = append(c.rules, rules)

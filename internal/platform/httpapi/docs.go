@@ -12,7 +12,8 @@ import (
 	swaggerFiles "github.com/swaggo/files/v2"
 )
 
-// docsCSP lets the viewer load from this origin alone. Swagger UI sets styles inline and draws its icons from data URLs.
+// docsCSP lets the viewer load from this origin alone. Swagger UI sets styles inline and draws its icons from data
+// URLs.
 const docsCSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 

@@ -49,8 +49,8 @@ func (e *wireError) GetStatus() int { return e.status }
 // Error is the message.
 func (e *wireError) Error() string { return e.Err.Message }
 
-// Resolve turns any error into the one that the client sees. An error that is no *apperr.Error becomes the fixed 500, or
-// 503 when the store is the cause; its text stays in the log.
+// Resolve turns any error into the one that the client sees. An error that is no *apperr.Error becomes the fixed 500,
+// or 503 when the store is the cause; its text stays in the log.
 func Resolve(err error) *apperr.Error {
 	var e *apperr.Error
 	switch {
@@ -75,7 +75,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func wireErrorFrom(e *apperr.Error) *wireError {
-	return &wireError{status: e.HTTPStatus(), Err: wireErrorBody{Code: wireCode(e.Code), Message: e.Message, Details: e.Details}}
+	return &wireError{status: e.HTTPStatus(), Err: wireErrorBody{Code: wireCode(e.Code), Message: e.Message,
+		Details: e.Details}}
 }
 
 func setErrorHeaders(ctx context.Context, set func(name, value string), e *apperr.Error) {
@@ -138,8 +139,8 @@ const (
 	maxLocation = 200 // in bytes
 )
 
-// detailList gathers faults. Of one location the first to speak is heard, because a rule that could not run for want of the
-// field adds nothing.
+// detailList gathers faults. Of one location the first to speak is heard, because a rule that could not run for want of
+// the field adds nothing.
 type detailList struct {
 	details []apperr.Detail
 	seen    map[string]bool

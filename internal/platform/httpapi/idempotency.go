@@ -29,10 +29,11 @@ const keyBodyTimeout = 5 * time.Second
 // keptHeaders are the headers that an answer is given again with. The others belong to one exchange.
 func keptHeaders() []string { return []string{"Cache-Control", "Content-Type", "Location"} }
 
-// TakesIdempotencyKey reports whether the operation honours Idempotency-Key: every POST that has a principal, unless it opts
-// out or its answer is a stream.
+// TakesIdempotencyKey reports whether the operation honours Idempotency-Key: every POST that has a principal, unless it
+// opts out or its answer is a stream.
 func (op Operation) TakesIdempotencyKey() bool {
-	return op.Method == http.MethodPost && !op.Public && !op.NoIdempotencyKey && len(op.Stream) == 0 && len(op.Download) == 0
+	return op.Method == http.MethodPost && !op.Public && !op.NoIdempotencyKey && len(op.Stream) == 0 &&
+		len(op.Download) == 0
 }
 
 // idempotencyKey returns the key of a request, empty where it has none, and adds to the faults what is wrong with it.
@@ -55,8 +56,8 @@ func (op Operation) idempotencyKey(r *http.Request, c *call) string {
 	}
 }
 
-// once carries a request with a key out, or gives its answer again. The answer is stored before it is sent, so that whoever has
-// seen it gets the same one again.
+// once carries a request with a key out, or gives its answer again. The answer is stored before it is sent, so that
+// whoever has seen it gets the same one again.
 func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key string, serve http.HandlerFunc) {
 	body, whole := readWhole(w, r, op.MaxBodyBytes)
 	if !whole {
@@ -64,8 +65,8 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key str
 		return
 	}
 	ctx := r.Context()
-	run, answer, err := a.cfg.Idempotency.Begin(ctx, idempotency.Request{Principal: access.From(ctx), Method: r.Method, Path: r.URL.EscapedPath(),
-		Key: key, Query: r.URL.RawQuery, Body: body})
+	run, answer, err := a.cfg.Idempotency.Begin(ctx, idempotency.Request{Principal: access.From(ctx), Method: r.Method,
+		Path: r.URL.EscapedPath(), Key: key, Query: r.URL.RawQuery, Body: body})
 	switch {
 	case err != nil:
 		WriteError(w, r, err)
@@ -92,8 +93,8 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key str
 	send(w, *answer)
 }
 
-// keep stores what a request did. What cannot be stored is sent all the same: the request took effect, and a repeat is told
-// that its outcome is not known.
+// keep stores what a request did. What cannot be stored is sent all the same: the request took effect, and a repeat is
+// told that its outcome is not known.
 func (a *API) keep(ctx context.Context, run *idempotency.Run, answer idempotency.Answer) {
 	var err error
 	switch {
@@ -111,7 +112,8 @@ func (a *API) keep(ctx context.Context, run *idempotency.Run, answer idempotency
 		err = run.Finish(ctx, idempotency.Answer{Status: answer.Status, Header: kept, Body: answer.Body})
 	}
 	if err != nil {
-		a.cfg.Logger.ErrorContext(ctx, "the answer to a request with an idempotency key could not be stored", slog.String("error", err.Error()))
+		a.cfg.Logger.ErrorContext(ctx, "the answer to a request with an idempotency key could not be stored",
+			slog.String("error", err.Error()))
 	}
 }
 
@@ -125,8 +127,8 @@ func send(w http.ResponseWriter, answer idempotency.Answer) {
 	}
 }
 
-// readWhole reads the body of a request and puts it back. It is not whole where it is too large or broke off; then reading it
-// again shows the same.
+// readWhole reads the body of a request and puts it back. It is not whole where it is too large or broke off; then
+// reading it again shows the same.
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, whole bool) {
 	// Where the connection takes no deadline, the server's own bounds the reading.
 	_ = http.NewResponseController(w).SetReadDeadline(clock.System().Now().Add(keyBodyTimeout))
@@ -183,14 +185,17 @@ func (h *heldAnswer) answer() *idempotency.Answer {
 // keyParameter documents the header of a request.
 func keyParameter() *huma.Param {
 	longest := idempotency.MaxKeyLength
-	return &huma.Param{Name: keyHeader, In: "header", Description: "Makes the request safe to send again for 24 hours: with the same key, path, " +
-		"query and body it is carried out once, and answered again with `" + replayedHeader + ": true`. Answers of success are kept; a request that " +
-		"was refused may be mended and sent with the same key. Printable ASCII.",
-		Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest, Pattern: "^[ -~]+$"}, Example: "6f1c1b3e-7a53-4c0e-9b7e-5d2a0c7b1e11"}
+	return &huma.Param{Name: keyHeader, In: "header",
+		Description: "Makes the request safe to send again for 24 hours: with the same key, path, " +
+			"query and body it is carried out once, and answered again with `" + replayedHeader +
+			": true`. Answers of success are kept; a request that " +
+			"was refused may be mended and sent with the same key. Printable ASCII.",
+		Schema:  &huma.Schema{Type: huma.TypeString, MaxLength: &longest, Pattern: "^[ -~]+$"},
+		Example: "6f1c1b3e-7a53-4c0e-9b7e-5d2a0c7b1e11"}
 }
 
 // replayedDoc documents the header of an answer that is given again.
 func replayedDoc() *huma.Param {
-	return &huma.Param{Description: "`true` where the answer is that of an earlier request with the same `" + keyHeader + "`; absent otherwise.",
-		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}}
+	return &huma.Param{Description: "`true` where the answer is that of an earlier request with the same `" + keyHeader +
+		"`; absent otherwise.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}}
 }

@@ -16,8 +16,8 @@ type Limits struct {
 	Limiter *ratelimit.Limiter
 	// Key and User hold for each API key that has no limit of its own, and for each user.
 	Key, User ratelimit.Limit
-	// Address holds for requests that nobody is known to make: those to public operations, and those whose credential is missing
-	// or refused. Whoever is known is not counted by address.
+	// Address holds for requests that nobody is known to make: those to public operations, and those whose credential is
+	// missing or refused. Whoever is known is not counted by address.
 	Address ratelimit.Limit
 }
 
@@ -38,8 +38,8 @@ func (l Limits) of(p access.Principal, address string) (ratelimit.Bucket, rateli
 	}
 }
 
-// limited counts a request, tells the client how it stands, and returns an error where it is too much. cause is what the request
-// is refused for besides; what failed through no fault of the client's is not counted.
+// limited counts a request, tells the client how it stands, and returns an error where it is too much. cause is what
+// the request is refused for besides; what failed through no fault of the client's is not counted.
 func (a *API) limited(w http.ResponseWriter, r *http.Request, p access.Principal, cause error) error {
 	if a.cfg.Limits.Limiter == nil || cause != nil && Resolve(cause).HTTPStatus() >= http.StatusInternalServerError {
 		return nil
@@ -53,10 +53,12 @@ func (a *API) limited(w http.ResponseWriter, r *http.Request, p access.Principal
 	if d.Allowed {
 		return nil
 	}
-	return &apperr.Error{Code: apperr.CodeRateLimited, Message: tooMany(bucket.Kind), RetryAfter: d.RetryAfter, Cause: cause}
+	return &apperr.Error{Code: apperr.CodeRateLimited, Message: tooMany(bucket.Kind), RetryAfter: d.RetryAfter,
+		Cause: cause}
 }
 
-// LimitedByAddress returns a handler whose requests count as those to public operations do. It is for what is mounted by Handle.
+// LimitedByAddress returns a handler whose requests count as those to public operations do. It is for what is mounted
+// by Handle.
 func (a *API) LimitedByAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.limited(w, r, access.Principal{}, nil); err != nil {
@@ -82,16 +84,19 @@ func tooMany(k ratelimit.Kind) string {
 
 const retryAfter = "Retry-After"
 
-// rateHeaders are the headers of every answer of a limited operation, and of the refusal, as the document refers to them.
+// rateHeaders are the headers of every answer of a limited operation, and of the refusal, as the document refers to
+// them.
 func rateHeaders() map[string]*huma.Header {
 	header := func(description string) *huma.Header {
 		return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeInteger}}
 	}
 	return map[string]*huma.Header{
-		"X-RateLimit-Limit":     header("How many requests may be made at once after a pause: the burst. Absent where no limit is set."),
+		"X-RateLimit-Limit": header("How many requests may be made at once after a pause: the burst. Absent where no " +
+			"limit is set."),
 		"X-RateLimit-Remaining": header("How many more requests may be made now."),
 		retryAfter:              header("In how many seconds the request may pass."),
-		"X-RateLimit-Reset":     header("In how many seconds `X-RateLimit-Remaining` is `X-RateLimit-Limit` again, if no more are made."),
+		"X-RateLimit-Reset": header("In how many seconds `X-RateLimit-Remaining` is `X-RateLimit-Limit` again, if no " +
+			"more are made."),
 	}
 }
 

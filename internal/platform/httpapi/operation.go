@@ -38,18 +38,18 @@ type Operation struct {
 	Public bool
 	// Permission is what a user needs. Required unless Public.
 	Permission access.Permission
-	// AnyEnvironment lets in a user who has the permission in some environment only. The operation works on what belongs to the
-	// environments in which they have it.
+	// AnyEnvironment lets in a user who has the permission in some environment only. The operation works on what belongs
+	// to the environments in which they have it.
 	AnyEnvironment bool
 	// Route is the grant that an API key needs; empty when the operation takes no keys.
 	Route access.Route
 	// Environment says that the operation works on one environment's data.
 	Environment bool
-	// Download lists the media types of success where the answer is not JSON but a stream of bytes. Such an operation returns a
-	// *huma.StreamResponse.
+	// Download lists the media types of success where the answer is not JSON but a stream of bytes. Such an operation
+	// returns a *huma.StreamResponse.
 	Download []string
-	// Tickets, when set, takes tickets too: single-use credentials in the query parameter ticket, for browsers' EventSource,
-	// which cannot send headers. The operation's input declares the parameter.
+	// Tickets, when set, takes tickets too: single-use credentials in the query parameter ticket, for browsers'
+	// EventSource, which cannot send headers. The operation's input declares the parameter.
 	Tickets Tickets
 	// Stream, when set, documents the answer of success as a stream of these messages.
 	Stream []StreamMessage
@@ -57,15 +57,16 @@ type Operation struct {
 	Errors []apperr.Code
 	// MaxBodyBytes bounds the request body; 0 means 256 KiB.
 	MaxBodyBytes int64
-	// NoIdempotencyKey says that a POST takes no Idempotency-Key, because its answer must not be kept or tells of the moment. One
-	// that creates something cannot say so.
+	// NoIdempotencyKey says that a POST takes no Idempotency-Key, because its answer must not be kept or tells of the
+	// moment. One that creates something cannot say so.
 	NoIdempotencyKey bool
 }
 
 // Tickets is who makes an operation's tickets.
 type Tickets interface {
-	// UseTicket consumes a ticket that came from a client's address and returns its holder, with the rights that they have now
-	// and in the ticket's environment, and a context that carries what else the ticket holds. Any ticket that does not work is unauthorized.
+	// UseTicket consumes a ticket that came from a client's address and returns its holder, with the rights that they have
+	// now and in the ticket's environment, and a context that carries what else the ticket holds. Any ticket that does not
+	// work is unauthorized.
 	UseTicket(ctx context.Context, ticket, ip string) (context.Context, access.Principal, error)
 	// Current returns the holder as they are now, or the apperr with which they would be refused.
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
@@ -101,7 +102,8 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 
 // codes returns every code the operation can answer with.
 func (op Operation) codes() []apperr.Code {
-	codes := append([]apperr.Code{apperr.CodeValidation, apperr.CodeInternal, apperr.CodeUnavailable, apperr.CodeRateLimited}, op.Errors...)
+	codes := append([]apperr.Code{apperr.CodeValidation, apperr.CodeInternal, apperr.CodeUnavailable,
+		apperr.CodeRateLimited}, op.Errors...)
 	if !op.Public {
 		codes = append(codes, apperr.CodeUnauthorized, apperr.CodeForbidden, apperr.CodeAmbiguousCredentials)
 		if op.Route != "" {
@@ -115,7 +117,8 @@ func (op Operation) codes() []apperr.Code {
 		codes = append(codes, apperr.CodePayloadTooLarge)
 	}
 	if op.TakesIdempotencyKey() {
-		codes = append(codes, apperr.CodeIdempotencyMismatch, apperr.CodeIdempotencyInProgress, apperr.CodeIdempotencyOutcomeUnknown)
+		codes = append(codes, apperr.CodeIdempotencyMismatch, apperr.CodeIdempotencyInProgress,
+			apperr.CodeIdempotencyOutcomeUnknown)
 	}
 	slices.Sort(codes)
 	return slices.Compact(codes)
@@ -162,7 +165,8 @@ func (op Operation) security() []map[string][]string {
 	return s
 }
 
-// finish documents what Huma does not: the codes of each error answer, the challenge of a 401, further answers of success.
+// finish documents what Huma does not: the codes of each error answer, the challenge of a 401, further answers of
+// success.
 func (a *API) finish(op Operation) {
 	item := a.huma.OpenAPI().Paths[op.Path]
 	var ho *huma.Operation
@@ -193,14 +197,16 @@ func (a *API) finish(op Operation) {
 	}
 	if r := ho.Responses[strconv.Itoa(http.StatusUnauthorized)]; r != nil {
 		r.Headers = map[string]*huma.Param{"WWW-Authenticate": {
-			Description: "`" + challenge + "`, with `error=\"invalid_token\"` where a bearer token was sent and refused (RFC 6750).",
-			Schema:      &huma.Schema{Type: huma.TypeString},
+			Description: "`" + challenge +
+				"`, with `error=\"invalid_token\"` where a bearer token was sent and refused (RFC 6750).",
+			Schema: &huma.Schema{Type: huma.TypeString},
 		}}
 	}
 	if len(op.Download) > 0 {
 		content := map[string]*huma.MediaType{}
 		for _, media := range op.Download {
-			content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "What was asked for, as the media type says."}}
+			content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString,
+				Description: "What was asked for, as the media type says."}}
 		}
 		ho.Responses[strconv.Itoa(op.Status)] = &huma.Response{Description: http.StatusText(op.Status), Content: content}
 	}
@@ -229,9 +235,12 @@ func (a *API) finish(op Operation) {
 
 func securitySchemes() map[string]*huma.SecurityScheme {
 	return map[string]*huma.SecurityScheme{
-		"api_key":     {Type: "apiKey", In: "header", Name: "API-Key", Description: "A key of one environment."},
-		"bearer":      {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "A user's access token from `POST /team/login`."},
-		"environment": {Type: "apiKey", In: "header", Name: "Environment-Id", Description: "The environment that a user works in."},
-		"ticket":      {Type: "apiKey", In: "query", Name: ticketParameter, Description: "A ticket, for clients that cannot send headers. It works once."},
+		"api_key": {Type: "apiKey", In: "header", Name: "API-Key", Description: "A key of one environment."},
+		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT",
+			Description: "A user's access token from `POST /team/login`."},
+		"environment": {Type: "apiKey", In: "header", Name: "Environment-Id",
+			Description: "The environment that a user works in."},
+		"ticket": {Type: "apiKey", In: "query", Name: ticketParameter,
+			Description: "A ticket, for clients that cannot send headers. It works once."},
 	}
 }

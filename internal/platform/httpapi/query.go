@@ -21,9 +21,9 @@ const (
 	maxParameterItems  = 50
 )
 
-// limitParameters gives every parameter a bound in the document. Values of the query are held to it; a path that is longer
-// than any leads to nothing, and is not found, and a longer cookie is worth nothing: a browser goes on sending what it has, and
-// its user cannot mend that.
+// limitParameters gives every parameter a bound in the document. Values of the query are held to it; a path that is
+// longer than any leads to nothing, and is not found, and a longer cookie is worth nothing: a browser goes on sending
+// what it has, and its user cannot mend that.
 func limitParameters(op *huma.Operation) {
 	for _, p := range op.Parameters {
 		s := p.Schema
@@ -65,9 +65,9 @@ func queryOf(op *huma.Operation) queryParameters {
 	return q
 }
 
-// read returns the faults of a query that Huma lets pass: it knows an empty value as none, looks at the first of several,
-// and overlooks what it cannot decode. In what it leaves to Huma, ?a=1,2&a=3 is the same as ?a=1&a=2&a=3 for list
-// parameters.
+// read returns the faults of a query that Huma lets pass: it knows an empty value as none, looks at the first of
+// several, and overlooks what it cannot decode. In what it leaves to Huma, ?a=1,2&a=3 is the same as ?a=1&a=2&a=3 for
+// list parameters.
 func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -87,7 +87,8 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		schema, known := q[name]
 		if !known {
-			faults = append(faults, apperr.Detail{Location: "query." + name, Rule: "unknown_parameter", Message: "the parameter is unknown"})
+			faults = append(faults, apperr.Detail{Location: "query." + name, Rule: "unknown_parameter",
+				Message: "the parameter is unknown"})
 			continue
 		}
 		var found []apperr.Detail
@@ -108,7 +109,8 @@ func undecodable(pair string) string {
 }
 
 // readParameter returns the values of a parameter, those of a list one by one, and their faults. No parameter has a
-// meaning for the empty string. Where integers have faults, no value is left, because Huma would tell one of them again.
+// meaning for the empty string. Where integers have faults, no value is left, because Huma would tell one of them
+// again.
 func readParameter(location string, schema *huma.Schema, values []string) ([]string, []apperr.Detail) {
 	if schema.Type != huma.TypeArray {
 		if len(values) > 1 {

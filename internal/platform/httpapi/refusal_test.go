@@ -34,7 +34,8 @@ func TestChallenges(t *testing.T) {
 		{"a wrong token", http.MethodGet, things, []string{"Authorization", "Bearer other"}, invalid},
 		{"another scheme", http.MethodGet, things, []string{"Authorization", "Basic YTpi"}, plain},
 		{"no token", http.MethodGet, things, []string{"Authorization", "Bearer"}, plain},
-		{"a token that ended meanwhile", http.MethodGet, prefix + "/fail", []string{"Authorization", "bearer token"}, invalid},
+		{"a token that ended meanwhile", http.MethodGet, prefix + "/fail", []string{"Authorization", "bearer token"},
+			invalid},
 		{"a wrong password", http.MethodPost, prefix + "/login", none, plain},
 		{"no operation", http.MethodPost, prefix + "/plain", none, ""},
 	} {
@@ -57,7 +58,8 @@ func TestTargetsThatAreNoPath(t *testing.T) {
 		{Method: http.MethodConnect, URL: &url.URL{Host: "example.test:443"}, RequestURI: "example.test:443"},
 		{Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "example.test"}, RequestURI: "http://example.test"},
 	} {
-		r.Proto, r.ProtoMajor, r.ProtoMinor, r.Host, r.Header, r.Body = "HTTP/1.1", 1, 1, "example.test", http.Header{}, http.NoBody
+		r.Proto, r.ProtoMajor, r.ProtoMinor, r.Host, r.Header, r.Body = "HTTP/1.1", 1, 1, "example.test", http.Header{},
+			http.NoBody
 		w := s.serve(r.WithContext(t.Context()))
 		require.Equal(t, http.StatusNotFound, w.Code, "%s %s: %s", r.Method, r.RequestURI, w.Body)
 		require.Equal(t, apperr.CodeHTTP, envelopeOf(t, w).Error.Code)
@@ -133,14 +135,17 @@ func TestLevels(t *testing.T) {
 	}{
 		{"success", t.Context(), nil, http.StatusNoContent, slog.LevelInfo},
 		{"a refusal", t.Context(), apperr.NotFound("thing"), http.StatusNotFound, slog.LevelInfo},
-		{"a refusal with its cause", t.Context(), apperr.Wrap(apperr.CodeUnauthorized, "no", errors.New("x")), http.StatusUnauthorized, slog.LevelInfo},
+		{"a refusal with its cause", t.Context(), apperr.Wrap(apperr.CodeUnauthorized, "no", errors.New("x")),
+			http.StatusUnauthorized, slog.LevelInfo},
 		{"load", t.Context(), busy, http.StatusServiceUnavailable, slog.LevelWarn},
-		{"a state", t.Context(), apperr.New(apperr.CodeConnectionDisabled, "off"), http.StatusServiceUnavailable, slog.LevelInfo},
+		{"a state", t.Context(), apperr.New(apperr.CodeConnectionDisabled, "off"), http.StatusServiceUnavailable,
+			slog.LevelInfo},
 		{"the store", t.Context(), db.ErrCommitUnknown, http.StatusServiceUnavailable, slog.LevelError},
 		{"a dependency", t.Context(), apperr.Unavailable(errors.New("down")), http.StatusServiceUnavailable, slog.LevelError},
 		{"anything else", t.Context(), errors.New("boom"), http.StatusInternalServerError, slog.LevelError},
 		{"a client that left", gone, context.Canceled, http.StatusInternalServerError, slog.LevelInfo},
-		{"work that was called off by itself", t.Context(), context.Canceled, http.StatusInternalServerError, slog.LevelError},
+		{"work that was called off by itself", t.Context(), context.Canceled, http.StatusInternalServerError,
+			slog.LevelError},
 	} {
 		s := newServer(t, func(context.Context) error { return c.err })
 		r := httptest.NewRequestWithContext(c.ctx, http.MethodGet, prefix+"/fail", http.NoBody)

@@ -9,10 +9,10 @@ import (
 // maxInteger is the greatest integer that is exact in every JSON parser (RFC 8259 section 6).
 const maxInteger = 1<<53 - 1
 
-// DocumentOnly keeps the limits of a body's properties, and of those of the objects in it, in the document and takes them
-// out of Huma's checks. It is for bodies whose rules check the limits themselves, beside those that no schema can express:
-// a body that broke a limit in Huma's view would get the faults against the rules in a second answer only. A body's
-// TransformSchema calls it.
+// DocumentOnly keeps the limits of a body's properties, and of those of the objects in it, in the document and takes
+// them out of Huma's checks. It is for bodies whose rules check the limits themselves, beside those that no schema can
+// express: a body that broke a limit in Huma's view would get the faults against the rules in a second answer only. A
+// body's TransformSchema calls it.
 func DocumentOnly(s *huma.Schema) *huma.Schema {
 	for name, p := range s.Properties {
 		limits := map[string]any{}
@@ -30,7 +30,8 @@ func DocumentOnly(s *huma.Schema) *huma.Schema {
 		if p.Pattern != "" {
 			limits["pattern"] = p.Pattern
 			// Huma keeps the compiled pattern out of reach; only another schema is without it.
-			p = &huma.Schema{Type: p.Type, Nullable: p.Nullable, WriteOnly: p.WriteOnly, Description: p.Description, Examples: p.Examples}
+			p = &huma.Schema{Type: p.Type, Nullable: p.Nullable, WriteOnly: p.WriteOnly, Description: p.Description,
+				Examples: p.Examples}
 			s.Properties[name] = p
 		}
 		if p.Type == huma.TypeInteger {

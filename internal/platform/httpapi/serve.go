@@ -99,8 +99,8 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 
 func errNoRoute() error { return apperr.HTTP(http.StatusNotFound, "No such route") }
 
-// isClean reports whether an escaped path is in the form that routes have. The mux would redirect any other, in a page of
-// its own, and a delivery that is redirected is lost.
+// isClean reports whether an escaped path is in the form that routes have. The mux would redirect any other, in a page
+// of its own, and a delivery that is redirected is lost.
 func isClean(escaped string) bool {
 	clean := path.Clean(escaped)
 	return escaped == clean || escaped == clean+"/"
@@ -122,8 +122,9 @@ func (a *API) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 func (a *API) line(r *http.Request, rec *recorder, facts requestFacts, ev *obs.Event, seconds float64) {
 	attrs, err := ev.Take()
 	all := make([]slog.Attr, 0, 8+len(attrs))
-	all = append(all, slog.String("request_id", facts.id), slog.String("method", r.Method), slog.String("route", route(r.Pattern)),
-		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Float64("seconds", seconds), slog.String("ip", facts.ip))
+	all = append(all, slog.String("request_id", facts.id), slog.String("method", r.Method),
+		slog.String("route", route(r.Pattern)), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
+		slog.Float64("seconds", seconds), slog.String("ip", facts.ip))
 	all = append(all, attrs...)
 	if err != nil {
 		all = append(all, slog.String("error", err.Error()))
@@ -131,9 +132,9 @@ func (a *API) line(r *http.Request, rec *recorder, facts requestFacts, ev *obs.E
 	a.cfg.Logger.LogAttrs(r.Context(), level(r.Context(), err), "request", all...)
 }
 
-// level is how much the error behind an answer, nil where there is none, should alarm the operator. Something that failed
-// is an error, unless it failed because the client was gone. Turning work away under load is a warning. What the client,
-// or a state that somebody chose, brought about is neither.
+// level is how much the error behind an answer, nil where there is none, should alarm the operator. Something that
+// failed is an error, unless it failed because the client was gone. Turning work away under load is a warning. What the
+// client, or a state that somebody chose, brought about is neither.
 func level(ctx context.Context, err error) slog.Level {
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return slog.LevelInfo

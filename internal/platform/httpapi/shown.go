@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// ShowBody returns a body as text where it is UTF-8, else in base64, and which of the two, "text" or "base64". Where the body
-// was cut off, so may its last character have been; that part of it is left out.
+// ShowBody returns a body as text where it is UTF-8, else in base64, and which of the two, "text" or "base64". Where
+// the body was cut off, so may its last character have been; that part of it is left out.
 func ShowBody(body []byte, truncated bool) (text, encoding string) {
 	whole := body
 	if truncated {

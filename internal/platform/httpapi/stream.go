@@ -19,8 +19,8 @@ type StreamMessage struct {
 	Data any
 }
 
-// Stream is the answer of an operation that writes it by itself, after everything about the request has been found right.
-// The context of the operation's handler ends when the client leaves.
+// Stream is the answer of an operation that writes it by itself, after everything about the request has been found
+// right. The context of the operation's handler ends when the client leaves.
 func Stream(serve func(w http.ResponseWriter)) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		_, w := humago.Unwrap(hc)
@@ -46,11 +46,15 @@ func (a *API) documentStream(ho *huma.Operation, op Operation) {
 	for _, m := range op.Stream {
 		event := text("The type of the message.")
 		event.Enum = []any{m.Event}
-		items.OneOf = append(items.OneOf, &huma.Schema{Type: huma.TypeObject, Title: m.Event, Description: m.Doc, Required: []string{"id", "event", "data"},
-			Properties: map[string]*huma.Schema{"id": text("The place of the message, for Last-Event-ID."), "event": event, "data": a.Schema(m.Data)}})
+		items.OneOf = append(items.OneOf, &huma.Schema{Type: huma.TypeObject, Title: m.Event, Description: m.Doc,
+			Required: []string{"id", "event", "data"},
+			Properties: map[string]*huma.Schema{"id": text("The place of the message, for Last-Event-ID."), "event": event,
+				"data": a.Schema(m.Data)}})
 	}
 	ho.Responses[strconv.Itoa(op.Status)] = &huma.Response{
-		Description: "Server-sent events (WHATWG HTML, section 9.2). Each item of the schema stands for one message; `data` is its JSON.",
-		Content:     map[string]*huma.MediaType{sse.ContentType: {Schema: &huma.Schema{Type: huma.TypeArray, Items: items, Description: "The messages as they come."}}},
+		Description: "Server-sent events (WHATWG HTML, section 9.2). Each item of the schema stands for one message; " +
+			"`data` is its JSON.",
+		Content: map[string]*huma.MediaType{sse.ContentType: {Schema: &huma.Schema{Type: huma.TypeArray, Items: items,
+			Description: "The messages as they come."}}},
 	}
 }

@@ -54,7 +54,8 @@ func TestQueries(t *testing.T) {
 		"tag=" + strings.Repeat("a,", 50) + "a": {"query.tag max_items"},
 		"number=1,x,07,":                        {"query.number[1] type", "query.number[2] type", "query.number[3] empty"},
 		"number=1,10":                           {"query.number[1] maximum"},
-		"other=1&limit=0&name=&at=x&tag=a%":     {"query.tag encoding", "query.name empty", "query.other unknown_parameter", "query.limit minimum", "query.at format"},
+		"other=1&limit=0&name=&at=x&tag=a%": {"query.tag encoding", "query.name empty", "query.other unknown_parameter",
+			"query.limit minimum", "query.at format"},
 	} {
 		w := s.do(http.MethodGet, things+"?"+query, "")
 		require.Equal(t, want, faults(t, w), query)
@@ -78,15 +79,17 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// An operation without a body refuses one that says something, with the faults of the query, instead of ignoring it. What clients
-// send where they have nothing to say passes.
+// An operation without a body refuses one that says something, with the faults of the query, instead of ignoring it.
+// What clients send where they have nothing to say passes.
 func TestBodiesThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	s := newServer(t, func(context.Context) error { calls++; return nil })
-	for _, body := range []string{`{"a":1}`, `[]`, `null`, `x`, `{"` + strings.Repeat("a", 1<<20) + `":1}`, strings.Repeat(" ", 1<<10)} {
+	for _, body := range []string{`{"a":1}`, `[]`, `null`, `x`, `{"` + strings.Repeat("a", 1<<20) + `":1}`,
+		strings.Repeat(" ", 1<<10)} {
 		require.Equal(t, []string{"body no_body"}, faults(t, s.do(http.MethodGet, prefix+"/fail", body)))
-		require.Equal(t, []string{"query.x unknown_parameter", "body no_body"}, faults(t, s.do(http.MethodPost, prefix+"/login?x=1", body)))
+		require.Equal(t, []string{"query.x unknown_parameter", "body no_body"},
+			faults(t, s.do(http.MethodPost, prefix+"/login?x=1", body)))
 	}
 	require.Zero(t, calls)
 	for _, body := range []string{"", "{}", " {}\r\n", "\n"} {
@@ -100,7 +103,8 @@ func TestAnswersAreNotCached(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, func(context.Context) error { return nil })
 	for _, w := range []*httptest.ResponseRecorder{
-		s.do(http.MethodGet, things, ""), s.do(http.MethodGet, things+"?x=1", ""), s.do(http.MethodPost, things, `{"name":"a"}`),
+		s.do(http.MethodGet, things, ""), s.do(http.MethodGet, things+"?x=1", ""), s.do(http.MethodPost, things,
+			`{"name":"a"}`),
 		s.do(http.MethodPost, prefix+"/login", ""), s.do(http.MethodGet, things, "", "API-Key", "wrong"),
 	} {
 		require.Equal(t, []string{"no-store"}, w.Header().Values("Cache-Control"), w.Body)
@@ -112,8 +116,8 @@ func TestRefusedQueryIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	for _, query := range []string{
-		strings.Repeat("%&", 5000), strings.Repeat("number=x&", 5000), "number=" + strings.Repeat("x,", 5000), strings.Repeat("a", 60_000) + "=1",
-		strings.Repeat("a", 60_000) + "=%",
+		strings.Repeat("%&", 5000), strings.Repeat("number=x&", 5000), "number=" + strings.Repeat("x,", 5000),
+		strings.Repeat("a", 60_000) + "=1", strings.Repeat("a", 60_000) + "=%",
 	} {
 		w := s.do(http.MethodGet, things+"?"+query, "")
 		require.LessOrEqual(t, len(faults(t, w)), 100)
@@ -151,13 +155,16 @@ func TestBodies(t *testing.T) {
 		`{"name":"a"}{}`:                             {"body json"},
 		`{"name":"a"} x`:                             {"body json"},
 		`{"name":"a","count":10}`:                    {"body.count maximum"},
-		`{"name":null,"count":10,"bogus":1}`:         {"body.name not_null", "body.bogus unknown_field", "body.count maximum"},
+		`{"name":null,"count":10,"bogus":1}`: {"body.name not_null", "body.bogus unknown_field",
+			"body.count maximum"},
 	} {
 		require.Equal(t, want, faults(t, s.do(http.MethodPost, things, body)), body)
 	}
 	require.Equal(t, []string{"query.loud empty", "body.note not_null", "body.count maximum"},
-		faults(t, s.do(http.MethodPost, things+"?loud", `{"name":"a","note":null,"count":10}`)), "query, body and rules in one answer")
-	require.Equal(t, []string{"query.loud single", "body required"}, faults(t, s.do(http.MethodPost, things+"?loud=true&loud=true", "")))
+		faults(t, s.do(http.MethodPost, things+"?loud", `{"name":"a","note":null,"count":10}`)),
+		"query, body and rules in one answer")
+	require.Equal(t, []string{"query.loud single", "body required"},
+		faults(t, s.do(http.MethodPost, things+"?loud=true&loud=true", "")))
 	for body, want := range map[string]string{
 		`{"name":"a","clear":null,"whole":null,"labels":{"x":null},"free":{"x":null,"y":[null]}}`: `{"name":"a","clear":{"Set":true,"Null":true,"Value":""}}`,
 		" {\"name\":\"\\ud83d\\ude00\\ufffd\ufffd\\\\ud800\"}\n":                                  `{"name":"😀��\\ud800","clear":{"Set":false,"Null":false,"Value":""}}`,
@@ -186,5 +193,6 @@ func TestRefusedBodyIsBounded(t *testing.T) {
 		require.LessOrEqual(t, len(got), 100)
 		require.Less(t, w.Body.Len(), 32<<10)
 	}
-	require.Equal(t, http.StatusRequestEntityTooLarge, s.do(http.MethodPost, things, `{"name":null,"x":"`+strings.Repeat("a", 1<<20)+`"}`).Code)
+	require.Equal(t, http.StatusRequestEntityTooLarge, s.do(http.MethodPost, things, `{"name":null,"x":"`+
+		strings.Repeat("a", 1<<20)+`"}`).Code)
 }

@@ -131,22 +131,24 @@ func newServer(t *testing.T, fail func(context.Context) error, trusted ...string
 		o.Summary, o.Description = "s", "d"
 		return o
 	}
-	httpapi.Register(api, op(httpapi.Operation{ID: "list-things", Method: http.MethodGet, Path: "things", Status: http.StatusOK}),
-		func(_ context.Context, in *listInput) (*listOutput, error) {
-			return &listOutput{seen{in.Limit, in.Name, in.At.Pointer(), in.Tag, in.Number}}, nil
-		})
-	httpapi.Register(api, op(httpapi.Operation{ID: "create-thing", Method: http.MethodPost, Path: "things", Status: http.StatusCreated,
-		OtherStatuses: []int{http.StatusOK}, MaxBodyBytes: 1 << 20}),
+	httpapi.Register(api, op(httpapi.Operation{ID: "list-things", Method: http.MethodGet, Path: "things",
+		Status: http.StatusOK}), func(_ context.Context, in *listInput) (*listOutput, error) {
+		return &listOutput{seen{in.Limit, in.Name, in.At.Pointer(), in.Tag, in.Number}}, nil
+	})
+	httpapi.Register(api, op(httpapi.Operation{ID: "create-thing", Method: http.MethodPost, Path: "things",
+		Status: http.StatusCreated, OtherStatuses: []int{http.StatusOK}, MaxBodyBytes: 1 << 20}),
 		func(_ context.Context, in *createInput) (*createOutput, error) {
 			var f apperr.Faults
 			in.Body.rules(&f)
 			return &createOutput{map[string]any{"name": in.Body.Name, "clear": in.Body.Clear}}, f.Err()
 		})
-	httpapi.Register(api, op(httpapi.Operation{ID: "fail", Method: http.MethodGet, Path: "fail", Status: http.StatusNoContent}),
-		func(ctx context.Context, _ *struct{}) (*struct{}, error) { return nil, fail(ctx) })
-	httpapi.Register(api, httpapi.Operation{ID: "login", Method: http.MethodPost, Path: "/login", Status: http.StatusNoContent, Public: true,
-		Tag: "things", Summary: "s", Description: "d", Errors: []apperr.Code{apperr.CodeUnauthorized}},
-		func(ctx context.Context, _ *struct{}) (*struct{}, error) { return nil, fail(ctx) })
+	httpapi.Register(api, op(httpapi.Operation{ID: "fail", Method: http.MethodGet, Path: "fail",
+		Status: http.StatusNoContent}), func(ctx context.Context, _ *struct{}) (*struct{}, error) { return nil, fail(ctx) })
+	httpapi.Register(api, httpapi.Operation{ID: "login", Method: http.MethodPost, Path: "/login",
+		Status: http.StatusNoContent, Public: true, Tag: "things", Summary: "s", Description: "d",
+		Errors: []apperr.Code{apperr.CodeUnauthorized}}, func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+		return nil, fail(ctx)
+	})
 	api.Handle("POST "+httpapi.Prefix+"/plain", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		httpapi.WriteError(w, r, fail(r.Context()))
 	}))

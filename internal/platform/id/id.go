@@ -49,7 +49,8 @@ const (
 
 const bodyLength = 26
 
-// crockford is the alphabet of Crockford's base32 in lower case: its order is that of the bytes, so bodies sort by time.
+// crockford is the alphabet of Crockford's base32 in lower case: its order is that of the bytes, so bodies sort by
+// time.
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
 func encoding() *base32.Encoding { return base32.NewEncoding(crockford).WithPadding(base32.NoPadding) }

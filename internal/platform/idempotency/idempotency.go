@@ -1,6 +1,6 @@
-// Package idempotency remembers what requests with an Idempotency-Key did and were answered, so that sending one again does
-// nothing twice. It follows the draft of the IETF's HTTPAPI group (draft-ietf-httpapi-idempotency-key-header-07), with 422 for
-// a key that comes with another request and 409 while the first is under way.
+// Package idempotency remembers what requests with an Idempotency-Key did and were answered, so that sending one again
+// does nothing twice. It follows the draft of the IETF's HTTPAPI group (draft-ietf-httpapi-idempotency-key-header-07),
+// with 422 for a key that comes with another request and 409 while the first is under way.
 package idempotency
 
 import (
@@ -33,7 +33,8 @@ const (
 	MaxKeyLength = 255
 )
 
-// ValidKey reports whether a key has the form that is taken: 1 to MaxKeyLength printable ASCII characters, space included.
+// ValidKey reports whether a key has the form that is taken: 1 to MaxKeyLength printable ASCII characters, space
+// included.
 func ValidKey(key string) bool {
 	if key == "" || len(key) > MaxKeyLength {
 		return false
@@ -61,7 +62,8 @@ type Request struct {
 
 // id is the row of the request's key.
 func (r Request) id() string {
-	return hex.EncodeToString(digest(string(r.Principal.Environment), string(r.Principal.Kind), r.Principal.ID, r.Method, r.Path, r.Key))
+	return hex.EncodeToString(digest(string(r.Principal.Environment), string(r.Principal.Kind), r.Principal.ID, r.Method,
+		r.Path, r.Key))
 }
 
 func (r Request) fingerprint() []byte { return digest(r.Query, string(r.Body)) }
@@ -113,8 +115,9 @@ func errInProgress() error {
 }
 
 func errOutcomeUnknown() error {
-	return apperr.New(apperr.CodeIdempotencyOutcomeUnknown, "The first request with this Idempotency-Key took effect, but its answer is not there "+
-		"to be given again; look for what it made before you send the request with another key")
+	return apperr.New(apperr.CodeIdempotencyOutcomeUnknown,
+		"The first request with this Idempotency-Key took effect, but its answer is not there "+
+			"to be given again; look for what it made before you send the request with another key")
 }
 
 // errLost says that somebody else has taken the key over.
@@ -122,8 +125,9 @@ var errLost = errors.New("the idempotency key has been taken over: this request 
 
 // Begin takes the request's key. It returns a Run when the request is to be carried out, or the answer to give again.
 //
-// Errors: idempotency_mismatch for a key that came with another request; idempotency_in_progress while the first one is under way;
-// idempotency_outcome_unknown where it took effect and its answer was lost with its process, or was too large to keep.
+// Errors: idempotency_mismatch for a key that came with another request; idempotency_in_progress while the first one is
+// under way; idempotency_outcome_unknown where it took effect and its answer was lost with its process, or was too
+// large to keep.
 func (s *Store) Begin(ctx context.Context, r Request) (*Run, *Answer, error) {
 	run := &Run{store: s, id: r.id(), env: r.Principal.Environment, claim: id.NewUUID(), fingerprint: r.fingerprint()}
 	// A key that is released between the two statements of a round is free in the next.

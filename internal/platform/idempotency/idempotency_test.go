@@ -110,8 +110,8 @@ func TestDeadProcessFreesTheKey(t *testing.T) {
 	})
 }
 
-// Between the commit and the storing of the answer a process may die, or fail: what was made is never made again, and the
-// repeat is told so instead.
+// Between the commit and the storing of the answer a process may die, or fail: what was made is never made again, and
+// the repeat is told so instead.
 func TestLostAnswerIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -151,7 +151,8 @@ func TestOnlyCommitsCount(t *testing.T) {
 	})
 }
 
-// Of many equal requests at once, on two processes, one is carried out; the others hear that it is under way, or its answer.
+// Of many equal requests at once, on two processes, one is carried out; the others hear that it is under way, or its
+// answer.
 func TestManyAtOnceAreOne(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -192,7 +193,8 @@ func TestAnswersAreSealed(t *testing.T) {
 		require.NoError(w.t, run.Finish(w.t.Context(), created()))
 		var rowID string
 		var stored []byte
-		require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT id, record FROM idempotency_keys").Scan(&rowID, &stored))
+		require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT id, record FROM idempotency_keys").Scan(
+			&rowID, &stored))
 		require.NotContains(w.t, rowID, "key-1")
 		require.NotContains(w.t, string(stored), "shown once")
 
@@ -228,8 +230,8 @@ func TestValidKey(t *testing.T) {
 	for i := range long {
 		long[i] = byte(' ' + rand.IntN('~'-' '+1))
 	}
-	for key, want := range map[string]bool{"": false, "a": true, " ~": true, `"quoted"`: true, "\x1f": false, "\x7f": false, "é": false,
-		string(long): false, string(long[1:]): true} {
+	for key, want := range map[string]bool{"": false, "a": true, " ~": true, `"quoted"`: true, "\x1f": false,
+		"\x7f": false, "é": false, string(long): false, string(long[1:]): true} {
 		require.Equal(t, want, idempotency.ValidKey(key), "%q", key)
 	}
 }

@@ -23,9 +23,9 @@ type Run struct {
 	over        atomic.Bool
 }
 
-// Context returns the context under which the request is carried out. A transaction of db.Tx commits under it only while the
-// run holds its key, and notes in the same commit that the request took effect: whatever happens to the process afterwards, a
-// repeat knows, and whoever is taken for dead too early can no longer commit.
+// Context returns the context under which the request is carried out. A transaction of db.Tx commits under it only
+// while the run holds its key, and notes in the same commit that the request took effect: whatever happens to the
+// process afterwards, a repeat knows, and whoever is taken for dead too early can no longer commit.
 func (r *Run) Context(ctx context.Context) context.Context {
 	return db.WithCheck(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if r.over.Load() {
@@ -56,8 +56,8 @@ func (r *Run) Release(ctx context.Context) error {
 	return r.store.release(ctx, r)
 }
 
-// Fail frees the key of a request that failed before it took effect. One that had, or may have, keeps its key, and a repeat is
-// told that its outcome is not known.
+// Fail frees the key of a request that failed before it took effect. One that had, or may have, keeps its key, and a
+// repeat is told that its outcome is not known.
 func (r *Run) Fail(ctx context.Context) error {
 	ctx, cancel := r.end(ctx)
 	defer cancel()

@@ -25,8 +25,8 @@ const (
 	stateDone     = "done"
 )
 
-// record is what is sealed of a request: its fingerprint, because the bodies of some are secrets that could be guessed from a
-// plain hash, and its answer, which may show a secret once.
+// record is what is sealed of a request: its fingerprint, because the bodies of some are secrets that could be guessed
+// from a plain hash, and its answer, which may show a secret once.
 type record struct {
 	Fingerprint []byte  `json:"fingerprint"`
 	Answer      *Answer `json:"answer,omitempty"`
@@ -67,7 +67,8 @@ func (s *Store) claim(ctx context.Context, r *Run) (claimed bool, err error) {
 				lease_ms = excluded.lease_ms, expires_ms = excluded.expires_ms
 			WHERE idempotency_keys.expires_ms <= $7 OR idempotency_keys.state = 'running' AND idempotency_keys.lease_ms <= $7
 			RETURNING claim_id`,
-			r.id, string(r.env), r.claim, sealed, clock.Millis(now.Add(Lease)), clock.Millis(now.Add(Lifetime)), clock.Millis(now)).Scan(&got)
+			r.id, string(r.env), r.claim, sealed, clock.Millis(now.Add(Lease)), clock.Millis(now.Add(Lifetime)),
+			clock.Millis(now)).Scan(&got)
 		if errors.Is(err, sql.ErrNoRows) {
 			claimed = false
 			return nil
@@ -83,8 +84,9 @@ func (s *Store) claim(ctx context.Context, r *Run) (claimed bool, err error) {
 
 func (s *Store) read(ctx context.Context, env id.Environment, rowID string) (e entry, ok bool, err error) {
 	var sealed []byte
-	err = s.db.Read().QueryRowContext(ctx, "SELECT state, record, lease_ms FROM idempotency_keys WHERE id = $1 AND environment_id = $2",
-		rowID, string(env)).Scan(&e.state, &sealed, &e.leaseMillis)
+	err = s.db.Read().QueryRowContext(ctx,
+		"SELECT state, record, lease_ms FROM idempotency_keys WHERE id = $1 AND environment_id = $2", rowID,
+		string(env)).Scan(&e.state, &sealed, &e.leaseMillis)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return entry{}, false, nil
@@ -124,7 +126,8 @@ func (s *Store) finish(ctx context.Context, r *Run, a *Answer) error {
 
 func (s *Store) release(ctx context.Context, r *Run) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := changed(tx.ExecContext(ctx, "DELETE FROM idempotency_keys WHERE id = $1 AND environment_id = $2 AND claim_id = $3",
+		_, err := changed(tx.ExecContext(ctx, "DELETE FROM idempotency_keys WHERE id = $1 AND environment_id = $2 AND "+
+			"claim_id = $3",
 			r.id, string(r.env), r.claim))
 		return err
 	})
@@ -154,7 +157,8 @@ func (s *Store) Expire(ctx context.Context, now time.Time) error {
 		err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 			old := "SELECT id FROM idempotency_keys WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2" + s.db.SkipLocked()
 			//nolint:gosec // the text is ours
-			result, err := tx.ExecContext(ctx, "DELETE FROM idempotency_keys WHERE id IN ("+old+")", clock.Millis(now), expireBatch)
+			result, err := tx.ExecContext(ctx, "DELETE FROM idempotency_keys WHERE id IN ("+old+")", clock.Millis(now),
+				expireBatch)
 			if err != nil {
 				return err
 			}

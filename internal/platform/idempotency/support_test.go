@@ -33,7 +33,8 @@ type world struct {
 func each(t *testing.T, fn func(w *world)) {
 	t.Helper()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
-		w := &world{t: t, db: s.DB, clk: clock.NewManual(time.UnixMilli(1_750_000_000_000)), keyset: filepath.Join(t.TempDir(), "keyset.json")}
+		w := &world{t: t, db: s.DB, clk: clock.NewManual(time.UnixMilli(1_750_000_000_000)),
+			keyset: filepath.Join(t.TempDir(), "keyset.json")}
 		require.NoError(t, secretbox.Create(w.keyset))
 		second, err := db.Open(t.Context(), s.URL, s.Dir)
 		require.NoError(t, err)
@@ -94,7 +95,8 @@ func request() idempotency.Request {
 }
 
 func created() idempotency.Answer {
-	return idempotency.Answer{Status: 201, Header: map[string][]string{"Location": {"/things/1"}}, Body: []byte(`{"key":"shown once"}`)}
+	return idempotency.Answer{Status: 201, Header: map[string][]string{"Location": {"/things/1"}},
+		Body: []byte(`{"key":"shown once"}`)}
 }
 
 var errFails = errors.New("fails")

@@ -19,7 +19,8 @@ import (
 var ErrNewer = errors.New("the database schema is newer than this binary; run the newer release or restore a backup")
 
 // ErrPending says that migrations must run before the binary can serve.
-var ErrPending = errors.New("the database schema is older than this binary; run `sallyport migrate` or `sallyport serve --migrate`")
+var ErrPending = errors.New("the database schema is older than this binary; run `sallyport migrate` or `sallyport " +
+	"serve --migrate`")
 
 // State is where a database stands.
 type State struct {

@@ -1,4 +1,5 @@
-// Package newfile writes files that appear whole or not at all, that only their owner can read, and that replace nothing.
+// Package newfile writes files that appear whole or not at all, that only their owner can read, and that replace
+// nothing.
 package newfile
 
 import (
@@ -11,8 +12,8 @@ import (
 	"syscall"
 )
 
-// File is a file on its way to its place. Until Commit it has another name in the same folder. Abort must be called at the
-// end; after Commit it does nothing.
+// File is a file on its way to its place. Until Commit it has another name in the same folder. Abort must be called at
+// the end; after Commit it does nothing.
 type File struct {
 	*os.File
 	path string
@@ -37,8 +38,8 @@ func exists(path string) error {
 	return fmt.Errorf("%s: %w; nothing is overwritten", path, fs.ErrExist)
 }
 
-// Commit makes what was written durable and puts it at its path in one step. It returns fs.ErrExist where somebody has put
-// something there meanwhile.
+// Commit makes what was written durable and puts it at its path in one step. It returns fs.ErrExist where somebody has
+// put something there meanwhile.
 func (f *File) Commit() error {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
@@ -53,8 +54,8 @@ func (f *File) Commit() error {
 	return nil
 }
 
-// place gives the file its name. A link replaces nothing, which a renaming would; where the file system has no links the
-// moment between the look and the renaming remains.
+// place gives the file its name. A link replaces nothing, which a renaming would; where the file system has no links
+// the moment between the look and the renaming remains.
 func (f *File) place() error {
 	err := os.Link(f.Name(), f.path)
 	switch {

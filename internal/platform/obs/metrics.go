@@ -8,12 +8,13 @@ import (
 // Metrics are the service's own metrics. Labels are bounded: outcomes and routes, never ids, paths or addresses.
 type Metrics struct {
 	Registry *prometheus.Registry
-	// Events counts inbound requests by outcome: received, duplicate, refused, too_large, overloaded, unavailable, unknown_connection.
+	// Events counts inbound requests by outcome: received, duplicate, refused, too_large, overloaded, unavailable,
+	// unknown_connection.
 	Events *prometheus.CounterVec
 	// Deliveries counts tries by outcome: succeeded, failed, dead.
 	Deliveries *prometheus.CounterVec
-	// Filters counts what subscriptions' filters said of events that came in, by outcome: matched, not_matched, or the code of the
-	// failure.
+	// Filters counts what subscriptions' filters said of events that came in, by outcome: matched, not_matched, or the
+	// code of the failure.
 	Filters *prometheus.CounterVec
 	// FirstAttempt is the time from an event's receipt to the start of a delivery's first try, in seconds.
 	FirstAttempt prometheus.Histogram
@@ -54,7 +55,8 @@ type Metrics struct {
 	StreamDelay prometheus.Histogram
 	// MailsQueued is the number of mails that wait to be sent.
 	MailsQueued prometheus.Gauge
-	// Mails counts tries to send mails by kind and outcome: sent, failed (tried again), refused (for good), expired (given up).
+	// Mails counts tries to send mails by kind and outcome: sent, failed (tried again), refused (for good), expired (given
+	// up).
 	Mails *prometheus.CounterVec
 }
 
@@ -74,7 +76,8 @@ func NewMetrics() *Metrics {
 		Commit: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_store_commit_seconds",
 			Help: "Duration of a group commit, by batch.", Buckets: fast}, []string{"batch"}),
 		BatchSize: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_store_batch_rows",
-			Help: "Rows joined in a group commit, by batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}, []string{"batch"}),
+			Help: "Rows joined in a group commit, by batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)},
+			[]string{"batch"}),
 		Requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_http_request_seconds",
 			Help: "Duration of requests by route and status class.", Buckets: fast}, []string{"route", "status"}),
 		InFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_deliveries_in_flight",
@@ -86,13 +89,16 @@ func NewMetrics() *Metrics {
 		Replays: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sallyport_webhook_replays",
 			Help: "Unfinished bulk replays by state."}, []string{"status"}),
 		Replayed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_webhook_replay_deliveries_total",
-			Help: "Deliveries of bulk replays by outcome: started, skipped, and after their first attempt succeeded, failed or other."}, []string{"outcome"}),
+			Help: "Deliveries of bulk replays by outcome: started, skipped, and after their first attempt succeeded, failed " +
+				"or other."}, []string{"outcome"}),
 		ProviderFaults: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_provider_definitions_refused",
-			Help: "Files of the folder of provider definitions that are faulty, or gone while connections use them; the versions before stay in force."}),
+			Help: "Files of the folder of provider definitions that are faulty, or gone while connections use them; the " +
+				"versions before stay in force."}),
 		Removed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_retention_removed_total",
 			Help: "What retention removed, by kind; ended: deliveries that it ended with their payload."}, []string{"what"}),
 		Overdue: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sallyport_retention_overdue_seconds",
-			Help: "For how long the oldest payload or event has been due for removal, on the node that removes; 0 on others."}, []string{"what"}),
+			Help: "For how long the oldest payload or event has been due for removal, on the node that removes; 0 on others."},
+			[]string{"what"}),
 		RateLimited: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_rate_limited_total",
 			Help: "Requests refused for their rate, by whose it was."}, []string{"by"}),
 		RateLeaseFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_rate_limit_lease_failures_total",
@@ -106,13 +112,15 @@ func NewMetrics() *Metrics {
 		StreamDelay: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sallyport_stream_delay_seconds",
 			Help: "Time from a change of an event until its message waits for the readers of streams.", Buckets: fast}),
 	}
-	m.MailsQueued = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_mails_queued", Help: "Mails that wait to be sent."})
+	m.MailsQueued = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_mails_queued",
+		Help: "Mails that wait to be sent."})
 	m.Mails = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_mail_attempts_total",
-		Help: "Attempts to send mails by kind and outcome; expired: given up because what the mail tells of is over."}, []string{"kind", "outcome"})
+		Help: "Attempts to send mails by kind and outcome; expired: given up because what the mail tells of is over."},
+		[]string{"kind", "outcome"})
 	m.Registry.MustRegister(m.MailsQueued, m.Mails)
-	m.Registry.MustRegister(m.Events, m.Deliveries, m.Filters, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests, m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults,
-		m.RateLimited, m.RateLeaseFailures, m.Replays, m.Replayed, m.Removed, m.Overdue,
-		m.StreamReaders, m.StreamMessages, m.StreamsClosed, m.StreamDelay,
+	m.Registry.MustRegister(m.Events, m.Deliveries, m.Filters, m.FirstAttempt, m.Commit, m.BatchSize, m.Requests,
+		m.InFlight, m.QueueDepth, m.QueueOldest, m.ProviderFaults, m.RateLimited, m.RateLeaseFailures, m.Replays, m.Replayed,
+		m.Removed, m.Overdue, m.StreamReaders, m.StreamMessages, m.StreamsClosed, m.StreamDelay,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

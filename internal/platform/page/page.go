@@ -1,4 +1,5 @@
-// Package page is the paging that every list shares: a bare array, newest first, the next page in Link and X-Next-Cursor.
+// Package page is the paging that every list shares: a bare array, newest first, the next page in Link and
+// X-Next-Cursor.
 package page
 
 import (

@@ -2,7 +2,8 @@ package ratelimit
 
 import "time"
 
-// Limit is how many requests may pass: PerSecond in the long run, and Burst at once after a pause. The zero Limit is none.
+// Limit is how many requests may pass: PerSecond in the long run, and Burst at once after a pause. The zero Limit is
+// none.
 type Limit struct {
 	PerSecond, Burst int64
 }
@@ -24,9 +25,9 @@ func (l Limit) span() int64 { return max(1, l.Burst) * l.step() }
 
 // tat is the state of a limit: its theoretical arrival time, in nanoseconds since 1970, at which it is full again.
 //
-// This is the Generic Cell Rate Algorithm in its form of virtual scheduling (ITU-T I.371, annex A; ATM Forum Traffic Management
-// Specification 4.1, section 4.4.2), with the tolerance τ = (burst-1)·T. It admits what a bucket of burst tokens does that
-// fills at the rate, and needs one number for it.
+// This is the Generic Cell Rate Algorithm in its form of virtual scheduling (ITU-T I.371, annex A; ATM Forum Traffic
+// Management Specification 4.1, section 4.4.2), with the tolerance τ = (burst-1)·T. It admits what a bucket of burst
+// tokens does that fills at the rate, and needs one number for it.
 type tat int64
 
 // free is how many requests may pass now.
@@ -41,8 +42,8 @@ func (t *tat) take(l Limit, now, n int64) int64 {
 	return n
 }
 
-// charge counts n requests that have passed, whether or not they should have. What was passed too many is made up for; more than
-// a whole limit of it is forgotten. A clock that lags behind another node's takes nothing back.
+// charge counts n requests that have passed, whether or not they should have. What was passed too many is made up for;
+// more than a whole limit of it is forgotten. A clock that lags behind another node's takes nothing back.
 func (t *tat) charge(l Limit, now, n int64) {
 	if n > 0 {
 		*t = max(*t, tat(min(max(int64(*t), now)+n*l.step(), now+2*l.span())))

@@ -22,8 +22,8 @@ const (
 	tidyInterval = time.Second
 )
 
-// leases keeps a node's slices. One goroutine asks the database about all buckets that wait, in one transaction after the other,
-// so that a busy node asks about many at once.
+// leases keeps a node's slices. One goroutine asks the database about all buckets that wait, in one transaction after
+// the other, so that a busy node asks about many at once.
 type leases struct {
 	opts  Options
 	store store
@@ -186,7 +186,8 @@ func (l *leases) failed(ctx context.Context, err error) {
 	if l.opts.Failed != nil {
 		l.opts.Failed()
 	}
-	l.opts.Logger.WarnContext(ctx, "rate limits could not be shared with other nodes; this one goes by its part of them", slog.String("error", err.Error()))
+	l.opts.Logger.WarnContext(ctx, "rate limits could not be shared with other nodes; this one goes by its part of them",
+		slog.String("error", err.Error()))
 }
 
 // tidy gives back what nobody spends and says that the node is there.

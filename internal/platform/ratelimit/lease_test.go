@@ -37,7 +37,8 @@ func newService(t *testing.T, nodes int) *service {
 	for i := range nodes {
 		d, err := db.Open(t.Context(), url, "")
 		require.NoError(t, err)
-		l, err := ratelimit.New(ratelimit.Options{DB: d, Clock: s.clk, Logger: slog.New(slog.DiscardHandler), Node: "node-" + strconv.Itoa(i)})
+		l, err := ratelimit.New(ratelimit.Options{DB: d, Clock: s.clk, Logger: slog.New(slog.DiscardHandler), Node: "node-" +
+			strconv.Itoa(i)})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -60,7 +61,8 @@ func newService(t *testing.T, nodes int) *service {
 
 func (s *service) count(what string, args ...any) (n int) {
 	s.t.Helper()
-	require.NoError(s.t, s.nodes[0].db.Read().QueryRowContext(s.t.Context(), "SELECT COUNT(*) FROM "+what, args...).Scan(&n))
+	require.NoError(s.t, s.nodes[0].db.Read().QueryRowContext(s.t.Context(), "SELECT COUNT(*) FROM "+what,
+		args...).Scan(&n))
 	return n
 }
 
@@ -100,8 +102,8 @@ func standard() ratelimit.Limit { return ratelimit.Limit{PerSecond: 100, Burst: 
 
 func key(id string) ratelimit.Bucket { return ratelimit.Bucket{Kind: ratelimit.APIKey, ID: id} }
 
-// The limit holds for the whole service within a tenth, however the requests are spread over its nodes: neither is it multiplied
-// by them, nor is any of it lost.
+// The limit holds for the whole service within a tenth, however the requests are spread over its nodes: neither is it
+// multiplied by them, nor is any of it lost.
 func TestLimitHoldsForAllNodes(t *testing.T) {
 	t.Parallel()
 	const step, steps = 50 * time.Millisecond, 120
@@ -123,7 +125,8 @@ func TestLimitHoldsForAllNodes(t *testing.T) {
 				}
 				want := float64(limit.Burst) + float64(limit.PerSecond)*(step*steps).Seconds()
 				if name == "in bursts" && limit.Burst < limit.PerSecond {
-					want = float64(limit.Burst) * steps / 20 // between two bursts a second passes, and the limit is full after half of it
+					// between two bursts a second passes, and the limit is full after half of it
+					want = float64(limit.Burst) * steps / 20
 				}
 				require.InEpsilon(t, want, float64(passed), 0.1)
 			})
@@ -165,8 +168,8 @@ func TestStoppedNodeGivesBack(t *testing.T) {
 	require.Equal(t, 3900, s.offer(key("a"), limit, 0, 4000))
 }
 
-// Without the database a node goes by its share of the limit: the service as a whole by no more than all of it. Nobody waits for
-// what does not answer.
+// Without the database a node goes by its share of the limit: the service as a whole by no more than all of it. Nobody
+// waits for what does not answer.
 func TestLimitWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 4)
@@ -178,7 +181,9 @@ func TestLimitWithoutDatabase(t *testing.T) {
 		}
 		return true
 	}
-	s.eventually("all nodes to be on the list", func() bool { return s.count("rate_limit_nodes WHERE seen_ms = $1", s.clk.Now().UnixMilli()) == 4 })
+	s.eventually("all nodes to be on the list", func() bool {
+		return s.count("rate_limit_nodes WHERE seen_ms = $1", s.clk.Now().UnixMilli()) == 4
+	})
 	s.clk.Advance(time.Second)
 	s.eventually("the nodes to know each other", all)
 	for _, n := range s.nodes {
@@ -215,11 +220,14 @@ func TestManyBucketsAtOnce(t *testing.T) {
 func TestStrangersAreNotShared(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 2)
-	address, limit := func(i int) ratelimit.Bucket { return ratelimit.OfAddress("192.0.2." + strconv.Itoa(i)) }, ratelimit.Limit{PerSecond: 20, Burst: 100}
+	address, limit := func(i int) ratelimit.Bucket {
+		return ratelimit.OfAddress("192.0.2." + strconv.Itoa(i))
+	}, ratelimit.Limit{PerSecond: 20, Burst: 100}
 	for i := range 200 {
 		require.Equal(t, 1, s.offer(address(i), limit, 1, 0))
 	}
-	require.Equal(t, 1, s.offer(key("a"), ratelimit.Limit{PerSecond: 1, Burst: 5}, 1, 0)) // which waits for an answer, and would after the others
+	// which waits for an answer, and would after the others
+	require.Equal(t, 1, s.offer(key("a"), ratelimit.Limit{PerSecond: 1, Burst: 5}, 1, 0))
 	require.Zero(t, s.count("rate_limit_buckets WHERE id LIKE 'address:%'"))
 	require.InEpsilon(t, 100, s.offer(address(7), limit, 150, 150), 0.1)
 	require.Equal(t, 1, s.count("rate_limit_buckets WHERE id LIKE 'address:%'"))

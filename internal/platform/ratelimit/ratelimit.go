@@ -1,5 +1,5 @@
-// Package ratelimit bounds how often somebody may ask, for the whole service: on one node in memory, on several by slices of
-// each limit that the nodes lease from PostgreSQL ahead of need.
+// Package ratelimit bounds how often somebody may ask, for the whole service: on one node in memory, on several by
+// slices of each limit that the nodes lease from PostgreSQL ahead of need.
 package ratelimit
 
 import (
@@ -42,8 +42,8 @@ type Bucket struct {
 	ID   string
 }
 
-// OfAddress returns the bucket of a client's address: of IPv6 the network of 64 bits, because a host has all of it to itself (RFC
-// 4291, section 2.5.4; RFC 8981). What is no address shares one bucket.
+// OfAddress returns the bucket of a client's address: of IPv6 the network of 64 bits, because a host has all of it to
+// itself (RFC 4291, section 2.5.4; RFC 8981). What is no address shares one bucket.
 func OfAddress(address string) Bucket {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -75,15 +75,16 @@ func (d Decision) SetHeaders(h http.Header) {
 }
 
 func decide(allowed bool, l Limit, t tat, now, spare int64) Decision {
-	d := Decision{Allowed: allowed, Limit: max(1, l.Burst), Remaining: min(t.free(l, now)+spare, max(1, l.Burst)), Reset: t.reset(now)}
+	d := Decision{Allowed: allowed, Limit: max(1, l.Burst), Remaining: min(t.free(l, now)+spare, max(1, l.Burst)),
+		Reset: t.reset(now)}
 	if !allowed {
 		d.Remaining, d.RetryAfter = 0, t.wait(l, now)
 	}
 	return d
 }
 
-// maxBuckets is how many buckets of one kind a node remembers; the ones that were not seen for longest go first. Kinds are apart,
-// so that strangers with many addresses displace nobody's key.
+// maxBuckets is how many buckets of one kind a node remembers; the ones that were not seen for longest go first. Kinds
+// are apart, so that strangers with many addresses displace nobody's key.
 const maxBuckets = 100_000
 
 // shards is how many locks each kind has.
@@ -143,8 +144,8 @@ func (l *Limiter) Run(ctx context.Context) {
 
 // Take counts a request and says whether it may pass. A request that is refused counts for nothing.
 //
-// On one node it never waits. On several it waits for PostgreSQL only where the node has spent its slice faster than the next
-// one came, and for no longer than maxWait.
+// On one node it never waits. On several it waits for PostgreSQL only where the node has spent its slice faster than
+// the next one came, and for no longer than maxWait.
 func (l *Limiter) Take(ctx context.Context, b Bucket, limit Limit) Decision {
 	s := l.state(b)
 	var d Decision

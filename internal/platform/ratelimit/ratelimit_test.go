@@ -44,12 +44,14 @@ func (n *naive) take(now time.Time) bool {
 	return true
 }
 
-// GCRA lets pass what a bucket of tokens does, whatever comes when, and says truly how much is left and when to come back.
+// GCRA lets pass what a bucket of tokens does, whatever comes when, and says truly how much is left and when to come
+// back.
 func TestGCRAIsABucketOfTokens(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		clk := clock.NewManual(start())
-		limit := ratelimit.Limit{PerSecond: rapid.Int64Range(1, 2000).Draw(t, "per second"), Burst: rapid.Int64Range(1, 50).Draw(t, "burst")}
+		limit := ratelimit.Limit{PerSecond: rapid.Int64Range(1, 2000).Draw(t, "per second"),
+			Burst: rapid.Int64Range(1, 50).Draw(t, "burst")}
 		l, model := alone(t, clk), &naive{limit: limit, level: 1 << 62, at: start()}
 		bucket := ratelimit.Bucket{Kind: ratelimit.APIKey, ID: "a"}
 		for range rapid.IntRange(1, 200).Draw(t, "requests") {
@@ -85,7 +87,8 @@ func TestGCRAIsABucketOfTokens(t *testing.T) {
 func TestAddressesOfOneHostAreOneBucket(t *testing.T) {
 	t.Parallel()
 	one := ratelimit.OfAddress("2001:db8:1:2::1")
-	for _, same := range []string{"2001:db8:1:2::ffff", "2001:db8:1:2:aaaa:bbbb:cccc:dddd", "2001:0DB8:1:2::1", "2001:db8:1:2::1%eth0"} {
+	for _, same := range []string{"2001:db8:1:2::ffff", "2001:db8:1:2:aaaa:bbbb:cccc:dddd", "2001:0DB8:1:2::1",
+		"2001:db8:1:2::1%eth0"} {
 		require.Equal(t, one, ratelimit.OfAddress(same))
 	}
 	require.NotEqual(t, one, ratelimit.OfAddress("2001:db8:1:3::1"))
@@ -115,5 +118,6 @@ func TestHeaders(t *testing.T) {
 	t.Parallel()
 	h := http.Header{}
 	ratelimit.Decision{Limit: 500, Remaining: 499, Reset: 10 * time.Millisecond}.SetHeaders(h)
-	require.Equal(t, http.Header{"X-Ratelimit-Limit": {"500"}, "X-Ratelimit-Remaining": {"499"}, "X-Ratelimit-Reset": {"1"}}, h)
+	require.Equal(t, http.Header{"X-Ratelimit-Limit": {"500"}, "X-Ratelimit-Remaining": {"499"},
+		"X-Ratelimit-Reset": {"1"}}, h)
 }

@@ -10,15 +10,16 @@ const (
 	maxWait = 50 * time.Millisecond
 	// askPause is the least time between two questions of a node about a limit that has nothing left.
 	askPause = 25 * time.Millisecond
-	// A slice is a fortieth of the burst and what comes free in an eighth of a second, whichever is less: four nodes hold a tenth.
+	// A slice is a fortieth of the burst and what comes free in an eighth of a second, whichever is less: four nodes hold
+	// a tenth.
 	burstPart, ratePart = 40, 8
 )
 
 // slice is what a node holds of a limit, guarded by its state's lock.
 type slice struct {
 	limit Limit
-	// have was leased and is not spent. until is when it goes back, in nanoseconds since 1970; by then what was known has become
-	// old, too.
+	// have was leased and is not spent. until is when it goes back, in nanoseconds since 1970; by then what was known has
+	// become old, too.
 	have  int64
 	until int64
 	// debt was spent on credit and is yet to be charged, charging is being charged, spare is yet to be given back.
@@ -30,8 +31,8 @@ type slice struct {
 	// asking says that the bucket is in line for a question. answered is closed with the answer to that.
 	asking   bool
 	answered chan struct{}
-	// stranger is of whom a first request is not shared with the other nodes: of many addresses that ask once each the database
-	// hears nothing.
+	// stranger is of whom a first request is not shared with the other nodes: of many addresses that ask once each the
+	// database hears nothing.
 	stranger bool
 }
 
@@ -54,8 +55,8 @@ const (
 	unknown // the node has to ask
 )
 
-// try spends from the slice, or on credit where the node knows nothing of late, so that a first request does not wait. It
-// reports whether it is time to ask for more.
+// try spends from the slice, or on credit where the node knows nothing of late, so that a first request does not wait.
+// It reports whether it is time to ask for more.
 func (s *slice) try(now int64) (o outcome, ask bool) {
 	if now >= s.until && s.have > 0 {
 		s.spare, s.have = s.spare+s.have, 0

@@ -50,9 +50,10 @@ func (s store) lease(ctx context.Context, asks []ask, now int64) ([]grant, error
 
 var errMissing = errors.New("lease slices of rate limits: their rows are removed as soon as they are made")
 
-// settle answers all questions, or none where rows are missing. The rows are locked in the order of their ids, and made in a
-// transaction of their own, so that no two nodes can wait for each other.
-func (s store) settle(ctx context.Context, asks []ask, now int64) (answers map[string]grant, missing []string, err error) {
+// settle answers all questions, or none where rows are missing. The rows are locked in the order of their ids, and made
+// in a transaction of their own, so that no two nodes can wait for each other.
+func (s store) settle(ctx context.Context, asks []ask,
+	now int64) (answers map[string]grant, missing []string, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		answers, missing = make(map[string]grant, len(asks)), nil
 		found, err := lock(ctx, tx, asks)
@@ -98,7 +99,8 @@ func lock(ctx context.Context, tx *sql.Tx, asks []ask) (map[string]tat, error) {
 	for _, a := range asks {
 		ids = append(ids, a.state.id)
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT id, tat_ns FROM rate_limit_buckets WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE", ids)
+	rows, err := tx.QueryContext(ctx,
+		"SELECT id, tat_ns FROM rate_limit_buckets WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE", ids)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +139,8 @@ func (s store) greet(ctx context.Context, node string, now time.Time) (nodes int
 		if err != nil {
 			return err
 		}
-		return tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM rate_limit_nodes WHERE seen_ms > $1", clock.Millis(now.Add(-nodeLife))).Scan(&nodes)
+		return tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM rate_limit_nodes WHERE seen_ms > $1",
+			clock.Millis(now.Add(-nodeLife))).Scan(&nodes)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count the nodes that share rate limits: %w", err)
@@ -164,7 +167,8 @@ func (l *Limiter) Expire(ctx context.Context, now time.Time) error {
 		err := d.Tx(ctx, func(tx *sql.Tx) error {
 			old := "SELECT id FROM rate_limit_buckets WHERE tat_ns < $1 LIMIT $2" + d.SkipLocked()
 			//nolint:gosec // the text is ours
-			result, err := tx.ExecContext(ctx, "DELETE FROM rate_limit_buckets WHERE id IN ("+old+")", now.Add(-time.Minute).UnixNano(), batch)
+			result, err := tx.ExecContext(ctx, "DELETE FROM rate_limit_buckets WHERE id IN ("+old+")",
+				now.Add(-time.Minute).UnixNano(), batch)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,5 @@
-// Package rawhttp reads HTTP/1.1 requests that somebody saved to a file: from a proxy, a terminal or a dump of net/http.
+// Package rawhttp reads HTTP/1.1 requests that somebody saved to a file: from a proxy, a terminal or a dump of
+// net/http.
 package rawhttp
 
 import (
@@ -33,8 +34,8 @@ type Request struct {
 	Notes []string
 }
 
-// Parse reads a whole request: a request line, headers, an empty line and the body. Lines of the head end in LF or CRLF.
-// Errors name the line and repeat nothing of the file.
+// Parse reads a whole request: a request line, headers, an empty line and the body. Lines of the head end in LF or
+// CRLF. Errors name the line and repeat nothing of the file.
 func Parse(data []byte) (*Request, error) {
 	head, body, ended := split(data)
 	r, err := parseHead(head, true)
@@ -66,7 +67,8 @@ func (r *Request) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// split cuts a message at its first empty line. Empty lines before the request line do not count (RFC 9112 section 2.2).
+// split cuts a message at its first empty line. Empty lines before the request line do not count (RFC 9112 section
+// 2.2).
 func split(data []byte) (head, body []byte, ended bool) {
 	data = bytes.TrimLeft(data, "\r\n")
 	for at := 0; ; {
@@ -138,8 +140,8 @@ func (r *Request) requestLine(line string) bool {
 	return true
 }
 
-// setBody takes the body, which comes in chunks where the headers say so and it has their form. In a whole message the body may
-// be followed by the line end that an editor adds.
+// setBody takes the body, which comes in chunks where the headers say so and it has their form. In a whole message the
+// body may be followed by the line end that an editor adds.
 func (r *Request) setBody(body []byte, whole bool) {
 	r.Body = body
 	coding := r.Header.Get("Transfer-Encoding")
@@ -157,12 +159,14 @@ func (r *Request) setBody(body []byte, whole bool) {
 	if err != nil || announced < 0 || announced == int64(len(body)) {
 		return
 	}
-	if extra := int64(len(body)) - announced; whole && extra > 0 && extra <= 2 && len(bytes.Trim(body[announced:], "\r\n")) == 0 {
+	if extra := int64(len(body)) - announced; whole && extra > 0 && extra <= 2 &&
+		len(bytes.Trim(body[announced:], "\r\n")) == 0 {
 		r.Body = body[:announced]
 		r.note("The file has a line end behind the %d bytes that Content-Length announces; it was left out.", announced)
 		return
 	}
-	r.note("Content-Length announces %d bytes and the body has %d: it was changed or cut when it was saved, and then no signature over it is right.", announced, len(body))
+	r.note("Content-Length announces %d bytes and the body has %d: it was changed or cut when it was saved, and then "+
+		"no signature over it is right.", announced, len(body))
 }
 
 // isToken reports whether s is a token of RFC 9110 section 5.6.2, as methods and header names are.

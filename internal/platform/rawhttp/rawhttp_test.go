@@ -24,13 +24,15 @@ func TestParse(t *testing.T) {
 	} {
 		r, err := rawhttp.Parse([]byte(text))
 		require.NoError(t, err, text)
-		require.Equal(t, &rawhttp.Request{Method: "POST", Host: "h", Path: "/a%20b/", RawQuery: "x=1&y", Header: http.Header{"X-Sig": {"a", "b"}}, Body: []byte("{\"a\":\r\n1}\n")}, r)
+		require.Equal(t, &rawhttp.Request{Method: "POST", Host: "h", Path: "/a%20b/", RawQuery: "x=1&y",
+			Header: http.Header{"X-Sig": {"a", "b"}}, Body: []byte("{\"a\":\r\n1}\n")}, r)
 	}
 	r, err := rawhttp.Parse([]byte("GET /?challenge=1 HTTP/1.1\nHost: h\nX-Folded: a\n  b\n\tc\n"))
 	require.NoError(t, err)
 	require.Equal(t, http.Header{"X-Folded": {"a b c"}}, r.Header)
 	require.Empty(t, r.Body)
-	require.Equal(t, []string{"The file has no empty line behind the headers, so the request is taken to have no body."}, r.Notes)
+	require.Equal(t, []string{"The file has no empty line behind the headers, so the request is taken to have no body."},
+		r.Notes)
 	r, err = rawhttp.Parse([]byte("GET / HTTP/1.0"))
 	require.NoError(t, err)
 	require.Equal(t, "/", r.Path)
@@ -65,24 +67,26 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Promise: a body in chunks is put together, a line end that an editor added is left out, and a body that is not the one announced is
-// kept and called doubtful.
+// Promise: a body in chunks is put together, a line end that an editor added is left out, and a body that is not the
+// one announced is kept and called doubtful.
 func TestParseBody(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ headers, body, want, note string }{
-		"as announced":     {"Content-Length: 5", "hello", "hello", ""},
-		"not announced":    {"X: 1", "hello\n", "hello\n", ""},
-		"line end added":   {"Content-Length: 5", "hello\n", "hello", "has a line end behind the 5 bytes"},
-		"CR LF added":      {"Content-Length: 5", "hello\r\n", "hello", "has a line end behind the 5 bytes"},
-		"own line end":     {"Content-Length: 6", "hello\n", "hello\n", ""},
-		"longer":           {"Content-Length: 5", "hello!", "hello!", "announces 5 bytes and the body has 6"},
-		"more line ends":   {"Content-Length: 5", "hello\n\n\n", "hello\n\n\n", "announces 5 bytes and the body has 8"},
-		"cut":              {"Content-Length: 6", "hello", "hello", "announces 6 bytes and the body has 5"},
-		"no length":        {"Content-Length: x", "hello", "hello", ""},
-		"negative length":  {"Content-Length: -1", "hello", "hello", ""},
-		"enormous length":  {"Content-Length: 99999999999999999999", "hello", "hello", ""},
-		"chunks":           {"Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", "hello", "has been put together"},
-		"chunks cut":       {"Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nll", "2\r\nhe\r\n3\r\nll", "was saved without them"},
+		"as announced":    {"Content-Length: 5", "hello", "hello", ""},
+		"not announced":   {"X: 1", "hello\n", "hello\n", ""},
+		"line end added":  {"Content-Length: 5", "hello\n", "hello", "has a line end behind the 5 bytes"},
+		"CR LF added":     {"Content-Length: 5", "hello\r\n", "hello", "has a line end behind the 5 bytes"},
+		"own line end":    {"Content-Length: 6", "hello\n", "hello\n", ""},
+		"longer":          {"Content-Length: 5", "hello!", "hello!", "announces 5 bytes and the body has 6"},
+		"more line ends":  {"Content-Length: 5", "hello\n\n\n", "hello\n\n\n", "announces 5 bytes and the body has 8"},
+		"cut":             {"Content-Length: 6", "hello", "hello", "announces 6 bytes and the body has 5"},
+		"no length":       {"Content-Length: x", "hello", "hello", ""},
+		"negative length": {"Content-Length: -1", "hello", "hello", ""},
+		"enormous length": {"Content-Length: 99999999999999999999", "hello", "hello", ""},
+		"chunks": {"Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", "hello",
+			"has been put together"},
+		"chunks cut": {"Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nll", "2\r\nhe\r\n3\r\nll",
+			"was saved without them"},
 		"chunks not saved": {"Transfer-Encoding: chunked", "hello", "hello", "was saved without them"},
 		"chunked, empty":   {"Transfer-Encoding: chunked", "", "", "was saved without them"},
 	} {
@@ -125,7 +129,8 @@ func TestParseDump(t *testing.T) {
 		path := rapid.SampledFrom([]string{"/", "/a%2Fb", "/a/", "/x?y=z&y=%20", "/x?"}).Draw(t, "path")
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
 		for range rapid.IntRange(0, 4).Draw(t, "headers") {
-			r.Header.Add(rapid.SampledFrom([]string{"X-A", "x-b", "Stripe-Signature"}).Draw(t, "name"), rapid.StringMatching(`[!-~]([ -~]{0,20}[!-~])?`).Draw(t, "value"))
+			r.Header.Add(rapid.SampledFrom([]string{"X-A", "x-b", "Stripe-Signature"}).Draw(t, "name"),
+				rapid.StringMatching(`[!-~]([ -~]{0,20}[!-~])?`).Draw(t, "value"))
 		}
 		if rapid.Bool().Draw(t, "chunked") {
 			r.TransferEncoding, r.ContentLength = []string{"chunked"}, -1

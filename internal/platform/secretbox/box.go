@@ -39,8 +39,8 @@ func WithClock(c clock.Clock) Option { return func(b *Box) { b.clock = c } }
 // WithLogger sets where a Box reports that its keyset file can no longer be read. The default is nowhere.
 func WithLogger(l *slog.Logger) Option { return func(b *Box) { b.log = l } }
 
-// Box seals and opens values under one keyset. It follows a rotation made by another process: before sealing it looks at
-// the file at most every five seconds, and opening a value of an unknown key reads the file again. It is safe for
+// Box seals and opens values under one keyset. It follows a rotation made by another process: before sealing it looks
+// at the file at most every five seconds, and opening a value of an unknown key reads the file again. It is safe for
 // concurrent use.
 type Box struct {
 	path  string

@@ -1,6 +1,6 @@
-// Package secretbox keeps secrets unreadable at rest: AES-256-GCM under Tink keysets, with the key id in every ciphertext
-// and the place of the value (table, column, row) bound to it, so that a ciphertext cannot be moved to another place.
-// It also holds Secret, the string type that never prints itself.
+// Package secretbox keeps secrets unreadable at rest: AES-256-GCM under Tink keysets, with the key id in every
+// ciphertext and the place of the value (table, column, row) bound to it, so that a ciphertext cannot be moved to
+// another place. It also holds Secret, the string type that never prints itself.
 package secretbox
 
 import "errors"

@@ -75,8 +75,8 @@ func List(path string) ([]KeyInfo, error) {
 	return keyInfos(h), nil
 }
 
-// Copy writes the keyset at src to a new file that only its owner can read. It returns fs.ErrExist, and changes nothing,
-// when there is a file at path.
+// Copy writes the keyset at src to a new file that only its owner can read. It returns fs.ErrExist, and changes
+// nothing, when there is a file at path.
 func Copy(src Source, path string) error {
 	var h *keyset.Handle
 	var err error
@@ -112,7 +112,8 @@ func readFile(path string) (*keyset.Handle, fs.FileInfo, error) {
 	}
 	// Windows reports permission bits that say nothing about who can read.
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, nil, fmt.Errorf("secretbox: open %s: %w (mode %04o, wanted 0600)", path, ErrPermissions, info.Mode().Perm())
+		return nil, nil, fmt.Errorf("secretbox: open %s: %w (mode %04o, wanted 0600)", path, ErrPermissions,
+			info.Mode().Perm())
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKeysetBytes+1))
 	if err != nil {

@@ -25,12 +25,12 @@ type Column struct {
 	IDColumn string
 }
 
-// Reseal encrypts again, under the primary key, every value of the columns that another key sealed, and returns how many
-// it changed. It may be stopped and started again at any time: it skips what is done. A value that somebody else
+// Reseal encrypts again, under the primary key, every value of the columns that another key sealed, and returns how
+// many it changed. It may be stopped and started again at any time: it skips what is done. A value that somebody else
 // changes meanwhile is left as they wrote it. Values that do not open are skipped and named in the error, by row.
 //
-// A server that has not noticed the rotation yet goes on sealing under the old key for up to five seconds; a run started
-// later than that leaves none behind. The older keys stay in the keyset, so such a value still opens.
+// A server that has not noticed the rotation yet goes on sealing under the old key for up to five seconds; a run
+// started later than that leaves none behind. The older keys stay in the keyset, so such a value still opens.
 func Reseal(ctx context.Context, db *sql.DB, box *Box, columns []Column) (int, error) {
 	total := 0
 	var faults []error
@@ -152,7 +152,8 @@ func (r *resealer) write(ctx context.Context, rows []resealRow) (done, missed in
 	}()
 	c := r.column
 	//nolint:gosec // the identifiers come from code, the values are bound
-	stmt, err := tx.PrepareContext(ctx, "UPDATE "+c.Table+" SET "+c.Column+" = $1 WHERE "+c.IDColumn+" = $2 AND "+c.Column+" = $3")
+	stmt, err := tx.PrepareContext(ctx, "UPDATE "+c.Table+" SET "+c.Column+" = $1 WHERE "+c.IDColumn+" = $2 AND "+c.Column+
+		" = $3")
 	if err != nil {
 		return 0, 0, err
 	}

@@ -113,7 +113,8 @@ func TestResealResumes(t *testing.T) {
 		require.Equal(t, resealBatch, done)
 		_, err = pool.ExecContext(t.Context(), "DELETE FROM secrets WHERE id = 'marker'")
 		require.NoError(t, err)
-		require.Equal(t, map[uint32]int{box.PrimaryKeyID(): resealBatch, old.PrimaryKeyID(): n - resealBatch}, byKey(t, pool, box))
+		require.Equal(t, map[uint32]int{box.PrimaryKeyID(): resealBatch, old.PrimaryKeyID(): n - resealBatch},
+			byKey(t, pool, box))
 
 		_, err = pool.ExecContext(t.Context(), "DROP INDEX stop")
 		require.NoError(t, err)
@@ -163,7 +164,8 @@ func TestResealKeepsConcurrentChanges(t *testing.T) {
 	})
 }
 
-// Rows that do not open are left as they are and named; the others are done all the same, also when a whole batch fails.
+// Rows that do not open are left as they are and named; the others are done all the same, also when a whole batch
+// fails.
 func TestResealNamesRowsThatDoNotOpen(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

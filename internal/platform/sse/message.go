@@ -1,5 +1,5 @@
-// Package sse writes and reads server-sent events as section 9.2 of the HTML standard (WHATWG) defines them: the server's
-// half for the live streams, the client's half for the command line and for tests.
+// Package sse writes and reads server-sent events as section 9.2 of the HTML standard (WHATWG) defines them: the
+// server's half for the live streams, the client's half for the command line and for tests.
 package sse
 
 import (

@@ -35,8 +35,8 @@ func (r *Reader) LastID() string { return r.id }
 // Retry is how long the stream asks clients to wait before they come back; 0 where it has not said so.
 func (r *Reader) Retry() time.Duration { return r.retry }
 
-// Next returns the next event. A message without data is no event; its id counts all the same. At the end of the stream it
-// returns io.EOF; what was not ended by a blank line is dropped.
+// Next returns the next event. A message without data is no event; its id counts all the same. At the end of the stream
+// it returns io.EOF; what was not ended by a blank line is dropped.
 func (r *Reader) Next() (Message, error) {
 	for {
 		if m, event, err := r.NextBlock(); event || err != nil {
@@ -45,7 +45,8 @@ func (r *Reader) Next() (Message, error) {
 	}
 }
 
-// NextBlock returns when the next block has ended, and says whether it is an event. One that is none may have moved LastID on.
+// NextBlock returns when the next block has ended, and says whether it is an event. One that is none may have moved
+// LastID on.
 func (r *Reader) NextBlock() (m Message, isEvent bool, err error) {
 	var event string
 	var data []byte

@@ -38,7 +38,8 @@ func TestReaderFollowsTheStandard(t *testing.T) {
 	m := func(id, event, data string) sse.Message { return sse.Message{ID: id, Event: event, Data: []byte(data)} }
 	for text, want := range map[string][]sse.Message{
 		"data: YHOO\ndata: +2\ndata: 10\n\n": {m("", "message", "YHOO\n+2\n10")},
-		": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n": {m("1", "message", "first event"), m("", "message", "second event"), m("", "message", " third event")},
+		": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n": {m("1", "message",
+			"first event"), m("", "message", "second event"), m("", "message", " third event")},
 		"data\n\ndata:\ndata\n\ndata:":            {m("", "message", ""), m("", "message", "\n")},
 		"data:test\n\ndata: test\n\n":             {m("", "message", "test"), m("", "message", "test")},
 		"event: a\nid: 5\ndata: x\n\ndata: y\n\n": {m("5", "a", "x"), m("5", "message", "y")},
@@ -90,7 +91,8 @@ func TestBlocks(t *testing.T) {
 // What a peer sends without end fills no memory.
 func TestReaderIsBounded(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{strings.Repeat("x", limit+1), strings.Repeat("data: "+strings.Repeat("x", 100)+"\n", limit/100+1)} {
+	for _, text := range []string{strings.Repeat("x", limit+1), strings.Repeat("data: "+strings.Repeat("x", 100)+"\n",
+		limit/100+1)} {
 		_, err := sse.NewReader(strings.NewReader(text), limit).Next()
 		require.ErrorIs(t, err, sse.ErrTooLong)
 	}
@@ -169,7 +171,8 @@ func TestWriter(t *testing.T) {
 	require.ErrorIs(t, <-ended, os.ErrDeadlineExceeded)
 }
 
-// A stream outlives the server's time-out of reading, too: net/http takes a deadline that passes for a client that left.
+// A stream outlives the server's time-out of reading, too: net/http takes a deadline that passes for a client that
+// left.
 func TestWriterReadsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder(), read: time.UnixMilli(1)}

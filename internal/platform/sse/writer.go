@@ -17,14 +17,14 @@ type Writer struct {
 	clock   clock.Clock
 }
 
-// NewWriter returns a Writer that gives each Write timeout to reach the client's connection. The time is real, also where
-// tests hold the clock: a connection's deadlines are.
+// NewWriter returns a Writer that gives each Write timeout to reach the client's connection. The time is real, also
+// where tests hold the clock: a connection's deadlines are.
 func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
 	return &Writer{w: w, control: http.NewResponseController(w), timeout: timeout, clock: clock.System()}
 }
 
-// Open answers 200 with the headers of a stream and tells the client how long to wait before it comes back. The server's
-// time-outs of reading and writing no longer hold for the connection: a stream outlives them.
+// Open answers 200 with the headers of a stream and tells the client how long to wait before it comes back. The
+// server's time-outs of reading and writing no longer hold for the connection: a stream outlives them.
 func (s *Writer) Open(retry time.Duration) error {
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil {
 		return fmt.Errorf("open a stream: %w", err)
@@ -37,8 +37,8 @@ func (s *Writer) Open(retry time.Duration) error {
 	return s.Write([]byte("retry: " + strconv.FormatInt(retry.Milliseconds(), 10) + "\n\n"))
 }
 
-// Write sends whole blocks to the client. An error says that the client is gone or has taken too long; nothing more can be
-// sent then.
+// Write sends whole blocks to the client. An error says that the client is gone or has taken too long; nothing more can
+// be sent then.
 func (s *Writer) Write(blocks []byte) error {
 	if err := s.control.SetWriteDeadline(s.clock.Now().Add(s.timeout)); err != nil {
 		return fmt.Errorf("write to a stream: %w", err)

@@ -20,16 +20,16 @@ const (
 	ellipsis = "…"
 )
 
-// Screen is where a table goes: how wide it is, and whether it shows colours. The zero value is a file or a pipe, to which
-// everything is written in full and plain.
+// Screen is where a table goes: how wide it is, and whether it shows colours. The zero value is a file or a pipe, to
+// which everything is written in full and plain.
 type Screen struct {
 	// Width is the number of columns; 0 means that nothing is shortened.
 	Width  int
 	Colour bool
 }
 
-// ScreenOf describes what w writes to. environ, in the form of os.Environ, can turn colours off: by NO_COLOR with any value
-// (no-color.org), or TERM=dumb.
+// ScreenOf describes what w writes to. environ, in the form of os.Environ, can turn colours off: by NO_COLOR with any
+// value (no-color.org), or TERM=dumb.
 func ScreenOf(w io.Writer, environ []string) Screen {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -114,8 +114,8 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Flush writes the rows added since the last Flush; the first one writes the heading too. Columns keep the width that they
-// have once been given, so that a long table can be written in parts.
+// Flush writes the rows added since the last Flush; the first one writes the heading too. Columns keep the width that
+// they have once been given, so that a long table can be written in parts.
 func (t *Table) Flush() error {
 	t.fit()
 	var b strings.Builder

@@ -19,7 +19,9 @@ import (
 func TestNothingSteersTheTerminal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := string(rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.String(), func(s string) []byte { return []byte(s) })).Draw(t, "s"))
+		s := string(rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.String(), func(s string) []byte {
+			return []byte(s)
+		})).Draw(t, "s"))
 		for _, r := range terminal.Inline(s) {
 			require.True(t, unicode.IsPrint(r), "%q", r)
 		}
@@ -84,7 +86,8 @@ func TestTableInFull(t *testing.T) {
 		"ID    TYPE           STATUS  NOTE\n"+
 		"0001  issues.opened  dead    a\\x1b[31m"+long+"\n"+
 		"2     日本語         ok\n",
-		table(terminal.Screen{}, []string{"0001", "issues.opened", "dead", "a\x1b[31m" + long}, []string{"2", "日本語", "ok", ""}))
+		table(terminal.Screen{}, []string{"0001", "issues.opened", "dead", "a\x1b[31m" + long},
+			[]string{"2", "日本語", "ok", ""}))
 }
 
 // On a screen every line fits, ids stay whole, and only the text of a status has a colour.
@@ -105,7 +108,8 @@ func TestTableOnAScreen(t *testing.T) {
 	require.Equal(t, 2, strings.Count(plain, id))
 
 	// Where even that does not help, lines are longer rather than columns unreadable.
-	require.Contains(t, table(terminal.Screen{Width: 20}, []string{id, strings.Repeat("t", 30), "dead", "n"}), id+"  ttttttttttt…  dead")
+	require.Contains(t, table(terminal.Screen{Width: 20}, []string{id, strings.Repeat("t", 30), "dead", "n"}),
+		id+"  ttttttttttt…  dead")
 }
 
 // A long table is written in parts under one heading.

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// IdP is an OpenID provider that signs everybody in as Person, and lies where a test wants it to. It asks what a right one asks: client
-// and secret, redirect URI, PKCE, and each code once.
+// IdP is an OpenID provider that signs everybody in as Person, and lies where a test wants it to. It asks what a right
+// one asks: client and secret, redirect URI, PKCE, and each code once.
 type IdP struct {
 	t   testing.TB
 	URL string
@@ -57,8 +57,10 @@ func NewIdP(t testing.TB, now func() time.Time) *IdP {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	i := &IdP{t: t, ClientID: "sallyport", ClientSecret: "a secret of the client", Key: key, KeyID: "first", codes: map[string]url.Values{}, asked: map[string]int{}}
-	i.set = Behaviour{Now: now, Person: map[string]any{"sub": "person-1", "email": "grace@example.test", "email_verified": true, "groups": []string{"engineering"}}}
+	i := &IdP{t: t, ClientID: "sallyport", ClientSecret: "a secret of the client", Key: key, KeyID: "first",
+		codes: map[string]url.Values{}, asked: map[string]int{}}
+	i.set = Behaviour{Now: now, Person: map[string]any{"sub": "person-1", "email": "grace@example.test",
+		"email_verified": true, "groups": []string{"engineering"}}}
 	server := httptest.NewServer(i)
 	t.Cleanup(server.Close)
 	i.URL = server.URL
@@ -105,9 +107,10 @@ func (i *IdP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
 		m := map[string]any{
-			"issuer": i.URL, "authorization_endpoint": i.URL + "/authorize?tenant=one", "token_endpoint": i.URL + "/token", "jwks_uri": i.URL + "/keys",
-			"userinfo_endpoint": i.URL + "/userinfo", "response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
-			"id_token_signing_alg_values_supported": []string{"ES256"}, "authorization_response_iss_parameter_supported": true,
+			"issuer": i.URL, "authorization_endpoint": i.URL + "/authorize?tenant=one", "token_endpoint": i.URL + "/token",
+			"jwks_uri": i.URL + "/keys", "userinfo_endpoint": i.URL + "/userinfo", "response_types_supported": []string{"code"},
+			"code_challenge_methods_supported": []string{"S256"}, "id_token_signing_alg_values_supported": []string{"ES256"},
+			"authorization_response_iss_parameter_supported": true,
 		}
 		if b.Metadata != nil {
 			b.Metadata(m)
@@ -116,7 +119,8 @@ func (i *IdP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/keys":
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		reply(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &i.Key.PublicKey, KeyID: i.KeyID, Algorithm: "ES256", Use: "sig"}}})
+		reply(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &i.Key.PublicKey, KeyID: i.KeyID,
+			Algorithm: "ES256", Use: "sig"}}})
 	case "/authorize":
 		i.authorize(w, r, b)
 	case "/token":
@@ -134,7 +138,8 @@ func (i *IdP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (i *IdP) authorize(w http.ResponseWriter, r *http.Request, b Behaviour) {
 	q := r.URL.Query()
-	if q.Get("client_id") != i.ClientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("tenant") != "one" {
+	if q.Get("client_id") != i.ClientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" ||
+		q.Get("tenant") != "one" {
 		http.Error(w, "the request is not right", http.StatusBadRequest)
 		return
 	}
@@ -142,7 +147,8 @@ func (i *IdP) authorize(w http.ResponseWriter, r *http.Request, b Behaviour) {
 	i.mu.Lock()
 	i.codes[code] = q
 	i.mu.Unlock()
-	answer := url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {i.URL}, "session_state": {"of the provider's own"}}
+	answer := url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {i.URL},
+		"session_state": {"of the provider's own"}}
 	if b.Answer != nil {
 		b.Answer(answer)
 	}
@@ -165,12 +171,14 @@ func (i *IdP) token(w http.ResponseWriter, r *http.Request, b Behaviour) {
 	delete(i.codes, code)
 	i.mu.Unlock()
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
-	if !ok || r.FormValue("redirect_uri") != q.Get("redirect_uri") || base64.RawURLEncoding.EncodeToString(sum[:]) != q.Get("code_challenge") {
+	if !ok || r.FormValue("redirect_uri") != q.Get("redirect_uri") ||
+		base64.RawURLEncoding.EncodeToString(sum[:]) != q.Get("code_challenge") {
 		refuse("invalid_grant")
 		return
 	}
 	now := b.Now()
-	claims := map[string]any{"iss": i.URL, "aud": i.ClientID, "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(), "nonce": q.Get("nonce")}
+	claims := map[string]any{"iss": i.URL, "aud": i.ClientID, "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
+		"nonce": q.Get("nonce")}
 	for name, value := range b.Person {
 		claims[name] = value
 	}
@@ -181,7 +189,8 @@ func (i *IdP) token(w http.ResponseWriter, r *http.Request, b Behaviour) {
 	if b.Sign != nil {
 		sign = b.Sign
 	}
-	reply(w, http.StatusOK, map[string]any{"access_token": "an access token", "token_type": "Bearer", "expires_in": 300, "id_token": sign(claims)})
+	reply(w, http.StatusOK, map[string]any{"access_token": "an access token", "token_type": "Bearer", "expires_in": 300,
+		"id_token": sign(claims)})
 }
 
 // Signed is a token with the claims, as a right provider makes it.

@@ -91,7 +91,8 @@ func NewPostgres(t *testing.T) string {
 	return withDatabase(t, server, name)
 }
 
-// ensureTemplate returns a database that holds the schema of the present migrations; the first test to need it makes it.
+// ensureTemplate returns a database that holds the schema of the present migrations; the first test to need it makes
+// it.
 func ensureTemplate(t *testing.T, admin *sql.DB, server string) string {
 	t.Helper()
 	name := "sallyport_template_" + migrationsDigest(t)
@@ -106,7 +107,8 @@ func ensureTemplate(t *testing.T, admin *sql.DB, server string) string {
 		require.NoError(t, err)
 	}()
 	var exists bool
-	require.NoError(t, conn.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", name).Scan(&exists))
+	require.NoError(t, conn.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)",
+		name).Scan(&exists))
 	if exists {
 		return name
 	}

@@ -13,7 +13,8 @@ import (
 
 // takeAlias gives the alias to the connection if no connection has it and no other environment released it within
 // AliasHold. One statement decides, so two environments that ask at once cannot both get it.
-func takeAlias(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID, alias string, now time.Time) (taken bool, err error) {
+func takeAlias(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID, alias string,
+	now time.Time) (taken bool, err error) {
 	r, err := tx.ExecContext(ctx, `INSERT INTO webhook_aliases (alias, environment_id, connection_uuid, released_ms)
 		VALUES ($1, $2, $3, NULL)
 		ON CONFLICT (alias) DO UPDATE SET environment_id = excluded.environment_id,

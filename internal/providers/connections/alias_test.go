@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// aliasModel says who should have which alias, in the words of the rules: an alias has at most one holder, and a released
-// one stays its environment's for AliasHold.
+// aliasModel says who should have which alias, in the words of the rules: an alias has at most one holder, and a
+// released one stays its environment's for AliasHold.
 type aliasModel struct {
 	aliases map[string]*modelAlias
 	// alias of each connection, by environment and connection id; "" is none.
@@ -46,8 +46,8 @@ func (m *aliasModel) release(alias string, now time.Time) {
 	}
 }
 
-// Nobody can take over an alias that another environment uses or lately used, whatever is created, renamed and deleted in
-// whatever order; and the alias always leads to the connection that has it.
+// Nobody can take over an alias that another environment uses or lately used, whatever is created, renamed and deleted
+// in whatever order; and the alias always leads to the connection that has it.
 func TestAliasRules(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -139,7 +139,8 @@ func aliasStep(ctx context.Context, rt *rapid.T, w *world, m *aliasModel, names 
 		m.release(has, now)
 		delete(m.connections, key)
 	case "wait":
-		w.clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, connections.AliasHold - time.Millisecond, connections.AliasHold}).Draw(rt, "for"))
+		w.clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, connections.AliasHold - time.Millisecond,
+			connections.AliasHold}).Draw(rt, "for"))
 	}
 }
 

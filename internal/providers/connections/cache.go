@@ -5,8 +5,8 @@ import "sync"
 // maxCached bounds the cache. Only segments that name a connection are kept, so a stranger cannot fill it.
 const maxCached = 20_000
 
-// cache holds snapshots by path segment. A generation counts how often it was emptied: a snapshot read before that is not
-// kept, so a slow read cannot bring back what a change has just removed.
+// cache holds snapshots by path segment. A generation counts how often it was emptied: a snapshot read before that is
+// not kept, so a slow read cannot bring back what a change has just removed.
 type cache struct {
 	mu         sync.RWMutex
 	bySegment  map[string]*Inbound

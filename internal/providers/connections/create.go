@@ -87,8 +87,8 @@ func (s *Service) Create(ctx context.Context, actor access.Principal, in New) (c
 	return c, created, nil
 }
 
-// mayCreate returns grant_denied for a connection that an API key could not use. Whoever may use some connections only has to
-// say which of them the new one is.
+// mayCreate returns grant_denied for a connection that an API key could not use. Whoever may use some connections only
+// has to say which of them the new one is.
 func mayCreate(actor access.Principal, connectionID *string) error {
 	if connectionID == nil {
 		if actor.View().Connections.Contains("") {
@@ -103,7 +103,8 @@ func mayCreate(actor access.Principal, connectionID *string) error {
 }
 
 // complete gives an inserted connection its alias and secret and records it.
-func (s *Service) complete(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, ch *Change, now time.Time) (Connection, error) {
+func (s *Service) complete(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, ch *Change,
+	now time.Time) (Connection, error) {
 	// Whoever may guess the path of a connection that proves nothing may deliver to it.
 	if !ch.Alias.Null && c.Webhook.Scheme != SchemeNone {
 		alias := c.ConnectionID

@@ -20,7 +20,8 @@ type Providers interface {
 var errNoWebhooks = errors.New("the provider has no webhooks")
 
 // bind prepares a definition for one connection.
-func (s *Service) bind(c *Connection, p *registry.Provider, secrets []verification.Secret) (*verification.Verifier, error) {
+func (s *Service) bind(c *Connection, p *registry.Provider,
+	secrets []verification.Secret) (*verification.Verifier, error) {
 	if p.Webhooks == nil {
 		return nil, errNoWebhooks
 	}
@@ -29,9 +30,10 @@ func (s *Service) bind(c *Connection, p *registry.Provider, secrets []verificati
 	return p.Webhooks.Bind(settings)
 }
 
-// verifier binds the newest version of a definition that the connection's settings fit, and returns that version too. It fails
-// closed: what none fits refuses every delivery, and misfit says why.
-func (s *Service) verifier(ctx context.Context, c *Connection, newest *registry.Provider, secrets []verification.Secret) (
+// verifier binds the newest version of a definition that the connection's settings fit, and returns that version too.
+// It fails closed: what none fits refuses every delivery, and misfit says why.
+func (s *Service) verifier(ctx context.Context, c *Connection, newest *registry.Provider,
+	secrets []verification.Secret) (
 	v *verification.Verifier, used *registry.Provider, misfit error,
 ) {
 	var reason error
@@ -44,7 +46,8 @@ func (s *Service) verifier(ctx context.Context, c *Connection, newest *registry.
 			continue
 		}
 		if p != newest {
-			s.log.LogAttrs(ctx, slog.LevelWarn, "connection stays with an earlier version of its provider's definition: its settings do not fit the present one",
+			s.log.LogAttrs(ctx, slog.LevelWarn,
+				"connection stays with an earlier version of its provider's definition: its settings do not fit the present one",
 				slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", reason.Error()))
 		}
 		return v, p, nil
@@ -83,8 +86,8 @@ func UsedProviders(ctx context.Context, d *db.DB) ([]string, error) {
 // unfitPage is how many connections Unfit reads at once.
 const unfitPage = 200
 
-// Unfit returns the UUIDs of the connections, of any environment, whose settings or secrets a definition refuses, at most limit
-// of them, and how many there are.
+// Unfit returns the UUIDs of the connections, of any environment, whose settings or secrets a definition refuses, at
+// most limit of them, and how many there are.
 func (s *Service) Unfit(ctx context.Context, p *registry.Provider, limit int) (uuids []string, total int, err error) {
 	for after := ""; ; {
 		page, err := listByProvider(ctx, s.db.Read(), p.Definition.Slug, after, unfitPage)
@@ -112,8 +115,9 @@ func (s *Service) Unfit(ctx context.Context, p *registry.Provider, limit int) (u
 }
 
 func listByProvider(ctx context.Context, q querier, slug, after string, limit int) ([]Connection, error) {
-	rows, err := q.QueryContext(ctx, fmt.Sprintf(`SELECT %s FROM connections c WHERE c.provider = $1 AND c.uuid > $2 ORDER BY c.uuid LIMIT %d`,
-		columns, limit), slug, after)
+	rows, err := q.QueryContext(ctx,
+		fmt.Sprintf(`SELECT %s FROM connections c WHERE c.provider = $1 AND c.uuid > $2 ORDER BY c.uuid LIMIT %d`, columns,
+			limit), slug, after)
 	if err != nil {
 		return nil, fmt.Errorf("list the connections of a provider: %w", err)
 	}

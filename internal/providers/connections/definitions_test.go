@@ -47,10 +47,12 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 	f := &folder{t: t, dir: t.TempDir()}
 	f.write(text)
 	var err error
-	f.live, err = registry.NewLive(w.reg, &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir}, slog.New(slog.DiscardHandler), obs.NewMetrics())
+	f.live, err = registry.NewLive(w.reg, &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir},
+		slog.New(slog.DiscardHandler), obs.NewMetrics())
 	require.NoError(t, err)
 	f.svc, err = connections.NewService(connections.Config{
-		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{}, Logger: slog.New(slog.DiscardHandler),
+		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	return f
@@ -86,9 +88,9 @@ func (f *folder) create(w *world, id, account string) {
 	require.NoError(f.t, err)
 }
 
-// Every delivery after a change of the definitions is verified by the new one, though the connection was cached before; a
-// connection whose settings the new one refuses stays with the version that it fits, also where nobody had asked for it yet, and
-// moves on when its settings are mended.
+// Every delivery after a change of the definitions is verified by the new one, though the connection was cached before;
+// a connection whose settings the new one refuses stays with the version that it fits, also where nobody had asked for
+// it yet, and moves on when its settings are mended.
 func TestLookupFollowsDefinitions(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -105,7 +107,8 @@ func TestLookupFollowsDefinitions(t *testing.T) {
 		require.Same(t, other, f.lookup("other"))
 
 		// The second version has another header, and takes accounts of three letters at most.
-		v2 := strings.NewReplacer("x-hub-signature-256", "x-acme-signature", `"[a-z]+"`, `"[a-z]{1,3}"`, "default: none", "default: non").Replace(acme)
+		v2 := strings.NewReplacer("x-hub-signature-256", "x-acme-signature", `"[a-z]+"`, `"[a-z]{1,3}"`, "default: none",
+			"default: non").Replace(acme)
 		f.write(v2)
 		f.follow()
 		require.False(t, accepts(f.lookup("short"), githubSecret), "the old header is not looked at")
@@ -129,7 +132,8 @@ func TestLookupFollowsDefinitions(t *testing.T) {
 		require.True(t, accepts(f.lookup("long"), githubSecret))
 		require.Equal(t, "Acme 3", f.lookup("short").Provider.Definition.DisplayName)
 
-		_, err = f.svc.Update(t.Context(), w.a, "acme", "long", connections.Change{Params: connections.To(map[string]*string{"account": ptr("abc")})})
+		_, err = f.svc.Update(t.Context(), w.a, "acme", "long",
+			connections.Change{Params: connections.To(map[string]*string{"account": ptr("abc")})})
 		require.NoError(t, err)
 		require.Equal(t, "Acme 3", f.lookup("long").Provider.Definition.DisplayName)
 		require.True(t, accepts(f.lookup("other"), githubSecret))
@@ -151,7 +155,8 @@ func TestLookupKeepsDefinitionOfSecrets(t *testing.T) {
 		f.write(strings.Replace(acme, "utf8", "hex", 1))
 		f.follow()
 		require.True(t, accepts(f.lookup("hex"), githubSecret))
-		_, err := f.svc.Update(t.Context(), w.a, "acme", "hex", connections.Change{Secret: connections.To(secretbox.Secret("00112233445566778899"))})
+		_, err := f.svc.Update(t.Context(), w.a, "acme", "hex",
+			connections.Change{Secret: connections.To(secretbox.Secret("00112233445566778899"))})
 		require.NoError(t, err)
 		require.True(t, accepts(f.lookup("hex"), "\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99"))
 	})

@@ -40,8 +40,8 @@ func EnrolmentStatuses() []EnrolmentStatus {
 	return []EnrolmentStatus{EnrolmentOpen, EnrolmentExpired, EnrolmentUnconfirmed, EnrolmentCaptured}
 }
 
-// Enrolment is an operator's permission for the provider to hand over a webhook secret in a handshake. Handshakes are not
-// signed, so whoever knows the webhook URL could send one: none is answered without an open enrolment.
+// Enrolment is an operator's permission for the provider to hand over a webhook secret in a handshake. Handshakes are
+// not signed, so whoever knows the webhook URL could send one: none is answered without an open enrolment.
 type Enrolment struct {
 	Status    EnrolmentStatus
 	OpenedAt  time.Time
@@ -50,15 +50,16 @@ type Enrolment struct {
 	CapturedAt *time.Time
 	// SecretID is the webhook secret that it led to; empty before.
 	SecretID string
-	// Value is the secret while it awaits confirmation: the operator has to show it to the provider. It is empty otherwise.
+	// Value is the secret while it awaits confirmation: the operator has to show it to the provider. It is empty
+	// otherwise.
 	Value secretbox.Secret
 }
 
 // ErrNotEnrolled says that a handshake hands over a secret while no enrolment is open.
 var ErrNotEnrolled = errors.New("no enrolment is open")
 
-// ErrCaptureByAlias says that a handshake hands over a secret by the connection's alias. What proves such a handshake is that its
-// sender knows the path, and an alias can be guessed.
+// ErrCaptureByAlias says that a handshake hands over a secret by the connection's alias. What proves such a handshake
+// is that its sender knows the path, and an alias can be guessed.
 var ErrCaptureByAlias = errors.New("the handshake came by the alias")
 
 // ErrUnfitSecret says that a handshake hands over what cannot be the secret of the provider.
@@ -68,21 +69,24 @@ func enrolmentConflict(message string) error {
 	return apperr.New(apperr.CodeEnrolmentConflict, message)
 }
 
-// OpenEnrolment lets the first handshake within EnrolmentTime hand over a secret to a connection of the actor's environment.
-// An enrolment that was open or waited for confirmation ends. Secrets that are stored stay.
-func (s *Service) OpenEnrolment(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Enrolment, error) {
+// OpenEnrolment lets the first handshake within EnrolmentTime hand over a secret to a connection of the actor's
+// environment. An enrolment that was open or waited for confirmation ends. Secrets that are stored stay.
+func (s *Service) OpenEnrolment(ctx context.Context, actor access.Principal, providerConfigKey,
+	connectionID string) (Enrolment, error) {
 	now := s.now()
 	e := Enrolment{Status: EnrolmentOpen, OpenedAt: now, ExpiresAt: now.Add(EnrolmentTime)}
 	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(ed edit, c Connection) (Connection, error) {
 		if p, ok := s.providers.Get(c.Provider); !ok || p.Webhooks == nil || !p.Webhooks.Captures() {
-			return Connection{}, enrolmentConflict("The provider hands over no secret in a handshake; store its secret under webhook-secrets")
+			return Connection{}, enrolmentConflict("The provider hands over no secret in a handshake; store its secret under " +
+				"webhook-secrets")
 		}
 		stored, err := findSecrets(ctx, ed.tx, c.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
 		if len(stored) >= MaxSecrets {
-			return Connection{}, enrolmentConflict(fmt.Sprintf("The connection has %d webhook secrets, which is the most; delete one first", len(stored)))
+			return Connection{}, enrolmentConflict(fmt.Sprintf("The connection has %d webhook secrets, which is the most; "+
+				"delete one first", len(stored)))
 		}
 		_, err = ed.tx.ExecContext(ctx, `INSERT INTO webhook_enrolments (connection_uuid, team_id, status, opened_ms, expires_ms)
 			VALUES ($1, $2, $3, $4, $5)
@@ -101,7 +105,8 @@ func (s *Service) OpenEnrolment(ctx context.Context, actor access.Principal, pro
 }
 
 // Enrolment returns the last enrolment of a connection that the view shows, or not_found.
-func (s *Service) Enrolment(ctx context.Context, v access.View, providerConfigKey, connectionID string) (Enrolment, error) {
+func (s *Service) Enrolment(ctx context.Context, v access.View, providerConfigKey,
+	connectionID string) (Enrolment, error) {
 	c, err := s.Get(ctx, v, providerConfigKey, connectionID)
 	if err != nil {
 		return Enrolment{}, err
@@ -110,9 +115,10 @@ func (s *Service) Enrolment(ctx context.Context, v access.View, providerConfigKe
 	return e, err
 }
 
-// ConfirmEnrolment makes the secret that a handshake handed over one of the webhook secrets of a connection of the actor's
-// environment.
-func (s *Service) ConfirmEnrolment(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (WebhookSecret, error) {
+// ConfirmEnrolment makes the secret that a handshake handed over one of the webhook secrets of a connection of the
+// actor's environment.
+func (s *Service) ConfirmEnrolment(ctx context.Context, actor access.Principal, providerConfigKey,
+	connectionID string) (WebhookSecret, error) {
 	var out WebhookSecret
 	now := s.now()
 	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(ed edit, c Connection) (Connection, error) {
@@ -137,8 +143,10 @@ func (s *Service) ConfirmEnrolment(ctx context.Context, actor access.Principal, 
 	return out, err
 }
 
-// EndEnrolment ends the enrolment of a connection of the actor's environment and forgets a secret that awaits confirmation.
-func (s *Service) EndEnrolment(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) error {
+// EndEnrolment ends the enrolment of a connection of the actor's environment and forgets a secret that awaits
+// confirmation.
+func (s *Service) EndEnrolment(ctx context.Context, actor access.Principal, providerConfigKey,
+	connectionID string) error {
 	now := s.now()
 	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(ed edit, c Connection) (Connection, error) {
 		r, err := ed.tx.ExecContext(ctx, `DELETE FROM webhook_enrolments WHERE connection_uuid = $1`, c.UUID)
@@ -153,9 +161,9 @@ func (s *Service) EndEnrolment(ctx context.Context, actor access.Principal, prov
 	return err
 }
 
-// Capture stores the secret that a handshake hands over, under the connection's open enrolment, which it ends. It returns when
-// the secret is durable; the handshake may be answered then, and only then. Errors: ErrNotEnrolled, ErrCaptureByAlias,
-// ErrUnfitSecret.
+// Capture stores the secret that a handshake hands over, under the connection's open enrolment, which it ends. It
+// returns when the secret is durable; the handshake may be answered then, and only then. Errors: ErrNotEnrolled,
+// ErrCaptureByAlias, ErrUnfitSecret.
 func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verification.Captured) error {
 	now := s.now()
 	// A snapshot tells, so that handshakes from strangers cost no query.
@@ -170,7 +178,8 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 		return ErrUnfitSecret
 	}
 	if in.Provider.Webhooks != nil {
-		found, err := bindFaults(in.Provider.Webhooks, in.Connection.Webhook.settings([]verification.Secret{{ID: "captured", Value: captured.Value}}))
+		found, err := bindFaults(in.Provider.Webhooks,
+			in.Connection.Webhook.settings([]verification.Secret{{ID: "captured", Value: captured.Value}}))
 		if err != nil {
 			return err
 		}
@@ -220,7 +229,8 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 }
 
 // enrol adds a captured secret to those of the connection. One that is stored already stays as it is.
-func (s *Service) enrol(ctx context.Context, tx *sql.Tx, c Connection, value secretbox.Secret, now time.Time) (WebhookSecret, error) {
+func (s *Service) enrol(ctx context.Context, tx *sql.Tx, c Connection, value secretbox.Secret,
+	now time.Time) (WebhookSecret, error) {
 	known, err := s.secrets(ctx, tx, c.UUID)
 	if err != nil {
 		return WebhookSecret{}, err
@@ -233,7 +243,8 @@ func (s *Service) enrol(ctx context.Context, tx *sql.Tx, c Connection, value sec
 	if len(known) >= MaxSecrets {
 		return WebhookSecret{}, ErrNotEnrolled
 	}
-	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: "captured from a handshake", Hint: hint(value), CreatedAt: now}
+	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: "captured from a handshake", Hint: hint(value),
+		CreatedAt: now}
 	return out, s.insertSecret(ctx, tx, c.UUID, out, value)
 }
 
@@ -252,7 +263,8 @@ func enrolmentPlace(connectionUUID string) secretbox.AD {
 }
 
 // endEnrolment moves an enrolment on from open or awaiting_confirmation.
-func endEnrolment(ctx context.Context, tx *sql.Tx, connectionUUID string, to EnrolmentStatus, now time.Time, secretID string, sealed []byte) error {
+func endEnrolment(ctx context.Context, tx *sql.Tx, connectionUUID string, to EnrolmentStatus, now time.Time,
+	secretID string, sealed []byte) error {
 	_, err := tx.ExecContext(ctx, `UPDATE webhook_enrolments SET status = $2, captured_ms = COALESCE(captured_ms, $3), secret_id = $4, value = $5
 		WHERE connection_uuid = $1`, connectionUUID, string(to), clock.Millis(now), sql.NullString{String: secretID, Valid: secretID != ""}, sealed)
 	if err != nil {

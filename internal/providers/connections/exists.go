@@ -13,8 +13,9 @@ func (s *Service) ExistsUnderAnyKey(ctx context.Context, env id.Environment, con
 		return false, nil
 	}
 	var exists bool
-	err := s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1 AND connection_id = $2)`,
-		string(env), connectionID).Scan(&exists)
+	err := s.db.Read().QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1 AND connection_id = $2)`, string(env),
+		connectionID).Scan(&exists)
 	if err != nil {
 		return false, fmt.Errorf("look for a connection: %w", err)
 	}

@@ -105,7 +105,8 @@ func (s *Service) load(ctx context.Context, segment string, byAlias bool) (*Inbo
 		return nil, err
 	}
 	v, provider, misfit := s.verifier(ctx, &c, provider, secrets)
-	in := &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: misfit != nil, Misfit: misfit}
+	in := &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: misfit != nil,
+		Misfit: misfit}
 	for _, network := range c.Webhook.SourceCIDRs {
 		p, err := netip.ParsePrefix(network)
 		if err != nil {
@@ -135,7 +136,8 @@ func newRefusing() (*verification.Verifier, error) {
 }
 
 // Exists reports whether the environment has such a connection.
-func (s *Service) Exists(ctx context.Context, env id.Environment, providerConfigKey, connectionID string) (bool, error) {
+func (s *Service) Exists(ctx context.Context, env id.Environment, providerConfigKey,
+	connectionID string) (bool, error) {
 	_, err := s.Get(ctx, access.Whole(env), providerConfigKey, connectionID)
 	if apperr.Is(err, apperr.CodeNotFound) {
 		return false, nil
@@ -143,8 +145,8 @@ func (s *Service) Exists(ctx context.Context, env id.Environment, providerConfig
 	return err == nil, err
 }
 
-// ConfigKeyExists reports whether the environment has a provider configuration of that key. Every environment has those of
-// the loaded providers.
+// ConfigKeyExists reports whether the environment has a provider configuration of that key. Every environment has those
+// of the loaded providers.
 func (s *Service) ConfigKeyExists(_ id.Environment, key string) bool {
 	_, ok := s.providers.Get(key)
 	return ok

@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// The delivery after a change is judged by the change: a new connection is found, a new secret decides, a disabled, moved
-// or deleted connection is seen as such.
+// The delivery after a change is judged by the change: a new connection is found, a new secret decides, a disabled,
+// moved or deleted connection is seen as such.
 func TestLookupSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -82,8 +82,8 @@ func TestLookupSeesEveryChange(t *testing.T) {
 	})
 }
 
-// However many deliveries read the cache while a change is made, none of them can put the old state back: who looks after
-// the change has returned sees it.
+// However many deliveries read the cache while a change is made, none of them can put the old state back: who looks
+// after the change has returned sees it.
 func TestLookupUnderLoadSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -135,7 +135,8 @@ func TestRefreshSeesOtherProcesses(t *testing.T) {
 
 		changes := []func() error{
 			func() error {
-				_, err := w.svc.Update(t.Context(), w.a, "github", "acme", connections.Change{Tags: connections.To(map[string]*string{"k": ptr("v")})})
+				_, err := w.svc.Update(t.Context(), w.a, "github", "acme",
+					connections.Change{Tags: connections.To(map[string]*string{"k": ptr("v")})})
 				return err
 			},
 			func() error {
@@ -219,7 +220,8 @@ func TestSecretsAreSealed(t *testing.T) {
 		_, err = w.newService(t).Lookup(t.Context(), theirs.PathToken)
 		require.ErrorIs(t, err, secretbox.ErrDecrypt)
 
-		require.Contains(t, connections.SealedColumns(), secretbox.Column{Table: "connection_secrets", Column: "value", IDColumn: "id"})
+		require.Contains(t, connections.SealedColumns(), secretbox.Column{Table: "connection_secrets", Column: "value",
+			IDColumn: "id"})
 	})
 }
 
@@ -233,7 +235,8 @@ func TestSecretHint(t *testing.T) {
 		for secret, want := range map[string]string{
 			strings.Repeat("x", 15): "", "0123456789abcdef": "cdef", "0123456789abcdéü": "cdéü", strings.Repeat("é", 15): "",
 		} {
-			c, err := w.svc.Update(t.Context(), w.a, "github", "acme", connections.Change{Secret: connections.To(secretbox.Secret(secret))})
+			c, err := w.svc.Update(t.Context(), w.a, "github", "acme",
+				connections.Change{Secret: connections.To(secretbox.Secret(secret))})
 			require.NoError(t, err)
 			require.True(t, c.HasSecret)
 			require.Equal(t, want, c.SecretHint)
@@ -304,7 +307,8 @@ func TestImpossibleNamesReachNoSQL(t *testing.T) {
 			requireCode(t, apperr.CodeNotFound, err)
 			requireCode(t, apperr.CodeNotFound, w.svc.Delete(over, w.a, names[0], names[1]))
 		}
-		for _, segment := range []string{"", "a b", "whk_short", strings.Repeat("a", 256), "0190163d-8694-739b-aea5-966c26f8ad91"} {
+		for _, segment := range []string{"", "a b", "whk_short", strings.Repeat("a", 256),
+			"0190163d-8694-739b-aea5-966c26f8ad91"} {
 			_, err := w.svc.Lookup(t.Context(), segment)
 			requireCode(t, apperr.CodeNotFound, err)
 		}

@@ -60,7 +60,8 @@ func (m *matches) stored(secretID string, at int64) {
 	}
 }
 
-// Matched notes that a delivery verified under a secret. It costs the caller no query; StoreMatches writes what was noted.
+// Matched notes that a delivery verified under a secret. It costs the caller no query; StoreMatches writes what was
+// noted.
 func (s *Service) Matched(secretID string, at time.Time) {
 	if id.Is(id.PrefixSecret, secretID) {
 		s.matches.note(secretID, at)
@@ -77,7 +78,8 @@ func (s *Service) StoreMatches(ctx context.Context) error {
 	gone := map[string]bool{}
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		clear(gone)
-		for _, secretID := range slices.Sorted(maps.Keys(due)) { // one order, so that processes do not wait for each other in a circle
+		// one order, so that processes do not wait for each other in a circle
+		for _, secretID := range slices.Sorted(maps.Keys(due)) {
 			at := due[secretID]
 			r, err := tx.ExecContext(ctx, `UPDATE connection_secrets SET last_matched_ms = $2
 				WHERE id = $1 AND (last_matched_ms IS NULL OR last_matched_ms < $2)`, secretID, at)

@@ -71,7 +71,8 @@ type edit struct {
 }
 
 // edit begins a change of a connection that is locked.
-func (s *Service) edit(ctx context.Context, tx *sql.Tx, actor access.Principal, current *Connection, now time.Time) (edit, error) {
+func (s *Service) edit(ctx context.Context, tx *sql.Tx, actor access.Principal, current *Connection,
+	now time.Time) (edit, error) {
 	before, err := state(ctx, tx, current)
 	return edit{s, tx, actor, now, before}, err
 }
@@ -115,8 +116,8 @@ func (e edit) record(ctx context.Context, c *Connection, action string, after, d
 	return db.Bump(ctx, e.tx, Collection)
 }
 
-// state is the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is shown by
-// the names of its fields: the values may be about people, and the trail is kept.
+// state is the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is
+// shown by the names of its fields: the values may be about people, and the trail is kept.
 func state(ctx context.Context, q querier, c *Connection) (audit.State, error) {
 	secrets, err := listSecrets(ctx, q, c.UUID)
 	if err != nil {
@@ -147,7 +148,8 @@ func differs(from, to *Connection, ch *Change) bool {
 			alias = nil
 		}
 	}
-	return !reflect.DeepEqual(from.Webhook, to.Webhook) || !reflect.DeepEqual(from.Tags, to.Tags) || !reflect.DeepEqual(from.Metadata, to.Metadata) ||
+	return !reflect.DeepEqual(from.Webhook, to.Webhook) || !reflect.DeepEqual(from.Tags, to.Tags) ||
+		!reflect.DeepEqual(from.Metadata, to.Metadata) ||
 		!reflect.DeepEqual(from.Alias, alias) || ch.Secret.Set && (!ch.Secret.Null || from.HasSecret)
 }
 

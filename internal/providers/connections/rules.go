@@ -27,8 +27,8 @@ func ValidProviderConfigKey(s string) bool {
 	})
 }
 
-// ValidConnectionID reports whether s can be a connection's id, and with that an alias. What looks like a UUID or a path
-// token is none: it could be taken for the other names of a connection.
+// ValidConnectionID reports whether s can be a connection's id, and with that an alias. What looks like a UUID or a
+// path token is none: it could be taken for the other names of a connection.
 func ValidConnectionID(s string) bool { return validName(s) }
 
 func validName(s string) bool { return hasNameForm(s) && !isReservedName(s) }
@@ -196,8 +196,8 @@ func validTagKey(key string) bool {
 	})
 }
 
-// checkVerification asks the provider's definition whether parameters and secrets fit it. What an earlier change brought
-// was accepted then and is not held against the caller now.
+// checkVerification asks the provider's definition whether parameters and secrets fit it. What an earlier change
+// brought was accepted then and is not held against the caller now.
 func (p *proposal) checkVerification(f *apperr.Faults) error {
 	at := "body.webhook.params"
 	secrets := p.stored
@@ -227,7 +227,8 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 		case "secret":
 			location = at
 		case "accept_unverified":
-			location, fault.Message = "body.webhook.scheme", `must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to say so`
+			location, fault.Message = "body.webhook.scheme",
+				`must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to say so`
 		}
 		f.Add(location, fault.Rule, fault.Message)
 	}
@@ -236,7 +237,8 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 
 // settings are what the connection brings to its provider's definition.
 func (w *WebhookConfig) settings(secrets []verification.Secret) verification.Settings {
-	return verification.Settings{Params: w.Params, Secrets: secrets, URLBase: w.URLBase, AcceptUnverified: w.Scheme == SchemeNone}
+	return verification.Settings{Params: w.Params, Secrets: secrets, URLBase: w.URLBase,
+		AcceptUnverified: w.Scheme == SchemeNone}
 }
 
 // bindFaults returns every fault that the engine finds. It looks at the secret only once all parameters are good, so
@@ -275,7 +277,8 @@ func checkSecret(f *apperr.Faults, location string, v secretbox.Secret) bool {
 	case n > MaxSecretBytes:
 		f.Add(location, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
 	case strings.TrimSpace(v.Reveal()) != v.Reveal():
-		f.Add(location, "pattern", "must not begin or end with blanks or line breaks, which come along when a secret is copied")
+		f.Add(location, "pattern", "must not begin or end with blanks or line breaks, which come along when a secret is "+
+			"copied")
 	default:
 		return true
 	}

@@ -44,8 +44,10 @@ func hint(v secretbox.Secret) string {
 }
 
 // replaceSecrets deletes every secret of the connection and, unless cleared, stores the new one.
-func (s *Service) replaceSecrets(ctx context.Context, tx *sql.Tx, connectionUUID string, secret Field[secretbox.Secret], now time.Time) error {
-	if _, err := tx.ExecContext(ctx, `DELETE FROM connection_secrets WHERE connection_uuid = $1`, connectionUUID); err != nil {
+func (s *Service) replaceSecrets(ctx context.Context, tx *sql.Tx, connectionUUID string, secret Field[secretbox.Secret],
+	now time.Time) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM connection_secrets WHERE connection_uuid = $1`,
+		connectionUUID); err != nil {
 		return fmt.Errorf("delete webhook secrets: %w", err)
 	}
 	if secret.Null {
@@ -61,7 +63,8 @@ type secretRow struct {
 }
 
 func findSecrets(ctx context.Context, q querier, connectionUUID string) ([]secretRow, error) {
-	rows, err := q.QueryContext(ctx, `SELECT id, value FROM connection_secrets WHERE connection_uuid = $1 ORDER BY id`, connectionUUID)
+	rows, err := q.QueryContext(ctx, `SELECT id, value FROM connection_secrets WHERE connection_uuid = $1 ORDER BY id`,
+		connectionUUID)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook secrets: %w", err)
 	}

@@ -46,7 +46,8 @@ type NewWebhookSecret struct {
 }
 
 // Secrets returns the webhook secrets of a connection that the view shows, oldest first.
-func (s *Service) Secrets(ctx context.Context, v access.View, providerConfigKey, connectionID string) ([]WebhookSecret, error) {
+func (s *Service) Secrets(ctx context.Context, v access.View, providerConfigKey,
+	connectionID string) ([]WebhookSecret, error) {
 	c, err := s.Get(ctx, v, providerConfigKey, connectionID)
 	if err != nil {
 		return nil, err
@@ -54,9 +55,10 @@ func (s *Service) Secrets(ctx context.Context, v access.View, providerConfigKey,
 	return listSecrets(ctx, s.db.Read(), c.UUID)
 }
 
-// AddSecret stores a further secret of a connection of the actor's environment. Deliveries that verify under any of them
-// are taken, from the next one on.
-func (s *Service) AddSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, in NewWebhookSecret) (WebhookSecret, error) {
+// AddSecret stores a further secret of a connection of the actor's environment. Deliveries that verify under any of
+// them are taken, from the next one on.
+func (s *Service) AddSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
+	in NewWebhookSecret) (WebhookSecret, error) {
 	now := s.now()
 	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: in.Label, Hint: hint(in.Value), CreatedAt: now}
 	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
@@ -78,9 +80,10 @@ func (s *Service) AddSecret(ctx context.Context, actor access.Principal, provide
 	return out, nil
 }
 
-// RemoveSecret deletes a secret of a connection of the actor's environment. After the last one is gone every delivery is
-// refused.
-func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID, secretID string) error {
+// RemoveSecret deletes a secret of a connection of the actor's environment. After the last one is gone every delivery
+// is refused.
+func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID,
+	secretID string) error {
 	if !id.Is(id.PrefixSecret, secretID) {
 		return apperr.NotFound("webhook secret")
 	}
@@ -94,7 +97,8 @@ func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, prov
 			if secret.ID != secretID {
 				continue
 			}
-			if _, err := e.tx.ExecContext(ctx, `DELETE FROM connection_secrets WHERE connection_uuid = $1 AND id = $2`, c.UUID, secretID); err != nil {
+			if _, err := e.tx.ExecContext(ctx, `DELETE FROM connection_secrets WHERE connection_uuid = $1 AND id = $2`, c.UUID,
+				secretID); err != nil {
 				return Connection{}, fmt.Errorf("delete webhook secret: %w", err)
 			}
 			return e.write(ctx, &c, actionRemoveSecret, secretChange(secret))
@@ -112,7 +116,8 @@ func secretChange(v WebhookSecret) audit.State {
 func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []verification.Secret) error {
 	var f apperr.Faults
 	if len(stored) >= MaxSecrets {
-		f.Add("body", "max_items", fmt.Sprintf("the connection has %d secrets, which is the most; delete one first", len(stored)))
+		f.Add("body", "max_items", fmt.Sprintf("the connection has %d secrets, which is the most; delete one first",
+			len(stored)))
 	}
 	for _, v := range stored {
 		// Deleting one of two equal secrets would leave it in force.
@@ -128,7 +133,8 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 	}
 	provider, ok := s.providers.Get(c.Provider)
 	if checkSecret(&f, "body.secret", in.Value) && ok && provider.Webhooks != nil {
-		found, err := bindFaults(provider.Webhooks, c.Webhook.settings([]verification.Secret{{ID: "the secret", Value: in.Value}}))
+		found, err := bindFaults(provider.Webhooks,
+			c.Webhook.settings([]verification.Secret{{ID: "the secret", Value: in.Value}}))
 		if err != nil {
 			return err
 		}
@@ -142,7 +148,8 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 	return f.Err()
 }
 
-func (s *Service) insertSecret(ctx context.Context, tx *sql.Tx, connectionUUID string, v WebhookSecret, value secretbox.Secret) error {
+func (s *Service) insertSecret(ctx context.Context, tx *sql.Tx, connectionUUID string, v WebhookSecret,
+	value secretbox.Secret) error {
 	sealed, err := s.box.Seal([]byte(value.Reveal()), secretPlace(v.ID))
 	if err != nil {
 		return fmt.Errorf("seal webhook secret: %w", err)

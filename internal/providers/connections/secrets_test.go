@@ -17,8 +17,8 @@ import (
 
 const nextSecret = "the secret that replaces it: 77b2"
 
-// Promise: secrets rotate without a gap. While two are stored, deliveries verify under either; a deleted one is refused from
-// the next delivery on, and the trail names what came and went without its value.
+// Promise: secrets rotate without a gap. While two are stored, deliveries verify under either; a deleted one is refused
+// from the next delivery on, and the trail names what came and went without its value.
 func TestSecretsRotateWithoutAGap(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -31,7 +31,8 @@ func TestSecretsRotateWithoutAGap(t *testing.T) {
 			return in
 		}
 		require.False(t, accepts(lookup(), nextSecret))
-		added, err := w.svc.AddSecret(t.Context(), w.a, "github", "acme", connections.NewWebhookSecret{Value: nextSecret, Label: "autumn"})
+		added, err := w.svc.AddSecret(t.Context(), w.a, "github", "acme", connections.NewWebhookSecret{Value: nextSecret,
+			Label: "autumn"})
 		require.NoError(t, err)
 		require.Equal(t, "77b2", added.Hint)
 		require.True(t, accepts(lookup(), githubSecret))
@@ -76,17 +77,21 @@ func TestNewSecretIsChecked(t *testing.T) {
 		requireFaults(t, "empty", []string{"body.secret min_length"}, add("github", "acme", connections.NewWebhookSecret{}))
 		requireFaults(t, "everything", []string{"body.label max_length", "body.secret max_length"}, add("github", "acme",
 			connections.NewWebhookSecret{Value: secretbox.Secret(strings.Repeat("x", 4097)), Label: strings.Repeat("ü", 256)}))
-		requireFaults(t, "copied with its line", []string{"body.secret pattern"}, add("github", "acme", connections.NewWebhookSecret{Value: nextSecret + "\n"}))
-		requireFaults(t, "there already", []string{"body.secret unique"}, add("github", "acme", connections.NewWebhookSecret{Value: githubSecret}))
+		requireFaults(t, "copied with its line", []string{"body.secret pattern"},
+			add("github", "acme", connections.NewWebhookSecret{Value: nextSecret + "\n"}))
+		requireFaults(t, "there already", []string{"body.secret unique"},
+			add("github", "acme", connections.NewWebhookSecret{Value: githubSecret}))
 		requireFaults(t, "label", []string{"body.label pattern"}, add("github", "acme",
 			connections.NewWebhookSecret{Value: nextSecret, Label: "a\x00b"}))
 		requireFaults(t, "encoding", []string{"body.secret format"}, add("standard-webhooks", "std",
 			connections.NewWebhookSecret{Value: "whsec_not base64"}))
 		requireCode(t, apperr.CodeNotFound, add("github", "nobody", connections.NewWebhookSecret{Value: nextSecret}))
 		for i := 1; i < connections.MaxSecrets; i++ {
-			require.NoError(t, add("github", "acme", connections.NewWebhookSecret{Value: secretbox.Secret(fmt.Sprintf("%s %d", nextSecret, i))}))
+			require.NoError(t, add("github", "acme",
+				connections.NewWebhookSecret{Value: secretbox.Secret(fmt.Sprintf("%s %d", nextSecret, i))}))
 		}
-		requireFaults(t, "too many", []string{"body max_items"}, add("github", "acme", connections.NewWebhookSecret{Value: nextSecret}))
+		requireFaults(t, "too many", []string{"body max_items"},
+			add("github", "acme", connections.NewWebhookSecret{Value: nextSecret}))
 		require.Equal(t, connections.MaxSecrets, count(t, w, "SELECT count(*) FROM connection_secrets"))
 	})
 }
@@ -112,8 +117,8 @@ func TestForeignSecrets(t *testing.T) {
 	})
 }
 
-// Promise: a secret tells when it last verified a delivery, to the minute, whatever the rate of deliveries, and never goes
-// back in time.
+// Promise: a secret tells when it last verified a delivery, to the minute, whatever the rate of deliveries, and never
+// goes back in time.
 func TestLastMatch(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -21,8 +21,8 @@ import (
 
 // Environments tells whether an environment is still there.
 type Environments interface {
-	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds something
-	// to the environment, after the insert, and keeps the environment from being removed before the commit.
+	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds
+	// something to the environment, after the insert, and keeps the environment from being removed before the commit.
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
@@ -64,8 +64,8 @@ func NewService(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	return &Service{
-		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments, keyring: cfg.Keyring, log: cfg.Logger,
-		refusing: refusing, cache: newCache(),
+		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments,
+		keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing, cache: newCache(),
 	}, nil
 }
 
@@ -87,10 +87,12 @@ func (s *Service) Get(ctx context.Context, v access.View, providerConfigKey, con
 	return find(ctx, s.db.Read(), v.Environment, providerConfigKey, connectionID)
 }
 
-// List returns one page of the connections that the view shows, and one row more where another page follows. The page's key is
-// the UUID, so newest first is the order of creation.
+// List returns one page of the connections that the view shows, and one row more where another page follows. The page's
+// key is the UUID, so newest first is the order of creation.
 func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Connection, error) {
-	keys := slices.DeleteFunc(slices.Clone(f.ProviderConfigKeys), func(key string) bool { return !ValidProviderConfigKey(key) })
+	keys := slices.DeleteFunc(slices.Clone(f.ProviderConfigKeys), func(key string) bool {
+		return !ValidProviderConfigKey(key)
+	})
 	if len(keys) == 0 && len(f.ProviderConfigKeys) > 0 || f.Prefix != "" && !hasNameForm(f.Prefix) {
 		return []Connection{}, nil
 	}
@@ -99,9 +101,11 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 }
 
 // Update changes a connection of the actor's environment.
-func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, ch Change) (Connection, error) {
+func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
+	ch Change) (Connection, error) {
 	now := s.now()
-	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, current Connection) (Connection, error) {
+	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, current Connection) (Connection,
+		error) {
 		return s.update(ctx, e, current, &ch)
 	})
 }
@@ -145,7 +149,8 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 const reasonDisabled = "Disabled by request"
 
 // SetStatus enables or disables a connection of the actor's environment. Asking for the status it has changes nothing.
-func (s *Service) SetStatus(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string, status Status) (Connection, error) {
+func (s *Service) SetStatus(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
+	status Status) (Connection, error) {
 	now := s.now()
 	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
 		if c.Status == status {
@@ -161,7 +166,8 @@ func (s *Service) SetStatus(ctx context.Context, actor access.Principal, provide
 }
 
 // RotatePath gives a connection of the actor's environment another path token. The old webhook URL is dead at once.
-func (s *Service) RotatePath(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) (Connection, error) {
+func (s *Service) RotatePath(ctx context.Context, actor access.Principal, providerConfigKey,
+	connectionID string) (Connection, error) {
 	now := s.now()
 	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
 		c.PathToken = id.NewRandom(id.PrefixPathToken)

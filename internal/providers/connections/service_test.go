@@ -39,29 +39,37 @@ func TestEveryFaultInOneAnswer(t *testing.T) {
 		{"reserved key", connections.New{ProviderConfigKey: ptr("imports")}, []string{"body.provider_config_key reserved"}},
 		{"two providers", connections.New{Provider: ptr("github"), ProviderConfigKey: ptr("standard-webhooks")},
 			[]string{"body.provider_config_key equal"}},
-		{"id form", connections.New{Provider: ptr("github"), ConnectionID: ptr("-a")}, []string{"body.connection_id pattern"}},
+		{"id form", connections.New{Provider: ptr("github"), ConnectionID: ptr("-a")},
+			[]string{"body.connection_id pattern"}},
 		{"empty id", connections.New{Provider: ptr("github"), ConnectionID: ptr("")}, []string{"body.connection_id pattern"}},
-		{"long id", connections.New{Provider: ptr("github"), ConnectionID: ptr(strings.Repeat("a", 256))}, []string{"body.connection_id pattern"}},
-		{"id like a token", connections.New{Provider: ptr("github"), ConnectionID: ptr("whk_x")}, []string{"body.connection_id reserved"}},
+		{"long id", connections.New{Provider: ptr("github"), ConnectionID: ptr(strings.Repeat("a", 256))},
+			[]string{"body.connection_id pattern"}},
+		{"id like a token", connections.New{Provider: ptr("github"), ConnectionID: ptr("whk_x")},
+			[]string{"body.connection_id reserved"}},
 		{"id like a UUID", connections.New{Provider: ptr("github"), ConnectionID: ptr("0190163D8694739BAEA5966C26F8AD91")},
 			[]string{"body.connection_id reserved"}},
-		{"conflict choice", connections.New{Provider: ptr("github"), OnConflict: "replace"}, []string{"body.on_conflict enum"}},
+		{"conflict choice", connections.New{Provider: ptr("github"), OnConflict: "replace"},
+			[]string{"body.on_conflict enum"}},
 		{"secret encoding", standard(connections.Change{Secret: connections.To(secretbox.Secret("whsec_not base64"))}),
 			[]string{"body.webhook_secret format"}},
-		{"empty secret", standard(connections.Change{Secret: connections.To(secretbox.Secret(""))}), []string{"body.webhook_secret min_length"}},
+		{"empty secret", standard(connections.Change{Secret: connections.To(secretbox.Secret(""))}),
+			[]string{"body.webhook_secret min_length"}},
 		{"long secret", connections.New{Provider: ptr("github"), Change: connections.Change{
 			Secret: connections.To(secretbox.Secret(strings.Repeat("x", 4097)))}}, []string{"body.webhook_secret max_length"}},
 		{"unknown parameter", standard(connections.Change{Params: connections.To(map[string]*string{"colour": ptr("red")})}),
 			[]string{"body.webhook.params.colour unknown"}},
 		{"tags", connections.New{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(map[string]*string{
-			"ok": ptr(strings.Repeat("ü", 255)), "long": ptr(strings.Repeat("v", 256)), "BAD": ptr("v"), "": ptr("v"), strings.Repeat("k", 64): ptr("v")})}},
-			[]string{"body.tags pattern", "body.tags pattern", "body.tags pattern", "body.tags.long max_length"}},
-		{"many tags", connections.New{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(many)}}, []string{"body.tags max_properties"}},
+			"ok": ptr(strings.Repeat("ü", 255)), "long": ptr(strings.Repeat("v", 256)), "BAD": ptr("v"), "": ptr("v"),
+			strings.Repeat("k", 64): ptr("v")})}}, []string{"body.tags pattern", "body.tags pattern", "body.tags pattern",
+			"body.tags.long max_length"}},
+		{"many tags", connections.New{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(many)}},
+			[]string{"body.tags max_properties"}},
 		{"everything", connections.New{Provider: ptr("github"), ConnectionID: ptr("a b"), Change: connections.Change{
 			Secret: connections.To(secretbox.Secret("")), Alias: connections.To("whk_y"),
 			Params:              connections.To(map[string]*string{"x": ptr("y")}),
-			DedupeWindowSeconds: connections.To(int64(-1)), MaxBodyBytes: ptr(connections.MaxBodyBytes + 1), SameBodyNewID: ptr(connections.SameBody("maybe")),
-			Metadata: connections.To(map[string]any{"x": strings.Repeat("x", connections.MaxMetadataBytes)})}},
+			DedupeWindowSeconds: connections.To(int64(-1)), MaxBodyBytes: ptr(connections.MaxBodyBytes + 1),
+			SameBodyNewID: ptr(connections.SameBody("maybe")),
+			Metadata:      connections.To(map[string]any{"x": strings.Repeat("x", connections.MaxMetadataBytes)})}},
 			[]string{"body.connection_id pattern", "body.webhook.alias reserved", "body.webhook.dedupe_window_seconds minimum",
 				"body.webhook.max_body_bytes maximum", "body.webhook.same_body_new_id enum", "body.metadata max_length",
 				"body.webhook_secret min_length", "body.webhook.params.x unknown"}},
@@ -69,10 +77,12 @@ func TestEveryFaultInOneAnswer(t *testing.T) {
 			DedupeWindowSeconds: connections.To(int64(30*24*3600 + 1)), MaxBodyBytes: ptr(int64(0))}},
 			[]string{"body.webhook.dedupe_window_seconds maximum", "body.webhook.max_body_bytes minimum"}},
 		{"fine", standard(none), nil},
-		{"fine at the limits", connections.New{Provider: ptr("github"), ProviderConfigKey: ptr("github"), Change: connections.Change{
-			Secret:              connections.To(secretbox.Secret(strings.Repeat("x", 4096))),
-			DedupeWindowSeconds: connections.To(int64(30 * 24 * 3600)), MaxBodyBytes: ptr(connections.MaxBodyBytes),
-			Metadata: connections.To(map[string]any{"x": strings.Repeat("x", connections.MaxMetadataBytes-len(`{"x":""}`))})}}, nil},
+		{"fine at the limits", connections.New{Provider: ptr("github"), ProviderConfigKey: ptr("github"),
+			Change: connections.Change{
+				Secret:              connections.To(secretbox.Secret(strings.Repeat("x", 4096))),
+				DedupeWindowSeconds: connections.To(int64(30 * 24 * 3600)), MaxBodyBytes: ptr(connections.MaxBodyBytes),
+				Metadata: connections.To(map[string]any{"x": strings.Repeat("x", connections.MaxMetadataBytes-len(`{"x":""}`))})}},
+			nil},
 	}
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
@@ -126,9 +136,11 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"secret_encoding": "hex", "encoding": "base64"}, c.Webhook.Params)
 
-		_, err = s.DB.Write().ExecContext(t.Context(), `UPDATE connections SET webhook = $1`, `{"params":{"gone":"x"},"max_body_bytes":1}`)
+		_, err = s.DB.Write().ExecContext(t.Context(), `UPDATE connections SET webhook = $1`,
+			`{"params":{"gone":"x"},"max_body_bytes":1}`)
 		require.NoError(t, err)
-		_, err = w.svc.Update(t.Context(), w.a, "generic-hmac", "acme", connections.Change{Tags: connections.To(map[string]*string{"k": ptr("v")})})
+		_, err = w.svc.Update(t.Context(), w.a, "generic-hmac", "acme",
+			connections.Change{Tags: connections.To(map[string]*string{"k": ptr("v")})})
 		require.NoError(t, err)
 	})
 }
@@ -141,13 +153,15 @@ func TestChangesMerge(t *testing.T) {
 		w := newWorld(t, s)
 		in := github("acme")
 		in.Tags = connections.To(map[string]*string{"team": ptr("a"), "tier": ptr("1")})
-		in.Metadata = connections.To(map[string]any{"n": json.Number("12345678901234567890"), "o": map[string]any{"x": "1", "y": "<&>"}, "gone": nil})
+		in.Metadata = connections.To(map[string]any{"n": json.Number("12345678901234567890"),
+			"o": map[string]any{"x": "1", "y": "<&>"}, "gone": nil})
 		in.DedupeWindowSeconds = connections.To(int64(0))
 		c := w.create(t, w.a, in)
 		require.Equal(t, w.clock.Now(), c.CreatedAt)
 		require.Equal(t, time.Duration(0), c.Webhook.DedupeWindow())
 		require.Equal(t, connections.WebhookConfig{Params: map[string]string{}, DedupeWindowSeconds: ptr(int64(0)),
-			RedeliverOnDuplicate: true, MaxBodyBytes: connections.DefaultMaxBodyBytes, SameBodyNewID: connections.SameBodyAccept}, c.Webhook)
+			RedeliverOnDuplicate: true, MaxBodyBytes: connections.DefaultMaxBodyBytes,
+			SameBodyNewID: connections.SameBodyAccept}, c.Webhook)
 
 		w.clock.Advance(time.Minute)
 		got, err := w.svc.Update(t.Context(), w.a, "github", "acme", connections.Change{
@@ -162,8 +176,10 @@ func TestChangesMerge(t *testing.T) {
 		want := c
 		want.UpdatedAt = w.clock.Now()
 		want.Tags = map[string]string{"tier": "1", "new": "n"}
-		want.Metadata = map[string]any{"n": json.Number("12345678901234567890"), "o": map[string]any{"y": "<&>", "z": []any{"1"}}}
-		want.Webhook = connections.WebhookConfig{Params: map[string]string{}, MaxBodyBytes: 1, SameBodyNewID: connections.SameBodyRefuse}
+		want.Metadata = map[string]any{"n": json.Number("12345678901234567890"), "o": map[string]any{"y": "<&>",
+			"z": []any{"1"}}}
+		want.Webhook = connections.WebhookConfig{Params: map[string]string{}, MaxBodyBytes: 1,
+			SameBodyNewID: connections.SameBodyRefuse}
 		require.Equal(t, want, got)
 		require.Equal(t, connections.DefaultDedupeWindow, got.Webhook.DedupeWindow())
 		stored, err := w.svc.Get(t.Context(), access.Whole(w.a.Environment), "github", "acme")
@@ -220,9 +236,12 @@ func TestTrail(t *testing.T) {
 			require.NoError(t, err)
 		}
 		update(connections.Change{})
-		update(connections.Change{Alias: connections.To("acme"), RedeliverOnDuplicate: ptr(true), Tags: connections.To(map[string]*string{"absent": nil})})
-		update(connections.Change{MaxBodyBytes: ptr(int64(5)), Metadata: connections.To(map[string]any{"person": "somebody"})})
-		for _, status := range []connections.Status{connections.Active, connections.Disabled, connections.Disabled, connections.Active} {
+		update(connections.Change{Alias: connections.To("acme"), RedeliverOnDuplicate: ptr(true),
+			Tags: connections.To(map[string]*string{"absent": nil})})
+		update(connections.Change{MaxBodyBytes: ptr(int64(5)),
+			Metadata: connections.To(map[string]any{"person": "somebody"})})
+		for _, status := range []connections.Status{connections.Active, connections.Disabled, connections.Disabled,
+			connections.Active} {
 			_, err := w.svc.SetStatus(t.Context(), w.a, "github", "acme", status)
 			require.NoError(t, err)
 		}
@@ -291,8 +310,10 @@ func TestList(t *testing.T) {
 			return nil
 		}
 		for _, limit := range []int{1, 2, 5, 6, 50} {
-			require.Equal(t, []string{"a_1", "b", "a_2", "A_1", "ab1", "a_1"}, names(connections.Filter{}, page.Query{Limit: limit, Order: "desc"}))
-			require.Equal(t, []string{"a_1", "ab1", "A_1", "a_2", "b", "a_1"}, names(connections.Filter{}, page.Query{Limit: limit, Order: "asc"}))
+			require.Equal(t, []string{"a_1", "b", "a_2", "A_1", "ab1", "a_1"},
+				names(connections.Filter{}, page.Query{Limit: limit, Order: "desc"}))
+			require.Equal(t, []string{"a_1", "ab1", "A_1", "a_2", "b", "a_1"},
+				names(connections.Filter{}, page.Query{Limit: limit, Order: "asc"}))
 		}
 		asc := page.Query{Order: "asc"}
 		for _, c := range []struct {
@@ -302,7 +323,8 @@ func TestList(t *testing.T) {
 			{connections.Filter{Prefix: "a_"}, []string{"a_1", "a_2", "a_1"}},
 			{connections.Filter{Prefix: "a%"}, nil},
 			{connections.Filter{ProviderConfigKeys: []string{"github"}, Prefix: "a_"}, []string{"a_1", "a_2"}},
-			{connections.Filter{ProviderConfigKeys: []string{"github", "standard-webhooks"}, Statuses: []connections.Status{connections.Active}, Prefix: "a_"}, []string{"a_1", "a_1"}},
+			{connections.Filter{ProviderConfigKeys: []string{"github", "standard-webhooks"},
+				Statuses: []connections.Status{connections.Active}, Prefix: "a_"}, []string{"a_1", "a_1"}},
 			{connections.Filter{Statuses: connections.Statuses()}, []string{"a_1", "ab1", "A_1", "a_2", "b", "a_1"}},
 			{connections.Filter{Statuses: []connections.Status{connections.Disabled}}, []string{"a_2"}},
 			{connections.Filter{ProviderConfigKeys: []string{"no\x00body"}}, nil},
@@ -319,7 +341,8 @@ func TestCreateInARemovedEnvironment(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
 		w.create(t, w.a, github("stays"))
-		_, err := s.DB.Write().ExecContext(t.Context(), `UPDATE environments SET deleted_ms = 1 WHERE id = $1`, string(w.a.Environment))
+		_, err := s.DB.Write().ExecContext(t.Context(), `UPDATE environments SET deleted_ms = 1 WHERE id = $1`,
+			string(w.a.Environment))
 		require.NoError(t, err)
 		for _, conflict := range []connections.OnConflict{"", connections.ConflictUpdate} {
 			for _, name := range []string{"fresh", "stays"} {

@@ -67,8 +67,8 @@ func findInbound(ctx context.Context, q querier, segment string, byAlias bool) (
 	return scan(q.QueryRowContext(ctx, `SELECT `+columns+` FROM connections c WHERE `+where, segment))
 }
 
-// lock finds the connection and keeps other changes to it waiting until the transaction ends. Both engines lock a row by
-// writing it.
+// lock finds the connection and keeps other changes to it waiting until the transaction ends. Both engines lock a row
+// by writing it.
 func lock(ctx context.Context, tx *sql.Tx, env id.Environment, key, connectionID string) (Connection, error) {
 	_, err := tx.ExecContext(ctx, `UPDATE connections SET updated_ms = updated_ms
 		WHERE environment_id = $1 AND provider_config_key = $2 AND connection_id = $3`, string(env), key, connectionID)
@@ -180,7 +180,8 @@ func list(ctx context.Context, q querier, v access.View, f Filter, p page.Reques
 
 // query returns the connections of an environment, the first argument, that the conditions behind its own select.
 func query(ctx context.Context, q querier, conditions string, args ...any) ([]Connection, error) {
-	rows, err := q.QueryContext(ctx, `SELECT `+columns+` FROM connections c WHERE c.environment_id = $1`+conditions, args...)
+	rows, err := q.QueryContext(ctx, `SELECT `+columns+` FROM connections c WHERE c.environment_id = $1`+conditions,
+		args...)
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}

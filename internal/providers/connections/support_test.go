@@ -59,7 +59,8 @@ type environments struct{}
 
 func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error {
 	var live bool
-	if err := tx.QueryRowContext(ctx, `SELECT deleted_ms IS NULL FROM environments WHERE id = $1`, string(env)).Scan(&live); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT deleted_ms IS NULL FROM environments WHERE id = $1`,
+		string(env)).Scan(&live); err != nil {
 		return err
 	}
 	if !live {
@@ -75,14 +76,16 @@ func (w *world) principal(t *testing.T, name string) access.Principal {
 	_, err := w.store.DB.Write().ExecContext(t.Context(),
 		`INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, 'team_x', $2, 0)`, env, name)
 	require.NoError(t, err)
-	return access.Principal{Kind: access.KindAPIKey, ID: "key_" + name, Name: name, Team: "team_x", Environment: id.Environment(env), Connections: access.All()}
+	return access.Principal{Kind: access.KindAPIKey, ID: "key_" + name, Name: name, Team: "team_x",
+		Environment: id.Environment(env), Connections: access.All()}
 }
 
 // newService returns a Service as another process on the same database would have it.
 func (w *world) newService(t *testing.T) *connections.Service {
 	t.Helper()
 	svc, err := connections.NewService(connections.Config{
-		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{}, Logger: slog.New(slog.DiscardHandler),
+		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	return svc
@@ -90,7 +93,8 @@ func (w *world) newService(t *testing.T) *connections.Service {
 
 func github(connectionID string) connections.New {
 	provider, secret := "github", secretbox.Secret(githubSecret)
-	return connections.New{Provider: &provider, ConnectionID: &connectionID, Change: connections.Change{Secret: connections.To(secret)}}
+	return connections.New{Provider: &provider, ConnectionID: &connectionID,
+		Change: connections.Change{Secret: connections.To(secret)}}
 }
 
 func (w *world) create(t *testing.T, who access.Principal, in connections.New) connections.Connection {
@@ -110,7 +114,8 @@ func accepts(in *connections.Inbound, secret string) bool {
 	if in.Verifier.Precheck(header) != nil {
 		return false
 	}
-	_, refusal := in.Verifier.Verify(context.Background(), &verification.Request{Method: http.MethodPost, Header: header, Body: body})
+	_, refusal := in.Verifier.Verify(context.Background(), &verification.Request{Method: http.MethodPost, Header: header,
+		Body: body})
 	return refusal == nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 const asanaSecret = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81"
 
-// Promise: a delivery made by Asana's documentation ("Receiving events": the HMAC-SHA256 of the body in hexadecimal, computed with
-// openssl dgst) verifies, and is described by the kinds of all its events.
+// Promise: a delivery made by Asana's documentation ("Receiving events": the HMAC-SHA256 of the body in hexadecimal,
+// computed with openssl dgst) verifies, and is described by the kinds of all its events.
 func TestAsana(t *testing.T) {
 	t.Parallel()
 	const (
@@ -25,7 +25,8 @@ func TestAsana(t *testing.T) {
 	)
 	r := deliver(time.Unix(1772600767, 0), body, "X-Hook-Signature", signature)
 	vector{
-		slug: "asana", secret: asanaSecret, request: r, at: "header:X-Hook-Signature", text: signature, encoding: "hex", signed: []string{"body"},
+		slug: "asana", secret: asanaSecret, request: r, at: "header:X-Hook-Signature", text: signature, encoding: "hex",
+		signed: []string{"body"},
 	}.check(t)
 	v := connect(t, "asana", nil, asanaSecret)
 	requireNoHandshake(t, v, at(r, "POST", ""))
@@ -33,7 +34,8 @@ func TestAsana(t *testing.T) {
 		Type: "task.changed", TypeSigned: true, Types: []string{"task.changed", "story.added"},
 		OccurredAt: time.Date(2013, 8, 21, 18, 20, 37, 972_000_000, time.UTC),
 	}, v.Describe(r))
-	require.Equal(t, []string{"deleted"}, v.Describe(deliver(r.Now, `{"events":[{"action":"deleted","resource":null}]}`)).Types)
+	require.Equal(t, []string{"deleted"},
+		v.Describe(deliver(r.Now, `{"events":[{"action":"deleted","resource":null}]}`)).Types)
 	require.Equal(t, []string{"x-hook-secret", "x-hook-signature"}, v.RedactHeaders())
 }
 
@@ -41,14 +43,15 @@ func TestAsana(t *testing.T) {
 func TestAsanaHeartbeat(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "asana", nil, asanaSecret)
-	r := deliver(time.Time{}, `{"events":[]}`, "X-Hook-Signature", "10468027b67df18c739cc4794c6fc2d2806dcaaf2259fc3e1ed9d26433659853")
+	r := deliver(time.Time{}, `{"events":[]}`, "X-Hook-Signature",
+		"10468027b67df18c739cc4794c6fc2d2806dcaaf2259fc3e1ed9d26433659853")
 	requireProved(t, v, r, "hmac", "0")
 	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, Control: true}, v.Describe(r))
 	require.False(t, v.Describe(deliver(time.Time{}, `{"events":[{"action":"added"}]}`)).Control)
 }
 
-// Promise: Asana's handshake hands its secret over and gets it back in the same header; a header that is no single value is not
-// echoed, and a handshake is no delivery.
+// Promise: Asana's handshake hands its secret over and gets it back in the same header; a header that is no single
+// value is not echoed, and a handshake is no delivery.
 func TestAsanaHandshake(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "asana", nil)
@@ -58,7 +61,8 @@ func TestAsanaHandshake(t *testing.T) {
 	require.Equal(t, asanaSecret, answer.Capture.Value.Reveal())
 	require.False(t, answer.Capture.Confirm)
 	for _, value := range []string{"a\tb", "a\x7fb", "ä"} {
-		requireHandshakeRefused(t, v, at(deliver(time.Time{}, "", "X-Hook-Secret", value), "POST", ""), verification.ReasonHandshakeMalformed)
+		requireHandshakeRefused(t, v, at(deliver(time.Time{}, "", "X-Hook-Secret", value), "POST", ""),
+			verification.ReasonHandshakeMalformed)
 	}
 	requireNoHandshake(t, v, at(deliver(time.Time{}, ""), "POST", ""))
 	requireNoHandshake(t, v, at(deliver(time.Time{}, "", "X-Hook-Secret", ""), "POST", ""))

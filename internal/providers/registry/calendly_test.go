@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a delivery made by Calendly's documentation ("Webhook Signatures": the hexadecimal HMAC-SHA256 of time, dot and body;
-// computed with openssl dgst) verifies for three minutes, and both time and body are signed.
+// Promise: a delivery made by Calendly's documentation ("Webhook Signatures": the hexadecimal HMAC-SHA256 of time, dot
+// and body; computed with openssl dgst) verifies for three minutes, and both time and body are signed.
 func TestCalendly(t *testing.T) {
 	t.Parallel()
 	const (
@@ -22,11 +22,12 @@ func TestCalendly(t *testing.T) {
 	at := time.Unix(1772600767, 0)
 	r := deliver(at, body, "Calendly-Webhook-Signature", "t=1772600767,v1="+signature)
 	vector{
-		slug: "calendly", secret: secret, request: r, at: "header:Calendly-Webhook-Signature", label: "v1=", text: signature, encoding: "hex",
-		signed: []string{"body"}, timestamp: "sig:t", maxAge: 3 * time.Minute,
+		slug: "calendly", secret: secret, request: r, at: "header:Calendly-Webhook-Signature", label: "v1=", text: signature,
+		encoding: "hex", signed: []string{"body"}, timestamp: "sig:t", maxAge: 3 * time.Minute,
 	}.check(t)
 	v := connect(t, "calendly", nil, secret)
-	require.Equal(t, verification.Event{Type: "invitee.created", TypeSigned: true, OccurredAt: time.Date(2020, 11, 23, 17, 51, 19, 0, time.UTC)}, v.Describe(r))
+	require.Equal(t, verification.Event{Type: "invitee.created", TypeSigned: true, OccurredAt: time.Date(2020, 11, 23, 17,
+		51, 19, 0, time.UTC)}, v.Describe(r))
 	for header, want := range map[string]verification.Reason{
 		"t=1772600768,v1=" + signature:              verification.ReasonSignatureMismatch,
 		"v1=" + signature:                           verification.ReasonTimestampMissing,

@@ -22,8 +22,8 @@ type Definition struct {
 	Categories []string `yaml:"categories"`
 	// DocsURL is the documentation that the definition was written from; https.
 	DocsURL string `yaml:"docs_url"`
-	// ReplacesBuiltin lets a definition of the operator's stand in the place of one that ships under its slug, now or in a later
-	// release. Without it such a definition is refused.
+	// ReplacesBuiltin lets a definition of the operator's stand in the place of one that ships under its slug, now or in a
+	// later release. Without it such a definition is refused.
 	ReplacesBuiltin bool `yaml:"replaces_builtin"`
 	// Evidence says what Webhooks rests on. It belongs to definitions with webhooks; those that ship all have it.
 	Evidence *Evidence `yaml:"evidence"`
@@ -38,8 +38,8 @@ const (
 	maxSetupBytes  = 8 << 10
 )
 
-// Reserved reports whether a name cannot be a provider's slug or the key of a provider configuration, because the paths of
-// the API use it where such a key stands, or because it is what events that no provider has sent come from.
+// Reserved reports whether a name cannot be a provider's slug or the key of a provider configuration, because the paths
+// of the API use it where such a key stands, or because it is what events that no provider has sent come from.
 func Reserved(name string) bool {
 	switch name {
 	case "executions", "execute", "execute-async", "await-webhook", "imports", "sallyport":
@@ -54,8 +54,8 @@ var word = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // report takes down what is wrong with a field.
 type report func(field, message string)
 
-// check reports what is wrong with a definition, apart from its webhooks, which the engine checks. builtin are the definitions
-// beside which an operator's stands; it is nil for one that ships.
+// check reports what is wrong with a definition, apart from its webhooks, which the engine checks. builtin are the
+// definitions beside which an operator's stands; it is nil for one that ships.
 func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 	if d.Schema != schemaVersion {
 		wrong("schema", "must be 1")
@@ -68,12 +68,14 @@ func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 	case d.Slug != stem:
 		wrong("slug", "must be the file's name without .yaml")
 	case builtin != nil && builtin.bySlug[d.Slug] != nil && !d.ReplacesBuiltin:
-		wrong("slug", "is that of a definition that ships; choose another, or state replaces_builtin: true to have this one in its place")
+		wrong("slug", "is that of a definition that ships; choose another, or state replaces_builtin: true to have this "+
+			"one in its place")
 	}
 	if builtin == nil && d.ReplacesBuiltin {
 		wrong("replaces_builtin", "has no meaning in a definition that ships")
 	}
-	if strings.TrimSpace(d.DisplayName) != d.DisplayName || d.DisplayName == "" || utf8.RuneCountInString(d.DisplayName) > maxDisplayName {
+	if strings.TrimSpace(d.DisplayName) != d.DisplayName || d.DisplayName == "" ||
+		utf8.RuneCountInString(d.DisplayName) > maxDisplayName {
 		wrong("display_name", "must be 1 to 80 characters without spaces around them")
 	}
 	if len(d.Categories) == 0 || len(d.Categories) > maxCategories {

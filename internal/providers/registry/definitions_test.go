@@ -64,12 +64,13 @@ func TestGitHubVector(t *testing.T) {
 		signed: []string{"body"}, outside: []string{"header:X-GitHub-Event", "header:X-GitHub-Delivery"},
 	}.check(t)
 	v := connect(t, "github", nil, secret)
-	requireReason(t, v, deliver(r.Now, "Hello, World!", "X-Hub-Signature", "sha256="+signature), verification.ReasonSignatureMissing)
+	requireReason(t, v, deliver(r.Now, "Hello, World!", "X-Hub-Signature", "sha256="+signature),
+		verification.ReasonSignatureMissing)
 	require.Equal(t, []string{"x-hub-signature", "x-hub-signature-256"}, v.RedactHeaders())
 }
 
-// Promise: GitHub's events have the type that its documentation names, with the action where there is one, in JSON and in
-// form deliveries alike; its delivery id is known not to be signed.
+// Promise: GitHub's events have the type that its documentation names, with the action where there is one, in JSON and
+// in form deliveries alike; its delivery id is known not to be signed.
 func TestGitHubEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "github", nil, "the secret")
@@ -83,8 +84,8 @@ func TestGitHubEvents(t *testing.T) {
 			"application/json":                  tt.json,
 			"application/x-www-form-urlencoded": "payload=" + url.QueryEscape(tt.json),
 		} {
-			r := deliver(time.Time{}, body, "X-Hub-Signature-256", "sha256="+hmacHex("the secret", body), "X-GitHub-Event", tt.event,
-				"X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958", "Content-Type", contentType)
+			r := deliver(time.Time{}, body, "X-Hub-Signature-256", "sha256="+hmacHex("the secret", body), "X-GitHub-Event",
+				tt.event, "X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958", "Content-Type", contentType)
 			_, refusal := v.Verify(t.Context(), r)
 			require.Nil(t, refusal)
 			require.Equal(t, verification.Event{
@@ -132,15 +133,18 @@ func TestStandardWebhooksLibrary(t *testing.T) {
 		return deliver(at, body, "webhook-id", id, "webhook-timestamp", ts, "webhook-signature", signature)
 	}
 	v := connect(t, "standard-webhooks", nil, secret)
-	for _, signature := range []string{sign(secret), sign(oldSecret) + " " + sign(secret), "v1a,hnO3f9T8Ytu9HwrXslvumlUp " + sign(secret)} {
+	for _, signature := range []string{sign(secret), sign(oldSecret) + " " + sign(secret),
+		"v1a,hnO3f9T8Ytu9HwrXslvumlUp " + sign(secret)} {
 		r := send(body, "msg_1", ts, signature)
 		_, refusal := v.Verify(t.Context(), r)
 		require.Nil(t, refusal)
-		require.Equal(t, verification.Event{Type: "contact.created", TypeSigned: true, ID: "msg_1", IDSource: "header:webhook-id", IDSigned: true}, v.Describe(r))
+		require.Equal(t, verification.Event{Type: "contact.created", TypeSigned: true, ID: "msg_1",
+			IDSource: "header:webhook-id", IDSigned: true}, v.Describe(r))
 	}
 	requireReason(t, v, send(body+" ", "msg_1", ts, sign(secret)), verification.ReasonSignatureMismatch)
 	requireReason(t, v, send(body, "msg_2", ts, sign(secret)), verification.ReasonSignatureMismatch)
-	requireReason(t, v, send(body, "msg_1", strconv.FormatInt(at.Unix()+1, 10), sign(secret)), verification.ReasonSignatureMismatch)
+	requireReason(t, v, send(body, "msg_1", strconv.FormatInt(at.Unix()+1, 10), sign(secret)),
+		verification.ReasonSignatureMismatch)
 	requireReason(t, v, send(body, "msg_1", ts, sign(oldSecret)), verification.ReasonSignatureMismatch)
 	requireReason(t, v, send(body, "msg_1", ts, "v1a"+sign(secret)[2:]), verification.ReasonSignatureMalformed)
 	requireReason(t, v, send(body, "", ts, sign(secret)), verification.ReasonHeaderMissing)
@@ -163,7 +167,8 @@ func TestGenericHMACDefaults(t *testing.T) {
 	requireReason(t, v, r, verification.ReasonSignatureMismatch)
 }
 
-// Promise: test case 1 of RFC 4231 (SHA-256, SHA-512) and of RFC 2202 (SHA-1) verifies, and no other content with its HMAC.
+// Promise: test case 1 of RFC 4231 (SHA-256, SHA-512) and of RFC 2202 (SHA-1) verifies, and no other content with its
+// HMAC.
 func TestGenericHMACVectors(t *testing.T) {
 	t.Parallel()
 	for algorithm, signature := range map[string]string{
@@ -171,7 +176,8 @@ func TestGenericHMACVectors(t *testing.T) {
 		"sha256": "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
 		"sha512": "87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6b8a702038b274eaea3f4e4be9d914eeb61f1702e696c203a126854",
 	} {
-		v := connect(t, "generic-hmac", map[string]string{"algorithm": algorithm, "secret_encoding": "hex"}, strings.Repeat("0b", 20))
+		v := connect(t, "generic-hmac", map[string]string{"algorithm": algorithm, "secret_encoding": "hex"},
+			strings.Repeat("0b", 20))
 		_, refusal := v.Verify(t.Context(), deliver(time.Time{}, "Hi There", "X-Signature", signature))
 		require.Nil(t, refusal, algorithm)
 		requireReason(t, v, deliver(time.Time{}, "Hi there", "X-Signature", signature), verification.ReasonSignatureMismatch)
@@ -182,22 +188,26 @@ func TestGenericHMACVectors(t *testing.T) {
 func TestGenericHMACParameters(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "generic-hmac", map[string]string{
-		"signature_header": "X-Acme-Sig", "algorithm": "sha512", "encoding": "base64", "prefix": "v2=", "secret_encoding": "hex",
-		"signed_content": "{ts}.{body}", "timestamp_header": "X-Acme-Time", "timestamp_format": "unix_ms", "timestamp_tolerance_s": "60",
-		"event_type_header": "X-Acme-Event", "event_type_pointer": "/kind", "event_id_header": "X-Acme-Id", "event_id_pointer": "/meta/id",
+		"signature_header": "X-Acme-Sig", "algorithm": "sha512", "encoding": "base64", "prefix": "v2=",
+		"secret_encoding": "hex", "signed_content": "{ts}.{body}", "timestamp_header": "X-Acme-Time",
+		"timestamp_format": "unix_ms", "timestamp_tolerance_s": "60", "event_type_header": "X-Acme-Event",
+		"event_type_pointer": "/kind", "event_id_header": "X-Acme-Id", "event_id_pointer": "/meta/id",
 	}, "00ff10203040506070")
 	at := time.UnixMilli(1772600767123)
 	send := func(body string, now time.Time, pairs ...string) *verification.Request {
 		h := hmac.New(sha512.New, []byte{0x00, 0xff, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70})
 		h.Write([]byte("1772600767123." + body))
-		return deliver(now, body, append(pairs, "X-Acme-Sig", "v2="+base64.StdEncoding.EncodeToString(h.Sum(nil)), "X-Acme-Time", "1772600767123")...)
+		return deliver(now, body, append(pairs, "X-Acme-Sig", "v2="+base64.StdEncoding.EncodeToString(h.Sum(nil)),
+			"X-Acme-Time", "1772600767123")...)
 	}
 	tests := []struct {
 		r    *verification.Request
 		want verification.Event
 	}{
-		{send(`{"kind":"k","meta":{"id":7}}`, at, "X-Acme-Event", "e", "X-Acme-Id", "h"), verification.Event{Type: "e", ID: "7", IDSource: "json:/meta/id", IDSigned: true}},
-		{send(`{"kind":"k"}`, at.Add(time.Minute), "X-Acme-Id", "h"), verification.Event{Type: "k", ID: "h", IDSource: "header:x-acme-id"}},
+		{send(`{"kind":"k","meta":{"id":7}}`, at, "X-Acme-Event", "e", "X-Acme-Id", "h"),
+			verification.Event{Type: "e", ID: "7", IDSource: "json:/meta/id", IDSigned: true}},
+		{send(`{"kind":"k"}`, at.Add(time.Minute), "X-Acme-Id", "h"), verification.Event{Type: "k", ID: "h",
+			IDSource: "header:x-acme-id"}},
 	}
 	for _, tt := range tests {
 		_, refusal := v.Verify(t.Context(), tt.r)
@@ -235,7 +245,8 @@ func TestGenericHMACRefusesIncoherence(t *testing.T) {
 		require.Len(t, config.Faults, 1)
 		require.Equal(t, field, config.Faults[0].Field)
 	}
-	for _, header := range []string{"authorization", "Cookie", "Api-Key", "x-api-key", "Proxy-Authorization", "X-Signature"} {
+	for _, header := range []string{"authorization", "Cookie", "Api-Key", "x-api-key", "Proxy-Authorization",
+		"X-Signature"} {
 		for _, param := range []string{"event_id_header", "event_type_header"} {
 			_, err := generic.Webhooks.Prepare(map[string]string{param: header}, nil)
 			require.ErrorContains(t, err, "stored in clear", "%s = %s", param, header)
@@ -259,7 +270,8 @@ func TestDefinitionsHaveEvidence(t *testing.T) {
 	}
 }
 
-// Promise: every definition that ships refuses a connection's deliveries until it has a secret, and unsigned ones after.
+// Promise: every definition that ships refuses a connection's deliveries until it has a secret, and unsigned ones
+// after.
 func TestDefinitionsFailClosed(t *testing.T) {
 	t.Parallel()
 	loaded, err := registry.Load(definitions.FS())

@@ -127,7 +127,8 @@ func quotedList(list []string, quote func(string) string) string {
 	return strings.Join(quoted, " and ")
 }
 
-func (w *WebhooksSummary) derivation(list []SourceSummary, ofBatch func(*BatchSummary) []SourceSummary, quote func(string) string) string {
+func (w *WebhooksSummary) derivation(list []SourceSummary, ofBatch func(*BatchSummary) []SourceSummary,
+	quote func(string) string) string {
 	var parts []string
 	if w.Batch != nil {
 		if items := ofBatch(w.Batch); len(items) > 0 {

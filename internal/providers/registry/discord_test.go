@@ -11,8 +11,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// The keys of RFC 8032, section 7.1, tests 1 and 2, with which the deliveries below were signed by Node's crypto and accepted, and
-// refused with one byte more, by verifyKey of discord-interactions 4.4.0.
+// The keys of RFC 8032, section 7.1, tests 1 and 2, with which the deliveries below were signed by Node's crypto and
+// accepted, and refused with one byte more, by verifyKey of discord-interactions 4.4.0.
 const (
 	discordSeed     = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
 	discordKey      = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
@@ -20,8 +20,8 @@ const (
 	discordTime     = "1772600767"
 )
 
-// Promise: the example of a webhook event in Discord's documentation, with a signature that Discord's own package accepts, verifies,
-// and both the time and the body are signed.
+// Promise: the example of a webhook event in Discord's documentation, with a signature that Discord's own package
+// accepts, verifies, and both the time and the body are signed.
 func TestDiscordVector(t *testing.T) {
 	t.Parallel()
 	const (
@@ -47,11 +47,12 @@ func discordDelivery(t *testing.T, body string) *verification.Request {
 	seed, err := hex.DecodeString(discordSeed)
 	require.NoError(t, err)
 	signature := ed25519.Sign(ed25519.NewKeyFromSeed(seed), []byte(discordTime+body))
-	return at(deliver(time.Unix(1772600767, 0), body, "X-Signature-Ed25519", hex.EncodeToString(signature), "X-Signature-Timestamp", discordTime), "POST", "")
+	return at(deliver(time.Unix(1772600767, 0), body, "X-Signature-Ed25519", hex.EncodeToString(signature),
+		"X-Signature-Timestamp", discordTime), "POST", "")
 }
 
-// Promise: interactions are told apart by their kind and their signed id, with the token that their answer needs left in place, and
-// acknowledged as the connection says.
+// Promise: interactions are told apart by their kind and their signed id, with the token that their answer needs left
+// in place, and acknowledged as the connection says.
 func TestDiscordInteractions(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "discord", map[string]string{"ack_status": "202"}, discordKey)
@@ -59,10 +60,12 @@ func TestDiscordInteractions(t *testing.T) {
 		"2": "interaction.application_command", "3": "interaction.message_component",
 		"4": "interaction.application_command_autocomplete", "5": "interaction.modal_submit", "6": "interaction.6",
 	} {
-		r := discordDelivery(t, `{"id":"786008729715212338","token":"A_UNIQUE_TOKEN","type":`+kind+`,"version":1,"data":{"type":1}}`)
+		r := discordDelivery(t, `{"id":"786008729715212338","token":"A_UNIQUE_TOKEN","type":`+kind+
+			`,"version":1,"data":{"type":1}}`)
 		requireProved(t, v, r, "asymmetric", "0")
 		requireNoHandshake(t, v, r)
-		require.Equal(t, verification.Event{Type: want, TypeSigned: true, ID: "786008729715212338", IDSource: "json:/id", IDSigned: true}, v.Describe(r))
+		require.Equal(t, verification.Event{Type: want, TypeSigned: true, ID: "786008729715212338", IDSource: "json:/id",
+			IDSigned: true}, v.Describe(r))
 		require.Contains(t, string(v.RedactBody(r)), "A_UNIQUE_TOKEN")
 	}
 	require.Equal(t, 202, v.Ack().Status)
@@ -71,14 +74,15 @@ func TestDiscordInteractions(t *testing.T) {
 	require.Equal(t, 401, v.RejectStatus())
 }
 
-// Promise: both of Discord's PINGs are answered as its documentation says, and only when their signature is right; Discord sends
-// wrong ones on purpose.
+// Promise: both of Discord's PINGs are answered as its documentation says, and only when their signature is right;
+// Discord sends wrong ones on purpose.
 func TestDiscordHandshakes(t *testing.T) {
 	t.Parallel()
 	const ping, signature = `{"version":1,"application_id":"1234560123453231555","type":0}`,
 		"ee9cb23081164072e6f3ad7c49de305591253b33657e3af6c9000e874a559af75f213a903be801dd61e8e68e2ddb0420f233f8c97ff2acb6d68f1b5ece1e1e00"
 	v := connect(t, "discord", nil, discordKey)
-	accepted := at(deliver(time.Unix(1772600767, 0), ping, "X-Signature-Ed25519", signature, "X-Signature-Timestamp", discordTime), "POST", "")
+	accepted := at(deliver(time.Unix(1772600767, 0), ping, "X-Signature-Ed25519", signature, "X-Signature-Timestamp",
+		discordTime), "POST", "")
 	requireAnswered(t, v, accepted, 204, "application/json", "")
 	interaction := discordDelivery(t, `{"application_id":"1","id":"2","token":"t","type":1,"version":1}`)
 	requireAnswered(t, v, interaction, 200, "application/json", `{"type":1}`)

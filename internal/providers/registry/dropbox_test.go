@@ -24,10 +24,12 @@ func TestDropboxSignature(t *testing.T) {
 	t.Parallel()
 	vector{
 		slug: "dropbox", secret: dropboxSecret, request: dropboxDelivery(dropboxBody),
-		at: "header:X-Dropbox-Signature", text: hmacHex(dropboxSecret, dropboxBody), encoding: "hex", signed: []string{"body"},
+		at: "header:X-Dropbox-Signature", text: hmacHex(dropboxSecret, dropboxBody), encoding: "hex",
+		signed: []string{"body"},
 	}.check(t)
 	v := connect(t, "dropbox", nil, dropboxSecret)
-	for body, want := range map[string]string{dropboxBody: "list_folder", `{"delta":{"users":[1]}}`: "delta", `{}`: "unknown"} {
+	for body, want := range map[string]string{dropboxBody: "list_folder", `{"delta":{"users":[1]}}`: "delta",
+		`{}`: "unknown"} {
 		requireDescribed(t, v, dropboxDelivery(body), verification.Event{Type: want, TypeSigned: true})
 	}
 	require.Equal(t, []string{"x-dropbox-signature"}, v.RedactHeaders())

@@ -17,7 +17,8 @@ type Evidence struct {
 	Source string `yaml:"source"`
 	// URL is where the source is to be found; https.
 	URL string `yaml:"url"`
-	// LeftOut lists, a line each, what no source of the provider's own confirmed and the definition therefore does without.
+	// LeftOut lists, a line each, what no source of the provider's own confirmed and the definition therefore does
+	// without.
 	LeftOut []string `yaml:"left_out"`
 }
 
@@ -25,7 +26,8 @@ type Evidence struct {
 type Grade string
 
 const (
-	// GradeVector is a test that verifies a delivery whose signature the provider published, or its own SDK made or accepted.
+	// GradeVector is a test that verifies a delivery whose signature the provider published, or its own SDK made or
+	// accepted.
 	GradeVector Grade = "vector"
 	// GradeDocumented is a test that verifies a delivery made by hand from the provider's documentation.
 	GradeDocumented Grade = "documented"
@@ -68,9 +70,10 @@ func (e *Evidence) check(wrong report) {
 
 // isLine reports whether s fits a cell of a table.
 func isLine(s string) bool {
-	return s != "" && strings.TrimSpace(s) == s && utf8.RuneCountInString(s) <= maxEvidenceText && !strings.ContainsFunc(s, func(r rune) bool {
-		return !unicode.IsPrint(r)
-	})
+	return s != "" && strings.TrimSpace(s) == s && utf8.RuneCountInString(s) <= maxEvidenceText &&
+		!strings.ContainsFunc(s, func(r rune) bool {
+			return !unicode.IsPrint(r)
+		})
 }
 
 func isHTTPS(s string) bool {

@@ -22,9 +22,10 @@ type definitionFile struct {
 	data []byte
 }
 
-// readFolder reads every definition at the root of fsys, in the order of names. Files of other kinds are left alone, and so are
-// names that begin with a dot, which editors and mounted volumes make for themselves; .yml is a definition under the wrong
-// name. Files that cannot be read as definitions are faults; the error is that of the folder, or that it is beyond its limits.
+// readFolder reads every definition at the root of fsys, in the order of names. Files of other kinds are left alone,
+// and so are names that begin with a dot, which editors and mounted volumes make for themselves; .yml is a definition
+// under the wrong name. Files that cannot be read as definitions are faults; the error is that of the folder, or that
+// it is beyond its limits.
 func readFolder(fsys fs.FS) ([]definitionFile, []Fault, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: whatever a stranger sends, no definition that ships accepts it, panics over it, or describes it as something that cannot be
-// stored, and no answer to a handshake signs it.
+// Promise: whatever a stranger sends, no definition that ships accepts it, panics over it, or describes it as something
+// that cannot be stored, and no answer to a handshake signs it.
 func FuzzDefinitions(f *testing.F) {
 	loaded, err := registry.Load(definitions.FS())
 	if err != nil {
@@ -36,9 +36,11 @@ func FuzzDefinitions(f *testing.F) {
 	f.Add("POST", "", "Stripe-Signature: t=1686089971,v1="+stripeSignature, stripePayload)
 	f.Add("POST", "", "X-Slack-Signature: v0="+slackSignature+"\nX-Slack-Request-Timestamp: 1531420618", slackCommand)
 	f.Add("POST", twilioJSONQuery, "X-Twilio-Signature: "+twilioJSONSignature, twilioJSON)
-	f.Add("POST", "", "Content-Type: application/x-www-form-urlencoded\nX-Twilio-Signature: "+twilioSignature, mailgunRoute)
+	f.Add("POST", "", "Content-Type: application/x-www-form-urlencoded\nX-Twilio-Signature: "+twilioSignature,
+		mailgunRoute)
 	f.Add("POST", "", "X-Hub-Signature-256: sha256="+metaSignature, metaBody)
-	f.Add("POST", "", sendgridSignatureHeader+": "+sendgridSignature+"\n"+sendgridTimestampHeader+": 1600112502", sendgridBody)
+	f.Add("POST", "", sendgridSignatureHeader+": "+sendgridSignature+"\n"+sendgridTimestampHeader+": 1600112502",
+		sendgridBody)
 	f.Add("GET", "crc_token="+xChallenge+"&challenge=a&hub.mode=subscribe", "", "")
 	f.Add("POST", "", "X-Zm-Signature: v0="+zoomValidationSignature+"\nX-Zm-Request-Timestamp: 1772600767", zoomValidation)
 	f.Fuzz(func(t *testing.T, method, query, headers, body string) {
@@ -48,7 +50,8 @@ func FuzzDefinitions(f *testing.F) {
 			h.Add(name, value)
 		}
 		for slug, v := range verifiers {
-			r := atURL(&verification.Request{Method: method, Header: h, Body: []byte(body), Now: time.Unix(1772600767, 0)}, "https://gateway.example", "/hook", query)
+			r := atURL(&verification.Request{Method: method, Header: h, Body: []byte(body), Now: time.Unix(1772600767, 0)},
+				"https://gateway.example", "/hook", query)
 			_ = v.Precheck(r.Header)
 			_, refusal := v.Verify(t.Context(), r)
 			if refusal == nil {
@@ -84,7 +87,9 @@ func FuzzDefinitions(f *testing.F) {
 
 // answered returns what an answer to a handshake tells, in the forms in which signatures stand.
 func answered(answer *verification.Answer) (texts []string) {
-	for _, text := range strings.FieldsFunc(string(answer.Body), func(c rune) bool { return strings.ContainsRune(`{}":,`, c) }) {
+	for _, text := range strings.FieldsFunc(string(answer.Body), func(c rune) bool {
+		return strings.ContainsRune(`{}":,`, c)
+	}) {
 		texts = append(texts, text, "v0="+text, "sha256="+text)
 	}
 	return texts

@@ -33,7 +33,8 @@ func TestGenericTokenDefaults(t *testing.T) {
 	t.Parallel()
 	const token = "mF_9.B5f-4.1JqM"
 	r := deliver(time.Unix(1772600767, 0), `{"type":"t","id":"1"}`, "X-Webhook-Token", token)
-	vector{slug: "generic-token", secret: token, scheme: "token", request: r, at: "header:X-Webhook-Token", text: token, outside: []string{"body"}}.check(t)
+	vector{slug: "generic-token", secret: token, scheme: "token", request: r, at: "header:X-Webhook-Token", text: token,
+		outside: []string{"body"}}.check(t)
 	v := connect(t, "generic-token", nil, token)
 	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true}, v.Describe(r))
 	require.Equal(t, []string{"x-webhook-token"}, v.RedactHeaders())
@@ -43,15 +44,17 @@ func TestGenericTokenDefaults(t *testing.T) {
 	} {
 		requireReason(t, v, r, verification.ReasonSignatureMissing)
 	}
-	requireReason(t, v, deliver(time.Time{}, "{}", "X-Webhook-Token", "Bearer "+token), verification.ReasonSignatureMismatch)
+	requireReason(t, v, deliver(time.Time{}, "{}", "X-Webhook-Token", "Bearer "+token),
+		verification.ReasonSignatureMismatch)
 }
 
-// Promise: the parameters that say where type and id stand do so for generic-token and none alike, none of it is called signed, and
-// ids by convention count where no other is there.
+// Promise: the parameters that say where type and id stand do so for generic-token and none alike, none of it is called
+// signed, and ids by convention count where no other is there.
 func TestGenericTypesAndIDs(t *testing.T) {
 	t.Parallel()
 	params := map[string]string{
-		"event_type_header": "X-Acme-Event", "event_type_pointer": "/kind", "event_id_header": "X-Acme-Id", "event_id_pointer": "/meta/id",
+		"event_type_header": "X-Acme-Event", "event_type_pointer": "/kind", "event_id_header": "X-Acme-Id",
+		"event_id_pointer": "/meta/id",
 	}
 	for slug, settings := range map[string]verification.Settings{
 		"generic-token": {Params: params}, "none": {Params: params, AcceptUnverified: true},
@@ -62,10 +65,13 @@ func TestGenericTypesAndIDs(t *testing.T) {
 			pairs []string
 			want  verification.Event
 		}{
-			{`{"kind":"k","meta":{"id":7}}`, []string{"X-Acme-Event", "e", "X-Acme-Id", "h", "webhook-id", "w"}, verification.Event{Type: "e", ID: "h", IDSource: "header:x-acme-id"}},
-			{`{"kind":"k","meta":{"id":7}}`, []string{"webhook-id", "w"}, verification.Event{Type: "k", ID: "7", IDSource: "json:/meta/id"}},
+			{`{"kind":"k","meta":{"id":7}}`, []string{"X-Acme-Event", "e", "X-Acme-Id", "h", "webhook-id", "w"},
+				verification.Event{Type: "e", ID: "h", IDSource: "header:x-acme-id"}},
+			{`{"kind":"k","meta":{"id":7}}`, []string{"webhook-id", "w"}, verification.Event{Type: "k", ID: "7",
+				IDSource: "json:/meta/id"}},
 			{`{}`, []string{"webhook-id", "w"}, verification.Event{Type: "unknown", ID: "w", IDSource: "header:webhook-id"}},
-			{`no JSON`, []string{"ce-source", "/s", "ce-id", "1"}, verification.Event{Type: "unknown", ID: "/s 1", IDSource: "header:ce-source+header:ce-id"}},
+			{`no JSON`, []string{"ce-source", "/s", "ce-id", "1"}, verification.Event{Type: "unknown", ID: "/s 1",
+				IDSource: "header:ce-source+header:ce-id"}},
 			{``, nil, verification.Event{Type: "unknown"}},
 		} {
 			require.Equal(t, tt.want, v.Describe(deliver(time.Time{}, tt.body, tt.pairs...)), slug)
@@ -75,14 +81,15 @@ func TestGenericTypesAndIDs(t *testing.T) {
 			require.NoError(t, err)
 			provider, ok := loaded.Get(slug)
 			require.True(t, ok)
-			_, err = provider.Webhooks.Bind(verification.Settings{Params: map[string]string{"event_id_header": header}, AcceptUnverified: true})
+			_, err = provider.Webhooks.Bind(verification.Settings{Params: map[string]string{"event_id_header": header},
+				AcceptUnverified: true})
 			require.ErrorContains(t, err, "stored in clear", slug)
 		}
 	}
 }
 
-// Promise: none takes a delivery only of a connection that has said that it takes what nothing proves, has no use for a secret, and
-// calls nothing verified.
+// Promise: none takes a delivery only of a connection that has said that it takes what nothing proves, has no use for a
+// secret, and calls nothing verified.
 func TestNone(t *testing.T) {
 	t.Parallel()
 	loaded, err := registry.Load(definitions.FS())
@@ -91,7 +98,8 @@ func TestNone(t *testing.T) {
 	require.True(t, ok)
 	_, err = provider.Webhooks.Bind(verification.Settings{})
 	require.ErrorContains(t, err, "accept_unverified")
-	_, err = provider.Webhooks.Bind(verification.Settings{AcceptUnverified: true, Secrets: []verification.Secret{{ID: "0", Value: "a secret of no use"}}})
+	_, err = provider.Webhooks.Bind(verification.Settings{AcceptUnverified: true,
+		Secrets: []verification.Secret{{ID: "0", Value: "a secret of no use"}}})
 	require.ErrorContains(t, err, "has no use")
 
 	v := connectWith(t, "none", verification.Settings{AcceptUnverified: true})

@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a delivery that VerifyWebhookSignature of code.gitea.io/sdk/gitea v0.25.1 accepts, and refuses with one byte more,
-// verifies here.
+// Promise: a delivery that VerifyWebhookSignature of code.gitea.io/sdk/gitea v0.25.1 accepts, and refuses with one byte
+// more, verifies here.
 func TestGiteaVector(t *testing.T) {
 	t.Parallel()
 	const (
@@ -23,14 +23,15 @@ func TestGiteaVector(t *testing.T) {
 		"X-Gitea-Delivery", "f6266f16-1bf3-46a5-9ea4-602e06ead473", "X-Hub-Signature-256", "sha256="+signature)
 	vector{
 		slug: "gitea", secret: secret, request: r, at: "header:X-Gitea-Signature", text: signature, encoding: "hex",
-		signed: []string{"body"}, outside: []string{"header:X-Gitea-Event", "header:X-Gitea-Delivery", "header:X-Hub-Signature-256"},
+		signed: []string{"body"}, outside: []string{"header:X-Gitea-Event", "header:X-Gitea-Delivery",
+			"header:X-Hub-Signature-256"},
 	}.check(t)
-	require.Equal(t, []string{"x-forgejo-signature", "x-gitea-signature", "x-gogs-signature", "x-hub-signature", "x-hub-signature-256"},
-		connect(t, "gitea", nil, secret).RedactHeaders())
+	require.Equal(t, []string{"x-forgejo-signature", "x-gitea-signature", "x-gogs-signature", "x-hub-signature",
+		"x-hub-signature-256"}, connect(t, "gitea", nil, secret).RedactHeaders())
 }
 
-// Promise: Gitea's events have the type that it names in its header, with the action where there is one, and its delivery id is
-// known not to be signed. A form, whose signature covers something else, is refused.
+// Promise: Gitea's events have the type that it names in its header, with the action where there is one, and its
+// delivery id is known not to be signed. A form, whose signature covers something else, is refused.
 func TestGiteaEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "gitea", nil, "the secret")
@@ -40,10 +41,12 @@ func TestGiteaEvents(t *testing.T) {
 		{"pull_request", `{"action":"synchronized"}`, "pull_request.synchronized"},
 		{"", `{"action":"opened"}`, "unknown"},
 	} {
-		r := deliver(time.Time{}, tt.body, "X-Gitea-Signature", hmacHex("the secret", tt.body), "X-Gitea-Event", tt.event, "X-Gitea-Delivery", "d")
+		r := deliver(time.Time{}, tt.body, "X-Gitea-Signature", hmacHex("the secret", tt.body), "X-Gitea-Event", tt.event,
+			"X-Gitea-Delivery", "d")
 		requireProved(t, v, r, "hmac", "0")
 		require.Equal(t, verification.Event{Type: tt.want, ID: "d", IDSource: "header:x-gitea-delivery"}, v.Describe(r))
 	}
-	form := deliver(time.Time{}, "payload=%7B%7D", "X-Gitea-Signature", hmacHex("the secret", "{}"), "Content-Type", "application/x-www-form-urlencoded")
+	form := deliver(time.Time{}, "payload=%7B%7D", "X-Gitea-Signature", hmacHex("the secret", "{}"), "Content-Type",
+		"application/x-www-form-urlencoded")
 	requireReason(t, v, form, verification.ReasonSignatureMismatch)
 }

@@ -16,22 +16,25 @@ const (
 	gitlabDelivery     = "7a2b1c9e-0b51-4f0c-9d2e-5d7f4b9e8a10"
 )
 
-// gitlabSigned signs a body as GitLab does with a signing token: by Standard Webhooks, with the idempotency key as webhook-id.
-func gitlabSigned(t *testing.T, at time.Time, body string, pairs ...string) (r *verification.Request, signature string) {
+// gitlabSigned signs a body as GitLab does with a signing token: by Standard Webhooks, with the idempotency key as
+// webhook-id.
+func gitlabSigned(t *testing.T, at time.Time, body string,
+	pairs ...string) (r *verification.Request, signature string) {
 	t.Helper()
 	library, err := standardwebhooks.NewWebhook(gitlabSigningToken)
 	require.NoError(t, err)
 	signature, err = library.Sign(gitlabDelivery, at, []byte(body))
 	require.NoError(t, err)
-	return deliver(at, body, append(pairs, "webhook-id", gitlabDelivery, "webhook-timestamp", strconv.FormatInt(at.Unix(), 10),
-		"webhook-signature", signature, "Idempotency-Key", gitlabDelivery)...), signature
+	return deliver(at, body, append(pairs, "webhook-id", gitlabDelivery, "webhook-timestamp",
+		strconv.FormatInt(at.Unix(), 10), "webhook-signature", signature, "Idempotency-Key", gitlabDelivery)...), signature
 }
 
-// Promise: what GitLab signs with a signing token, by the scheme of Standard Webhooks whose Go library signs here, verifies, and
-// id, time and body are signed.
+// Promise: what GitLab signs with a signing token, by the scheme of Standard Webhooks whose Go library signs here,
+// verifies, and id, time and body are signed.
 func TestGitLabSigningToken(t *testing.T) {
 	t.Parallel()
-	r, signature := gitlabSigned(t, time.Unix(1772600767, 0), `{"object_kind":"push","ref":"refs/heads/main"}`, "X-Gitlab-Event", "Push Hook")
+	r, signature := gitlabSigned(t, time.Unix(1772600767, 0), `{"object_kind":"push","ref":"refs/heads/main"}`,
+		"X-Gitlab-Event", "Push Hook")
 	vector{
 		slug: "gitlab", secret: gitlabSigningToken, otherSecret: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", request: r,
 		at: "header:webhook-signature", label: "v1,", text: signature[3:], encoding: "base64",
@@ -42,20 +45,22 @@ func TestGitLabSigningToken(t *testing.T) {
 	require.Equal(t, []string{"webhook-signature", "x-gitlab-token"}, connect(t, "gitlab", nil).RedactHeaders())
 }
 
-// Promise: GitLab's secret token, the header X-Gitlab-Token, is the other proof; it covers nothing, so nothing is called signed.
+// Promise: GitLab's secret token, the header X-Gitlab-Token, is the other proof; it covers nothing, so nothing is
+// called signed.
 func TestGitLabSecretToken(t *testing.T) {
 	t.Parallel()
-	r := deliver(time.Unix(1772600767, 0), `{"object_kind":"issue","object_attributes":{"action":"open"}}`, "X-Gitlab-Token", "a secret token of GitLab",
-		"X-Gitlab-Event", "Issue Hook", "Idempotency-Key", gitlabDelivery)
+	r := deliver(time.Unix(1772600767, 0), `{"object_kind":"issue","object_attributes":{"action":"open"}}`,
+		"X-Gitlab-Token", "a secret token of GitLab", "X-Gitlab-Event", "Issue Hook", "Idempotency-Key", gitlabDelivery)
 	vector{
-		slug: "gitlab", secret: "a secret token of GitLab", scheme: "token", request: r, at: "header:X-Gitlab-Token", text: "a secret token of GitLab",
-		outside: []string{"body", "header:X-Gitlab-Event", "header:Idempotency-Key"},
+		slug: "gitlab", secret: "a secret token of GitLab", scheme: "token", request: r, at: "header:X-Gitlab-Token",
+		text: "a secret token of GitLab", outside: []string{"body", "header:X-Gitlab-Event", "header:Idempotency-Key"},
 	}.check(t)
-	require.Equal(t, verification.Event{Type: "issue.open", ID: gitlabDelivery, IDSource: "header:idempotency-key"}, connect(t, "gitlab", nil).Describe(r))
+	require.Equal(t, verification.Event{Type: "issue.open", ID: gitlabDelivery, IDSource: "header:idempotency-key"},
+		connect(t, "gitlab", nil).Describe(r))
 }
 
-// Promise: while a webhook moves from the one to the other, a delivery needs one proof that is right; a signature beside the right
-// token is as little believed as any other, and the token's secret is no signing token.
+// Promise: while a webhook moves from the one to the other, a delivery needs one proof that is right; a signature
+// beside the right token is as little believed as any other, and the token's secret is no signing token.
 func TestGitLabEither(t *testing.T) {
 	t.Parallel()
 	const token = "a secret token of GitLab"
@@ -72,8 +77,8 @@ func TestGitLabEither(t *testing.T) {
 	require.Equal(t, verification.ReasonSignatureMissing, v.Precheck(deliver(at, "{}").Header).Reason)
 }
 
-// Promise: GitLab's events have the type that the body names, as in the payloads of GitLab's own Go client, and the header's where a
-// custom template has taken the body's place.
+// Promise: GitLab's events have the type that the body names, as in the payloads of GitLab's own Go client, and the
+// header's where a custom template has taken the body's place.
 func TestGitLabTypes(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "gitlab", nil, gitlabSigningToken)
@@ -90,7 +95,8 @@ func TestGitLabTypes(t *testing.T) {
 		{"Wiki Page Hook", `{}`, "wiki_page"},
 		{"A New Hook", `{}`, "unknown"},
 	} {
-		event := v.Describe(deliver(time.Time{}, tt.body, "X-Gitlab-Event", tt.header, "webhook-id", "w", "Idempotency-Key", "k"))
+		event := v.Describe(deliver(time.Time{}, tt.body, "X-Gitlab-Event", tt.header, "webhook-id", "w", "Idempotency-Key",
+			"k"))
 		require.Equal(t, verification.Event{Type: tt.want, ID: "w", IDSource: "header:webhook-id"}, event)
 	}
 }

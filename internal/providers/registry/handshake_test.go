@@ -16,7 +16,8 @@ func at(r *verification.Request, method, query string) *verification.Request {
 }
 
 // requireAnswered asks that a request is answered as a handshake with a text.
-func requireAnswered(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType, body string) *verification.Answer {
+func requireAnswered(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType,
+	body string) *verification.Answer {
 	t.Helper()
 	answer, refusal := v.Handshake(t.Context(), r)
 	require.Nil(t, refusal)
@@ -40,7 +41,8 @@ func requireNoHandshake(t *testing.T, v *verification.Verifier, r *verification.
 }
 
 // requireHandshakeRefused asks that a handshake is not answered.
-func requireHandshakeRefused(t *testing.T, v *verification.Verifier, r *verification.Request, reason verification.Reason) {
+func requireHandshakeRefused(t *testing.T, v *verification.Verifier, r *verification.Request,
+	reason verification.Reason) {
 	t.Helper()
 	answer, refusal := v.Handshake(t.Context(), r)
 	require.Nil(t, answer)

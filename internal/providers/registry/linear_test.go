@@ -10,8 +10,9 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: the comment of the SDK's own tests, with a signature that LinearWebhookClient of @linear/sdk 98.0.0 accepts (verify, and
-// a handler of createHandler, at the moment of webhookTimestamp), verifies here, within a minute either way.
+// Promise: the comment of the SDK's own tests, with a signature that LinearWebhookClient of @linear/sdk 98.0.0 accepts
+// (verify, and a handler of createHandler, at the moment of webhookTimestamp), verifies here, within a minute either
+// way.
 func TestLinearVector(t *testing.T) {
 	t.Parallel()
 	const (
@@ -23,21 +24,22 @@ func TestLinearVector(t *testing.T) {
 			`"type":"Comment","url":"https://linear.app/issue/LIN-1778/foo-bar#comment-77217de3-fb52-4dad-bb9a-b356beb93de8",` +
 			`"createdAt":"2020-01-23T12:53:18.084Z","webhookTimestamp":1772600767123}`
 	)
-	r := deliver(time.UnixMilli(1772600767123), body, "Linear-Signature", signature, "Linear-Delivery", "234d1a4e-b617-4388-90fe-adc3633d6b72",
-		"Linear-Event", "Comment", "Linear-Timestamp", "1772600767123")
+	r := deliver(time.UnixMilli(1772600767123), body, "Linear-Signature", signature, "Linear-Delivery",
+		"234d1a4e-b617-4388-90fe-adc3633d6b72", "Linear-Event", "Comment", "Linear-Timestamp", "1772600767123")
 	vector{
 		slug: "linear", secret: secret, request: r, at: "header:Linear-Signature", text: signature, encoding: "hex",
-		signed: []string{"body"}, outside: []string{"header:Linear-Delivery", "header:Linear-Event", "header:Linear-Timestamp"},
+		signed: []string{"body"}, outside: []string{"header:Linear-Delivery", "header:Linear-Event",
+			"header:Linear-Timestamp"},
 		maxAge: time.Minute, maxSkew: time.Minute,
 	}.check(t)
 	require.Equal(t, verification.Event{
-		Type: "Comment.create", TypeSigned: true, ID: "234d1a4e-b617-4388-90fe-adc3633d6b72", IDSource: "header:linear-delivery",
-		OccurredAt: time.Date(2020, 1, 23, 12, 53, 18, 84_000_000, time.UTC),
+		Type: "Comment.create", TypeSigned: true, ID: "234d1a4e-b617-4388-90fe-adc3633d6b72",
+		IDSource: "header:linear-delivery", OccurredAt: time.Date(2020, 1, 23, 12, 53, 18, 84_000_000, time.UTC),
 	}, connect(t, "linear", nil, secret).Describe(r))
 }
 
-// Promise: the time that counts is the signed one in the body. The header, which whoever replays a delivery can renew, is no
-// substitute.
+// Promise: the time that counts is the signed one in the body. The header, which whoever replays a delivery can renew,
+// is no substitute.
 func TestLinearTimestamp(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "linear", nil, "the secret")

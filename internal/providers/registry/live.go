@@ -22,8 +22,8 @@ import (
 type Connections interface {
 	// UsedProviders returns the slugs of the providers that connections of any environment have.
 	UsedProviders(ctx context.Context) ([]string, error)
-	// Unfit returns the UUIDs of the connections whose settings the definition refuses, at most limit of them, and how many there
-	// are.
+	// Unfit returns the UUIDs of the connections whose settings the definition refuses, at most limit of them, and how
+	// many there are.
 	Unfit(ctx context.Context, p *Provider, limit int) (uuids []string, total int, err error)
 }
 
@@ -34,8 +34,8 @@ type Folder struct {
 	Path string
 }
 
-// Live holds the registry in force: the definitions that ship, and those of a folder, which is read again while the process
-// runs. A Registry that was taken from it does not change. It is safe for concurrent use.
+// Live holds the registry in force: the definitions that ship, and those of a folder, which is read again while the
+// process runs. A Registry that was taken from it does not change. It is safe for concurrent use.
 type Live struct {
 	builtin *Registry
 	folder  *Folder // nil without one
@@ -51,8 +51,8 @@ type Live struct {
 	troubled    bool   // the log last said that something in the folder is not in force
 }
 
-// NewLive loads the folder, which may be nil. Whatever is wrong in it is an error, a *LoadError where files are at fault: at the
-// start nothing is in force yet that could stay.
+// NewLive loads the folder, which may be nil. Whatever is wrong in it is an error, a *LoadError where files are at
+// fault: at the start nothing is in force yet that could stay.
 func NewLive(builtin *Registry, folder *Folder, log *slog.Logger, metrics *obs.Metrics) (*Live, error) {
 	l := &Live{builtin: builtin, folder: folder, log: log, metrics: metrics}
 	l.current.Store(builtin)
@@ -113,12 +113,12 @@ func sumOf(files []definitionFile, faults []Fault) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Refresh looks at the folder, and acts on what has changed in it once two looks have found the same: a file that is being
-// written is not read by half. It reports whether the registry is another now. A worker calls it each second.
+// Refresh looks at the folder, and acts on what has changed in it once two looks have found the same: a file that is
+// being written is not read by half. It reports whether the registry is another now. A worker calls it each second.
 //
-// Each file is for itself. A good one is in force from now on, in a new registry that replaces the old at once. A faulty one is
-// refused, and the version before stays in force; so does that of a file that is gone while connections use it. Both are in the
-// log and in the metric.
+// Each file is for itself. A good one is in force from now on, in a new registry that replaces the old at once. A
+// faulty one is refused, and the version before stays in force; so does that of a file that is gone while connections
+// use it. Both are in the log and in the metric.
 func (l *Live) Refresh(ctx context.Context, connections Connections) bool {
 	if l.folder == nil {
 		return false
@@ -218,11 +218,13 @@ func (l *Live) take(ctx context.Context, connections Connections, c *change, p, 
 	slug := p.Definition.Slug
 	c.bySlug[slug], c.changed = p, true
 	if old == nil {
-		l.log.InfoContext(ctx, "provider definition loaded", slog.String("provider", slug), slog.String("folder", l.folder.Path))
+		l.log.InfoContext(ctx, "provider definition loaded", slog.String("provider", slug),
+			slog.String("folder", l.folder.Path))
 		return
 	}
 	p.previous = l.keep(ctx, connections, p, old)
-	l.log.InfoContext(ctx, "provider definition replaced by a new version", slog.String("provider", slug), slog.String("origin", string(p.Source)))
+	l.log.InfoContext(ctx, "provider definition replaced by a new version", slog.String("provider", slug),
+		slog.String("origin", string(p.Source)))
 }
 
 const (
@@ -234,8 +236,8 @@ const (
 	unfitTimeout = 30 * time.Second
 )
 
-// keep returns what stays of the version that p replaces: all versions before it while there are connections that p does not
-// fit, and else that one alone, for connections that change at this moment.
+// keep returns what stays of the version that p replaces: all versions before it while there are connections that p
+// does not fit, and else that one alone, for connections that change at this moment.
 func (l *Live) keep(ctx context.Context, connections Connections, p, old *Provider) *Provider {
 	alone := *old
 	alone.previous = nil
@@ -265,7 +267,8 @@ func (l *Live) report(ctx context.Context, connections Connections, p *Provider)
 			slog.String("provider", p.Definition.Slug), slog.String("error", err.Error()))
 		return false
 	case total > 0:
-		l.log.WarnContext(ctx, "the settings of connections do not fit their provider's definition; they stay with the version that they fit, where there is one",
+		l.log.WarnContext(ctx, "the settings of connections do not fit their provider's definition; they stay with the "+
+			"version that they fit, where there is one",
 			slog.String("provider", p.Definition.Slug), slog.Int("connections", total), slog.Any("connection_uuids", uuids))
 		return false
 	}
@@ -295,9 +298,10 @@ func (l *Live) refuse(ctx context.Context, c *change, before *Registry, faults [
 	}
 }
 
-// removed deals with definitions whose file is gone: one that stood in the place of a definition that ships gives way to it, one
-// that connections use stays in force, and another is forgotten.
-func (l *Live) removed(ctx context.Context, connections Connections, c *change, before *Registry, there map[string]bool) {
+// removed deals with definitions whose file is gone: one that stood in the place of a definition that ships gives way
+// to it, one that connections use stays in force, and another is forgotten.
+func (l *Live) removed(ctx context.Context, connections Connections, c *change, before *Registry,
+	there map[string]bool) {
 	var used []string
 	asked := false
 	for _, old := range before.sorted {
@@ -314,7 +318,8 @@ func (l *Live) removed(ctx context.Context, connections Connections, c *change, 
 			asked = true
 			var err error
 			if used, err = connections.UsedProviders(ctx); err != nil {
-				l.log.ErrorContext(ctx, "it could not be found out which provider definitions are in use; removed ones stay in force",
+				l.log.ErrorContext(ctx, "it could not be found out which provider definitions are in use; removed ones stay in "+
+					"force",
 					slog.String("error", err.Error()))
 				used = slugs(before)
 			}
@@ -322,7 +327,8 @@ func (l *Live) removed(ctx context.Context, connections Connections, c *change, 
 		if slices.Contains(used, slug) {
 			c.bySlug[slug] = old
 			c.refused++
-			l.log.ErrorContext(ctx, "provider definition removed while connections use it; it stays in force until the process ends",
+			l.log.ErrorContext(ctx, "provider definition removed while connections use it; it stays in force until the "+
+				"process ends",
 				slog.String("file", filepath.Join(l.folder.Path, slug+".yaml")), slog.String("provider", slug))
 			continue
 		}
@@ -343,14 +349,16 @@ func slugs(r *Registry) []string {
 func (l *Live) greet(ctx context.Context, connections Connections) {
 	used, err := connections.UsedProviders(ctx)
 	if err != nil {
-		l.log.ErrorContext(ctx, "it could not be found out which provider definitions are in use", slog.String("error", err.Error()))
+		l.log.ErrorContext(ctx, "it could not be found out which provider definitions are in use",
+			slog.String("error", err.Error()))
 		return
 	}
 	for _, slug := range used {
 		p, ok := l.Get(slug)
 		switch {
 		case !ok:
-			l.log.ErrorContext(ctx, "connections have a provider without a definition; their deliveries are refused until it is back",
+			l.log.ErrorContext(ctx, "connections have a provider without a definition; their deliveries are refused until it "+
+				"is back",
 				slog.String("provider", slug))
 		case p.Source == SourceFolder:
 			l.report(ctx, connections, p)

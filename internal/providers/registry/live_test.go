@@ -58,12 +58,14 @@ func shipped(t require.TestingT) *registry.Registry {
 
 // named is a good definition of that slug and name.
 func named(slug, name string) string {
-	return strings.NewReplacer("slug: acme", "slug: "+slug, "display_name: Acme", "display_name: "+name).Replace(minimal) + webhooks
+	return strings.NewReplacer("slug: acme", "slug: "+slug, "display_name: Acme", "display_name: "+name).Replace(minimal) +
+		webhooks
 }
 
 func newSite(t testing.TB, files ...string) *site {
 	t.Helper()
-	s := &site{t: t, dir: filepath.Join(t.TempDir(), "definitions"), metrics: obs.NewMetrics(), asked: asked{unfit: map[string]int{}}}
+	s := &site{t: t, dir: filepath.Join(t.TempDir(), "definitions"), metrics: obs.NewMetrics(),
+		asked: asked{unfit: map[string]int{}}}
 	require.NoError(t, os.Mkdir(s.dir, 0o700))
 	s.write(files...)
 	require.NoError(t, s.start())
@@ -71,7 +73,8 @@ func newSite(t testing.TB, files ...string) *site {
 }
 
 func (s *site) start() (err error) {
-	s.live, err = registry.NewLive(shipped(s.t), &registry.Folder{FS: os.DirFS(s.dir), Path: s.dir}, slog.New(slog.NewJSONHandler(&s.log, nil)), s.metrics)
+	s.live, err = registry.NewLive(shipped(s.t), &registry.Folder{FS: os.DirFS(s.dir), Path: s.dir},
+		slog.New(slog.NewJSONHandler(&s.log, nil)), s.metrics)
 	return err
 }
 
@@ -110,7 +113,8 @@ func (s *site) get(slug string) *registry.Provider {
 func (s *site) refused() float64 {
 	s.t.Helper()
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(s.metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(s.metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(w,
+		httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, "/metrics", nil))
 	_, after, found := strings.Cut(w.Body.String(), "\nsallyport_provider_definitions_refused ")
 	require.True(s.t, found)
 	value, _, _ := strings.Cut(after, "\n")
@@ -137,20 +141,23 @@ func (s *site) logged() []map[string]any {
 func TestLiveRefusesToStart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.write("acme.yaml", strings.Replace(named("acme", "A"), "encoding: hex", "encoding: x", 1), "b.yml", "", "shipped.yaml", named("shipped", "Mine"))
+	s.write("acme.yaml", strings.Replace(named("acme", "A"), "encoding: hex", "encoding: x", 1), "b.yml", "",
+		"shipped.yaml", named("shipped", "Mine"))
 	err := s.start()
 	var load *registry.LoadError
 	require.ErrorAs(t, err, &load)
-	require.Equal(t, "provider definitions: "+s.dir+"/acme.yaml:13: webhooks.signature[0].encoding: must be hex, base64 or base64url\n"+
+	require.Equal(t, "provider definitions: "+s.dir+
+		"/acme.yaml:13: webhooks.signature[0].encoding: must be hex, base64 or base64url\n"+
 		s.dir+"/b.yml: must end in .yaml\n"+
-		s.dir+"/shipped.yaml:2: slug: is that of a definition that ships; choose another, or state replaces_builtin: true to have this one in its place", err.Error())
+		s.dir+"/shipped.yaml:2: slug: is that of a definition that ships; choose another, or state replaces_builtin: true "+
+		"to have this one in its place", err.Error())
 	require.NoError(t, os.RemoveAll(s.dir))
 	require.ErrorIs(t, s.start(), os.ErrNotExist)
 	require.ErrorContains(t, s.start(), s.dir)
 }
 
-// Promise: definitions that are added, changed and removed are in force without a restart, in a registry that takes the other's
-// place; one that somebody holds does not change; nothing happens while nothing changes.
+// Promise: definitions that are added, changed and removed are in force without a restart, in a registry that takes the
+// other's place; one that somebody holds does not change; nothing happens while nothing changes.
 func TestLiveFollowsTheFolder(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
@@ -173,7 +180,8 @@ func TestLiveFollowsTheFolder(t *testing.T) {
 	require.Zero(t, s.refused())
 }
 
-// Promise: a change is acted on only when two looks have found the same, so that a file is not read while it is written.
+// Promise: a change is acted on only when two looks have found the same, so that a file is not read while it is
+// written.
 func TestLiveWaitsForWriters(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -188,14 +196,14 @@ func TestLiveWaitsForWriters(t *testing.T) {
 	require.Len(t, s.logged(), 1, "nothing was refused on the way")
 }
 
-// Promise: a broken version is refused with file, line and reason, once; the version before stays in force, and so does everything
-// else that changed with it; mended, the file is in force.
+// Promise: a broken version is refused with file, line and reason, once; the version before stays in force, and so does
+// everything else that changed with it; mended, the file is in force.
 func TestLiveRefusesBrokenVersions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
 	acme := s.get("acme")
-	s.write("acme.yaml", strings.NewReplacer("encoding: hex", "encoding: x", "{json:/type}", "{json:type}").Replace(named("acme", "Two")), "new.yaml", "slug: [\n",
-		"other.yaml", named("other", "Other"))
+	s.write("acme.yaml", strings.NewReplacer("encoding: hex", "encoding: x", "{json:/type}", "{json:type}").Replace(
+		named("acme", "Two")), "new.yaml", "slug: [\n", "other.yaml", named("other", "Other"))
 	require.True(t, s.look())
 	require.Equal(t, map[string]string{"acme": "One", "other": "Other", "shipped": "Shipped"}, s.inForce())
 	require.Same(t, acme, s.get("acme"))
@@ -203,8 +211,9 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	entries := s.logged()
 	require.Len(t, entries, 3)
 	require.Equal(t, map[string]any{
-		"level": "ERROR", "msg": "provider definition refused; the version before, if any, stays in force", "file": filepath.Join(s.dir, "acme.yaml"), "line": 13.0,
-		"field": "webhooks.signature[0].encoding", "reason": "must be hex, base64 or base64url", "faults": 2.0, "in_force": true,
+		"level": "ERROR", "msg": "provider definition refused; the version before, if any, stays in force",
+		"file": filepath.Join(s.dir, "acme.yaml"), "line": 13.0, "field": "webhooks.signature[0].encoding",
+		"reason": "must be hex, base64 or base64url", "faults": 2.0, "in_force": true,
 	}, entries[1])
 	require.Equal(t, filepath.Join(s.dir, "new.yaml"), entries[2]["file"])
 	require.Equal(t, false, entries[2]["in_force"])
@@ -217,7 +226,8 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	require.Equal(t, map[string]string{"acme": "Three", "other": "Other", "shipped": "Shipped"}, s.inForce())
 	require.Zero(t, s.refused())
 	entries = s.logged()
-	require.Equal(t, "every provider definition in the folder is in force", entries[len(entries)-1]["msg"], "whoever mends learns that it is done")
+	require.Equal(t, "every provider definition in the folder is in force", entries[len(entries)-1]["msg"],
+		"whoever mends learns that it is done")
 	s.write("acme.yaml", "slug: [\n")
 	require.False(t, s.look())
 	s.write("acme.yaml", named("acme", "Three"))
@@ -227,8 +237,8 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	require.Equal(t, "every provider definition in the folder is in force", entries[1]["msg"])
 }
 
-// Promise: a file under a wrong ending is refused and hides nothing of the one under the right ending; a folder beyond its limits
-// changes nothing.
+// Promise: a file under a wrong ending is refused and hides nothing of the one under the right ending; a folder beyond
+// its limits changes nothing.
 func TestLiveRefusesStrayFiles(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
@@ -256,7 +266,8 @@ func TestLiveKeepsWhatIsUsed(t *testing.T) {
 	require.Equal(t, map[string]string{"acme": "One", "shipped": "Shipped"}, s.inForce())
 	require.InDelta(t, 1, s.refused(), 0)
 	entries := s.logged()
-	require.Equal(t, "provider definition removed while connections use it; it stays in force until the process ends", entries[0]["msg"])
+	require.Equal(t, "provider definition removed while connections use it; it stays in force until the process ends",
+		entries[0]["msg"])
 	require.Equal(t, filepath.Join(s.dir, "acme.yaml"), entries[0]["file"])
 
 	s.asked.used = nil
@@ -271,8 +282,8 @@ func TestLiveKeepsWhatIsUsed(t *testing.T) {
 	require.Equal(t, map[string]string{"third": "Third", "shipped": "Shipped"}, s.inForce())
 }
 
-// Promise: a definition takes the place of one that ships only where it says so; removed, it gives way to that one again, and
-// connections can still have the version that they fit.
+// Promise: a definition takes the place of one that ships only where it says so; removed, it gives way to that one
+// again, and connections can still have the version that they fit.
 func TestLiveReplacesBuiltin(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -305,8 +316,8 @@ func TestLiveReplacesBuiltin(t *testing.T) {
 	require.Same(t, back, s.get("shipped"), "what else changes does not forget who stays with the version before")
 }
 
-// Promise: while a new version does not fit every connection, all versions before it can be had, within a bound; once it fits all,
-// only the one before.
+// Promise: while a new version does not fit every connection, all versions before it can be had, within a bound; once
+// it fits all, only the one before.
 func TestLiveKeepsVersionsThatConnectionsFit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "V0"))
@@ -336,7 +347,8 @@ func TestLiveKeepsVersionsThatConnectionsFit(t *testing.T) {
 	require.Nil(t, s.get("acme").Previous().Previous())
 }
 
-// Promise: a folder that cannot be read for a time changes nothing, says so once, and is followed again when it is back.
+// Promise: a folder that cannot be read for a time changes nothing, says so once, and is followed again when it is
+// back.
 func TestLiveFolderLost(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
@@ -355,7 +367,8 @@ func TestLiveFolderLost(t *testing.T) {
 	require.Equal(t, "every provider definition in the folder is in force", entries[len(entries)-1]["msg"])
 }
 
-// Promise: editors that write a new file and rename it, and volumes that swap a symbolic link to a folder, are followed.
+// Promise: editors that write a new file and rename it, and volumes that swap a symbolic link to a folder, are
+// followed.
 func TestLiveFollowsRenamesAndLinks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "acme.yaml", named("acme", "One"))
@@ -367,7 +380,8 @@ func TestLiveFollowsRenamesAndLinks(t *testing.T) {
 	// A mounted volume: acme.yaml → ..data/acme.yaml, ..data → ..1, and then ..data → ..2 in one step.
 	for i, name := range []string{"..1", "..2"} {
 		require.NoError(t, os.Mkdir(filepath.Join(s.dir, name), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name, "acme.yaml"), []byte(named("acme", "Volume"+strconv.Itoa(i+1))), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name, "acme.yaml"),
+			[]byte(named("acme", "Volume"+strconv.Itoa(i+1))), 0o600))
 	}
 	require.NoError(t, os.Symlink("..1", filepath.Join(s.dir, "..data")))
 	s.remove("acme.yaml")
@@ -391,7 +405,8 @@ func TestLiveSaysWhatConnectionsLack(t *testing.T) {
 	require.Len(t, entries, 2)
 	require.Equal(t, "acme", entries[0]["provider"])
 	require.InDelta(t, 2, entries[0]["connections"], 0)
-	require.Equal(t, "connections have a provider without a definition; their deliveries are refused until it is back", entries[1]["msg"])
+	require.Equal(t, "connections have a provider without a definition; their deliveries are refused until it is back",
+		entries[1]["msg"])
 	require.Equal(t, "gone", entries[1]["provider"])
 	require.False(t, s.look())
 	require.Empty(t, s.logged())
@@ -406,14 +421,15 @@ func TestLiveWithoutFolder(t *testing.T) {
 	require.Len(t, live.Registry().List(), 1)
 }
 
-// Promise: whatever is done to the folder, what is in force is for each slug the last good version of its file: while the file is
-// there, or connections use it.
+// Promise: whatever is done to the folder, what is in force is for each slug the last good version of its file: while
+// the file is there, or connections use it.
 func TestLiveModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		files := fstest.MapFS{}
 		use := &asked{unfit: map[string]int{}}
-		live, err := registry.NewLive(shipped(t), &registry.Folder{FS: files, Path: "d"}, slog.New(slog.DiscardHandler), obs.NewMetrics())
+		live, err := registry.NewLive(shipped(t), &registry.Folder{FS: files, Path: "d"}, slog.New(slog.DiscardHandler),
+			obs.NewMetrics())
 		require.NoError(t, err)
 		want := map[string]string{"shipped": "Shipped"}
 		version := 0
@@ -439,11 +455,13 @@ func TestLiveModel(t *testing.T) {
 				}
 				files[slug+".yaml"] = &fstest.MapFile{Data: []byte(text)}
 			}
-			files["tick.yaml"] = &fstest.MapFile{Data: []byte("# " + strconv.Itoa(look))} // without any change nothing is looked at again
+			// without any change nothing is looked at again
+			files["tick.yaml"] = &fstest.MapFile{Data: []byte("# " + strconv.Itoa(look))}
 			for _, slug := range []string{"a", "b", "c", "shipped"} {
 				file, there := files[slug+".yaml"]
 				switch {
-				case there && !bytes.Contains(file.Data, []byte("nonsense")) && (slug != "shipped" || bytes.Contains(file.Data, []byte("replaces"))):
+				case there && !bytes.Contains(file.Data, []byte("nonsense")) &&
+					(slug != "shipped" || bytes.Contains(file.Data, []byte("replaces"))):
 					_, name, _ := strings.Cut(string(file.Data), "display_name: ")
 					want[slug], _, _ = strings.Cut(name, "\n")
 				case there:

@@ -19,8 +19,8 @@ const (
 	mailgunRoute = "recipient=a%40b.example&event=stored&timestamp=1403645220&token=5egbgr1vjgqxtrnp65xfznchgdccwh5d6i09vijqi3whgowmn6&signature=" + mailgunSignature
 )
 
-// Promise: the signature in the tests of Mailgun's SDK verifies in an event and in a routed message, and with nothing changed that it
-// covers. It is known to cover nothing else.
+// Promise: the signature in the tests of Mailgun's SDK verifies in an event and in a routed message, and with nothing
+// changed that it covers. It is known to cover nothing else.
 func TestMailgunVector(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1403645220, 0)
@@ -31,7 +31,8 @@ func TestMailgunVector(t *testing.T) {
 		outside: []string{"json:/event-data/event", "json:/event-data/id"}, timestamp: "json:/signature/timestamp",
 	}.check(t)
 	vector{
-		slug: "mailgun", secret: mailgunKey, request: deliver(at, mailgunRoute, "Content-Type", "application/x-www-form-urlencoded"),
+		slug: "mailgun", secret: mailgunKey, request: deliver(at, mailgunRoute, "Content-Type",
+			"application/x-www-form-urlencoded"),
 		at: "form:signature", text: mailgunSignature, encoding: "hex",
 		signed: []string{"form:timestamp", "form:token"}, outside: []string{"form:event"}, timestamp: "form:timestamp",
 	}.check(t)
@@ -61,7 +62,8 @@ func TestMailgunIncomplete(t *testing.T) {
 func TestMailgunEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "mailgun", nil, mailgunKey)
-	requireDescribed(t, v, deliver(time.Time{}, mailgunEvent), verification.Event{Type: "opened", ID: "DACSsAdVSeGpLid7TN03WA", OccurredAt: time.Unix(1529006854, 0).UTC()})
+	requireDescribed(t, v, deliver(time.Time{}, mailgunEvent), verification.Event{Type: "opened",
+		ID: "DACSsAdVSeGpLid7TN03WA", OccurredAt: time.Unix(1529006854, 0).UTC()})
 	requireDescribed(t, v, deliver(time.Time{}, mailgunRoute), verification.Event{Type: "unknown"})
 	require.Empty(t, v.RedactHeaders())
 }

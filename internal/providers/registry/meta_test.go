@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// The first signature is that of src/__tests__/utils.test.ts in Meta's WhatsApp SDK for Node.js, with the secret of its jest.config.ts;
-// the second was made by its generateXHub256Sig(body, secret).
+// The first signature is that of src/__tests__/utils.test.ts in Meta's WhatsApp SDK for Node.js, with the secret of its
+// jest.config.ts; the second was made by its generateXHub256Sig(body, secret).
 const (
 	metaSDKSecret    = "TEST_APP_SECRET"
 	metaSDKSignature = "0c61947b610d4f45e65f3d680e26027121ec2413e77598bcb6cfc6e0d9888221" // of the body "test"
@@ -30,12 +30,14 @@ func TestMetaVector(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1669233780, 0)
 	vector{
-		slug: "meta", settings: metaSettings(), secret: metaSecret, request: deliver(at, metaBody, "X-Hub-Signature-256", "sha256="+metaSignature),
+		slug: "meta", settings: metaSettings(), secret: metaSecret, request: deliver(at, metaBody, "X-Hub-Signature-256",
+			"sha256="+metaSignature),
 		at: "header:X-Hub-Signature-256", label: "sha256=", text: metaSignature, encoding: "hex", signed: []string{"body"},
 	}.check(t)
 	v := connectWith(t, "meta", metaSettings(), metaSDKSecret)
 	requireProved(t, v, deliver(at, "test", "X-Hub-Signature-256", "sha256="+metaSDKSignature), "hmac", "0")
-	requireReason(t, v, deliver(at, "test", "X-Hub-Signature", "sha256="+metaSDKSignature), verification.ReasonSignatureMissing)
+	requireReason(t, v, deliver(at, "test", "X-Hub-Signature", "sha256="+metaSDKSignature),
+		verification.ReasonSignatureMissing)
 	require.Equal(t, []string{"x-hub-signature", "x-hub-signature-256"}, v.RedactHeaders())
 }
 
@@ -55,30 +57,36 @@ func TestMetaEvents(t *testing.T) {
 			`{"account_linking":{"status":"unlinked"}},{"policy_enforcement":{"action":"unblock"}},{"take_thread_control":{"previous_owner_app_id":"1"}},` +
 			`{"app_roles":{"123456789":["primary_receiver"]}}]}]}`: {
 			"page.reaction", "page.account_linking", "page.policy_enforcement", "page.take_thread_control", "page.app_roles"},
-		`{"object":"user","entry":[{"id":"1","uid":"1","time":1,"changed_fields":["photos","feed"]}]}`: {"user.photos", "user.feed"},
+		`{"object":"user","entry":[{"id":"1","uid":"1","time":1,"changed_fields":["photos","feed"]}]}`: {"user.photos",
+			"user.feed"},
 	} {
 		event := v.Describe(deliver(time.Time{}, body))
 		require.Equal(t, want, event.Types)
 		require.True(t, event.TypeSigned)
 		require.Empty(t, event.ID)
 	}
-	requireDescribed(t, v, deliver(time.Time{}, `{"object":"page","entry":[]}`), verification.Event{Type: "page", TypeSigned: true})
+	requireDescribed(t, v, deliver(time.Time{}, `{"object":"page","entry":[]}`), verification.Event{Type: "page",
+		TypeSigned: true})
 }
 
-// Promise: a subscription is confirmed to whoever knows the connection's verify token, and to nobody else; without one there is no
-// connection.
+// Promise: a subscription is confirmed to whoever knows the connection's verify token, and to nobody else; without one
+// there is no connection.
 func TestMetaSubscription(t *testing.T) {
 	t.Parallel()
 	v := connectWith(t, "meta", metaSettings(), metaSecret)
 	get := func(query string) *verification.Request { return at(deliver(time.Time{}, ""), "GET", query) }
-	requireAnswered(t, v, get("hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=a-made-up-text"), 200, "text/plain; charset=utf-8", "1158201444")
-	requireHandshakeRefused(t, v, get("hub.mode=subscribe&hub.verify_token=a-made-up-text"), verification.ReasonHandshakeMalformed)
+	requireAnswered(t, v, get("hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=a-made-up-text"), 200,
+		"text/plain; charset=utf-8", "1158201444")
+	requireHandshakeRefused(t, v, get("hub.mode=subscribe&hub.verify_token=a-made-up-text"),
+		verification.ReasonHandshakeMalformed)
 	for _, query := range []string{
 		"hub.mode=subscribe&hub.challenge=1&hub.verify_token=another-text", "hub.mode=subscribe&hub.challenge=1",
-		"hub.mode=unsubscribe&hub.challenge=1&hub.verify_token=a-made-up-text", "hub.challenge=1&hub.verify_token=a-made-up-text",
+		"hub.mode=unsubscribe&hub.challenge=1&hub.verify_token=a-made-up-text",
+		"hub.challenge=1&hub.verify_token=a-made-up-text",
 		"hub.mode=subscribe&hub.challenge=1&hub.verify_token=a-made-up-text&hub.verify_token=a-made-up-text",
 	} {
 		requireNoHandshake(t, v, get(query))
 	}
-	requireNoHandshake(t, v, at(deliver(time.Time{}, metaBody), "POST", "hub.mode=subscribe&hub.challenge=1&hub.verify_token=a-made-up-text"))
+	requireNoHandshake(t, v, at(deliver(time.Time{}, metaBody), "POST",
+		"hub.mode=subscribe&hub.challenge=1&hub.verify_token=a-made-up-text"))
 }

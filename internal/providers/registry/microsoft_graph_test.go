@@ -10,7 +10,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// graphNotification is the change notification in Microsoft's documentation, "Receive change notifications through webhooks".
+// graphNotification is the change notification in Microsoft's documentation, "Receive change notifications through
+// webhooks".
 const graphNotification = `{
   "value": [
     {
@@ -39,17 +40,19 @@ func TestMicrosoftGraphVector(t *testing.T) {
 	r := deliver(time.Unix(1772600767, 0), graphNotification)
 	vector{
 		slug: "microsoft-graph", secret: "secretClientValue", scheme: "token", request: r,
-		at: "json:/value/0/clientState", text: "secretClientValue", outside: []string{"json:/value/0/changeType", "json:/value/0/tenantId"},
+		at: "json:/value/0/clientState", text: "secretClientValue", outside: []string{"json:/value/0/changeType",
+			"json:/value/0/tenantId"},
 	}.check(t)
 	v := connect(t, "microsoft-graph", nil, "secretClientValue")
-	require.Equal(t, verification.Event{Type: "Microsoft.Graph.Message.created", Types: []string{"Microsoft.Graph.Message.created"}}, v.Describe(r))
+	require.Equal(t, verification.Event{Type: "Microsoft.Graph.Message.created",
+		Types: []string{"Microsoft.Graph.Message.created"}}, v.Describe(r))
 	require.Equal(t, strings.Replace(graphNotification, "secretClientValue", "[redacted]", 1), string(v.RedactBody(r)))
 	require.Equal(t, 202, v.Ack().Status)
 	require.Empty(t, v.Ack().Body)
 }
 
-// Promise: every notification of a delivery has to carry the secret, whatever the others carry, and one that rotates may carry the
-// older or the newer.
+// Promise: every notification of a delivery has to carry the secret, whatever the others carry, and one that rotates
+// may carry the older or the newer.
 func TestMicrosoftGraphBatch(t *testing.T) {
 	t.Parallel()
 	const one, two = "the first secret value", "the second secret value"
@@ -61,37 +64,44 @@ func TestMicrosoftGraphBatch(t *testing.T) {
 	good := send(item(one, `,"changeType":"updated"`), item(two, `,"lifecycleEvent":"missed","changeType":"updated"`),
 		item(one, `,"changeType":"updated","resourceData":{"@odata.type":"#Microsoft.Graph.chatMessage"}`))
 	requireProved(t, v, good, "token", "0")
-	require.Equal(t, []string{"updated", "lifecycle.missed", "Microsoft.Graph.chatMessage.updated"}, v.Describe(good).Types)
+	require.Equal(t, []string{"updated", "lifecycle.missed", "Microsoft.Graph.chatMessage.updated"},
+		v.Describe(good).Types)
 	stored := string(v.RedactBody(good))
 	for _, secret := range []string{one, two, "eyJ0eXAi"} {
 		require.NotContains(t, stored, secret)
 	}
 	for _, r := range []*verification.Request{
-		send(item(one, ""), item("another", "")), send(item("another", ""), item(one, "")), send(item(one, ""), `{}`), send(item(one, ""), `{"clientState":""}`),
-		send(item(one, ""), `{"clientState":["`+one+`"]}`), send(item(one, ""), `7`), send(`{"clientState":"x","clientState":"` + one + `x"}`),
+		send(item(one, ""), item("another", "")), send(item("another", ""), item(one, "")), send(item(one, ""), `{}`),
+		send(item(one, ""), `{"clientState":""}`), send(item(one, ""), `{"clientState":["`+one+`"]}`),
+		send(item(one, ""), `7`), send(`{"clientState":"x","clientState":"` + one + `x"}`),
 	} {
 		requireReason(t, v, r, verification.ReasonSignatureMismatch)
 	}
 	for _, r := range []*verification.Request{
-		send(), send(`{}`), deliver(time.Time{}, `{"value":{"clientState":"`+one+`"}}`), deliver(time.Time{}, `{"clientState":"`+one+`"}`), deliver(time.Time{}, ``),
+		send(), send(`{}`), deliver(time.Time{}, `{"value":{"clientState":"`+one+`"}}`), deliver(time.Time{},
+			`{"clientState":"`+one+`"}`), deliver(time.Time{}, ``),
 	} {
 		requireReason(t, v, r, verification.ReasonSignatureMissing)
 	}
 }
 
-// Promise: the validation token comes back decoded, as plain text that no browser runs, and whoever sends one with a notification
-// gets nothing stored.
+// Promise: the validation token comes back decoded, as plain text that no browser runs, and whoever sends one with a
+// notification gets nothing stored.
 func TestMicrosoftGraphHandshake(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "microsoft-graph", nil)
 	require.Equal(t, []string{"POST"}, v.HandshakeMethods())
 	const plain = "text/plain; charset=utf-8"
-	requireAnswered(t, v, at(deliver(time.Time{}, ""), "POST", "a=b&validationToken=Validation%3A+Testing+client+application%20reachability"), 200, plain,
+	requireAnswered(t, v, at(deliver(time.Time{}, ""), "POST",
+		"a=b&validationToken=Validation%3A+Testing+client+application%20reachability"), 200, plain,
 		"Validation: Testing client application reachability")
-	requireAnswered(t, v, at(deliver(time.Time{}, graphNotification), "POST", "validationToken=%3Cscript%3E"), 200, plain, "<script>")
-	for _, query := range []string{"", "validationToken=", "validationtoken=a", "validationToken=a&validationToken=b", "validationToken=%zz"} {
+	requireAnswered(t, v, at(deliver(time.Time{}, graphNotification), "POST", "validationToken=%3Cscript%3E"), 200, plain,
+		"<script>")
+	for _, query := range []string{"", "validationToken=", "validationtoken=a", "validationToken=a&validationToken=b",
+		"validationToken=%zz"} {
 		requireNoHandshake(t, v, at(deliver(time.Time{}, graphNotification), "POST", query))
 	}
 	requireNoHandshake(t, v, at(deliver(time.Time{}, ""), "GET", "validationToken=a"))
-	requireHandshakeRefused(t, v, at(deliver(time.Time{}, ""), "POST", "validationToken="+strings.Repeat("a", 1025)), verification.ReasonHandshakeMalformed)
+	requireHandshakeRefused(t, v, at(deliver(time.Time{}, ""), "POST", "validationToken="+strings.Repeat("a", 1025)),
+		verification.ReasonHandshakeMalformed)
 }

@@ -10,7 +10,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// pagerDutySecret is that of TestVerifySignature in github.com/PagerDuty/go-pagerduty v1.8.0, webhookv3/webhookv3_test.go.
+// pagerDutySecret is that of TestVerifySignature in github.com/PagerDuty/go-pagerduty v1.8.0,
+// webhookv3/webhookv3_test.go.
 const pagerDutySecret = "lDQHScfUeXUKaQRNF+8XIiDKZ7XX3itBAYzwU0TARw8lJqRnkKl2iB1anSb0Z+IK"
 
 // Promise: the vector of TestVerifySignature in PagerDuty's Go client (v1.8.0, package webhookv3) verifies.
@@ -35,17 +36,17 @@ func TestPagerDutyVector(t *testing.T) {
 	)
 	r := deliver(time.Unix(1772600767, 0), body, "X-PagerDuty-Signature", "v1="+signature)
 	vector{
-		slug: "pagerduty", secret: pagerDutySecret, request: r, at: "header:X-PagerDuty-Signature", label: "v1=", text: signature, encoding: "hex",
-		signed: []string{"body"},
+		slug: "pagerduty", secret: pagerDutySecret, request: r, at: "header:X-PagerDuty-Signature", label: "v1=",
+		text: signature, encoding: "hex", signed: []string{"body"},
 	}.check(t)
 	require.Equal(t, verification.Event{
-		Type: "incident.priority_updated", TypeSigned: true, ID: "01BWDWL3NYY7LUFPZCC28QUCMK", IDSource: "json:/event/id", IDSigned: true,
-		OccurredAt: time.Date(2021, 4, 26, 17, 36, 27, 458_000_000, time.UTC),
+		Type: "incident.priority_updated", TypeSigned: true, ID: "01BWDWL3NYY7LUFPZCC28QUCMK", IDSource: "json:/event/id",
+		IDSigned: true, OccurredAt: time.Date(2021, 4, 26, 17, 36, 27, 458_000_000, time.UTC),
 	}, connect(t, "pagerduty", nil, pagerDutySecret).Describe(r))
 }
 
-// Promise: while a secret rotates either signature of a delivery is enough, which VerifySignature of the Go client says too, other
-// versions are passed over, and PagerDuty's test event is marked.
+// Promise: while a secret rotates either signature of a delivery is enough, which VerifySignature of the Go client says
+// too, other versions are passed over, and PagerDuty's test event is marked.
 func TestPagerDutyRotationAndPing(t *testing.T) {
 	t.Parallel()
 	const (
@@ -56,13 +57,16 @@ func TestPagerDutyRotationAndPing(t *testing.T) {
 	)
 	v := connect(t, "pagerduty", nil, pagerDutySecret)
 	zero := "v1=" + strings.Repeat("0", 64)
-	for _, header := range []string{zero + ",v1=" + signature, "v1=" + signature + "," + zero, "v2=x,,v1=" + signature, "v1=x, v1=" + signature} {
+	for _, header := range []string{zero + ",v1=" + signature, "v1=" + signature + "," + zero, "v2=x,,v1=" + signature,
+		"v1=x, v1=" + signature} {
 		r := deliver(time.Time{}, body, "X-PagerDuty-Signature", header)
 		requireProved(t, v, r, "hmac", "0")
 		require.True(t, v.Describe(r).Control)
 	}
 	requireReason(t, v, deliver(time.Time{}, body, "X-PagerDuty-Signature", zero), verification.ReasonSignatureMismatch)
-	requireReason(t, v, deliver(time.Time{}, body, "X-PagerDuty-Signature", "v2="+signature), verification.ReasonSignatureMalformed)
-	requireReason(t, v, deliver(time.Time{}, body, "X-PagerDuty-Signature", strings.Repeat(zero+",", 33)+"v1="+signature), verification.ReasonSignatureMalformed)
+	requireReason(t, v, deliver(time.Time{}, body, "X-PagerDuty-Signature", "v2="+signature),
+		verification.ReasonSignatureMalformed)
+	requireReason(t, v, deliver(time.Time{}, body, "X-PagerDuty-Signature", strings.Repeat(zero+",", 33)+"v1="+signature),
+		verification.ReasonSignatureMalformed)
 	require.False(t, v.Describe(deliver(time.Time{}, `{"event":{"event_type":"incident.triggered"}}`)).Control)
 }

@@ -24,7 +24,8 @@ type Fault struct {
 	File string `json:"file"`
 	// Line counts from 1; 0 when the fault has no place in the file.
 	Line int `json:"line,omitempty"`
-	// Field is the path of the field at fault, such as "webhooks.signature[0].from"; empty for YAML that is not well formed.
+	// Field is the path of the field at fault, such as "webhooks.signature[0].from"; empty for YAML that is not well
+	// formed.
 	Field   string `json:"field,omitempty"`
 	Message string `json:"message"`
 }
@@ -120,8 +121,8 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Fault) {
 	return p, nil
 }
 
-// clip cuts a field's path short where the file makes up its own names, and before the first character that no field's name has:
-// what is no definition at all, such as a link to a file of passwords, must not end up in the log.
+// clip cuts a field's path short where the file makes up its own names, and before the first character that no field's
+// name has: what is no definition at all, such as a link to a file of passwords, must not end up in the log.
 func clip(field string) string {
 	const most = 200
 	end := strings.IndexFunc(field, func(r rune) bool {

@@ -65,8 +65,8 @@ func row(b *bytes.Buffer, s *Summary) {
 		grade, source = string(e.Grade), link(e.Source, e.URL)
 	}
 	for _, text := range []string{
-		"[`" + s.Slug + "`](#" + s.Slug + ")", w.Proof.SchemeText(), w.Proof.SignedText(code), w.Proof.AgeText(code), w.TypeText(code), w.IDText(code),
-		w.HandshakeText(), grade, source,
+		"[`" + s.Slug + "`](#" + s.Slug + ")", w.Proof.SchemeText(), w.Proof.SignedText(code), w.Proof.AgeText(code),
+		w.TypeText(code), w.IDText(code), w.HandshakeText(), grade, source,
 	} {
 		b.WriteString("| " + cell(text) + " ")
 	}
@@ -75,13 +75,14 @@ func row(b *bytes.Buffer, s *Summary) {
 
 func section(b *bytes.Buffer, s *Summary) {
 	w := s.Webhooks
-	fmt.Fprintf(b, "\n## %s\n\n%s (%s). What proves the sender is looked for in: %s.\n\n%s\n", s.Slug, plain(s.DisplayName), link("documentation", s.DocsURL),
-		w.Proof.PlacesText(code), w.Setup)
+	fmt.Fprintf(b, "\n## %s\n\n%s (%s). What proves the sender is looked for in: %s.\n\n%s\n", s.Slug,
+		plain(s.DisplayName), link("documentation", s.DocsURL), w.Proof.PlacesText(code), w.Setup)
 	if len(w.Params) > 0 {
 		b.WriteString("\n| Parameter | Values | Default | Meaning |\n|---|---|---|---|\n")
 		for i := range w.Params {
 			p := &w.Params[i]
-			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", p.Name, cell(p.valuesText(code)), cell(p.defaultText(code)), cell(plain(p.Description)))
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", p.Name, cell(p.valuesText(code)), cell(p.defaultText(code)),
+				cell(plain(p.Description)))
 		}
 	}
 	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {
@@ -127,7 +128,8 @@ func code(s string) string {
 }
 
 func link(text, url string) string {
-	return "[" + plain(text) + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">", "%3E").Replace(url) + ")"
+	return "[" + plain(text) + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">",
+		"%3E").Replace(url) + ")"
 }
 
 // cell keeps text from ending a table's cell.

@@ -26,14 +26,20 @@ func TestSummary(t *testing.T) {
 	s := load(t, everything).Summary()
 	w := s.Webhooks
 	require.Nil(t, s.Evidence)
-	require.Equal(t, "hmac sha256 or hmac sha1 or (jwt RS256 and token) or jwt ES256 or asymmetric rsa_sha256 or basic", w.Proof.SchemeText())
-	require.Equal(t, "{ts}.{body} or {url}, and the body by its hash in query:bodySHA256 or (the token; not the body and nothing) or "+
-		"the token, and the body by its hash in jwt:sha256 or {kv_lines:Message,Type}; not the body or nothing", w.Proof.SignedText(unquoted))
+	require.Equal(t, "hmac sha256 or hmac sha1 or (jwt RS256 and token) or jwt ES256 or asymmetric rsa_sha256 or basic",
+		w.Proof.SchemeText())
+	require.Equal(t, "{ts}.{body} or {url}, and the body by its hash in query:bodySHA256 or (the token; not the body "+
+		"and nothing) or "+
+		"the token, and the body by its hash in jwt:sha256 or {kv_lines:Message,Type}; not the body or nothing",
+		w.Proof.SignedText(unquoted))
 	require.Equal(t, "300 s or none or (60 s and none) or the token's exp or none or none", w.Proof.AgeText(unquoted))
-	require.Equal(t, "header:x-sig,x-signature, header_seq:x-sig-{1..3}, header:x-list, header:x-path, query:sig or header:x-kv or (header:authorization and "+
+	require.Equal(t, "header:x-sig,x-signature, header_seq:x-sig-{1..3}, header:x-list, header:x-path, query:sig or "+
+		"header:x-kv or (header:authorization and "+
 		"json:/value/*/token) or header:x-jwt or json:/Signature or header:authorization", w.Proof.PlacesText(unquoted))
-	require.Equal(t, "each of /value/*: {json:/object}.{item:/type} (not signed); else {header:x-event}.{json:/action} (not signed)", w.TypeText(unquoted))
-	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed); bodies may repeat", w.IDText(unquoted))
+	require.Equal(t, "each of /value/*: {json:/object}.{item:/type} (not signed); else {header:x-event}.{json:/action} "+
+		"(not signed)", w.TypeText(unquoted))
+	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed); bodies may repeat",
+		w.IDText(unquoted))
 	require.Equal(t, "GET echo; POST secret", w.HandshakeText())
 	require.True(t, w.Control)
 	require.Equal(t, []registry.ParamSummary{
@@ -56,7 +62,8 @@ func TestSummaryOfParameters(t *testing.T) {
       verify_first: true
       respond: {status: 200, body: "${hmac_hex(json:/token)}"}
 `
-	w := load(t, minimal+strings.Replace(webhooks, "algorithm: sha256", `algorithm: "{param:hash}"`, 1)+params).Summary().Webhooks
+	w := load(t, minimal+strings.Replace(webhooks, "algorithm: sha256", `algorithm: "{param:hash}"`, 1)+
+		params).Summary().Webhooks
 	require.Equal(t, "hmac sha256, sha1", w.Proof.SchemeText())
 	require.Equal(t, "<age> s (timestamp not signed)", w.Proof.AgeText(unquoted))
 	require.Equal(t, "POST fixed; POST hmac (signed)", w.HandshakeText())
@@ -67,25 +74,35 @@ func TestSummaryOfParameters(t *testing.T) {
 func TestText(t *testing.T) {
 	t.Parallel()
 	s := load(t, minimal).Summary()
-	require.Equal(t, "Acme (acme)\n\nDocumentation   https://acme.example/docs\nCategories      crm\nDefinition      builtin\nWebhooks        none\n", s.Text())
-	s = load(t, minimal+evidence+strings.Replace(webhooks, "Paste the URL.", `"Paste the URL.\n\n- Then save."`, 1)).Summary()
-	require.Contains(t, s.Text(), "Grade           documented\nSource          The page on signatures\n                https://acme.example/docs/signatures\n\n"+
-		"Set-up\n  Paste the URL.\n\n  - Then save.\n\nNot confirmed by a source of the provider's own, and so left out\n  - how long deliveries are repeated\n")
+	require.Equal(t, "Acme (acme)\n\nDocumentation   https://acme.example/docs\nCategories      crm\nDefinition      "+
+		"builtin\nWebhooks        none\n", s.Text())
+	s = load(t, minimal+evidence+strings.Replace(webhooks, "Paste the URL.", `"Paste the URL.\n\n- Then save."`,
+		1)).Summary()
+	require.Contains(t, s.Text(), "Grade           documented\nSource          The page on signatures\n                "+
+		"https://acme.example/docs/signatures\n\n"+
+		"Set-up\n  Paste the URL.\n\n  - Then save.\n\nNot confirmed by a source of the provider's own, and so left out\n "+
+		" - how long deliveries are repeated\n")
 }
 
-// Promise: in the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; what could not
-// be confirmed is listed; a provider without webhooks has no row.
+// Promise: in the reference nothing of a definition ends a table's cell, a code span or a link, or opens a tag; what
+// could not be confirmed is listed; a provider without webhooks has no row.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	text := minimal + "evidence: {grade: vector, source: \"a [page] | <b>\", url: \"https://acme.example/(a)\", left_out: [\"the <age>\", more]}\n" + webhooks +
-		"  params:\n    - {name: kind, description: \"a | b\", pattern: \"[a|`]+\", example: \"a\"}\n  redact_headers: [\"x-{param:kind}\"]\n"
-	loaded, err := registry.Load(folder("acme.yaml", text, "other.yaml", strings.Replace(minimal, "slug: acme", "slug: other", 1)))
+	text := minimal + "evidence: {grade: vector, source: \"a [page] | <b>\", url: \"https://acme.example/(a)\", " +
+		"left_out: [\"the <age>\", more]}\n" + webhooks +
+		"  params:\n    - {name: kind, description: \"a | b\", pattern: \"[a|`]+\", example: \"a\"}\n  redact_headers: " +
+		"[\"x-{param:kind}\"]\n"
+	loaded, err := registry.Load(folder("acme.yaml", text, "other.yaml", strings.Replace(minimal, "slug: acme",
+		"slug: other", 1)))
 	require.NoError(t, err)
 	var out strings.Builder
 	require.NoError(t, registry.Reference(&out, loaded))
-	require.Contains(t, out.String(), "\n| [`acme`](#acme) | hmac sha256 | `{body}` | none | `{json:/type}` | none | none | vector | "+
-		"[a \\[page\\] \\| \\<b>](https://acme.example/%28a%29) |\n")
-	require.Contains(t, out.String(), "\n## acme\n\nAcme ([documentation](https://acme.example/docs)). What proves the sender is looked for in: `header:x-signature`.\n\nPaste the URL.\n")
+	require.Contains(t, out.String(),
+		"\n| [`acme`](#acme) | hmac sha256 | `{body}` | none | `{json:/type}` | none | none | vector | "+
+			"[a \\[page\\] \\| \\<b>](https://acme.example/%28a%29) |\n")
+	require.Contains(t, out.String(),
+		"\n## acme\n\nAcme ([documentation](https://acme.example/docs)). What proves the sender is looked for in: "+
+			"`header:x-signature`.\n\nPaste the URL.\n")
 	require.Contains(t, out.String(), "| `kind` | matching ``[a\\|`]+``, such as `a` | off | a \\| b |\n")
 	require.True(t, strings.HasSuffix(out.String(), "so left out:\n\n- the \\<age>\n- more\n"), out.String())
 	require.NotContains(t, out.String(), "other")

@@ -37,13 +37,13 @@ type Provider struct {
 	previous *Provider
 }
 
-// Previous returns the version of the definition that this one has replaced while the process runs; nil where there is none, or
-// none that a connection still needs.
+// Previous returns the version of the definition that this one has replaced while the process runs; nil where there is
+// none, or none that a connection still needs.
 func (p *Provider) Previous() *Provider { return p.previous }
 
-// Load reads every .yaml file at the root of fsys and checks it. Files of other kinds are left alone, except .yml, which
-// is a definition under the wrong name. The error is a *LoadError with the faults of all files, or what reading fsys
-// returned.
+// Load reads every .yaml file at the root of fsys and checks it. Files of other kinds are left alone, except .yml,
+// which is a definition under the wrong name. The error is a *LoadError with the faults of all files, or what reading
+// fsys returned.
 func Load(fsys fs.FS) (*Registry, error) {
 	files, faults, err := readFolder(fsys)
 	if err != nil {
@@ -80,8 +80,8 @@ func (r *Registry) Get(slug string) (*Provider, bool) {
 func (r *Registry) List() []*Provider { return slices.Clone(r.sorted) }
 
 // Lint checks the definitions at the root of fsys, or the one with the name where there is one, and returns how many it
-// looked at and everything wrong with them, in the order of files and lines. They are an operator's, to stand beside builtin;
-// where that is nil they are to ship, and need evidence. The error is that of reading the folder.
+// looked at and everything wrong with them, in the order of files and lines. They are an operator's, to stand beside
+// builtin; where that is nil they are to ship, and need evidence. The error is that of reading the folder.
 func Lint(fsys fs.FS, name string, builtin *Registry) (checked int, faults []Fault, err error) {
 	var files []definitionFile
 	if name == "" {
@@ -99,7 +99,8 @@ func Lint(fsys fs.FS, name string, builtin *Registry) (checked int, faults []Fau
 		p, wrong := parse(file, builtin)
 		faults = append(faults, wrong...)
 		if p != nil && builtin == nil && p.Webhooks != nil && p.Definition.Evidence == nil {
-			faults = append(faults, Fault{File: file.name, Field: "evidence", Message: "must say what the definition rests on, because it is to ship"})
+			faults = append(faults, Fault{File: file.name, Field: "evidence",
+				Message: "must say what the definition rests on, because it is to ship"})
 		}
 	}
 	return checked, newLoadError(faults).Faults, nil

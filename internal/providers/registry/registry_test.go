@@ -81,7 +81,8 @@ func TestLoad(t *testing.T) {
 func TestLoadEvidence(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 300)
-	loaded, err := registry.Load(folder("acme.yaml", minimal+strings.Replace(evidence, "The page on signatures", long, 1)+webhooks))
+	loaded, err := registry.Load(folder("acme.yaml", minimal+strings.Replace(evidence, "The page on signatures", long, 1)+
+		webhooks))
 	require.NoError(t, err)
 	acme, _ := loaded.Get("acme")
 	require.Equal(t, &registry.Evidence{
@@ -94,60 +95,90 @@ func TestLoadEvidence(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ file, text, want string }{
-		"unknown field":         {"acme.yaml", minimal + "auth: []\n", `acme.yaml:6: auth: is not a field of the format`},
-		"unknown inner field":   {"acme.yaml", minimal + webhooks + "    batches: {}\n", `acme.yaml:17: webhooks.event.batches: is not a field of the format; here it has batch, body_repeats, id, map`},
-		"field not built":       {"acme.yaml", minimal + webhooks + "  remote: {}\n", `acme.yaml:17: webhooks.remote: is not a field of the format`},
-		"duplicate key":         {"acme.yaml", minimal + "slug: acme\n", `acme.yaml:6: mapping key "slug" already defined`},
-		"anchor":                {"acme.yaml", strings.Replace(minimal, "Acme", "&a Acme", 1), "acme.yaml:3: anchors, aliases and merge keys"},
-		"alias":                 {"acme.yaml", minimal + "x: *a\n", "acme.yaml:6: anchors, aliases and merge keys"},
-		"merge key":             {"acme.yaml", minimal + "<<: {a: 1}\n", "acme.yaml:6: anchors, aliases and merge keys"},
-		"tag":                   {"acme.yaml", strings.Replace(minimal, "Acme", "!!str Acme", 1), "acme.yaml:3: tags and directives"},
-		"directive":             {"acme.yaml", "%YAML 1.2\n---\n" + minimal, "acme.yaml:1: tags and directives"},
-		"question mark key":     {"acme.yaml", minimal + "? a\n: b\n", "acme.yaml:6: keys with ?"},
-		"deep flow":             {"acme.yaml", minimal + "x: [[[[[[[[[\n", "acme.yaml:6: nests too deep"},
-		"deep list":             {"acme.yaml", minimal + "x:\n  " + strings.Repeat("- ", 40) + "a\n", "acme.yaml:7: nests too deep"},
-		"many keys":             {"acme.yaml", minimal + strings.Repeat("x: 1\n", 5000), "acme.yaml:4097: has more entries than a definition can have"},
-		"many commas":           {"acme.yaml", minimal + "x: [" + strings.Repeat(",", 5000), "acme.yaml:6: has more entries than a definition can have"},
-		"file of passwords":     {"acme.yaml", "root:$6$secret:20228:0:99999:7::\n", "acme.yaml:1: root…: is not a field of the format"},
-		"forged line":           {"acme.yaml", minimal + "\"x\\nacme.yaml\": 1\n", "acme.yaml: x…: is not a field of the format"},
-		"two documents":         {"acme.yaml", minimal + "---\n" + minimal, "acme.yaml: must hold exactly one YAML document"},
-		"empty":                 {"acme.yaml", "", "acme.yaml: must hold exactly one YAML document"},
-		"comment only":          {"acme.yaml", "# nothing\n", "acme.yaml: must hold exactly one YAML document"},
-		"not a mapping":         {"acme.yaml", "- a\n", "acme.yaml: must be a mapping"},
-		"not YAML":              {"acme.yaml", "a: [1\n", "acme.yaml:1: "},
-		"not UTF-8":             {"acme.yaml", "a: \xff\n", "acme.yaml: is not UTF-8"},
-		"too large":             {"acme.yaml", minimal + strings.Repeat("# comment\n", 30000), "acme.yaml: is larger than 262144 bytes"},
-		"wrong type":            {"acme.yaml", strings.Replace(minimal, "schema: 1", "schema: [1]", 1), "acme.yaml:1: "},
-		"other schema":          {"acme.yaml", strings.Replace(minimal, "schema: 1", "schema: 2", 1), "acme.yaml:1: schema: must be 1"},
-		"wrong ending":          {"acme.yml", minimal, "acme.yml: must end in .yaml"},
-		"slug of another file":  {"other.yaml", minimal, "other.yaml:2: slug: must be the file's name"},
-		"bad slug":              {"acme.yaml", strings.Replace(minimal, "slug: acme", "slug: Acme_1", 1), "acme.yaml:2: slug: must be lower-case"},
-		"reserved slug":         {"execute.yaml", strings.Replace(minimal, "slug: acme", "slug: execute", 1), "execute.yaml:2: slug: is reserved"},
-		"no name":               {"acme.yaml", strings.Replace(minimal, "Acme", `""`, 1), "acme.yaml:3: display_name"},
-		"no category":           {"acme.yaml", strings.Replace(minimal, "[crm]", "[]", 1), "acme.yaml:4: categories"},
-		"same category":         {"acme.yaml", strings.Replace(minimal, "[crm]", "[crm, crm]", 1), "acme.yaml:4: categories"},
-		"evidence of nothing":   {"acme.yaml", minimal + evidence, "acme.yaml:6: evidence: says how webhooks were checked"},
-		"empty evidence":        {"acme.yaml", minimal + "evidence: {}\n" + webhooks, "acme.yaml:6: evidence.grade: must be vector or documented"},
-		"no grade":              {"acme.yaml", minimal + strings.Replace(evidence, "documented", "good", 1) + webhooks, "acme.yaml:7: evidence.grade: must be"},
-		"no source":             {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures", `""`, 1) + webhooks, "acme.yaml:8: evidence.source: must be one line"},
-		"source of two lines":   {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures", `"a\nb"`, 1) + webhooks, "acme.yaml:8: evidence.source: must be one line"},
-		"source too long":       {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures", strings.Repeat("é", 301), 1) + webhooks, "acme.yaml:8: evidence.source: must be one line"},
-		"http evidence":         {"acme.yaml", minimal + strings.Replace(evidence, "https:", "http:", 1) + webhooks, "acme.yaml:9: evidence.url: must be an https URL"},
-		"left out nothing":      {"acme.yaml", minimal + evidence + "    - \"\"\n" + webhooks, "acme.yaml:12: evidence.left_out[1]: must be one line"},
-		"left out twice":        {"acme.yaml", minimal + evidence + "    - how long deliveries are repeated\n" + webhooks, "acme.yaml:12: evidence.left_out[1]: is listed twice"},
-		"left out too much":     {"acme.yaml", minimal + evidence + strings.Repeat("    - x\n", 32) + webhooks, "acme.yaml:10: evidence.left_out: has more than 32 entries"},
-		"unknown evidence":      {"acme.yaml", minimal + evidence + "  date: 2026-01-01\n" + webhooks, `acme.yaml:12: evidence.date: is not a field of the format`},
-		"http docs":             {"acme.yaml", strings.Replace(minimal, "https:", "http:", 1), "acme.yaml:5: docs_url"},
-		"no setup":              {"acme.yaml", minimal + strings.Replace(webhooks, "  setup: Paste the URL.\n", "", 1), "acme.yaml:6: webhooks.setup: must tell"},
-		"bad webhooks":          {"acme.yaml", minimal + strings.Replace(webhooks, "hex", "hexadecimal", 1), "acme.yaml:13: webhooks.signature[0].encoding: must be"},
-		"webhooks without all":  {"acme.yaml", minimal + "webhooks: {setup: x}\n", "acme.yaml:6: webhooks.scheme: must be"},
-		"tokens as a mapping":   {"acme.yaml", minimal + strings.Replace(webhooks, `"{body}"`, "{body}", 1), "acme.yaml:14: "},
-		"number for a list":     {"acme.yaml", strings.Replace(minimal, "[crm]", "7", 1), "acme.yaml:4: "},
-		"yes is not a boolean":  {"acme.yaml", minimal + webhooks + "  timestamp: {from: \"header:t\", format: unix_s, signed: yes}\n", "acme.yaml:17: "},
-		"unquoted flow header":  {"acme.yaml", minimal + webhooks + "  redact_headers: [a: b]\n", "acme.yaml:17: "},
-		"slug of a path":        {"acme.yaml", strings.Replace(minimal, "slug: acme", "slug: ../acme", 1), "acme.yaml:2: slug: must be lower-case"},
-		"null where text is":    {"acme.yaml", strings.Replace(minimal, "Acme", "null", 1), "acme.yaml:3: display_name"},
-		"unknown field in list": {"acme.yaml", minimal + strings.Replace(webhooks, "encoding: hex", "encoding: hex\n      key_id_field: k", 1), `acme.yaml:14: webhooks.signature[0].key_id_field: is not a field of the format`},
+		"unknown field": {"acme.yaml", minimal + "auth: []\n", `acme.yaml:6: auth: is not a field of the format`},
+		"unknown inner field": {"acme.yaml", minimal + webhooks + "    batches: {}\n",
+			`acme.yaml:17: webhooks.event.batches: is not a field of the format; here it has batch, body_repeats, id, map`},
+		"field not built": {"acme.yaml", minimal + webhooks + "  remote: {}\n",
+			`acme.yaml:17: webhooks.remote: is not a field of the format`},
+		"duplicate key": {"acme.yaml", minimal + "slug: acme\n", `acme.yaml:6: mapping key "slug" already defined`},
+		"anchor": {"acme.yaml", strings.Replace(minimal, "Acme", "&a Acme", 1),
+			"acme.yaml:3: anchors, aliases and merge keys"},
+		"alias":     {"acme.yaml", minimal + "x: *a\n", "acme.yaml:6: anchors, aliases and merge keys"},
+		"merge key": {"acme.yaml", minimal + "<<: {a: 1}\n", "acme.yaml:6: anchors, aliases and merge keys"},
+		"tag": {"acme.yaml", strings.Replace(minimal, "Acme", "!!str Acme", 1),
+			"acme.yaml:3: tags and directives"},
+		"directive":         {"acme.yaml", "%YAML 1.2\n---\n" + minimal, "acme.yaml:1: tags and directives"},
+		"question mark key": {"acme.yaml", minimal + "? a\n: b\n", "acme.yaml:6: keys with ?"},
+		"deep flow":         {"acme.yaml", minimal + "x: [[[[[[[[[\n", "acme.yaml:6: nests too deep"},
+		"deep list": {"acme.yaml", minimal + "x:\n  " + strings.Repeat("- ", 40) + "a\n",
+			"acme.yaml:7: nests too deep"},
+		"many keys": {"acme.yaml", minimal + strings.Repeat("x: 1\n", 5000),
+			"acme.yaml:4097: has more entries than a definition can have"},
+		"many commas": {"acme.yaml", minimal + "x: [" + strings.Repeat(",", 5000),
+			"acme.yaml:6: has more entries than a definition can have"},
+		"file of passwords": {"acme.yaml", "root:$6$secret:20228:0:99999:7::\n",
+			"acme.yaml:1: root…: is not a field of the format"},
+		"forged line": {"acme.yaml", minimal + "\"x\\nacme.yaml\": 1\n",
+			"acme.yaml: x…: is not a field of the format"},
+		"two documents": {"acme.yaml", minimal + "---\n" + minimal, "acme.yaml: must hold exactly one YAML document"},
+		"empty":         {"acme.yaml", "", "acme.yaml: must hold exactly one YAML document"},
+		"comment only":  {"acme.yaml", "# nothing\n", "acme.yaml: must hold exactly one YAML document"},
+		"not a mapping": {"acme.yaml", "- a\n", "acme.yaml: must be a mapping"},
+		"not YAML":      {"acme.yaml", "a: [1\n", "acme.yaml:1: "},
+		"not UTF-8":     {"acme.yaml", "a: \xff\n", "acme.yaml: is not UTF-8"},
+		"too large": {"acme.yaml", minimal + strings.Repeat("# comment\n", 30000),
+			"acme.yaml: is larger than 262144 bytes"},
+		"wrong type": {"acme.yaml", strings.Replace(minimal, "schema: 1", "schema: [1]", 1), "acme.yaml:1: "},
+		"other schema": {"acme.yaml", strings.Replace(minimal, "schema: 1", "schema: 2", 1),
+			"acme.yaml:1: schema: must be 1"},
+		"wrong ending":         {"acme.yml", minimal, "acme.yml: must end in .yaml"},
+		"slug of another file": {"other.yaml", minimal, "other.yaml:2: slug: must be the file's name"},
+		"bad slug": {"acme.yaml", strings.Replace(minimal, "slug: acme", "slug: Acme_1", 1),
+			"acme.yaml:2: slug: must be lower-case"},
+		"reserved slug": {"execute.yaml", strings.Replace(minimal, "slug: acme", "slug: execute", 1),
+			"execute.yaml:2: slug: is reserved"},
+		"no name":             {"acme.yaml", strings.Replace(minimal, "Acme", `""`, 1), "acme.yaml:3: display_name"},
+		"no category":         {"acme.yaml", strings.Replace(minimal, "[crm]", "[]", 1), "acme.yaml:4: categories"},
+		"same category":       {"acme.yaml", strings.Replace(minimal, "[crm]", "[crm, crm]", 1), "acme.yaml:4: categories"},
+		"evidence of nothing": {"acme.yaml", minimal + evidence, "acme.yaml:6: evidence: says how webhooks were checked"},
+		"empty evidence": {"acme.yaml", minimal + "evidence: {}\n" + webhooks,
+			"acme.yaml:6: evidence.grade: must be vector or documented"},
+		"no grade": {"acme.yaml", minimal + strings.Replace(evidence, "documented", "good", 1) + webhooks,
+			"acme.yaml:7: evidence.grade: must be"},
+		"no source": {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures", `""`, 1) +
+			webhooks, "acme.yaml:8: evidence.source: must be one line"},
+		"source of two lines": {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures", `"a\nb"`, 1) +
+			webhooks, "acme.yaml:8: evidence.source: must be one line"},
+		"source too long": {"acme.yaml", minimal + strings.Replace(evidence, "The page on signatures",
+			strings.Repeat("é", 301), 1) + webhooks, "acme.yaml:8: evidence.source: must be one line"},
+		"http evidence": {"acme.yaml", minimal + strings.Replace(evidence, "https:", "http:", 1) + webhooks,
+			"acme.yaml:9: evidence.url: must be an https URL"},
+		"left out nothing": {"acme.yaml", minimal + evidence + "    - \"\"\n" + webhooks,
+			"acme.yaml:12: evidence.left_out[1]: must be one line"},
+		"left out twice": {"acme.yaml", minimal + evidence + "    - how long deliveries are repeated\n" + webhooks,
+			"acme.yaml:12: evidence.left_out[1]: is listed twice"},
+		"left out too much": {"acme.yaml", minimal + evidence + strings.Repeat("    - x\n", 32) + webhooks,
+			"acme.yaml:10: evidence.left_out: has more than 32 entries"},
+		"unknown evidence": {"acme.yaml", minimal + evidence + "  date: 2026-01-01\n" + webhooks,
+			`acme.yaml:12: evidence.date: is not a field of the format`},
+		"http docs": {"acme.yaml", strings.Replace(minimal, "https:", "http:", 1), "acme.yaml:5: docs_url"},
+		"no setup": {"acme.yaml", minimal + strings.Replace(webhooks, "  setup: Paste the URL.\n", "", 1),
+			"acme.yaml:6: webhooks.setup: must tell"},
+		"bad webhooks": {"acme.yaml", minimal + strings.Replace(webhooks, "hex", "hexadecimal", 1),
+			"acme.yaml:13: webhooks.signature[0].encoding: must be"},
+		"webhooks without all": {"acme.yaml", minimal + "webhooks: {setup: x}\n", "acme.yaml:6: webhooks.scheme: must be"},
+		"tokens as a mapping": {"acme.yaml", minimal + strings.Replace(webhooks, `"{body}"`, "{body}", 1),
+			"acme.yaml:14: "},
+		"number for a list": {"acme.yaml", strings.Replace(minimal, "[crm]", "7", 1), "acme.yaml:4: "},
+		"yes is not a boolean": {"acme.yaml", minimal + webhooks +
+			"  timestamp: {from: \"header:t\", format: unix_s, signed: yes}\n", "acme.yaml:17: "},
+		"unquoted flow header": {"acme.yaml", minimal + webhooks + "  redact_headers: [a: b]\n", "acme.yaml:17: "},
+		"slug of a path": {"acme.yaml", strings.Replace(minimal, "slug: acme", "slug: ../acme", 1),
+			"acme.yaml:2: slug: must be lower-case"},
+		"null where text is": {"acme.yaml", strings.Replace(minimal, "Acme", "null", 1), "acme.yaml:3: display_name"},
+		"unknown field in list": {"acme.yaml", minimal + strings.Replace(webhooks, "encoding: hex",
+			"encoding: hex\n      key_id_field: k", 1),
+			`acme.yaml:14: webhooks.signature[0].key_id_field: is not a field of the format`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +209,8 @@ func TestLoadReportsAllFaults(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"a.yaml slug", "b.yaml schema", "b.yaml categories", "b.yaml docs_url", "b.yaml webhooks.algorithm",
-		"b.yaml webhooks.secret.decode", "b.yaml webhooks.signature", "b.yaml webhooks.signed", "c.yml ", "d.yaml nonsense", "d.yaml slug", "d.yaml webhooks.signature",
+		"b.yaml webhooks.secret.decode", "b.yaml webhooks.signature", "b.yaml webhooks.signed", "c.yml ", "d.yaml nonsense",
+		"d.yaml slug", "d.yaml webhooks.signature",
 	}, places)
 }
 
@@ -212,10 +244,11 @@ webhooks:
 		places = append(places, strconv.Itoa(f.Line)+" "+f.Field+" "+message)
 	}
 	require.Equal(t, []string{
-		"1 schema must be a whole number", "2 slug must be text", "4 categories must be a list", "5 docs is not a field of the format",
-		"7 webhooks.setup must be text", "9 webhooks.reject_status must be a whole number", "11 webhooks.signature[0].form is not a field of the format",
-		"12 webhooks.signature[1] must be a mapping", "13 webhooks.timestamp.signed must be true or false", "14 webhooks.event must be a mapping",
-		"18 webhooks.handshake[0].respond.headers must be a mapping",
+		"1 schema must be a whole number", "2 slug must be text", "4 categories must be a list",
+		"5 docs is not a field of the format", "7 webhooks.setup must be text",
+		"9 webhooks.reject_status must be a whole number", "11 webhooks.signature[0].form is not a field of the format",
+		"12 webhooks.signature[1] must be a mapping", "13 webhooks.timestamp.signed must be true or false",
+		"14 webhooks.event must be a mapping", "18 webhooks.handshake[0].respond.headers must be a mapping",
 	}, places)
 }
 
@@ -235,11 +268,12 @@ func TestLoadBoundsFaults(t *testing.T) {
 	require.Less(t, len(err.Error()), 1000)
 }
 
-// Promise: files that editors and mounted volumes make for themselves are no definitions; a file that is none by its kind is
-// refused and not waited for; a folder is read up to its limits.
+// Promise: files that editors and mounted volumes make for themselves are no definitions; a file that is none by its
+// kind is refused and not waited for; a folder is read up to its limits.
 func TestLoadFolders(t *testing.T) {
 	t.Parallel()
-	good := folder("acme.yaml", minimal, ".acme.yaml.swp", "x", ".#acme.yaml", "x", "acme.yaml~", "x", "..data/acme.yaml", "x", ".hidden.yaml", "x")
+	good := folder("acme.yaml", minimal, ".acme.yaml.swp", "x", ".#acme.yaml", "x", "acme.yaml~", "x", "..data/acme.yaml",
+		"x", ".hidden.yaml", "x")
 	loaded, err := registry.Load(good)
 	require.NoError(t, err)
 	require.Len(t, loaded.List(), 1)
@@ -300,7 +334,8 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		p, ok := loaded.Get("acme")
-		if !ok || p.Definition.Slug != "acme" || p.Definition.Schema != 1 || (p.Definition.Webhooks == nil) != (p.Webhooks == nil) {
+		if !ok || p.Definition.Slug != "acme" || p.Definition.Schema != 1 ||
+			(p.Definition.Webhooks == nil) != (p.Webhooks == nil) {
 			t.Fatalf("loaded %+v", p)
 		}
 	})

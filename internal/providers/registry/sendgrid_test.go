@@ -35,16 +35,19 @@ const (
 	sendgridTimestampHeader = "X-Twilio-Email-Event-Webhook-Timestamp"
 )
 
-// Promise: the deliveries in the tests of SendGrid's library verify with their keys, line end included, and nothing else does.
+// Promise: the deliveries in the tests of SendGrid's library verify with their keys, line end included, and nothing
+// else does.
 func TestSendGridVector(t *testing.T) {
 	t.Parallel()
 	vector{
 		slug: "sendgrid", scheme: "asymmetric", secret: sendgridKey, otherSecret: sendgridOtherKey,
-		request: deliver(time.Unix(1600112502, 0), sendgridBody, sendgridSignatureHeader, sendgridSignature, sendgridTimestampHeader, "1600112502"),
-		at:      "header:" + sendgridSignatureHeader, text: sendgridSignature, encoding: "base64",
+		request: deliver(time.Unix(1600112502, 0), sendgridBody, sendgridSignatureHeader, sendgridSignature,
+			sendgridTimestampHeader, "1600112502"),
+		at: "header:" + sendgridSignatureHeader, text: sendgridSignature, encoding: "base64",
 		signed: []string{"body", "header:" + sendgridTimestampHeader}, timestamp: "header:" + sendgridTimestampHeader,
 	}.check(t)
-	batch := deliver(time.Unix(1619651159, 0), sendgridBatch, sendgridSignatureHeader, sendgridBatchSignature, sendgridTimestampHeader, "1619651159")
+	batch := deliver(time.Unix(1619651159, 0), sendgridBatch, sendgridSignatureHeader, sendgridBatchSignature,
+		sendgridTimestampHeader, "1619651159")
 	requireProved(t, connect(t, "sendgrid", nil, sendgridBatchKey), batch, "asymmetric", "0")
 	pem := "-----BEGIN PUBLIC KEY-----\n" + sendgridBatchKey + "\n-----END PUBLIC KEY-----\n"
 	requireProved(t, connect(t, "sendgrid", nil, pem), batch, "asymmetric", "0")
@@ -52,7 +55,8 @@ func TestSendGridVector(t *testing.T) {
 	requireReason(t, connect(t, "sendgrid", nil, sendgridBatchKey), batch, verification.ReasonSignatureMismatch)
 }
 
-// Promise: one delivery of several events has all their types, and an id that is the same when it is repeated and no other.
+// Promise: one delivery of several events has all their types, and an id that is the same when it is repeated and no
+// other.
 func TestSendGridEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "sendgrid", nil, sendgridKey)

@@ -9,8 +9,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// checkShape reports every field of a file that the format does not have, and every value of another kind than its field's,
-// so that one mistake does not hide the next as it does where decoding stops at the first.
+// checkShape reports every field of a file that the format does not have, and every value of another kind than its
+// field's, so that one mistake does not hide the next as it does where decoding stops at the first.
 func checkShape(node ast.Node, t reflect.Type, field string, wrong report) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -32,8 +32,9 @@ func TestSlackVector(t *testing.T) {
 	t.Parallel()
 	vector{
 		slug: "slack", secret: slackSecret,
-		request: deliver(time.Unix(1531420618, 0), slackCommand, "X-Slack-Request-Timestamp", "1531420618", "X-Slack-Signature", "v0="+slackSignature),
-		at:      "header:X-Slack-Signature", label: "v0=", text: slackSignature, encoding: "hex",
+		request: deliver(time.Unix(1531420618, 0), slackCommand, "X-Slack-Request-Timestamp", "1531420618",
+			"X-Slack-Signature", "v0="+slackSignature),
+		at: "header:X-Slack-Signature", label: "v0=", text: slackSignature, encoding: "hex",
 		signed: []string{"body", "header:X-Slack-Request-Timestamp"}, timestamp: "header:X-Slack-Request-Timestamp",
 		maxAge: 5 * time.Minute, maxSkew: 5 * time.Minute, bodyTells: true,
 	}.check(t)
@@ -43,15 +44,16 @@ func TestSlackVector(t *testing.T) {
 func TestSlackEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
-	requireDescribed(t, v, slackSigned(`{"token":"x","team_id":"T1","event":{"type":"app_mention","event_ts":"1515449522.000016"},"type":"event_callback",`+
-		`"event_id":"Ev0PV52K25","event_time":1515449522}`), verification.Event{
+	requireDescribed(t, v, slackSigned(
+		`{"token":"x","team_id":"T1","event":{"type":"app_mention","event_ts":"1515449522.000016"},"type":"event_callback",`+
+			`"event_id":"Ev0PV52K25","event_time":1515449522}`), verification.Event{
 		Type: "app_mention", TypeSigned: true, ID: "Ev0PV52K25", IDSigned: true, OccurredAt: time.Unix(1515449522, 0).UTC(),
 	})
 	for body, want := range map[string]string{
-		`{"type":"app_rate_limited","minute_rate_limited":1518467820}`:                                       "app_rate_limited",
-		"payload=" + url.QueryEscape(`{"type":"block_actions","trigger_id":"1.2.3","user":{"type":"x"}}`):    "block_actions",
-		"payload=" + url.QueryEscape(`{"type":"view_submission","view":{"type":"modal"}}`) + "&command=%2Fx": "view_submission",
-		slackCommand: "slash_command./webhook-collect",
+		`{"type":"app_rate_limited","minute_rate_limited":1518467820}`:                                    "app_rate_limited",
+		"payload=" + url.QueryEscape(`{"type":"block_actions","trigger_id":"1.2.3","user":{"type":"x"}}`): "block_actions",
+		"payload=" + url.QueryEscape(`{"type":"view_submission","view":{"type":"modal"}}`) +
+			"&command=%2Fx": "view_submission", slackCommand: "slash_command./webhook-collect",
 	} {
 		requireDescribed(t, v, slackSigned(body), verification.Event{Type: want, TypeSigned: true})
 	}
@@ -60,14 +62,16 @@ func TestSlackEvents(t *testing.T) {
 	require.Empty(t, v.Ack().Body, "an answer to a command would be shown in the channel")
 }
 
-// Promise: Slack's verification token is not stored, in JSON, in a command, or in the JSON inside a form; nothing else is taken out.
+// Promise: Slack's verification token is not stored, in JSON, in a command, or in the JSON inside a form; nothing else
+// is taken out.
 func TestSlackRedaction(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
 	for body, want := range map[string]string{
-		`{"token":"Jhj5","event":{"token":"kept"}}`:                              `{"token":"[redacted]","event":{"token":"kept"}}`,
-		"token=Jhj5&command=%2Fweather&text=token%3DJhj5":                        "token=%5Bredacted%5D&command=%2Fweather&text=token%3DJhj5",
-		"payload=" + url.QueryEscape(`{"type":"shortcut","token":"Jhj5","a":1}`): "payload=" + url.QueryEscape(`{"type":"shortcut","token":"[redacted]","a":1}`),
+		`{"token":"Jhj5","event":{"token":"kept"}}`:       `{"token":"[redacted]","event":{"token":"kept"}}`,
+		"token=Jhj5&command=%2Fweather&text=token%3DJhj5": "token=%5Bredacted%5D&command=%2Fweather&text=token%3DJhj5",
+		"payload=" + url.QueryEscape(`{"type":"shortcut","token":"Jhj5","a":1}`): "payload=" +
+			url.QueryEscape(`{"type":"shortcut","token":"[redacted]","a":1}`),
 	} {
 		require.Equal(t, want, string(v.RedactBody(deliver(time.Time{}, body))))
 	}
@@ -78,7 +82,8 @@ func TestSlackChallenge(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
 	const challenge = `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`
-	requireAnswered(t, v, slackSigned(challenge), 200, "text/plain; charset=utf-8", "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")
+	requireAnswered(t, v, slackSigned(challenge), 200, "text/plain; charset=utf-8",
+		"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")
 
 	forged := slackSigned(challenge)
 	forged.Body = []byte(`{"type":"url_verification","challenge":"<script>"}`)
@@ -95,7 +100,8 @@ func TestSlackChallenge(t *testing.T) {
 func TestSlackCertificateCheck(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "slack", nil, slackSecret)
-	requireAnswered(t, v, deliver(time.Time{}, "ssl_check=1&token=x&payload=%7B%22type%22%3A%22block_actions%22%7D"), 200, "", "")
+	requireAnswered(t, v, deliver(time.Time{}, "ssl_check=1&token=x&payload=%7B%22type%22%3A%22block_actions%22%7D"), 200,
+		"", "")
 	for _, body := range []string{"ssl_check=0", "ssl_check=1&ssl_check=1", `{"ssl_check":1}`, "text=ssl_check%3D1"} {
 		requireNoHandshake(t, v, deliver(time.Time{}, body))
 		requireReason(t, v, deliver(time.Time{}, body), verification.ReasonSignatureMissing)

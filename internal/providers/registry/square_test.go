@@ -22,12 +22,13 @@ func squareDelivery() *verification.Request {
 		"https://webhook.site", "/679a4f3a-dcfa-49ee-bac5-9d0edad886b9", "")
 }
 
-// Promise: the delivery in the tests of Square's SDK verifies at the URL that Square called, and neither elsewhere nor changed.
+// Promise: the delivery in the tests of Square's SDK verifies at the URL that Square called, and neither elsewhere nor
+// changed.
 func TestSquareVector(t *testing.T) {
 	t.Parallel()
 	vector{
-		slug: "square", secret: squareKey, request: squareDelivery(), at: "header:X-Square-Hmacsha256-Signature", text: squareSignature, encoding: "base64",
-		signed: []string{"body", "base", "path"},
+		slug: "square", secret: squareKey, request: squareDelivery(), at: "header:X-Square-Hmacsha256-Signature",
+		text: squareSignature, encoding: "base64", signed: []string{"body", "base", "path"},
 	}.check(t)
 	v := connect(t, "square", nil, squareKey)
 	for _, r := range []*verification.Request{
@@ -50,7 +51,8 @@ func TestSquareEscapes(t *testing.T) {
 		`{"data":{"type":"webhooks","id":"fake_id"}}`: "W3FlCNk5IA3ZQ2LHTWoajvzfaDu/OwY2tNHIHC3IUOA=",
 		`{"data":{"type":"webhooks","id":">id<"}}`:    "Cxt7+aTi4rKgcA0bC4g9EHdVtLSDWdqccmL5MvihU4U=",
 	} {
-		requireProved(t, v, atURL(deliver(time.Time{}, body, "X-Square-Hmacsha256-Signature", signature), "https://webhook.site", "/webhooks", ""), "hmac", "0")
+		requireProved(t, v, atURL(deliver(time.Time{}, body, "X-Square-Hmacsha256-Signature", signature),
+			"https://webhook.site", "/webhooks", ""), "hmac", "0")
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// The header was made by stripe.webhooks.generateTestHeaderString({payload, secret, timestamp}) of the npm package stripe 23.1.0, the
-// second signature with the second secret. The payload is laid out over lines, as Stripe sends it.
+// The header was made by stripe.webhooks.generateTestHeaderString({payload, secret, timestamp}) of the npm package
+// stripe 23.1.0, the second signature with the second secret. The payload is laid out over lines, as Stripe sends it.
 const (
 	stripeSecret    = "whsec_test_secret_one"
 	stripeOldSecret = "whsec_test_secret_two"
 	stripeSignature = "d9f2f958d64a439c8de08b1f643aeb31c99ecf44ceb3c463062e8ce998d1992f"
 	stripeOld       = "6e16ee893f2d6fcc22f27000ea3a4598b584267a0a71db3231877a0d1c8c2f49"
-	stripePayload   = "{\n  \"id\": \"evt_1NG8Du2eZvKYlo2CUI79vXWy\",\n  \"object\": \"event\",\n  \"created\": 1686089970,\n" +
+	stripePayload   = "{\n  \"id\": \"evt_1NG8Du2eZvKYlo2CUI79vXWy\",\n  \"object\": \"event\",\n  \"created\": " +
+		"1686089970,\n" +
 		"  \"livemode\": false,\n  \"type\": \"setup_intent.created\"\n}"
 )
 
@@ -34,8 +35,8 @@ func TestStripeVector(t *testing.T) {
 	}.check(t)
 }
 
-// Promise: while Stripe rolls a secret either one is enough, test signatures of the version v0 prove nothing, and the secret is used
-// with its prefix.
+// Promise: while Stripe rolls a secret either one is enough, test signatures of the version v0 prove nothing, and the
+// secret is used with its prefix.
 func TestStripeSignatures(t *testing.T) {
 	t.Parallel()
 	both := stripeDelivery("t=1686089971,v1=" + stripeOld + ",v1=" + stripeSignature + ",v0=" + stripeOld)
@@ -52,10 +53,12 @@ func TestStripeEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "stripe", nil, stripeSecret)
 	requireDescribed(t, v, stripeDelivery(""), verification.Event{
-		Type: "setup_intent.created", TypeSigned: true, ID: "evt_1NG8Du2eZvKYlo2CUI79vXWy", IDSigned: true, OccurredAt: time.Unix(1686089970, 0).UTC(),
+		Type: "setup_intent.created", TypeSigned: true, ID: "evt_1NG8Du2eZvKYlo2CUI79vXWy", IDSigned: true,
+		OccurredAt: time.Unix(1686089970, 0).UTC(),
 	})
-	requireDescribed(t, v, deliver(time.Time{}, `{"id":"evt_test_65R9","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered",`+
-		`"created":"2024-09-26T17:46:22.134Z"}`), verification.Event{
+	requireDescribed(t, v, deliver(time.Time{},
+		`{"id":"evt_test_65R9","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered",`+
+			`"created":"2024-09-26T17:46:22.134Z"}`), verification.Event{
 		Type: "v1.billing.meter.error_report_triggered", TypeSigned: true, ID: "evt_test_65R9", IDSigned: true,
 	})
 	require.Equal(t, []string{"stripe-signature"}, v.RedactHeaders())

@@ -7,8 +7,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Summary is what a definition says, for those who choose, review or set up a provider. It holds nothing that the definition
-// does not.
+// Summary is what a definition says, for those who choose, review or set up a provider. It holds nothing that the
+// definition does not.
 type Summary struct {
 	Slug        string   `json:"provider"`
 	DisplayName string   `json:"display_name"`
@@ -65,7 +65,8 @@ type ProofSummary struct {
 	Algorithms []string `json:"algorithms,omitempty"`
 	// Signatures are the places in which the signature, token or secret is looked for.
 	Signatures []string `json:"signatures,omitempty"`
-	// Signed are the templates of the signed bytes; several where a parameter chooses. Empty for a scheme that signs nothing.
+	// Signed are the templates of the signed bytes; several where a parameter chooses. Empty for a scheme that signs
+	// nothing.
 	Signed []string `json:"signed,omitempty"`
 	// BodyHash is where the hash stands that is signed in the body's stead.
 	BodyHash     string `json:"body_hash,omitempty"`
@@ -115,9 +116,11 @@ type HandshakeSummary struct {
 // Summary describes the provider.
 func (p *Provider) Summary() Summary {
 	d := &p.Definition
-	s := Summary{Slug: d.Slug, DisplayName: d.DisplayName, Categories: slices.Clone(d.Categories), DocsURL: d.DocsURL, Source: p.Source}
+	s := Summary{Slug: d.Slug, DisplayName: d.DisplayName, Categories: slices.Clone(d.Categories), DocsURL: d.DocsURL,
+		Source: p.Source}
 	if d.Evidence != nil {
-		s.Evidence = &EvidenceSummary{Grade: d.Evidence.Grade, Source: d.Evidence.Source, URL: d.Evidence.URL, LeftOut: append([]string{}, d.Evidence.LeftOut...)}
+		s.Evidence = &EvidenceSummary{Grade: d.Evidence.Grade, Source: d.Evidence.Source, URL: d.Evidence.URL,
+			LeftOut: append([]string{}, d.Evidence.LeftOut...)}
 	}
 	if d.Webhooks != nil {
 		s.Webhooks = p.summarize(d.Webhooks)
@@ -128,16 +131,19 @@ func (p *Provider) Summary() Summary {
 func (p *Provider) summarize(d *verification.Declaration) *WebhooksSummary {
 	outline := p.Webhooks.Outline()
 	w := &WebhooksSummary{
-		Setup: strings.TrimSpace(d.Setup), Params: []ParamSummary{}, Proof: summarizeProof(d.Params, &d.Proof), Types: sources(outline.Types),
-		IDs: sources(outline.IDs), Handshakes: []HandshakeSummary{}, Control: len(d.Control) > 0, BodyRepeats: d.Event.BodyRepeats,
+		Setup: strings.TrimSpace(d.Setup), Params: []ParamSummary{}, Proof: summarizeProof(d.Params, &d.Proof),
+		Types: sources(outline.Types), IDs: sources(outline.IDs), Handshakes: []HandshakeSummary{},
+		Control: len(d.Control) > 0, BodyRepeats: d.Event.BodyRepeats,
 	}
 	for _, p := range d.Params {
 		w.Params = append(w.Params, ParamSummary{
-			Name: p.Name, Description: p.Description, Required: p.Required, Enum: p.Enum, Pattern: p.Pattern, Default: p.Default, Example: p.Example,
+			Name: p.Name, Description: p.Description, Required: p.Required, Enum: p.Enum, Pattern: p.Pattern, Default: p.Default,
+			Example: p.Example,
 		})
 	}
 	if d.Event.Batch != nil {
-		w.Batch = &BatchSummary{Items: slices.Clone(d.Event.Batch.Items), Types: sources(outline.BatchTypes), IDs: sources(outline.BatchIDs)}
+		w.Batch = &BatchSummary{Items: slices.Clone(d.Event.Batch.Items), Types: sources(outline.BatchTypes),
+			IDs: sources(outline.BatchIDs)}
 	}
 	for i := range d.Handshake {
 		w.Handshakes = append(w.Handshakes, summarizeHandshake(&d.Handshake[i]))

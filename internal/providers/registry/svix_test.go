@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: the vector of the signing tests in Svix's libraries, which its npm package (svix 1.99.1, Webhook.sign) reproduces,
-// verifies under either family of header names.
+// Promise: the vector of the signing tests in Svix's libraries, which its npm package (svix 1.99.1, Webhook.sign)
+// reproduces, verifies under either family of header names.
 func TestSvixVector(t *testing.T) {
 	t.Parallel()
 	for _, family := range []string{"Svix-", "Webhook-"} {
@@ -29,11 +29,13 @@ func TestSvixVector(t *testing.T) {
 	}
 }
 
-// Promise: what Svix's npm package signs (svix 1.99.1, new Webhook(secret).sign) is described by its signed id and by the type where
-// the sender has it; one that comes under both names at once is refused, and nothing but a v1 signature counts.
+// Promise: what Svix's npm package signs (svix 1.99.1, new Webhook(secret).sign) is described by its signed id and by
+// the type where the sender has it; one that comes under both names at once is refused, and nothing but a v1 signature
+// counts.
 func TestSvixEvents(t *testing.T) {
 	t.Parallel()
-	const body, signature = `{"type":"invoice.paid","data":{"id":"in_1"}}`, "v1,DOgFatFdGnh0o55GoKSi4fxlpU1yHRjrgJAi/qWvDuM="
+	const body, signature = `{"type":"invoice.paid","data":{"id":"in_1"}}`,
+		"v1,DOgFatFdGnh0o55GoKSi4fxlpU1yHRjrgJAi/qWvDuM="
 	at := time.Unix(1772600767, 0)
 	v := connect(t, "svix", nil, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	good := []string{"svix-id", "msg_2", "svix-timestamp", "1772600767", "svix-signature", "v1a,AA== v1,x " + signature}
@@ -44,7 +46,8 @@ func TestSvixEvents(t *testing.T) {
 	}, v.Describe(r))
 	require.Equal(t, []string{"svix-signature", "webhook-signature"}, v.RedactHeaders())
 	requireReason(t, v, deliver(at, body, append(good, "webhook-id", "msg_3")...), verification.ReasonHeaderMalformed)
-	requireReason(t, v, deliver(at, body, "svix-id", "msg_2", "svix-timestamp", "1772600767", "svix-signature", "v1a"+signature[2:]), verification.ReasonSignatureMalformed)
+	requireReason(t, v, deliver(at, body, "svix-id", "msg_2", "svix-timestamp", "1772600767", "svix-signature", "v1a"+
+		signature[2:]), verification.ReasonSignatureMalformed)
 
 	v = connect(t, "svix", map[string]string{"event_type_pointer": "/data/id"}, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	require.Equal(t, "in_1", v.Describe(r).Type)

@@ -36,7 +36,8 @@ func (s *Summary) Text() string {
 	}
 	for i := range w.Params {
 		p := &w.Params[i]
-		fmt.Fprintf(&b, "  %s\n      %s\n      Values: %s. Default: %s.\n", p.Name, p.Description, p.valuesText(same), p.defaultText(same))
+		fmt.Fprintf(&b, "  %s\n      %s\n      Values: %s. Default: %s.\n", p.Name, p.Description, p.valuesText(same),
+			p.defaultText(same))
 	}
 	b.WriteString("\nSet-up\n" + indent(w.Setup))
 	if e := s.Evidence; e != nil && len(e.LeftOut) > 0 {

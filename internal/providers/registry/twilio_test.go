@@ -9,7 +9,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Signatures and hash were made by getExpectedTwilioSignature(token, url, params) and getExpectedBodyHash(body) of the npm package twilio
+// Signatures and hash were made by getExpectedTwilioSignature(token, url, params) and getExpectedBodyHash(body) of the
+// npm package twilio
 // 6.2.0; params are the fields of the forms, those that stand twice as an array.
 const (
 	twilioToken         = "0123456789abcdef0123456789abcdef"
@@ -27,20 +28,25 @@ const (
 )
 
 func twilioForm(body, signature string) *verification.Request {
-	return deliver(time.Unix(1772600767, 0), body, "X-Twilio-Signature", signature, "Content-Type", "application/x-www-form-urlencoded; charset=UTF-8")
+	return deliver(time.Unix(1772600767, 0), body, "X-Twilio-Signature", signature, "Content-Type",
+		"application/x-www-form-urlencoded; charset=UTF-8")
 }
 
 // Promise: what Twilio's library signs verifies, a form with its URL and JSON by its hash, and nothing else does.
 func TestTwilioVector(t *testing.T) {
 	t.Parallel()
 	vector{
-		slug: "twilio", secret: twilioToken, request: atURL(twilioForm(twilioCall, twilioSignature), "https://mycompany.com", "/myapp.php", "foo=1&bar=2"),
-		at: "header:X-Twilio-Signature", text: twilioSignature, encoding: "base64", signed: []string{"body", "base", "path", "query"},
+		slug: "twilio", secret: twilioToken, request: atURL(twilioForm(twilioCall, twilioSignature), "https://mycompany.com",
+			"/myapp.php", "foo=1&bar=2"),
+		at: "header:X-Twilio-Signature", text: twilioSignature, encoding: "base64", signed: []string{"body", "base", "path",
+			"query"},
 	}.check(t)
 	vector{
-		slug: "twilio", secret: twilioToken, request: atURL(deliver(time.Unix(1772600767, 0), twilioJSON, "X-Twilio-Signature", twilioJSONSignature,
-			"Content-Type", "application/json"), "https://mycompany.com", "/hook", twilioJSONQuery),
-		at: "header:X-Twilio-Signature", text: twilioJSONSignature, encoding: "base64", signed: []string{"body", "base", "path", "query"},
+		slug: "twilio", secret: twilioToken, request: atURL(deliver(time.Unix(1772600767, 0), twilioJSON,
+			"X-Twilio-Signature", twilioJSONSignature, "Content-Type", "application/json"), "https://mycompany.com", "/hook",
+			twilioJSONQuery),
+		at: "header:X-Twilio-Signature", text: twilioJSONSignature, encoding: "base64", signed: []string{"body", "base",
+			"path", "query"},
 	}.check(t)
 }
 
@@ -53,27 +59,32 @@ func TestTwilioForms(t *testing.T) {
 	}
 	requireProved(t, v, send("https://mycompany.com", twilioMessage, twilioMessageSignature), "hmac", "0")
 	requireProved(t, v, send("https://mycompany.com:8443", twilioMessage, twilioMessageSignature), "hmac", "0")
-	requireProved(t, v, atURL(twilioForm(twilioCall, twilioPortSignature), "https://mycompany.com", "/myapp.php", "foo=1&bar=2"), "hmac", "0")
-	requireReason(t, v, send("https://mycompany.com", twilioMessage+"&A=b", twilioMessageSignature), verification.ReasonSignatureMismatch)
+	requireProved(t, v, atURL(twilioForm(twilioCall, twilioPortSignature), "https://mycompany.com", "/myapp.php",
+		"foo=1&bar=2"), "hmac", "0")
+	requireReason(t, v, send("https://mycompany.com", twilioMessage+"&A=b", twilioMessageSignature),
+		verification.ReasonSignatureMismatch)
 	requireReason(t, v, send("", twilioMessage, twilioMessageSignature), verification.ReasonURLUnknown)
 	based := connectWith(t, "twilio", verification.Settings{URLBase: "https://mycompany.com"}, twilioToken)
 	requireProved(t, based, send("https://gateway.example", twilioMessage, twilioMessageSignature), "hmac", "0")
 }
 
-// Promise: a delivery of JSON cannot be turned into one of a form, nor its hash be left out: the signature covers the URL alone.
+// Promise: a delivery of JSON cannot be turned into one of a form, nor its hash be left out: the signature covers the
+// URL alone.
 func TestTwilioJSON(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "twilio", nil, twilioToken)
 	for _, body := range []string{"", "&", "=", "=&=", "CallStatus=completed"} {
-		_, refusal := v.Verify(t.Context(), atURL(twilioForm(body, twilioJSONSignature), "https://mycompany.com", "/hook", twilioJSONQuery))
+		_, refusal := v.Verify(t.Context(), atURL(twilioForm(body, twilioJSONSignature), "https://mycompany.com", "/hook",
+			twilioJSONQuery))
 		require.NotNil(t, refusal, body)
 	}
-	r := atURL(deliver(time.Time{}, twilioJSON, "X-Twilio-Signature", twilioJSONSignature), "https://mycompany.com", "/hook", "")
+	r := atURL(deliver(time.Time{}, twilioJSON, "X-Twilio-Signature", twilioJSONSignature), "https://mycompany.com",
+		"/hook", "")
 	requireReason(t, v, r, verification.ReasonSignatureMismatch)
 }
 
-// Promise: webhooks have types by what names them or by their status, streams all types of their events, and Twilio's token for
-// repetitions is the id and known not to be signed.
+// Promise: webhooks have types by what names them or by their status, streams all types of their events, and Twilio's
+// token for repetitions is the id and known not to be signed.
 func TestTwilioEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "twilio", nil, twilioToken)
@@ -96,6 +107,7 @@ func TestTwilioEvents(t *testing.T) {
 	require.Equal(t, "json:/*/id", stream.IDSource)
 	require.True(t, stream.TypeSigned && stream.IDSigned)
 	require.Equal(t, "<Response/>", string(v.Ack().Body))
-	require.Equal(t, "text/xml", v.Ack().Header.Get("Content-Type"), "Twilio takes other answers to messages and calls for errors")
+	require.Equal(t, "text/xml", v.Ack().Header.Get("Content-Type"),
+		"Twilio takes other answers to messages and calls for errors")
 	require.Equal(t, []string{"x-twilio-signature"}, v.RedactHeaders())
 }

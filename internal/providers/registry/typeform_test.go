@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a delivery made by Typeform's documentation ("Secure your webhooks": sha256= and the base64 of the HMAC-SHA256 of the
-// body; computed with openssl dgst), with the head of its example payload, verifies.
+// Promise: a delivery made by Typeform's documentation ("Secure your webhooks": sha256= and the base64 of the
+// HMAC-SHA256 of the body; computed with openssl dgst), with the head of its example payload, verifies.
 func TestTypeform(t *testing.T) {
 	t.Parallel()
 	const (
@@ -21,8 +21,8 @@ func TestTypeform(t *testing.T) {
 	)
 	r := deliver(time.Unix(1772600767, 0), body, "Typeform-Signature", "sha256="+signature)
 	vector{
-		slug: "typeform", secret: secret, request: r, at: "header:Typeform-Signature", label: "sha256=", text: signature, encoding: "base64",
-		signed: []string{"body"},
+		slug: "typeform", secret: secret, request: r, at: "header:Typeform-Signature", label: "sha256=", text: signature,
+		encoding: "base64", signed: []string{"body"},
 	}.check(t)
 	require.Equal(t, verification.Event{
 		Type: "form_response", TypeSigned: true, ID: "LtWXD3crgy", IDSource: "json:/event_id", IDSigned: true,

@@ -21,30 +21,31 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// vector is a delivery that a definition has to accept, with what its provider signs of it. check changes the delivery in
-// every way in which it must then be refused.
+// vector is a delivery that a definition has to accept, with what its provider signs of it. check changes the delivery
+// in every way in which it must then be refused.
 type vector struct {
 	slug     string
 	settings verification.Settings // without secrets
-	// secret is what a person pastes. otherSecret is another of the same form, "another secret of the same kind" unless set.
+	// secret is what a person pastes. otherSecret is another of the same form, "another secret of the same kind" unless
+	// set.
 	secret, otherSecret string
 	// scheme is the Result's, hmac unless set.
 	scheme string
 	// request is the delivery, and its Now the moment of signing.
 	request *verification.Request
-	// at is the place of the signature, header:<name>, query:<name> or json:<pointer>, and text the signature there without
-	// what stands around it. encoding is hex or base64, or empty for a token.
+	// at is the place of the signature, header:<name>, query:<name> or json:<pointer>, and text the signature there
+	// without what stands around it. encoding is hex or base64, or empty for a token.
 	at, text, encoding string
 	// label stands before the signature and is mandatory, such as "sha256=".
 	label string
-	// signed are the parts under the signature: body, method, path, query, base (scheme and host), header:<name>, sig:<key> of the
-	// signature's header, or json:<pointer> and form:<name> of a body that is not signed as a whole. outside are parts of which it
-	// is known that the signature leaves them out.
+	// signed are the parts under the signature: body, method, path, query, base (scheme and host), header:<name>,
+	// sig:<key> of the signature's header, or json:<pointer> and form:<name> of a body that is not signed as a whole.
+	// outside are parts of which it is known that the signature leaves them out.
 	signed, outside []string
 	// timestamp is the place of the timestamp, header:<name>, json:<pointer> or sig:<key>; empty where there is none.
 	timestamp string
-	// bodyTells is true where only the body or the query tells a handshake without a signature from a delivery, or the signature may
-	// stand there.
+	// bodyTells is true where only the body or the query tells a handshake without a signature from a delivery, or the
+	// signature may stand there.
 	bodyTells bool
 	// maxAge and maxSkew are the limits of the timestamp, 0 for none. They are inclusive to the second.
 	maxAge, maxSkew time.Duration
@@ -66,15 +67,17 @@ func connectWith(t *testing.T, slug string, settings verification.Settings, secr
 	provider, ok := loaded.Get(slug)
 	require.True(t, ok)
 	for i, s := range secrets {
-		settings.Secrets = append(settings.Secrets, verification.Secret{ID: string(rune('0' + i)), Value: secretbox.Secret(s)})
+		settings.Secrets = append(settings.Secrets, verification.Secret{ID: string(rune('0' + i)),
+			Value: secretbox.Secret(s)})
 	}
 	engine, err := provider.Webhooks.Bind(settings)
 	require.NoError(t, err)
 	return engine
 }
 
-// check is the promise of every definition: the delivery is accepted, also while secrets rotate, and refused for the right
-// reason when anything that is signed, the signature or the secret is another, or the time is not that of the signature.
+// check is the promise of every definition: the delivery is accepted, also while secrets rotate, and refused for the
+// right reason when anything that is signed, the signature or the secret is another, or the time is not that of the
+// signature.
 func (v vector) check(t *testing.T) {
 	t.Helper()
 	if v.otherSecret == "" {
@@ -195,7 +198,8 @@ func (v *vector) changes(t *testing.T, part string) []*verification.Request {
 	return out
 }
 
-// checkSignature changes the signature: absent, empty, twice, cut short, lengthened, in another encoding, without its label.
+// checkSignature changes the signature: absent, empty, twice, cut short, lengthened, in another encoding, without its
+// label.
 func (v *vector) checkSignature(t *testing.T, one *verification.Verifier) {
 	t.Helper()
 	require.NotEmpty(t, v.text)
@@ -208,7 +212,8 @@ func (v *vector) checkSignature(t *testing.T, one *verification.Verifier) {
 			r := cloneRequest(v.request)
 			r.Header[http.CanonicalHeaderKey(name)] = values
 			requireReason(t, one, r, verification.ReasonSignatureMissing)
-			require.Equal(t, v.bodyTells, one.Precheck(r.Header) == nil, "a delivery without its signature header is refused before the body is read")
+			require.Equal(t, v.bodyTells, one.Precheck(r.Header) == nil,
+				"a delivery without its signature header is refused before the body is read")
 		}
 		r := cloneRequest(v.request)
 		r.Header.Add(name, r.Header.Get(name))
@@ -294,8 +299,10 @@ func (v *vector) checkTimestamp(t *testing.T, one *verification.Verifier) {
 	if key, ok := strings.CutPrefix(v.timestamp, "sig:"); ok {
 		pair := key + "=" + pairValue(t, v.request.Header.Get(strings.TrimPrefix(v.at, "header:")), key)
 		for instead, reason := range map[string]verification.Reason{
-			"x=1": verification.ReasonTimestampMissing, key + "=": verification.ReasonTimestampMissing, pair + "," + pair: verification.ReasonTimestampMalformed,
-			pair + ".0": verification.ReasonTimestampMalformed, key + "=-1": verification.ReasonTimestampMalformed, key + "=" + strings.Repeat("9", 20): verification.ReasonTimestampMalformed,
+			"x=1": verification.ReasonTimestampMissing, key + "=": verification.ReasonTimestampMissing, pair + "," +
+				pair: verification.ReasonTimestampMalformed, pair + ".0": verification.ReasonTimestampMalformed, key +
+				"=-1": verification.ReasonTimestampMalformed, key + "=" +
+				strings.Repeat("9", 20): verification.ReasonTimestampMalformed,
 		} {
 			requireReason(t, one, v.withSignature(t, pair, instead), reason)
 		}
@@ -307,7 +314,8 @@ func (v *vector) checkTimestamp(t *testing.T, one *verification.Verifier) {
 			requireReason(t, one, r, verification.ReasonTimestampMissing)
 		}
 		r := cloneRequest(v.request)
-		for _, value := range []string{"-1", "99999999999999999999", "yesterday", " " + r.Header.Get(name), r.Header.Get(name) + ".0"} {
+		for _, value := range []string{"-1", "99999999999999999999", "yesterday", " " + r.Header.Get(name),
+			r.Header.Get(name) + ".0"} {
 			r.Header.Set(name, value)
 			requireReason(t, one, r, verification.ReasonTimestampMalformed)
 		}

@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// The signature was computed by validateSignature of X's Autohook 1.7.2, whose createHmac calls were read out and which then accepted it,
-// and the token by its validateWebhook.
+// The signature was computed by validateSignature of X's Autohook 1.7.2, whose createHmac calls were read out and which
+// then accepted it, and the token by its validateWebhook.
 const (
 	xSecret    = "T1kXcOnSuMeRsEcReT0123456789abcdef"
 	xSignature = "8zQ0KDeftsNB8MYaBdEflYmoBaUeoT+TrooH1DHcfI0="
@@ -31,8 +31,8 @@ func xDelivery(body, signature string) *verification.Request {
 func TestXVector(t *testing.T) {
 	t.Parallel()
 	vector{
-		slug: "x", secret: xSecret, request: xDelivery(xBody, xSignature), at: "header:X-Twitter-Webhooks-Signature", label: "sha256=", text: xSignature, encoding: "base64",
-		signed: []string{"body"},
+		slug: "x", secret: xSecret, request: xDelivery(xBody, xSignature), at: "header:X-Twitter-Webhooks-Signature",
+		label: "sha256=", text: xSignature, encoding: "base64", signed: []string{"body"},
 	}.check(t)
 	require.Equal(t, []string{"x-twitter-webhooks-signature"}, connect(t, "x", nil, xSecret).RedactHeaders())
 }
@@ -50,7 +50,8 @@ func TestXEvents(t *testing.T) {
 	} {
 		requireDescribed(t, v, xDelivery(body, ""), verification.Event{Type: want, TypeSigned: true})
 	}
-	requireDescribed(t, v, xDelivery(`{"data":{"event_uuid":"2a7b","filter":{"user_id":"1"},"event_type":"profile.update.bio","payload":{}}}`, ""),
+	requireDescribed(t, v, xDelivery(
+		`{"data":{"event_uuid":"2a7b","filter":{"user_id":"1"},"event_type":"profile.update.bio","payload":{}}}`, ""),
 		verification.Event{Type: "profile.update.bio", TypeSigned: true, ID: "2a7b", IDSigned: true})
 }
 
@@ -75,7 +76,8 @@ func TestXAnswersSignNothing(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "x", nil, xSecret)
 	rapid.Check(t, func(rt *rapid.T) {
-		token := rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`), rapid.StringMatching(`[ -~]{1,60}`), rapid.Just(xBody), rapid.Just("123")).Draw(rt, "token")
+		token := rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`), rapid.StringMatching(`[ -~]{1,60}`),
+			rapid.Just(xBody), rapid.Just("123")).Draw(rt, "token")
 		answer, _ := v.Handshake(t.Context(), at(deliver(time.Time{}, ""), "GET", "crc_token="+url.QueryEscape(token)))
 		if answer == nil {
 			return

@@ -26,8 +26,9 @@ func zendeskSignature(body string) string {
 }
 
 func zendeskDelivery(body string) *verification.Request {
-	return deliver(time.Date(2021, 3, 25, 5, 9, 27, 0, time.UTC), body, "X-Zendesk-Webhook-Signature", zendeskSignature(body),
-		"X-Zendesk-Webhook-Signature-Timestamp", zendeskTime, "X-Zendesk-Webhook-Invocation-Id", "8350205582")
+	return deliver(time.Date(2021, 3, 25, 5, 9, 27, 0, time.UTC), body, "X-Zendesk-Webhook-Signature",
+		zendeskSignature(body), "X-Zendesk-Webhook-Signature-Timestamp", zendeskTime, "X-Zendesk-Webhook-Invocation-Id",
+		"8350205582")
 }
 
 // Promise: a request that is signed as Zendesk documents it verifies, and nothing else does.
@@ -36,7 +37,8 @@ func TestZendeskSignature(t *testing.T) {
 	vector{
 		slug: "zendesk", secret: zendeskSecret, request: zendeskDelivery(zendeskBody),
 		at: "header:X-Zendesk-Webhook-Signature", text: zendeskSignature(zendeskBody), encoding: "base64",
-		signed: []string{"body", "header:X-Zendesk-Webhook-Signature-Timestamp"}, outside: []string{"header:X-Zendesk-Webhook-Invocation-Id"},
+		signed:    []string{"body", "header:X-Zendesk-Webhook-Signature-Timestamp"},
+		outside:   []string{"header:X-Zendesk-Webhook-Invocation-Id"},
 		timestamp: "header:X-Zendesk-Webhook-Signature-Timestamp",
 	}.check(t)
 	// Nothing stands between timestamp and body, so digits must not move from one to the other.
@@ -45,15 +47,17 @@ func TestZendeskSignature(t *testing.T) {
 	requireReason(t, connect(t, "zendesk", nil, zendeskSecret), moved, verification.ReasonTimestampMalformed)
 }
 
-// Promise: an event has the type, id and time that Zendesk names. A body that people write for a trigger has no id, whatever it calls
-// so: two requests about one ticket are two events, also where they say the same, by the id of the invocation.
+// Promise: an event has the type, id and time that Zendesk names. A body that people write for a trigger has no id,
+// whatever it calls so: two requests about one ticket are two events, also where they say the same, by the id of the
+// invocation.
 func TestZendeskEvents(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "zendesk", nil, zendeskSecret)
 	requireDescribed(t, v, zendeskDelivery(zendeskBody), verification.Event{
-		Type: "zen:event-type:ticket.created", TypeSigned: true, ID: "8d4e0ac2-fa9a-4a4e-8e20-8bbc8a2d8a3c 2022-06-20", IDSigned: true,
-		OccurredAt: time.Date(2022, 6, 30, 4, 11, 18, 456_789_123, time.UTC),
+		Type: "zen:event-type:ticket.created", TypeSigned: true, ID: "8d4e0ac2-fa9a-4a4e-8e20-8bbc8a2d8a3c 2022-06-20",
+		IDSigned: true, OccurredAt: time.Date(2022, 6, 30, 4, 11, 18, 456_789_123, time.UTC),
 	})
-	requireDescribed(t, v, zendeskDelivery(`{"id":"158488612","status":"open"}`), verification.Event{Type: "unknown", TypeSigned: true, ID: "8350205582"})
+	requireDescribed(t, v, zendeskDelivery(`{"id":"158488612","status":"open"}`), verification.Event{Type: "unknown",
+		TypeSigned: true, ID: "8350205582"})
 	require.Equal(t, []string{"x-zendesk-webhook-signature"}, v.RedactHeaders())
 }

@@ -12,8 +12,9 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Signatures and token were computed by the npm package @zoom/rivet 0.4.0: an AwsLambdaReceiver with this webhooksSecretToken was
-// given the body and the timestamp 1772600767, and what its createHmac calls returned was read out. With them it answered 200.
+// Signatures and token were computed by the npm package @zoom/rivet 0.4.0: an AwsLambdaReceiver with this
+// webhooksSecretToken was given the body and the timestamp 1772600767, and what its createHmac calls returned was read
+// out. With them it answered 200.
 const (
 	zoomSecret              = "zm_secret_token_1"
 	zoomSignature           = "74936864e43e8c22318466c2fd8a1cd4b6b29bef0f75c8ed3106e59b99b67b79"
@@ -24,38 +25,45 @@ const (
 )
 
 func zoomDelivery(body, signature string) *verification.Request {
-	return deliver(time.Unix(1772600767, 0), body, "X-Zm-Request-Timestamp", "1772600767", "X-Zm-Signature", "v0="+signature)
+	return deliver(time.Unix(1772600767, 0), body, "X-Zm-Request-Timestamp", "1772600767", "X-Zm-Signature", "v0="+
+		signature)
 }
 
 // Promise: what Zoom's library computes as the signature verifies, and nothing else does.
 func TestZoomVector(t *testing.T) {
 	t.Parallel()
 	vector{
-		slug: "zoom", secret: zoomSecret, request: zoomDelivery(zoomBody, zoomSignature), at: "header:X-Zm-Signature", label: "v0=", text: zoomSignature, encoding: "hex",
-		signed: []string{"body", "header:X-Zm-Request-Timestamp"}, timestamp: "header:X-Zm-Request-Timestamp",
+		slug: "zoom", secret: zoomSecret, request: zoomDelivery(zoomBody, zoomSignature), at: "header:X-Zm-Signature",
+		label: "v0=", text: zoomSignature, encoding: "hex", signed: []string{"body", "header:X-Zm-Request-Timestamp"},
+		timestamp: "header:X-Zm-Request-Timestamp",
 	}.check(t)
 	v := connect(t, "zoom", nil, zoomSecret)
-	requireDescribed(t, v, zoomDelivery(zoomBody, ""), verification.Event{Type: "meeting.started", TypeSigned: true, OccurredAt: time.UnixMilli(1772600766123).UTC()})
+	requireDescribed(t, v, zoomDelivery(zoomBody, ""), verification.Event{Type: "meeting.started", TypeSigned: true,
+		OccurredAt: time.UnixMilli(1772600766123).UTC()})
 	require.Equal(t, []string{"x-zm-signature"}, v.RedactHeaders())
 }
 
-// Promise: the validation of the URL is answered as Zoom's library answers it, when Zoom signed it, and for no token but such as Zoom's.
+// Promise: the validation of the URL is answered as Zoom's library answers it, when Zoom signed it, and for no token
+// but such as Zoom's.
 func TestZoomValidation(t *testing.T) {
 	t.Parallel()
 	v := connect(t, "zoom", nil, zoomSecret)
 	requireAnswered(t, v, zoomDelivery(zoomValidation, zoomValidationSignature), 200, "application/json",
 		`{"plainToken":"qgg8vlvZRS6UYooatFL8Aw","encryptedToken":"`+zoomEncryptedToken+`"}`)
-	requireHandshakeRefused(t, v, zoomDelivery(strings.Replace(zoomValidation, "qgg8", "qgg9", 1), zoomValidationSignature), verification.ReasonSignatureMismatch)
+	requireHandshakeRefused(t, v, zoomDelivery(strings.Replace(zoomValidation, "qgg8", "qgg9", 1),
+		zoomValidationSignature), verification.ReasonSignatureMismatch)
 	requireHandshakeRefused(t, v, deliver(time.Unix(1772600767, 0), zoomValidation), verification.ReasonSignatureMissing)
 	requireNoHandshake(t, v, zoomDelivery(zoomBody, zoomSignature))
 	rotating := connect(t, "zoom", nil, zoomSecret, "zm_secret_token_2")
 	requireAnswered(t, rotating, zoomDelivery(zoomValidation, zoomValidationSignature), 200, "application/json",
 		`{"plainToken":"qgg8vlvZRS6UYooatFL8Aw","encryptedToken":"`+zoomEncryptedToken+`"}`)
-	for _, token := range []string{"v0:1772600767:{}", "a b", "", strings.Repeat("a", 129), `{"event":"meeting.started"}`} {
+	for _, token := range []string{"v0:1772600767:{}", "a b", "", strings.Repeat("a", 129),
+		`{"event":"meeting.started"}`} {
 		quoted, err := json.Marshal(token)
 		require.NoError(t, err)
 		body := `{"event":"endpoint.url_validation","payload":{"plainToken":` + string(quoted) + `}}`
-		requireHandshakeRefused(t, v, zoomDelivery(body, hmacHex(zoomSecret, "v0:1772600767:"+body)), verification.ReasonHandshakeMalformed)
+		requireHandshakeRefused(t, v, zoomDelivery(body, hmacHex(zoomSecret, "v0:1772600767:"+body)),
+			verification.ReasonHandshakeMalformed)
 	}
 }
 

@@ -33,9 +33,9 @@ func (p *plan) checkAccount(w *view) *Refusal {
 	return nil
 }
 
-// checkBinding makes sure that a delivery is bound to the connection: by a key of its own, or by a required parameter that the
-// proof or the account compares. Keys that the definition names prove the platform only, and everybody with an account there
-// could send deliveries to every connection.
+// checkBinding makes sure that a delivery is bound to the connection: by a key of its own, or by a required parameter
+// that the proof or the account compares. Keys that the definition names prove the platform only, and everybody with an
+// account there could send deliveries to every connection.
 func (e *Engine) checkBinding() faults {
 	var fs faults
 	d := &e.decl
@@ -45,8 +45,9 @@ func (e *Engine) checkBinding() faults {
 		}
 	}
 	if !e.binds(&d.Proof) {
-		fs.add("account", RuleRequired, "is missing: the keys prove the provider's platform and not the account. Compare a required parameter here, "+
-			"in jwt.aud or jwt.claims, or sign it as {conn:name}")
+		fs.add("account", RuleRequired,
+			"is missing: the keys prove the provider's platform and not the account. Compare a required parameter here, "+
+				"in jwt.aud or jwt.claims, or sign it as {conn:name}")
 	}
 	return fs
 }
@@ -96,7 +97,8 @@ func (v *Verifier) Ack() *Answer { return v.plan.ack }
 // RejectStatus returns the HTTP status with which deliveries are refused, 400 to 499.
 func (v *Verifier) RejectStatus() int { return v.plan.reject }
 
-// BodyRepeats reports whether two events may have the same body, so that a body that came before is no repeat by itself.
+// BodyRepeats reports whether two events may have the same body, so that a body that came before is no repeat by
+// itself.
 func (v *Verifier) BodyRepeats() bool { return v.plan.bodyRepeats }
 
 // MaxBody returns the most bytes of a body that the provider sends; 0 for no limit but the gateway's.

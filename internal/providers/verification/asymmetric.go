@@ -80,13 +80,14 @@ func (a publicAlgorithm) verifyRSA(key *rsa.PublicKey, message, sig []byte) bool
 	}
 }
 
-// compilePublic checks algorithm and keys of an asymmetric proof. Without keys of its own the connection's secrets are the
-// public keys.
+// compilePublic checks algorithm and keys of an asymmetric proof. Without keys of its own the connection's secrets are
+// the public keys.
 func (c *compiler) compilePublic(path string, d *Proof, p *proof) {
 	p.public = publicAlgorithm(d.Algorithm)
 	family := p.public.family()
 	if family == "" {
-		c.faults.add(path+"algorithm", RuleEnum, "must be ed25519, ecdsa_p256_der, ecdsa_p256_raw, rsa_sha1, rsa_sha256 or rsa_pss_sha256")
+		c.faults.add(path+"algorithm", RuleEnum,
+			"must be ed25519, ecdsa_p256_der, ecdsa_p256_raw, rsa_sha1, rsa_sha256 or rsa_pss_sha256")
 		return
 	}
 	if d.Keys == nil {
@@ -166,7 +167,8 @@ func (p *proof) publicKeys(ctx context.Context, s *workspace, keyID string) ([]f
 	if p.cert != nil {
 		certURL, state := s.view.text(&p.cert.src)
 		if state != present || !p.cert.allows(certURL) {
-			return nil, refuse(ReasonSignatureMalformed, "The "+p.cert.src.place()+", which names the certificate, is missing or names none of the provider's.")
+			return nil, refuse(ReasonSignatureMalformed, "The "+p.cert.src.place()+
+				", which names the certificate, is missing or names none of the provider's.")
 		}
 		keyID = certURL
 	}
@@ -178,7 +180,8 @@ func (p *proof) publicKeys(ctx context.Context, s *workspace, keyID string) ([]f
 	case errors.Is(err, errKeyUnknown):
 		return nil, refuse(ReasonSignatureMismatch, "The delivery names a key that the provider does not publish.")
 	case err != nil:
-		return nil, refuse(ReasonKeysUnavailable, "The provider's public keys cannot be fetched, so nothing can be verified. The delivery may be repeated.")
+		return nil, refuse(ReasonKeysUnavailable,
+			"The provider's public keys cannot be fetched, so nothing can be verified. The delivery may be repeated.")
 	}
 	for _, k := range keys {
 		if !k.notAfter.IsZero() && (now.Before(k.notBefore) || now.After(k.notAfter)) {

@@ -63,9 +63,13 @@ func newSigner(t *testing.T, algorithm string) signer {
 			return must(rsa.SignPKCS1v15(nil, rsaKey(), crypto.SHA1, sum[:]))
 		}, &rsaKey().PublicKey}
 	case "rsa_sha256":
-		return signer{func(m []byte) []byte { return must(rsa.SignPKCS1v15(nil, rsaKey(), crypto.SHA256, digest(m))) }, &rsaKey().PublicKey}
+		return signer{func(m []byte) []byte {
+			return must(rsa.SignPKCS1v15(nil, rsaKey(), crypto.SHA256, digest(m)))
+		}, &rsaKey().PublicKey}
 	default:
-		return signer{func(m []byte) []byte { return must(rsa.SignPSS(rand.Reader, rsaKey(), crypto.SHA256, digest(m), nil)) }, &rsaKey().PublicKey}
+		return signer{func(m []byte) []byte {
+			return must(rsa.SignPSS(rand.Reader, rsaKey(), crypto.SHA256, digest(m), nil))
+		}, &rsaKey().PublicKey}
 	}
 }
 
@@ -98,8 +102,8 @@ func algorithms() []string {
 	return []string{"ed25519", "ecdsa_p256_der", "ecdsa_p256_raw", "rsa_sha1", "rsa_sha256", "rsa_pss_sha256"}
 }
 
-// Promise: each algorithm accepts what its key signed, whichever form the key was pasted in, and nothing else: no other body,
-// timestamp, key or algorithm.
+// Promise: each algorithm accepts what its key signed, whichever form the key was pasted in, and nothing else: no other
+// body, timestamp, key or algorithm.
 func TestAsymmetric(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range algorithms() {
@@ -142,17 +146,20 @@ func TestAsymmetricCandidates(t *testing.T) {
 	v := verifier(t, declared(p), s.pem(t))
 	good, bad := hex.EncodeToString(s.sign([]byte(stamp(0)+"{}"))), strings.Repeat("00", 64)+" "
 	requireProved(t, v, request("{}", "X-T", stamp(0), "X-S", strings.Repeat(bad, 7)+good), "asymmetric", "whs_0")
-	requireRefused(t, v, request("{}", "X-T", stamp(0), "X-S", strings.Repeat(bad, 8)+good), verification.ReasonSignatureMismatch)
+	requireRefused(t, v, request("{}", "X-T", stamp(0), "X-S", strings.Repeat(bad, 8)+good),
+		verification.ReasonSignatureMismatch)
 }
 
-// Promise: ed25519 keys are taken as the senders show them: hexadecimal (Discord) or whpk_ with base64 (Standard Webhooks).
+// Promise: ed25519 keys are taken as the senders show them: hexadecimal (Discord) or whpk_ with base64 (Standard
+// Webhooks).
 func TestEd25519Forms(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "ed25519")
 	raw, ok := s.public.(ed25519.PublicKey)
 	require.True(t, ok)
 	r := request("{}", "X-T", stamp(0), "X-S", hex.EncodeToString(s.sign([]byte(stamp(0)+"{}"))))
-	for _, text := range []string{hex.EncodeToString(raw), "whpk_" + base64.StdEncoding.EncodeToString(raw), base64.RawStdEncoding.EncodeToString(raw)} {
+	for _, text := range []string{hex.EncodeToString(raw), "whpk_" + base64.StdEncoding.EncodeToString(raw),
+		base64.RawStdEncoding.EncodeToString(raw)} {
 		requireProved(t, verifier(t, declared(asymmetric("ed25519", "hex")), text), r, "asymmetric", "whs_0")
 	}
 }
@@ -170,7 +177,8 @@ func TestSendGridVector(t *testing.T) {
 	v, err := engine.Prepare(map[string]string{"key": d.Params[0].Example}, nil)
 	require.NoError(t, err)
 	const body = `{"category":"example_payload","event":"test_event","message_id":"message_id"}`
-	r := request(body, "X-T", "1588788367", "X-S", "MEUCIQCtIHJeH93Y+qpYeWrySphQgpNGNr/U+UyUlBkU6n7RAwIgJTz2C+8a8xonZGi6BpSzoQsbVRamr2nlxFDWYNH2j/0=")
+	r := request(body, "X-T", "1588788367", "X-S",
+		"MEUCIQCtIHJeH93Y+qpYeWrySphQgpNGNr/U+UyUlBkU6n7RAwIgJTz2C+8a8xonZGi6BpSzoQsbVRamr2nlxFDWYNH2j/0=")
 	requireProved(t, v, r, "asymmetric", "static-0")
 	r.Body = r.Body[:len(r.Body)-1]
 	requireRefused(t, v, r, verification.ReasonSignatureMismatch)
@@ -189,7 +197,8 @@ func TestPublicKeysRefused(t *testing.T) {
 	other, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	require.NoError(t, err)
 	for algorithm, texts := range map[string][]string{
-		"rsa_sha256":     {signer{public: &weak.PublicKey}.pem(t), newSigner(t, "ed25519").pem(t), "AAAA", "-----BEGIN PUBLIC KEY-----\nleak", ""},
+		"rsa_sha256": {signer{public: &weak.PublicKey}.pem(t), newSigner(t, "ed25519").pem(t), "AAAA",
+			"-----BEGIN PUBLIC KEY-----\nleak", ""},
 		"ecdsa_p256_raw": {signer{public: &other.PublicKey}.b64(t), newSigner(t, "rsa_sha1").b64(t)},
 		"ed25519":        {"00", newSigner(t, "ecdsa_p256_der").pem(t)},
 	} {

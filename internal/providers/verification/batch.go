@@ -57,8 +57,8 @@ func (c *compiler) compileBatch(d *Batch) {
 	c.batch = rule
 }
 
-// compileBatchWhen reads what makes a body a batch. Where the proof does not cover it, whoever replays a delivery can have a
-// batch described as one event, or one event as a batch, so that neither type nor id is signed.
+// compileBatchWhen reads what makes a body a batch. Where the proof does not cover it, whoever replays a delivery can
+// have a batch described as one event, or one event as a batch, so that neither type nor id is signed.
 func (c *compiler) compileBatchWhen(d *Batch) {
 	c.batchSigned = true
 	if d == nil {
@@ -70,8 +70,8 @@ func (c *compiler) compileBatchWhen(d *Batch) {
 	}
 }
 
-// describeBatch describes a body with items. It is false for another body, and for one with so many items that describing
-// them would be a burden.
+// describeBatch describes a body with items. It is false for another body, and for one with so many items that
+// describing them would be a burden.
 func (p *plan) describeBatch(w *view) (Event, bool) {
 	if p.batch == nil || slices.ContainsFunc(p.batch.when, func(when predicate) bool { return !when.holds(w) }) {
 		return Event{}, false

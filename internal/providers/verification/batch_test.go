@@ -18,14 +18,15 @@ import (
 func batched(items string, types ...string) verification.Declaration {
 	d := declared(sha256Proof("header:X-S", "{body}"))
 	d.Event = verification.EventRules{
-		Type: []string{"{json:/type}"}, ID: []string{"json:/id"}, Map: map[string]string{"contact/created": "contact.created"},
-		Batch: &verification.Batch{Items: []string{items}, Type: types, ID: []string{"item:/id", "item:/alt"}},
+		Type: []string{"{json:/type}"}, ID: []string{"json:/id"},
+		Map: map[string]string{"contact/created": "contact.created"}, Batch: &verification.Batch{Items: []string{items},
+			Type: types, ID: []string{"item:/id", "item:/alt"}},
 	}
 	return d
 }
 
-// Promise: a delivery that carries several events is described by all their types, each once and in order, and by one id
-// over the ids of all.
+// Promise: a delivery that carries several events is described by all their types, each once and in order, and by one
+// id over the ids of all.
 func TestDescribeBatch(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, batched("/*", "{item:/type}.{header:X-Kind}", "{item:/type}"), testKey)
@@ -37,7 +38,8 @@ func TestDescribeBatch(t *testing.T) {
 	require.False(t, event.TypeSigned, "the header is not signed")
 	require.Len(t, event.ID, 64)
 
-	for _, other := range []string{`[{"id":1},{"id":"x"},{"id":2}]`, `[{"id":3},{"id":2},{"id":"x"},{"id":1}]`, `[{"id":"1x"},{"id":""},{"id":2},{"id":3}]`} {
+	for _, other := range []string{`[{"id":1},{"id":"x"},{"id":2}]`, `[{"id":3},{"id":2},{"id":"x"},{"id":1}]`,
+		`[{"id":"1x"},{"id":""},{"id":2},{"id":3}]`} {
 		require.NotEqual(t, event.ID, v.Describe(request(other)).ID, other)
 	}
 	require.Equal(t, event.ID, v.Describe(request(`[{"id":1},{"id":"x"},{"id":2},{"id":3,"more":true}]`)).ID)
@@ -53,10 +55,12 @@ func TestDescribeNoBatch(t *testing.T) {
 	require.Equal(t, []string{"page.feed", "page.likes"},
 		v.Describe(request(`{"object":"page","entry":[{"changes":[{"field":"feed"},{"field":"likes"}]},{"changes":[{"field":"feed"}]}]}`)).Types)
 	for _, body := range []string{
-		`{"type":"t","id":"1"}`, `{"type":"t","id":"1","entry":[]}`, `{"type":"t","id":"1","entry":[{}]}`, `{"type":"t","id":"1","entry":{"changes":[]}}`,
-		`{"type":"t","id":"1","entry":[{"changes":[` + strings.Repeat(`{},`, 10_000) + `{}]}]}`,
+		`{"type":"t","id":"1"}`, `{"type":"t","id":"1","entry":[]}`, `{"type":"t","id":"1","entry":[{}]}`,
+		`{"type":"t","id":"1","entry":{"changes":[]}}`, `{"type":"t","id":"1","entry":[{"changes":[` +
+			strings.Repeat(`{},`, 10_000) + `{}]}]}`,
 	} {
-		require.Equal(t, verification.Event{Type: "t", TypeSigned: true, ID: "1", IDSource: "json:/id", IDSigned: true}, v.Describe(request(body)))
+		require.Equal(t, verification.Event{Type: "t", TypeSigned: true, ID: "1", IDSource: "json:/id", IDSigned: true},
+			v.Describe(request(body)))
 	}
 	items := make([]string, 100)
 	for i := range items {
@@ -70,7 +74,8 @@ func TestDescribeNoBatch(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, scalar.Describe(request(`{"types":["a","b","a"]}`)).Types)
 }
 
-// Promise: the items of several arrays are described together, and an array that one entry lacks hides no other's items.
+// Promise: the items of several arrays are described together, and an array that one entry lacks hides no other's
+// items.
 func TestDescribeSeveralArrays(t *testing.T) {
 	t.Parallel()
 	d := batched("/entry/*/changes/*", "{json:/object}.{item:/field}")
@@ -79,11 +84,12 @@ func TestDescribeSeveralArrays(t *testing.T) {
 	d.Event.Batch.ID = nil
 	v := verifier(t, d, testKey)
 	for body, want := range map[string][]string{
-		`{"object":"o","entry":[{"names":["a"]},{"changes":[{"field":"f"}]},{"names":["b"],"changes":[]}]}`: {"o.f", "o.a", "o.b"},
-		`{"object":"o","entry":[{"changes":{}},{"changes":[{"field":"f"}]}],"more":["m"]}`:                  {"o.f", "o.m"},
-		`{"object":"o","entry":7,"more":["m"]}`:                                                             {"o.m"},
-		`{"object":"o","entry":[{}],"type":"t"}`:                                                            nil,
-		`{"object":"o","entry":[` + strings.Repeat(`{},`, 10_000) + `{}],"more":["m"]}`:                     nil,
+		`{"object":"o","entry":[{"names":["a"]},{"changes":[{"field":"f"}]},{"names":["b"],"changes":[]}]}`: {"o.f", "o.a",
+			"o.b"},
+		`{"object":"o","entry":[{"changes":{}},{"changes":[{"field":"f"}]}],"more":["m"]}`: {"o.f", "o.m"},
+		`{"object":"o","entry":7,"more":["m"]}`:                                            {"o.m"},
+		`{"object":"o","entry":[{}],"type":"t"}`:                                           nil,
+		`{"object":"o","entry":[` + strings.Repeat(`{},`, 10_000) + `{}],"more":["m"]}`:    nil,
 	} {
 		require.Equal(t, want, v.Describe(request(body)).Types)
 	}
@@ -108,15 +114,18 @@ func TestDescribeJoinedIDs(t *testing.T) {
 	}
 	require.Empty(t, v.Describe(request(`[{"id":1}]`)).ID)
 
-	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "1 2", IDSource: "json:/id+json:/at", IDSigned: true}, v.Describe(request(`{"id":1,"at":2}`)))
-	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "x", IDSource: "json:/alt", IDSigned: true}, v.Describe(request(`{"id":1,"alt":"x"}`)))
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "1 2", IDSource: "json:/id+json:/at",
+		IDSigned: true}, v.Describe(request(`{"id":1,"at":2}`)))
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "x", IDSource: "json:/alt", IDSigned: true},
+		v.Describe(request(`{"id":1,"alt":"x"}`)))
 	require.Empty(t, v.Describe(request(`{"id":"`+strings.Repeat("a", 511)+`","at":2}`)).ID, "longer than an id can be")
 	d.Event.ID = []string{"json:/id + header:X-Id"}
-	require.False(t, verifier(t, d, testKey).Describe(request(`{"id":1}`, "X-Id", "2")).IDSigned, "half of the id is not signed")
+	require.False(t, verifier(t, d, testKey).Describe(request(`{"id":1}`, "X-Id", "2")).IDSigned,
+		"half of the id is not signed")
 }
 
-// Promise: where a header makes the body a batch, a list without it is one event; and as the header is not signed, neither type nor
-// id are, because whoever replays a delivery could have it described in the other way.
+// Promise: where a header makes the body a batch, a list without it is one event; and as the header is not signed,
+// neither type nor id are, because whoever replays a delivery could have it described in the other way.
 func TestDescribeBatchWhen(t *testing.T) {
 	t.Parallel()
 	d := batched("/*", "{item:/type}")
@@ -150,26 +159,58 @@ func TestCompileRefusesEvents(t *testing.T) {
 		change func(d *verification.Declaration)
 		want   []string
 	}{
-		"no star":        {func(d *verification.Declaration) { d.Event.Batch.Items = []string{"/value"} }, []string{"event.batch.items[0] format"}},
-		"no items":       {func(d *verification.Declaration) { d.Event.Batch.Items = nil }, []string{"event.batch.items required"}},
-		"items twice":    {func(d *verification.Declaration) { d.Event.Batch.Items = []string{"/*", "/*"} }, []string{"event.batch.items[1] unique"}},
-		"too many items": {func(d *verification.Declaration) { d.Event.Batch.Items = slices.Repeat([]string{"/*"}, 9) }, append([]string{"event.batch.items required"}, repeated("event.batch.items[%d] unique", 1, 8)...)},
+		"no star": {func(d *verification.Declaration) {
+			d.Event.Batch.Items = []string{"/value"}
+		}, []string{"event.batch.items[0] format"}},
+		"no items": {func(d *verification.Declaration) {
+			d.Event.Batch.Items = nil
+		}, []string{"event.batch.items required"}},
+		"items twice": {func(d *verification.Declaration) {
+			d.Event.Batch.Items = []string{"/*", "/*"}
+		}, []string{"event.batch.items[1] unique"}},
+		"too many items": {func(d *verification.Declaration) {
+			d.Event.Batch.Items = slices.Repeat([]string{"/*"}, 9)
+		}, append([]string{"event.batch.items required"}, repeated("event.batch.items[%d] unique", 1, 8)...)},
 		"id of too much": {func(d *verification.Declaration) {
 			d.Event.Batch.ID = []string{strings.Repeat("item:/a + ", 8) + "item:/a"}
 		}, []string{"event.batch.id[0] limit"}},
-		"id of nothing":   {func(d *verification.Declaration) { d.Event.ID = []string{"json:/a + "} }, []string{"event.id[0] format"}},
-		"id of a secret":  {func(d *verification.Declaration) { d.Event.ID = []string{"json:/a + header:cookie"} }, []string{"event.id[0] format"}},
-		"separator dot":   {func(d *verification.Declaration) { d.Event.TypeSeparators = "/." }, []string{"event.type_separators format"}},
-		"separator space": {func(d *verification.Declaration) { d.Event.TypeSeparators = " " }, []string{"event.type_separators format"}},
-		"no type":         {func(d *verification.Declaration) { d.Event.Batch.Type = nil }, []string{"event.batch.type required"}},
-		"id of the body":  {func(d *verification.Declaration) { d.Event.Batch.ID = []string{"json:/id"} }, []string{"event.batch.id[0] format"}},
-		"item outside":    {func(d *verification.Declaration) { d.Event.Type = []string{"{item:/a}"} }, []string{"event.type[0] format"}},
-		"time of nothing": {func(d *verification.Declaration) { d.Event.OccurredAt = &verification.OccurredAt{} }, []string{"event.occurred_at.format enum", "event.occurred_at.from format"}},
-		"redact a header": {func(d *verification.Declaration) { d.Event.Redact = []string{"header:a"} }, []string{"event.redact[0] format"}},
-		"item's member":   {func(d *verification.Declaration) { d.Event.Type = []string{"{item_member:a}"} }, []string{"event.type[0] format"}},
-		"no member":       {func(d *verification.Declaration) { d.Event.Type = []string{"{member:a,}"} }, []string{"event.type[0] format"}},
-		"member as id":    {func(d *verification.Declaration) { d.Event.ID = []string{"member:a"} }, []string{"event.id[0] format"}},
-		"no field":        {func(d *verification.Declaration) { d.Event.ID = []string{"form:"} }, []string{"event.id[0] format"}},
+		"id of nothing": {func(d *verification.Declaration) {
+			d.Event.ID = []string{"json:/a + "}
+		}, []string{"event.id[0] format"}},
+		"id of a secret": {func(d *verification.Declaration) {
+			d.Event.ID = []string{"json:/a + header:cookie"}
+		}, []string{"event.id[0] format"}},
+		"separator dot": {func(d *verification.Declaration) {
+			d.Event.TypeSeparators = "/."
+		}, []string{"event.type_separators format"}},
+		"separator space": {func(d *verification.Declaration) {
+			d.Event.TypeSeparators = " "
+		}, []string{"event.type_separators format"}},
+		"no type": {func(d *verification.Declaration) {
+			d.Event.Batch.Type = nil
+		}, []string{"event.batch.type required"}},
+		"id of the body": {func(d *verification.Declaration) {
+			d.Event.Batch.ID = []string{"json:/id"}
+		}, []string{"event.batch.id[0] format"}},
+		"item outside": {func(d *verification.Declaration) {
+			d.Event.Type = []string{"{item:/a}"}
+		}, []string{"event.type[0] format"}},
+		"time of nothing": {func(d *verification.Declaration) {
+			d.Event.OccurredAt = &verification.OccurredAt{}
+		}, []string{"event.occurred_at.format enum", "event.occurred_at.from format"}},
+		"redact a header": {func(d *verification.Declaration) {
+			d.Event.Redact = []string{"header:a"}
+		}, []string{"event.redact[0] format"}},
+		"item's member": {func(d *verification.Declaration) {
+			d.Event.Type = []string{"{item_member:a}"}
+		}, []string{"event.type[0] format"}},
+		"no member": {func(d *verification.Declaration) {
+			d.Event.Type = []string{"{member:a,}"}
+		}, []string{"event.type[0] format"}},
+		"member as id": {func(d *verification.Declaration) {
+			d.Event.ID = []string{"member:a"}
+		}, []string{"event.id[0] format"}},
+		"no field": {func(d *verification.Declaration) { d.Event.ID = []string{"form:"} }, []string{"event.id[0] format"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -198,8 +239,9 @@ func TestDescribeOccurredAt(t *testing.T) {
 		format, value string
 		want          time.Time
 	}{
-		{"unix_s", `1772600767`, at}, {"unix_s", `"1772600767.5"`, at}, {"unix_ms", `1772600767000`, at}, {"rfc3339", `"2026-03-04T06:06:07+01:00"`, at},
-		{"unix_s", `1772600767000`, time.Time{}}, {"unix_s", `-1`, time.Time{}}, {"unix_s", `"soon"`, time.Time{}}, {"unix_ms", `99999999999999999`, time.Time{}},
+		{"unix_s", `1772600767`, at}, {"unix_s", `"1772600767.5"`, at}, {"unix_ms", `1772600767000`, at},
+		{"rfc3339", `"2026-03-04T06:06:07+01:00"`, at}, {"unix_s", `1772600767000`, time.Time{}},
+		{"unix_s", `-1`, time.Time{}}, {"unix_s", `"soon"`, time.Time{}}, {"unix_ms", `99999999999999999`, time.Time{}},
 		{"rfc3339", `"0001-01-01T00:00:00Z"`, time.Time{}}, {"rfc3339", `null`, time.Time{}},
 	} {
 		d := batched("/*", "x")
@@ -239,7 +281,9 @@ func TestRedactBodyKeepsJSON(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, token("json:/list/*/token"), testKey)
 	rapid.Check(t, func(rt *rapid.T) {
-		list := rapid.SliceOf(rapid.Map(rapid.String(), func(s string) map[string]any { return map[string]any{"token": s, "other": s} })).Draw(rt, "list")
+		list := rapid.SliceOf(rapid.Map(rapid.String(), func(s string) map[string]any {
+			return map[string]any{"token": s, "other": s}
+		})).Draw(rt, "list")
 		body, err := json.Marshal(map[string]any{"list": list, "x": 1})
 		require.NoError(t, err)
 		var got struct {

@@ -28,7 +28,8 @@ func BenchmarkVerify(b *testing.B) {
 	body := kilobyte()
 	ts := stamp(time.Second)
 	b.Run("body", func(b *testing.B) {
-		benchmarkVerify(b, bodyOnly(), request(body, "X-Signature", "sha256="+hexMAC(testKey, body), "X-Delivery", "d"), testKey)
+		benchmarkVerify(b, bodyOnly(), request(body, "X-Signature", "sha256="+hexMAC(testKey, body), "X-Delivery", "d"),
+			testKey)
 	})
 	b.Run("list", func(b *testing.B) { benchmarkVerify(b, listed(), signedList("msg_1", ts, body), testKey) })
 	b.Run("pairs", func(b *testing.B) {

@@ -12,8 +12,8 @@ const (
 	connOpen  = "{conn:"
 )
 
-// binder replaces parameters by values throughout a declaration, and leaves out the entries that hang on an empty one. It
-// walks the declaration's type, so that a field cannot be forgotten.
+// binder replaces parameters by values throughout a declaration, and leaves out the entries that hang on an empty one.
+// It walks the declaration's type, so that a field cannot be forgotten.
 type binder struct {
 	values map[string]string
 	// uses lists the parameters that each field mentions, by the field's path as the author wrote it.
@@ -30,7 +30,8 @@ type binder struct {
 // bind replaces the parameters in a declaration by values. The declaration is not changed.
 func bind(d Declaration, values map[string]string) (Declaration, *binder) {
 	b := &binder{
-		values: values, uses: map[string][]string{}, live: map[string]bool{}, offBy: map[string]string{}, kept: map[string][]int{},
+		values: values, uses: map[string][]string{}, live: map[string]bool{}, offBy: map[string]string{},
+		kept: map[string][]int{},
 	}
 	setup, params := d.Setup, d.Params
 	d.Setup, d.Params = "", nil // neither is a place for parameters
@@ -141,8 +142,9 @@ func deciding(v reflect.Value) string {
 	return ""
 }
 
-// text replaces the parameters in one field. Values are not looked at again, so they cannot bring in further parameters.
-// {conn:name} stays for the template that it stands in, which takes the value as bytes and never as a template.
+// text replaces the parameters in one field. Values are not looked at again, so they cannot bring in further
+// parameters. {conn:name} stays for the template that it stands in, which takes the value as bytes and never as a
+// template.
 func (b *binder) text(field, s string) string {
 	for rest := s; ; {
 		_, name, after, found := cutToken(rest, connOpen)

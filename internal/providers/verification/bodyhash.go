@@ -24,7 +24,8 @@ func (c *compiler) compileBodyHash(path string, d *Proof, p *proof) {
 		return
 	}
 	field := path + "body_hash"
-	rule := &bodyHashRule{prefix: d.BodyHash.Prefix, suffix: d.BodyHash.Suffix, encoding: signatureEncoding(d.BodyHash.Encoding)}
+	rule := &bodyHashRule{prefix: d.BodyHash.Prefix, suffix: d.BodyHash.Suffix,
+		encoding: signatureEncoding(d.BodyHash.Encoding)}
 	kinds := sourceHeader | sourceQuery
 	if d.Scheme == schemeJWT {
 		kinds = sourceJWT
@@ -78,7 +79,8 @@ func (p *proof) checkBodyHash(s *workspace) *Refusal {
 	_, _ = h.Write(s.view.request.Body) // a hash.Hash never returns an error
 	want, ok := decodeHash(rule.encoding, text)
 	if !hasPrefix || !hasSuffix || !ok || !hmac.Equal(h.Sum(nil), want) {
-		return refuse(ReasonSignatureMismatch, "The signature is right, but the body is not the one whose hash it covers. Something on the way rewrites the body.")
+		return refuse(ReasonSignatureMismatch,
+			"The signature is right, but the body is not the one whose hash it covers. Something on the way rewrites the body.")
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func TestBodyHashInQuery(t *testing.T) {
 	require.Equal(t, verification.CauseBodyRewritten, v.Diagnose(t.Context(), other, refusal).Cause, "the secret is right")
 	requireRefused(t, v, send("bodySHA256=", "{}"), verification.ReasonHeaderMissing)
 	requireRefused(t, v, send("a", "{}"), verification.ReasonHeaderMissing)
-	requireRefused(t, v, send("bodySHA256="+hexSum("{}")+"&bodySHA256="+hexSum("{}"), "{}"), verification.ReasonHeaderMissing)
+	requireRefused(t, v, send("bodySHA256="+hexSum("{}")+"&bodySHA256="+hexSum("{}"), "{}"),
+		verification.ReasonHeaderMissing)
 
 	p.URLVariants = []string{"no_query"}
 	require.Equal(t, []string{"body_hash.from coherent"}, faultsOfProof(t, p), "without the query nothing covers the hash")
@@ -39,7 +40,8 @@ func TestBodyHashInQuery(t *testing.T) {
 func TestBodyHashInHeader(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:X-S", "{header:content-digest}")
-	p.BodyHash = &verification.BodyHash{From: "header:content-digest", Prefix: "sha-256=:", Suffix: ":", Alg: "sha256", Encoding: "base64"}
+	p.BodyHash = &verification.BodyHash{From: "header:content-digest", Prefix: "sha-256=:", Suffix: ":", Alg: "sha256",
+		Encoding: "base64"}
 	v := verifier(t, declared(p), testKey)
 	sum := sha256.Sum256([]byte("{}"))
 	digest := "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"

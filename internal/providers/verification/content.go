@@ -26,8 +26,8 @@ type signedPart struct {
 	border byte
 }
 
-// compileContent reads the template of the bytes under a signature. A literal with braces cannot be written; no provider
-// signs one.
+// compileContent reads the template of the bytes under a signature. A literal with braces cannot be written; no
+// provider signs one.
 //
 // It is false for a template that cannot be read, of which nothing more can be said.
 func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
@@ -90,7 +90,8 @@ func (c *compiler) takeEach(field string, segments []segment, p *proof) []segmen
 		switch {
 		case seg.kind == segmentEach:
 			c.faults.add(field, RuleFormat, "can have {each:pointer} once, at its start")
-		case p.content.each != nil && (seg.kind == segmentBody || seg.kind == segmentID || seg.kind == segmentTimestamp || seg.kind == segmentForm):
+		case p.content.each != nil && (seg.kind == segmentBody || seg.kind == segmentID || seg.kind == segmentTimestamp ||
+			seg.kind == segmentForm):
 			c.faults.add(field, RuleCoherent, "has {each:pointer}, so it can cover values of the items only")
 		}
 	}
@@ -106,14 +107,14 @@ func (c *compiler) idSource(field string) source {
 	return c.ids[0].sources[0]
 }
 
-// checkBorders makes sure that signed bytes can be cut into their parts in one way only. Otherwise whoever holds one signed
-// delivery could move bytes from one part to another, such as from the id to the body, and the signature would still be
-// right. Timestamps and hashes have a fixed form and are their own border; the secret, the method and what precedes the
-// query in a URL are not the sender's to choose. Any other value needs a literal beside it, on the side of the body, which
-// the value then must not contain.
+// checkBorders makes sure that signed bytes can be cut into their parts in one way only. Otherwise whoever holds one
+// signed delivery could move bytes from one part to another, such as from the id to the body, and the signature would
+// still be right. Timestamps and hashes have a fixed form and are their own border; the secret, the method and what
+// precedes the query in a URL are not the sender's to choose. Any other value needs a literal beside it, on the side of
+// the body, which the value then must not contain.
 //
-// Where a scheme puts the URL beside the body with nothing between, render demands of the body what makes the cut certain.
-// Where it appends the fields of a form to the URL (Twilio), the cut is as uncertain as the provider made it.
+// Where a scheme puts the URL beside the body with nothing between, render demands of the body what makes the cut
+// certain. Where it appends the fields of a form to the URL (Twilio), the cut is as uncertain as the provider made it.
 func (c *compiler) checkBorders(field string, p *proof) {
 	parts, body := p.content.parts, p.content.body
 	for i := range parts {
@@ -136,7 +137,8 @@ func (c *compiler) checkBorders(field string, p *proof) {
 				continue
 			}
 			c.faults.add(field, RuleCoherent,
-				"needs a literal between a value and what stands beside it towards the body, or the signed bytes can be cut in several ways")
+				"needs a literal between a value and what stands beside it towards the body, or the signed bytes can be cut in "+
+					"several ways")
 		case segmentURL, segmentURLDecoded:
 			c.checkURLBorder(field, parts, i, body)
 		case segmentForm:
@@ -144,7 +146,8 @@ func (c *compiler) checkBorders(field string, p *proof) {
 				c.faults.add(field, RuleCoherent, "must end with {form_sorted}: nothing marks where it ends")
 			}
 		case segmentBodyCRC:
-			if beside != nil && (beside.kind != segmentLiteral || strings.IndexByte("0123456789", facing(beside.text, i < next)) >= 0) {
+			if beside != nil && (beside.kind != segmentLiteral ||
+				strings.IndexByte("0123456789", facing(beside.text, i < next)) >= 0) {
 				c.faults.add(field, RuleCoherent, "needs a literal that is no digit beside {body_crc32}")
 			}
 		case segmentLines:
@@ -156,8 +159,8 @@ func (c *compiler) checkBorders(field string, p *proof) {
 	}
 }
 
-// checkURLBorder accepts a URL beside the body or a form, apart from literals without brackets, beside something of fixed
-// form, and at an end.
+// checkURLBorder accepts a URL beside the body or a form, apart from literals without brackets, beside something of
+// fixed form, and at an end.
 func (c *compiler) checkURLBorder(field string, parts []signedPart, i, body int) {
 	step := 1
 	if body >= 0 && i > body {
@@ -257,7 +260,8 @@ func (v coverage) either(other coverage) coverage {
 	both := coverage{nothing: v.nothing && other.nothing, body: v.body && other.body, query: v.query && other.query}
 	for _, s := range slices.Concat(v.sources, other.sources) {
 		inBody := strings.HasPrefix(s, "json:") || strings.HasPrefix(s, "form:")
-		if (slices.Contains(v.sources, s) || inBody && v.body) && (slices.Contains(other.sources, s) || inBody && other.body) {
+		if (slices.Contains(v.sources, s) || inBody && v.body) && (slices.Contains(other.sources, s) || inBody &&
+			other.body) {
 			both.add(s)
 		}
 	}

@@ -32,15 +32,16 @@ func sha1B64(key, content string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Promise: the fields of a form are signed sorted and joined, with the URL as the provider calls it, with and without a port.
+// Promise: the fields of a form are signed sorted and joined, with the URL as the provider calls it, with and without a
+// port.
 func TestSignedForm(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(twilio()), testKey)
 	const form = "To=%2B18005551212&CallSid=CA1234567890ABCDE&From=%2B14158675309&Caller=%2B14158675309&Digits=1234&Digits=1234"
 	const fields = "CallSidCA1234567890ABCDECaller+14158675309Digits1234From+14158675309To+18005551212"
 	send := func(signedURL, public, query, body string) *verification.Request {
-		return atURL(request(body, "X-Twilio-Signature", sha1B64(testKey, signedURL+fields), "Content-Type", "application/x-www-form-urlencoded"),
-			public, "/hook", query)
+		return atURL(request(body, "X-Twilio-Signature", sha1B64(testKey, signedURL+fields), "Content-Type",
+			"application/x-www-form-urlencoded"), public, "/hook", query)
 	}
 	for signedURL, public := range map[string]string{
 		"https://gw.example/hook?foo=1&bar=2":      "https://gw.example",
@@ -58,13 +59,16 @@ func TestSignedForm(t *testing.T) {
 	requireRefused(t, v, send(signedURL, "https://gw.example", "foo=1", form), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, send(signedURL, "https://gw.example", "", form+"&A=b"), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, send(signedURL, "https://gw.example", "", form+"&%zz"), verification.ReasonBodyMalformed)
-	requireRefused(t, v, send(signedURL, "https://gw.example", "", strings.Repeat("a&", 1001)), verification.ReasonBodyMalformed)
+	requireRefused(t, v, send(signedURL, "https://gw.example", "", strings.Repeat("a&", 1001)),
+		verification.ReasonBodyMalformed)
 	requireRefused(t, v, send(signedURL, "", "", form), verification.ReasonURLUnknown)
 	for _, empty := range []string{"", "&", "=", "=&="} {
-		bare := atURL(request(empty, "X-Twilio-Signature", sha1B64(testKey, signedURL), "Content-Type", "application/x-www-form-urlencoded"), "https://gw.example", "/hook", "")
+		bare := atURL(request(empty, "X-Twilio-Signature", sha1B64(testKey, signedURL), "Content-Type",
+			"application/x-www-form-urlencoded"), "https://gw.example", "/hook", "")
 		requireRefused(t, v, bare, verification.ReasonBodyMalformed)
 	}
-	requireRefused(t, v, send(signedURL, "https://gw.example", strings.Repeat("a", 9<<10), form), verification.ReasonURLMalformed)
+	requireRefused(t, v, send(signedURL, "https://gw.example", strings.Repeat("a", 9<<10), form),
+		verification.ReasonURLMalformed)
 	json := send(signedURL, "https://gw.example", "", form)
 	json.Header.Set("Content-Type", "application/json")
 	requireRefused(t, v, json, verification.ReasonBodyMalformed)
@@ -82,13 +86,15 @@ func TestURLBase(t *testing.T) {
 	}
 	requireVerified(t, v, send("https://hooks.example/in/hook?a=1"), "whs_0")
 	requireRefused(t, v, send("https://gw.example/hook?a=1"), verification.ReasonSignatureMismatch)
-	for _, base := range []string{"hooks.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a?b", "https://a#b", "https://a/\"", "https://a/" + strings.Repeat("a", 1024)} {
+	for _, base := range []string{"hooks.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a?b",
+		"https://a#b", "https://a/\"", "https://a/" + strings.Repeat("a", 1024)} {
 		_, err = engine.Bind(verification.Settings{URLBase: base})
 		require.Equal(t, []string{"url_base format"}, faultsOf(t, err), base)
 	}
 }
 
-// Promise: variants of the URL are those that the declaration lists, and without its query the query is not called signed.
+// Promise: variants of the URL are those that the declaration lists, and without its query the query is not called
+// signed.
 func TestURLVariants(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:X-S", "{body}{url}")
@@ -132,7 +138,8 @@ func TestBorderOfURLAndBody(t *testing.T) {
 func TestURLDecoded(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:X-S", "{method}{url_decoded}{body}{ts}")
-	p.Timestamp = &verification.TimestampRule{From: "header:X-T", Format: "unix_ms", MaxAgeS: "300", MaxSkewS: "300", Signed: true}
+	p.Timestamp = &verification.TimestampRule{From: "header:X-T", Format: "unix_ms", MaxAgeS: "300", MaxSkewS: "300",
+		Signed: true}
 	v := verifier(t, declared(p), testKey)
 	content := "POSThttps://a/h?x=:/?@!$'()*,;%20%22%5b%7B%" + `{"a":1}` + stamp(0) + "000"
 	r := atURL(request(`{"a":1}`, "X-S", hexMAC(testKey, content), "X-T", stamp(0)+"000"),
@@ -153,7 +160,8 @@ func TestSignedTokens(t *testing.T) {
 	}{
 		{"{body_sha256_hex}", hex.EncodeToString(sum[:]), true},
 		{"{method}\n{path}\n{query}\n{body_sha256_b64}", "POST\n/h\nq=1\n" + base64.StdEncoding.EncodeToString(sum[:]), true},
-		{"{header:X-A}|{conn:account}|{body_crc32}", "a|acct.{body}|" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10), false},
+		{"{header:X-A}|{conn:account}|{body_crc32}", "a|acct.{body}|" +
+			strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10), false},
 		{"{json:/a}:{json:/n}:{json?:/none}:{json:/deep/b}", "x:7::y", false},
 		{"{header?:X-None},{header:X-A}", ",a", false},
 		{"{kv_lines:a,none,n}", "a\nx\nn\n7\n", false},
@@ -202,7 +210,8 @@ func TestSignedLines(t *testing.T) {
 func adyen() verification.Proof {
 	const item = "json:/NotificationRequestItem"
 	fields := []string{}
-	for _, f := range []string{"pspReference", "originalReference", "merchantAccountCode", "merchantReference", "amount/value", "amount/currency", "eventCode", "success"} {
+	for _, f := range []string{"pspReference", "originalReference", "merchantAccountCode", "merchantReference",
+		"amount/value", "amount/currency", "eventCode", "success"} {
 		fields = append(fields, "{json?:/NotificationRequestItem/"+f+"}")
 	}
 	return verification.Proof{
@@ -228,10 +237,13 @@ func TestSignedItems(t *testing.T) {
 	requireVerified(t, v, body(good), "whs_0")
 	requireVerified(t, v, body(good, good), "whs_0")
 	redacted := string(v.RedactBody(body(good, good)))
-	require.Equal(t, 2, strings.Count(redacted, "[redacted]"), "who reads the items cannot send others with their signatures")
+	require.Equal(t, 2, strings.Count(redacted, "[redacted]"),
+		"who reads the items cannot send others with their signatures")
 	require.NotContains(t, redacted, "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=")
-	requireRefused(t, v, body(good, item("7914073381342285", "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=")), verification.ReasonSignatureMismatch)
-	requireRefused(t, v, body(item("7914073381342284:", "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=")), verification.ReasonHeaderMalformed)
+	requireRefused(t, v, body(good, item("7914073381342285", "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=")),
+		verification.ReasonSignatureMismatch)
+	requireRefused(t, v, body(item("7914073381342284:", "coqCmt/IZ4E3CzPvMY8zTjQVL5hYJUiBRg8UU+iCWo0=")),
+		verification.ReasonHeaderMalformed)
 	requireRefused(t, v, body(good, `{}`), verification.ReasonSignatureMissing)
 	requireRefused(t, v, body(), verification.ReasonBodyMalformed)
 	requireRefused(t, v, request(`{}`), verification.ReasonBodyMalformed)
@@ -250,8 +262,8 @@ func TestSignedItems(t *testing.T) {
 func TestCompileRefusesBorders(t *testing.T) {
 	t.Parallel()
 	for _, signed := range []string{
-		"{json:/a}{json:/b}", "{header:a}{body_crc32}.x", "{body_crc32}7", "{form_sorted}.x", "{form_sorted}{url}", "{url}[{body}", "{url}.{header:a}{body}",
-		"{query}{path}", "{url}{path}", "{kv_lines:a}{ts}",
+		"{json:/a}{json:/b}", "{header:a}{body_crc32}.x", "{body_crc32}7", "{form_sorted}.x", "{form_sorted}{url}",
+		"{url}[{body}", "{url}.{header:a}{body}", "{query}{path}", "{url}{path}", "{kv_lines:a}{ts}",
 	} {
 		p := sha256Proof("header:X-S", signed)
 		p.BodyUnsigned = !strings.Contains(signed, "{body}") && !strings.Contains(signed, "{form")
@@ -259,8 +271,8 @@ func TestCompileRefusesBorders(t *testing.T) {
 	}
 }
 
-// Promise: whatever a declaration signs, no other delivery has the same content: changing any byte of the delivery that the
-// template covers refuses it.
+// Promise: whatever a declaration signs, no other delivery has the same content: changing any byte of the delivery that
+// the template covers refuses it.
 func TestVerifyRefusesEveryFlippedByteOfURLSchemes(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(sha256Proof("header:X-S", "{method}{url}{body}")), testKey)

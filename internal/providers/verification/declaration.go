@@ -4,8 +4,8 @@ package verification
 // tell of themselves. It is data; Compile turns it into an Engine or refuses it.
 //
 // Text fields may contain {param:name}, replaced by the connection's value of that parameter before the field is read.
-// Where a whole source hangs on a parameter that was left empty (a text of a list, or an entry whose from mentions it), that
-// entry is left out.
+// Where a whole source hangs on a parameter that was left empty (a text of a list, or an entry whose from mentions it),
+// that entry is left out.
 type Declaration struct {
 	// Setup tells a person where in the provider's settings the webhook URL and the secret go. Markdown. Not interpreted.
 	Setup string `yaml:"setup"`
@@ -20,8 +20,8 @@ type Declaration struct {
 	// Control marks the provider's pings and confirmations: a delivery that any predicate fits is acknowledged and stored
 	// but not forwarded.
 	Control []Predicate `yaml:"control"`
-	// Account lists predicates that must all hold for a delivery to be this connection's. It is needed where the proof shows only
-	// that the delivery comes from the provider's platform.
+	// Account lists predicates that must all hold for a delivery to be this connection's. It is needed where the proof
+	// shows only that the delivery comes from the provider's platform.
 	Account []Predicate `yaml:"account"`
 	// Handshake lists the provider's handshakes; the first that fits is answered.
 	Handshake []Handshake `yaml:"handshake"`
@@ -31,9 +31,11 @@ type Declaration struct {
 	RejectStatus int `yaml:"reject_status"`
 	// MaxBody is the most bytes of a body that the provider sends, 1 to 26214400; 0 for no limit but the gateway's.
 	MaxBody int64 `yaml:"max_body"`
-	// SourceIPs lists the networks (CIDR) from which the provider sends; deliveries from elsewhere are refused. Empty for any.
+	// SourceIPs lists the networks (CIDR) from which the provider sends; deliveries from elsewhere are refused. Empty for
+	// any.
 	SourceIPs []string `yaml:"source_ips"`
-	// RedactHeaders names further headers whose value must not be stored, besides those that carry signatures or hand a secret over.
+	// RedactHeaders names further headers whose value must not be stored, besides those that carry signatures or hand a
+	// secret over.
 	RedactHeaders []string `yaml:"redact_headers"`
 }
 
@@ -49,7 +51,8 @@ type Param struct {
 	Pattern string `yaml:"pattern"`
 	// Default is used when the connection sets nothing. Empty means that the parameter is off.
 	Default string `yaml:"default"`
-	// Example is a value for documentation; mandatory with Pattern where Default is empty, and used to check the declaration.
+	// Example is a value for documentation; mandatory with Pattern where Default is empty, and used to check the
+	// declaration.
 	Example string `yaml:"example"`
 	// Required parameters have no default: without them no connection can be made.
 	Required bool `yaml:"required"`
@@ -66,13 +69,14 @@ type Proof struct {
 	//   - basic: the secret is "user:password" of RFC 7617;
 	//   - none: nothing is proved, which the connection must accept expressly.
 	Scheme string `yaml:"scheme"`
-	// Algorithm is the hash under hmac and keyed_hash: sha1, sha256 or sha512; or how asymmetric verifies: ed25519 (RFC 8032),
-	// ecdsa_p256_der or ecdsa_p256_raw (FIPS 186 with SHA-256; DER, or r and s of 32 bytes each), rsa_sha1 or rsa_sha256
-	// (PKCS #1 v1.5) or rsa_pss_sha256.
+	// Algorithm is the hash under hmac and keyed_hash: sha1, sha256 or sha512; or how asymmetric verifies: ed25519 (RFC
+	// 8032), ecdsa_p256_der or ecdsa_p256_raw (FIPS 186 with SHA-256; DER, or r and s of 32 bytes each), rsa_sha1 or
+	// rsa_sha256 (PKCS #1 v1.5) or rsa_pss_sha256.
 	Algorithm string `yaml:"algorithm"`
 	// Secret says how the text that a person pastes becomes the key.
 	Secret SecretFormat `yaml:"secret"`
-	// Keys says where the public keys of asymmetric and jwt come from; nil means that the connection's secrets are the keys.
+	// Keys says where the public keys of asymmetric and jwt come from; nil means that the connection's secrets are the
+	// keys.
 	Keys *Keys `yaml:"keys"`
 	// Signature lists where signatures, or for token the secret, stand; a delivery passes when any one of them is right.
 	Signature []SignatureSource `yaml:"signature"`
@@ -87,26 +91,27 @@ type Proof struct {
 	BodyHash *BodyHash `yaml:"body_hash"`
 	// JWT says what the token of the scheme jwt must be.
 	JWT *JWTRule `yaml:"jwt"`
-	// URLVariants lists in which other forms the provider may have signed the URL: port (without the port that the URL has, or
-	// with the scheme's own port where it has none) and no_query.
+	// URLVariants lists in which other forms the provider may have signed the URL: port (without the port that the URL
+	// has, or with the scheme's own port where it has none) and no_query.
 	URLVariants []string `yaml:"url_variants"`
-	// AnyOf and AllOf combine proofs: any one of them, or all of them, have to pass. They stand instead of everything above.
+	// AnyOf and AllOf combine proofs: any one of them, or all of them, have to pass. They stand instead of everything
+	// above.
 	AnyOf []Proof `yaml:"any_of"`
 	AllOf []Proof `yaml:"all_of"`
 }
 
 // SecretFormat says how secret text becomes key bytes.
 type SecretFormat struct {
-	// Decode is utf8 (the text itself), hex, base64 (RFC 4648 section 4), whsec (Standard Webhooks: an optional whsec_ prefix
-	// before base64) or sha256 (the SHA-256 of the text).
+	// Decode is utf8 (the text itself), hex, base64 (RFC 4648 section 4), whsec (Standard Webhooks: an optional whsec_
+	// prefix before base64) or sha256 (the SHA-256 of the text).
 	Decode string `yaml:"decode"`
 }
 
 // SignatureSource is one place where signatures stand.
 type SignatureSource struct {
-	// From is header:<name>, header_seq:<prefix>-{1..n} (headers numbered from 1 without a gap, n at most 100), query:<name>,
-	// json:<pointer> or form:<name> (a field of a body that is a form). For token the pointer may contain * for every item of an
-	// array; each item must then be right.
+	// From is header:<name>, header_seq:<prefix>-{1..n} (headers numbered from 1 without a gap, n at most 100),
+	// query:<name>, json:<pointer> or form:<name> (a field of a body that is a form). For token the pointer may contain *
+	// for every item of an array; each item must then be right.
 	From string `yaml:"from"`
 	// Parse takes signatures out of the value; absent, the whole value is one signature.
 	Parse SignatureParse `yaml:"parse"`
@@ -153,8 +158,8 @@ type PathParse struct {
 type TimestampRule struct {
 	// From is header:<name>, sig:<key> (a pair of the signature's kv header), json:<pointer> or form:<name>.
 	From string `yaml:"from"`
-	// Format is unix_s (ten digits), unix_ms (thirteen digits) or rfc3339. The digits are counted so that the border between
-	// the timestamp and what follows it under the signature cannot be moved.
+	// Format is unix_s (ten digits), unix_ms (thirteen digits) or rfc3339. The digits are counted so that the border
+	// between the timestamp and what follows it under the signature cannot be moved.
 	Format string `yaml:"format"`
 	// MaxAgeS is how many seconds old a delivery may be, 1 to 86400; empty where the provider states no limit.
 	MaxAgeS string `yaml:"max_age_s"`

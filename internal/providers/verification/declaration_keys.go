@@ -2,11 +2,11 @@ package verification
 
 // Keys says where public keys come from. Exactly one of its fields is given.
 //
-// Keys that the definition names prove the provider's platform and not the account, so the declaration has to say by what a
-// delivery is bound to the connection: see Declaration.Account.
+// Keys that the definition names prove the provider's platform and not the account, so the declaration has to say by
+// what a delivery is bound to the connection: see Declaration.Account.
 type Keys struct {
-	// Static lists keys in PEM, in base64 of a SubjectPublicKeyInfo, or, for ed25519, in hexadecimal. {param:name} makes a key the
-	// connection's to set.
+	// Static lists keys in PEM, in base64 of a SubjectPublicKeyInfo, or, for ed25519, in hexadecimal. {param:name} makes a
+	// key the connection's to set.
 	Static []string `yaml:"static"`
 	// JWKS is a JWK Set (RFC 7517) that the provider publishes. For jwt only.
 	JWKS *JWKS `yaml:"jwks"`
@@ -28,8 +28,8 @@ type JWKS struct {
 type ByKid struct {
 	// URL is https; ${kid} in it stands for the key's id.
 	URL string `yaml:"url"`
-	// Body is JSON that is sent by POST; empty for GET. ${kid} stands for the key's id, and ${secret} for the connection's newest
-	// secret, which then is the API's.
+	// Body is JSON that is sent by POST; empty for GET. ${kid} stands for the key's id, and ${secret} for the connection's
+	// newest secret, which then is the API's.
 	Body string `yaml:"body"`
 	// Key is the JSON pointer to the JWK in the answer.
 	Key string `yaml:"key"`
@@ -57,8 +57,8 @@ type JWTRule struct {
 	From string `yaml:"from"`
 	// Prefix stands before the token, such as "Bearer ".
 	Prefix string `yaml:"prefix"`
-	// Algs lists the accepted algorithms (RFC 7518): HS256, HS384 and HS512, whose keys are the connection's secrets; or RS256,
-	// PS256, ES256 and EdDSA, whose keys are public. The two kinds cannot be mixed in one proof.
+	// Algs lists the accepted algorithms (RFC 7518): HS256, HS384 and HS512, whose keys are the connection's secrets; or
+	// RS256, PS256, ES256 and EdDSA, whose keys are public. The two kinds cannot be mixed in one proof.
 	Algs []string `yaml:"algs"`
 	// Iss lists the accepted issuers; empty accepts any.
 	Iss []string `yaml:"iss"`

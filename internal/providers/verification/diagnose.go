@@ -36,8 +36,8 @@ const (
 	CauseClock Cause = "clock"
 )
 
-// Diagnosis is what a refused delivery lacks. Like a Refusal it repeats neither secrets nor signatures nor values from the
-// request; names of headers it does.
+// Diagnosis is what a refused delivery lacks. Like a Refusal it repeats neither secrets nor signatures nor values from
+// the request; names of headers it does.
 type Diagnosis struct {
 	// Cause is empty when nothing is known beyond the refusal.
 	Cause   Cause
@@ -51,15 +51,16 @@ const (
 	maxDiagnosedSecrets = 4
 )
 
-// Diagnose looks for what is wrong with a delivery that Verify refused. It costs a few dozen verifications, so it belongs off the
-// request's path, and is not for every refusal. It fetches no keys, and accepts nothing.
+// Diagnose looks for what is wrong with a delivery that Verify refused. It costs a few dozen verifications, so it
+// belongs off the request's path, and is not for every refusal. It fetches no keys, and accepts nothing.
 func (v *Verifier) Diagnose(ctx context.Context, r *Request, refusal *Refusal) Diagnosis {
 	if refusal == nil || len(r.Body) > maxDiagnosed {
 		return Diagnosis{}
 	}
 	switch refusal.Reason {
 	case ReasonTimestampOutOfRange:
-		return Diagnosis{CauseClock, "The signature is right. Compare the clock of this host with the sender's; where both are right the delivery was held back or replayed."}
+		return Diagnosis{CauseClock, "The signature is right. Compare the clock of this host with the sender's; where " +
+			"both are right the delivery was held back or replayed."}
 	case ReasonSignatureMissing:
 		return v.otherHeaders(r.Header)
 	case ReasonSignatureMismatch, ReasonSignatureMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed:
@@ -91,10 +92,12 @@ func secretWrong(tried []*proof) Diagnosis {
 	signs := func(p *proof) bool { return p.scheme != schemeToken && p.scheme != schemeBasic }
 	message := "What the delivery carries is none of the secrets stored here. Compare them with the one at the provider."
 	if slices.ContainsFunc(tried, signs) {
-		message = "No usual rewriting of the body, URL, secret or signature makes the signature right. Most likely the secret stored here is not the one at the provider."
+		message = "No usual rewriting of the body, URL, secret or signature makes the signature right. Most likely the " +
+			"secret stored here is not the one at the provider."
 	}
 	if slices.ContainsFunc(tried, func(p *proof) bool { return p.content.url }) {
-		message += " Or the provider calls another URL than the connection's webhook_url: the signature covers it, so compare the two, and set url_base " +
+		message += " Or the provider calls another URL than the connection's webhook_url: the signature covers it, so " +
+			"compare the two, and set url_base " +
 			"of the connection where the hosts differ."
 	}
 	return Diagnosis{CauseSecretWrong, message}
@@ -119,7 +122,9 @@ func (v *Verifier) tryBodies(ctx context.Context, p *proof, r *Request) Diagnosi
 		changed := *r
 		changed.Body = variant.body
 		if !bytes.Equal(variant.body, r.Body) && v.passes(ctx, p, &changed) {
-			return Diagnosis{CauseBodyRewritten, "The secret is right, but something between the provider and the gateway rewrites the body: it was signed " + variant.name + ". Forward it byte for byte."}
+			return Diagnosis{CauseBodyRewritten,
+				"The secret is right, but something between the provider and the gateway rewrites the body: it was signed " +
+					variant.name + ". Forward it byte for byte."}
 		}
 	}
 	return Diagnosis{}
@@ -132,8 +137,10 @@ func (v *Verifier) tryHash(ctx context.Context, p *proof, r *Request) Diagnosis 
 	if p.bodyHash == nil || !v.passes(ctx, &signature, r) {
 		return Diagnosis{}
 	}
-	return Diagnosis{CauseBodyRewritten, "The secret is right, but the body is not the one whose hash the signature covers: something between the provider and the gateway " +
-		"rewrites it, or it was replaced. Forward it byte for byte."}
+	return Diagnosis{CauseBodyRewritten,
+		"The secret is right, but the body is not the one whose hash the signature covers: something between the provider " +
+			"and the gateway " +
+			"rewrites it, or it was replaced. Forward it byte for byte."}
 }
 
 // trySignatures reads the signatures in every encoding, and as the whole value.
@@ -160,7 +167,8 @@ func (v *Verifier) trySignatures(ctx context.Context, p *proof, r *Request) Diag
 				if whole {
 					where = "as the whole value"
 				}
-				return Diagnosis{CauseSignatureForm, "The secret is right, but the signature stands " + where + " in " + string(encoding) + ", and the definition or the connection's parameters say otherwise."}
+				return Diagnosis{CauseSignatureForm, "The secret is right, but the signature stands " + where + " in " +
+					string(encoding) + ", and the definition or the connection's parameters say otherwise."}
 			}
 		}
 	}
@@ -193,7 +201,8 @@ func (v *Verifier) trySecrets(ctx context.Context, p *proof, r *Request) Diagnos
 			other := *p
 			other.keys = []key{{id: k.id, bytes: decoded}}
 			if v.passes(ctx, &other, r) {
-				return Diagnosis{CauseSecretForm, "The secret is right when it is read " + way.name + ". Store it in the form that the provider shows, or choose the parameter that says how it is read."}
+				return Diagnosis{CauseSecretForm, "The secret is right when it is read " + way.name +
+					". Store it in the form that the provider shows, or choose the parameter that says how it is read."}
 			}
 		}
 	}
@@ -208,7 +217,9 @@ func (v *Verifier) tryContents(ctx context.Context, p *proof, r *Request) Diagno
 	alone := *p
 	alone.content = content{parts: []signedPart{{segment: segment{kind: segmentBody}}}}
 	if v.passes(ctx, &alone, r) {
-		return Diagnosis{CauseContentOther, "The secret is right, but the sender signs the body alone, and the definition or the connection's parameters say otherwise."}
+		return Diagnosis{CauseContentOther,
+			"The secret is right, but the sender signs the body alone, and the definition or the connection's parameters say " +
+				"otherwise."}
 	}
 	for _, h := range []struct {
 		name    string
@@ -218,7 +229,8 @@ func (v *Verifier) tryContents(ctx context.Context, p *proof, r *Request) Diagno
 		other := *p
 		other.newHash, other.macSize = h.newHash, h.size
 		if h.size != p.macSize && v.passes(ctx, &other, r) {
-			return Diagnosis{CauseContentOther, "The secret is right, but the sender signs with HMAC-" + h.name + ", and the definition or the connection's parameters say otherwise."}
+			return Diagnosis{CauseContentOther, "The secret is right, but the sender signs with HMAC-" + h.name +
+				", and the definition or the connection's parameters say otherwise."}
 		}
 	}
 	return Diagnosis{}
@@ -238,13 +250,16 @@ func (v *Verifier) otherHeaders(h http.Header) Diagnosis {
 		return Diagnosis{}
 	}
 	slices.Sort(names)
-	return Diagnosis{CauseHeaderOther, "The expected header is not there, but the delivery has " + strings.Join(names[:min(3, len(names))], ", ") +
+	return Diagnosis{CauseHeaderOther, "The expected header is not there, but the delivery has " +
+		strings.Join(names[:min(3, len(names))], ", ") +
 		". Perhaps the connection's provider or parameters are not the sender's, or the provider sends an older signature."}
 }
 
 // expects reports whether signatures are looked for in a header, by its canonical name.
 func (p *plan) expects(header string) bool {
 	return slices.ContainsFunc(p.proofs, func(p *proof) bool {
-		return slices.ContainsFunc(p.signatures, func(rule signatureRule) bool { return slices.Contains(rule.src.headers(), header) })
+		return slices.ContainsFunc(p.signatures, func(rule signatureRule) bool {
+			return slices.Contains(rule.src.headers(), header)
+		})
 	})
 }

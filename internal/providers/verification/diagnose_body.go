@@ -37,8 +37,8 @@ func textVariants(body []byte, yield func(bodyVariant) bool) bool {
 		yield(bodyVariant{"as a form with %20 for spaces", bytes.ReplaceAll(body, []byte("+"), []byte("%20"))})
 }
 
-// jsonVariants yields the body as the usual encoders write it: each way to escape with each way to space, and last with its members
-// sorted. It is false where no more are wanted.
+// jsonVariants yields the body as the usual encoders write it: each way to escape with each way to space, and last with
+// its members sorted. It is false where no more are wanted.
 func jsonVariants(body []byte, yield func(bodyVariant) bool) bool {
 	var compact bytes.Buffer
 	if _, ok := (pointer{}).lookup(body); !ok || json.Compact(&compact, body) != nil {
@@ -60,7 +60,8 @@ func jsonVariants(body []byte, yield func(bodyVariant) bool) bool {
 		}
 		for _, indent := range []string{"  ", "    ", "\t"} {
 			var out bytes.Buffer
-			if json.Indent(&out, escaped.body, "", indent) == nil && !yield(bodyVariant{"as indented JSON" + escaped.name, out.Bytes()}) {
+			if json.Indent(&out, escaped.body, "", indent) == nil &&
+				!yield(bodyVariant{"as indented JSON" + escaped.name, out.Bytes()}) {
 				return false
 			}
 		}
@@ -163,7 +164,8 @@ func unescapeJSON(compact []byte) []byte {
 	return out
 }
 
-// readEscape returns the length of the escape that s begins with, and the character that it means; 0 for one that has to stay.
+// readEscape returns the length of the escape that s begins with, and the character that it means; 0 for one that has
+// to stay.
 func readEscape(s []byte) (size int, r rune) {
 	if s[1] == '/' {
 		return 2, '/'

@@ -54,10 +54,13 @@ func TestDiagnoseBody(t *testing.T) {
 		"text=a+b&c=1":                                         "text=a%20b&c=1",
 		"text=a%20b&c=2":                                       "text=a+b&c=2",
 	} {
-		requireCause(t, v, request(received, "X-Signature", "sha256="+hexMAC(testKey, signed)), verification.CauseBodyRewritten)
-		requireCause(t, v, request(received, "X-Signature", "sha256="+hexMAC("another", signed)), verification.CauseSecretWrong)
+		requireCause(t, v, request(received, "X-Signature", "sha256="+hexMAC(testKey, signed)),
+			verification.CauseBodyRewritten)
+		requireCause(t, v, request(received, "X-Signature", "sha256="+hexMAC("another", signed)),
+			verification.CauseSecretWrong)
 	}
-	requireCause(t, v, request(compact+"\r\n", "X-Signature", "sha256="+hexMAC(testKey, compact)), verification.CauseBodyRewritten)
+	requireCause(t, v, request(compact+"\r\n", "X-Signature", "sha256="+hexMAC(testKey, compact)),
+		verification.CauseBodyRewritten)
 	huge := request(compact+strings.Repeat(" ", 64<<10), "X-Signature", "sha256="+hexMAC(testKey, compact))
 	requireCause(t, v, huge, "")
 }
@@ -76,9 +79,11 @@ func TestDiagnoseSecret(t *testing.T) {
 	} {
 		d := bodyOnly()
 		d.Secret.Decode = tt.decode
-		requireCause(t, verifier(t, d, tt.stored), request("{}", "X-Signature", "sha256="+hexMAC(tt.key, "{}")), verification.CauseSecretForm)
+		requireCause(t, verifier(t, d, tt.stored), request("{}", "X-Signature", "sha256="+hexMAC(tt.key, "{}")),
+			verification.CauseSecretForm)
 	}
-	requireCause(t, verifier(t, token("header:X-Token"), testKey+"\n"), request("", "X-Token", testKey), verification.CauseSecretForm)
+	requireCause(t, verifier(t, token("header:X-Token"), testKey+"\n"), request("", "X-Token", testKey),
+		verification.CauseSecretForm)
 }
 
 // Promise: a right signature in another place, encoding or hash than expected is told.
@@ -90,26 +95,30 @@ func TestDiagnoseSignature(t *testing.T) {
 	requireCause(t, v, request("{}", "X-Signature", "sha256="+b64MAC(testKey, "{}")), verification.CauseSignatureForm)
 	h := hmac.New(sha512.New, []byte(testKey))
 	_, _ = h.Write([]byte("{}"))
-	requireCause(t, v, request("{}", "X-Signature", "sha256="+hex.EncodeToString(h.Sum(nil))), verification.CauseContentOther)
+	requireCause(t, v, request("{}", "X-Signature", "sha256="+hex.EncodeToString(h.Sum(nil))),
+		verification.CauseContentOther)
 	requireCause(t, v, request("{}", "X-Signature", "nonsense"), "")
 	p := paired()
-	requireCause(t, verifier(t, p, testKey), request("{}", "X-Signature", "t="+stamp(0)+",v1="+hexMAC(testKey, "{}")), verification.CauseContentOther)
+	requireCause(t, verifier(t, p, testKey), request("{}", "X-Signature", "t="+stamp(0)+",v1="+hexMAC(testKey, "{}")),
+		verification.CauseContentOther)
 }
 
 // Promise: what is wrong with the URL is told.
 func TestDiagnoseURL(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(sha256Proof("header:X-S", "{url}{body}")), testKey)
-	for _, signedURL := range []string{"https://a:443/h%2F?q=%3A", "https://a/h%2F", "https://a/h%2F/?q=%3A", "http://a/h%2F?q=%3A", "https://a/h/?q=:"} {
+	for _, signedURL := range []string{"https://a:443/h%2F?q=%3A", "https://a/h%2F", "https://a/h%2F/?q=%3A",
+		"http://a/h%2F?q=%3A", "https://a/h/?q=:"} {
 		r := atURL(request("{}", "X-S", hexMAC(testKey, signedURL+"{}")), "https://a", "/h%2F", "q=%3A")
 		requireCause(t, v, r, verification.CauseURLRewritten)
 	}
-	requireCause(t, v, atURL(request("{}", "X-S", hexMAC(testKey, "https://b/h{}")), "https://a", "/h", ""), verification.CauseSecretWrong)
+	requireCause(t, v, atURL(request("{}", "X-S", hexMAC(testKey, "https://b/h{}")), "https://a", "/h", ""),
+		verification.CauseSecretWrong)
 	requireCause(t, v, atURL(request("{}", "X-S", hexMAC(testKey, "https://b/h{}")), "", "/h", ""), "")
 }
 
-// Promise: where a signed URL has the host that the request names, the operator learns that the gateway knows another, and not that
-// the secret is wrong; without such a sign both are named.
+// Promise: where a signed URL has the host that the request names, the operator learns that the gateway knows another,
+// and not that the secret is wrong; without such a sign both are named.
 func TestDiagnoseHost(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(sha256Proof("header:X-S", "{url}{body}")), testKey)
@@ -137,7 +146,8 @@ func TestDiagnoseOthers(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, listed(), testKey)
 	requireCause(t, v, signedList("a", stamp(-time.Hour), "{}"), verification.CauseClock)
-	requireCause(t, v, request("{}", "X-Hub-Signature-256", "leak", "X-Gitlab-Token", "leak"), verification.CauseHeaderOther)
+	requireCause(t, v, request("{}", "X-Hub-Signature-256", "leak", "X-Gitlab-Token", "leak"),
+		verification.CauseHeaderOther)
 	requireCause(t, v, request("{}", "X-Other", "leak"), "")
 	older := bodyOnly()
 	older.RedactHeaders = []string{"x-older-signature"}

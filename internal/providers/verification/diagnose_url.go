@@ -16,7 +16,8 @@ func (v *Verifier) tryURLs(ctx context.Context, p *proof, r *Request) Diagnosis 
 		changed, other := *r, *p
 		changed.Path, changed.RawQuery, other.urlBase = f.path, f.query, f.base
 		if f.base != "" && v.passes(ctx, &other, &changed) {
-			return Diagnosis{CauseURLRewritten, "The secret is right, but the provider signed the URL " + f.name + ". Register the webhook URL exactly as the connection " +
+			return Diagnosis{CauseURLRewritten, "The secret is right, but the provider signed the URL " + f.name +
+				". Register the webhook URL exactly as the connection " +
 				"shows it, or set url_base of the connection, or public-url of the server, to what the provider calls."}
 		}
 	}

@@ -12,9 +12,9 @@ type Engine struct {
 	params []param
 }
 
-// Compile checks a declaration, which must not be changed afterwards. The error is a *ConfigError with every fault found;
-// its fields are paths into the declaration. A declaration with parameters is checked with their defaults, and with each
-// further value that it names itself.
+// Compile checks a declaration, which must not be changed afterwards. The error is a *ConfigError with every fault
+// found; its fields are paths into the declaration. A declaration with parameters is checked with their defaults, and
+// with each further value that it names itself.
 func Compile(d Declaration) (*Engine, error) {
 	params, fs := compileParams(d.Params)
 	if len(fs) > 0 {
@@ -42,8 +42,8 @@ func Compile(d Declaration) (*Engine, error) {
 	return e, nil
 }
 
-// tryAlternatives checks the declaration with each value that a parameter names beside its default. That a value asks for
-// another parameter is no fault of the declaration.
+// tryAlternatives checks the declaration with each value that a parameter names beside its default. That a value asks
+// for another parameter is no fault of the declaration.
 func (e *Engine) tryAlternatives(p param, values map[string]string, known faults) faults {
 	var found faults
 	for _, value := range p.alternatives() {
@@ -83,8 +83,8 @@ func (e *Engine) Captures() bool {
 type Settings struct {
 	// Params are the values of the declaration's parameters.
 	Params map[string]string
-	// Secrets are the connection's webhook secrets. Without any the Verifier refuses every delivery with ReasonSecretMissing,
-	// unless the declaration's proof takes none.
+	// Secrets are the connection's webhook secrets. Without any the Verifier refuses every delivery with
+	// ReasonSecretMissing, unless the declaration's proof takes none.
 	Secrets []Secret
 	// URLBase is scheme, host and path prefix of the URL that the provider calls, where it is not the server's public URL.
 	URLBase string
@@ -142,8 +142,9 @@ func (p *plan) take(s Settings) faults {
 			proof.bindSource(newest)
 		}
 		if proof.scheme == schemeNone && !s.AcceptUnverified {
-			fs.add("accept_unverified", RuleRequired, "must be true: nothing proves who sends this provider's deliveries, and a connection that "+
-				"takes them has to say so")
+			fs.add("accept_unverified", RuleRequired,
+				"must be true: nothing proves who sends this provider's deliveries, and a connection that "+
+					"takes them has to say so")
 		}
 	}
 	return fs

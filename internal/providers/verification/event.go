@@ -14,11 +14,11 @@ const unknownType = "unknown"
 type Event struct {
 	// Type is 1 to 256 bytes of printable ASCII without spaces; "unknown" where none can be derived.
 	Type string
-	// TypeSigned is true when the proof covers everything that decides Type. Another type can be changed by whoever replays a
-	// delivery, so it must not tell deliveries apart.
+	// TypeSigned is true when the proof covers everything that decides Type. Another type can be changed by whoever
+	// replays a delivery, so it must not tell deliveries apart.
 	TypeSigned bool
-	// Types are the different types of a batch's items, in the order of the items, at most 64; nil where the delivery is no
-	// batch. Type is the first of them then.
+	// Types are the different types of a batch's items, in the order of the items, at most 64; nil where the delivery is
+	// no batch. Type is the first of them then.
 	Types []string
 	// ID is the provider's id of the delivery, at most 512 bytes of UTF-8 without NUL; empty where there is none.
 	ID string
@@ -85,7 +85,8 @@ func (p *plan) eventType(w *view, templates [][]segment) string {
 	return unknownType
 }
 
-// dotted puts a dot in the place of each separator of a type, and nothing at its ends, where it would begin or end an empty segment.
+// dotted puts a dot in the place of each separator of a type, and nothing at its ends, where it would begin or end an
+// empty segment.
 func (p *plan) dotted(kind string) string {
 	if p.separators == "" || !strings.ContainsAny(kind, p.separators) {
 		return kind
@@ -120,8 +121,8 @@ func renderText(w *view, segments []segment) (text string, ok bool) {
 	return out.String(), true
 }
 
-// eventID joins the values of a rule's sources by a space; ok is false where one of them has no value or they cannot be an id. None
-// but the last may contain a space, as no CloudEvents source does: otherwise two ids could look alike.
+// eventID joins the values of a rule's sources by a space; ok is false where one of them has no value or they cannot be
+// an id. None but the last may contain a space, as no CloudEvents source does: otherwise two ids could look alike.
 func eventID(w *view, rule *idRule) (string, bool) {
 	values := make([]string, 0, 2)
 	for i := range rule.sources {

@@ -46,18 +46,20 @@ func TestDescribeType(t *testing.T) {
 		}
 		require.Equal(t, tt.want, v.Describe(r).Type, tt.body)
 	}
-	require.Equal(t, "unknown", v.Describe(request("{}", "X-Event", "a", "X-Event", "b")).Type, "of two headers neither counts")
+	require.Equal(t, "unknown", v.Describe(request("{}", "X-Event", "a", "X-Event", "b")).Type,
+		"of two headers neither counts")
 }
 
-// Promise: the provider's separators become dots, so that patterns can match by segment, and renamed types stay as they are.
+// Promise: the provider's separators become dots, so that patterns can match by segment, and renamed types stay as they
+// are.
 func TestDescribeTypeSeparators(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
 	d.Event.TypeSeparators, d.Event.Map = "/:", map[string]string{"a/b": "x/y"}
 	v := verifier(t, d, testKey)
 	for header, want := range map[string]string{
-		"orders/create": "orders.create", "zen:event-type:ticket.created": "zen.event-type.ticket.created", "push": "push", "a/b": "x/y", "a/b c": "unknown",
-		"/orders/create/": "orders.create", "::": "unknown",
+		"orders/create": "orders.create", "zen:event-type:ticket.created": "zen.event-type.ticket.created", "push": "push",
+		"a/b": "x/y", "a/b c": "unknown", "/orders/create/": "orders.create", "::": "unknown",
 	} {
 		require.Equal(t, want, v.Describe(request("{}", "X-Event", header)).Type)
 	}
@@ -100,7 +102,8 @@ func TestDescribeID(t *testing.T) {
 // Promise: ids by convention count only where the signature covers them.
 func TestDescribeFallbackIDs(t *testing.T) {
 	t.Parallel()
-	pairs := []string{"webhook-id", "w", "svix-id", "s", "ce-source", "/src", "ce-id", "c", "Idempotency-Key", "k", "X-Delivery", "h"}
+	pairs := []string{"webhook-id", "w", "svix-id", "s", "ce-source", "/src", "ce-id", "c", "Idempotency-Key", "k",
+		"X-Delivery", "h"}
 	r := request("{}", pairs...)
 	tests := []struct {
 		signed string
@@ -112,11 +115,16 @@ func TestDescribeFallbackIDs(t *testing.T) {
 		{"{header:webhook-id}.{body}", nil, verification.Event{ID: "w", IDSource: "header:webhook-id", IDSigned: true}},
 		{"{header:svix-id}.{body}", nil, verification.Event{ID: "s", IDSource: "header:svix-id", IDSigned: true}},
 		{"{header:ce-id}.{body}", nil, verification.Event{}},
-		{"{header:ce-source}.{header:ce-id}.{body}", nil, verification.Event{ID: "/src c", IDSource: "header:ce-source+header:ce-id", IDSigned: true}},
-		{"{body}.{header:Idempotency-Key}", nil, verification.Event{ID: "k", IDSource: "header:idempotency-key", IDSigned: true}},
-		{"{body}.{header:Idempotency-Key}", []string{"header:X-Delivery"}, verification.Event{ID: "h", IDSource: "header:x-delivery"}},
-		{"{body}.{header:Idempotency-Key}", []string{"json:/none"}, verification.Event{ID: "k", IDSource: "header:idempotency-key", IDSigned: true}},
-		{"{id}.{body}", []string{"header:X-Delivery"}, verification.Event{ID: "h", IDSource: "header:x-delivery", IDSigned: true}},
+		{"{header:ce-source}.{header:ce-id}.{body}", nil, verification.Event{ID: "/src c",
+			IDSource: "header:ce-source+header:ce-id", IDSigned: true}},
+		{"{body}.{header:Idempotency-Key}", nil, verification.Event{ID: "k", IDSource: "header:idempotency-key",
+			IDSigned: true}},
+		{"{body}.{header:Idempotency-Key}", []string{"header:X-Delivery"},
+			verification.Event{ID: "h", IDSource: "header:x-delivery"}},
+		{"{body}.{header:Idempotency-Key}", []string{"json:/none"},
+			verification.Event{ID: "k", IDSource: "header:idempotency-key", IDSigned: true}},
+		{"{id}.{body}", []string{"header:X-Delivery"}, verification.Event{ID: "h", IDSource: "header:x-delivery",
+			IDSigned: true}},
 	}
 	for _, tt := range tests {
 		d := bodyOnly()
@@ -126,7 +134,8 @@ func TestDescribeFallbackIDs(t *testing.T) {
 	}
 }
 
-// Promise: values that are an id together are one only where they can be told apart, headers and values of the body alike.
+// Promise: values that are an id together are one only where they can be told apart, headers and values of the body
+// alike.
 func TestDescribeJoinedID(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
@@ -136,17 +145,22 @@ func TestDescribeJoinedID(t *testing.T) {
 		body, source, id, delivery string
 		want                       verification.Event
 	}{
-		{`{"source":"/b","id":"2"}`, "/a", "1", "", verification.Event{ID: "/a 1", IDSource: "header:ce-source+header:ce-id"}},
-		{`{"source":"/b","id":"2"}`, "/a", "", "", verification.Event{ID: "/b 2", IDSource: "json:/source+json:/id", IDSigned: true}},
-		{`{"source":"/b","id":"2 c"}`, "/a b", "1", "", verification.Event{ID: "/b 2 c", IDSource: "json:/source+json:/id", IDSigned: true}},
+		{`{"source":"/b","id":"2"}`, "/a", "1", "", verification.Event{ID: "/a 1",
+			IDSource: "header:ce-source+header:ce-id"}},
+		{`{"source":"/b","id":"2"}`, "/a", "", "", verification.Event{ID: "/b 2", IDSource: "json:/source+json:/id",
+			IDSigned: true}},
+		{`{"source":"/b","id":"2 c"}`, "/a b", "1", "", verification.Event{ID: "/b 2 c", IDSource: "json:/source+json:/id",
+			IDSigned: true}},
 		{`{"source":"/b 2","id":"c"}`, "", "", "h", verification.Event{ID: "c h", IDSource: "json:/id+header:x-delivery"}},
 		{`{"source":"/b"}`, "", "1", "h", verification.Event{}},
 	} {
 		tt.want.Type = "unknown"
-		require.Equal(t, tt.want, v.Describe(request(tt.body, "ce-source", tt.source, "ce-id", tt.id, "X-Delivery", tt.delivery)), tt.body)
+		require.Equal(t, tt.want, v.Describe(request(tt.body, "ce-source", tt.source, "ce-id", tt.id, "X-Delivery",
+			tt.delivery)), tt.body)
 	}
 	require.Equal(t, []verification.Derivation{
-		{From: "header:ce-source + header:ce-id"}, {From: "json:/source + json:/id", Signed: true}, {From: "json:/id + header:X-Delivery"},
+		{From: "header:ce-source + header:ce-id"}, {From: "json:/source + json:/id", Signed: true},
+		{From: "json:/id + header:X-Delivery"},
 	}, outline(t, d).IDs)
 }
 
@@ -175,7 +189,8 @@ func TestDescribeControlEmpty(t *testing.T) {
 	for _, body := range []string{`{"events":[]}`, " { \"events\" :\n[ \t\r\n] } "} {
 		require.True(t, v.Describe(request(body)).Control, body)
 	}
-	for _, body := range []string{`{"events":[{}]}`, `{"events":[[]]}`, `{"events":{}}`, `{"events":""}`, `{"events":null}`, `{"events":"[]"}`, `{}`, `[]`, `{"events":[]`, ``} {
+	for _, body := range []string{`{"events":[{}]}`, `{"events":[[]]}`, `{"events":{}}`, `{"events":""}`,
+		`{"events":null}`, `{"events":"[]"}`, `{}`, `[]`, `{"events":[]`, ``} {
 		require.False(t, v.Describe(request(body)).Control, body)
 	}
 	for want, p := range map[string]verification.Predicate{
@@ -210,7 +225,8 @@ func TestDescribeForm(t *testing.T) {
 	require.Equal(t, "issues.opened", describe(opened, form))
 	require.Equal(t, "issues.opened", describe("a=b&"+opened+"&c", form+"; charset=utf-8"))
 	require.Equal(t, "issues.opened", describe(`{"action":"opened"}`, "application/json"))
-	require.Equal(t, "issues.opened", describe(opened, "application/json"), "the content type is not signed, so it decides nothing")
+	require.Equal(t, "issues.opened", describe(opened, "application/json"),
+		"the content type is not signed, so it decides nothing")
 	require.Equal(t, "issues.opened", describe(` {"action":"opened"}`, form))
 	require.Equal(t, "issues", describe(opened+"&"+opened, form), "of two fields neither counts")
 	require.Equal(t, "issues", describe("payload=%zz", form))

@@ -25,22 +25,25 @@ func formed() verification.Declaration {
 	return d
 }
 
-// Promise: fields of a form tell type, id, time and control mark, and a field that stands twice or a body that begins like JSON tells
-// none.
+// Promise: fields of a form tell type, id, time and control mark, and a field that stands twice or a body that begins
+// like JSON tells none.
 func TestDescribeFormFields(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, formed(), testKey)
 	for body, want := range map[string]verification.Event{
-		"command+name=a%2Fb&id=1&n=2":                                {Type: "command.a/b", ID: "1 2", IDSource: "form:id+form:n", IDSigned: true},
-		"command%20name=a&%69d=1&n=2":                                {Type: "command.a", ID: "1 2", IDSource: "form:id+form:n", IDSigned: true},
-		"command+name=a&command+name=b&id=1&id=&n":                   {Type: "unknown"},
-		"command+name=a&id=1&n=":                                     {Type: "command.a"},
-		"command+name=%zz":                                           {Type: "unknown"},
-		"ssl_check=1":                                                {Type: "unknown", Control: true},
-		"payload=%7B%22type%22%3A%22t%22%2C%22id%22%3A7%7D&id=1&n=2": {Type: "t", ID: "7", IDSource: "json:/id", IDSigned: true},
-		`{"type":"t"}&command+name=a`:                                {Type: "unknown"},
-		` {"type":"t","id":"x"}`:                                     {Type: "t", ID: "x", IDSource: "json:/id", IDSigned: true},
-		"":                                                           {Type: "unknown"},
+		"command+name=a%2Fb&id=1&n=2": {Type: "command.a/b", ID: "1 2",
+			IDSource: "form:id+form:n", IDSigned: true},
+		"command%20name=a&%69d=1&n=2": {Type: "command.a", ID: "1 2", IDSource: "form:id+form:n",
+			IDSigned: true},
+		"command+name=a&command+name=b&id=1&id=&n": {Type: "unknown"},
+		"command+name=a&id=1&n=":                   {Type: "command.a"},
+		"command+name=%zz":                         {Type: "unknown"},
+		"ssl_check=1":                              {Type: "unknown", Control: true},
+		"payload=%7B%22type%22%3A%22t%22%2C%22id%22%3A7%7D&id=1&n=2": {Type: "t", ID: "7", IDSource: "json:/id",
+			IDSigned: true},
+		`{"type":"t"}&command+name=a`: {Type: "unknown"},
+		` {"type":"t","id":"x"}`:      {Type: "t", ID: "x", IDSource: "json:/id", IDSigned: true},
+		"":                            {Type: "unknown"},
 	} {
 		want.TypeSigned = true
 		got := v.Describe(request(body))
@@ -50,7 +53,8 @@ func TestDescribeFormFields(t *testing.T) {
 	require.Equal(t, now(), v.Describe(request("at="+stamp(0))).OccurredAt)
 }
 
-// Promise: credentials in a form are not stored, nor those in the JSON that one of its fields holds, and the rest stays as it was.
+// Promise: credentials in a form are not stored, nor those in the JSON that one of its fields holds, and the rest stays
+// as it was.
 func TestRedactForm(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, formed(), testKey)
@@ -71,7 +75,8 @@ func TestRedactForm(t *testing.T) {
 	}
 }
 
-// Promise: of a form with more fields than any provider sends nothing is read; what must not be stored is taken out nonetheless.
+// Promise: of a form with more fields than any provider sends nothing is read; what must not be stored is taken out
+// nonetheless.
 func TestFormOfManyFields(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, formed(), testKey)
@@ -87,7 +92,8 @@ func TestRedactFormKeepsFields(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, formed(), testKey)
 	rapid.Check(t, func(rt *rapid.T) {
-		fields := url.Values(rapid.MapOf(rapid.SampledFrom([]string{"token", "a", "b c", "tok&n", "payload"}), rapid.SliceOfN(rapid.String(), 1, 3)).Draw(rt, "fields"))
+		fields := url.Values(rapid.MapOf(rapid.SampledFrom([]string{"token", "a", "b c", "tok&n", "payload"}),
+			rapid.SliceOfN(rapid.String(), 1, 3)).Draw(rt, "fields"))
 		got, err := url.ParseQuery(string(v.RedactBody(request("x&" + fields.Encode()))))
 		require.NoError(t, err)
 		for i, value := range fields["token"] {
@@ -100,20 +106,22 @@ func TestRedactFormKeepsFields(t *testing.T) {
 	})
 }
 
-// Promise: signature, timestamp and signed value may be fields of a form, as in Mailgun's, and other fields are known not to be
-// signed.
+// Promise: signature, timestamp and signed value may be fields of a form, as in Mailgun's, and other fields are known
+// not to be signed.
 func TestSignedFields(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("form:signature", "{ts}{form:token}")
 	p.BodyUnsigned = true
-	p.Timestamp = &verification.TimestampRule{From: "form:timestamp", Format: "unix_s", MaxAgeS: "300", MaxSkewS: "300", Signed: true}
+	p.Timestamp = &verification.TimestampRule{From: "form:timestamp", Format: "unix_s", MaxAgeS: "300", MaxSkewS: "300",
+		Signed: true}
 	d := declared(p)
 	d.Event.ID = []string{"form:token", "form:id"}
 	v := verifier(t, d, testKey)
 	good := "timestamp=" + stamp(0) + "&token=abc&signature=" + hexMAC(testKey, stamp(0)+"abc")
 	requireVerified(t, v, request(good), "whs_0")
 	requireVerified(t, v, request(good+"&id=1"), "whs_0")
-	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "abc", IDSource: "form:token", IDSigned: true}, v.Describe(request(good)))
+	require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "abc", IDSource: "form:token",
+		IDSigned: true}, v.Describe(request(good)))
 	for body, reason := range map[string]verification.Reason{
 		strings.Replace(good, "abc", "abd", 1):            verification.ReasonSignatureMismatch,
 		strings.Replace(good, "token=abc", "token=", 1):   verification.ReasonHeaderMissing,
@@ -137,8 +145,9 @@ func TestDescribeMember(t *testing.T) {
 	d.Event.Type = []string{"{member:b,a/b,c}", "{json:/type}"}
 	v := verifier(t, d, testKey)
 	for body, want := range map[string]string{
-		`{"x":1,"c":{"b":1}}`: "c", `{"c":1,"b":null}`: "b", ` {"\u0061/b":[]} `: "a/b", `{"type":"t"}`: "t", `["b"]`: "unknown", `{}`: "unknown",
-		`{"b":1,}`: "unknown", `{"b":1`: "unknown", `{"b":1}x`: "unknown", `{"b"}`: "unknown", `{"b":1 "c":2}`: "unknown", ``: "unknown", `{"b":[}`: "unknown", `{b:1}`: "unknown",
+		`{"x":1,"c":{"b":1}}`: "c", `{"c":1,"b":null}`: "b", ` {"\u0061/b":[]} `: "a/b", `{"type":"t"}`: "t",
+		`["b"]`: "unknown", `{}`: "unknown", `{"b":1,}`: "unknown", `{"b":1`: "unknown", `{"b":1}x`: "unknown",
+		`{"b"}`: "unknown", `{"b":1 "c":2}`: "unknown", ``: "unknown", `{"b":[}`: "unknown", `{b:1}`: "unknown",
 	} {
 		require.Equal(t, want, v.Describe(request(body)).Type, body)
 	}

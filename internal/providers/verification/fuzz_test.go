@@ -14,7 +14,9 @@ import (
 // checkEvent fails when an event breaks what Event promises.
 func checkEvent(t *testing.T, e verification.Event) {
 	t.Helper()
-	if e.Type == "" || len(e.Type) > 256 || strings.ContainsFunc(e.Type, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if e.Type == "" || len(e.Type) > 256 || strings.ContainsFunc(e.Type, func(r rune) bool {
+		return r <= ' ' || r > '~'
+	}) {
 		t.Fatalf("type %q", e.Type)
 	}
 	for _, kind := range e.Types {
@@ -25,7 +27,8 @@ func checkEvent(t *testing.T, e verification.Event) {
 	if len(e.Types) > 64 || len(e.Types) > 0 && e.Types[0] != e.Type {
 		t.Fatalf("types %q of %q", e.Types, e.Type)
 	}
-	if len(e.ID) > 512 || !utf8.ValidString(e.ID) || strings.Contains(e.ID, "\x00") || (e.ID == "") != (e.IDSource == "") || e.ID == "" && e.IDSigned {
+	if len(e.ID) > 512 || !utf8.ValidString(e.ID) || strings.Contains(e.ID, "\x00") ||
+		(e.ID == "") != (e.IDSource == "") || e.ID == "" && e.IDSigned {
 		t.Fatalf("id %+v", e)
 	}
 }
@@ -34,13 +37,14 @@ func checkEvent(t *testing.T, e verification.Event) {
 func checkAnswer(t *testing.T, v *verification.Verifier, r *verification.Request) {
 	t.Helper()
 	answer, refusal := v.Handshake(t.Context(), r)
-	if answer != nil && (refusal != nil || len(answer.Body) > 1024 || answer.Status < 200 || answer.Status > 204 || answer.Header.Get("X-Content-Type-Options") != "nosniff") {
+	if answer != nil && (refusal != nil || len(answer.Body) > 1024 || answer.Status < 200 || answer.Status > 204 ||
+		answer.Header.Get("X-Content-Type-Options") != "nosniff") {
 		t.Fatalf("answered %+v with %v", answer, refusal)
 	}
 }
 
-// Promise: no request whatever makes the engine panic, and none is accepted but those that an independent computation of
-// the signature accepts.
+// Promise: no request whatever makes the engine panic, and none is accepted but those that an independent computation
+// of the signature accepts.
 func FuzzVerify(f *testing.F) {
 	good := signedList("msg_1", stamp(0), `{"type":"a.b"}`)
 	f.Add("msg_1", stamp(0), good.Header.Get("webhook-signature"), good.Body, int64(0))
@@ -73,7 +77,8 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal("verified, but refused by Precheck")
 		}
 		for _, element := range strings.Fields(signature) {
-			if element == "v1,"+b64MAC(testKey, id+"."+ts+"."+string(body)) || element == "v1,"+b64MAC("other secret", id+"."+ts+"."+string(body)) {
+			if element == "v1,"+b64MAC(testKey, id+"."+ts+"."+string(body)) ||
+				element == "v1,"+b64MAC("other secret", id+"."+ts+"."+string(body)) {
 				return
 			}
 		}
@@ -81,8 +86,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// Promise: no declaration whatever makes Compile or Prepare panic, and one that compiles accepts nothing that was not signed
-// with the connection's secret.
+// Promise: no declaration whatever makes Compile or Prepare panic, and one that compiles accepts nothing that was not
+// signed with the connection's secret.
 func FuzzCompile(f *testing.F) {
 	all := bodyOnly()
 	all.Body = &verification.BodyRule{FormField: "payload"}
@@ -91,7 +96,8 @@ func FuzzCompile(f *testing.F) {
 	all.Event.Type = append(all.Event.Type, "{form:a}", "{member:a,b}")
 	all.Event.Redact = []string{"json:/a", "form:b"}
 	all.Event.ID = []string{"json:/a + json:/b"}
-	all.Event.Batch = &verification.Batch{Items: []string{"/a/*", "/b/*"}, Type: []string{"{item:/a}", "{item_member:a}"}, ID: []string{"item:/a + item:"}}
+	all.Event.Batch = &verification.Batch{Items: []string{"/a/*", "/b/*"}, Type: []string{"{item:/a}", "{item_member:a}"},
+		ID: []string{"item:/a + item:"}}
 	all.Control = []verification.Predicate{{From: "json:/a", Equals: []string{"b"}}}
 	all.RedactHeaders = []string{"x-a"}
 	lines, _ := accounted(certified("none"))
@@ -103,9 +109,11 @@ func FuzzCompile(f *testing.F) {
 	odd.Control = []verification.Predicate{{From: "json:/events", Empty: true}}
 	seeds := []verification.Declaration{
 		twoNames(), odd,
-		bodyOnly(), listed(), paired(), parametrised(), all, declared(twilio()), declared(adyen()), declared(jwtHS()), declared(keyedHash("{secret}{method}{url}{body}")),
-		declared(asymmetric("ed25519", "hex")), lines, push, kid, signedOrToken(), token("json:/value/*/clientState", "query:t"), zoom(), crc("{body}"),
-		batched("/entry/*/changes/*", "{json:/object}.{item:/field}"), declared(verification.Proof{Scheme: "basic"}), declared(verification.Proof{Scheme: "none"}),
+		bodyOnly(), listed(), paired(), parametrised(), all, declared(twilio()), declared(adyen()), declared(jwtHS()),
+		declared(keyedHash("{secret}{method}{url}{body}")), declared(asymmetric("ed25519", "hex")), lines, push, kid,
+		signedOrToken(), token("json:/value/*/clientState", "query:t"), zoom(), crc("{body}"), batched("/entry/*/changes/*",
+			"{json:/object}.{item:/field}"), declared(verification.Proof{Scheme: "basic"}),
+		declared(verification.Proof{Scheme: "none"}),
 	}
 	for _, d := range seeds {
 		text, err := json.Marshal(d)
@@ -129,12 +137,14 @@ func FuzzCompile(f *testing.F) {
 				params[p.Name] = p.Example
 			}
 		}
-		unsigned := request(string(body), header, value, "X-Signature", value, "webhook-id", "i", "webhook-timestamp", stamp(0))
+		unsigned := request(string(body), header, value, "X-Signature", value, "webhook-id", "i", "webhook-timestamp",
+			stamp(0))
 		unsigned.Header.Set("webhook-signature", value)
 		unsigned.PublicURL, unsigned.Path, unsigned.RawQuery = "https://a", "/h", value
 		ring := verification.NewKeyring(&provider{answer: down})
 		for _, given := range []map[string]string{nil, params} {
-			for _, keys := range [][]verification.Secret{nil, secrets("c2VjcmV0IG9mIHRoaXMgdGVzdA=="), secrets("0f1e2d3c4b5a69788796a5b4c3d2e1f0")} {
+			for _, keys := range [][]verification.Secret{nil, secrets("c2VjcmV0IG9mIHRoaXMgdGVzdA=="),
+				secrets("0f1e2d3c4b5a69788796a5b4c3d2e1f0")} {
 				v, err := engine.Bind(verification.Settings{Params: given, Secrets: keys, Keyring: ring})
 				if err != nil {
 					continue
@@ -144,12 +154,14 @@ func FuzzCompile(f *testing.F) {
 				if refusal == nil || result.Verified {
 					t.Fatalf("accepted an unsigned request: %s", declaration)
 				}
-				if d := v.Diagnose(t.Context(), unsigned, refusal); strings.Contains(d.Message, "c2VjcmV0") || strings.Contains(d.Message, "0f1e2d3c") {
+				if d := v.Diagnose(t.Context(), unsigned, refusal); strings.Contains(d.Message, "c2VjcmV0") ||
+					strings.Contains(d.Message, "0f1e2d3c") {
 					t.Fatalf("repeats the secret: %s", d.Message)
 				}
 				checkAnswer(t, v, unsigned)
 				v.RedactBody(unsigned)
-				if refusal := v.Precheck(unsigned.Header); len(keys) == 0 && len(d.Handshake) == 0 && d.Scheme == "hmac" && refusal == nil {
+				if refusal := v.Precheck(unsigned.Header); len(keys) == 0 && len(d.Handshake) == 0 && d.Scheme == "hmac" &&
+					refusal == nil {
 					t.Fatal("passed without a secret")
 				}
 			}
@@ -159,15 +171,20 @@ func FuzzCompile(f *testing.F) {
 
 // Promise: as FuzzCompile, over the texts of a declaration rather than its structure.
 func FuzzCompileTexts(f *testing.F) {
-	f.Add("header:X-Signature", "sha256=", "hex", "{body}", "", "", "{header:X-Event}.{json:/action}", "header:X-Id", "sha256=00")
-	f.Add("header:X-Signature", "", "base64", "{id}.{ts}.{body}", "header:X-Ts", "unix_s", "{json:/a~1b}", "header:X-Id", "AAAA")
+	f.Add("header:X-Signature", "sha256=", "hex", "{body}", "", "", "{header:X-Event}.{json:/action}", "header:X-Id",
+		"sha256=00")
+	f.Add("header:X-Signature", "", "base64", "{id}.{ts}.{body}", "header:X-Ts", "unix_s", "{json:/a~1b}", "header:X-Id",
+		"AAAA")
 	f.Add("header:X-Signature", "v1", "base64url", "v0:{ts}:{body}", "sig:t", "rfc3339", "x", "json:/id", "t=1,v1=AA")
-	f.Add("header:X-Signature", "v1", "hex", "{header:a}-{body}-{header:b}", "json:/t", "unix_ms", "{header:b}", "json:/id", "v1=00")
-	f.Add("query:sig", "v1", "hex", "{method}{url_decoded}{body}{ts}", "header:X-Ts", "unix_ms", "{header:b}", "json:/id", "v1=00")
+	f.Add("header:X-Signature", "v1", "hex", "{header:a}-{body}-{header:b}", "json:/t", "unix_ms", "{header:b}",
+		"json:/id", "v1=00")
+	f.Add("query:sig", "v1", "hex", "{method}{url_decoded}{body}{ts}", "header:X-Ts", "unix_ms", "{header:b}", "json:/id",
+		"v1=00")
 	f.Add("header_seq:X-{1..9}", "", "hex", "{url}{form_sorted}", "", "", "{json:/type}", "json:/id", "00")
 	f.Add("json:/sig", "", "hex", "{kv_lines:a,b}", "", "", "{json:/type}", "json:/id", "00")
 	f.Add("json:/sig", "", "hex", "{each:/items}{json?:/a}:{json:/b}", "", "", "{json:/type}", "json:/id", "00")
-	f.Add("header:X-Signature", "", "hex", "{path}|{query}|{body_sha256_hex}|{body_crc32}|{header?:x}", "", "", "x", "json:/id", "00")
+	f.Add("header:X-Signature", "", "hex", "{path}|{query}|{body_sha256_hex}|{body_crc32}|{header?:x}", "", "", "x",
+		"json:/id", "00")
 	f.Fuzz(func(t *testing.T, from, prefix, encoding, signed, tsFrom, tsFormat, eventType, id, value string) {
 		parses := []verification.SignatureParse{
 			{Prefix: prefix},

@@ -31,7 +31,8 @@ func TestAnyOf(t *testing.T) {
 	require.Equal(t, verification.ReasonSignatureMissing, v.Precheck(request("").Header).Reason)
 	require.Equal(t, verification.ReasonSecretMissing, verifier(t, signedOrToken()).Precheck(request("").Header).Reason)
 	require.Equal(t, []string{"webhook-signature", "x-token"}, v.RedactHeaders())
-	require.False(t, v.Describe(signedList("msg", stamp(0), "{}")).IDSigned, "the token does not cover the id, so the id may be anyone's")
+	require.False(t, v.Describe(signedList("msg", stamp(0), "{}")).IDSigned,
+		"the token does not cover the id, so the id may be anyone's")
 
 	onlyToken := verifier(t, signedOrToken(), "no base64!")
 	requireProved(t, onlyToken, request("{}", "X-Token", "no base64!"), "token", "whs_0")
@@ -49,7 +50,8 @@ func TestAllOf(t *testing.T) {
 	good := atURL(signedList("msg", stamp(0), "{}"), "", "/", "token=a+key+that+the+sender+shares")
 	requireProved(t, v, good, "hmac+token", "whs_0")
 	require.True(t, v.Describe(good).IDSigned)
-	requireRefused(t, v, atURL(signedList("msg", stamp(0), "{}"), "", "/", "token=x"), verification.ReasonSignatureMismatch)
+	requireRefused(t, v, atURL(signedList("msg", stamp(0), "{}"), "", "/", "token=x"),
+		verification.ReasonSignatureMismatch)
 	requireRefused(t, v, atURL(request("{}"), "", "/", good.RawQuery), verification.ReasonSignatureMissing)
 }
 
@@ -63,13 +65,15 @@ func TestCompileRefusesGroups(t *testing.T) {
 		p    verification.Proof
 		want []string
 	}{
-		"none":       {anyOf(good, none), []string{"any_of[1].scheme coherent"}},
-		"one":        {anyOf(good), []string{"any_of required"}},
-		"empty":      {verification.Proof{AllOf: []verification.Proof{}}, []string{"all_of required"}},
-		"beside":     {verification.Proof{AnyOf: anyOf(good, good).AnyOf, Scheme: "hmac"}, []string{"any_of coherent"}},
-		"both":       {verification.Proof{AnyOf: anyOf(good, good).AnyOf, AllOf: anyOf(good, good).AnyOf}, []string{"any_of coherent"}},
-		"deep":       {anyOf(good, anyOf(good, anyOf(good, good))), []string{"any_of[1].any_of[1].any_of limit"}},
-		"many":       {anyOf(anyOf(good, good, good), anyOf(good, good, good), anyOf(good, good, good)), []string{"any_of[2].any_of[2].scheme limit"}},
+		"none":   {anyOf(good, none), []string{"any_of[1].scheme coherent"}},
+		"one":    {anyOf(good), []string{"any_of required"}},
+		"empty":  {verification.Proof{AllOf: []verification.Proof{}}, []string{"all_of required"}},
+		"beside": {verification.Proof{AnyOf: anyOf(good, good).AnyOf, Scheme: "hmac"}, []string{"any_of coherent"}},
+		"both": {verification.Proof{AnyOf: anyOf(good, good).AnyOf, AllOf: anyOf(good, good).AnyOf},
+			[]string{"any_of coherent"}},
+		"deep": {anyOf(good, anyOf(good, anyOf(good, good))), []string{"any_of[1].any_of[1].any_of limit"}},
+		"many": {anyOf(anyOf(good, good, good), anyOf(good, good, good), anyOf(good, good, good)),
+			[]string{"any_of[2].any_of[2].scheme limit"}},
 		"wrong leaf": {anyOf(good, verification.Proof{Scheme: "token"}), []string{"any_of[1].signature required"}},
 	}
 	for name, tt := range tests {

@@ -17,15 +17,16 @@ import (
 // Answer is an answer to a provider.
 type Answer struct {
 	Status int
-	// Header has the content type where there is one, X-Content-Type-Options: nosniff, and what the declaration adds. It is shared: read it only.
+	// Header has the content type where there is one, X-Content-Type-Options: nosniff, and what the declaration adds. It
+	// is shared: read it only.
 	Header http.Header
 	Body   []byte
 	// Capture is a secret that the handshake hands over; nil where there is none.
 	Capture *Captured
 }
 
-// Captured is a secret that a provider hands over in a handshake. Anybody can send one, so it may be stored only while the
-// operator waits for it, and never in place of another; while it is not stored the handshake must not be answered.
+// Captured is a secret that a provider hands over in a handshake. Anybody can send one, so it may be stored only while
+// the operator waits for it, and never in place of another; while it is not stored the handshake must not be answered.
 type Captured struct {
 	Value secretbox.Secret
 	// Confirm is true where the secret counts only after the operator has confirmed it at the provider.
@@ -59,8 +60,9 @@ type answerPart struct {
 	hmac    signatureEncoding // of an HMAC; empty for an echo
 }
 
-// Handshake answers a request by which the provider makes sure that the URL is ours. Both results are nil for a request that is
-// no handshake: with POST it is a delivery then. The caller asks before Verify, with an empty body for GET, HEAD and OPTIONS.
+// Handshake answers a request by which the provider makes sure that the URL is ours. Both results are nil for a request
+// that is no handshake: with POST it is a delivery then. The caller asks before Verify, with an empty body for GET,
+// HEAD and OPTIONS.
 func (v *Verifier) Handshake(ctx context.Context, r *Request) (*Answer, *Refusal) {
 	if len(v.plan.handshakes) == 0 {
 		return nil, nil
@@ -137,7 +139,8 @@ func (p *plan) answer(h *handshake, w *view, keyID string) (*Answer, *Refusal) {
 }
 
 func refuseHandshake() *Refusal {
-	return refuse(ReasonHandshakeMalformed, "The handshake lacks a value that has to be answered with, or has one that is too long or must not be.")
+	return refuse(ReasonHandshakeMalformed,
+		"The handshake lacks a value that has to be answered with, or has one that is too long or must not be.")
 }
 
 // answerKey returns the key that a handshake is answered with: the one under which it was signed, else the newest.
@@ -229,5 +232,6 @@ func (s *workspace) isChallenge(bodyAt int) bool {
 		return isChallenge(s.parts)
 	}
 	body := s.view.request.Body
-	return len(s.parts)+len(body) <= maxChallenge && (len(s.parts) == 0 || isChallenge(s.parts)) && (len(body) == 0 || isChallenge(body))
+	return len(s.parts)+len(body) <= maxChallenge && (len(s.parts) == 0 || isChallenge(s.parts)) &&
+		(len(body) == 0 || isChallenge(body))
 }

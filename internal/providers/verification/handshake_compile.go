@@ -26,7 +26,9 @@ func (c *compiler) compileHandshake(field string, d *Handshake) handshake {
 			continue
 		}
 		h.methods = append(h.methods, p.equals...)
-		if len(p.equals) == 0 || slices.ContainsFunc(p.equals, func(m string) bool { return !slices.Contains(handshakeMethods(), m) }) {
+		if len(p.equals) == 0 || slices.ContainsFunc(p.equals, func(m string) bool {
+			return !slices.Contains(handshakeMethods(), m)
+		}) {
 			c.faults.add(field+".when", RuleEnum, "must compare the method with %s", strings.Join(handshakeMethods(), ", "))
 		}
 	}
@@ -79,8 +81,10 @@ func (c *compiler) compileRespond(field string, d *Respond, h *handshake) {
 // answerableHeader refuses headers that mean something to a browser or to the connection.
 func answerableHeader(name string) bool {
 	switch name {
-	case "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Content-Security-Policy", "Keep-Alive", "Location", "Refresh", "Set-Cookie",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Content-Type-Options", "Strict-Transport-Security", "Clear-Site-Data":
+	case "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Content-Security-Policy", "Keep-Alive",
+		"Location", "Refresh", "Set-Cookie",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Content-Type-Options", "Strict-Transport-Security",
+		"Clear-Site-Data":
 		return false
 	default:
 		return !strings.HasPrefix(name, "Access-Control-")
@@ -133,8 +137,8 @@ func (c *compiler) answerToken(field, token string, h *handshake) answerPart {
 	return part
 }
 
-// answerProof marks the proof whose key answers handshakes. There has to be one only: another proof that took the same secret
-// would not know that its content could have been signed as a challenge.
+// answerProof marks the proof whose key answers handshakes. There has to be one only: another proof that took the same
+// secret would not know that its content could have been signed as a challenge.
 func (c *compiler) answerProof(field string) {
 	var keyed []*proof
 	for _, p := range c.proofs {

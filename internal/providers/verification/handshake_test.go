@@ -34,7 +34,8 @@ func get(method, query string, pairs ...string) *verification.Request {
 	return r
 }
 
-func requireAnswer(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType, body string) *verification.Answer {
+func requireAnswer(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType,
+	body string) *verification.Answer {
 	t.Helper()
 	answer, refusal := v.Handshake(t.Context(), r)
 	require.Nil(t, refusal)
@@ -53,7 +54,8 @@ func requireNoHandshake(t *testing.T, v *verification.Verifier, r *verification.
 	require.Nil(t, refusal)
 }
 
-func requireHandshakeRefused(t *testing.T, v *verification.Verifier, r *verification.Request, reason verification.Reason) {
+func requireHandshakeRefused(t *testing.T, v *verification.Verifier, r *verification.Request,
+	reason verification.Reason) {
 	t.Helper()
 	answer, refusal := v.Handshake(t.Context(), r)
 	require.Nil(t, answer)
@@ -63,12 +65,14 @@ func requireHandshakeRefused(t *testing.T, v *verification.Verifier, r *verifica
 
 const plain = "text/plain; charset=utf-8"
 
-// Promise: a challenge in the query is echoed as plain text that no browser runs, when all predicates hold, as Meta asks.
+// Promise: a challenge in the query is echoed as plain text that no browser runs, when all predicates hold, as Meta
+// asks.
 func TestHandshakeEcho(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, shaking(verification.Handshake{
 		When: []verification.Predicate{
-			method("GET", "HEAD"), {From: "query:hub.mode", Equals: []string{"subscribe"}}, {From: "query:hub.verify_token", Equals: []string{"mine"}},
+			method("GET", "HEAD"), {From: "query:hub.mode", Equals: []string{"subscribe"}}, {From: "query:hub.verify_token",
+				Equals: []string{"mine"}},
 		},
 		Respond: verification.Respond{Status: 200, Body: "${query:hub.challenge}"},
 	}), testKey)
@@ -88,7 +92,8 @@ func TestHandshakeEcho(t *testing.T) {
 // zoom answers a signed challenge with its HMAC.
 func zoom() verification.Declaration {
 	d := shaking(verification.Handshake{
-		When:        []verification.Predicate{method("POST"), {From: "json:/event", Equals: []string{"endpoint.url_validation"}}},
+		When: []verification.Predicate{method("POST"),
+			{From: "json:/event", Equals: []string{"endpoint.url_validation"}}},
 		VerifyFirst: true,
 		Respond: verification.Respond{Status: 200, ContentType: "application/json",
 			Body: `{"plainToken":"${json:/payload/plainToken}","encryptedToken":"${hmac_hex(json:/payload/plainToken)}"}`},
@@ -99,8 +104,8 @@ func zoom() verification.Declaration {
 	return d
 }
 
-// Promise: a provider that signs its handshakes is answered only when the signature is right, under the key that signed, and
-// only for values that cannot be an event.
+// Promise: a provider that signs its handshakes is answered only when the signature is right, under the key that
+// signed, and only for values that cannot be an event.
 func TestHandshakeVerifyFirst(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, zoom(), testKey, "the newest secret")
@@ -123,8 +128,9 @@ func TestHandshakeVerifyFirst(t *testing.T) {
 // crc answers an unsigned challenge with its HMAC, as X asks.
 func crc(signed string) verification.Declaration {
 	d := shaking(verification.Handshake{
-		When:    []verification.Predicate{method("GET"), present("query:crc_token")},
-		Respond: verification.Respond{Status: 200, ContentType: "application/json", Body: `{"response_token":"sha256=${hmac_b64(query:crc_token)}"}`},
+		When: []verification.Predicate{method("GET"), present("query:crc_token")},
+		Respond: verification.Respond{Status: 200, ContentType: "application/json",
+			Body: `{"response_token":"sha256=${hmac_b64(query:crc_token)}"}`},
 	})
 	d.Signed, d.Signature[0].Encoding = signed, "base64"
 	return d
@@ -134,15 +140,18 @@ func crc(signed string) verification.Declaration {
 func TestHandshakeHMAC(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, crc("{body}"), "an old secret", testKey)
-	requireAnswer(t, v, get("GET", "crc_token=foo-BAR_1"), 200, "application/json", `{"response_token":"sha256=`+b64MAC(testKey, "foo-BAR_1")+`"}`)
+	requireAnswer(t, v, get("GET", "crc_token=foo-BAR_1"), 200, "application/json", `{"response_token":"sha256=`+
+		b64MAC(testKey, "foo-BAR_1")+`"}`)
 	requireHandshakeRefused(t, v, get("GET", "crc_token=%7B%7D"), verification.ReasonHandshakeMalformed)
 	requireHandshakeRefused(t, verifier(t, crc("{body}")), get("GET", "crc_token=a"), verification.ReasonSecretMissing)
 }
 
-// Promise: handshakes are no oracle: whatever value a caller has signed for them, no event is accepted under that answer.
+// Promise: handshakes are no oracle: whatever value a caller has signed for them, no event is accepted under that
+// answer.
 func TestHandshakeIsNoOracle(t *testing.T) {
 	t.Parallel()
-	templates := []string{"{body}", "{header:X-A}-{body}", "{body}_{header:X-A}", "v0:{body}", "{method}{path}-{body}", "{body_sha256_hex}", "{json?:/a}-{body}"}
+	templates := []string{"{body}", "{header:X-A}-{body}", "{body}_{header:X-A}", "v0:{body}", "{method}{path}-{body}",
+		"{body_sha256_hex}", "{json?:/a}-{body}"}
 	verifiers := make([]*verification.Verifier, len(templates))
 	for i, signed := range templates {
 		verifiers[i] = verifier(t, crc(signed), testKey)
@@ -163,7 +172,8 @@ func TestHandshakeIsNoOracle(t *testing.T) {
 		// The caller knows a signature of token, and cuts token into an event in every way that the templates allow.
 		for cut := range len(token) + 1 {
 			for _, parts := range [][2]string{{token[:cut], token[cut:]}, {token[cut:], token[:cut]}, {"", token}} {
-				event := atURL(request(parts[1], "X-Signature", body.Token, "X-A", strings.Trim(parts[0], "-_")), "https://a", "/"+parts[0], "")
+				event := atURL(request(parts[1], "X-Signature", body.Token, "X-A", strings.Trim(parts[0], "-_")), "https://a",
+					"/"+parts[0], "")
 				if _, refusal := verifiers[i].Verify(t.Context(), event); refusal == nil {
 					rt.Fatalf("%q was signed for a handshake and accepted as an event of %s", token, templates[i])
 				}
@@ -190,8 +200,8 @@ func TestHandshakeOracleWouldExist(t *testing.T) {
 	requireVerified(t, verifier(t, d, testKey), event, "whs_0")
 }
 
-// Promise: a secret that a provider hands over is given to the caller with the answer, and needs neither a stored secret nor a
-// signature.
+// Promise: a secret that a provider hands over is given to the caller with the answer, and needs neither a stored
+// secret nor a signature.
 func TestHandshakeCapture(t *testing.T) {
 	t.Parallel()
 	asana := shaking(verification.Handshake{
@@ -207,7 +217,8 @@ func TestHandshakeCapture(t *testing.T) {
 	require.Equal(t, "made up there", answer.Header.Get("X-Hook-Secret"))
 	require.Equal(t, "made up there", answer.Capture.Value.Reveal())
 	require.False(t, answer.Capture.Confirm)
-	require.Equal(t, []string{"x-hook-secret", "x-signature"}, v.RedactHeaders(), "what is handed over is not to be stored elsewhere")
+	require.Equal(t, []string{"x-hook-secret", "x-signature"}, v.RedactHeaders(),
+		"what is handed over is not to be stored elsewhere")
 	requireHandshakeRefused(t, v, request("{}", "X-Hook-Secret", "a\nb"), verification.ReasonHandshakeMalformed)
 
 	notion := shaking(verification.Handshake{
@@ -219,7 +230,8 @@ func TestHandshakeCapture(t *testing.T) {
 	require.Nil(t, v.Precheck(http.Header{}), "the headers do not tell")
 	answer = requireAnswer(t, v, request(`{"verification_token":"secret_1"}`), 204, "", "")
 	require.True(t, answer.Capture.Confirm)
-	require.Equal(t, `{"verification_token":"[redacted]"}`, string(v.RedactBody(request(`{"verification_token":"secret_1"}`))))
+	require.Equal(t, `{"verification_token":"[redacted]"}`,
+		string(v.RedactBody(request(`{"verification_token":"secret_1"}`))))
 	requireNoHandshake(t, v, request(`{"type":"x"}`))
 }
 
@@ -227,8 +239,10 @@ func TestHandshakeCapture(t *testing.T) {
 func TestHandshakeCloudEvents(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, shaking(verification.Handshake{
-		When:    []verification.Predicate{method("OPTIONS"), present("header:WebHook-Request-Origin")},
-		Respond: verification.Respond{Status: 200, Headers: map[string]string{"WebHook-Allowed-Origin": "${header:WebHook-Request-Origin}", "WebHook-Allowed-Rate": "*"}},
+		When: []verification.Predicate{method("OPTIONS"), present("header:WebHook-Request-Origin")},
+		Respond: verification.Respond{Status: 200,
+			Headers: map[string]string{"WebHook-Allowed-Origin": "${header:WebHook-Request-Origin}",
+				"WebHook-Allowed-Rate": "*"}},
 	}), testKey)
 	answer := requireAnswer(t, v, get("OPTIONS", "", "WebHook-Request-Origin", "eventemitter.example.com"), 200, "", "")
 	require.Equal(t, []string{"eventemitter.example.com"}, answer.Header["Webhook-Allowed-Origin"])
@@ -256,7 +270,8 @@ func TestHandshakeEscapes(t *testing.T) {
 // Promise: handshakes that would answer what they must not, or never, are refused when they are loaded.
 func TestCompileRefusesHandshakes(t *testing.T) {
 	t.Parallel()
-	good := verification.Handshake{When: []verification.Predicate{method("GET")}, Respond: verification.Respond{Status: 200}}
+	good := verification.Handshake{When: []verification.Predicate{method("GET")},
+		Respond: verification.Respond{Status: 200}}
 	tests := map[string]struct {
 		change func(h *verification.Handshake, d *verification.Declaration)
 		want   []string
@@ -264,12 +279,24 @@ func TestCompileRefusesHandshakes(t *testing.T) {
 		"no method": {func(h *verification.Handshake, _ *verification.Declaration) {
 			h.When = []verification.Predicate{present("query:a")}
 		}, []string{"handshake[0].when required"}},
-		"other method":    {func(h *verification.Handshake, _ *verification.Declaration) { h.When[0].Equals = []string{"PUT"} }, []string{"handshake[0].when enum"}},
-		"any method":      {func(h *verification.Handshake, _ *verification.Declaration) { h.When[0] = present("method") }, []string{"handshake[0].when enum", "handshake[0].when required"}},
-		"both predicates": {func(h *verification.Handshake, _ *verification.Declaration) { h.When[0].Present = true }, []string{"handshake[0].when[0] coherent"}},
-		"no status":       {func(h *verification.Handshake, _ *verification.Declaration) { h.Respond.Status = 0 }, []string{"handshake[0].respond.status enum"}},
-		"redirect":        {func(h *verification.Handshake, _ *verification.Declaration) { h.Respond.Status = 302 }, []string{"handshake[0].respond.status enum"}},
-		"html":            {func(h *verification.Handshake, _ *verification.Declaration) { h.Respond.ContentType = "text/html" }, []string{"handshake[0].respond.content_type enum"}},
+		"other method": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.When[0].Equals = []string{"PUT"}
+		}, []string{"handshake[0].when enum"}},
+		"any method": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.When[0] = present("method")
+		}, []string{"handshake[0].when enum", "handshake[0].when required"}},
+		"both predicates": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.When[0].Present = true
+		}, []string{"handshake[0].when[0] coherent"}},
+		"no status": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.Respond.Status = 0
+		}, []string{"handshake[0].respond.status enum"}},
+		"redirect": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.Respond.Status = 302
+		}, []string{"handshake[0].respond.status enum"}},
+		"html": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.Respond.ContentType = "text/html"
+		}, []string{"handshake[0].respond.content_type enum"}},
 		"cookie": {func(h *verification.Handshake, _ *verification.Declaration) {
 			h.Respond.Headers = map[string]string{"set-cookie": "a"}
 		}, []string{"handshake[0].respond.headers format"}},
@@ -279,9 +306,15 @@ func TestCompileRefusesHandshakes(t *testing.T) {
 		"empty header": {func(h *verification.Handshake, _ *verification.Declaration) {
 			h.Respond.Headers = map[string]string{"x-a": ""}
 		}, []string{"handshake[0].respond.headers required"}},
-		"open token":    {func(h *verification.Handshake, _ *verification.Declaration) { h.Respond.Body = "${query:a" }, []string{"handshake[0].respond.body format"}},
-		"unknown token": {func(h *verification.Handshake, _ *verification.Declaration) { h.Respond.Body = "${secret}" }, []string{"handshake[0].respond.body format"}},
-		"hmac of text":  {func(h *verification.Handshake, _ *verification.Declaration) { h.Respond.Body = "${hmac_hex(a)}" }, []string{"handshake[0].respond.body format"}},
+		"open token": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.Respond.Body = "${query:a"
+		}, []string{"handshake[0].respond.body format"}},
+		"unknown token": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.Respond.Body = "${secret}"
+		}, []string{"handshake[0].respond.body format"}},
+		"hmac of text": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.Respond.Body = "${hmac_hex(a)}"
+		}, []string{"handshake[0].respond.body format"}},
 		"endless": {func(h *verification.Handshake, _ *verification.Declaration) {
 			h.Respond.Body = strings.Repeat("a", 1025)
 		}, []string{"handshake[0].respond.body format"}},
@@ -297,12 +330,15 @@ func TestCompileRefusesHandshakes(t *testing.T) {
 		"signed capture": {func(h *verification.Handshake, _ *verification.Declaration) {
 			h.VerifyFirst, h.Capture = true, &verification.Capture{From: "header:a"}
 		}, []string{"handshake[0].capture coherent"}},
-		"capture of nothing": {func(h *verification.Handshake, _ *verification.Declaration) { h.Capture = &verification.Capture{} }, []string{"handshake[0].capture.from format"}},
+		"capture of nothing": {func(h *verification.Handshake, _ *verification.Declaration) {
+			h.Capture = &verification.Capture{}
+		}, []string{"handshake[0].capture.from format"}},
 		"hmac of a plain hash": {func(h *verification.Handshake, d *verification.Declaration) {
 			d.Proof, h.Respond.Body = keyedHash("{secret}{body}"), "${hmac_hex(query:a)}"
 		}, []string{"handshake[0].respond.body coherent"}},
 		"hmac beside a token": {func(h *verification.Handshake, d *verification.Declaration) {
-			d.Proof, h.Respond.Body = verification.Proof{AnyOf: []verification.Proof{d.Proof, token("header:a").Proof}}, "${hmac_hex(query:a)}"
+			d.Proof, h.Respond.Body = verification.Proof{AnyOf: []verification.Proof{d.Proof, token("header:a").Proof}},
+				"${hmac_hex(query:a)}"
 		}, []string{"handshake[0].respond.body coherent"}},
 	}
 	for name, tt := range tests {
@@ -364,8 +400,10 @@ func TestAnswers(t *testing.T) {
 	d.Ack = &verification.Ack{Status: "202"}
 	require.NotContains(t, verifier(t, d, testKey).Ack().Header, "Content-Type", "there is nothing to have a type")
 	d.Ack = &verification.Ack{Status: "204", ContentType: "application/json"}
-	require.Equal(t, "application/json", verifier(t, d, testKey).Ack().Header.Get("Content-Type"), "what is asked for is sent")
-	d.Params = []verification.Param{{Name: "status", Description: "The status.", Enum: []string{"204", "202"}, Default: "204"}}
+	require.Equal(t, "application/json", verifier(t, d, testKey).Ack().Header.Get("Content-Type"),
+		"what is asked for is sent")
+	d.Params = []verification.Param{{Name: "status", Description: "The status.", Enum: []string{"204", "202"},
+		Default: "204"}}
 	d.Ack = &verification.Ack{Status: "{param:status}"}
 	engine, err := verification.Compile(d)
 	require.NoError(t, err)
@@ -377,7 +415,8 @@ func TestAnswers(t *testing.T) {
 	d.Params = nil
 	d.Ack, d.RejectStatus, d.MaxBody = &verification.Ack{Status: "301", ContentType: "a", Body: "\x00"}, 500, 26<<20
 	_, err = verification.Compile(d)
-	require.Equal(t, []string{"ack.body format", "ack.content_type enum", "ack.status enum", "max_body limit", "reject_status limit"}, faultsOf(t, err))
+	require.Equal(t, []string{"ack.body format", "ack.content_type enum", "ack.status enum", "max_body limit",
+		"reject_status limit"}, faultsOf(t, err))
 }
 
 // Promise: keys of the platform alone are not enough: a declaration says by which required parameter a delivery is the
@@ -390,7 +429,8 @@ func TestAccount(t *testing.T) {
 	static := asymmetric("rsa_sha256", "base64")
 	static.Keys = &verification.Keys{Static: []string{newSigner(t, "rsa_sha256").b64(t)}}
 	require.Equal(t, []string{"account required"}, faultsOfProof(t, static))
-	require.Equal(t, []string{"account required"}, faultsOfProof(t, verification.Proof{AnyOf: []verification.Proof{static, bodyOnly().Proof}}))
+	require.Equal(t, []string{"account required"},
+		faultsOfProof(t, verification.Proof{AnyOf: []verification.Proof{static, bodyOnly().Proof}}))
 	withToken := declared(verification.Proof{AllOf: []verification.Proof{static, token("header:a").Proof}})
 	_, err := verification.Compile(withToken)
 	require.NoError(t, err, "a token of the connection binds the delivery to it")

@@ -91,7 +91,8 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	p.variants = []urlVariant{{}}
 	c.compileBodyHash(path, d, p)
 	if d.BodyUnsigned == p.covers.body {
-		c.faults.add(path+"body_unsigned", RuleCoherent, "must be true exactly where no body_hash is set: the token says nothing of the body then")
+		c.faults.add(path+"body_unsigned", RuleCoherent,
+			"must be true exactly where no body_hash is set: the token says nothing of the body then")
 	}
 }
 
@@ -106,7 +107,8 @@ func (c *compiler) compileAlgs(field string, names []string, rule *jwtRule) (sym
 		case !ok:
 			c.faults.add(at(field, i), RuleEnum, "must be HS256, HS384, HS512, RS256, PS256, ES256 or EdDSA")
 		case i > 0 && isSymmetric != symmetric:
-			c.faults.add(at(field, i), RuleCoherent, "mixes secrets and public keys, so that a public key could be taken for a secret")
+			c.faults.add(at(field, i), RuleCoherent,
+				"mixes secrets and public keys, so that a public key could be taken for a secret")
 		}
 		symmetric = isSymmetric
 		rule.algs = append(rule.algs, alg)
@@ -166,10 +168,12 @@ func (p *proof) verifyCompact(ctx context.Context, s *workspace, text string) (k
 	}
 	jws, err := jose.ParseSignedCompact(token, p.jwt.algs)
 	if err != nil || len(jws.Signatures) != 1 {
-		return "", refuse(ReasonSignatureMalformed, "The "+p.jwt.src.place()+" is no JSON Web Token of an algorithm that this provider uses.")
+		return "", refuse(ReasonSignatureMalformed, "The "+p.jwt.src.place()+
+			" is no JSON Web Token of an algorithm that this provider uses.")
 	}
 	header := &jws.Signatures[0].Protected
-	if _, critical := header.ExtraHeaders["crit"]; critical || len(header.KeyID) > maxKeyID || header.KeyID != "" && !printable(header.KeyID, maxKeyID) {
+	if _, critical := header.ExtraHeaders["crit"]; critical || len(header.KeyID) > maxKeyID || header.KeyID != "" &&
+		!printable(header.KeyID, maxKeyID) {
 		return "", refuse(ReasonSignatureMalformed, "The token has a header that is not understood here.")
 	}
 	keyID, payload, refusal := p.verifyJWS(ctx, s, jws, header)
@@ -180,8 +184,8 @@ func (p *proof) verifyCompact(ctx context.Context, s *workspace, text string) (k
 	return keyID, p.checkClaims(s, payload)
 }
 
-// strictCompact reports whether a token is three parts of base64url in which no bit is left over. The library drops such bits, so
-// that a signature would have several texts.
+// strictCompact reports whether a token is three parts of base64url in which no bit is left over. The library drops
+// such bits, so that a signature would have several texts.
 func strictCompact(token string) bool {
 	parts := strings.Split(token, ".")
 	return len(parts) == 3 && !slices.ContainsFunc(parts, func(part string) bool {
@@ -190,9 +194,10 @@ func strictCompact(token string) bool {
 	})
 }
 
-// verifyJWS finds the key under which the token's signature is right. An algorithm is bound to its kind of key: a secret
-// verifies HS… only, and a public key only the algorithms of its family.
-func (p *proof) verifyJWS(ctx context.Context, s *workspace, jws *jose.JSONWebSignature, header *jose.Header) (keyID string, payload []byte, refusal *Refusal) {
+// verifyJWS finds the key under which the token's signature is right. An algorithm is bound to its kind of key: a
+// secret verifies HS… only, and a public key only the algorithms of its family.
+func (p *proof) verifyJWS(ctx context.Context, s *workspace, jws *jose.JSONWebSignature,
+	header *jose.Header) (keyID string, payload []byte, refusal *Refusal) {
 	alg := jose.SignatureAlgorithm(header.Algorithm)
 	family, symmetric, _ := familyOf(alg)
 	if symmetric {
@@ -218,8 +223,8 @@ func (p *proof) verifyJWS(ctx context.Context, s *workspace, jws *jose.JSONWebSi
 	return "", nil, refuseMismatch()
 }
 
-// macVerifier verifies HS256, HS384 and HS512 with secrets of any length: what a provider lets people choose is not always as
-// long as RFC 7518 section 3.2 asks.
+// macVerifier verifies HS256, HS384 and HS512 with secrets of any length: what a provider lets people choose is not
+// always as long as RFC 7518 section 3.2 asks.
 type macVerifier struct{ key []byte }
 
 var errMAC = errors.New("the signature does not match")
@@ -255,14 +260,20 @@ func (p *proof) checkClaims(s *workspace, payload []byte) *Refusal {
 	}
 	switch {
 	case claims.Expiry != nil && now.After(claims.Expiry.Time().Add(rule.maxSkew)):
-		return refuse(ReasonTimestampOutOfRange, "The signature is right, but the token has expired. The delivery was held back or replayed, or this host's clock is ahead.")
+		return refuse(ReasonTimestampOutOfRange,
+			"The signature is right, but the token has expired. The delivery was held back or replayed, or this host's clock "+
+				"is ahead.")
 	case claims.NotBefore != nil && now.Before(claims.NotBefore.Time().Add(-rule.maxSkew)),
 		claims.IssuedAt != nil && now.Before(claims.IssuedAt.Time().Add(-rule.maxSkew)):
-		return refuse(ReasonTimestampOutOfRange, "The signature is right, but the token is not valid yet. This host's clock is behind, or the sender's ahead.")
+		return refuse(ReasonTimestampOutOfRange,
+			"The signature is right, but the token is not valid yet. This host's clock is behind, or the sender's ahead.")
 	case rule.maxAge > 0 && claims.IssuedAt == nil, rule.maxAge == 0 && claims.Expiry == nil && p.bodyHash == nil:
-		return refuse(ReasonTimestampMissing, "The token says neither when it was issued nor when it expires, so it would be good for ever.")
+		return refuse(ReasonTimestampMissing,
+			"The token says neither when it was issued nor when it expires, so it would be good for ever.")
 	case rule.maxAge > 0 && now.Sub(claims.IssuedAt.Time()) > rule.maxAge+rule.maxSkew:
-		return refuse(ReasonTimestampOutOfRange, "The signature is right, but the token was issued too long ago. The delivery was held back or replayed, or this host's clock is ahead.")
+		return refuse(ReasonTimestampOutOfRange,
+			"The signature is right, but the token was issued too long ago. The delivery was held back or replayed, or this "+
+				"host's clock is ahead.")
 	case len(rule.iss) > 0 && !slices.Contains(rule.iss, claims.Issuer):
 		return refuseClaim("iss")
 	case len(rule.aud) > 0 && !slices.ContainsFunc(rule.aud, claims.Audience.Contains):
@@ -277,5 +288,6 @@ func (p *proof) checkClaims(s *workspace, payload []byte) *Refusal {
 }
 
 func refuseClaim(name string) *Refusal {
-	return refuse(ReasonClaimRefused, "The token is right, but its claim "+name+" is not what this connection expects. Compare it with the connection's parameters.")
+	return refuse(ReasonClaimRefused, "The token is right, but its claim "+name+
+		" is not what this connection expects. Compare it with the connection's parameters.")
 }

@@ -21,7 +21,8 @@ import (
 func jwtHS() verification.Proof {
 	return verification.Proof{
 		Scheme: "jwt", Secret: verification.SecretFormat{Decode: "utf8"},
-		JWT:      &verification.JWTRule{From: "header:X-Webhook-Signature", Algs: []string{"HS256"}, Iss: []string{"netlify"}},
+		JWT: &verification.JWTRule{From: "header:X-Webhook-Signature", Algs: []string{"HS256"},
+			Iss: []string{"netlify"}},
 		BodyHash: &verification.BodyHash{From: "jwt:sha256", Alg: "sha256", Encoding: "hex"},
 	}
 }
@@ -32,7 +33,8 @@ func jwtPublic(algs ...string) verification.Proof {
 		Scheme: "jwt", BodyUnsigned: true,
 		JWT: &verification.JWTRule{
 			From: "header:Authorization", Prefix: "Bearer ", Algs: algs, Aud: []string{"https://me"}, MaxSkewS: "10",
-			Claims: []verification.Predicate{{From: "jwt:email_verified", Equals: []string{"true"}}, {From: "jwt:/org/id", Equals: []string{"7", "8"}}},
+			Claims: []verification.Predicate{{From: "jwt:email_verified", Equals: []string{"true"}},
+				{From: "jwt:/org/id", Equals: []string{"7", "8"}}},
 		},
 	}
 }
@@ -61,8 +63,8 @@ func hexSum(body string) string {
 
 const longKey = "a key of at least thirty-two bytes, as the library that signs wants"
 
-// Promise: a token under a shared secret passes with the body whose hash it holds, and with no other body, key, issuer or
-// algorithm.
+// Promise: a token under a shared secret passes with the body whose hash it holds, and with no other body, key, issuer
+// or algorithm.
 func TestJWTSecret(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(jwtHS()), "another secret", longKey)
@@ -80,12 +82,16 @@ func TestJWTSecret(t *testing.T) {
 	requireRefused(t, v, token(jose.HS256, strings.ToUpper(longKey), good), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, token(jose.HS512, longKey, good), verification.ReasonSignatureMalformed)
 	requireRefused(t, v, token(jose.HS256, longKey, with("iss", "me")), verification.ReasonClaimRefused)
-	requireRefused(t, v, token(jose.HS256, longKey, map[string]any{"sha256": hexSum("{}")}), verification.ReasonClaimRefused)
+	requireRefused(t, v, token(jose.HS256, longKey, map[string]any{"sha256": hexSum("{}")}),
+		verification.ReasonClaimRefused)
 	requireRefused(t, v, token(jose.HS256, longKey, with("sha256", hexSum("{ }"))), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, token(jose.HS256, longKey, map[string]any{"iss": "netlify"}), verification.ReasonHeaderMissing)
-	requireRefused(t, v, token(jose.HS256, longKey, with("exp", now().Add(-61*time.Second).Unix())), verification.ReasonTimestampOutOfRange)
-	requireRefused(t, v, token(jose.HS256, longKey, with("nbf", now().Add(61*time.Second).Unix())), verification.ReasonTimestampOutOfRange)
-	requireRefused(t, v, token(jose.HS256, longKey, with("iat", now().Add(61*time.Second).Unix())), verification.ReasonTimestampOutOfRange)
+	requireRefused(t, v, token(jose.HS256, longKey, with("exp", now().Add(-61*time.Second).Unix())),
+		verification.ReasonTimestampOutOfRange)
+	requireRefused(t, v, token(jose.HS256, longKey, with("nbf", now().Add(61*time.Second).Unix())),
+		verification.ReasonTimestampOutOfRange)
+	requireRefused(t, v, token(jose.HS256, longKey, with("iat", now().Add(61*time.Second).Unix())),
+		verification.ReasonTimestampOutOfRange)
 	requireRefused(t, v, token(jose.HS256, longKey, with("exp", "soon")), verification.ReasonSignatureMalformed)
 	requireRefused(t, v, request("{}"), verification.ReasonSignatureMissing)
 
@@ -104,8 +110,9 @@ func TestJWTRefusesForms(t *testing.T) {
 	good := sign(t, jose.HS256, []byte(longKey), "", map[string]any{"iss": "netlify", "sha256": hexSum("{}")})
 	parts := strings.Split(good, ".")
 	for _, token := range []string{
-		b64([]byte(`{"alg":"none"}`)) + "." + claims + ".", b64([]byte(`{"alg":"None","typ":"JWT"}`)) + "." + claims + "." + parts[2],
-		b64([]byte(`{}`)) + "." + claims + "." + parts[2], "a.b.c", "", ".", "..", parts[0] + "." + parts[1] + ".", parts[0] + ".." + parts[2],
+		b64([]byte(`{"alg":"none"}`)) + "." + claims + ".", b64([]byte(`{"alg":"None","typ":"JWT"}`)) + "." + claims + "." +
+			parts[2], b64([]byte(`{}`)) + "." + claims + "." + parts[2], "a.b.c", "", ".", "..", parts[0] + "." + parts[1] +
+			".", parts[0] + ".." + parts[2],
 		b64([]byte(`{"alg":"HS256","crit":["b64"],"b64":false}`)) + "." + claims + "." + parts[2],
 		b64([]byte(`{"alg":"HS256","kid":"`+strings.Repeat("k", 300)+`"}`)) + "." + claims + "." + parts[2],
 		`{"payload":"` + claims + `"}`, good + "=", good + ".x", "Bearer " + good,
@@ -121,26 +128,30 @@ func TestJWTRefusesForms(t *testing.T) {
 func TestJWTKeyConfusion(t *testing.T) {
 	t.Parallel()
 	rsaSigner := newSigner(t, "rsa_sha256")
-	claims := map[string]any{"aud": []string{"x", "https://me"}, "email_verified": true, "org": map[string]any{"id": 7}, "exp": now().Unix()}
+	claims := map[string]any{"aud": []string{"x", "https://me"}, "email_verified": true, "org": map[string]any{"id": 7},
+		"exp": now().Unix()}
 	bearer := func(token string) *verification.Request { return request("{}", "Authorization", "Bearer "+token) }
 	v := verifier(t, declared(jwtPublic("RS256")), rsaSigner.pem(t))
 	requireProved(t, v, bearer(sign(t, jose.RS256, rsaKey(), "", claims)), "jwt", "whs_0")
-	for _, secret := range []string{rsaSigner.pem(t), strings.TrimSpace(rsaSigner.pem(t)), rsaSigner.b64(t), string(rsaSigner.der(t))} {
+	for _, secret := range []string{rsaSigner.pem(t), strings.TrimSpace(rsaSigner.pem(t)), rsaSigner.b64(t),
+		string(rsaSigner.der(t))} {
 		requireRefused(t, v, bearer(sign(t, jose.HS256, []byte(secret), "", claims)), verification.ReasonSignatureMalformed)
 	}
 	requireRefused(t, v, bearer(sign(t, jose.PS256, rsaKey(), "", claims)), verification.ReasonSignatureMalformed)
-	requireProved(t, verifier(t, declared(jwtPublic("RS256", "PS256")), rsaSigner.pem(t)), bearer(sign(t, jose.PS256, rsaKey(), "", claims)), "jwt", "whs_0")
+	requireProved(t, verifier(t, declared(jwtPublic("RS256", "PS256")), rsaSigner.pem(t)),
+		bearer(sign(t, jose.PS256, rsaKey(), "", claims)), "jwt", "whs_0")
 	require.Contains(t, faultsOfProof(t, jwtPublic("RS256", "HS256")), "jwt.algs[1] coherent")
 	require.Equal(t, []string{"jwt.algs[0] enum"}, faultsOfProof(t, jwtPublic("none")))
 	require.Equal(t, []string{"jwt.algs required"}, faultsOfProof(t, jwtPublic()))
 }
 
-// Promise: audience and claims bind a token to the connection, and a token without an end or a limit on its age is refused,
-// because nothing else would end it.
+// Promise: audience and claims bind a token to the connection, and a token without an end or a limit on its age is
+// refused, because nothing else would end it.
 func TestJWTClaims(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, declared(jwtPublic("RS256")), newSigner(t, "rsa_sha256").b64(t))
-	good := map[string]any{"aud": "https://me", "email_verified": true, "org": map[string]any{"id": 8}, "exp": now().Add(-10 * time.Second).Unix()}
+	good := map[string]any{"aud": "https://me", "email_verified": true, "org": map[string]any{"id": 8},
+		"exp": now().Add(-10 * time.Second).Unix()}
 	send := func(name string, value any) *verification.Request {
 		claims := maps.Clone(good)
 		if claims[name] = value; value == nil {
@@ -170,7 +181,8 @@ func TestJWTOfEveryItem(t *testing.T) {
 	p := jwtPublic("RS256")
 	p.JWT.From, p.JWT.Prefix = "json:/validationTokens/*", ""
 	v := verifier(t, declared(p), newSigner(t, "rsa_sha256").b64(t))
-	good := sign(t, jose.RS256, rsaKey(), "", map[string]any{"aud": "https://me", "email_verified": true, "org": map[string]any{"id": 8}, "exp": now().Unix()})
+	good := sign(t, jose.RS256, rsaKey(), "", map[string]any{"aud": "https://me", "email_verified": true,
+		"org": map[string]any{"id": 8}, "exp": now().Unix()})
 	bad := sign(t, jose.RS256, rsaKey(), "", map[string]any{"aud": "https://you", "exp": now().Unix()})
 	requireProved(t, v, request(`{"validationTokens":["`+good+`","`+good+`"]}`), "jwt", "whs_0")
 	requireRefused(t, v, request(`{"validationTokens":["`+good+`","`+bad+`"]}`), verification.ReasonClaimRefused)
@@ -185,9 +197,11 @@ func TestCompileRefusesJWT(t *testing.T) {
 		change func(p *verification.Proof)
 		want   []string
 	}{
-		"no rule":          {func(p *verification.Proof) { p.JWT = nil }, []string{"jwt required"}},
-		"no source":        {func(p *verification.Proof) { p.JWT.From = "sig:t" }, []string{"jwt.from format"}},
-		"keys with secret": {func(p *verification.Proof) { p.Keys = &verification.Keys{Static: []string{"x"}} }, []string{"keys coherent"}},
+		"no rule":   {func(p *verification.Proof) { p.JWT = nil }, []string{"jwt required"}},
+		"no source": {func(p *verification.Proof) { p.JWT.From = "sig:t" }, []string{"jwt.from format"}},
+		"keys with secret": {func(p *verification.Proof) {
+			p.Keys = &verification.Keys{Static: []string{"x"}}
+		}, []string{"keys coherent"}},
 		"no secret format": {func(p *verification.Proof) { p.Secret.Decode = "" }, []string{"secret.decode enum"}},
 		"empty issuer":     {func(p *verification.Proof) { p.JWT.Iss = []string{""} }, []string{"jwt.iss format"}},
 		"claim in header": {func(p *verification.Proof) {
@@ -196,12 +210,16 @@ func TestCompileRefusesJWT(t *testing.T) {
 		"claim without name": {func(p *verification.Proof) {
 			p.JWT.Claims = []verification.Predicate{{From: "jwt:", Equals: []string{"b"}}}
 		}, []string{"jwt.claims[0].from format"}},
-		"body hash outside":  {func(p *verification.Proof) { p.BodyHash.From = "header:a" }, []string{"body_hash.from format"}},
+		"body hash outside": {func(p *verification.Proof) {
+			p.BodyHash.From = "header:a"
+		}, []string{"body_hash.from format"}},
 		"sha1 of the body":   {func(p *verification.Proof) { p.BodyHash.Alg = "sha1" }, []string{"body_hash.alg enum"}},
 		"hash not encoded":   {func(p *verification.Proof) { p.BodyHash.Encoding = "" }, []string{"body_hash.encoding enum"}},
 		"body said unsigned": {func(p *verification.Proof) { p.BodyUnsigned = true }, []string{"body_unsigned coherent"}},
 		"body unsaid":        {func(p *verification.Proof) { p.BodyHash = nil }, []string{"body_unsigned coherent"}},
-		"timestamp":          {func(p *verification.Proof) { p.Timestamp = &verification.TimestampRule{} }, []string{"timestamp coherent"}},
+		"timestamp": {func(p *verification.Proof) {
+			p.Timestamp = &verification.TimestampRule{}
+		}, []string{"timestamp coherent"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +239,8 @@ func TestJWTRefusesEveryChange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		token := []byte(good)
 		at := rapid.IntRange(0, len(token)-1).Draw(rt, "at")
-		token[at] = rapid.SampledFrom([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.= ")).Draw(rt, "to")
+		token[at] = rapid.SampledFrom([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.= ")).Draw(rt,
+			"to")
 		_, refusal := v.Verify(t.Context(), request("{}", "X-Webhook-Signature", string(token)))
 		if refusal == nil && string(token) != good {
 			rt.Fatalf("accepted %s for %s", token, good)

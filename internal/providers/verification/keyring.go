@@ -22,8 +22,8 @@ const (
 	refreshGap = time.Minute
 	// retryGap is how long after a failure they are not.
 	retryGap = 10 * time.Second
-	// maxSingleFetches bounds, for each refreshGap, the fetches of sources that give one key at a time: the names of keys come from
-	// whoever sends the delivery.
+	// maxSingleFetches bounds, for each refreshGap, the fetches of sources that give one key at a time: the names of keys
+	// come from whoever sends the delivery.
 	maxSingleFetches = 10
 )
 
@@ -35,15 +35,17 @@ type KeyRequest struct {
 	Body []byte
 }
 
-// KeyFetcher fetches keys from providers. It returns the body of an answer of status 200 and an error for any other, follows no
-// redirect, holds to the address policy of outgoing requests, and gives up after MaxKeyBytes or when the context ends.
+// KeyFetcher fetches keys from providers. It returns the body of an answer of status 200 and an error for any other,
+// follows no redirect, holds to the address policy of outgoing requests, and gives up after MaxKeyBytes or when the
+// context ends.
 type KeyFetcher interface {
 	FetchKeys(ctx context.Context, r KeyRequest) ([]byte, error)
 }
 
-// Keyring keeps the keys that providers publish, for all connections together. Keys are fetched when a delivery needs them, one
-// fetch at a time for each source, and again when they are older than the declaration says, or when a delivery names one that
-// is not known. Old keys stay good while the provider cannot be reached. It is safe for concurrent use.
+// Keyring keeps the keys that providers publish, for all connections together. Keys are fetched when a delivery needs
+// them, one fetch at a time for each source, and again when they are older than the declaration says, or when a
+// delivery names one that is not known. Old keys stay good while the provider cannot be reached. It is safe for
+// concurrent use.
 type Keyring struct {
 	fetcher KeyFetcher
 	mu      sync.Mutex
@@ -110,7 +112,8 @@ func (k *Keyring) find(ctx context.Context, now time.Time, src *keySource, keyID
 		}
 		// A fetch that another delivery started brings all keys, or one that may not be ours.
 		fetched = fetched || wait && !src.single
-		// A source of single keys that was not asked for this one says nothing of it, and strangers can see to that by asking for others.
+		// A source of single keys that was not asked for this one says nothing of it, and strangers can see to that by asking
+		// for others.
 		known := entry.ok && !entry.failed && !src.single
 		k.mu.Unlock()
 		switch {

@@ -70,7 +70,8 @@ func pubsub() verification.Proof {
 // accounted binds deliveries to an account that the connection names.
 func accounted(p verification.Proof) (d verification.Declaration, account map[string]string) {
 	d = declared(p)
-	d.Params = []verification.Param{{Name: "account", Description: "The account.", Pattern: ".+", Required: true, Example: "e"}}
+	d.Params = []verification.Param{{Name: "account", Description: "The account.", Pattern: ".+", Required: true,
+		Example: "e"}}
 	if p.JWT == nil {
 		d.Account = []verification.Predicate{{From: "json:/TopicArn", Equals: []string{"{param:account}"}}}
 		return d, map[string]string{"account": "arn:x"}
@@ -98,8 +99,8 @@ func bearer(t *testing.T, kid string, after time.Duration) *verification.Request
 	return r
 }
 
-// Promise: keys are fetched when they are first needed and then kept; a key that is not known makes them be fetched again, at
-// most once a minute whoever asks.
+// Promise: keys are fetched when they are first needed and then kept; a key that is not known makes them be fetched
+// again, at most once a minute whoever asks.
 func TestKeyringRefresh(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: jwks(t, "k1")}
@@ -118,8 +119,8 @@ func TestKeyringRefresh(t *testing.T) {
 	requireRefused(t, v, bearer(t, "symmetric", 61*time.Second), verification.ReasonSignatureMismatch)
 }
 
-// Promise: while the provider cannot be reached the known keys stay good, and what needs an unknown one is told to come back
-// and not that it is forged.
+// Promise: while the provider cannot be reached the known keys stay good, and what needs an unknown one is told to come
+// back and not that it is forged.
 func TestKeyringOutage(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: down}
@@ -131,7 +132,9 @@ func TestKeyringOutage(t *testing.T) {
 	requireProved(t, v, bearer(t, "k1", 10*time.Second), "jwt", "k1")
 	p.set(down)
 	requireProved(t, v, bearer(t, "k1", 3*time.Hour), "jwt", "k1")
-	require.Eventually(t, func() bool { return p.calls.Load() == 3 }, 5*time.Second, time.Millisecond, "old keys are fetched again")
+	require.Eventually(t, func() bool {
+		return p.calls.Load() == 3
+	}, 5*time.Second, time.Millisecond, "old keys are fetched again")
 	requireProved(t, v, bearer(t, "k1", 6*time.Hour), "jwt", "k1")
 	requireRefused(t, bound(t, pubsub(), nil), bearer(t, "k1", 0), verification.ReasonKeysUnavailable)
 }
@@ -151,7 +154,8 @@ func TestKeyringWithdrawal(t *testing.T) {
 	}, 5*time.Second, time.Millisecond)
 }
 
-// Promise: deliveries that need the same keys at once share one fetch, and one that goes away does not end it for the others.
+// Promise: deliveries that need the same keys at once share one fetch, and one that goes away does not end it for the
+// others.
 func TestKeyringSingleFlight(t *testing.T) {
 	t.Parallel()
 	release, started := make(chan struct{}), make(chan struct{}, 1)
@@ -180,16 +184,19 @@ func TestKeyringSingleFlight(t *testing.T) {
 	require.Equal(t, int64(1), p.calls.Load())
 }
 
-// Promise: an answer with keys is bounded and read strictly: too large, too many, or without a usable key, it counts as none.
+// Promise: an answer with keys is bounded and read strictly: too large, too many, or without a usable key, it counts as
+// none.
 func TestKeyringAnswers(t *testing.T) {
 	t.Parallel()
 	good := jwks(t, "k1")
 	body, err := good(verification.KeyRequest{})
 	require.NoError(t, err)
 	many := `{"keys":[` + strings.Repeat(`{},`, 64) + `{}]}`
-	for _, answer := range []string{"", "null", "[]", `{"keys":{}}`, `{"keys":[]}`, many, string(body) + strings.Repeat(" ", 64<<10), "<html>"} {
+	for _, answer := range []string{"", "null", "[]", `{"keys":{}}`, `{"keys":[]}`, many, string(body) +
+		strings.Repeat(" ", 64<<10), "<html>"} {
 		p := &provider{answer: func(verification.KeyRequest) ([]byte, error) { return []byte(answer), nil }}
-		requireRefused(t, bound(t, pubsub(), verification.NewKeyring(p)), bearer(t, "k1", 0), verification.ReasonKeysUnavailable)
+		requireRefused(t, bound(t, pubsub(), verification.NewKeyring(p)), bearer(t, "k1", 0),
+			verification.ReasonKeysUnavailable)
 	}
 	mixed := &provider{answer: func(verification.KeyRequest) ([]byte, error) {
 		return []byte(strings.Replace(string(body), `{"keys":[`, `{"keys":[{"kty":"new"},7,`, 1)), nil
@@ -206,8 +213,8 @@ func byKid() verification.Proof {
 	return p
 }
 
-// Promise: a key that an API gives by its id is asked for once with the connection's newest secret, and a flood of invented
-// ids does not become a flood of calls.
+// Promise: a key that an API gives by its id is asked for once with the connection's newest secret, and a flood of
+// invented ids does not become a flood of calls.
 func TestKeyringByKid(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: func(r verification.KeyRequest) ([]byte, error) {
@@ -215,7 +222,8 @@ func TestKeyringByKid(t *testing.T) {
 			Secret string `json:"secret"`
 			KeyID  string `json:"key_id"`
 		}
-		if err := json.Unmarshal(r.Body, &asked); err != nil || asked.Secret != `new "secret"` || asked.KeyID != "k1" || r.URL != "https://api.example/key/get" {
+		if err := json.Unmarshal(r.Body, &asked); err != nil || asked.Secret != `new "secret"` || asked.KeyID != "k1" ||
+			r.URL != "https://api.example/key/get" {
 			return nil, errors.New("unknown")
 		}
 		jwk, err := json.Marshal(jose.JSONWebKey{Key: &rsaKey().PublicKey, KeyID: "k1", Algorithm: "RS256"})
@@ -241,8 +249,8 @@ func TestKeyringByKid(t *testing.T) {
 	require.Equal(t, []string{"keys.by_kid required"}, faultsOfProof(t, wrong))
 }
 
-// Promise: where a stranger has used up the calls by asking for other keys, also for ones that there are, a delivery whose key could
-// not be asked for is no forgery: it is to be sent again.
+// Promise: where a stranger has used up the calls by asking for other keys, also for ones that there are, a delivery
+// whose key could not be asked for is no forgery: it is to be sent again.
 func TestKeyringByKidUsedUp(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: func(r verification.KeyRequest) ([]byte, error) {
@@ -265,14 +273,16 @@ func certified(roots string) verification.Proof {
 		Signature: []verification.SignatureSource{{From: "json:/Signature", Encoding: "base64"}},
 		Signed:    "{kv_lines:Message,MessageId,Subject,Timestamp,TopicArn,Type}",
 		Keys: &verification.Keys{CertURL: &verification.CertURL{
-			From: "json:/SigningCertURL", HostRegex: `sns\.[a-z0-9-]{3,}\.amazonaws\.com(\.cn)?`, PathSuffix: ".pem", Roots: roots,
+			From: "json:/SigningCertURL", HostRegex: `sns\.[a-z0-9-]{3,}\.amazonaws\.com(\.cn)?`, PathSuffix: ".pem",
+			Roots: roots,
 		}},
 	}
 }
 
 func certificate(t *testing.T, from, to time.Time) []byte {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "sns"}, NotBefore: from, NotAfter: to}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "sns"}, NotBefore: from,
+		NotAfter: to}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &rsaKey().PublicKey, rsaKey())
 	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
@@ -280,7 +290,8 @@ func certificate(t *testing.T, from, to time.Time) []byte {
 
 func notification(t *testing.T, message, certURL string) *verification.Request {
 	t.Helper()
-	sig := newSigner(t, "rsa_sha1").sign([]byte("Message\n" + message + "\nMessageId\n1\nTopicArn\narn:x\nType\nNotification\n"))
+	sig := newSigner(t, "rsa_sha1").sign([]byte("Message\n" + message +
+		"\nMessageId\n1\nTopicArn\narn:x\nType\nNotification\n"))
 	body, err := json.Marshal(map[string]string{
 		"Message": message, "MessageId": "1", "TopicArn": "arn:x", "Type": "Notification", "SigningCertURL": certURL,
 		"Signature": base64.StdEncoding.EncodeToString(sig), "SignatureVersion": "1",
@@ -289,8 +300,8 @@ func notification(t *testing.T, message, certURL string) *verification.Request {
 	return request(string(body))
 }
 
-// Promise: a certificate is fetched from the provider's own hosts only, once, and counts only while it is valid and, where
-// the declaration asks, when it chains to a public root.
+// Promise: a certificate is fetched from the provider's own hosts only, once, and counts only while it is valid and,
+// where the declaration asks, when it chains to a public root.
 func TestKeyringCertificate(t *testing.T) {
 	t.Parallel()
 	const good = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-x.pem"
@@ -309,10 +320,12 @@ func TestKeyringCertificate(t *testing.T) {
 	r.Body = []byte(strings.Replace(string(r.Body), "arn:x", "arn:y", 1))
 	requireRefused(t, v, r, verification.ReasonSignatureMismatch)
 	for _, evil := range []string{
-		"http://sns.eu-west-1.amazonaws.com/a.pem", "https://sns.eu-west-1.amazonaws.com.evil.example/a.pem", "https://evil.example/a.pem",
-		"https://sns.eu-west-1.amazonaws.com@evil.example/a.pem", "https://sns.eu-west-1.amazonaws.com:444/a.pem", "https://sns.eu-west-1.amazonaws.com/a.pem?x",
-		"https://sns.eu-west-1.amazonaws.com/a.pem#x", "https://sns.eu-west-1.amazonaws.com/../a.pem", "https://sns.eu-west-1.amazonaws.com/a.txt", "",
-		"https://evil.example\\.sns.eu-west-1.amazonaws.com/a.pem", "https://sns.eu-west-1.amazonaws.com/%2e%2e/a.pem", "https:sns.eu-west-1.amazonaws.com/a.pem",
+		"http://sns.eu-west-1.amazonaws.com/a.pem", "https://sns.eu-west-1.amazonaws.com.evil.example/a.pem",
+		"https://evil.example/a.pem", "https://sns.eu-west-1.amazonaws.com@evil.example/a.pem",
+		"https://sns.eu-west-1.amazonaws.com:444/a.pem", "https://sns.eu-west-1.amazonaws.com/a.pem?x",
+		"https://sns.eu-west-1.amazonaws.com/a.pem#x", "https://sns.eu-west-1.amazonaws.com/../a.pem",
+		"https://sns.eu-west-1.amazonaws.com/a.txt", "", "https://evil.example\\.sns.eu-west-1.amazonaws.com/a.pem",
+		"https://sns.eu-west-1.amazonaws.com/%2e%2e/a.pem", "https:sns.eu-west-1.amazonaws.com/a.pem",
 		"HTTPS://sns.eu-west-1.amazonaws.com/a.pem", "https://evil.example/sns.eu-west-1.amazonaws.com/a.pem",
 	} {
 		requireRefused(t, v, notification(t, "hello", evil), verification.ReasonSignatureMalformed)
@@ -321,7 +334,8 @@ func TestKeyringCertificate(t *testing.T) {
 	late := notification(t, "hello", good)
 	late.Now = now().Add(2 * time.Hour)
 	requireRefused(t, v, late, verification.ReasonSignatureMismatch)
-	requireRefused(t, bound(t, certified("system"), verification.NewKeyring(p)), notification(t, "hello", good), verification.ReasonKeysUnavailable)
+	requireRefused(t, bound(t, certified("system"), verification.NewKeyring(p)), notification(t, "hello", good),
+		verification.ReasonKeysUnavailable)
 }
 
 // Promise: where keys come from is said once and completely, and fits the scheme.
@@ -332,18 +346,32 @@ func TestCompileRefusesKeys(t *testing.T) {
 		change func(k *verification.Keys)
 		want   []string
 	}{
-		"none":            {pubsub(), func(k *verification.Keys) { k.JWKS = nil }, []string{"keys coherent"}},
-		"two":             {pubsub(), func(k *verification.Keys) { k.Static = []string{} }, []string{"keys coherent"}},
-		"http":            {pubsub(), func(k *verification.Keys) { k.JWKS.URL = "http://a/b" }, []string{"keys.jwks.url format"}},
-		"no ttl":          {pubsub(), func(k *verification.Keys) { k.JWKS.TTLS = "0" }, []string{"keys.jwks.ttl_s format"}},
-		"jwks for a body": {certified("none"), func(k *verification.Keys) { k.CertURL, k.JWKS = nil, &verification.JWKS{URL: "https://a"} }, []string{"keys coherent"}},
-		"cert for jwt":    {pubsub(), func(k *verification.Keys) { k.JWKS, k.CertURL = nil, certified("none").Keys.CertURL }, []string{"keys coherent"}},
-		"every host":      {certified("none"), func(k *verification.Keys) { k.CertURL.HostRegex = ".*" }, []string{"keys.cert_url.host_regex format"}},
-		"no host":         {certified("none"), func(k *verification.Keys) { k.CertURL.HostRegex = "" }, []string{"keys.cert_url.host_regex format"}},
-		"no ending":       {certified("none"), func(k *verification.Keys) { k.CertURL.PathSuffix = "" }, []string{"keys.cert_url.path_suffix format"}},
-		"no roots":        {certified(""), func(*verification.Keys) {}, []string{"keys.cert_url.roots enum"}},
-		"name of nobody":  {certified("none"), func(k *verification.Keys) { k.CertURL.DNSName = "a" }, []string{"keys.cert_url.dns_name coherent"}},
-		"no key in it":    {byKid(), func(k *verification.Keys) { k.ByKid.Key = "" }, []string{"keys.by_kid.key format"}},
+		"none": {pubsub(), func(k *verification.Keys) { k.JWKS = nil }, []string{"keys coherent"}},
+		"two":  {pubsub(), func(k *verification.Keys) { k.Static = []string{} }, []string{"keys coherent"}},
+		"http": {pubsub(), func(k *verification.Keys) {
+			k.JWKS.URL = "http://a/b"
+		}, []string{"keys.jwks.url format"}},
+		"no ttl": {pubsub(), func(k *verification.Keys) { k.JWKS.TTLS = "0" }, []string{"keys.jwks.ttl_s format"}},
+		"jwks for a body": {certified("none"), func(k *verification.Keys) {
+			k.CertURL, k.JWKS = nil, &verification.JWKS{URL: "https://a"}
+		}, []string{"keys coherent"}},
+		"cert for jwt": {pubsub(), func(k *verification.Keys) {
+			k.JWKS, k.CertURL = nil, certified("none").Keys.CertURL
+		}, []string{"keys coherent"}},
+		"every host": {certified("none"), func(k *verification.Keys) {
+			k.CertURL.HostRegex = ".*"
+		}, []string{"keys.cert_url.host_regex format"}},
+		"no host": {certified("none"), func(k *verification.Keys) {
+			k.CertURL.HostRegex = ""
+		}, []string{"keys.cert_url.host_regex format"}},
+		"no ending": {certified("none"), func(k *verification.Keys) {
+			k.CertURL.PathSuffix = ""
+		}, []string{"keys.cert_url.path_suffix format"}},
+		"no roots": {certified(""), func(*verification.Keys) {}, []string{"keys.cert_url.roots enum"}},
+		"name of nobody": {certified("none"), func(k *verification.Keys) {
+			k.CertURL.DNSName = "a"
+		}, []string{"keys.cert_url.dns_name coherent"}},
+		"no key in it": {byKid(), func(k *verification.Keys) { k.ByKid.Key = "" }, []string{"keys.by_kid.key format"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -123,14 +123,16 @@ func (c *compiler) compileCertURL(field string, d *CertURL, p *proof, families [
 	}
 	host, err := regexp.Compile(`\A(?:` + d.HostRegex + `)\z`)
 	if err != nil || d.HostRegex == "" || len(d.HostRegex) > maxText || host.MatchString("attacker.example") {
-		c.faults.add(field+".host_regex", RuleFormat, "must be a regular expression (RE2) that only the provider's hosts match")
+		c.faults.add(field+".host_regex", RuleFormat,
+			"must be a regular expression (RE2) that only the provider's hosts match")
 		return
 	}
 	if !strings.HasPrefix(d.PathSuffix, ".") {
 		c.faults.add(field+".path_suffix", RuleFormat, "must be the ending of the certificate's file, such as .pem")
 	}
 	if d.Roots != "system" && d.Roots != "none" {
-		c.faults.add(field+".roots", RuleEnum, "must be system, or none where the provider's certificates do not chain to public roots")
+		c.faults.add(field+".roots", RuleEnum,
+			"must be system, or none where the provider's certificates do not chain to public roots")
 	}
 	if d.DNSName != "" && d.Roots != "system" {
 		c.faults.add(field+".dns_name", RuleCoherent, "needs roots: system")
@@ -154,15 +156,17 @@ type certRule struct {
 	suffix string
 }
 
-// allows reports whether a URL that came with a delivery may be fetched: https at one of the provider's hosts, with nothing in
-// it that could mean another place.
+// allows reports whether a URL that came with a delivery may be fetched: https at one of the provider's hosts, with
+// nothing in it that could mean another place.
 func (r *certRule) allows(text string) bool {
 	if len(text) > maxText || !printable(text, maxText) || strings.ContainsAny(text, `\%@`) {
 		return false
 	}
 	u, err := url.Parse(text)
-	return err == nil && u.Scheme == "https" && u.User == nil && u.Port() == "" && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" && u.Opaque == "" &&
-		r.host.MatchString(u.Host) && strings.HasSuffix(u.Path, r.suffix) && !strings.Contains(u.Path, "..") && u.String() == text
+	return err == nil && u.Scheme == "https" && u.User == nil && u.Port() == "" && u.RawQuery == "" && !u.ForceQuery &&
+		u.Fragment == "" && u.Opaque == "" &&
+		r.host.MatchString(u.Host) && strings.HasSuffix(u.Path, r.suffix) && !strings.Contains(u.Path, "..") &&
+		u.String() == text
 }
 
 func (c *compiler) keyURL(field, text string) {
@@ -179,8 +183,8 @@ func (c *compiler) keyTTL(field, text string) time.Duration {
 	return defaultKeyTTL
 }
 
-// parseJWKS reads a JWK Set (RFC 7517 section 5). Keys that cannot be used are passed over; private and symmetric ones never
-// are keys here.
+// parseJWKS reads a JWK Set (RFC 7517 section 5). Keys that cannot be used are passed over; private and symmetric ones
+// never are keys here.
 func parseJWKS(answer []byte) ([]fetchedKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -205,7 +209,8 @@ func parseJWKS(answer []byte) ([]fetchedKey, error) {
 
 func parseJWK(raw []byte) (fetchedKey, bool) {
 	var jwk jose.JSONWebKey
-	if err := json.Unmarshal(raw, &jwk); err != nil || !jwk.Valid() || !jwk.IsPublic() || jwk.Use != "" && jwk.Use != "sig" {
+	if err := json.Unmarshal(raw, &jwk); err != nil || !jwk.Valid() || !jwk.IsPublic() || jwk.Use != "" &&
+		jwk.Use != "sig" {
 		return fetchedKey{}, false
 	}
 	for _, f := range []keyFamily{familyEd25519, familyP256, familyRSA} {
@@ -217,7 +222,8 @@ func parseJWK(raw []byte) (fetchedKey, bool) {
 }
 
 // parseCertificate reads a certificate in PEM, with those between it and the root behind it.
-func parseCertificate(answer []byte, chain bool, dnsName string, now time.Time, families []keyFamily) (fetchedKey, error) {
+func parseCertificate(answer []byte, chain bool, dnsName string, now time.Time,
+	families []keyFamily) (fetchedKey, error) {
 	block, rest := pem.Decode(answer)
 	if block == nil || block.Type != "CERTIFICATE" {
 		return fetchedKey{}, errors.New("the answer is no certificate in PEM")
@@ -229,7 +235,8 @@ func parseCertificate(answer []byte, chain bool, dnsName string, now time.Time, 
 	if chain {
 		intermediates := x509.NewCertPool()
 		intermediates.AppendCertsFromPEM(rest)
-		options := x509.VerifyOptions{Intermediates: intermediates, CurrentTime: now, DNSName: dnsName, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+		options := x509.VerifyOptions{Intermediates: intermediates, CurrentTime: now, DNSName: dnsName,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
 		if _, err := cert.Verify(options); err != nil {
 			return fetchedKey{}, fmt.Errorf("verify a certificate: %w", err)
 		}

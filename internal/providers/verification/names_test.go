@@ -27,9 +27,12 @@ func TestVerifyHeaderNames(t *testing.T) {
 		r := send(family+"id", "a", family+"timestamp", stamp(0), family+"signature", signature)
 		require.Nil(t, v.Precheck(r.Header))
 		requireVerified(t, v, r, "whs_0")
-		require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "a", IDSource: "header:svix-id,webhook-id", IDSigned: true}, v.Describe(r))
-		requireRefused(t, v, send(family+"id", "b", family+"timestamp", stamp(0), family+"signature", signature), verification.ReasonSignatureMismatch)
-		requireRefused(t, v, send(family+"timestamp", stamp(0), family+"signature", signature), verification.ReasonHeaderMissing)
+		require.Equal(t, verification.Event{Type: "unknown", TypeSigned: true, ID: "a", IDSource: "header:svix-id,webhook-id",
+			IDSigned: true}, v.Describe(r))
+		requireRefused(t, v, send(family+"id", "b", family+"timestamp", stamp(0), family+"signature", signature),
+			verification.ReasonSignatureMismatch)
+		requireRefused(t, v, send(family+"timestamp", stamp(0), family+"signature", signature),
+			verification.ReasonHeaderMissing)
 		requireRefused(t, v, send(family+"id", "a", family+"signature", signature), verification.ReasonTimestampMissing)
 	}
 	require.Equal(t, []string{"svix-signature", "webhook-signature"}, v.RedactHeaders())
@@ -38,7 +41,8 @@ func TestVerifyHeaderNames(t *testing.T) {
 	require.Contains(t, refusal.Message, "header Svix-Signature or Webhook-Signature")
 }
 
-// Promise: a header that comes under two of its names at once has no value, because the next reader might take the other one.
+// Promise: a header that comes under two of its names at once has no value, because the next reader might take the
+// other one.
 func TestVerifyHeaderNamesOnce(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, twoNames(), testKey)
@@ -66,10 +70,12 @@ func TestVerifyHeaderNamesOnce(t *testing.T) {
 	require.Empty(t, v.Describe(r).ID)
 }
 
-// Promise: lists of names are short and without repetition, and none of them may be a credential's where it would be stored.
+// Promise: lists of names are short and without repetition, and none of them may be a credential's where it would be
+// stored.
 func TestCompileHeaderNames(t *testing.T) {
 	t.Parallel()
-	for _, from := range []string{"header:a,A", "header:a,", "header:,a", "header:a, b", "header:a,b,c,d,e", "header:a,host"} {
+	for _, from := range []string{"header:a,A", "header:a,", "header:,a", "header:a, b", "header:a,b,c,d,e",
+		"header:a,host"} {
 		d := bodyOnly()
 		d.Signature[0].From = from
 		_, err := verification.Compile(d)

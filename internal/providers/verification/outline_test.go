@@ -15,8 +15,8 @@ func outline(t *testing.T, d verification.Declaration) verification.Outline {
 	return engine.Outline()
 }
 
-// Promise: an outline says of each type and id whether the proof covers it, as Describe says it of a delivery, and lists the
-// ids by convention that count.
+// Promise: an outline says of each type and id whether the proof covers it, as Describe says it of a delivery, and
+// lists the ids by convention that count.
 func TestOutline(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, verification.Outline{
@@ -40,11 +40,14 @@ func TestOutline(t *testing.T) {
 		{From: "json:/id + json:/at", Signed: true}, {From: "json:/id + header:X-Delivery"},
 	}}, outline(t, d))
 	require.Equal(t, verification.Outline{IDs: []verification.Derivation{
-		{From: "header:webhook-id"}, {From: "header:svix-id"}, {From: "header:ce-source+header:ce-id"}, {From: "header:idempotency-key"},
-	}}, outline(t, declared(verification.Proof{Scheme: "token", Signature: []verification.SignatureSource{{From: "header:x-token"}}})))
+		{From: "header:webhook-id"}, {From: "header:svix-id"}, {From: "header:ce-source+header:ce-id"},
+		{From: "header:idempotency-key"},
+	}}, outline(t, declared(verification.Proof{Scheme: "token",
+		Signature: []verification.SignatureSource{{From: "header:x-token"}}})))
 }
 
-// Promise: what hangs on a parameter stands in the outline with the parameter's name, whether or not its default turns it on.
+// Promise: what hangs on a parameter stands in the outline with the parameter's name, whether or not its default turns
+// it on.
 func TestOutlineWithParameters(t *testing.T) {
 	t.Parallel()
 	d := declared(sha256Proof("header:X-S", "{body}"))
@@ -53,7 +56,8 @@ func TestOutlineWithParameters(t *testing.T) {
 		{Name: "id_in", Description: "A source.", Enum: []string{"header:x-id", "json:/id"}},
 		{Name: "id_header", Description: "A header.", Pattern: ".+", Required: true, Example: "X-Other"},
 	}
-	d.Event = verification.EventRules{Type: []string{"{json:{param:type_at}}"}, ID: []string{"{param:id_in}", "header:{param:id_header}"}}
+	d.Event = verification.EventRules{Type: []string{"{json:{param:type_at}}"},
+		ID: []string{"{param:id_in}", "header:{param:id_header}"}}
 	require.Equal(t, verification.Outline{
 		Types: []verification.Derivation{{From: "{json:{param:type_at}}", Signed: true}},
 		IDs:   []verification.Derivation{{From: "{param:id_in}"}, {From: "header:{param:id_header}"}},

@@ -60,7 +60,8 @@ func compileParam(field string, d Param) (param, faults) {
 	}
 	for i, v := range d.Enum {
 		if v == "" || !validParamText(v) || slices.Index(d.Enum, v) != i {
-			fs.add(at(field+".enum", i), RuleFormat, "must be printable ASCII of at most %d bytes, not empty, without {param:, and no other's equal", maxParamValue)
+			fs.add(at(field+".enum", i), RuleFormat,
+				"must be printable ASCII of at most %d bytes, not empty, without {param:, and no other's equal", maxParamValue)
 		}
 	}
 	if len(fs) > 0 {

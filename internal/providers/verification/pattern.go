@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// pattern is a JSON pointer in which * stands for every item of an array: "/value/*/clientState". The pointer is cut at its
-// stars.
+// pattern is a JSON pointer in which * stands for every item of an array: "/value/*/clientState". The pointer is cut at
+// its stars.
 type pattern []pointer
 
 func hasStar(s string) bool { return slices.Contains(strings.Split(s, "/"), "*") }
@@ -29,8 +29,9 @@ func parsePattern(s string) (pattern, error) {
 	return out, nil
 }
 
-// each visits what the pattern names in a document, in order; found is false where the value, or an array on the way to it, is
-// not there, as nothing is in a document that is not valid JSON. It returns false when there are more than limit.
+// each visits what the pattern names in a document, in order; found is false where the value, or an array on the way to
+// it, is not there, as nothing is in a document that is not valid JSON. It returns false when there are more than
+// limit.
 func (p pattern) each(doc []byte, limit int, visit func(raw []byte, found bool)) bool {
 	return p.walk(doc, &limit, visit)
 }
@@ -47,8 +48,8 @@ func (p pattern) walk(doc []byte, room *int, visit func([]byte, bool)) bool {
 	return items(raw, func(item []byte) bool { return p[1:].walk(item, room, visit) })
 }
 
-// everywhere visits what the pattern names, in no order and, of members with the same name, in all of them. In a document that
-// is not valid JSON it visits nothing.
+// everywhere visits what the pattern names, in no order and, of members with the same name, in all of them. In a
+// document that is not valid JSON it visits nothing.
 func (p pattern) everywhere(doc []byte, visit func(raw []byte)) {
 	var found [][]byte
 	s := scanner{data: doc, visit: func(raw []byte) { found = append(found, raw) }}

@@ -89,10 +89,10 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
 	return &c.plan, c.faults
 }
 
-// finishIDs marks the ids that are signed, and adds the ids by convention: Standard Webhooks, Svix, CloudEvents (source and id
-// together) and Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header). Those count only where the signature
-// covers them, because whoever replays a delivery can put a new value into any other header, or where the provider signs
-// nothing at all.
+// finishIDs marks the ids that are signed, and adds the ids by convention: Standard Webhooks, Svix, CloudEvents (source
+// and id together) and Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header). Those count only where the
+// signature covers them, because whoever replays a delivery can put a new value into any other header, or where the
+// provider signs nothing at all.
 func (c *compiler) finishIDs() {
 	for i := range c.ids {
 		c.ids[i].signed = c.covered(&c.ids[i])
@@ -104,7 +104,8 @@ func (c *compiler) finishIDs() {
 		src := headerSource(name)
 		return idRule{sources: []source{src}, text: src.text}
 	}
-	ce := idRule{sources: []source{headerSource("ce-source"), headerSource("ce-id")}, text: "header:ce-source+header:ce-id"}
+	ce := idRule{sources: []source{headerSource("ce-source"), headerSource("ce-id")},
+		text: "header:ce-source+header:ce-id"}
 	for _, rule := range []idRule{one("webhook-id"), one("svix-id"), ce, one("idempotency-key")} {
 		rule.signed = c.covered(&rule)
 		same := func(r idRule) bool { return r.text == rule.text }
@@ -122,15 +123,19 @@ func (c *compiler) refuseCredential(field string, src *source) {
 			return true
 		}
 		return slices.ContainsFunc(c.proofs, func(p *proof) bool {
-			return slices.ContainsFunc(p.signatures, func(rule signatureRule) bool { return slices.Contains(rule.src.headers(), name) })
+			return slices.ContainsFunc(p.signatures, func(rule signatureRule) bool {
+				return slices.Contains(rule.src.headers(), name)
+			})
 		})
 	})
 	if holds {
-		c.faults.add(field, RuleFormat, "names a header that carries a credential or the signature, which would be stored in clear")
+		c.faults.add(field, RuleFormat,
+			"names a header that carries a credential or the signature, which would be stored in clear")
 	}
 }
 
-// covered reports whether the proof covers the whole id, and what decides whether the body is a batch, which has another.
+// covered reports whether the proof covers the whole id, and what decides whether the body is a batch, which has
+// another.
 func (p *plan) covered(r *idRule) bool {
 	if !p.batchSigned {
 		return false
@@ -201,13 +206,16 @@ func (c *compiler) compileEvent(d *Declaration) {
 	for _, from := range slices.Sorted(maps.Keys(d.Event.Map)) {
 		to := d.Event.Map[from]
 		if from == "" || !printable(to, maxTypeBytes) || strings.Contains(from+to, paramOpen) {
-			c.faults.add("event.map", RuleFormat, "must map types to 1 to %d bytes of printable ASCII without spaces: %q", maxTypeBytes, from)
+			c.faults.add("event.map", RuleFormat, "must map types to 1 to %d bytes of printable ASCII without spaces: %q",
+				maxTypeBytes, from)
 		}
 	}
 	c.rename = maps.Clone(d.Event.Map)
 	c.bodyRepeats = d.Event.BodyRepeats
-	if c.separators = d.Event.TypeSeparators; c.separators != "" && (!printable(c.separators, 8) || strings.Contains(c.separators, ".")) {
-		c.faults.add("event.type_separators", RuleFormat, "must be 1 to 8 characters of printable ASCII other than spaces and the dot")
+	if c.separators = d.Event.TypeSeparators; c.separators != "" && (!printable(c.separators, 8) ||
+		strings.Contains(c.separators, ".")) {
+		c.faults.add("event.type_separators", RuleFormat,
+			"must be 1 to 8 characters of printable ASCII other than spaces and the dot")
 	}
 }
 

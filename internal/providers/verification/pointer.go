@@ -13,7 +13,8 @@ type pointer struct{ refs []string }
 
 var errPointer = errors.New("is not a JSON pointer: it starts with /, and ~ stands only in ~0 and ~1 (RFC 6901)")
 
-// parsePointer reads a pointer. The one to the whole document, which is empty, is refused: it is a slip in a definition.
+// parsePointer reads a pointer. The one to the whole document, which is empty, is refused: it is a slip in a
+// definition.
 func parsePointer(s string) (pointer, error) {
 	if !strings.HasPrefix(s, "/") || len(s) > maxText || !utf8.ValidString(s) {
 		return pointer{}, errPointer
@@ -35,9 +36,9 @@ func parsePointer(s string) (pointer, error) {
 	return pointer{refs: refs}, nil
 }
 
-// lookup returns the raw value that the pointer names in a JSON document (RFC 8259). Nothing is found in a document that is
-// not valid JSON or nests deeper than maxJSONDepth. Of members with the same name the last counts, as it does to
-// encoding/json, JavaScript and Python, so that type and id are those that the receiver of the event reads.
+// lookup returns the raw value that the pointer names in a JSON document (RFC 8259). Nothing is found in a document
+// that is not valid JSON or nests deeper than maxJSONDepth. Of members with the same name the last counts, as it does
+// to encoding/json, JavaScript and Python, so that type and id are those that the receiver of the event reads.
 func (p pointer) lookup(doc []byte) ([]byte, bool) {
 	s := scanner{data: doc}
 	s.space()
@@ -49,8 +50,8 @@ func (p pointer) lookup(doc []byte) ([]byte, bool) {
 	return value, s.pos == len(s.data) && value != nil
 }
 
-// text returns the string, number or boolean that the pointer names: strings unescaped, the others as written. Null, objects
-// and arrays have no text, nor have strings that are not Unicode text.
+// text returns the string, number or boolean that the pointer names: strings unescaped, the others as written. Null,
+// objects and arrays have no text, nor have strings that are not Unicode text.
 func (p pointer) text(doc []byte) (string, bool) { return scalar(p.lookup(doc)) }
 
 // scalar returns the text of a raw value.

@@ -24,7 +24,8 @@ func TestPointerRFC6901(t *testing.T) {
 		require.True(t, ok, pointer)
 		require.Equal(t, want, string(got), pointer)
 	}
-	for _, pointer := range []string{"/foo/2", "/foo/-", "/foo/00", "/foo/01", "/foo/x", "/foo/0/0", "/missing", `/i\\j`, "/foo/99999999999999999999"} {
+	for _, pointer := range []string{"/foo/2", "/foo/-", "/foo/00", "/foo/01", "/foo/x", "/foo/0/0", "/missing", `/i\\j`,
+		"/foo/99999999999999999999"} {
 		p, err := parsePointer(pointer)
 		require.NoError(t, err)
 		_, ok := p.lookup(doc)
@@ -53,8 +54,9 @@ func TestPointerDepth(t *testing.T) {
 // Promise: whatever the document, the scanner finds what encoding/json finds, and accepts nothing that it refuses.
 func FuzzPointer(f *testing.F) {
 	for _, doc := range []string{
-		`{"a":{"b":[1,2,{"c":"\u00e9\n"}]},"a":[true,false,null]}`, `[]`, `"x"`, `-1.5e+10`, `{"":{"":1}}`, `[1,]`, `{"a":01}`,
-		"{\"a\":\"\x01\"}", `{"\u0061":1}`, ` { } `, `{"a":"\ud83d\ude00\ud800"}`, `nul`, `{"a" 1}`, `{"a":1}}`, `-`, `1.`, `1e`, `"\x"`, `"\u12"`,
+		`{"a":{"b":[1,2,{"c":"\u00e9\n"}]},"a":[true,false,null]}`, `[]`, `"x"`, `-1.5e+10`, `{"":{"":1}}`, `[1,]`,
+		`{"a":01}`, "{\"a\":\"\x01\"}", `{"\u0061":1}`, ` { } `, `{"a":"\ud83d\ude00\ud800"}`, `nul`, `{"a" 1}`, `{"a":1}}`,
+		`-`, `1.`, `1e`, `"\x"`, `"\u12"`,
 	} {
 		f.Add([]byte(doc), "/a/b/2/c")
 		f.Add([]byte(doc), "/a")

@@ -41,8 +41,8 @@ type proof struct {
 	families []keyFamily
 	jwt      *jwtRule
 	bodyHash *bodyHashRule
-	// source and keyring give keys that are fetched; nil where none are. bindSource completes the source with the connection's
-	// newest secret.
+	// source and keyring give keys that are fetched; nil where none are. bindSource completes the source with the
+	// connection's newest secret.
 	source     *keySource
 	cert       *certRule
 	keyring    *Keyring
@@ -56,7 +56,8 @@ type proof struct {
 func fieldsOf(scheme string) []string {
 	switch scheme {
 	case schemeHMAC, schemeKeyedHash:
-		return []string{"algorithm", "secret", "signature", "signed", "body_unsigned", "body_hash", "timestamp", "url_variants"}
+		return []string{"algorithm", "secret", "signature", "signed", "body_unsigned", "body_hash", "timestamp",
+			"url_variants"}
 	case schemePublic:
 		return []string{"algorithm", "keys", "signature", "signed", "body_unsigned", "body_hash", "timestamp", "url_variants"}
 	case schemeJWT:
@@ -177,7 +178,8 @@ func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
 	case d.BodyUnsigned && p.covers.body:
 		c.faults.add(path+"body_unsigned", RuleCoherent, "must be left out: the signature covers the body")
 	case !d.BodyUnsigned && !p.covers.body:
-		c.faults.add(path+"signed", RuleRequired, "must contain {body}, or the proof must state body_unsigned: a body outside the signature proves nothing")
+		c.faults.add(path+"signed", RuleRequired,
+			"must contain {body}, or the proof must state body_unsigned: a body outside the signature proves nothing")
 	}
 }
 

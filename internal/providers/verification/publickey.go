@@ -30,9 +30,9 @@ const (
 	familyRSA     keyFamily = "RSA"
 )
 
-// parsePublicKey reads a public key in PEM, or in base64 of a SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7); an ed25519 key also
-// in 64 hexadecimal digits or in base64 of its 32 bytes, with or without the prefix whpk_ of Standard Webhooks. wrong says
-// what is wrong without quoting any of it.
+// parsePublicKey reads a public key in PEM, or in base64 of a SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7); an
+// ed25519 key also in 64 hexadecimal digits or in base64 of its 32 bytes, with or without the prefix whpk_ of Standard
+// Webhooks. wrong says what is wrong without quoting any of it.
 func parsePublicKey(families []keyFamily, text string) (key crypto.PublicKey, wrong string) {
 	text = strings.TrimSpace(text)
 	if len(text) > maxSecretBytes {
@@ -54,7 +54,8 @@ func parsePublicKey(families []keyFamily, text string) (key crypto.PublicKey, wr
 		}
 	}
 	if !familyIn(families, key) {
-		return nil, fmt.Sprintf("is not a key for %v, as this provider's signatures need; RSA keys have 2048 to 8192 bits", families)
+		return nil, fmt.Sprintf("is not a key for %v, as this provider's signatures need; RSA keys have 2048 to 8192 bits",
+			families)
 	}
 	return key, ""
 }
@@ -81,7 +82,8 @@ func publicKeyDER(text string) ([]byte, bool) {
 		return der, err == nil
 	}
 	block, rest := pem.Decode([]byte(text))
-	if block == nil || strings.TrimSpace(string(rest)) != "" || block.Type != "PUBLIC KEY" && block.Type != "RSA PUBLIC KEY" {
+	if block == nil || strings.TrimSpace(string(rest)) != "" || block.Type != "PUBLIC KEY" &&
+		block.Type != "RSA PUBLIC KEY" {
 		return nil, false
 	}
 	return block.Bytes, true

@@ -35,8 +35,8 @@ func (c *compiler) compileOccurred(d *OccurredAt) {
 	c.occurred = rule
 }
 
-// read returns the time, or zero. Nothing is decided by it, so what the sender writes is taken with fractions and in any
-// length, as long as it is a year that can be stored.
+// read returns the time, or zero. Nothing is decided by it, so what the sender writes is taken with fractions and in
+// any length, as long as it is a year that can be stored.
 func (o *occurredRule) read(w *view) time.Time {
 	if o == nil {
 		return time.Time{}
@@ -67,8 +67,8 @@ func (o *occurredRule) read(w *view) time.Time {
 	}
 }
 
-// compileRedacted collects the values of the body that must not be stored: those that the declaration names, tokens, and signatures
-// that leave the body out, with which whoever reads them could send any other.
+// compileRedacted collects the values of the body that must not be stored: those that the declaration names, tokens,
+// and signatures that leave the body out, with which whoever reads them could send any other.
 func (c *compiler) compileRedacted(d *Declaration) {
 	c.limit("event.redact", len(d.Event.Redact))
 	for i, text := range d.Event.Redact {
@@ -114,8 +114,8 @@ func (v *Verifier) RedactBody(r *Request) []byte {
 	return v.plan.redactJSON(r.Body)
 }
 
-// redactForm takes the values out of a form: fields, and values of the JSON that a field holds. It copies nothing where there is
-// nothing to take out: refused bodies come here too, and those may be all separators.
+// redactForm takes the values out of a form: fields, and values of the JSON that a field holds. It copies nothing where
+// there is nothing to take out: refused bodies come here too, and those may be all separators.
 func (p *plan) redactForm(body []byte) []byte {
 	var out []byte
 	kept, start := 0, 0 // body[:kept] is in out, and start is where the pair begins

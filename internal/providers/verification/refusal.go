@@ -22,7 +22,8 @@ const (
 	ReasonBodyMalformed Reason = "body_malformed"
 	// ReasonURLUnknown: the signature covers the URL, and the one that the provider calls is not known.
 	ReasonURLUnknown Reason = "url_unknown"
-	// ReasonURLMalformed: the signature covers the URL, and the delivery's has something in it that the scheme cannot carry.
+	// ReasonURLMalformed: the signature covers the URL, and the delivery's has something in it that the scheme cannot
+	// carry.
 	ReasonURLMalformed Reason = "url_malformed"
 	// ReasonClaimRefused: a token is right, and a claim of it is not what the connection expects.
 	ReasonClaimRefused Reason = "claim_refused"
@@ -30,10 +31,11 @@ const (
 	ReasonAccountMismatch Reason = "account_mismatch"
 	// ReasonSourceRefused: the delivery comes from an address that is none of the provider's.
 	ReasonSourceRefused Reason = "source_refused"
-	// ReasonHandshakeMalformed: a handshake lacks a value that the answer needs, or has one that must not be answered with.
+	// ReasonHandshakeMalformed: a handshake lacks a value that the answer needs, or has one that must not be answered
+	// with.
 	ReasonHandshakeMalformed Reason = "handshake_malformed"
-	// ReasonKeysUnavailable: the provider's public keys cannot be fetched. Whether the delivery is good is not known: the answer
-	// must make the provider repeat it.
+	// ReasonKeysUnavailable: the provider's public keys cannot be fetched. Whether the delivery is good is not known: the
+	// answer must make the provider repeat it.
 	ReasonKeysUnavailable Reason = "keys_unavailable"
 )
 
@@ -42,16 +44,16 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonSignatureMismatch,
 		ReasonTimestampMissing, ReasonTimestampMalformed, ReasonTimestampOutOfRange,
-		ReasonHeaderMissing, ReasonHeaderMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed, ReasonClaimRefused,
-		ReasonAccountMismatch, ReasonSourceRefused, ReasonHandshakeMalformed, ReasonKeysUnavailable,
+		ReasonHeaderMissing, ReasonHeaderMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed,
+		ReasonClaimRefused, ReasonAccountMismatch, ReasonSourceRefused, ReasonHandshakeMalformed, ReasonKeysUnavailable,
 	}
 }
 
 // Refusal is why a delivery was refused.
 type Refusal struct {
 	Reason Reason
-	// Message names what to fix, for the operator of the connection. It contains no secret, no signature and no value taken
-	// from the request.
+	// Message names what to fix, for the operator of the connection. It contains no secret, no signature and no value
+	// taken from the request.
 	Message string
 }
 
@@ -63,11 +65,13 @@ func refuse(reason Reason, message string) *Refusal {
 }
 
 func refuseNoSecret() *Refusal {
-	return refuse(ReasonSecretMissing, "The connection has no webhook secret, so nothing can be verified. Store the provider's secret on it.")
+	return refuse(ReasonSecretMissing,
+		"The connection has no webhook secret, so nothing can be verified. Store the provider's secret on it.")
 }
 
 func refuseUnfit(reason Reason, place string) *Refusal {
-	return refuse(reason, "The "+place+" must stand once, within its limits of length and with no separator inside a signed value.")
+	return refuse(reason, "The "+place+
+		" must stand once, within its limits of length and with no separator inside a signed value.")
 }
 
 func refuseAbsent(src *source) *Refusal {
@@ -75,8 +79,10 @@ func refuseAbsent(src *source) *Refusal {
 }
 
 func refuseURL() *Refusal {
-	return refuse(ReasonURLMalformed, "The signature covers the URL, and its query is too long or contains a character that leaves open where the URL ends. "+
-		"Register the webhook URL as the connection shows it.")
+	return refuse(ReasonURLMalformed,
+		"The signature covers the URL, and its query is too long or contains a character that leaves open where the URL "+
+			"ends. "+
+			"Register the webhook URL as the connection shows it.")
 }
 
 func refuseTooMany(src *source) *Refusal {
@@ -103,8 +109,8 @@ func (r Reason) rank() int { return slices.Index(rankedReasons(), r) }
 
 func rankedReasons() []Reason {
 	return []Reason{
-		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonTimestampMissing, ReasonTimestampMalformed,
-		ReasonBodyMalformed, ReasonHeaderMissing, ReasonHeaderMalformed, ReasonURLUnknown, ReasonURLMalformed,
-		ReasonSignatureMismatch, ReasonClaimRefused, ReasonTimestampOutOfRange, ReasonKeysUnavailable,
+		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonTimestampMissing,
+		ReasonTimestampMalformed, ReasonBodyMalformed, ReasonHeaderMissing, ReasonHeaderMalformed, ReasonURLUnknown,
+		ReasonURLMalformed, ReasonSignatureMismatch, ReasonClaimRefused, ReasonTimestampOutOfRange, ReasonKeysUnavailable,
 	}
 }

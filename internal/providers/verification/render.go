@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// render puts together in s.parts what the signature covers, apart from {body}, and says where in it the body belongs; -1
-// where the content does not contain it.
+// render puts together in s.parts what the signature covers, apart from {body}, and says where in it the body belongs;
+// -1 where the content does not contain it.
 func (p *proof) render(s *workspace, secret []byte) (bodyAt int, refusal *Refusal) {
 	s.parts = s.parts[:0]
 	bodyAt = -1
@@ -81,8 +81,8 @@ func (p *proof) renderRare(s *workspace, part *signedPart) *Refusal {
 	return nil
 }
 
-// renderLines renders the members that the body's object has, each as "name\nvalue\n". Only the first listed may contain line
-// ends: with them in two values the lines could be cut in several ways.
+// renderLines renders the members that the body's object has, each as "name\nvalue\n". Only the first listed may
+// contain line ends: with them in two values the lines could be cut in several ways.
 func renderLines(s *workspace, lines []line) *Refusal {
 	start := len(s.parts)
 	for i := range lines {
@@ -101,9 +101,9 @@ func renderLines(s *workspace, lines []line) *Refusal {
 	return nil
 }
 
-// renderURL renders the URL that the provider called. Beside the body, the body must be such that the border between the two
-// is certain: a JSON object or array begins with a bracket, which no URL before it contains, and no beginning of one is
-// one, so that none can be cut off towards a URL behind it.
+// renderURL renders the URL that the provider called. Beside the body, the body must be such that the border between
+// the two is certain: a JSON object or array begins with a bracket, which no URL before it contains, and no beginning
+// of one is one, so that none can be cut off towards a URL behind it.
 func (p *proof) renderURL(s *workspace, part *signedPart) *Refusal {
 	r := s.view.request
 	base := r.PublicURL
@@ -111,8 +111,9 @@ func (p *proof) renderURL(s *workspace, part *signedPart) *Refusal {
 		base = p.urlBase
 	}
 	if base == "" {
-		return refuse(ReasonURLUnknown, "The signature covers the URL that the provider calls, and it is not known: set the server's public URL, "+
-			"or url_base of the connection.")
+		return refuse(ReasonURLUnknown,
+			"The signature covers the URL that the provider calls, and it is not known: set the server's public URL, "+
+				"or url_base of the connection.")
 	}
 	start := len(s.parts)
 	s.parts = append(s.parts, variantBase(base, s.variant)...)
@@ -133,7 +134,8 @@ func (p *proof) renderURL(s *workspace, part *signedPart) *Refusal {
 		return refuseURL()
 	}
 	if body := bytes.TrimLeft(r.Body, " \t\r\n"); len(body) > 0 && (len(body) < len(r.Body) || !wholeJSON(body)) {
-		return refuse(ReasonBodyMalformed, "The signature covers the URL together with the body, so the body must be a JSON object or array.")
+		return refuse(ReasonBodyMalformed,
+			"The signature covers the URL together with the body, so the body must be a JSON object or array.")
 	}
 	return nil
 }
@@ -147,8 +149,8 @@ func wholeJSON(body []byte) bool {
 	return ok
 }
 
-// decodeURL decodes the escapes of the characters : / ? @ ! $ ' ( ) * , ; which is what HubSpot does to a URL before signing
-// it; other escapes stay.
+// decodeURL decodes the escapes of the characters : / ? @ ! $ ' ( ) * , ; which is what HubSpot does to a URL before
+// signing it; other escapes stay.
 func decodeURL(u []byte) []byte {
 	out := make([]byte, 0, len(u))
 	for i := 0; i < len(u); i++ {
@@ -165,12 +167,13 @@ func decodeURL(u []byte) []byte {
 	return out
 }
 
-// renderForm renders the fields of a form sorted by name and then value, each as name and value with nothing between; a pair
-// that stands twice counts once. It is how Twilio signs a form.
+// renderForm renders the fields of a form sorted by name and then value, each as name and value with nothing between; a
+// pair that stands twice counts once. It is how Twilio signs a form.
 func renderForm(s *workspace) *Refusal {
 	r := s.view.request
 	if !isForm(r.Header.Get("Content-Type")) {
-		return refuse(ReasonBodyMalformed, "The signature covers the fields of a form, and the body's content type is another.")
+		return refuse(ReasonBodyMalformed,
+			"The signature covers the fields of a form, and the body's content type is another.")
 	}
 	type pair struct{ name, value string }
 	var pairs []pair
@@ -201,13 +204,14 @@ func renderForm(s *workspace) *Refusal {
 		s.parts = append(append(s.parts, field.name...), field.value...)
 	}
 	if len(s.parts) == start {
-		// Without fields the content is the URL alone, which Twilio signs where a hash in the query stands for a body of JSON.
+		// Without fields the content is the URL alone, which Twilio signs where a hash in the query stands for a body of
+		// JSON.
 		return refuse(ReasonBodyMalformed, "The body's form has no fields.")
 	}
 	return nil
 }
 
-// extensible reports whether content could have been lengthened by someone who holds a plain hash over secret and content and not
-// the secret. The padding that such an attack has to put behind the original begins with the byte 0x80, which is no UTF-8
-// after text that is.
+// extensible reports whether content could have been lengthened by someone who holds a plain hash over secret and
+// content and not the secret. The padding that such an attack has to put behind the original begins with the byte 0x80,
+// which is no UTF-8 after text that is.
 func extensible(content []byte) bool { return !utf8.Valid(content) }

@@ -34,7 +34,8 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-// value scans one value and returns the raw value that refs name inside it, when want is set; ok is false for invalid JSON.
+// value scans one value and returns the raw value that refs name inside it, when want is set; ok is false for invalid
+// JSON.
 func (s *scanner) value(depth int, refs []string, want bool) (found []byte, ok bool) {
 	if depth > maxJSONDepth || s.pos >= len(s.data) {
 		return nil, false
@@ -103,7 +104,8 @@ func (s *scanner) object(depth int, refs []string, want bool) (found []byte, ok 
 	}
 }
 
-// members visits the name of each member of an object, as it is written; it is false for what is no object and nothing else.
+// members visits the name of each member of an object, as it is written; it is false for what is no object and nothing
+// else.
 func (s *scanner) members(visit func(raw []byte)) bool {
 	if !s.next('{') {
 		return false

@@ -15,21 +15,24 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Promise: a signature in fields divided by a separator is read from its place, and only beside the texts that have to stand
-// there.
+// Promise: a signature in fields divided by a separator is read from its place, and only beside the texts that have to
+// stand there.
 func TestVerifyPath(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("header:Event-Signature", "{body}")
-	p.Signature[0].Parse.Path = &verification.PathParse{ListSep: ",", Sep: "/", Fields: []string{"*", "=SHA256", "signature"}}
+	p.Signature[0].Parse.Path = &verification.PathParse{ListSep: ",", Sep: "/", Fields: []string{"*", "=SHA256",
+		"signature"}}
 	v := verifier(t, declared(p), testKey)
 	good := hexMAC(testKey, "{}")
 	for _, value := range []string{"1/SHA256/" + good, "k/SHA256/00, 2/SHA256/" + good, "a/b,/SHA256/" + good} {
 		requireVerified(t, v, request("{}", "Event-Signature", value), "whs_0")
 	}
-	for _, value := range []string{good, "SHA256/" + good, "1/SHA1/" + good, "1/SHA256/" + good + "/x", "1/SHA256/", "1/" + good + "/SHA256"} {
+	for _, value := range []string{good, "SHA256/" + good, "1/SHA1/" + good, "1/SHA256/" + good + "/x", "1/SHA256/", "1/" +
+		good + "/SHA256"} {
 		requireRefused(t, v, request("{}", "Event-Signature", value), verification.ReasonSignatureMalformed)
 	}
-	requireRefused(t, v, request("{}", "Event-Signature", strings.Repeat("a/b,", 33)), verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request("{}", "Event-Signature", strings.Repeat("a/b,", 33)),
+		verification.ReasonSignatureMalformed)
 }
 
 // Promise: numbered headers are read from the first on without a gap, each stands once, and any right one is enough.
@@ -41,7 +44,8 @@ func TestVerifySequence(t *testing.T) {
 	requireVerified(t, v, request("{}", "X-Sig-1", bad, "X-Sig-2", bad, "X-Sig-3", good), "whs_0")
 	requireRefused(t, v, request("{}", "X-Sig-1", bad, "X-Sig-3", good), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, request("{}", "X-Sig-2", good), verification.ReasonSignatureMissing)
-	requireRefused(t, v, request("{}", "X-Sig-1", good, "X-Sig-2", good, "X-Sig-2", good), verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request("{}", "X-Sig-1", good, "X-Sig-2", good, "X-Sig-2", good),
+		verification.ReasonSignatureMalformed)
 	require.Contains(t, v.RedactHeaders(), "x-sig-100")
 }
 
@@ -59,23 +63,27 @@ func TestVerifyQuerySignature(t *testing.T) {
 	requireRefused(t, v, at("sig="+good+"&"+strings.Repeat("a", 8<<10)), verification.ReasonSignatureMalformed)
 }
 
-// Promise: where a provider signs values of the body and not the body, those values are covered and nothing else is called
-// signed.
+// Promise: where a provider signs values of the body and not the body, those values are covered and nothing else is
+// called signed.
 func TestVerifyBodyUnsigned(t *testing.T) {
 	t.Parallel()
 	p := sha256Proof("json:/signature/signature", "{ts}{json:/signature/token}")
 	p.BodyUnsigned = true
-	p.Timestamp = &verification.TimestampRule{From: "json:/signature/timestamp", Format: "unix_s", MaxAgeS: "300", MaxSkewS: "300", Signed: true}
+	p.Timestamp = &verification.TimestampRule{From: "json:/signature/timestamp", Format: "unix_s", MaxAgeS: "300",
+		MaxSkewS: "300", Signed: true}
 	d := declared(p)
 	d.Event = verification.EventRules{Type: []string{"{json:/event}"}, ID: []string{"json:/signature/token"}}
 	v := verifier(t, d, testKey)
 	body := func(token, sig string) string {
-		return `{"event":"delivered","signature":{"timestamp":"` + stamp(0) + `","token":"` + token + `","signature":"` + sig + `"}}`
+		return `{"event":"delivered","signature":{"timestamp":"` + stamp(0) + `","token":"` + token + `","signature":"` +
+			sig + `"}}`
 	}
 	good := request(body("tok", hexMAC(testKey, stamp(0)+"tok")))
 	requireVerified(t, v, good, "whs_0")
-	require.Equal(t, verification.Event{Type: "delivered", ID: "tok", IDSource: "json:/signature/token", IDSigned: true}, v.Describe(good))
-	require.Equal(t, body("tok", "[redacted]"), string(v.RedactBody(good)), "who reads the event cannot send another with its signature")
+	require.Equal(t, verification.Event{Type: "delivered", ID: "tok", IDSource: "json:/signature/token", IDSigned: true},
+		v.Describe(good))
+	require.Equal(t, body("tok", "[redacted]"), string(v.RedactBody(good)),
+		"who reads the event cannot send another with its signature")
 	requireRefused(t, v, request(body("tox", hexMAC(testKey, stamp(0)+"tok"))), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, request(body("", hexMAC(testKey, stamp(0)))), verification.ReasonHeaderMissing)
 	requireRefused(t, v, request("no JSON"), verification.ReasonSignatureMissing)
@@ -94,8 +102,8 @@ func keyedHash(signed string) verification.Proof {
 	return p
 }
 
-// Promise: the examples that HubSpot documents under "Validate requests" (signature version v2) verify as plain hashes over
-// secret, method, URI and body.
+// Promise: the examples that HubSpot documents under "Validate requests" (signature version v2) verify as plain hashes
+// over secret, method, URI and body.
 func TestKeyedHashVector(t *testing.T) {
 	t.Parallel()
 	const secret = "yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy"
@@ -112,7 +120,8 @@ func TestKeyedHashVector(t *testing.T) {
 	requireRefused(t, v, post(`{"example_field":"example_valuE"}`), verification.ReasonSignatureMismatch)
 }
 
-// Promise: a plain hash cannot be extended: who holds one delivery cannot append to its body, although SHA-1 would let them.
+// Promise: a plain hash cannot be extended: who holds one delivery cannot append to its body, although SHA-1 would let
+// them.
 func TestKeyedHashExtension(t *testing.T) {
 	t.Parallel()
 	p := keyedHash("{secret}{body}")
@@ -129,7 +138,8 @@ func TestKeyedHashExtension(t *testing.T) {
 	require.Equal(t, []string{"signed coherent"}, faultsOfProof(t, sha256Proof("header:X-S", "{secret}{body}")))
 }
 
-// Promise: nor can it be extended where a form is hashed, although the escapes of its fields are text whatever they stand for.
+// Promise: nor can it be extended where a form is hashed, although the escapes of its fields are text whatever they
+// stand for.
 func TestKeyedHashExtensionOfForm(t *testing.T) {
 	t.Parallel()
 	form := func(body, signature string) *verification.Request {
@@ -149,12 +159,13 @@ func TestKeyedHashExtensionOfForm(t *testing.T) {
 
 		padding := sha256Padding(len(testKey) + len(content))
 		forged := sha256.Sum256([]byte(testKey + content + padding + "000"))
-		requireRefused(t, v, form("amount=1"+url.QueryEscape(padding)+"000", hex.EncodeToString(forged[:])), verification.ReasonBodyMalformed)
+		requireRefused(t, v, form("amount=1"+url.QueryEscape(padding)+"000", hex.EncodeToString(forged[:])),
+			verification.ReasonBodyMalformed)
 	}
 }
 
-// sha256Padding is what SHA-256 puts behind a message of that many bytes (FIPS 180-4 section 5.1.1). Who knows the hash of the message can
-// go on hashing behind it.
+// sha256Padding is what SHA-256 puts behind a message of that many bytes (FIPS 180-4 section 5.1.1). Who knows the hash
+// of the message can go on hashing behind it.
 func sha256Padding(length int) string {
 	padding := append([]byte{0x80}, make([]byte, (119-length%64)%64)...)
 	return string(binary.BigEndian.AppendUint64(padding, uint64(length)*8))
@@ -190,13 +201,15 @@ func TestToken(t *testing.T) {
 	requireRefused(t, v, request("{}", "X-Token", "Bearer "), verification.ReasonSignatureMalformed)
 	requireRefused(t, v, request("{}", "X-Token", "Bearer "+testKey+" "), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, request("{}", "X-Token", "Bearer "+testKey[1:]), verification.ReasonSignatureMismatch)
-	requireRefused(t, v, request("{}", "X-Token", "Bearer "+testKey, "X-Token", "x"), verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request("{}", "X-Token", "Bearer "+testKey, "X-Token", "x"),
+		verification.ReasonSignatureMalformed)
 	requireRefused(t, v, request(`{"token":true}`), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, request(`{"token":{}}`), verification.ReasonSignatureMissing)
 	requireRefused(t, v, request(`{}`), verification.ReasonSignatureMissing)
 	requireRefused(t, verifier(t, d), request("{}", "X-Token", "Bearer "), verification.ReasonSecretMissing)
 	require.False(t, v.Describe(request(`{"id":"x"}`, "webhook-id", "x")).IDSigned, "a token signs nothing")
-	require.Equal(t, "x", v.Describe(request("{}", "webhook-id", "x")).ID, "where nothing is signed the ids by convention count")
+	require.Equal(t, "x", v.Describe(request("{}", "webhook-id", "x")).ID,
+		"where nothing is signed the ids by convention count")
 }
 
 // Promise: where each item of a body carries the token, one item without it refuses the whole body.
@@ -207,14 +220,15 @@ func TestTokenOfEveryItem(t *testing.T) {
 	requireProved(t, v, request(`{"value":[`+item+`]}`), "token", "whs_0")
 	requireProved(t, v, request(`{"value":[`+item+`,`+item+`]}`), "token", "whs_0")
 	for _, body := range []string{
-		`{"value":[` + item + `,{}]}`, `{"value":[` + item + `,{"clientState":"another"}]}`, `{"value":[{"clientState":"x"},` + item + `]}`,
-		`{"value":[` + item + `,null]}`, `{"value":[` + strings.Repeat(item+",", 1000) + item + `]}`,
-		`{"value":[` + item + `,{"clientState":""}]}`,
+		`{"value":[` + item + `,{}]}`, `{"value":[` + item + `,{"clientState":"another"}]}`,
+		`{"value":[{"clientState":"x"},` + item + `]}`, `{"value":[` + item + `,null]}`, `{"value":[` +
+			strings.Repeat(item+",", 1000) + item + `]}`, `{"value":[` + item + `,{"clientState":""}]}`,
 	} {
 		requireRefused(t, v, request(body), verification.ReasonSignatureMismatch)
 	}
 	requireProved(t, v, request(`{"value":[`+strings.Repeat(item+",", 999)+item+`]}`), "token", "whs_0")
-	for _, body := range []string{`{"value":[]}`, `{"value":[{"clientState":""}]}`, `{"value":{"0":` + item + `}}`, `{}`, ``, `[`, `{"value":[` + item} {
+	for _, body := range []string{`{"value":[]}`, `{"value":[{"clientState":""}]}`, `{"value":{"0":` + item + `}}`, `{}`,
+		``, `[`, `{"value":[` + item} {
 		requireRefused(t, v, request(body), verification.ReasonSignatureMissing)
 	}
 }
@@ -232,7 +246,8 @@ func TestBasic(t *testing.T) {
 	requireRefused(t, v, request("", "Authorization", header("user:pass:worD")), verification.ReasonSignatureMismatch)
 	requireRefused(t, v, request("", "Authorization", "Bearer x"), verification.ReasonSignatureMalformed)
 	requireRefused(t, v, request("", "Authorization", "Basic !"), verification.ReasonSignatureMalformed)
-	requireRefused(t, v, request("", "Authorization", header("user:pass:word"), "Authorization", "x"), verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request("", "Authorization", header("user:pass:word"), "Authorization", "x"),
+		verification.ReasonSignatureMalformed)
 	requireRefused(t, v, request(""), verification.ReasonSignatureMissing)
 	require.Equal(t, []string{"authorization"}, v.RedactHeaders())
 }
@@ -245,7 +260,8 @@ func TestNone(t *testing.T) {
 	_, err = engine.Prepare(nil, nil)
 	require.Equal(t, []string{"accept_unverified required"}, faultsOf(t, err))
 	_, err = engine.Bind(verification.Settings{AcceptUnverified: true, Secrets: secrets(testKey)})
-	require.Equal(t, []string{"secret coherent"}, faultsOf(t, err), "a secret that nobody checks would be accepted and ignored")
+	require.Equal(t, []string{"secret coherent"}, faultsOf(t, err),
+		"a secret that nobody checks would be accepted and ignored")
 	v, err := engine.Bind(verification.Settings{AcceptUnverified: true})
 	require.NoError(t, err)
 	require.Nil(t, v.Precheck(nil))
@@ -261,9 +277,10 @@ func TestCompileRefusesFieldsOfOtherSchemes(t *testing.T) {
 	full.Timestamp = &verification.TimestampRule{From: "header:x", Format: "unix_s", MaxAgeS: "1"}
 	full.URLVariants, full.BodyUnsigned = []string{"port"}, true
 	for scheme, want := range map[string][]string{
-		"none": {"algorithm coherent", "body_unsigned coherent", "secret coherent", "signature coherent", "signed coherent", "timestamp coherent", "url_variants coherent"},
-		"token": {"algorithm coherent", "body_unsigned coherent", "secret coherent", "signature[0].encoding coherent", "signed coherent", "timestamp coherent",
-			"url_variants coherent"},
+		"none": {"algorithm coherent", "body_unsigned coherent", "secret coherent", "signature coherent", "signed coherent",
+			"timestamp coherent", "url_variants coherent"},
+		"token": {"algorithm coherent", "body_unsigned coherent", "secret coherent", "signature[0].encoding coherent",
+			"signed coherent", "timestamp coherent", "url_variants coherent"},
 		"remote": {"scheme enum"},
 	} {
 		full.Scheme = scheme
@@ -281,11 +298,13 @@ func TestCompileRefusesPaths(t *testing.T) {
 	}{
 		{verification.PathParse{Sep: "/", Fields: []string{"signature"}}, "signature[0].parse.path.fields required"},
 		{verification.PathParse{Sep: "/", Fields: []string{"*", "*"}}, "signature[0].parse.path.fields required"},
-		{verification.PathParse{Sep: "/", Fields: []string{"signature", "signature"}}, "signature[0].parse.path.fields required"},
+		{verification.PathParse{Sep: "/", Fields: []string{"signature", "signature"}},
+			"signature[0].parse.path.fields required"},
 		{verification.PathParse{Sep: "/", Fields: []string{"signature", "key"}}, "signature[0].parse.path.fields[1] format"},
 		{verification.PathParse{Sep: "/", Fields: []string{"signature", "=a/b"}}, "signature[0].parse.path.fields[1] format"},
 		{verification.PathParse{Fields: []string{"signature", "*"}}, "signature[0].parse.path.sep format"},
-		{verification.PathParse{Sep: "/", ListSep: "//", Fields: []string{"signature", "*"}}, "signature[0].parse.path coherent"},
+		{verification.PathParse{Sep: "/", ListSep: "//", Fields: []string{"signature", "*"}},
+			"signature[0].parse.path coherent"},
 	} {
 		p := sha256Proof("header:X-S", "{body}")
 		p.Signature[0].Parse.Path = &tt.path

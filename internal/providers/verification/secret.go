@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Secret is one of a connection's webhook secrets: what a person pastes, a public key for schemes that verify with one. Several
-// are valid at once while they rotate.
+// Secret is one of a connection's webhook secrets: what a person pastes, a public key for schemes that verify with one.
+// Several are valid at once while they rotate.
 type Secret struct {
 	// ID names the secret in Result.KeyID. It is not secret.
 	ID    string
@@ -36,7 +36,8 @@ const (
 	secretBase64 secretDecoding = "base64"
 	secretWhsec  secretDecoding = "whsec"
 	secretSHA256 secretDecoding = "sha256"
-	// secretPublicKey is no way to decode that a declaration names: the secret is a public key, which is not secret at all.
+	// secretPublicKey is no way to decode that a declaration names: the secret is a public key, which is not secret at
+	// all.
 	secretPublicKey secretDecoding = "public key"
 )
 
@@ -72,12 +73,14 @@ func decodeSecret(how secretDecoding, text string) (key []byte, rule, wrong stri
 		return nil, RuleFormat, wrong + "; copy it from the provider again, without spaces or line ends"
 	}
 	if entropy < minSecretBytes {
-		return nil, RuleLimit, "is shorter than 8 bytes once decoded, so it could be guessed; set a longer one at the provider"
+		return nil, RuleLimit, "is shorter than 8 bytes once decoded, so it could be guessed; set a longer one at the " +
+			"provider"
 	}
 	return key, "", ""
 }
 
-// decodeBase64 accepts standard base64 with and without padding. encoding/base64 passes over line ends; a secret has none.
+// decodeBase64 accepts standard base64 with and without padding. encoding/base64 passes over line ends; a secret has
+// none.
 func decodeBase64(text string) ([]byte, error) {
 	if strings.ContainsAny(text, "\r\n") {
 		return nil, base64.CorruptInputError(strings.IndexAny(text, "\r\n"))
@@ -91,8 +94,8 @@ func decodeBase64(text string) ([]byte, error) {
 // takesSecrets reports whether the connection's secrets are keys of this proof.
 func (p *proof) takesSecrets() bool { return p.secret != secretNone }
 
-// takeKeys gives the secrets to the proofs. Where several proofs take secrets each keeps those that it can read, and one
-// that no proof can read is a fault.
+// takeKeys gives the secrets to the proofs. Where several proofs take secrets each keeps those that it can read, and
+// one that no proof can read is a fault.
 func takeKeys(proofs []*proof, secrets []Secret) faults {
 	var fs faults
 	if len(secrets) > maxSecrets {
@@ -117,7 +120,8 @@ func takeKeys(proofs []*proof, secrets []Secret) faults {
 		case len(refused) > 0:
 			fs = append(fs, refused[0])
 		default:
-			fs.add("secret", RuleCoherent, "%s has no use: this provider's deliveries are proved without a secret of the connection", s.ID)
+			fs.add("secret", RuleCoherent,
+				"%s has no use: this provider's deliveries are proved without a secret of the connection", s.ID)
 		}
 	}
 	return fs

@@ -60,8 +60,8 @@ func (c *candidates) element() bool {
 	return c.elements <= maxSignatures
 }
 
-// collect reads the signatures out of the delivery. Unreadable ones beside readable ones are passed over: during a rotation
-// or a change of scheme a provider sends several, and one that is right is enough.
+// collect reads the signatures out of the delivery. Unreadable ones beside readable ones are passed over: during a
+// rotation or a change of scheme a provider sends several, and one that is right is enough.
 func (p *proof) collect(w *view, c *candidates) *Refusal {
 	c.reset()
 	found := false

@@ -10,7 +10,8 @@ import (
 const fieldSignature = "signature"
 
 // compileSignatures checks the places of signatures. What is compared as text has no encoding.
-func (c *compiler) compileSignatures(path string, list []SignatureSource, kinds sourceKind, encoded bool) []signatureRule {
+func (c *compiler) compileSignatures(path string, list []SignatureSource, kinds sourceKind,
+	encoded bool) []signatureRule {
 	field := path + "signature"
 	c.limit(field, len(list))
 	if len(list) == 0 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// sourceKind is where a value of a delivery is read from. Kinds are flags, so that a place of a declaration can say which it
-// takes.
+// sourceKind is where a value of a delivery is read from. Kinds are flags, so that a place of a declaration can say
+// which it takes.
 type sourceKind uint16
 
 const (
@@ -123,7 +123,8 @@ func parseSource(s string, kinds sourceKind) (src source, wrong string) {
 }
 
 func headerSource(name string) source {
-	return source{kind: sourceHeader, text: "header:" + strings.ToLower(name), name: textproto.CanonicalMIMEHeaderKey(name)}
+	return source{kind: sourceHeader, text: "header:" + strings.ToLower(name),
+		name: textproto.CanonicalMIMEHeaderKey(name)}
 }
 
 // namedHeader reads the name of a header, or several names of one header with commas between them.
@@ -134,8 +135,11 @@ func namedHeader(arg string) (source, string) {
 	}
 	var src source
 	for i, name := range names {
-		if !validHeaderName(name) || slices.ContainsFunc(names[:i], func(s string) bool { return strings.EqualFold(s, name) }) {
-			return source{}, "is not a header name that a delivery can carry, or a list of different ones with commas between them"
+		if !validHeaderName(name) || slices.ContainsFunc(names[:i], func(s string) bool {
+			return strings.EqualFold(s, name)
+		}) {
+			return source{}, "is not a header name that a delivery can carry, or a list of different ones with commas " +
+				"between them"
 		}
 		if i == 0 {
 			src = headerSource(name)
@@ -159,7 +163,8 @@ func (s *source) headers() []string {
 	}
 }
 
-// header looks for the header under each of its names. Only one of them may be there: the next reader might take another.
+// header looks for the header under each of its names. Only one of them may be there: the next reader might take
+// another.
 func (s *source) header(h http.Header) (string, presence) {
 	value, state := single(h, s.name)
 	for _, name := range s.others {
@@ -219,8 +224,8 @@ const (
 	unfit                   // there more than once, or longer than maxHeaderValue
 )
 
-// single looks for a header, by its canonical name, that may stand once. A header that stands twice has no value: whoever
-// reads it next might take the other one.
+// single looks for a header, by its canonical name, that may stand once. A header that stands twice has no value:
+// whoever reads it next might take the other one.
 func single(h http.Header, canonical string) (string, presence) {
 	values := h[canonical]
 	switch {

@@ -45,7 +45,9 @@ func memberSource(kind, arg string) (source, string) {
 	if kind == "item_member" {
 		src.kind = sourceItemMember
 	}
-	if len(src.names) > maxEntries || slices.ContainsFunc(src.names, func(name string) bool { return !printable(name, maxHeaderName) }) {
+	if len(src.names) > maxEntries || slices.ContainsFunc(src.names, func(name string) bool {
+		return !printable(name, maxHeaderName)
+	}) {
 		return source{}, "needs 1 to 64 names of members after " + kind + ":, with commas between them"
 	}
 	return src, ""

@@ -5,8 +5,8 @@ import (
 	"hash"
 )
 
-// newHashes makes the hashes of a proof, one for each key. A keyed hash is made once and reset, which saves hashing the key
-// again.
+// newHashes makes the hashes of a proof, one for each key. A keyed hash is made once and reset, which saves hashing the
+// key again.
 func (p *proof) newHashes() []hash.Hash {
 	switch p.scheme {
 	case schemeHMAC:
@@ -56,7 +56,8 @@ func (p *proof) matchMAC(s *workspace) (int, *Refusal) {
 		return -1, refusal
 	}
 	if p.answers && s.isChallenge(bodyAt) {
-		return -1, refuse(ReasonBodyMalformed, "The signed content is a challenge of a handshake, whose answer is its signature, and no event.")
+		return -1, refuse(ReasonBodyMalformed,
+			"The signed content is a challenge of a handshake, whose answer is its signature, and no event.")
 	}
 	for i, h := range s.hashes[p.index] {
 		h.Reset()
@@ -68,12 +69,15 @@ func (p *proof) matchMAC(s *workspace) (int, *Refusal) {
 }
 
 func (p *proof) matchKeyedHash(s *workspace) (int, *Refusal) {
-	// Without the secret, which may be any bytes. What is appended may come in the body, or decoded from the last field of a form.
+	// Without the secret, which may be any bytes. What is appended may come in the body, or decoded from the last field of
+	// a form.
 	if _, refusal := p.render(s, nil); refusal != nil {
 		return -1, refusal
 	}
 	if extensible(s.view.request.Body) || extensible(s.parts) {
-		return -1, refuse(ReasonBodyMalformed, "What is signed is not UTF-8. This provider's scheme lets others append such bytes to a delivery, so they are refused.")
+		return -1, refuse(ReasonBodyMalformed,
+			"What is signed is not UTF-8. This provider's scheme lets others append such bytes to a delivery, so they are "+
+				"refused.")
 	}
 	h := s.hashes[p.index][0]
 	for i, k := range p.keys {

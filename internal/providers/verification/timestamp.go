@@ -42,8 +42,8 @@ func (t *timestampRule) parse(text string) (time.Time, bool) {
 	}
 }
 
-// shapedRFC3339 reports whether text has the exact shape of a date-time of RFC 3339 section 5.6, upper case. The time package
-// also takes single digits and decimal commas, and with them the end of a timestamp would no longer be certain.
+// shapedRFC3339 reports whether text has the exact shape of a date-time of RFC 3339 section 5.6, upper case. The time
+// package also takes single digits and decimal commas, and with them the end of a timestamp would no longer be certain.
 func shapedRFC3339(text string) bool {
 	const shape = "0000-00-00T00:00:00"
 	if len(text) <= len(shape) || !shaped(text[:len(shape)], shape) {
@@ -168,8 +168,8 @@ type stamp struct {
 	at   time.Time
 }
 
-// readTimestamp reads the timestamp before the signature is looked at. One that the signature covers as part of the body is
-// read after it, by checkAge.
+// readTimestamp reads the timestamp before the signature is looked at. One that the signature covers as part of the
+// body is read after it, by checkAge.
 func (p *proof) readTimestamp(s *workspace) *Refusal {
 	if p.ts == nil || p.ts.late {
 		return nil
@@ -199,8 +199,8 @@ func (t *timestampRule) read(s *workspace, text string) *Refusal {
 	return nil
 }
 
-// checkAge compares the timestamp with the time of arrival. It comes after the signature, so that a refusal for its age says
-// that the secret is right.
+// checkAge compares the timestamp with the time of arrival. It comes after the signature, so that a refusal for its age
+// says that the secret is right.
 func (p *proof) checkAge(s *workspace) *Refusal {
 	if p.ts == nil {
 		return nil

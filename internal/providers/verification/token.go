@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// verifyToken proves a delivery by the secret itself, at any of its places. Where a place is every item of an array, each
-// item must carry a secret of the connection.
+// verifyToken proves a delivery by the secret itself, at any of its places. Where a place is every item of an array,
+// each item must carry a secret of the connection.
 func (p *proof) verifyToken(s *workspace) (keyID string, refusal *Refusal) {
 	found := false
 	for i := range p.signatures {
@@ -35,7 +35,8 @@ func (p *proof) verifyToken(s *workspace) (keyID string, refusal *Refusal) {
 	if !found {
 		return "", p.refuseUnreadable()
 	}
-	return "", refuse(ReasonSignatureMismatch, "The token is none of this connection's secrets. Check that the one set at the provider is stored here.")
+	return "", refuse(ReasonSignatureMismatch,
+		"The token is none of this connection's secrets. Check that the one set at the provider is stored here.")
 }
 
 // everyItem reports whether there was any value, and whether every item had a right one.
@@ -54,7 +55,8 @@ func (p *proof) everyItem(rule *signatureRule, s *workspace) (keyID string, foun
 	return keyID, found, complete && found && all
 }
 
-// matchToken compares a text with each secret. Hashes are compared, so that the time tells nothing of the lengths either.
+// matchToken compares a text with each secret. Hashes are compared, so that the time tells nothing of the lengths
+// either.
 func (p *proof) matchToken(text string) (keyID string, ok bool) {
 	offered := sha256.Sum256([]byte(text))
 	for _, k := range p.keys {
@@ -84,5 +86,6 @@ func (p *proof) verifyBasic(s *workspace) (keyID string, refusal *Refusal) {
 	if id, ok := p.matchToken(string(decoded)); ok {
 		return id, nil
 	}
-	return "", refuse(ReasonSignatureMismatch, "User and password are none of this connection's secrets, which are written as user:password.")
+	return "", refuse(ReasonSignatureMismatch,
+		"User and password are none of this connection's secrets, which are written as user:password.")
 }

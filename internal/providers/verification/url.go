@@ -74,9 +74,11 @@ func checkURLBase(base string) string {
 		return ""
 	}
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" ||
 		len(base) > maxText || strings.HasSuffix(base, "/") || strings.ContainsAny(base, " ?#{[\"") {
-		return "must be http(s)://host, with the path that stands before the gateway's own where a proxy adds one, and no slash at the end"
+		return "must be http(s)://host, with the path that stands before the gateway's own where a proxy adds one, and no " +
+			"slash at the end"
 	}
 	return ""
 }

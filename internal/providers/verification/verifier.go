@@ -69,11 +69,11 @@ func (v *Verifier) rest(s *workspace) {
 // Request is one delivery.
 type Request struct {
 	Method string
-	// PublicURL is scheme and host, and the path prefix if there is one, under which providers reach this server, without a
-	// slash at its end. A connection's url_base takes precedence. Only schemes that sign the URL need it.
+	// PublicURL is scheme and host, and the path prefix if there is one, under which providers reach this server, without
+	// a slash at its end. A connection's url_base takes precedence. Only schemes that sign the URL need it.
 	PublicURL string
-	// Host is the host that the request names, with its port where it has one. Anybody can write one, so it decides nothing;
-	// Diagnose looks at it. Empty where it is not known.
+	// Host is the host that the request names, with its port where it has one. Anybody can write one, so it decides
+	// nothing; Diagnose looks at it. Empty where it is not known.
 	Host string
 	// Path is the path as it was sent, escapes included, and RawQuery what followed the question mark.
 	Path, RawQuery string
@@ -97,8 +97,8 @@ type Result struct {
 	Verified bool
 }
 
-// Precheck refuses, before the body is read, a delivery to a connection without secrets or one without a signature. What
-// passes it is not verified.
+// Precheck refuses, before the body is read, a delivery to a connection without secrets or one without a signature.
+// What passes it is not verified.
 //
 // A request that may be a handshake without a signature passes.
 func (v *Verifier) Precheck(h http.Header) *Refusal {
@@ -109,10 +109,10 @@ func (v *Verifier) Precheck(h http.Header) *Refusal {
 	return refusal
 }
 
-// Verify proves the delivery, or says why not; the Result counts only when the Refusal is nil. Every secret is tried with
-// every signature. The timestamp's age is looked at after the signature, so that a refusal for its age says that the secret
-// is right. The context bounds the wait for a provider's public keys where the scheme needs them fetched; other schemes do not
-// look at it.
+// Verify proves the delivery, or says why not; the Result counts only when the Refusal is nil. Every secret is tried
+// with every signature. The timestamp's age is looked at after the signature, so that a refusal for its age says that
+// the secret is right. The context bounds the wait for a provider's public keys where the scheme needs them fetched;
+// other schemes do not look at it.
 func (v *Verifier) Verify(ctx context.Context, r *Request) (Result, *Refusal) {
 	if refusal := v.plan.checkSource(r.RemoteIP); refusal != nil {
 		return Result{}, refusal
@@ -132,7 +132,8 @@ func (v *Verifier) Verify(ctx context.Context, r *Request) (Result, *Refusal) {
 	return result, nil
 }
 
-// checkIDHeaders refuses a delivery that carries two ids: which of them deduplicates it must not depend on who reads it.
+// checkIDHeaders refuses a delivery that carries two ids: which of them deduplicates it must not depend on who reads
+// it.
 func (p *plan) checkIDHeaders(h http.Header) *Refusal {
 	for i := range p.ids {
 		rule := &p.ids[i]

@@ -27,27 +27,46 @@ func TestVerifyRefuses(t *testing.T) {
 		body   string
 		reason verification.Reason
 	}{
-		"no signature":          {[]string{"webhook-id", id, "webhook-timestamp", ts}, body, verification.ReasonSignatureMissing},
-		"empty signature":       {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", ""}, body, verification.ReasonSignatureMissing},
-		"two signature headers": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good, "webhook-signature", good}, body, verification.ReasonSignatureMalformed},
-		"other version only":    {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1a" + good[2:]}, body, verification.ReasonSignatureMalformed},
-		"no version":            {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good[3:]}, body, verification.ReasonSignatureMalformed},
-		"truncated signature":   {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good[:20]}, body, verification.ReasonSignatureMalformed},
-		"empty list element":    {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1,"}, body, verification.ReasonSignatureMalformed},
-		"not UTF-8":             {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1,\xff\xfe"}, body, verification.ReasonSignatureMalformed},
-		"line ends in base64":   {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good[:10] + "\n" + good[11:]}, body, verification.ReasonSignatureMalformed},
-		"too many signatures":   {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", strings.Repeat("v2,x ", 32) + good}, body, verification.ReasonSignatureMalformed},
-		"huge signature header": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good + strings.Repeat(" ", 8<<10)}, body, verification.ReasonSignatureMalformed},
-		"wrong signature":       {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1," + b64MAC("other", id+"."+ts+"."+body)}, body, verification.ReasonSignatureMismatch},
-		"other body":            {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good}, body + " ", verification.ReasonSignatureMismatch},
-		"empty body":            {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good}, "", verification.ReasonSignatureMismatch},
-		"no timestamp":          {[]string{"webhook-id", id, "webhook-signature", good}, body, verification.ReasonTimestampMissing},
-		"two timestamps":        {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-timestamp", ts, "webhook-signature", good}, body, verification.ReasonTimestampMalformed},
-		"other timestamp":       {[]string{"webhook-id", id, "webhook-timestamp", stamp(1e9), "webhook-signature", good}, body, verification.ReasonSignatureMismatch},
-		"no id":                 {[]string{"webhook-timestamp", ts, "webhook-signature", good}, body, verification.ReasonHeaderMissing},
-		"empty id":              {[]string{"webhook-id", "", "webhook-timestamp", ts, "webhook-signature", good}, body, verification.ReasonHeaderMissing},
-		"two ids":               {[]string{"webhook-id", id, "webhook-id", "x", "webhook-timestamp", ts, "webhook-signature", good}, body, verification.ReasonHeaderMalformed},
-		"other id":              {[]string{"webhook-id", "msg_2", "webhook-timestamp", ts, "webhook-signature", good}, body, verification.ReasonSignatureMismatch},
+		"no signature": {[]string{"webhook-id", id, "webhook-timestamp", ts}, body,
+			verification.ReasonSignatureMissing},
+		"empty signature": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", ""}, body,
+			verification.ReasonSignatureMissing},
+		"two signature headers": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good,
+			"webhook-signature", good}, body, verification.ReasonSignatureMalformed},
+		"other version only": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1a" + good[2:]},
+			body, verification.ReasonSignatureMalformed},
+		"no version": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good[3:]}, body,
+			verification.ReasonSignatureMalformed},
+		"truncated signature": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good[:20]}, body,
+			verification.ReasonSignatureMalformed},
+		"empty list element": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1,"}, body,
+			verification.ReasonSignatureMalformed},
+		"not UTF-8": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1,\xff\xfe"},
+			body, verification.ReasonSignatureMalformed},
+		"line ends in base64": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good[:10] + "\n" +
+			good[11:]}, body, verification.ReasonSignatureMalformed},
+		"too many signatures": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature",
+			strings.Repeat("v2,x ", 32) + good}, body, verification.ReasonSignatureMalformed},
+		"huge signature header": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good +
+			strings.Repeat(" ", 8<<10)}, body, verification.ReasonSignatureMalformed},
+		"wrong signature": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1," +
+			b64MAC("other", id+"."+ts+"."+body)}, body, verification.ReasonSignatureMismatch},
+		"other body": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good}, body + " ",
+			verification.ReasonSignatureMismatch},
+		"empty body": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-signature", good}, "",
+			verification.ReasonSignatureMismatch},
+		"no timestamp": {[]string{"webhook-id", id, "webhook-signature", good}, body, verification.ReasonTimestampMissing},
+		"two timestamps": {[]string{"webhook-id", id, "webhook-timestamp", ts, "webhook-timestamp", ts, "webhook-signature",
+			good}, body, verification.ReasonTimestampMalformed},
+		"other timestamp": {[]string{"webhook-id", id, "webhook-timestamp", stamp(1e9), "webhook-signature", good}, body,
+			verification.ReasonSignatureMismatch},
+		"no id": {[]string{"webhook-timestamp", ts, "webhook-signature", good}, body, verification.ReasonHeaderMissing},
+		"empty id": {[]string{"webhook-id", "", "webhook-timestamp", ts, "webhook-signature", good}, body,
+			verification.ReasonHeaderMissing},
+		"two ids": {[]string{"webhook-id", id, "webhook-id", "x", "webhook-timestamp", ts, "webhook-signature", good}, body,
+			verification.ReasonHeaderMalformed},
+		"other id": {[]string{"webhook-id", "msg_2", "webhook-timestamp", ts, "webhook-signature", good}, body,
+			verification.ReasonSignatureMismatch},
 	}
 	v := verifier(t, listed(), testKey)
 	requireVerified(t, v, signedList(id, ts, body), "whs_0")
@@ -65,7 +84,8 @@ func TestVerifyTimestampForms(t *testing.T) {
 	v := verifier(t, listed(), testKey)
 	for _, ts := range []string{
 		"-1772600767", "+1772600767", "1772600767.0", "1e9", "NaN", "Inf", "0x69A7C0BF", " 1772600767", "01772600767",
-		"0000000000", "99999999999999999999", "177260076", "17726007670", "1772600767000", "１７７２", "2026-03-04T05:06:07Z", "٣٣٣٣٣",
+		"0000000000", "99999999999999999999", "177260076", "17726007670", "1772600767000", "１７７２", "2026-03-04T05:06:07Z",
+		"٣٣٣٣٣",
 	} {
 		requireRefused(t, v, signedList("msg_1", ts, "{}"), verification.ReasonTimestampMalformed)
 	}
@@ -82,7 +102,8 @@ func TestVerifyTimestampForms(t *testing.T) {
 	text := verifier(t, d, testKey)
 	requireVerified(t, text, signedList("msg_1", "2026-03-04T05:06:07.25Z", "{}"), "whs_0")
 	requireVerified(t, text, signedList("msg_1", "2026-03-04T06:06:07+01:00", "{}"), "whs_0")
-	for _, ts := range []string{"2026-03-04 05:06:07Z", "2026-03-04T05:06:07", "2026-03-04T5:06:07Z", "2026-03-04T05:06:07,5Z", "2026-02-30T05:06:07Z"} {
+	for _, ts := range []string{"2026-03-04 05:06:07Z", "2026-03-04T05:06:07", "2026-03-04T5:06:07Z",
+		"2026-03-04T05:06:07,5Z", "2026-02-30T05:06:07Z"} {
 		requireRefused(t, text, signedList("msg_1", ts, "{}"), verification.ReasonTimestampMalformed)
 	}
 }
@@ -168,7 +189,8 @@ func TestVerifySeveralSignatureHeaders(t *testing.T) {
 	good := "sha256=" + hexMAC(testKey, "{}")
 	requireVerified(t, v, request("{}", "X-Signature-2", good), "whs_0")
 	requireVerified(t, v, request("{}", "X-Signature", "garbage", "X-Signature-2", good), "whs_0")
-	requireRefused(t, v, request("{}", "X-Signature", good, "X-Signature-2", good, "X-Signature-2", good), verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request("{}", "X-Signature", good, "X-Signature-2", good, "X-Signature-2", good),
+		verification.ReasonSignatureMalformed)
 	require.Equal(t, []string{"x-signature", "x-signature-2"}, v.RedactHeaders())
 }
 
@@ -208,7 +230,8 @@ func TestVerifyStrictBase64(t *testing.T) {
 	good := b64MAC(testKey, "{}")
 	last := strings.IndexByte(digits, good[42])
 	requireVerified(t, v, request("{}", "X-Signature", good), "whs_0")
-	requireRefused(t, v, request("{}", "X-Signature", good[:42]+digits[last+1:last+2]+"="), verification.ReasonSignatureMalformed)
+	requireRefused(t, v, request("{}", "X-Signature", good[:42]+digits[last+1:last+2]+"="),
+		verification.ReasonSignatureMalformed)
 	requireRefused(t, v, request("{}", "X-Signature", good[:43]), verification.ReasonSignatureMalformed)
 }
 
@@ -216,7 +239,8 @@ func TestVerifyStrictBase64(t *testing.T) {
 func TestVerifyTimestampInBody(t *testing.T) {
 	t.Parallel()
 	d := bodyOnly()
-	d.Timestamp = &verification.TimestampRule{From: "json:/at", Format: "unix_ms", MaxAgeS: "60", MaxSkewS: "60", Signed: true}
+	d.Timestamp = &verification.TimestampRule{From: "json:/at", Format: "unix_ms", MaxAgeS: "60", MaxSkewS: "60",
+		Signed: true}
 	v := verifier(t, d, testKey)
 	signed := func(body string) *verification.Request {
 		return request(body, "X-Signature", "sha256="+hexMAC(testKey, body))
@@ -227,7 +251,8 @@ func TestVerifyTimestampInBody(t *testing.T) {
 	requireRefused(t, v, signed(`{"at":null}`), verification.ReasonTimestampMissing)
 	requireRefused(t, v, signed(`not json`), verification.ReasonTimestampMissing)
 	requireRefused(t, v, signed(`{"at":1.7e12}`), verification.ReasonTimestampMalformed)
-	requireRefused(t, v, request(`{"at":1}`, "X-Signature", "sha256="+hexMAC(testKey, "")), verification.ReasonSignatureMismatch)
+	requireRefused(t, v, request(`{"at":1}`, "X-Signature", "sha256="+hexMAC(testKey, "")),
+		verification.ReasonSignatureMismatch)
 }
 
 // Promise: bytes cannot be moved across the border between signed parts, although the signed bytes stay the same.
@@ -245,7 +270,8 @@ func TestVerifyBordersOfSignedParts(t *testing.T) {
 	d.Signed = "{id}{ts}{body}"
 	v = verifier(t, d, testKey)
 	signed := func(id, ts, body string) *verification.Request {
-		return request(body, "webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1,"+b64MAC(testKey, "id1"+stamp(0)+"7{}"))
+		return request(body, "webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1,"+
+			b64MAC(testKey, "id1"+stamp(0)+"7{}"))
 	}
 	requireVerified(t, v, signed("id1", ts, "7{}"), "whs_0")
 	requireRefused(t, v, signed("id", "1"+ts[:9], ts[9:]+"7{}"), verification.ReasonTimestampOutOfRange)
@@ -255,7 +281,8 @@ func TestVerifyBordersOfSignedParts(t *testing.T) {
 	d.Signed = "{body}-{id}.{ts}"
 	v = verifier(t, d, testKey)
 	after := func(id, body string) *verification.Request {
-		return request(body, "webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1,"+b64MAC(testKey, "{}-a-b."+ts))
+		return request(body, "webhook-id", id, "webhook-timestamp", ts, "webhook-signature", "v1,"+
+			b64MAC(testKey, "{}-a-b."+ts))
 	}
 	requireVerified(t, v, after("b", "{}-a"), "whs_0")
 	requireRefused(t, v, after("a-b", "{}"), verification.ReasonHeaderMalformed)
@@ -278,7 +305,8 @@ func TestVerifyUnsignedID(t *testing.T) {
 	sig := "sha256=" + hexMAC(testKey, "{}")
 	requireVerified(t, v, request("{}", "X-Signature", sig), "whs_0")
 	requireVerified(t, v, request("{}", "X-Signature", sig, "X-Delivery", "a\xff"), "whs_0")
-	requireRefused(t, v, request("{}", "X-Signature", sig, "X-Delivery", "a", "X-Delivery", "a"), verification.ReasonHeaderMalformed)
+	requireRefused(t, v, request("{}", "X-Signature", sig, "X-Delivery", "a", "X-Delivery", "a"),
+		verification.ReasonHeaderMalformed)
 }
 
 // Promise: a key pasted as a header name in another case is not seen, so there is one place where a header can be.

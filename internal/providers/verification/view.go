@@ -142,8 +142,8 @@ func (w *view) formValue(name string) (string, presence) {
 	return string(value), state
 }
 
-// formField returns a field of a form (WHATWG URL standard, application/x-www-form-urlencoded), which may stand once. In a form
-// of more than maxFormFields it has no value: no provider sends one, and a stranger's may be all separators.
+// formField returns a field of a form (WHATWG URL standard, application/x-www-form-urlencoded), which may stand once.
+// In a form of more than maxFormFields it has no value: no provider sends one, and a stranger's may be all separators.
 func formField(body []byte, name string) ([]byte, presence) {
 	var value []byte
 	found := false

@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Promise: a delivery's death is told of, each time; its success is told of if and only if it has died since the last one, however
-// many tries and replays lie between.
+// Promise: a delivery's death is told of, each time; its success is told of if and only if it has died since the last
+// one, however many tries and replays lie between.
 func TestWhatIsToldOfADelivery(t *testing.T) {
 	t.Parallel()
 	now, waits := testTime(), []time.Duration{time.Second}

@@ -20,8 +20,8 @@ var insertAttempts = &db.MultiRow{ //nolint:gochecknoglobals // a constant state
 	Before: `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome, started_ms,
 		dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, http_status, response_headers, response_body, truncated,
 		error_code, error_message)`,
-	Types: []string{"text", "text", "text", "text", "bigint", "bigint", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint",
-		"text", "bigint", "text", "bytea", "boolean", "text", "text"},
+	Types: []string{"text", "text", "text", "text", "bigint", "bigint", "text", "bigint", "bigint", "bigint", "bigint",
+		"bigint", "bigint", "text", "bigint", "text", "bytea", "boolean", "text", "text"},
 }
 
 // recordAttempts returns the statement that stores the records of tries, and notes them in the log.
@@ -35,17 +35,18 @@ func recordAttempts(results []*result, log *events.Log) db.Statement {
 			a.ID = id.NewUUID()
 		}
 		log.Attempted(r.delivery.Environment, a.EventUUID, a.ID)
-		args = append(args, a.ID, a.EventUUID, a.SubscriptionID, string(r.delivery.Environment), a.Generation, a.Number, string(a.Outcome),
-			clock.Millis(a.StartedAt), a.Timings.DNS.Microseconds(), a.Timings.Connect.Microseconds(), a.Timings.TLS.Microseconds(),
-			a.Timings.FirstByte.Microseconds(), a.Timings.Total.Microseconds(), a.RequestHeaders, a.HTTPStatus, a.ResponseHeaders,
-			a.ResponseBody, a.Truncated, a.ErrorCode, a.ErrorMessage)
+		args = append(args, a.ID, a.EventUUID, a.SubscriptionID, string(r.delivery.Environment), a.Generation, a.Number,
+			string(a.Outcome), clock.Millis(a.StartedAt), a.Timings.DNS.Microseconds(), a.Timings.Connect.Microseconds(),
+			a.Timings.TLS.Microseconds(), a.Timings.FirstByte.Microseconds(), a.Timings.Total.Microseconds(), a.RequestHeaders,
+			a.HTTPStatus, a.ResponseHeaders, a.ResponseBody, a.Truncated, a.ErrorCode, a.ErrorMessage)
 	}
 	return db.Statement{Rows: insertAttempts, Args: args}
 }
 
-// AttemptsByID returns tries of the environment by their id, without what was sent and what came back. A try that is not
-// there is not in the map.
-func (s *Store) AttemptsByID(ctx context.Context, env id.Environment, tries []events.LogAttempt) (map[string]*Attempt, error) {
+// AttemptsByID returns tries of the environment by their id, without what was sent and what came back. A try that is
+// not there is not in the map.
+func (s *Store) AttemptsByID(ctx context.Context, env id.Environment,
+	tries []events.LogAttempt) (map[string]*Attempt, error) {
 	out := make(map[string]*Attempt, len(tries))
 	for chunk := range slices.Chunk(tries, 100) {
 		args := []any{string(env)}
@@ -65,8 +66,8 @@ func (s *Store) AttemptsByID(ctx context.Context, env id.Environment, tries []ev
 		if err := db.Each(rows, func(r *sql.Rows) error {
 			a := &Attempt{}
 			var t storedTimes
-			err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &t.started, &t.dns, &t.connect, &t.tls,
-				&t.firstByte, &t.total, &a.HTTPStatus, &a.ErrorCode, &a.ErrorMessage)
+			err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &t.started, &t.dns,
+				&t.connect, &t.tls, &t.firstByte, &t.total, &a.HTTPStatus, &a.ErrorCode, &a.ErrorMessage)
 			t.fill(a)
 			out[a.ID] = a
 			return err
@@ -83,7 +84,8 @@ type storedTimes struct{ started, dns, connect, tls, firstByte, total int64 }
 func (t storedTimes) fill(a *Attempt) {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	a.StartedAt = clock.FromMillis(t.started)
-	a.Timings = egress.Timings{DNS: us(t.dns), Connect: us(t.connect), TLS: us(t.tls), FirstByte: us(t.firstByte), Total: us(t.total)}
+	a.Timings = egress.Timings{DNS: us(t.dns), Connect: us(t.connect), TLS: us(t.tls), FirstByte: us(t.firstByte),
+		Total: us(t.total)}
 }
 
 // Attempts returns a page of an event's tries. The event is known to be the environment's or yields none.
@@ -105,9 +107,9 @@ func (s *Store) Attempts(ctx context.Context, env id.Environment, eventUUID stri
 	if err := db.Each(rows, func(r *sql.Rows) error {
 		var a Attempt
 		var t storedTimes
-		if err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &t.started, &t.dns, &t.connect, &t.tls,
-			&t.firstByte, &t.total, &a.RequestHeaders, &a.HTTPStatus, &a.ResponseHeaders, &a.ResponseBody, &a.Truncated, &a.ErrorCode,
-			&a.ErrorMessage); err != nil {
+		if err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &t.started, &t.dns,
+			&t.connect, &t.tls, &t.firstByte, &t.total, &a.RequestHeaders, &a.HTTPStatus, &a.ResponseHeaders, &a.ResponseBody,
+			&a.Truncated, &a.ErrorCode, &a.ErrorMessage); err != nil {
 			return err
 		}
 		t.fill(&a)

@@ -21,7 +21,8 @@ import (
 // SkipReason says why a bulk replay leaves something as it is. The set is closed: SkipReasons lists it.
 type SkipReason string
 
-// The reasons. The first three are about a delivery, SkipNotFailed about a delivery or an event, the others about an event.
+// The reasons. The first three are about a delivery, SkipNotFailed about a delivery or an event, the others about an
+// event.
 const (
 	// SkipInFlight: a try is under way.
 	SkipInFlight SkipReason = "in_flight"
@@ -43,7 +44,8 @@ const (
 
 // SkipReasons returns every reason.
 func SkipReasons() []SkipReason {
-	return []SkipReason{SkipInFlight, SkipSubscriptionDeleted, SkipNotMatched, SkipNotFailed, SkipPayloadExpired, SkipDuplicate, SkipControl, SkipNoDelivery}
+	return []SkipReason{SkipInFlight, SkipSubscriptionDeleted, SkipNotMatched, SkipNotFailed, SkipPayloadExpired,
+		SkipDuplicate, SkipControl, SkipNoDelivery}
 }
 
 // Bulk is a part of a bulk replay: events of one environment, and which of their deliveries to start again.
@@ -189,8 +191,8 @@ func (r *BulkReplay) Preview(ctx context.Context, now time.Time) (BulkResult, er
 	return c.result, err
 }
 
-// Start begins a new generation of the deliveries in the caller's transaction, and makes those that there are not. Wake must
-// follow the commit. A failure for which Changed reports true is to be tried again from PrepareBulk on.
+// Start begins a new generation of the deliveries in the caller's transaction, and makes those that there are not. Wake
+// must follow the commit. A failure for which Changed reports true is to be tried again from PrepareBulk on.
 func (r *BulkReplay) Start(ctx context.Context, tx *sql.Tx, now time.Time) (BulkResult, error) {
 	rows, more, err := r.rows(ctx, tx, r.s.store.lock())
 	if err != nil {
@@ -212,7 +214,8 @@ func Changed(err error) bool { return errors.Is(err, errStale) }
 // bulkRows is how many deliveries a part of a bulk replay looks at, at most.
 const bulkRows = 150
 
-// rows returns the deliveries in question in the order of events and subscriptions, and whether there are more behind them.
+// rows returns the deliveries in question in the order of events and subscriptions, and whether there are more behind
+// them.
 func (r *BulkReplay) rows(ctx context.Context, q db.Querier, lock string) (rows []Delivery, more bool, err error) {
 	args := []any{string(r.Environment)}
 	for i := range r.Events {
@@ -237,9 +240,11 @@ func (r *BulkReplay) rows(ctx context.Context, q db.Querier, lock string) (rows 
 	}
 	if r.After != "" {
 		args = append(args, r.Events[0].UUID, r.After)
-		condition += " AND (d.event_uuid <> $" + strconv.Itoa(len(args)-1) + " OR d.subscription_id > $" + strconv.Itoa(len(args)) + ")"
+		condition += " AND (d.event_uuid <> $" + strconv.Itoa(len(args)-1) + " OR d.subscription_id > $" +
+			strconv.Itoa(len(args)) + ")"
 	}
-	rows, err = r.s.store.query(ctx, q, condition+" ORDER BY d.event_uuid, d.subscription_id LIMIT "+strconv.Itoa(bulkRows+1)+lock, args...)
+	rows, err = r.s.store.query(ctx, q, condition+" ORDER BY d.event_uuid, d.subscription_id LIMIT "+
+		strconv.Itoa(bulkRows+1)+lock, args...)
 	if len(rows) > bulkRows {
 		return rows[:bulkRows], true, err
 	}

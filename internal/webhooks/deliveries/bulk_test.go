@@ -47,7 +47,8 @@ func (w *world) startBulk(t require.TestingT, b Bulk) (all BulkResult, parts int
 
 // bulk replays every event of the machine in parts, and holds what happens to the model.
 func (m *machine) bulk(force bool, to string, limit int) {
-	list, err := m.s.events.List(m.t.Context(), access.Whole(machineEnvironment), events.Filter{}, page.Request{Limit: page.MaxLimit, Ascending: true})
+	list, err := m.s.events.List(m.t.Context(), access.Whole(machineEnvironment), events.Filter{},
+		page.Request{Limit: page.MaxLimit, Ascending: true})
 	require.NoError(m.rt, err)
 	w := &world{Service: m.s, clock: m.clock}
 	all, _ := w.startBulk(m.rt, Bulk{Environment: machineEnvironment, Events: list, Force: force, To: to, Limit: limit})
@@ -75,7 +76,8 @@ func (m *machine) bulk(force bool, to string, limit int) {
 			case m.subs.byID[sub].Deleted:
 				skipped[SkipSubscriptionDeleted]++
 			case !there:
-				d = Delivery{Key: Key{e.UUID, sub}, ID: id.NewUUID(), Environment: machineEnvironment, Generation: 1, CreatedAt: now, UpdatedAt: now}
+				d = Delivery{Key: Key{e.UUID, sub}, ID: id.NewUUID(), Environment: machineEnvironment, Generation: 1,
+					CreatedAt: now, UpdatedAt: now}
 				m.sent[d.Key] = map[int64]int{}
 				restart(d)
 			case d.Status == Sending:
@@ -111,8 +113,8 @@ func (m *machine) targetsOf(event, to string) []string {
 	return subs
 }
 
-// An event with more deliveries than one transaction takes is replayed in parts, each delivery once and in order, and what
-// its criteria leave out stays as it is.
+// An event with more deliveries than one transaction takes is replayed in parts, each delivery once and in order, and
+// what its criteria leave out stays as it is.
 func TestBulkOverManyDeliveries(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -129,17 +131,21 @@ func TestBulkOverManyDeliveries(t *testing.T) {
 		other := first
 		other.ID, other.SubscriptionID = id.NewUUID(), w.subscription()
 		w.insertAs(t, event, append(slices.Clone(list), other))
-		_, err := store.DB.Write().ExecContext(t.Context(), `UPDATE deliveries SET last_error = '{"code":"gone","message":"m"}' WHERE subscription_id <> $1`,
+		_, err := store.DB.Write().ExecContext(t.Context(),
+			`UPDATE deliveries SET last_error = '{"code":"gone","message":"m"}' WHERE subscription_id <> $1`,
 			other.SubscriptionID)
 		require.NoError(t, err)
 		e, err := w.events.Get(t.Context(), access.Whole(w.env), event.UUID)
 		require.NoError(t, err)
-		b := Bulk{Environment: w.env, Events: []events.Event{e}, Limit: many, Criteria: events.DeliveryCriteria{ErrorCodes: []string{CodeGone}}}
+		b := Bulk{Environment: w.env, Events: []events.Event{e}, Limit: many,
+			Criteria: events.DeliveryCriteria{ErrorCodes: []string{CodeGone}}}
 		all, parts := w.startBulk(t, b)
 		require.Equal(t, 3, parts)
 		require.Empty(t, all.Skipped)
 		require.Len(t, all.Started, many)
-		require.True(t, slices.IsSortedFunc(all.Started, func(a, b Started) int { return cmp.Compare(a.SubscriptionID, b.SubscriptionID) }))
+		require.True(t, slices.IsSortedFunc(all.Started, func(a, b Started) int {
+			return cmp.Compare(a.SubscriptionID, b.SubscriptionID)
+		}))
 		require.Equal(t, map[Status]int{Pending: many, Dead: 1}, w.statuses(t, event.UUID))
 		again, _ := w.startBulk(t, b)
 		require.Empty(t, again.Started)
@@ -147,19 +153,19 @@ func TestBulkOverManyDeliveries(t *testing.T) {
 	})
 }
 
-// An event goes to a subscription that did not take it before only where its scope, its patterns and its filter take it now,
-// and once: a repeat of the same replay finds the delivery and leaves it. To its receiver it is a replay.
+// An event goes to a subscription that did not take it before only where its scope, its patterns and its filter take it
+// now, and once: a repeat of the same replay finds the delivery and leaves it. To its receiver it is a replay.
 func TestBulkToAnotherSubscription(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		to := w.subscription()
-		w.subs.saved = map[string]subscriptions.Subscription{to: {ID: to, Environment: w.env, ConnectionID: "acme", ProviderConfigKey: "github",
-			EventTypes: []string{"issues.*"}, Filter: `event.body.n > 1`}}
+		w.subs.saved = map[string]subscriptions.Subscription{to: {ID: to, Environment: w.env, ConnectionID: "acme",
+			ProviderConfigKey: "github", EventTypes: []string{"issues.*"}, Filter: `event.body.n > 1`}}
 		var uuids []string
 		for i, of := range []struct{ kind, connection string }{
-			{"issues.opened", "acme"}, {"issues.opened", "acme"}, {"issues.closed", "acme"}, {"push", "acme"}, {"issues.opened", "other"},
-			{"issues.repeat", "acme"}, {"issues.ping", "acme"},
+			{"issues.opened", "acme"}, {"issues.opened", "acme"}, {"issues.closed", "acme"}, {"push", "acme"},
+			{"issues.opened", "other"}, {"issues.repeat", "acme"}, {"issues.ping", "acme"},
 		} {
 			e, _ := w.event(Delivery{}, to)
 			e.Type, e.ConnectionID, e.ProviderConfigKey = of.kind, of.connection, "github"
@@ -172,7 +178,8 @@ func TestBulkToAnotherSubscription(t *testing.T) {
 			w.insertAs(t, e, nil)
 			uuids = append(uuids, e.UUID)
 		}
-		list, err := w.events.List(t.Context(), access.Whole(w.env), events.Filter{}, page.Request{Limit: 10, Ascending: true})
+		list, err := w.events.List(t.Context(), access.Whole(w.env), events.Filter{},
+			page.Request{Limit: 10, Ascending: true})
 		require.NoError(t, err)
 		b := Bulk{Environment: w.env, Events: list, To: to, Limit: 10}
 		all, _ := w.startBulk(t, b)
@@ -187,7 +194,8 @@ func TestBulkToAnotherSubscription(t *testing.T) {
 
 		all, _ = w.startBulk(t, b)
 		require.Empty(t, all.Started)
-		require.Equal(t, map[SkipReason]int64{SkipNotMatched: 4, SkipNotFailed: 1, SkipDuplicate: 1, SkipControl: 1}, all.Skipped)
+		require.Equal(t, map[SkipReason]int64{SkipNotMatched: 4, SkipNotFailed: 1, SkipDuplicate: 1, SkipControl: 1},
+			all.Skipped)
 
 		w.subs.byID[to].Enabled = false
 		b.Events = list[1:2]
@@ -226,8 +234,8 @@ func TestBulkMakesADeliveryOnce(t *testing.T) {
 	})
 }
 
-// A delivery that was started is open until its first try has ended, whatever comes after that, and what became of it is
-// counted once.
+// A delivery that was started is open until its first try has ended, whatever comes after that, and what became of it
+// is counted once.
 func TestBulkProgress(t *testing.T) {
 	t.Parallel()
 	key := Key{"e", "s"}

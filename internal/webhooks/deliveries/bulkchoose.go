@@ -18,7 +18,8 @@ type choice struct {
 
 func (c *choice) skip(why SkipReason) { c.result.Skipped[why]++ }
 
-// choose goes through the events and their deliveries until the limit or, where there are more of them, the last of the rows.
+// choose goes through the events and their deliveries until the limit or, where there are more of them, the last of the
+// rows.
 func (r *BulkReplay) choose(rows []Delivery, more bool, now time.Time) (choice, error) {
 	c := choice{result: BulkResult{Skipped: map[SkipReason]int64{}, After: r.After}}
 	for i := range r.Events {
@@ -47,9 +48,10 @@ func ofEvent(rows []Delivery, event string) (own, rest []Delivery) {
 	return rows[:n], rows[n:]
 }
 
-// chooseOf treats one event's deliveries and reports whether it has come to their end; cut says that there may be others
-// behind them.
-func (r *BulkReplay) chooseOf(c *choice, e *events.Event, own []Delivery, cut bool, now time.Time) (done bool, err error) {
+// chooseOf treats one event's deliveries and reports whether it has come to their end; cut says that there may be
+// others behind them.
+func (r *BulkReplay) chooseOf(c *choice, e *events.Event, own []Delivery, cut bool,
+	now time.Time) (done bool, err error) {
 	if len(c.result.Started) >= r.Limit {
 		return false, nil
 	}
@@ -118,7 +120,8 @@ func (c *choice) move(from, to Delivery) {
 	c.result.Started = append(c.result.Started, Started{to.Key, to.Generation})
 }
 
-// asksFor reports whether the replay is about deliveries in this one's state, or in that which its try under way began in.
+// asksFor reports whether the replay is about deliveries in this one's state, or in that which its try under way began
+// in.
 func (r *BulkReplay) asksFor(d *Delivery) bool {
 	return r.Force || d.Status == Dead || d.Status == RetryWait || d.Status == Sending && d.failing()
 }
@@ -144,9 +147,11 @@ func (d *Delivery) fits(c events.DeliveryCriteria) bool {
 		(len(c.ErrorCodes) == 0 || d.LastFailure != nil && slices.Contains(c.ErrorCodes, d.LastFailure.Code))
 }
 
-// madeByReplay returns the delivery of an event to a subscription that did not take it when it came. The first generation is
-// what matching makes, so this one begins with the second: it is a replay to its receiver, and gives way as one.
+// madeByReplay returns the delivery of an event to a subscription that did not take it when it came. The first
+// generation is what matching makes, so this one begins with the second: it is a replay to its receiver, and gives way
+// as one.
 func madeByReplay(e *events.Event, subscriptionID string, now time.Time, enabled bool) Delivery {
-	d := Delivery{Key: Key{e.UUID, subscriptionID}, ID: id.NewUUID(), Environment: e.Environment, Generation: 1, CreatedAt: now, UpdatedAt: now}
+	d := Delivery{Key: Key{e.UUID, subscriptionID}, ID: id.NewUUID(), Environment: e.Environment, Generation: 1,
+		CreatedAt: now, UpdatedAt: now}
 	return d.replayed(now, enabled)
 }

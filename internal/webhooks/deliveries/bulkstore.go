@@ -19,8 +19,9 @@ var createDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 	After: "ON CONFLICT (event_uuid, subscription_id) DO NOTHING",
 }
 
-// create stores deliveries of events that are stored already, and changes the events' counters. It returns errStale, and must
-// be rolled back, when one of them is there meanwhile. What has lost its payload meanwhile is treated as apply does.
+// create stores deliveries of events that are stored already, and changes the events' counters. It returns errStale,
+// and must be rolled back, when one of them is there meanwhile. What has lost its payload meanwhile is treated as apply
+// does.
 func (s *Store) create(ctx context.Context, tx *sql.Tx, list []Delivery, nowMillis int64) error {
 	if len(list) == 0 {
 		return nil
@@ -30,9 +31,10 @@ func (s *Store) create(ctx context.Context, tx *sql.Tx, list []Delivery, nowMill
 	moves := make([]move, len(list))
 	for i := range list {
 		d := &list[i]
-		args = append(args, d.EventUUID, d.SubscriptionID, d.ID, string(d.Environment), string(d.Status), d.Generation, clock.Millis(d.Due),
-			nowMillis, nowMillis)
-		changes[i] = events.Change{Environment: d.Environment, EventUUID: d.EventUUID, Counters: d.counters(), At: clock.FromMillis(nowMillis)}
+		args = append(args, d.EventUUID, d.SubscriptionID, d.ID, string(d.Environment), string(d.Status), d.Generation,
+			clock.Millis(d.Due), nowMillis, nowMillis)
+		changes[i] = events.Change{Environment: d.Environment, EventUUID: d.EventUUID, Counters: d.counters(),
+			At: clock.FromMillis(nowMillis)}
 		moves[i] = move{to: *d}
 	}
 	log := events.Log{At: clock.FromMillis(nowMillis)}

@@ -25,7 +25,8 @@ const (
 
 // claim leases up to limit due deliveries under the claim, oldest due first, leaving out those of the subscriptions
 // given.
-func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time, limit int, without []string) ([]Delivery, error) {
+func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time, limit int,
+	without []string) ([]Delivery, error) {
 	var claimed, due []Delivery
 	condition, args := dueAt(now, limit, without)
 	if s.db.Engine() == db.SQLite {
@@ -72,10 +73,11 @@ func dueAt(now time.Time, limit int, without []string) (condition string, args [
 	return condition + " ORDER BY d.due_ms LIMIT " + strconv.Itoa(min(limit, chunk)), args
 }
 
-// recover gives back deliveries whose lease has ended without an outcome, except those that mine says this process still
-// holds. With claimPrefix it gives back every delivery leased under it, ended or not: a process that starts alone on its
-// data folder knows that its predecessor is gone. It returns how many it changed and whether more may follow.
-func (s *Store) recover(ctx context.Context, now time.Time, claimPrefix string, mine func(Key) bool) (changed int, more bool, err error) {
+// recover gives back deliveries whose lease has ended without an outcome, except those that mine says this process
+// still holds. With claimPrefix it gives back every delivery leased under it, ended or not: a process that starts alone
+// on its data folder knows that its predecessor is gone. It returns how many it changed and whether more may follow.
+func (s *Store) recover(ctx context.Context, now time.Time, claimPrefix string,
+	mine func(Key) bool) (changed int, more bool, err error) {
 	condition := whereDue + " AND d.status = 'sending'"
 	var args []any
 	if claimPrefix == "" {
@@ -109,7 +111,8 @@ func (s *Store) recover(ctx context.Context, now time.Time, claimPrefix string, 
 // giveBack gives back every delivery leased under the claim, of which the caller knows that nobody holds it.
 func (s *Store) giveBack(ctx context.Context, claimID string, now time.Time) error {
 	for {
-		list, err := s.query(ctx, s.db.Read(), whereDue+" AND d.status = 'sending' AND d.claim_id = $1 LIMIT "+strconv.Itoa(chunk), claimID)
+		list, err := s.query(ctx, s.db.Read(), whereDue+" AND d.status = 'sending' AND d.claim_id = $1 LIMIT "+
+			strconv.Itoa(chunk), claimID)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -154,7 +157,8 @@ func (s *Store) applyEach(ctx context.Context, moves []move, now time.Time) erro
 var renewLeases = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "WITH v (event_uuid, subscription_id, claim_id, due_ms) AS (",
 	Types:  []string{"text", "text", "text", "bigint"},
-	After: ") UPDATE deliveries AS d SET due_ms = v.due_ms FROM v WHERE d.event_uuid = v.event_uuid AND d.subscription_id = v.subscription_id" +
+	After: ") UPDATE deliveries AS d SET due_ms = v.due_ms FROM v WHERE d.event_uuid = v.event_uuid AND " +
+		"d.subscription_id = v.subscription_id" +
 		" AND d.status = 'sending' AND d.claim_id = v.claim_id",
 }
 
@@ -178,7 +182,8 @@ func (s *Store) renew(ctx context.Context, list []Delivery, until time.Time) err
 }
 
 // ofSubscription returns up to limit open deliveries of a subscription in the states given, locked for change.
-func (s *Store) ofSubscription(ctx context.Context, tx *sql.Tx, subscriptionID string, limit int, states ...Status) ([]Delivery, error) {
+func (s *Store) ofSubscription(ctx context.Context, tx *sql.Tx, subscriptionID string, limit int,
+	states ...Status) ([]Delivery, error) {
 	args := []any{subscriptionID}
 	for _, st := range states {
 		args = append(args, string(st))
@@ -189,8 +194,8 @@ func (s *Store) ofSubscription(ctx context.Context, tx *sql.Tx, subscriptionID s
 
 // openOfEvent returns up to a chunk of the event's open deliveries, locked for change.
 func (s *Store) openOfEvent(ctx context.Context, tx *sql.Tx, e *events.Event) ([]Delivery, error) {
-	return s.query(ctx, tx, whereOpen+" AND d.environment_id = $1 AND d.event_uuid = $2 ORDER BY d.subscription_id LIMIT "+strconv.Itoa(chunk)+s.lock(),
-		string(e.Environment), e.UUID)
+	return s.query(ctx, tx, whereOpen+" AND d.environment_id = $1 AND d.event_uuid = $2 ORDER BY d.subscription_id LIMIT "+
+		strconv.Itoa(chunk)+s.lock(), string(e.Environment), e.UUID)
 }
 
 // openSubscription is a subscription that has open deliveries.
@@ -248,8 +253,10 @@ const DepthLimit = 100_000
 func (s *Store) Depth(ctx context.Context, now time.Time) (Depth, error) {
 	var d Depth
 	var oldest sql.NullInt64
-	err := s.db.Read().QueryRowContext(ctx, `SELECT COUNT(*), MIN(q.due_ms) FROM (SELECT d.due_ms FROM deliveries d WHERE `+whereDue+
-		` AND d.status <> 'sending' AND d.due_ms <= $1 ORDER BY d.due_ms LIMIT `+strconv.Itoa(DepthLimit)+`) q`, clock.Millis(now)).Scan(&d.Due, &oldest)
+	err := s.db.Read().QueryRowContext(ctx,
+		`SELECT COUNT(*), MIN(q.due_ms) FROM (SELECT d.due_ms FROM deliveries d WHERE `+whereDue+
+			` AND d.status <> 'sending' AND d.due_ms <= $1 ORDER BY d.due_ms LIMIT `+strconv.Itoa(DepthLimit)+`) q`,
+		clock.Millis(now)).Scan(&d.Due, &oldest)
 	if err != nil {
 		return Depth{}, fmt.Errorf("measure the queue: %w", err)
 	}

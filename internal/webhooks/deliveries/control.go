@@ -24,14 +24,18 @@ func (s *Service) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscr
 }
 
 // Cancel cancels the open deliveries of a subscription that is being deleted, as Hold does.
-func (s *Service) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, now time.Time) error {
-	return s.inTx(ctx, tx, subscriptionID, now, func(d Delivery) Delivery { return d.cancelled(now) }, Pending, RetryWait, Held)
+func (s *Service) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string,
+	now time.Time) error {
+	return s.inTx(ctx, tx, subscriptionID, now, func(d Delivery) Delivery {
+		return d.cancelled(now)
+	}, Pending, RetryWait, Held)
 }
 
 // Changed wakes the worker that does the rest of a change.
 func (s *Service) Changed() { s.settle.Signal() }
 
-func (s *Service) inTx(ctx context.Context, tx *sql.Tx, subscriptionID string, now time.Time, to func(Delivery) Delivery, states ...Status) error {
+func (s *Service) inTx(ctx context.Context, tx *sql.Tx, subscriptionID string, now time.Time,
+	to func(Delivery) Delivery, states ...Status) error {
 	list, err := s.store.ofSubscription(ctx, tx, subscriptionID, firstChunk, states...)
 	if err != nil {
 		return err
@@ -52,7 +56,8 @@ func (s *Service) settleSubscriptions(ctx context.Context) time.Duration {
 	open, err := s.store.withOpen(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "open deliveries could not be compared with their subscriptions", slog.String("error", err.Error()))
+			s.log.ErrorContext(ctx, "open deliveries could not be compared with their subscriptions",
+				slog.String("error", err.Error()))
 		}
 		return settleInterval
 	}
@@ -77,7 +82,8 @@ func (s *Service) settleSubscriptions(ctx context.Context) time.Duration {
 	return settleInterval
 }
 
-func (s *Service) settleChunks(ctx context.Context, subscriptionID string, now time.Time, to func(Delivery) Delivery, states ...Status) error {
+func (s *Service) settleChunks(ctx context.Context, subscriptionID string, now time.Time, to func(Delivery) Delivery,
+	states ...Status) error {
 	for ctx.Err() == nil {
 		n, err := s.settleChunk(ctx, subscriptionID, chunk, now, to, states...)
 		if err != nil || n < chunk {
@@ -87,7 +93,8 @@ func (s *Service) settleChunks(ctx context.Context, subscriptionID string, now t
 	return nil
 }
 
-func (s *Service) settleChunk(ctx context.Context, subscriptionID string, limit int, now time.Time, to func(Delivery) Delivery, states ...Status) (int, error) {
+func (s *Service) settleChunk(ctx context.Context, subscriptionID string, limit int, now time.Time,
+	to func(Delivery) Delivery, states ...Status) (int, error) {
 	n := 0
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		list, err := s.store.ofSubscription(ctx, tx, subscriptionID, limit, states...)

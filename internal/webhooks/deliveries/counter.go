@@ -16,7 +16,8 @@ import (
 // themselves are on record.
 const countInterval = time.Second
 
-// counter counts recorded tries in memory: storing a count with each outcome would cost a fifth of what the outcome does.
+// counter counts recorded tries in memory: storing a count with each outcome would cost a fifth of what the outcome
+// does.
 type counter struct {
 	mu      sync.Mutex
 	pending tally
@@ -87,7 +88,8 @@ func (s *Service) storeCounts(ctx context.Context) time.Duration {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, db.ErrCommitUnknown) { // otherwise it may be stored, and counting twice is no better than not at all
+		// otherwise it may be stored, and counting twice is no better than not at all
+		if !errors.Is(err, db.ErrCommitUnknown) {
 			s.counted.giveBack(part)
 		}
 		if ctx.Err() == nil {

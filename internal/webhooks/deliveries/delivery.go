@@ -1,5 +1,5 @@
-// Package deliveries owns what is on its way to subscribers: one delivery per event and subscription, its tries, and the
-// workers that send. See README.md.
+// Package deliveries owns what is on its way to subscribers: one delivery per event and subscription, its tries, and
+// the workers that send. See README.md.
 package deliveries
 
 import (
@@ -145,9 +145,11 @@ func (d Delivery) withoutPayload(e *events.Event, now time.Time) Delivery {
 
 // expired returns d given up because the payload's time is over.
 func (d Delivery) expired(now time.Time) Delivery {
-	d.LastFailure = &Failure{Code: CodePayloadExpired, Message: "The payload's time was over before the event could be forwarded", At: now}
+	d.LastFailure = &Failure{Code: CodePayloadExpired,
+		Message: "The payload's time was over before the event could be forwarded", At: now}
 	if d.Status == Held {
-		d.LastFailure = &Failure{Code: CodeHeldExpired, Message: "The subscription was disabled for longer than the payload lived", At: now}
+		d.LastFailure = &Failure{Code: CodeHeldExpired,
+			Message: "The subscription was disabled for longer than the payload lived", At: now}
 	}
 	return d.ended(Dead, now)
 }

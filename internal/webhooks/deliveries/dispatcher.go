@@ -81,9 +81,9 @@ func (q *queue) next(perSubscription int) (replay, ok bool) {
 	return replay, !q.empty() && q.inFlight.takes(replay, perSubscription)
 }
 
-// dispatcher decides which leased delivery is sent when: at most perSubscription at a time to a subscription, perHost to
-// a host and limit in all, taking turns between subscriptions. Replays have at most half of each, and of a subscription's
-// deliveries they are the last.
+// dispatcher decides which leased delivery is sent when: at most perSubscription at a time to a subscription, perHost
+// to a host and limit in all, taking turns between subscriptions. Replays have at most half of each, and of a
+// subscription's deliveries they are the last.
 type dispatcher struct {
 	limit           int
 	perSubscription int
@@ -103,8 +103,8 @@ type dispatcher struct {
 }
 
 func newDispatcher(limit, perSubscription, perHost int, run func(*job)) *dispatcher {
-	return &dispatcher{limit: limit, perSubscription: perSubscription, perHost: perHost, run: run, queues: map[string]*queue{},
-		held: map[Key]*job{}, hosts: map[string]load{}, ring: list.New()}
+	return &dispatcher{limit: limit, perSubscription: perSubscription, perHost: perHost, run: run,
+		queues: map[string]*queue{}, held: map[Key]*job{}, hosts: map[string]load{}, ring: list.New()}
 }
 
 // reserve takes a place in memory for a delivery of the subscription about to be committed as leased. It says no when
@@ -145,7 +145,8 @@ func (d *dispatcher) enqueue(j *job) {
 	d.pump()
 }
 
-// done frees the place of a delivery whose outcome is stored. By then it may have been claimed anew, and that lease stays.
+// done frees the place of a delivery whose outcome is stored. By then it may have been claimed anew, and that lease
+// stays.
 //
 // It reports whether that made room where there was none: then what was left in the table can be claimed.
 func (d *dispatcher) done(ended Delivery) bool {
@@ -280,8 +281,8 @@ func (d *dispatcher) pump() {
 	}
 }
 
-// take removes the next job in turn, or returns nil. A queue whose host is busy, or for which replays have no place left,
-// loses its turn and stays in the ring.
+// take removes the next job in turn, or returns nil. A queue whose host is busy, or for which replays have no place
+// left, loses its turn and stays in the ring.
 func (d *dispatcher) take() *job {
 	if d.paused || d.stopped || d.inFlight.all >= d.limit {
 		return nil
@@ -319,8 +320,9 @@ func (d *dispatcher) start(q *queue, replay bool) *job {
 	return j
 }
 
-// goesTo notes the host of a subscription, as egress.HostKey names it. It reports false when the job was started for want of knowing the host, or for
-// another one, and the host is busy: then the job must not be sent, and waits for its turn again.
+// goesTo notes the host of a subscription, as egress.HostKey names it. It reports false when the job was started for
+// want of knowing the host, or for another one, and the host is busy: then the job must not be sent, and waits for its
+// turn again.
 func (d *dispatcher) goesTo(j *job, host string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -94,14 +94,15 @@ type withoutDeadline struct{ *testing.T }
 
 func sharedHost(subscription string) string { return "host-" + subscription[:1] }
 
-// Whatever arrives, is replayed and ends in whatever order, the limits hold, replays have at most half of each, nothing that
-// could be sent waits, and everything is sent once. Hosts are shared by subscriptions and not known before their first try.
+// Whatever arrives, is replayed and ends in whatever order, the limits hold, replays have at most half of each, nothing
+// that could be sent waits, and everything is sent once. Hosts are shared by subscriptions and not known before their
+// first try.
 func TestDispatcherLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(withoutDeadline{t}, func(rt *rapid.T) {
-			limit, perSubscription, perHost := rapid.IntRange(1, 6).Draw(rt, "limit"), rapid.IntRange(1, 3).Draw(rt, "per subscription"),
-				rapid.IntRange(1, 3).Draw(rt, "per host")
+			limit, perSubscription, perHost := rapid.IntRange(1, 6).Draw(rt, "limit"), rapid.IntRange(1, 3).Draw(rt,
+				"per subscription"), rapid.IntRange(1, 3).Draw(rt, "per host")
 			s := newSends(limit, perSubscription, perHost, sharedHost)
 			defer close(s.over)
 			waiting, replays, paused, added := map[string]int{}, map[string]int{}, false, 0
@@ -127,7 +128,8 @@ func TestDispatcherLimits(t *testing.T) {
 					room := at.all < perSubscription && there.all < perHost
 					require.False(rt, room && waiting[sub] > 0, "a delivery to %s waits although it could be sent", sub)
 					half := all.replays < half(limit) && at.replays < half(perSubscription) && there.replays < half(perHost)
-					require.False(rt, room && half && waiting[sub] == 0 && replays[sub] > 0, "a replay to %s waits although it could be sent", sub)
+					require.False(rt, room && half && waiting[sub] == 0 &&
+						replays[sub] > 0, "a replay to %s waits although it could be sent", sub)
 				}
 			}
 			settle := func() {
@@ -238,7 +240,9 @@ func TestReplaysGiveWay(t *testing.T) {
 		synctest.Wait()
 		require.Contains(t, s.started, "f0")
 		require.Contains(t, s.started, "f1")
-		replay := slices.IndexFunc(s.running, func(x *send) bool { return x.job.delivery.SubscriptionID == "a" && x.job.replay() })
+		replay := slices.IndexFunc(s.running, func(x *send) bool {
+			return x.job.delivery.SubscriptionID == "a" && x.job.replay()
+		})
 		s.finish(s.running[replay])
 		require.Contains(t, s.started, "f2", "before the replays that came earlier")
 		for len(s.running) > 0 {
@@ -376,8 +380,8 @@ func TestRoom(t *testing.T) {
 	require.True(t, d.reserve("a"))
 }
 
-// A delivery can be claimed anew between the commit of its outcome and the moment its place is freed, as by a replay. The
-// end of the first lease frees one place and leaves the second lease in memory.
+// A delivery can be claimed anew between the commit of its outcome and the moment its place is freed, as by a replay.
+// The end of the first lease frees one place and leaves the second lease in memory.
 func TestEndOfALeaseLeavesTheNext(t *testing.T) {
 	t.Parallel()
 	d := newDispatcher(1, 1, 1, func(*job) {})

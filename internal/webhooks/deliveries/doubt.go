@@ -36,16 +36,16 @@ func (d *doubts) list() []string {
 }
 
 // NotHeld says that the transaction which was to commit deliveries leased under the claim failed with err, and that
-// nothing leased under it will be handed off. Where err leaves open whether it was stored, its deliveries are given back
-// as soon as the store can tell, instead of when their lease ends.
+// nothing leased under it will be handed off. Where err leaves open whether it was stored, its deliveries are given
+// back as soon as the store can tell, instead of when their lease ends.
 func (s *Service) NotHeld(claim string, err error) {
 	if errors.Is(err, db.ErrCommitUnknown) {
 		s.doubts.add(claim)
 	}
 }
 
-// resolveDoubts gives back what turns out to be stored. A commit that is carried out even later is left to the end of its
-// lease.
+// resolveDoubts gives back what turns out to be stored. A commit that is carried out even later is left to the end of
+// its lease.
 func (s *Service) resolveDoubts(ctx context.Context) {
 	for _, claim := range s.doubts.list() {
 		if err := s.store.giveBack(ctx, claim, s.clock.Now()); err != nil {

@@ -16,8 +16,9 @@ const (
 
 // FilterEvent is the event as filters see it; p is nil where its payload is no longer kept.
 func FilterEvent(e *events.Event, p *events.Payload) *filters.Event {
-	out := &filters.Event{Type: e.Type, Types: e.Types, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID,
-		ReceivedAt: e.ReceivedAt, ContentType: e.ContentType, Control: e.Control, Expired: p == nil}
+	out := &filters.Event{Type: e.Type, Types: e.Types, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey,
+		ConnectionID: e.ConnectionID, ReceivedAt: e.ReceivedAt, ContentType: e.ContentType, Control: e.Control,
+		Expired: p == nil}
 	if p != nil {
 		out.Headers = p.Headers
 		if p.Encoding == events.JSON {

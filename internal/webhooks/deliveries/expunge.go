@@ -16,9 +16,9 @@ func errPayloadExpired() error {
 	return apperr.New(apperr.CodePayloadExpired, "The event's payload has been removed; there is nothing left to send")
 }
 
-// Expunge removes an event's payload for good and cancels its open deliveries. A try that is on the wire ends by itself,
-// and one that a worker holds in memory may still begin within freshFor; neither is followed by another. Expunging an
-// event that has no payload does nothing.
+// Expunge removes an event's payload for good and cancels its open deliveries. A try that is on the wire ends by
+// itself, and one that a worker holds in memory may still begin within freshFor; neither is followed by another.
+// Expunging an event that has no payload does nothing.
 //
 // Errors: not_found.
 func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID string) error {
@@ -36,8 +36,8 @@ func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID str
 		if err != nil || !changed {
 			return err
 		}
-		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p, Action: "webhook_event.expunge",
-			TargetType: "webhook_event", TargetID: eventUUID})
+		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p,
+			Action: "webhook_event.expunge", TargetType: "webhook_event", TargetID: eventUUID})
 	})
 	// What is left of many deliveries follows in chunks, also after a call that ended before it was done.
 	for n := chunk; err == nil && n == chunk; {

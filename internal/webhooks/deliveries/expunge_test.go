@@ -34,8 +34,8 @@ func (w *world) statuses(t *testing.T, event string) map[Status]int {
 	return out
 }
 
-// Expunging ends whatever waits, however much it is, and leaves what has ended and what is on the wire; what the try under
-// way leaves open is cancelled with its outcome. It is done and recorded once, in the event's environment only.
+// Expunging ends whatever waits, however much it is, and leaves what has ended and what is on the wire; what the try
+// under way leaves open is cancelled with its outcome. It is done and recorded once, in the event's environment only.
 func TestExpunge(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -70,7 +70,8 @@ func TestExpunge(t *testing.T) {
 
 		for range 2 {
 			require.NoError(t, w.Expunge(ctx, w.anybody(), event.UUID))
-			require.Equal(t, map[Status]int{Cancelled: 2*chunk + 8, Succeeded: 2, Dead: 3, Sending: 1}, w.statuses(t, event.UUID))
+			require.Equal(t, map[Status]int{Cancelled: 2*chunk + 8, Succeeded: 2, Dead: 3, Sending: 1},
+				w.statuses(t, event.UUID))
 			w.clock.Advance(time.Second)
 		}
 		var audited, payload int
@@ -97,24 +98,27 @@ func TestExpunge(t *testing.T) {
 func (w *world) result(d Delivery, o Outcome) *result {
 	r := &result{delivery: d, next: d.attempted(o, []time.Duration{time.Hour}, func() float64 { return 0.5 }), tried: true,
 		attempt: Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
-			Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}", Outcome: AttemptSucceeded}}
+			Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}",
+			Outcome: AttemptSucceeded}}
 	if o.Failure != nil {
 		r.attempt.Outcome = AttemptFailed
 	}
 	return r
 }
 
-// However an expunging meets the outcomes of tries, lost leases and replays of the same event, nothing of it waits to be
-// sent when all is done.
+// However an expunging meets the outcomes of tries, lost leases and replays of the same event, nothing of it waits to
+// be sent when all is done.
 func TestExpungeRaces(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		ctx := t.Context()
 		for range 40 {
-			event, failing := w.event(Delivery{Status: Sending, ClaimID: "claim", Due: testTime().Add(time.Hour)}, w.subscription())
+			event, failing := w.event(Delivery{Status: Sending, ClaimID: "claim", Due: testTime().Add(time.Hour)},
+				w.subscription())
 			_, lost := w.event(Delivery{Status: Sending, ClaimID: "gone", Due: testTime().Add(-time.Second)}, w.subscription())
-			_, dead := w.event(Delivery{Status: Dead, LastFailure: &Failure{Code: CodeGone, Message: "m", At: testTime()}}, w.subscription())
+			_, dead := w.event(Delivery{Status: Dead, LastFailure: &Failure{Code: CodeGone, Message: "m", At: testTime()}},
+				w.subscription())
 			lost.EventUUID, dead.EventUUID = event.UUID, event.UUID
 			w.insertAs(t, event, []Delivery{failing, lost, dead})
 			o := Outcome{At: testTime(), Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: testTime()}}
@@ -141,8 +145,8 @@ func TestExpungeRaces(t *testing.T) {
 	})
 }
 
-// What a worker has held in memory for longer than a moment is looked up again before it is sent, and not sent when there
-// is nothing left of it.
+// What a worker has held in memory for longer than a moment is looked up again before it is sent, and not sent when
+// there is nothing left of it.
 func TestExpungedIsNotSent(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -167,8 +171,8 @@ func TestExpungedIsNotSent(t *testing.T) {
 		sink.open()
 		require.Eventually(t, func() bool { return len(w.dispatcher.all()) == 0 }, patience, time.Millisecond)
 		stop()
-		require.Equal(t, []Status{Succeeded, Cancelled, Succeeded}, []Status{w.read(t, keys[0]).Status, w.read(t, keys[1]).Status, w.read(t, keys[2]).Status},
-			"on the wire, in memory, not expunged")
+		require.Equal(t, []Status{Succeeded, Cancelled, Succeeded}, []Status{w.read(t, keys[0]).Status,
+			w.read(t, keys[1]).Status, w.read(t, keys[2]).Status}, "on the wire, in memory, not expunged")
 		require.EqualValues(t, 2, sink.arrived.Load())
 	})
 }

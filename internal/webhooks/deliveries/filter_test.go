@@ -41,7 +41,8 @@ func TestFilterAgainstDefinition(t *testing.T) {
 						list[i].LastHTTPStatus = new(rapid.SampledFrom(statuses).Draw(rt, "status"))
 					}
 					if rapid.Bool().Draw(rt, "failed") {
-						list[i].LastFailure = &Failure{Code: rapid.SampledFrom(codes).Draw(rt, "code"), Message: `"code":"t",`, At: testTime()}
+						list[i].LastFailure = &Failure{Code: rapid.SampledFrom(codes).Draw(rt, "code"), Message: `"code":"t",`,
+							At: testTime()}
 					}
 					text, err := encodeFailure(list[i].LastFailure, "")
 					require.NoError(rt, err)
@@ -58,15 +59,17 @@ func TestFilterAgainstDefinition(t *testing.T) {
 			}
 			want := []string{}
 			for event, list := range all {
-				if len(c.SubscriptionIDs)+len(c.HTTPStatuses)+len(c.ErrorCodes) == 0 || slices.ContainsFunc(list, func(d Delivery) bool {
-					require.Equal(rt, fits(c, d), d.fits(c), "a bulk replay selects deliveries as a list does")
-					return fits(c, d)
-				}) {
+				if len(c.SubscriptionIDs)+len(c.HTTPStatuses)+len(c.ErrorCodes) == 0 ||
+					slices.ContainsFunc(list, func(d Delivery) bool {
+						require.Equal(rt, fits(c, d), d.fits(c), "a bulk replay selects deliveries as a list does")
+						return fits(c, d)
+					}) {
 					want = append(want, event)
 				}
 			}
 			slices.Sort(want)
-			for _, f := range []events.Filter{{DeliveryCriteria: c}, {DeliveryCriteria: c, Statuses: events.Statuses(), Control: new(false)}} {
+			for _, f := range []events.Filter{{DeliveryCriteria: c}, {DeliveryCriteria: c, Statuses: events.Statuses(),
+				Control: new(false)}} {
 				found, err := w.events.List(ctx, access.Whole(w.env), f, page.Request{Limit: page.MaxLimit, Ascending: true})
 				require.NoError(rt, err)
 				got := []string{}

@@ -57,7 +57,8 @@ func (w *world) to(t *testing.T, raw string) string {
 	u, err := url.Parse(raw)
 	require.NoError(t, err)
 	sub := w.subscription()
-	w.subs.byID[sub] = &subscriptions.Target{ID: sub, Environment: w.env, Enabled: true, URL: u, SigningKey: []byte("k"), Timeout: patience}
+	w.subs.byID[sub] = &subscriptions.Target{ID: sub, Environment: w.env, Enabled: true, URL: u, SigningKey: []byte("k"),
+		Timeout: patience}
 	return sub
 }
 
@@ -102,8 +103,8 @@ func newGated(t *testing.T) *gated {
 	return g
 }
 
-// Draining starts no further try and lets those under way end: what waits is given back unharmed by the stop that follows,
-// for whoever comes next to claim.
+// Draining starts no further try and lets those under way end: what waits is given back unharmed by the stop that
+// follows, for whoever comes next to claim.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -111,7 +112,9 @@ func TestDrain(t *testing.T) {
 		sub := w.to(t, sink.URL)
 		keys := []Key{w.due(t, sub), w.due(t, sub), w.due(t, sub)}
 		stop := w.begin(t, sink)
-		require.Eventually(t, func() bool { return sink.arrived.Load() == 1 && len(w.dispatcher.all()) == len(keys) }, patience, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return sink.arrived.Load() == 1 && len(w.dispatcher.all()) == len(keys)
+		}, patience, time.Millisecond)
 
 		w.Drain()
 		sink.open()

@@ -20,14 +20,16 @@ const (
 	wentWrong
 )
 
-// status is the event's status by the table of docs/arch/states.md, over its deliveries and how their last tries ended. It
-// knows nothing of counters.
+// status is the event's status by the table of docs/arch/states.md, over its deliveries and how their last tries ended.
+// It knows nothing of counters.
 func (m *machine) status(list []Delivery) events.Status {
 	anyIs := func(states ...Status) bool {
 		return slices.ContainsFunc(list, func(d Delivery) bool { return slices.Contains(states, d.Status) })
 	}
 	tried := slices.ContainsFunc(list, func(d Delivery) bool { return m.last[d.Key] != notTried })
-	heldAfterFailure := slices.ContainsFunc(list, func(d Delivery) bool { return d.Status == Held && m.last[d.Key] == wentWrong })
+	heldAfterFailure := slices.ContainsFunc(list, func(d Delivery) bool {
+		return d.Status == Held && m.last[d.Key] == wentWrong
+	})
 	switch {
 	case !tried && !anyIs(Sending):
 		return events.Received

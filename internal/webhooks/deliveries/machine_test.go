@@ -83,15 +83,16 @@ func newMachine(t *testing.T, rt *rapid.T, store testkit.Store) *machine {
 	list := events.NewStore(store.DB, Filter{})
 	s := New(store.DB, list, f, nil, clk, slog.New(slog.DiscardHandler), obs.NewMetrics(),
 		Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
-	return &machine{t: t, rt: rt, s: s, clock: clk, subs: f, model: map[Key]Delivery{}, leased: map[Key]Delivery{}, sent: map[Key]map[int64]int{},
-		last: map[Key]ending{}, expunged: map[string]bool{}, ended: map[Status]int64{}}
+	return &machine{t: t, rt: rt, s: s, clock: clk, subs: f, model: map[Key]Delivery{}, leased: map[Key]Delivery{},
+		sent: map[Key]map[int64]int{}, last: map[Key]ending{}, expunged: map[string]bool{}, ended: map[Status]int64{}}
 }
 
 func (m *machine) tx(fn func(tx *sql.Tx) error) { require.NoError(m.rt, m.s.db.Tx(m.t.Context(), fn)) }
 
 func (m *machine) addSubscription() {
 	sub := id.New(id.PrefixSubscription)
-	m.subs.byID[sub] = &subscriptions.Target{ID: sub, Enabled: true, Schedule: []time.Duration{5 * time.Second, 30 * time.Second}}
+	m.subs.byID[sub] = &subscriptions.Target{ID: sub, Enabled: true, Schedule: []time.Duration{5 * time.Second,
+		30 * time.Second}}
 }
 
 // receive stores an event with a delivery to each living subscription, some of them leased at once as ingest does.
@@ -105,8 +106,8 @@ func (m *machine) receive(leaseNow func() bool) {
 		if m.subs.byID[sub].Deleted {
 			continue
 		}
-		d := Delivery{Key: Key{e.UUID, sub}, ID: id.NewUUID(), Environment: machineEnvironment, Status: Pending, Generation: 1, Due: now,
-			CreatedAt: now, UpdatedAt: now}
+		d := Delivery{Key: Key{e.UUID, sub}, ID: id.NewUUID(), Environment: machineEnvironment, Status: Pending,
+			Generation: 1, Due: now, CreatedAt: now, UpdatedAt: now}
 		switch {
 		case !m.subs.byID[sub].Enabled:
 			d.Status = Held
@@ -152,7 +153,8 @@ func (m *machine) claim(limit int) {
 func (m *machine) result(d Delivery, o Outcome) *result {
 	next := d.attempted(o, m.subs.byID[d.SubscriptionID].Schedule, func() float64 { return 0.5 })
 	a := Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
-		Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}", Outcome: AttemptSucceeded}
+		Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}",
+		Outcome: AttemptSucceeded}
 	if o.Failure != nil {
 		a.Outcome = AttemptFailed
 	}
@@ -342,15 +344,16 @@ func (m *machine) restartHeld(sub, event string, byProvider, force bool, draw fu
 	m.replay(event, force)
 }
 
-// Over every order of receipts, outcomes, lost leases, crashes, holds, releases, cancellations, replays, redeliveries and
-// bulk replays and removals of payloads, deliveries go where the state machine says, the event's status is the function of its deliveries, a
-// success is recorded once per generation, the outcome of a lost lease changes nothing, and nothing waits to be sent whose
-// payload is gone.
+// Over every order of receipts, outcomes, lost leases, crashes, holds, releases, cancellations, replays, redeliveries
+// and bulk replays and removals of payloads, deliveries go where the state machine says, the event's status is the
+// function of its deliveries, a success is recorded once per generation, the outcome of a lost lease changes nothing,
+// and nothing waits to be sent whose payload is gone.
 func TestStatesFollowTheMachine(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		rapid.Check(t, func(rt *rapid.T) {
-			for _, table := range []string{"delivery_stats", "delivery_attempts", "deliveries", "webhook_event_payloads", "webhook_events", "audit_events"} {
+			for _, table := range []string{"delivery_stats", "delivery_attempts", "deliveries", "webhook_event_payloads",
+				"webhook_events", "audit_events"} {
 				_, err := store.DB.Write().ExecContext(t.Context(), "DELETE FROM "+table)
 				require.NoError(t, err)
 			}
@@ -374,8 +377,9 @@ func TestStatesFollowTheMachine(t *testing.T) {
 			}
 			outcome := func() Outcome {
 				now, status := m.clock.Now(), 500
-				return rapid.SampledFrom([]Outcome{{At: now}, {At: now, HTTPStatus: &status, Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: now}},
-					{At: now, Permanent: true, Failure: &Failure{Code: CodeGone, Message: "m", At: now}}}).Draw(rt, "outcome")
+				return rapid.SampledFrom([]Outcome{{At: now}, {At: now, HTTPStatus: &status,
+					Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: now}}, {At: now, Permanent: true,
+					Failure: &Failure{Code: CodeGone, Message: "m", At: now}}}).Draw(rt, "outcome")
 			}
 			rt.Repeat(map[string]func(*rapid.T){
 				"":        func(*rapid.T) { m.check() },

@@ -13,13 +13,15 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// EndExpired ends, as dead, up to limit deliveries of the environment, and no more than one transaction may tell of, that wait
-// although the payload of their event went with its time: they were made at cutoff or before, which is no earlier than the
-// event was received. It returns how many it ended. A delivery that is being sent ends with its try or in a later call.
+// EndExpired ends, as dead, up to limit deliveries of the environment, and no more than one transaction may tell of,
+// that wait although the payload of their event went with its time: they were made at cutoff or before, which is no
+// earlier than the event was received. It returns how many it ended. A delivery that is being sent ends with its try or
+// in a later call.
 func (s *Store) EndExpired(ctx context.Context, env id.Environment, cutoff, now time.Time, limit int) (int, error) {
 	n := 0
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		list, err := s.query(ctx, tx, whereOpen+" AND d.environment_id = $1 AND d.created_ms <= $2 ORDER BY d.created_ms LIMIT "+
+		list, err := s.query(ctx, tx, whereOpen+
+			" AND d.environment_id = $1 AND d.created_ms <= $2 ORDER BY d.created_ms LIMIT "+
 			strconv.Itoa(min(limit, maxAnnounced))+s.db.SkipLocked(), string(env), clock.Millis(cutoff))
 		if err != nil {
 			return err
@@ -41,7 +43,8 @@ func (s *Store) EndExpired(ctx context.Context, env id.Environment, cutoff, now 
 }
 
 // Remove deletes the deliveries and tries of events of the environment, in the transaction that removes the events.
-func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, events []string) (deliveries, attempts int64, err error) {
+func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment,
+	events []string) (deliveries, attempts int64, err error) {
 	if len(events) == 0 {
 		return 0, 0, nil
 	}
@@ -53,18 +56,21 @@ func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, even
 		args = append(args, events[0])
 	}
 	in := db.In(2, len(args)-1)
-	if attempts, err = rowsAffected(tx.ExecContext(ctx, `DELETE FROM delivery_attempts WHERE environment_id = $1 AND event_uuid IN `+in, args...)); err != nil {
+	if attempts, err = rowsAffected(tx.ExecContext(ctx,
+		`DELETE FROM delivery_attempts WHERE environment_id = $1 AND event_uuid IN `+in, args...)); err != nil {
 		return 0, 0, fmt.Errorf("delete old attempts: %w", err)
 	}
-	if deliveries, err = rowsAffected(tx.ExecContext(ctx, `DELETE FROM deliveries WHERE environment_id = $1 AND event_uuid IN `+in, args...)); err != nil {
+	if deliveries, err = rowsAffected(tx.ExecContext(ctx,
+		`DELETE FROM deliveries WHERE environment_id = $1 AND event_uuid IN `+in, args...)); err != nil {
 		return 0, 0, fmt.Errorf("delete old deliveries: %w", err)
 	}
 	return deliveries, attempts, nil
 }
 
-// Thin deletes up to limit of the tries, and when none are left of the deliveries, of an event that is about to be removed
-// and has more than one transaction should delete. It returns how many it deleted.
-func (s *Store) Thin(ctx context.Context, tx *sql.Tx, env id.Environment, event string, limit int) (deliveries, attempts int64, err error) {
+// Thin deletes up to limit of the tries, and when none are left of the deliveries, of an event that is about to be
+// removed and has more than one transaction should delete. It returns how many it deleted.
+func (s *Store) Thin(ctx context.Context, tx *sql.Tx, env id.Environment, event string,
+	limit int) (deliveries, attempts int64, err error) {
 	attempts, err = rowsAffected(tx.ExecContext(ctx, `DELETE FROM delivery_attempts WHERE environment_id = $1 AND event_uuid = $2 AND id IN
 		(SELECT a.id FROM delivery_attempts a WHERE a.event_uuid = $2 ORDER BY a.id LIMIT $3)`, string(env), event, limit))
 	if err != nil {

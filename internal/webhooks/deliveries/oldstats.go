@@ -52,7 +52,8 @@ func StatMinutesUntil(now time.Time) time.Time {
 	return now.Add(-StatMinutesKept - time.Hour).Truncate(time.Hour)
 }
 
-// JoinStats adds a few of the owner's oldest minutes before a full hour to their hour, and reports whether it found any.
+// JoinStats adds a few of the owner's oldest minutes before a full hour to their hour, and reports whether it found
+// any.
 func (s *Store) JoinStats(ctx context.Context, o StatOwner, before time.Time) (bool, error) {
 	first, err := s.oldestStat(ctx, o, statMinute, before)
 	if err != nil || first < 0 {
@@ -89,7 +90,8 @@ func (s *Store) JoinStats(ctx context.Context, o StatOwner, before time.Time) (b
 // removedAtOnce is how many hours' statistics one transaction deletes.
 const removedAtOnce = 10
 
-// RemoveStats deletes a few of the owner's oldest hours that ended at cutoff or before, and reports whether it found any.
+// RemoveStats deletes a few of the owner's oldest hours that ended at cutoff or before, and reports whether it found
+// any.
 func (s *Store) RemoveStats(ctx context.Context, o StatOwner, cutoff time.Time) (bool, error) {
 	before := clock.FromMillis(clock.Millis(cutoff) - statHour + 1)
 	first, err := s.oldestStat(ctx, o, statHour, before)

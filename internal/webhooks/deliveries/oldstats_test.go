@@ -24,17 +24,19 @@ func (w *world) count(t require.TestingT, width int64, counted tally) {
 	}))
 }
 
-// byHour returns the counts of a subscription by hour, whatever the widths of the rows, and how many rows are by the minute.
+// byHour returns the counts of a subscription by hour, whatever the widths of the rows, and how many rows are by the
+// minute.
 func (w *world) byHour(t require.TestingT, sub string) (counts map[int64]histogram, minutes int) {
 	counts, err := w.store.stats(w.hard, w.env, sub, clock.FromMillis(0), testTime().Add(1000*time.Hour), time.Hour)
 	require.NoError(t, err)
-	require.NoError(t, w.db.Read().QueryRowContext(w.hard, "SELECT COUNT(*) FROM delivery_stats WHERE subscription_id = $1 AND width_ms = $2", sub, statMinute).
+	require.NoError(t, w.db.Read().QueryRowContext(w.hard, "SELECT COUNT(*) FROM delivery_stats WHERE subscription_id "+
+		"= $1 AND width_ms = $2", sub, statMinute).
 		Scan(&minutes))
 	return counts, minutes
 }
 
-// Joining minutes to hours changes no count of any hour and leaves no old minute; removing takes the hours that have ended
-// in time and nothing else. Another subscription, and one of another environment, are not touched.
+// Joining minutes to hours changes no count of any hour and leaves no old minute; removing takes the hours that have
+// ended in time and nothing else. Another subscription, and one of another environment, are not touched.
 func TestOldStats(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -41,7 +41,8 @@ func TestJudge(t *testing.T) {
 		{status: 503, code: CodeUnexpectedStatus, retryAfter: 2 * time.Minute},
 		{status: 599, code: CodeUnexpectedStatus},
 		{err: &egress.Error{Code: egress.CodeTimeout, Message: "Too slow"}, code: egress.CodeTimeout},
-		{err: &egress.Error{Code: egress.CodeTargetRefused, Message: "Private", Permanent: true}, code: egress.CodeTargetRefused, permanent: true},
+		{err: &egress.Error{Code: egress.CodeTargetRefused, Message: "Private", Permanent: true},
+			code: egress.CodeTargetRefused, permanent: true},
 	} {
 		o := judge(egress.Response{Status: c.status, Header: wait}, c.err, testTime())
 		require.Equal(t, testTime(), o.At)
@@ -104,7 +105,8 @@ func defaultSchedule() []time.Duration {
 // and then dies. The whole range of the jitter is used.
 func TestScheduleOfFailures(t *testing.T) {
 	t.Parallel()
-	documented := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 24 * time.Hour}
+	documented := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour,
+		4 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 	require.Equal(t, documented, defaultSchedule())
 	fail := Outcome{At: testTime(), Failure: &Failure{Code: "x"}}
 	for share, jitter := range map[float64]float64{0.8: 0, 1: 0.5, 1.2: 1} {
@@ -130,8 +132,8 @@ func TestScheduleOfFailures(t *testing.T) {
 	})
 }
 
-// An empty schedule is one try. A permanent refusal ends any schedule. The receiver's wait counts where it is longer than
-// the schedule's, and only then.
+// An empty schedule is one try. A permanent refusal ends any schedule. The receiver's wait counts where it is longer
+// than the schedule's, and only then.
 func TestEndsAndWaits(t *testing.T) {
 	t.Parallel()
 	middle := func() float64 { return 0.5 }
@@ -142,7 +144,8 @@ func TestEndsAndWaits(t *testing.T) {
 	require.Equal(t, Dead, Delivery{}.attempted(fail(Outcome{}), nil, middle).Status)
 	require.Equal(t, Dead, Delivery{}.attempted(fail(Outcome{Permanent: true}), defaultSchedule(), middle).Status)
 	require.Equal(t, Succeeded, Delivery{}.attempted(Outcome{At: testTime()}, nil, middle).Status)
-	for asked, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 4 * time.Second: 5 * time.Second, time.Minute: time.Minute} {
+	for asked, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 4 * time.Second: 5 * time.Second,
+		time.Minute: time.Minute} {
 		d := Delivery{}.attempted(fail(Outcome{RetryAfter: asked}), defaultSchedule(), middle)
 		require.Equal(t, want, d.Due.Sub(testTime()))
 	}
@@ -152,11 +155,12 @@ func TestEndsAndWaits(t *testing.T) {
 func TestSuccessAfterFailure(t *testing.T) {
 	t.Parallel()
 	status, before := 204, &Failure{Code: "x"}
-	d := Delivery{Status: Sending, ClaimID: "claim", GenerationAttempts: 1, AttemptCount: 3, LeasesLost: 4, LastFailure: before}
+	d := Delivery{Status: Sending, ClaimID: "claim", GenerationAttempts: 1, AttemptCount: 3, LeasesLost: 4,
+		LastFailure: before}
 	d = d.attempted(Outcome{At: testTime(), HTTPStatus: &status}, nil, nil)
 	at := testTime()
-	require.Equal(t, Delivery{Status: Succeeded, GenerationAttempts: 2, AttemptCount: 4, LastFailure: before, LastHTTPStatus: &status, Due: at,
-		CompletedAt: &at}, d)
+	require.Equal(t, Delivery{Status: Succeeded, GenerationAttempts: 2, AttemptCount: 4, LastFailure: before,
+		LastHTTPStatus: &status, Due: at, CompletedAt: &at}, d)
 }
 
 // A delivery whose leases end without an outcome is sent again four times and then given up, so that one that kills its
@@ -187,8 +191,8 @@ func TestEveryStatusIsCounted(t *testing.T) {
 	}
 }
 
-// A held delivery makes its event failed when what it came to last, in whatever generation, was a failure: a replay into a
-// disabled subscription does not hide it. One that had succeeded since, or was never tried, does not.
+// A held delivery makes its event failed when what it came to last, in whatever generation, was a failure: a replay
+// into a disabled subscription does not hide it. One that had succeeded since, or was never tried, does not.
 func TestHeldAfterAFailure(t *testing.T) {
 	t.Parallel()
 	attempt := func(d Delivery, f *Failure) Delivery {
@@ -199,17 +203,24 @@ func TestHeldAfterAFailure(t *testing.T) {
 		held   Delivery
 		failed bool
 	}{
-		"never tried":                          {Delivery{}.held(testTime()), false},
-		"a lease lost":                         {Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).held(testTime()), false},
-		"between tries":                        {Delivery{GenerationAttempts: 1, AttemptCount: 1, LastFailure: failure}.held(testTime()), true},
-		"replayed after a failure":             {attempt(Delivery{}, failure).replayed(testTime(), false), true},
-		"held after the replay of a failure":   {attempt(Delivery{}, failure).replayed(testTime(), true).held(testTime()), true},
-		"replayed after its worker was lost":   {loseWorker(Delivery{}).replayed(testTime(), false), true},
-		"replayed after a success":             {attempt(Delivery{}, nil).replayed(testTime(), false), false},
-		"replayed after failure and success":   {attempt(attempt(Delivery{}, failure).replayed(testTime(), true), nil).replayed(testTime(), false), false},
-		"replayed twice after a success":       {attempt(attempt(Delivery{}, failure), nil).replayed(testTime(), true).replayed(testTime(), false), false},
-		"failed, succeeded, failed, replayed":  {attempt(attempt(attempt(Delivery{}, failure), nil).replayed(testTime(), true), &Failure{Code: "y"}).replayed(testTime(), false), true},
-		"succeeded, its worker lost, replayed": {loseWorker(attempt(Delivery{}, nil).replayed(testTime(), true)).replayed(testTime(), false), true},
+		"never tried": {Delivery{}.held(testTime()), false},
+		"a lease lost": {Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).held(
+			testTime()), false},
+		"between tries": {Delivery{GenerationAttempts: 1, AttemptCount: 1, LastFailure: failure}.held(
+			testTime()), true},
+		"replayed after a failure": {attempt(Delivery{}, failure).replayed(testTime(), false), true},
+		"held after the replay of a failure": {attempt(Delivery{}, failure).replayed(testTime(), true).held(testTime()),
+			true},
+		"replayed after its worker was lost": {loseWorker(Delivery{}).replayed(testTime(), false), true},
+		"replayed after a success":           {attempt(Delivery{}, nil).replayed(testTime(), false), false},
+		"replayed after failure and success": {attempt(attempt(Delivery{}, failure).replayed(testTime(), true),
+			nil).replayed(testTime(), false), false},
+		"replayed twice after a success": {attempt(attempt(Delivery{}, failure), nil).replayed(testTime(),
+			true).replayed(testTime(), false), false},
+		"failed, succeeded, failed, replayed": {attempt(attempt(attempt(Delivery{}, failure), nil).replayed(testTime(),
+			true), &Failure{Code: "y"}).replayed(testTime(), false), true},
+		"succeeded, its worker lost, replayed": {loseWorker(attempt(Delivery{}, nil).replayed(testTime(), true)).replayed(
+			testTime(), false), true},
 	} {
 		require.Equal(t, Held, c.held.Status, name)
 		counters := c.held.counters()
@@ -218,8 +229,8 @@ func TestHeldAfterAFailure(t *testing.T) {
 	}
 }
 
-// A delivery that was given up without a recorded try counts as tried, also when it is replayed: its event does not go back
-// to being just received.
+// A delivery that was given up without a recorded try counts as tried, also when it is replayed: its event does not go
+// back to being just received.
 func TestGivenUpCountsAsTried(t *testing.T) {
 	t.Parallel()
 	require.EqualValues(t, 1, loseWorker(Delivery{}).counters().Tried)

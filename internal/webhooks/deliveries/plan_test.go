@@ -19,8 +19,8 @@ func longQueue(t *testing.T, w *world) (subscription string) {
 	t.Helper()
 	subscription = w.subscription()
 	later := testTime().Add(time.Hour)
-	kinds := []Delivery{{Status: Pending, Due: testTime()}, {Status: RetryWait, Due: later}, {Status: Sending, ClaimID: "other:1", Due: later},
-		{Status: Held, Due: testTime()}}
+	kinds := []Delivery{{Status: Pending, Due: testTime()}, {Status: RetryWait, Due: later},
+		{Status: Sending, ClaimID: "other:1", Due: later}, {Status: Held, Due: testTime()}}
 	for range 40 {
 		var found []events.NewEvent
 		var list []Delivery
@@ -55,7 +55,8 @@ func TestSQLitePlans(t *testing.T) {
 			{whereOpen + " AND d.subscription_id = $1 AND d.status IN ($2,$3) ORDER BY d.due_ms LIMIT 5",
 				"USING INDEX deliveries_open (subscription_id=? AND status=?)", []any{"a", "pending", "held"}},
 		} {
-			rows, err := store.DB.Read().QueryContext(t.Context(), "EXPLAIN QUERY PLAN SELECT "+deliveryColumns+" FROM deliveries d WHERE "+c.condition, c.args...)
+			rows, err := store.DB.Read().QueryContext(t.Context(), "EXPLAIN QUERY PLAN SELECT "+deliveryColumns+
+				" FROM deliveries d WHERE "+c.condition, c.args...)
 			require.NoError(t, err)
 			var plan []string
 			require.NoError(t, db.Each(rows, func(r *sql.Rows) error {
@@ -126,6 +127,7 @@ func sequentialReads(ctx context.Context, t *testing.T, store testkit.Store) (n 
 	t.Helper()
 	_, err := store.DB.Write().ExecContext(ctx, "SELECT pg_stat_force_next_flush()")
 	require.NoError(t, err)
-	require.NoError(t, store.DB.Read().QueryRowContext(ctx, "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'deliveries'").Scan(&n))
+	require.NoError(t, store.DB.Read().QueryRowContext(ctx, "SELECT seq_tup_read FROM pg_stat_user_tables WHERE "+
+		"relname = 'deliveries'").Scan(&n))
 	return n
 }

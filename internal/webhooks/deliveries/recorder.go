@@ -28,8 +28,8 @@ type result struct {
 // outcomeBatch is how many outcomes one transaction stores: an update, an insert and a counter each.
 const outcomeBatch = 256
 
-// recordPace is how far apart outcomes are stored while there are few: nobody waits for them, and fewer commits leave the disk and
-// the one writer to the events.
+// recordPace is how far apart outcomes are stored while there are few: nobody waits for them, and fewer commits leave
+// the disk and the one writer to the events.
 const recordPace = 20 * time.Millisecond
 
 // recordRetry is how long the recorder waits between tries to reach a store that is down.
@@ -80,7 +80,8 @@ func (s *Service) storeResults(ctx context.Context, batch []*result) error {
 	return nil
 }
 
-// storePart stores results in one transaction or, when one of their leases was lost or a row cannot be stored, each in its own.
+// storePart stores results in one transaction or, when one of their leases was lost or a row cannot be stored, each in
+// its own.
 func (s *Service) storePart(ctx context.Context, batch []*result) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.storeBatch(ctx, tx, batch) })
 	if err == nil {

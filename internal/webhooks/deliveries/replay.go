@@ -27,8 +27,10 @@ type ReplayRequest struct {
 // succeeded, wait or were cancelled. The deliveries of a subscription that is gone stay as they are. It returns the
 // event's deliveries as they then stand.
 //
-// Errors: not_found; payload_expired when there is nothing left to send; delivery_in_flight while one of the deliveries asked for is being sent; nothing_to_replay.
-func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID string, req ReplayRequest) ([]Delivery, error) {
+// Errors: not_found; payload_expired when there is nothing left to send; delivery_in_flight while one of the deliveries
+// asked for is being sent; nothing_to_replay.
+func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID string,
+	req ReplayRequest) ([]Delivery, error) {
 	e, err := s.events.Get(ctx, p.View(), eventUUID)
 	if err != nil {
 		return nil, err
@@ -46,7 +48,9 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 	}
 	now := s.clock.Now()
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		n, err := s.restart(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool { return req.Force || d.Status == Dead || d.Status == RetryWait }, true)
+		n, err := s.restart(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool {
+			return req.Force || d.Status == Dead || d.Status == RetryWait
+		}, true)
 		if err != nil {
 			return err
 		}
@@ -61,8 +65,8 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 		if n == 0 {
 			return apperr.New(apperr.CodeNothingToReplay, "No delivery of the event has failed; force replays the others")
 		}
-		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p, Action: "webhook_event.replay",
-			TargetType: "webhook_event", TargetID: eventUUID,
+		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p,
+			Action: "webhook_event.replay", TargetType: "webhook_event", TargetID: eventUUID,
 			Details: audit.State{"deliveries": n, "force": req.Force, "subscription_ids": req.SubscriptionIDs}})
 	})
 	if errors.Is(err, errStale) {
@@ -78,7 +82,8 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 
 // enabledTargets returns, for the deliveries asked for whose subscription still exists, whether it is enabled. Asking
 // for a subscription to which the event has no delivery is a 422.
-func (s *Service) enabledTargets(ctx context.Context, env id.Environment, list []Delivery, only []string) (map[string]bool, error) {
+func (s *Service) enabledTargets(ctx context.Context, env id.Environment, list []Delivery,
+	only []string) (map[string]bool, error) {
 	var faults apperr.Faults
 	for i, sub := range only {
 		if !slices.ContainsFunc(list, func(d Delivery) bool { return d.SubscriptionID == sub }) {
@@ -106,8 +111,8 @@ func (s *Service) enabledTargets(ctx context.Context, env id.Environment, list [
 }
 
 // restart raises the generation of those of the event's deliveries that may and are in enabled, and returns how many.
-func (s *Service) restart(ctx context.Context, tx *sql.Tx, eventUUID string, now time.Time, enabled map[string]bool, may func(Delivery) bool,
-	refuseSending bool,
+func (s *Service) restart(ctx context.Context, tx *sql.Tx, eventUUID string, now time.Time, enabled map[string]bool,
+	may func(Delivery) bool, refuseSending bool,
 ) (int, error) {
 	list, err := s.store.query(ctx, tx, "d.event_uuid = $1 ORDER BY d.subscription_id"+s.store.lock(), eventUUID)
 	if err != nil {
@@ -121,7 +126,8 @@ func (s *Service) restart(ctx context.Context, tx *sql.Tx, eventUUID string, now
 		}
 		if d.Status == Sending {
 			if refuseSending {
-				return 0, apperr.New(apperr.CodeDeliveryInFlight, "A delivery of the event is being sent; try again when it has ended")
+				return 0, apperr.New(apperr.CodeDeliveryInFlight,
+					"A delivery of the event is being sent; try again when it has ended")
 			}
 			continue
 		}
@@ -135,8 +141,8 @@ func (s *Service) restart(ctx context.Context, tx *sql.Tx, eventUUID string, now
 // redeliverInterval is how often at most a provider's redelivery restarts the dead deliveries of an event.
 const redeliverInterval = 5 * time.Minute
 
-// Redeliver restarts the dead deliveries of an event whose provider sent it once more. It reports how many it restarted:
-// none within redeliverInterval of the last time.
+// Redeliver restarts the dead deliveries of an event whose provider sent it once more. It reports how many it
+// restarted: none within redeliverInterval of the last time.
 func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID string) (int, error) {
 	now := s.clock.Now()
 	all, err := s.store.ByEvents(ctx, env, []string{eventUUID})
@@ -165,8 +171,9 @@ func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID s
 		if err != nil || n == 0 {
 			return err
 		}
-		return audit.Record(ctx, tx, now, audit.Event{Environment: env, Actor: access.System("ingest"), Action: "webhook_event.redeliver",
-			TargetType: "webhook_event", TargetID: eventUUID, Details: audit.State{"deliveries": n}})
+		return audit.Record(ctx, tx, now, audit.Event{Environment: env, Actor: access.System("ingest"),
+			Action: "webhook_event.redeliver", TargetType: "webhook_event", TargetID: eventUUID,
+			Details: audit.State{"deliveries": n}})
 	})
 	if errors.Is(err, errStale) {
 		return 0, nil

@@ -31,9 +31,9 @@ func succeeded(d Delivery) *result {
 	return r
 }
 
-// A failed delivery that is replayed while its subscription is disabled is held, and its event stays failed, because what
-// is held is held after a failed try. One that has succeeded since its failure is held without that, keeps the failure on
-// record, and does not make it the event's last error once more.
+// A failed delivery that is replayed while its subscription is disabled is held, and its event stays failed, because
+// what is held is held after a failed try. One that has succeeded since its failure is held without that, keeps the
+// failure on record, and does not make it the event's last error once more.
 func TestReplayIntoADisabledSubscription(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -46,7 +46,8 @@ func TestReplayIntoADisabledSubscription(t *testing.T) {
 			return e.Status
 		}
 		replay := func(k Key, force bool) Delivery {
-			_, err := w.Replay(t.Context(), p, k.EventUUID, ReplayRequest{Force: force, SubscriptionIDs: []string{k.SubscriptionID}})
+			_, err := w.Replay(t.Context(), p, k.EventUUID,
+				ReplayRequest{Force: force, SubscriptionIDs: []string{k.SubscriptionID}})
 			require.NoError(t, err)
 			return w.read(t, k)
 		}

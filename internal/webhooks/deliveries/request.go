@@ -52,8 +52,8 @@ func body(mode subscriptions.PayloadMode, e *events.Event, p *events.Payload) ([
 			return nil, "", fmt.Errorf("encode the data: %w", err)
 		}
 	}
-	head, err := json.Marshal(envelope{Type: e.Type, Types: e.Types, Timestamp: e.ReceivedAt.UTC().Format(wireTime), ID: e.UUID, Provider: e.Provider,
-		ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID, Data: data})
+	head, err := json.Marshal(envelope{Type: e.Type, Types: e.Types, Timestamp: e.ReceivedAt.UTC().Format(wireTime),
+		ID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID, Data: data})
 	if err != nil {
 		return nil, "", fmt.Errorf("encode the envelope: %w", err)
 	}
@@ -81,7 +81,8 @@ func Sign(key []byte, id string, timestamp int64, body []byte) string {
 }
 
 // headers returns the headers of a try.
-func headers(t *subscriptions.Target, d *Delivery, e *events.Event, contentType string, body []byte, now time.Time) http.Header {
+func headers(t *subscriptions.Target, d *Delivery, e *events.Event, contentType string, body []byte,
+	now time.Time) http.Header {
 	h := make(http.Header, 14+len(t.Headers))
 	// The names are in Go's canonical form already, which the map wants.
 	set := func(name, value string) { h[name] = []string{value} }

@@ -19,14 +19,15 @@ import (
 )
 
 func forwarded() (*events.Event, *Delivery, *subscriptions.Target) {
-	e := &events.Event{UUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Type: "issues.opened", Provider: "github", ProviderConfigKey: "github-eu",
-		ConnectionID: "acme", ContentType: "application/vnd.x+json", Hops: 2, ReceivedAt: time.Date(2025, 6, 15, 12, 0, 0, 120_000_000, time.UTC)}
+	e := &events.Event{UUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Type: "issues.opened", Provider: "github",
+		ProviderConfigKey: "github-eu", ConnectionID: "acme", ContentType: "application/vnd.x+json", Hops: 2,
+		ReceivedAt: time.Date(2025, 6, 15, 12, 0, 0, 120_000_000, time.UTC)}
 	d := &Delivery{Key: Key{e.UUID, "sub_1"}, Generation: 1, GenerationAttempts: 1}
 	return e, d, &subscriptions.Target{SigningKey: []byte("0123456789abcdef01234567"), Schedule: make([]time.Duration, 2)}
 }
 
-// Any body that is sent verifies with the reference implementation of Standard Webhooks, under the same id, with the time
-// of the try, and no longer once a byte, the id or the time has changed.
+// Any body that is sent verifies with the reference implementation of Standard Webhooks, under the same id, with the
+// time of the try, and no longer once a byte, the id or the time has changed.
 func TestSignatureVerifies(t *testing.T) {
 	t.Parallel()
 	e, d, target := forwarded()
@@ -43,7 +44,8 @@ func TestSignatureVerifies(t *testing.T) {
 		require.Equal(rt, strconv.FormatInt(now.Unix(), 10), h.Get("webhook-timestamp"))
 
 		require.Error(rt, verifier.VerifyIgnoringTimestamp(append([]byte("x"), body...), h))
-		for name, value := range map[string]string{"webhook-id": "other", "webhook-timestamp": strconv.FormatInt(now.Unix()+1, 10)} {
+		for name, value := range map[string]string{"webhook-id": "other", "webhook-timestamp": strconv.FormatInt(now.Unix()+1,
+			10)} {
 			changed := h.Clone()
 			changed.Set(name, value)
 			require.Error(rt, verifier.VerifyIgnoringTimestamp(body, changed))
@@ -66,20 +68,22 @@ func TestSignatureIsFresh(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	e, d, target := forwarded()
-	target.Headers = []subscriptions.Header{{Name: "X-Team", Value: "a"}, {Name: "webhook-id", Value: "forged"}, {Name: "Sallyport-Hops", Value: "0"}}
+	target.Headers = []subscriptions.Header{{Name: "X-Team", Value: "a"}, {Name: "webhook-id", Value: "forged"},
+		{Name: "Sallyport-Hops", Value: "0"}}
 	h := headers(target, d, e, "text/plain", []byte("x"), testTime())
 	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x")), h.Get("webhook-signature"))
 	h.Del("webhook-signature")
 	require.Equal(t, http.Header{
-		"X-Team": {"a"}, "Content-Type": {"text/plain"}, "User-Agent": {"Sallyport"}, "Webhook-Id": {e.UUID}, "Webhook-Timestamp": {"1749988800"},
-		"Sallyport-Event-Type": {"issues.opened"}, "Sallyport-Provider": {"github"}, "Sallyport-Connection-Id": {"acme"},
-		"Sallyport-Subscription-Id": {"sub_1"}, "Sallyport-Attempt": {"2"}, "Sallyport-Will-Retry": {"true"}, "Sallyport-Replay": {"false"},
-		"Sallyport-Hops": {"3"},
+		"X-Team": {"a"}, "Content-Type": {"text/plain"}, "User-Agent": {"Sallyport"}, "Webhook-Id": {e.UUID},
+		"Webhook-Timestamp": {"1749988800"}, "Sallyport-Event-Type": {"issues.opened"}, "Sallyport-Provider": {"github"},
+		"Sallyport-Connection-Id": {"acme"}, "Sallyport-Subscription-Id": {"sub_1"}, "Sallyport-Attempt": {"2"},
+		"Sallyport-Will-Retry": {"true"}, "Sallyport-Replay": {"false"}, "Sallyport-Hops": {"3"},
 	}, h)
 	last := *d
 	last.GenerationAttempts, last.Generation = 2, 2
 	h = headers(target, &last, e, "", nil, testTime())
-	require.Equal(t, []string{"3", "false", "true"}, []string{h.Get("Sallyport-Attempt"), h.Get("Sallyport-Will-Retry"), h.Get("Sallyport-Replay")})
+	require.Equal(t, []string{"3", "false", "true"}, []string{h.Get("Sallyport-Attempt"), h.Get("Sallyport-Will-Retry"),
+		h.Get("Sallyport-Replay")})
 	require.NotContains(t, h, "Content-Type")
 	for name := range h {
 		require.Equal(t, http.CanonicalHeaderKey(name), name, "the transport looks names up in this form")
@@ -126,25 +130,29 @@ func TestStoredHeaders(t *testing.T) {
 		return m
 	}
 	custom := []subscriptions.Header{{Name: "x-token", Value: "s3cret"}}
-	require.Equal(t, map[string]string{"webhook-signature": secretbox.Redacted, "x-token": secretbox.Redacted, "webhook-id": "1"},
-		read(storedRequestHeaders(http.Header{"Webhook-Signature": {"v1,x"}, "X-Token": {"s3cret"}, "Webhook-Id": {"1"}}, custom)))
-	answer := http.Header{"Set-Cookie": {"a"}, "Www-Authenticate": {"b"}, "Proxy-Authenticate": {"c"}, "Via": {"x", "y"}, "X-Odd": {"\xff\"\\\x01é"}}
+	require.Equal(t, map[string]string{"webhook-signature": secretbox.Redacted, "x-token": secretbox.Redacted,
+		"webhook-id": "1"}, read(storedRequestHeaders(http.Header{"Webhook-Signature": {"v1,x"}, "X-Token": {"s3cret"},
+		"Webhook-Id": {"1"}}, custom)))
+	answer := http.Header{"Set-Cookie": {"a"}, "Www-Authenticate": {"b"}, "Proxy-Authenticate": {"c"}, "Via": {"x", "y"},
+		"X-Odd": {"\xff\"\\\x01é"}}
 	require.Equal(t, map[string]string{"set-cookie": secretbox.Redacted, "www-authenticate": secretbox.Redacted,
-		"proxy-authenticate": secretbox.Redacted, "via": "x, y", "x-odd": "\ufffd\"\\\x01é"}, read(storedResponseHeaders(answer)))
+		"proxy-authenticate": secretbox.Redacted, "via": "x, y", "x-odd": "\ufffd\"\\\x01é"},
+		read(storedResponseHeaders(answer)))
 	large := storedResponseHeaders(http.Header{"A": {strings.Repeat("a", maxStoredHeaders)}, "B": {"b"}})
 	require.Equal(t, map[string]string{"b": "b"}, read(large))
 }
 
-// Promise: while a replaced secret signs beside the new one, a receiver with either verifies, the new signature comes first, and
-// the moment the time is over there is one signature again.
+// Promise: while a replaced secret signs beside the new one, a receiver with either verifies, the new signature comes
+// first, and the moment the time is over there is one signature again.
 func TestReplacedSecretsSignBeside(t *testing.T) {
 	t.Parallel()
 	e, d, target := forwarded()
 	older, old := []byte("older456789abcdef01234567"), []byte("old23456789abcdef01234567")
-	target.Retiring = []subscriptions.RetiringKey{{Key: old, Until: testTime().Add(time.Second)}, {Key: older, Until: testTime()}}
+	target.Retiring = []subscriptions.RetiringKey{{Key: old, Until: testTime().Add(time.Second)},
+		{Key: older, Until: testTime()}}
 	at := func(now time.Time) http.Header { return headers(target, d, e, "", []byte("x"), now) }
-	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x"))+" "+Sign(old, e.UUID, testTime().Unix(), []byte("x")),
-		at(testTime()).Get("Webhook-Signature"))
+	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x"))+" "+
+		Sign(old, e.UUID, testTime().Unix(), []byte("x")), at(testTime()).Get("Webhook-Signature"))
 	for _, key := range [][]byte{target.SigningKey, old} {
 		verifier, err := standardwebhooks.NewWebhookRaw(key)
 		require.NoError(t, err)

@@ -19,8 +19,8 @@ const maxHops = 5
 // maxResponseBody is how much of an answer's body is stored.
 const maxResponseBody = 16 << 10
 
-// send makes one try of a leased delivery and submits its result. It never fails: what goes wrong becomes an outcome, or
-// gives the lease back. Where the host is busy it does nothing, and the dispatcher calls it again.
+// send makes one try of a leased delivery and submits its result. It never fails: what goes wrong becomes an outcome,
+// or gives the lease back. Where the host is busy it does nothing, and the dispatcher calls it again.
 func (s *Service) send(j *job) {
 	ctx := s.hard
 	target, err := s.subs.Target(ctx, j.delivery.Environment, j.delivery.SubscriptionID)
@@ -98,18 +98,20 @@ func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target)
 		return
 	}
 	h := headers(target, &j.delivery, j.event, contentType, content, started)
-	a := Attempt{EventUUID: j.delivery.EventUUID, SubscriptionID: j.delivery.SubscriptionID, Generation: j.delivery.Generation,
-		Number: j.delivery.GenerationAttempts + 1, StartedAt: started, RequestHeaders: storedRequestHeaders(h, target.Headers), ResponseHeaders: "{}"}
+	a := Attempt{EventUUID: j.delivery.EventUUID, SubscriptionID: j.delivery.SubscriptionID,
+		Generation: j.delivery.Generation, Number: j.delivery.GenerationAttempts + 1, StartedAt: started,
+		RequestHeaders: storedRequestHeaders(h, target.Headers), ResponseHeaders: "{}"}
 	var o Outcome
 	switch {
 	case j.event.Hops >= maxHops:
-		o = refuse(CodeForwardLoop, "The event has passed more than five gateways; it seems to run in a circle", s.clock.Now())
+		o = refuse(CodeForwardLoop, "The event has passed more than five gateways; it seems to run in a circle",
+			s.clock.Now())
 	case target.URL == nil:
 		o = refuse(target.Refused.Code, target.Refused.Message, s.clock.Now())
 	default:
 		s.metrics.InFlight.Inc()
-		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Body: content, Timeout: target.Timeout,
-			MaxResponseBytes: maxResponseBody})
+		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Body: content,
+			Timeout: target.Timeout, MaxResponseBytes: maxResponseBody})
 		s.metrics.InFlight.Dec()
 		if sendErr != nil && ctx.Err() != nil {
 			// Cut off by the end of the process: whether it arrived is not known, so it will be sent again.
@@ -152,7 +154,8 @@ func (s *Service) finish(ctx context.Context, j *job, target *subscriptions.Targ
 	s.logAttempt(ctx, j, &a, next)
 	s.submit(&result{delivery: j.delivery, next: next, attempt: a, tried: true})
 	if o.DisableSubscription {
-		if err := s.subs.Disable(ctx, j.delivery.Environment, j.delivery.SubscriptionID, "The receiver answered 410 Gone"); err != nil {
+		if err := s.subs.Disable(ctx, j.delivery.Environment, j.delivery.SubscriptionID,
+			"The receiver answered 410 Gone"); err != nil {
 			s.log.ErrorContext(ctx, "a subscription whose receiver is gone could not be disabled",
 				slog.String("subscription_id", j.delivery.SubscriptionID), slog.String("error", err.Error()))
 		}
@@ -176,8 +179,9 @@ func outcomeLabel(s Status) string {
 func (s *Service) logAttempt(ctx context.Context, j *job, a *Attempt, next Delivery) {
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("event_uuid", a.EventUUID), slog.String("subscription_id", a.SubscriptionID),
-		slog.String("environment_id", string(j.delivery.Environment)), slog.Int64("generation", a.Generation), slog.Int64("attempt", a.Number),
-		slog.String("outcome", string(a.Outcome)), slog.String("delivery_status", string(next.Status)),
+		slog.String("environment_id", string(j.delivery.Environment)), slog.Int64("generation", a.Generation),
+		slog.Int64("attempt", a.Number), slog.String("outcome", string(a.Outcome)), slog.String("delivery_status",
+			string(next.Status)),
 		slog.Float64("seconds", a.Timings.Total.Seconds()))
 	if a.HTTPStatus != nil {
 		attrs = append(attrs, slog.Int("http_status", *a.HTTPStatus))
@@ -197,8 +201,9 @@ const giveBackDelay = time.Second
 // giveBack ends a lease without a try.
 func (s *Service) giveBack(ctx context.Context, j *job, why string, err error) {
 	if ctx.Err() == nil {
-		s.log.ErrorContext(ctx, "a delivery was given back", slog.String("reason", why), slog.String("event_uuid", j.delivery.EventUUID),
-			slog.String("subscription_id", j.delivery.SubscriptionID), slog.String("error", err.Error()))
+		s.log.ErrorContext(ctx, "a delivery was given back", slog.String("reason", why),
+			slog.String("event_uuid", j.delivery.EventUUID), slog.String("subscription_id", j.delivery.SubscriptionID),
+			slog.String("error", err.Error()))
 	}
 	s.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now().Add(giveBackDelay))})
 }

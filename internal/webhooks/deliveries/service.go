@@ -82,9 +82,10 @@ const maxBodyMemory = 64 << 20
 func New(d *db.DB, list *events.Store, subs Subscriptions, client *egress.Client, clk clock.Clock, log *slog.Logger,
 	metrics *obs.Metrics, opts Options,
 ) *Service {
-	s := &Service{db: d, store: NewStore(d, list), events: list, subs: subs, client: client, clock: clk, log: log, metrics: metrics,
-		opts: opts, wake: jobs.NewWake(), settle: jobs.NewWake(), bodies: semaphore.NewWeighted(maxBodyMemory),
-		started: strconv.FormatInt(clock.Millis(clk.Now()), 36), recorded: make(chan struct{}), stopRec: make(chan struct{})}
+	s := &Service{db: d, store: NewStore(d, list), events: list, subs: subs, client: client, clock: clk, log: log,
+		metrics: metrics, opts: opts, wake: jobs.NewWake(), settle: jobs.NewWake(),
+		bodies: semaphore.NewWeighted(maxBodyMemory), started: strconv.FormatInt(clock.Millis(clk.Now()), 36),
+		recorded: make(chan struct{}), stopRec: make(chan struct{})}
 	s.store.log = log
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.storing, s.abandon = context.WithCancel(context.Background())
@@ -131,15 +132,17 @@ func (s *Service) Start(ctx context.Context) error {
 // Drain begins the stop: no further try is started, and those under way end by themselves. Stop must follow.
 func (s *Service) Drain() { s.drained = s.dispatcher.stop() }
 
-// Stop gives back what waits in memory, lets the tries under way end until ctx does, cuts off the rest, and stores every
-// outcome.
+// Stop gives back what waits in memory, lets the tries under way end until ctx does, cuts off the rest, and stores
+// every outcome.
 func (s *Service) Stop(ctx context.Context) {
 	waiting := append(s.drained, s.dispatcher.stop()...)
 	s.loops()
 	s.running.Wait()
 	waiting = append(waiting, s.dispatcher.stop()...)
 	now := s.clock.Now()
-	if err := s.store.each(context.WithoutCancel(ctx), waiting, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
+	if err := s.store.each(context.WithoutCancel(ctx), waiting, now, func(d Delivery) Delivery {
+		return d.returned(now)
+	}); err != nil {
 		s.log.ErrorContext(ctx, "leases could not be given back; they end by themselves", slog.String("error", err.Error()))
 	}
 	if err := s.dispatcher.wait(ctx); err != nil {
@@ -198,8 +201,8 @@ func (s *Service) Release(subscriptionID string) { s.dispatcher.release(subscrip
 // maxHandedBody is the largest body that stays in memory from receipt to its first try.
 const maxHandedBody = 32 << 10
 
-// freshFor is how long a payload that is at hand counts as still there. What has waited longer is read again before it is
-// sent, because its removal may have been asked for on any node.
+// freshFor is how long a payload that is at hand counts as still there. What has waited longer is read again before it
+// is sent, because its removal may have been asked for on any node.
 const freshFor = time.Second
 
 // Handoff gives a committed, leased delivery to the workers.

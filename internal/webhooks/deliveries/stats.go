@@ -52,8 +52,8 @@ func (b Bucket) bounds() (length, longest, usual time.Duration) {
 
 // StatsRequest says what statistics to tell.
 type StatsRequest struct {
-	// From and To bound the range, From inclusive and To exclusive; both are widened to whole buckets. Without To it ends now,
-	// without From it begins an hour, a day or thirty days before its end, by the bucket.
+	// From and To bound the range, From inclusive and To exclusive; both are widened to whole buckets. Without To it ends
+	// now, without From it begins an hour, a day or thirty days before its end, by the bucket.
 	From, To *time.Time
 	Bucket   Bucket
 }
@@ -68,7 +68,8 @@ func (r StatsRequest) Check(f *apperr.Faults) {
 	case !r.From.Before(*r.To):
 		f.Add("query.from", "order", "must be before to")
 	case r.To.Sub(*r.From) > longest:
-		f.Add("query.from", "range", "must be at most "+strconv.Itoa(int(longest/time.Hour))+" hours before to with this bucket")
+		f.Add("query.from", "range", "must be at most "+strconv.Itoa(int(longest/time.Hour))+
+			" hours before to with this bucket")
 	}
 }
 
@@ -112,8 +113,8 @@ type Counts struct {
 	Dead, Cancelled int64
 	// Duration is of tries that sent something; nil where there were none.
 	Duration *Percentiles
-	// TimeToSuccess is from an event's receipt to the success of its delivery, of those that were not replayed; nil where there
-	// were none.
+	// TimeToSuccess is from an event's receipt to the success of its delivery, of those that were not replayed; nil where
+	// there were none.
 	TimeToSuccess *Percentiles
 }
 
@@ -135,8 +136,8 @@ type Stats struct {
 	Buckets []StatBucket
 }
 
-// Stats returns what happened to the deliveries of a subscription that the view shows, and what waits. What it costs follows
-// the range and not the number of tries.
+// Stats returns what happened to the deliveries of a subscription that the view shows, and what waits. What it costs
+// follows the range and not the number of tries.
 //
 // Errors: not_found; validation errors at the locations of the query.
 func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID string, r StatsRequest) (Stats, error) {
@@ -165,7 +166,8 @@ func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID strin
 }
 
 // countedOf returns what is stored and what this process has yet to store.
-func (s *Service) countedOf(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time, length time.Duration) (map[int64]histogram, error) {
+func (s *Service) countedOf(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time,
+	length time.Duration) (map[int64]histogram, error) {
 	s.counted.storing.RLock()
 	defer s.counted.storing.RUnlock()
 	counted, err := s.store.stats(ctx, env, subscriptionID, from, to, length)
@@ -206,8 +208,9 @@ func (h histogram) counts() Counts {
 			tries.add("", class, n)
 		}
 	}
-	return Counts{Succeeded: of(measureSucceeded), Failed: of(measureFailed), Superseded: of(measureSuperseded), Dead: of(measureDead),
-		Cancelled: of(measureCancelled), Duration: percentiles(tries[""]), TimeToSuccess: percentiles(h[measureSuccess])}
+	return Counts{Succeeded: of(measureSucceeded), Failed: of(measureFailed), Superseded: of(measureSuperseded),
+		Dead: of(measureDead), Cancelled: of(measureCancelled), Duration: percentiles(tries[""]),
+		TimeToSuccess: percentiles(h[measureSuccess])}
 }
 
 // percentiles are of the nearest rank.
@@ -235,7 +238,8 @@ func percentiles(classes map[int64]int64) *Percentiles {
 }
 
 // stats returns the counts of each bucket that has any, by its start in Unix milliseconds.
-func (s *Store) stats(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time, length time.Duration) (map[int64]histogram, error) {
+func (s *Store) stats(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time,
+	length time.Duration) (map[int64]histogram, error) {
 	widest := statHour
 	if length < time.Hour {
 		widest = statMinute // what is told by the hour already cannot be told by the minute

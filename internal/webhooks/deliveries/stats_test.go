@@ -66,8 +66,8 @@ func (w *world) stats(t *testing.T, sub string, r StatsRequest) Stats {
 	return s
 }
 
-// What happens is counted in the bucket of its time, once, for its own subscription; empty buckets are told too, and what
-// waits is counted as it stands.
+// What happens is counted in the bucket of its time, once, for its own subscription; empty buckets are told too, and
+// what waits is counted as it stands.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -80,12 +80,15 @@ func TestStats(t *testing.T) {
 		w.tried(t, other, 0, time.Minute, nil)
 		w.clock.Advance(2 * time.Hour)
 		w.tried(t, sub, 0, 0, failure) // refused before anything was sent
-		require.NoError(t, w.db.Tx(t.Context(), func(tx *sql.Tx) error { return w.Cancel(t.Context(), tx, w.env, sub, w.clock.Now()) }))
+		require.NoError(t, w.db.Tx(t.Context(), func(tx *sql.Tx) error {
+			return w.Cancel(t.Context(), tx, w.env, sub, w.clock.Now())
+		}))
 		_, waiting := w.event(Delivery{Status: Held}, sub)
 		w.insert(t, []events.NewEvent{{Event: events.Event{UUID: waiting.EventUUID, Environment: w.env, Verification: "{}"},
 			Counters: waiting.counters()}}, []Delivery{waiting})
 
-		s := w.stats(t, sub, StatsRequest{Bucket: ByHour, From: new(testTime()), To: new(testTime().Add(2*time.Hour + time.Minute))})
+		s := w.stats(t, sub, StatsRequest{Bucket: ByHour, From: new(testTime()),
+			To: new(testTime().Add(2*time.Hour + time.Minute))})
 		require.Equal(t, []time.Time{testTime(), testTime().Add(3 * time.Hour)}, []time.Time{s.From, s.To})
 		require.Equal(t, map[Status]int64{Pending: 0, RetryWait: 0, Held: 1}, s.Open)
 		require.Len(t, s.Buckets, 3)
@@ -157,17 +160,19 @@ func TestStatsRanges(t *testing.T) {
 		r     StatsRequest
 		fault string
 	}{
-		"nothing":               {StatsRequest{}, ""},
-		"backwards":             {StatsRequest{From: at(0), To: at(-time.Second), Bucket: ByHour}, "query.from order"},
-		"empty":                 {StatsRequest{From: at(0), To: at(0), Bucket: ByHour}, "query.from order"},
-		"begins in the future":  {StatsRequest{From: at(time.Hour), Bucket: ByHour}, "query.from order"},
-		"a month of hours":      {StatsRequest{From: at(-31 * day), Bucket: ByHour}, ""},
-		"more than a month":     {StatsRequest{From: at(-31*day - 1), Bucket: ByHour}, "query.from range"},
-		"a year of days":        {StatsRequest{From: at(-366 * day), Bucket: ByDay}, ""},
-		"more than a year":      {StatsRequest{From: at(-366*day - 1), Bucket: ByDay}, "query.from range"},
-		"a day of minutes":      {StatsRequest{From: at(-day), Bucket: ByMinute}, ""},
-		"minutes of yesterday":  {StatsRequest{From: at(-25 * time.Hour), To: at(-24 * time.Hour), Bucket: ByMinute}, "query.from kept"},
-		"more than a day":       {StatsRequest{From: at(-day - 1), To: at(0), Bucket: ByMinute}, "query.from range query.from kept"},
+		"nothing":              {StatsRequest{}, ""},
+		"backwards":            {StatsRequest{From: at(0), To: at(-time.Second), Bucket: ByHour}, "query.from order"},
+		"empty":                {StatsRequest{From: at(0), To: at(0), Bucket: ByHour}, "query.from order"},
+		"begins in the future": {StatsRequest{From: at(time.Hour), Bucket: ByHour}, "query.from order"},
+		"a month of hours":     {StatsRequest{From: at(-31 * day), Bucket: ByHour}, ""},
+		"more than a month":    {StatsRequest{From: at(-31*day - 1), Bucket: ByHour}, "query.from range"},
+		"a year of days":       {StatsRequest{From: at(-366 * day), Bucket: ByDay}, ""},
+		"more than a year":     {StatsRequest{From: at(-366*day - 1), Bucket: ByDay}, "query.from range"},
+		"a day of minutes":     {StatsRequest{From: at(-day), Bucket: ByMinute}, ""},
+		"minutes of yesterday": {StatsRequest{From: at(-25 * time.Hour), To: at(-24 * time.Hour), Bucket: ByMinute},
+			"query.from kept"},
+		"more than a day": {StatsRequest{From: at(-day - 1), To: at(0), Bucket: ByMinute},
+			"query.from range query.from kept"},
 		"the far future":        {StatsRequest{From: at(0), To: at(32 * day), Bucket: ByDay}, ""},
 		"the very far future":   {StatsRequest{From: at(366 * day), To: at(367 * day), Bucket: ByDay}, "query.to range"},
 		"long ago, by the hour": {StatsRequest{To: at(-1000 * day), Bucket: ByHour}, ""},
@@ -187,8 +192,8 @@ func TestStatsRanges(t *testing.T) {
 	}
 }
 
-// Statistics are read by the primary key, so that what they cost follows the range and not the history, on SQLite by its plan
-// and on PostgreSQL by what it reads.
+// Statistics are read by the primary key, so that what they cost follows the range and not the history, on SQLite by
+// its plan and on PostgreSQL by what it reads.
 func TestStatsPlan(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -196,7 +201,8 @@ func TestStatsPlan(t *testing.T) {
 		sub := w.subscription()
 		counted := tally{}
 		for n := range 4000 {
-			counted.add(w.env, []string{sub, "other"}[n%2], testTime().Add(-time.Duration(n)*time.Minute), measureFailed, int64(n%10))
+			counted.add(w.env, []string{sub, "other"}[n%2], testTime().Add(-time.Duration(n)*time.Minute), measureFailed,
+				int64(n%10))
 		}
 		require.NoError(t, w.db.Tx(t.Context(), func(tx *sql.Tx) error {
 			_, err := w.db.ExecAll(t.Context(), tx, counted.statement(statMinute))
@@ -240,6 +246,7 @@ func readsOf(t *testing.T, store testkit.Store, table string) (n int64) {
 	store.DB.Read().SetMaxOpenConns(1) // its statistics are all there are
 	_, err := store.DB.Read().ExecContext(t.Context(), "SELECT pg_stat_force_next_flush()")
 	require.NoError(t, err)
-	require.NoError(t, store.DB.Read().QueryRowContext(t.Context(), "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = $1", table).Scan(&n))
+	require.NoError(t, store.DB.Read().QueryRowContext(t.Context(),
+		"SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = $1", table).Scan(&n))
 	return n
 }

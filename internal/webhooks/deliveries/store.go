@@ -48,8 +48,8 @@ func Insert(list []Delivery) db.Statement {
 	for i := range list {
 		d := &list[i]
 		created := clock.Millis(d.CreatedAt)
-		args = append(args, d.EventUUID, d.SubscriptionID, d.ID, string(d.Environment), string(d.Status), d.ClaimID, clock.Millis(d.Due),
-			created, created)
+		args = append(args, d.EventUUID, d.SubscriptionID, d.ID, string(d.Environment), string(d.Status), d.ClaimID,
+			clock.Millis(d.Due), created, created)
 	}
 	return db.Statement{Rows: insertDeliveries, Args: args}
 }
@@ -64,8 +64,8 @@ type move struct {
 var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: `WITH v (event_uuid, subscription_id, old_status, old_claim, old_generation, status, generation, claim_id, due_ms,
 		generation_attempts, attempt_count, leases_lost, last_http_status, last_error, completed_ms, now_ms) AS (`,
-	Types: []string{"text", "text", "text", "text", "bigint", "text", "bigint", "text", "bigint", "bigint", "bigint", "bigint",
-		"bigint", "text", "bigint", "bigint"},
+	Types: []string{"text", "text", "text", "text", "bigint", "text", "bigint", "text", "bigint", "bigint", "bigint",
+		"bigint", "bigint", "text", "bigint", "bigint"},
 	After: `) UPDATE deliveries AS d SET status = v.status, generation = v.generation, claim_id = v.claim_id, due_ms = v.due_ms,
 		generation_attempts = v.generation_attempts, attempt_count = v.attempt_count, leases_lost = v.leases_lost,
 		last_http_status = v.last_http_status, last_error = v.last_error, completed_ms = v.completed_ms, updated_ms = v.now_ms
@@ -73,9 +73,10 @@ var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`,
 }
 
-// apply makes the moves, changes the events' counters, records the tries and counts what has ended, or returns errStale and must be rolled back
-// when any delivery is not where its move starts. Moves that leave a delivery open although its event's payload was
-// expunged meanwhile are followed by its cancellation, so that no transaction ends with such a delivery.
+// apply makes the moves, changes the events' counters, records the tries and counts what has ended, or returns errStale
+// and must be rolled back when any delivery is not where its move starts. Moves that leave a delivery open although its
+// event's payload was expunged meanwhile are followed by its cancellation, so that no transaction ends with such a
+// delivery.
 func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried ...*result) error {
 	if err := s.applyAll(ctx, tx, moves, nowMillis, tried); err != nil {
 		return err
@@ -120,7 +121,8 @@ func (s *Store) applyAll(ctx context.Context, tx *sql.Tx, moves []move, nowMilli
 	}
 	moves = slices.Clone(moves)
 	slices.SortFunc(moves, func(a, b move) int {
-		return cmp.Or(cmp.Compare(a.from.EventUUID, b.from.EventUUID), cmp.Compare(a.from.SubscriptionID, b.from.SubscriptionID))
+		return cmp.Or(cmp.Compare(a.from.EventUUID, b.from.EventUUID), cmp.Compare(a.from.SubscriptionID,
+			b.from.SubscriptionID))
 	})
 	args := make([]any, 0, len(moves)*updateDeliveries.Columns())
 	changes := make([]events.Change, 0, len(moves))
@@ -133,8 +135,8 @@ func (s *Store) applyAll(ctx context.Context, tx *sql.Tx, moves []move, nowMilli
 			return err
 		}
 		args = append(args, m.from.EventUUID, m.from.SubscriptionID, string(m.from.Status), m.from.ClaimID, m.from.Generation,
-			string(m.to.Status), m.to.Generation, m.to.ClaimID, clock.Millis(m.to.Due), m.to.GenerationAttempts, m.to.AttemptCount,
-			m.to.LeasesLost, m.to.LastHTTPStatus, failure, millis(m.to.CompletedAt), nowMillis)
+			string(m.to.Status), m.to.Generation, m.to.ClaimID, clock.Millis(m.to.Due), m.to.GenerationAttempts,
+			m.to.AttemptCount, m.to.LeasesLost, m.to.LastHTTPStatus, failure, millis(m.to.CompletedAt), nowMillis)
 		change, err := m.change(nowMillis)
 		if err != nil {
 			return err
@@ -161,11 +163,13 @@ func (s *Store) applyAll(ctx context.Context, tx *sql.Tx, moves []move, nowMilli
 // change returns what the move does to its event.
 func (m *move) change(nowMillis int64) (events.Change, error) {
 	before, after := m.from.counters(), m.to.counters()
-	c := events.Change{Environment: m.from.Environment, EventUUID: m.from.EventUUID, Attempts: m.attempts, At: clock.FromMillis(nowMillis),
-		Counters: events.Counters{
-			Sending: after.Sending - before.Sending, Pending: after.Pending - before.Pending, RetryWait: after.RetryWait - before.RetryWait,
-			Held: after.Held - before.Held, HeldFailed: after.HeldFailed - before.HeldFailed, Dead: after.Dead - before.Dead,
-			Succeeded: after.Succeeded - before.Succeeded, Cancelled: after.Cancelled - before.Cancelled, Tried: after.Tried - before.Tried,
+	c := events.Change{Environment: m.from.Environment, EventUUID: m.from.EventUUID, Attempts: m.attempts,
+		At: clock.FromMillis(nowMillis), Counters: events.Counters{
+			Sending: after.Sending - before.Sending, Pending: after.Pending - before.Pending,
+			RetryWait: after.RetryWait - before.RetryWait, Held: after.Held - before.Held,
+			HeldFailed: after.HeldFailed - before.HeldFailed, Dead: after.Dead - before.Dead,
+			Succeeded: after.Succeeded - before.Succeeded, Cancelled: after.Cancelled - before.Cancelled,
+			Tried: after.Tried - before.Tried,
 		}}
 	if f := m.to.LastFailure; f != m.from.LastFailure && f != nil && !f.Overcome {
 		text, err := encodeFailure(m.to.LastFailure, m.from.SubscriptionID)
@@ -192,7 +196,8 @@ func encodeFailure(f *Failure, subscriptionID string) (*string, error) {
 	if f == nil {
 		return nil, nil //nolint:nilnil // no failure is stored as NULL
 	}
-	b, err := json.Marshal(storedFailure{f.Code, f.Message, f.HTTPStatus, subscriptionID, clock.Millis(f.At), f.Overcome, f.Died})
+	b, err := json.Marshal(storedFailure{f.Code, f.Message, f.HTTPStatus, subscriptionID, clock.Millis(f.At), f.Overcome,
+		f.Died})
 	if err != nil {
 		return nil, fmt.Errorf("encode a failure: %w", err)
 	}
@@ -209,7 +214,8 @@ func DecodeFailure(text *string) (f *Failure, subscriptionID string, err error) 
 	if err := json.Unmarshal([]byte(*text), &s); err != nil {
 		return nil, "", fmt.Errorf("decode a failure: %w", err)
 	}
-	return &Failure{Code: s.Code, Message: s.Message, HTTPStatus: s.HTTPStatus, At: clock.FromMillis(s.At), Overcome: s.Overcome, Died: s.Died}, s.SubscriptionID, nil
+	return &Failure{Code: s.Code, Message: s.Message, HTTPStatus: s.HTTPStatus, At: clock.FromMillis(s.At),
+		Overcome: s.Overcome, Died: s.Died}, s.SubscriptionID, nil
 }
 
 const deliveryColumns = `d.event_uuid, d.subscription_id, d.id, d.environment_id, d.status, d.generation, d.claim_id, d.due_ms,
@@ -263,7 +269,8 @@ func (s *Store) ByEvents(ctx context.Context, env id.Environment, uuids []string
 		for _, u := range uuids[:n] {
 			args = append(args, u)
 		}
-		list, err := s.query(ctx, s.db.Read(), "d.environment_id = $1 AND d.event_uuid IN "+db.In(2, n)+" ORDER BY d.event_uuid, d.subscription_id", args...)
+		list, err := s.query(ctx, s.db.Read(), "d.environment_id = $1 AND d.event_uuid IN "+db.In(2, n)+
+			" ORDER BY d.event_uuid, d.subscription_id", args...)
 		if err != nil {
 			return nil, err
 		}

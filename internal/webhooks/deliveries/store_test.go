@@ -31,9 +31,9 @@ func (w *world) one(t *testing.T, d Delivery, subscription string) Delivery {
 // tried returns the result of a try of a leased delivery that failed for good.
 func tried(d Delivery) *result {
 	o := Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x", Message: "y", At: testTime()}}
-	return &result{delivery: d, next: d.attempted(o, nil, nil), tried: true, attempt: Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID,
-		SubscriptionID: d.SubscriptionID, Generation: d.Generation, Number: 1, Outcome: AttemptFailed, StartedAt: testTime(),
-		RequestHeaders: "{}", ResponseHeaders: "{}", ErrorCode: new("x"), ErrorMessage: new("y")}}
+	return &result{delivery: d, next: d.attempted(o, nil, nil), tried: true, attempt: Attempt{ID: id.NewUUID(),
+		EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation, Number: 1, Outcome: AttemptFailed,
+		StartedAt: testTime(), RequestHeaders: "{}", ResponseHeaders: "{}", ErrorCode: new("x"), ErrorMessage: new("y")}}
 }
 
 func (w *world) leased(t *testing.T) Delivery {
@@ -57,7 +57,8 @@ func TestOneDeliveryPerEventAndSubscription(t *testing.T) {
 	})
 }
 
-// A claim takes what is due longest first, leaves out what it is told to and what is not due yet, and takes nothing twice.
+// A claim takes what is due longest first, leaves out what it is told to and what is not due yet, and takes nothing
+// twice.
 func TestClaimOrder(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -219,8 +220,8 @@ func TestRecoverOfAPredecessor(t *testing.T) {
 	})
 }
 
-// Releasing the deliveries of a subscription that is enabled again starts at fifty a second and doubles every ten seconds
-// up to the greatest chunk; switching it off and on does not start faster.
+// Releasing the deliveries of a subscription that is enabled again starts at fifty a second and doubles every ten
+// seconds up to the greatest chunk; switching it off and on does not start faster.
 func TestReleaseRamp(t *testing.T) {
 	t.Parallel()
 	var r releases
@@ -289,11 +290,14 @@ func TestHoldAndCancelOfMany(t *testing.T) {
 			w.insert(t, found, list)
 		}
 		count := func(s Status) (n int) {
-			require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM deliveries WHERE status = $1", string(s)).Scan(&n))
+			require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM deliveries WHERE status = $1",
+				string(s)).Scan(&n))
 			return n
 		}
 		change := func(fn func(context.Context, *sql.Tx, id.Environment, string, time.Time) error) {
-			require.NoError(t, w.db.Tx(t.Context(), func(tx *sql.Tx) error { return fn(t.Context(), tx, w.env, sub, testTime()) }))
+			require.NoError(t, w.db.Tx(t.Context(), func(tx *sql.Tx) error {
+				return fn(t.Context(), tx, w.env, sub, testTime())
+			}))
 		}
 		w.subs.byID[sub].Enabled = false
 		change(w.Hold)
@@ -324,8 +328,9 @@ func TestDepth(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Depth{}, depth)
 		sub, oldest := w.subscription(), testTime().Add(-time.Minute)
-		for _, d := range []Delivery{{Status: Pending, Due: testTime()}, {Status: RetryWait, Due: oldest}, {Status: RetryWait, Due: testTime().Add(1e6)},
-			{Status: Sending, ClaimID: "x", Due: oldest.Add(-time.Hour)}, {Status: Held, Due: oldest.Add(-time.Hour)}, {Status: Dead, Due: oldest}} {
+		for _, d := range []Delivery{{Status: Pending, Due: testTime()}, {Status: RetryWait, Due: oldest},
+			{Status: RetryWait, Due: testTime().Add(1e6)}, {Status: Sending, ClaimID: "x", Due: oldest.Add(-time.Hour)},
+			{Status: Held, Due: oldest.Add(-time.Hour)}, {Status: Dead, Due: oldest}} {
 			w.one(t, d, sub)
 		}
 		depth, err = w.store.Depth(t.Context(), testTime())

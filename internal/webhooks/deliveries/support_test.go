@@ -29,8 +29,8 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 	t.Helper()
 	w := &world{clock: clock.NewManual(testTime()), subs: &targets{byID: map[string]*subscriptions.Target{}},
 		env: id.Environment(id.New(id.PrefixEnvironment))}
-	w.Service = New(store.DB, events.NewStore(store.DB, Filter{}), w.subs, nil, w.clock, slog.New(slog.DiscardHandler), obs.NewMetrics(),
-		Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
+	w.Service = New(store.DB, events.NewStore(store.DB, Filter{}), w.subs, nil, w.clock, slog.New(slog.DiscardHandler),
+		obs.NewMetrics(), Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
 	return w
 }
 
@@ -76,7 +76,8 @@ func (w *world) insertAs(t require.TestingT, e events.NewEvent, list []Delivery)
 
 // read returns a delivery as it stands.
 func (w *world) read(t require.TestingT, k Key) Delivery {
-	list, err := w.store.query(context.WithoutCancel(w.hard), w.db.Read(), "d.event_uuid = $1 AND d.subscription_id = $2", k.EventUUID, k.SubscriptionID)
+	list, err := w.store.query(context.WithoutCancel(w.hard), w.db.Read(), "d.event_uuid = $1 AND d.subscription_id = $2",
+		k.EventUUID, k.SubscriptionID)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	return list[0]

@@ -21,8 +21,8 @@ const (
 // measure is what is counted.
 type measure string
 
-// The measures. The first two have the class of the try's duration, measureSuccess that of the time from the event's receipt to
-// the success of a delivery that was not replayed.
+// The measures. The first two have the class of the try's duration, measureSuccess that of the time from the event's
+// receipt to the success of a delivery that was not replayed.
 const (
 	measureSucceeded  measure = "succeeded"
 	measureFailed     measure = "failed"
@@ -118,14 +118,15 @@ func (t tally) split(n int) []tally {
 var countStats = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "INSERT INTO delivery_stats (subscription_id, width_ms, start_ms, measure, class, environment_id, n)",
 	Types:  []string{"text", "bigint", "bigint", "text", "bigint", "text", "bigint"},
-	After:  "ON CONFLICT (subscription_id, width_ms, start_ms, measure, class) DO UPDATE SET n = delivery_stats.n + excluded.n",
+	After: "ON CONFLICT (subscription_id, width_ms, start_ms, measure, class) DO UPDATE SET n = delivery_stats.n + " +
+		"excluded.n",
 }
 
 // statement adds the counts to the rows of the width, in one order, so that two transactions lock rows alike.
 func (t tally) statement(width int64) db.Statement {
 	keys := slices.SortedFunc(maps.Keys(t), func(a, b tallyKey) int {
-		return cmp.Or(cmp.Compare(a.subscriptionID, b.subscriptionID), cmp.Compare(a.startMillis, b.startMillis), cmp.Compare(a.measure, b.measure),
-			cmp.Compare(a.class, b.class))
+		return cmp.Or(cmp.Compare(a.subscriptionID, b.subscriptionID), cmp.Compare(a.startMillis, b.startMillis),
+			cmp.Compare(a.measure, b.measure), cmp.Compare(a.class, b.class))
 	})
 	args := make([]any, 0, len(keys)*countStats.Columns())
 	for _, k := range keys {

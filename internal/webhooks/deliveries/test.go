@@ -52,10 +52,11 @@ type TestRequest struct {
 type TestResult struct {
 	// Delivered says that the target answered with a status of 2xx.
 	Delivered bool
-	// WouldMatch says that the subscription takes the event: its type, for a stored event its connection, and what the filter
-	// asks.
+	// WouldMatch says that the subscription takes the event: its type, for a stored event its connection, and what the
+	// filter asks.
 	WouldMatch bool
-	// Filter is what became of the filter; nil where the subscription has none, or does not take the event for another reason.
+	// Filter is what became of the filter; nil where the subscription has none, or does not take the event for another
+	// reason.
 	Filter *filters.Result
 	// WebhookID is the webhook-id that was sent.
 	WebhookID string
@@ -78,8 +79,8 @@ type TestResult struct {
 // Test sends one signed request to the subscription's target, once and whether or not the subscription is enabled, and
 // returns what came back. It stores nothing and changes no state: a target that answers 410 stays enabled.
 //
-// Errors: not_found for a subscription or event that the view does not show; payload_expired; rate_limited while too many tests are
-// under way; validation errors at the locations of the HTTP body.
+// Errors: not_found for a subscription or event that the view does not show; payload_expired; rate_limited while too
+// many tests are under way; validation errors at the locations of the HTTP body.
 func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string, in TestRequest) (TestResult, error) {
 	if err := in.check(); err != nil {
 		return TestResult{}, err
@@ -93,7 +94,8 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 		return TestResult{}, err
 	}
 	if !s.tests.begin(v.Environment) {
-		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way", RetryAfter: time.Second}
+		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way",
+			RetryAfter: time.Second}
 	}
 	defer s.tests.end(v.Environment)
 	e, p, err := s.testEvent(ctx, v, &in)
@@ -101,7 +103,8 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 		return TestResult{}, err
 	}
 	found := Explain(&e, FilterEvent(&e, &p), &sub)
-	out := TestResult{WebhookID: e.UUID, WouldMatch: found.Failed == "", Filter: found.Filter, URL: target.RawURL, ResponseHeaders: "{}"}
+	out := TestResult{WebhookID: e.UUID, WouldMatch: found.Failed == "", Filter: found.Filter, URL: target.RawURL,
+		ResponseHeaders: "{}"}
 	content, contentType, err := body(target.PayloadMode, &e, &p)
 	if err != nil {
 		return TestResult{}, err
@@ -109,12 +112,14 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	now := s.clock.Now()
 	once := *target
 	once.Schedule = nil // there is no further try, and the request says so
-	h := headers(&once, &Delivery{Key: Key{EventUUID: e.UUID, SubscriptionID: subscriptionID}, Generation: 1}, &e, contentType, content, now)
+	h := headers(&once, &Delivery{Key: Key{EventUUID: e.UUID, SubscriptionID: subscriptionID}, Generation: 1}, &e,
+		contentType, content, now)
 	h.Set("Sallyport-Test", "true")
 	for name, value := range in.Headers {
 		h.Add(name, value)
 	}
-	out.RequestHeaders, out.RequestBody, out.RequestTruncated = storedRequestHeaders(h, target.Headers), content, len(content) > maxShownRequest
+	out.RequestHeaders, out.RequestBody, out.RequestTruncated = storedRequestHeaders(h, target.Headers), content,
+		len(content) > maxShownRequest
 	if out.RequestTruncated {
 		out.RequestBody = slices.Clone(content[:maxShownRequest])
 	}
@@ -127,7 +132,8 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	return out, nil
 }
 
-func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, content []byte, out *TestResult) error {
+func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h http.Header, content []byte,
+	out *TestResult) error {
 	resp, sendErr := s.client.Do(ctx, egress.Request{Method: http.MethodPost, URL: target.URL, Header: h, Body: content,
 		Timeout: TestTimeout, MaxResponseBytes: maxResponseBody})
 	if ctx.Err() != nil {
@@ -189,7 +195,8 @@ func (in *TestRequest) check() error {
 		}
 	}
 	if in.EventType != "" {
-		if p, err := subscriptions.ParsePattern(in.EventType); err != nil || p.String() != in.EventType || strings.Contains(in.EventType, "*") {
+		if p, err := subscriptions.ParsePattern(in.EventType); err != nil || p.String() != in.EventType ||
+			strings.Contains(in.EventType, "*") {
 			f.Add("body.event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
 		}
 	}
@@ -203,8 +210,10 @@ func (in *TestRequest) check() error {
 // testEvent returns the stored event that the test names, or the one that it makes up.
 func (s *Service) testEvent(ctx context.Context, v access.View, in *TestRequest) (events.Event, events.Payload, error) {
 	if in.EventUUID == "" {
-		e := events.Event{UUID: id.NewUUID(), Environment: v.Environment, Type: TestEventType, ContentType: "application/json", ReceivedAt: s.clock.Now()}
-		p := events.Payload{Headers: "{}", Body: []byte(`{"message":"This is a test event from Sallyport."}`), Encoding: events.JSON}
+		e := events.Event{UUID: id.NewUUID(), Environment: v.Environment, Type: TestEventType,
+			ContentType: "application/json", ReceivedAt: s.clock.Now()}
+		p := events.Payload{Headers: "{}", Body: []byte(`{"message":"This is a test event from Sallyport."}`),
+			Encoding: events.JSON}
 		if in.EventType != "" {
 			e.Type = in.EventType
 		}

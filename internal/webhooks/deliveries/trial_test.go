@@ -77,10 +77,12 @@ func TestOwnProviderHasOneName(t *testing.T) {
 	require.Equal(t, events.OwnProvider, subscriptions.OwnProvider)
 }
 
-// Promise: the filter is asked last, of the event with all its types and as its payload is kept, and what it says decides.
+// Promise: the filter is asked last, of the event with all its types and as its payload is kept, and what it says
+// decides.
 func TestExplainAsksTheFilter(t *testing.T) {
 	t.Parallel()
-	e := events.Event{Type: "a", Types: []string{"a", "b"}, Provider: "p", ProviderConfigKey: "k", ConnectionID: "c", ContentType: "x"}
+	e := events.Event{Type: "a", Types: []string{"a", "b"}, Provider: "p", ProviderConfigKey: "k", ConnectionID: "c",
+		ContentType: "x"}
 	p := events.Payload{Headers: `{"h":"1"}`, Body: []byte(`{"n":1}`), Encoding: events.JSON}
 	sub := subscriptions.Subscription{EventTypes: []string{"b"}, Filter: `"b" in event.types && event.type == "a" && event.provider == "p" &&
 		event.provider_config_key == "k" && event.connection_id == "c" && event.content_type == "x" && event.headers["h"] == "1" && event.body.n == 1`}
@@ -89,7 +91,8 @@ func TestExplainAsksTheFilter(t *testing.T) {
 	require.True(t, found.Filter.Matches)
 
 	p.Encoding = events.Text
-	require.Equal(t, subscriptions.OnFilter, Explain(&e, FilterEvent(&e, &p), &sub).Failed, "a text is no JSON, whatever it looks like")
+	require.Equal(t, subscriptions.OnFilter, Explain(&e, FilterEvent(&e, &p), &sub).Failed,
+		"a text is no JSON, whatever it looks like")
 	found = Explain(&e, FilterEvent(&e, nil), &sub)
 	require.Equal(t, subscriptions.OnFilter, found.Failed)
 	require.Equal(t, filters.CodeExpired, found.Filter.Failure.Code)

@@ -34,19 +34,22 @@ var applyChanges = sync.OnceValue(func() *db.MultiRow { //nolint:gochecknoglobal
 		types = append(types, "bigint")
 	}
 	return &db.MultiRow{
-		Before: "WITH v (environment_id, event_uuid, " + strings.Join(changeCounters(), ", ") + ", attempts, last_error, now_ms) AS (",
-		Types:  append(types, "bigint", "text", "bigint"),
+		Before: "WITH v (environment_id, event_uuid, " + strings.Join(changeCounters(), ", ") +
+			", attempts, last_error, now_ms) AS (", Types: append(types, "bigint", "text", "bigint"),
 		After: ") UPDATE webhook_events AS e SET " + set.String() +
-			"attempt_count = e.attempt_count + v.attempts, last_error = COALESCE(v.last_error, e.last_error), updated_ms = v.now_ms, " +
-			"forwarded_ms = CASE WHEN e.forwarded_ms IS NULL AND " + statusCase() + " = 'forwarded' THEN v.now_ms ELSE e.forwarded_ms END, " +
-			"failed_ms = CASE WHEN e.failed_ms IS NULL AND " + statusCase() + " IN ('failed', 'dead_letter') THEN v.now_ms ELSE e.failed_ms END, " +
+			"attempt_count = e.attempt_count + v.attempts, last_error = COALESCE(v.last_error, e.last_error), updated_ms = " +
+			"v.now_ms, " +
+			"forwarded_ms = CASE WHEN e.forwarded_ms IS NULL AND " + statusCase() +
+			" = 'forwarded' THEN v.now_ms ELSE e.forwarded_ms END, " +
+			"failed_ms = CASE WHEN e.failed_ms IS NULL AND " + statusCase() +
+			" IN ('failed', 'dead_letter') THEN v.now_ms ELSE e.failed_ms END, " +
 			"status = " + statusCase() + " FROM v WHERE e.environment_id = v.environment_id AND e.event_uuid = v.event_uuid",
 	}
 })
 
 // Apply returns the statement that changes the counters of events, and with them their status, and how many events it
-// must affect. Changes about one event are merged first. It notes them in the log, whose statement belongs into the same
-// transaction.
+// must affect. Changes about one event are merged first. It notes them in the log, whose statement belongs into the
+// same transaction.
 func Apply(changes []Change, log *Log) (list int, st db.Statement) {
 	changes = merge(changes)
 	args := make([]any, 0, len(changes)*applyChanges().Columns())
@@ -57,8 +60,8 @@ func Apply(changes []Change, log *Log) (list int, st db.Statement) {
 		if c.LastError != "" {
 			lastError = c.LastError
 		}
-		args = append(args, string(c.Environment), c.EventUUID, c.Sending, c.Pending, c.RetryWait, c.Held, c.HeldFailed, c.Dead, c.Succeeded, c.Cancelled,
-			c.Tried, c.Attempts, lastError, clock.Millis(c.At))
+		args = append(args, string(c.Environment), c.EventUUID, c.Sending, c.Pending, c.RetryWait, c.Held, c.HeldFailed,
+			c.Dead, c.Succeeded, c.Cancelled, c.Tried, c.Attempts, lastError, clock.Millis(c.At))
 	}
 	return len(changes), db.Statement{Rows: applyChanges(), Args: args}
 }

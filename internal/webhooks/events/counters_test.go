@@ -41,23 +41,26 @@ func drawCounters(rt *rapid.T) events.Counters {
 	}
 	n := func(label string) int64 { return rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(rt, label) }
 	return events.Counters{
-		Sending: n("sending"), Pending: n("pending"), RetryWait: n("retry_wait"), Held: n("held"), HeldFailed: n("held_failed"), Dead: n("dead"),
-		Succeeded: n("succeeded"), Cancelled: n("cancelled"), Tried: n("tried"),
+		Sending: n("sending"), Pending: n("pending"), RetryWait: n("retry_wait"), Held: n("held"),
+		HeldFailed: n("held_failed"), Dead: n("dead"), Succeeded: n("succeeded"), Cancelled: n("cancelled"),
+		Tried: n("tried"),
 	}
 }
 
 // to returns the change that makes counters of what they are.
 func to(from, target events.Counters) events.Counters {
 	return events.Counters{
-		Sending: target.Sending - from.Sending, Pending: target.Pending - from.Pending, RetryWait: target.RetryWait - from.RetryWait,
-		Held: target.Held - from.Held, HeldFailed: target.HeldFailed - from.HeldFailed, Dead: target.Dead - from.Dead,
-		Succeeded: target.Succeeded - from.Succeeded, Cancelled: target.Cancelled - from.Cancelled, Tried: target.Tried - from.Tried,
+		Sending: target.Sending - from.Sending, Pending: target.Pending - from.Pending,
+		RetryWait: target.RetryWait - from.RetryWait, Held: target.Held - from.Held,
+		HeldFailed: target.HeldFailed - from.HeldFailed, Dead: target.Dead - from.Dead,
+		Succeeded: target.Succeeded - from.Succeeded, Cancelled: target.Cancelled - from.Cancelled,
+		Tried: target.Tried - from.Tried,
 	}
 }
 
 // The status that the database computes is StatusOf of the counters, however the changes come: many events at once, one
-// event several times in one statement. The tries are added up, and the last failure, the time of the last change and the
-// time of the first success are kept.
+// event several times in one statement. The tries are added up, and the last failure, the time of the last change and
+// the time of the first success are kept.
 func TestAppliedStatusIsStatusOf(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -17,11 +17,12 @@ const (
 	partitionDay    = "20060102"
 )
 
-// DropPartitions drops the partitions of days of which every payload was received at cutoff or before, one in a transaction,
-// and returns how many it dropped. Before that it marks the payloads of all environments given as gone up to then; they are
-// all that have events. It does nothing on SQLite. A partition that somebody is reading is left for the next call: whoever
-// would wait for the lock would make every delivery wait.
-func (s *Store) DropPartitions(ctx context.Context, environments []id.Environment, cutoff time.Time) (n int, err error) {
+// DropPartitions drops the partitions of days of which every payload was received at cutoff or before, one in a
+// transaction, and returns how many it dropped. Before that it marks the payloads of all environments given as gone up
+// to then; they are all that have events. It does nothing on SQLite. A partition that somebody is reading is left for
+// the next call: whoever would wait for the lock would make every delivery wait.
+func (s *Store) DropPartitions(ctx context.Context, environments []id.Environment,
+	cutoff time.Time) (n int, err error) {
 	if s.db.Engine() != db.Postgres {
 		return 0, nil
 	}
@@ -98,10 +99,11 @@ func (s *Store) markGone(ctx context.Context, environments []id.Environment, cut
 	return nil
 }
 
-// SweepDefaultPartition deletes up to limit payloads that were received at cutoff or before from the partition of days that
-// have none of their own, which is never dropped, and returns how many went. Like DropPartitions it marks payloads as gone
-// first. It does nothing on SQLite.
-func (s *Store) SweepDefaultPartition(ctx context.Context, environments []id.Environment, cutoff time.Time, limit int) (int, error) {
+// SweepDefaultPartition deletes up to limit payloads that were received at cutoff or before from the partition of days
+// that have none of their own, which is never dropped, and returns how many went. Like DropPartitions it marks payloads
+// as gone first. It does nothing on SQLite.
+func (s *Store) SweepDefaultPartition(ctx context.Context, environments []id.Environment, cutoff time.Time,
+	limit int) (int, error) {
 	if s.db.Engine() != db.Postgres {
 		return 0, nil
 	}

@@ -36,7 +36,8 @@ const (
 // UnknownType is the type of an event whose type cannot be derived.
 const UnknownType = "unknown"
 
-// OwnProvider is the provider of events that no provider has sent: those that are published over the API, and the gateway's own.
+// OwnProvider is the provider of events that no provider has sent: those that are published over the API, and the
+// gateway's own.
 const OwnProvider = "sallyport"
 
 // OwnPrefix begins the types of the gateway's own events. Nobody can publish one.
@@ -90,7 +91,8 @@ type Event struct {
 	ForwardedAt *time.Time
 	// ExpungedAt is when the payload was removed on request.
 	ExpungedAt *time.Time
-	// PayloadExpired says that the payload is gone: nothing can be sent or shown of it any more. A duplicate never had one.
+	// PayloadExpired says that the payload is gone: nothing can be sent or shown of it any more. A duplicate never had
+	// one.
 	PayloadExpired bool
 	// PayloadExpiresAt is when the payload goes or went; nil for a duplicate, and where the time is not known.
 	PayloadExpiresAt *time.Time

@@ -23,7 +23,8 @@ func (s *Store) Expunge(ctx context.Context, tx *sql.Tx, e *Event, now time.Time
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM webhook_event_payloads WHERE event_uuid = $1 AND received_ms = $2`, e.UUID, clock.Millis(e.ReceivedAt))
+	_, err = tx.ExecContext(ctx, `DELETE FROM webhook_event_payloads WHERE event_uuid = $1 AND received_ms = $2`, e.UUID,
+		clock.Millis(e.ReceivedAt))
 	if err != nil {
 		return false, fmt.Errorf("delete a payload: %w", err)
 	}
@@ -45,8 +46,9 @@ func (s *Store) Expunged(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 	for len(uuids) > 0 {
 		n := min(len(uuids), maxAsked)
 		in, args := padded(2, []any{string(env)}, uuids[:n])
-		rows, err := tx.QueryContext(ctx, `SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND expunged_ms IS NOT NULL AND event_uuid IN `+ //nolint:gosec // only placeholders are added
-			in, args...)
+		rows, err := tx.QueryContext(ctx,
+			`SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND expunged_ms IS NOT NULL AND event_uuid IN `+ //nolint:gosec // only placeholders are added
+				in, args...)
 		if err != nil {
 			return nil, fmt.Errorf("ask for expunged events: %w", err)
 		}

@@ -15,15 +15,15 @@ const keyBytes = 16
 // HashID is the hash under which an id of the provider's is claimed.
 func HashID(text string) []byte { return hashKey("id", text) }
 
-// HashSignedID is the hash under which an id that the signature covers is claimed. It is apart from ids that anybody may
-// write, so that none of those makes a repeat of the event that is yet to come.
+// HashSignedID is the hash under which an id that the signature covers is claimed. It is apart from ids that anybody
+// may write, so that none of those makes a repeat of the event that is yet to come.
 func HashSignedID(text string) []byte { return hashKey("signed id", text) }
 
 // HashBody is the hash under which the hexadecimal hash of a body is claimed.
 func HashBody(sum string) []byte { return hashKey("body", sum) }
 
-// HashPublished is the hash under which a publisher's key is claimed: of another kind than a provider's id, so that nobody
-// can publish a provider's event away.
+// HashPublished is the hash under which a publisher's key is claimed: of another kind than a provider's id, so that
+// nobody can publish a provider's event away.
 func HashPublished(text string) []byte { return hashKey(SourcePublisher, text) }
 
 func hashKey(kind, text string) []byte {
@@ -34,8 +34,8 @@ func hashKey(kind, text string) []byte {
 // BodyKey is the text of a body-hash key.
 func BodyKey(sum, firstUUID string) string { return "body:" + sum + ":" + firstUUID }
 
-// HashesOfKey returns the hashes under one of which an event with this key, from this source, has claimed it; none for an
-// event without one.
+// HashesOfKey returns the hashes under one of which an event with this key, from this source, has claimed it; none for
+// an event without one.
 func HashesOfKey(source, key string) [][]byte {
 	switch source {
 	case SourceEvent:

@@ -34,8 +34,8 @@ func claim(ctx context.Context, t require.TestingT, store testkit.Store, now int
 	return holders
 }
 
-// A key goes to the first event that claims it and stays its own until it expires; then the next claim takes it over. It
-// is one connection's alone. Random claims at a clock that moves are compared with a map.
+// A key goes to the first event that claims it and stays its own until it expires; then the next claim takes it over.
+// It is one connection's alone. Random claims at a clock that moves are compared with a map.
 func TestKeysAreHeldUntilTheyExpire(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -53,7 +53,8 @@ func TestKeysAreHeldUntilTheyExpire(t *testing.T) {
 				var keys []*events.Key
 				want := []string{}
 				for _, connection := range connections {
-					for _, text := range rapid.Permutation([]string{"a", "b", "c"}).Draw(rt, "keys")[:rapid.IntRange(0, 3).Draw(rt, "count")] {
+					for _, text := range rapid.Permutation([]string{"a", "b", "c"}).Draw(rt, "keys")[:rapid.IntRange(0, 3).Draw(rt,
+						"count")] {
 						expires := rapid.SampledFrom([]int64{now + 1, now + 2, now + 4, events.KeyForever}).Draw(rt, "expires")
 						k := key(connection, text, id.NewUUID(), expires)
 						keys = append(keys, k)
@@ -78,18 +79,20 @@ func TestClaimsEndWithTheirTransaction(t *testing.T) {
 		s := newStore(store.DB)
 		connection := id.NewUUID()
 		err := store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
-			if _, err := s.ClaimKeys(t.Context(), tx, []*events.Key{key(connection, "a", id.NewUUID(), events.KeyForever)}, started); err != nil {
+			if _, err := s.ClaimKeys(t.Context(), tx, []*events.Key{key(connection, "a", id.NewUUID(), events.KeyForever)},
+				started); err != nil {
 				return err
 			}
 			return context.Canceled
 		})
 		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, []string{""}, claim(t.Context(), t, store, started, key(connection, "a", id.NewUUID(), events.KeyForever)))
+		require.Equal(t, []string{""}, claim(t.Context(), t, store, started, key(connection, "a", id.NewUUID(),
+			events.KeyForever)))
 	})
 }
 
-// A key that its event gives back is free at once; nobody else can give it back, and its other keys, and the same key of
-// another connection, stay claimed.
+// A key that its event gives back is free at once; nobody else can give it back, and its other keys, and the same key
+// of another connection, stay claimed.
 func TestReleaseKey(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

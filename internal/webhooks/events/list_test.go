@@ -53,7 +53,8 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 	for i := range list {
 		e := newEvent(env)
 		e.UUID = uuids()
-		e.Provider, e.ProviderConfigKey, e.ConnectionID = text.Draw(rt, "provider"), text.Draw(rt, "key"), text.Draw(rt, "connection")
+		e.Provider, e.ProviderConfigKey, e.ConnectionID = text.Draw(rt, "provider"), text.Draw(rt, "key"),
+			text.Draw(rt, "connection")
 		e.IdempotencyKey, e.Type = text.Draw(rt, "idempotency"), rapid.SampledFrom(types()).Draw(rt, "type")
 		e.Control, e.ReceivedAt = rapid.Bool().Draw(rt, "control"), at(rapid.Int64Range(0, 4).Draw(rt, "received"))
 		if rapid.Bool().Draw(rt, "batch") {
@@ -68,8 +69,8 @@ func storeRandom(ctx context.Context, rt *rapid.T, store testkit.Store, env id.E
 			}
 		}
 		if e.DuplicateOf == nil {
-			keys = append(keys, &events.Key{ConnectionUUID: e.ConnectionUUID, Hash: events.HashID(e.IdempotencyKey), EventUUID: e.UUID,
-				ExpiresMillis: events.KeyForever})
+			keys = append(keys, &events.Key{ConnectionUUID: e.ConnectionUUID, Hash: events.HashID(e.IdempotencyKey),
+				EventUUID: e.UUID, ExpiresMillis: events.KeyForever})
 		}
 		list[i] = e
 		changes = append(changes, events.Change{EventUUID: e.UUID, Environment: env, At: e.ReceivedAt,
@@ -125,14 +126,16 @@ func drawFilter(rt *rapid.T, list []events.Event) events.Filter {
 
 // searches are the beginnings of types, or not, among them those that patterns and collations could confuse.
 func searches() []string {
-	return []string{"a", "a.", "a.b", "a.B", "A", "a_", "a%", "ä", "Ä", "u", "unknown", "z", "%", "_", "'", "body:", ".", "\U0010ffff"}
+	return []string{"a", "a.", "a.b", "a.B", "A", "a_", "a%", "ä", "Ä", "u", "unknown", "z", "%", "_", "'", "body:", ".",
+		"\U0010ffff"}
 }
 
 // fits is the definition of a filter.
 func fits(t require.TestingT, f events.Filter, e events.Event) bool {
 	anyOf := func(values []string, v string) bool { return len(values) == 0 || slices.Contains(values, v) }
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, e.Status)) &&
-		anyOf(f.Providers, e.Provider) && anyOf(f.ProviderConfigKeys, e.ProviderConfigKey) && anyOf(f.ConnectionIDs, e.ConnectionID) &&
+		anyOf(f.Providers, e.Provider) && anyOf(f.ProviderConfigKeys, e.ProviderConfigKey) &&
+		anyOf(f.ConnectionIDs, e.ConnectionID) &&
 		anyOf(f.IdempotencyKeys, e.IdempotencyKey) && anyOf(f.SubscriptionIDs, e.UUID) &&
 		(len(f.Types) == 0 || slices.ContainsFunc(e.AllTypes(), func(kind string) bool {
 			return slices.ContainsFunc(f.Types, func(p string) bool { return matchesType(t, p, kind) })
@@ -144,8 +147,8 @@ func fits(t require.TestingT, f events.Filter, e events.Event) bool {
 		(f.ReceivedBefore == nil || e.ReceivedAt.Before(*f.ReceivedBefore))
 }
 
-// Whatever filters are combined, a list holds exactly the events that fit, and walking its pages shows each once, newest
-// or oldest first. Another environment sees none of them.
+// Whatever filters are combined, a list holds exactly the events that fit, and walking its pages shows each once,
+// newest or oldest first. Another environment sees none of them.
 func TestListAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -172,7 +175,8 @@ func TestListAgainstDefinition(t *testing.T) {
 }
 
 // walk returns the uuids of all pages.
-func walk(ctx context.Context, rt *rapid.T, s *events.Store, env id.Environment, f events.Filter, ascending bool) []string {
+func walk(ctx context.Context, rt *rapid.T, s *events.Store, env id.Environment, f events.Filter,
+	ascending bool) []string {
 	request := page.Request{Limit: rapid.IntRange(1, 4).Draw(rt, "limit"), Ascending: ascending}
 	all := []string{}
 	for {
@@ -232,7 +236,8 @@ func TestImpossibleID(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newStore(store.DB)
 		require.NoError(t, store.DB.Close())
-		for _, uuid := range []string{"", "x", "01939A4E-7A5E-7C6F-8A54-3B1F0F6A8F11", "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f1\x00"} {
+		for _, uuid := range []string{"", "x", "01939A4E-7A5E-7C6F-8A54-3B1F0F6A8F11",
+			"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f1\x00"} {
 			_, err := s.Get(t.Context(), access.Whole(newEnvironment()), uuid)
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), uuid)
 		}
@@ -242,8 +247,8 @@ func TestImpossibleID(t *testing.T) {
 	})
 }
 
-// By time of receipt only those events are looked at whose uuids may be of that time: within a day of it, which is more than
-// clocks are wrong by.
+// By time of receipt only those events are looked at whose uuids may be of that time: within a day of it, which is more
+// than clocks are wrong by.
 func TestReceivedBoundsUUIDs(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -311,10 +316,10 @@ func TestScope(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment()
 	filters := []events.Filter{
-		{}, {Statuses: statuses()[:1]}, {Providers: []string{"a"}}, {ProviderConfigKeys: []string{"a"}}, {ConnectionIDs: []string{"a"}},
-		{Types: []string{"a"}}, {IdempotencyKeys: []string{"a"}}, {Duplicate: new(true)}, {Duplicate: new(false)}, {Control: new(true)},
-		{ReceivedAfter: new(at(0))}, {Search: "a"}, {ReceivedBefore: new(at(0))},
-		{DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: []string{"a"}}},
+		{}, {Statuses: statuses()[:1]}, {Providers: []string{"a"}}, {ProviderConfigKeys: []string{"a"}},
+		{ConnectionIDs: []string{"a"}}, {Types: []string{"a"}}, {IdempotencyKeys: []string{"a"}}, {Duplicate: new(true)},
+		{Duplicate: new(false)}, {Control: new(true)}, {ReceivedAfter: new(at(0))}, {Search: "a"},
+		{ReceivedBefore: new(at(0))}, {DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: []string{"a"}}},
 		{DeliveryCriteria: events.DeliveryCriteria{HTTPStatuses: []int{500}}},
 		{DeliveryCriteria: events.DeliveryCriteria{ErrorCodes: []string{"a"}}},
 	}

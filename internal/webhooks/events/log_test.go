@@ -207,8 +207,8 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 	})
 }
 
-// A record stays as long as whoever stopped there has not missed too much: more than LogMessages, or something from more
-// than LogAge ago. The newest always stays, and what one environment has does not count for another.
+// A record stays as long as whoever stopped there has not missed too much: more than LogMessages, or something from
+// more than LogAge ago. The newest always stays, and what one environment has does not count for another.
 func TestTrimLog(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

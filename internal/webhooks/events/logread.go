@@ -23,8 +23,8 @@ const (
 // sequenceChunk is how many records one transaction gives positions to.
 const sequenceChunk = 500
 
-// Sequence gives positions to records that have been committed and have none. It does nothing on SQLite, whose one writer
-// commits in the order of positions, and nothing while another process does it.
+// Sequence gives positions to records that have been committed and have none. It does nothing on SQLite, whose one
+// writer commits in the order of positions, and nothing while another process does it.
 //
 // A record that is seen here was committed before, and so was everything that its transaction saw. Since positions are
 // given by one transaction after the other, nothing ever appears before a position that was read.
@@ -34,7 +34,8 @@ func (s *Store) Sequence(ctx context.Context) error {
 	}
 	for {
 		var waiting bool
-		err := s.db.Read().QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM webhook_event_log WHERE position IS NULL)").Scan(&waiting)
+		err := s.db.Read().QueryRowContext(ctx,
+			"SELECT EXISTS (SELECT 1 FROM webhook_event_log WHERE position IS NULL)").Scan(&waiting)
 		if err != nil {
 			return fmt.Errorf("look for records without a position: %w", err)
 		}
@@ -54,7 +55,8 @@ func (s *Store) Sequence(ctx context.Context) error {
 func (s *Store) sequence(ctx context.Context) (n int64, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		var held bool
-		if err := tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", db.LockSequence).Scan(&held); err != nil || !held {
+		if err := tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", db.LockSequence).Scan(&held); err != nil ||
+			!held {
 			return err
 		}
 		// A statement of its own: it must see what the holder of the lock before has committed.
@@ -74,7 +76,8 @@ func (s *Store) sequence(ctx context.Context) (n int64, err error) {
 // LogHead returns the position of the newest record that has one; 0 without any.
 func (s *Store) LogHead(ctx context.Context) (int64, error) {
 	var head int64
-	err := s.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(position), 0) FROM webhook_event_log WHERE position IS NOT NULL").Scan(&head)
+	err := s.db.Read().QueryRowContext(ctx,
+		"SELECT COALESCE(MAX(position), 0) FROM webhook_event_log WHERE position IS NOT NULL").Scan(&head)
 	if err != nil {
 		return 0, fmt.Errorf("read the head of the log: %w", err)
 	}
@@ -87,9 +90,10 @@ func (s *Store) LogAfter(ctx context.Context, after int64, limit int) ([]LogReco
 }
 
 // EnvironmentLog returns the environment's records after one position up to another, oldest first, at most limit.
-func (s *Store) EnvironmentLog(ctx context.Context, env id.Environment, after, to int64, limit int) ([]LogRecord, error) {
-	return s.log(ctx, "l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position LIMIT "+strconv.Itoa(limit),
-		string(env), after, to)
+func (s *Store) EnvironmentLog(ctx context.Context, env id.Environment, after, to int64,
+	limit int) ([]LogRecord, error) {
+	return s.log(ctx, "l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position LIMIT "+
+		strconv.Itoa(limit), string(env), after, to)
 }
 
 // EnvironmentHead returns the environment's newest record up to a position, without what it names; without any, ok is
@@ -111,7 +115,8 @@ func (s *Store) LogKept(ctx context.Context, positions []int64) (map[int64]bool,
 		for i, p := range chunk {
 			args[i] = p
 		}
-		rows, err := s.db.Read().QueryContext(ctx, "SELECT l.position FROM webhook_event_log l WHERE l.position IN "+db.In(1, len(args)), args...)
+		rows, err := s.db.Read().QueryContext(ctx, "SELECT l.position FROM webhook_event_log l WHERE l.position IN "+
+			db.In(1, len(args)), args...)
 		if err != nil {
 			return nil, fmt.Errorf("look for records: %w", err)
 		}
@@ -136,7 +141,8 @@ type LogPlace struct {
 
 func (s *Store) place(ctx context.Context, condition string, args ...any) (p LogPlace, ok bool, err error) {
 	var at int64
-	err = s.db.Read().QueryRowContext(ctx, "SELECT l.position, l.at_ms, l.messages FROM webhook_event_log l WHERE "+condition, args...).
+	err = s.db.Read().QueryRowContext(ctx, "SELECT l.position, l.at_ms, l.messages FROM webhook_event_log l WHERE "+
+		condition, args...).
 		Scan(&p.Position, &at, &p.Messages)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, false, nil
@@ -149,7 +155,8 @@ func (s *Store) place(ctx context.Context, condition string, args ...any) (p Log
 }
 
 func (s *Store) log(ctx context.Context, condition string, args ...any) ([]LogRecord, error) {
-	rows, err := s.db.Read().QueryContext(ctx, "SELECT l.position, l.environment_id, l.at_ms, l.entries FROM webhook_event_log l WHERE "+condition, args...)
+	rows, err := s.db.Read().QueryContext(ctx,
+		"SELECT l.position, l.environment_id, l.at_ms, l.entries FROM webhook_event_log l WHERE "+condition, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}

@@ -27,12 +27,13 @@ type Old struct {
 	keyHashes [][]byte
 }
 
-// slack is how far the order of uuids may stray from the order of receipt: an event gets its uuid when it is committed, a
-// moment after its receipt, and nodes whose clocks differ by more than two seconds are not ready. Beyond it an event whose
-// time of receipt does not fit its uuid was received by a clock that was wrong.
+// slack is how far the order of uuids may stray from the order of receipt: an event gets its uuid when it is committed,
+// a moment after its receipt, and nodes whose clocks differ by more than two seconds are not ready. Beyond it an event
+// whose time of receipt does not fit its uuid was received by a clock that was wrong.
 const slack = 5 * time.Second
 
-// old returns events of the environment after one uuid and, unless that is empty, up to another, in the order of the list.
+// old returns events of the environment after one uuid and, unless that is empty, up to another, in the order of the
+// list.
 func (s *Store) old(ctx context.Context, env id.Environment, after, upTo string, limit int) ([]Old, error) {
 	condition, args := "e.environment_id = $1 AND e.event_uuid > $2", []any{string(env), after}
 	if upTo != "" {
@@ -53,7 +54,8 @@ func (s *Store) old(ctx context.Context, env id.Environment, after, upTo string,
 		var key, source string
 		var original bool
 		var open int64
-		if err := r.Scan(&o.UUID, &e.ConnectionUUID, &key, &source, &o.received, &o.size, &o.payload, &original, &open, &o.Deliveries, &o.Attempts); err != nil {
+		if err := r.Scan(&o.UUID, &e.ConnectionUUID, &key, &source, &o.received, &o.size, &o.payload, &original, &open,
+			&o.Deliveries, &o.Attempts); err != nil {
 			return err
 		}
 		o.open = open > 0
@@ -92,10 +94,11 @@ func (s *Store) Environments(ctx context.Context) ([]id.Environment, error) {
 }
 
 // Expired returns events of the environment that were received at cutoff or before and have no delivery that is open or
-// being sent, and the uuid up to which it has looked, after which the next call goes on; it is empty when nothing more is
-// due. Only the first limit events after the uuid given are looked at, and none whose payload may still have to be swept
-// where swept says that payloads are.
-func (s *Store) Expired(ctx context.Context, env id.Environment, after string, cutoff time.Time, limit int, swept bool) (list []Old, looked string, err error) {
+// being sent, and the uuid up to which it has looked, after which the next call goes on; it is empty when nothing more
+// is due. Only the first limit events after the uuid given are looked at, and none whose payload may still have to be
+// swept where swept says that payloads are.
+func (s *Store) Expired(ctx context.Context, env id.Environment, after string, cutoff time.Time, limit int,
+	swept bool) (list []Old, looked string, err error) {
 	upTo := ""
 	if swept {
 		h, err := s.horizon(ctx, env)
@@ -125,9 +128,10 @@ func (s *Store) Expired(ctx context.Context, env id.Environment, after string, c
 	return list, looked, nil
 }
 
-// Overdue returns for how long the oldest event of the environment has been due at cutoff, and the oldest payload that is
-// to be swept at another; 0 where nothing is.
-func (s *Store) Overdue(ctx context.Context, env id.Environment, payloads, list time.Time) (payload, event time.Duration, err error) {
+// Overdue returns for how long the oldest event of the environment has been due at cutoff, and the oldest payload that
+// is to be swept at another; 0 where nothing is.
+func (s *Store) Overdue(ctx context.Context, env id.Environment, payloads,
+	list time.Time) (payload, event time.Duration, err error) {
 	late := func(after string, cutoff time.Time) (time.Duration, error) {
 		rows, err := s.old(ctx, env, after, "", 1)
 		if err != nil || len(rows) == 0 {
@@ -154,7 +158,8 @@ type horizon struct {
 }
 
 func (s *Store) horizon(ctx context.Context, env id.Environment) (h horizon, err error) {
-	err = s.db.Read().QueryRowContext(ctx, "SELECT h.gone_ms, h.swept_uuid FROM webhook_payload_horizons h WHERE h.environment_id = $1", string(env)).
+	err = s.db.Read().QueryRowContext(ctx,
+		"SELECT h.gone_ms, h.swept_uuid FROM webhook_payload_horizons h WHERE h.environment_id = $1", string(env)).
 		Scan(&h.gone, &h.swept)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return h, fmt.Errorf("read how far payloads are gone: %w", err)

@@ -43,13 +43,15 @@ func payloadsOf(t *testing.T, store testkit.Store, uuids []string) (out []bool) 
 	t.Helper()
 	for _, u := range uuids {
 		var n int
-		require.NoError(t, store.DB.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM webhook_event_payloads WHERE event_uuid = $1", u).Scan(&n))
+		require.NoError(t, store.DB.Read().QueryRowContext(t.Context(),
+			"SELECT COUNT(*) FROM webhook_event_payloads WHERE event_uuid = $1", u).Scan(&n))
 		out = append(out, n == 1)
 	}
 	return out
 }
 
-func expired(t *testing.T, s *events.Store, env id.Environment, cutoff time.Time, limit int, swept bool) (uuids []string) {
+func expired(t *testing.T, s *events.Store, env id.Environment, cutoff time.Time, limit int,
+	swept bool) (uuids []string) {
 	t.Helper()
 	for after := ""; ; {
 		list, looked, err := s.Expired(t.Context(), env, after, cutoff, limit, swept)
@@ -64,13 +66,14 @@ func expired(t *testing.T, s *events.Store, env id.Environment, cutoff time.Time
 	}
 }
 
-// Events that were received at once may be stored in another order: none goes before its time, and those behind one whose
-// time has not come wait for it.
+// Events that were received at once may be stored in another order: none goes before its time, and those behind one
+// whose time has not come wait for it.
 func TestOldInAnotherOrder(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s, env := newStore(store.DB), newEnvironment()
-		uuids := []string{storedAt(t, store, env, time.Second, 0), storedAt(t, store, env, 2*time.Second, 3*time.Second), storedAt(t, store, env, 4*time.Second, time.Second)}
+		uuids := []string{storedAt(t, store, env, time.Second, 0), storedAt(t, store, env, 2*time.Second, 3*time.Second),
+			storedAt(t, store, env, 4*time.Second, time.Second)}
 		sweep := func(cutoff time.Duration) []bool {
 			_, more, err := s.SweepPayloads(t.Context(), env, at(0).Add(cutoff), 10)
 			require.NoError(t, err)
@@ -78,7 +81,8 @@ func TestOldInAnotherOrder(t *testing.T) {
 			return payloadsOf(t, store, uuids)
 		}
 		require.Equal(t, []bool{false, true, true}, sweep(2*time.Second))
-		require.Equal(t, []string{uuids[0]}, expired(t, s, env, at(0).Add(2*time.Second), 10, true), "no event goes before its payload was swept")
+		require.Equal(t, []string{uuids[0]}, expired(t, s, env, at(0).Add(2*time.Second), 10, true),
+			"no event goes before its payload was swept")
 		require.Equal(t, []string{uuids[0], uuids[2]}, expired(t, s, env, at(0).Add(2*time.Second), 1, false))
 		require.Equal(t, []bool{false, true, true}, sweep(3*time.Second-time.Millisecond))
 		require.Equal(t, []bool{false, false, false}, sweep(3*time.Second))
@@ -95,7 +99,8 @@ func TestOldOfAWrongClock(t *testing.T) {
 		for n := range 7 {
 			wrong = append(wrong, storedAt(t, store, env, time.Duration(n)*time.Second, 1000*time.Hour))
 		}
-		right, young := storedAt(t, store, env, time.Minute, time.Minute), storedAt(t, store, env, 100*time.Hour, 100*time.Hour)
+		right, young := storedAt(t, store, env, time.Minute, time.Minute), storedAt(t, store, env, 100*time.Hour,
+			100*time.Hour)
 		all := append(slices.Clone(wrong), right, young)
 		for _, c := range []struct {
 			cutoff time.Duration
@@ -191,7 +196,8 @@ func TestSweepKeysRaces(t *testing.T) {
 				require.Equal(t, 1, n, "one claimer has each key")
 			}
 			var left int
-			require.NoError(t, store.DB.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM webhook_event_keys WHERE expires_ms = $1", now+1).Scan(&left))
+			require.NoError(t, store.DB.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM webhook_event_keys WHERE "+
+				"expires_ms = $1", now+1).Scan(&left))
 			require.Equal(t, keys, left)
 		}
 	})
@@ -200,13 +206,15 @@ func TestSweepKeysRaces(t *testing.T) {
 // A key is found again by the event that holds it, whatever its source.
 func TestHashesOfKey(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, [][]byte{events.HashID("body:a:b"), events.HashSignedID("body:a:b")}, events.HashesOfKey("header:x-id", "body:a:b"))
+	require.Equal(t, [][]byte{events.HashID("body:a:b"), events.HashSignedID("body:a:b")},
+		events.HashesOfKey("header:x-id", "body:a:b"))
 	require.Equal(t, [][]byte{events.HashBody("ab12")},
 		events.HashesOfKey(events.SourceBodyHash, events.BodyKey("ab12", id.NewUUID())))
 	require.Equal(t, [][]byte{events.HashPublished("k")}, events.HashesOfKey(events.SourcePublisher, "k"))
 	require.Empty(t, events.HashesOfKey(events.SourceEvent, id.NewUUID()))
 	seen := map[string]bool{}
-	for _, hash := range [][]byte{events.HashID("k"), events.HashSignedID("k"), events.HashBody("k"), events.HashPublished("k")} {
+	for _, hash := range [][]byte{events.HashID("k"), events.HashSignedID("k"), events.HashBody("k"),
+		events.HashPublished("k")} {
 		require.Len(t, hash, 16)
 		seen[string(hash)] = true
 	}

@@ -13,8 +13,9 @@ import (
 // partitionDays is for how many days partitions are made ahead.
 const partitionDays = 4
 
-// EnsurePartitions makes the payload partitions of the day of now and of the days after it. It does nothing on SQLite, and
-// nothing for a day whose first payloads have gone to the default partition already: those stay there, and stay right.
+// EnsurePartitions makes the payload partitions of the day of now and of the days after it. It does nothing on SQLite,
+// and nothing for a day whose first payloads have gone to the default partition already: those stay there, and stay
+// right.
 func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) error {
 	if s.db.Engine() != db.Postgres {
 		return nil
@@ -67,8 +68,9 @@ func attachPartition(ctx context.Context, tx *sql.Tx, name string, from, to int6
 		}
 	}
 	var begun bool
-	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_event_payloads_default WHERE received_ms >= $1 AND received_ms < $2)`,
-		from, to).Scan(&begun)
+	err := tx.QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM webhook_event_payloads_default WHERE received_ms >= $1 AND received_ms < $2)`, from,
+		to).Scan(&begun)
 	if err != nil || begun {
 		return err
 	}

@@ -40,8 +40,8 @@ func storeAt(t *testing.T, store testkit.Store, received time.Time) {
 	require.Len(t, payloads, 1, "a payload is found in whatever partition it is")
 }
 
-// Payloads land in the partition of their day in UTC, from its first millisecond to its last, and in the default one when
-// their day has none. SQLite has no partitions and takes everything.
+// Payloads land in the partition of their day in UTC, from its first millisecond to its last, and in the default one
+// when their day has none. SQLite has no partitions and takes everything.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -56,7 +56,8 @@ func TestPartitions(t *testing.T) {
 		require.NoError(t, s.EnsurePartitions(t.Context(), now))
 		day := time.Date(2025, 6, 15, 0, 0, 0, 0, time.UTC)
 		for _, received := range []time.Time{
-			day, day.Add(24*time.Hour - time.Millisecond), day.Add(24 * time.Hour), day.Add(-time.Millisecond), day.Add(4 * 24 * time.Hour),
+			day, day.Add(24*time.Hour - time.Millisecond), day.Add(24 * time.Hour), day.Add(-time.Millisecond),
+			day.Add(4 * 24 * time.Hour),
 		} {
 			storeAt(t, store, received)
 		}
@@ -64,7 +65,8 @@ func TestPartitions(t *testing.T) {
 			return
 		}
 		require.Equal(t, map[string]int{"webhook_event_payloads_default": 2, "webhook_event_payloads_20250615": 2,
-			"webhook_event_payloads_20250616": 1, "webhook_event_payloads_20250617": 0, "webhook_event_payloads_20250618": 0}, partitions(t, store))
+			"webhook_event_payloads_20250616": 1, "webhook_event_payloads_20250617": 0, "webhook_event_payloads_20250618": 0},
+			partitions(t, store))
 	})
 }
 

@@ -30,9 +30,10 @@ func scanEvent(scan func(dest ...any) error, l Lifetimes, now time.Time) (Event,
 	var received, updated int64
 	var forwarded, expunged, gone *int64
 	var types *string
-	err := scan(&e.UUID, &e.Environment, &e.ConnectionUUID, &e.ConnectionID, &e.Provider, &e.ProviderConfigKey, &e.Type, &types,
-		&e.Status, &e.IdempotencyKey, &e.IdempotencySource, &e.DuplicateOf, &e.Suspect, &e.Control, &e.Verification,
-		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded, &expunged, &gone)
+	err := scan(&e.UUID, &e.Environment, &e.ConnectionUUID, &e.ConnectionID, &e.Provider, &e.ProviderConfigKey, &e.Type,
+		&types, &e.Status, &e.IdempotencyKey, &e.IdempotencySource, &e.DuplicateOf, &e.Suspect, &e.Control, &e.Verification,
+		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded, &expunged,
+		&gone)
 	if err != nil {
 		return Event{}, err
 	}
@@ -66,7 +67,8 @@ func (s *Store) Get(ctx context.Context, v access.View, uuid string) (Event, err
 	w := where{}
 	w.add("e.event_uuid = ?", uuid)
 	w.shown(v)
-	row := s.db.Read().QueryRowContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE `+strings.Join(w.conditions, " AND "), w.args...)
+	row := s.db.Read().QueryRowContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE `+
+		strings.Join(w.conditions, " AND "), w.args...)
 	e, err := scanEvent(row.Scan, lifetimes, s.clock.Now())
 	if errors.Is(err, sql.ErrNoRows) {
 		return Event{}, apperr.NotFound("webhook event")
@@ -89,7 +91,8 @@ func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string)
 		for _, u := range chunk {
 			args = append(args, u)
 		}
-		rows, err := s.db.Read().QueryContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE e.environment_id = $1 AND e.event_uuid IN `+
+		rows, err := s.db.Read().QueryContext(ctx, `SELECT `+eventColumns+
+			` FROM webhook_events e WHERE e.environment_id = $1 AND e.event_uuid IN `+
 			db.In(2, len(chunk)), args...)
 		if err != nil {
 			return nil, fmt.Errorf("read events: %w", err)
@@ -105,8 +108,8 @@ func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string)
 	return out, nil
 }
 
-// Payloads returns the payloads of events of the environment, by uuid. An event without one, or whose payload has expired,
-// is not in the map.
+// Payloads returns the payloads of events of the environment, by uuid. An event without one, or whose payload has
+// expired, is not in the map.
 func (s *Store) Payloads(ctx context.Context, env id.Environment, list []Event) (map[string]Payload, error) {
 	out := make(map[string]Payload, len(list))
 	list = slices.DeleteFunc(slices.Clone(list), func(e Event) bool { return e.PayloadExpired || e.DuplicateOf != nil })
@@ -167,16 +170,17 @@ func (f Filter) Scope(env id.Environment) string {
 	return string(env) + string(b)
 }
 
-// List returns a page of the events that the view shows, one row more than the page when another follows. By key and by a search a
-// repeat is found while the event that it repeats is there. A search that is the beginning of too many types is a validation
-// error, and a list that takes longer than readTimeout is unavailable.
+// List returns a page of the events that the view shows, one row more than the page when another follows. By key and by
+// a search a repeat is found while the event that it repeats is there. A search that is the beginning of too many types
+// is a validation error, and a list that takes longer than readTimeout is unavailable.
 func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
 	limited, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
 	found, err := s.list(limited, v, f, p)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The list takes too long with these filters: narrow them, as by " +
-			"received_after, connection_id or event_type", RetryAfter: 2 * time.Second, Cause: err}
+		return nil, &apperr.Error{Code: apperr.CodeUnavailable,
+			Message: "The list takes too long with these filters: narrow them, as by " +
+				"received_after, connection_id or event_type", RetryAfter: 2 * time.Second, Cause: err}
 	}
 	return found, err
 }
@@ -246,7 +250,8 @@ func (s *Store) selects(w *where, f Filter) {
 	}
 }
 
-// readTimeout bounds a list's query: a filter that matches little in a long history must not hold a connection for ever.
+// readTimeout bounds a list's query: a filter that matches little in a long history must not hold a connection for
+// ever.
 const readTimeout = 5 * time.Second
 
 func texts[T ~string](values []T) []string {
@@ -291,8 +296,8 @@ func (w *where) shown(v access.View) {
 	}
 }
 
-// between restricts the query to the uuids of the times of receipt that the filter asks for, which are in the order of the
-// index: what was received at another time is not even looked at.
+// between restricts the query to the uuids of the times of receipt that the filter asks for, which are in the order of
+// the index: what was received at another time is not even looked at.
 func (w *where) between(f Filter) {
 	if f.ReceivedAfter != nil {
 		w.add("e.event_uuid >= ?", id.FirstUUID(f.ReceivedAfter.Add(-passedAfter)))

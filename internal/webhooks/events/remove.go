@@ -15,15 +15,16 @@ import (
 // maxSweptBytes bounds the bodies that one transaction deletes: a large one takes time by its pages.
 const maxSweptBytes = 2 << 20
 
-// passedAfter is how far the time in an event's uuid may be from its time of receipt. The two are read from one clock a moment
-// apart; where they differ by more, the clock was wrong for one of them. Such an event does not hold up the sweep of payloads,
-// and is not found by its time of receipt.
+// passedAfter is how far the time in an event's uuid may be from its time of receipt. The two are read from one clock a
+// moment apart; where they differ by more, the clock was wrong for one of them. Such an event does not hold up the
+// sweep of payloads, and is not found by its time of receipt.
 const passedAfter = 24 * time.Hour
 
 // SweepPayloads deletes the payloads of the environment's events that were received at cutoff or before, from where the
 // last call stopped, looking at up to limit events. It returns how many payloads went, and whether more may follow. The
 // events come in the order of the list, and the first that is not due ends the sweep.
-func (s *Store) SweepPayloads(ctx context.Context, env id.Environment, cutoff time.Time, limit int) (n int, more bool, err error) {
+func (s *Store) SweepPayloads(ctx context.Context, env id.Environment, cutoff time.Time,
+	limit int) (n int, more bool, err error) {
 	h, err := s.horizon(ctx, env)
 	if err != nil {
 		return 0, false, err
@@ -73,7 +74,8 @@ func (s *Store) deletePayloads(ctx context.Context, tx *sql.Tx, list []Old) erro
 		byDay[day] = append(byDay[day], o.UUID)
 	}
 	for day, uuids := range byDay {
-		if err := deleteIn(ctx, tx, "DELETE FROM webhook_event_payloads WHERE received_ms >= $1 AND received_ms < $2 AND event_uuid IN ", uuids,
+		if err := deleteIn(ctx, tx, "DELETE FROM webhook_event_payloads WHERE received_ms >= $1 AND received_ms < $2 AND "+
+			"event_uuid IN ", uuids,
 			day, day+dayMillis); err != nil {
 			return fmt.Errorf("delete payloads: %w", err)
 		}
@@ -115,8 +117,10 @@ func (s *Store) LockSettled(ctx context.Context, tx *sql.Tx, env id.Environment,
 		uuids[i] = o.UUID
 	}
 	in, args := padded(2, []any{string(env)}, uuids)
-	rows, err := tx.QueryContext(ctx, `SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND event_uuid IN `+in+ //nolint:gosec // only placeholders are added
-		` AND n_sending + n_pending + n_retry_wait + n_held + n_held_failed = 0 ORDER BY event_uuid`+s.db.SkipLocked(), args...)
+	rows, err := tx.QueryContext(ctx, `SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND event_uuid IN `+
+		in+ //nolint:gosec // only placeholders are added
+		` AND n_sending + n_pending + n_retry_wait + n_held + n_held_failed = 0 ORDER BY event_uuid`+s.db.SkipLocked(),
+		args...)
 	if err != nil {
 		return nil, fmt.Errorf("lock old events: %w", err)
 	}
@@ -145,8 +149,8 @@ var deleteKeys = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 		AND event_uuid IN (SELECT v.event_uuid FROM v)`,
 }
 
-// Remove deletes events of the environment, the keys that they hold, and what is left of their payloads. Their deliveries
-// are the caller's to delete in the same transaction. It returns how many keys went.
+// Remove deletes events of the environment, the keys that they hold, and what is left of their payloads. Their
+// deliveries are the caller's to delete in the same transaction. It returns how many keys went.
 func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, list []Old) (keys int64, err error) {
 	uuids := make([]string, 0, len(list))
 	args := make([]any, 0, len(list)*deleteKeys.Columns())
@@ -162,7 +166,8 @@ func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, list
 	if err := s.deletePayloads(ctx, tx, list); err != nil {
 		return 0, err
 	}
-	if err := deleteIn(ctx, tx, "DELETE FROM webhook_events WHERE environment_id = $1 AND event_uuid IN ", uuids, string(env)); err != nil {
+	if err := deleteIn(ctx, tx, "DELETE FROM webhook_events WHERE environment_id = $1 AND event_uuid IN ", uuids,
+		string(env)); err != nil {
 		return 0, fmt.Errorf("delete old events: %w", err)
 	}
 	return keys, nil
@@ -176,7 +181,8 @@ func (s *Store) SweepKeys(ctx context.Context, now time.Time, limit int) (int, e
 		ORDER BY k.expires_ms LIMIT %d`, int64(math.MaxInt64), limit)
 	var n int64
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (`+of+s.db.SkipLocked()+`)`, //nolint:gosec // only constants are added
+		res, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (`+of+
+			s.db.SkipLocked()+`)`, //nolint:gosec // only constants are added
 			clock.Millis(now))
 		if err != nil {
 			return err

@@ -63,7 +63,8 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 		w.add("e.event_uuid "+order.Compare()+" ?", place)
 	}
 	var last string
-	err := s.db.Read().QueryRowContext(ctx, `SELECT e.event_uuid FROM webhook_events e WHERE `+strings.Join(w.conditions, " AND ")+
+	err := s.db.Read().QueryRowContext(ctx, `SELECT e.event_uuid FROM webhook_events e WHERE `+strings.Join(w.conditions,
+		" AND ")+
 		` ORDER BY e.event_uuid `+order.Direction()+` LIMIT 1 OFFSET `+strconv.Itoa(scan.Window-1), w.args...).Scan(&last)
 	end := errors.Is(err, sql.ErrNoRows)
 	if err != nil && !end {
@@ -91,7 +92,8 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 	if err != nil {
 		return Found{}, fmt.Errorf("scan events: %w", err)
 	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE `+strings.Join(w.conditions, " AND ")+
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE `+
+		strings.Join(w.conditions, " AND ")+
 		` ORDER BY e.event_uuid `+order.Direction()+` LIMIT `+strconv.Itoa(limit), w.args...)
 	if err != nil {
 		return Found{}, fmt.Errorf("scan events: %w", err)

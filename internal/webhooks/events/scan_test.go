@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// A scan that is followed from place to place shows what the list's filter and its own bounds select, each event once and in
-// order, however small its windows and its parts are, and never looks at more than a window at a time.
+// A scan that is followed from place to place shows what the list's filter and its own bounds select, each event once
+// and in order, however small its windows and its parts are, and never looks at more than a window at a time.
 func TestScan(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -38,7 +38,8 @@ func TestScan(t *testing.T) {
 			want := []string{}
 			for _, e := range list {
 				failing := e.Status == events.Failed || e.Status == events.DeadLetter
-				if fits(rt, scan.Filter, e) && (!scan.Failing || failing) && (scan.UUIDs == nil || slices.Contains(scan.UUIDs, e.UUID)) &&
+				if fits(rt, scan.Filter, e) && (!scan.Failing || failing) &&
+					(scan.UUIDs == nil || slices.Contains(scan.UUIDs, e.UUID)) &&
 					(scan.Through == "" || e.UUID <= scan.Through) &&
 					(scan.ReceivedThrough.IsZero() || !e.ReceivedAt.After(scan.ReceivedThrough)) {
 					want = append(want, e.UUID)

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// maxSearchTypes is how many types a search may be the beginning of: each is looked up by itself, in a part of one statement,
-	// of which SQLite takes 500.
+	// maxSearchTypes is how many types a search may be the beginning of: each is looked up by itself, in a part of one
+	// statement, of which SQLite takes 500.
 	maxSearchTypes = 200
-	// maxSearchKeys is how many events of one key are looked up by themselves. A key that more have is nothing to search for:
-	// the list is then read from its beginning, as for other filters, and finds them soon.
+	// maxSearchKeys is how many events of one key are looked up by themselves. A key that more have is nothing to search
+	// for: the list is then read from its beginning, as for other filters, and finds them soon.
 	maxSearchKeys = 100
-	// maxSearchBound is how many connections the bound of who searches may name; for more the list is read as for other filters.
+	// maxSearchBound is how many connections the bound of who searches may name; for more the list is read as for other
+	// filters.
 	maxSearchBound = 50
 )
 
@@ -32,13 +33,15 @@ func (w *where) search(q string) {
 		return
 	}
 	arg := "CAST(" + w.arg(q) + " AS text)"
-	w.raw("(e.event_uuid = " + arg + " OR e.idempotency_key = " + arg + " OR substr(e.event_type, 1, length(" + arg + ")) = " + arg + ")")
+	w.raw("(e.event_uuid = " + arg + " OR e.idempotency_key = " + arg + " OR substr(e.event_type, 1, length(" + arg +
+		")) = " + arg + ")")
 }
 
-// narrowed returns, for a filter by a search or by keys, the query of the list with an index for each way in which an event
-// may fit, so that its cost follows what fits and not the history; none where nothing fits. w holds the conditions of the
-// list. ok is false for other filters.
-func (s *Store) narrowed(ctx context.Context, v access.View, w *where, f Filter, p page.Request) (query string, ok bool, err error) {
+// narrowed returns, for a filter by a search or by keys, the query of the list with an index for each way in which an
+// event may fit, so that its cost follows what fits and not the history; none where nothing fits. w holds the
+// conditions of the list. ok is false for other filters.
+func (s *Store) narrowed(ctx context.Context, v access.View, w *where, f Filter,
+	p page.Request) (query string, ok bool, err error) {
 	if f.Search == "" && len(f.IdempotencyKeys) == 0 {
 		return "", false, nil
 	}
@@ -47,22 +50,25 @@ func (s *Store) narrowed(ctx context.Context, v access.View, w *where, f Filter,
 		return "", false, nil
 	}
 	conditions := len(w.args)
-	common, order := strings.Join(w.conditions, " AND "), fmt.Sprintf(" ORDER BY event_uuid %s LIMIT %d", p.Direction(), p.Fetch())
+	common, order := strings.Join(w.conditions, " AND "), fmt.Sprintf(" ORDER BY event_uuid %s LIMIT %d", p.Direction(),
+		p.Fetch())
 	ways, ok, err := s.ways(ctx, v.Environment, w, f)
 	if err != nil || !ok || len(ways) == 0 {
 		w.args = w.args[:conditions]
 		return "", ok, err
 	}
 	for i, way := range ways {
-		ways[i] = "SELECT q.event_uuid FROM (SELECT e.event_uuid FROM webhook_events e WHERE " + common + " AND " + way + order + ") q"
+		ways[i] = "SELECT q.event_uuid FROM (SELECT e.event_uuid FROM webhook_events e WHERE " + common + " AND " + way +
+			order + ") q"
 	}
 	// CROSS JOIN, because SQLite would walk the history in the order that is asked for, and look what of it was found.
 	return "WITH found (event_uuid) AS (" + strings.Join(ways, " UNION ") + order + ") SELECT " + eventColumns +
-		" FROM found CROSS JOIN webhook_events e WHERE e.event_uuid = found.event_uuid AND e.environment_id = $1 ORDER BY e.event_uuid " + p.Direction(), true, nil
+		" FROM found CROSS JOIN webhook_events e WHERE e.event_uuid = found.event_uuid AND e.environment_id = $1 ORDER BY " +
+		"e.event_uuid " + p.Direction(), true, nil
 }
 
-// ways returns conditions, each served by an index, of which one holds for whatever fits the search or else the keys. ok is
-// false where those would be too many.
+// ways returns conditions, each served by an index, of which one holds for whatever fits the search or else the keys.
+// ok is false where those would be too many.
 func (s *Store) ways(ctx context.Context, env id.Environment, w *where, f Filter) (ways []string, ok bool, err error) {
 	keys := f.IdempotencyKeys
 	if f.Search != "" {
@@ -86,8 +92,9 @@ func (s *Store) ways(ctx context.Context, env id.Environment, w *where, f Filter
 	return ways, true, err
 }
 
-// holders returns events of the environment that may have one of the keys: those that hold it, and those that a key names
-// itself; of many, one more than maxSearchKeys. Its cost follows the number of connections, by which keys are kept.
+// holders returns events of the environment that may have one of the keys: those that hold it, and those that a key
+// names itself; of many, one more than maxSearchKeys. Its cost follows the number of connections, by which keys are
+// kept.
 func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) ([]string, error) {
 	var list []string
 	args := []any{string(env)}
@@ -125,8 +132,8 @@ func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) 
 	return list, nil
 }
 
-// typesWith returns the environment's types that begin with a text. It hops through the index from one to the next. More
-// than maxSearchTypes are a validation error.
+// typesWith returns the environment's types that begin with a text. It hops through the index from one to the next.
+// More than maxSearchTypes are a validation error.
 func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string) ([]string, error) {
 	// PostgreSQL's operators that compare bytes, as the index does, whatever the collation. SQLite compares so by itself.
 	from, over, below, order := ">=", ">", "<", ""
@@ -140,7 +147,8 @@ func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string
 		limit = " AND e.event_type " + below + " $3"
 	}
 	next := func(condition string) string {
-		return "SELECT (SELECT e.event_type FROM webhook_events e WHERE e.environment_id = $1 AND e.event_type " + condition + limit +
+		return "SELECT (SELECT e.event_type FROM webhook_events e WHERE e.environment_id = $1 AND e.event_type " + condition +
+			limit +
 			" ORDER BY e.event_type" + order + " LIMIT 1)"
 	}
 	rows, err := s.db.Read().QueryContext(ctx, fmt.Sprintf(`WITH RECURSIVE hop (event_type, n) AS (%s, 1 UNION ALL %s, hop.n + 1 FROM hop
@@ -165,7 +173,8 @@ func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string
 	return types, nil
 }
 
-// endOf returns the least text that is greater, by its bytes, than every text with the prefix; empty where there is none.
+// endOf returns the least text that is greater, by its bytes, than every text with the prefix; empty where there is
+// none.
 func endOf(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)

@@ -20,7 +20,8 @@ import (
 )
 
 // keyed stores an event with a key from a source, claimed as ingest claims it, unless the event repeats another.
-func keyed(t *testing.T, store testkit.Store, env id.Environment, connection, source, key, eventType string, repeats *events.Event) events.Event {
+func keyed(t *testing.T, store testkit.Store, env id.Environment, connection, source, key, eventType string,
+	repeats *events.Event) events.Event {
 	t.Helper()
 	e := newEvent(env)
 	e.ConnectionUUID, e.IdempotencySource, e.IdempotencyKey, e.Type = connection, source, key, eventType
@@ -33,8 +34,8 @@ func keyed(t *testing.T, store testkit.Store, env id.Environment, connection, so
 		e.IdempotencyKey = e.UUID
 	default:
 		hashes := events.HashesOfKey(source, key)
-		claim(t.Context(), t, store, started, &events.Key{ConnectionUUID: e.KeyScope(), Hash: hashes[len(hashes)-1], EventUUID: e.UUID,
-			ExpiresMillis: events.KeyForever})
+		claim(t.Context(), t, store, started, &events.Key{ConnectionUUID: e.KeyScope(), Hash: hashes[len(hashes)-1],
+			EventUUID: e.UUID, ExpiresMillis: events.KeyForever})
 	}
 	run(t.Context(), t, store.DB, events.Insert([]events.NewEvent{e})...)
 	return e.Event
@@ -123,7 +124,8 @@ func TestSearchByCommonKey(t *testing.T) {
 	})
 }
 
-// A text that too many types begin with is refused, and one that is long enough is not; the limit counts types, not events.
+// A text that too many types begin with is refused, and one that is long enough is not; the limit counts types, not
+// events.
 func TestSearchMustSelect(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -138,7 +140,8 @@ func TestSearchMustSelect(t *testing.T) {
 			}
 		}
 		run(t.Context(), t, store.DB, events.Insert(list)...)
-		all, err := s.List(t.Context(), access.Whole(env), events.Filter{Search: "t."}, page.Request{Limit: 250, Ascending: true})
+		all, err := s.List(t.Context(), access.Whole(env), events.Filter{Search: "t."},
+			page.Request{Limit: 250, Ascending: true})
 		require.NoError(t, err)
 		require.Len(t, all, 251)
 		require.True(t, slices.IsSortedFunc(all, func(a, b events.Event) int { return strings.Compare(a.UUID, b.UUID) }))
@@ -154,12 +157,14 @@ func TestSearchMustSelect(t *testing.T) {
 	})
 }
 
-// The types that a prefix selects are those that begin with it, byte for byte, whatever follows and whatever the locale.
+// The types that a prefix selects are those that begin with it, byte for byte, whatever follows and whatever the
+// locale.
 func TestSearchByType(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s, ctx := newStore(store.DB), t.Context()
-		alphabet := []rune{'a', 'B', 'b', '.', '%', '_', '\'', 'é', 'ß', '\u07ff', '\ud7ff', '\ue000', '\uffff', '\U0001f600', '\U0010ffff'}
+		alphabet := []rune{'a', 'B', 'b', '.', '%', '_', '\'', 'é', 'ß', '\u07ff', '\ud7ff', '\ue000', '\uffff', '\U0001f600',
+			'\U0010ffff'}
 		text := rapid.StringOfN(rapid.RuneFrom(alphabet), 1, 3, -1)
 		rapid.Check(t, func(rt *rapid.T) {
 			env := newEnvironment()
@@ -208,7 +213,8 @@ func TestSearchReadsLittle(t *testing.T) {
 			run(t.Context(), t, store.DB, events.Insert(list)...)
 		}
 		search := func() {
-			for _, f := range []events.Filter{{Search: rare.UUID}, {Search: "needle"}, {Search: "rare."}, {IdempotencyKeys: []string{"needle"}}} {
+			for _, f := range []events.Filter{{Search: rare.UUID}, {Search: "needle"}, {Search: "rare."},
+				{IdempotencyKeys: []string{"needle"}}} {
 				require.Equal(t, []string{rare.UUID}, found(t, s, env, f))
 			}
 			require.Empty(t, found(t, s, env, events.Filter{Search: "nothing"}))
@@ -216,10 +222,13 @@ func TestSearchReadsLittle(t *testing.T) {
 		if store.DB.Engine() == db.SQLite {
 			search()
 			for _, query := range []string{
-				"SELECT e.event_uuid FROM webhook_events e WHERE e.environment_id = 'a' AND e.event_type = 'b' ORDER BY e.event_uuid LIMIT 2",
-				"SELECT e.event_type FROM webhook_events e WHERE e.environment_id = 'a' AND e.event_type >= 'b' AND e.event_type < 'c' ORDER BY e.event_type LIMIT 1",
+				"SELECT e.event_uuid FROM webhook_events e WHERE e.environment_id = 'a' AND e.event_type = 'b' ORDER BY " +
+					"e.event_uuid LIMIT 2",
+				"SELECT e.event_type FROM webhook_events e WHERE e.environment_id = 'a' AND e.event_type >= 'b' AND " +
+					"e.event_type < 'c' ORDER BY e.event_type LIMIT 1",
 			} {
-				require.Contains(t, plan(t, store, query), "USING COVERING INDEX webhook_events_by_type (environment_id=? AND event_type")
+				require.Contains(t, plan(t, store, query),
+					"USING COVERING INDEX webhook_events_by_type (environment_id=? AND event_type")
 			}
 			require.Contains(t, plan(t, store, `SELECT e.event_uuid FROM webhook_events e WHERE e.environment_id = 'a' AND e.duplicate_of IS NOT NULL
 				AND e.duplicate_of IN ('b') ORDER BY e.event_uuid LIMIT 2`), "webhook_events_by_original (environment_id=? AND duplicate_of=?)")

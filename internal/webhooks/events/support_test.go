@@ -25,10 +25,10 @@ func newEnvironment() id.Environment { return id.Environment(id.New(id.PrefixEnv
 // newEvent returns an event with a payload.
 func newEvent(env id.Environment) events.NewEvent {
 	return events.NewEvent{Event: events.Event{
-		UUID: id.NewUUID(), Environment: env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme", Provider: "github", ProviderConfigKey: "github",
-		Type: "issues.opened", IdempotencyKey: "key", IdempotencySource: "header:x-github-delivery",
-		Verification: `{"result":"verified","scheme":"hmac","key_id":""}`, ContentType: "application/json", BodySize: 2,
-		ReceivedAt: clock.FromMillis(started),
+		UUID: id.NewUUID(), Environment: env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme", Provider: "github",
+		ProviderConfigKey: "github", Type: "issues.opened", IdempotencyKey: "key",
+		IdempotencySource: "header:x-github-delivery", Verification: `{"result":"verified","scheme":"hmac","key_id":""}`,
+		ContentType: "application/json", BodySize: 2, ReceivedAt: clock.FromMillis(started),
 	}, Payload: &events.Payload{Headers: `{}`, Body: []byte(`{}`), Encoding: events.JSON}}
 }
 

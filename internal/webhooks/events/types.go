@@ -11,8 +11,9 @@ import (
 // wildcard is the segment of a pattern that stands for others.
 const wildcard = "*"
 
-// types restricts the list to events whose type, or the type of one of a batch's items, is one of those given or fits one of
-// the patterns. What a pattern means is defined by internal/webhooks/subscriptions; a property test holds the SQL to it.
+// types restricts the list to events whose type, or the type of one of a batch's items, is one of those given or fits
+// one of the patterns. What a pattern means is defined by internal/webhooks/subscriptions; a property test holds the
+// SQL to it.
 func (w *where) types(engine db.Engine, patterns []string) {
 	if len(patterns) == 0 || slices.Contains(patterns, wildcard) {
 		return
@@ -22,7 +23,8 @@ func (w *where) types(engine db.Engine, patterns []string) {
 		items = "json_array_elements_text(e.event_types::json) t (value)"
 	}
 	w.raw("(" + w.fits(engine, "e.event_type", patterns) +
-		" OR e.event_types IS NOT NULL AND EXISTS (SELECT 1 FROM " + items + " WHERE " + w.fits(engine, "t.value", patterns) + "))")
+		" OR e.event_types IS NOT NULL AND EXISTS (SELECT 1 FROM " + items + " WHERE " + w.fits(engine, "t.value", patterns) +
+		"))")
 }
 
 // fits is the condition that a column's type is one of those given or fits one of the patterns.
@@ -44,9 +46,9 @@ func (w *where) fits(engine db.Engine, column string, patterns []string) string 
 	return "(" + strings.Join(either, " OR ") + ")"
 }
 
-// segments is the condition for a pattern with a wildcard among its segments, before a last ".*" if it has that tail: as
-// many segments, or more, and none where the pattern has a literal that differs. LIKE and GLOB cannot say it, because their
-// wildcards run over dots.
+// segments is the condition for a pattern with a wildcard among its segments, before a last ".*" if it has that tail:
+// as many segments, or more, and none where the pattern has a literal that differs. LIKE and GLOB cannot say it,
+// because their wildcards run over dots.
 func (w *where) segments(engine db.Engine, column, pattern string, tail bool) string {
 	size, compare := strconv.Itoa(strings.Count(pattern, ".")+1), " = "
 	if tail {
@@ -54,8 +56,10 @@ func (w *where) segments(engine db.Engine, column, pattern string, tail bool) st
 	}
 	if engine == db.Postgres {
 		array := "string_to_array(" + column + ", '.')"
-		return "(cardinality(" + array + ")" + compare + size + " AND NOT EXISTS (SELECT 1 FROM unnest(string_to_array(" + w.arg(pattern) +
-			", '.')) WITH ORDINALITY p (value, position) WHERE p.value <> '" + wildcard + "' AND p.value <> (" + array + ")[p.position]))"
+		return "(cardinality(" + array + ")" + compare + size + " AND NOT EXISTS (SELECT 1 FROM unnest(string_to_array(" +
+			w.arg(pattern) +
+			", '.')) WITH ORDINALITY p (value, position) WHERE p.value <> '" + wildcard + "' AND p.value <> (" + array +
+			")[p.position]))"
 	}
 	// Quoting the text before it is split leaves no character in it that means something to JSON.
 	array := func(text string) string { return `('[' || replace(json_quote(` + text + `), '.', '","') || ']')` }

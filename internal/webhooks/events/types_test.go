@@ -18,8 +18,9 @@ import (
 // drawType returns a type of a few segments, among them what JSON, LIKE, GLOB and regular expressions could take for
 // something else.
 func drawType(rt *rapid.T) string {
-	segment := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "A", "ä"}), rapid.SampledFrom([]string{"", "*", "_", "%", "?", "[a]", "a|b", "(a)",
-		"a{1}", "^a", "a$", `\a`, `\d`, `"`, `","`, "'", "a b", "\n", "\t", "\u2028", "😀", "/a:-1", "null", "0"}))
+	segment := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "A", "ä"}),
+		rapid.SampledFrom([]string{"", "*", "_", "%", "?", "[a]", "a|b", "(a)", "a{1}", "^a", "a$", `\a`, `\d`, `"`, `","`,
+			"'", "a b", "\n", "\t", "\u2028", "😀", "/a:-1", "null", "0"}))
 	return strings.Join(rapid.SliceOfN(segment, 1, 5).Draw(rt, "segments"), ".")
 }
 
@@ -44,8 +45,8 @@ func drawPattern(rt *rapid.T, types []string) string {
 	}).Draw(rt, "pattern")
 }
 
-// A list filters by type as subscriptions do: whatever types are stored and patterns asked for, it holds the events that
-// the patterns' own matcher accepts, and no page leaves one out.
+// A list filters by type as subscriptions do: whatever types are stored and patterns asked for, it holds the events
+// that the patterns' own matcher accepts, and no page leaves one out.
 func TestTypesAgainstTheMatcher(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -87,7 +88,8 @@ func TestLongestPatterns(t *testing.T) {
 		for last, want := range map[string]int{"*": 1, "b.*": 0} {
 			var f events.Filter
 			for i := range many {
-				pattern := strings.Repeat("*.", i+1) + strings.Repeat("a.", (subscriptions.MaxPatternLength-len("b.*"))/2-i-1) + last
+				pattern := strings.Repeat("*.", i+1) + strings.Repeat("a.", (subscriptions.MaxPatternLength-len("b.*"))/2-i-1) +
+					last
 				_, err := subscriptions.ParsePattern(pattern)
 				require.NoError(t, err)
 				f.Types = append(f.Types, pattern)

@@ -70,18 +70,19 @@ func compareKeys(a, b *Key) int {
 	return cmp.Or(cmp.Compare(a.ConnectionUUID, b.ConnectionUUID), bytes.Compare(a.Hash, b.Hash))
 }
 
-// claimKeys inserts keys, and takes over those that have expired. A key that is neither free nor expired is left as it is
-// and not counted as affected.
+// claimKeys inserts keys, and takes over those that have expired. A key that is neither free nor expired is left as it
+// is and not counted as affected.
 var claimKeys = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "INSERT INTO webhook_event_keys (connection_uuid, key_hash, event_uuid, claimed_ms, expires_ms)",
 	Types:  []string{"text", "bytea", "text", "bigint", "bigint"},
-	After: "ON CONFLICT (connection_uuid, key_hash) DO UPDATE SET event_uuid = excluded.event_uuid, claimed_ms = excluded.claimed_ms," +
+	After: "ON CONFLICT (connection_uuid, key_hash) DO UPDATE SET event_uuid = excluded.event_uuid, claimed_ms = " +
+		"excluded.claimed_ms," +
 		" expires_ms = excluded.expires_ms WHERE webhook_event_keys.expires_ms <= excluded.claimed_ms",
 }
 
-// ClaimKeys claims every key that is free or expired at nowMillis and returns, by position, the event that holds each of
-// the others ("" for a key that was claimed). The keys must differ from each other. They are claimed in one order, by
-// connection and hash, so that two writers cannot wait for each other in a circle.
+// ClaimKeys claims every key that is free or expired at nowMillis and returns, by position, the event that holds each
+// of the others ("" for a key that was claimed). The keys must differ from each other. They are claimed in one order,
+// by connection and hash, so that two writers cannot wait for each other in a circle.
 func (s *Store) ClaimKeys(ctx context.Context, tx *sql.Tx, keys []*Key, nowMillis int64) ([]string, error) {
 	sorted := slices.Clone(keys)
 	slices.SortFunc(sorted, compareKeys)
@@ -155,8 +156,8 @@ var insertEvents = &db.MultiRow{ //nolint:gochecknoglobals // a constant stateme
 		provider_config_key, event_type, event_types, status, idempotency_key, idempotency_source, duplicate_of, suspect, control,
 		verification, content_type, body_size, hops, n_sending, n_pending, n_held, received_ms, updated_ms, attempt_count,
 		n_retry_wait, n_held_failed, n_dead, n_succeeded, n_cancelled, n_tried)`,
-	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "boolean",
-		"text", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint"},
+	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text",
+		"boolean", "text", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint"},
 	Row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0)",
 }
 
@@ -179,8 +180,8 @@ func Insert(list []NewEvent) []db.Statement {
 		}
 		received := clock.Millis(e.ReceivedAt)
 		rows = append(rows, e.UUID, string(e.Environment), e.ConnectionUUID, e.ConnectionID, e.Provider, e.ProviderConfigKey,
-			e.Type, e.typesText(), string(StatusOf(e.Counters)), e.IdempotencyKey, e.IdempotencySource, e.DuplicateOf, e.Suspect, e.Control,
-			e.Verification, e.ContentType, e.BodySize, e.Hops, e.Sending, e.Pending, e.Held, received, received)
+			e.Type, e.typesText(), string(StatusOf(e.Counters)), e.IdempotencyKey, e.IdempotencySource, e.DuplicateOf, e.Suspect,
+			e.Control, e.Verification, e.ContentType, e.BodySize, e.Hops, e.Sending, e.Pending, e.Held, received, received)
 		if e.Payload != nil {
 			body := e.Payload.Body
 			if body == nil {
@@ -206,7 +207,8 @@ func (e *NewEvent) typesText() any {
 
 // MarkRedelivered notes that the event's deliveries are restarted because its provider sent it again. It reports false,
 // and changes nothing, when that was noted after notAfter already, or the payload was expunged.
-func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string, now, notAfter time.Time) (bool, error) {
+func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string, now,
+	notAfter time.Time) (bool, error) {
 	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET redelivered_ms = $1 WHERE environment_id = $2 AND event_uuid = $3
 		AND (redelivered_ms IS NULL OR redelivered_ms <= $4) AND expunged_ms IS NULL`, clock.Millis(now), string(env), uuid, clock.Millis(notAfter))
 	if err != nil {

@@ -30,13 +30,14 @@ func (g *guarded) check(context.Context) error {
 	return nil
 }
 
-// A credential that has ended closes every stream that it opened within five seconds, and no other. However many streams it
-// opened, it is checked once.
+// A credential that has ended closes every stream that it opened within five seconds, and no other. However many
+// streams it opened, it is checked once.
 func TestCredentialEnds(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
 		n := w.start()
-		for _, reason := range []error{unauthorized(), apperr.New(apperr.CodeGrantDenied, "no"), apperr.New(apperr.CodeForbidden, "no"), apperr.NotFound("environment")} {
+		for _, reason := range []error{unauthorized(), apperr.New(apperr.CodeGrantDenied, "no"),
+			apperr.New(apperr.CodeForbidden, "no"), apperr.NotFound("environment")} {
 			g := &guarded{}
 			request := Request{View: access.Whole(w.env), Credential: "key", Check: g.check}
 			first, second, other := w.connect(n, newClient(), request), w.connect(n, newClient(), request), w.open(n)

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// deliver sends the reader what is for it. A reader is asked after each piece whether it lags, with the index of the chunk that
-// it is at: otherwise it kept in memory what its feed has dropped.
+// deliver sends the reader what is for it. A reader is asked after each piece whether it lags, with the index of the
+// chunk that it is at: otherwise it kept in memory what its feed has dropped.
 func (r *Reader) deliver(ctx context.Context, chunks []*chunk, lags func(chunk int) bool) *ending {
 	buffer, ok := r.s.buffers.Get().(*[]byte)
 	if !ok {

@@ -43,7 +43,8 @@ const (
 )
 
 func reasons() []ClosingReason {
-	return []ClosingReason{ReasonLagged, ReasonCredential, ReasonUnverified, ReasonTimeLimit, ReasonStopping, ReasonInternal, reasonLeft, reasonUnwanted}
+	return []ClosingReason{ReasonLagged, ReasonCredential, ReasonUnverified, ReasonTimeLimit, ReasonStopping,
+		ReasonInternal, reasonLeft, reasonUnwanted}
 }
 
 // ending is how a stream ends; without an event nothing is said.
@@ -53,19 +54,23 @@ type ending struct {
 }
 
 func endLagged() ending {
-	return ending{StreamLagged, Closing{ReasonLagged, "The reader did not keep up with the stream; come back with Last-Event-ID, or filter", true}}
+	return ending{StreamLagged, Closing{ReasonLagged, "The reader did not keep up with the stream; come back with " +
+		"Last-Event-ID, or filter", true}}
 }
 
 func endCredential() ending {
-	return ending{StreamClosed, Closing{ReasonCredential, "The credential has ended or may no longer read the events", false}}
+	return ending{StreamClosed, Closing{ReasonCredential, "The credential has ended or may no longer read the events",
+		false}}
 }
 
 func endUnverified() ending {
-	return ending{StreamClosed, Closing{ReasonUnverified, "The credential could not be checked; come back with Last-Event-ID", true}}
+	return ending{StreamClosed, Closing{ReasonUnverified, "The credential could not be checked; come back with " +
+		"Last-Event-ID", true}}
 }
 
 func endTimeLimit() ending {
-	return ending{StreamClosed, Closing{ReasonTimeLimit, "The stream has been open for half an hour; come back with Last-Event-ID", true}}
+	return ending{StreamClosed, Closing{ReasonTimeLimit, "The stream has been open for half an hour; come back with " +
+		"Last-Event-ID", true}}
 }
 
 func endStopping() ending {

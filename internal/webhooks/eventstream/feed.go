@@ -8,11 +8,11 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Limits of what is kept in memory. Readers have no buffers of their own: each reads on in its feed, and one that a feed
-// has left behind is told so.
+// Limits of what is kept in memory. Readers have no buffers of their own: each reads on in its feed, and one that a
+// feed has left behind is told so.
 const (
-	// feedMessages, feedBytes and feedAge bound what a feed keeps behind its readers. The age counts from when the feed got
-	// it: what a reader who comes back has missed may be older than that.
+	// feedMessages, feedBytes and feedAge bound what a feed keeps behind its readers. The age counts from when the feed
+	// got it: what a reader who comes back has missed may be older than that.
 	feedMessages = events.LogMessages
 	feedBytes    = 16 << 20
 	feedAge      = 30 * time.Second
@@ -50,8 +50,8 @@ func newFeed(key feedKey, from, guard int64, now time.Time) *feed {
 	return &feed{key: key, made: now, from: from, guard: guard, changed: make(chan struct{})}
 }
 
-// add appends chunks, drops what is too old or too much, and wakes the readers. It returns by how many bytes the feed has
-// grown, which may be less than nothing.
+// add appends chunks, drops what is too old or too much, and wakes the readers. It returns by how many bytes the feed
+// has grown, which may be less than nothing.
 func (f *feed) add(chunks []*chunk, now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +110,8 @@ func (f *feed) start() int64 {
 	return f.from
 }
 
-// unread returns those of the records of its environment that are for the feed: one that was made for a reader farther on
-// than the hub begins there.
+// unread returns those of the records of its environment that are for the feed: one that was made for a reader farther
+// on than the hub begins there.
 func (f *feed) unread(records []events.LogRecord) []events.LogRecord {
 	from := f.start()
 	i := slices.IndexFunc(records, func(r events.LogRecord) bool { return r.Position > from })
@@ -141,8 +141,8 @@ func (f *feed) wake() {
 	f.changed = make(chan struct{})
 }
 
-// indexAfter returns the index of the first chunk whose record is behind a position; ok is false where the feed does not
-// tell everything after it.
+// indexAfter returns the index of the first chunk whose record is behind a position; ok is false where the feed does
+// not tell everything after it.
 func (f *feed) indexAfter(position int64) (index int64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

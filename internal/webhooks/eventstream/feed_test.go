@@ -21,8 +21,8 @@ func chunkOf(position int64, messages, size int, at time.Time) *chunk {
 	return c
 }
 
-// A feed stays within its bounds whatever is added, keeps the newest, counts what it holds, and serves a reader either all
-// that follows its place or nothing.
+// A feed stays within its bounds whatever is added, keeps the newest, counts what it holds, and serves a reader either
+// all that follows its place or nothing.
 func TestFeedIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -33,7 +33,8 @@ func TestFeedIsBounded(t *testing.T) {
 			var chunks []*chunk
 			for range rapid.IntRange(0, 3).Draw(rt, "chunks") {
 				position += rapid.Int64Range(1, 3).Draw(rt, "step")
-				chunks = append(chunks, chunkOf(position, rapid.IntRange(0, 6000).Draw(rt, "messages"), rapid.IntRange(0, feedBytes).Draw(rt, "bytes"),
+				chunks = append(chunks, chunkOf(position, rapid.IntRange(0, 6000).Draw(rt, "messages"),
+					rapid.IntRange(0, feedBytes).Draw(rt, "bytes"),
 					now.Add(-time.Duration(rapid.IntRange(0, 3600).Draw(rt, "age"))*time.Second)))
 			}
 			if rapid.Bool().Draw(rt, "shed") {

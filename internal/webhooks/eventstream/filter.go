@@ -43,8 +43,8 @@ func (f *filter) asksDeliveries() bool {
 	return len(f.SubscriptionIDs) > 0 || len(f.HTTPStatuses) > 0 || len(f.ErrorCodes) > 0
 }
 
-// matches reports whether the message is for the reader. What the filter asks of deliveries must hold for one delivery of
-// the event; a try is asked itself.
+// matches reports whether the message is for the reader. What the filter asks of deliveries must hold for one delivery
+// of the event; a try is asked itself.
 func (f *filter) matches(m *message) bool {
 	if !f.matchesEvent(m.Event) {
 		return false
@@ -67,8 +67,10 @@ func (f *filter) matches(m *message) bool {
 }
 
 func (f *filter) matchesEvent(e *events.Event) bool {
-	return f.bound.Contains(e.ConnectionID) && oneOf(f.Statuses, e.Status) && oneOf(f.Providers, e.Provider) && oneOf(f.ProviderConfigKeys, e.ProviderConfigKey) &&
-		oneOf(f.ConnectionIDs, e.ConnectionID) && oneOf(f.IdempotencyKeys, e.IdempotencyKey) && f.matchesType(e) && f.matchesSearch(e) &&
+	return f.bound.Contains(e.ConnectionID) && oneOf(f.Statuses, e.Status) && oneOf(f.Providers, e.Provider) &&
+		oneOf(f.ProviderConfigKeys, e.ProviderConfigKey) &&
+		oneOf(f.ConnectionIDs, e.ConnectionID) && oneOf(f.IdempotencyKeys, e.IdempotencyKey) && f.matchesType(e) &&
+		f.matchesSearch(e) &&
 		(f.Duplicate == nil || *f.Duplicate == (e.DuplicateOf != nil)) && (f.Control == nil || *f.Control == e.Control) &&
 		(f.ReceivedAfter == nil || clock.Millis(e.ReceivedAt) > clock.Millis(*f.ReceivedAfter)) &&
 		(f.ReceivedBefore == nil || clock.Millis(e.ReceivedAt) < clock.Millis(*f.ReceivedBefore))
@@ -79,7 +81,9 @@ func (f *filter) matchesType(e *events.Event) bool {
 		return true
 	}
 	return slices.ContainsFunc(e.AllTypes(), func(t string) bool {
-		return slices.Contains(f.exact, t) || slices.ContainsFunc(f.patterns, func(p subscriptions.Pattern) bool { return p.Matches(t) })
+		return slices.Contains(f.exact, t) || slices.ContainsFunc(f.patterns, func(p subscriptions.Pattern) bool {
+			return p.Matches(t)
+		})
 	})
 }
 
@@ -88,7 +92,8 @@ func (f *filter) matchesSearch(e *events.Event) bool {
 }
 
 func (f *filter) matchesTry(subscriptionID string, status *int, code *string) bool {
-	return oneOf(f.SubscriptionIDs, subscriptionID) && (len(f.HTTPStatuses) == 0 || status != nil && slices.Contains(f.HTTPStatuses, *status)) &&
+	return oneOf(f.SubscriptionIDs, subscriptionID) && (len(f.HTTPStatuses) == 0 || status != nil &&
+		slices.Contains(f.HTTPStatuses, *status)) &&
 		(len(f.ErrorCodes) == 0 || code != nil && slices.Contains(f.ErrorCodes, *code))
 }
 

@@ -26,11 +26,13 @@ func drawTypes() []string {
 
 func drawNames() []string { return []string{"github", "GitHub", "stripe", "a,b"} }
 
-// storeDrawn stores a random event of the environment, with random deliveries. firsts are the events that have claimed a key.
+// storeDrawn stores a random event of the environment, with random deliveries. firsts are the events that have claimed
+// a key.
 func (w *world) storeDrawn(rt *rapid.T, env id.Environment, firsts map[string]string) {
 	name := rapid.SampledFrom(drawNames())
 	e := w.event(env)
-	e.Provider, e.ProviderConfigKey, e.ConnectionID, e.IdempotencyKey = name.Draw(rt, "provider"), name.Draw(rt, "key"), name.Draw(rt, "connection"), name.Draw(rt, "idempotency")
+	e.Provider, e.ProviderConfigKey, e.ConnectionID, e.IdempotencyKey = name.Draw(rt, "provider"), name.Draw(rt, "key"),
+		name.Draw(rt, "connection"), name.Draw(rt, "idempotency")
 	e.Type, e.Control = rapid.SampledFrom(drawTypes()).Draw(rt, "type"), rapid.Bool().Draw(rt, "control")
 	if rapid.Bool().Draw(rt, "batch") {
 		e.Types = append([]string{e.Type}, rapid.SampledFrom(drawTypes()).Draw(rt, "second type"))
@@ -47,19 +49,23 @@ func (w *world) storeDrawn(rt *rapid.T, env id.Environment, firsts map[string]st
 			return err
 		}))
 	}
-	e.Counters = rapid.SampledFrom([]events.Counters{{}, {Sending: 1}, {RetryWait: 1, Tried: 1}, {Dead: 1, Tried: 1}, {Succeeded: 1, Tried: 1}}).Draw(rt, "counters")
+	e.Counters = rapid.SampledFrom([]events.Counters{{}, {Sending: 1}, {RetryWait: 1, Tried: 1}, {Dead: 1, Tried: 1},
+		{Succeeded: 1, Tried: 1}}).Draw(rt, "counters")
 	list := events.Insert([]events.NewEvent{e})
-	_, change := events.Apply([]events.Change{{Environment: env, EventUUID: e.UUID, At: e.ReceivedAt, Counters: e.Counters}}, &events.Log{})
+	_, change := events.Apply([]events.Change{{Environment: env, EventUUID: e.UUID, At: e.ReceivedAt,
+		Counters: e.Counters}}, &events.Log{})
 	list = append(list, change)
 	insert := &db.MultiRow{Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, generation, claim_id, due_ms,
 		generation_attempts, attempt_count, leases_lost, last_http_status, last_error, created_ms, updated_ms)`,
-		Types: []string{"text", "text", "text", "text", "bigint", "text"}, Row: "(?, ?, ?, ?, 'pending', 1, '', 0, 0, 0, 0, ?, ?, 0, 0)"}
+		Types: []string{"text", "text", "text", "text", "bigint", "text"},
+		Row:   "(?, ?, ?, ?, 'pending', 1, '', 0, 0, 0, 0, ?, ?, 0, 0)"}
 	for _, sub := range []string{"sub_1", "sub_2"} {
 		if !rapid.Bool().Draw(rt, sub) {
 			continue
 		}
 		status := rapid.SampledFrom([]*int{nil, new(200), new(503)}).Draw(rt, "status")
-		failure := rapid.SampledFrom([]*string{nil, new(`{"code":"timeout","message":"m","http_status":null,"at":1}`), new(`{"code":"gone","message":"m","http_status":null,"at":1}`)}).
+		failure := rapid.SampledFrom([]*string{nil, new(`{"code":"timeout","message":"m","http_status":null,"at":1}`),
+			new(`{"code":"gone","message":"m","http_status":null,"at":1}`)}).
 			Draw(rt, "failure")
 		list = append(list, db.Statement{Rows: insert, Args: []any{e.UUID, sub, id.NewUUID(), string(env), status, failure}})
 	}
@@ -95,7 +101,8 @@ func drawFilter(rt *rapid.T) events.Filter {
 		case 9:
 			f.ReceivedBefore = new(clock.FromMillis(rapid.Int64Range(999, 1005).Draw(rt, "before")))
 		case 10:
-			f.SubscriptionIDs = rapid.SliceOfN(rapid.SampledFrom([]string{"sub_1", "sub_2", "sub_3"}), 1, 2).Draw(rt, "subscriptions")
+			f.SubscriptionIDs = rapid.SliceOfN(rapid.SampledFrom([]string{"sub_1", "sub_2", "sub_3"}), 1, 2).Draw(rt,
+				"subscriptions")
 		case 11:
 			f.HTTPStatuses = rapid.SliceOfN(rapid.SampledFrom([]int{200, 503}), 1, 2).Draw(rt, "http statuses")
 		case 12:
@@ -140,7 +147,8 @@ func TestFilterIsTheLists(t *testing.T) {
 			for i := range all {
 				byEvent, err := attempts.ByEvents(ctx, env, []string{all[i].UUID})
 				require.NoError(rt, err)
-				if compiled.matches(&message{Message: Message{Kind: EventReceived, Event: &all[i]}, deliveries: byEvent[all[i].UUID]}) {
+				if compiled.matches(&message{Message: Message{Kind: EventReceived, Event: &all[i]},
+					deliveries: byEvent[all[i].UUID]}) {
 					taken = append(taken, all[i])
 				}
 			}
@@ -152,7 +160,8 @@ func TestFilterIsTheLists(t *testing.T) {
 	})
 }
 
-// A field that is added to the list's filter must be added to the stream's, which would otherwise take it and ignore it.
+// A field that is added to the list's filter must be added to the stream's, which would otherwise take it and ignore
+// it.
 func TestFilterKnowsEveryField(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -162,8 +171,9 @@ func TestFilterKnowsEveryField(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"ConnectionIDs", "Control", "Duplicate", "ErrorCodes", "HTTPStatuses", "IdempotencyKeys", "ProviderConfigKeys", "Providers",
-		"ReceivedAfter", "ReceivedBefore", "Search", "Statuses", "SubscriptionIDs", "Types"}, names)
+	require.Equal(t, []string{"ConnectionIDs", "Control", "Duplicate", "ErrorCodes", "HTTPStatuses", "IdempotencyKeys",
+		"ProviderConfigKeys", "Providers", "ReceivedAfter", "ReceivedBefore", "Search", "Statuses", "SubscriptionIDs",
+		"Types"}, names)
 }
 
 // A try is asked itself: whoever follows one subscription does not hear of the tries of another.
@@ -188,7 +198,9 @@ func TestFilterAsksTries(t *testing.T) {
 		f, err := compile(access.Whole(""), events.Filter{DeliveryCriteria: c.criteria})
 		require.NoError(t, err)
 		// The event has a delivery that would fit; it does not count.
-		other := []deliveries.Delivery{{Key: deliveries.Key{SubscriptionID: "sub_2"}, LastHTTPStatus: new(200), LastFailure: &deliveries.Failure{Code: "gone"}}}
-		require.Equal(t, c.want, f.matches(&message{Message: Message{Kind: AttemptCompleted, Event: &events.Event{}, Attempt: c.try}, deliveries: other}))
+		other := []deliveries.Delivery{{Key: deliveries.Key{SubscriptionID: "sub_2"}, LastHTTPStatus: new(200),
+			LastFailure: &deliveries.Failure{Code: "gone"}}}
+		require.Equal(t, c.want, f.matches(&message{Message: Message{Kind: AttemptCompleted, Event: &events.Event{},
+			Attempt: c.try}, deliveries: other}))
 	}
 }

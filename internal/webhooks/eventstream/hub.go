@@ -51,15 +51,16 @@ func (s *Service) tick(ctx context.Context) time.Duration {
 	return max(tickInterval, time.Duration(round.messages)*time.Second/tickRate) - now.Sub(start)
 }
 
-// flood watches for environments in which more happens than the hub reads: everybody else's messages would come later and
-// later.
+// flood watches for environments in which more happens than the hub reads: everybody else's messages would come later
+// and later.
 type flood struct {
 	since time.Time
 	// messages counts what the hub has read since then.
 	messages map[id.Environment]int
 }
 
-// after notes a round. Where the rounds have been full for as long as patience, it returns the environment that filled them.
+// after notes a round. Where the rounds have been full for as long as patience, it returns the environment that filled
+// them.
 func (f *flood) after(r round, now time.Time) (id.Environment, bool) {
 	if !r.more || r.messages < tickMessages/2 {
 		*f = flood{}
@@ -194,8 +195,10 @@ func (s *Service) offer(head, next int64, loaded map[feedKey][]*chunk) (missing 
 	return nil
 }
 
-// loadFeeds loads the records for feeds, and ends those whose record before them is gone: the log has been cut under them.
-func (s *Service) loadFeeds(ctx context.Context, feeds []*feed, records map[id.Environment][]events.LogRecord, loaded map[feedKey][]*chunk) error {
+// loadFeeds loads the records for feeds, and ends those whose record before them is gone: the log has been cut under
+// them.
+func (s *Service) loadFeeds(ctx context.Context, feeds []*feed, records map[id.Environment][]events.LogRecord,
+	loaded map[feedKey][]*chunk) error {
 	var guards []int64
 	var guarded []*feed
 	for _, f := range feeds {

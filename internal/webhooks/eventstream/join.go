@@ -11,8 +11,8 @@ import (
 // restart, are fed together.
 const nearby = 1000
 
-// join puts the reader on the feed of its environment, which it makes where there is none. Without a feed, the reader is
-// farther behind and must first catch up to the position returned.
+// join puts the reader on the feed of its environment, which it makes where there is none. Without a feed, the reader
+// is farther behind and must first catch up to the position returned.
 func (s *Service) join(r *Reader, here *start) (f *feed, target int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,8 +44,8 @@ func (s *Service) join(r *Reader, here *start) (f *feed, target int64) {
 	return f, 0
 }
 
-// pageRecords and pageMessages bound what a reader catches up with at a time, and has in memory for as long as it takes to
-// read it.
+// pageRecords and pageMessages bound what a reader catches up with at a time, and has in memory for as long as it takes
+// to read it.
 const (
 	pageRecords  = 8
 	pageMessages = 128
@@ -77,8 +77,8 @@ func (r *Reader) catchUp(ctx context.Context, here *start, target int64) *ending
 	return r.deliver(ctx, chunks, func(int) bool { return false })
 }
 
-// page loads what comes next in the log of the reader's environment, after one position up to another, or returns errCut. next is
-// the position after which the page behind it begins.
+// page loads what comes next in the log of the reader's environment, after one position up to another, or returns
+// errCut. next is the position after which the page behind it begins.
 func (r *Reader) page(ctx context.Context, need, target int64) (chunks []*chunk, next int64, err error) {
 	records, err := r.s.events.EnvironmentLog(ctx, r.key.env, need, target, pageRecords)
 	if err != nil {

@@ -50,8 +50,8 @@ func between[T any](list []T, from, to int) (found []T, fromNext, toNext int) {
 	return list[min(from, n):min(to, n)], max(from-n, 0), max(to-n, 0)
 }
 
-// load makes the chunks of parts of one environment's log, in their order. Events are read as they stand now: where several
-// parts tell that an event changed, the last one does for all.
+// load makes the chunks of parts of one environment's log, in their order. Events are read as they stand now: where
+// several parts tell that an event changed, the last one does for all.
 func (s *Service) load(ctx context.Context, key feedKey, records []part) ([]*chunk, error) {
 	updated := lastUpdates(records)
 	var uuids []string
@@ -97,8 +97,8 @@ func (s *Service) load(ctx context.Context, key feedKey, records []part) ([]*chu
 			if e == nil || attempt != "" && a == nil {
 				return // deleted since
 			}
-			m := &message{Message: Message{Kind: kind, Event: e, Attempt: a}, place: Place{position: r.Position, index: index, at: r.At},
-				deliveries: byEvent[uuid]}
+			m := &message{Message: Message{Kind: kind, Event: e, Attempt: a}, place: Place{position: r.Position, index: index,
+				at: r.At}, deliveries: byEvent[uuid]}
 			c.messages = append(c.messages, m)
 			c.size += m.size()
 		}

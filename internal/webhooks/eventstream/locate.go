@@ -11,8 +11,8 @@ import (
 // start is where a reader begins to read.
 type start struct {
 	place Place
-	// need is the position after which the reader needs records: the one before the first that has something for it, or the
-	// newest.
+	// need is the position after which the reader needs records: the one before the first that has something for it, or
+	// the newest.
 	need int64
 	// missing is how many messages lie between the reader and head, the newest position.
 	missing int
@@ -82,7 +82,8 @@ func (s *Service) now(ctx context.Context, env id.Environment, head int64) (star
 	return start{place: after(row), need: head, head: head}, nil
 }
 
-func (s *Service) gap(ctx context.Context, env id.Environment, head int64, reason GapReason, since time.Time) (start, error) {
+func (s *Service) gap(ctx context.Context, env id.Environment, head int64, reason GapReason,
+	since time.Time) (start, error) {
 	here, err := s.now(ctx, env, head)
 	now := s.clock.Now()
 	if since.After(now) {

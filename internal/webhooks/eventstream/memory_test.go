@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// A reader who takes what it is sent drop by drop does not keep in memory what its feed has dropped: it is told that it lagged
-// in the middle of a record, and comes back there.
+// A reader who takes what it is sent drop by drop does not keep in memory what its feed has dropped: it is told that it
+// lagged in the middle of a record, and comes back there.
 func TestDripReader(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
@@ -46,15 +46,15 @@ func TestDripReader(t *testing.T) {
 func TestTakenAtATime(t *testing.T) {
 	t.Parallel()
 	f := newFeed(feedKey{}, 0, 0, began())
-	f.add([]*chunk{chunkOf(1, 1, takeBytes+1, began()), chunkOf(2, 1, takeBytes/2, began()), chunkOf(3, 1, takeBytes/2, began()),
-		chunkOf(4, 1, 1, began())}, began())
+	f.add([]*chunk{chunkOf(1, 1, takeBytes+1, began()), chunkOf(2, 1, takeBytes/2, began()),
+		chunkOf(3, 1, takeBytes/2, began()), chunkOf(4, 1, 1, began())}, began())
 	require.Len(t, f.read(0).chunks, 1)
 	require.Len(t, f.read(1).chunks, 2)
 	require.Len(t, f.read(3).chunks, 1)
 }
 
-// The pages with which a reader catches up hold each message behind its place once, in order, and few at a time however many
-// one record has.
+// The pages with which a reader catches up hold each message behind its place once, in order, and few at a time however
+// many one record has.
 func TestPagesAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

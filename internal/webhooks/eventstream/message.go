@@ -67,7 +67,8 @@ const messageOverhead = 1280
 // size estimates what the message takes in memory, its form on the wire included.
 func (m *message) size() int {
 	e := m.Event
-	text := len(e.IdempotencyKey) + len(e.Type) + len(e.ConnectionID) + len(e.Provider) + len(e.ProviderConfigKey) + len(e.ContentType) + len(e.Verification)
+	text := len(e.IdempotencyKey) + len(e.Type) + len(e.ConnectionID) + len(e.Provider) + len(e.ProviderConfigKey) +
+		len(e.ContentType) + len(e.Verification)
 	if e.LastError != nil {
 		text += len(*e.LastError)
 	}

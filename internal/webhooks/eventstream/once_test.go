@@ -114,15 +114,16 @@ func (c *course) follow(number int, cl *client, complete func() bool) {
 	}
 }
 
-// Whatever breaks, every reader is told of each event that was received and of each try once, and in the end how each event
-// stands: with several writers and two nodes on one database, readers that drop in the middle of a message and come back
-// elsewhere, and nodes that are replaced meanwhile.
+// Whatever breaks, every reader is told of each event that was received and of each try once, and in the end how each
+// event stands: with several writers and two nodes on one database, readers that drop in the middle of a message and
+// come back elsewhere, and nodes that are replaced meanwhile.
 func TestEachThingOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store, swift{clock.System()})
 		rapid.Check(t, func(rt *rapid.T) {
-			c := &course{world: w, plan: drawPlan(rt), t: rt, env: environment(rt, store.DB), expected: map[string][]string{}, last: map[string]int64{}}
+			c := &course{world: w, plan: drawPlan(rt), t: rt, env: environment(rt, store.DB), expected: map[string][]string{},
+				last: map[string]int64{}}
 			c.play()
 		})
 	})

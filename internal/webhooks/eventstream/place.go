@@ -12,15 +12,15 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Place is how far a reader has come: everything that the environment's log tells up to a record, and of that record the
-// first messages, is behind it. Its text is what the stream sends as the id of a message.
+// Place is how far a reader has come: everything that the environment's log tells up to a record, and of that record
+// the first messages, is behind it. Its text is what the stream sends as the id of a message.
 type Place struct {
 	// position is that of a record of the environment; 0 where the environment had none yet.
 	position int64
 	// index is how many messages of the record are behind the reader.
 	index int
-	// at is the record's time, by which a record is known from another that got its position, as after the restoration of a
-	// backup. At position 0 it is when the place was made.
+	// at is the record's time, by which a record is known from another that got its position, as after the restoration of
+	// a backup. At position 0 it is when the place was made.
 	at time.Time
 }
 
@@ -66,8 +66,8 @@ func (p Place) text(d digest) string {
 // ErrPlace says that a text is no id that a stream of the environment has sent.
 var ErrPlace = errors.New("the id is not from a stream of this environment")
 
-// ParsePlace reads the id of a message of the environment's streams. Ids cannot be told from forged ones, but lead nowhere
-// else than into the environment's own log.
+// ParsePlace reads the id of a message of the environment's streams. Ids cannot be told from forged ones, but lead
+// nowhere else than into the environment's own log.
 func ParsePlace(env id.Environment, text string) (Place, error) {
 	if len(text) > MaxIDLength {
 		return Place{}, ErrPlace

@@ -42,7 +42,8 @@ func FuzzParsePlace(f *testing.F) {
 	for range 3 {
 		far = append(far, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01)
 	}
-	for _, seed := range []string{"", good, good + "A", good[:len(good)-1], good[1:], base64.RawURLEncoding.EncodeToString(far), "====", "\x00"} {
+	for _, seed := range []string{"", good, good + "A", good[:len(good)-1], good[1:],
+		base64.RawURLEncoding.EncodeToString(far), "====", "\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

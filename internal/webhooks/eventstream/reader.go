@@ -18,8 +18,8 @@ const (
 	// pieceBytes is how much is written at a time.
 	pieceBytes = 32 << 10
 	// nodeTurnBytes is what all readers of the node may be sent in one tickInterval, each as much as the others, but for
-	// the least and the most of one reader: about 60 MB a second. It keeps readers from taking the processor and the network from
-	// the events; who cannot keep up with that share is told so.
+	// the least and the most of one reader: about 60 MB a second. It keeps readers from taking the processor and the
+	// network from the events; who cannot keep up with that share is told so.
 	nodeTurnBytes                 = 3 << 20
 	leastTurnBytes, mostTurnBytes = 16 << 10, 512 << 10
 )
@@ -127,8 +127,8 @@ func (r *Reader) beat() *ending {
 	return r.write(sse.AppendComment(nil, "heartbeat"), r.here())
 }
 
-// here is a block that dispatches nothing and moves the client on to the reader's place, so that it comes back from there
-// although nothing was for it.
+// here is a block that dispatches nothing and moves the client on to the reader's place, so that it comes back from
+// there although nothing was for it.
 func (r *Reader) here() []byte {
 	b, err := sse.Message{ID: r.place.text(r.digest)}.Append(nil)
 	if err != nil {

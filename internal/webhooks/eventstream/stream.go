@@ -42,8 +42,8 @@ type Config struct {
 
 // Identity tells whether somebody may still do what they once could.
 type Identity interface {
-	// Current returns the principal as they are now, in the same environment, or an apperr: unauthorized where their key or
-	// session has ended, not_found where the environment is none of theirs any more.
+	// Current returns the principal as they are now, in the same environment, or an apperr: unauthorized where their key
+	// or session has ended, not_found where the environment is none of theirs any more.
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }
 
@@ -89,10 +89,10 @@ func New(c Config) *Service {
 	for _, reason := range reasons() {
 		c.Metrics.StreamsClosed.WithLabelValues(string(reason)) // so that the first count is seen as growth
 	}
-	return &Service{db: c.DB, events: c.Events, attempts: c.Attempts, identity: c.Identity, clock: c.Clock, log: c.Logger, metrics: c.Metrics,
-		data: c.Data, opts: c.Options, wake: jobs.NewWake(), pages: make(chan struct{}, catchingUp), stopping: make(chan struct{}),
-		buffers: sync.Pool{New: func() any { b := make([]byte, 0, pieceBytes); return &b }},
-		feeds:   map[feedKey]*feed{}, perEnv: map[id.Environment]int{}, credentials: map[string]*credential{}}
+	return &Service{db: c.DB, events: c.Events, attempts: c.Attempts, identity: c.Identity, clock: c.Clock, log: c.Logger,
+		metrics: c.Metrics, data: c.Data, opts: c.Options, wake: jobs.NewWake(), pages: make(chan struct{}, catchingUp),
+		stopping: make(chan struct{}), buffers: sync.Pool{New: func() any { b := make([]byte, 0, pieceBytes); return &b }},
+		feeds: map[feedKey]*feed{}, perEnv: map[id.Environment]int{}, credentials: map[string]*credential{}}
 }
 
 // Run feeds the readers and watches their credentials until ctx ends.
@@ -140,12 +140,14 @@ func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.readers >= s.opts.MaxReaders:
-		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The server has as many open streams as it can feed", RetryAfter: retryAfter}
+		return nil, &apperr.Error{Code: apperr.CodeUnavailable, Message: "The server has as many open streams as it can feed",
+			RetryAfter: retryAfter}
 	case s.perEnv[r.View.Environment] >= s.opts.MaxPerEnvironment:
-		return nil, &apperr.Error{Code: apperr.CodeTooManyStreams, Message: "The environment has as many open streams as it may", RetryAfter: retryAfter}
+		return nil, &apperr.Error{Code: apperr.CodeTooManyStreams,
+			Message: "The environment has as many open streams as it may", RetryAfter: retryAfter}
 	}
-	reader := &Reader{s: s, key: feedKey{r.View.Environment, filter.asksDeliveries()}, digest: digestOf(r.View.Environment), filter: filter, from: r.From,
-		ended: make(chan ending, 1)}
+	reader := &Reader{s: s, key: feedKey{r.View.Environment, filter.asksDeliveries()},
+		digest: digestOf(r.View.Environment), filter: filter, from: r.From, ended: make(chan ending, 1)}
 	s.readers++
 	s.open.Add(1)
 	s.perEnv[r.View.Environment]++

@@ -45,7 +45,8 @@ func TestReaderHearsOfItsEnvironment(t *testing.T) {
 		require.NoError(w.t, w.run(list...))
 		s.until("the try and the change", func() bool { return len(s.of(w.t, EventUpdated)) == 1 })
 		require.Equal(w.t, own[1:], s.uuids(w.t))
-		require.Equal(w.t, []data{{Event: own[2], Status: events.Received, Attempts: 1, Try: try, Env: w.env}}, s.of(w.t, AttemptCompleted))
+		require.Equal(w.t, []data{{Event: own[2], Status: events.Received, Attempts: 1, Try: try, Env: w.env}},
+			s.of(w.t, AttemptCompleted))
 		require.Equal(w.t, int64(1), s.of(w.t, EventUpdated)[0].Attempts)
 		foreign.until("the other's event", func() bool { return len(foreign.uuids(w.t)) == 1 })
 		require.Equal(w.t, own[:1], foreign.uuids(w.t))
@@ -53,8 +54,8 @@ func TestReaderHearsOfItsEnvironment(t *testing.T) {
 	})
 }
 
-// The id that a reader holds moves on although nothing is for it, also of a reader who has never got anything: it comes back
-// without a gap, after a restart too, and gets only what is new.
+// The id that a reader holds moves on although nothing is for it, also of a reader who has never got anything: it comes
+// back without a gap, after a restart too, and gets only what is new.
 func TestQuietReaderComesBack(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -114,8 +115,9 @@ func (w *world) gapOf(n *node, text string) *Gap {
 	return gap
 }
 
-// Where what a reader has missed is gone, it is told between which times, and goes on from now: after more than an hour,
-// after more than 10,000 messages, and from a place that the log does not have, forged or lost in the restoration of a backup.
+// Where what a reader has missed is gone, it is told between which times, and goes on from now: after more than an
+// hour, after more than 10,000 messages, and from a place that the log does not have, forged or lost in the restoration
+// of a backup.
 func TestGaps(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -147,7 +149,8 @@ func TestGaps(t *testing.T) {
 		now := head()
 		for _, forged := range []Place{
 			{position: now.position + 100, index: 1, at: now.at}, {position: now.position, index: now.index + 1, at: now.at},
-			{position: now.position, index: now.index, at: now.at.Add(time.Millisecond)}, {position: now.position, index: 1 << 40, at: now.at},
+			{position: now.position, index: now.index, at: now.at.Add(time.Millisecond)}, {position: now.position,
+				index: 1 << 40, at: now.at},
 			{position: maxNumber, at: clock.FromMillis(maxNumber)},
 		} {
 			require.Equal(w.t, GapUnknown, w.gapOf(n, text(forged)).Reason, "%+v", forged)
@@ -176,8 +179,8 @@ func TestPlaceInTheMiddle(t *testing.T) {
 	})
 }
 
-// A reader who comes back far behind catches up from the database, beside readers who are up to date, and gets each message
-// once.
+// A reader who comes back far behind catches up from the database, beside readers who are up to date, and gets each
+// message once.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
@@ -212,8 +215,9 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// A reader who comes back after some minutes, to a node that feeds nobody else in its environment, gets what it has missed,
-// however old that is: nothing of it is dropped before it is read. How long it waited is no delay of the stream.
+// A reader who comes back after some minutes, to a node that feeds nobody else in its environment, gets what it has
+// missed, however old that is: nothing of it is dropped before it is read. How long it waited is no delay of the
+// stream.
 func TestComesBackAfterMinutes(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -235,8 +239,8 @@ func TestComesBackAfterMinutes(t *testing.T) {
 	})
 }
 
-// A reader who does not take what is sent is told that it lagged and is let go, and neither fills the memory nor holds up
-// the others. It comes back where it was.
+// A reader who does not take what is sent is told that it lagged and is let go, and neither fills the memory nor holds
+// up the others. It comes back where it was.
 func TestStallingReader(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
@@ -284,7 +288,8 @@ func TestCutUnderTheFeed(t *testing.T) {
 		s := w.open(n)
 		w.one()
 		s.until("an event", func() bool { return len(s.uuids(w.t)) == 1 })
-		// While the hub sleeps, more happens than the log keeps. Where it was not asleep yet, it has read all of it, and that is tried again.
+		// While the hub sleeps, more happens than the log keeps. Where it was not asleep yet, it has read all of it, and that
+		// is tried again.
 		var read []string
 		for range 20 {
 			read = append(read, w.one())
@@ -305,7 +310,8 @@ func TestCutUnderTheFeed(t *testing.T) {
 	})
 }
 
-// A stream ends after about half an hour, and when the server stops; both are told, and both leave an id to come back with.
+// A stream ends after about half an hour, and when the server stops; both are told, and both leave an id to come back
+// with.
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -371,7 +377,8 @@ func TestFilterOverDeliveries(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
 		n := w.start()
-		request := Request{View: access.Whole(w.env), Filter: events.Filter{DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: []string{"sub"}}}}
+		request := Request{View: access.Whole(w.env),
+			Filter: events.Filter{DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: []string{"sub"}}}}
 		s := w.connect(n, newClient(), request)
 		s.until("the stream to begin", s.begun)
 		other := w.open(n)

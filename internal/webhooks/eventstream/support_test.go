@@ -49,9 +49,13 @@ func newWorld(t testing.TB, store testkit.Store, clk clock.Clock) *world {
 // environment makes an environment, which tickets refer to.
 func environment(t require.TestingT, d *db.DB) id.Environment {
 	team, env := id.New(id.PrefixTeam), id.New(id.PrefixEnvironment)
-	_, err := d.Write().ExecContext(context.Background(), "INSERT INTO teams (id, name, created_ms) VALUES ($1, 'team', 0)", team) // rapid's T has no context
+	// rapid's T has no context
+	_, err := d.Write().ExecContext(context.Background(),
+		"INSERT INTO teams (id, name, created_ms) VALUES ($1, 'team', 0)", team)
 	require.NoError(t, err)
-	_, err = d.Write().ExecContext(context.Background(), "INSERT INTO environments (id, team_id, name, type, created_ms) VALUES ($1, $2, 'env', 'test', 0)", env, team) // as above
+	// as above
+	_, err = d.Write().ExecContext(context.Background(),
+		"INSERT INTO environments (id, team_id, name, type, created_ms) VALUES ($1, $2, 'env', 'test', 0)", env, team)
 	require.NoError(t, err)
 	return id.Environment(env)
 }
@@ -87,8 +91,8 @@ func (w *world) start(options ...func(*Options)) *node {
 	for _, change := range options {
 		change(&o)
 	}
-	s := New(Config{DB: w.db, Events: w.events, Attempts: deliveries.NewStore(w.db, w.events), Identity: w.who, Clock: w.clock,
-		Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(), Data: told, Options: o})
+	s := New(Config{DB: w.db, Events: w.events, Attempts: deliveries.NewStore(w.db, w.events), Identity: w.who,
+		Clock: w.clock, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(), Data: told, Options: o})
 	ctx, cancel := context.WithCancel(context.Background()) // it is ended before the database is closed
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })
@@ -133,9 +137,10 @@ func told(m Message) ([]byte, error) {
 
 // event returns an event to store.
 func (w *world) event(env id.Environment) events.NewEvent {
-	return events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme",
-		Provider: "github", ProviderConfigKey: "github", Type: "issues.opened", IdempotencyKey: "key", Verification: "{}", ReceivedAt: w.clock.Now()},
-		Payload: &events.Payload{Headers: "{}", Body: []byte("{}"), Encoding: events.JSON}}
+	return events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: env, ConnectionUUID: id.NewUUID(),
+		ConnectionID: "acme", Provider: "github", ProviderConfigKey: "github", Type: "issues.opened", IdempotencyKey: "key",
+		Verification: "{}", ReceivedAt: w.clock.Now()}, Payload: &events.Payload{Headers: "{}", Body: []byte("{}"),
+		Encoding: events.JSON}}
 }
 
 func (w *world) run(list ...db.Statement) error {
@@ -164,10 +169,12 @@ func (w *world) tried(env id.Environment, eventUUID string) (try string, list []
 	try = id.NewUUID()
 	log := events.Log{At: w.clock.Now()}
 	log.Attempted(env, eventUUID, try)
-	_, change := events.Apply([]events.Change{{Environment: env, EventUUID: eventUUID, Attempts: 1, At: w.clock.Now()}}, &log)
+	_, change := events.Apply([]events.Change{{Environment: env, EventUUID: eventUUID, Attempts: 1, At: w.clock.Now()}},
+		&log)
 	insert := &db.MultiRow{Before: `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome, started_ms,
 		dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, response_headers, truncated)`,
-		Types: []string{"text", "text", "text", "text"}, Row: "(?, ?, ?, ?, 1, 1, 'succeeded', 0, 1, 2, 3, 4, 5, '{}', '{}', false)"}
+		Types: []string{"text", "text", "text", "text"},
+		Row:   "(?, ?, ?, ?, 1, 1, 'succeeded', 0, 1, 2, 3, 4, 5, '{}', '{}', false)"}
 	return try, []db.Statement{{Rows: insert, Args: []any{try, eventUUID, "sub", string(env)}}, change, log.Statement()}
 }
 
@@ -351,7 +358,8 @@ func (w *world) open(n *node) *session {
 	return s
 }
 
-// until waits for a condition, which changes when something is written; where the clock is a test's, it moves on meanwhile.
+// until waits for a condition, which changes when something is written; where the clock is a test's, it moves on
+// meanwhile.
 func (s *session) until(what string, condition func() bool) {
 	manual, _ := s.w.clock.(*clock.Manual)
 	waitFor(s.w.t, what, manual, condition)

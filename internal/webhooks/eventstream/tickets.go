@@ -37,7 +37,8 @@ type holder struct {
 
 // MakeTicket makes a ticket with which one stream can be opened once: in the principal's environment, in their name and
 // with the filter. Of the ticket only a hash is stored. Too many unused tickets are rate_limited.
-func (s *Service) MakeTicket(ctx context.Context, p access.Principal, f events.Filter) (ticket string, expires time.Time, err error) {
+func (s *Service) MakeTicket(ctx context.Context, p access.Principal,
+	f events.Filter) (ticket string, expires time.Time, err error) {
 	now := s.clock.Now()
 	ticket, expires = id.NewRandom(id.PrefixStreamTicket), now.Add(TicketLifetime)
 	who, err := json.Marshal(holder{Kind: p.Kind, ID: p.ID, Name: p.Name, Team: p.Team, Session: p.Session})
@@ -50,7 +51,8 @@ func (s *Service) MakeTicket(ctx context.Context, p access.Principal, f events.F
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		var unused int
-		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM webhook_stream_tickets WHERE principal_id = $1 AND expires_ms > $2", p.ID, clock.Millis(now)).
+		err := tx.QueryRowContext(ctx,
+			"SELECT COUNT(*) FROM webhook_stream_tickets WHERE principal_id = $1 AND expires_ms > $2", p.ID, clock.Millis(now)).
 			Scan(&unused)
 		if err != nil {
 			return err
@@ -58,9 +60,11 @@ func (s *Service) MakeTicket(ctx context.Context, p access.Principal, f events.F
 		if unused >= maxTickets {
 			return &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many unused tickets", RetryAfter: TicketLifetime}
 		}
-		old := "SELECT ticket_hash FROM webhook_stream_tickets WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2" + s.db.SkipLocked()
+		old := "SELECT ticket_hash FROM webhook_stream_tickets WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2" +
+			s.db.SkipLocked()
 		//nolint:gosec // the text is ours
-		if _, err := tx.ExecContext(ctx, "DELETE FROM webhook_stream_tickets WHERE ticket_hash IN ("+old+")", clock.Millis(now), sweptTickets); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM webhook_stream_tickets WHERE ticket_hash IN ("+old+")",
+			clock.Millis(now), sweptTickets); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO webhook_stream_tickets (ticket_hash, environment_id, principal_id, principal, filter, expires_ms)
@@ -82,8 +86,8 @@ func hashTicket(ticket string) []byte {
 // errTicket is the reason for the log; clients get the text of every credential.
 var errTicket = errors.New("the ticket is unknown, used or expired")
 
-// UseTicket consumes a ticket that came from an address and returns its holder, with the rights that they have now, and its filter. A ticket that is
-// unknown, used or expired, or whose holder may no longer work there, is unauthorized.
+// UseTicket consumes a ticket that came from an address and returns its holder, with the rights that they have now, and
+// its filter. A ticket that is unknown, used or expired, or whose holder may no longer work there, is unauthorized.
 func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Principal, events.Filter, error) {
 	var f events.Filter
 	unauthorized := func(err error) (access.Principal, events.Filter, error) {
@@ -94,7 +98,8 @@ func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Prin
 	}
 	// Looking comes first: it waits for no writer, and whoever makes tickets up keeps none waiting.
 	var n int
-	err := s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM webhook_stream_tickets WHERE ticket_hash = $1", hashTicket(ticket)).Scan(&n)
+	err := s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM webhook_stream_tickets WHERE ticket_hash = $1",
+		hashTicket(ticket)).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
 		return unauthorized(errTicket)
 	}
@@ -121,7 +126,8 @@ func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Prin
 	if err := errors.Join(json.Unmarshal([]byte(who), &h), json.Unmarshal([]byte(filter), &f)); err != nil {
 		return access.Principal{}, f, fmt.Errorf("read a ticket: %w", err)
 	}
-	p, err := s.identity.Current(ctx, access.Principal{Kind: h.Kind, ID: h.ID, Name: h.Name, Team: h.Team, Session: h.Session, Environment: env, IP: ip})
+	p, err := s.identity.Current(ctx, access.Principal{Kind: h.Kind, ID: h.ID, Name: h.Name, Team: h.Team,
+		Session: h.Session, Environment: env, IP: ip})
 	if err != nil && refused(err) {
 		return unauthorized(err)
 	}

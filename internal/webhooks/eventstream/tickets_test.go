@@ -19,12 +19,13 @@ import (
 )
 
 func (w *world) principal() access.Principal {
-	return access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Name: "ada@example.test", Team: id.Team(id.New(id.PrefixTeam)),
-		Session: id.New(id.PrefixSession), Environment: w.env, Rights: access.Owner.Rights(), Grants: access.Open(access.Routes()...), IP: "192.0.2.1"}
+	return access.Principal{Kind: access.KindUser, ID: id.New(id.PrefixUser), Name: "ada@example.test",
+		Team: id.Team(id.New(id.PrefixTeam)), Session: id.New(id.PrefixSession), Environment: w.env,
+		Rights: access.Owner.Rights(), Grants: access.Open(access.Routes()...), IP: "192.0.2.1"}
 }
 
-// A ticket opens what it was made for, for who it was made for with the rights that they have then, and nothing of it can be
-// found in the database.
+// A ticket opens what it was made for, for who it was made for with the rights that they have then, and nothing of it
+// can be found in the database.
 func TestTicket(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, clk *clock.Manual) {
@@ -36,13 +37,14 @@ func TestTicket(t *testing.T) {
 		require.Equal(w.t, clk.Now().Add(time.Minute), expires)
 		require.True(w.t, id.Is(id.PrefixStreamTicket, ticket))
 		var row string
-		require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT principal || filter || principal_id FROM webhook_stream_tickets").Scan(&row))
+		require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(),
+			"SELECT principal || filter || principal_id FROM webhook_stream_tickets").Scan(&row))
 		require.NotContains(w.t, row, strings.TrimPrefix(ticket, id.PrefixStreamTicket))
 		clk.Advance(time.Minute - time.Millisecond)
 		got, held, err := n.UseTicket(w.t.Context(), ticket, "192.0.2.1")
 		require.NoError(w.t, err)
-		require.Equal(w.t, access.Principal{Kind: p.Kind, ID: p.ID, Name: p.Name, Team: p.Team, Session: p.Session, Environment: w.env,
-			Grants: access.Open(access.RouteEvents), IP: "192.0.2.1"}, got, "the rights are those of now")
+		require.Equal(w.t, access.Principal{Kind: p.Kind, ID: p.ID, Name: p.Name, Team: p.Team, Session: p.Session,
+			Environment: w.env, Grants: access.Open(access.RouteEvents), IP: "192.0.2.1"}, got, "the rights are those of now")
 		require.Equal(w.t, filter, held)
 	})
 }
@@ -66,7 +68,8 @@ func TestTicketIsRefused(t *testing.T) {
 		_, _, err := n.UseTicket(w.t.Context(), used, "192.0.2.1")
 		require.NoError(w.t, err)
 		clk.Advance(TicketLifetime)
-		for _, ticket := range []string{used, late, "", "tkt_", id.NewRandom(id.PrefixStreamTicket), strings.ToUpper(late), late + "0", "tkt_\x00"} {
+		for _, ticket := range []string{used, late, "", "tkt_", id.NewRandom(id.PrefixStreamTicket), strings.ToUpper(late),
+			late + "0", "tkt_\x00"} {
 			refuse(ticket)
 		}
 		// Who has lost the right since gets nothing, and the ticket is gone.
@@ -127,12 +130,14 @@ func TestTicketsAreBounded(t *testing.T) {
 			require.NoError(w.t, err)
 		}
 		var rows int
-		require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM webhook_stream_tickets").Scan(&rows))
+		require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM webhook_stream_tickets").Scan(
+			&rows))
 		require.Equal(w.t, maxTickets/sweptTickets*2, rows)
 	})
 }
 
-// Tickets that somebody makes up are refused while the database has a writer: they wait for none, and so keep none waiting.
+// Tickets that somebody makes up are refused while the database has a writer: they wait for none, and so keep none
+// waiting.
 func TestMadeUpTicketsTakeNoWriter(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {

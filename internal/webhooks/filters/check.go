@@ -59,10 +59,12 @@ func compile(text string) (*program, []Fault) {
 	model := model{patterns: c.patterns}
 	estimate, err := environment().EstimateCost(checked, model)
 	if err != nil || estimate.Max > MaxCost {
-		return nil, []Fault{{ruleCost, fmt.Sprintf("costs more than %d on an event whose lists, objects and texts have %d elements each: "+
+		return nil, []Fault{{ruleCost, fmt.Sprintf("costs more than %d on an event whose lists, objects and texts have %d "+
+			"elements each: "+
 			"loop over fewer lists inside one another", MaxCost, assumedSize)}}
 	}
-	planned, err := environment().Program(checked, cel.CostTracking(model), cel.CostLimit(MaxCost), cel.OptimizeRegex(c.regexes()))
+	planned, err := environment().Program(checked, cel.CostTracking(model), cel.CostLimit(MaxCost),
+		cel.OptimizeRegex(c.regexes()))
 	if err != nil {
 		return nil, []Fault{{ruleSyntax, "is not a filter"}} // cannot be: everything was checked
 	}
@@ -98,7 +100,8 @@ func (c *checker) fault(e ast.Expr, rule, message string) {
 func (c *checker) check() {
 	root := ast.NavigateAST(c.ast)
 	if t := c.ast.GetType(root.ID()); t.Kind() != types.BoolKind {
-		c.fault(root, ruleType, "the filter must be a bool and not "+cel.FormatCELType(t)+"; compare its value with what it should be")
+		c.fault(root, ruleType, "the filter must be a bool and not "+cel.FormatCELType(t)+
+			"; compare its value with what it should be")
 	}
 	ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
 		switch e.Kind() {
@@ -127,12 +130,13 @@ func isSelected(e ast.NavigableExpr) bool {
 	case parent.Kind() == ast.SelectKind:
 		return true
 	default:
-		return parent.Kind() == ast.CallKind && parent.AsCall().FunctionName() == operators.OptSelect && parent.AsCall().Args()[0].ID() == e.ID()
+		return parent.Kind() == ast.CallKind && parent.AsCall().FunctionName() == operators.OptSelect &&
+			parent.AsCall().Args()[0].ID() == e.ID()
 	}
 }
 
-// matches compiles the pattern of a call of matches, which must stand in the filter: one that comes with an event could cost
-// anything.
+// matches compiles the pattern of a call of matches, which must stand in the filter: one that comes with an event could
+// cost anything.
 func (c *checker) matches(e ast.NavigableExpr) {
 	args := e.AsCall().Args()
 	literal := args[len(args)-1]

@@ -26,8 +26,9 @@ func inZone(function string, operands int) bool {
 	return operands == withZone && strings.HasPrefix(function, "get")
 }
 
-// model says what a call costs, before and while a filter runs. CEL's own model goes by the types that the checker has found; most
-// of an event has none, so this one goes by the values: one unit for the call, and what its operands come to.
+// model says what a call costs, before and while a filter runs. CEL's own model goes by the types that the checker has
+// found; most of an event has none, so this one goes by the values: one unit for the call, and what its operands come
+// to.
 type model struct{ patterns map[string]pattern }
 
 // CallCost returns what a call with these operands has cost. It implements cost.ActualCostEstimator.
@@ -110,7 +111,8 @@ func (m model) EstimateCallCost(function, _ string, target *cost.AstNode, args [
 		return cost.NewCallEstimate(atMost(1+steps/matchUnit), nil)
 	case operators.Add, overloads.TypeConvertString, overloads.TypeConvertBytes:
 		return cost.NewCallEstimate(atMost(1+2*all.Max/textUnit), &all)
-	case operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional, operators.LogicalAnd, operators.LogicalOr:
+	case operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional, operators.LogicalAnd,
+		operators.LogicalOr:
 		return nil // they decide about the size of what they return
 	default:
 		most := 1 + 2*all.Max/textUnit

@@ -6,8 +6,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Event is an event as a filter sees it. What is costly is decoded when a filter first reads it, and then once for all filters, so
-// one Event is for one goroutine at a time.
+// Event is an event as a filter sees it. What is costly is decoded when a filter first reads it, and then once for all
+// filters, so one Event is for one goroutine at a time.
 type Event struct {
 	// Type is the event's type, and Types all types of a batch; where Types is empty it stands for Type alone.
 	Type  string
@@ -18,7 +18,8 @@ type Event struct {
 	ContentType                               string
 	// Control marks a provider's ping or confirmation.
 	Control bool
-	// Headers is the stored JSON object of lower-case names and texts, with what is secret redacted. Empty stands for none.
+	// Headers is the stored JSON object of lower-case names and texts, with what is secret redacted. Empty stands for
+	// none.
 	Headers string
 	// Body is the body's JSON, which must be valid. It is nil for a body that is no JSON.
 	Body []byte

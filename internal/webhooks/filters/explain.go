@@ -9,11 +9,12 @@ import (
 	"cel.dev/cel-go/common"
 )
 
-// explain says in plain words what CEL has found. CEL's own words repeat parts of the filter, which may hold a secret, and are
-// written for who knows its grammar.
+// explain says in plain words what CEL has found. CEL's own words repeat parts of the filter, which may hold a secret,
+// and are written for who knows its grammar.
 func explain(found []*common.Error) []Fault {
 	slices.SortStableFunc(found, func(a, b *common.Error) int {
-		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
+		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(),
+			b.Location.Column()))
 	})
 	var faults []Fault
 	for _, e := range found {

@@ -1,5 +1,5 @@
-// Package filters compiles and evaluates what subscriptions ask of events beyond their type: one boolean expression each, in the
-// Common Expression Language, over a typed event, at a bounded cost. See README.md.
+// Package filters compiles and evaluates what subscriptions ask of events beyond their type: one boolean expression
+// each, in the Common Expression Language, over a typed event, at a bounded cost. See README.md.
 package filters
 
 import (
@@ -18,8 +18,8 @@ import (
 const (
 	// MaxLength bounds a filter's text, in characters.
 	MaxLength = 4096
-	// MaxCost bounds what one evaluation may cost. A unit is a step of the expression, or 10 bytes of text or one value that a step
-	// goes over; 100,000 units take about 30 ms.
+	// MaxCost bounds what one evaluation may cost. A unit is a step of the expression, or 10 bytes of text or one value
+	// that a step goes over; 100,000 units take about 30 ms.
 	MaxCost = 100_000
 	// maxMessage bounds what is told of an error, in bytes.
 	maxMessage = 240
@@ -108,8 +108,8 @@ type program struct {
 // String returns the filter's text.
 func (f *Filter) String() string { return f.text }
 
-// New returns the filter of a stored text. A text that Check refuses, because an earlier release was of another opinion, gives
-// a filter that fails on every event.
+// New returns the filter of a stored text. A text that Check refuses, because an earlier release was of another
+// opinion, gives a filter that fails on every event.
 func New(text string) *Filter {
 	return &Filter{text: text, compiled: sync.OnceValue(func() *program {
 		p, _ := compile(text)
@@ -121,7 +121,8 @@ func New(text string) *Filter {
 func (f *Filter) Eval(e *Event) Result {
 	p := f.compiled()
 	if p == nil {
-		return Result{Failure: &Failure{CodeInvalid, "The filter was stored by another release and cannot be evaluated by this one. Write it again."}}
+		return Result{Failure: &Failure{CodeInvalid, "The filter was stored by another release and cannot be evaluated by " +
+			"this one. Write it again."}}
 	}
 	e.begin()
 	value, details, err := p.Eval(scope{e})

@@ -83,12 +83,14 @@ func TestFailures(t *testing.T) {
 		`event.body.nothing == 1`:                        {filters.CodeEvaluation, "line 1, column 11: no such key: nothing"},
 		"event.type != \"\" &&\n  event.body.a.b.c == 1": {filters.CodeEvaluation, "line 2, column 17: no such key: a"},
 		`!(event.body.nothing == 1)`:                     {filters.CodeEvaluation, "line 1, column 13: no such key: nothing"},
-		`event.body.labels[2] == "x"`:                    {filters.CodeEvaluation, "line 1, column 18: index out of bounds: 2"},
-		`event.body.number + 1.5 > 2.0`:                  {filters.CodeEvaluation, "line 1, column 19: no such overload"},
-		`event.body.number / 0 == 1`:                     {filters.CodeEvaluation, "line 1, column 19: division by zero"},
-		`event.body.number.startsWith("a")`:              {filters.CodeEvaluation, "line 1, column 29: no such overload"},
-		`event.headers["x-other"] == "a"`:                {filters.CodeEvaluation, "line 1, column 14: no such key: x-other"},
-		`int(event.body.text) == 1`:                      {filters.CodeEvaluation, `line 1, column 4: type conversion error from 'string' to 'int'`},
+		`event.body.labels[2] == "x"`: {filters.CodeEvaluation,
+			"line 1, column 18: index out of bounds: 2"},
+		`event.body.number + 1.5 > 2.0`:     {filters.CodeEvaluation, "line 1, column 19: no such overload"},
+		`event.body.number / 0 == 1`:        {filters.CodeEvaluation, "line 1, column 19: division by zero"},
+		`event.body.number.startsWith("a")`: {filters.CodeEvaluation, "line 1, column 29: no such overload"},
+		`event.headers["x-other"] == "a"`:   {filters.CodeEvaluation, "line 1, column 14: no such key: x-other"},
+		`int(event.body.text) == 1`: {filters.CodeEvaluation,
+			`line 1, column 4: type conversion error from 'string' to 'int'`},
 	} {
 		r := eval(t, text, issue())
 		require.False(t, r.Matches, "%s", text)
@@ -106,14 +108,17 @@ func TestBodyThatIsNotJSON(t *testing.T) {
 	require.True(t, eval(t, `event.?body.?a.orValue(1) == 1`, e).Matches)
 	r := eval(t, `event.body.a != 1`, e)
 	require.False(t, r.Matches)
-	require.Equal(t, &filters.Failure{Code: filters.CodeEvaluation, Message: "line 1, column 11: the event's body is not JSON"}, r.Failure)
+	require.Equal(t, &filters.Failure{Code: filters.CodeEvaluation,
+		Message: "line 1, column 11: the event's body is not JSON"}, r.Failure)
 }
 
-// A payload that is no longer kept fails whatever reads it, so that nothing is said about an event that is not known to be so.
+// A payload that is no longer kept fails whatever reads it, so that nothing is said about an event that is not known to
+// be so.
 func TestExpiredPayload(t *testing.T) {
 	t.Parallel()
 	e := &filters.Event{Type: "a", Expired: true}
-	for _, text := range []string{`event.body.a == 1`, `event.headers["a"] != "b"`, `!("a" in event.headers)`, `event.?body.?a.orValue(1) == 1`} {
+	for _, text := range []string{`event.body.a == 1`, `event.headers["a"] != "b"`, `!("a" in event.headers)`,
+		`event.?body.?a.orValue(1) == 1`} {
 		r := eval(t, text, e)
 		require.False(t, r.Matches, "%s", text)
 		require.Equal(t, filters.CodeExpired, r.Failure.Code, "%s", text)
@@ -141,21 +146,28 @@ func TestBounds(t *testing.T) {
 		filter, body string
 		want         filters.Code
 	}{
-		"long loop":        {`event.body.exists(i, i == 2)`, list, filters.CodeCost},
-		"loops in a loop":  {`event.body.exists(i, event.body.exists(j, i + j == 3))`, list, filters.CodeCost},
-		"many values":      {`event.body.size() == 1`, many, filters.CodeTooLarge},
-		"not many values":  {`!(event.body.size() == 1)`, many, filters.CodeTooLarge},
-		"many values or":   {`event.body.size() == 1 || true`, many, filters.CodeTooLarge},
-		"long text":        {`event.body.a == ""`, `{"a":"` + strings.Repeat("x", 300<<10) + `"}`, filters.CodeTooLarge},
-		"long name":        {`event.body.a == ""`, `{"` + strings.Repeat("x", 300<<10) + `":1}`, filters.CodeTooLarge},
-		"long match":       {`event.body.a.matches("(a|b|c|d){1,100}e")`, `{"a":"` + strings.Repeat("a", 200<<10) + `"}`, filters.CodeCost},
-		"many matches":     {`event.body.exists(i, i.matches("(a+)+b"))`, `["` + strings.Repeat(strings.Repeat("a", 5000)+`","`, 400) + `"]`, filters.CodeCost},
-		"growing text":     {`[event.body.a].map(a, a + a).map(b, b + b).map(c, c + c)[0] == ""`, `{"a":"` + strings.Repeat("a", 200<<10) + `"}`, filters.CodeCost},
-		"equality":         {`event.body == event.body`, `{"a":["` + strings.Repeat("a", 100<<10) + `",` + strings.Repeat(`"`+strings.Repeat("a", 100<<10)+`",`, 9) + `1]}`, filters.CodeCost},
-		"equality of many": {`[event.body, event.body, event.body] == [event.body, event.body, event.body]`, list, filters.CodeCost},
-		"measured text":    {`event.body.l.exists(i, event.body.t.size() == i)`, `{"l":` + list + `,"t":"` + strings.Repeat("a", 200<<10) + `"}`, filters.CodeCost},
-		"time zones":       {`event.body.all(i, event.received_at.getHours("Europe/Berlin") >= 0)`, "[" + strings.Repeat("1,", 3000) + "1]", filters.CodeCost},
-		"deep":             {`event.body` + strings.Repeat(".a", 400) + ` == "y"`, deep, ""},
+		"long loop":       {`event.body.exists(i, i == 2)`, list, filters.CodeCost},
+		"loops in a loop": {`event.body.exists(i, event.body.exists(j, i + j == 3))`, list, filters.CodeCost},
+		"many values":     {`event.body.size() == 1`, many, filters.CodeTooLarge},
+		"not many values": {`!(event.body.size() == 1)`, many, filters.CodeTooLarge},
+		"many values or":  {`event.body.size() == 1 || true`, many, filters.CodeTooLarge},
+		"long text":       {`event.body.a == ""`, `{"a":"` + strings.Repeat("x", 300<<10) + `"}`, filters.CodeTooLarge},
+		"long name":       {`event.body.a == ""`, `{"` + strings.Repeat("x", 300<<10) + `":1}`, filters.CodeTooLarge},
+		"long match": {`event.body.a.matches("(a|b|c|d){1,100}e")`, `{"a":"` + strings.Repeat("a", 200<<10) + `"}`,
+			filters.CodeCost},
+		"many matches": {`event.body.exists(i, i.matches("(a+)+b"))`, `["` + strings.Repeat(strings.Repeat("a", 5000)+
+			`","`, 400) + `"]`, filters.CodeCost},
+		"growing text": {`[event.body.a].map(a, a + a).map(b, b + b).map(c, c + c)[0] == ""`, `{"a":"` +
+			strings.Repeat("a", 200<<10) + `"}`, filters.CodeCost},
+		"equality": {`event.body == event.body`, `{"a":["` + strings.Repeat("a", 100<<10) + `",` +
+			strings.Repeat(`"`+strings.Repeat("a", 100<<10)+`",`, 9) + `1]}`, filters.CodeCost},
+		"equality of many": {`[event.body, event.body, event.body] == [event.body, event.body, event.body]`, list,
+			filters.CodeCost},
+		"measured text": {`event.body.l.exists(i, event.body.t.size() == i)`, `{"l":` + list + `,"t":"` +
+			strings.Repeat("a", 200<<10) + `"}`, filters.CodeCost},
+		"time zones": {`event.body.all(i, event.received_at.getHours("Europe/Berlin") >= 0)`, "[" +
+			strings.Repeat("1,", 3000) + "1]", filters.CodeCost},
+		"deep": {`event.body` + strings.Repeat(".a", 400) + ` == "y"`, deep, ""},
 	} {
 		faults := filters.Check(c.filter)
 		if name == "deep" {
@@ -196,10 +208,13 @@ func TestCheck(t *testing.T) {
 		"event.type == \"\x00\"": {"text: must be Unicode text without the character U+0000"},
 		"event.type == \"\xff\"": {"text: must be Unicode text without the character U+0000"},
 		strings.Repeat("é", filters.MaxLength+1): {"max_length: must be at most 4096 characters"},
-		`event.type`:                    {"type: line 1, column 6: the filter must be a bool and not string; compare its value with what it should be"},
-		`event.body.active`:             {"type: line 1, column 11: the filter must be a bool and not dyn; compare its value with what it should be"},
-		`event.type = "s3cr3t"`:         {"syntax: line 1, column 12: a single = compares nothing; write =="},
-		`event.type == "s3cr3t`:         {"syntax: line 1, column 15: the text that begins here does not end, or has an escape that CEL does not know"},
+		`event.type`: {"type: line 1, column 6: the filter must be a bool and not string; compare its " +
+			"value with what it should be"},
+		`event.body.active`: {"type: line 1, column 11: the filter must be a bool and not dyn; compare its " +
+			"value with what it should be"},
+		`event.type = "s3cr3t"`: {"syntax: line 1, column 12: a single = compares nothing; write =="},
+		`event.type == "s3cr3t`: {"syntax: line 1, column 15: the text that begins here does not end, or has an " +
+			"escape that CEL does not know"},
 		`event.type == s3cr3t "s3cr3t"`: {"syntax: line 1, column 22: the expression cannot be read from here on"},
 		`event.type ==`:                 {"syntax: line 1, column 14: the expression ends where more has to follow"},
 		"s3cr3t ==\n  \"é\" && event.type == s3cr3t": {
@@ -207,25 +222,41 @@ func TestCheck(t *testing.T) {
 			"reference: line 2, column 24: there is no variable or function of this name; what came in is in event",
 		},
 		`event.s3cr3t == "a" && event.type > 1`: {
-			"reference: line 1, column 6: the event has no such field; it has body, connection_id, content_type, control, headers, provider, provider_config_key, received_at, type, types",
+			"reference: line 1, column 6: the event has no such field; it has body, connection_id, content_type, control, " +
+				"headers, provider, provider_config_key, received_at, type, types",
 			"type: line 1, column 35: > cannot take (string, int)",
 		},
-		`"s3cr3t" "s3cr3t` + "`" + strings.Repeat("?", 500):          {"syntax: line 1, column 10: the text that begins here does not end, or has an escape that CEL does not know"},
-		`event.type.size == 1`:                                       {"type: line 1, column 11: string has no fields"},
-		`99999999999999999999 == 1`:                                  {"syntax: line 1, column 1: the number or text cannot be read"},
-		`if == 1`:                                                    {"syntax: line 1, column 1: the word is reserved"},
-		`event.types.all(1, true)`:                                   {"syntax: line 1, column 17: the variable of a loop must be a simple name"},
-		`event.type in "s3cr3t"`:                                     {"type: line 1, column 12: in cannot take (string, string)"},
-		`size(1) == 1`:                                               {"type: line 1, column 5: size() cannot take (int)"},
-		`has(event) || event == event`:                               {"syntax: line 1, column 5: has() takes a field, such as has(event.body.action)"},
-		`event == event`:                                             {"reference: line 1, column 1: the event can only be used by its fields, such as event.type", "reference: line 1, column 10: the event can only be used by its fields, such as event.type"},
-		`event.type.matches("(s3cr3t")`:                              {"pattern: line 1, column 20: the pattern is not a regular expression (RE2)"},
-		`event.type.matches(event.body.p)`:                           {"pattern: line 1, column 30: the pattern of matches must be written out as a text"},
-		`event.type.matches("((a{100}){10}b){5}")`:                   {"pattern: line 1, column 20: the pattern is not a regular expression (RE2)"},
-		`event.type.matches("(abcdefghij){100}")`:                    {"pattern: line 1, column 20: the pattern is too large: it compiles to more than 1000 instructions"},
-		`event.received_at > timestamp("s3cr3t")`:                    {"type: line 1, column 31: timestamp() takes a time such as 2030-01-31T12:00:00Z"},
-		`duration("s3cr3t") > duration("1s")`:                        {"type: line 1, column 10: duration() takes a duration such as 90s or 1h30m"},
-		`event.body.a.exists(a, a.exists(b, b.exists(c, c == 1)))`:   {"cost: costs more than 100000 on an event whose lists, objects and texts have 32 elements each: loop over fewer lists inside one another"},
+		`"s3cr3t" "s3cr3t` + "`" + strings.Repeat("?",
+			500): {"syntax: line 1, column 10: the text that begins here does not end, or has an escape that CEL does not know"},
+		`event.type.size == 1`: {"type: line 1, column 11: string has no fields"},
+		`99999999999999999999 == 1`: {
+			"syntax: line 1, column 1: the number or text cannot be read"},
+		`if == 1`: {"syntax: line 1, column 1: the word is reserved"},
+		`event.types.all(1, true)`: {
+			"syntax: line 1, column 17: the variable of a loop must be a simple name"},
+		`event.type in "s3cr3t"`: {
+			"type: line 1, column 12: in cannot take (string, string)"},
+		`size(1) == 1`: {"type: line 1, column 5: size() cannot take (int)"},
+		`has(event) || event == event`: {
+			"syntax: line 1, column 5: has() takes a field, such as has(event.body.action)"},
+		`event == event`: {
+			"reference: line 1, column 1: the event can only be used by its fields, such as event.type",
+			"reference: line 1, column 10: the event can only be used by its fields, such as event.type"},
+		`event.type.matches("(s3cr3t")`: {
+			"pattern: line 1, column 20: the pattern is not a regular expression (RE2)"},
+		`event.type.matches(event.body.p)`: {
+			"pattern: line 1, column 30: the pattern of matches must be written out as a text"},
+		`event.type.matches("((a{100}){10}b){5}")`: {
+			"pattern: line 1, column 20: the pattern is not a regular expression (RE2)"},
+		`event.type.matches("(abcdefghij){100}")`: {
+			"pattern: line 1, column 20: the pattern is too large: it compiles to more than 1000 instructions"},
+		`event.received_at > timestamp("s3cr3t")`: {
+			"type: line 1, column 31: timestamp() takes a time such as 2030-01-31T12:00:00Z"},
+		`duration("s3cr3t") > duration("1s")`: {
+			"type: line 1, column 10: duration() takes a duration such as 90s or 1h30m"},
+		`event.body.a.exists(a, a.exists(b, b.exists(c, c == 1)))`: {
+			"cost: costs more than 100000 on an event whose lists, objects and texts have 32 elements each: loop over fewer " +
+				"lists inside one another"},
 		strings.Repeat("(", 200) + "true" + strings.Repeat(")", 200): {"cost: the filter is nested too deep, or too large"},
 		"[" + strings.Repeat("1,", 2040) + "1] == []":                {"cost: the filter is nested too deep, or too large"},
 	} {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxValues is how many members and items of a body a filter may come to know: what it holds of an event in memory stays
-	// within some megabytes, however large the event is.
+	// maxValues is how many members and items of a body a filter may come to know: what it holds of an event in memory
+	// stays within some megabytes, however large the event is.
 	maxValues = 100_000
 	// maxScanned is how many bytes of JSON a filter may look through, every level that it opens counted anew.
 	maxScanned = 64 << 20
@@ -27,7 +27,8 @@ var (
 	errTooLong  = errors.New("a text of the body is longer than 256 KiB")
 )
 
-// document is JSON that is opened as far as filters look into it. It is valid UTF-8 and valid JSON: ingest has checked it.
+// document is JSON that is opened as far as filters look into it. It is valid UTF-8 and valid JSON: ingest has checked
+// it.
 type document struct {
 	text []byte
 	root *value
@@ -37,8 +38,8 @@ type document struct {
 	values, scanned int
 	// kept is how many values are in memory.
 	kept int
-	// failed is set when a bound was exceeded. Whatever was computed since is worth nothing: CEL's operators may have taken
-	// the error for an answer.
+	// failed is set when a bound was exceeded. Whatever was computed since is worth nothing: CEL's operators may have
+	// taken the error for an answer.
 	failed error
 }
 
@@ -57,8 +58,8 @@ func (d *document) begin() {
 	d.values, d.scanned, d.failed = maxValues, maxScanned, nil
 }
 
-// value is one JSON value as it stands in the body. What it is to CEL is found out when it is first asked for, and of its members
-// only that they are there.
+// value is one JSON value as it stands in the body. What it is to CEL is found out when it is first asked for, and of
+// its members only that they are there.
 type value struct {
 	document *document
 	raw      []byte
@@ -70,8 +71,8 @@ type value struct {
 // object and array are CEL's own map and list, and know how many bytes of JSON they stand for.
 type object struct {
 	traits.Mapper
-	// names are the names of the members in the order of the body. A map of Go has no order, and what a loop costs and finds first
-	// must not differ from one time to the next.
+	// names are the names of the members in the order of the body. A map of Go has no order, and what a loop costs and
+	// finds first must not differ from one time to the next.
 	names []string
 	size  int
 }

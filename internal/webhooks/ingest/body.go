@@ -15,13 +15,13 @@ const (
 	// freePiece is the size up to which a body's buffer is charged to nobody: a connection costs the server more than that
 	// before it has sent anything.
 	freePiece = 4 << 10
-	// spoolOver is the size up to which a body is read into memory as it comes. A larger one waits in a temporary file until
-	// it is complete, so that slow senders of large bodies hold disk and not memory.
+	// spoolOver is the size up to which a body is read into memory as it comes. A larger one waits in a temporary file
+	// until it is complete, so that slow senders of large bodies hold disk and not memory.
 	spoolOver = 256 << 10
 	// spoolBudget bounds the bytes in temporary files, over all bodies: 2 GiB.
 	spoolBudget = 2 << 30
-	// smallBodyTimeout is how long the first spoolOver bytes of a body may take, which wait in memory, and largeBodyTimeout
-	// how long the rest may, which waits on disk.
+	// smallBodyTimeout is how long the first spoolOver bytes of a body may take, which wait in memory, and
+	// largeBodyTimeout how long the rest may, which waits on disk.
 	smallBodyTimeout, largeBodyTimeout = 10 * time.Second, time.Minute
 )
 
@@ -69,7 +69,8 @@ func (b *bodyReader) read(r *Request, limit int64) (body []byte, memory *lease, 
 	return body, memory, nil
 }
 
-// within bounds what is left of a body. The connection knows real time only; one that takes no deadline has the server's.
+// within bounds what is left of a body. The connection knows real time only; one that takes no deadline has the
+// server's.
 func within(r *Request, d time.Duration) {
 	if r.Deadlines != nil {
 		_ = r.Deadlines.SetReadDeadline(clock.System().Now().Add(d))

@@ -82,8 +82,8 @@ func reading(b *bodyReader, then func(ctx context.Context) error) http.HandlerFu
 
 func nothing(context.Context) error { return nil }
 
-// Over a real connection, a body whose first 256 KiB do not come is given up after ten seconds, whatever was announced, and
-// one whose rest does not come a minute after them. The sender is told, and memory and disk are free again.
+// Over a real connection, a body whose first 256 KiB do not come is given up after ten seconds, whatever was announced,
+// and one whose rest does not come a minute after them. The sender is told, and memory and disk are free again.
 func TestSlowSenders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -126,8 +126,8 @@ func TestSlowSenders(t *testing.T) {
 	}
 }
 
-// A request whose body came in time is not cancelled while its event waits to be committed, however long that takes, and
-// the connection serves the next one.
+// A request whose body came in time is not cancelled while its event waits to be committed, however long that takes,
+// and the connection serves the next one.
 func TestDeadlineEndsWithTheBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

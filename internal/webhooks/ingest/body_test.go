@@ -77,14 +77,14 @@ func TestSmallBodyCostsOneAllocationAndNoLock(t *testing.T) {
 	}
 }
 
-// Every body within its limit arrives whole, whatever its size, however it is announced and cut up on the way; one beyond
-// it is refused, never cut short. What it held is given back, and nothing stays on the disk.
+// Every body within its limit arrives whole, whatever its size, however it is announced and cut up on the way; one
+// beyond it is refused, never cut short. What it held is given back, and nothing stays on the disk.
 func TestBodiesArriveWhole(t *testing.T) {
 	t.Parallel()
 	b := newTestReader(t)
 	around := func(n int) *rapid.Generator[int] { return rapid.IntRange(n-2, n+2) }
-	sizes := rapid.OneOf(rapid.IntRange(0, 10), around(freePiece), around(2*freePiece), rapid.IntRange(0, spoolOver), around(spoolOver),
-		around(spoolOver+copyPiece), rapid.IntRange(spoolOver, 4*spoolOver))
+	sizes := rapid.OneOf(rapid.IntRange(0, 10), around(freePiece), around(2*freePiece), rapid.IntRange(0, spoolOver),
+		around(spoolOver), around(spoolOver+copyPiece), rapid.IntRange(spoolOver, 4*spoolOver))
 	all := content(4*spoolOver + 10)
 	rapid.Check(t, func(rt *rapid.T) {
 		size := sizes.Draw(rt, "size")
@@ -127,8 +127,8 @@ type pieces struct {
 // Read reads a piece.
 func (p *pieces) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.most)]) }
 
-// What a sender announces costs the others nothing; memory is charged for the buffer that the bytes so far need, and once
-// there are more than are kept in memory, for the piece on its way to the file.
+// What a sender announces costs the others nothing; memory is charged for the buffer that the bytes so far need, and
+// once there are more than are kept in memory, for the piece on its way to the file.
 func TestMemoryIsChargedAsBytesArrive(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -189,8 +189,8 @@ func TestIdleSendersHoldNothing(t *testing.T) {
 	})
 }
 
-// Who comes when memory is used up is told to come back; small bodies pass all the same, and so does everybody once there
-// is room again.
+// Who comes when memory is used up is told to come back; small bodies pass all the same, and so does everybody once
+// there is room again.
 func TestMemoryRunsOut(t *testing.T) {
 	t.Parallel()
 	b := newBodyReader(1<<20, diskSize, 256<<10, t.TempDir())
@@ -238,8 +238,8 @@ func TestMemoryRunsOutForASpooledBody(t *testing.T) {
 	gone(t, b.dir)
 }
 
-// Bodies on the disk share a budget that is charged as they arrive, and of which one sender has half. Who finds it used up
-// is told to come back, his file goes, and there is room again when the others are done.
+// Bodies on the disk share a budget that is charged as they arrive, and of which one sender has half. Who finds it used
+// up is told to come back, his file goes, and there is room again when the others are done.
 func TestDiskRunsOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,15 +291,16 @@ func TestDiskRunsOut(t *testing.T) {
 // The service bounds what waits on the disk although nobody configures it.
 func TestServiceBoundsTheSpool(t *testing.T) {
 	t.Parallel()
-	s := New(nil, nil, nil, nil, nil, nil, nil, nil, nil, obs.NewMetrics(), Options{MaxBodyBytes: 10 << 20, MemoryBudget: 64 << 20})
+	s := New(nil, nil, nil, nil, nil, nil, nil, nil, nil, obs.NewMetrics(), Options{MaxBodyBytes: 10 << 20,
+		MemoryBudget: 64 << 20})
 	require.EqualValues(t, 2<<30, s.bodies.disk.free)
 	require.EqualValues(t, 1<<30, s.bodies.disk.share)
 	require.EqualValues(t, 64<<20, s.bodies.memory.free)
 	require.EqualValues(t, 32<<20, s.bodies.memory.share)
 }
 
-// A body that breaks off is 400 and one that is late is 408, wherever on its way it is; neither is taken for a whole one,
-// and neither keeps memory or disk.
+// A body that breaks off is 400 and one that is late is 408, wherever on its way it is; neither is taken for a whole
+// one, and neither keeps memory or disk.
 func TestBrokenBodies(t *testing.T) {
 	t.Parallel()
 	late := &timeoutError{}
@@ -338,8 +339,8 @@ type timeoutError struct{}
 func (*timeoutError) Error() string { return "read tcp: " + os.ErrDeadlineExceeded.Error() }
 func (*timeoutError) Unwrap() error { return os.ErrDeadlineExceeded }
 
-// A disk that takes no file makes the sender come back; it is not told where the file would have been. What is too large
-// for its connection is refused all the same, without a file.
+// A disk that takes no file makes the sender come back; it is not told where the file would have been. What is too
+// large for its connection is refused all the same, without a file.
 func TestNoSpoolFolder(t *testing.T) {
 	t.Parallel()
 	b := newBodyReader(memorySize, diskSize, largest, t.TempDir()+"/missing")
@@ -365,9 +366,9 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// The first 256 KiB of a body have ten seconds and the rest a minute, and no deadline is left once it is there, because one
-// that passes later would cancel the request. A body that breaks off keeps its deadline, so that the rest of it is not waited
-// for either.
+// The first 256 KiB of a body have ten seconds and the rest a minute, and no deadline is left once it is there, because
+// one that passes later would cancel the request. A body that breaks off keeps its deadline, so that the rest of it is
+// not waited for either.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -378,9 +379,11 @@ func TestDeadlines(t *testing.T) {
 			sent      int
 			want      deadlines
 		}{
-			{0, 0, nil}, {1, 1, deadlines{soon, {}}}, {4 << 10, 4 << 10, deadlines{soon, {}}}, {256 << 10, 256 << 10, deadlines{soon, {}}},
+			{0, 0, nil}, {1, 1, deadlines{soon, {}}}, {4 << 10, 4 << 10, deadlines{soon, {}}}, {256 << 10, 256 << 10,
+				deadlines{soon, {}}},
 			{10, 9, deadlines{soon}}, {100 << 10, 9, deadlines{soon}},
-			{256<<10 + 1, 256<<10 + 1, deadlines{soon, later, {}}}, {-1, 10, deadlines{soon, {}}}, {-1, 300 << 10, deadlines{soon, later, {}}},
+			{256<<10 + 1, 256<<10 + 1, deadlines{soon, later, {}}}, {-1, 10, deadlines{soon, {}}},
+			{-1, 300 << 10, deadlines{soon, later, {}}},
 		} {
 			var got deadlines
 			r := arriving(1, c.announced, bytes.NewReader(content(c.sent)))

@@ -34,8 +34,8 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// A source holds half of a budget at most, or one largest body where that is more: others keep room, and what the budget
-// has room for is not refused for ever.
+// A source holds half of a budget at most, or one largest body where that is more: others keep room, and what the
+// budget has room for is not refused for ever.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ size, largest, want int64 }{
@@ -50,8 +50,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Whatever is taken and given back, in whatever order, the sums are right, nobody goes beyond a limit, nobody within them
-// is refused, and a source that holds nothing is forgotten.
+// Whatever is taken and given back, in whatever order, the sums are right, nobody goes beyond a limit, nobody within
+// them is refused, and a source that holds nothing is forgotten.
 func TestBudgetAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -72,7 +72,8 @@ func (s *Service) commitRows(ctx context.Context, batch []*item, rows int) {
 	s.metrics.Commit.WithLabelValues("ingest").Observe(s.clock.Now().Sub(start).Seconds())
 	s.metrics.BatchSize.WithLabelValues("ingest").Observe(float64(rows))
 	if err != nil {
-		s.log.ErrorContext(ctx, "events could not be stored", slog.Int("count", len(batch)), slog.String("error", err.Error()))
+		s.log.ErrorContext(ctx, "events could not be stored", slog.Int("count", len(batch)),
+			slog.String("error", err.Error()))
 	}
 	for _, it := range batch {
 		if err != nil {
@@ -128,7 +129,8 @@ func (s *Service) plan(it *item, claim string, until, now time.Time) {
 	it.leased, it.duplicateOf, it.event.Suspect, it.event.DuplicateOf = nil, "", nil, nil
 	for _, m := range it.matched {
 		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: it.event.UUID, SubscriptionID: m.ID}, ID: id.NewUUID(),
-			Environment: it.event.Environment, Status: deliveries.Pending, Generation: 1, Due: now, CreatedAt: now, UpdatedAt: now}
+			Environment: it.event.Environment, Status: deliveries.Pending, Generation: 1, Due: now, CreatedAt: now,
+			UpdatedAt: now}
 		switch {
 		case !m.Enabled:
 			d.Status = deliveries.Held
@@ -197,8 +199,8 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMilli
 }
 
 // releaseRepeats takes back the body keys that repeats have claimed beside the id that they repeat: a repeat is never
-// forwarded, so its body must not cast suspicion on the event that is. It reports whether there were any; then the keys of
-// the others must be claimed once more.
+// forwarded, so its body must not cast suspicion on the event that is. It reports whether there were any; then the keys
+// of the others must be claimed once more.
 func (s *Service) releaseRepeats(ctx context.Context, tx *sql.Tx, batch []*item) (bool, error) {
 	again := false
 	for _, it := range batch {
@@ -212,7 +214,8 @@ func (s *Service) releaseRepeats(ctx context.Context, tx *sql.Tx, batch []*item)
 				continue
 			}
 			again = true
-			err := s.events.ReleaseKey(ctx, tx, events.Key{ConnectionUUID: it.event.KeyScope(), Hash: []byte(k.hash), EventUUID: it.event.UUID})
+			err := s.events.ReleaseKey(ctx, tx, events.Key{ConnectionUUID: it.event.KeyScope(), Hash: []byte(k.hash),
+				EventUUID: it.event.UUID})
 			if err != nil {
 				return false, err
 			}

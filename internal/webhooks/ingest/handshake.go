@@ -15,11 +15,15 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// handshakeOnly answers a request that brings no delivery: by every method but POST a provider only makes sure that the URL is ours.
-func (s *Service) handshakeOnly(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request) (Receipt, error) {
+// handshakeOnly answers a request that brings no delivery: by every method but POST a provider only makes sure that the
+// URL is ours.
+func (s *Service) handshakeOnly(ctx context.Context, in *connections.Inbound, r *Request,
+	req *verification.Request) (Receipt, error) {
 	methods := in.Verifier.HandshakeMethods()
 	if !slices.Contains(methods, r.HTTP.Method) {
-		allow := append([]string{http.MethodPost}, slices.DeleteFunc(methods, func(m string) bool { return m == http.MethodPost })...)
+		allow := append([]string{http.MethodPost}, slices.DeleteFunc(methods, func(m string) bool {
+			return m == http.MethodPost
+		})...)
 		e := apperr.HTTP(http.StatusMethodNotAllowed, "The provider delivers its webhooks by POST")
 		e.Allow = strings.Join(allow, ", ")
 		return Receipt{}, e
@@ -33,7 +37,8 @@ func (s *Service) handshakeOnly(ctx context.Context, in *connections.Inbound, r 
 }
 
 // handshake answers a handshake. Both results are nil for a request that is none.
-func (s *Service) handshake(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request) (*verification.Answer, error) {
+func (s *Service) handshake(ctx context.Context, in *connections.Inbound, r *Request,
+	req *verification.Request) (*verification.Answer, error) {
 	answer, refusal := in.Verifier.Handshake(ctx, req)
 	if refusal != nil {
 		return nil, s.refused(ctx, in, r, req, refusal)
@@ -47,14 +52,18 @@ func (s *Service) handshake(ctx context.Context, in *connections.Inbound, r *Req
 	}
 	switch err := s.conns.Capture(ctx, in, answer.Capture); {
 	case errors.Is(err, connections.ErrNotEnrolled):
-		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled, Message: "A handshake brought a webhook secret, and " +
-			"the connection waits for none. Open a webhook enrolment on it, then let the provider send the handshake again."})
+		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled,
+			Message: "A handshake brought a webhook secret, and " +
+				"the connection waits for none. Open a webhook enrolment on it, then let the provider send the handshake again."})
 	case errors.Is(err, connections.ErrCaptureByAlias):
-		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled, Message: "A handshake brought a webhook secret by the " +
-			"connection's alias, which strangers can guess. Register the connection's webhook_url at the provider, which ends in its path token."})
+		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled,
+			Message: "A handshake brought a webhook secret by the " +
+				"connection's alias, which strangers can guess. Register the connection's webhook_url at the provider, which " +
+				"ends in its path token."})
 	case errors.Is(err, connections.ErrUnfitSecret):
-		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: verification.ReasonHandshakeMalformed, Message: "A handshake brought a " +
-			"webhook secret that does not have the provider's form."})
+		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: verification.ReasonHandshakeMalformed,
+			Message: "A handshake brought a " +
+				"webhook secret that does not have the provider's form."})
 	case err != nil:
 		return nil, apperr.Unavailable(err)
 	}
@@ -70,6 +79,7 @@ func checkSource(in *connections.Inbound, address netip.Addr) *verification.Refu
 	if slices.ContainsFunc(in.Sources, func(n netip.Prefix) bool { return n.Contains(address) }) {
 		return nil
 	}
-	return &verification.Refusal{Reason: verification.ReasonSourceRefused, Message: "The request comes from an address outside the connection's " +
-		"source_cidrs. Where a proxy stands before the gateway it must be named as a trusted one."}
+	return &verification.Refusal{Reason: verification.ReasonSourceRefused,
+		Message: "The request comes from an address outside the connection's " +
+			"source_cidrs. Where a proxy stands before the gateway it must be named as a trusted one."}
 }

@@ -88,8 +88,8 @@ func storable(s string) string {
 	return s
 }
 
-// maxJSONDepth is how deep the arrays and objects of a body that is shown as JSON may be nested. Parsers of receivers and
-// of our own clients recurse, and give up or crash somewhere beyond (RFC 8259 section 9 lets them).
+// maxJSONDepth is how deep the arrays and objects of a body that is shown as JSON may be nested. Parsers of receivers
+// and of our own clients recurse, and give up or crash somewhere beyond (RFC 8259 section 9 lets them).
 const maxJSONDepth = 512
 
 // encodingOf decides how a body is shown. JSON is what says so, or says nothing and begins like an object or array, and
@@ -104,8 +104,8 @@ func encodingOf(contentType string, body []byte) events.Encoding {
 	return events.Text
 }
 
-// isNestedDeeper reports whether the arrays and objects of a JSON text are nested more than most deep. Of what is no JSON
-// it may say either.
+// isNestedDeeper reports whether the arrays and objects of a JSON text are nested more than most deep. Of what is no
+// JSON it may say either.
 func isNestedDeeper(text []byte, most int) bool {
 	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
 		return false // the common case, told without a look at strings

@@ -61,7 +61,9 @@ func TestIsNestedDeeper(t *testing.T) {
 		inner := rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) })
 		return rapid.OneOf(leaf,
 			rapid.Map(rapid.SliceOfN(inner, 0, 3), func(v []any) any { return v }),
-			rapid.Map(rapid.MapOfN(rapid.StringOf(rapid.RuneFrom([]rune(`[{"\`))), inner, 0, 3), func(v map[string]any) any { return v }))
+			rapid.Map(rapid.MapOfN(rapid.StringOf(rapid.RuneFrom([]rune(`[{"\`))), inner, 0, 3), func(v map[string]any) any {
+				return v
+			}))
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		v := value(6).Draw(rt, "value")

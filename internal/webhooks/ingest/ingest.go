@@ -39,16 +39,18 @@ type Connections interface {
 	Matched(secretID string, at time.Time)
 	// OfID returns the connections of that id that the environment has, one for each provider configuration.
 	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
-	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled, connections.ErrCaptureByAlias,
-	// connections.ErrUnfitSecret.
+	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled,
+	// connections.ErrCaptureByAlias, connections.ErrUnfitSecret.
 	Capture(ctx context.Context, in *connections.Inbound, c *verification.Captured) error
 }
 
 // Subscriptions finds the subscriptions of an event.
 type Subscriptions interface {
-	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]subscriptions.Matched, error)
+	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
+		types []string) ([]subscriptions.Matched, error)
 	// Filters returns the filters of what Match returns; none where the environment has none.
-	Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]*filters.Filter, error)
+	Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
+		types []string) ([]*filters.Filter, error)
 }
 
 // Options are the limits of the inbound endpoint.
@@ -90,8 +92,9 @@ type Service struct {
 func New(d *db.DB, conns Connections, subs Subscriptions, list *events.Store, dl *deliveries.Service,
 	rejected Rejections, limiter Limiter, clk clock.Clock, log *slog.Logger, metrics *obs.Metrics, opts Options,
 ) *Service {
-	s := &Service{db: d, conns: conns, subs: subs, events: list, deliveries: dl, rejections: rejected, limiter: limiter, clock: clk, log: log, metrics: metrics, opts: opts,
-		bodies:  newBodyReader(opts.MemoryBudget, spoolBudget, min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
+	s := &Service{db: d, conns: conns, subs: subs, events: list, deliveries: dl, rejections: rejected, limiter: limiter,
+		clock: clk, log: log, metrics: metrics, opts: opts, bodies: newBodyReader(opts.MemoryBudget, spoolBudget,
+			min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
 		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}
 	s.batches = jobs.NewBatcher(maxBatch, s.commit)
 	// A counter that appears with its first count hides that count from whoever watches its growth.
@@ -165,18 +168,19 @@ const (
 )
 
 func outcomes() []string {
-	return []string{outcomeReceived, outcomeDuplicate, outcomePublished, outcomeHandshake, outcomeRefused, outcomeRateLimited, outcomeUnknown,
-		outcomeTooLarge, outcomeOverloaded, outcomeUnavailable}
+	return []string{outcomeReceived, outcomeDuplicate, outcomePublished, outcomeHandshake, outcomeRefused,
+		outcomeRateLimited, outcomeUnknown, outcomeTooLarge, outcomeOverloaded, outcomeUnavailable}
 }
 
-// Receive takes one request: it finds the connection, answers a handshake, or verifies the raw bytes of a delivery and returns
-// when the event is durable. Forwarding goes on by itself.
+// Receive takes one request: it finds the connection, answers a handshake, or verifies the raw bytes of a delivery and
+// returns when the event is durable. Forwarding goes on by itself.
 //
-// Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid, with the
-// status that the provider's definition asks for; payload_too_large; rate_limited for a verified delivery beyond the
-// connection's limit; http_error of status 400 for a body that ended early or a request that is no handshake, 405 for a method by
-// which the provider sends none, and 408 for a body that did not come in time; unavailable when the store cannot commit, the
-// provider's keys cannot be fetched, or the bodies that arrive, or those of the one sender, take too much.
+// Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid,
+// with the status that the provider's definition asks for; payload_too_large; rate_limited for a verified delivery
+// beyond the connection's limit; http_error of status 400 for a body that ended early or a request that is no
+// handshake, 405 for a method by which the provider sends none, and 408 for a body that did not come in time;
+// unavailable when the store cannot commit, the provider's keys cannot be fetched, or the bodies that arrive, or those
+// of the one sender, take too much.
 func (s *Service) Receive(ctx context.Context, r Request) (Receipt, error) {
 	receipt, err := s.receive(ctx, &r)
 	s.metrics.Events.WithLabelValues(outcomeOf(receipt, err)).Inc()
@@ -197,7 +201,8 @@ func outcomeOf(r Receipt, err error) string {
 		return outcomeTooLarge
 	case apperr.Is(err, apperr.CodeRateLimited):
 		return outcomeRateLimited
-	case apperr.Is(err, apperr.CodeSignatureMissing), apperr.Is(err, apperr.CodeSignatureInvalid), apperr.Is(err, apperr.CodeHTTP):
+	case apperr.Is(err, apperr.CodeSignatureMissing), apperr.Is(err, apperr.CodeSignatureInvalid),
+		apperr.Is(err, apperr.CodeHTTP):
 		return outcomeRefused
 	case apperr.Is(err, apperr.CodeUnavailable) && err == errOverloaded: //nolint:errorlint // the one value, not its kind
 		return outcomeOverloaded
@@ -211,10 +216,11 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	obs.EventFrom(ctx).Add(slog.String("connection_uuid", in.Connection.UUID), slog.String("environment_id", string(in.Connection.Environment)))
+	obs.EventFrom(ctx).Add(slog.String("connection_uuid", in.Connection.UUID),
+		slog.String("environment_id", string(in.Connection.Environment)))
 	if in.Connection.Status == connections.Disabled {
-		return Receipt{}, &apperr.Error{Code: apperr.CodeConnectionDisabled, Message: "The connection is disabled and accepts no deliveries",
-			RetryAfter: time.Minute}
+		return Receipt{}, &apperr.Error{Code: apperr.CodeConnectionDisabled,
+			Message: "The connection is disabled and accepts no deliveries", RetryAfter: time.Minute}
 	}
 	req := s.request(r)
 	if refusal := checkSource(in, r.Address); refusal != nil {
@@ -247,7 +253,8 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 	s.conns.Matched(result.KeyID, now)
 	rate := s.rate(ctx, &in.Connection)
 	if rate != nil && !rate.Allowed {
-		return Receipt{Rate: rate}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "The connection takes no more deliveries now", RetryAfter: rate.RetryAfter}
+		return Receipt{Rate: rate}, &apperr.Error{Code: apperr.CodeRateLimited,
+			Message: "The connection takes no more deliveries now", RetryAfter: rate.RetryAfter}
 	}
 	receipt, err := s.store(ctx, s.newItem(in, req, result, now))
 	receipt.Answer, receipt.Rate = in.Verifier.Ack(), rate
@@ -265,8 +272,9 @@ func bodyLimit(in *connections.Inbound, most int64) int64 {
 
 // request is what verification sees of a delivery before its body is read.
 func (s *Service) request(r *Request) *verification.Request {
-	return &verification.Request{Method: r.HTTP.Method, PublicURL: s.opts.PublicURL, Host: r.HTTP.Host, Path: r.HTTP.URL.EscapedPath(), RawQuery: r.HTTP.URL.RawQuery,
-		Header: r.HTTP.Header, RemoteIP: r.Address, Now: s.clock.Now()}
+	return &verification.Request{Method: r.HTTP.Method, PublicURL: s.opts.PublicURL, Host: r.HTTP.Host,
+		Path: r.HTTP.URL.EscapedPath(), RawQuery: r.HTTP.URL.RawQuery, Header: r.HTTP.Header, RemoteIP: r.Address,
+		Now: s.clock.Now()}
 }
 
 func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
@@ -295,10 +303,11 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 	}
 	obs.EventFrom(ctx).Add(slog.String("event_uuid", it.event.UUID), slog.String("duplicate_of", it.duplicateOf))
 	if it.in != nil && it.in.Connection.Webhook.RedeliverOnDuplicate {
-		if _, err := s.deliveries.Redeliver(context.WithoutCancel(ctx), it.in.Connection.Environment, it.duplicateOf); err != nil {
+		if _, err := s.deliveries.Redeliver(context.WithoutCancel(ctx), it.in.Connection.Environment,
+			it.duplicateOf); err != nil {
 			// The repeat itself is stored; the provider must not be told to send it again.
-			s.log.ErrorContext(ctx, "dead deliveries of a repeated event could not be restarted", slog.String("event_uuid", it.duplicateOf),
-				slog.String("error", err.Error()))
+			s.log.ErrorContext(ctx, "dead deliveries of a repeated event could not be restarted",
+				slog.String("event_uuid", it.duplicateOf), slog.String("error", err.Error()))
 		}
 	}
 	return Receipt{EventUUID: it.duplicateOf, Duplicate: true}, nil
@@ -334,16 +343,18 @@ type claimedKey struct {
 	expires int64
 }
 
-func (s *Service) newItem(in *connections.Inbound, r *verification.Request, result verification.Result, now time.Time) *item {
+func (s *Service) newItem(in *connections.Inbound, r *verification.Request, result verification.Result,
+	now time.Time) *item {
 	c := &in.Connection
 	told := in.Verifier.Describe(r)
 	it := &item{in: in, done: make(chan struct{})}
-	it.payload = events.Payload{Headers: storedHeaders(r.Header, in.Verifier.RedactHeaders()), Body: in.Verifier.RedactBody(r),
-		Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
+	it.payload = events.Payload{Headers: storedHeaders(r.Header, in.Verifier.RedactHeaders()),
+		Body: in.Verifier.RedactBody(r), Encoding: encodingOf(r.Header.Get("Content-Type"), r.Body)}
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
-		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control, Verification: describe(result),
-		ContentType: storable(r.Header.Get("Content-Type")), BodySize: int64(len(r.Body)), Hops: hops(r.Header), ReceivedAt: now,
+		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control,
+		Verification: describe(result), ContentType: storable(r.Header.Get("Content-Type")), BodySize: int64(len(r.Body)),
+		Hops: hops(r.Header), ReceivedAt: now,
 	}}
 	window := bodyWindow(in, s.opts.DedupeWindow)
 	if told.ID != "" {
@@ -362,7 +373,8 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		h.Write([]byte(told.Type))
 		h.Write([]byte{0})
 	}
-	// Where the type is not signed the body alone tells what came before: a header that anybody can change makes no new event.
+	// Where the type is not signed the body alone tells what came before: a header that anybody can change makes no new
+	// event.
 	h.Write(r.Body)
 	sum := hex.EncodeToString(h.Sum(nil))
 	if told.ID == "" {
@@ -370,13 +382,14 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		it.event.IdempotencySource = events.SourceBodyHash
 	}
 	if window > 0 {
-		it.keys = append(it.keys, claimedKey{hash: string(events.HashBody(sum)), decides: told.ID == "", expires: clock.Millis(now.Add(window))})
+		it.keys = append(it.keys, claimedKey{hash: string(events.HashBody(sum)), decides: told.ID == "",
+			expires: clock.Millis(now.Add(window))})
 	}
 	return it
 }
 
-// bodyWindow is how long a body that came before makes a repeat of a delivery without an id, or a suspect of one whose id is not signed;
-// 0 where no bodies are compared.
+// bodyWindow is how long a body that came before makes a repeat of a delivery without an id, or a suspect of one whose
+// id is not signed; 0 where no bodies are compared.
 func bodyWindow(in *connections.Inbound, standard time.Duration) time.Duration {
 	switch {
 	case in.Connection.Webhook.DedupeWindowSeconds != nil:
@@ -405,8 +418,8 @@ func describe(r verification.Result) string {
 	return string(b)
 }
 
-// hops reads how many gateways the event has passed: the greatest number where there are several. What is no number at all
-// counts as too many, because only a loop or a forgery sends it.
+// hops reads how many gateways the event has passed: the greatest number where there are several. What is no number at
+// all counts as too many, because only a loop or a forgery sends it.
 func hops(h http.Header) int64 {
 	var most int64
 	for _, value := range h.Values("Sallyport-Hops") {

@@ -36,11 +36,11 @@ type Publication struct {
 	EventType string
 	// Data is the event's body: any JSON value.
 	Data json.RawMessage
-	// IdempotencyKey makes a repeat of every later event with it in the same place, which is the connection, or the environment
-	// where there is none. Nil makes an event of its own.
+	// IdempotencyKey makes a repeat of every later event with it in the same place, which is the connection, or the
+	// environment where there is none. Nil makes an event of its own.
 	IdempotencyKey *string
-	// ConnectionID and ProviderConfigKey name the connection that the event is about; nil where it is about none. The second is
-	// needed only where several connections have the id.
+	// ConnectionID and ProviderConfigKey name the connection that the event is about; nil where it is about none. The
+	// second is needed only where several connections have the id.
 	ConnectionID, ProviderConfigKey *string
 }
 
@@ -54,7 +54,8 @@ func (in *Publication) Check(f *apperr.Faults) {
 	case !publishedType.MatchString(t):
 		f.Add("body.event_type", "pattern", "must be letters, digits, hyphens and underscores, in segments separated by dots")
 	case t == events.OwnProvider || strings.HasPrefix(t, events.OwnPrefix):
-		f.Add("body.event_type", "reserved", "must not begin with "+events.OwnProvider+", which is for the gateway's own events")
+		f.Add("body.event_type", "reserved", "must not begin with "+events.OwnProvider+
+			", which is for the gateway's own events")
 	}
 	if isNestedDeeper(in.Data, maxJSONDepth) {
 		f.Add("body.data", "depth", fmt.Sprintf("must not be nested more than %d deep", maxJSONDepth))
@@ -74,11 +75,12 @@ func (in *Publication) Check(f *apperr.Faults) {
 	}
 }
 
-// Publish stores an event of the caller's own in the principal's environment, as durably as one that a provider sent, and returns
-// when it is; forwarding goes on by itself. A repeat is stored as such, and the receipt names the first event.
+// Publish stores an event of the caller's own in the principal's environment, as durably as one that a provider sent,
+// and returns when it is; forwarding goes on by itself. A repeat is stored as such, and the receipt names the first
+// event.
 //
-// Errors: validation errors at the locations of the HTTP body; grant_denied for what an API key is not granted, which for a bounded
-// one is also what names no connection; unavailable when the store cannot commit.
+// Errors: validation errors at the locations of the HTTP body; grant_denied for what an API key is not granted, which
+// for a bounded one is also what names no connection; unavailable when the store cannot commit.
 func (s *Service) Publish(ctx context.Context, p access.Principal, in Publication) (Receipt, error) {
 	receipt, err := s.publish(ctx, p, in)
 	switch {
@@ -110,14 +112,16 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	if err != nil {
 		return Receipt{}, fmt.Errorf("describe who publishes: %w", err)
 	}
-	it := &item{check: db.CheckOf(ctx), done: make(chan struct{}), payload: events.Payload{Headers: "{}", Body: body.Bytes(), Encoding: events.JSON}}
+	it := &item{check: db.CheckOf(ctx), done: make(chan struct{}), payload: events.Payload{Headers: "{}",
+		Body: body.Bytes(), Encoding: events.JSON}}
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: p.Environment, Provider: events.OwnProvider, ProviderConfigKey: events.OwnProvider,
 		Type: in.EventType, Verification: string(verification), ContentType: "application/json", BodySize: int64(body.Len()),
 		IdempotencySource: events.SourceEvent, ReceivedAt: s.clock.Now(),
 	}}
 	if about != nil {
-		it.event.ConnectionUUID, it.event.ConnectionID, it.event.ProviderConfigKey = about.UUID, about.ConnectionID, about.ProviderConfigKey
+		it.event.ConnectionUUID, it.event.ConnectionID, it.event.ProviderConfigKey = about.UUID, about.ConnectionID,
+			about.ProviderConfigKey
 	}
 	if key := in.IdempotencyKey; key != nil {
 		it.event.IdempotencyKey, it.event.IdempotencySource = *key, events.SourcePublisher
@@ -127,7 +131,8 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 }
 
 // about returns the connection that the publication names, or nil.
-func (s *Service) about(ctx context.Context, f *apperr.Faults, p access.Principal, in *Publication) (*connections.Connection, error) {
+func (s *Service) about(ctx context.Context, f *apperr.Faults, p access.Principal,
+	in *Publication) (*connections.Connection, error) {
 	if in.ConnectionID == nil {
 		if !p.View().Connections.Contains("") {
 			return nil, p.Require(access.RouteEventsWrite, "")
@@ -151,7 +156,8 @@ func (s *Service) about(ctx context.Context, f *apperr.Faults, p access.Principa
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		f.Add("body.connection_id", "ambiguous", "several connections have this id; name the provider_config_key of the one that is meant")
+		f.Add("body.connection_id", "ambiguous",
+			"several connections have this id; name the provider_config_key of the one that is meant")
 	case len(list) > 0:
 		f.Add("body.provider_config_key", "exists", "there is no such connection under this provider configuration")
 	default:

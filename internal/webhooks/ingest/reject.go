@@ -28,8 +28,10 @@ const (
 )
 
 const (
-	messageTooLarge    = "The body is larger than the connection accepts. Raise webhook.max_body_bytes if such bodies are wanted."
-	messageNoHandshake = "The request is no handshake as the provider sends it: a value that marks one is missing, or is another than the " +
+	messageTooLarge = "The body is larger than the connection accepts. Raise webhook.max_body_bytes if such bodies " +
+		"are wanted."
+	messageNoHandshake = "The request is no handshake as the provider sends it: a value that marks one is missing, or " +
+		"is another than the " +
 		"connection's parameters say."
 )
 
@@ -40,7 +42,8 @@ type Rejections interface {
 
 // refused turns a refusal into the answer, and notes it. The reason goes to the log and to those who may read the
 // connection; to the caller only as far as it helps someone who holds no secret.
-func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request, refusal *verification.Refusal) error {
+func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request,
+	refusal *verification.Refusal) error {
 	obs.EventFrom(ctx).Add(slog.String("refusal", string(refusal.Reason)))
 	s.note(in, r, req, string(refusal.Reason), refusal.Message, func(ctx context.Context) rejections.Diagnosis {
 		d := in.Verifier.Diagnose(ctx, req, refusal)
@@ -50,7 +53,8 @@ func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Reque
 	switch refusal.Reason {
 	case verification.ReasonKeysUnavailable:
 		// Nobody knows whether the delivery is good. The provider must send it again.
-		return &apperr.Error{Code: apperr.CodeUnavailable, Message: "The provider's keys cannot be fetched now; try again", RetryAfter: 10 * time.Second}
+		return &apperr.Error{Code: apperr.CodeUnavailable, Message: "The provider's keys cannot be fetched now; try again",
+			RetryAfter: 10 * time.Second}
 	case verification.ReasonSignatureMissing:
 		e = apperr.New(apperr.CodeSignatureMissing, "The delivery carries no signature")
 	case verification.ReasonSourceRefused:
@@ -73,7 +77,8 @@ func (s *Service) unread(in *connections.Inbound, r *Request, err error) error {
 	case e.Code == apperr.CodePayloadTooLarge:
 		s.note(in, r, nil, string(reasonTooLarge), messageTooLarge, nil)
 	case e.Code == apperr.CodeHTTP && e.Status == http.StatusBadRequest:
-		s.note(in, r, nil, reasonIncomplete, "The body ended before its announced length: the sender broke off, or something between it and here did.", nil)
+		s.note(in, r, nil, reasonIncomplete,
+			"The body ended before its announced length: the sender broke off, or something between it and here did.", nil)
 	case e.Code == apperr.CodeHTTP && e.Status == http.StatusRequestTimeout:
 		s.note(in, r, nil, reasonTimeout, "The body did not arrive in time.", nil)
 	}
@@ -81,7 +86,8 @@ func (s *Service) unread(in *connections.Inbound, r *Request, err error) error {
 }
 
 // note keeps the refusal. req is nil where the body was not read.
-func (s *Service) note(in *connections.Inbound, r *Request, req *verification.Request, reason, message string, diagnose func(context.Context) rejections.Diagnosis) {
+func (s *Service) note(in *connections.Inbound, r *Request, req *verification.Request, reason, message string,
+	diagnose func(context.Context) rejections.Diagnosis) {
 	c := &in.Connection
 	clientIP := ""
 	if r.Address.IsValid() {
@@ -93,8 +99,8 @@ func (s *Service) note(in *connections.Inbound, r *Request, req *verification.Re
 	}
 	s.rejections.Note(rejections.Rejection{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
-		ProviderConfigKey: c.ProviderConfigKey, ReceivedAt: s.clock.Now(), Reason: reason, Message: message, ByAlias: in.ByAlias,
-		ClientIP: clientIP, Method: r.HTTP.Method, BodySize: size,
+		ProviderConfigKey: c.ProviderConfigKey, ReceivedAt: s.clock.Now(), Reason: reason, Message: message,
+		ByAlias: in.ByAlias, ClientIP: clientIP, Method: r.HTTP.Method, BodySize: size,
 	}, func(kept *rejections.Rejection) {
 		kept.Headers = storedHeaders(r.HTTP.Header, secretNames(r.HTTP.Header, in.Verifier.RedactHeaders()))
 		if req != nil && !in.Unusable { // otherwise nobody knows what in it is secret
@@ -103,12 +109,13 @@ func (s *Service) note(in *connections.Inbound, r *Request, req *verification.Re
 	}, diagnose)
 }
 
-// secretNames adds to names, in lower case, the headers whose name says that they hold a secret. What is refused may come from
-// another provider than the connection's, whose definition does not know where that one puts its token.
+// secretNames adds to names, in lower case, the headers whose name says that they hold a secret. What is refused may
+// come from another provider than the connection's, whose definition does not know where that one puts its token.
 func secretNames(h http.Header, names []string) []string {
 	for name := range h {
 		lower := strings.ToLower(name)
-		for _, word := range []string{"auth", "cookie", "credential", "hmac", "key", "pass", "secret", "session", "sign", "token"} {
+		for _, word := range []string{"auth", "cookie", "credential", "hmac", "key", "pass", "secret", "session", "sign",
+			"token"} {
 			if strings.Contains(lower, word) {
 				names = append(names, lower)
 				break

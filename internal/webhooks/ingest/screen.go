@@ -40,8 +40,8 @@ func (s *screens) begin(env id.Environment) (end func()) {
 	return func() { <-s.all; <-own }
 }
 
-// screen asks the filters of the subscriptions that the event matches by type and scope. It runs on the request's own goroutine,
-// because the one that commits serves everybody; admit uses what it finds.
+// screen asks the filters of the subscriptions that the event matches by type and scope. It runs on the request's own
+// goroutine, because the one that commits serves everybody; admit uses what it finds.
 func (s *Service) screen(ctx context.Context, it *item) error {
 	if it.event.Control {
 		return nil
@@ -60,8 +60,8 @@ func (s *Service) screen(ctx context.Context, it *item) error {
 	return nil
 }
 
-// admit returns those of the matched subscriptions that have no filter or one that is true of the event. A filter that is not
-// known yet belongs to a subscription that was changed since screen, and is asked now. It changes the slice.
+// admit returns those of the matched subscriptions that have no filter or one that is true of the event. A filter that
+// is not known yet belongs to a subscription that was changed since screen, and is asked now. It changes the slice.
 func (s *Service) admit(it *item, matched []subscriptions.Matched) []subscriptions.Matched {
 	var seen *filters.Event
 	return slices.DeleteFunc(matched, func(m subscriptions.Matched) bool {

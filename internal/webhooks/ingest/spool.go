@@ -11,8 +11,8 @@ import (
 // copyPiece is the memory that a body keeps while it goes into a file.
 const copyPiece = 32 << 10
 
-// readSpooled reads a body that is larger than spoolOver: head, the byte that came next, and the rest. It waits in a file
-// until it is complete; only then is the memory for the whole of it taken.
+// readSpooled reads a body that is larger than spoolOver: head, the byte that came next, and the rest. It waits in a
+// file until it is complete; only then is the memory for the whole of it taken.
 func (b *bodyReader) readSpooled(head []byte, next byte, rest io.Reader, limit int64, memory *lease) ([]byte, error) {
 	f, err := os.CreateTemp(b.dir, "sallyport-body-*")
 	if err != nil {

@@ -23,19 +23,20 @@ type Trial struct {
 	// Result and Event are those of a delivery that would be taken.
 	Result verification.Result
 	Event  verification.Event
-	// BodyWindow is how long the same body would be a repeat of a delivery without an id; 0 where it would be a further event, and
-	// where an id decides.
+	// BodyWindow is how long the same body would be a repeat of a delivery without an id; 0 where it would be a further
+	// event, and where an id decides.
 	BodyWindow time.Duration
 }
 
 // Refusals that Receive answers with another status than the rest.
 const reasonMethod verification.Reason = "method_not_allowed"
 
-// Try does with a request what Receive does, in the same order, and neither stores nor answers anything. mostBody bounds the body
-// beside what the connection and its provider's definition take, in bytes; window is how long bodies are compared where the connection says
-// nothing. Where the request's RemoteIP is not known, nobody's
-// networks are asked for.
-func Try(ctx context.Context, in *connections.Inbound, r *verification.Request, mostBody int64, window time.Duration) Trial {
+// Try does with a request what Receive does, in the same order, and neither stores nor answers anything. mostBody
+// bounds the body beside what the connection and its provider's definition take, in bytes; window is how long bodies
+// are compared where the connection says nothing. Where the request's RemoteIP is not known, nobody's networks are
+// asked for.
+func Try(ctx context.Context, in *connections.Inbound, r *verification.Request, mostBody int64,
+	window time.Duration) Trial {
 	refused := func(refusal *verification.Refusal) Trial {
 		return Trial{Refusal: refusal, Diagnosis: in.Verifier.Diagnose(ctx, r, refusal)}
 	}
@@ -51,7 +52,8 @@ func Try(ctx context.Context, in *connections.Inbound, r *verification.Request, 
 	if r.Method != http.MethodPost {
 		r.Body = nil // a handshake by another method is its head
 		if !slices.Contains(in.Verifier.HandshakeMethods(), r.Method) {
-			return refused(&verification.Refusal{Reason: reasonMethod, Message: "The provider delivers its webhooks by POST, and sends no handshakes by this method."})
+			return refused(&verification.Refusal{Reason: reasonMethod,
+				Message: "The provider delivers its webhooks by POST, and sends no handshakes by this method."})
 		}
 	} else {
 		if int64(len(r.Body)) > bodyLimit(in, mostBody) {

@@ -30,8 +30,8 @@ func (e everybody) MatchOwn(context.Context, id.Environment, string, string, str
 	return e, nil
 }
 
-// Filters that cost as much as filters may hold up the transaction of what an event tells of for the time of two, however many
-// there are: the event goes to those that were asked before, and the next transaction begins anew.
+// Filters that cost as much as filters may hold up the transaction of what an event tells of for the time of two,
+// however many there are: the event goes to those that were asked before, and the next transaction begins anew.
 func TestCostOfFilters(t *testing.T) {
 	t.Parallel()
 	const costly = `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(a, [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15].all(b, ` +
@@ -39,12 +39,14 @@ func TestCostOfFilters(t *testing.T) {
 	require.Empty(t, filters.Check(costly))
 	subs := everybody{{ID: id.New(id.PrefixSubscription), Enabled: true, Filter: filters.New(`event.body.reason == "no"`)}}
 	for range 20 {
-		subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true, Filter: filters.New(costly)})
+		subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true,
+			Filter: filters.New(costly)})
 	}
 	subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true})
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		found := events.NewStore(store.DB, deliveries.Filter{})
-		s := ownevents.New(store.DB, found, subs, clock.NewManual(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)), obs.NewMetrics())
+		s := ownevents.New(store.DB, found, subs, clock.NewManual(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)),
+			obs.NewMetrics())
 		env := id.Environment(id.New(id.PrefixEnvironment))
 		for n := 1; n <= 2; n++ {
 			require.NoError(t, store.DB.Tx(t.Context(), func(tx *sql.Tx) error {

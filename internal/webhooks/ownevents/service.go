@@ -20,7 +20,8 @@ import (
 // Subscriptions finds the subscriptions that ask for the gateway's own events.
 type Subscriptions interface {
 	WantsOwn(ctx context.Context, env id.Environment) (bool, error)
-	MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID, eventType string) ([]subscriptions.Matched, error)
+	MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
+		eventType string) ([]subscriptions.Matched, error)
 }
 
 // Service makes the gateway's own events. It is safe for concurrent use.
@@ -46,9 +47,9 @@ type own struct {
 	data  any
 }
 
-// maxFilterCost is what the filters of one environment may cost on all that one transaction tells of, in the units of filters,
-// but for the last of them: about 15 ms. Nobody else can write as long as they take. What an own event holds is small, so
-// filters that look at it cost a thousandth of that.
+// maxFilterCost is what the filters of one environment may cost on all that one transaction tells of, in the units of
+// filters, but for the last of them: about 15 ms. Nobody else can write as long as they take. What an own event holds
+// is small, so filters that look at it cost a thousandth of that.
 const maxFilterCost = filters.MaxCost / 2
 
 // spent is what the filters of environments have cost in a transaction.
@@ -75,7 +76,8 @@ func (s *Service) statements(ctx context.Context, list []own) ([]db.Statement, e
 	return append(events.Insert(found), deliveries.Insert(forwards)), nil
 }
 
-func (s *Service) make(ctx context.Context, o *own, cost spent) (e events.NewEvent, made []deliveries.Delivery, err error) {
+func (s *Service) make(ctx context.Context, o *own,
+	cost spent) (e events.NewEvent, made []deliveries.Delivery, err error) {
 	now := s.clock.Now()
 	key := o.about.ProviderConfigKey
 	if key == "" {
@@ -102,8 +104,8 @@ func (s *Service) make(ctx context.Context, o *own, cost spent) (e events.NewEve
 		if m.Filter != nil && !s.ask(m.Filter, seen, o.environment, cost) {
 			continue
 		}
-		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: uuid, SubscriptionID: m.ID}, ID: id.NewUUID(), Environment: o.environment,
-			Status: deliveries.Pending, Generation: 1, Due: now, CreatedAt: now, UpdatedAt: now}
+		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: uuid, SubscriptionID: m.ID}, ID: id.NewUUID(),
+			Environment: o.environment, Status: deliveries.Pending, Generation: 1, Due: now, CreatedAt: now, UpdatedAt: now}
 		if m.Enabled {
 			e.Pending++
 		} else {
@@ -139,8 +141,8 @@ func (s *Service) store(ctx context.Context, tx *sql.Tx, o own) error {
 	return nil
 }
 
-// Deliveries returns the statements that store what is to be told of deliveries that have died or recovered. Of a delivery of an
-// event of the gateway's own nothing is told: it could go on for ever.
+// Deliveries returns the statements that store what is to be told of deliveries that have died or recovered. Of a
+// delivery of an event of the gateway's own nothing is told: it could go on for ever.
 func (s *Service) Deliveries(ctx context.Context, ended []deliveries.Delivery) ([]db.Statement, error) {
 	byEnvironment := map[id.Environment][]deliveries.Delivery{}
 	for _, d := range ended {
@@ -177,8 +179,9 @@ func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
 	if d.Status == deliveries.Succeeded {
 		kind = DeliveryRecovered
 	}
-	data := Delivery{DeliveryID: d.ID, SubscriptionID: d.SubscriptionID, EventUUID: d.EventUUID, EventType: origin.Type, Provider: origin.Provider,
-		ProviderConfigKey: origin.ProviderConfigKey, Generation: d.Generation, AttemptCount: d.AttemptCount}
+	data := Delivery{DeliveryID: d.ID, SubscriptionID: d.SubscriptionID, EventUUID: d.EventUUID, EventType: origin.Type,
+		Provider: origin.Provider, ProviderConfigKey: origin.ProviderConfigKey, Generation: d.Generation,
+		AttemptCount: d.AttemptCount}
 	if origin.ConnectionID != "" {
 		data.ConnectionID = &origin.ConnectionID
 	}
@@ -194,17 +197,20 @@ func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
 // SubscriptionDisabled stores what is to be told of a subscription that the service has disabled.
 func (s *Service) SubscriptionDisabled(ctx context.Context, tx *sql.Tx, sub *subscriptions.Subscription) error {
 	return s.store(ctx, tx, own{environment: sub.Environment, kind: SubscriptionDisabled,
-		data: Subscription{SubscriptionID: sub.ID, Description: sub.Description, Reason: sub.DisabledReason, DisabledAt: Time(sub.UpdatedAt)}})
+		data: Subscription{SubscriptionID: sub.ID, Description: sub.Description, Reason: sub.DisabledReason,
+			DisabledAt: Time(sub.UpdatedAt)}})
 }
 
 // ConnectionChanged stores what is to be told of a change of a connection.
-func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connections.Connection, change connections.ChangeKind) error {
+func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connections.Connection,
+	change connections.ChangeKind) error {
 	kinds := map[connections.ChangeKind]Type{
-		connections.Created: ConnectionCreated, connections.Updated: ConnectionUpdated, connections.WasDisabled: ConnectionDisabled,
-		connections.WasEnabled: ConnectionEnabled, connections.Deleted: ConnectionDeleted,
+		connections.Created: ConnectionCreated, connections.Updated: ConnectionUpdated,
+		connections.WasDisabled: ConnectionDisabled, connections.WasEnabled: ConnectionEnabled,
+		connections.Deleted: ConnectionDeleted,
 	}
 	return s.store(ctx, tx, own{environment: c.Environment, kind: kinds[change],
 		about: events.Origin{ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID, ConnectionUUID: c.UUID},
-		data: Connection{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID,
-			Status: string(c.Status)}})
+		data: Connection{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
+			ConnectionID: c.ConnectionID, Status: string(c.Status)}})
 }

@@ -1,5 +1,5 @@
-// Package ownevents stores the gateway's own events: what happens in the gateway and somebody may want to act on, as events that
-// subscriptions take like those of a provider. See README.md.
+// Package ownevents stores the gateway's own events: what happens in the gateway and somebody may want to act on, as
+// events that subscriptions take like those of a provider. See README.md.
 package ownevents
 
 import (
@@ -42,21 +42,27 @@ func Kinds() []Kind {
 	at := Time(time.Date(2030, 1, 31, 12, 0, 0, 250_000_000, time.UTC))
 	delivery := Delivery{
 		DeliveryID: "01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47", SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r",
-		EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", EventType: "issues.opened", Provider: "github", ProviderConfigKey: "github",
-		ConnectionID: &connection, Generation: 1, AttemptCount: 9, CompletedAt: at,
-		LastError: &Failure{Code: "unexpected_status", Message: "The receiver answered with status 503", HTTPStatus: &status, At: at},
+		EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", EventType: "issues.opened", Provider: "github",
+		ProviderConfigKey: "github", ConnectionID: &connection, Generation: 1, AttemptCount: 9, CompletedAt: at,
+		LastError: &Failure{Code: "unexpected_status", Message: "The receiver answered with status 503", HTTPStatus: &status,
+			At: at},
 	}
 	recovered := delivery
 	recovered.Generation, recovered.AttemptCount = 2, 10
 	recovered.CompletedAt = Time(time.Date(2030, 1, 31, 14, 30, 0, 0, time.UTC))
-	link := Connection{ConnectionUUID: "3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e", Provider: "github", ProviderConfigKey: "github", ConnectionID: connection, Status: "active"}
+	link := Connection{ConnectionUUID: "3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e", Provider: "github",
+		ProviderConfigKey: "github", ConnectionID: connection, Status: "active"}
 	disabled := link
 	disabled.Status = "disabled"
 	return []Kind{
-		{DeliveryDeadLettered, "A delivery has died: its schedule is spent, or it was refused for good. It is not tried again unless it is replayed.", delivery},
-		{DeliveryRecovered, "A delivery that had died was replayed, and its receiver has taken it. `last_error` is why it had died, or why a try since then failed.", recovered},
-		{SubscriptionDisabled, "The gateway has disabled a subscription on its own account. Its deliveries are held until somebody enables it.",
-			Subscription{SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r", Description: "Issues for the tracker", Reason: "The receiver answered 410 Gone", DisabledAt: at}},
+		{DeliveryDeadLettered, "A delivery has died: its schedule is spent, or it was refused for good. It is not tried " +
+			"again unless it is replayed.", delivery},
+		{DeliveryRecovered, "A delivery that had died was replayed, and its receiver has taken it. `last_error` is why it " +
+			"had died, or why a try since then failed.", recovered},
+		{SubscriptionDisabled, "The gateway has disabled a subscription on its own account. Its deliveries are held until " +
+			"somebody enables it.",
+			Subscription{SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r", Description: "Issues for the tracker",
+				Reason: "The receiver answered 410 Gone", DisabledAt: at}},
 		{ConnectionCreated, "A connection was created.", link},
 		{ConnectionUpdated, "A connection, its webhook URL or its webhook secrets were changed.", link},
 		{ConnectionDisabled, "A connection was disabled: it refuses deliveries until it is enabled.", disabled},

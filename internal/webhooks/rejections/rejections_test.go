@@ -36,9 +36,10 @@ func newWorld(s testkit.Store) *world {
 
 // refused is a refused request to a connection of environment A.
 func (w *world) refused(connection, body string) rejections.Rejection {
-	return rejections.Rejection{Environment: envA, ConnectionUUID: "uuid-" + connection, ConnectionID: connection, Provider: "github",
-		ProviderConfigKey: "github", ReceivedAt: w.clock.Now(), Reason: "signature_mismatch", Message: "No secret matches.", ClientIP: "192.0.2.1",
-		Method: "POST", Headers: `{"content-type":"application/json"}`, Body: []byte(body), BodySize: int64(len(body))}
+	return rejections.Rejection{Environment: envA, ConnectionUUID: "uuid-" + connection, ConnectionID: connection,
+		Provider: "github", ProviderConfigKey: "github", ReceivedAt: w.clock.Now(), Reason: "signature_mismatch",
+		Message: "No secret matches.", ClientIP: "192.0.2.1", Method: "POST", Headers: `{"content-type":"application/json"}`,
+		Body: []byte(body), BodySize: int64(len(body))}
 }
 
 func (w *world) flush(t *testing.T) {
@@ -59,7 +60,8 @@ func diagnosed(context.Context) rejections.Diagnosis {
 	return rejections.Diagnosis{Code: "body_rewritten", Message: "The body was changed on its way."}
 }
 
-// Promise: what was refused is listed with all that was noted, newest first, in its environment only, and by its filters.
+// Promise: what was refused is listed with all that was noted, newest first, in its environment only, and by its
+// filters.
 func TestList(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -80,10 +82,12 @@ func TestList(t *testing.T) {
 		first.ID, first.Diagnosis, second.ID = all[1].ID, diagnosed(t.Context()), all[0].ID
 		require.Equal(t, []rejections.Rejection{second, first}, all)
 		require.Empty(t, w.list(t, envB, rejections.Filter{}))
-		for _, f := range []rejections.Filter{{ConnectionIDs: []string{"acme"}}, {ProviderConfigKeys: []string{"github", "x"}}, {Reasons: []string{"signature_mismatch"}}} {
+		for _, f := range []rejections.Filter{{ConnectionIDs: []string{"acme"}},
+			{ProviderConfigKeys: []string{"github", "x"}}, {Reasons: []string{"signature_mismatch"}}} {
 			require.Equal(t, []rejections.Rejection{first}, w.list(t, envA, f), "%v", f)
 		}
-		require.Empty(t, w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"acme"}, Reasons: []string{"body_incomplete"}}))
+		require.Empty(t, w.list(t, envA, rejections.Filter{ConnectionIDs: []string{"acme"},
+			Reasons: []string{"body_incomplete"}}))
 	})
 }
 
@@ -107,8 +111,8 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// Promise: a flood at one connection is stored slowly and counted whole, costs few diagnoses and copies, and takes nothing from
-// another connection.
+// Promise: a flood at one connection is stored slowly and counted whole, costs few diagnoses and copies, and takes
+// nothing from another connection.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -177,11 +181,13 @@ func TestBounds(t *testing.T) {
 			w.svc.Note(w.refused(fmt.Sprint("many", i), strings.Repeat("b", rejections.MaxDiagnosed)), nil, diagnosed)
 		}
 		w.flush(t)
-		require.Len(t, w.list(t, envA, rejections.Filter{}), 3+8<<20/(rejections.MaxDiagnosed+len(`{"content-type":"application/json"}`)))
+		require.Len(t, w.list(t, envA, rejections.Filter{}),
+			3+8<<20/(rejections.MaxDiagnosed+len(`{"content-type":"application/json"}`)))
 	})
 }
 
-// Promise: whoever floods a guessable alias pushes out no refusal by path token, and a deleted connection leaves nothing.
+// Promise: whoever floods a guessable alias pushes out no refusal by path token, and a deleted connection leaves
+// nothing.
 func TestAliasAndForget(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -63,16 +63,18 @@ type queued struct {
 
 // New returns a Service that stores nothing before Flush is called.
 func New(d *db.DB, c clock.Clock) *Service {
-	return &Service{db: d, clock: c, wake: jobs.NewWake(), connections: map[place]*connection{}, suppressed: map[string]int64{}}
+	return &Service{db: d, clock: c, wake: jobs.NewWake(), connections: map[place]*connection{},
+		suppressed: map[string]int64{}}
 }
 
 // Wake is signalled when there is something to Flush. Refusals that are only counted do not signal it.
 func (s *Service) Wake() jobs.Wake { return s.wake }
 
-// Note takes a refused request. It never waits: beyond five a second and connection, or while too much waits to be stored,
-// a refusal is only counted. diagnose, which may be nil, runs later and at most twice a second and connection; the request
-// that it looks at must not change. r needs no ID. fill, which may be nil, gives r what is dear to make, its headers and its
-// body; it is called before Note returns, and only for what is to be kept: whoever sends nothing good in masses makes no work here.
+// Note takes a refused request. It never waits: beyond five a second and connection, or while too much waits to be
+// stored, a refusal is only counted. diagnose, which may be nil, runs later and at most twice a second and connection;
+// the request that it looks at must not change. r needs no ID. fill, which may be nil, gives r what is dear to make,
+// its headers and its body; it is called before Note returns, and only for what is to be kept: whoever sends nothing
+// good in masses makes no work here.
 func (s *Service) Note(r Rejection, fill func(*Rejection), diagnose func(context.Context) Diagnosis) {
 	diagnosable, admitted := s.admit(&r, diagnose != nil)
 	if !admitted {
@@ -88,7 +90,8 @@ func (s *Service) Note(r Rejection, fill func(*Rejection), diagnose func(context
 	s.enqueue(queued{r, diagnose, len(r.Headers) + len(r.Body)})
 }
 
-// admit reports whether a refusal is within the limits of its place, and whether it may be diagnosed. What is not is counted.
+// admit reports whether a refusal is within the limits of its place, and whether it may be diagnosed. What is not is
+// counted.
 func (s *Service) admit(r *Rejection, diagnose bool) (diagnosable, admitted bool) {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -96,7 +99,8 @@ func (s *Service) admit(r *Rejection, diagnose bool) (diagnosable, admitted bool
 	at := place{r.ConnectionUUID, r.ByAlias}
 	c, ok := s.connections[at]
 	if !ok {
-		c = &connection{stored: rate.NewLimiter(storedPerSecond, storedBurst), diagnosed: rate.NewLimiter(diagnosedPerSecond, diagnosedBurst)}
+		c = &connection{stored: rate.NewLimiter(storedPerSecond, storedBurst), diagnosed: rate.NewLimiter(diagnosedPerSecond,
+			diagnosedBurst)}
 		if r.ByAlias {
 			c.stored = rate.NewLimiter(aliasPerSecond, aliasBurst)
 		}
@@ -152,8 +156,8 @@ func trimmed(r Rejection) Rejection {
 	return r
 }
 
-// Flush diagnoses and stores what was noted. A worker calls it on Wake, and each second for what was only counted. What the
-// store refuses is lost: these are no events.
+// Flush diagnoses and stores what was noted. A worker calls it on Wake, and each second for what was only counted. What
+// the store refuses is lost: these are no events.
 func (s *Service) Flush(ctx context.Context) error {
 	s.mu.Lock()
 	queue, suppressed := s.queue, s.suppressed

@@ -54,8 +54,9 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 		args = append(args, p.After)
 		where.WriteString(" AND id " + p.Compare() + " $" + strconv.Itoa(len(args)))
 	}
-	rows, err := s.db.Read().QueryContext(ctx, fmt.Sprintf(`SELECT %s FROM webhook_rejections WHERE environment_id = $1%s ORDER BY id %s LIMIT %d`,
-		columns, where.String(), p.Direction(), p.Fetch()), args...)
+	rows, err := s.db.Read().QueryContext(ctx,
+		fmt.Sprintf(`SELECT %s FROM webhook_rejections WHERE environment_id = $1%s ORDER BY id %s LIMIT %d`, columns,
+			where.String(), p.Direction(), p.Fetch()), args...)
 	if err != nil {
 		return nil, fmt.Errorf("list refused requests: %w", err)
 	}
@@ -74,9 +75,9 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 func scan(r *sql.Rows) (Rejection, error) {
 	var v Rejection
 	var received int64
-	err := r.Scan(&v.ID, &v.Environment, &v.ConnectionUUID, &v.ConnectionID, &v.Provider, &v.ProviderConfigKey, &received, &v.Reason,
-		&v.Message, &v.Diagnosis.Code, &v.Diagnosis.Message, &v.ByAlias, &v.ClientIP, &v.Method, &v.Headers, &v.Body, &v.BodySize,
-		&v.Suppressed)
+	err := r.Scan(&v.ID, &v.Environment, &v.ConnectionUUID, &v.ConnectionID, &v.Provider, &v.ProviderConfigKey, &received,
+		&v.Reason, &v.Message, &v.Diagnosis.Code, &v.Diagnosis.Message, &v.ByAlias, &v.ClientIP, &v.Method, &v.Headers,
+		&v.Body, &v.BodySize, &v.Suppressed)
 	v.ReceivedAt = clock.FromMillis(received)
 	return v, err
 }
@@ -85,7 +86,8 @@ func scan(r *sql.Rows) (Rejection, error) {
 func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[string]int64) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		for id, n := range suppressed {
-			if _, err := tx.ExecContext(ctx, `UPDATE webhook_rejections SET suppressed = suppressed + $2 WHERE id = $1`, id, n); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE webhook_rejections SET suppressed = suppressed + $2 WHERE id = $1`, id,
+				n); err != nil {
 				return fmt.Errorf("count suppressed refusals: %w", err)
 			}
 		}
@@ -94,9 +96,9 @@ func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[s
 			v := &batch[i]
 			_, err := tx.ExecContext(ctx, `INSERT INTO webhook_rejections (`+columns+`)
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-				v.ID, string(v.Environment), v.ConnectionUUID, v.ConnectionID, v.Provider, v.ProviderConfigKey, clock.Millis(v.ReceivedAt),
-				v.Reason, v.Message, v.Diagnosis.Code, v.Diagnosis.Message, v.ByAlias, v.ClientIP, v.Method, v.Headers, v.Body, v.BodySize,
-				v.Suppressed)
+				v.ID, string(v.Environment), v.ConnectionUUID, v.ConnectionID, v.Provider, v.ProviderConfigKey,
+				clock.Millis(v.ReceivedAt), v.Reason, v.Message, v.Diagnosis.Code, v.Diagnosis.Message, v.ByAlias, v.ClientIP,
+				v.Method, v.Headers, v.Body, v.BodySize, v.Suppressed)
 			if err != nil {
 				return fmt.Errorf("store a refused request: %w", err)
 			}
@@ -120,7 +122,8 @@ func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[s
 
 // Forget deletes what a connection refused, in the transaction that deletes the connection.
 func (s *Service) Forget(ctx context.Context, tx *sql.Tx, connectionUUID string) error {
-	if _, err := tx.ExecContext(ctx, `DELETE FROM webhook_rejections WHERE connection_uuid = $1`, connectionUUID); err != nil {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM webhook_rejections WHERE connection_uuid = $1`,
+		connectionUUID); err != nil {
 		return fmt.Errorf("delete the refused requests of a connection: %w", err)
 	}
 	return nil

@@ -14,7 +14,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Filter selects the events of a job as a list of events does. Values of one field are alternatives; fields restrict together.
+// Filter selects the events of a job as a list of events does. Values of one field are alternatives; fields restrict
+// together.
 type Filter struct {
 	// All says in words that nothing restricts the job.
 	All bool
@@ -26,13 +27,15 @@ type Filter struct {
 // Restricts reports whether the filter leaves out events that could be forwarded.
 func (f *Filter) Restricts() bool {
 	every := slices.Contains(f.Types, "*")
-	return len(f.UUIDs) > 0 || len(f.Statuses) > 0 || len(f.Providers) > 0 || len(f.ProviderConfigKeys) > 0 || len(f.ConnectionIDs) > 0 ||
+	return len(f.UUIDs) > 0 || len(f.Statuses) > 0 || len(f.Providers) > 0 || len(f.ProviderConfigKeys) > 0 ||
+		len(f.ConnectionIDs) > 0 ||
 		len(f.Types) > 0 && !every || len(f.IdempotencyKeys) > 0 || f.ReceivedAfter != nil || f.ReceivedBefore != nil ||
-		len(f.SubscriptionIDs) > 0 || len(f.HTTPStatuses) > 0 || len(f.ErrorCodes) > 0 || f.Search != "" || f.Duplicate != nil && *f.Duplicate || f.Control != nil && *f.Control
+		len(f.SubscriptionIDs) > 0 || len(f.HTTPStatuses) > 0 || len(f.ErrorCodes) > 0 || f.Search != "" ||
+		f.Duplicate != nil && *f.Duplicate || f.Control != nil && *f.Control
 }
 
-// storedFilter is the stored form of a filter. Its names are those of the API, and reading refuses a name that it does not
-// know: a job that lost a restriction would send what nobody asked for.
+// storedFilter is the stored form of a filter. Its names are those of the API, and reading refuses a name that it does
+// not know: a job that lost a restriction would send what nobody asked for.
 type storedFilter struct {
 	All               bool            `json:"all,omitempty"`
 	EventUUIDs        []string        `json:"event_uuids,omitempty"`
@@ -55,9 +58,9 @@ type storedFilter struct {
 func (f *Filter) stored() storedFilter {
 	return storedFilter{
 		All: f.All, EventUUIDs: f.UUIDs, Status: f.Statuses, Provider: f.Providers, ProviderConfigKey: f.ProviderConfigKeys,
-		ConnectionID: f.ConnectionIDs, EventType: f.Types, IdempotencyKey: f.IdempotencyKeys, Duplicate: f.Duplicate, Control: f.Control,
-		ReceivedAfter: millis(f.ReceivedAfter), ReceivedBefore: millis(f.ReceivedBefore), SubscriptionID: f.SubscriptionIDs,
-		HTTPStatus: f.HTTPStatuses, ErrorCode: f.ErrorCodes, Search: f.Search,
+		ConnectionID: f.ConnectionIDs, EventType: f.Types, IdempotencyKey: f.IdempotencyKeys, Duplicate: f.Duplicate,
+		Control: f.Control, ReceivedAfter: millis(f.ReceivedAfter), ReceivedBefore: millis(f.ReceivedBefore),
+		SubscriptionID: f.SubscriptionIDs, HTTPStatus: f.HTTPStatuses, ErrorCode: f.ErrorCodes, Search: f.Search,
 	}
 }
 
@@ -77,10 +80,11 @@ func decodeFilter(text string) (Filter, error) {
 		return Filter{}, fmt.Errorf("decode a filter: %w", err)
 	}
 	return Filter{All: s.All, UUIDs: s.EventUUIDs, Filter: events.Filter{
-		Statuses: s.Status, Providers: s.Provider, ProviderConfigKeys: s.ProviderConfigKey, ConnectionIDs: s.ConnectionID, Types: s.EventType,
-		IdempotencyKeys: s.IdempotencyKey, Duplicate: s.Duplicate, Control: s.Control, ReceivedAfter: fromMillis(s.ReceivedAfter),
-		ReceivedBefore: fromMillis(s.ReceivedBefore), Search: s.Search,
-		DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: s.SubscriptionID, HTTPStatuses: s.HTTPStatus, ErrorCodes: s.ErrorCode},
+		Statuses: s.Status, Providers: s.Provider, ProviderConfigKeys: s.ProviderConfigKey, ConnectionIDs: s.ConnectionID,
+		Types: s.EventType, IdempotencyKeys: s.IdempotencyKey, Duplicate: s.Duplicate, Control: s.Control,
+		ReceivedAfter: fromMillis(s.ReceivedAfter), ReceivedBefore: fromMillis(s.ReceivedBefore), Search: s.Search,
+		DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: s.SubscriptionID, HTTPStatuses: s.HTTPStatus,
+			ErrorCodes: s.ErrorCode},
 	}}, nil
 }
 
@@ -111,7 +115,9 @@ func (r *Replay) view() access.View {
 	return access.View{Environment: r.Environment, Connections: r.Bound}
 }
 
-// bulk is the order for some events, of the first of which the deliveries up to that of the subscription after are done.
+// bulk is the order for some events, of the first of which the deliveries up to that of the subscription after are
+// done.
 func (o *Order) bulk(env id.Environment, list []events.Event, after string, limit int) deliveries.Bulk {
-	return deliveries.Bulk{Environment: env, Events: list, After: after, Criteria: o.Filter.DeliveryCriteria, Force: o.Force, To: o.To, Limit: limit}
+	return deliveries.Bulk{Environment: env, Events: list, After: after, Criteria: o.Filter.DeliveryCriteria,
+		Force: o.Force, To: o.To, Limit: limit}
 }

@@ -66,14 +66,16 @@ func (m *machine) receive() {
 	states := map[string]deliveries.Status{}
 	for _, sub := range m.subscriptions() {
 		if rapid.Bool().Draw(m.rt, "taken") {
-			states[sub] = rapid.SampledFrom([]deliveries.Status{deliveries.Dead, deliveries.Dead, deliveries.RetryWait, deliveries.Succeeded, deliveries.Sending}).Draw(m.rt, "state")
+			states[sub] = rapid.SampledFrom([]deliveries.Status{deliveries.Dead, deliveries.Dead, deliveries.RetryWait,
+				deliveries.Succeeded, deliveries.Sending}).Draw(m.rt, "state")
 		}
 	}
 	m.event(states)
 }
 
 func (m *machine) create() {
-	o := Order{Force: rapid.Bool().Draw(m.rt, "force"), RatePerSecond: rapid.SampledFrom([]int{1, 7, 20, MaxRate}).Draw(m.rt, "rate")}
+	o := Order{Force: rapid.Bool().Draw(m.rt, "force"), RatePerSecond: rapid.SampledFrom([]int{1, 7, 20, MaxRate}).Draw(
+		m.rt, "rate")}
 	set := m.uuids()
 	if rapid.Bool().Draw(m.rt, "some") && len(set) > 0 {
 		set = rapid.SliceOfNDistinct(rapid.SampledFrom(set), 1, len(set), rapid.ID).Draw(m.rt, "events")
@@ -121,7 +123,8 @@ func (m *machine) step(s *Service, r Replay, crash bool) {
 	}
 	k, now := m.jobs[r.ID], m.clock.Now()
 	after := m.read(r.ID)
-	require.Len(m.rt, started, int(after.Replayed-stored.Replayed), "the job counts what it starts in the same transaction")
+	require.Len(m.rt, started, int(after.Replayed-stored.Replayed),
+		"the job counts what it starts in the same transaction")
 	if len(started) == 0 {
 		return
 	}
@@ -199,7 +202,8 @@ func (m *machine) check() {
 		require.Equal(m.rt, r.FinishedAt != nil, r.Status.Ended())
 		require.LessOrEqual(m.rt, len(r.work.open), window)
 		require.EqualValues(m.rt, len(k.started), r.Replayed)
-		require.Equal(m.rt, r.Replayed, r.Succeeded+r.Failed+r.Other+int64(len(r.work.open)), "nothing that was started is forgotten")
+		require.Equal(m.rt, r.Replayed, r.Succeeded+r.Failed+r.Other+int64(len(r.work.open)),
+			"nothing that was started is forgotten")
 		require.LessOrEqual(m.rt, r.Matched, int64(len(k.events)))
 		if k.stopped != "" && !r.Status.Ended() {
 			require.Equal(m.rt, k.stopped, r.Status)
@@ -287,8 +291,8 @@ func (m *machine) settle() {
 }
 
 // Over every order of steps on two nodes, crashes before and after their commits, lost leases, pauses, resumptions and
-// cancellations, outcomes, replays and removals beside them: a job starts each delivery once, in its set, at its rate and only
-// while it may; counts what it does; and comes to everything that it is about.
+// cancellations, outcomes, replays and removals beside them: a job starts each delivery once, in its set, at its rate
+// and only while it may; counts what it does; and comes to everything that it is about.
 func TestJobsFollowTheMachine(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -339,7 +343,8 @@ func TestJobsFollowTheMachine(t *testing.T) {
 				"end": func(rt *rapid.T) {
 					for _, d := range w.sorted() {
 						if (d.Status == deliveries.Pending || d.Status == deliveries.Sending) && rapid.Bool().Draw(rt, "ended") {
-							w.end(d, rapid.SampledFrom([]deliveries.Status{deliveries.Succeeded, deliveries.Dead, deliveries.RetryWait, deliveries.Held}).Draw(rt, "state"))
+							w.end(d, rapid.SampledFrom([]deliveries.Status{deliveries.Succeeded, deliveries.Dead, deliveries.RetryWait,
+								deliveries.Held}).Draw(rt, "state"))
 						}
 					}
 				},

@@ -48,8 +48,8 @@ type Sampled struct {
 	SubscriptionID string
 }
 
-// Preview counts what a job would do, newest events first, and stores nothing. It stops counting at a bound of work, and says
-// so.
+// Preview counts what a job would do, newest events first, and stores nothing. It stops counting at a bound of work,
+// and says so.
 //
 // Errors: validation_error for a subscription that the environment does not have.
 func (s *Service) Preview(ctx context.Context, p access.Principal, o Order) (Preview, error) {
@@ -71,7 +71,8 @@ func (s *Service) preview(ctx context.Context, p access.Principal, o *Order, out
 	scan.Descending, scan.ReceivedThrough = true, s.cfg.Clock.Now()
 	place := ""
 	for scanned := 0; ; scanned += scanWindow {
-		if scanned >= s.limits.scanned || out.Matched >= int64(s.limits.events) || out.Replayed >= int64(s.limits.deliveries) {
+		if scanned >= s.limits.scanned || out.Matched >= int64(s.limits.events) ||
+			out.Replayed >= int64(s.limits.deliveries) {
 			out.AtLeast = true
 			return nil
 		}
@@ -91,9 +92,10 @@ func (s *Service) preview(ctx context.Context, p access.Principal, o *Order, out
 	}
 }
 
-// previewPart adds what would become of the events, which are in the order of the scan, and reports whether it came to their
-// end.
-func (s *Service) previewPart(ctx context.Context, p access.Principal, o *Order, list []events.Event, out *Preview) (whole bool, err error) {
+// previewPart adds what would become of the events, which are in the order of the scan, and reports whether it came to
+// their end.
+func (s *Service) previewPart(ctx context.Context, p access.Principal, o *Order, list []events.Event,
+	out *Preview) (whole bool, err error) {
 	slices.Reverse(list) // deliveries are looked at in the order of the uuids
 	room := s.limits.deliveries - int(out.Replayed)
 	b := o.bulk(p.Environment, list, "", room)

@@ -52,8 +52,8 @@ const (
 	Lifetime = 30 * 24 * time.Hour
 )
 
-// window is how many deliveries of a job may wait for their first try at a time. With MaxUnfinished it keeps an environment's
-// replays to half of what the workers hold in memory for one subscription.
+// window is how many deliveries of a job may wait for their first try at a time. With MaxUnfinished it keeps an
+// environment's replays to half of what the workers hold in memory for one subscription.
 const window = 50
 
 // FailureCode says why a job failed.
@@ -125,7 +125,8 @@ type Order struct {
 	Bound access.Bound
 	// Force replays deliveries that have not failed, too.
 	Force bool
-	// To is the subscription that the events go to, whether it took them before or not; empty for the deliveries that there are.
+	// To is the subscription that the events go to, whether it took them before or not; empty for the deliveries that
+	// there are.
 	To string
 	// RatePerSecond is how many deliveries are started a second, at most.
 	RatePerSecond int

@@ -11,8 +11,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Who asks for what is already so changes nothing, what has ended stays so, and a change of state takes the job from its
-// worker.
+// Who asks for what is already so changes nothing, what has ended stays so, and a change of state takes the job from
+// its worker.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	const ended, same = Status("ended"), Status("same")
@@ -20,9 +20,12 @@ func TestTransitions(t *testing.T) {
 		to   func(*Replay, time.Time) (bool, error)
 		want map[Status]Status
 	}{
-		"pause":  {(*Replay).pause, map[Status]Status{Queued: Paused, Running: Paused, Paused: same, Completed: ended, Cancelled: ended, Failed: ended}},
-		"resume": {(*Replay).resume, map[Status]Status{Queued: same, Running: same, Paused: Queued, Completed: ended, Cancelled: ended, Failed: ended}},
-		"cancel": {(*Replay).cancel, map[Status]Status{Queued: Cancelled, Running: Cancelled, Paused: Cancelled, Completed: ended, Cancelled: same, Failed: ended}},
+		"pause": {(*Replay).pause, map[Status]Status{Queued: Paused, Running: Paused, Paused: same, Completed: ended,
+			Cancelled: ended, Failed: ended}},
+		"resume": {(*Replay).resume, map[Status]Status{Queued: same, Running: same, Paused: Queued, Completed: ended,
+			Cancelled: ended, Failed: ended}},
+		"cancel": {(*Replay).cancel, map[Status]Status{Queued: Cancelled, Running: Cancelled, Paused: Cancelled,
+			Completed: ended, Cancelled: same, Failed: ended}},
 	} {
 		require.Len(t, c.want, len(Statuses()))
 		for from, want := range c.want {
@@ -61,7 +64,8 @@ func TestProgress(t *testing.T) {
 		{work{first: uuid("0000"), last: uuid("0064"), place: uuid("0064")}, Running, 0.99},
 		{work{first: uuid("0000"), last: uuid("0000"), place: uuid("0000")}, Running, 0},
 		{work{first: uuid("0000"), last: uuid("0064"), place: uuid("0032"), scanned: true}, Running, 1},
-		{work{first: uuid("0000"), last: uuid("0064"), place: uuid("0032"), scanned: true, begun: uuid("0064")}, Running, 0.5},
+		{work{first: uuid("0000"), last: uuid("0064"), place: uuid("0032"), scanned: true, begun: uuid("0064")}, Running,
+			0.5},
 		{work{}, Completed, 1},
 	} {
 		require.InDelta(t, c.want, (&Replay{Status: c.status, work: c.work}).Progress(), 1e-9, "%+v", c.work)

@@ -58,8 +58,8 @@ func New(cfg Config) *Service {
 	for _, outcome := range []string{outcomeStarted, outcomeSkipped, outcomeSucceeded, outcomeFailed, outcomeOther} {
 		cfg.Metrics.Replayed.WithLabelValues(outcome) // so that the first count is seen as growth
 	}
-	return &Service{cfg: cfg, claim: cfg.Node + ":" + strconv.FormatInt(clock.Millis(cfg.Clock.Now()), 36) + ":" + id.NewUUID(), wake: jobs.NewWake(),
-		paces: map[string]*pace{}, limits: defaultPreviewLimits()}
+	return &Service{cfg: cfg, claim: cfg.Node + ":" + strconv.FormatInt(clock.Millis(cfg.Clock.Now()), 36) + ":" +
+		id.NewUUID(), wake: jobs.NewWake(), paces: map[string]*pace{}, limits: defaultPreviewLimits()}
 }
 
 // Create stores a job.
@@ -74,9 +74,9 @@ func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Repl
 		return Replay{}, err
 	}
 	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
-	r := Replay{ID: id.New(id.PrefixReplay), Environment: p.Environment, Status: Queued, Order: o, CreatedBy: Creator{p.Kind, p.ID, p.Name},
-		Counts: Counts{Skipped: map[deliveries.SkipReason]int64{}}, CreatedAt: now, UpdatedAt: now,
-		work: work{first: first, last: last, scanned: last == "", lease: clock.FromMillis(0), due: now}}
+	r := Replay{ID: id.New(id.PrefixReplay), Environment: p.Environment, Status: Queued, Order: o,
+		CreatedBy: Creator{p.Kind, p.ID, p.Name}, Counts: Counts{Skipped: map[deliveries.SkipReason]int64{}}, CreatedAt: now,
+		UpdatedAt: now, work: work{first: first, last: last, scanned: last == "", lease: clock.FromMillis(0), due: now}}
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if err := s.cfg.DB.AdvisoryLock(ctx, tx, lockKey(p.Environment)); err != nil {
 			return err
@@ -86,7 +86,8 @@ func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Repl
 			return err
 		}
 		if open[Queued]+open[Running]+open[Paused] >= MaxUnfinished {
-			return apperr.New(apperr.CodeReplaysLimit, fmt.Sprintf("The environment has %d unfinished replays; let one end, or cancel one", MaxUnfinished))
+			return apperr.New(apperr.CodeReplaysLimit,
+				fmt.Sprintf("The environment has %d unfinished replays; let one end, or cancel one", MaxUnfinished))
 		}
 		if err := insert(ctx, tx, &r); err != nil {
 			return err
@@ -108,26 +109,31 @@ func (s *Service) check(ctx context.Context, v access.View, o *Order) error {
 	}
 	_, err := s.cfg.Subscriptions.Get(ctx, v, o.To)
 	if apperr.Is(err, apperr.CodeNotFound) {
-		return apperr.Invalid(apperr.Detail{Location: "body.to_subscription_id", Rule: "exists", Message: "the environment has no such subscription"})
+		return apperr.Invalid(apperr.Detail{Location: "body.to_subscription_id", Rule: "exists",
+			Message: "the environment has no such subscription"})
 	}
 	return err
 }
 
-func (s *Service) record(ctx context.Context, tx *sql.Tx, p access.Principal, now time.Time, verb, replayID string, before, after audit.State) error {
-	return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p, Action: "webhook_replay." + verb,
-		TargetType: "webhook_replay", TargetID: replayID, Before: before, After: after})
+func (s *Service) record(ctx context.Context, tx *sql.Tx, p access.Principal, now time.Time, verb, replayID string,
+	before, after audit.State) error {
+	return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p,
+		Action: "webhook_replay." + verb, TargetType: "webhook_replay", TargetID: replayID, Before: before, After: after})
 }
 
-// state is the job as the audit trail shows it; its progress is no change that anybody made, and neither is its beginning.
+// state is the job as the audit trail shows it; its progress is no change that anybody made, and neither is its
+// beginning.
 func state(r *Replay) audit.State {
 	o, status := &r.Order, r.Status
 	if status == Queued {
 		status = Running
 	}
-	return audit.State{"status": status, "filter": o.Filter.stored(), "force": o.Force, "to_subscription_id": o.To, "rate_per_second": o.RatePerSecond}
+	return audit.State{"status": status, "filter": o.Filter.stored(), "force": o.Force, "to_subscription_id": o.To,
+		"rate_per_second": o.RatePerSecond}
 }
 
-// Get returns a job that the view shows, or not_found. A bounded view shows the jobs that were made under the same bound.
+// Get returns a job that the view shows, or not_found. A bounded view shows the jobs that were made under the same
+// bound.
 func (s *Service) Get(ctx context.Context, v access.View, replayID string) (Replay, error) {
 	r, err := find(ctx, s.cfg.DB.Read(), v, replayID, "")
 	if err != nil {
@@ -165,8 +171,8 @@ func (s *Service) List(ctx context.Context, v access.View, f ListFilter, p page.
 	return rows, nil
 }
 
-// Pause stops a job: when it returns, the job starts nothing more until Resume. What it has started goes on. A job that is
-// paused is left as it is.
+// Pause stops a job: when it returns, the job starts nothing more until Resume. What it has started goes on. A job that
+// is paused is left as it is.
 //
 // Errors: not_found; replay_ended.
 func (s *Service) Pause(ctx context.Context, p access.Principal, replayID string) (Replay, error) {
@@ -180,15 +186,16 @@ func (s *Service) Resume(ctx context.Context, p access.Principal, replayID strin
 	return s.change(ctx, p, replayID, "resume", (*Replay).resume)
 }
 
-// Cancel ends a job: when it returns, the job starts nothing more. What it has started goes on. A job that is cancelled is
-// left as it is.
+// Cancel ends a job: when it returns, the job starts nothing more. What it has started goes on. A job that is cancelled
+// is left as it is.
 //
 // Errors: not_found; replay_ended.
 func (s *Service) Cancel(ctx context.Context, p access.Principal, replayID string) (Replay, error) {
 	return s.change(ctx, p, replayID, "cancel", (*Replay).cancel)
 }
 
-func (s *Service) change(ctx context.Context, p access.Principal, replayID, verb string, to func(*Replay, time.Time) (bool, error)) (Replay, error) {
+func (s *Service) change(ctx context.Context, p access.Principal, replayID, verb string,
+	to func(*Replay, time.Time) (bool, error)) (Replay, error) {
 	var r Replay
 	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
 	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {

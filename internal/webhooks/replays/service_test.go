@@ -78,8 +78,8 @@ func TestLimitUnderConcurrency(t *testing.T) {
 	})
 }
 
-// A job has no more than a window of deliveries on their way: it waits for them, and goes on as they end. What a preview counts
-// is what it does.
+// A job has no more than a window of deliveries on their way: it waits for them, and goes on as they end. What a
+// preview counts is what it does.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -141,7 +141,8 @@ func TestRestingJobIsShownAsItStands(t *testing.T) {
 	})
 }
 
-// A node that stops hands its jobs on at once; one that is killed keeps them until its lease ends, or until it is there again.
+// A node that stops hands its jobs on at once; one that is killed keeps them until its lease ends, or until it is there
+// again.
 func TestHandingOn(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -170,7 +171,8 @@ func TestHandingOn(t *testing.T) {
 	})
 }
 
-// A job that meets an error is tried again for a while, and ends as failed where it does not pass; what it had started counts.
+// A job that meets an error is tried again for a while, and ends as failed where it does not pass; what it had started
+// counts.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -228,8 +230,8 @@ func TestExpire(t *testing.T) {
 	})
 }
 
-// Two nodes that work on the same jobs at the same time, with replays of single events and pauses in between, start each
-// delivery once for each job.
+// Two nodes that work on the same jobs at the same time, with replays of single events and pauses in between, start
+// each delivery once for each job.
 func TestNodesAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -277,7 +279,8 @@ func TestNodesAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A preview counts up to each of its limits and says that there may be more; it never tells of less than there is as if it was all.
+// A preview counts up to each of its limits and says that there may be more; it never tells of less than there is as if
+// it was all.
 func TestPreviewLimits(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// scanWindow is how many events one query of a job looks at, at most, and scanParts how many such queries there are in a
-	// step where they select nothing.
+	// scanWindow is how many events one query of a job looks at, at most, and scanParts how many such queries there are in
+	// a step where they select nothing.
 	scanWindow = 5000
 	scanParts  = 5
-	// stepEvents is how many events a step treats, at most. With the window it keeps a step's transaction far under 500 rows.
+	// stepEvents is how many events a step treats, at most. With the window it keeps a step's transaction far under 500
+	// rows.
 	stepEvents = 50
 )
 
@@ -31,10 +32,10 @@ type part struct {
 	found events.Found
 }
 
-// step finds out what became of what the job has started, and starts what comes next. What it changes, it changes in one short
-// transaction together with the deliveries, and only if nobody has changed the job since it was read: a job that is paused
-// starts nothing more, of two workers one gets on, and a crash repeats nothing and leaves nothing out. It reports whether it
-// changed something.
+// step finds out what became of what the job has started, and starts what comes next. What it changes, it changes in
+// one short transaction together with the deliveries, and only if nobody has changed the job since it was read: a job
+// that is paused starts nothing more, of two workers one gets on, and a crash repeats nothing and leaves nothing out.
+// It reports whether it changed something.
 func (s *Service) step(ctx context.Context, r *Replay) (changed bool, err error) {
 	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
 	progress, err := s.cfg.Deliveries.Progress(ctx, r.Environment, r.work.open)
@@ -198,8 +199,8 @@ func (s *Service) count(p deliveries.BulkProgress, result deliveries.BulkResult)
 	for _, n := range result.Skipped {
 		skipped += n
 	}
-	for outcome, n := range map[string]int64{outcomeStarted: int64(len(result.Started)), outcomeSkipped: skipped, outcomeSucceeded: p.Succeeded,
-		outcomeFailed: p.Failed, outcomeOther: p.Other} {
+	for outcome, n := range map[string]int64{outcomeStarted: int64(len(result.Started)), outcomeSkipped: skipped,
+		outcomeSucceeded: p.Succeeded, outcomeFailed: p.Failed, outcomeOther: p.Other} {
 		if n > 0 {
 			s.cfg.Metrics.Replayed.WithLabelValues(outcome).Add(float64(n))
 		}

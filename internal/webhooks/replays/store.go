@@ -58,8 +58,9 @@ func (r *Replay) changing() ([]any, error) {
 		return nil, fmt.Errorf("encode the open deliveries of a replay: %w", err)
 	}
 	w := &r.work
-	return []any{string(r.Status), string(counts), nullable(string(r.Failure)), w.place, w.begun, w.after, w.scanned, string(list), w.claim,
-		clock.Millis(w.lease), clock.Millis(w.due), w.version, clock.Millis(r.UpdatedAt), millis(r.StartedAt), millis(r.FinishedAt)}, nil
+	return []any{string(r.Status), string(counts), nullable(string(r.Failure)), w.place, w.begun, w.after, w.scanned,
+		string(list), w.claim, clock.Millis(w.lease), clock.Millis(w.due), w.version, clock.Millis(r.UpdatedAt),
+		millis(r.StartedAt), millis(r.FinishedAt)}, nil
 }
 
 func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
@@ -77,8 +78,9 @@ func insert(ctx context.Context, tx *sql.Tx, r *Replay) error {
 	if err != nil {
 		return err
 	}
-	args := append([]any{r.ID, string(r.Environment), filter, r.Force, nullable(r.To), int64(r.RatePerSecond), string(r.CreatedBy.Kind),
-		r.CreatedBy.ID, r.CreatedBy.Name, r.work.first, r.work.last, clock.Millis(r.CreatedAt), bound}, changing...)
+	args := append([]any{r.ID, string(r.Environment), filter, r.Force, nullable(r.To), int64(r.RatePerSecond),
+		string(r.CreatedBy.Kind), r.CreatedBy.ID, r.CreatedBy.Name, r.work.first, r.work.last, clock.Millis(r.CreatedAt),
+		bound}, changing...)
 	_, err = tx.ExecContext(ctx, `INSERT INTO webhook_replays (id, environment_id, filter, forced, to_subscription_id, rate_per_second,
 		created_by_type, created_by_id, created_by_name, first_uuid, last_uuid, created_ms, bound, status, counts, error_code, place_uuid, begun_uuid,
 		begun_after, scanned, open_deliveries, claim_id, lease_ms, due_ms, version, updated_ms, started_ms, finished_ms)
@@ -121,9 +123,9 @@ func scan(fill func(dest ...any) error) (Replay, error) {
 	var rate, lease, due, created, updated int64
 	var started, finished *int64
 	w := &r.work
-	if err := fill(&r.ID, &r.Environment, &r.Status, &filter, &r.Force, &to, &rate, &r.CreatedBy.Kind, &r.CreatedBy.ID, &r.CreatedBy.Name,
-		&bound, &counts, &code, &w.first, &w.last, &w.place, &w.begun, &w.after, &w.scanned, &open, &w.claim, &lease, &due, &w.version, &created,
-		&updated, &started, &finished); err != nil {
+	if err := fill(&r.ID, &r.Environment, &r.Status, &filter, &r.Force, &to, &rate, &r.CreatedBy.Kind, &r.CreatedBy.ID,
+		&r.CreatedBy.Name, &bound, &counts, &code, &w.first, &w.last, &w.place, &w.begun, &w.after, &w.scanned, &open,
+		&w.claim, &lease, &due, &w.version, &created, &updated, &started, &finished); err != nil {
 		return r, err
 	}
 	r.To, r.Failure, r.RatePerSecond = to.String, FailureCode(code.String), int(rate)
@@ -147,7 +149,8 @@ func scan(fill func(dest ...any) error) (Replay, error) {
 		return r, fmt.Errorf("decode the open deliveries of a replay: %w", err)
 	}
 	for _, st := range list {
-		w.open = append(w.open, deliveries.Started{Key: deliveries.Key{EventUUID: st.Event, SubscriptionID: st.Subscription}, Generation: st.Generation})
+		w.open = append(w.open, deliveries.Started{Key: deliveries.Key{EventUUID: st.Event, SubscriptionID: st.Subscription},
+			Generation: st.Generation})
 	}
 	return r, nil
 }
@@ -162,7 +165,8 @@ func shown(v access.View) (condition string, args []any, err error) {
 	return condition + " AND r.bound = $2", append(args, bound), err
 }
 
-// find returns a job that the view shows, or not_found. lock is the suffix that keeps it as it is until the transaction ends.
+// find returns a job that the view shows, or not_found. lock is the suffix that keeps it as it is until the transaction
+// ends.
 func find(ctx context.Context, q db.Querier, v access.View, replayID, lock string) (Replay, error) {
 	if !id.Is(id.PrefixReplay, replayID) {
 		return Replay{}, apperr.NotFound("replay")
@@ -172,7 +176,8 @@ func find(ctx context.Context, q db.Querier, v access.View, replayID, lock strin
 		return Replay{}, err
 	}
 	args = append(args, replayID)
-	row := q.QueryRowContext(ctx, `SELECT `+columns+` FROM webhook_replays r WHERE `+condition+` AND r.id = $`+strconv.Itoa(len(args))+lock, args...)
+	row := q.QueryRowContext(ctx, `SELECT `+columns+` FROM webhook_replays r WHERE `+condition+` AND r.id = $`+
+		strconv.Itoa(len(args))+lock, args...)
 	r, err := scan(row.Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Replay{}, apperr.NotFound("replay")
@@ -218,7 +223,8 @@ func list(ctx context.Context, q db.Querier, v access.View, f ListFilter, p page
 	return query(ctx, q, condition+" ORDER BY r.id "+p.Direction()+" LIMIT "+strconv.Itoa(p.Fetch()), args...)
 }
 
-// due returns up to limit jobs that the worker may take or has, and that may go on at the time given, longest due first.
+// due returns up to limit jobs that the worker may take or has, and that may go on at the time given, longest due
+// first.
 func due(ctx context.Context, q db.Querier, claim string, now time.Time, limit int) ([]Replay, error) {
 	return query(ctx, q, `r.finished_ms IS NULL AND r.status IN ('queued', 'running') AND r.due_ms <= $1
 		AND (r.claim_id = '' OR r.claim_id = $2 OR r.lease_ms <= $1) ORDER BY r.due_ms, r.id LIMIT `+strconv.Itoa(limit), clock.Millis(now), claim)
@@ -226,7 +232,8 @@ func due(ctx context.Context, q db.Querier, claim string, now time.Time, limit i
 
 // unfinished counts the jobs that have not ended, by state.
 func unfinished(ctx context.Context, q db.Querier, condition string, args ...any) (map[Status]int64, error) {
-	rows, err := q.QueryContext(ctx, `SELECT r.status, COUNT(*) FROM webhook_replays r WHERE r.finished_ms IS NULL`+condition+` GROUP BY r.status`, args...)
+	rows, err := q.QueryContext(ctx, `SELECT r.status, COUNT(*) FROM webhook_replays r WHERE r.finished_ms IS NULL`+
+		condition+` GROUP BY r.status`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("count replays: %w", err)
 	}

@@ -25,7 +25,8 @@ import (
 
 func testTime() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 
-// targets stands in for internal/webhooks/subscriptions: it says what is enabled and what is gone. Each takes every event.
+// targets stands in for internal/webhooks/subscriptions: it says what is enabled and what is gone. Each takes every
+// event.
 type targets struct {
 	byID map[string]*subscriptions.Target
 }
@@ -107,18 +108,19 @@ func (w *world) subscription() string {
 // event stores an event with deliveries in the states given, by subscription.
 func (w *world) event(states map[string]deliveries.Status) string {
 	now := w.clock.Now()
-	e := events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: w.env, Type: "a.b", Verification: "{}", ReceivedAt: now},
-		Payload: &events.Payload{Headers: "{}", Encoding: events.Text}}
+	e := events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: w.env, Type: "a.b", Verification: "{}",
+		ReceivedAt: now}, Payload: &events.Payload{Headers: "{}", Encoding: events.Text}}
 	change := events.Change{Environment: w.env, EventUUID: e.UUID, At: now}
 	var list []deliveries.Delivery
 	for sub, status := range states {
-		list = append(list, deliveries.Delivery{Key: deliveries.Key{EventUUID: e.UUID, SubscriptionID: sub}, ID: id.NewUUID(), Environment: w.env,
-			Status: status, Due: now.Add(time.Hour), CreatedAt: now})
+		list = append(list, deliveries.Delivery{Key: deliveries.Key{EventUUID: e.UUID, SubscriptionID: sub}, ID: id.NewUUID(),
+			Environment: w.env, Status: status, Due: now.Add(time.Hour), CreatedAt: now})
 		change.Counters = add(change.Counters, status, 1)
 	}
 	w.tx(func(tx *sql.Tx) error {
 		_, apply := events.Apply([]events.Change{change}, &events.Log{At: now})
-		_, err := w.store.DB.ExecAll(w.ctx, tx, append(events.Insert([]events.NewEvent{e}), deliveries.Insert(list), apply)...)
+		_, err := w.store.DB.ExecAll(w.ctx, tx, append(events.Insert([]events.NewEvent{e}), deliveries.Insert(list),
+			apply)...)
 		return err
 	})
 	return e.UUID
@@ -175,7 +177,8 @@ func (w *world) sorted() []deliveries.Delivery {
 func (w *world) end(d deliveries.Delivery, to deliveries.Status) {
 	now := w.clock.Now()
 	var c events.Counters
-	change := events.Change{Environment: w.env, EventUUID: d.EventUUID, At: now, Counters: add(add(c, d.Status, -1), to, 1)}
+	change := events.Change{Environment: w.env, EventUUID: d.EventUUID, At: now, Counters: add(add(c, d.Status, -1), to,
+		1)}
 	tries := 1
 	if to == deliveries.Held || to == deliveries.Cancelled {
 		tries = 0

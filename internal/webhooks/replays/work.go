@@ -22,8 +22,8 @@ const (
 	maxJobs = 50
 	// stepPause is the least time between two steps of a job.
 	stepPause = 20 * time.Millisecond
-	// openWait and maxOpenWait are how long a job that waits for its deliveries waits before it looks again, at first and in
-	// the end.
+	// openWait and maxOpenWait are how long a job that waits for its deliveries waits before it looks again, at first and
+	// in the end.
 	openWait, maxOpenWait = 100 * time.Millisecond, time.Second
 	// A step that fails is tried again after troubleWait, then after twice that, and so on; after maxTroubles in a row the
 	// job fails. While the store is down nothing is counted.
@@ -52,7 +52,8 @@ func (s *Service) Release(ctx context.Context) error {
 	return s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error { return release(ctx, tx, s.claim) })
 }
 
-// Work takes each job that is due one step on, and returns when to call it again. Between the steps the store is everybody's.
+// Work takes each job that is due one step on, and returns when to call it again. Between the steps the store is
+// everybody's.
 func (s *Service) Work(ctx context.Context) time.Duration {
 	// A step that has begun is carried through also when the process is stopping.
 	whole := context.WithoutCancel(ctx)
@@ -110,7 +111,8 @@ func (s *Service) work(ctx context.Context, r *Replay, p *pace) {
 	case errors.Is(err, errLost), deliveries.Changed(err):
 		p.until = now.Add(stepPause) // what the step was built on has changed; the next reads it anew
 	case db.IsUnavailable(err):
-		s.cfg.Logger.ErrorContext(ctx, "a replay has to wait for the store", slog.String("replay_id", r.ID), slog.String("error", err.Error()))
+		s.cfg.Logger.ErrorContext(ctx, "a replay has to wait for the store", slog.String("replay_id", r.ID),
+			slog.String("error", err.Error()))
 		p.until = now.Add(troubleWait)
 	default:
 		s.trouble(ctx, r, p, err)
@@ -129,7 +131,8 @@ func (s *Service) trouble(ctx context.Context, r *Replay, p *pace, err error) {
 	now := s.cfg.Clock.Now()
 	p.until = now.Add(troubleWait << p.troubles)
 	p.troubles++
-	s.cfg.Logger.ErrorContext(ctx, "a replay met an error", slog.String("replay_id", r.ID), slog.Int("times", p.troubles), slog.String("error", err.Error()))
+	s.cfg.Logger.ErrorContext(ctx, "a replay met an error", slog.String("replay_id", r.ID), slog.Int("times", p.troubles),
+		slog.String("error", err.Error()))
 	if p.troubles < maxTroubles {
 		return
 	}
@@ -141,6 +144,7 @@ func (s *Service) trouble(ctx context.Context, r *Replay, p *pace, err error) {
 		stuck.fail(FailedInternal, now)
 		return update(ctx, tx, &stuck)
 	}); err != nil {
-		s.cfg.Logger.ErrorContext(ctx, "a replay could not be ended", slog.String("replay_id", r.ID), slog.String("error", err.Error()))
+		s.cfg.Logger.ErrorContext(ctx, "a replay could not be ended", slog.String("replay_id", r.ID),
+			slog.String("error", err.Error()))
 	}
 }

@@ -25,8 +25,8 @@ const (
 	longRest   = time.Second
 )
 
-// pace keeps chunks short, and rests between them for as long as the others need: the busier they keep the writer, the longer.
-// It goes by real time, also where tests hold the clock: it decides nothing but how fast things are done.
+// pace keeps chunks short, and rests between them for as long as the others need: the busier they keep the writer, the
+// longer. It goes by real time, also where tests hold the clock: it decides nothing but how fast things are done.
 type pace struct {
 	db  *db.DB
 	clk clock.Clock
@@ -98,8 +98,8 @@ func (p *pace) observe(now time.Time, held time.Duration) {
 	p.at = now
 }
 
-// rest is how long to rest after so much work: the worker has half of the time that the others leave, and a little of it
-// however busy they are.
+// rest is how long to rest after so much work: the worker has half of the time that the others leave, and a little of
+// it however busy they are.
 func rest(worked time.Duration, busy float64) time.Duration {
 	share := min(mostShare, max(leastShare, (1-busy)*mostShare))
 	return min(longRest, time.Duration(float64(worked)*(1/share-1)))

@@ -15,8 +15,8 @@ import (
 // The worker takes half of the time that nobody else writes in, and a twenty-fifth when others write all the time.
 func TestRest(t *testing.T) {
 	t.Parallel()
-	for busy, want := range map[float64]time.Duration{0: 10 * time.Millisecond, 0.5: 30 * time.Millisecond, 0.9: 190 * time.Millisecond,
-		0.99: 240 * time.Millisecond, 1: 240 * time.Millisecond} {
+	for busy, want := range map[float64]time.Duration{0: 10 * time.Millisecond, 0.5: 30 * time.Millisecond,
+		0.9: 190 * time.Millisecond, 0.99: 240 * time.Millisecond, 1: 240 * time.Millisecond} {
 		require.InDelta(t, want, rest(10*time.Millisecond, busy), float64(time.Microsecond), busy)
 	}
 	require.Equal(t, longRest, rest(time.Minute, 1))
@@ -29,7 +29,8 @@ func TestLimits(t *testing.T) {
 		limit int
 		own   time.Duration
 		want  int
-	}{{100, 0, 125}, {100, shortChunk, 100}, {100, longChunk, 100}, {100, longChunk + 1, 50}, {mostLimit, 0, mostLimit}, {350, 0, mostLimit},
+	}{{100, 0, 125}, {100, shortChunk, 100}, {100, longChunk, 100}, {100, longChunk + 1, 50}, {mostLimit, 0, mostLimit},
+		{350, 0, mostLimit},
 		{leastLimit, time.Second, leastLimit}, {30, time.Second, leastLimit}, {4, 0, 5}} {
 		require.Equal(t, c.want, adapt(c.limit, c.own), "%v", c)
 	}
@@ -69,7 +70,8 @@ func TestBusy(t *testing.T) {
 		begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		p := pace{db: s.DB, at: begin, busy: 0.5}
 		for n := range 40 {
-			p.observe(begin.Add(time.Duration(n+1)*time.Second), 400*time.Millisecond) // held by others since the last look, which was at 0
+			// held by others since the last look, which was at 0
+			p.observe(begin.Add(time.Duration(n+1)*time.Second), 400*time.Millisecond)
 			p.held = 0
 		}
 		require.InDelta(t, 0.4, p.busy, 0.01)

@@ -147,15 +147,15 @@ func (m *model) check(whole bool) {
 	require.Equal(m.rt, want, m.counts(m.rt))
 }
 
-// Over every order of receipts, waits, changed settings, removals on request, tries that end, and rounds that are carried
-// through or broken off: what is due is gone after a round, with everything of it, and nothing else is touched.
+// Over every order of receipts, waits, changed settings, removals on request, tries that end, and rounds that are
+// carried through or broken off: what is due is gone after a round, with everything of it, and nothing else is touched.
 func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		rapid.Check(t, func(rt *rapid.T) {
 			w := newWorld(t, s)
-			for _, table := range []string{"delivery_attempts", "deliveries", "webhook_event_payloads", "webhook_event_keys", "webhook_events",
-				"webhook_payload_horizons", "webhook_event_log"} {
+			for _, table := range []string{"delivery_attempts", "deliveries", "webhook_event_payloads", "webhook_event_keys",
+				"webhook_events", "webhook_payload_horizons", "webhook_event_log"} {
 				_, err := s.DB.Write().ExecContext(t.Context(), "DELETE FROM "+table)
 				require.NoError(rt, err)
 			}
@@ -170,7 +170,8 @@ func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
 			rt.Repeat(map[string]func(*rapid.T){
 				"receive": func(*rapid.T) { m.receive() },
 				"wait": func(rt *rapid.T) {
-					w.clk.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Hour, 12 * time.Hour, day, 3 * day}).Draw(rt, "for"))
+					w.clk.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Hour, 12 * time.Hour, day, 3 * day}).Draw(
+						rt, "for"))
 				},
 				"edge": func(rt *rapid.T) {
 					// To the moment when something is due, or one millisecond short of it.
@@ -184,13 +185,15 @@ func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
 						}
 					}
 					if len(next) > 0 {
-						w.clk.Advance(rapid.SampledFrom(next).Draw(rt, "edge") - time.Duration(rapid.IntRange(0, 1).Draw(rt, "short"))*time.Millisecond)
+						w.clk.Advance(rapid.SampledFrom(next).Draw(rt, "edge") - time.Duration(rapid.IntRange(0, 1).Draw(rt,
+							"short"))*time.Millisecond)
 						round()
 					}
 				},
 				"settings": func(rt *rapid.T) {
 					event := rapid.IntRange(1, 8).Draw(rt, "event days")
-					w.keep(rapid.SampledFrom(m.envs()).Draw(rt, "environment"), rapid.IntRange(1, event).Draw(rt, "payload days"), event)
+					w.keep(rapid.SampledFrom(m.envs()).Draw(rt, "environment"), rapid.IntRange(1, event).Draw(rt, "payload days"),
+						event)
 				},
 				"expunge": func(rt *rapid.T) {
 					for _, uuid := range slices.Sorted(maps.Keys(m.events)) {

@@ -1,4 +1,5 @@
-// Package retention removes what has lived long enough: payloads, then events with all that belongs to them. See README.md.
+// Package retention removes what has lived long enough: payloads, then events with all that belongs to them. See
+// README.md.
 package retention
 
 import (
@@ -34,8 +35,8 @@ type Config struct {
 	DB         *db.DB
 	Events     *events.Store
 	Deliveries *deliveries.Store
-	// Lifetimes knows how long each environment keeps things. It is asked before every chunk, so that a changed setting holds
-	// from the next one on.
+	// Lifetimes knows how long each environment keeps things. It is asked before every chunk, so that a changed setting
+	// holds from the next one on.
 	Lifetimes events.Retention
 	Clock     clock.Clock
 	Logger    *slog.Logger
@@ -58,11 +59,12 @@ func New(c Config) *Worker {
 	return &Worker{Config: c, pace: newPace(c.DB, clock.System())}
 }
 
-// Run removes everything that is due, unless another node is at it, and returns how long to wait before the next call. It
-// ends early, between two chunks, when ctx does; the next call, of whatever process, goes on from there.
+// Run removes everything that is due, unless another node is at it, and returns how long to wait before the next call.
+// It ends early, between two chunks, when ctx does; the next call, of whatever process, goes on from there.
 func (w *Worker) Run(ctx context.Context) time.Duration {
 	if err := w.round(ctx); err != nil && ctx.Err() == nil {
-		w.Logger.ErrorContext(ctx, "what is due could not all be removed; it is tried again", slog.String("error", err.Error()))
+		w.Logger.ErrorContext(ctx, "what is due could not all be removed; it is tried again",
+			slog.String("error", err.Error()))
 	}
 	return interval
 }
@@ -123,7 +125,9 @@ type task struct {
 
 // tasks returns what a round does. What comes first for an environment is done before what comes after it has a turn.
 func (w *Worker) tasks(p *plan) []*task {
-	list := []*task{{do: func(ctx context.Context, _ int) (bool, error) { return false, w.dropPartitions(ctx, p.environments) }}}
+	list := []*task{{do: func(ctx context.Context, _ int) (bool, error) {
+		return false, w.dropPartitions(ctx, p.environments)
+	}}}
 	add := func(do func(ctx context.Context, limit int) (bool, error)) { list = append(list, &task{do: do}) }
 	if w.DB.Engine() == db.Postgres {
 		add(func(ctx context.Context, limit int) (bool, error) { return w.sweepDefault(ctx, p.environments, limit) })
@@ -190,8 +194,8 @@ func (w *Worker) plan(ctx context.Context) (*plan, error) {
 	return p, nil
 }
 
-// rowByRow reports whether the environment's payloads are deleted one by one: where no partition of PostgreSQL ends with
-// them, because other environments keep theirs for longer.
+// rowByRow reports whether the environment's payloads are deleted one by one: where no partition of PostgreSQL ends
+// with them, because other environments keep theirs for longer.
 func (w *Worker) rowByRow(ctx context.Context, env id.Environment, p *plan) (bool, error) {
 	if w.DB.Engine() != db.Postgres {
 		return true, nil

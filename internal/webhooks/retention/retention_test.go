@@ -19,19 +19,20 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// A payload goes when its time is over, an event with everything of it when its own is, and to the millisecond neither goes
-// sooner. Another environment goes by its own times.
+// A payload goes when its time is over, an event with everything of it when its own is, and to the millisecond neither
+// goes sooner. Another environment goes by its own times.
 func TestLifetimes(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
 		env, other := w.environment(30, 90), w.environment(3, 40)
 		start := w.clk.Now()
-		e := w.add(t, event{env: env, received: start, body: "x", states: []deliveries.Status{deliveries.Succeeded, deliveries.Dead}, attempts: 3,
-			bodyKeyUntil: start.Add(time.Hour)})
+		e := w.add(t, event{env: env, received: start, body: "x", states: []deliveries.Status{deliveries.Succeeded,
+			deliveries.Dead}, attempts: 3, bodyKeyUntil: start.Add(time.Hour)})
 		repeat := w.add(t, event{env: env, received: start.Add(time.Millisecond), duplicate: true})
 		foreign := w.add(t, event{env: other, received: start, body: "y"})
-		all := map[string]int{"webhook_events": 3, "webhook_event_payloads": 2, "webhook_event_keys": 3, "deliveries": 2, "delivery_attempts": 3}
+		all := map[string]int{"webhook_events": 3, "webhook_event_payloads": 2, "webhook_event_keys": 3, "deliveries": 2,
+			"delivery_attempts": 3}
 		w.run()
 		require.Equal(t, all, w.counts(t))
 
@@ -74,7 +75,8 @@ func TestLifetimes(t *testing.T) {
 		require.Empty(t, w.seen(other))
 		_, err = w.Events.Get(t.Context(), access.Whole(other), foreign.UUID)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
-		require.Equal(t, map[string]int{"webhook_events": 2, "webhook_event_keys": 1, "deliveries": 2, "delivery_attempts": 3}, w.counts(t))
+		require.Equal(t, map[string]int{"webhook_events": 2, "webhook_event_keys": 1, "deliveries": 2,
+			"delivery_attempts": 3}, w.counts(t))
 		w.clk.Advance(50*day - time.Millisecond)
 		w.run()
 		require.Len(t, w.seen(env), 2)
@@ -85,24 +87,27 @@ func TestLifetimes(t *testing.T) {
 		w.clk.Advance(time.Millisecond)
 		w.run()
 		require.Empty(t, w.counts(t))
-		require.Equal(t, []int{3, 2, 3, 3}, []int{w.removedSoFar("event"), w.removedSoFar("delivery"), w.removedSoFar("attempt"), w.removedSoFar("key")})
+		require.Equal(t, []int{3, 2, 3, 3}, []int{w.removedSoFar("event"), w.removedSoFar("delivery"),
+			w.removedSoFar("attempt"), w.removedSoFar("key")})
 		_, err = w.Events.Get(t.Context(), access.Whole(env), e.UUID)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
 	})
 }
 
-// What waits to be sent ends with the payload and says why; what is being sent is left to its worker, and holds its event
-// until then.
+// What waits to be sent ends with the payload and says why; what is being sent is left to its worker, and holds its
+// event until then.
 func TestOpenDeliveriesEndWithThePayload(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		w := newWorld(t, s)
 		env := w.environment(1, 1)
 		e := w.add(t, event{env: env, received: w.clk.Now(), body: "x", states: []deliveries.Status{
-			deliveries.Pending, deliveries.RetryWait, deliveries.Held, deliveries.Sending, deliveries.Succeeded, deliveries.Cancelled}})
+			deliveries.Pending, deliveries.RetryWait, deliveries.Held, deliveries.Sending, deliveries.Succeeded,
+			deliveries.Cancelled}})
 		w.clk.Advance(day)
 		w.run()
-		require.Equal(t, []string{"cancelled", "dead held_expired", "dead payload_expired", "dead payload_expired", "sending", "succeeded"}, w.states(t, e))
+		require.Equal(t, []string{"cancelled", "dead held_expired", "dead payload_expired", "dead payload_expired", "sending",
+			"succeeded"}, w.states(t, e))
 		require.Equal(t, 3, w.removedSoFar("ended"))
 		require.Equal(t, events.Forwarding, w.seen(env)[0].Status)
 		require.Zero(t, w.overdueBy("event"))
@@ -110,7 +115,8 @@ func TestOpenDeliveriesEndWithThePayload(t *testing.T) {
 		w.run()
 		require.Equal(t, time.Hour, w.overdueBy("event"), "the metric tells of an event that is held up")
 
-		_, err := s.DB.Write().ExecContext(t.Context(), "UPDATE deliveries SET status = 'retry_wait' WHERE status = 'sending'")
+		_, err := s.DB.Write().ExecContext(t.Context(),
+			"UPDATE deliveries SET status = 'retry_wait' WHERE status = 'sending'")
 		require.NoError(t, err)
 		_, err = s.DB.Write().ExecContext(t.Context(), "UPDATE webhook_events SET n_sending = 0, n_retry_wait = 1")
 		require.NoError(t, err)
@@ -120,8 +126,8 @@ func TestOpenDeliveriesEndWithThePayload(t *testing.T) {
 	})
 }
 
-// A setting that is made shorter takes what is stored along; one that is made longer keeps what is left, and brings nothing
-// back.
+// A setting that is made shorter takes what is stored along; one that is made longer keeps what is left, and brings
+// nothing back.
 func TestChangedSettings(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -175,7 +181,8 @@ func TestLargeEvents(t *testing.T) {
 		w.clk.Advance(2 * day)
 		w.run()
 		require.Empty(t, w.counts(t))
-		require.Equal(t, []int{3, 2 * mostLimit, 2 * mostLimit}, []int{w.removedSoFar("event"), w.removedSoFar("delivery"), w.removedSoFar("attempt")})
+		require.Equal(t, []int{3, 2 * mostLimit, 2 * mostLimit}, []int{w.removedSoFar("event"), w.removedSoFar("delivery"),
+			w.removedSoFar("attempt")})
 	})
 }
 
@@ -186,7 +193,8 @@ func TestStopInTheMiddle(t *testing.T) {
 		w := newWorld(t, s)
 		env := w.environment(1, 2)
 		for range 150 {
-			w.add(t, event{env: env, received: w.clk.Now(), body: "x", states: []deliveries.Status{deliveries.Held}, attempts: 1})
+			w.add(t, event{env: env, received: w.clk.Now(), body: "x", states: []deliveries.Status{deliveries.Held},
+				attempts: 1})
 		}
 		w.clk.Advance(3 * day)
 		for n := 0; len(w.counts(t)) > 0; n++ {
@@ -287,7 +295,8 @@ func TestPartitions(t *testing.T) {
 		at := func(now time.Time) (payloads, partitions int) {
 			w.clk.Advance(now.Sub(w.clk.Now()))
 			w.run()
-			require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pg_inherits WHERE inhparent = 'webhook_event_payloads'::regclass").
+			require.NoError(t, s.DB.Read().QueryRowContext(t.Context(),
+				"SELECT COUNT(*) FROM pg_inherits WHERE inhparent = 'webhook_event_payloads'::regclass").
 				Scan(&partitions))
 			return w.counts(t)["webhook_event_payloads"], partitions
 		}
@@ -362,7 +371,8 @@ func TestKeysGoWithTheirEvent(t *testing.T) {
 	})
 }
 
-// Statistics by the minute become hours after a day, and hours go when events of their age would; once an hour suffices.
+// Statistics by the minute become hours after a day, and hours go when events of their age would; once an hour
+// suffices.
 func TestStatistics(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -64,9 +64,10 @@ func (w *Worker) sweepKeys(ctx context.Context, limit int) (bool, error) {
 // rowsOf is about how many rows go with an event: itself, its key, its payload, its deliveries and tries.
 func rowsOf(o events.Old) int64 { return 3 + o.Deliveries + o.Attempts }
 
-// removeEvents removes a chunk of the environment's events that are due, going on after a uuid. It returns the uuid after
-// which the next chunk begins.
-func (w *Worker) removeEvents(ctx context.Context, env id.Environment, p *plan, after string, limit int) (next string, more bool, err error) {
+// removeEvents removes a chunk of the environment's events that are due, going on after a uuid. It returns the uuid
+// after which the next chunk begins.
+func (w *Worker) removeEvents(ctx context.Context, env id.Environment, p *plan, after string,
+	limit int) (next string, more bool, err error) {
 	_, cutoff, err := w.cutoffs(ctx, env)
 	if err != nil {
 		return after, false, err
@@ -97,7 +98,8 @@ func (w *Worker) removeEvents(ctx context.Context, env id.Environment, p *plan, 
 	return looked, looked != "", w.remove(ctx, env, list)
 }
 
-// thin deletes some of what belongs to an event that has more rows than a chunk. It reports false when there is little left.
+// thin deletes some of what belongs to an event that has more rows than a chunk. It reports false when there is little
+// left.
 func (w *Worker) thin(ctx context.Context, env id.Environment, o events.Old, limit int) (bool, error) {
 	var dl, attempts int64
 	err := w.DB.Tx(ctx, func(tx *sql.Tx) error {
@@ -147,8 +149,8 @@ func (w *Worker) remove(ctx context.Context, env id.Environment, list []events.O
 	return nil
 }
 
-// statistics returns what joins minutes to hours and removes the hours that are older than events may be, one owner after the
-// other. There is something to do once an hour.
+// statistics returns what joins minutes to hours and removes the hours that are older than events may be, one owner
+// after the other. There is something to do once an hour.
 func (w *Worker) statistics() func(ctx context.Context, limit int) (bool, error) {
 	var owners []deliveries.StatOwner
 	found := false

@@ -81,9 +81,9 @@ type event struct {
 // add stores an event as ingest and the workers would have left it, and returns it.
 func (w *world) add(t require.TestingT, e event) events.Event {
 	ctx := context.Background()
-	n := events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: e.env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme",
-		Provider: "github", ProviderConfigKey: "github", Type: "a.b", IdempotencyKey: e.key, IdempotencySource: "header:x-id", Verification: "{}",
-		BodySize: int64(len(e.body)), ReceivedAt: e.received},
+	n := events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: e.env, ConnectionUUID: id.NewUUID(),
+		ConnectionID: "acme", Provider: "github", ProviderConfigKey: "github", Type: "a.b", IdempotencyKey: e.key,
+		IdempotencySource: "header:x-id", Verification: "{}", BodySize: int64(len(e.body)), ReceivedAt: e.received},
 		Payload: &events.Payload{Headers: "{}", Body: []byte(e.body), Encoding: events.Text}}
 	if e.key == "" {
 		n.IdempotencyKey = n.UUID
@@ -94,8 +94,9 @@ func (w *world) add(t require.TestingT, e event) events.Event {
 	var list []deliveries.Delivery
 	change := events.Change{Environment: e.env, EventUUID: n.UUID, At: e.received, Attempts: int64(e.attempts)}
 	for _, s := range e.states {
-		list = append(list, deliveries.Delivery{Key: deliveries.Key{EventUUID: n.UUID, SubscriptionID: id.New(id.PrefixSubscription)}, ID: id.NewUUID(),
-			Environment: e.env, Status: s, Generation: 1, Due: e.received, CreatedAt: e.received, UpdatedAt: e.received})
+		list = append(list, deliveries.Delivery{Key: deliveries.Key{EventUUID: n.UUID,
+			SubscriptionID: id.New(id.PrefixSubscription)}, ID: id.NewUUID(), Environment: e.env, Status: s, Generation: 1,
+			Due: e.received, CreatedAt: e.received, UpdatedAt: e.received})
 		switch s {
 		case deliveries.Pending:
 			change.Pending++
@@ -126,7 +127,8 @@ func (w *world) add(t require.TestingT, e event) events.Event {
 			}
 		}
 		_, counters := events.Apply([]events.Change{change}, &events.Log{})
-		if _, err := w.DB.ExecAll(ctx, tx, append(events.Insert([]events.NewEvent{n}), deliveries.Insert(list), counters)...); err != nil {
+		if _, err := w.DB.ExecAll(ctx, tx, append(events.Insert([]events.NewEvent{n}), deliveries.Insert(list),
+			counters)...); err != nil {
 			return err
 		}
 		for i := range e.attempts {
@@ -144,7 +146,8 @@ func (w *world) add(t require.TestingT, e event) events.Event {
 // counts returns the number of rows of each table.
 func (w *world) counts(t require.TestingT) map[string]int {
 	out := map[string]int{}
-	for _, table := range []string{"webhook_events", "webhook_event_payloads", "webhook_event_keys", "deliveries", "delivery_attempts"} {
+	for _, table := range []string{"webhook_events", "webhook_event_payloads", "webhook_event_keys", "deliveries",
+		"delivery_attempts"} {
 		var n int
 		require.NoError(t, w.DB.Read().QueryRowContext(context.Background(), "SELECT COUNT(*) FROM "+table).Scan(&n))
 		if n > 0 {
@@ -163,7 +166,8 @@ func (w *world) run() {
 // seen returns what the environment's list shows, oldest first.
 func (w *world) seen(env id.Environment) []events.Event {
 	w.t.Helper()
-	list, err := w.Events.List(w.t.Context(), access.Whole(env), events.Filter{}, page.Request{Limit: page.MaxLimit, Ascending: true})
+	list, err := w.Events.List(w.t.Context(), access.Whole(env), events.Filter{}, page.Request{Limit: page.MaxLimit,
+		Ascending: true})
 	require.NoError(w.t, err)
 	return list
 }

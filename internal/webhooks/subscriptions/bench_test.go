@@ -10,9 +10,9 @@ import (
 	"sallyport/internal/webhooks/filters"
 )
 
-// BenchmarkMatch is the evidence that the subscriptions which do not match cost nothing: the two cases have the same ten
-// that match, and the second 9,990 others under every kind of pattern and scope. Compare their times; they lie within a
-// factor of two.
+// BenchmarkMatch is the evidence that the subscriptions which do not match cost nothing: the two cases have the same
+// ten that match, and the second 9,990 others under every kind of pattern and scope. Compare their times; they lie
+// within a factor of two.
 func BenchmarkMatch(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprintf("subscriptions=%d", n), func(b *testing.B) {
@@ -27,8 +27,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkFilters is what a look for filters adds to an event: next to nothing where the environment has none, and otherwise one
-// more match.
+// BenchmarkFilters is what a look for filters adds to an event: next to nothing where the environment has none, and
+// otherwise one more match.
 func BenchmarkFilters(b *testing.B) {
 	for _, filtered := range []bool{false, true} {
 		b.Run(fmt.Sprintf("filtered=%t", filtered), func(b *testing.B) {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// loadTimeout bounds one load. A load serves everybody who waits for it, so it does not end with the first one's context.
+// loadTimeout bounds one load. A load serves everybody who waits for it, so it does not end with the first one's
+// context.
 const loadTimeout = 5 * time.Second
 
 var errLoad = errors.New("the load ended without a result")
@@ -16,9 +17,9 @@ var errLoad = errors.New("the load ended without a result")
 // cache holds immutable values that are read from the database when first asked for and dropped when they may have
 // changed. Who asks while a load runs waits for it.
 //
-// Dropping a key forgets its slot. A load that began before the drop goes on in the forgotten slot, where only those who
-// asked before the drop find it: the identity of the slot is the generation, and an old load cannot be installed into a
-// new one.
+// Dropping a key forgets its slot. A load that began before the drop goes on in the forgotten slot, where only those
+// who asked before the drop find it: the identity of the slot is the generation, and an old load cannot be installed
+// into a new one.
 type cache[K comparable, V any] struct {
 	mu    sync.RWMutex
 	slots map[K]*slot[V]

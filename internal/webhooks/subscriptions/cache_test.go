@@ -20,8 +20,8 @@ func forbidden(t *testing.T) loader[string] {
 	}
 }
 
-// A load that began before a change must never be what later callers see, whenever it ends: a subscription whose creation
-// was answered would miss events.
+// A load that began before a change must never be what later callers see, whenever it ends: a subscription whose
+// creation was answered would miss events.
 func TestCacheDoesNotInstallALoadOlderThanADrop(t *testing.T) {
 	t.Parallel()
 	var c cache[string, string]

@@ -42,8 +42,8 @@ type Change struct {
 	ForwardURL Field[string]
 	// SigningSecret signs every try from now on, and the one that it replaces signs beside it for SecretGraceSeconds.
 	SigningSecret Field[secretbox.Secret]
-	// SecretGraceSeconds is for Update: how long a replaced secret goes on signing. 0 ends that at once for all of them, which is
-	// what it means without a new secret, too; absent it is DefaultSecretGrace.
+	// SecretGraceSeconds is for Update: how long a replaced secret goes on signing. 0 ends that at once for all of them,
+	// which is what it means without a new secret, too; absent it is DefaultSecretGrace.
 	SecretGraceSeconds Field[int64]
 	// Enabled pauses the subscription or lets it go on.
 	Enabled     Field[bool]

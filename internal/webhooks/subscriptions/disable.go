@@ -13,8 +13,9 @@ import (
 // actor is the name under which the service itself changes subscriptions.
 const actor = "deliveries"
 
-// Disable pauses the subscription on the service's own account, for a reason that its owner will read, and holds its open
-// deliveries. One that is paused or deleted already stays as it is; one that the environment never had is not_found.
+// Disable pauses the subscription on the service's own account, for a reason that its owner will read, and holds its
+// open deliveries. One that is paused or deleted already stays as it is; one that the environment never had is
+// not_found.
 func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error {
 	if s.deliveries == nil {
 		return errNoControl

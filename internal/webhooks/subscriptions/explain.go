@@ -31,10 +31,12 @@ type Explanation struct {
 	Filter *filters.Result
 }
 
-// Explain holds an event of the connection and the types against the subscription, as matching does, but for the filter. An
-// event whose provider configuration is empty comes from no connection and meets every scope.
+// Explain holds an event of the connection and the types against the subscription, as matching does, but for the
+// filter. An event whose provider configuration is empty comes from no connection and meets every scope.
 func (sub *Subscription) Explain(providerConfigKey, connectionID string, types ...string) Explanation {
-	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool { return slices.ContainsFunc(types, p.Matches) })
+	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool {
+		return slices.ContainsFunc(types, p.Matches)
+	})
 }
 
 // ExplainOwn is Explain for an event of the gateway's own.

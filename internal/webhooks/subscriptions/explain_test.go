@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Promise: what an explanation says of a subscription is what matching did: the two never disagree, whatever the scopes,
-// patterns and types.
+// Promise: what an explanation says of a subscription is what matching did: the two never disagree, whatever the
+// scopes, patterns and types.
 func TestExplanationsAgreeWithMatching(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -18,8 +18,9 @@ func TestExplanationsAgreeWithMatching(t *testing.T) {
 		key := rapid.SampledFrom([]string{"", "github", "stripe"})
 		connection := rapid.SampledFrom([]string{"", "x", "y"})
 		pattern := rapid.SampledFrom([]string{"*", "a", "a.*", "a.b", "*.b", "b.*.a"})
-		sub := Subscription{ID: id.New(id.PrefixSubscription), ProviderConfigKey: key.Draw(rt, "key"), ConnectionID: connection.Draw(rt, "connection"),
-			EventTypes: rapid.SliceOfN(pattern, 1, 3).Draw(rt, "patterns"), Enabled: true}
+		sub := Subscription{ID: id.New(id.PrefixSubscription), ProviderConfigKey: key.Draw(rt, "key"),
+			ConnectionID: connection.Draw(rt, "connection"), EventTypes: rapid.SliceOfN(pattern, 1, 3).Draw(rt, "patterns"),
+			Enabled: true}
 		eventType := segment.Draw(rt, "type")
 		for range rapid.IntRange(0, 2).Draw(rt, "segments") {
 			eventType += "." + segment.Draw(rt, "segment")
@@ -42,14 +43,15 @@ func TestExplanationsAgreeWithMatching(t *testing.T) {
 	})
 }
 
-// Promise: events of the gateway's own go to whoever names them, and never to whoever asks for everything; what is explained of them
-// is what matching does.
+// Promise: events of the gateway's own go to whoever names them, and never to whoever asks for everything; what is
+// explained of them is what matching does.
 func TestOwnEventsAreAskedForByName(t *testing.T) {
 	t.Parallel()
 	const eventType = "sallyport.delivery.recovered"
 	for pattern, takes := range map[string]bool{
-		"*": false, "*.*.recovered": false, "*.delivery.*": false, "sallyport": false, "sallyport.*": true, "sallyport.delivery.*": true,
-		"sallyport.*.recovered": true, "sallyport.delivery.recovered": true, "sallyport.delivery": false, "sallyport.connection.*": false,
+		"*": false, "*.*.recovered": false, "*.delivery.*": false, "sallyport": false, "sallyport.*": true,
+		"sallyport.delivery.*": true, "sallyport.*.recovered": true, "sallyport.delivery.recovered": true,
+		"sallyport.delivery": false, "sallyport.connection.*": false,
 	} {
 		p, err := ParsePattern(pattern)
 		require.NoError(t, err)
@@ -60,6 +62,7 @@ func TestOwnEventsAreAskedForByName(t *testing.T) {
 		require.Equal(t, pattern[0] == 's', x.wantsOwn(), pattern)
 		sub := Subscription{EventTypes: []string{pattern}}
 		require.Equal(t, takes, sub.ExplainOwn("github", "acme", eventType).Failed == "", pattern)
-		require.Equal(t, p.Matches(eventType), len(x.match(scope{"github", "acme"}, []string{eventType})) == 1, "a provider's event of that name")
+		require.Equal(t, p.Matches(eventType), len(x.match(scope{"github", "acme"}, []string{eventType})) == 1,
+			"a provider's event of that name")
 	}
 }

@@ -9,8 +9,8 @@ import (
 // filterGeneration is how many filters a generation of the cache holds.
 const filterGeneration = 4096
 
-// filterCache keeps filters by their text, so that a change of one subscription does not have those of all others compiled anew.
-// What was asked for since the last but one turn of the generations is there; the rest is forgotten.
+// filterCache keeps filters by their text, so that a change of one subscription does not have those of all others
+// compiled anew. What was asked for since the last but one turn of the generations is there; the rest is forgotten.
 type filterCache struct {
 	mu           sync.Mutex
 	young, older map[string]*filters.Filter

@@ -22,9 +22,9 @@ func refusedNames() []string {
 // refusedPrefixes are refused with whatever follows.
 func refusedPrefixes() []string { return []string{"proxy-", "content-", "sallyport-"} }
 
-// plainName returns the name in lower case, with a hyphen for all that is neither letter nor digit. Receivers behind CGI
-// (RFC 3875 section 4.1.18) and what descends from it see names in such a form and cannot tell Webhook_Signature from
-// Webhook-Signature.
+// plainName returns the name in lower case, with a hyphen for all that is neither letter nor digit. Receivers behind
+// CGI (RFC 3875 section 4.1.18) and what descends from it see names in such a form and cannot tell Webhook_Signature
+// from Webhook-Signature.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -61,7 +61,8 @@ func checkHeaders(f *apperr.Faults, location string, members map[string]*string)
 			f.Add(at, "unique", "must not be there twice; case does not count")
 		case value == nil: // takes away what an earlier version may have accepted
 		case isRefusedName(name):
-			f.Add(at, "reserved", "the header is set by the service or by HTTP itself, or receivers could take it for one that is")
+			f.Add(at, "reserved", "the header is set by the service or by HTTP itself, or receivers could take it for one "+
+				"that is")
 		case len(*value) > MaxHeaderValue:
 			f.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxHeaderValue))
 		case !isHeaderValue(*value):
@@ -69,27 +70,29 @@ func checkHeaders(f *apperr.Faults, location string, members map[string]*string)
 		}
 	}
 	if badName {
-		f.Add(location, "pattern", fmt.Sprintf("every name must be 1 to %d letters, digits and ! # $ %% & ' * + - . ^ _ ` | ~", MaxHeaderName))
+		f.Add(location, "pattern", fmt.Sprintf(
+			"every name must be 1 to %d letters, digits and ! # $ %% & ' * + - . ^ _ ` | ~", MaxHeaderName))
 	}
 }
 
 // isHeaderName accepts a token of RFC 9110 section 5.6.2.
 func isHeaderName(name string) bool {
 	return name != "" && len(name) <= MaxHeaderName && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+			!strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
 }
 
-// isHeaderValue accepts a field value of RFC 9110 section 5.5 without its obsolete part. Blanks at the ends are no part of
-// a value and would be lost on the way.
+// isHeaderValue accepts a field value of RFC 9110 section 5.5 without its obsolete part. Blanks at the ends are no part
+// of a value and would be lost on the way.
 func isHeaderValue(value string) bool {
 	return strings.Trim(value, " \t") == value && !strings.ContainsFunc(value, func(r rune) bool {
 		return (r < ' ' || r > '~') && r != '\t'
 	})
 }
 
-// CheckHeaders adds the faults of headers that one request carries beside the subscription's own: the rules are the same.
-// location is where the caller sent them.
+// CheckHeaders adds the faults of headers that one request carries beside the subscription's own: the rules are the
+// same. location is where the caller sent them.
 func CheckHeaders(f *apperr.Faults, location string, headers map[string]string) {
 	members := make(map[string]*string, len(headers))
 	for name, value := range headers {

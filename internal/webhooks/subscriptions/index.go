@@ -12,8 +12,8 @@ type Matched struct {
 	ID string
 	// Enabled is false for a paused subscription: its delivery is made and held.
 	Enabled bool
-	// Filter is what the event must fit besides; nil where the subscription asks for nothing more. Match leaves it to the caller,
-	// who has the event.
+	// Filter is what the event must fit besides; nil where the subscription asks for nothing more. Match leaves it to the
+	// caller, who has the event.
 	Filter *filters.Filter
 }
 
@@ -27,8 +27,8 @@ type entry struct {
 	patterns []Pattern
 }
 
-// index answers which of an environment's subscriptions an event matches. It is immutable. Its cost depends on the depth
-// of the event's type and on what matches, not on how many subscriptions there are.
+// index answers which of an environment's subscriptions an event matches. It is immutable. Its cost depends on the
+// depth of the event's type and on what matches, not on how many subscriptions there are.
 type index struct {
 	subscriptions []Matched // in the order of their ids
 	root          node
@@ -90,8 +90,8 @@ func (n *node) child(segment string) *node {
 	return c
 }
 
-// matchOwn returns the subscriptions that take an event of the gateway's own: those with a pattern that fits its type and names its
-// first segment. A wildcard there stands for what providers send.
+// matchOwn returns the subscriptions that take an event of the gateway's own: those with a pattern that fits its type
+// and names its first segment. A wildcard there stands for what providers send.
 func (x *index) matchOwn(event scope, eventType string) []Matched {
 	first, rest, more := strings.Cut(eventType, ".")
 	n := x.root.literal[first]
@@ -105,7 +105,8 @@ func (x *index) matchOwn(event scope, eventType string) []Matched {
 // wantsOwn reports whether any pattern names the first segment of the gateway's own types.
 func (x *index) wantsOwn() bool { return x.root.literal[OwnProvider] != nil }
 
-// scopesOf returns where subscriptions sit that take events of the scope: bound to nothing, to one part or to both parts of it.
+// scopesOf returns where subscriptions sit that take events of the scope: bound to nothing, to one part or to both
+// parts of it.
 func scopesOf(event scope) [4]scope {
 	return [...]scope{{}, {providerConfigKey: event.providerConfigKey}, {connectionID: event.connectionID}, event}
 }

@@ -31,10 +31,12 @@ func TestTargetIsNotTheGateway(t *testing.T) {
 			"https://gateway.example:8443/api/v1/webhook/acme", "http://gateway.example:8443/api/v1/webhook/acme",
 		}, []string{"https://gateway.example/api/v1/webhook/acme"}},
 		{"http://127.0.0.1:8080", []string{
-			"http://127.0.0.1:8080/api/v1/webhook/acme", "http://localhost:8080/", "http://app.localhost:8080/", "http://[::1]:8080/",
-			"http://127.8.9.1:8080/", "http://[::ffff:127.0.0.1]:8080/", "http://0.0.0.0:8080/", "http://[::]:8080/",
+			"http://127.0.0.1:8080/api/v1/webhook/acme", "http://localhost:8080/", "http://app.localhost:8080/",
+			"http://[::1]:8080/", "http://127.8.9.1:8080/", "http://[::ffff:127.0.0.1]:8080/", "http://0.0.0.0:8080/",
+			"http://[::]:8080/",
 		}, []string{"http://127.0.0.1:8081/api/v1/webhook/acme", "http://localhost/", "http://198.51.99.7:8080/"}},
-		{"https://198.51.99.7", []string{"https://198.51.99.7/api/v1/webhook/acme", "https://[::ffff:198.51.99.7]/"}, []string{"https://198.51.99.70/"}},
+		{"https://198.51.99.7", []string{"https://198.51.99.7/api/v1/webhook/acme", "https://[::ffff:198.51.99.7]/"},
+			[]string{"https://198.51.99.70/"}},
 		{"", nil, []string{"https://gateway.example/api/v1/webhook/acme"}},
 	}
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

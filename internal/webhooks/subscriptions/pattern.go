@@ -14,7 +14,8 @@ const MaxPatternLength = 256
 const wildcard = "*"
 
 // Pattern is a parsed event-type pattern. Types and patterns are split on dots. A literal segment compares
-// case-sensitively, a segment "*" stands for exactly one segment of any content, and a last segment "*" for one or more.
+// case-sensitively, a segment "*" stands for exactly one segment of any content, and a last segment "*" for one or
+// more.
 type Pattern struct {
 	// segments are those before a last "*".
 	segments []string
@@ -65,8 +66,8 @@ func parsePattern(text string) (Pattern, *PatternError) {
 	return Pattern{segments: segments}, nil
 }
 
-// TypeFilterFault says why s, which is not just a type, is no pattern either; nil where it is one. It is for the filters of
-// lists, which take both; what they say of lengths they check themselves.
+// TypeFilterFault says why s, which is not just a type, is no pattern either; nil where it is one. It is for the
+// filters of lists, which take both; what they say of lengths they check themselves.
 func TypeFilterFault(s string) *PatternError {
 	if !strings.Contains(s, wildcard) {
 		return nil
@@ -106,8 +107,8 @@ func (p Pattern) Matches(eventType string) bool {
 	return true
 }
 
-// MatchesOwn reports whether the type of an event of the gateway's own fits the pattern: the pattern must name its first segment.
-// Whoever asks for everything means what providers send.
+// MatchesOwn reports whether the type of an event of the gateway's own fits the pattern: the pattern must name its
+// first segment. Whoever asks for everything means what providers send.
 func (p Pattern) MatchesOwn(eventType string) bool {
 	return len(p.segments) > 0 && p.segments[0] != wildcard && p.Matches(eventType)
 }

@@ -13,10 +13,12 @@ import (
 func TestPatternMatches(t *testing.T) {
 	t.Parallel()
 	for pattern, cases := range map[string]struct{ match, miss []string }{
-		"*":                 {match: []string{"issue", "issue.created", "a.b.c", "unknown", ""}},
-		"issue":             {match: []string{"issue"}, miss: []string{"issue.created", "Issue", "issues", ""}},
-		"issue.*":           {match: []string{"issue.created", "issue.comment.created"}, miss: []string{"issue", "issues.created", "Issue.created"}},
-		"issue.*.created":   {match: []string{"issue.comment.created", "issue.*.created"}, miss: []string{"issue.created", "issue.a.b.created", "issue.comment"}},
+		"*":     {match: []string{"issue", "issue.created", "a.b.c", "unknown", ""}},
+		"issue": {match: []string{"issue"}, miss: []string{"issue.created", "Issue", "issues", ""}},
+		"issue.*": {match: []string{"issue.created", "issue.comment.created"},
+			miss: []string{"issue", "issues.created", "Issue.created"}},
+		"issue.*.created": {match: []string{"issue.comment.created", "issue.*.created"}, miss: []string{"issue.created",
+			"issue.a.b.created", "issue.comment"}},
 		"*.created":         {match: []string{"issue.created"}, miss: []string{"created", "issue.comment.created"}},
 		"*.*":               {match: []string{"a.b", "a.b.c"}, miss: []string{"a"}},
 		"a.*.*":             {match: []string{"a.b.c", "a.b.c.d"}, miss: []string{"a.b", "a"}},
@@ -38,8 +40,8 @@ func TestParsePatternRefuses(t *testing.T) {
 	t.Parallel()
 	for text, rule := range map[string]string{
 		"": "min_length", strings.Repeat("é", 257): "max_length",
-		"issue*": "pattern", "*issue.a": "pattern", "a.**": "pattern", "a..b": "pattern", ".a": "pattern", "a.": "pattern", ".": "pattern",
-		"a b": "pattern", "a\tb": "pattern", "a\x00": "pattern", "a\u00a0b": "pattern", "a\xff": "pattern",
+		"issue*": "pattern", "*issue.a": "pattern", "a.**": "pattern", "a..b": "pattern", ".a": "pattern", "a.": "pattern",
+		".": "pattern", "a b": "pattern", "a\tb": "pattern", "a\x00": "pattern", "a\u00a0b": "pattern", "a\xff": "pattern",
 	} {
 		_, err := ParsePattern(text)
 		var fault *PatternError
@@ -80,8 +82,8 @@ func FuzzParsePattern(f *testing.F) {
 	})
 }
 
-// The index finds exactly what the definition of matching says, for any subscriptions and any event: a wrong answer here
-// would lose events or send them to strangers.
+// The index finds exactly what the definition of matching says, for any subscriptions and any event: a wrong answer
+// here would lose events or send them to strangers.
 func TestIndexEqualsDefinition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

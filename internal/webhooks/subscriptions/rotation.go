@@ -31,8 +31,8 @@ type rotation struct {
 	changed  bool
 }
 
-// rotate works out what the change does to the secrets of the stored subscription. A secret that the subscription has already
-// replaces nothing; one that comes back is no longer among the replaced.
+// rotate works out what the change does to the secrets of the stored subscription. A secret that the subscription has
+// already replaces nothing; one that comes back is no longer among the replaced.
 func (s *Service) rotate(stored row, ch *Change, now time.Time) (r rotation, err error) {
 	if !ch.SigningSecret.Set && !ch.SecretGraceSeconds.Set {
 		return r, nil
@@ -79,7 +79,8 @@ func (s *Service) unsealRetiring(r row, now time.Time) ([]retired, error) {
 }
 
 // writeRetiring stores the replaced secrets, in the transaction that replaces one.
-func (s *Service) writeRetiring(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, sealed []byte, list []retired) error {
+func (s *Service) writeRetiring(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string,
+	sealed []byte, list []retired) error {
 	var until any
 	for _, old := range list {
 		if latest, ok := until.(int64); !ok || old.UntilMillis > latest {
@@ -127,8 +128,8 @@ func keys(subscriptionID string, list []retired) ([]RetiringKey, error) {
 	return out, nil
 }
 
-// ForgetSecrets removes replaced secrets whose time to sign is over for all of a subscription. They sign no more in any case; this
-// takes them out of the database. A worker calls it now and then.
+// ForgetSecrets removes replaced secrets whose time to sign is over for all of a subscription. They sign no more in any
+// case; this takes them out of the database. A worker calls it now and then.
 func (s *Service) ForgetSecrets(ctx context.Context) error {
 	_, err := s.cfg.DB.Write().ExecContext(ctx, `UPDATE webhook_subscriptions SET retiring_secrets = NULL, retiring_until_ms = NULL
 		WHERE retiring_until_ms IS NOT NULL AND retiring_until_ms <= $1`, clock.Millis(s.cfg.Clock.Now()))

@@ -46,7 +46,8 @@ func (r rotated) change(t *testing.T, ch subscriptions.Change) subscriptions.Sub
 }
 
 func replacing(name string, grace time.Duration) subscriptions.Change {
-	return subscriptions.Change{SigningSecret: subscriptions.To(secret(name)), SecretGraceSeconds: subscriptions.To(int64(grace / time.Second))}
+	return subscriptions.Change{SigningSecret: subscriptions.To(secret(name)),
+		SecretGraceSeconds: subscriptions.To(int64(grace / time.Second))}
 }
 
 // signs returns the names of the secrets that sign now, as a process without anything in its caches finds them.
@@ -64,7 +65,8 @@ func (r rotated) signs(t *testing.T) string {
 
 func lastOf(key []byte) string { return string(key[len(key)-1:]) }
 
-// A replaced secret signs beside the new one for as long as was asked, a day where nothing was, and the reader sees until when.
+// A replaced secret signs beside the new one for as long as was asked, a day where nothing was, and the reader sees
+// until when.
 func TestReplacedSecretSignsForAWhile(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -74,7 +76,8 @@ func TestReplacedSecretSignsForAWhile(t *testing.T) {
 		require.Equal(t, "   b", sub.SecretHint)
 		require.Equal(t, []subscriptions.RetiringSecret{{Hint: "   a", Until: start.Add(24 * time.Hour)}}, sub.Retiring)
 		sub = r.change(t, replacing("c", time.Hour))
-		require.Equal(t, []subscriptions.RetiringSecret{{Hint: "   b", Until: start.Add(time.Hour)}, {Hint: "   a", Until: start.Add(24 * time.Hour)}}, sub.Retiring)
+		require.Equal(t, []subscriptions.RetiringSecret{{Hint: "   b", Until: start.Add(time.Hour)},
+			{Hint: "   a", Until: start.Add(24 * time.Hour)}}, sub.Retiring)
 		require.Equal(t, "cba", r.signs(t))
 
 		r.clock.Advance(time.Hour - time.Millisecond)
@@ -117,8 +120,8 @@ func TestGraceOfZero(t *testing.T) {
 	})
 }
 
-// However often a secret is replaced, few sign: the oldest gives way. A secret that comes back signs once, and the present one
-// sent again changes nothing.
+// However often a secret is replaced, few sign: the oldest gives way. A secret that comes back signs once, and the
+// present one sent again changes nothing.
 func TestFewSecretsSign(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -136,7 +139,8 @@ func TestFewSecretsSign(t *testing.T) {
 	})
 }
 
-// Secrets whose time is over leave the database; those that still sign stay, and a change of something else touches none.
+// Secrets whose time is over leave the database; those that still sign stay, and a change of something else touches
+// none.
 func TestForgetSecrets(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -171,10 +175,13 @@ func TestGraceFaults(t *testing.T) {
 		}{
 			{replacing("b", -time.Second), []string{"body.secret_grace_seconds minimum"}},
 			{replacing("b", subscriptions.MaxSecretGrace+time.Second), []string{"body.secret_grace_seconds maximum"}},
-			{subscriptions.Change{SecretGraceSeconds: subscriptions.To(int64(1))}, []string{"body.secret_grace_seconds coherent"}},
-			{subscriptions.Change{SecretGraceSeconds: subscriptions.Clear[int64]()}, []string{"body.secret_grace_seconds not_null"}},
-			{subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("short")), SecretGraceSeconds: subscriptions.To(int64(-1))},
-				[]string{"body.signing_secret min_length", "body.secret_grace_seconds minimum"}},
+			{subscriptions.Change{SecretGraceSeconds: subscriptions.To(int64(1))},
+				[]string{"body.secret_grace_seconds coherent"}},
+			{subscriptions.Change{SecretGraceSeconds: subscriptions.Clear[int64]()},
+				[]string{"body.secret_grace_seconds not_null"}},
+			{subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("short")),
+				SecretGraceSeconds: subscriptions.To(int64(-1))}, []string{"body.signing_secret min_length",
+				"body.secret_grace_seconds minimum"}},
 		} {
 			_, err := r.Update(t.Context(), r.p, r.id, c.change)
 			require.Equal(t, c.want, faultsOf(t, err))

@@ -135,7 +135,8 @@ func checkGrace(f *apperr.Faults, location string, ch *Change) {
 	case seconds > most:
 		f.Add(location, "maximum", fmt.Sprintf("must be at most %d", most))
 	case seconds > 0 && !ch.SigningSecret.Set:
-		f.Add(location, "coherent", "must be 0 without a new signing_secret: that ends the signatures of replaced ones at once")
+		f.Add(location, "coherent", "must be 0 without a new signing_secret: that ends the signatures of replaced ones at "+
+			"once")
 	}
 }
 
@@ -199,7 +200,8 @@ func (s *Service) checkScope(ctx context.Context, f *apperr.Faults, ch *Change, 
 	case empty(ch.ProviderConfigKey):
 		f.Add(keyAt, "min_length", "must not be empty")
 		to.connectionID = ""
-	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider && !s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey):
+	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider &&
+		!s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey):
 		f.Add(keyAt, "exists", "there is no such provider configuration")
 		to.connectionID = "" // whether it has the connection cannot be told
 	}

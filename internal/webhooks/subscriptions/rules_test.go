@@ -66,10 +66,12 @@ func TestRules(t *testing.T) {
 		{"short secret", secret("fifteen bytes.."), []string{"body.signing_secret min_length"}},
 		{"long secret", secret(strings.Repeat("a", 257)), []string{"body.signing_secret max_length"}},
 		{"secret of a broken paste", secret("a secret with a newline\n"), []string{"body.signing_secret pattern"}},
-		{"whsec_ of 23 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23))), []string{"body.signing_secret pattern"}},
+		{"whsec_ of 23 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23))),
+			[]string{"body.signing_secret pattern"}},
 		{"whsec_ of 24 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 24))), nil},
 		{"whsec_ of 64 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 64))), nil},
-		{"whsec_ of 65 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))), []string{"body.signing_secret pattern"}},
+		{"whsec_ of 65 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))),
+			[]string{"body.signing_secret pattern"}},
 		{"whsec no base64", secret("whsec_" + strings.Repeat("?", 40)), []string{"body.signing_secret pattern"}},
 		{"description", func(ch *subscriptions.Change) { ch.Description = subscriptions.To(strings.Repeat("é", 1001)) },
 			[]string{"body.description max_length"}},
@@ -85,8 +87,12 @@ func TestRules(t *testing.T) {
 			[]string{"body.retry_schedule_seconds[1] minimum", "body.retry_schedule_seconds[3] maximum"}},
 		{"long schedule", func(ch *subscriptions.Change) { ch.RetrySchedule = subscriptions.To(make([]float64, 51)) },
 			[]string{"body.retry_schedule_seconds max_items"}},
-		{"short timeout", func(ch *subscriptions.Change) { ch.TimeoutMs = subscriptions.To(int64(999)) }, []string{"body.timeout_ms minimum"}},
-		{"long timeout", func(ch *subscriptions.Change) { ch.TimeoutMs = subscriptions.To(int64(30001)) }, []string{"body.timeout_ms maximum"}},
+		{"short timeout", func(ch *subscriptions.Change) {
+			ch.TimeoutMs = subscriptions.To(int64(999))
+		}, []string{"body.timeout_ms minimum"}},
+		{"long timeout", func(ch *subscriptions.Change) {
+			ch.TimeoutMs = subscriptions.To(int64(30001))
+		}, []string{"body.timeout_ms maximum"}},
 		{"header name", header("X A", "v"), []string{"body.headers pattern"}},
 		{"long header name", header(strings.Repeat("a", 129), "v"), []string{"body.headers pattern"}},
 		{"header value", header("X-A", "a\r\nX-B: b"), []string{"body.headers.X-A pattern"}},
@@ -109,7 +115,9 @@ func TestRules(t *testing.T) {
 			[]string{"body.provider_config_key exists"}},
 		{"unknown connection", func(ch *subscriptions.Change) { ch.ConnectionID = subscriptions.To("none") },
 			[]string{"body.connection_id exists"}},
-		{"connection that no database can hold", func(ch *subscriptions.Change) { ch.ConnectionID = subscriptions.To("a\x00") },
+		{"connection that no database can hold", func(ch *subscriptions.Change) {
+			ch.ConnectionID = subscriptions.To("a\x00")
+		},
 			[]string{"body.connection_id exists"}},
 		{"connection of another provider", func(ch *subscriptions.Change) {
 			ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To("slack"), subscriptions.To("acme")
@@ -118,10 +126,10 @@ func TestRules(t *testing.T) {
 			ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To(""), subscriptions.To("")
 		}, []string{"body.provider_config_key min_length", "body.connection_id min_length"}},
 	}
-	for _, name := range []string{"Host", "connection", "Keep-Alive", "Proxy-Authorization", "TE", "Trailer", "Transfer-Encoding",
-		"Upgrade", "Expect", "Accept-Encoding", "Content-Type", "Webhook-Id", "webhook-timestamp", "webhook-signature", "Sallyport-Anything",
-		"User-Agent", "user_agent", "Webhook_Signature", "webhook_id", "WEBHOOK_TIMESTAMP", "Webhook.Signature", "Sallyport_Hops", "Content_Type",
-		"Transfer_Encoding"} {
+	for _, name := range []string{"Host", "connection", "Keep-Alive", "Proxy-Authorization", "TE", "Trailer",
+		"Transfer-Encoding", "Upgrade", "Expect", "Accept-Encoding", "Content-Type", "Webhook-Id", "webhook-timestamp",
+		"webhook-signature", "Sallyport-Anything", "User-Agent", "user_agent", "Webhook_Signature", "webhook_id",
+		"WEBHOOK_TIMESTAMP", "Webhook.Signature", "Sallyport_Hops", "Content_Type", "Transfer_Encoding"} {
 		cases = append(cases, struct {
 			name string
 			set  func(*subscriptions.Change)
@@ -133,7 +141,8 @@ func TestRules(t *testing.T) {
 		set  func(*subscriptions.Change)
 		want []string
 	}{"names that only resemble refused ones", func(ch *subscriptions.Change) {
-		ch.Headers = subscriptions.To(map[string]*string{"X_Webhook_Id": ptr("v"), "Webhook-Ids": ptr("v"), "Agent": ptr("v")})
+		ch.Headers = subscriptions.To(map[string]*string{"X_Webhook_Id": ptr("v"), "Webhook-Ids": ptr("v"),
+			"Agent": ptr("v")})
 	}, nil})
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)

@@ -51,7 +51,8 @@ func (s *Service) unseal(subscriptionID, column string, sealed []byte) (string, 
 	return string(text), nil
 }
 
-// open returns the subscription of a row with its URL and headers in clear, and what may be shown of its replaced secrets.
+// open returns the subscription of a row with its URL and headers in clear, and what may be shown of its replaced
+// secrets.
 func (s *Service) open(r row) (Subscription, error) {
 	sub := r.Subscription
 	var err error

@@ -26,8 +26,8 @@ func NewSigningSecret() secretbox.Secret {
 	return secretbox.Secret(SecretPrefix + base64.StdEncoding.EncodeToString(key))
 }
 
-// SigningKey returns the bytes that a signing secret signs with, for those who sign as a subscription does without being one. A
-// secret that no subscription may have is an error, which does not show it.
+// SigningKey returns the bytes that a signing secret signs with, for those who sign as a subscription does without
+// being one. A secret that no subscription may have is an error, which does not show it.
 func SigningKey(secret secretbox.Secret) ([]byte, error) {
 	key, _, message := signingKey(secret)
 	if message != "" {
@@ -55,7 +55,8 @@ func signingKey(secret secretbox.Secret) (key []byte, rule, message string) {
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil || len(key) < MinSecretKey || len(key) > MaxSecretKey {
-		return nil, "pattern", fmt.Sprintf("must be %s and the base64 of %d to %d bytes", SecretPrefix, MinSecretKey, MaxSecretKey)
+		return nil, "pattern", fmt.Sprintf("must be %s and the base64 of %d to %d bytes", SecretPrefix, MinSecretKey,
+			MaxSecretKey)
 	}
 	return key, "", ""
 }

@@ -37,8 +37,8 @@ type Connections interface {
 	ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error)
 }
 
-// DeliveryControl tells deliveries that their subscription has changed. Hold and Cancel run inside the transaction of the
-// change and treat what a short transaction can; Changed lets the rest follow.
+// DeliveryControl tells deliveries that their subscription has changed. Hold and Cancel run inside the transaction of
+// the change and treat what a short transaction can; Changed lets the rest follow.
 type DeliveryControl interface {
 	// Hold holds the subscription's open deliveries, the first few hundred at once.
 	Hold(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, now time.Time) error
@@ -50,8 +50,8 @@ type DeliveryControl interface {
 
 // Environments tells whether an environment is still there.
 type Environments interface {
-	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds something
-	// to the environment, after the insert, and keeps the environment from being removed before the commit.
+	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds
+	// something to the environment, after the insert, and keeps the environment from being removed before the commit.
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
@@ -93,8 +93,8 @@ type Announcer interface {
 	SubscriptionDisabled(ctx context.Context, tx *sql.Tx, sub *Subscription) error
 }
 
-// Announce names who tells of what the service does to subscriptions; without it nobody does. It is called once, while the
-// process is put together.
+// Announce names who tells of what the service does to subscriptions; without it nobody does. It is called once, while
+// the process is put together.
 func (s *Service) Announce(a Announcer) { s.announcer = a }
 
 // Control names who is told about changes. It is apart from New because deliveries themselves need the Service, and is
@@ -106,9 +106,10 @@ var errNoControl = errors.New("subscriptions: Control was not called")
 func notFound() error { return apperr.NotFound("webhook subscription") }
 
 // Match returns the subscriptions of the environment that any of the event types matches, each once, in the order of
-// their ids, paused ones too, and whatever their filters say. It answers from memory except after a change. A subscription
-// whose creation was answered before the call is among them; on other processes after their next Refresh.
-func (s *Service) Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]Matched, error) {
+// their ids, paused ones too, and whatever their filters say. It answers from memory except after a change. A
+// subscription whose creation was answered before the call is among them; on other processes after their next Refresh.
+func (s *Service) Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
+	types []string) ([]Matched, error) {
 	x, err := s.index(ctx, env)
 	if err != nil {
 		return nil, err
@@ -116,9 +117,10 @@ func (s *Service) Match(ctx context.Context, env id.Environment, providerConfigK
 	return x.match(scope{providerConfigKey, connectionID}, types), nil
 }
 
-// Filters returns the filters of what Match returns, each once. Where no subscription of the environment has one, that costs a
-// look into a map.
-func (s *Service) Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string, types []string) ([]*filters.Filter, error) {
+// Filters returns the filters of what Match returns, each once. Where no subscription of the environment has one, that
+// costs a look into a map.
+func (s *Service) Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
+	types []string) ([]*filters.Filter, error) {
 	x, err := s.index(ctx, env)
 	if err != nil || !x.filtered {
 		return nil, err
@@ -132,8 +134,10 @@ func (s *Service) Filters(ctx context.Context, env id.Environment, providerConfi
 	return found, nil
 }
 
-// MatchOwn is Match for an event of the gateway's own, which only patterns take that name the first segment of its type.
-func (s *Service) MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID, eventType string) ([]Matched, error) {
+// MatchOwn is Match for an event of the gateway's own, which only patterns take that name the first segment of its
+// type.
+func (s *Service) MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
+	eventType string) ([]Matched, error) {
 	x, err := s.index(ctx, env)
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// A subscription whose creation was answered gets the very next event, a paused one too, a deleted one none, and each is
-// found once however many of its patterns and of the event's types fit.
+// A subscription whose creation was answered gets the very next event, a paused one too, a deleted one none, and each
+// is found once however many of its patterns and of the event's types fit.
 func TestChangesShowInTheNextMatch(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -111,14 +111,16 @@ func TestTarget(t *testing.T) {
 		require.Nil(t, target.Refused)
 		require.Equal(t, "https://198.51.99.7/hook?token=s3cret", target.RawURL)
 		require.Equal(t, key, target.SigningKey)
-		require.Equal(t, []subscriptions.Header{{Name: "Authorization", Value: "Bearer abcdefghijkl"}, {Name: "X-Team", Value: "blue"}}, target.Headers)
+		require.Equal(t, []subscriptions.Header{{Name: "Authorization", Value: "Bearer abcdefghijkl"},
+			{Name: "X-Team", Value: "blue"}}, target.Headers)
 		require.Equal(t, []time.Duration{100 * time.Millisecond, 5 * time.Second}, target.Schedule)
 		require.Equal(t, 2500*time.Millisecond, target.Timeout)
 		require.Equal(t, subscriptions.Raw, target.PayloadMode)
 		require.True(t, target.Enabled)
 		require.False(t, target.Deleted)
 
-		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("sixteen bytes at least"))})
+		_, err = w.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("sixteen bytes at least"))})
 		require.NoError(t, err)
 		target, err = w.Target(t.Context(), w.p.Environment, sub.ID)
 		require.NoError(t, err)
@@ -164,7 +166,8 @@ func TestSealedAtRest(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, generated, "the caller has this secret")
 		require.Equal(t, "cret", sub.SecretHint)
-		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("CLEARTEXT-second-secret"))})
+		_, err = w.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("CLEARTEXT-second-secret"))})
 		require.NoError(t, err)
 
 		for _, c := range subscriptions.SealedColumns() {
@@ -299,7 +302,8 @@ func TestConcurrentChangesKeepBoth(t *testing.T) {
 		}}
 		s := subscriptions.New(raced)
 		s.Control(w.control)
-		got, err := s.Update(t.Context(), w.p, sub.ID, subscriptions.Change{ForwardURL: subscriptions.To("https://198.51.99.8/")})
+		got, err := s.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{ForwardURL: subscriptions.To("https://198.51.99.8/")})
 		require.NoError(t, err)
 		require.Equal(t, "first", got.Description)
 		stored, err := w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
@@ -316,7 +320,8 @@ func TestMergePatch(t *testing.T) {
 		w := newWorld(t, store)
 		ch := change("*")
 		ch.Headers = subscriptions.To(map[string]*string{"X-A": ptr("1"), "X-B": ptr("2"), "X-C": ptr("3")})
-		ch.Metadata = subscriptions.To(map[string]any{"big": json.Number("9007199254740993"), "in": map[string]any{"a": "1", "b": "2"}, "none": nil})
+		ch.Metadata = subscriptions.To(map[string]any{"big": json.Number("9007199254740993"), "in": map[string]any{"a": "1",
+			"b": "2"}, "none": nil})
 		sub, _, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		require.Contains(t, sub.Metadata, "none")
@@ -329,7 +334,8 @@ func TestMergePatch(t *testing.T) {
 		stored, err := w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
 		require.NoError(t, err)
 		require.Equal(t, got, stored)
-		require.Equal(t, map[string]any{"big": json.Number("9007199254740993"), "in": map[string]any{"b": "2"}, "none": nil, "more": []any{true}}, stored.Metadata)
+		require.Equal(t, map[string]any{"big": json.Number("9007199254740993"), "in": map[string]any{"b": "2"}, "none": nil,
+			"more": []any{true}}, stored.Metadata)
 		stored, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{
 			Headers: subscriptions.Clear[map[string]*string](), Metadata: subscriptions.Clear[map[string]any]()})
 		require.NoError(t, err)
@@ -338,8 +344,8 @@ func TestMergePatch(t *testing.T) {
 	})
 }
 
-// An id that was unknown is looked up again when it is asked for again, and sealed values do not open in a row they were
-// not sealed for.
+// An id that was unknown is looked up again when it is asked for again, and sealed values do not open in a row they
+// were not sealed for.
 func TestTargetOfAnUnknownIDIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

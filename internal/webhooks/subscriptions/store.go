@@ -47,7 +47,8 @@ func scan(from interface{ Scan(dest ...any) error }) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("read webhook subscription: %w", err)
 	}
-	r.ProviderConfigKey, r.ConnectionID, r.DisabledReason, r.Filter = key.String, connection.String, reason.String, filter.String
+	r.ProviderConfigKey, r.ConnectionID, r.DisabledReason, r.Filter = key.String, connection.String, reason.String,
+		filter.String
 	r.Timeout, r.deleted = time.Duration(timeoutMs)*time.Millisecond, deletedMs.Valid
 	r.CreatedAt, r.UpdatedAt = clock.FromMillis(createdMs), clock.FromMillis(r.updatedMs)
 	err = errors.Join(decode(types, &r.EventTypes), decode(schedule, &r.RetrySchedule), decode(metadata, &r.Metadata))
@@ -60,7 +61,8 @@ func scan(from interface{ Scan(dest ...any) error }) (row, error) {
 // find reads one subscription; a deleted one only when withDeleted is set.
 func find(ctx context.Context, q db.Querier, v access.View, subscriptionID string, withDeleted bool) (row, error) {
 	bound, args := visible(v, 3)
-	r, err := scan(q.QueryRowContext(ctx, `SELECT `+columns+` FROM webhook_subscriptions WHERE environment_id = $1 AND id = $2`+bound,
+	r, err := scan(q.QueryRowContext(ctx, `SELECT `+columns+
+		` FROM webhook_subscriptions WHERE environment_id = $1 AND id = $2`+bound,
 		append([]any{string(v.Environment), subscriptionID}, args...)...))
 	if err == nil && r.deleted && !withDeleted {
 		return row{}, notFound()
@@ -68,8 +70,8 @@ func find(ctx context.Context, q db.Querier, v access.View, subscriptionID strin
 	return r, err
 }
 
-// visible is what restricts a query to the subscriptions that the view shows, beside their environment. One that takes the events
-// of all connections is shown to whoever may see all of them.
+// visible is what restricts a query to the subscriptions that the view shows, beside their environment. One that takes
+// the events of all connections is shown to whoever may see all of them.
 func visible(v access.View, next int) (condition string, args []any) {
 	condition, args = v.Connections.WhereCovers("connection_id", next)
 	if condition != "" {
@@ -79,7 +81,8 @@ func visible(v access.View, next int) (condition string, args []any) {
 }
 
 // readEntries reads what the index of the environment holds, in the order of the ids.
-func readEntries(ctx context.Context, q db.Querier, env id.Environment, filter func(text string) *filters.Filter) ([]entry, error) {
+func readEntries(ctx context.Context, q db.Querier, env id.Environment,
+	filter func(text string) *filters.Filter) ([]entry, error) {
 	rows, err := q.QueryContext(ctx, `SELECT id, enabled, provider_config_key, connection_id, event_types, filter
 		FROM webhook_subscriptions WHERE environment_id = $1 AND deleted_ms IS NULL ORDER BY id`, string(env))
 	if err != nil {
@@ -139,8 +142,8 @@ func insert(ctx context.Context, tx *sql.Tx, r row) error {
 }
 
 // update writes what r holds unless the subscription has changed since r was read; updated_ms is its version, so it
-// rises with every change. The sealed columns that r leaves nil are not touched, because a rotation of the keyset may be
-// writing them.
+// rises with every change. The sealed columns that r leaves nil are not touched, because a rotation of the keyset may
+// be writing them.
 func update(ctx context.Context, tx *sql.Tx, r row, now time.Time) (updated bool, err error) {
 	plain, err := r.encode()
 	if err != nil {
@@ -166,7 +169,8 @@ func update(ctx context.Context, tx *sql.Tx, r row, now time.Time) (updated bool
 func (r *row) nextVersion(now time.Time) int64 { return max(clock.Millis(now), r.updatedMs+1) }
 
 // markDeleted deletes the subscription softly: its past deliveries still name it.
-func markDeleted(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, now time.Time) (deleted bool, err error) {
+func markDeleted(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string,
+	now time.Time) (deleted bool, err error) {
 	result, err := tx.ExecContext(ctx, `UPDATE webhook_subscriptions SET deleted_ms = $3, updated_ms = updated_ms + 1
 		WHERE environment_id = $1 AND id = $2 AND deleted_ms IS NULL`, string(env), subscriptionID, clock.Millis(now))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package subscriptions keeps which events go to which URL: the rules of a subscription, its secrets sealed at rest, and
-// the index that finds the subscriptions of an event.
+// Package subscriptions keeps which events go to which URL: the rules of a subscription, its secrets sealed at rest,
+// and the index that finds the subscriptions of an event.
 package subscriptions
 
 import (
@@ -13,8 +13,8 @@ import (
 // Collection is the name under which changes to subscriptions raise the version that caches watch.
 const Collection = "webhook_subscriptions"
 
-// OwnProvider is the provider configuration of events that come from no provider and no connection: those that are published over
-// the API, and the gateway's own. A subscription can be narrowed to it.
+// OwnProvider is the provider configuration of events that come from no provider and no connection: those that are
+// published over the API, and the gateway's own. A subscription can be narrowed to it.
 const OwnProvider = "sallyport"
 
 // PayloadMode says what the body of a forwarded request is. The set is closed: PayloadModes lists it.
@@ -86,8 +86,8 @@ type Subscription struct {
 	// DisabledReason says why the service disabled the subscription; empty when a person did, or nobody.
 	DisabledReason string
 	PayloadMode    PayloadMode
-	// Filter is what the subscription asks of events beyond their type, in the language of internal/webhooks/filters; empty asks for
-	// nothing.
+	// Filter is what the subscription asks of events beyond their type, in the language of internal/webhooks/filters;
+	// empty asks for nothing.
 	Filter string
 	// RetrySchedule holds the seconds to wait before each further try; empty means one try.
 	RetrySchedule []float64
@@ -117,7 +117,8 @@ type RetiringKey struct {
 	Until time.Time
 }
 
-// Target is everything that a try needs to know of a subscription. It is an immutable snapshot and shared: read it only.
+// Target is everything that a try needs to know of a subscription. It is an immutable snapshot and shared: read it
+// only.
 type Target struct {
 	ID          string
 	Environment id.Environment

@@ -46,7 +46,8 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 		store: store, clock: clock.NewManual(time.UnixMilli(1_750_000_000_000)), control: &control{},
 		p: access.Principal{
 			Kind: access.KindUser, ID: id.New(id.PrefixUser), Name: "dev@example.com", Team: id.Team(id.New(id.PrefixTeam)),
-			Environment: id.Environment(id.New(id.PrefixEnvironment)), Rights: access.Developer.Rights(), RequestID: id.NewUUID(),
+			Environment: id.Environment(id.New(id.PrefixEnvironment)), Rights: access.Developer.Rights(),
+			RequestID: id.NewUUID(),
 		},
 		other: id.Environment(id.New(id.PrefixEnvironment)),
 	}
@@ -55,7 +56,8 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 	w.Service = w.process()
 	w.exec(t, `INSERT INTO teams (id, name, created_ms) VALUES ($1, 'Acme', 0)`, string(w.p.Team))
 	for name, env := range map[string]id.Environment{"one": w.p.Environment, "two": w.other} {
-		w.exec(t, `INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, $2, $3, 0)`, string(env), string(w.p.Team), name)
+		w.exec(t, `INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, $2, $3, 0)`, string(env),
+			string(w.p.Team), name)
 	}
 	return w
 }
@@ -111,8 +113,8 @@ func change(eventTypes ...string) subscriptions.Change {
 	}
 }
 
-// directory knows the provider configurations github and slack, and github's connection acme. Like PostgreSQL it fails on
-// what no text column can hold.
+// directory knows the provider configurations github and slack, and github's connection acme. Like PostgreSQL it fails
+// on what no text column can hold.
 type directory struct{}
 
 func lookUp(connectionID string) (bool, error) {
@@ -140,7 +142,8 @@ type environments struct{}
 
 func (environments) RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error {
 	var live bool
-	if err := tx.QueryRowContext(ctx, `SELECT deleted_ms IS NULL FROM environments WHERE id = $1`, string(env)).Scan(&live); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT deleted_ms IS NULL FROM environments WHERE id = $1`,
+		string(env)).Scan(&live); err != nil {
 		return err
 	}
 	if !live {

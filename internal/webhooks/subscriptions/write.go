@@ -22,10 +22,10 @@ const maxRaces = 5
 
 var errRace = errors.New("the webhook subscription keeps changing")
 
-// Create stores a subscription in the principal's environment. Where an API key is bounded, it names a connection that the key may
-// use, or is grant_denied; so the subscription stays bounded, also when the key is gone. It matches the events that arrive after Create has
-// returned. The secret is set when it was generated; nothing returns it again. Faults are of code validation_error, all
-// of them at once; an environment that was removed meanwhile is not_found.
+// Create stores a subscription in the principal's environment. Where an API key is bounded, it names a connection that
+// the key may use, or is grant_denied; so the subscription stays bounded, also when the key is gone. It matches the
+// events that arrive after Create has returned. The secret is set when it was generated; nothing returns it again.
+// Faults are of code validation_error, all of them at once; an environment that was removed meanwhile is not_found.
 func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Subscription, secretbox.Secret, error) {
 	if s.deliveries == nil {
 		return Subscription{}, "", errNoControl
@@ -33,8 +33,8 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
 	base := Subscription{
 		ID: id.New(id.PrefixSubscription), Environment: p.Environment, Enabled: true, PayloadMode: Envelope,
-		RetrySchedule: DefaultRetrySchedule(), Timeout: DefaultTimeout, Headers: []Header{}, Metadata: map[string]any{}, Retiring: []RetiringSecret{},
-		CreatedAt: now, UpdatedAt: now,
+		RetrySchedule: DefaultRetrySchedule(), Timeout: DefaultTimeout, Headers: []Header{}, Metadata: map[string]any{},
+		Retiring: []RetiringSecret{}, CreatedAt: now, UpdatedAt: now,
 	}
 	sub := ch.apply(base)
 	if ch.Metadata.Set && !ch.Metadata.Null {
@@ -77,9 +77,11 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 }
 
 // Update changes a subscription of the principal's environment and returns it as it is then. A URL, secret, header or
-// limit applies from the next try; a secret that is replaced goes on signing beside the new one for a while; which events went to the subscription before does not change. Faults are of code
-// validation_error, all of them at once; an unknown or deleted subscription is not_found.
-func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string, ch Change) (Subscription, error) {
+// limit applies from the next try; a secret that is replaced goes on signing beside the new one for a while; which
+// events went to the subscription before does not change. Faults are of code validation_error, all of them at once; an
+// unknown or deleted subscription is not_found.
+func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string,
+	ch Change) (Subscription, error) {
 	if s.deliveries == nil {
 		return Subscription{}, errNoControl
 	}
@@ -94,7 +96,8 @@ func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID
 
 // tryUpdate works on one reading of the subscription; done is false when it has changed before the write. Look-ups and
 // encryption happen before the transaction.
-func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptionID string, ch Change) (sub Subscription, done bool, err error) {
+func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptionID string,
+	ch Change) (sub Subscription, done bool, err error) {
 	stored, err := s.find(ctx, p.View(), subscriptionID)
 	if err != nil {
 		return Subscription{}, false, err
@@ -161,7 +164,8 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 	return after, done, err
 }
 
-// Delete removes a subscription of the principal's environment. Its open deliveries are cancelled and its past ones kept.
+// Delete removes a subscription of the principal's environment. Its open deliveries are cancelled and its past ones
+// kept.
 func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID string) error {
 	if s.deliveries == nil {
 		return errNoControl
@@ -186,13 +190,15 @@ func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID
 		if err := s.deliveries.Cancel(ctx, tx, p.Environment, subscriptionID, now); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, now, event(p, "webhook_subscription.delete", subscriptionID, state(stored.Subscription, 1), nil))
+		return s.record(ctx, tx, now, event(p, "webhook_subscription.delete", subscriptionID, state(stored.Subscription, 1),
+			nil))
 	})
 }
 
 func event(p access.Principal, action, subscriptionID string, before, after audit.State) audit.Event {
 	return audit.Event{
-		Team: p.Team, Environment: p.Environment, Actor: p, Action: action, TargetID: subscriptionID, Before: before, After: after,
+		Team: p.Team, Environment: p.Environment, Actor: p, Action: action, TargetID: subscriptionID, Before: before,
+		After: after,
 	}
 }
 
@@ -210,7 +216,8 @@ func (s *Service) sealAll(sub Subscription, secret secretbox.Secret) (row, error
 }
 
 // sealChanged returns the row to write over stored, with only the sealed columns that differ.
-func (s *Service) sealChanged(stored row, before, after Subscription, secret Field[secretbox.Secret]) (r row, err error) {
+func (s *Service) sealChanged(stored row, before, after Subscription,
+	secret Field[secretbox.Secret]) (r row, err error) {
 	r = row{Subscription: after, updatedMs: stored.updatedMs}
 	if before.ForwardURL != after.ForwardURL {
 		if r.sealedURL, err = s.seal(after.ID, columnURL, after.ForwardURL); err != nil {
@@ -234,17 +241,19 @@ func same(before, after Subscription) bool {
 	return reflect.DeepEqual(before, after)
 }
 
-// state is the subscription as the audit trail shows it. Values that are sealed at rest are redacted; the signing secret is
-// another where its version is another. The caller's own metadata is shown by the names of its fields: the values may be about
-// people, and the trail is kept.
+// state is the subscription as the audit trail shows it. Values that are sealed at rest are redacted; the signing
+// secret is another where its version is another. The caller's own metadata is shown by the names of its fields: the
+// values may be about people, and the trail is kept.
 func state(sub Subscription, secretVersion int) audit.State {
 	hidden := func(v any) audit.Hidden { return audit.Hidden{Value: v, Shown: secretbox.Redacted} }
 	return audit.State{
-		"event_types": sub.EventTypes, "provider_config_key": orNil(sub.ProviderConfigKey), "connection_id": orNil(sub.ConnectionID),
-		"forward_url": hidden(sub.ForwardURL), "signing_secret": hidden(secretVersion), "secret_hint": sub.SecretHint,
-		"description": sub.Description, "enabled": sub.Enabled, "disabled_reason": orNil(sub.DisabledReason), "filter": orNil(sub.Filter),
-		"payload_mode": sub.PayloadMode, "retry_schedule_seconds": sub.RetrySchedule, "timeout_ms": sub.Timeout.Milliseconds(),
-		"headers": hidden(sub.Headers), "metadata": audit.Hidden{Value: sub.Metadata, Shown: names(sub.Metadata)},
+		"event_types": sub.EventTypes, "provider_config_key": orNil(sub.ProviderConfigKey),
+		"connection_id": orNil(sub.ConnectionID), "forward_url": hidden(sub.ForwardURL),
+		"signing_secret": hidden(secretVersion), "secret_hint": sub.SecretHint, "description": sub.Description,
+		"enabled": sub.Enabled, "disabled_reason": orNil(sub.DisabledReason), "filter": orNil(sub.Filter),
+		"payload_mode": sub.PayloadMode, "retry_schedule_seconds": sub.RetrySchedule,
+		"timeout_ms": sub.Timeout.Milliseconds(), "headers": hidden(sub.Headers),
+		"metadata": audit.Hidden{Value: sub.Metadata, Shown: names(sub.Metadata)},
 	}
 }
 

@@ -33,20 +33,26 @@ type Identity interface {
 func Mount(api *httpapi.API, store *audit.Store, identity Identity) {
 	h := &handlers{store: store, identity: identity}
 	httpapi.Register(api, httpapi.Operation{
-		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag, AnyEnvironment: true,
-		Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
+		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
+		AnyEnvironment: true, Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
 		Summary: "List audit events",
-		Description: "Lists a trail, newest first: that of the environment named by `environment_id`, which may be a deleted one, or " +
-			"without it that of what concerns the team and no environment. Every administrative change commits with one event. Events are " +
-			"numbered from 1 without gaps after they are committed, and appear here with their number, as a rule at once and otherwise within a second.",
+		Description: "Lists a trail, newest first: that of the environment named by `environment_id`, which may be a " +
+			"deleted one, or " +
+			"without it that of what concerns the team and no environment. Every administrative change commits with one " +
+			"event. Events are " +
+			"numbered from 1 without gaps after they are committed, and appear here with their number, as a rule at once and " +
+			"otherwise within a second.",
 	}, h.list)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag, AnyEnvironment: true,
-		Permission: access.AuditExport, Errors: []apperr.Code{apperr.CodeNotFound}, Download: []string{mediaJSONL, mediaCSV},
-		Summary: "Export audit events",
-		Description: "Streams a trail, oldest first, as JSON lines (`jsonl`, an event as the list shows it on each) or as CSV (RFC 4180, " +
-			"with a header; texts that a spreadsheet would take for formulas begin with an apostrophe). Ends with the newest event that has " +
-			"a number. To go on later, or after a broken connection, ask for what comes `after_seq`, the number of the last event that " +
+		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
+		AnyEnvironment: true, Permission: access.AuditExport, Errors: []apperr.Code{apperr.CodeNotFound},
+		Download: []string{mediaJSONL, mediaCSV}, Summary: "Export audit events",
+		Description: "Streams a trail, oldest first, as JSON lines (`jsonl`, an event as the list shows it on each) or as " +
+			"CSV (RFC 4180, " +
+			"with a header; texts that a spreadsheet would take for formulas begin with an apostrophe). Ends with the newest " +
+			"event that has " +
+			"a number. To go on later, or after a broken connection, ask for what comes `after_seq`, the number of the last " +
+			"event that " +
 			"arrived whole. An export of somebody who may no longer make it breaks off.",
 	}, h.export)
 }
@@ -76,8 +82,9 @@ type Filters struct {
 func (h *handlers) filter(ctx context.Context, in *Filters, want access.Permission) (audit.Trail, audit.Filter, error) {
 	actor := access.From(ctx)
 	trail := audit.Trail{Team: actor.Team, Environment: id.Environment(in.EnvironmentID)}
-	f := audit.Filter{ActorTypes: kinds[access.Kind](in.ActorType), ActorIDs: sorted(in.ActorID), Actions: sorted(in.Action),
-		Outcomes: kinds[audit.Outcome](in.Outcome), TargetTypes: sorted(in.TargetType), TargetIDs: sorted(in.TargetID), RequestIDs: sorted(in.RequestID)}
+	f := audit.Filter{ActorTypes: kinds[access.Kind](in.ActorType), ActorIDs: sorted(in.ActorID),
+		Actions: sorted(in.Action), Outcomes: kinds[audit.Outcome](in.Outcome), TargetTypes: sorted(in.TargetType),
+		TargetIDs: sorted(in.TargetID), RequestIDs: sorted(in.RequestID)}
 	f.After, f.Before = (*time.Time)(in.TimeAfter.Pointer()), (*time.Time)(in.TimeBefore.Pointer())
 	if err := actor.RequireIn(trail.Environment, want); err != nil || trail.Environment == "" {
 		return trail, f, err
@@ -129,7 +136,9 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	rows, headers := page.Cut(request, rows, func(e audit.Entry) string { return strconv.FormatInt(e.Seq, 10) }, in.url.Path, in.url.Query())
+	rows, headers := page.Cut(request, rows, func(e audit.Entry) string {
+		return strconv.FormatInt(e.Seq, 10)
+	}, in.url.Path, in.url.Query())
 	out := &listOutput{Headers: headers, Body: make([]auditEvent, len(rows))}
 	for i := range rows {
 		out.Body[i] = view(&rows[i])

@@ -73,8 +73,8 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamRes
 	}), nil
 }
 
-// mayExport returns what says whether somebody who began an export may still make it. Who reads slowly must not go on for half an hour
-// after their rights or their session have ended.
+// mayExport returns what says whether somebody who began an export may still make it. Who reads slowly must not go on
+// for half an hour after their rights or their session have ended.
 func (h *handlers) mayExport(p access.Principal, trail audit.Trail) func(context.Context) error {
 	return func(ctx context.Context) error {
 		now, err := h.identity.Current(ctx, p)
@@ -85,8 +85,8 @@ func (h *handlers) mayExport(p access.Principal, trail audit.Trail) func(context
 	}
 }
 
-func (h *handlers) send(ctx context.Context, w http.ResponseWriter, trail audit.Trail, filter audit.Filter, rows []audit.Entry,
-	encode func(rows []audit.Entry, first bool) ([]byte, error), allowed func(context.Context) error,
+func (h *handlers) send(ctx context.Context, w http.ResponseWriter, trail audit.Trail, filter audit.Filter,
+	rows []audit.Entry, encode func(rows []audit.Entry, first bool) ([]byte, error), allowed func(context.Context) error,
 ) error {
 	control := http.NewResponseController(w)
 	for begin := true; ; begin = false {

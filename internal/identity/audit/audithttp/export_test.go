@@ -46,8 +46,9 @@ func (r *reader) Write(b []byte) (int, error) {
 	return r.Buffer.Write(b)
 }
 
-// An export of somebody whose session ends, or whose right in the trail's environment is taken, while they read it breaks off: what they
-// have not asked for yet stays unread, however slowly they ask. One that nothing happens to is whole.
+// An export of somebody whose session ends, or whose right in the trail's environment is taken, while they read it
+// breaks off: what they have not asked for yet stays unread, however slowly they ask. One that nothing happens to is
+// whole.
 func TestExportEndsWithTheRight(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -56,10 +57,12 @@ func TestExportEndsWithTheRight(t *testing.T) {
 			Environments: map[id.Environment][]access.Permission{"env_1": {access.AuditExport}},
 		}}
 		elsewhere := allowed
-		elsewhere.Rights = access.Rights{Environments: map[id.Environment][]access.Permission{"env_2": {access.AuditExport}, "env_1": {access.AuditRead}}}
+		elsewhere.Rights = access.Rights{Environments: map[id.Environment][]access.Permission{"env_2": {access.AuditExport},
+			"env_1": {access.AuditRead}}}
 		require.NoError(t, store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
 			for range 2*exportChunk + 1 {
-				e := audit.Event{Team: trail.Team, Environment: trail.Environment, Actor: allowed, Action: "thing.change", TargetType: "thing", TargetID: "1"}
+				e := audit.Event{Team: trail.Team, Environment: trail.Environment, Actor: allowed, Action: "thing.change",
+					TargetType: "thing", TargetID: "1"}
 				if err := audit.Record(t.Context(), tx, clock.FromMillis(1), e); err != nil {
 					return err
 				}
@@ -73,7 +76,8 @@ func TestExportEndsWithTheRight(t *testing.T) {
 			want apperr.Code
 			rows int
 		}{
-			"the session ends":   {identities{err: apperr.New(apperr.CodeUnauthorized, "ended")}, apperr.CodeUnauthorized, exportChunk},
+			"the session ends": {identities{err: apperr.New(apperr.CodeUnauthorized, "ended")}, apperr.CodeUnauthorized,
+				exportChunk},
 			"the right is taken": {identities{now: elsewhere}, apperr.CodeForbidden, exportChunk},
 			"everything stays":   {identities{now: allowed}, "", 2*exportChunk + 1},
 			"nobody can tell":    {identities{err: context.Canceled}, "", exportChunk},

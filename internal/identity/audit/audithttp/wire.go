@@ -49,19 +49,20 @@ func (c changes) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 func (changes) Schema(huma.Registry) *huma.Schema {
 	digest := func(when string) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeString, Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
-			Description: "Digest of the object " + when + ": SHA-256 over its fields as JSON without spaces, members sorted, secrets redacted. " +
+			Description: "Digest of the object " + when +
+				": SHA-256 over its fields as JSON without spaces, members sorted, secrets redacted. " +
 				"null where there was no object, or the action changes none."}
 	}
 	value := func(when string) *huma.Schema {
 		return &huma.Schema{Description: "The value " + when + "; absent where there was none."}
 	}
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"before_digest", "after_digest", "diff"},
-		Properties: map[string]*huma.Schema{
-			"before_digest": digest("before"), "after_digest": digest("after"),
-			"diff": {Type: huma.TypeObject, Description: "The fields that differ, by name. Values of secrets are [redacted].",
-				AdditionalProperties: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false,
-					Properties: map[string]*huma.Schema{"before": value("before"), "after": value("after")}}},
-		}}
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"before_digest",
+		"after_digest", "diff"}, Properties: map[string]*huma.Schema{
+		"before_digest": digest("before"), "after_digest": digest("after"),
+		"diff": {Type: huma.TypeObject, Description: "The fields that differ, by name. Values of secrets are [redacted].",
+			AdditionalProperties: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false,
+				Properties: map[string]*huma.Schema{"before": value("before"), "after": value("after")}}},
+	}}
 }
 
 // object is a stored JSON object of any members.
@@ -76,8 +77,9 @@ func (object) Schema(huma.Registry) *huma.Schema {
 }
 
 func view(e *audit.Entry) auditEvent {
-	out := auditEvent{ID: e.ID, Seq: e.Seq, Time: httpapi.Time(e.Time), Action: e.Action, Outcome: string(e.Outcome), RequestID: e.RequestID,
-		Actor: actor{string(e.ActorType), e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType, e.TargetID}, Changes: changes(e.Changes), Details: object(e.Details)}
+	out := auditEvent{ID: e.ID, Seq: e.Seq, Time: httpapi.Time(e.Time), Action: e.Action, Outcome: string(e.Outcome),
+		RequestID: e.RequestID, Actor: actor{string(e.ActorType), e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType,
+			e.TargetID}, Changes: changes(e.Changes), Details: object(e.Details)}
 	if e.Environment != "" {
 		env := string(e.Environment)
 		out.EnvironmentID = &env
@@ -87,13 +89,14 @@ func view(e *audit.Entry) auditEvent {
 
 // columns are those of CSV, and record the values of a row.
 func columns() []string {
-	return []string{"seq", "id", "time", "environment_id", "actor_type", "actor_id", "actor_name", "actor_ip", "action", "outcome",
-		"target_type", "target_id", "request_id", "changes", "details"}
+	return []string{"seq", "id", "time", "environment_id", "actor_type", "actor_id", "actor_name", "actor_ip", "action",
+		"outcome", "target_type", "target_id", "request_id", "changes", "details"}
 }
 
 func record(e *audit.Entry) []string {
-	row := []string{strconv.FormatInt(e.Seq, 10), e.ID, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), string(e.Environment), string(e.ActorType),
-		e.ActorID, e.ActorName, e.IP, e.Action, string(e.Outcome), e.TargetType, e.TargetID, e.RequestID, e.Changes, e.Details}
+	row := []string{strconv.FormatInt(e.Seq, 10), e.ID, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"),
+		string(e.Environment), string(e.ActorType), e.ActorID, e.ActorName, e.IP, e.Action, string(e.Outcome), e.TargetType,
+		e.TargetID, e.RequestID, e.Changes, e.Details}
 	for i := range row {
 		row[i] = plain(row[i])
 	}

@@ -51,8 +51,10 @@ func Mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-sso-provider", Method: http.MethodPost, Path: collection, Tag: tag, Status: http.StatusCreated,
 		Permission: access.SSOWrite, Summary: "Set up an identity provider",
-		Description: "Lets people sign in by an identity provider (OpenID Connect, authorization code flow with PKCE). Register `redirect_uri` " +
-			"of the answer there. Nobody gives more than they have: neither a role with `role_mappings`, nor with `link_existing` the accounts " +
+		Description: "Lets people sign in by an identity provider (OpenID Connect, authorization code flow with PKCE). " +
+			"Register `redirect_uri` " +
+			"of the answer there. Nobody gives more than they have: neither a role with `role_mappings`, nor with " +
+			"`link_existing` the accounts " +
 			"of others.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeSSOProvidersLimit},
 	}, h.create)
@@ -70,31 +72,37 @@ func Mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-sso-provider", Method: http.MethodPatch, Path: item, Tag: tag, Status: http.StatusOK,
 		Permission: access.SSOWrite, Summary: "Change an identity provider",
-		Description: "Changes the fields given and keeps the others (RFC 7396). Roles that mappings no longer give are taken at the next sign-in.",
-		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation},
+		Description: "Changes the fields given and keeps the others (RFC 7396). Roles that mappings no longer give are " +
+			"taken at the next sign-in.",
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation},
 	}, h.update)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-sso-provider", Method: http.MethodDelete, Path: item, Tag: tag, Status: http.StatusNoContent,
 		Permission: access.SSOWrite, Summary: "Delete an identity provider",
-		Description: "Removes the identity provider and takes the roles that its groups gave. Its users stay members, and sign in again where the " +
+		Description: "Removes the identity provider and takes the roles that its groups gave. Its users stay members, and " +
+			"sign in again where the " +
 			"same issuer is set up anew.",
 		Errors: []apperr.Code{apperr.CodeNotFound},
 	}, h.delete)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "test-sso-provider", Method: http.MethodPost, Path: item + "/test", Tag: tag, Status: http.StatusOK,
 		Permission: access.SSOWrite, Summary: "Test an identity provider",
-		Description: "Asks the provider for its discovery document and its keys, and tells what is wrong. Client id, secret and redirect URI show " +
+		Description: "Asks the provider for its discovery document and its keys, and tells what is wrong. Client id, " +
+			"secret and redirect URI show " +
 			"themselves at a sign-in only.",
 		Errors: []apperr.Code{apperr.CodeNotFound},
 	}, h.test)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "start-sso", Method: http.MethodGet, Path: item + "/start", Tag: tag, Status: http.StatusSeeOther, Public: true,
 		Summary: "Sign in by an identity provider",
-		Description: "Sends the browser to the identity provider, and from there by `callback` to `return_to`, with the refresh cookie of a new " +
-			"session: `POST /team/token/refresh` gets its access token. A browser has one sign-in under way at a time, for ten minutes.",
+		Description: "Sends the browser to the identity provider, and from there by `callback` to `return_to`, with the " +
+			"refresh cookie of a new " +
+			"session: `POST /team/token/refresh` gets its access token. A browser has one sign-in under way at a time, for " +
+			"ten minutes.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeSSOFailed, apperr.CodeSSOUnavailable},
 	}, h.start)
-	api.Handle("GET "+httpapi.Prefix+item+"/callback", api.LimitedByAddress(http.HandlerFunc(h.callback)), documentCallback(api))
+	api.Handle("GET "+httpapi.Prefix+item+"/callback", api.LimitedByAddress(http.HandlerFunc(h.callback)),
+		documentCallback(api))
 }
 
 func (h handler) create(ctx context.Context, in *createInput) (*createOutput, error) {
@@ -162,8 +170,9 @@ func (h handler) answer(p sso.Provider, err error) (*providerOutput, error) {
 
 func (h handler) view(p sso.Provider) provider {
 	out := provider{
-		ID: p.ID, Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, HasClientSecret: p.HasSecret(), RedirectURI: h.sso.CallbackURL(p.ID),
-		Scopes: p.Scopes, GroupsClaim: p.GroupsClaim, RoleMappings: make([]roleMapping, 0, len(p.RoleMappings)), AllowedDomains: p.AllowedDomains,
+		ID: p.ID, Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, HasClientSecret: p.HasSecret(),
+		RedirectURI: h.sso.CallbackURL(p.ID), Scopes: p.Scopes, GroupsClaim: p.GroupsClaim, RoleMappings: make([]roleMapping,
+			0, len(p.RoleMappings)), AllowedDomains: p.AllowedDomains,
 		JustInTime: p.JustInTime, LinkExisting: p.LinkExisting, Enabled: p.Enabled,
 		CreatedAt: httpapi.TimeMillis(p.CreatedMillis), UpdatedAt: httpapi.TimeMillis(p.UpdatedMillis),
 	}
@@ -196,10 +205,12 @@ func documentCallback(api *httpapi.API) *huma.Operation {
 		return &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most}
 	}
 	op := &huma.Operation{
-		OperationID: "finish-sso", Method: http.MethodGet, Path: item + "/callback", Tags: []string{tag}, Security: []map[string][]string{},
-		Summary: "Come back from an identity provider",
-		Description: "Ends a sign-in that `start` began in the same browser: checks the provider's answer, gives and takes the roles of its groups, " +
-			"sets the refresh cookie and sends the browser on. Each answer works once. Parameters that are not listed are not looked at.",
+		OperationID: "finish-sso", Method: http.MethodGet, Path: item + "/callback", Tags: []string{tag},
+		Security: []map[string][]string{}, Summary: "Come back from an identity provider",
+		Description: "Ends a sign-in that `start` began in the same browser: checks the provider's answer, gives and " +
+			"takes the roles of its groups, " +
+			"sets the refresh cookie and sends the browser on. Each answer works once. Parameters that are not listed are " +
+			"not looked at.",
 		Parameters: []*huma.Param{
 			{Name: "id", In: "path", Required: true, Description: "The provider's id.", Schema: text()},
 			{Name: "state", In: "query", Required: true, Description: "What `start` has sent along.", Schema: text()},
@@ -216,8 +227,9 @@ func documentCallback(api *httpapi.API) *huma.Operation {
 		}},
 	}
 	for status, codes := range map[string]string{
-		"400": "`sso_state_invalid`", "403": "`sso_failed`, `sso_not_member`", "404": "`not_found`", "409": "`sso_account_exists`", "429": "`rate_limited`",
-		"500": "`internal_server_error`", "502": "`sso_unavailable`", "503": "`unavailable`",
+		"400": "`sso_state_invalid`", "403": "`sso_failed`, `sso_not_member`", "404": "`not_found`",
+		"409": "`sso_account_exists`", "429": "`rate_limited`", "500": "`internal_server_error`", "502": "`sso_unavailable`",
+		"503": "`unavailable`",
 	} {
 		op.Responses[status] = api.ErrorResponse(codes)
 	}

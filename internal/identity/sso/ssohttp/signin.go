@@ -12,12 +12,13 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// browserCookie binds a sign-in to the browser that began it. It is not SameSite=Strict, because it has to come along when the identity
-// provider sends the browser back; for the rest see the refresh cookie.
+// browserCookie binds a sign-in to the browser that began it. It is not SameSite=Strict, because it has to come along
+// when the identity provider sends the browser back; for the rest see the refresh cookie.
 const browserCookie = "__Host-sallyport_sso"
 
 func setBrowserCookie(value string, maxAge int) string {
-	c := http.Cookie{Name: browserCookie, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	c := http.Cookie{Name: browserCookie, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode}
 	return c.String()
 }
 
@@ -26,13 +27,15 @@ func (h handler) start(ctx context.Context, in *startInput) (*startOutput, error
 	if err != nil {
 		return nil, err
 	}
-	return &startOutput{Location: begun.URL, SetCookie: setBrowserCookie(begun.Browser.Reveal(), int(sso.SignInLifetime.Seconds())), CacheControl: "no-store"}, nil
+	return &startOutput{Location: begun.URL, SetCookie: setBrowserCookie(begun.Browser.Reveal(),
+		int(sso.SignInLifetime.Seconds())), CacheControl: "no-store"}, nil
 }
 
 // callback is a plain handler, because providers add parameters of their own.
 func (h handler) callback(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet { // GET is HEAD too, and whoever looks ahead shall not use the answer up
-		httpapi.WriteError(w, r, &apperr.Error{Code: apperr.CodeHTTP, Status: http.StatusMethodNotAllowed, Message: "The method is not allowed here", Allow: http.MethodGet})
+		httpapi.WriteError(w, r, &apperr.Error{Code: apperr.CodeHTTP, Status: http.StatusMethodNotAllowed,
+			Message: "The method is not allowed here", Allow: http.MethodGet})
 		return
 	}
 	ctx := r.Context()
@@ -59,8 +62,8 @@ func browserOf(r *http.Request) secretbox.Secret {
 	return secretbox.Secret(list[0].Value)
 }
 
-// answerOf reads the provider's answer. A parameter that is there twice is none: whoever added the second means something else than the
-// provider.
+// answerOf reads the provider's answer. A parameter that is there twice is none: whoever added the second means
+// something else than the provider.
 func answerOf(r *http.Request) sso.Answer {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -46,7 +46,8 @@ type newRoleMapping struct {
 	EnvironmentID httpapi.Nullable[string] `json:"environment_id,omitempty" minLength:"1" maxLength:"64" doc:"The environment in which the role holds. Default null: the whole team." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
-// Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded types.
+// Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded
+// types.
 type Writable struct {
 	ClientSecret   httpapi.Nullable[secretbox.Secret] `json:"client_secret,omitempty" minLength:"1" maxLength:"1024" format:"password" writeOnly:"true" doc:"The secret that the provider gave with the client id. Null, the default of a new provider: none, for a public client. Another issuer wants it again." example:"a-secret-of-the-provider"`
 	Scopes         httpapi.Optional[[]string]         `json:"scopes,omitempty" minItems:"1" maxItems:"20" doc:"What is asked for; openid is mandatory. Default openid, email and profile." example:"[\"openid\",\"email\",\"groups\"]"`
@@ -71,7 +72,8 @@ func (w Writable) apply(s *sso.Settings) {
 	}
 	s.RoleMappings = make([]sso.RoleMapping, 0, len(w.RoleMappings.Value))
 	for _, m := range w.RoleMappings.Value {
-		s.RoleMappings = append(s.RoleMappings, sso.RoleMapping{Group: m.Group, Role: access.Role(m.Role), Environment: id.Environment(m.EnvironmentID.Value)})
+		s.RoleMappings = append(s.RoleMappings, sso.RoleMapping{Group: m.Group, Role: access.Role(m.Role),
+			Environment: id.Environment(m.EnvironmentID.Value)})
 	}
 }
 
@@ -96,8 +98,8 @@ func (n *newProvider) settings() sso.Settings {
 	return s
 }
 
-// Resolve has the rules look at a body of the wrong shape too. One of the right shape is for the service to check, together with what
-// only the policy of outgoing requests and the database can tell.
+// Resolve has the rules look at a body of the wrong shape too. One of the right shape is for the service to check,
+// together with what only the policy of outgoing requests and the database can tell.
 func (n *newProvider) Resolve(ctx huma.Context) []error {
 	httpapi.OnRefusal(ctx, func(f *apperr.Faults) { check(f, n.settings()) })
 	return nil
@@ -224,7 +226,8 @@ func (in *startInput) Resolve(huma.Context) []error {
 	if sso.ValidReturnTo(in.ReturnTo) {
 		return nil
 	}
-	return []error{apperr.Invalid(apperr.Detail{Location: "query.return_to", Rule: "path", Message: "must be a path of this service, such as /docs"})}
+	return []error{apperr.Invalid(apperr.Detail{Location: "query.return_to", Rule: "path",
+		Message: "must be a path of this service, such as /docs"})}
 }
 
 type startOutput struct {

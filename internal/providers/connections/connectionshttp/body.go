@@ -9,7 +9,8 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// Change is what a caller may write on a connection. It is exported because Huma looks only into exported embedded types.
+// Change is what a caller may write on a connection. It is exported because Huma looks only into exported embedded
+// types.
 type Change struct {
 	WebhookSecret httpapi.Nullable[string]             `json:"webhook_secret,omitempty" writeOnly:"true" minLength:"1" maxLength:"4096" doc:"The secret under which the provider signs, as its settings show it, at most 4096 bytes. It replaces every stored secret; null deletes them, and then every delivery is refused. To rotate without a gap use webhook-secrets. It is never returned."`
 	Webhook       httpapi.Optional[WebhookChange]      `json:"webhook,omitempty" doc:"How deliveries are taken."`
@@ -68,7 +69,8 @@ func (b *request) Resolve(huma.Context) []error {
 	for _, other := range []struct {
 		name string
 		set  bool
-	}{{"webhook_secret", b.WebhookSecret.Set}, {"webhook", b.Webhook.Set}, {"tags", b.Tags.Set}, {"metadata", b.Metadata.Set}} {
+	}{{"webhook_secret", b.WebhookSecret.Set}, {"webhook", b.Webhook.Set}, {"tags", b.Tags.Set},
+		{"metadata", b.Metadata.Set}} {
 		if other.set {
 			f.Add("body."+other.name, "alone", "an operation stands alone in the body")
 		}

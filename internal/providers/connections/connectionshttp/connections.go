@@ -73,7 +73,8 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
 		Summary: "Delete a connection",
-		Description: "Deletes the connection with its secrets. Its events stay. Its alias stays the environment's for 90 days, " +
+		Description: "Deletes the connection with its secrets. Its events stay. Its alias stays the environment's for 90 " +
+			"days, " +
 			"so that nobody else can take over a URL that a provider still posts to.",
 	}), h.delete)
 	mountSecrets(api, h, op)
@@ -116,7 +117,8 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	out := &createOutput{Status: http.StatusOK, Body: view(c, h.webhookBase)}
 	if created {
 		out.Status = http.StatusCreated
-		out.Location = httpapi.Prefix + collectionPath + "/" + url.PathEscape(c.ProviderConfigKey) + "/" + url.PathEscape(c.ConnectionID)
+		out.Location = httpapi.Prefix + collectionPath + "/" + url.PathEscape(c.ProviderConfigKey) + "/" +
+			url.PathEscape(c.ConnectionID)
 	}
 	return out, nil
 }
@@ -161,7 +163,9 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	rows, headers := page.Cut(p, rows, func(c connections.Connection) string { return c.UUID }, in.url.Path, in.url.Query())
+	rows, headers := page.Cut(p, rows, func(c connections.Connection) string {
+		return c.UUID
+	}, in.url.Path, in.url.Query())
 	out := &listOutput{Headers: headers, Body: make([]connection, len(rows))}
 	for i, c := range rows {
 		out.Body[i] = view(c, h.webhookBase)
@@ -234,7 +238,8 @@ func operations() map[string]operation {
 			if err := h.svc.Delete(ctx, access.From(ctx), in.Provider, in.ConnectionID); err != nil {
 				return result{}, err
 			}
-			return result{deletion: &deletion{Deleted: true, Reason: "The connection holds no credentials that the provider could revoke"}}, nil
+			return result{deletion: &deletion{Deleted: true, Reason: "The connection holds no credentials that the provider " +
+				"could revoke"}}, nil
 		},
 	}
 }

@@ -31,8 +31,8 @@ import (
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// auth knows each environment by an API key that is its id, without the right to connections where "blind-" precedes it,
-// and one viewer.
+// auth knows each environment by an API key that is its id, without the right to connections where "blind-" precedes
+// it, and one viewer.
 type auth struct{}
 
 func (auth) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
@@ -74,7 +74,8 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	require.NoError(t, err)
 	now := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 8_000_000, time.UTC))
 	log := slog.New(slog.DiscardHandler)
-	svc, err := connections.NewService(connections.Config{DB: s.DB, Clock: now, Box: box, Providers: reg, Environments: live{}, Logger: log})
+	svc, err := connections.NewService(connections.Config{DB: s.DB, Clock: now, Box: box, Providers: reg,
+		Environments: live{}, Logger: log})
 	require.NoError(t, err)
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})
 	connectionshttp.Mount(api, svc, "https://gateway.example/")
@@ -84,7 +85,8 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ('team_x', 'x', 0)`)
 	require.NoError(t, err)
 	for _, env := range []string{srv.a, srv.b} {
-		_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, 'team_x', $1, 0)`, env)
+		_, err = s.DB.Write().ExecContext(t.Context(),
+			`INSERT INTO environments (id, team_id, name, created_ms) VALUES ($1, 'team_x', $1, 0)`, env)
 		require.NoError(t, err)
 	}
 	return srv
@@ -168,23 +170,27 @@ func TestLife(t *testing.T) {
 		require.Contains(t, made.text, `"n":12345678901234567890.10`, "digits stay")
 
 		require.JSONEq(t, want, s.do(s.a, http.MethodGet, item, "").text)
-		require.JSONEq(t, "["+want+"]", s.do(s.a, http.MethodGet, collection+"?q=ac&provider=github,standard-webhooks&status=active", "").text)
+		require.JSONEq(t, "["+want+"]", s.do(s.a, http.MethodGet, collection+
+			"?q=ac&provider=github,standard-webhooks&status=active", "").text)
 
 		again := s.do(s.a, http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"acme"}`)
 		require.Equal(t, http.StatusConflict, again.status)
 		require.Equal(t, "connection_exists", again.code(t))
-		changed := s.do(s.a, http.MethodPost, collection, `{"provider_config_key":"standard-webhooks","connection_id":"acme","on_conflict":"update","tags":{"team":null,"k":"v"}}`)
+		changed := s.do(s.a, http.MethodPost, collection,
+			`{"provider_config_key":"standard-webhooks","connection_id":"acme","on_conflict":"update","tags":{"team":null,"k":"v"}}`)
 		require.Equal(t, http.StatusOK, changed.status, changed.text)
 		require.Empty(t, changed.header.Get("Location"))
 		require.Equal(t, map[string]any{"k": "v"}, changed.json(t)["tags"])
 
-		patch := s.do(s.a, http.MethodPatch, item, `{"webhook_secret":null,"metadata":null,"webhook":{"alias":null,"dedupe_window_seconds":null,"max_body_bytes":7}}`)
+		patch := s.do(s.a, http.MethodPatch, item,
+			`{"webhook_secret":null,"metadata":null,"webhook":{"alias":null,"dedupe_window_seconds":null,"max_body_bytes":7}}`)
 		require.Equal(t, http.StatusOK, patch.status, patch.text)
 		patched := patch.json(t)
 		require.Nil(t, patched["webhook_alias"])
 		require.Equal(t, map[string]any{}, patched["metadata"])
-		require.Equal(t, map[string]any{"params": map[string]any{}, "dedupe_window_seconds": nil, "redeliver_on_duplicate": true,
-			"max_body_bytes": 7.0, "same_body_new_id": "accept", "scheme": nil, "url_base": nil, "source_cidrs": []any{}, "rate_limit_per_second": nil, "has_secret": false, "secret_hint": nil}, patched["webhook"])
+		require.Equal(t, map[string]any{"params": map[string]any{}, "dedupe_window_seconds": nil,
+			"redeliver_on_duplicate": true, "max_body_bytes": 7.0, "same_body_new_id": "accept", "scheme": nil, "url_base": nil,
+			"source_cidrs": []any{}, "rate_limit_per_second": nil, "has_secret": false, "secret_hint": nil}, patched["webhook"])
 		require.Equal(t, "acme", s.do(s.a, http.MethodPost, item, `{"webhook":{"alias":"acme"}}`).json(t)["webhook_alias"])
 
 		operate := func(name string) map[string]any {
@@ -222,32 +228,43 @@ func TestFaults(t *testing.T) {
 		{"not built", http.MethodPost, collection, `{"provider":"github","credentials":{},"connect":{},"auth_mode":"none"}`,
 			[]string{"body.auth_mode unknown_field", "body.connect unknown_field", "body.credentials unknown_field"}},
 		{"types", http.MethodPost, collection, `{"provider":7,"tags":[],"webhook":{"max_body_bytes":"x","no_such_field":""}}`,
-			[]string{"body.provider type", "body.tags type", "body.webhook.max_body_bytes type", "body.webhook.no_such_field unknown_field"}},
+			[]string{"body.provider type", "body.tags type", "body.webhook.max_body_bytes type",
+				"body.webhook.no_such_field unknown_field"}},
 		{"tag type", http.MethodPost, collection, `{"provider":"github","tags":{"k":1}}`, []string{"body.tags.k type"}},
-		{"nulls", http.MethodPost, collection, `{"provider":null,"provider_config_key":null,"connection_id":null,"on_conflict":null,"webhook":null}`,
-			[]string{"body.connection_id not_null", "body.on_conflict not_null", "body.provider not_null", "body.provider_config_key not_null", "body.webhook not_null"}},
-		{"nulls inside", http.MethodPatch, item, `{"webhook":{"redeliver_on_duplicate":null,"max_body_bytes":null,"same_body_new_id":null}}`,
-			[]string{"body.webhook.max_body_bytes not_null", "body.webhook.redeliver_on_duplicate not_null", "body.webhook.same_body_new_id not_null"}},
+		{"nulls", http.MethodPost, collection,
+			`{"provider":null,"provider_config_key":null,"connection_id":null,"on_conflict":null,"webhook":null}`,
+			[]string{"body.connection_id not_null", "body.on_conflict not_null", "body.provider not_null",
+				"body.provider_config_key not_null", "body.webhook not_null"}},
+		{"nulls inside", http.MethodPatch, item,
+			`{"webhook":{"redeliver_on_duplicate":null,"max_body_bytes":null,"same_body_new_id":null}}`,
+			[]string{"body.webhook.max_body_bytes not_null", "body.webhook.redeliver_on_duplicate not_null",
+				"body.webhook.same_body_new_id not_null"}},
 		{"rules of schema and domain together", http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"!","on_conflict":"x",
 			"webhook_secret":"whsec_***","tags":{"T":"v"},"webhook":{"alias":"","params":{"p":"v"},"dedupe_window_seconds":-1,"max_body_bytes":0,"same_body_new_id":"x"}}`,
 			[]string{"body.connection_id pattern", "body.on_conflict enum", "body.tags pattern", "body.webhook.alias pattern",
-				"body.webhook.dedupe_window_seconds minimum", "body.webhook.max_body_bytes minimum", "body.webhook.params.p unknown", "body.webhook.same_body_new_id enum",
-				"body.webhook_secret format"}},
+				"body.webhook.dedupe_window_seconds minimum", "body.webhook.max_body_bytes minimum",
+				"body.webhook.params.p unknown", "body.webhook.same_body_new_id enum", "body.webhook_secret format"}},
 		{"immutable", http.MethodPatch, item, `{"connection_id":"x","provider":"github","status":"disabled"}`,
 			[]string{"body.connection_id unknown_field", "body.provider unknown_field", "body.status unknown_field"}},
 		{"operation", http.MethodPost, item, `{"operation":"refresh"}`, []string{"body.operation enum"}},
-		{"operation and change", http.MethodPost, item, `{"operation":"disable","tags":{},"webhook":{},"metadata":null,"webhook_secret":"x"}`,
+		{"operation and change", http.MethodPost, item,
+			`{"operation":"disable","tags":{},"webhook":{},"metadata":null,"webhook_secret":"x"}`,
 			[]string{"body.metadata alone", "body.tags alone", "body.webhook alone", "body.webhook_secret alone"}},
 		{"operation null", http.MethodPost, item, `{"operation":null}`, []string{"body.operation not_null"}},
-		{"query", http.MethodGet, collection + "?status=gone&limit=251&color=red&tag.k=v", "", []string{"query.color unknown_parameter", "query.limit maximum", "query.status[0] enum", "query.tag.k unknown_parameter"}},
-		{"query with empty values", http.MethodGet, collection + "?q=&status=&provider=github,", "", []string{"query.provider[1] empty", "query.q empty", "query.status[0] empty"}},
-		{"query values", http.MethodGet, collection + "?status=gone&limit=251&q=%25&provider=A", "", []string{"query.limit maximum", "query.provider[0] pattern", "query.q pattern", "query.status[0] enum"}},
+		{"query", http.MethodGet, collection + "?status=gone&limit=251&color=red&tag.k=v", "",
+			[]string{"query.color unknown_parameter", "query.limit maximum", "query.status[0] enum",
+				"query.tag.k unknown_parameter"}},
+		{"query with empty values", http.MethodGet, collection + "?q=&status=&provider=github,", "",
+			[]string{"query.provider[1] empty", "query.q empty", "query.status[0] empty"}},
+		{"query values", http.MethodGet, collection + "?status=gone&limit=251&q=%25&provider=A", "",
+			[]string{"query.limit maximum", "query.provider[0] pattern", "query.q pattern", "query.status[0] enum"}},
 		{"cursor", http.MethodGet, collection + "?cursor=x", "", []string{"query.cursor cursor"}},
 	}
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
 		t.Helper()
 		s := newServer(t, st)
-		require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"acme"}`).status)
+		require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection,
+			`{"provider":"standard-webhooks","connection_id":"acme"}`).status)
 		before := s.do(s.a, http.MethodGet, collection, "").text
 		for _, c := range cases {
 			a := s.do(s.a, c.method, c.path, c.body)
@@ -325,7 +342,8 @@ func TestPages(t *testing.T) {
 		t.Helper()
 		s := newServer(t, st)
 		for _, name := range []string{"a1", "a2", "b", "a3"} {
-			require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection, `{"provider":"github","connection_id":"`+name+`"}`).status)
+			require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection, `{"provider":"github","connection_id":"`+
+				name+`"}`).status)
 		}
 		var got []any
 		for next := collection + "?q=a&provider=github,standard-webhooks&limit=2"; next != ""; {
@@ -343,8 +361,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// The document tells what the service does: the secret goes in and never comes out, limits and choices are stated, and the
-// POST to a connection has both its answers.
+// The document tells what the service does: the secret goes in and never comes out, limits and choices are stated, and
+// the POST to a connection has both its answers.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	api := httpapi.New(httpapi.Config{Version: "0", Clock: clock.System(), Auth: auth{}})
@@ -385,5 +403,6 @@ func TestDocument(t *testing.T) {
 	}
 	answers, err := json.Marshal(doc.Paths["/connections/{provider}/{connection_id}"]["post"])
 	require.NoError(t, err)
-	require.Contains(t, string(answers), `"oneOf":[{"$ref":"#/components/schemas/connections.Connection"},{"$ref":"#/components/schemas/connections.Deletion"}]`)
+	require.Contains(t, string(answers),
+		`"oneOf":[{"$ref":"#/components/schemas/connections.Connection"},{"$ref":"#/components/schemas/connections.Deletion"}]`)
 }

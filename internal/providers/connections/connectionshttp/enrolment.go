@@ -19,9 +19,11 @@ func mountEnrolment(api *httpapi.API, h *handlers, op func(httpapi.Operation) ht
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "open-webhook-enrolment", Method: http.MethodPost, Path: enrolmentPath, Status: http.StatusCreated,
 		Summary: "Open a webhook enrolment",
-		Description: "For providers that hand over their secret in a handshake, as Asana and Notion do. For 10 minutes the first " +
+		Description: "For providers that hand over their secret in a handshake, as Asana and Notion do. For 10 minutes " +
+			"the first " +
 			"handshake that brings a secret is answered, and the secret is stored beside those that are there. Without an open " +
-			"enrolment such a handshake is refused: it is not signed, and whoever knows the `webhook_url` could send one. By the " +
+			"enrolment such a handshake is refused: it is not signed, and whoever knows the `webhook_url` could send one. By " +
+			"the " +
 			"alias, which can be guessed, none is taken. " +
 			"An enrolment that is there already starts anew.",
 		Errors: conflict,
@@ -29,13 +31,15 @@ func mountEnrolment(api *httpapi.API, h *handlers, op func(httpapi.Operation) ht
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-webhook-enrolment", Method: http.MethodGet, Path: enrolmentPath, Status: http.StatusOK,
 		Summary: "Get the webhook enrolment",
-		Description: "Returns the connection's last enrolment. While it awaits confirmation the answer holds the secret, which the " +
+		Description: "Returns the connection's last enrolment. While it awaits confirmation the answer holds the secret, " +
+			"which the " +
 			"provider wants to be shown.",
 	}), h.getEnrolment)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "confirm-webhook-enrolment", Method: http.MethodPost, Path: enrolmentPath + "/confirm", Status: http.StatusOK,
 		Summary: "Confirm the webhook enrolment",
-		Description: "Makes the secret that awaits confirmation a webhook secret of the connection. Confirm only after the provider " +
+		Description: "Makes the secret that awaits confirmation a webhook secret of the connection. Confirm only after " +
+			"the provider " +
 			"has accepted it: a secret that a stranger sent would not be.",
 		Errors: conflict,
 	}), h.confirmEnrolment)
@@ -57,8 +61,9 @@ type enrolmentCreated struct {
 }
 
 func viewEnrolment(e connections.Enrolment) enrolmentCreated {
-	return enrolmentCreated{Status: string(e.Status), OpenedAt: httpapi.Time(e.OpenedAt), ExpiresAt: httpapi.Time(e.ExpiresAt),
-		CapturedAt: (*httpapi.Time)(e.CapturedAt), WebhookSecretID: orNull(e.SecretID), Secret: orNull(e.Value.Reveal())}
+	return enrolmentCreated{Status: string(e.Status), OpenedAt: httpapi.Time(e.OpenedAt),
+		ExpiresAt: httpapi.Time(e.ExpiresAt), CapturedAt: (*httpapi.Time)(e.CapturedAt), WebhookSecretID: orNull(e.SecretID),
+		Secret: orNull(e.Value.Reveal())}
 }
 
 type openEnrolmentOutput struct {
@@ -71,7 +76,8 @@ func (h *handlers) openEnrolment(ctx context.Context, in *Item) (*openEnrolmentO
 	if err != nil {
 		return nil, err
 	}
-	return &openEnrolmentOutput{Body: viewEnrolment(e), Location: httpapi.Prefix + collectionPath + "/" + url.PathEscape(in.Provider) + "/" +
+	return &openEnrolmentOutput{Body: viewEnrolment(e), Location: httpapi.Prefix + collectionPath + "/" +
+		url.PathEscape(in.Provider) + "/" +
 		url.PathEscape(in.ConnectionID) + "/webhook-enrolment"}, nil
 }
 

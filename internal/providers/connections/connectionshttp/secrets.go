@@ -23,13 +23,15 @@ func mountSecrets(api *httpapi.API, h *handlers, op func(httpapi.Operation) http
 		ID: "list-webhook-secrets", Method: http.MethodGet, Path: secretsPath, Status: http.StatusOK,
 		Permission: access.ConnectionsRead,
 		Summary:    "List webhook secrets",
-		Description: "Lists the secrets under which deliveries to the connection are verified, oldest first and at most 10. Their " +
+		Description: "Lists the secrets under which deliveries to the connection are verified, oldest first and at most " +
+			"10. Their " +
 			"values are never returned.",
 	}), h.listSecrets)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-webhook-secret", Method: http.MethodPost, Path: secretsPath, Status: http.StatusCreated,
 		Summary: "Add a webhook secret",
-		Description: "Adds a secret beside those that are stored: from the next delivery on, one that verifies under any of them is " +
+		Description: "Adds a secret beside those that are stored: from the next delivery on, one that verifies under any " +
+			"of them is " +
 			"taken. To rotate without a gap add the new secret, set it at the provider, and delete the old one when its " +
 			"`last_matched_at` stands still.",
 	}), h.createSecret)
@@ -91,7 +93,8 @@ func (h *handlers) createSecret(ctx context.Context, in *createSecretInput) (*cr
 	if err != nil {
 		return nil, err
 	}
-	return &createSecretOutput{Body: viewSecret(v), Location: httpapi.Prefix + collectionPath + "/" + url.PathEscape(in.Provider) + "/" +
+	return &createSecretOutput{Body: viewSecret(v), Location: httpapi.Prefix + collectionPath + "/" +
+		url.PathEscape(in.Provider) + "/" +
 		url.PathEscape(in.ConnectionID) + "/webhook-secrets/" + v.ID}, nil
 }
 

@@ -20,7 +20,8 @@ func TestSecretsLife(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
 		t.Helper()
 		s := newServer(t, st)
-		require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"acme"}`).status)
+		require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection,
+			`{"provider":"standard-webhooks","connection_id":"acme"}`).status)
 		require.JSONEq(t, `[]`, s.do(s.a, http.MethodGet, secrets, "").text)
 
 		made := s.do(s.a, http.MethodPost, secrets, `{"secret":"`+secret+`","label":"spring"}`)
@@ -29,7 +30,8 @@ func TestSecretsLife(t *testing.T) {
 		secretID, _ := v["id"].(string)
 		require.True(t, id.Is(id.PrefixSecret, secretID))
 		require.Equal(t, secrets+"/"+secretID, made.header.Get("Location"))
-		require.JSONEq(t, `{"id":"`+secretID+`","label":"spring","hint":"LaSw","created_at":"2026-03-04T05:06:07.008Z","last_matched_at":null}`, made.text)
+		require.JSONEq(t, `{"id":"`+secretID+
+			`","label":"spring","hint":"LaSw","created_at":"2026-03-04T05:06:07.008Z","last_matched_at":null}`, made.text)
 		require.JSONEq(t, "["+made.text+"]", s.do(s.a, http.MethodGet, secrets, "").text)
 
 		require.Equal(t, http.StatusNotFound, s.do(s.b, http.MethodGet, secrets, "").status)
@@ -46,7 +48,8 @@ func TestSecretFaults(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
 		t.Helper()
 		s := newServer(t, st)
-		require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"acme"}`).status)
+		require.Equal(t, http.StatusCreated, s.do(s.a, http.MethodPost, collection,
+			`{"provider":"standard-webhooks","connection_id":"acme"}`).status)
 		for body, location := range map[string]string{
 			`{}`:                                    "body.secret",
 			`{"secret":""}`:                         "body.secret",
@@ -69,6 +72,7 @@ func TestSecretFaults(t *testing.T) {
 			require.Equal(t, location, v.Error.Details[0].Location, a.text)
 		}
 		require.JSONEq(t, `[]`, s.do(s.a, http.MethodGet, secrets, "").text)
-		require.Equal(t, http.StatusNotFound, s.do(s.a, http.MethodPost, collection+"/github/acme/webhook-secrets", `{"secret":"0123456789"}`).status)
+		require.Equal(t, http.StatusNotFound, s.do(s.a, http.MethodPost, collection+"/github/acme/webhook-secrets",
+			`{"secret":"0123456789"}`).status)
 	})
 }

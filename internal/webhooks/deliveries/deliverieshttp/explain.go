@@ -97,7 +97,9 @@ func (h *handlers) explain(ctx context.Context, in *explainInput) (*explainOutpu
 	for _, d := range made[e.UUID] {
 		statuses[d.SubscriptionID] = d.Status
 	}
-	list, headers := page.Cut(request, list, func(s subscriptions.Subscription) string { return s.ID }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(request, list, func(s subscriptions.Subscription) string {
+		return s.ID
+	}, in.url.Path, in.url.Query())
 	out := &explainOutput{Headers: headers, Body: make([]explanation, len(list))}
 	for i := range list {
 		out.Body[i] = explained(&list[i], &e, seen, statuses)
@@ -106,7 +108,8 @@ func (h *handlers) explain(ctx context.Context, in *explainInput) (*explainOutpu
 }
 
 // seen returns the event as filters see it, with its payload where one of the subscriptions has a filter.
-func (h *handlers) seen(ctx context.Context, e *events.Event, list []subscriptions.Subscription) (*filters.Event, error) {
+func (h *handlers) seen(ctx context.Context, e *events.Event,
+	list []subscriptions.Subscription) (*filters.Event, error) {
 	if !slices.ContainsFunc(list, func(s subscriptions.Subscription) bool { return s.Filter != "" }) {
 		return deliveries.FilterEvent(e, nil), nil
 	}
@@ -120,11 +123,13 @@ func (h *handlers) seen(ctx context.Context, e *events.Event, list []subscriptio
 	return deliveries.FilterEvent(e, nil), nil
 }
 
-func explained(sub *subscriptions.Subscription, e *events.Event, seen *filters.Event, statuses map[string]deliveries.Status) explanation {
+func explained(sub *subscriptions.Subscription, e *events.Event, seen *filters.Event,
+	statuses map[string]deliveries.Status) explanation {
 	found := deliveries.Explain(e, seen, sub)
 	return explanation{
-		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: orNull(string(found.Failed)), Pattern: orNull(found.Pattern), Filter: filterView(found.Filter),
-		Enabled: sub.Enabled, DeliveryStatus: orNull(string(statuses[sub.ID])), CreatedAfter: sub.CreatedAt.After(e.ReceivedAt),
+		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: orNull(string(found.Failed)),
+		Pattern: orNull(found.Pattern), Filter: filterView(found.Filter), Enabled: sub.Enabled,
+		DeliveryStatus: orNull(string(statuses[sub.ID])), CreatedAfter: sub.CreatedAt.After(e.ReceivedAt),
 		ChangedAfter: sub.UpdatedAt.After(e.ReceivedAt),
 	}
 }

@@ -20,7 +20,8 @@ type statsInput struct {
 }
 
 func (in *statsInput) request() deliveries.StatsRequest {
-	return deliveries.StatsRequest{From: (*time.Time)(in.From.Pointer()), To: (*time.Time)(in.To.Pointer()), Bucket: deliveries.Bucket(in.Bucket)}
+	return deliveries.StatsRequest{From: (*time.Time)(in.From.Pointer()), To: (*time.Time)(in.To.Pointer()),
+		Bucket: deliveries.Bucket(in.Bucket)}
 }
 
 // Resolve checks what the schema cannot say.
@@ -57,7 +58,8 @@ type statBucket struct {
 	StatCounts
 }
 
-// StatCounts are what happened in a length of time. It is exported because Huma looks only into exported embedded types.
+// StatCounts are what happened in a length of time. It is exported because Huma looks only into exported embedded
+// types.
 type StatCounts struct {
 	Attempts      attemptCounts                `json:"attempts" doc:"The attempts that began then, by outcome."`
 	Deliveries    deliveryCounts               `json:"deliveries" doc:"The deliveries that came to an end then, by what they came to. One that is replayed can do so again."`
@@ -89,7 +91,8 @@ func (h *handlers) stats(ctx context.Context, in *statsInput) (*statsOutput, err
 		return nil, err
 	}
 	out := stats{SubscriptionID: in.ID, From: httpapi.Time(s.From), To: httpapi.Time(s.To), Bucket: in.Bucket,
-		Open:  openCounts{Pending: s.Open[deliveries.Pending], RetryWait: s.Open[deliveries.RetryWait], Held: s.Open[deliveries.Held]},
+		Open: openCounts{Pending: s.Open[deliveries.Pending], RetryWait: s.Open[deliveries.RetryWait],
+			Held: s.Open[deliveries.Held]},
 		Total: statCountsOf(&s.Total), Buckets: make([]statBucket, len(s.Buckets))}
 	for i := range s.Buckets {
 		out.Buckets[i] = statBucket{Start: httpapi.Time(s.Buckets[i].Start), StatCounts: statCountsOf(&s.Buckets[i].Counts)}
@@ -107,7 +110,8 @@ func statCountsOf(c *deliveries.Counts) StatCounts {
 
 func percentilesOf(p *deliveries.Percentiles) (out httpapi.OrNull[percentileMS]) {
 	if p != nil {
-		out.Value = &percentileMS{P50: httpapi.Milliseconds(p.P50), P95: httpapi.Milliseconds(p.P95), P99: httpapi.Milliseconds(p.P99)}
+		out.Value = &percentileMS{P50: httpapi.Milliseconds(p.P50), P95: httpapi.Milliseconds(p.P95),
+			P99: httpapi.Milliseconds(p.P99)}
 	}
 	return out
 }

@@ -1,5 +1,5 @@
-// Package deliverieshttp serves what joins events, subscriptions and deliveries: the test of a subscription, and why an event
-// went where it went.
+// Package deliverieshttp serves what joins events, subscriptions and deliveries: the test of a subscription, and why an
+// event went where it went.
 package deliverieshttp
 
 import (
@@ -20,30 +20,39 @@ import (
 func Mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *subscriptions.Service) {
 	h := &handlers{events: list, deliveries: dl, subscriptions: subs}
 	httpapi.Register(api, httpapi.Operation{
-		ID: "test-webhook-subscription", Method: http.MethodPost, Path: "/webhook-subscriptions/{id}/test", Status: http.StatusOK,
-		Tag: "Webhook subscriptions", Permission: access.SubscriptionsWrite, Route: access.RouteWebhooks, Environment: true,
-		Errors:  []apperr.Code{apperr.CodeRateLimited, apperr.CodePayloadExpired},
+		ID: "test-webhook-subscription", Method: http.MethodPost, Path: "/webhook-subscriptions/{id}/test",
+		Status: http.StatusOK, Tag: "Webhook subscriptions", Permission: access.SubscriptionsWrite,
+		Route: access.RouteWebhooks, Environment: true, Errors: []apperr.Code{apperr.CodeRateLimited,
+			apperr.CodePayloadExpired},
 		Summary: "Test a webhook subscription",
-		Description: "Sends one signed request to the subscription's URL, whether or not it is enabled, and answers with what was sent " +
-			"and what came back within 10 seconds. The answer is 200 even when the target fails. The event is made up, or a stored one " +
-			"that `event_uuid` names. Nothing is stored, retried or counted. The request carries `sallyport-test: true`. With `dry_run` " +
+		Description: "Sends one signed request to the subscription's URL, whether or not it is enabled, and answers with " +
+			"what was sent " +
+			"and what came back within 10 seconds. The answer is 200 even when the target fails. The event is made up, or a " +
+			"stored one " +
+			"that `event_uuid` names. Nothing is stored, retried or counted. The request carries `sallyport-test: true`. " +
+			"With `dry_run` " +
 			"the request is built and not sent. Without a body the request means `{}`.",
 	}, h.test)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "get-webhook-subscription-stats", Method: http.MethodGet, Path: "/webhook-subscriptions/{id}/stats", Status: http.StatusOK,
-		Tag: "Webhook subscriptions", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks, Environment: true,
-		Summary: "Tell what happened to a webhook subscription's deliveries",
-		Description: "Counts attempts by outcome and deliveries by what they came to, with percentiles of how long attempts took and of how " +
-			"long it was from the receipt of an event to the success of its delivery: over the range, and for each bucket of it. What " +
-			"waits is counted as it stands now. Statistics by the minute reach back 24 hours, the others as long as events are kept. A " +
+		ID: "get-webhook-subscription-stats", Method: http.MethodGet, Path: "/webhook-subscriptions/{id}/stats",
+		Status: http.StatusOK, Tag: "Webhook subscriptions", Permission: access.SubscriptionsRead,
+		Route: access.RouteWebhooks, Environment: true, Summary: "Tell what happened to a webhook subscription's deliveries",
+		Description: "Counts attempts by outcome and deliveries by what they came to, with percentiles of how long " +
+			"attempts took and of how " +
+			"long it was from the receipt of an event to the success of its delivery: over the range, and for each bucket of " +
+			"it. What " +
+			"waits is counted as it stands now. Statistics by the minute reach back 24 hours, the others as long as events " +
+			"are kept. A " +
 			"range is at most 24 hours by the minute, 31 days by the hour and 366 days by the day.",
 	}, h.stats)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "explain-webhook-event", Method: http.MethodGet, Path: "/webhook-events/{event_uuid}/explain", Status: http.StatusOK,
-		Tag: "Webhook events", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks, Environment: true,
-		Summary: "Explain where a webhook event went",
-		Description: "Tells for each of the environment's subscriptions whether it takes the event: the pattern that does, what its filter " +
-			"says, or the first condition that does not hold, and where its delivery stands. Events are matched when they come; `created_after_event` and " +
+		ID: "explain-webhook-event", Method: http.MethodGet, Path: "/webhook-events/{event_uuid}/explain",
+		Status: http.StatusOK, Tag: "Webhook events", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks,
+		Environment: true, Summary: "Explain where a webhook event went",
+		Description: "Tells for each of the environment's subscriptions whether it takes the event: the pattern that " +
+			"does, what its filter " +
+			"says, or the first condition that does not hold, and where its delivery stands. Events are matched when they " +
+			"come; `created_after_event` and " +
 			"`changed_after_event` tell a subscription that was not, or not so, there then.",
 	}, h.explain)
 }
@@ -110,14 +119,18 @@ type testError struct {
 func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error) {
 	var request deliveries.TestRequest
 	if b := in.Body; b != nil {
-		request = deliveries.TestRequest{EventType: b.EventType, Data: b.Body.Bytes(), EventUUID: b.EventUUID, Headers: b.Headers, DryRun: b.DryRun}
+		request = deliveries.TestRequest{EventType: b.EventType, Data: b.Body.Bytes(), EventUUID: b.EventUUID,
+			Headers: b.Headers, DryRun: b.DryRun}
 	}
 	r, err := h.deliveries.Test(ctx, access.From(ctx).View(), in.ID, request)
 	if err != nil {
 		return nil, err
 	}
-	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, Filter: filterView(r.Filter), WebhookID: r.WebhookID, Request: testRequest{URL: r.URL, Truncated: r.RequestTruncated},
-		Duration: httpapi.Milliseconds(r.Timings.Total), DNS: httpapi.Milliseconds(r.Timings.DNS), Connect: httpapi.Milliseconds(r.Timings.Connect), TLS: httpapi.Milliseconds(r.Timings.TLS), TTFB: httpapi.Milliseconds(r.Timings.FirstByte)}
+	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, Filter: filterView(r.Filter),
+		WebhookID: r.WebhookID, Request: testRequest{URL: r.URL, Truncated: r.RequestTruncated},
+		Duration: httpapi.Milliseconds(r.Timings.Total), DNS: httpapi.Milliseconds(r.Timings.DNS),
+		Connect: httpapi.Milliseconds(r.Timings.Connect), TLS: httpapi.Milliseconds(r.Timings.TLS),
+		TTFB: httpapi.Milliseconds(r.Timings.FirstByte)}
 	out.Request.Body, out.Request.BodyEncoding = httpapi.ShowBody(r.RequestBody, r.RequestTruncated)
 	if out.Request.Headers, err = headers(r.RequestHeaders); err != nil {
 		return nil, err

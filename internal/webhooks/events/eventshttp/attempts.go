@@ -53,8 +53,9 @@ func attempt(a *deliveries.Attempt) Attempt {
 	view := Attempt{
 		ID: a.ID, SubscriptionID: a.SubscriptionID, Generation: a.Generation, Number: a.Number, Outcome: string(a.Outcome),
 		StartedAt: httpapi.Time(a.StartedAt), HTTPStatus: a.HTTPStatus,
-		Timings: Timings{DNS: httpapi.Milliseconds(a.Timings.DNS), Connect: httpapi.Milliseconds(a.Timings.Connect), TLS: httpapi.Milliseconds(a.Timings.TLS),
-			FirstByte: httpapi.Milliseconds(a.Timings.FirstByte), Total: httpapi.Milliseconds(a.Timings.Total)},
+		Timings: Timings{DNS: httpapi.Milliseconds(a.Timings.DNS), Connect: httpapi.Milliseconds(a.Timings.Connect),
+			TLS: httpapi.Milliseconds(a.Timings.TLS), FirstByte: httpapi.Milliseconds(a.Timings.FirstByte),
+			Total: httpapi.Milliseconds(a.Timings.Total)},
 		Request: AttemptRequest{Headers: headers(a.RequestHeaders)},
 	}
 	if a.ErrorCode != nil && a.ErrorMessage != nil {

@@ -37,7 +37,8 @@ func TestAttempts(t *testing.T) {
 		common := func(i int) map[string]any {
 			return map[string]any{"id": ids[i], "subscription_id": sub, "generation": 2.0, "number": 3.0, "outcome": "failed",
 				"started_at": "2025-06-15T15:06:40.123Z", "http_status": nil, "error": nil, "response": nil,
-				"timings": map[string]any{"dns_ms": 0.001, "connect_ms": 2.0, "tls_ms": 0.003, "first_byte_ms": 0.004, "total_ms": 0.005},
+				"timings": map[string]any{"dns_ms": 0.001, "connect_ms": 2.0, "tls_ms": 0.003, "first_byte_ms": 0.004,
+					"total_ms": 0.005},
 				"request": map[string]any{"headers": map[string]any{"a": "b"}}}
 		}
 		first := common(0)
@@ -45,11 +46,13 @@ func TestAttempts(t *testing.T) {
 		require.Equal(t, first, list[0])
 		second := common(1)
 		second["http_status"], second["error"] = 500.0, map[string]any{"code": "unexpected_status", "message": "500"}
-		second["response"] = map[string]any{"status": 500.0, "headers": map[string]any{"c": "d"}, "body": "nöt now ", "body_encoding": "text", "truncated": true}
+		second["response"] = map[string]any{"status": 500.0, "headers": map[string]any{"c": "d"}, "body": "nöt now ",
+			"body_encoding": "text", "truncated": true}
 		require.Equal(t, second, list[1])
 		third := common(2)
 		third["http_status"] = 200.0
-		third["response"] = map[string]any{"status": 200.0, "headers": map[string]any{"c": "d"}, "body": "/w==", "body_encoding": "base64", "truncated": false}
+		third["response"] = map[string]any{"status": 200.0, "headers": map[string]any{"c": "d"}, "body": "/w==",
+			"body_encoding": "base64", "truncated": false}
 		require.Equal(t, third, list[2])
 
 		a := s.get(t, path+"/"+uuid+"/attempts?limit=2")

@@ -32,10 +32,13 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 		ID: "list-webhook-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary: "List webhook events",
-		Description: "Lists the environment's events, newest first. Different filters must all hold; of repeated or comma-separated " +
+		Description: "Lists the environment's events, newest first. Different filters must all hold; of repeated or " +
+			"comma-separated " +
 			"values of one filter, one must. `subscription_id`, `http_status` and `error_code` must hold for one and the same " +
-			"delivery. By `idempotency_key` and by `q` a repeat is found while the event that it repeats is there; a `q` that more than " +
-			"200 of the environment's types begin with is refused. Bodies, headers and deliveries are left out unless `include` names " +
+			"delivery. By `idempotency_key` and by `q` a repeat is found while the event that it repeats is there; a `q` " +
+			"that more than " +
+			"200 of the environment's types begin with is refused. Bodies, headers and deliveries are left out unless " +
+			"`include` names " +
 			"them; a page with bodies may be shorter than `limit`.",
 	}, h.list)
 	httpapi.Register(api, httpapi.Operation{
@@ -45,26 +48,31 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 		Description: "Returns one event with its headers, its body and its deliveries.",
 	}, h.get)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "list-webhook-event-attempts", Method: http.MethodGet, Path: itemPath + "/attempts", Status: http.StatusOK, Tag: tag,
-		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
-		Summary:     "List the attempts of a webhook event",
-		Description: "Lists the tries of the event over all its deliveries, newest first, with what was sent and what came back.",
+		ID: "list-webhook-event-attempts", Method: http.MethodGet, Path: itemPath + "/attempts", Status: http.StatusOK,
+		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		Summary: "List the attempts of a webhook event",
+		Description: "Lists the tries of the event over all its deliveries, newest first, with what was sent and what " +
+			"came back.",
 	}, h.attempts)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "replay-webhook-event", Method: http.MethodPost, Path: itemPath + "/replay", Status: http.StatusAccepted, Tag: tag,
-		Permission: access.EventsReplay, Route: access.RouteWebhooks, Environment: true,
+		ID: "replay-webhook-event", Method: http.MethodPost, Path: itemPath + "/replay", Status: http.StatusAccepted,
+		Tag: tag, Permission: access.EventsReplay, Route: access.RouteWebhooks, Environment: true,
 		Errors:  []apperr.Code{apperr.CodeDeliveryInFlight, apperr.CodeNothingToReplay, apperr.CodePayloadExpired},
 		Summary: "Replay a webhook event",
-		Description: "Sends the event once more to the subscriptions whose delivery is dead or waits after a failed try, from the " +
-			"start of their schedule and with the same `webhook-id`. `force` replays the other deliveries too. Deliveries of deleted " +
+		Description: "Sends the event once more to the subscriptions whose delivery is dead or waits after a failed try, " +
+			"from the " +
+			"start of their schedule and with the same `webhook-id`. `force` replays the other deliveries too. Deliveries of " +
+			"deleted " +
 			"subscriptions stay as they are. Without a body the request means `{}`.",
 	}, h.replay)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "expunge-webhook-event-payload", Method: http.MethodDelete, Path: itemPath + "/payload", Status: http.StatusNoContent, Tag: tag,
-		Permission: access.EventsExpunge, Route: access.RouteWebhooks, Environment: true,
-		Summary: "Expunge the payload of a webhook event",
-		Description: "Removes the headers and the body of the event for good and cancels what waits to be sent. A try under way ends by " +
-			"itself. The event stays with its deliveries and attempts, and so does its idempotency key: a repeat of it is still one. " +
+		ID: "expunge-webhook-event-payload", Method: http.MethodDelete, Path: itemPath + "/payload",
+		Status: http.StatusNoContent, Tag: tag, Permission: access.EventsExpunge, Route: access.RouteWebhooks,
+		Environment: true, Summary: "Expunge the payload of a webhook event",
+		Description: "Removes the headers and the body of the event for good and cancels what waits to be sent. A try " +
+			"under way ends by " +
+			"itself. The event stays with its deliveries and attempts, and so does its idempotency key: a repeat of it is " +
+			"still one. " +
 			"An event without a payload is left as it is.",
 	}, h.expunge)
 	mountPayload(api, h)
@@ -126,7 +134,8 @@ func fitting(list []events.Event, budget int64) int {
 	return max(len(list), 1)
 }
 
-func (h *handlers) listed(ctx context.Context, env id.Environment, list []events.Event, include including) ([]Listed, error) {
+func (h *handlers) listed(ctx context.Context, env id.Environment, list []events.Event,
+	include including) ([]Listed, error) {
 	var payloads map[string]events.Payload
 	var byEvent map[string][]deliveries.Delivery
 	var err error
@@ -209,7 +218,9 @@ func (h *handlers) attempts(ctx context.Context, in *attemptsInput) (*attemptsOu
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(request, list, func(a deliveries.Attempt) string { return a.ID }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(request, list, func(a deliveries.Attempt) string {
+		return a.ID
+	}, in.url.Path, in.url.Query())
 	out := &attemptsOutput{Headers: headers, Body: make([]Attempt, 0, len(list))}
 	for i := range list {
 		out.Body = append(out.Body, attempt(&list[i]))

@@ -37,13 +37,14 @@ func TestDetail(t *testing.T) {
 		require.Equal(t, map[string]any{
 			"event_uuid": uuid, "provider": "github", "provider_config_key": "github-eu", "connection_id": "acme",
 			"environment_id": string(s.env), "event_type": "issues.opened", "status": "received", "idempotency_key": "a,b",
-			"idempotency_source": "header:x-github-delivery", "duplicate_of": nil, "suspect": nil, "control": false, "attempt_count": 0.0,
-			"last_error": nil, "headers": map[string]any{"x-a": "b"}, "body": map[string]any{}, "body_encoding": "json",
-			"content_type": "application/json", "body_size": 2.0, "payload_expired": false,
-			"payload_expires_at": "2125-05-22T15:06:40.123Z", "expires_at": "2125-05-22T15:06:40.123Z", "received_at": at, "updated_at": at, "forwarded_at": nil,
-			"verification": map[string]any{"result": "verified", "scheme": "hmac", "key_id": nil},
-			"deliveries": []any{map[string]any{"subscription_id": sub, "status": "pending", "generation": 1.0, "attempt_count": 0.0,
-				"next_attempt_at": at, "last_http_status": nil, "last_error": nil, "completed_at": nil}},
+			"idempotency_source": "header:x-github-delivery", "duplicate_of": nil, "suspect": nil, "control": false,
+			"attempt_count": 0.0, "last_error": nil, "headers": map[string]any{"x-a": "b"}, "body": map[string]any{},
+			"body_encoding": "json", "content_type": "application/json", "body_size": 2.0, "payload_expired": false,
+			"payload_expires_at": "2125-05-22T15:06:40.123Z", "expires_at": "2125-05-22T15:06:40.123Z", "received_at": at,
+			"updated_at": at, "forwarded_at": nil, "verification": map[string]any{"result": "verified", "scheme": "hmac",
+				"key_id": nil},
+			"deliveries": []any{map[string]any{"subscription_id": sub, "status": "pending", "generation": 1.0,
+				"attempt_count": 0.0, "next_attempt_at": at, "last_http_status": nil, "last_error": nil, "completed_at": nil}},
 		}, o)
 	})
 }
@@ -87,7 +88,8 @@ func TestBodies(t *testing.T) {
 			encoding events.Encoding
 			shown    string
 		}{
-			{`{"b":1.0,"a":12345678901234567890,"a":"<é\u0026>"}`, events.JSON, `{"b":1.0,"a":12345678901234567890,"a":"<é\u0026>"}`},
+			{`{"b":1.0,"a":12345678901234567890,"a":"<é\u0026>"}`, events.JSON,
+				`{"b":1.0,"a":12345678901234567890,"a":"<é\u0026>"}`},
 			{"[1,\n 2]", events.JSON, "[1,2]"},
 			{`null`, events.JSON, `null`},
 			{`{"a":`, events.Text, `"{\"a\":"`},
@@ -227,16 +229,17 @@ func TestRefusedQueries(t *testing.T) {
 		"received_after=":                          {"query.received_after empty"},
 		"received_before=2026-03-04T5:06:07Z":      {"query.received_before format"},
 		"received_before=0000-00-00T00:00:00Z":     {"query.received_before format"},
-		"http_status=,%2B200,0200,200":             {"query.http_status[0] empty", "query.http_status[1] type", "query.http_status[2] type"},
-		"include=payload":                          {"query.include[0] enum"},
-		"limit=251":                                {"query.limit maximum"},
-		"cursor=AAAA":                              {"query.cursor cursor"},
-		"q=":                                       {"query.q empty"},
-		"q=%00":                                    {"query.q text"},
-		"q=" + strings.Repeat("a", 2049):           {"query.q max_length"},
-		"q=a&q=b":                                  {"query.q single"},
-		"Q=x":                                      {"query.Q unknown_parameter"},
-		"status=nope&limit=0&event_type=*a":        {"query.limit minimum", "query.status[0] enum", "query.event_type[0] pattern"},
+		"http_status=,%2B200,0200,200": {"query.http_status[0] empty", "query.http_status[1] type",
+			"query.http_status[2] type"},
+		"include=payload":                   {"query.include[0] enum"},
+		"limit=251":                         {"query.limit maximum"},
+		"cursor=AAAA":                       {"query.cursor cursor"},
+		"q=":                                {"query.q empty"},
+		"q=%00":                             {"query.q text"},
+		"q=" + strings.Repeat("a", 2049):    {"query.q max_length"},
+		"q=a&q=b":                           {"query.q single"},
+		"Q=x":                               {"query.Q unknown_parameter"},
+		"status=nope&limit=0&event_type=*a": {"query.limit minimum", "query.status[0] enum", "query.event_type[0] pattern"},
 	} {
 		a := s.get(t, path+"?"+query)
 		require.Equal(t, http.StatusUnprocessableEntity, a.status, "%s: %s", query, a.body)
@@ -326,7 +329,8 @@ func TestNotFound(t *testing.T) {
 		for _, c := range []struct{ method, suffix string }{
 			{http.MethodGet, ""}, {http.MethodGet, "/attempts"}, {http.MethodPost, "/replay"},
 		} {
-			for as, target := range map[string]string{"foreign": uuid, "webhooks": id.NewUUID(), "developer": "%00'", "viewer": "UPPER"} {
+			for as, target := range map[string]string{"foreign": uuid, "webhooks": id.NewUUID(), "developer": "%00'",
+				"viewer": "UPPER"} {
 				if c.method == http.MethodPost && as == "viewer" {
 					continue
 				}
@@ -345,7 +349,8 @@ func TestAccess(t *testing.T) {
 		s := newServer(t, store)
 		uuid := s.event(t, nil)
 		for as, want := range map[string][2]int{
-			"events": {200, 403}, "webhooks": {200, 409}, "connections": {403, 403}, "viewer": {200, 403}, "developer": {200, 409},
+			"events": {200, 403}, "webhooks": {200, 409}, "connections": {403, 403}, "viewer": {200, 403},
+			"developer": {200, 409},
 		} {
 			require.Equal(t, want[0], s.do(t, as, http.MethodGet, path+"/"+uuid, "").status, as)
 			require.Equal(t, want[0], s.do(t, as, http.MethodGet, path, "").status, as)

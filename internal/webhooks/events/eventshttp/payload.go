@@ -19,12 +19,14 @@ const mediaBytes = "application/octet-stream"
 // mountPayload adds the operation on an event's payload as it came.
 func mountPayload(api *httpapi.API, h *handlers) {
 	httpapi.Register(api, httpapi.Operation{
-		ID: "download-webhook-event-payload", Method: http.MethodGet, Path: itemPath + "/payload", Status: http.StatusOK, Tag: tag,
-		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		ID: "download-webhook-event-payload", Method: http.MethodGet, Path: itemPath + "/payload", Status: http.StatusOK,
+		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors: []apperr.Code{apperr.CodePayloadExpired}, Download: []string{mediaBytes},
 		Summary: "Download the payload of a webhook event",
-		Description: "Returns the body of the event byte for byte as it was received, for those who verify the provider's own signature or " +
-			"send it on. Its content type is the event's `content_type`; the answer is plain bytes, so that nobody's browser runs what a stranger " +
+		Description: "Returns the body of the event byte for byte as it was received, for those who verify the provider's " +
+			"own signature or " +
+			"send it on. Its content type is the event's `content_type`; the answer is plain bytes, so that nobody's browser " +
+			"runs what a stranger " +
 			"has sent. A repeat has no payload.",
 	}, h.payload)
 }

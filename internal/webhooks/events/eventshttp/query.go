@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// FilterQuery are the filters of a list of events and of their stream. It is exported because Huma looks only into exported
-// embedded types.
+// FilterQuery are the filters of a list of events and of their stream. It is exported because Huma looks only into
+// exported embedded types.
 type FilterQuery struct {
 	Status            []string                       `query:"status,explode" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" doc:"Only events with these statuses." example:"failed"`
 	Provider          []string                       `query:"provider,explode" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these providers." example:"github"`
@@ -66,9 +66,10 @@ func (in *FilterQuery) check(f *apperr.Faults) {
 // filter returns the filter with its values sorted, so that their order does not matter to a cursor.
 func (in *FilterQuery) filter() events.Filter {
 	f := events.Filter{
-		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey), ConnectionIDs: sorted(in.ConnectionID),
-		Types: sorted(in.EventType), Duplicate: oneOf(in.Duplicate), Control: oneOf(in.Control),
-		ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()), ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()), Search: in.Search,
+		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey),
+		ConnectionIDs: sorted(in.ConnectionID), Types: sorted(in.EventType), Duplicate: oneOf(in.Duplicate),
+		Control: oneOf(in.Control), ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()),
+		ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()), Search: in.Search,
 		DeliveryCriteria: events.DeliveryCriteria{
 			SubscriptionIDs: sorted(in.SubscriptionID), HTTPStatuses: sorted(in.HTTPStatus), ErrorCodes: sorted(in.ErrorCode),
 		},

@@ -36,31 +36,43 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true, Tickets: h,
 		Errors:  []apperr.Code{apperr.CodeTooManyStreams},
 		Summary: "Stream webhook events",
-		Description: "Server-sent events: what is received and what becomes of it, as it happens, with the filters of the list. " +
-			"`webhook_event.received` and `webhook_attempt.completed` come once for each event and try, `webhook_event.updated` when an event " +
-			"has changed, with how it stands then; changes that follow each other closely are one message. A message is sent if the event fits " +
-			"the filters at that moment; of a try, `subscription_id`, `http_status` and `error_code` ask about the try itself.\n\n" +
-			"A reader that comes back with `Last-Event-ID` goes on where it stopped, on any node and also after a restart. Where more than " +
-			"an hour or 10,000 messages of the environment were missed, it gets `stream.gap` and goes on from now. A reader that does not keep " +
-			"up gets `stream.lagged`, and any stream ends within about half an hour with `stream.closed`; come back then. A comment every 15 " +
-			"seconds shows that the stream lives, and moves the id on. When the credential ends, the stream does within five seconds.\n\n" +
-			"A browser's EventSource cannot send headers: make a ticket with `POST /webhook-events/stream-ticket` and open the stream with " +
+		Description: "Server-sent events: what is received and what becomes of it, as it happens, with the filters of the " +
+			"list. " +
+			"`webhook_event.received` and `webhook_attempt.completed` come once for each event and try, " +
+			"`webhook_event.updated` when an event " +
+			"has changed, with how it stands then; changes that follow each other closely are one message. A message is sent " +
+			"if the event fits " +
+			"the filters at that moment; of a try, `subscription_id`, `http_status` and `error_code` ask about the try " +
+			"itself.\n\n" +
+			"A reader that comes back with `Last-Event-ID` goes on where it stopped, on any node and also after a restart. " +
+			"Where more than " +
+			"an hour or 10,000 messages of the environment were missed, it gets `stream.gap` and goes on from now. A reader " +
+			"that does not keep " +
+			"up gets `stream.lagged`, and any stream ends within about half an hour with `stream.closed`; come back then. A " +
+			"comment every 15 " +
+			"seconds shows that the stream lives, and moves the id on. When the credential ends, the stream does within five " +
+			"seconds.\n\n" +
+			"A browser's EventSource cannot send headers: make a ticket with `POST /webhook-events/stream-ticket` and open " +
+			"the stream with " +
 			"`?ticket=` and no filters. A ticket works once, so a reconnect needs another, and `last_event_id` in the query.",
 		Stream: []httpapi.StreamMessage{
 			{Event: string(eventstream.EventReceived), Doc: "An event was received and stored.", Data: Summary{}},
 			{Event: string(eventstream.AttemptCompleted), Doc: "A try of a delivery was recorded.", Data: CompletedAttempt{}},
-			{Event: string(eventstream.EventUpdated), Doc: "An event has changed, as after a try, a replay or a hold.", Data: Summary{}},
-			{Event: eventstream.StreamGap, Doc: "What happened between two moments was missed. The stream goes on from the second.", Data: eventstream.Gap{}},
+			{Event: string(eventstream.EventUpdated), Doc: "An event has changed, as after a try, a replay or a hold.",
+				Data: Summary{}},
+			{Event: eventstream.StreamGap,
+				Doc: "What happened between two moments was missed. The stream goes on from the second.", Data: eventstream.Gap{}},
 			{Event: eventstream.StreamLagged, Doc: "The reader did not keep up. The stream ends.", Data: eventstream.Closing{}},
 			{Event: eventstream.StreamClosed, Doc: "The stream ends.", Data: eventstream.Closing{}},
 		},
 	}, h.open)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "create-webhook-event-stream-ticket", Method: http.MethodPost, Path: ticketPath, Status: http.StatusCreated, Tag: tag,
-		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		ID: "create-webhook-event-stream-ticket", Method: http.MethodPost, Path: ticketPath, Status: http.StatusCreated,
+		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors:  []apperr.Code{apperr.CodeRateLimited},
 		Summary: "Create a ticket for the stream",
-		Description: "Makes a ticket that opens `GET /webhook-events/stream` once within 60 seconds, in the caller's name and environment and " +
+		Description: "Makes a ticket that opens `GET /webhook-events/stream` once within 60 seconds, in the caller's name " +
+			"and environment and " +
 			"with the filters that are given here. The stream ends when the caller's key or session does.",
 	}, h.ticket)
 }
@@ -167,7 +179,8 @@ type ticketOutput struct {
 
 func (h *streaming) ticket(ctx context.Context, in *ticketInput) (*ticketOutput, error) {
 	ticket, expires, err := h.stream.MakeTicket(ctx, access.From(ctx), in.filter())
-	return &ticketOutput{Location: httpapi.Prefix + streamPath, Body: StreamTicketCreated{Ticket: ticket, ExpiresAt: httpapi.Time(expires)}}, err
+	return &ticketOutput{Location: httpapi.Prefix + streamPath, Body: StreamTicketCreated{Ticket: ticket,
+		ExpiresAt: httpapi.Time(expires)}}, err
 }
 
 // ticketFilterKey is where a request's context carries the filter of its ticket.
@@ -204,9 +217,10 @@ type CompletedAttempt struct {
 
 func completed(e *events.Event, a *deliveries.Attempt) CompletedAttempt {
 	full := attempt(a)
-	return CompletedAttempt{EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: e.ConnectionID,
-		EventType: e.Type, ID: full.ID, SubscriptionID: full.SubscriptionID, Generation: full.Generation, Number: full.Number,
-		Outcome: full.Outcome, StartedAt: full.StartedAt, HTTPStatus: full.HTTPStatus, Error: full.Error, Timings: full.Timings}
+	return CompletedAttempt{EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey,
+		ConnectionID: e.ConnectionID, EventType: e.Type, ID: full.ID, SubscriptionID: full.SubscriptionID,
+		Generation: full.Generation, Number: full.Number, Outcome: full.Outcome, StartedAt: full.StartedAt,
+		HTTPStatus: full.HTTPStatus, Error: full.Error, Timings: full.Timings}
 }
 
 // StreamData returns the data of a message of the stream.

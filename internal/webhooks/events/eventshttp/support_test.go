@@ -47,8 +47,8 @@ type server struct {
 
 func newServer(t *testing.T, store testkit.Store) *server {
 	t.Helper()
-	s := &server{store: store, clock: clock.NewManual(time.UnixMilli(started)), env: id.Environment(id.New(id.PrefixEnvironment)),
-		other: id.Environment(id.New(id.PrefixEnvironment))}
+	s := &server{store: store, clock: clock.NewManual(time.UnixMilli(started)),
+		env: id.Environment(id.New(id.PrefixEnvironment)), other: id.Environment(id.New(id.PrefixEnvironment))}
 	s.uuids = testkit.UUIDs(s.clock.Now())
 	s.events = events.NewStore(store.DB, deliveries.Filter{})
 	client := egress.New(egress.Policy{}, egress.Options{})
@@ -66,16 +66,18 @@ func (s *server) event(t *testing.T, change func(e *events.NewEvent)) string {
 	t.Helper()
 	e := events.NewEvent{Event: events.Event{
 		UUID: s.uuids(), Environment: s.env, ConnectionUUID: id.NewUUID(), ConnectionID: "acme", Provider: "github",
-		ProviderConfigKey: "github-eu", Type: "issues.opened", IdempotencyKey: "a,b", IdempotencySource: "header:x-github-delivery",
-		Verification: `{"result":"verified","scheme":"hmac","key_id":""}`, ContentType: "application/json", BodySize: 2, ReceivedAt: s.clock.Now(),
+		ProviderConfigKey: "github-eu", Type: "issues.opened", IdempotencyKey: "a,b",
+		IdempotencySource: "header:x-github-delivery", Verification: `{"result":"verified","scheme":"hmac","key_id":""}`,
+		ContentType: "application/json", BodySize: 2, ReceivedAt: s.clock.Now(),
 	}, Payload: &events.Payload{Headers: `{"x-a":"b"}`, Body: []byte(`{}`), Encoding: events.JSON}}
 	if change != nil {
 		change(&e)
 	}
 	require.NoError(t, s.store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
 		if e.DuplicateOf == nil {
-			_, err := s.events.ClaimKeys(t.Context(), tx, []*events.Key{{ConnectionUUID: e.ConnectionUUID, Hash: events.HashID(e.IdempotencyKey),
-				EventUUID: e.UUID, ExpiresMillis: events.KeyForever}}, started)
+			_, err := s.events.ClaimKeys(t.Context(), tx,
+				[]*events.Key{{ConnectionUUID: e.ConnectionUUID, Hash: events.HashID(e.IdempotencyKey), EventUUID: e.UUID,
+					ExpiresMillis: events.KeyForever}}, started)
 			if err != nil {
 				return err
 			}
@@ -164,7 +166,8 @@ func (s *server) get(t *testing.T, target string) answer {
 	return s.do(t, "events", http.MethodGet, target, "")
 }
 
-// do sends a request with an API key ("events", "webhooks", "connections", "foreign") or as a user ("developer", "viewer").
+// do sends a request with an API key ("events", "webhooks", "connections", "foreign") or as a user ("developer",
+// "viewer").
 func (s *server) do(t *testing.T, as, method, target, body string) answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, bytes.NewBufferString(body))
@@ -187,7 +190,8 @@ func (s *server) do(t *testing.T, as, method, target, body string) answer {
 type authenticator struct{ s *server }
 
 func (a authenticator) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
-	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Environment: a.s.env, Grants: access.Open(access.Route(key))}
+	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Environment: a.s.env,
+		Grants: access.Open(access.Route(key))}
 	if key == "foreign" {
 		p.Environment, p.Grants = a.s.other, access.Open(access.Routes()...)
 	}
@@ -198,7 +202,8 @@ func (a authenticator) APIKey(_ context.Context, key, _ string) (access.Principa
 }
 
 func (a authenticator) Bearer(_ context.Context, token string) (access.Principal, error) {
-	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Rights: access.Role(token).Rights()}, nil
+	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Rights: access.Role(token).Rights()},
+		nil
 }
 
 func (a authenticator) Environment(context.Context, access.Principal, string) (id.Environment, error) {

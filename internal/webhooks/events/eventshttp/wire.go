@@ -101,10 +101,12 @@ type Replay struct {
 func detail(e *events.Event, payloads map[string]events.Payload, list []deliveries.Delivery) (Event, error) {
 	s, err := summary(e)
 	p := payloadOf(payloads, e.UUID)
-	return Event{Summary: s, Headers: headersOf(p), Body: content{p}, BodyEncoding: encoding{p}, Deliveries: deliveryViews(list)}, err
+	return Event{Summary: s, Headers: headersOf(p), Body: content{p}, BodyEncoding: encoding{p},
+		Deliveries: deliveryViews(list)}, err
 }
 
-func listed(e *events.Event, payloads map[string]events.Payload, list []deliveries.Delivery, want including) (Listed, error) {
+func listed(e *events.Event, payloads map[string]events.Payload, list []deliveries.Delivery,
+	want including) (Listed, error) {
 	s, err := summary(e)
 	row := Listed{Summary: s}
 	p := payloadOf(payloads, e.UUID)
@@ -149,12 +151,14 @@ func summary(e *events.Event) (Summary, error) {
 	}
 	s := Summary{
 		EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey, ConnectionID: orNull(e.ConnectionID),
-		ConnectionUUID: orNull(e.ConnectionUUID), EnvironmentID: string(e.Environment), EventType: e.Type, EventTypes: e.Types, Status: string(e.Status),
-		IdempotencyKey: e.IdempotencyKey, IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect},
-		Control: e.Control, AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize, PayloadExpired: e.PayloadExpired,
+		ConnectionUUID: orNull(e.ConnectionUUID), EnvironmentID: string(e.Environment), EventType: e.Type,
+		EventTypes: e.Types, Status: string(e.Status), IdempotencyKey: e.IdempotencyKey,
+		IdempotencySource: e.IdempotencySource, DuplicateOf: e.DuplicateOf, Suspect: suspicion{e.Suspect}, Control: e.Control,
+		AttemptCount: e.AttemptCount, ContentType: e.ContentType, BodySize: e.BodySize, PayloadExpired: e.PayloadExpired,
 		PayloadExpiresAt: (*httpapi.Time)(e.PayloadExpiresAt), ExpiresAt: httpapi.Time(e.ExpiresAt),
 		Verification: Verification{Result: v.Result, Scheme: v.Scheme, KeyID: orNull(v.KeyID)},
-		ReceivedAt:   httpapi.Time(e.ReceivedAt), UpdatedAt: httpapi.Time(e.UpdatedAt), ForwardedAt: (*httpapi.Time)(e.ForwardedAt),
+		ReceivedAt:   httpapi.Time(e.ReceivedAt), UpdatedAt: httpapi.Time(e.UpdatedAt),
+		ForwardedAt: (*httpapi.Time)(e.ForwardedAt),
 	}
 	if failure != nil {
 		s.LastError = httpapi.OrNull[EventError]{Value: &EventError{*failureView(failure), subscriptionID}}
@@ -174,8 +178,9 @@ func deliveryViews(list []deliveries.Delivery) []Delivery {
 	for i := range list {
 		d := &list[i]
 		views[i] = Delivery{
-			ID: d.ID, SubscriptionID: d.SubscriptionID, Status: string(d.Status), Generation: d.Generation, AttemptCount: d.AttemptCount,
-			LastHTTPStatus: d.LastHTTPStatus, LastError: httpapi.OrNull[DeliveryError]{Value: failureView(d.LastFailure)},
+			ID: d.ID, SubscriptionID: d.SubscriptionID, Status: string(d.Status), Generation: d.Generation,
+			AttemptCount: d.AttemptCount, LastHTTPStatus: d.LastHTTPStatus,
+			LastError:   httpapi.OrNull[DeliveryError]{Value: failureView(d.LastFailure)},
 			CompletedAt: (*httpapi.Time)(d.CompletedAt),
 		}
 		if d.Status == deliveries.Pending || d.Status == deliveries.RetryWait {

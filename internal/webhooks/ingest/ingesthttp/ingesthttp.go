@@ -50,8 +50,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	clientIP := httpapi.ClientIP(r.Context())
 	source := ingest.SourceOf(clientIP)
 	address, _ := netip.ParseAddr(clientIP) // what cannot be read is in no network
-	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection"), Source: source, Address: address, HTTP: r,
-		Deadlines: http.NewResponseController(w)})
+	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection"), Source: source,
+		Address: address, HTTP: r, Deadlines: http.NewResponseController(w)})
 	if receipt.Rate != nil {
 		receipt.Rate.SetHeaders(w.Header())
 	}
@@ -59,7 +59,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if refusal(err) {
 			if d := h.refusals.count(source, httpapi.RequestTime(r.Context())); !d.Allowed {
 				d.SetHeaders(w.Header())
-				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many refused deliveries from this address", RetryAfter: d.RetryAfter, Cause: err}
+				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many refused deliveries from this address",
+					RetryAfter: d.RetryAfter, Cause: err}
 			}
 		}
 		httpapi.WriteError(w, r, err)
@@ -97,8 +98,8 @@ func answer(w http.ResponseWriter, a *verification.Answer) {
 	_, _ = w.Write(a.Body) // the client is gone when this fails
 }
 
-// refusal reports whether the delivery was refused for what it is, as opposed to what the service can do now. A body that
-// broke off or came too slowly counts: whoever means to deliver sends it whole.
+// refusal reports whether the delivery was refused for what it is, as opposed to what the service can do now. A body
+// that broke off or came too slowly counts: whoever means to deliver sends it whole.
 func refusal(err error) bool {
 	var e *apperr.Error
 	if !errors.As(err, &e) {
@@ -116,30 +117,34 @@ func refusal(err error) bool {
 
 func document(api *httpapi.API) []*huma.Operation {
 	return []*huma.Operation{documentDelivery(api),
-		documentHandshake(api, http.MethodGet, "By this method providers such as Meta, Dropbox and X make sure that the URL is the connection's: they send a "+
-			"value and expect it back, or its HMAC under the webhook secret."),
+		documentHandshake(api, http.MethodGet,
+			"By this method providers such as Meta, Dropbox and X make sure that the URL is the connection's: they send a "+
+				"value and expect it back, or its HMAC under the webhook secret."),
 		documentHandshake(api, http.MethodHead, "By this method providers such as Trello make sure that the URL answers."),
 		documentHandshake(api, http.MethodOptions, "By this method senders of CloudEvents ask whether they may deliver.")}
 }
 
 func parameters() []*huma.Param {
 	maxLength := 255
-	return []*huma.Param{{Name: "connection", In: "path", Required: true, Description: "The connection's path token or alias.",
-		Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
+	return []*huma.Param{{Name: "connection", In: "path", Required: true,
+		Description: "The connection's path token or alias.", Schema: &huma.Schema{Type: huma.TypeString,
+			MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
 }
 
 func documentHandshake(api *httpapi.API, method, why string) *huma.Operation {
 	op := &huma.Operation{
-		OperationID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
-		Summary: "Answer a provider's handshake by " + method,
-		Description: why + " What is answered is the definition's of the connection's provider. Handshakes are not stored, and none can make the " +
+		OperationID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}",
+		Tags: []string{"Inbound"}, Summary: "Answer a provider's handshake by " + method,
+		Description: why + " What is answered is the definition's of the connection's provider. Handshakes are not " +
+			"stored, and none can make the " +
 			"service sign what could be taken for an event. A provider that has no such handshake gets 405.",
 		Parameters: parameters(), Security: []map[string][]string{},
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The handshake is answered.", Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}},
 			"400": api.ErrorResponse("`http_error`: the request is no handshake of the provider"),
 			"401": api.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused."),
-			"405": api.ErrorResponse("`http_error`: the provider has no handshake by this method; `Allow` lists those that it has"),
+			"405": api.ErrorResponse("`http_error`: the provider has no handshake by this method; `Allow` lists those that " +
+				"it has"),
 		},
 	}
 	documentErrors(api, op, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
@@ -158,7 +163,8 @@ func documentErrors(api *httpapi.API, op *huma.Operation, codes ...apperr.Code) 
 	}
 	op.Responses["2XX"] = &huma.Response{Description: "Where the provider expects another status than 200.",
 		Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}}
-	op.Responses["4XX"] = api.ErrorResponse("`signature_missing`, `signature_invalid`, where the provider expects another status than 401")
+	op.Responses["4XX"] = api.ErrorResponse("`signature_missing`, `signature_invalid`, where the provider expects " +
+		"another status than 401")
 	op.Responses["503"].Description = "`unavailable`, `connection_disabled`; `Retry-After` says when to send it again"
 }
 
@@ -167,8 +173,10 @@ func documentDelivery(api *httpapi.API) *huma.Operation {
 	op := &huma.Operation{
 		OperationID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
 		Summary: "Receive a provider's webhook",
-		Description: "Where a provider posts its webhooks. The credential is the provider's signature; `API-Key` and `Authorization` are not " +
-			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`. Where the " +
+		Description: "Where a provider posts its webhooks. The credential is the provider's signature; `API-Key` and " +
+			"`Authorization` are not " +
+			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`. " +
+			"Where the " +
 			"provider expects an acknowledgement of its own, or posts a handshake, it gets that answer instead. The " +
 			"first 256 KiB of a body must arrive within 10 seconds, the rest within a further minute.",
 		Parameters: parameters(),
@@ -183,8 +191,8 @@ func documentDelivery(api *httpapi.API) *huma.Operation {
 			}},
 		},
 	}
-	documentErrors(api, op, apperr.CodeSignatureMissing, apperr.CodeNotFound, apperr.CodePayloadTooLarge, apperr.CodeRateLimited,
-		apperr.CodeInternal, apperr.CodeUnavailable)
+	documentErrors(api, op, apperr.CodeSignatureMissing, apperr.CodeNotFound, apperr.CodePayloadTooLarge,
+		apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
 	op.Responses["400"] = api.ErrorResponse("`http_error`: the body ended early")
 	op.Responses["408"] = api.ErrorResponse("`http_error`: the body did not arrive in time")
 	op.Responses["401"].Description = "`signature_missing`, `signature_invalid`."

@@ -35,7 +35,8 @@ func (r *receiver) Receive(_ context.Context, request ingest.Request) (ingest.Re
 }
 
 func newAPI(r *receiver) *httpapi.API {
-	api := httpapi.New(httpapi.Config{Version: "test", Logger: slog.New(slog.DiscardHandler), Clock: clock.NewManual(time.UnixMilli(1_750_000_000_000))})
+	api := httpapi.New(httpapi.Config{Version: "test", Logger: slog.New(slog.DiscardHandler),
+		Clock: clock.NewManual(time.UnixMilli(1_750_000_000_000))})
 	ingesthttp.Mount(api, r, nil)
 	return api
 }
@@ -108,8 +109,8 @@ func TestRequestIsHandedOver(t *testing.T) {
 	require.NotNil(t, r.last.Deadlines)
 }
 
-// What a provider expects to be answered reaches it as its definition has it: a content type stands beside an empty body where it is
-// asked for, which Discord does, and nowhere else.
+// What a provider expects to be answered reaches it as its definition has it: a content type stands beside an empty
+// body where it is asked for, which Discord does, and nowhere else.
 func TestAnswersOnTheWire(t *testing.T) {
 	t.Parallel()
 	r := &receiver{}
@@ -119,14 +120,17 @@ func TestAnswersOnTheWire(t *testing.T) {
 		status            int
 		contentType, body string
 	}{
-		{http.StatusNoContent, "application/json", ""}, {http.StatusNoContent, "", ""}, {http.StatusOK, "", ""}, {http.StatusOK, "text/plain; charset=utf-8", "<a>"},
+		{http.StatusNoContent, "application/json", ""}, {http.StatusNoContent, "", ""}, {http.StatusOK, "", ""},
+		{http.StatusOK, "text/plain; charset=utf-8", "<a>"},
 	} {
-		answer := &verification.Answer{Status: c.status, Header: http.Header{"X-Content-Type-Options": {"nosniff"}}, Body: []byte(c.body)}
+		answer := &verification.Answer{Status: c.status, Header: http.Header{"X-Content-Type-Options": {"nosniff"}},
+			Body: []byte(c.body)}
 		if c.contentType != "" {
 			answer.Header.Set("Content-Type", c.contentType)
 		}
 		r.receipt = ingest.Receipt{Answer: answer}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/webhook/acme", http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/webhook/acme",
+			http.NoBody)
 		require.NoError(t, err)
 		got, err := server.Client().Do(request)
 		require.NoError(t, err)

@@ -22,13 +22,16 @@ const eventsPath = "/webhook-events"
 func mountPublish(api *httpapi.API, publisher Publisher) {
 	h := &publishHandler{publisher}
 	httpapi.Register(api, httpapi.Operation{
-		ID: "publish-webhook-event", Method: http.MethodPost, Path: eventsPath, Status: http.StatusCreated, OtherStatuses: []int{http.StatusOK},
-		Tag: "Webhook events", Permission: access.EventsWrite, Route: access.RouteEventsWrite, Environment: true,
-		MaxBodyBytes: ingest.MaxPublishedBytes,
-		Summary:      "Publish a webhook event",
-		Description: "Stores an event of the caller's own and forwards it to the subscriptions that match, as if a provider had sent it. Its " +
-			"`provider` is `sallyport`. It is about a connection, or none: then its `provider_config_key` is `sallyport` too, and " +
-			"subscriptions that are narrowed to another do not match. The answer comes when the event is durable: 201, or 200 with " +
+		ID: "publish-webhook-event", Method: http.MethodPost, Path: eventsPath, Status: http.StatusCreated,
+		OtherStatuses: []int{http.StatusOK}, Tag: "Webhook events", Permission: access.EventsWrite,
+		Route: access.RouteEventsWrite, Environment: true, MaxBodyBytes: ingest.MaxPublishedBytes,
+		Summary: "Publish a webhook event",
+		Description: "Stores an event of the caller's own and forwards it to the subscriptions that match, as if a " +
+			"provider had sent it. Its " +
+			"`provider` is `sallyport`. It is about a connection, or none: then its `provider_config_key` is `sallyport` " +
+			"too, and " +
+			"subscriptions that are narrowed to another do not match. The answer comes when the event is durable: 201, or " +
+			"200 with " +
 			"`duplicate: true` and the first event's uuid when its idempotency key came before. The request is at most 1 MiB.",
 	}, h.publish)
 }
@@ -74,7 +77,8 @@ func (h *publishHandler) publish(ctx context.Context, in *publishInput) (*publis
 	if err != nil {
 		return nil, err
 	}
-	out := &publishOutput{Status: http.StatusOK, Body: Acknowledgement{EventUUID: receipt.EventUUID, Status: "received", Duplicate: receipt.Duplicate}}
+	out := &publishOutput{Status: http.StatusOK, Body: Acknowledgement{EventUUID: receipt.EventUUID, Status: "received",
+		Duplicate: receipt.Duplicate}}
 	if !receipt.Duplicate {
 		out.Status, out.Location = http.StatusCreated, httpapi.Prefix+eventsPath+"/"+receipt.EventUUID
 	}

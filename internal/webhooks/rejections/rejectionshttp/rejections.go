@@ -21,12 +21,15 @@ import (
 func Mount(api *httpapi.API, svc *rejections.Service) {
 	h := &handlers{svc: svc}
 	httpapi.Register(api, httpapi.Operation{
-		ID: "list-webhook-rejections", Method: http.MethodGet, Path: "/webhook-rejections", Status: http.StatusOK, Tag: "Webhook events",
-		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
+		ID: "list-webhook-rejections", Method: http.MethodGet, Path: "/webhook-rejections", Status: http.StatusOK,
+		Tag: "Webhook events", Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary: "List refused webhook requests",
-		Description: "Lists what the environment's connections refused, newest first: the last 200 requests of each connection, for at " +
-			"most 30 days, with the reason and, where a closer look found one, the likely cause. Beyond five a second and connection " +
-			"refusals are only counted, as `suppressed` of the one before them. Refused requests are no events: nothing is forwarded.",
+		Description: "Lists what the environment's connections refused, newest first: the last 200 requests of each " +
+			"connection, for at " +
+			"most 30 days, with the reason and, where a closer look found one, the likely cause. Beyond five a second and " +
+			"connection " +
+			"refusals are only counted, as `suppressed` of the one before them. Refused requests are no events: nothing is " +
+			"forwarded.",
 	}, h.list)
 }
 
@@ -53,7 +56,8 @@ type listOutput struct {
 
 func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	v := access.From(ctx).View()
-	filter := rejections.Filter{ConnectionIDs: sorted(in.ConnectionID), ProviderConfigKeys: sorted(in.ProviderConfigKey), Reasons: sorted(in.Reason)}
+	filter := rejections.Filter{ConnectionIDs: sorted(in.ConnectionID), ProviderConfigKeys: sorted(in.ProviderConfigKey),
+		Reasons: sorted(in.Reason)}
 	request, err := in.Parse(filter.Scope(v.Environment), func(key string) bool { return id.Is(id.PrefixRejection, key) })
 	if err != nil {
 		return nil, err
@@ -62,7 +66,9 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	rows, headers := page.Cut(request, rows, func(r rejections.Rejection) string { return r.ID }, in.url.Path, in.url.Query())
+	rows, headers := page.Cut(request, rows, func(r rejections.Rejection) string {
+		return r.ID
+	}, in.url.Path, in.url.Query())
 	out := &listOutput{Headers: headers, Body: make([]rejection, len(rows))}
 	for i := range rows {
 		out.Body[i] = view(&rows[i])
@@ -107,10 +113,11 @@ type diagnosis struct {
 
 func view(r *rejections.Rejection) rejection {
 	out := rejection{
-		ID: r.ID, EnvironmentID: string(r.Environment), ConnectionUUID: r.ConnectionUUID, ConnectionID: r.ConnectionID, Provider: r.Provider,
-		ProviderConfigKey: r.ProviderConfigKey, ReceivedAt: httpapi.Time(r.ReceivedAt), Reason: r.Reason, Message: r.Message,
-		ByAlias: r.ByAlias, ClientIP: r.ClientIP, Method: r.Method, Headers: map[string]string{}, BodySize: r.BodySize,
-		Truncated: int64(len(r.Body)) < r.BodySize, Suppressed: r.Suppressed,
+		ID: r.ID, EnvironmentID: string(r.Environment), ConnectionUUID: r.ConnectionUUID, ConnectionID: r.ConnectionID,
+		Provider: r.Provider, ProviderConfigKey: r.ProviderConfigKey, ReceivedAt: httpapi.Time(r.ReceivedAt),
+		Reason: r.Reason, Message: r.Message, ByAlias: r.ByAlias, ClientIP: r.ClientIP, Method: r.Method,
+		Headers: map[string]string{}, BodySize: r.BodySize, Truncated: int64(len(r.Body)) < r.BodySize,
+		Suppressed: r.Suppressed,
 	}
 	if r.Diagnosis.Code != "" {
 		out.Diagnosis.Value = &diagnosis{r.Diagnosis.Code, r.Diagnosis.Message}

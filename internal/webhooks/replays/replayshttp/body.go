@@ -48,8 +48,8 @@ type filter struct {
 	unread            bool
 }
 
-// UnmarshalJSON reads a filter and notes whether that went well: of one with a value of the wrong type nobody knows what it
-// restricts.
+// UnmarshalJSON reads a filter and notes whether that went well: of one with a value of the wrong type nobody knows
+// what it restricts.
 func (f *filter) UnmarshalJSON(b []byte) error {
 	type plain filter
 	err := json.Unmarshal(b, (*plain)(f))
@@ -93,8 +93,8 @@ func (b *creation) Resolve(huma.Context) []error {
 
 // texts visits every text of the filter that no other rule bounds.
 func (f *filter) texts(visit func(location, text string)) {
-	for name, list := range map[string][]string{"provider": f.Provider, "provider_config_key": f.ProviderConfigKey, "connection_id": f.ConnectionID,
-		"subscription_id": f.SubscriptionID, "idempotency_key": f.IdempotencyKey} {
+	for name, list := range map[string][]string{"provider": f.Provider, "provider_config_key": f.ProviderConfigKey,
+		"connection_id": f.ConnectionID, "subscription_id": f.SubscriptionID, "idempotency_key": f.IdempotencyKey} {
 		for i, text := range list {
 			visit(fmt.Sprintf("%s[%d]", name, i), text)
 		}
@@ -103,7 +103,8 @@ func (f *filter) texts(visit func(location, text string)) {
 }
 
 func (b *creation) order() replays.Order {
-	o := replays.Order{Filter: b.Filter.domain(), Force: b.Force.Value, To: b.ToSubscriptionID.Value, RatePerSecond: replays.DefaultRate}
+	o := replays.Order{Filter: b.Filter.domain(), Force: b.Force.Value, To: b.ToSubscriptionID.Value,
+		RatePerSecond: replays.DefaultRate}
 	if rate := b.RatePerSecond.Pointer(); rate != nil {
 		o.RatePerSecond = int(*rate)
 	}
@@ -115,7 +116,8 @@ func (f *filter) domain() replays.Filter {
 		Providers: sorted(f.Provider), ProviderConfigKeys: sorted(f.ProviderConfigKey), ConnectionIDs: sorted(f.ConnectionID),
 		Types: sorted(f.EventType), IdempotencyKeys: sorted(f.IdempotencyKey), Duplicate: f.Duplicate, Control: f.Control,
 		ReceivedAfter: (*time.Time)(f.ReceivedAfter), ReceivedBefore: (*time.Time)(f.ReceivedBefore), Search: f.Search,
-		DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: sorted(f.SubscriptionID), HTTPStatuses: sorted(f.HTTPStatus), ErrorCodes: sorted(f.ErrorCode)},
+		DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: sorted(f.SubscriptionID),
+			HTTPStatuses: sorted(f.HTTPStatus), ErrorCodes: sorted(f.ErrorCode)},
 	}}
 	for _, s := range sorted(f.Status) {
 		out.Statuses = append(out.Statuses, events.Status(s))
@@ -125,10 +127,11 @@ func (f *filter) domain() replays.Filter {
 
 func filterView(f *replays.Filter) filter {
 	out := filter{
-		All: f.All, EventUUIDs: f.UUIDs, Provider: f.Providers, ProviderConfigKey: f.ProviderConfigKeys, ConnectionID: f.ConnectionIDs,
-		EventType: f.Types, SubscriptionID: f.SubscriptionIDs, IdempotencyKey: f.IdempotencyKeys, Duplicate: f.Duplicate, Control: f.Control,
-		ReceivedAfter: (*httpapi.Time)(f.ReceivedAfter), ReceivedBefore: (*httpapi.Time)(f.ReceivedBefore), HTTPStatus: f.HTTPStatuses,
-		ErrorCode: f.ErrorCodes, Search: f.Search,
+		All: f.All, EventUUIDs: f.UUIDs, Provider: f.Providers, ProviderConfigKey: f.ProviderConfigKeys,
+		ConnectionID: f.ConnectionIDs, EventType: f.Types, SubscriptionID: f.SubscriptionIDs,
+		IdempotencyKey: f.IdempotencyKeys, Duplicate: f.Duplicate, Control: f.Control,
+		ReceivedAfter: (*httpapi.Time)(f.ReceivedAfter), ReceivedBefore: (*httpapi.Time)(f.ReceivedBefore),
+		HTTPStatus: f.HTTPStatuses, ErrorCode: f.ErrorCodes, Search: f.Search,
 	}
 	for _, s := range f.Statuses {
 		out.Status = append(out.Status, string(s))

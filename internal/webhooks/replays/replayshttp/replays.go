@@ -35,16 +35,22 @@ func Mount(api *httpapi.API, svc *replays.Service) {
 		return o
 	}
 	httpapi.Register(api, op(httpapi.Operation{
-		ID: "create-webhook-replay", Method: http.MethodPost, Path: collectionPath, Status: http.StatusAccepted, OtherStatuses: []int{http.StatusOK},
-		Bodies:  map[int]any{http.StatusAccepted: replay{}, http.StatusOK: preview{}},
+		ID: "create-webhook-replay", Method: http.MethodPost, Path: collectionPath, Status: http.StatusAccepted,
+		OtherStatuses: []int{http.StatusOK}, Bodies: map[int]any{http.StatusAccepted: replay{}, http.StatusOK: preview{}},
 		Errors:  []apperr.Code{apperr.CodeReplaysLimit},
 		Summary: "Replay many webhook events",
-		Description: "Makes a job that sends the events which `filter` selects once more, oldest first, with their `webhook-id`. It is about " +
-			"events that are there when it is made. Without `force` it starts the deliveries that are dead or wait after a failed try, and " +
-			"looks at no other event; where `filter` asks about deliveries (`subscription_id`, `http_status`, `error_code`), it starts " +
-			"those that fit. With `to_subscription_id` the events go to that subscription and to no other, also events that came before it " +
-			"was made, as far as it takes them.\n\nThe job gives way to what arrives, and goes on after a restart. An environment may have " +
-			"10 unfinished jobs; one that has ended is kept for 30 days. With `dry_run` nothing is made: the answer is 200 and counts " +
+		Description: "Makes a job that sends the events which `filter` selects once more, oldest first, with their " +
+			"`webhook-id`. It is about " +
+			"events that are there when it is made. Without `force` it starts the deliveries that are dead or wait after a " +
+			"failed try, and " +
+			"looks at no other event; where `filter` asks about deliveries (`subscription_id`, `http_status`, `error_code`), " +
+			"it starts " +
+			"those that fit. With `to_subscription_id` the events go to that subscription and to no other, also events that " +
+			"came before it " +
+			"was made, as far as it takes them.\n\nThe job gives way to what arrives, and goes on after a restart. An " +
+			"environment may have " +
+			"10 unfinished jobs; one that has ended is kept for 30 days. With `dry_run` nothing is made: the answer is 200 " +
+			"and counts " +
 			"what a job would do.",
 	}), h.create)
 	httpapi.Register(api, op(httpapi.Operation{
@@ -59,7 +65,8 @@ func Mount(api *httpapi.API, svc *replays.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "pause-webhook-replay", Method: http.MethodPost, Path: itemPath + "/pause", Errors: ended,
 		Summary: "Pause a bulk replay",
-		Description: "From the answer on the job starts nothing until it is resumed. What it has started is sent. A paused job is left as " +
+		Description: "From the answer on the job starts nothing until it is resumed. What it has started is sent. A " +
+			"paused job is left as " +
 			"it is.",
 	}), h.change(svc.Pause))
 	httpapi.Register(api, op(httpapi.Operation{
@@ -70,7 +77,8 @@ func Mount(api *httpapi.API, svc *replays.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "cancel-webhook-replay", Method: http.MethodPost, Path: itemPath + "/cancel", Errors: ended,
 		Summary: "Cancel a bulk replay",
-		Description: "Ends the job: from the answer on it starts nothing more. What it has started is sent, and retried as its subscription " +
+		Description: "Ends the job: from the answer on it starts nothing more. What it has started is sent, and retried " +
+			"as its subscription " +
 			"says. A cancelled job is left as it is.",
 	}), h.change(svc.Cancel))
 }
@@ -98,7 +106,8 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	if err != nil {
 		return nil, err
 	}
-	return &createOutput{Status: http.StatusAccepted, Location: httpapi.Prefix + collectionPath + "/" + r.ID, Body: view(&r)}, nil
+	return &createOutput{Status: http.StatusAccepted, Location: httpapi.Prefix + collectionPath + "/" + r.ID,
+		Body: view(&r)}, nil
 }
 
 type listInput struct {
@@ -155,7 +164,8 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 }
 
 // change is the handler of an operation on a job.
-func (h *handlers) change(to func(context.Context, access.Principal, string) (replays.Replay, error)) func(context.Context, *itemInput) (*itemOutput, error) {
+func (h *handlers) change(to func(context.Context, access.Principal, string) (replays.Replay,
+	error)) func(context.Context, *itemInput) (*itemOutput, error) {
 	return func(ctx context.Context, in *itemInput) (*itemOutput, error) {
 		r, err := to(ctx, access.From(ctx), in.ID)
 		if err != nil {

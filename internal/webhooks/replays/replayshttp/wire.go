@@ -84,12 +84,13 @@ type sampled struct {
 
 func view(r *replays.Replay) replay {
 	out := replay{
-		ID: r.ID, EnvironmentID: string(r.Environment), Status: string(r.Status), Filter: filterView(&r.Filter), Force: r.Force,
-		ToSubscriptionID: orNull(r.To), RatePerSecond: r.RatePerSecond, Progress: r.Progress(),
-		Counts: counts{Matched: r.Matched, Replayed: r.Replayed, InProgress: int64(r.InProgress()), Succeeded: r.Succeeded, Failed: r.Failed,
-			Other: r.Other, Skipped: total(r.Skipped), SkippedReasons: reasonsView(r.Skipped)},
+		ID: r.ID, EnvironmentID: string(r.Environment), Status: string(r.Status), Filter: filterView(&r.Filter),
+		Force: r.Force, ToSubscriptionID: orNull(r.To), RatePerSecond: r.RatePerSecond, Progress: r.Progress(),
+		Counts: counts{Matched: r.Matched, Replayed: r.Replayed, InProgress: int64(r.InProgress()), Succeeded: r.Succeeded,
+			Failed: r.Failed, Other: r.Other, Skipped: total(r.Skipped), SkippedReasons: reasonsView(r.Skipped)},
 		CreatedBy: creator{string(r.CreatedBy.Kind), r.CreatedBy.ID, r.CreatedBy.Name}, CreatedAt: httpapi.Time(r.CreatedAt),
-		UpdatedAt: httpapi.Time(r.UpdatedAt), StartedAt: (*httpapi.Time)(r.StartedAt), FinishedAt: (*httpapi.Time)(r.FinishedAt),
+		UpdatedAt: httpapi.Time(r.UpdatedAt), StartedAt: (*httpapi.Time)(r.StartedAt),
+		FinishedAt: (*httpapi.Time)(r.FinishedAt),
 	}
 	if r.Failure != "" {
 		out.Error.Value = &failure{string(r.Failure), r.Failure.Message()}
@@ -98,8 +99,8 @@ func view(r *replays.Replay) replay {
 }
 
 func previewView(p *replays.Preview) preview {
-	out := preview{DryRun: true, Matched: p.Matched, Replayed: p.Replayed, Skipped: total(p.Skipped), SkippedReasons: reasonsView(p.Skipped),
-		AtLeast: p.AtLeast, Sample: make([]sampled, len(p.Sample))}
+	out := preview{DryRun: true, Matched: p.Matched, Replayed: p.Replayed, Skipped: total(p.Skipped),
+		SkippedReasons: reasonsView(p.Skipped), AtLeast: p.AtLeast, Sample: make([]sampled, len(p.Sample))}
 	for i := range p.Sample {
 		e := &p.Sample[i].Event
 		out.Sample[i] = sampled{e.UUID, e.Type, e.ConnectionID, httpapi.Time(e.ReceivedAt), p.Sample[i].SubscriptionID}
@@ -116,8 +117,9 @@ func total(skipped map[deliveries.SkipReason]int64) (n int64) {
 
 func reasonsView(n map[deliveries.SkipReason]int64) reasons {
 	return reasons{
-		InFlight: n[deliveries.SkipInFlight], SubscriptionDeleted: n[deliveries.SkipSubscriptionDeleted], NotMatched: n[deliveries.SkipNotMatched],
-		NotFailed: n[deliveries.SkipNotFailed], PayloadExpired: n[deliveries.SkipPayloadExpired], Duplicate: n[deliveries.SkipDuplicate],
+		InFlight: n[deliveries.SkipInFlight], SubscriptionDeleted: n[deliveries.SkipSubscriptionDeleted],
+		NotMatched: n[deliveries.SkipNotMatched], NotFailed: n[deliveries.SkipNotFailed],
+		PayloadExpired: n[deliveries.SkipPayloadExpired], Duplicate: n[deliveries.SkipDuplicate],
 		Control: n[deliveries.SkipControl], NoDelivery: n[deliveries.SkipNoDelivery],
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded types.
+// Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded
+// types.
 type Writable struct {
 	ProviderConfigKey httpapi.Nullable[string]         `json:"provider_config_key,omitempty" minLength:"1" doc:"Only events of this provider configuration. Default null: of any." example:"github"`
 	ConnectionID      httpapi.Nullable[string]         `json:"connection_id,omitempty" minLength:"1" doc:"Only events of this connection. Default null: of any." example:"acme-production"`
@@ -39,8 +40,8 @@ type patch struct {
 	Headers     httpapi.Nullable[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20" doc:"Headers added to every try from now on. They merge by name, in which case does not count: a null member is removed, and null removes all."`
 }
 
-// Resolve has the rules look at a body of the wrong shape too. One of the right shape is for the service to check, together
-// with what only a look at the database or the target can tell.
+// Resolve has the rules look at a body of the wrong shape too. One of the right shape is for the service to check,
+// together with what only a look at the database or the target can tell.
 func (b *creation) Resolve(ctx huma.Context) []error {
 	ch := b.change()
 	httpapi.OnRefusal(ctx, ch.CheckNew)
@@ -82,10 +83,12 @@ func (b *Writable) change() subscriptions.Change {
 		Description:       same(b.Description),
 		Filter:            same(b.Filter),
 		Enabled:           same(given(b.Enabled)),
-		PayloadMode:       field(given(b.PayloadMode), func(s string) subscriptions.PayloadMode { return subscriptions.PayloadMode(s) }),
-		RetrySchedule:     same(given(b.RetrySchedule)),
-		TimeoutMs:         same(given(b.TimeoutMs)),
-		Metadata:          field(b.Metadata, func(o httpapi.Object) map[string]any { return o }),
+		PayloadMode: field(given(b.PayloadMode), func(s string) subscriptions.PayloadMode {
+			return subscriptions.PayloadMode(s)
+		}),
+		RetrySchedule: same(given(b.RetrySchedule)),
+		TimeoutMs:     same(given(b.TimeoutMs)),
+		Metadata:      field(b.Metadata, func(o httpapi.Object) map[string]any { return o }),
 	}
 }
 

@@ -42,7 +42,8 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	box, err := secretbox.Open(secretbox.Source{Path: keyset})
 	require.NoError(t, err)
 	team, env, other := id.New(id.PrefixTeam), id.New(id.PrefixEnvironment), id.New(id.PrefixEnvironment)
-	_, err = store.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ($1, 'Acme', 0)`, team)
+	_, err = store.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ($1, 'Acme', 0)`,
+		team)
 	require.NoError(t, err)
 	for _, e := range []string{env, other} {
 		_, err := store.DB.Write().ExecContext(t.Context(),
@@ -52,8 +53,8 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	client := egress.New(egress.Policy{}, egress.Options{})
 	t.Cleanup(client.Close)
 	now := clock.NewManual(time.UnixMilli(1_750_000_000_123))
-	svc := subscriptions.New(subscriptions.Config{DB: store.DB, Box: box, Clock: now, Targets: client, Connections: directory{},
-		Environments: live{}})
+	svc := subscriptions.New(subscriptions.Config{DB: store.DB, Box: box, Clock: now, Targets: client,
+		Connections: directory{}, Environments: live{}})
 	svc.Control(deaf{})
 	api := httpapi.New(httpapi.Config{
 		Version: "test", Logger: slog.New(slog.DiscardHandler), Clock: now,
@@ -156,7 +157,8 @@ type authenticator struct {
 }
 
 func (a authenticator) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
-	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Team: a.team, Environment: a.env, Grants: access.Open(access.RouteWebhooks)}
+	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Team: a.team, Environment: a.env,
+		Grants: access.Open(access.RouteWebhooks)}
 	switch key {
 	case "key":
 	case "narrow":
@@ -170,7 +172,8 @@ func (a authenticator) APIKey(_ context.Context, key, _ string) (access.Principa
 }
 
 func (a authenticator) Bearer(_ context.Context, token string) (access.Principal, error) {
-	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Team: a.team, Rights: access.Role(token).Rights()}, nil
+	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Team: a.team,
+		Rights: access.Role(token).Rights()}, nil
 }
 
 func (a authenticator) Environment(_ context.Context, _ access.Principal, environment string) (id.Environment, error) {

@@ -34,7 +34,8 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-webhook-subscription", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		Summary: "Create a webhook subscription",
-		Description: "Forwards every event that arrives from now on and matches any of `event_types` to `forward_url`, signed by " +
+		Description: "Forwards every event that arrives from now on and matches any of `event_types` to `forward_url`, " +
+			"signed by " +
 			"Standard Webhooks. Without a `signing_secret` one is generated and returned in this answer alone.",
 	}), h.create)
 	httpapi.Register(api, op(httpapi.Operation{
@@ -51,7 +52,8 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "update-webhook-subscription", Method: http.MethodPatch, Path: itemPath, Status: http.StatusOK,
 		Summary: "Change a webhook subscription",
-		Description: "A merge patch (RFC 7396) over the writable fields: absent fields stay, null clears where clearing means " +
+		Description: "A merge patch (RFC 7396) over the writable fields: absent fields stay, null clears where clearing " +
+			"means " +
 			"something. URL, secret, headers and limits apply from the next try; which subscriptions an event that has arrived " +
 			"goes to does not change. `enabled: false` holds the open deliveries and those of new events, and `enabled: true` " +
 			"releases them.",
@@ -131,7 +133,9 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	subs, headers := page.Cut(request, subs, func(s subscriptions.Subscription) string { return s.ID }, in.url.Path, in.url.Query())
+	subs, headers := page.Cut(request, subs, func(s subscriptions.Subscription) string {
+		return s.ID
+	}, in.url.Path, in.url.Query())
 	out := &listOutput{Headers: headers, Body: make([]Subscription, 0, len(subs))}
 	for _, sub := range subs {
 		out.Body = append(out.Body, view(sub, p))

@@ -132,7 +132,8 @@ func TestPatch(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.status)
 		require.Equal(t, before, a.object(t), "an empty patch changes nothing, not even the time")
 
-		a = s.do(t, "key", http.MethodPatch, item, `{"headers":{"x-a":null,"X-C":"3"},"metadata":{"b":{"c":null}},"timeout_ms":2000}`)
+		a = s.do(t, "key", http.MethodPatch, item,
+			`{"headers":{"x-a":null,"X-C":"3"},"metadata":{"b":{"c":null}},"timeout_ms":2000}`)
 		require.Equal(t, http.StatusOK, a.status, "%s", a.body)
 		got := a.object(t)
 		require.Equal(t, map[string]any{"X-B": "[redacted]", "X-C": "[redacted]"}, got["headers"])
@@ -153,12 +154,16 @@ func TestPatch(t *testing.T) {
 		require.Equal(t, map[string]any{}, got["headers"])
 		require.Equal(t, map[string]any{}, got["metadata"])
 
-		a = s.do(t, "key", http.MethodPatch, item, `{"signing_secret":"another secret of 16 bytes","secret_grace_seconds":60}`)
+		a = s.do(t, "key", http.MethodPatch, item,
+			`{"signing_secret":"another secret of 16 bytes","secret_grace_seconds":60}`)
 		require.Equal(t, http.StatusOK, a.status, "%s", a.body)
 		old := a.object(t)["retiring_signing_secrets"]
-		require.Equal(t, []any{map[string]any{"hint": before["signing_secret_hint"], "signs_until": "2025-06-15T15:07:40.123Z"}}, old)
-		require.Equal(t, []string{"body.secret_grace_seconds coherent"}, s.do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":60}`).faults(t))
-		require.Empty(t, s.do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":0}`).object(t)["retiring_signing_secrets"])
+		require.Equal(t, []any{map[string]any{"hint": before["signing_secret_hint"],
+			"signs_until": "2025-06-15T15:07:40.123Z"}}, old)
+		require.Equal(t, []string{"body.secret_grace_seconds coherent"}, s.do(t, "key", http.MethodPatch, item,
+			`{"secret_grace_seconds":60}`).faults(t))
+		require.Empty(t, s.do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":0}`).object(
+			t)["retiring_signing_secrets"])
 
 		require.ElementsMatch(t, []string{
 			"body.event_types not_null", "body.forward_url not_null", "body.signing_secret not_null", "body.enabled not_null",
@@ -196,15 +201,18 @@ func TestList(t *testing.T) {
 		require.Equal(t, []string{second, first}, ids("?enabled=true"))
 		require.Equal(t, []string{third, second, first}, ids("?enabled=true,false"))
 		require.Empty(t, ids("?enabled=false&provider_config_key=github"))
-		require.Equal(t, []string{"query.connection_id[0] text"}, s.do(t, "key", http.MethodGet, path+"?connection_id=%00", "").faults(t))
+		require.Equal(t, []string{"query.connection_id[0] text"}, s.do(t, "key", http.MethodGet, path+"?connection_id=%00",
+			"").faults(t))
 
 		a := s.do(t, "key", http.MethodGet, path+"?limit=2", "")
 		require.Contains(t, a.header.Get("Link"), `rel="next"`)
 		cursor := a.header.Get("X-Next-Cursor")
 		require.Equal(t, []string{first}, ids("?limit=2&cursor="+cursor))
-		require.Equal(t, []string{"query.cursor cursor"}, s.do(t, "key", http.MethodGet, path+"?enabled=true&cursor="+cursor, "").faults(t))
+		require.Equal(t, []string{"query.cursor cursor"}, s.do(t, "key", http.MethodGet, path+"?enabled=true&cursor="+cursor,
+			"").faults(t))
 		require.Equal(t, []string{"query.enabled[0] enum"}, s.do(t, "key", http.MethodGet, path+"?enabled=yes", "").faults(t))
-		require.Equal(t, []string{"query.bogus unknown_parameter"}, s.do(t, "key", http.MethodGet, path+"?bogus=1", "").faults(t))
+		require.Equal(t, []string{"query.bogus unknown_parameter"}, s.do(t, "key", http.MethodGet, path+"?bogus=1",
+			"").faults(t))
 	})
 }
 
@@ -218,7 +226,8 @@ func TestNotFound(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, a.status)
 		require.Empty(t, a.body)
 		for _, c := range [][2]string{{"foreign", kept}, {"key", deleted}, {"key", "sub_none"}} {
-			for method, body := range map[string]string{http.MethodGet: "", http.MethodPatch: `{"enabled":false}`, http.MethodDelete: ""} {
+			for method, body := range map[string]string{http.MethodGet: "", http.MethodPatch: `{"enabled":false}`,
+				http.MethodDelete: ""} {
 				a := s.do(t, c[0], method, path+"/"+c[1], body)
 				require.Equal(t, http.StatusNotFound, a.status, "%s %v", method, c)
 				require.Equal(t, "not_found", a.code(t))
