@@ -121,8 +121,7 @@ func (s *Service) teamOf(ctx context.Context, actor access.Principal) (id.Team, 
 
 // lockSetup serialises the transactions that make what exists once.
 func (s *Service) lockSetup(ctx context.Context, tx *sql.Tx) error {
-	const key = 0x5a11_0001
-	if err := s.db.AdvisoryLock(ctx, tx, key); err != nil {
+	if err := s.db.AdvisoryLock(ctx, tx, db.LockSetup); err != nil {
 		return fmt.Errorf("wait for another set-up: %w", err)
 	}
 	return nil

@@ -18,8 +18,7 @@ import (
 
 // lockRights serialises the transactions that change who may do what: the last owner is counted over several rows.
 func (s *Service) lockRights(ctx context.Context, tx *sql.Tx) error {
-	const key = 0x5a11_0004
-	if err := s.db.AdvisoryLock(ctx, tx, key); err != nil {
+	if err := s.db.AdvisoryLock(ctx, tx, db.LockRights); err != nil {
 		return fmt.Errorf("wait for another change of rights: %w", err)
 	}
 	return nil

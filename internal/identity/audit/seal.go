@@ -42,12 +42,8 @@ func (s *Store) Seal(ctx context.Context) error {
 
 func (s *Store) seal(ctx context.Context) (n int64, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if s.db.Engine() == db.Postgres {
-			var held bool
-			if err := tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, db.LockSeal).Scan(&held); err != nil ||
-				!held {
-				return err
-			}
+		if held, err := s.db.TryAdvisoryLock(ctx, tx, db.LockSeal); err != nil || !held {
+			return err
 		}
 		// A statement of its own: it must see what the holder of the lock before has committed.
 		res, err := tx.ExecContext(ctx, `UPDATE audit_events AS a SET seq = n.seq FROM (

@@ -46,13 +46,23 @@ func In(from, n int) string {
 	return b.String()
 }
 
-// AdvisoryLock serialises transactions that take the same key. SQLite's single writer does so by itself.
-func (d *DB) AdvisoryLock(ctx context.Context, tx *sql.Tx, key int64) error {
+// AdvisoryLock takes the lock of the key until the transaction ends, and waits for it. SQLite's single writer
+// serialises transactions by itself.
+func (d *DB) AdvisoryLock(ctx context.Context, tx *sql.Tx, key LockKey) error {
 	if d.engine != Postgres {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", key)
+	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(key))
 	return err
+}
+
+// TryAdvisoryLock takes the lock of the key until the transaction ends, or reports that another transaction holds it.
+func (d *DB) TryAdvisoryLock(ctx context.Context, tx *sql.Tx, key LockKey) (held bool, err error) {
+	if d.engine != Postgres {
+		return true, nil
+	}
+	err = tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", int64(key)).Scan(&held)
+	return held, err
 }
 
 // IsUniqueViolation reports whether err says that a row with that key exists.

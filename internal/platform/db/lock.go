@@ -8,19 +8,19 @@ import (
 	"fmt"
 )
 
-// lockIdle is after how many milliseconds without a sign of life the server ends the connection that holds a Lock: a
-// node that vanished must not keep the others out.
+// lockIdle is the time in milliseconds without a statement after which the server ends the connection that holds a
+// Lock: a node that vanished must not keep the others out.
 const lockIdle = "60000"
 
-// Lock is held by one process at a time. SQLite's is always free: one process works on its file.
+// Lock is held by one process at a time. On SQLite it is always free: one process works on the file.
 type Lock struct {
 	conn *sql.Conn
-	key  int64
+	key  LockKey
 }
 
-// TryLock takes the lock of the key, or reports that another process holds it. Whoever holds it calls Check every few
+// TryLock takes the lock of the key, or reports that another process holds it. Its holder calls Check every few
 // seconds, and Unlock when done.
-func (d *DB) TryLock(ctx context.Context, key int64) (l *Lock, ok bool, err error) {
+func (d *DB) TryLock(ctx context.Context, key LockKey) (l *Lock, ok bool, err error) {
 	if d.engine != Postgres {
 		return &Lock{}, true, nil
 	}
@@ -28,7 +28,7 @@ func (d *DB) TryLock(ctx context.Context, key int64) (l *Lock, ok bool, err erro
 	if err != nil {
 		return nil, false, fmt.Errorf("take a lock: %w", err)
 	}
-	err = conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", key).Scan(&ok)
+	err = conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", int64(key)).Scan(&ok)
 	if err == nil && ok {
 		_, err = conn.ExecContext(ctx, "SET idle_session_timeout = "+lockIdle)
 	}
@@ -37,12 +37,12 @@ func (d *DB) TryLock(ctx context.Context, key int64) (l *Lock, ok bool, err erro
 		return nil, false, errors.Join(fmt.Errorf("take a lock: %w", err), l.drop())
 	}
 	if !ok {
-		return nil, false, conn.Close() // gives it back to the pool
+		return nil, false, conn.Close() // returns it to the pool
 	}
 	return l, true, nil
 }
 
-// Check returns an error when the lock may be another's by now.
+// Check returns an error when another process may hold the lock by now.
 func (l *Lock) Check(ctx context.Context) error {
 	if l.conn == nil {
 		return nil
@@ -54,22 +54,22 @@ func (l *Lock) Check(ctx context.Context) error {
 	return nil
 }
 
-// Unlock gives the lock back.
+// Unlock releases the lock.
 func (l *Lock) Unlock(ctx context.Context) error {
 	if l.conn == nil {
 		return nil
 	}
 	_, err := l.conn.ExecContext(ctx, "RESET idle_session_timeout")
 	if err == nil {
-		_, err = l.conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", l.key)
+		_, err = l.conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(l.key))
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("give back a lock: %w", err), l.drop())
+		return errors.Join(fmt.Errorf("release a lock: %w", err), l.drop())
 	}
 	return l.conn.Close()
 }
 
-// drop ends the connection, and with it whatever it holds, instead of giving it back to the pool.
+// drop closes the connection, which releases its locks, instead of returning it to the pool.
 func (l *Lock) drop() error {
 	err := l.conn.Raw(func(any) error { return driver.ErrBadConn })
 	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {

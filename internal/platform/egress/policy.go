@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 
+	"sallyport/internal/platform/clientaddr"
+
 	"code.dny.dev/ssrf"
 )
 
@@ -44,18 +46,17 @@ func ParseCIDRs(list []string) ([]netip.Prefix, error) {
 }
 
 func parseCIDR(s string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-		a = a.Unmap()
+	if a, ok := clientaddr.Parse(s); ok && !strings.Contains(s, "%") {
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
-	p, err := netip.ParsePrefix(s)
+	p, err := clientaddr.ParseNetwork(s)
 	switch {
+	case errors.Is(err, clientaddr.ErrMapped):
+		return netip.Prefix{}, fmt.Errorf("%q: write an IPv4 range in its IPv4 form", s)
+	case errors.Is(err, clientaddr.ErrHostBits):
+		return netip.Prefix{}, fmt.Errorf("%q has bits set behind its prefix length: did you mean %s?", s, p.Masked())
 	case err != nil:
 		return netip.Prefix{}, fmt.Errorf("%q is not an address range such as 10.1.0.0/16", s)
-	case p.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("%q: write an IPv4 range in its IPv4 form", s)
-	case p != p.Masked():
-		return netip.Prefix{}, fmt.Errorf("%q has bits set behind its prefix length: did you mean %s?", s, p.Masked())
 	}
 	return p, nil
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"net/netip"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -22,7 +23,7 @@ type Limits struct {
 }
 
 // of returns whose requests are counted, and how many may pass.
-func (l Limits) of(p access.Principal, address string) (ratelimit.Bucket, ratelimit.Limit) {
+func (l Limits) of(p access.Principal, address netip.Addr) (ratelimit.Bucket, ratelimit.Limit) {
 	switch p.Kind {
 	case access.KindAPIKey:
 		if p.Rate != nil {
@@ -44,7 +45,7 @@ func (a *API) limited(w http.ResponseWriter, r *http.Request, p access.Principal
 	if a.cfg.Limits.Limiter == nil || cause != nil && Resolve(cause).HTTPStatus() >= http.StatusInternalServerError {
 		return nil
 	}
-	bucket, limit := a.cfg.Limits.of(p, ClientIP(r.Context()))
+	bucket, limit := a.cfg.Limits.of(p, ClientAddr(r.Context()))
 	if limit.Off() {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/obs"
 )
@@ -22,8 +23,10 @@ type requestKey struct{}
 
 type requestFacts struct {
 	id string
-	ip string
-	at time.Time
+	// addr is the client's address; ip is its text, empty where addr is not valid.
+	addr netip.Addr
+	ip   string
+	at   time.Time
 }
 
 // RequestID returns the id that the answer carries as X-Request-Id.
@@ -32,10 +35,17 @@ func RequestID(ctx context.Context) string {
 	return f.id
 }
 
-// ClientIP returns the client's address: the peer's, or the one that trusted proxies report.
+// ClientIP returns the client's address as text: the peer's, or the one that trusted proxies report. It is empty where
+// the peer has no address.
 func ClientIP(ctx context.Context) string {
 	f, _ := ctx.Value(requestKey{}).(requestFacts)
 	return f.ip
+}
+
+// ClientAddr returns the address that ClientIP writes; the zero Addr where the peer has none.
+func ClientAddr(ctx context.Context) netip.Addr {
+	f, _ := ctx.Value(requestKey{}).(requestFacts)
+	return f.addr
 }
 
 // RequestTime returns when the request began, by the service's clock, for rules about time in a body's Resolve method.
@@ -48,7 +58,10 @@ func RequestTime(ctx context.Context) time.Time {
 // writes the canonical line.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.cfg.Clock.Now()
-	facts := requestFacts{id: id.NewUUID(), ip: clientIP(r, a.cfg.TrustedProxies), at: start}
+	facts := requestFacts{id: id.NewUUID(), addr: clientaddr.Of(r, a.cfg.TrustedProxies), at: start}
+	if facts.addr.IsValid() {
+		facts.ip = facts.addr.String()
+	}
 	ev := &obs.Event{}
 	ctx := obs.WithEvent(context.WithValue(r.Context(), requestKey{}, facts), ev)
 	r = r.WithContext(ctx)

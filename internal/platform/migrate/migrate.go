@@ -81,7 +81,7 @@ func provider(d *db.DB) (*goose.Provider, error) {
 	var opts []goose.ProviderOption
 	if d.Engine() == db.Postgres {
 		dialect, own = goose.DialectPostgres, migrations.Postgres()
-		locker, err := lock.NewPostgresSessionLocker()
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(db.LockMigrations)))
 		if err != nil {
 			return nil, fmt.Errorf("make the migration lock: %w", err)
 		}

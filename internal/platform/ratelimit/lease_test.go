@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -221,7 +222,7 @@ func TestStrangersAreNotShared(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 2)
 	address, limit := func(i int) ratelimit.Bucket {
-		return ratelimit.OfAddress("192.0.2." + strconv.Itoa(i))
+		return ratelimit.OfAddress(netip.MustParseAddr("192.0.2." + strconv.Itoa(i)))
 	}, ratelimit.Limit{PerSecond: 20, Burst: 100}
 	for i := range 200 {
 		require.Equal(t, 1, s.offer(address(i), limit, 1, 0))

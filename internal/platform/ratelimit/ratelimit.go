@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 )
@@ -42,20 +43,13 @@ type Bucket struct {
 	ID   string
 }
 
-// OfAddress returns the bucket of a client's address: of IPv6 the network of 64 bits, because a host has all of it to
-// itself (RFC 4291, section 2.5.4; RFC 8981). What is no address shares one bucket.
-func OfAddress(address string) Bucket {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
+// OfAddress returns the bucket of a client's address: one for each host, as clientaddr.Host tells them apart. Requests
+// without an address share one bucket.
+func OfAddress(ip netip.Addr) Bucket {
+	if !ip.IsValid() {
 		return Bucket{Kind: Address}
 	}
-	ip = ip.Unmap().WithZone("")
-	if ip.Is6() {
-		if network, err := ip.Prefix(64); err == nil {
-			ip = network.Addr()
-		}
-	}
-	return Bucket{Address, ip.String()}
+	return Bucket{Address, clientaddr.Host(ip).String()}
 }
 
 // Decision is what becomes of one request.

@@ -99,11 +99,11 @@ func ensureTemplate(t *testing.T, admin *sql.DB, server string) string {
 	conn, err := admin.Conn(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
-	const lock = 7245091
-	_, err = conn.ExecContext(t.Context(), "SELECT pg_advisory_lock($1)", lock)
+	_, err = conn.ExecContext(t.Context(), "SELECT pg_advisory_lock($1)", int64(db.LockTestTemplate))
 	require.NoError(t, err)
 	defer func() {
-		_, err := conn.ExecContext(context.WithoutCancel(t.Context()), "SELECT pg_advisory_unlock($1)", lock)
+		_, err := conn.ExecContext(context.WithoutCancel(t.Context()), "SELECT pg_advisory_unlock($1)",
+			int64(db.LockTestTemplate))
 		require.NoError(t, err)
 	}()
 	var exists bool

@@ -9,6 +9,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
@@ -108,7 +109,7 @@ func (s *Service) load(ctx context.Context, segment string, byAlias bool) (*Inbo
 	in := &Inbound{Connection: c, Verifier: v, Provider: provider, ByAlias: byAlias, Unusable: misfit != nil,
 		Misfit: misfit}
 	for _, network := range c.Webhook.SourceCIDRs {
-		p, err := netip.ParsePrefix(network)
+		p, err := clientaddr.ParseNetwork(network)
 		if err != nil {
 			return nil, fmt.Errorf("connection %s: network: %w", c.UUID, err)
 		}

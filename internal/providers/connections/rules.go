@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
@@ -165,13 +165,8 @@ func checkSourceCIDRs(f *apperr.Faults, networks []string) {
 		return
 	}
 	for i, text := range networks {
-		switch p, err := netip.ParsePrefix(text); {
-		case err != nil:
-			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "must be a network such as 192.0.2.0/24 or 2001:db8::/32")
-		case p.Addr().Is4In6():
-			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "must be written as an IPv4 network")
-		case p != p.Masked():
-			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", "has bits set beyond its length")
+		if _, err := clientaddr.ParseNetwork(text); err != nil {
+			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", err.Error())
 		}
 	}
 }

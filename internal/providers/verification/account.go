@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"sallyport/internal/platform/clientaddr"
 )
 
 // checkSource refuses a sender outside the provider's networks.
@@ -11,8 +13,7 @@ func (p *plan) checkSource(ip netip.Addr) *Refusal {
 	if p.networks == nil {
 		return nil
 	}
-	ip = ip.Unmap()
-	if slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
+	if clientaddr.In(ip, p.networks) {
 		return nil
 	}
 	return refuse(ReasonSourceRefused, "The delivery comes from an address that is none of the provider's. "+

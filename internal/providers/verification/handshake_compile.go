@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"net/netip"
 	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
+
+	"sallyport/internal/platform/clientaddr"
 )
 
 func (c *compiler) compileHandshakes(list []Handshake) {
@@ -227,8 +228,8 @@ func (c *compiler) compileAnswers(d *Declaration) {
 	}
 	c.limit("source_ips", len(d.SourceIPs))
 	for i, text := range d.SourceIPs {
-		network, err := netip.ParsePrefix(text)
-		if err != nil || network.Masked() != network {
+		network, err := clientaddr.ParseNetwork(text)
+		if err != nil {
 			c.faults.add(at("source_ips", i), RuleFormat, "must be a network in CIDR form, such as 192.0.2.0/24")
 		}
 		c.networks = append(c.networks, network)

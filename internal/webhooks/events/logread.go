@@ -54,9 +54,7 @@ func (s *Store) Sequence(ctx context.Context) error {
 
 func (s *Store) sequence(ctx context.Context) (n int64, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		var held bool
-		if err := tx.QueryRowContext(ctx, "SELECT pg_try_advisory_xact_lock($1)", db.LockSequence).Scan(&held); err != nil ||
-			!held {
+		if held, err := s.db.TryAdvisoryLock(ctx, tx, db.LockSequence); err != nil || !held {
 			return err
 		}
 		// A statement of its own: it must see what the holder of the lock before has committed.

@@ -13,24 +13,6 @@ var errOverloaded error = &apperr.Error{ //nolint:gochecknoglobals,errname // on
 	Code: apperr.CodeUnavailable, Message: "Too many large deliveries at once; try again", RetryAfter: time.Second,
 }
 
-// SourceOf returns the address under which a sender is counted: an IPv4 address as it is, also where it is written as
-// an IPv6 one (RFC 4291 section 2.5.5.2), and an IPv6 address by its first 64 bits, which one host commonly has to
-// itself (RFC 4291 section 2.5.4). What is no address counts as one sender, the zero Addr.
-func SourceOf(ip string) netip.Addr {
-	a, err := netip.ParseAddr(ip)
-	if err != nil {
-		return netip.Addr{}
-	}
-	if a = a.Unmap(); a.Is4() {
-		return a
-	}
-	network, err := a.Prefix(64)
-	if err != nil {
-		return netip.Addr{} // 64 bits of an IPv6 address always are a prefix
-	}
-	return network.Addr()
-}
-
 // budget is a number of bytes that all bodies share, of which no source holds more than its share. It is safe for
 // concurrent use.
 type budget struct {

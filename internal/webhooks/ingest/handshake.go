@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/verification"
@@ -75,8 +76,7 @@ func checkSource(in *connections.Inbound, address netip.Addr) *verification.Refu
 	if len(in.Sources) == 0 {
 		return nil
 	}
-	address = address.Unmap()
-	if slices.ContainsFunc(in.Sources, func(n netip.Prefix) bool { return n.Contains(address) }) {
+	if clientaddr.In(address, in.Sources) {
 		return nil
 	}
 	return &verification.Refusal{Reason: verification.ReasonSourceRefused,

@@ -125,7 +125,7 @@ func (s *Service) Stop() {
 type Request struct {
 	// Segment is the part of the path that names the connection: its path token or alias.
 	Segment string
-	// Source is the sender as SourceOf tells it. Each has a share of what the bodies that arrive may take.
+	// Source is the sender as clientaddr.Host tells it. Each has a share of what the bodies that arrive may take.
 	Source netip.Addr
 	// Address is the sender's address itself.
 	Address netip.Addr

@@ -78,7 +78,8 @@ func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Repl
 		CreatedBy: Creator{p.Kind, p.ID, p.Name}, Counts: Counts{Skipped: map[deliveries.SkipReason]int64{}}, CreatedAt: now,
 		UpdatedAt: now, work: work{first: first, last: last, scanned: last == "", lease: clock.FromMillis(0), due: now}}
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
-		if err := s.cfg.DB.AdvisoryLock(ctx, tx, lockKey(p.Environment)); err != nil {
+		// Unfinished jobs are counted under a lock, so that two orders at once cannot both take the last place.
+		if err := s.cfg.DB.AdvisoryLock(ctx, tx, db.LockFor("webhook_replays", string(p.Environment))); err != nil {
 			return err
 		}
 		open, err := unfinished(ctx, tx, " AND r.environment_id = $1", string(p.Environment))

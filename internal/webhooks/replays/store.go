@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"time"
 
@@ -272,11 +271,4 @@ func expire(ctx context.Context, tx *sql.Tx, before time.Time) (more bool, err e
 	}
 	n, err := res.RowsAffected()
 	return n == expireRows, err
-}
-
-// lockKey is the key of the lock under which an environment's unfinished jobs are counted.
-func lockKey(env id.Environment) int64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte("webhook_replays " + string(env)))
-	return int64(h.Sum64()) //nolint:gosec // any 64 bits will do
 }

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/ingest"
@@ -47,9 +47,8 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	clientIP := httpapi.ClientIP(r.Context())
-	source := ingest.SourceOf(clientIP)
-	address, _ := netip.ParseAddr(clientIP) // what cannot be read is in no network
+	address := httpapi.ClientAddr(r.Context())
+	source := clientaddr.Host(address)
 	receipt, err := h.receiver.Receive(r.Context(), ingest.Request{Segment: r.PathValue("connection"), Source: source,
 		Address: address, HTTP: r, Deadlines: http.NewResponseController(w)})
 	if receipt.Rate != nil {

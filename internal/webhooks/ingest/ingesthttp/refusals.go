@@ -20,7 +20,7 @@ const (
 	maxAddresses = 10_000
 )
 
-// refusals counts refused deliveries by sender, as ingest.SourceOf tells them apart, for those seen last.
+// refusals counts refused deliveries by sender, as clientaddr.Host tells them apart, for those seen last.
 type refusals struct {
 	mu        sync.Mutex
 	byAddress map[netip.Addr]*list.Element
