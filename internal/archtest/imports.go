@@ -1,5 +1,5 @@
-// Package archtest holds the tree to its architecture: which package may import which, who names which table in SQL,
-// how long a file may grow, where network clients are made, and what the repository's text must not contain. It has no
+// Package archtest enforces the architecture of the tree: which package may import which, who names which table in SQL,
+// how long a file may grow, where network clients are made, and which words and paths texts must not contain. It has no
 // runtime part; each rule is a function over plain data, so that its own tests can show it failing.
 package archtest
 
@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Module is the path of the module whose packages the rules speak about.
+// Module is the path of the module that the rules check.
 const Module = "sallyport"
 
-// Package is what the import rules need to know of one package, as `go list -json` prints it.
+// Package is the part of `go list -json`'s output about one package that the import rules need.
 type Package struct {
 	ImportPath   string
 	Imports      []string
@@ -22,10 +22,10 @@ type Package struct {
 }
 
 // Districts returns the folders under internal that hold capabilities, in the order of their imports: a district
-// imports only those before it. platform stands before all of them and holds no capability.
+// imports only those before it. platform comes before all of them and has no capability.
 func Districts() []string { return []string{"identity", "providers", "webhooks"} }
 
-// top lists the folders under internal that stand above every district.
+// top lists the folders under internal above every district.
 func top() map[string]string {
 	return map[string]string{
 		"app":    "the composition root",
@@ -38,7 +38,7 @@ func top() map[string]string {
 func tests() map[string]string {
 	return map[string]string{
 		"archtest": "these tests",
-		"crash":    "tests that take from the real process what it stands on",
+		"crash":    "tests that break the real process and its surroundings",
 		"e2e":      "tests of the whole server",
 	}
 }
@@ -49,25 +49,25 @@ func tests() map[string]string {
 //  2. every package under internal is platform, in the table, above the districts, or a folder of tests;
 //  3. a capability's HTTP package is imported only by internal/app and by tests;
 //  4. a capability imports another only along the table; its tests may set up a world with any;
-//  5. what stands above the districts is imported only by its like, by commands, the load generator and tests;
-//  6. commands and the load generator reach capabilities through what stands above the districts.
+//  5. packages above the districts are imported only by each other, by commands, the load generator and tests;
+//  6. commands and the load generator reach capabilities through packages above the districts.
 func Imports(packages []Package, table map[string][]string) []string {
-	var faults []string
+	var findings []string
 	for _, p := range packages {
-		faults = append(faults, importFaults(p, table)...)
+		findings = append(findings, importFindings(p, table)...)
 	}
-	slices.Sort(faults)
-	return faults
+	slices.Sort(findings)
+	return findings
 }
 
-func importFaults(p Package, table map[string][]string) []string {
-	var faults []string
+func importFindings(p Package, table map[string][]string) []string {
+	var findings []string
 	report := func(imported, reason string) {
-		faults = append(faults, fmt.Sprintf("%s imports %s: %s", p.ImportPath, imported, reason))
+		findings = append(findings, fmt.Sprintf("%s imports %s: %s", p.ImportPath, imported, reason))
 	}
 	from := place(p.ImportPath, table)
 	if from.internal && from.layer == unknown {
-		faults = append(faults, fmt.Sprintf("%s is in no row of the dependency table", p.ImportPath))
+		findings = append(findings, fmt.Sprintf("%s is in no row of the dependency table", p.ImportPath))
 	}
 	if from.layer == platform {
 		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
@@ -75,7 +75,7 @@ func importFaults(p Package, table map[string][]string) []string {
 				report(imported, "platform knows no capability")
 			}
 		}
-		return faults
+		return findings
 	}
 	for _, imported := range p.Imports {
 		to := place(imported, table)
@@ -85,19 +85,19 @@ func importFaults(p Package, table map[string][]string) []string {
 			report(imported, "only internal/app mounts HTTP packages")
 		case to.layer == above:
 			if from.internal && from.layer != above {
-				report(imported, "what stands above the districts is no capability's dependency")
+				report(imported, "a capability does not depend on packages above the districts")
 			}
 		case !from.internal:
-			report(imported, "commands reach capabilities through what stands above the districts")
+			report(imported, "commands reach capabilities through packages above the districts")
 		case from.name == to.name, from.layer == above:
 		case !slices.Contains(allowed(from, table), to.name):
 			report(imported, fmt.Sprintf("not in the row of %s", from.row()))
 		}
 	}
-	return faults
+	return findings
 }
 
-// layer says where under internal a package stands.
+// layer is the place of a package under internal.
 type layer int
 
 const (
@@ -116,7 +116,7 @@ type location struct {
 	http     bool   // a capability's HTTP package
 }
 
-// row is the name under which the table may know the package beside its capability.
+// row is the name of the package's own row in the table, next to the row of its capability.
 func (l location) row() string {
 	if l.http {
 		return l.name + "http"
@@ -158,34 +158,34 @@ func allowed(l location, table map[string][]string) []string {
 }
 
 // Table checks the dependency table itself: every row is in a district and allows only its own and those before it,
-// every name it allows has a row, a row of an HTTP package stands beside its capability's and is allowed to nobody, and
+// every name it allows has a row, a row of an HTTP package has its capability's row and is allowed to no one, and
 // no capability reaches itself.
 func Table(table map[string][]string) []string {
-	var faults []string
+	var findings []string
 	for name, row := range table {
 		if district(name) < 0 {
-			faults = append(faults, fmt.Sprintf("%s is in no district", name))
+			findings = append(findings, fmt.Sprintf("%s is in no district", name))
 		}
 		if capability, ok := strings.CutSuffix(name, "http"); ok && table[capability] == nil {
-			faults = append(faults, fmt.Sprintf("%s stands beside no capability", name))
+			findings = append(findings, fmt.Sprintf("%s belongs to no capability", name))
 		}
 		for _, other := range row {
 			if _, ok := table[other]; !ok {
-				faults = append(faults, fmt.Sprintf("%s allows %s, which has no row", name, other))
+				findings = append(findings, fmt.Sprintf("%s allows %s, which has no row", name, other))
 			}
 			if district(other) > district(name) {
-				faults = append(faults, fmt.Sprintf("%s allows %s, whose district comes later", name, other))
+				findings = append(findings, fmt.Sprintf("%s allows %s, whose district comes later", name, other))
 			}
 			if strings.HasSuffix(other, "http") {
-				faults = append(faults, fmt.Sprintf("%s allows %s, an HTTP package", name, other))
+				findings = append(findings, fmt.Sprintf("%s allows %s, an HTTP package", name, other))
 			}
 		}
 		if reaches(table, name, name, map[string]bool{}) {
-			faults = append(faults, fmt.Sprintf("%s reaches itself", name))
+			findings = append(findings, fmt.Sprintf("%s reaches itself", name))
 		}
 	}
-	slices.Sort(faults)
-	return faults
+	slices.Sort(findings)
+	return findings
 }
 
 // Capabilities returns the names of the table's rows that are capabilities, sorted.

@@ -65,13 +65,13 @@ func TestImportsFindsEachForbiddenImport(t *testing.T) {
 		},
 		"a capability imports the composition root": {
 			Package{ImportPath: "sallyport/internal/webhooks/orders", Imports: []string{"sallyport/internal/app"}},
-			"sallyport/internal/webhooks/orders imports sallyport/internal/app: what stands above the districts is no " +
-				"capability's dependency",
+			"sallyport/internal/webhooks/orders imports sallyport/internal/app: a capability does not depend on " +
+				"packages above the districts",
 		},
 		"a command imports a capability": {
 			Package{ImportPath: "sallyport/cmd/sallyport", Imports: []string{"sallyport/internal/webhooks/orders"}},
-			"sallyport/cmd/sallyport imports sallyport/internal/webhooks/orders: commands reach capabilities through what " +
-				"stands above the districts",
+			"sallyport/cmd/sallyport imports sallyport/internal/webhooks/orders: commands reach capabilities through " +
+				"packages above the districts",
 		},
 		"a capability without a row": {
 			Package{ImportPath: "sallyport/internal/webhooks/stray"},
@@ -86,7 +86,7 @@ func TestImportsFindsEachForbiddenImport(t *testing.T) {
 	}
 }
 
-// What the rules allow stays silent: a check that reports everything would be switched off.
+// Allowed imports are not reported: a check that reports everything would be switched off.
 func TestImportsAllowsWhatTheTableAllows(t *testing.T) {
 	t.Parallel()
 	packages := []Package{
@@ -107,7 +107,7 @@ func TestImportsAllowsWhatTheTableAllows(t *testing.T) {
 }
 
 // A table with a cycle or a dangling name would make every import legal or none.
-func TestTableFindsEachFault(t *testing.T) {
+func TestTableFindsEachError(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, Table(sampleTable()))
 	for want, table := range map[string]map[string][]string{
@@ -115,7 +115,7 @@ func TestTableFindsEachFault(t *testing.T) {
 		"identity/a allows identity/b, which has no row": {"identity/a": {"identity/b"}},
 		"identity/a allows identity/bhttp, an HTTP package": {"identity/a": {"identity/bhttp"}, "identity/b": {},
 			"identity/bhttp": {}},
-		"identity/ghosthttp stands beside no capability":           {"identity/ghosthttp": {}},
+		"identity/ghosthttp belongs to no capability":              {"identity/ghosthttp": {}},
 		"elsewhere/a is in no district":                            {"elsewhere/a": {}},
 		"identity/a allows webhooks/b, whose district comes later": {"identity/a": {"webhooks/b"}, "webhooks/b": {}},
 	} {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,9 +60,9 @@ func TestRepositoryImports(t *testing.T) {
 func TestRepositoryTables(t *testing.T) {
 	t.Parallel()
 	files := tracked(t)
-	faults, err := archtest.ForeignTables(files, app.TableOwners())
+	findings, err := archtest.ForeignTables(files, app.TableOwners())
 	require.NoError(t, err)
-	require.Empty(t, faults)
+	require.Empty(t, findings)
 
 	var migrations []archtest.File
 	for _, f := range files {
@@ -82,16 +83,16 @@ func TestRepositoryFileLengths(t *testing.T) {
 // Every outgoing connection is made where the address policy is: nothing else constructs a client or a dialer.
 func TestRepositoryClients(t *testing.T) {
 	t.Parallel()
-	faults, err := archtest.ForeignClients(tracked(t), []string{
+	findings, err := archtest.ForeignClients(tracked(t), []string{
 		"internal/platform/egress/",
 		"internal/platform/testkit/", // stands in for providers and receivers
 		"bench/",                     // is the outside world
 	})
 	require.NoError(t, err)
-	require.Empty(t, faults)
+	require.Empty(t, findings)
 }
 
-// What an API key may see bounds every answer: no HTTP package looks past the view of its caller.
+// An API key limits every response: no HTTP package looks past the view of its caller.
 func TestRepositoryViews(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, archtest.WholeViews(tracked(t)))
@@ -113,7 +114,34 @@ func TestRepositoryCapabilitiesHaveReadmes(t *testing.T) {
 	}
 }
 
-// tracked reads the files that git knows. Outside a checkout there is nothing to hold to the rules.
+// Texts that people read use the words of the field, as the glossary in CONTRIBUTING.md lists them.
+func TestRepositoryWords(t *testing.T) {
+	t.Parallel()
+	files := tracked(t)
+	contributing := slices.IndexFunc(files, func(f archtest.File) bool { return f.Path == "CONTRIBUTING.md" })
+	require.NotEqual(t, -1, contributing)
+	terms, err := archtest.Glossary(files[contributing].Text)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(terms), 30, "a glossary that nobody can remember is not used")
+	findings, err := archtest.Words(files, terms)
+	require.NoError(t, err)
+
+	used := map[string]bool{}
+	var open []string
+	for _, f := range findings {
+		i := slices.IndexFunc(notRewritten(), func(place string) bool { return strings.HasPrefix(f.Path, place) })
+		if i < 0 {
+			open = append(open, f.String())
+		} else {
+			used[notRewritten()[i]] = true
+		}
+	}
+	require.Empty(t, open)
+	rewritten := slices.DeleteFunc(notRewritten(), func(place string) bool { return used[place] })
+	require.Empty(t, rewritten, "these follow the glossary: remove them from notRewritten")
+}
+
+// tracked reads the files that git knows. Outside a checkout there is nothing to check.
 func tracked(t *testing.T) []archtest.File {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {

@@ -35,7 +35,7 @@ var (
 // ForeignTables returns one line for each string literal in a Go file that names, in SQL, a table that another package
 // owns. Owners are paths under internal; a folder below an owner counts as the owner. Test files may look anywhere.
 func ForeignTables(files []File, owners map[string]string) ([]string, error) {
-	var faults []string
+	var findings []string
 	for _, f := range files {
 		if !isProductGo(f.Path) {
 			continue
@@ -57,13 +57,13 @@ func ForeignTables(files []File, owners map[string]string) ([]string, error) {
 			for _, match := range namedTable.FindAllStringSubmatch(text, -1) {
 				owner, ok := owners[match[1]]
 				if ok && !strings.HasPrefix(f.Path, "internal/"+owner+"/") {
-					faults = append(faults, fmt.Sprintf("%s names table %s of %s", fset.Position(literal.Pos()), match[1], owner))
+					findings = append(findings, fmt.Sprintf("%s names table %s of %s", fset.Position(literal.Pos()), match[1], owner))
 				}
 			}
 			return true
 		})
 	}
-	return faults, nil
+	return findings, nil
 }
 
 // TablesWithoutOwner compares the migrations with the owners and returns one line for each table that only one of them
@@ -77,25 +77,25 @@ func TablesWithoutOwner(migrations []File, owners map[string]string) []string {
 			}
 		}
 	}
-	var faults []string
+	var findings []string
 	for table := range created {
 		if owners[table] == "" {
-			faults = append(faults, fmt.Sprintf("table %s has no owner", table))
+			findings = append(findings, fmt.Sprintf("table %s has no owner", table))
 		}
 	}
 	for table, owner := range owners {
 		if !created[table] {
-			faults = append(faults, fmt.Sprintf("table %s of %s is in no migration", table, owner))
+			findings = append(findings, fmt.Sprintf("table %s of %s is in no migration", table, owner))
 		}
 	}
-	slices.Sort(faults)
-	return faults
+	slices.Sort(findings)
+	return findings
 }
 
 // LongFiles returns one line for each Go file over ForbiddenLines, for each over QuestionedLines that reasons does not
 // name, and for each reason that is no longer needed. Generated files are exempt.
 func LongFiles(files []File, reasons map[string]string) []string {
-	var faults []string
+	var findings []string
 	needed := map[string]bool{}
 	for _, f := range files {
 		if !strings.HasSuffix(f.Path, ".go") || generated.MatchString(f.Text) {
@@ -104,19 +104,19 @@ func LongFiles(files []File, reasons map[string]string) []string {
 		lines := strings.Count(f.Text, "\n")
 		switch {
 		case lines > ForbiddenLines:
-			faults = append(faults, fmt.Sprintf("%s has %d lines; %d is the limit", f.Path, lines, ForbiddenLines))
+			findings = append(findings, fmt.Sprintf("%s has %d lines; %d is the limit", f.Path, lines, ForbiddenLines))
 		case lines > QuestionedLines && reasons[f.Path] == "":
-			faults = append(faults, fmt.Sprintf("%s has %d lines; over %d needs a reason", f.Path, lines, QuestionedLines))
+			findings = append(findings, fmt.Sprintf("%s has %d lines; over %d needs a reason", f.Path, lines, QuestionedLines))
 		}
 		needed[f.Path] = lines > QuestionedLines
 	}
 	for path := range reasons {
 		if !needed[path] {
-			faults = append(faults, fmt.Sprintf("%s no longer needs a reason for its length", path))
+			findings = append(findings, fmt.Sprintf("%s no longer needs a reason for its length", path))
 		}
 	}
-	slices.Sort(faults)
-	return faults
+	slices.Sort(findings)
+	return findings
 }
 
 // clientMakers are the types whose construction opens a way out of the process past the address policy.
@@ -132,7 +132,7 @@ func clientMakers() map[string][]string {
 // client: a composite literal, a new(T) or a variable of a type that clientMakers lists. Taking or keeping a pointer to
 // a client that egress made is no construction.
 func ForeignClients(files []File, makers []string) ([]string, error) {
-	var faults []string
+	var findings []string
 	for _, f := range files {
 		inMaker := slices.ContainsFunc(makers, func(m string) bool { return strings.HasPrefix(f.Path, m) })
 		if !isProductGo(f.Path) || inMaker {
@@ -146,7 +146,7 @@ func ForeignClients(files []File, makers []string) ([]string, error) {
 		names := importedNames(parsed)
 		report := func(t ast.Expr) {
 			if name := clientType(t, names); name != "" {
-				faults = append(faults, fmt.Sprintf("%s constructs %s", fset.Position(t.Pos()), name))
+				findings = append(findings, fmt.Sprintf("%s constructs %s", fset.Position(t.Pos()), name))
 			}
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
@@ -167,7 +167,7 @@ func ForeignClients(files []File, makers []string) ([]string, error) {
 			return true
 		})
 	}
-	return faults, nil
+	return findings, nil
 }
 
 // importedNames maps the name by which a file knows a package to the package's path.
@@ -201,39 +201,39 @@ func clientType(t ast.Expr, names map[string]string) string {
 
 // MachinePaths returns one line for each line of text that holds an absolute path of the machine it was written on.
 func MachinePaths(files []File) []string {
-	var faults []string
+	var findings []string
 	for _, f := range files {
 		if strings.ContainsRune(f.Text, 0) {
 			continue // not text
 		}
 		for i, line := range strings.Split(f.Text, "\n") {
 			if path := machinePath.FindStringSubmatch(line); path != nil {
-				faults = append(faults, fmt.Sprintf("%s:%d holds a path under %s", f.Path, i+1, path[1]))
+				findings = append(findings, fmt.Sprintf("%s:%d holds a path under %s", f.Path, i+1, path[1]))
 			}
 		}
 	}
-	return faults
+	return findings
 }
 
 // machinePath asks for what precedes a path in prose, code and scripts, so that the same words inside a URL are none.
 var machinePath = regexp.MustCompile("(?:^|[\\s\"'`=(:,])(/(?:work|root|home|Users)/)")
 
-// WholeViews returns one line for each place in an HTTP package that asks for the view of a whole environment. What
-// answers a caller takes the view of the caller, which is bounded where an API key is.
+// WholeViews returns one line for each place in an HTTP package that asks for the view of a whole environment. A
+// handler takes the view of its caller, which an API key may limit.
 func WholeViews(files []File) []string {
-	var faults []string
+	var findings []string
 	for _, f := range files {
 		if !isProductGo(f.Path) || !strings.HasSuffix(path.Dir(f.Path), "http") {
 			continue
 		}
 		for i, line := range strings.Split(f.Text, "\n") {
 			if strings.Contains(line, "access.Whole(") || strings.Contains(line, "access.All()") {
-				faults = append(faults, fmt.Sprintf("%s:%d asks for a whole environment; take the View of the principal", f.Path,
-					i+1))
+				findings = append(findings, fmt.Sprintf("%s:%d asks for a whole environment; take the View of the principal",
+					f.Path, i+1))
 			}
 		}
 	}
-	return faults
+	return findings
 }
 
 func isProductGo(path string) bool {

@@ -23,10 +23,10 @@ func TestForeignTablesFindsEachVerb(t *testing.T) {
 		`"DELETE FROM orders"`,
 		`"DELETE FROM " + "x" + " USING y; UPDATE ONLY orders SET id = 1"`,
 	} {
-		faults, err := ForeignTables([]File{goFile("internal/billing/store.go", "const q = "+sql)}, owners)
+		findings, err := ForeignTables([]File{goFile("internal/billing/store.go", "const q = "+sql)}, owners)
 		require.NoError(t, err)
-		require.Len(t, faults, 1, sql)
-		require.Regexp(t, `^internal/billing/store\.go:2:\d+ names table orders of orders$`, faults[0])
+		require.Len(t, findings, 1, sql)
+		require.Regexp(t, `^internal/billing/store\.go:2:\d+ names table orders of orders$`, findings[0])
 	}
 }
 
@@ -34,7 +34,7 @@ func TestForeignTablesFindsEachVerb(t *testing.T) {
 func TestForeignTablesLeavesTheRestAlone(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{"orders": "orders", "settings": "platform/db"}
-	faults, err := ForeignTables([]File{
+	findings, err := ForeignTables([]File{
 		goFile("internal/orders/store.go", "const q = `SELECT id FROM orders`"),
 		goFile("internal/orders/archive/store.go", "const q = `SELECT id FROM orders`"),
 		goFile("internal/platform/db/installation.go", "const q = `SELECT v FROM settings`"),
@@ -44,7 +44,7 @@ func TestForeignTablesLeavesTheRestAlone(t *testing.T) {
 		{Path: "docs/a.md", Text: "SELECT id FROM orders"},
 	}, owners)
 	require.NoError(t, err)
-	require.Empty(t, faults)
+	require.Empty(t, findings)
 }
 
 // The owners' table and the schema cannot drift apart in either direction.
@@ -89,17 +89,17 @@ func TestForeignClientsFindsEachForm(t *testing.T) {
 		"net.Resolver":       "import \"net\"\ntype s struct { r net.Resolver }",
 		"crypto/tls.Dialer":  "import sly \"crypto/tls\"\nvar d = sly.Dialer{}",
 	} {
-		faults, err := ForeignClients([]File{goFile("internal/orders/x.go", body)}, []string{"internal/platform/egress/"})
+		findings, err := ForeignClients([]File{goFile("internal/orders/x.go", body)}, []string{"internal/platform/egress/"})
 		require.NoError(t, err)
-		require.Len(t, faults, 1, body)
-		require.True(t, strings.HasSuffix(faults[0], "constructs "+want), faults[0])
+		require.Len(t, findings, 1, body)
+		require.True(t, strings.HasSuffix(findings[0], "constructs "+want), findings[0])
 	}
 }
 
 // Holding a client that egress made, the constructor itself and tests are not accused; neither is a namesake.
 func TestForeignClientsLeavesTheRestAlone(t *testing.T) {
 	t.Parallel()
-	faults, err := ForeignClients([]File{
+	findings, err := ForeignClients([]File{
 		goFile("internal/orders/x.go",
 			"import \"net/http\"\ntype s struct{ c *http.Client }\nfunc f(c *http.Client) *s { return &s{c: c} }"),
 		goFile("internal/orders/y.go", "import http \"example.test/other\"\nvar c = http.Client{}"),
@@ -107,14 +107,14 @@ func TestForeignClientsLeavesTheRestAlone(t *testing.T) {
 		goFile("internal/platform/egress/client.go", "import \"net/http\"\nvar c = &http.Client{}"),
 	}, []string{"internal/platform/egress/"})
 	require.NoError(t, err)
-	require.Empty(t, faults)
+	require.Empty(t, findings)
 }
 
 // Paths of one machine are found in code, prose and scripts; URLs with such a path and binary files are not accused.
 func TestMachinePaths(t *testing.T) {
 	t.Parallel()
 	folder := "/" + "home/"
-	faults := MachinePaths([]File{
+	findings := MachinePaths([]File{
 		{Path: "a.md", Text: "fine\nsee " + folder + "someone/notes"},
 		{Path: "b.go", Text: `const p = "` + folder + `x"`},
 		{Path: "c.sh", Text: "DATA=" + folder + "x"},
@@ -125,17 +125,17 @@ func TestMachinePaths(t *testing.T) {
 		"a.md:2 holds a path under " + folder,
 		"b.go:1 holds a path under " + folder,
 		"c.sh:1 holds a path under " + folder,
-	}, faults)
+	}, findings)
 }
 
 // An HTTP package that widens what a caller sees is found; what works for the service itself may.
 func TestWholeViews(t *testing.T) {
 	t.Parallel()
-	faults := WholeViews([]File{
+	findings := WholeViews([]File{
 		{Path: "internal/a/ahttp/list.go", Text: "package ahttp\nlist(access.Whole(env))"},
 		{Path: "internal/a/ahttp/list_test.go", Text: "list(access.Whole(env))"},
 		{Path: "internal/a/work.go", Text: "list(access.Whole(env))"},
 	})
 	require.Equal(t, []string{"internal/a/ahttp/list.go:2 asks for a whole environment; take the View of the principal"},
-		faults)
+		findings)
 }
