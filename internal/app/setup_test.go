@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/app"
 	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/secretbox"
@@ -68,7 +69,7 @@ func TestSetupTokenOfAServer(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(file, []byte(configured+"\n"), 0o600))
 	log, err = started(t, dir, slog.LevelInfo, withFile, func(ids *identity.Service) {
-		_, err := ids.Setup(t.Context(), identity.Client{IP: "192.0.2.1"}, secretbox.Secret(configured), n)
+		_, err := ids.Setup(t.Context(), access.Client{IP: "192.0.2.1"}, secretbox.Secret(configured), n)
 		require.NoError(t, err)
 	})
 	require.NoError(t, err)

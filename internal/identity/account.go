@@ -36,7 +36,7 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 		return Session{}, "", err
 	}
 	if !known || a.user.ID != actor.ID {
-		return Session{}, "", errUnauthorized(errNoMember)
+		return Session{}, "", apperr.Unauthorized(errNoMember)
 	}
 	var f apperr.Faults
 	checkPassword(&f, "new_password", next, a.user.Email)
@@ -46,7 +46,7 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 	if err := f.Err(); err != nil {
 		return Session{}, "", err
 	}
-	at, err := s.newAttempt(ctx, m.pepper, a.user.Email, Client{IP: actor.IP})
+	at, err := s.newAttempt(ctx, m.pepper, a.user.Email, access.Client{IP: actor.IP})
 	if err != nil {
 		return Session{}, "", err
 	}
@@ -91,7 +91,7 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 			}
 		}
 		if !live {
-			return errUnauthorized(errSessionEnded)
+			return apperr.Unauthorized(errSessionEnded)
 		}
 		token = t.encode()
 		if err := forgive(ctx, tx, at); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
@@ -16,8 +17,8 @@ const purposeSetup purpose = "set-up"
 
 // addressAttempt is an attempt that counts against the client's address alone: what it needs is no guessable password,
 // so that nothing is won by trying from many.
-func addressAttempt(pepper []byte, what purpose, c Client) attempt {
-	return attempt{account: bucket{id: bucketID(pepper, "address of "+string(what), c.origin()),
+func addressAttempt(pepper []byte, what purpose, c access.Client) attempt {
+	return attempt{account: bucket{id: bucketID(pepper, "address of "+string(what), c.Origin()),
 		free: freeAddressFailures}}
 }
 

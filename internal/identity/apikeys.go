@@ -129,7 +129,7 @@ func (n NewKey) Faults(now time.Time) []apperr.Detail {
 	tooMany(&f, "grants", n.Grants)
 	_ = parseSources(&f, n.SourceCIDRs)
 	rateFaults(&f, n.Rate)
-	return details(&f)
+	return f.Details()
 }
 
 func expiryFault(f *apperr.Faults, expires *int64, now time.Time) {

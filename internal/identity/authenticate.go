@@ -7,6 +7,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 )
@@ -31,14 +32,14 @@ func (s *Service) APIKey(ctx context.Context, key, ip string) (access.Principal,
 	}
 	text, ok := parseKey(key)
 	if !ok {
-		return access.Principal{}, errUnauthorized(errKeyForm)
+		return access.Principal{}, apperr.Unauthorized(errKeyForm)
 	}
 	c, err := s.credentialOf(ctx, text, m.pepper)
 	if err != nil {
 		return access.Principal{}, err
 	}
 	if c == nil {
-		return access.Principal{}, errUnauthorized(errKeyUnknown)
+		return access.Principal{}, apperr.Unauthorized(errKeyUnknown)
 	}
 	if err := c.check(ip, clock.Millis(s.clock.Now())); err != nil {
 		return access.Principal{}, err
@@ -59,14 +60,14 @@ func (s *Service) Bearer(ctx context.Context, token string) (access.Principal, e
 	now := s.clock.Now()
 	c, err := keys.verify(now, token)
 	if err != nil {
-		return access.Principal{}, errUnauthorized(err)
+		return access.Principal{}, apperr.Unauthorized(err)
 	}
 	member, ok, err := readSignedIn(ctx, s.db.Read(), c, now)
 	if err != nil {
 		return access.Principal{}, err
 	}
 	if !ok {
-		return access.Principal{}, errUnauthorized(errNoSession)
+		return access.Principal{}, apperr.Unauthorized(errNoSession)
 	}
 	return member.principal(c.Session), nil
 }
@@ -102,7 +103,7 @@ func (s *Service) Current(ctx context.Context, p access.Principal) (access.Princ
 		return access.Principal{}, err
 	}
 	if !ok {
-		return access.Principal{}, errUnauthorized(errNoSession)
+		return access.Principal{}, apperr.Unauthorized(errNoSession)
 	}
 	current := m.principal(p.Session)
 	if p.Environment != "" {
@@ -118,10 +119,10 @@ func (s *Service) currentKey(ctx context.Context, p access.Principal) (access.Pr
 	case err != nil:
 		return access.Principal{}, err
 	case c == nil || c.environment != p.Environment:
-		return access.Principal{}, errUnauthorized(errKeyUnknown)
+		return access.Principal{}, apperr.Unauthorized(errKeyUnknown)
 	}
 	if err := c.check(p.IP, now); err != nil {
-		return access.Principal{}, errUnauthorized(err)
+		return access.Principal{}, apperr.Unauthorized(err)
 	}
 	return c.principal(), nil
 }

@@ -109,7 +109,7 @@ func (s *Service) bind(ctx context.Context, tx *sql.Tx, c rightsChange, user str
 		f.Add("principal.id", "exists", "must be a member of the team")
 	}
 	role, err := checkGrant(ctx, tx, c, g, atBinding())
-	if err := withFaults(details(&f), err); err != nil {
+	if err := withFaults(f.Details(), err); err != nil {
 		return Binding{}, err
 	}
 	b := Binding{
@@ -190,7 +190,7 @@ func endFault(f *apperr.Faults, at string, expiresMillis int64, now time.Time) {
 func BindingExpiryFaults(expiresMillis int64, now time.Time) []apperr.Detail {
 	var f apperr.Faults
 	endFault(&f, atBinding().expiry, expiresMillis, now)
-	return details(&f)
+	return f.Details()
 }
 
 // UpdateBinding changes when a binding of the actor's team ends, nil for never, and returns it. Making it last longer

@@ -57,11 +57,11 @@ func (c *credential) holds(mac []byte, nowMillis int64) bool {
 func (c *credential) check(ip string, nowMillis int64) error {
 	switch {
 	case c.revokedMillis != nil:
-		return errUnauthorized(errKeyRevoked)
+		return apperr.Unauthorized(errKeyRevoked)
 	case c.disabledMillis != nil:
-		return errUnauthorized(errKeyDisabled)
+		return apperr.Unauthorized(errKeyDisabled)
 	case !fromSources(c.sources, ip):
-		return errUnauthorized(errKeySource)
+		return apperr.Unauthorized(errKeySource)
 	case c.expiresMillis <= nowMillis:
 		return apperr.New(apperr.CodeAPIKeyExpired, "The API key has expired")
 	}

@@ -61,7 +61,7 @@ func changeBy(ctx context.Context, q db.Querier, actor access.Principal, team id
 			return rightsChange{}, err
 		}
 		if !ok {
-			return rightsChange{}, errUnauthorized(errNoMember)
+			return rightsChange{}, apperr.Unauthorized(errNoMember)
 		}
 		actor.Rights = m.rights()
 		return rightsChange{actor: actor, team: team, now: now, bindings: m.bindings}, nil

@@ -56,7 +56,8 @@ func errNotMember(cause error) error {
 // that the client had until now, if any. Roles that the provider gave before and gives no longer are taken away. It
 // returns sso_not_member where they are none and may not become one, sso_account_exists where their address is that of
 // a user who is not linked to them, and what f.Holds returns.
-func (s *Service) SignInFederated(ctx context.Context, c Client, f Federated, replaced RefreshToken) (SignIn, error) {
+func (s *Service) SignInFederated(ctx context.Context, c access.Client, f Federated,
+	replaced RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
 		return SignIn{}, err
@@ -82,7 +83,7 @@ func (s *Service) SignInFederated(ctx context.Context, c Client, f Federated, re
 			if err != nil {
 				return err
 			}
-			if err := s.giveManaged(ctx, tx, c.actor(user, f.Team), f); err != nil {
+			if err := s.giveManaged(ctx, tx, c.User(user.ID, user.Email, f.Team), f); err != nil {
 				return err
 			}
 			if err := s.endFamily(ctx, tx, m, c, replaced); err != nil {
@@ -106,7 +107,7 @@ func (s *Service) SignInFederated(ctx context.Context, c Client, f Federated, re
 }
 
 // federatedUser finds whom the provider speaks of, and makes or links them where it may. The row of the user is held.
-func (s *Service) federatedUser(ctx context.Context, tx *sql.Tx, c Client, f Federated) (User, error) {
+func (s *Service) federatedUser(ctx context.Context, tx *sql.Tx, c access.Client, f Federated) (User, error) {
 	// In this order: where another window has made the user since this transaction began, who is found here is known
 	// below, too.
 	a, exists, err := readAccount(ctx, tx, f.Email)
@@ -134,7 +135,7 @@ func (s *Service) federatedUser(ctx context.Context, tx *sql.Tx, c Client, f Fed
 
 // newIdentity links somebody who comes in by the provider for the first time, to a new user or to the one who has their
 // address, if there is.
-func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c Client, f Federated, user User,
+func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c access.Client, f Federated, user User,
 	exists bool) (User, error) {
 	now := s.clock.Now()
 	ms := clock.Millis(now)
@@ -168,7 +169,7 @@ func (s *Service) newIdentity(ctx context.Context, tx *sql.Tx, c Client, f Feder
 	if err := insertIdentity(ctx, tx, f.Issuer, f.Subject, user.ID, ms); err != nil {
 		return User{}, err
 	}
-	e.Actor, e.TargetID = c.actor(user, f.Team), user.ID
+	e.Actor, e.TargetID = c.User(user.ID, user.Email, f.Team), user.ID
 	return user, audit.Record(ctx, tx, now, e)
 }
 

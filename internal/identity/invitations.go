@@ -144,7 +144,7 @@ func errNoInvitation() error { return apperr.NotFound("invitation") }
 func InvitationFaults(email string) []apperr.Detail {
 	var f apperr.Faults
 	checkEmail(&f, email)
-	return details(&f)
+	return f.Details()
 }
 
 // InvitationExpiryFaults returns what is wrong at the time now with the time at which an invitation is to end, at the
@@ -152,7 +152,7 @@ func InvitationFaults(email string) []apperr.Detail {
 func InvitationExpiryFaults(expiresMillis int64, now time.Time) []apperr.Detail {
 	var f apperr.Faults
 	invitationExpiryFault(&f, expiresMillis, now)
-	return details(&f)
+	return f.Details()
 }
 
 // Invite asks somebody into the actor's team, and mails them the link where mails can be sent. Whoever takes it gets
@@ -176,7 +176,7 @@ func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvit
 			invitationExpiryFault(&f, i.ExpiresMillis, c.now)
 		}
 		_, err := checkGrant(ctx, tx, c, i.grant(), atBinding())
-		if err := withFaults(details(&f), err); err != nil {
+		if err := withFaults(f.Details(), err); err != nil {
 			return err
 		}
 		if err := s.invitable(ctx, tx, c, i.Email); err != nil {

@@ -30,7 +30,7 @@ func (f fixture) invited(t *testing.T, actor access.Principal, email string, g R
 
 // notJoined requires that a token does not work, that nobody is told why, and that nothing is left of the attempt but
 // its count.
-func (f fixture) notJoined(t *testing.T, c Client, token InvitationToken, why string) {
+func (f fixture) notJoined(t *testing.T, c access.Client, token InvitationToken, why string) {
 	t.Helper()
 	rows := func() string {
 		return fmt.Sprint(f.count(t, "users"), f.count(t, "memberships"), f.count(t, "role_bindings"),
@@ -133,7 +133,7 @@ func TestInvitationTokens(t *testing.T) {
 		} {
 			f.notJoined(t, stranger(len(why)), token, why)
 		}
-		require.Equal(t, errUnauthorized(errResetToken), f.CompleteReset(t.Context(), stranger(60),
+		require.Equal(t, apperr.Unauthorized(errResetToken), f.CompleteReset(t.Context(), stranger(60),
 			ResetToken("spr_"+good.Token.Reveal()[4:]), testPassword))
 		for range freeAddressFailures {
 			_, _ = f.Join(t.Context(), stranger(70), InvitationToken(id.NewRandom(id.PrefixInvitationToken)), testPassword)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -32,7 +33,7 @@ type Joined struct {
 func JoinFaults(password secretbox.Secret) []apperr.Detail {
 	var f apperr.Faults
 	checkPassword(&f, "password", password, "")
-	return details(&f)
+	return f.Details()
 }
 
 // Join makes a member of whoever has the token of an invitation, with the password that they choose. A user who was a
@@ -40,7 +41,7 @@ func JoinFaults(password secretbox.Secret) []apperr.Detail {
 // give now. It returns unauthorized for a token that does not work, for whatever reason, validation_error for a
 // password that breaks a rule, which leaves the token as it is, and rate_limited after many wrong tokens from the
 // client's address.
-func (s *Service) Join(ctx context.Context, c Client, token InvitationToken,
+func (s *Service) Join(ctx context.Context, c access.Client, token InvitationToken,
 	password secretbox.Secret) (Joined, error) {
 	m, err := s.material()
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Service) Join(ctx context.Context, c Client, token InvitationToken,
 		return Joined{}, err
 	}
 	if !id.Is(id.PrefixInvitationToken, token.Reveal()) {
-		return Joined{}, errUnauthorized(errInvitation)
+		return Joined{}, apperr.Unauthorized(errInvitation)
 	}
 	given := invitationTokenMAC(m.pepper, token)
 	_, email, ok, err := readInvited(ctx, s.db.Read(), given, s.clock.Now())
@@ -62,7 +63,7 @@ func (s *Service) Join(ctx context.Context, c Client, token InvitationToken,
 		return Joined{}, err
 	}
 	if !ok {
-		return Joined{}, errUnauthorized(errInvitation)
+		return Joined{}, apperr.Unauthorized(errInvitation)
 	}
 	var f apperr.Faults
 	checkPassword(&f, "password", password, email)
@@ -84,7 +85,7 @@ func (s *Service) Join(ctx context.Context, c Client, token InvitationToken,
 		return forgive(ctx, tx, at)
 	})
 	if db.IsUniqueViolation(err) {
-		err = errUnauthorized(errJoined) // by an identity provider, in this moment
+		err = apperr.Unauthorized(errJoined) // by an identity provider, in this moment
 	}
 	if err != nil {
 		return Joined{}, err
@@ -93,7 +94,7 @@ func (s *Service) Join(ctx context.Context, c Client, token InvitationToken,
 }
 
 // join accepts the invitation. The caller holds the lock of changes of rights.
-func (s *Service) join(ctx context.Context, tx *sql.Tx, m *material, c Client, given []byte,
+func (s *Service) join(ctx context.Context, tx *sql.Tx, m *material, c access.Client, given []byte,
 	hash string) (Joined, error) {
 	now := s.clock.Now()
 	found, email, ok, err := readInvited(ctx, tx, given, now)
@@ -101,7 +102,7 @@ func (s *Service) join(ctx context.Context, tx *sql.Tx, m *material, c Client, g
 		return Joined{}, err
 	}
 	if !ok {
-		return Joined{}, errUnauthorized(errInvitation)
+		return Joined{}, apperr.Unauthorized(errInvitation)
 	}
 	i, err := requireInvitation(ctx, tx, found.team, found.id, now)
 	if err != nil {
@@ -129,14 +130,14 @@ func (s *Service) join(ctx context.Context, tx *sql.Tx, m *material, c Client, g
 	accepted := i
 	accepted.AcceptedBy = user.ID
 	return Joined{User: user, Team: team}, audit.Record(ctx, tx, now, audit.Event{
-		Team: team.ID, Actor: c.actor(user, team.ID), Action: "invitation.accept", TargetType: "invitation", TargetID: i.ID,
-		Before: invitationState(i), After: invitationState(accepted),
+		Team: team.ID, Actor: c.User(user.ID, user.Email, team.ID), Action: "invitation.accept", TargetType: "invitation",
+		TargetID: i.ID, Before: invitationState(i), After: invitationState(accepted),
 	})
 }
 
 // newMember makes a member of the user with the address, and the user where there is none. Whoever is a member by now
 // keeps their password: a link is no way to take over an account.
-func (s *Service) newMember(ctx context.Context, tx *sql.Tx, m *material, c Client, team Team, email,
+func (s *Service) newMember(ctx context.Context, tx *sql.Tx, m *material, c access.Client, team Team, email,
 	hash string) (User, error) {
 	now := s.clock.Now()
 	a, known, err := readAccount(ctx, tx, email)
@@ -144,7 +145,7 @@ func (s *Service) newMember(ctx context.Context, tx *sql.Tx, m *material, c Clie
 		return User{}, err
 	}
 	if known && a.team != "" {
-		return User{}, errUnauthorized(errJoined)
+		return User{}, apperr.Unauthorized(errJoined)
 	}
 	user, action := a.user, "user.rejoin"
 	if known {
@@ -167,31 +168,32 @@ func (s *Service) newMember(ctx context.Context, tx *sql.Tx, m *material, c Clie
 		return User{}, err
 	}
 	return user, audit.Record(ctx, tx, now, audit.Event{
-		Team: team.ID, Actor: c.actor(user, team.ID), Action: action, TargetType: "user", TargetID: user.ID,
+		Team: team.ID, Actor: c.User(user.ID, user.Email, team.ID), Action: action, TargetType: "user", TargetID: user.ID,
 		After: audit.State{"email": email},
 	})
 }
 
 // giveInvited gives the role of an invitation, as who invited would now.
-func (s *Service) giveInvited(ctx context.Context, tx *sql.Tx, c Client, team Team, i Invitation, user User) error {
+func (s *Service) giveInvited(ctx context.Context, tx *sql.Tx, c access.Client, team Team, i Invitation,
+	user User) error {
 	inviter, ok, err := readMember(ctx, tx, team.ID, i.InvitedBy, s.clock.Now())
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return errUnauthorized(errNotToGive)
+		return apperr.Unauthorized(errNotToGive)
 	}
 	actor := inviter.principal("")
 	actor.RequestID = c.RequestID
 	change := rightsChange{actor: actor, team: team.ID, now: s.clock.Now(), bindings: inviter.bindings}
 	if err := change.invites(); err != nil {
-		return errUnauthorized(errors.Join(errNotToGive, err))
+		return apperr.Unauthorized(errors.Join(errNotToGive, err))
 	}
 	_, err = s.bind(ctx, tx, change, user.ID, i.grant())
 	refusals := []apperr.Code{apperr.CodeValidation, apperr.CodePrivilegeEscalation, apperr.CodeForbidden,
 		apperr.CodeNotFound}
 	if slices.ContainsFunc(refusals, func(code apperr.Code) bool { return apperr.Is(err, code) }) {
-		return errUnauthorized(errors.Join(errNotToGive, err))
+		return apperr.Unauthorized(errors.Join(errNotToGive, err))
 	}
 	return err
 }

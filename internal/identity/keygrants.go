@@ -17,7 +17,7 @@ import (
 func GrantFaults(g Grant, now time.Time) []apperr.Detail {
 	var f apperr.Faults
 	grantFaults(&f, func(int) string { return "" }, []Grant{g}, clock.Millis(now))
-	return details(&f)
+	return f.Details()
 }
 
 // ListGrants returns a page of the grants of a key of the actor's team, one row more than the page when another
@@ -44,7 +44,7 @@ func (s *Service) AddGrant(ctx context.Context, actor access.Principal, keyID st
 			}
 			var f apperr.Faults
 			tooMany(&f, "", append(grants, g))
-			faults = details(&f)
+			faults = f.Details()
 		}
 		switch {
 		case faults != nil:

@@ -47,7 +47,7 @@ func (c KeyChange) Faults(now time.Time) []apperr.Detail {
 	if c.Rate != nil {
 		rateFaults(&f, *c.Rate)
 	}
-	return details(&f)
+	return f.Details()
 }
 
 // keyChange changes a stored key in its transaction, for the actor with the rights that they have in it: it returns the
@@ -218,7 +218,7 @@ func OverlapFaults(overlap time.Duration) []apperr.Detail {
 	if overlap < 0 || overlap > MaxOverlap {
 		f.Add("overlap_seconds", "range", fmt.Sprintf("must be from 0 to %d", int64(MaxOverlap/time.Second)))
 	}
-	return details(&f)
+	return f.Details()
 }
 
 // RotateKey gives a key of the actor's team another secret and returns it with its new text, which cannot be had again.

@@ -100,7 +100,7 @@ func (u *keyUses) of(keyID string) *keyUsed {
 // KeySeen notes that a key was used for an operation, which is named by its method and path. It costs the caller no
 // query.
 func (s *Service) KeySeen(keyID, ip, userAgent, operation string) {
-	use := KeyUse{AtMillis: clock.Millis(s.clock.Now()), IP: ip, UserAgent: Client{UserAgent: userAgent}.userAgent(),
+	use := KeyUse{AtMillis: clock.Millis(s.clock.Now()), IP: ip, UserAgent: access.Client{UserAgent: userAgent}.Agent(),
 		Route: operation}
 	s.uses.mu.Lock()
 	defer s.uses.mu.Unlock()
@@ -263,7 +263,7 @@ func (r UsageRequest) Faults(now time.Time) []apperr.Detail {
 	if to.Sub(now) > longest {
 		f.Add("to", "range", "must not be that far in the future")
 	}
-	return details(&f)
+	return f.Details()
 }
 
 func (r UsageRequest) bounds(now time.Time) (from, to time.Time) {

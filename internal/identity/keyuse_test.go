@@ -36,7 +36,7 @@ func TestLastUse(t *testing.T) {
 		require.Equal(t, clock.Millis(first), got.AtMillis)
 		require.Equal(t, []string{"192.0.2.1", "GET /webhook-events"}, []string{got.IP, got.Route})
 		require.True(t, strings.HasPrefix(got.UserAgent, "billing/1.4x"))
-		require.Len(t, got.UserAgent, maxUserAgentBytes)
+		require.Len(t, got.UserAgent, 256)
 		f.clk.Advance(usePrecision - time.Millisecond)
 		f.KeySeen(k.ID, "192.0.2.2", "", "GET /connections")
 		require.Equal(t, got, used(), "written twice within a minute")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/secretbox"
 )
@@ -38,7 +39,7 @@ type Credentials struct {
 //
 // Only somebody who has the password learns whether the account has an authenticator app: without its code they get
 // totp_required, with one that is wrong or was used before totp_invalid, and rate_limited after many wrong ones.
-func (s *Service) Login(ctx context.Context, c Client, with Credentials, replaced RefreshToken) (SignIn, error) {
+func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, replaced RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
 		return SignIn{}, err
@@ -56,7 +57,7 @@ func (s *Service) Login(ctx context.Context, c Client, with Credentials, replace
 		return SignIn{}, err
 	}
 	if !known || !right {
-		return SignIn{}, errUnauthorized(errLogin)
+		return SignIn{}, apperr.Unauthorized(errLogin)
 	}
 	current, err := s.currentHash(ctx, a, hash, with.Password)
 	if err != nil {
@@ -75,17 +76,17 @@ func (s *Service) Login(ctx context.Context, c Client, with Credentials, replace
 			return err
 		}
 		if !unchanged {
-			return errUnauthorized(errChanged)
+			return apperr.Unauthorized(errChanged)
 		}
 		_, member, err := readMember(ctx, tx, a.team, a.user.ID, s.clock.Now())
 		if err != nil {
 			return err
 		}
 		if !member {
-			return errUnauthorized(errNoMember)
+			return apperr.Unauthorized(errNoMember)
 		}
 		methods := []string{methodPassword}
-		enrolled, refused, err := s.checkCode(ctx, tx, m, c.actor(a.user, a.team), with.Code)
+		enrolled, refused, err := s.checkCode(ctx, tx, m, c.User(a.user.ID, a.user.Email, a.team), with.Code)
 		switch {
 		case err != nil:
 			return err

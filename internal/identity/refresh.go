@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
 )
@@ -98,14 +100,14 @@ var (
 // Refresh exchanges a refresh token for an access token and for its successor, which is empty for a token that was used
 // within RefreshGrace. A token that was used before that ends its session: it or its successor is in the wrong hands.
 // It returns unauthorized for whatever does not hold.
-func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (SignIn, error) {
+func (s *Service) Refresh(ctx context.Context, c access.Client, token RefreshToken) (SignIn, error) {
 	m, err := s.material()
 	if err != nil {
 		return SignIn{}, err
 	}
 	t, ok := parseRefreshToken(token)
 	if !ok {
-		return SignIn{}, errUnauthorized(errRefreshForm)
+		return SignIn{}, apperr.Unauthorized(errRefreshForm)
 	}
 	// Looking waits for no writer: whoever makes tokens up keeps none waiting.
 	_, ok, err = readFamily(ctx, s.db.Read(), t.familyMAC(m.pepper), s.clock.Now())
@@ -113,7 +115,7 @@ func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (Si
 		return SignIn{}, err
 	}
 	if !ok {
-		return SignIn{}, errUnauthorized(errSessionEnded)
+		return SignIn{}, apperr.Unauthorized(errSessionEnded)
 	}
 	keys, err := s.tokens(ctx)
 	if err != nil {
@@ -128,7 +130,7 @@ func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (Si
 			return err
 		}
 		if !ok {
-			return errUnauthorized(errSessionEnded)
+			return apperr.Unauthorized(errSessionEnded)
 		}
 		in.Session, in.Refresh, err = s.rotate(ctx, tx, m, c, f, t)
 		if errors.Is(err, errReplay) {
@@ -144,20 +146,20 @@ func (s *Service) Refresh(ctx context.Context, c Client, token RefreshToken) (Si
 		return SignIn{}, err
 	}
 	if replayed {
-		return SignIn{}, errUnauthorized(errReplay)
+		return SignIn{}, apperr.Unauthorized(errReplay)
 	}
 	return in, nil
 }
 
 // rotate gives the session another token, or says that the one shown is a replay.
-func (s *Service) rotate(ctx context.Context, tx *sql.Tx, m *material, c Client, f family,
+func (s *Service) rotate(ctx context.Context, tx *sql.Tx, m *material, c access.Client, f family,
 	t refreshToken) (Session, RefreshToken, error) {
 	now := s.clock.Now()
 	shown := t.tokenMAC(m.pepper)
 	if hmac.Equal(shown, f.tokenMAC) {
 		next := t.next()
 		v := f.session
-		v.IP, v.UserAgent, v.UsedMillis = c.IP, c.userAgent(), clock.Millis(now)
+		v.IP, v.UserAgent, v.UsedMillis = c.IP, c.Agent(), clock.Millis(now)
 		rotated, err := rotateSession(ctx, tx, v, shown, next.tokenMAC(m.pepper))
 		if err != nil {
 			return Session{}, "", err
@@ -171,7 +173,7 @@ func (s *Service) rotate(ctx context.Context, tx *sql.Tx, m *material, c Client,
 			return Session{}, "", err
 		}
 		if !ok {
-			return Session{}, "", errUnauthorized(errSessionEnded)
+			return Session{}, "", apperr.Unauthorized(errSessionEnded)
 		}
 		f = current
 	}

@@ -53,14 +53,14 @@ func resetRequestAD(requestID string) secretbox.AD {
 func ResetRequestFaults(email string) []apperr.Detail {
 	var f apperr.Faults
 	checkEmail(&f, email)
-	return details(&f)
+	return f.Details()
 }
 
 // RequestReset asks for a mail to the user with that address, with a link to reset their password. It does the same
 // work and gives the same answer whether there is such a user: AnswerResets finds that out. Every request counts
 // against the address and the client, so it returns rate_limited after several, and mail_not_configured where no mail
 // is sent.
-func (s *Service) RequestReset(ctx context.Context, c Client, email string) error {
+func (s *Service) RequestReset(ctx context.Context, c access.Client, email string) error {
 	m, err := s.material()
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ const ResetPage = "/password-reset"
 func ResetFaults(token ResetToken, password secretbox.Secret) []apperr.Detail {
 	var f apperr.Faults
 	checkPassword(&f, "password", password, "")
-	return slices.Concat(tokenFaults(token), details(&f))
+	return slices.Concat(tokenFaults(token), f.Details())
 }
 
 var errResetToken = errors.New("no such password reset token")
@@ -193,7 +193,8 @@ var errResetToken = errors.New("no such password reset token")
 // authenticator app stays. The token and all others of the user are worth nothing afterwards. It returns unauthorized
 // for a token that does not work, validation_error for a password that breaks a rule, which leaves the token as it is,
 // and rate_limited after many wrong tokens from the client's address.
-func (s *Service) CompleteReset(ctx context.Context, c Client, token ResetToken, password secretbox.Secret) error {
+func (s *Service) CompleteReset(ctx context.Context, c access.Client, token ResetToken,
+	password secretbox.Secret) error {
 	m, err := s.material()
 	if err != nil {
 		return err
@@ -206,7 +207,7 @@ func (s *Service) CompleteReset(ctx context.Context, c Client, token ResetToken,
 		return err
 	}
 	if !id.Is(id.PrefixResetToken, token.Reveal()) {
-		return errUnauthorized(errResetToken)
+		return apperr.Unauthorized(errResetToken)
 	}
 	given := resetTokenMAC(m.pepper, token)
 	email, ok, err := readReset(ctx, s.db.Read(), given, s.clock.Now())
@@ -214,7 +215,7 @@ func (s *Service) CompleteReset(ctx context.Context, c Client, token ResetToken,
 		return err
 	}
 	if !ok {
-		return errUnauthorized(errResetToken)
+		return apperr.Unauthorized(errResetToken)
 	}
 	var f apperr.Faults
 	checkPassword(&f, "password", password, email)
@@ -236,12 +237,12 @@ func (s *Service) CompleteReset(ctx context.Context, c Client, token ResetToken,
 			return err
 		}
 		if !ok || !known || a.user.ID != user || a.team == "" {
-			return errUnauthorized(errResetToken)
+			return apperr.Unauthorized(errResetToken)
 		}
 		if err := s.mailer.Recall(ctx, tx, user); err != nil {
 			return err
 		}
-		if err := s.replacePassword(ctx, tx, m, c.actor(a.user, a.team), a, hash, password); err != nil {
+		if err := s.replacePassword(ctx, tx, m, c.User(a.user.ID, a.user.Email, a.team), a, hash, password); err != nil {
 			return err
 		}
 		return forgive(ctx, tx, at)

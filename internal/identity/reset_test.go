@@ -49,7 +49,7 @@ func (f fixture) withPost() *postbox {
 }
 
 // asked asks for a link and returns the token that was mailed; empty where no mail was.
-func (f fixture) asked(t *testing.T, p *postbox, c Client, email string) ResetToken {
+func (f fixture) asked(t *testing.T, p *postbox, c access.Client, email string) ResetToken {
 	t.Helper()
 	before := len(p.letters)
 	require.NoError(t, f.RequestReset(t.Context(), c, email))
@@ -93,7 +93,7 @@ func TestReset(t *testing.T) {
 		_, err = f.signIn(t, testEmail, resetPassword)
 		require.NoError(t, err)
 		for _, token := range []ResetToken{first, second} {
-			require.Equal(t, errUnauthorized(errResetToken), f.CompleteReset(t.Context(), testClient(), token, testPassword+
+			require.Equal(t, apperr.Unauthorized(errResetToken), f.CompleteReset(t.Context(), testClient(), token, testPassword+
 				" again"))
 		}
 		require.Zero(t, f.count(t, "password_resets"))
@@ -212,7 +212,7 @@ func TestResetTokens(t *testing.T) {
 		hashes := f.hashes.Load()
 		refused := func(n int, token ResetToken) {
 			t.Helper()
-			require.Equal(t, errUnauthorized(errResetToken), f.CompleteReset(t.Context(), stranger(n), token, resetPassword))
+			require.Equal(t, apperr.Unauthorized(errResetToken), f.CompleteReset(t.Context(), stranger(n), token, resetPassword))
 		}
 		for name, token := range map[string]ResetToken{
 			"never made": ResetToken(id.NewRandom(id.PrefixResetToken)), "over": over, "another password since": changed,

@@ -73,7 +73,7 @@ func RoleFaults(name, description *string) []apperr.Detail {
 			f.Add("description", "pattern", "must not hold control characters")
 		}
 	}
-	return details(&f)
+	return f.Details()
 }
 
 func permissionFaults(list []access.Permission) []apperr.Detail {
@@ -86,7 +86,7 @@ func permissionFaults(list []access.Permission) []apperr.Detail {
 			f.Add(fmt.Sprintf("permissions[%d]", i), "enum", "must be a permission that a role can list")
 		}
 	}
-	return details(&f)
+	return f.Details()
 }
 
 // ordered returns each permission once, in the order of the registry.

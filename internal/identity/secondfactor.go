@@ -329,9 +329,9 @@ func (s *Service) prove(ctx context.Context, actor access.Principal, password se
 		return proof{}, err
 	}
 	if !known || a.user.ID != actor.ID {
-		return proof{}, errUnauthorized(errNoMember)
+		return proof{}, apperr.Unauthorized(errNoMember)
 	}
-	at, err := s.newAttempt(ctx, m.pepper, a.user.Email, Client{IP: actor.IP})
+	at, err := s.newAttempt(ctx, m.pepper, a.user.Email, access.Client{IP: actor.IP})
 	if err != nil {
 		return proof{}, err
 	}

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"sallyport/internal/platform/access"
-	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -86,11 +85,6 @@ func (s *Service) material() (*material, error) {
 		return nil, errNotInit
 	}
 	return m, nil
-}
-
-// errUnauthorized is the one answer to a credential that does not hold, whatever the reason; cause is for the log.
-func errUnauthorized(cause error) error {
-	return apperr.Wrap(apperr.CodeUnauthorized, "The credential is missing or not valid", cause)
 }
 
 // ErrNoTeam says that nobody has set the installation up yet.

@@ -107,7 +107,7 @@ var errNothingToEnd = errors.New("neither a refresh token nor an access token th
 
 // Logout ends the session of a refresh token and that of an access token; either may be empty. It returns unauthorized
 // where there is neither a refresh token, which may be one of a session that has ended, nor an access token that holds.
-func (s *Service) Logout(ctx context.Context, c Client, refresh RefreshToken, bearer string) error {
+func (s *Service) Logout(ctx context.Context, c access.Client, refresh RefreshToken, bearer string) error {
 	m, err := s.material()
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *Service) Logout(ctx context.Context, c Client, refresh RefreshToken, be
 		}
 	}
 	if !wellFormed && signedIn.Session == "" {
-		return errUnauthorized(errNothingToEnd)
+		return apperr.Unauthorized(errNothingToEnd)
 	}
 	if signedIn.Session == "" { // looking waits for no writer: whoever makes tokens up keeps none waiting
 		if _, ok, err := readFamily(ctx, s.db.Read(), t.familyMAC(m.pepper), s.clock.Now()); err != nil || !ok {
@@ -138,7 +138,7 @@ func (s *Service) Logout(ctx context.Context, c Client, refresh RefreshToken, be
 }
 
 // endFamily ends the session of a refresh token, also of one that was used before: whoever has it was signed in.
-func (s *Service) endFamily(ctx context.Context, tx *sql.Tx, m *material, c Client, token RefreshToken) error {
+func (s *Service) endFamily(ctx context.Context, tx *sql.Tx, m *material, c access.Client, token RefreshToken) error {
 	t, ok := parseRefreshToken(token)
 	if !ok {
 		return nil
@@ -151,37 +151,37 @@ func (s *Service) endFamily(ctx context.Context, tx *sql.Tx, m *material, c Clie
 }
 
 // end ends a session that a client without a principal has shown a token of, unless somebody else was faster.
-func (s *Service) end(ctx context.Context, tx *sql.Tx, c Client, k sessionKey, action string,
+func (s *Service) end(ctx context.Context, tx *sql.Tx, c access.Client, k sessionKey, action string,
 	outcome audit.Outcome) error {
 	now := s.clock.Now()
 	ok, err := endSession(ctx, tx, k.id, now)
 	if err != nil || !ok {
 		return err
 	}
-	e := sessionEvent(c.actor(k.user, k.team), k.id, action, nil)
+	e := sessionEvent(c.User(k.user.ID, k.user.Email, k.team), k.id, action, nil)
 	e.Outcome = outcome
 	return audit.Record(ctx, tx, now, e)
 }
 
 // startSession begins a session of a user who has just shown by those methods who they are.
-func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c Client, k sessionKey,
+func (s *Service) startSession(ctx context.Context, tx *sql.Tx, m *material, c access.Client, k sessionKey,
 	methods []string) (Session, RefreshToken, error) {
 	now := s.clock.Now()
 	ms := clock.Millis(now)
 	v := Session{
-		ID: id.New(id.PrefixSession), IP: c.IP, UserAgent: c.userAgent(), CreatedMillis: ms, AuthMillis: ms, UsedMillis: ms,
+		ID: id.New(id.PrefixSession), IP: c.IP, UserAgent: c.Agent(), CreatedMillis: ms, AuthMillis: ms, UsedMillis: ms,
 		expiresMillis: clock.Millis(now.Add(SessionLifetime)), methods: strings.Join(methods, " "),
 	}
 	t := newRefreshToken()
 	k.id = v.ID
 	f := family{key: k, session: v, tokenMAC: t.tokenMAC(m.pepper)}
-	if err := insertSession(ctx, tx, f, t.familyMAC(m.pepper), c.origin()); err != nil {
+	if err := insertSession(ctx, tx, f, t.familyMAC(m.pepper), c.Origin()); err != nil {
 		return Session{}, "", err
 	}
 	if err := s.sweepSessions(ctx, tx, k.user.ID, now); err != nil {
 		return Session{}, "", err
 	}
-	err := audit.Record(ctx, tx, now, sessionEvent(c.actor(k.user, k.team), v.ID, "session.create",
+	err := audit.Record(ctx, tx, now, sessionEvent(c.User(k.user.ID, k.user.Email, k.team), v.ID, "session.create",
 		audit.State{"methods": methods}))
 	return v, t.encode(), err
 }

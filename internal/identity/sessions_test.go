@@ -331,7 +331,7 @@ func TestSessionsAreTheUsersOwn(t *testing.T) {
 		require.NoError(t, err)
 		mine := f.signedIn(t)
 		f.clk.Advance(time.Second)
-		grace, err := f.Login(t.Context(), Client{IP: "2001:db8::7", UserAgent: "a\x00\n" + strings.Repeat("ü", 300) +
+		grace, err := f.Login(t.Context(), access.Client{IP: "2001:db8::7", UserAgent: "a\x00\n" + strings.Repeat("ü", 300) +
 			"\xff"}, Credentials{Email: "grace@example.test", Password: testPassword}, "")
 		require.NoError(t, err)
 		hers := f.bearer(t, grace.Token)

@@ -85,7 +85,7 @@ func (n NewInstallation) Faults() []apperr.Detail {
 	checkName(&f, "team_name", n.TeamName)
 	checkEmail(&f, n.Email)
 	checkPassword(&f, "password", n.Password, n.Email)
-	return details(&f)
+	return f.Details()
 }
 
 // SetupFaults returns what is wrong with a set-up and the form of its token. Whether the token works, Setup tells.
@@ -103,7 +103,7 @@ func errSetupDone() error {
 // Setup makes the team with the environments development and production, and its first owner, for whoever has a set-up
 // token. It returns setup_done once there is a team, unauthorized for a token that does not work, rate_limited after
 // many of those from the client's address, and validation_error as Faults says. Of several at a time one succeeds.
-func (s *Service) Setup(ctx context.Context, c Client, token SetupToken, n NewInstallation) (Profile, error) {
+func (s *Service) Setup(ctx context.Context, c access.Client, token SetupToken, n NewInstallation) (Profile, error) {
 	m, err := s.material()
 	if err != nil {
 		return Profile{}, err
@@ -170,7 +170,7 @@ func findSetupToken(ctx context.Context, q db.Querier, given []byte) error {
 		found |= subtle.ConstantTimeCompare(m, given)
 	}
 	if found != 1 {
-		return errUnauthorized(errSetupToken)
+		return apperr.Unauthorized(errSetupToken)
 	}
 	return nil
 }

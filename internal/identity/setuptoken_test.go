@@ -172,7 +172,7 @@ func TestSetupGuesses(t *testing.T) {
 			SetupToken(id.NewRandom("spr_"))}
 		for i := range freeAddressFailures + 1 {
 			_, err := f.Setup(t.Context(), testClient(), wrong[i%len(wrong)], newInstallation())
-			require.Equal(t, errUnauthorized(errSetupToken), err)
+			require.Equal(t, apperr.Unauthorized(errSetupToken), err)
 		}
 		_, err := f.Setup(t.Context(), testClient(), token, newInstallation())
 		var e *apperr.Error

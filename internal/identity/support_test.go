@@ -79,8 +79,8 @@ func (f fixture) owner(t *testing.T) (access.Principal, Profile) {
 	return access.Principal{Kind: access.KindUser, ID: p.User.ID, Name: p.User.Email, Team: p.Team.ID, Rights: p.Rights}, p
 }
 
-func testClient() Client {
-	return Client{IP: "192.0.2.17", UserAgent: "browser/1.0", RequestID: "request-1"}
+func testClient() access.Client {
+	return access.Client{IP: "192.0.2.17", UserAgent: "browser/1.0", RequestID: "request-1"}
 }
 
 // signIn signs in from the address of testClient.

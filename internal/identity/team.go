@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"time"
 
@@ -54,7 +53,7 @@ func (s *Service) Profile(ctx context.Context, actor access.Principal) (Profile,
 		return Profile{}, Session{}, err
 	}
 	if !ok {
-		return Profile{}, Session{}, errUnauthorized(errSessionEnded)
+		return Profile{}, Session{}, apperr.Unauthorized(errSessionEnded)
 	}
 	return p, current, nil
 }
@@ -65,7 +64,7 @@ func readProfile(ctx context.Context, q db.Querier, team id.Team, user string, n
 		return Profile{}, err
 	}
 	if !ok {
-		return Profile{}, errUnauthorized(errNoMember)
+		return Profile{}, apperr.Unauthorized(errNoMember)
 	}
 	environments, err := readEnvironments(ctx, q, team)
 	if err != nil {
@@ -93,7 +92,7 @@ func (s *Service) Team(ctx context.Context, actor access.Principal) (Team, error
 func NameFaults(name string) []apperr.Detail {
 	var f apperr.Faults
 	checkName(&f, "name", name)
-	return details(&f)
+	return f.Details()
 }
 
 // RenameTeam gives the actor's team another name and returns it. The name that it has changes nothing. It returns
@@ -130,13 +129,4 @@ func (s *Service) RenameTeam(ctx context.Context, actor access.Principal, name s
 		})
 	})
 	return t, err
-}
-
-// details returns the faults collected, or nil.
-func details(f *apperr.Faults) []apperr.Detail {
-	var e *apperr.Error
-	if errors.As(f.Err(), &e) {
-		return e.Details
-	}
-	return nil
 }

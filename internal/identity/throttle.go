@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
@@ -78,8 +79,8 @@ func (a attempt) buckets() []bucket {
 }
 
 // newAttempt prepares an attempt for the account of an e-mail address as somebody typed it.
-func (s *Service) newAttempt(ctx context.Context, pepper []byte, email string, c Client) (attempt, error) {
-	origin := c.origin()
+func (s *Service) newAttempt(ctx context.Context, pepper []byte, email string, c access.Client) (attempt, error) {
+	origin := c.Origin()
 	stored, _ := normalizeEmail(email) // empty for what is no address, which no user has
 	email = strings.ToLower(email)
 	known, err := isKnownOrigin(ctx, s.db.Read(), stored, origin)

@@ -18,12 +18,12 @@ import (
 const wrongPassword = secretbox.Secret("staple battery horse")
 
 // stranger is a client at an address of its own.
-func stranger(n int) Client {
-	return Client{IP: fmt.Sprintf("198.51.100.%d", n), UserAgent: "guesser/1.0", RequestID: "request-2"}
+func stranger(n int) access.Client {
+	return access.Client{IP: fmt.Sprintf("198.51.100.%d", n), UserAgent: "guesser/1.0", RequestID: "request-2"}
 }
 
 // guess tries a wrong password, and returns for how long it has to wait: 0 for one that was checked.
-func (f fixture) guess(t *testing.T, c Client, email string) time.Duration {
+func (f fixture) guess(t *testing.T, c access.Client, email string) time.Duration {
 	t.Helper()
 	before := f.hashes.Load()
 	_, err := f.Login(t.Context(), c, Credentials{Email: email, Password: wrongPassword}, "")
@@ -42,7 +42,7 @@ func (f fixture) guess(t *testing.T, c Client, email string) time.Duration {
 }
 
 // waits guesses until the account has to wait.
-func (f fixture) waits(t *testing.T, c Client, email string) {
+func (f fixture) waits(t *testing.T, c access.Client, email string) {
 	t.Helper()
 	for range freeAccountFailures + 2 {
 		if f.guess(t, c, email) > 0 {
@@ -60,7 +60,7 @@ func TestBackoffOfAccount(t *testing.T) {
 		f.owner(t)
 		for _, email := range []string{testEmail, "nobody@example.test", "no address at all", "a\x00b"} {
 			at := 0
-			next := func() Client { at++; return stranger(at) } // from everywhere
+			next := func() access.Client { at++; return stranger(at) } // from everywhere
 			for range freeAccountFailures + 1 {
 				require.Zero(t, f.guess(t, next(), email), email)
 			}
@@ -94,7 +94,7 @@ func TestBackoffOfAddress(t *testing.T) {
 		account := 0
 		spray := func(ip string) time.Duration {
 			account++
-			return f.guess(t, Client{IP: ip}, fmt.Sprintf("user%d@example.test", account))
+			return f.guess(t, access.Client{IP: ip}, fmt.Sprintf("user%d@example.test", account))
 		}
 		for range freeAddressFailures + 1 {
 			require.Zero(t, spray("2001:db8::1"))
@@ -102,10 +102,12 @@ func TestBackoffOfAddress(t *testing.T) {
 		require.Equal(t, time.Second, spray("2001:db8::1"))
 		require.Equal(t, time.Second, spray("2001:db8::ffff:1"))
 		require.Zero(t, spray("2001:db8:0:1::1"))
-		_, err := f.Login(t.Context(), Client{IP: "2001:db8::1"}, Credentials{Email: testEmail, Password: testPassword}, "")
+		_, err := f.Login(t.Context(), access.Client{IP: "2001:db8::1"},
+			Credentials{Email: testEmail, Password: testPassword}, "")
 		require.True(t, apperr.Is(err, apperr.CodeRateLimited), "the right password waits too, or waiting would tell it")
 		f.clk.Advance(time.Second)
-		_, err = f.Login(t.Context(), Client{IP: "2001:db8::1"}, Credentials{Email: testEmail, Password: testPassword}, "")
+		_, err = f.Login(t.Context(), access.Client{IP: "2001:db8::1"}, Credentials{Email: testEmail, Password: testPassword},
+			"")
 		require.NoError(t, err)
 		f.clk.Advance(maxDelay)
 		require.Zero(t, spray("2001:db8::1"))

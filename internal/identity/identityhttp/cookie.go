@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
@@ -35,8 +36,8 @@ func (in *CookieInput) Resolve(ctx huma.Context) []error {
 
 func (in *CookieInput) token() identity.RefreshToken { return secretbox.Secret(in.Cookie) }
 
-func (in *CookieInput) client(ctx context.Context) identity.Client {
-	return identity.Client{IP: httpapi.ClientIP(ctx), UserAgent: in.request.UserAgent(), RequestID: httpapi.RequestID(ctx)}
+func (in *CookieInput) client(ctx context.Context) access.Client {
+	return access.Client{IP: httpapi.ClientIP(ctx), UserAgent: in.request.UserAgent(), RequestID: httpapi.RequestID(ctx)}
 }
 
 // bearer is the access token of the request, for the operation that takes one beside the cookie; empty where there is

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
@@ -71,6 +72,6 @@ func (h handler) setup(ctx context.Context, in *setupInput) (*setupOutput, error
 }
 
 // clientOf is who sends a request that starts no session.
-func clientOf(ctx context.Context) identity.Client {
-	return identity.Client{IP: httpapi.ClientIP(ctx), RequestID: httpapi.RequestID(ctx)}
+func clientOf(ctx context.Context) access.Client {
+	return access.Client{IP: httpapi.ClientIP(ctx), RequestID: httpapi.RequestID(ctx)}
 }

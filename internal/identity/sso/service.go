@@ -67,11 +67,7 @@ func (s *Service) Faults(settings Settings) []apperr.Detail {
 		}
 		return nil
 	})
-	var invalid *apperr.Error
-	if !errors.As(f.Err(), &invalid) {
-		return nil
-	}
-	return invalid.Details
+	return f.Details()
 }
 
 // Create adds a provider to the actor's team. Besides validation_error for settings that break a rule it returns

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sallyport/internal/identity"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
@@ -156,7 +157,7 @@ var errState = errors.New("the state is unknown, used, expired, or of another br
 // It returns not_found as Start does, sso_state_invalid for an answer to no sign-in that this browser has begun and
 // where the provider's settings were changed meanwhile, sso_failed where the provider refuses or says something that
 // does not hold, sso_unavailable where it does not answer, and what SignInFederated of identity returns.
-func (s *Service) Finish(ctx context.Context, c identity.Client, providerID string, browser secretbox.Secret, a Answer,
+func (s *Service) Finish(ctx context.Context, c access.Client, providerID string, browser secretbox.Secret, a Answer,
 	replaced identity.RefreshToken) (identity.SignIn, string, error) {
 	p, err := s.provider(ctx, providerID)
 	if err != nil {

@@ -110,8 +110,8 @@ func (f fixture) provider(t *testing.T, change ...func(s *sso.Settings)) sso.Pro
 	return p
 }
 
-func client() identity.Client {
-	return identity.Client{IP: "192.0.2.17", UserAgent: "browser/1.0", RequestID: "request-1"}
+func client() access.Client {
+	return access.Client{IP: "192.0.2.17", UserAgent: "browser/1.0", RequestID: "request-1"}
 }
 
 // browse goes where a sign-in sends the browser, and returns the answer with which the provider sends it back.

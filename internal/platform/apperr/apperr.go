@@ -69,6 +69,12 @@ func Wrap(code Code, message string, cause error) *Error {
 // NotFound returns the 404 of a kind of resource, named in plain words ("webhook event").
 func NotFound(kind string) *Error { return New(CodeNotFound, "No such "+kind) }
 
+// Unauthorized returns the 401 of a credential that is missing or not valid: one text, whatever the reason. The cause
+// is for the log only, and may be nil.
+func Unauthorized(cause error) *Error {
+	return Wrap(CodeUnauthorized, "The credential is missing or not valid", cause)
+}
+
 // Unavailable returns the 503 of a dependency that does not answer now.
 func Unavailable(cause error) *Error {
 	return &Error{Code: CodeUnavailable, Message: "The service cannot store data right now; try again",
@@ -106,3 +112,6 @@ func (f *Faults) Err() error {
 	}
 	return Invalid(f.details...)
 }
+
+// Details returns the faults, or nil when there are none.
+func (f *Faults) Details() []Detail { return f.details }

@@ -16,7 +16,7 @@ import (
 )
 
 func errUnauthorized() error {
-	return apperr.New(apperr.CodeUnauthorized, "The credential is missing or not valid")
+	return apperr.Unauthorized(nil)
 }
 
 // presented is what a request brings to say who asks and where.

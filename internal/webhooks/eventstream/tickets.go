@@ -91,7 +91,7 @@ var errTicket = errors.New("the ticket is unknown, used or expired")
 func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Principal, events.Filter, error) {
 	var f events.Filter
 	unauthorized := func(err error) (access.Principal, events.Filter, error) {
-		return access.Principal{}, f, apperr.Wrap(apperr.CodeUnauthorized, "The credential is missing or not valid", err)
+		return access.Principal{}, f, apperr.Unauthorized(err)
 	}
 	if !id.Is(id.PrefixStreamTicket, ticket) {
 		return unauthorized(errTicket)

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"sallyport/internal/identity"
 	"sallyport/internal/identity/sso"
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
@@ -39,7 +39,7 @@ func (h handler) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := r.Context()
-	c := identity.Client{IP: httpapi.ClientIP(ctx), UserAgent: r.UserAgent(), RequestID: httpapi.RequestID(ctx)}
+	c := access.Client{IP: httpapi.ClientIP(ctx), UserAgent: r.UserAgent(), RequestID: httpapi.RequestID(ctx)}
 	in, returnTo, err := h.sso.Finish(ctx, c, r.PathValue("id"), browserOf(r), answerOf(r), h.cookie.Token(r))
 	if err != nil {
 		httpapi.WriteError(w, r, err)

@@ -1,0 +1,56 @@
+package access
+
+import (
+	"net/netip"
+	"strings"
+	"unicode"
+
+	"sallyport/internal/platform/id"
+)
+
+// Client is the origin of a request that has no principal yet: sessions show it, and failed attempts are counted by it.
+type Client struct {
+	IP        string
+	UserAgent string
+	RequestID string
+}
+
+// maxAgentBytes bounds how much of a User-Agent header is kept.
+const maxAgentBytes = 256
+
+// Agent returns the User-Agent header as a line of text that both engines can store.
+func (c Client) Agent() string {
+	s := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(c.UserAgent, ""))
+	if len(s) > maxAgentBytes {
+		s = strings.ToValidUTF8(s[:maxAgentBytes], "")
+	}
+	return s
+}
+
+// Origin returns the address in a form that a client cannot change at will: of IPv6 the network of 64 bits, because a
+// host has all of it to itself (RFC 4291, section 2.5.4; RFC 8981).
+func (c Client) Origin() string {
+	ip, err := netip.ParseAddr(c.IP)
+	if err != nil {
+		return ""
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	p, err := ip.Prefix(64)
+	if err != nil {
+		return ""
+	}
+	return p.String()
+}
+
+// User returns a user as the principal of the request that signs them in, keeps them signed in or signs them out.
+func (c Client) User(userID, email string, team id.Team) Principal {
+	return Principal{Kind: KindUser, ID: userID, Name: email, Team: team, IP: c.IP, RequestID: c.RequestID}
+}
