@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,9 +27,10 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpserver"
 	"sallyport/internal/platform/idempotency"
-	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/migrate"
+	"sallyport/internal/platform/module"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/providers/connections"
@@ -63,19 +63,16 @@ type Options struct {
 	Logger  *slog.Logger
 	Clock   clock.Clock
 	Version string
-	// ClockOffset measures how far the database's clock is ahead of the node's; nil means the function of that name. A
-	// test that moves the clock has no database whose clock moves along.
+	// ClockOffset measures how far the database's clock is ahead of the node's; nil means db.ClockOffset. A test that
+	// moves the clock has no database whose clock moves along.
 	ClockOffset func(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error)
 }
 
 // App is one server process.
 type App struct {
-	cfg config.Config
-	log *slog.Logger
-	// own is this node's clock, clock the database's as seen from here; on SQLite they are one.
-	own     clock.Clock
-	clock   *clock.Shifted
-	offset  func(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error)
+	cfg     config.Config
+	log     *slog.Logger
+	clock   *db.Clock
 	lock    *flock.Flock
 	store   *Store
 	metrics *obs.Metrics
@@ -98,19 +95,14 @@ type App struct {
 	mails         *mails.Service
 	limiter       *ratelimit.Limiter
 
-	ready   atomic.Bool
-	servers servers
-	loops   sync.WaitGroup
-	cancel  context.CancelFunc
+	ready         atomic.Bool
+	public, admin *httpserver.Server
+	runner        *module.Runner
 }
 
 // New opens the database and builds the process, without starting anything.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, log: o.Logger, own: o.Clock, clock: clock.NewShifted(o.Clock), offset: o.ClockOffset,
-		metrics: obs.NewMetrics()}
-	if a.offset == nil {
-		a.offset = ClockOffset
-	}
+	a := &App{cfg: o.Config, log: o.Logger, metrics: obs.NewMetrics()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -136,7 +128,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err = a.migrate(ctx); err != nil {
 		return nil, err
 	}
-	if _, err = a.syncClock(ctx); err != nil {
+	a.clock = db.NewClock(d, o.Clock, o.ClockOffset)
+	if err = a.clock.Sync(ctx); err != nil {
 		return nil, err
 	}
 	if a.store, err = openStore(ctx, &a.cfg, d, a.clock, a.log); err != nil {
@@ -224,6 +217,12 @@ func (a *App) build(ctx context.Context, node, version string) error {
 		Events: a.events, Stream: a.stream, Deliveries: a.deliveries, Ingest: a.ingest, Rejections: a.rejections,
 		Audit: a.audit, Replays: a.replays, SSO: a.sso,
 	})
+	a.public = httpserver.New(httpserver.Config{Name: "public", Address: a.cfg.Listen, Handler: a.api,
+		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
+	a.admin = httpserver.New(httpserver.Config{Name: "admin", Address: a.cfg.AdminListen, Handler: a.adminHandler(),
+		// A profile or a trace is written for as long as its caller asked.
+		WriteTimeout: 10 * time.Minute, Logger: a.log})
+	a.runner = module.NewRunner(module.Config{Clock: clk, Logger: a.log, StopTimeout: a.cfg.ShutdownTimeout})
 	return ctx.Err()
 }
 
@@ -275,13 +274,7 @@ func (a *App) observe(route string, status int, seconds float64) {
 	a.metrics.Requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Observe(seconds)
 }
 
-// maxClockOffset is how far the node's clock may be from the database's: leases and due times assume that they agree.
-const maxClockOffset = 2 * time.Second
-
-var (
-	errStopping = errors.New("the server is starting or stopping")
-	errClock    = errors.New("the clock is more than two seconds off the database's")
-)
+var errStopping = errors.New("the server is starting or stopping")
 
 func (a *App) readiness(ctx context.Context) error {
 	if !a.ready.Load() {
@@ -292,179 +285,18 @@ func (a *App) readiness(ctx context.Context) error {
 	if err := a.store.DB.Ping(ctx); err != nil {
 		return err
 	}
-	if offset := a.clock.Offset(); offset.Abs() > maxClockOffset {
-		return errClock
-	}
-	return nil
+	return a.clock.Check()
 }
 
-// syncClock measures how far the database's clock is ahead and lets the service go by it: leases and due times that
-// several nodes share must not depend on which of them wrote them.
-func (a *App) syncClock(ctx context.Context) (time.Duration, error) {
-	offset, err := a.offset(ctx, a.store.DB, a.own)
-	if err == nil {
-		a.clock.Set(offset)
-	}
-	return offset, err
-}
-
-// clockInterval is how often the database's clock is compared.
-const clockInterval = 10 * time.Second
-
-func (a *App) compareClock(ctx context.Context) time.Duration {
-	offset, err := a.syncClock(ctx)
-	switch {
-	case err != nil && ctx.Err() == nil:
-		a.log.ErrorContext(ctx, "the database's clock could not be compared", slog.String("error", err.Error()))
-	case offset.Abs() > maxClockOffset:
-		a.log.ErrorContext(ctx, "this node's clock is wrong; it is not ready until that is mended",
-			slog.Duration("offset", offset))
-	}
-	return clockInterval
-}
-
-// ClockOffset returns how far the database's clock is ahead of this node's. SQLite has no clock of its own: its offset
-// is zero, and the query shows that it answers.
-func ClockOffset(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error) {
-	if d.Engine() == db.SQLite {
-		return 0, d.Ping(ctx)
-	}
-	// Waiting for a connection is not part of the round trip.
-	conn, err := d.Read().Conn(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("reach the database's clock: %w", err)
-	}
-	defer func() { _ = conn.Close() }() // gives it back to the pool
-	before := clk.Now()
-	var ms float64
-	if err := conn.QueryRowContext(ctx, "SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000").Scan(&ms); err != nil {
-		return 0, fmt.Errorf("read the database's clock: %w", err)
-	}
-	half := clk.Now().Sub(before) / 2
-	return clock.FromMillis(int64(ms)).Sub(before.Add(half)), nil
-}
-
-// refreshInterval bounds how long a change made by another process goes unnoticed.
-const refreshInterval = time.Second
-
-// refresh looks whether another process has changed what is cached.
-func (a *App) refresh(ctx context.Context) time.Duration {
-	for _, r := range []func(context.Context) error{a.store.Identity.RefreshSettings, a.connections.Refresh, a.subscriptions.Refresh} {
-		if err := r(ctx); err != nil && ctx.Err() == nil {
-			a.log.ErrorContext(ctx, "cached data could not be compared with the database", slog.String("error", err.Error()))
-		}
-	}
-	return refreshInterval
-}
-
-// matchInterval is how often it is looked whether a secret's last match is to be stored.
-const matchInterval = 5 * time.Second
-
-func (a *App) storeMatches(ctx context.Context) time.Duration {
-	if err := a.connections.StoreMatches(ctx); err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "the last matches of webhook secrets could not be stored", slog.String("error", err.Error()))
-	}
-	return matchInterval
-}
-
-// partitionInterval is how often the coming days' partitions are made.
-const partitionInterval = time.Hour
-
-func (a *App) partitions(ctx context.Context) time.Duration {
-	if err := a.events.EnsurePartitions(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "the coming days' partitions could not be made; their payloads go to the default one",
-			slog.String("error", err.Error()))
-	}
-	return partitionInterval
-}
-
-// rejectionInterval is how often refusals that were only counted are stored; the others are stored at once.
-const rejectionInterval = time.Second
-
-func (a *App) storeRejections(ctx context.Context) time.Duration {
-	if err := a.rejections.Flush(ctx); err != nil && ctx.Err() == nil {
-		a.log.WarnContext(ctx, "refused requests could not be stored", slog.String("error", err.Error()))
-	}
-	return rejectionInterval
-}
-
-// sealInterval bounds how long an audit event waits for its number.
-const sealInterval = time.Second
-
-func (a *App) sealAudit(ctx context.Context) time.Duration {
-	if err := a.audit.Seal(ctx); err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "audit events could not be numbered", slog.String("error", err.Error()))
-	}
-	return sealInterval
-}
-
-// expireInterval is how often what has lived long enough is deleted.
-const expireInterval = 10 * time.Minute
-
-func (a *App) expire(ctx context.Context) time.Duration {
-	if err := a.rejections.Expire(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "old refused requests could not be deleted", slog.String("error", err.Error()))
-	}
-	a.expireKeysAndLimits(ctx)
-	a.expireReplays(ctx)
-	a.expireKeyUse(ctx)
-	if err := a.subscriptions.ForgetSecrets(ctx); err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "replaced signing secrets could not be removed", slog.String("error", err.Error()))
-	}
-	return expireInterval
-}
-
-// Start starts the workers and the listeners. When it returns the server is ready.
-func (a *App) Start(ctx context.Context) error {
-	if err := a.events.EnsurePartitions(ctx, a.clock.Now()); err != nil {
-		return err
-	}
-	if err := a.deliveries.Start(ctx); err != nil {
-		return err
-	}
-	if err := a.replays.Recover(ctx); err != nil {
-		return err
-	}
-	a.ingest.Start()
-	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	a.cancel = cancel
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refresh) })
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.partitions) })
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, a.rejections.Wake(), a.storeRejections) })
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeMatches) })
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.storeKeyUse) })
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.sealAudit) })
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.expire) })
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.retention.Run) })
-	a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.trimLog) })
-	a.loops.Go(func() { a.stream.Run(loopCtx) })
-	a.loops.Go(func() { a.limiter.Run(loopCtx) })
-	a.workOnReplays(loopCtx)
-	a.startMails(loopCtx)
-	if a.cfg.ProvidersDir != "" {
-		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.refreshProviders) })
-	}
-	if a.cfg.SQLite() {
-		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.checkpoint) })
-	} else {
-		a.loops.Go(func() { jobs.Loop(loopCtx, a.clock, nil, a.compareClock) })
-	}
-	if err := a.servers.listen(ctx, a); err != nil {
-		return err
-	}
-	if err := a.ensurePeople(ctx); err != nil {
-		return err
-	}
-	a.ready.Store(true)
-	a.servers.serve(ctx, a.log)
-	return nil
-}
+// Start starts the workers and the listeners. When it returns the server is ready. When it fails it leaves no worker
+// running; Stop must follow all the same.
+func (a *App) Start(ctx context.Context) error { return a.runner.Start(ctx, a.modules()) }
 
 // Addr is the address of the public listener.
-func (a *App) Addr() string { return a.servers.publicAddr() }
+func (a *App) Addr() string { return a.public.Addr() }
 
 // AdminAddr is the address of the admin listener; empty when it is off.
-func (a *App) AdminAddr() string { return a.servers.adminAddr() }
+func (a *App) AdminAddr() string { return a.admin.Addr() }
 
 // API returns the API, for tests that read its declarations.
 func (a *App) API() *httpapi.API { return a.api }
@@ -473,23 +305,7 @@ func (a *App) API() *httpapi.API { return a.api }
 // stored, database closed.
 func (a *App) Stop(ctx context.Context) error {
 	a.ready.Store(false)
-	// What waits to be sent goes back to the table while requests still end: neither takes the other's time.
-	if a.cancel != nil {
-		a.deliveries.Drain()
-	}
-	// Streams have no end of their own to wait for.
-	a.stream.Stop()
-	err := a.servers.shutdown(ctx)
-	if a.cancel != nil {
-		a.cancel()
-		a.loops.Wait()
-		a.storeRejections(ctx)
-		a.storeMatches(ctx)
-		a.storeLastKeyUse(ctx)
-		a.releaseReplays(ctx)
-		a.ingest.Stop()
-		a.deliveries.Stop(ctx)
-	}
+	err := a.runner.Stop(ctx)
 	a.client.Close()
 	return errors.Join(err, a.close())
 }

@@ -90,7 +90,7 @@ func (d *doctor) schema(ctx context.Context) Check {
 	return ok(fmt.Sprintf("version %d, nothing pending", state.Current))
 }
 
-// clockWarn is the offset that is worth a word. At maxClockOffset a server is no longer ready.
+// clockWarn is the offset that is worth a word. At db.MaxClockOffset a server is no longer ready.
 const clockWarn = 500 * time.Millisecond
 
 func (d *doctor) clocks(ctx context.Context) Check {
@@ -100,7 +100,7 @@ func (d *doctor) clocks(ctx context.Context) Check {
 	if d.db.Engine() == db.SQLite {
 		return skip("SQLite shares this machine's clock")
 	}
-	offset, err := ClockOffset(ctx, d.db, d.clock)
+	offset, err := db.ClockOffset(ctx, d.db, d.clock)
 	if err != nil {
 		return failure(err)
 	}
@@ -116,7 +116,7 @@ func clockCheck(offset time.Duration) Check {
 	}
 	message := fmt.Sprintf("the database's clock is %s %s this machine's", offset.Abs().Round(time.Millisecond), side)
 	switch {
-	case offset.Abs() > maxClockOffset:
+	case offset.Abs() > db.MaxClockOffset:
 		return fail(message, hint)
 	case offset.Abs() > clockWarn:
 		return warn(message, hint)

@@ -16,11 +16,11 @@ const APIVersion = "1"
 
 // Document returns the OpenAPI document. It needs neither configuration nor database.
 func Document() ([]byte, error) {
-	return DocumentedAPI().Document()
+	return documented().Document()
 }
 
-// DocumentedAPI returns the API that Document describes. It serves nothing.
-func DocumentedAPI() *httpapi.API {
+// documented is the API without what it serves.
+func documented() *httpapi.API {
 	return NewAPI(APIOptions{Config: httpapi.Config{Version: APIVersion}})
 }
 

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"time"
 
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/mails"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
-	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 )
@@ -29,20 +27,6 @@ func (m mailer) Post(ctx context.Context, tx *sql.Tx, l identity.Letter) error {
 // Recall implements identity.Mailer.
 func (m mailer) Recall(ctx context.Context, tx *sql.Tx, about string) error {
 	return m.Drop(ctx, tx, about)
-}
-
-// startMails starts the workers that write mails and send them.
-func (a *App) startMails(ctx context.Context) {
-	a.loops.Go(func() { jobs.Loop(ctx, a.clock, nil, a.mails.Work) })
-	a.loops.Go(func() { jobs.Loop(ctx, a.clock, nil, a.answerResets) })
-}
-
-func (a *App) answerResets(ctx context.Context) time.Duration {
-	wait, err := a.store.Identity.AnswerResets(ctx)
-	if err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "requests to reset passwords could not be answered", slog.String("error", err.Error()))
-	}
-	return wait
 }
 
 const maxPasswordFile = 4 << 10

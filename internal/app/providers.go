@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"sallyport/definitions"
 	"sallyport/internal/platform/config"
@@ -53,17 +51,6 @@ func liveProviders(cfg *config.Config, log *slog.Logger, metrics *obs.Metrics) (
 type definitionsError struct{ error }
 
 func (e definitionsError) Unwrap() error { return e.error }
-
-// definitionsInterval is how often the folder of provider definitions is looked at.
-const definitionsInterval = time.Second
-
-// refreshProviders brings changed definitions into force, here and in the verifiers that were made from the old ones.
-func (a *App) refreshProviders(ctx context.Context) time.Duration {
-	if a.providers.Refresh(ctx, a.connections) {
-		a.connections.ProvidersChanged()
-	}
-	return definitionsInterval
-}
 
 // Providers describes every provider that a server with this configuration has, in the order of slugs.
 func Providers(cfg *config.Config) ([]ProviderSummary, error) {

@@ -88,6 +88,13 @@ func (m *Manual) Advance(d time.Duration) {
 	}
 }
 
+// Timers returns how many timers wait to fire. A process that has stopped has left none.
+func (m *Manual) Timers() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.timers)
+}
+
 type manualTimer struct {
 	m  *Manual
 	at time.Time

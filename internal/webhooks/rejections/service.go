@@ -67,9 +67,6 @@ func New(d *db.DB, c clock.Clock) *Service {
 		suppressed: map[string]int64{}}
 }
 
-// Wake is signalled when there is something to Flush. Refusals that are only counted do not signal it.
-func (s *Service) Wake() jobs.Wake { return s.wake }
-
 // Note takes a refused request. It never waits: beyond five a second and connection, or while too much waits to be
 // stored, a refusal is only counted. diagnose, which may be nil, runs later and at most twice a second and connection;
 // the request that it looks at must not change. r needs no ID. fill, which may be nil, gives r what is dear to make,

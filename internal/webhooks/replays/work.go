@@ -9,7 +9,6 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/db"
-	"sallyport/internal/platform/jobs"
 	"sallyport/internal/webhooks/deliveries"
 )
 
@@ -38,9 +37,6 @@ type pace struct {
 	// idle and troubles count the steps in a row that changed nothing, and those that failed.
 	idle, troubles int
 }
-
-// Wake is signalled when there is something to do.
-func (s *Service) Wake() jobs.Wake { return s.wake }
 
 // Recover takes the jobs from an earlier process of this node, before Work is called.
 func (s *Service) Recover(ctx context.Context) error {

@@ -59,17 +59,9 @@ func New(c Config) *Worker {
 	return &Worker{Config: c, pace: newPace(c.DB, clock.System())}
 }
 
-// Run removes everything that is due, unless another node is at it, and returns how long to wait before the next call.
-// It ends early, between two chunks, when ctx does; the next call, of whatever process, goes on from there.
-func (w *Worker) Run(ctx context.Context) time.Duration {
-	if err := w.round(ctx); err != nil && ctx.Err() == nil {
-		w.Logger.ErrorContext(ctx, "what is due could not all be removed; it is tried again",
-			slog.String("error", err.Error()))
-	}
-	return interval
-}
-
-func (w *Worker) round(ctx context.Context) (err error) {
+// Run removes everything that is due, unless another node is at it. It ends early, between two chunks, when ctx does;
+// the next call, of whatever process, goes on from there.
+func (w *Worker) Run(ctx context.Context) (err error) {
 	lock, ok, err := w.DB.TryLock(ctx, db.LockRetention) // one node at a time removes
 	if err != nil || !ok {
 		w.overdue(0, 0)

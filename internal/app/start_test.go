@@ -1,0 +1,84 @@
+package app_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
+)
+
+// A server that does not start leaves nothing running: no worker goes on over a database that is closed.
+func TestFailedStartLeavesNothingRunning(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(t *testing.T, cfg *config.Config){
+		"the first worker": func(t *testing.T, cfg *config.Config) {
+			t.Helper()
+			drop(t, cfg.Data, "deliveries")
+		},
+		"a later worker": func(t *testing.T, cfg *config.Config) {
+			t.Helper()
+			drop(t, cfg.Data, "webhook_replays")
+		},
+		"the listener": func(t *testing.T, cfg *config.Config) {
+			t.Helper()
+			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+			cfg.Listen = l.Addr().String()
+		},
+		"the admin listener": func(t *testing.T, cfg *config.Config) {
+			t.Helper()
+			cfg.AdminListen = "127.0.0.1:1:1"
+		},
+		"the people": func(t *testing.T, cfg *config.Config) {
+			t.Helper()
+			cfg.SetupTokenFile = filepath.Join(cfg.Data, "missing")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config.Default()
+			cfg.Data, cfg.Listen = t.TempDir(), "127.0.0.1:0"
+			cfg.KeysetFile = filepath.Join(cfg.Data, "keyset.json")
+			clk := clock.NewManual(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+			options := app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Clock: clk, Version: "test"}
+			a, err := app.New(t.Context(), options)
+			require.NoError(t, err)
+			require.NoError(t, a.Stop(t.Context()))
+
+			var log bytes.Buffer
+			options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			spoil(t, &options.Config)
+			a, err = app.New(t.Context(), options)
+			require.NoError(t, err)
+			require.Error(t, a.Start(t.Context()))
+			require.NoError(t, a.Stop(t.Context()))
+			require.Never(t, func() bool { return clk.Timers() > 0 }, 100*time.Millisecond, time.Millisecond,
+				"a worker waits for its next round")
+			require.NotContains(t, log.String(), "closed")
+			if addr := a.Addr(); addr != "" {
+				l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr)
+				require.NoError(t, err, "the listener is still open")
+				require.NoError(t, l.Close())
+			}
+		})
+	}
+}
+
+func drop(t *testing.T, dataDir, table string) {
+	t.Helper()
+	d, err := db.Open(t.Context(), "", dataDir)
+	require.NoError(t, err)
+	_, err = d.Write().ExecContext(t.Context(), "PRAGMA foreign_keys = OFF; DROP TABLE "+table)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+}

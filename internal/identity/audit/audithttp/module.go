@@ -1,0 +1,14 @@
+package audithttp
+
+import (
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/module"
+)
+
+// Module returns all that the audit trail brings to the process.
+func Module(svc *audit.Store, identity Identity) module.Module {
+	m := svc.Module()
+	m.Mount = func(api *httpapi.API) { Mount(api, svc, identity) }
+	return m
+}

@@ -1,0 +1,8 @@
+package sso
+
+import "sallyport/internal/platform/module"
+
+// Module returns what sign-in by identity providers brings to the process, without its operations.
+func (*Service) Module() module.Module {
+	return module.Module{Name: "identity/sso", Sealed: SealedColumns()}
+}

@@ -1,0 +1,14 @@
+package ssohttp
+
+import (
+	"sallyport/internal/identity/sso"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/module"
+)
+
+// Module returns all that sign-in by identity providers brings to the process.
+func Module(svc *sso.Service, cookie Cookie) module.Module {
+	m := svc.Module()
+	m.Mount = func(api *httpapi.API) { Mount(api, svc, cookie) }
+	return m
+}

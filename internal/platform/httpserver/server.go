@@ -1,0 +1,118 @@
+// Package httpserver runs an HTTP server with the timeouts of the product, on a listener that may speak TLS.
+package httpserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Timeouts of every server. Bodies may be large and senders slow, so reading gets a minute; headers do not.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = time.Minute
+	writeTimeout      = 2 * time.Minute
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+// Config is what a Server is made from.
+type Config struct {
+	// Name says which listener it is in errors, such as "public".
+	Name string
+	// Address is host and port to listen on. An empty one makes a Server that does nothing.
+	Address string
+	Handler http.Handler
+	// CertFile and KeyFile make the server speak TLS. They are read again when they change.
+	CertFile, KeyFile string
+	// WriteTimeout bounds a response; zero means two minutes.
+	WriteTimeout time.Duration
+	Logger       *slog.Logger
+}
+
+// Server is one listener and what serves it.
+type Server struct {
+	cfg      Config
+	listener net.Listener
+	server   *http.Server
+	running  sync.WaitGroup
+}
+
+// New returns a Server that listens to nothing yet.
+func New(c Config) *Server {
+	s := &Server{cfg: c}
+	s.server = &http.Server{Handler: c.Handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+		// The API responds to OPTIONS * itself, with a request id and a line in the log.
+		DisableGeneralOptionsHandler: true}
+	if c.WriteTimeout != 0 {
+		s.server.WriteTimeout = c.WriteTimeout
+	}
+	return s
+}
+
+// Listen opens the listener. Nothing is served yet, but connections queue from here on.
+func (s *Server) Listen(ctx context.Context) error {
+	if s.cfg.Address == "" {
+		return nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Address)
+	if err != nil {
+		return fmt.Errorf("open the %s listener: %w", s.cfg.Name, err)
+	}
+	if s.cfg.CertFile != "" {
+		reload := &certificate{certFile: s.cfg.CertFile, keyFile: s.cfg.KeyFile}
+		if _, err := reload.get(nil); err != nil {
+			return errors.Join(err, l.Close())
+		}
+		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: reload.get,
+			NextProtos: []string{"h2", "http/1.1"}})
+	}
+	s.listener = l
+	return nil
+}
+
+// Serve serves what comes to the listener, until Shutdown.
+func (s *Server) Serve(ctx context.Context) {
+	if s.listener == nil {
+		return
+	}
+	s.running.Go(func() {
+		if err := s.server.Serve(s.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.cfg.Logger.ErrorContext(ctx, "a listener ended", slog.String("listener", s.cfg.Name),
+				slog.String("error", err.Error()))
+		}
+	})
+}
+
+// Shutdown closes the listener, lets requests end until ctx does, and then cuts them off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if s.listener == nil {
+		return nil
+	}
+	var err error
+	if e := s.server.Shutdown(ctx); e != nil {
+		err = s.server.Close()
+	}
+	s.running.Wait()
+	// The server has closed only a listener that it served.
+	if e := s.listener.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// Addr returns the address that the server listens to; empty before Listen.
+func (s *Server) Addr() string {
+	if s.listener == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}

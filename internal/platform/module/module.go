@@ -1,0 +1,87 @@
+// Package module says what a capability brings to the process, and runs it: one Module per capability, one Runner for
+// all of them. It knows no capability.
+package module
+
+import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Module is all that one capability brings to the process. The capability returns it itself; a field that is nil means
+// that it brings nothing of the kind.
+type Module struct {
+	// Name is the path of the capability's package under internal, such as "webhooks/deliveries".
+	Name string
+	// Mount registers the capability's operations.
+	Mount func(api *httpapi.API)
+	// Services run from the start of the process to its end, and are started in their order.
+	Services []Service
+	// Jobs run at intervals, from when the module's services have started.
+	Jobs []jobs.Job
+	// Caches are compared with the database at short intervals, for changes that other processes made.
+	Caches []Cache
+	// Sealed lists the columns that hold sealed values, so that backups are checked and keys rotated.
+	Sealed []secretbox.Column
+	// Contents lists what keeps an environment from being deleted.
+	Contents []Content
+	// Metrics are the capability's own metrics.
+	Metrics []prometheus.Collector
+}
+
+// Service is a part of a capability that starts and stops with the process. Each function may be nil.
+type Service struct {
+	// Name distinguishes the service in logs, such as "delivery-workers".
+	Name string
+	// Start returns once the service works. A Start that fails leaves nothing running.
+	Start func(ctx context.Context) error
+	// Drain begins the stop: the service takes nothing new, and ends what would not end by itself. Requests are still
+	// in progress for services that started earlier.
+	Drain func(ctx context.Context) error
+	// Stop ends the service: softly until ctx ends, and then hard. It returns when nothing of the service is left running.
+	Stop func(ctx context.Context) error
+}
+
+// Background returns a service that runs fn from its start until its stop. fn returns when its context ends.
+func Background(name string, fn func(ctx context.Context)) Service {
+	var running sync.WaitGroup
+	cancel := func() {}
+	return Service{
+		Name: name,
+		Start: func(ctx context.Context) error {
+			var inner context.Context
+			inner, cancel = context.WithCancel(context.WithoutCancel(ctx))
+			running.Go(func() { fn(inner) })
+			return nil
+		},
+		Stop: func(context.Context) error {
+			cancel()
+			running.Wait()
+			return nil
+		},
+	}
+}
+
+// Cache is data of the database that a capability keeps in memory.
+type Cache struct {
+	// Name says what is cached, such as "subscriptions".
+	Name string
+	// Refresh drops what another process has changed.
+	Refresh func(ctx context.Context) error
+}
+
+// Content is one kind of resource that keeps an environment from being deleted while the environment has any of it.
+type Content struct {
+	// Name names the kind in plain words and the plural, such as "connections".
+	Name string
+	// Held reports whether the environment has any. It reads through q, which is the transaction that deletes the
+	// environment.
+	Held func(ctx context.Context, q db.Querier, env id.Environment) (bool, error)
+}

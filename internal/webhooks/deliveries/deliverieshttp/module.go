@@ -1,0 +1,16 @@
+package deliverieshttp
+
+import (
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/module"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// Module returns all that deliveries bring to the process.
+func Module(svc *deliveries.Service, list *events.Store, subs *subscriptions.Service) module.Module {
+	m := svc.Module()
+	m.Mount = func(api *httpapi.API) { Mount(api, list, svc, subs) }
+	return m
+}

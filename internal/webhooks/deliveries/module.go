@@ -1,0 +1,26 @@
+package deliveries
+
+import (
+	"context"
+
+	"sallyport/internal/platform/module"
+)
+
+// Module returns what deliveries bring to the process, without their operations.
+func (s *Service) Module() module.Module {
+	return module.Module{
+		Name: "webhooks/deliveries",
+		Services: []module.Service{{
+			Name:  "delivery-workers",
+			Start: s.Start,
+			Drain: func(context.Context) error {
+				s.Drain()
+				return nil
+			},
+			Stop: func(ctx context.Context) error {
+				s.Stop(ctx)
+				return nil
+			},
+		}},
+	}
+}

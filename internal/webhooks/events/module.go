@@ -1,0 +1,31 @@
+package events
+
+import (
+	"context"
+	"time"
+
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/module"
+)
+
+const (
+	// partitionInterval is how often the coming days' partitions are made.
+	partitionInterval = time.Hour
+	// trimInterval is how often the log is cut to what readers of the stream may come back to.
+	trimInterval = 30 * time.Second
+)
+
+// Module returns what events bring to the process, without their operations.
+func (s *Store) Module() module.Module {
+	partitions := func(ctx context.Context) error { return s.EnsurePartitions(ctx, s.clock.Now()) }
+	return module.Module{
+		Name:     "webhooks/events",
+		Services: []module.Service{{Name: "event-partitions", Start: partitions}},
+		Jobs: []jobs.Job{
+			{Name: "make-partitions", Run: jobs.Every(partitionInterval, partitions),
+				Failure: "cannot make the coming days' partitions; their payloads go to the default one"},
+			{Name: "trim-event-log", Failure: "cannot trim the log of events", Run: jobs.Every(trimInterval,
+				func(ctx context.Context) error { return s.TrimLog(ctx, s.clock.Now()) })},
+		},
+	}
+}

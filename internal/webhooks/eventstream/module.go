@@ -1,0 +1,17 @@
+package eventstream
+
+import (
+	"context"
+
+	"sallyport/internal/platform/module"
+)
+
+// Module returns what the stream brings to the process; eventshttp adds its operations to those of events.
+func (s *Service) Module() module.Module {
+	feed := module.Background("event-stream", s.Run)
+	feed.Drain = func(context.Context) error {
+		s.Stop() // streams have no end of their own that requests could wait for
+		return nil
+	}
+	return module.Module{Name: "webhooks/eventstream", Services: []module.Service{feed}}
+}

@@ -1,0 +1,14 @@
+package ingesthttp
+
+import (
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/module"
+	"sallyport/internal/webhooks/ingest"
+)
+
+// Module returns all that ingest brings to the process.
+func Module(svc *ingest.Service) module.Module {
+	m := svc.Module()
+	m.Mount = func(api *httpapi.API) { Mount(api, svc, svc) }
+	return m
+}

@@ -1,0 +1,29 @@
+package rejections
+
+import (
+	"context"
+	"time"
+
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/module"
+)
+
+const (
+	// storeInterval is how often refusals that were only counted are stored; the others are stored at once.
+	storeInterval = time.Second
+	// expireInterval is how often expired refusals are deleted.
+	expireInterval = 10 * time.Minute
+)
+
+// Module returns what refused requests bring to the process, without their operations.
+func (s *Service) Module() module.Module {
+	return module.Module{
+		Name: "webhooks/rejections",
+		Jobs: []jobs.Job{
+			{Name: "store-rejections", Wake: s.wake, Run: jobs.Every(storeInterval, s.Flush), Last: s.Flush,
+				Failure: "cannot store refused requests", Warn: true},
+			{Name: "expire-rejections", Failure: "cannot delete expired rejections", Run: jobs.Every(expireInterval,
+				func(ctx context.Context) error { return s.Expire(ctx, s.clock.Now()) })},
+		},
+	}
+}

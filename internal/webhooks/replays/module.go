@@ -1,0 +1,34 @@
+package replays
+
+import (
+	"context"
+	"time"
+
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/module"
+)
+
+const (
+	// measureInterval is how often the gauges are refreshed.
+	measureInterval = 5 * time.Second
+	// expireInterval is how often old replays are deleted.
+	expireInterval = 10 * time.Minute
+)
+
+// Module returns what bulk replays bring to the process, without their operations.
+func (s *Service) Module() module.Module {
+	return module.Module{
+		Name:     "webhooks/replays",
+		Services: []module.Service{{Name: "replay-leases", Start: s.Recover}},
+		Jobs: []jobs.Job{
+			{
+				Name: "work-on-replays", Wake: s.wake, Failure: "cannot work on replays",
+				Run:  func(ctx context.Context) (time.Duration, error) { return s.Work(ctx), nil },
+				Last: s.Release, LastFailure: "cannot release replays; their leases end by themselves",
+			},
+			{Name: "measure-replays", Run: jobs.Every(measureInterval, s.Measure), Failure: "cannot count replays"},
+			{Name: "expire-replays", Failure: "cannot delete old replays", Run: jobs.Every(expireInterval,
+				func(ctx context.Context) error { return s.Expire(ctx, s.cfg.Clock.Now()) })},
+		},
+	}
+}

@@ -1,0 +1,14 @@
+package replayshttp
+
+import (
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/module"
+	"sallyport/internal/webhooks/replays"
+)
+
+// Module returns all that bulk replays bring to the process.
+func Module(svc *replays.Service) module.Module {
+	m := svc.Module()
+	m.Mount = func(api *httpapi.API) { Mount(api, svc) }
+	return m
+}

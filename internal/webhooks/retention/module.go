@@ -1,0 +1,15 @@
+package retention
+
+import (
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/module"
+)
+
+// Module returns what retention brings to the process.
+func (w *Worker) Module() module.Module {
+	return module.Module{
+		Name: "webhooks/retention",
+		Jobs: []jobs.Job{{Name: "remove-expired-events", Run: jobs.Every(interval, w.Run),
+			Failure: "cannot remove all that is due; it is tried again"}},
+	}
+}

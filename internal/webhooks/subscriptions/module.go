@@ -1,0 +1,22 @@
+package subscriptions
+
+import (
+	"time"
+
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/module"
+)
+
+// forgetInterval is how often signing secrets are removed whose overlap with their successors is over.
+const forgetInterval = 10 * time.Minute
+
+// Module returns what subscriptions bring to the process, without their operations.
+func (s *Service) Module() module.Module {
+	return module.Module{
+		Name:   "webhooks/subscriptions",
+		Sealed: SealedColumns(),
+		Caches: []module.Cache{{Name: "subscriptions", Refresh: s.Refresh}},
+		Jobs: []jobs.Job{{Name: "forget-replaced-secrets", Run: jobs.Every(forgetInterval, s.ForgetSecrets),
+			Failure: "cannot remove replaced signing secrets"}},
+	}
+}

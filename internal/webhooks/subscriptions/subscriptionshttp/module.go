@@ -1,0 +1,14 @@
+package subscriptionshttp
+
+import (
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/module"
+	"sallyport/internal/webhooks/subscriptions"
+)
+
+// Module returns all that subscriptions bring to the process.
+func Module(svc *subscriptions.Service) module.Module {
+	m := svc.Module()
+	m.Mount = func(api *httpapi.API) { Mount(api, svc) }
+	return m
+}
