@@ -120,7 +120,7 @@ func TestServerDownAndBack(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		p := newPeer(t, false)
 		f := newFixture(t, store, Server{Address: p.address, Encryption: NoTLS})
-		require.NoError(t, p.server.Close())
+		p.stop()
 		m := invitation()
 		m.Expires = f.clk.Now().Add(24 * time.Hour)
 		require.NoError(t, f.queue(t, m))

@@ -34,7 +34,8 @@ type peer struct {
 	t       *testing.T
 	address string
 	roots   *x509.CertPool
-	server  *smtp.Server
+	// stop ends the server, once.
+	stop func()
 
 	mu sync.Mutex
 	// got are the mails taken, refuse what the next recipient is answered with, and password what a client has to know.
@@ -139,13 +140,20 @@ func (p *peer) listen(address string, withTLS, implicit bool) {
 	if implicit {
 		l = tls.NewListener(l, s.TLSConfig)
 	}
-	p.server = s
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
-	p.t.Cleanup(func() {
-		_ = s.Close() // may be down already
-		require.NoError(p.t, <-ended)
+	p.stop = sync.OnceFunc(func() {
+		// Closing the server before Serve knows the listener leaves that open, so it is closed here too.
+		require.NoError(p.t, s.Close())
+		_ = l.Close() // the server may have done so
+		select {
+		case err := <-ended:
+			require.NoError(p.t, err)
+		case <-time.After(time.Minute):
+			require.Fail(p.t, "the mail server did not stop")
+		}
 	})
+	p.t.Cleanup(p.stop)
 }
 
 // discard swallows what the peer complains about.
