@@ -3,6 +3,7 @@ package apperr
 import (
 	"net/http"
 	"slices"
+	"sync"
 )
 
 // Code is an error code of the API. The set is closed: codes() lists it.
@@ -182,13 +183,20 @@ func Codes() []Info {
 	return list
 }
 
+// infos indexes Codes: every error that reaches a client looks its code up at least twice.
+var infos = sync.OnceValue(func() map[Code]Info { //nolint:gochecknoglobals // a constant
+	byCode := map[Code]Info{}
+	for _, i := range Codes() {
+		byCode[i.Code] = i
+	}
+	return byCode
+})
+
 // Info returns the description of the code; an unregistered code is described as the internal error, so that it can
 // never reach a client with text of its own.
 func (c Code) Info() Info {
-	for _, i := range Codes() {
-		if i.Code == c {
-			return i
-		}
+	if i, ok := infos()[c]; ok {
+		return i
 	}
 	return Info{CodeInternal, http.StatusInternalServerError, ""}
 }
