@@ -85,7 +85,9 @@ func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		run(t, "", t.TempDir())
+		dir := t.TempDir()
+		testkit.NewSQLite(t, dir)
+		run(t, "", dir)
 	})
 }
 
