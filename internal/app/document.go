@@ -16,11 +16,11 @@ const APIVersion = "1"
 
 // Document returns the OpenAPI document. It needs neither configuration nor database.
 func Document() ([]byte, error) {
-	return documented().Document()
+	return DocumentedAPI().Document()
 }
 
-// documented is the API without what it serves.
-func documented() *httpapi.API {
+// DocumentedAPI returns the API that Document describes. It serves nothing.
+func DocumentedAPI() *httpapi.API {
 	return NewAPI(APIOptions{Config: httpapi.Config{Version: APIVersion}})
 }
 

@@ -161,7 +161,8 @@ func TestOperationsAreComplete(t *testing.T) {
 			}
 		}
 		for _, p := range op.Parameters {
-			require.NotEmpty(t, p.Description, "%s: parameter %s", where, p.Name)
+			require.NotEmpty(t, p.Description, "%s: parameter %s: give the field a comment and run .ci/drift --write", where,
+				p.Name)
 			require.NotNil(t, p.Schema, "%s: parameter %s", where, p.Name)
 		}
 		var success, failures int
@@ -219,7 +220,7 @@ func TestPropertiesAreDescribed(t *testing.T) {
 	var walk func(at string, s *schema)
 	walk = func(at string, s *schema) {
 		for property, p := range s.Properties {
-			require.NotEmpty(t, p.Description, "%s.%s", at, property)
+			require.NotEmpty(t, p.Description, "%s.%s: give the field a comment and run .ci/drift --write", at, property)
 		}
 		for _, p := range s.parts() {
 			walk(at, p)

@@ -40,7 +40,7 @@ func Permissions(w io.Writer) error {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r, r.Meaning())
 	}
 	writeMatrix(&b)
-	writeOpened(&b, documented().Operations())
+	writeOpened(&b, DocumentedAPI().Operations())
 	if _, err := b.WriteTo(w); err != nil {
 		return fmt.Errorf("write the permissions: %w", err)
 	}

@@ -65,8 +65,10 @@ func mountBindings(api *httpapi.API, h handler) {
 
 // scope says where a role holds. It has one of its fields.
 type scope struct {
-	Team          bool   `json:"team,omitempty" enum:"true" doc:"True for the whole team, with all its environments; else absent." example:"true"`
-	EnvironmentID string `json:"environment_id,omitempty" doc:"The one environment; absent for the whole team." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// True for the whole team, with all its environments; else absent.
+	Team bool `json:"team,omitempty" enum:"true" example:"true"`
+	// The one environment; absent for the whole team.
+	EnvironmentID string `json:"environment_id,omitempty" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 // Resolve holds the scope to one of its fields.
@@ -83,15 +85,21 @@ func scopeOf(env id.Environment) scope {
 }
 
 type principal struct {
-	Type principalType `json:"type" doc:"What it is. user: a member of the team." example:"user"`
-	ID   string        `json:"id" minLength:"1" doc:"Its id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// What it is. user: a member of the team.
+	Type principalType `json:"type" example:"user"`
+	// Its id.
+	ID string `json:"id" minLength:"1" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type newBinding struct {
-	Principal principal     `json:"principal" doc:"Who gets the role."`
-	Role      string        `json:"role" minLength:"1" doc:"The role's id: the name of a system role, or the id of a custom one." example:"developer"`
-	Scope     scope         `json:"scope" doc:"Where the role is to hold."`
-	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" doc:"When the role ends by itself; in the future. Default never." example:"2026-12-02T09:30:00.000Z"`
+	// Who gets the role.
+	Principal principal `json:"principal"`
+	// The role's id: the name of a system role, or the id of a custom one.
+	Role string `json:"role" minLength:"1" example:"developer"`
+	// Where the role is to hold.
+	Scope scope `json:"scope"`
+	// When the role ends by itself; in the future. Default never.
+	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" example:"2026-12-02T09:30:00.000Z"`
 }
 
 // Resolve has the rules look at a body of the wrong shape too.
@@ -105,25 +113,37 @@ func (n *newBinding) Resolve(ctx huma.Context) []error {
 }
 
 type bindingPatch struct {
-	ExpiresAt httpapi.Nullable[httpapi.Time] `json:"expires_at,omitempty" doc:"When the role ends by itself; in the future. null for never. Default: what it is now." example:"2026-12-02T09:30:00.000Z"`
+	// When the role ends by itself; in the future. null for never. Default: what it is now.
+	ExpiresAt httpapi.Nullable[httpapi.Time] `json:"expires_at,omitempty" example:"2026-12-02T09:30:00.000Z"`
 }
 
 type roleBinding struct {
-	ID        string        `json:"id" doc:"The binding's id." example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Principal principal     `json:"principal" doc:"Who has the role."`
-	Role      string        `json:"role" doc:"The role's id: the name of a system role, or the id of a custom one." example:"developer"`
-	RoleName  string        `json:"role_name" doc:"The role's name." example:"developer"`
-	Scope     scope         `json:"scope" doc:"Where the role holds."`
-	CreatedAt httpapi.Time  `json:"created_at" doc:"When the role was given." example:"2026-11-02T09:30:00.000Z"`
-	ExpiresAt *httpapi.Time `json:"expires_at" nullable:"true" doc:"When the role ends by itself; null for never." example:"2026-12-02T09:30:00.000Z"`
-	ManagedBy *string       `json:"managed_by" nullable:"true" doc:"The id of the identity provider whose groups give the role and take it; null for what people gave." example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The binding's id.
+	ID string `json:"id" example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// Who has the role.
+	Principal principal `json:"principal"`
+	// The role's id: the name of a system role, or the id of a custom one.
+	Role string `json:"role" example:"developer"`
+	// The role's name.
+	RoleName string `json:"role_name" example:"developer"`
+	// Where the role holds.
+	Scope scope `json:"scope"`
+	// When the role was given.
+	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
+	// When the role ends by itself; null for never.
+	ExpiresAt *httpapi.Time `json:"expires_at" nullable:"true" example:"2026-12-02T09:30:00.000Z"`
+	// The id of the identity provider whose groups give the role and take it; null for what people gave.
+	ManagedBy *string `json:"managed_by" nullable:"true" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type listBindingsInput struct {
 	page.Query
-	PrincipalID   []string `query:"principal_id,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" doc:"Only roles of these principals." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Role          []string `query:"role,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" doc:"Only these roles, by their ids." example:"developer"`
-	EnvironmentID []string `query:"environment_id,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" doc:"Only roles that hold in one of these environments alone." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// Only roles of these principals.
+	PrincipalID []string `query:"principal_id,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// Only these roles, by their ids.
+	Role []string `query:"role,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" example:"developer"`
+	// Only roles that hold in one of these environments alone.
+	EnvironmentID []string `query:"environment_id,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	url           url.URL
 }
 
@@ -143,16 +163,19 @@ type createBindingInput struct {
 }
 
 type createBindingOutput struct {
-	Location string `header:"Location" doc:"The path of the new role binding."`
+	// The path of the new role binding.
+	Location string `header:"Location"`
 	Body     roleBinding
 }
 
 type bindingInput struct {
-	ID string `path:"id" doc:"The role binding's id." example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The role binding's id.
+	ID string `path:"id" example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateBindingInput struct {
-	ID   string `path:"id" doc:"The role binding's id." example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The role binding's id.
+	ID   string `path:"id" example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body bindingPatch
 }
 

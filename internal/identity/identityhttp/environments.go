@@ -14,18 +14,26 @@ import (
 )
 
 type environment struct {
-	ID   string          `json:"id" doc:"The environment's id, as it goes into Environment-Id." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name string          `json:"name" doc:"The environment's name, unique in the team." example:"development"`
-	Type environmentType `json:"type" doc:"What is at stake. live: production. test: anything else. API keys of the environment show it; it restricts nothing." example:"test"`
+	// The environment's id, as it goes into Environment-Id.
+	ID string `json:"id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The environment's name, unique in the team.
+	Name string `json:"name" example:"development"`
+	// What is at stake. live: production. test: anything else. API keys of the environment show it; it restricts nothing.
+	Type environmentType `json:"type" example:"test"`
 	Retention
-	CreatedAt httpapi.Time `json:"created_at" doc:"When the environment was created." example:"2026-11-02T09:30:00.000Z"`
+	// When the environment was created.
+	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
 }
 
 // Retention is how long an environment keeps things. It is exported because Huma looks only into exported embedded
 // types.
 type Retention struct {
-	PayloadRetentionDays *int64 `json:"payload_retention_days" nullable:"true" minimum:"1" maximum:"365" doc:"For how many days the headers and bodies of events are kept; null: as the service is configured (30 unless set), and no longer than the events." example:"30"`
-	EventRetentionDays   *int64 `json:"event_retention_days" nullable:"true" minimum:"1" maximum:"3650" doc:"For how many days events are kept, with their deliveries, attempts and idempotency keys; null: as the service is configured (90 unless set)." example:"90"`
+	// For how many days the headers and bodies of events are kept; null: as the service is configured (30 unless set), and
+	// no longer than the events.
+	PayloadRetentionDays *int64 `json:"payload_retention_days" nullable:"true" minimum:"1" maximum:"365" example:"30"`
+	// For how many days events are kept, with their deliveries, attempts and idempotency keys; null: as the service is
+	// configured (90 unless set).
+	EventRetentionDays *int64 `json:"event_retention_days" nullable:"true" minimum:"1" maximum:"3650" example:"90"`
 }
 
 type createEnvironmentInput struct {
@@ -33,15 +41,22 @@ type createEnvironmentInput struct {
 }
 
 type newEnvironment struct {
-	Name string          `json:"name" pattern:"^[a-z][a-z0-9-]{0,62}$" doc:"The environment's name, unique in the team: lower-case letters, digits and hyphens, beginning with a letter." example:"staging"`
-	Type environmentType `json:"type,omitempty" default:"test" doc:"What is at stake. live: production. test: anything else. It cannot be changed, because API keys show it. Default test." example:"test"`
+	// The environment's name, unique in the team: lower-case letters, digits and hyphens, beginning with a letter.
+	Name string `json:"name" pattern:"^[a-z][a-z0-9-]{0,62}$" example:"staging"`
+	// What is at stake. live: production. test: anything else. It cannot be changed, because API keys show it. Default
+	// test.
+	Type environmentType `json:"type,omitempty" default:"test" example:"test"`
 	RetentionSettings
 }
 
 // RetentionSettings are the writable fields of Retention, exported for the same reason.
 type RetentionSettings struct {
-	PayloadRetentionDays httpapi.Nullable[int64] `json:"payload_retention_days,omitempty" minimum:"1" maximum:"365" doc:"For how many days the headers and bodies of events are kept, no more than event_retention_days. Null, the default: as the service is configured (30 unless set), and no longer than the events." example:"30"`
-	EventRetentionDays   httpapi.Nullable[int64] `json:"event_retention_days,omitempty" minimum:"1" maximum:"3650" doc:"For how many days events are kept, with their deliveries, attempts and idempotency keys. Null, the default: as the service is configured (90 unless set)." example:"90"`
+	// For how many days the headers and bodies of events are kept, no more than event_retention_days. Null, the default:
+	// as the service is configured (30 unless set), and no longer than the events.
+	PayloadRetentionDays httpapi.Nullable[int64] `json:"payload_retention_days,omitempty" minimum:"1" maximum:"365" example:"30"`
+	// For how many days events are kept, with their deliveries, attempts and idempotency keys. Null, the default: as the
+	// service is configured (90 unless set).
+	EventRetentionDays httpapi.Nullable[int64] `json:"event_retention_days,omitempty" minimum:"1" maximum:"3650" example:"90"`
 }
 
 func (r RetentionSettings) change() identity.RetentionChange {
@@ -56,16 +71,20 @@ func (r RetentionSettings) change() identity.RetentionChange {
 }
 
 type environmentPatch struct {
-	Name httpapi.Optional[string] `json:"name,omitempty" pattern:"^[a-z][a-z0-9-]{0,62}$" doc:"The environment's name, unique in the team: lower-case letters, digits and hyphens, beginning with a letter. Default: the one it has." example:"staging"`
+	// The environment's name, unique in the team: lower-case letters, digits and hyphens, beginning with a letter.
+	// Default: the one it has.
+	Name httpapi.Optional[string] `json:"name,omitempty" pattern:"^[a-z][a-z0-9-]{0,62}$" example:"staging"`
 	RetentionSettings
 }
 
 type environmentInput struct {
-	ID string `path:"id" doc:"The environment's id." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The environment's id.
+	ID string `path:"id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateEnvironmentInput struct {
-	ID   string `path:"id" doc:"The environment's id." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The environment's id.
+	ID   string `path:"id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body environmentPatch
 }
 
@@ -81,7 +100,8 @@ func (in *listEnvironmentsInput) Resolve(ctx huma.Context) []error {
 }
 
 type createEnvironmentOutput struct {
-	Location string `header:"Location" doc:"The path of the new environment."`
+	// The path of the new environment.
+	Location string `header:"Location"`
 	Body     environment
 }
 

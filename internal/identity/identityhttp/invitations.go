@@ -74,10 +74,14 @@ func mountInvitations(api *httpapi.API, h handler) {
 }
 
 type newInvitation struct {
-	Email     string        `json:"email" minLength:"3" maxLength:"254" doc:"The e-mail address of who is invited, to sign in with. Case does not matter." example:"grace@example.test"`
-	Role      string        `json:"role" minLength:"1" doc:"The id of the role that they get: the name of a system role, or the id of a custom one." example:"developer"`
-	Scope     scope         `json:"scope" doc:"Where the role will hold."`
-	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" doc:"When the link stops working; in the future, by 30 days at most. Default seven days from now." example:"2026-11-09T09:30:00.000Z"`
+	// The e-mail address of who is invited, to sign in with. Case does not matter.
+	Email string `json:"email" minLength:"3" maxLength:"254" example:"grace@example.test"`
+	// The id of the role that they get: the name of a system role, or the id of a custom one.
+	Role string `json:"role" minLength:"1" example:"developer"`
+	// Where the role will hold.
+	Scope scope `json:"scope"`
+	// When the link stops working; in the future, by 30 days at most. Default seven days from now.
+	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" example:"2026-11-09T09:30:00.000Z"`
 }
 
 // Resolve has the rules look at a body of the wrong shape too.
@@ -97,30 +101,49 @@ func (n *newInvitation) Resolve(ctx huma.Context) []error {
 
 // Invitation asks somebody into the team.
 type Invitation struct {
-	ID         string           `json:"id" doc:"The invitation's id." example:"inv_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Email      string           `json:"email" doc:"The e-mail address of who is invited, in lower case." example:"grace@example.test"`
-	Role       string           `json:"role" doc:"The id of the role that they get: the name of a system role, or the id of a custom one." example:"developer"`
-	Scope      scope            `json:"scope" doc:"Where the role will hold."`
-	Status     invitationStatus `json:"status" doc:"What has become of it. pending: its link works. accepted: somebody has become a member by it. revoked: it was taken back. expired: nobody came in time; resend-invitation makes another link." example:"pending"`
-	InvitedBy  string           `json:"invited_by" doc:"The id of the user who made the newest link." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	CreatedAt  httpapi.Time     `json:"created_at" doc:"When the invitation was made." example:"2026-11-02T09:30:00.000Z"`
-	SentAt     httpapi.Time     `json:"sent_at" doc:"When its newest link was made." example:"2026-11-02T09:30:00.000Z"`
-	ExpiresAt  httpapi.Time     `json:"expires_at" doc:"When that link stops working." example:"2026-11-09T09:30:00.000Z"`
-	AcceptedAt *httpapi.Time    `json:"accepted_at" nullable:"true" doc:"When it was accepted; null if it was not." example:"2026-11-03T09:30:00.000Z"`
-	AcceptedBy *string          `json:"accepted_by" nullable:"true" doc:"The id of the user who has become a member by it; null if nobody has." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9s"`
-	RevokedAt  *httpapi.Time    `json:"revoked_at" nullable:"true" doc:"When it was revoked; null if it was not." example:"2026-11-03T09:30:00.000Z"`
+	// The invitation's id.
+	ID string `json:"id" example:"inv_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The e-mail address of who is invited, in lower case.
+	Email string `json:"email" example:"grace@example.test"`
+	// The id of the role that they get: the name of a system role, or the id of a custom one.
+	Role string `json:"role" example:"developer"`
+	// Where the role will hold.
+	Scope scope `json:"scope"`
+	// What has become of it. pending: its link works. accepted: somebody has become a member by it. revoked: it was taken
+	// back. expired: nobody came in time; resend-invitation makes another link.
+	Status invitationStatus `json:"status" example:"pending"`
+	// The id of the user who made the newest link.
+	InvitedBy string `json:"invited_by" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// When the invitation was made.
+	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
+	// When its newest link was made.
+	SentAt httpapi.Time `json:"sent_at" example:"2026-11-02T09:30:00.000Z"`
+	// When that link stops working.
+	ExpiresAt httpapi.Time `json:"expires_at" example:"2026-11-09T09:30:00.000Z"`
+	// When it was accepted; null if it was not.
+	AcceptedAt *httpapi.Time `json:"accepted_at" nullable:"true" example:"2026-11-03T09:30:00.000Z"`
+	// The id of the user who has become a member by it; null if nobody has.
+	AcceptedBy *string `json:"accepted_by" nullable:"true" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9s"`
+	// When it was revoked; null if it was not.
+	RevokedAt *httpapi.Time `json:"revoked_at" nullable:"true" example:"2026-11-03T09:30:00.000Z"`
 }
 
 // InvitationCreated is an invitation with its new link, which is shown once.
 type InvitationCreated struct {
 	Invitation
-	URL    string `json:"url" readOnly:"true" doc:"Generated: the link that opens the page where the invited choose a password. It works once and is shown this once." example:"https://gateway.example.com/invitation#spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
-	Token  string `json:"token" readOnly:"true" doc:"Generated: the token of the link, what is behind its #, for accept-invitation." example:"spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
-	Mailed bool   `json:"mailed" doc:"Whether a mail with the link is on its way to the address. False where no mail server is configured: hand the link over yourself." example:"true"`
+	// Generated: the link that opens the page where the invited choose a password. It works once and is shown this once.
+	URL string `json:"url" readOnly:"true" example:"https://gateway.example.com/invitation#spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
+	// Generated: the token of the link, what is behind its #, for accept-invitation.
+	Token string `json:"token" readOnly:"true" example:"spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
+	// Whether a mail with the link is on its way to the address. False where no mail server is configured: hand the link
+	// over yourself.
+	Mailed bool `json:"mailed" example:"true"`
 }
 
 type joinRequest struct {
-	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" doc:"The password to sign in with: any characters, but not the e-mail address. A user who was a member before gets it in place of the one they had." example:"staple battery horse"`
+	// The password to sign in with: any characters, but not the e-mail address. A user who was a member before gets it in
+	// place of the one they had.
+	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"staple battery horse"`
 }
 
 // TransformSchema documents the limits of the body and leaves checking them to the domain.
@@ -134,8 +157,10 @@ func (r *joinRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
 }
 
 type joined struct {
-	User teamUser `json:"user" doc:"The new member."`
-	Team team     `json:"team" doc:"The team that they have joined."`
+	// The new member.
+	User teamUser `json:"user"`
+	// The team that they have joined.
+	Team team `json:"team"`
 }
 
 type createInvitationInput struct {
@@ -143,15 +168,18 @@ type createInvitationInput struct {
 }
 
 type createInvitationOutput struct {
-	Location string `header:"Location" doc:"The path of the new invitation."`
+	// The path of the new invitation.
+	Location string `header:"Location"`
 	Body     InvitationCreated
 }
 
 type listInvitationsInput struct {
 	page.Query
-	Status []invitationStatus `query:"status,explode" maxItems:"50" doc:"Only invitations in one of these states." example:"pending"`
-	Email  []string           `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" doc:"Only invitations of one of these e-mail addresses. Case does not matter." example:"grace@example.test"`
-	url    url.URL
+	// Only invitations in one of these states.
+	Status []invitationStatus `query:"status,explode" maxItems:"50" example:"pending"`
+	// Only invitations of one of these e-mail addresses. Case does not matter.
+	Email []string `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" example:"grace@example.test"`
+	url   url.URL
 }
 
 // Resolve keeps the URL for the link to the next page.
@@ -166,7 +194,8 @@ type listInvitationsOutput struct {
 }
 
 type invitationInput struct {
-	ID string `path:"id" doc:"The invitation's id." example:"inv_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The invitation's id.
+	ID string `path:"id" example:"inv_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type invitationOutput struct {
@@ -178,12 +207,14 @@ type resendInvitationOutput struct {
 }
 
 type acceptInvitationInput struct {
-	Token string `path:"token" doc:"The token of the link: what is behind its #." example:"spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
+	// The token of the link: what is behind its #.
+	Token string `path:"token" example:"spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
 	Body  joinRequest
 }
 
 type acceptInvitationOutput struct {
-	Location string `header:"Location" doc:"The path of the new member."`
+	// The path of the new member.
+	Location string `header:"Location"`
 	Body     joined
 }
 

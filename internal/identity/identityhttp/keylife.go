@@ -16,15 +16,22 @@ import (
 )
 
 type updateKeyInput struct {
-	ID   string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The key's id.
+	ID   string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body keyPatch
 }
 
 type keyPatch struct {
-	Name        httpapi.Optional[string]       `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"What the key is for, in words for people; no control characters. Default: as it is." example:"billing service"`
-	ExpiresAt   httpapi.Optional[httpapi.Time] `json:"expires_at,omitempty" doc:"When the key stops working; in the future. An expired key works again. Default: as it is." example:"2027-01-31T00:00:00.000Z"`
-	SourceCIDRs httpapi.Nullable[[]string]     `json:"source_cidrs,omitempty" minItems:"1" maxItems:"50" doc:"The networks that requests with the key may come from, in CIDR notation, in place of those that there are; null for all. Default: as it is." example:"[\"192.0.2.0/24\"]"`
-	RateLimit   httpapi.Nullable[keyRate]      `json:"rate_limit,omitempty" doc:"How many requests may be made with the key; null for the limit that the service sets for each key. Default: as it is."`
+	// What the key is for, in words for people; no control characters. Default: as it is.
+	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"billing service"`
+	// When the key stops working; in the future. An expired key works again. Default: as it is.
+	ExpiresAt httpapi.Optional[httpapi.Time] `json:"expires_at,omitempty" example:"2027-01-31T00:00:00.000Z"`
+	// The networks that requests with the key may come from, in CIDR notation, in place of those that there are; null for
+	// all. Default: as it is.
+	SourceCIDRs httpapi.Nullable[[]string] `json:"source_cidrs,omitempty" minItems:"1" maxItems:"50" example:"[\"192.0.2.0/24\"]"`
+	// How many requests may be made with the key; null for the limit that the service sets for each key. Default: as it
+	// is.
+	RateLimit httpapi.Nullable[keyRate] `json:"rate_limit,omitempty"`
 }
 
 func (p *keyPatch) change() identity.KeyChange {
@@ -58,16 +65,20 @@ func (p *keyPatch) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 }
 
 type rotateKeyInput struct {
-	ID   string       `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The key's id.
+	ID   string       `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body *keyRotation // absent means {}
 }
 
 type keyRotation struct {
-	OverlapSeconds httpapi.Optional[int64] `json:"overlap_seconds,omitempty" minimum:"0" maximum:"2592000" doc:"For how long the old secret works beside the new one, in seconds. 0 ends every secret but the new one at once. Default 86400, a day." example:"3600"`
+	// For how long the old secret works beside the new one, in seconds. 0 ends every secret but the new one at once.
+	// Default 86400, a day.
+	OverlapSeconds httpapi.Optional[int64] `json:"overlap_seconds,omitempty" minimum:"0" maximum:"2592000" example:"3600"`
 }
 
 type rotateKeyOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	// Always no-store.
+	CacheControl string `header:"Cache-Control"`
 	Body         APIKeyCreated
 }
 
@@ -118,7 +129,8 @@ func (h handler) revokeKey(ctx context.Context, in *keyInput) (*keyOutput, error
 }
 
 type listGrantsInput struct {
-	ID string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The key's id.
+	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	page.Query
 	url url.URL
 }
@@ -151,7 +163,8 @@ func (h handler) listGrants(ctx context.Context, in *listGrantsInput) (*listGran
 }
 
 type createGrantInput struct {
-	ID   string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The key's id.
+	ID   string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body grantBody
 }
 
@@ -164,7 +177,8 @@ func (g *grantBody) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 }
 
 type createGrantOutput struct {
-	Location string `header:"Location" doc:"The path of the grant."`
+	// The path of the grant.
+	Location string `header:"Location"`
 	Body     grant
 }
 
@@ -177,8 +191,10 @@ func (h handler) createGrant(ctx context.Context, in *createGrantInput) (*create
 }
 
 type grantInput struct {
-	ID      string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	GrantID string `path:"grant_id" doc:"The grant's id." example:"grt_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The key's id.
+	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The grant's id.
+	GrantID string `path:"grant_id" example:"grt_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 func (h handler) deleteGrant(ctx context.Context, in *grantInput) (*struct{}, error) {

@@ -31,14 +31,17 @@ func (n *newAPIKey) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 }
 
 type createKeyOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
-	Location     string `header:"Location" doc:"The path of the new key."`
-	Body         APIKeyCreated
+	// Always no-store.
+	CacheControl string `header:"Cache-Control"`
+	// The path of the new key.
+	Location string `header:"Location"`
+	Body     APIKeyCreated
 }
 
 type listKeysInput struct {
 	page.Query
-	EnvironmentID []string `query:"environment_id,explode" maxItems:"50" doc:"Only keys of these environments. Default all of the team." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// Only keys of these environments. Default all of the team.
+	EnvironmentID []string `query:"environment_id,explode" maxItems:"50" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	url           url.URL
 }
 
@@ -54,7 +57,8 @@ type listKeysOutput struct {
 }
 
 type keyInput struct {
-	ID string `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The key's id.
+	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type keyOutput struct {

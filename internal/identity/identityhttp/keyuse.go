@@ -13,10 +13,15 @@ import (
 )
 
 type keyUsageInput struct {
-	ID     string                         `path:"id" doc:"The key's id." example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Bucket string                         `query:"bucket" enum:"hour,day" default:"day" doc:"The length of a bucket: an hour, or a day of UTC." example:"hour"`
-	From   httpapi.Optional[httpapi.Time] `query:"from" doc:"Where the range begins; widened to a whole bucket. At most 31 days before its end by the hour, 90 by the day. Default 24 hours before its end by the hour, 30 days by the day." example:"2026-11-01T00:00:00.000Z"`
-	To     httpapi.Optional[httpapi.Time] `query:"to" doc:"Where the range ends; widened to a whole bucket. Default now." example:"2026-11-02T00:00:00.000Z"`
+	// The key's id.
+	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The length of a bucket: an hour, or a day of UTC.
+	Bucket string `query:"bucket" enum:"hour,day" default:"day" example:"hour"`
+	// Where the range begins; widened to a whole bucket. At most 31 days before its end by the hour, 90 by the day.
+	// Default 24 hours before its end by the hour, 30 days by the day.
+	From httpapi.Optional[httpapi.Time] `query:"from" example:"2026-11-01T00:00:00.000Z"`
+	// Where the range ends; widened to a whole bucket. Default now.
+	To httpapi.Optional[httpapi.Time] `query:"to" example:"2026-11-02T00:00:00.000Z"`
 }
 
 func (in *keyUsageInput) request() identity.UsageRequest {
@@ -33,22 +38,33 @@ type keyUsageOutput struct{ Body keyUsage }
 
 // keyUsage is how a key was used.
 type keyUsage struct {
-	From    httpapi.Time  `json:"from" doc:"Where the range begins." example:"2026-11-01T00:00:00.000Z"`
-	To      httpapi.Time  `json:"to" doc:"Where the range ends; it is not part of it." example:"2026-12-01T00:00:00.000Z"`
-	Bucket  string        `json:"bucket" enum:"hour,day" doc:"The length of a bucket." example:"day"`
-	Total   int64         `json:"total" doc:"The requests of the whole range." example:"1204"`
-	Buckets []usageBucket `json:"buckets" doc:"The buckets in which there were requests, oldest first."`
+	// Where the range begins.
+	From httpapi.Time `json:"from" example:"2026-11-01T00:00:00.000Z"`
+	// Where the range ends; it is not part of it.
+	To httpapi.Time `json:"to" example:"2026-12-01T00:00:00.000Z"`
+	// The length of a bucket.
+	Bucket string `json:"bucket" enum:"hour,day" example:"day"`
+	// The requests of the whole range.
+	Total int64 `json:"total" example:"1204"`
+	// The buckets in which there were requests, oldest first.
+	Buckets []usageBucket `json:"buckets"`
 }
 
 type usageBucket struct {
-	Start  httpapi.Time `json:"start" doc:"Where the bucket begins." example:"2026-11-02T00:00:00.000Z"`
-	Counts []usageCount `json:"counts" doc:"The requests of the bucket, by route and outcome."`
+	// Where the bucket begins.
+	Start httpapi.Time `json:"start" example:"2026-11-02T00:00:00.000Z"`
+	// The requests of the bucket, by route and outcome.
+	Counts []usageCount `json:"counts"`
 }
 
 type usageCount struct {
-	Route    route      `json:"route" doc:"The route that the requests needed." example:"webhooks"`
-	Outcome  useOutcome `json:"outcome" doc:"How they ended. denied: for want of a grant. limited: there were too many. refused: any other status of 4xx. failed: a status of 5xx." example:"succeeded"`
-	Requests int64      `json:"requests" doc:"How many there were." example:"120"`
+	// The route that the requests needed.
+	Route route `json:"route" example:"webhooks"`
+	// How they ended. denied: for want of a grant. limited: there were too many. refused: any other status of 4xx. failed:
+	// a status of 5xx.
+	Outcome useOutcome `json:"outcome" example:"succeeded"`
+	// How many there were.
+	Requests int64 `json:"requests" example:"120"`
 }
 
 type useOutcome identity.UseOutcome
@@ -77,19 +93,25 @@ func (h handler) keyUsage(ctx context.Context, in *keyUsageInput) (*keyUsageOutp
 type verifyKeyInput struct{ Body keyText }
 
 type keyText struct {
-	Key string `json:"key" writeOnly:"true" minLength:"1" maxLength:"256" doc:"The text." example:"spk_test_4fZk01Qw8x_EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLEk3Vd_CHECKSUM"`
+	// The text.
+	Key string `json:"key" writeOnly:"true" minLength:"1" maxLength:"256" example:"spk_test_4fZk01Qw8x_EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLEk3Vd_CHECKSUM"`
 }
 
 type verifyKeyOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	// Always no-store.
+	CacheControl string `header:"Cache-Control"`
 	Body         keyVerification
 }
 
 // keyVerification is what a text is.
 type keyVerification struct {
-	Valid      bool                       `json:"valid" doc:"Whether the text is a key of the team that works now, from where it may be used." example:"true"`
-	Generation httpapi.OrNull[generation] `json:"generation" doc:"Which secret of the key the text has: current, or previous, the one before the last rotation, while that works. Null where it is no key of the team."`
-	Match      httpapi.OrNull[APIKey]     `json:"match" doc:"The key, also where it is disabled, revoked or expired; null where the text is no key of the team."`
+	// Whether the text is a key of the team that works now, from where it may be used.
+	Valid bool `json:"valid" example:"true"`
+	// Which secret of the key the text has: current, or previous, the one before the last rotation, while that works. Null
+	// where it is no key of the team.
+	Generation httpapi.OrNull[generation] `json:"generation"`
+	// The key, also where it is disabled, revoked or expired; null where the text is no key of the team.
+	Match httpapi.OrNull[APIKey] `json:"match"`
 }
 
 // generation says which of a key's secrets a text has.

@@ -49,23 +49,33 @@ func mountMembers(api *httpapi.API, h handler) {
 }
 
 type member struct {
-	ID           string        `json:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Email        string        `json:"email" doc:"The user's e-mail address, in lower case." example:"ada@example.test"`
-	RoleBindings []roleBinding `json:"role_bindings" doc:"The roles that the member has now, oldest first."`
-	Disabled     bool          `json:"disabled" doc:"Whether the member is kept from signing in." example:"false"`
-	DisabledAt   *httpapi.Time `json:"disabled_at" nullable:"true" doc:"When the member was disabled; null if they are not." example:"2026-12-24T18:00:00.000Z"`
-	JoinedAt     httpapi.Time  `json:"joined_at" doc:"When the user joined the team." example:"2026-11-02T09:30:00.000Z"`
+	// The user's id.
+	ID string `json:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The user's e-mail address, in lower case.
+	Email string `json:"email" example:"ada@example.test"`
+	// The roles that the member has now, oldest first.
+	RoleBindings []roleBinding `json:"role_bindings"`
+	// Whether the member is kept from signing in.
+	Disabled bool `json:"disabled" example:"false"`
+	// When the member was disabled; null if they are not.
+	DisabledAt *httpapi.Time `json:"disabled_at" nullable:"true" example:"2026-12-24T18:00:00.000Z"`
+	// When the user joined the team.
+	JoinedAt httpapi.Time `json:"joined_at" example:"2026-11-02T09:30:00.000Z"`
 }
 
 type memberPatch struct {
-	Disabled httpapi.Optional[bool] `json:"disabled,omitempty" doc:"Whether the member is kept from signing in. Default: what it is now." example:"true"`
+	// Whether the member is kept from signing in. Default: what it is now.
+	Disabled httpapi.Optional[bool] `json:"disabled,omitempty" example:"true"`
 }
 
 type listMembersInput struct {
 	page.Query
-	Email    []string `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" doc:"Only members with one of these e-mail addresses. Case does not matter." example:"ada@example.test"`
-	Role     []string `query:"role,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" doc:"Only members who have one of these roles now, by their ids, anywhere." example:"developer"`
-	Disabled []string `query:"disabled,explode" enum:"true,false" maxItems:"50" doc:"Only members who are disabled (true), or only those who are not (false)." example:"false"`
+	// Only members with one of these e-mail addresses. Case does not matter.
+	Email []string `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" example:"ada@example.test"`
+	// Only members who have one of these roles now, by their ids, anywhere.
+	Role []string `query:"role,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" example:"developer"`
+	// Only members who are disabled (true), or only those who are not (false).
+	Disabled []string `query:"disabled,explode" enum:"true,false" maxItems:"50" example:"false"`
 	url      url.URL
 }
 
@@ -81,11 +91,13 @@ type listMembersOutput struct {
 }
 
 type memberInput struct {
-	ID string `path:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The user's id.
+	ID string `path:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateMemberInput struct {
-	ID   string `path:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The user's id.
+	ID   string `path:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body memberPatch
 }
 

@@ -6,10 +6,14 @@ import (
 
 // ownEnvironment is an environment as the signed-in user has it.
 type ownEnvironment struct {
-	ID          string          `json:"id" doc:"The environment's id, as it goes into Environment-Id." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name        string          `json:"name" doc:"The environment's name, unique in the team." example:"development"`
-	Type        environmentType `json:"type" doc:"What is at stake. live: production. test: anything else." example:"test"`
-	Permissions []permission    `json:"permissions" doc:"What the user's roles permit in the environment." example:"[\"connections:read\"]"`
+	// The environment's id, as it goes into Environment-Id.
+	ID string `json:"id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The environment's name, unique in the team.
+	Name string `json:"name" example:"development"`
+	// What is at stake. live: production. test: anything else.
+	Type environmentType `json:"type" example:"test"`
+	// What the user's roles permit in the environment.
+	Permissions []permission `json:"permissions" example:"[\"connections:read\"]"`
 }
 
 func ownEnvironments(p identity.Profile) []ownEnvironment {

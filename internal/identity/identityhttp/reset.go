@@ -41,7 +41,8 @@ type requestResetInput struct {
 }
 
 type resetRequest struct {
-	Email string `json:"email" minLength:"3" maxLength:"254" doc:"The user's e-mail address. Case does not matter." example:"ada@example.test"`
+	// The user's e-mail address. Case does not matter.
+	Email string `json:"email" minLength:"3" maxLength:"254" example:"ada@example.test"`
 }
 
 // TransformSchema documents the limits of the body and leaves checking them to the domain.
@@ -59,8 +60,10 @@ type completeResetInput struct {
 }
 
 type resetCompletion struct {
-	Token    secretbox.Secret `json:"token" minLength:"1" maxLength:"256" writeOnly:"true" doc:"The token of the link: what is behind its #." example:"spr_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
-	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" doc:"The password from now on: any characters, but not the e-mail address." example:"staple battery horse"`
+	// The token of the link: what is behind its #.
+	Token secretbox.Secret `json:"token" minLength:"1" maxLength:"256" writeOnly:"true" example:"spr_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
+	// The password from now on: any characters, but not the e-mail address.
+	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"staple battery horse"`
 }
 
 // TransformSchema documents the limits of the body and leaves checking them to the domain.

@@ -61,9 +61,13 @@ func mountRoles(api *httpapi.API, h handler) {
 }
 
 type permissionInfo struct {
-	Permission  permission `json:"permission" doc:"The permission." example:"connections:write"`
-	Level       level      `json:"level" doc:"Where it can hold. team: in the team, for what belongs to no environment. environment: in one environment or, given in the team, in all. account: every member's own account, whatever their roles; no role lists it." example:"environment"`
-	Description string     `json:"description" doc:"What it opens." example:"Create, change and delete connections, with their secrets and webhook enrolments."`
+	// The permission.
+	Permission permission `json:"permission" example:"connections:write"`
+	// Where it can hold. team: in the team, for what belongs to no environment. environment: in one environment or, given
+	// in the team, in all. account: every member's own account, whatever their roles; no role lists it.
+	Level level `json:"level" example:"environment"`
+	// What it opens.
+	Description string `json:"description" example:"Create, change and delete connections, with their secrets and webhook enrolments."`
 }
 
 type listPermissionsOutput struct {
@@ -71,19 +75,29 @@ type listPermissionsOutput struct {
 }
 
 type roleView struct {
-	ID          string        `json:"id" doc:"The role's id: for a system role its name." example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name        string        `json:"name" doc:"The role's name." example:"support"`
-	Description string        `json:"description" doc:"What the role is for; empty for none." example:"Looks events up and replays them."`
-	System      bool          `json:"system" doc:"Whether it is one of the system roles, which are fixed." example:"false"`
-	Permissions []permission  `json:"permissions" doc:"What the role permits." example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
-	CreatedAt   *httpapi.Time `json:"created_at" nullable:"true" doc:"When the role was created; null for a system role." example:"2026-11-02T09:30:00.000Z"`
-	UpdatedAt   *httpapi.Time `json:"updated_at" nullable:"true" doc:"When the role was last changed; null for a system role." example:"2026-11-02T09:30:00.000Z"`
+	// The role's id: for a system role its name.
+	ID string `json:"id" example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The role's name.
+	Name string `json:"name" example:"support"`
+	// What the role is for; empty for none.
+	Description string `json:"description" example:"Looks events up and replays them."`
+	// Whether it is one of the system roles, which are fixed.
+	System bool `json:"system" example:"false"`
+	// What the role permits.
+	Permissions []permission `json:"permissions" example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
+	// When the role was created; null for a system role.
+	CreatedAt *httpapi.Time `json:"created_at" nullable:"true" example:"2026-11-02T09:30:00.000Z"`
+	// When the role was last changed; null for a system role.
+	UpdatedAt *httpapi.Time `json:"updated_at" nullable:"true" example:"2026-11-02T09:30:00.000Z"`
 }
 
 type newRole struct {
-	Name        string      `json:"name" minLength:"1" maxLength:"100" doc:"The role's name, unique in the team whatever its case, and no system role's; no control characters." example:"support"`
-	Description string      `json:"description,omitempty" maxLength:"500" doc:"What the role is for; no control characters. Default none." example:"Looks events up and replays them."`
-	Permissions []grantable `json:"permissions" minItems:"1" maxItems:"100" uniqueItems:"true" doc:"What the role permits." example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
+	// The role's name, unique in the team whatever its case, and no system role's; no control characters.
+	Name string `json:"name" minLength:"1" maxLength:"100" example:"support"`
+	// What the role is for; no control characters. Default none.
+	Description string `json:"description,omitempty" maxLength:"500" example:"Looks events up and replays them."`
+	// What the role permits.
+	Permissions []grantable `json:"permissions" minItems:"1" maxItems:"100" uniqueItems:"true" example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
 }
 
 // Resolve adds what the schema cannot say to its faults, so that all come in one answer.
@@ -92,9 +106,13 @@ func (n *newRole) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
 }
 
 type rolePatch struct {
-	Name        httpapi.Optional[string]      `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"The role's name, unique in the team whatever its case, and no system role's; no control characters. Default: the one it has." example:"support"`
-	Description httpapi.Optional[string]      `json:"description,omitempty" maxLength:"500" doc:"What the role is for; no control characters. Default: the one it has." example:"Looks events up and replays them."`
-	Permissions httpapi.Optional[[]grantable] `json:"permissions,omitempty" minItems:"1" maxItems:"100" uniqueItems:"true" doc:"What the role permits. Default: what it does now." example:"[\"webhook_events:read\"]"`
+	// The role's name, unique in the team whatever its case, and no system role's; no control characters. Default: the one
+	// it has.
+	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"support"`
+	// What the role is for; no control characters. Default: the one it has.
+	Description httpapi.Optional[string] `json:"description,omitempty" maxLength:"500" example:"Looks events up and replays them."`
+	// What the role permits. Default: what it does now.
+	Permissions httpapi.Optional[[]grantable] `json:"permissions,omitempty" minItems:"1" maxItems:"100" uniqueItems:"true" example:"[\"webhook_events:read\"]"`
 }
 
 // Resolve adds what the schema cannot say to its faults, so that all come in one answer.
@@ -134,16 +152,19 @@ type createRoleInput struct {
 }
 
 type createRoleOutput struct {
-	Location string `header:"Location" doc:"The path of the new role."`
+	// The path of the new role.
+	Location string `header:"Location"`
 	Body     roleView
 }
 
 type roleInput struct {
-	ID string `path:"id" doc:"The role's id." example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The role's id.
+	ID string `path:"id" example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateRoleInput struct {
-	ID   string `path:"id" doc:"The role's id." example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The role's id.
+	ID   string `path:"id" example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body rolePatch
 }
 

@@ -25,29 +25,40 @@ type loginInput struct {
 }
 
 type loginRequest struct {
-	Email    string           `json:"email" minLength:"1" maxLength:"254" doc:"The user's e-mail address. Case does not matter." example:"ada@example.test"`
-	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The user's password." example:"correct horse battery"`
-	TOTP     secretbox.Secret `json:"totp,omitempty" minLength:"6" maxLength:"32" writeOnly:"true" doc:"The six digits that the user's authenticator app shows, or a recovery code. Default none, for a user without an app." example:"492039"`
+	// The user's e-mail address. Case does not matter.
+	Email string `json:"email" minLength:"1" maxLength:"254" example:"ada@example.test"`
+	// The user's password.
+	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
+	// The six digits that the user's authenticator app shows, or a recovery code. Default none, for a user without an app.
+	TOTP secretbox.Secret `json:"totp,omitempty" minLength:"6" maxLength:"32" writeOnly:"true" example:"492039"`
 }
 
 type signInOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
-	SetCookie    string `header:"Set-Cookie" doc:"The refresh cookie, where there is a new one."`
-	Body         signIn
+	// Always no-store.
+	CacheControl string `header:"Cache-Control"`
+	// The refresh cookie, where there is a new one.
+	SetCookie string `header:"Set-Cookie"`
+	Body      signIn
 }
 
 // signIn is what a successful sign-in returns. Its token is shown once, but works for minutes only and is a session's,
 // not a stored credential.
 type signIn struct {
-	AccessToken  string        `json:"access_token" readOnly:"true" doc:"Generated: a JWT to send as Authorization: Bearer. It carries no rights; those are read for each request." example:"eyJhbGciOiJFUzI1NiIsInR5cCI6ImFkbWluK2p3dCJ9.e30.c2ln"`
-	TokenType    string        `json:"token_type" enum:"Bearer" doc:"How the token is sent." example:"Bearer"`
-	ExpiresIn    int           `json:"expires_in" doc:"How long the token works, in seconds from now." example:"900"`
-	User         teamUser      `json:"user" doc:"Who has signed in."`
-	Environments []environment `json:"environments" doc:"The environments in which the user has any permission, oldest first."`
+	// Generated: a JWT to send as Authorization: Bearer. It carries no rights; those are read for each request.
+	AccessToken string `json:"access_token" readOnly:"true" example:"eyJhbGciOiJFUzI1NiIsInR5cCI6ImFkbWluK2p3dCJ9.e30.c2ln"`
+	// How the token is sent.
+	TokenType string `json:"token_type" enum:"Bearer" example:"Bearer"`
+	// How long the token works, in seconds from now.
+	ExpiresIn int `json:"expires_in" example:"900"`
+	// Who has signed in.
+	User teamUser `json:"user"`
+	// The environments in which the user has any permission, oldest first.
+	Environments []environment `json:"environments"`
 }
 
 type logoutOutput struct {
-	SetCookie string `header:"Set-Cookie" doc:"Removes the refresh cookie."`
+	// Removes the refresh cookie.
+	SetCookie string `header:"Set-Cookie"`
 }
 
 type changePasswordInput struct {
@@ -55,23 +66,33 @@ type changePasswordInput struct {
 }
 
 type changePasswordOutput struct {
-	SetCookie string `header:"Set-Cookie" doc:"The session's new refresh cookie."`
+	// The session's new refresh cookie.
+	SetCookie string `header:"Set-Cookie"`
 }
 
 type passwordChange struct {
-	CurrentPassword secretbox.Secret `json:"current_password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The password until now." example:"correct horse battery"`
-	NewPassword     secretbox.Secret `json:"new_password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" doc:"The password from now on: any characters, but neither the e-mail address nor the password until now." example:"staple battery horse"`
+	// The password until now.
+	CurrentPassword secretbox.Secret `json:"current_password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
+	// The password from now on: any characters, but neither the e-mail address nor the password until now.
+	NewPassword secretbox.Secret `json:"new_password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"staple battery horse"`
 }
 
 // session is one sign-in, as its user sees it.
 type session struct {
-	ID         string       `json:"id" doc:"The session's id." example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	CreatedAt  httpapi.Time `json:"created_at" doc:"When the user signed in." example:"2026-11-02T09:30:00.000Z"`
-	LastUsedAt httpapi.Time `json:"last_used_at" doc:"When the session last got an access token." example:"2026-11-02T11:45:00.000Z"`
-	ExpiresAt  httpapi.Time `json:"expires_at" doc:"When the session ends unless it is refreshed before." example:"2026-11-16T11:45:00.000Z"`
-	IP         string       `json:"ip" doc:"The address of the client that got the last access token." example:"192.0.2.17"`
-	UserAgent  string       `json:"user_agent" doc:"The User-Agent of the client that got the last access token, cut after 256 bytes." example:"Mozilla/5.0 (X11; Linux x86_64; rv:146.0) Gecko/20100101 Firefox/146.0"`
-	Current    bool         `json:"current" doc:"Whether this is the session of the request." example:"true"`
+	// The session's id.
+	ID string `json:"id" example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// When the user signed in.
+	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
+	// When the session last got an access token.
+	LastUsedAt httpapi.Time `json:"last_used_at" example:"2026-11-02T11:45:00.000Z"`
+	// When the session ends unless it is refreshed before.
+	ExpiresAt httpapi.Time `json:"expires_at" example:"2026-11-16T11:45:00.000Z"`
+	// The address of the client that got the last access token.
+	IP string `json:"ip" example:"192.0.2.17"`
+	// The User-Agent of the client that got the last access token, cut after 256 bytes.
+	UserAgent string `json:"user_agent" example:"Mozilla/5.0 (X11; Linux x86_64; rv:146.0) Gecko/20100101 Firefox/146.0"`
+	// Whether this is the session of the request.
+	Current bool `json:"current" example:"true"`
 }
 
 type listSessionsInput struct {
@@ -91,7 +112,8 @@ type listSessionsOutput struct {
 }
 
 type sessionInput struct {
-	ID string `path:"id" doc:"The session's id." example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The session's id.
+	ID string `path:"id" example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 func (h handler) login(ctx context.Context, in *loginInput) (*signInOutput, error) {

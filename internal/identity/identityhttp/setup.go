@@ -31,10 +31,14 @@ type setupInput struct {
 }
 
 type setupRequest struct {
-	Token    secretbox.Secret `json:"token" minLength:"1" maxLength:"256" writeOnly:"true" doc:"The set-up token." example:"sps_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
-	TeamName string           `json:"team_name" minLength:"1" maxLength:"100" doc:"The team's name, for people; no control characters." example:"Analytical Engines"`
-	Email    string           `json:"email" minLength:"3" maxLength:"254" doc:"The first owner's e-mail address, to sign in with. Case does not matter." example:"ada@example.test"`
-	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" doc:"The first owner's password: any characters, but not the e-mail address." example:"correct horse battery"`
+	// The set-up token.
+	Token secretbox.Secret `json:"token" minLength:"1" maxLength:"256" writeOnly:"true" example:"sps_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
+	// The team's name, for people; no control characters.
+	TeamName string `json:"team_name" minLength:"1" maxLength:"100" example:"Analytical Engines"`
+	// The first owner's e-mail address, to sign in with. Case does not matter.
+	Email string `json:"email" minLength:"3" maxLength:"254" example:"ada@example.test"`
+	// The first owner's password: any characters, but not the e-mail address.
+	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
 }
 
 func (r *setupRequest) installation() identity.NewInstallation {
@@ -52,14 +56,18 @@ func (r *setupRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error 
 }
 
 type setupOutput struct {
-	Location string `header:"Location" doc:"The path of the team."`
+	// The path of the team.
+	Location string `header:"Location"`
 	Body     setup
 }
 
 type setup struct {
-	User         teamUser      `json:"user" doc:"The first owner."`
-	Team         team          `json:"team" doc:"The new team."`
-	Environments []environment `json:"environments" doc:"The team's environments, oldest first."`
+	// The first owner.
+	User teamUser `json:"user"`
+	// The new team.
+	Team team `json:"team"`
+	// The team's environments, oldest first.
+	Environments []environment `json:"environments"`
 }
 
 func (h handler) setup(ctx context.Context, in *setupInput) (*setupOutput, error) {

@@ -13,8 +13,10 @@ import (
 )
 
 type teamUser struct {
-	ID    string `json:"id" doc:"The user's id." example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Email string `json:"email" doc:"The user's e-mail address, in lower case." example:"ada@example.test"`
+	// The user's id.
+	ID string `json:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The user's e-mail address, in lower case.
+	Email string `json:"email" example:"ada@example.test"`
 }
 
 type meOutput struct {
@@ -22,25 +24,39 @@ type meOutput struct {
 }
 
 type me struct {
-	User         teamUser         `json:"user" doc:"The signed-in user."`
-	Team         team             `json:"team" doc:"The user's team."`
-	RoleBindings []roleBinding    `json:"role_bindings" doc:"The roles that the user has now, oldest first."`
-	Permissions  []permission     `json:"permissions" doc:"What the roles permit in the whole team, with what every member may do on their own account." example:"[\"team:read\"]"`
-	Environments []ownEnvironment `json:"environments" doc:"The environments in which the user has any permission, oldest first. Others do not exist for them."`
-	Session      currentSession   `json:"session" doc:"The session of this request."`
+	// The signed-in user.
+	User teamUser `json:"user"`
+	// The user's team.
+	Team team `json:"team"`
+	// The roles that the user has now, oldest first.
+	RoleBindings []roleBinding `json:"role_bindings"`
+	// What the roles permit in the whole team, with what every member may do on their own account.
+	Permissions []permission `json:"permissions" example:"[\"team:read\"]"`
+	// The environments in which the user has any permission, oldest first. Others do not exist for them.
+	Environments []ownEnvironment `json:"environments"`
+	// The session of this request.
+	Session currentSession `json:"session"`
 }
 
 type currentSession struct {
-	ID              string       `json:"id" doc:"The session's id." example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	AuthenticatedAt httpapi.Time `json:"authenticated_at" doc:"When the user last gave their password in this session." example:"2026-11-02T09:30:00.000Z"`
-	Methods         []method     `json:"methods" doc:"How the user has shown who they are (RFC 8176). pwd: by password. otp: by a code of an authenticator app, or a recovery code. sso: by an identity provider." example:"[\"pwd\"]"`
-	ExpiresAt       httpapi.Time `json:"expires_at" doc:"When the session ends unless it is refreshed before." example:"2026-11-16T09:30:00.000Z"`
+	// The session's id.
+	ID string `json:"id" example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// When the user last gave their password in this session.
+	AuthenticatedAt httpapi.Time `json:"authenticated_at" example:"2026-11-02T09:30:00.000Z"`
+	// How the user has shown who they are (RFC 8176). pwd: by password. otp: by a code of an authenticator app, or a
+	// recovery code. sso: by an identity provider.
+	Methods []method `json:"methods" example:"[\"pwd\"]"`
+	// When the session ends unless it is refreshed before.
+	ExpiresAt httpapi.Time `json:"expires_at" example:"2026-11-16T09:30:00.000Z"`
 }
 
 type team struct {
-	ID        string       `json:"id" doc:"The team's id." example:"team_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name      string       `json:"name" doc:"The team's name." example:"Analytical Engines"`
-	CreatedAt httpapi.Time `json:"created_at" doc:"When the team was created." example:"2026-11-02T09:30:00.000Z"`
+	// The team's id.
+	ID string `json:"id" example:"team_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The team's name.
+	Name string `json:"name" example:"Analytical Engines"`
+	// When the team was created.
+	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
 }
 
 type teamOutput struct {
@@ -52,7 +68,8 @@ type updateTeamInput struct {
 }
 
 type teamPatch struct {
-	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"The team's name, for people; no control characters. Default: the one it has." example:"Analytical Engines"`
+	// The team's name, for people; no control characters. Default: the one it has.
+	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"Analytical Engines"`
 }
 
 // Resolve adds what the schema cannot say to its faults, so that all come in one answer.

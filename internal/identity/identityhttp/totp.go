@@ -53,9 +53,13 @@ type totpOutput struct {
 
 // totp is a user's authenticator app, without its secret.
 type totp struct {
-	State             totpState     `json:"state" doc:"off: there is no app. pending: one was enrolled and waits for its first code. on: signing in with the password asks for a code." example:"on"`
-	CreatedAt         *httpapi.Time `json:"created_at" nullable:"true" doc:"When the app was enrolled; null where there is none." example:"2026-11-02T09:30:00.000Z"`
-	RecoveryCodesLeft int           `json:"recovery_codes_left" doc:"How many recovery codes have not been used. Below three, remove the app and enrol it anew." example:"10"`
+	// off: there is no app. pending: one was enrolled and waits for its first code. on: signing in with the password asks
+	// for a code.
+	State totpState `json:"state" example:"on"`
+	// When the app was enrolled; null where there is none.
+	CreatedAt *httpapi.Time `json:"created_at" nullable:"true" example:"2026-11-02T09:30:00.000Z"`
+	// How many recovery codes have not been used. Below three, remove the app and enrol it anew.
+	RecoveryCodesLeft int `json:"recovery_codes_left" example:"10"`
 }
 
 type enrolTOTPInput struct {
@@ -63,19 +67,24 @@ type enrolTOTPInput struct {
 }
 
 type totpEnrolment struct {
-	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The user's password." example:"correct horse battery"`
+	// The user's password.
+	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
 }
 
 type enrolTOTPOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
-	Location     string `header:"Location" doc:"The path of the app's state."`
-	Body         TOTPCreated
+	// Always no-store.
+	CacheControl string `header:"Cache-Control"`
+	// The path of the app's state.
+	Location string `header:"Location"`
+	Body     TOTPCreated
 }
 
 // TOTPCreated is a new secret, shown this once.
 type TOTPCreated struct {
-	Secret     string `json:"secret" readOnly:"true" doc:"Generated: the secret in base32, to be typed into an app. It cannot be shown again." example:"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
-	OtpauthURI string `json:"otpauth_uri" readOnly:"true" doc:"Generated: the same secret as a URI, to be shown as a QR code." example:"otpauth://totp/Sallyport%20gateway.example.test:ada@example.test?algorithm=SHA1&digits=6&issuer=Sallyport%20gateway.example.test&period=30&secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
+	// Generated: the secret in base32, to be typed into an app. It cannot be shown again.
+	Secret string `json:"secret" readOnly:"true" example:"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
+	// Generated: the same secret as a URI, to be shown as a QR code.
+	OtpauthURI string `json:"otpauth_uri" readOnly:"true" example:"otpauth://totp/Sallyport%20gateway.example.test:ada@example.test?algorithm=SHA1&digits=6&issuer=Sallyport%20gateway.example.test&period=30&secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"`
 }
 
 type confirmTOTPInput struct {
@@ -83,17 +92,20 @@ type confirmTOTPInput struct {
 }
 
 type totpConfirmation struct {
-	Code secretbox.Secret `json:"code" minLength:"6" maxLength:"16" writeOnly:"true" doc:"The six digits that the app shows." example:"492039"`
+	// The six digits that the app shows.
+	Code secretbox.Secret `json:"code" minLength:"6" maxLength:"16" writeOnly:"true" example:"492039"`
 }
 
 type confirmTOTPOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	// Always no-store.
+	CacheControl string `header:"Cache-Control"`
 	Body         RecoveryCodesCreated
 }
 
 // RecoveryCodesCreated are new recovery codes, shown this once.
 type RecoveryCodesCreated struct {
-	RecoveryCodes []string `json:"recovery_codes" readOnly:"true" doc:"Generated: codes that each stand in for one of the app once. They are not stored and cannot be shown again." example:"[\"7k2m-9qxa-04tv-n8hd\"]"`
+	// Generated: codes that each stand in for one of the app once. They are not stored and cannot be shown again.
+	RecoveryCodes []string `json:"recovery_codes" readOnly:"true" example:"[\"7k2m-9qxa-04tv-n8hd\"]"`
 }
 
 type removeTOTPInput struct {
@@ -101,8 +113,10 @@ type removeTOTPInput struct {
 }
 
 type totpRemoval struct {
-	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" doc:"The user's password." example:"correct horse battery"`
-	Code     secretbox.Secret `json:"code" minLength:"6" maxLength:"32" writeOnly:"true" doc:"The six digits that the app shows, or a recovery code." example:"492039"`
+	// The user's password.
+	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
+	// The six digits that the app shows, or a recovery code.
+	Code secretbox.Secret `json:"code" minLength:"6" maxLength:"32" writeOnly:"true" example:"492039"`
 }
 
 func (h handler) getTOTP(ctx context.Context, _ *struct{}) (*totpOutput, error) {

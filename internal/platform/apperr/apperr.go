@@ -31,12 +31,12 @@ type Error struct {
 
 // Detail is one fault of a request.
 type Detail struct {
-	// Location is where the fault is, e.g. body.event_types[0], query.limit, path.event_uuid, header.Environment-Id.
-	Location string `json:"location" doc:"Where the fault is." example:"body.event_types[0]"`
-	// Message says what is wrong without repeating the value.
-	Message string `json:"message" doc:"What is wrong, without the value." example:"must not be empty"`
-	// Rule is the name of the rule that failed, e.g. required, max_length, pattern.
-	Rule string `json:"rule" doc:"The name of the rule that failed." example:"required"`
+	// Where the fault is.
+	Location string `json:"location" example:"body.event_types[0]"`
+	// What is wrong, without the value.
+	Message string `json:"message" example:"must not be empty"`
+	// The name of the rule that failed.
+	Rule string `json:"rule" example:"required"`
 }
 
 // Error returns the code, the message and the cause, for logs.

@@ -72,18 +72,22 @@ type API struct {
 	mux  *http.ServeMux
 	huma huma.API
 	ops  []Operation
+	// exchanges and describe are for the document: see describeFields.
+	exchanges []exchange
+	describe  func() error
 }
 
 // New returns an API with the health and documentation routes in place.
 func New(cfg Config) *API {
 	setHumaOnce()
 	a := &API{cfg: cfg, mux: http.NewServeMux()}
+	a.describe = sync.OnceValue(a.describeFields)
 	hc := huma.DefaultConfig("Sallyport", cfg.Version)
 	hc.OpenAPIPath, hc.DocsPath, hc.SchemasPath = "", "", ""
 	hc.CreateHooks = nil // no $schema links in answers
 	hc.DefaultFormat = "application/json"
 	hc.Formats = map[string]huma.Format{"application/json": jsonFormat()}
-	hc.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	hc.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	hc.Components.SecuritySchemes = securitySchemes()
 	hc.Components.Headers = rateHeaders()
 	hc.Info.Description = "Provider webhooks in: verified, stored, deduplicated. Signed and retried out. " +

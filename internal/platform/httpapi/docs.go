@@ -72,6 +72,9 @@ func (a *API) mountDocs() {
 
 // Document returns the OpenAPI document, indented and in a stable order.
 func (a *API) Document() ([]byte, error) {
+	if err := a.describe(); err != nil {
+		return nil, err
+	}
 	raw, err := json.Marshal(a.huma.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document: %w", err)

@@ -22,13 +22,17 @@ import (
 // wireError is the envelope of every error.
 type wireError struct {
 	status int
-	Err    wireErrorBody `json:"error" doc:"What went wrong."`
+	// What went wrong.
+	Err wireErrorBody `json:"error"`
 }
 
 type wireErrorBody struct {
-	Code    wireCode        `json:"code" doc:"One of the registered error codes." example:"not_found"`
-	Message string          `json:"message" doc:"A sentence for a person." example:"No such webhook event"`
-	Details []apperr.Detail `json:"details,omitempty" doc:"The faults of an invalid request, all of them; only with code validation_error."`
+	// One of the registered error codes.
+	Code wireCode `json:"code" example:"not_found"`
+	// A sentence for a person.
+	Message string `json:"message" example:"No such webhook event"`
+	// The faults of an invalid request, all of them; only with code validation_error.
+	Details []apperr.Detail `json:"details,omitempty"`
 }
 
 // wireCode is an error code. Its schema lists the registry.

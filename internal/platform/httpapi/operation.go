@@ -97,7 +97,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 		}
 		return handler(ctx, in)
 	})
-	a.finish(op)
+	a.finish(op, exchange{in: reflect.TypeFor[I](), out: reflect.TypeFor[O]()})
 }
 
 // codes returns every code the operation can answer with.
@@ -167,7 +167,7 @@ func (op Operation) security() []map[string][]string {
 
 // finish documents what Huma does not: the codes of each error answer, the challenge of a 401, further answers of
 // success.
-func (a *API) finish(op Operation) {
+func (a *API) finish(op Operation, types exchange) {
 	item := a.huma.OpenAPI().Paths[op.Path]
 	var ho *huma.Operation
 	switch op.Method {
@@ -184,6 +184,8 @@ func (a *API) finish(op Operation) {
 	default:
 		return
 	}
+	types.operation, types.statuses = ho, append([]int{op.Status}, op.OtherStatuses...)
+	a.exchanges = append(a.exchanges, types)
 	byStatus := map[int][]string{}
 	for _, c := range op.codes() {
 		if n := c.Info().Status; n != 0 {

@@ -27,9 +27,12 @@ const maxCursor = 512
 
 // Query is embedded into the input of every list operation.
 type Query struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"250" default:"50" doc:"How many rows a page has at most. Default 50."`
-	Cursor string `query:"cursor" maxLength:"512" doc:"Where the page begins: the X-Next-Cursor of the page before, with the same filters."`
-	Order  string `query:"order" enum:"asc,desc" default:"desc" doc:"desc: newest first (default). asc: oldest first."`
+	// How many rows a page has at most. Default 50.
+	Limit int `query:"limit" minimum:"1" maximum:"250" default:"50"`
+	// Where the page begins: the X-Next-Cursor of the page before, with the same filters.
+	Cursor string `query:"cursor" maxLength:"512"`
+	// desc: newest first (default). asc: oldest first.
+	Order string `query:"order" enum:"asc,desc" default:"desc"`
 }
 
 // Request is a checked Query.
@@ -82,8 +85,10 @@ func (r Request) Direction() string {
 
 // Headers is embedded into the output of every list operation.
 type Headers struct {
-	Link       string `header:"Link" doc:"The next page as rel=\"next\"; absent on the last page."`
-	NextCursor string `header:"X-Next-Cursor" doc:"The cursor of the next page; absent on the last page."`
+	// The next page as rel="next"; absent on the last page.
+	Link string `header:"Link"`
+	// The cursor of the next page; absent on the last page.
+	NextCursor string `header:"X-Next-Cursor"`
 }
 
 // Cut trims rows read with Fetch to the page and returns its headers. path and query are those of the request.

@@ -20,10 +20,12 @@ const (
 
 // Closing is the data of StreamLagged and StreamClosed.
 type Closing struct {
-	Reason  ClosingReason `json:"reason" enum:"lagged,credential_ended,credential_unverified,time_limit,server_stopping,internal_error" doc:"Why the stream ends."`
-	Message string        `json:"message" doc:"A sentence for a person." example:"The stream has been open for half an hour; come back with Last-Event-ID"`
-	// Reconnect says whether coming back with the same credential can help.
-	Reconnect bool `json:"reconnect" doc:"Whether the same credential opens another stream. Where it does, coming back with the last id misses nothing."`
+	// Why the stream ends.
+	Reason ClosingReason `json:"reason" enum:"lagged,credential_ended,credential_unverified,time_limit,server_stopping,internal_error"`
+	// A sentence for a person.
+	Message string `json:"message" example:"The stream has been open for half an hour; come back with Last-Event-ID"`
+	// Whether the same credential opens another stream. Where it does, coming back with the last id misses nothing.
+	Reconnect bool `json:"reconnect"`
 }
 
 // ClosingReason is why a stream ends.
@@ -85,11 +87,16 @@ func silent(reason ClosingReason) ending { return ending{Closing: Closing{Reason
 
 // Gap is the data of StreamGap.
 type Gap struct {
-	Reason  GapReason `json:"reason" enum:"too_old,too_many,unknown" doc:"too_old: the first message that was missed is more than an hour old. too_many: more than 10,000 messages were missed. unknown: the place is not in the log, as after an hour of silence on the reader's side or the restoration of a backup."`
-	Message string    `json:"message" doc:"A sentence for a person." example:"More than 10,000 messages were missed; list the events received in between"`
-	// Since and Until bound what was missed.
-	Since string `json:"missed_since" format:"date-time" doc:"Nothing from before this time was missed. Listing events with received_after finds what was received since."`
-	Until string `json:"missed_until" format:"date-time" doc:"The stream goes on from this time."`
+	// too_old: the first message that was missed is more than an hour old. too_many: more than 10,000 messages were
+	// missed. unknown: the place is not in the log, as after an hour of silence on the reader's side or the restoration of
+	// a backup.
+	Reason GapReason `json:"reason" enum:"too_old,too_many,unknown"`
+	// A sentence for a person.
+	Message string `json:"message" example:"More than 10,000 messages were missed; list the events received in between"`
+	// Nothing from before this time was missed. Listing events with received_after finds what was received since.
+	Since string `json:"missed_since" format:"date-time"`
+	// The stream goes on from this time.
+	Until string `json:"missed_until" format:"date-time"`
 }
 
 // GapReason is why a place is gone.

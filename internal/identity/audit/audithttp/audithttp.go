@@ -66,16 +66,26 @@ type handlers struct {
 
 // Filters are the filters of both operations. It is exported because Huma looks only into exported embedded types.
 type Filters struct {
-	EnvironmentID string                         `query:"environment_id" maxLength:"64" doc:"The environment whose trail to read. Without it: what concerns the team and no environment." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	ActorType     []string                       `query:"actor_type,explode" enum:"user,api_key,system" maxItems:"10" doc:"Only what these kinds of actors did."`
-	ActorID       []string                       `query:"actor_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these users, keys or parts of the service did."`
-	Action        []string                       `query:"action,explode" pattern:"^[a-z_]{1,64}\\.([a-z_]{1,64}|\\*)$" maxItems:"50" doc:"Only these actions; object.* is every action on that kind of object." example:"api_key.*"`
-	Outcome       []string                       `query:"outcome,explode" enum:"success,denied" maxItems:"10" doc:"Only actions that ended so."`
-	TargetType    []string                       `query:"target_type,explode" pattern:"^[a-z_]{1,64}$" maxItems:"50" doc:"Only what was done to these kinds of objects." example:"api_key"`
-	TargetID      []string                       `query:"target_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what was done to these objects."`
-	RequestID     []string                       `query:"request_id,explode" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only what these requests did."`
-	TimeAfter     httpapi.Optional[httpapi.Time] `query:"time_after" doc:"Only events after this time (RFC 3339), to the millisecond." example:"2026-03-04T05:06:07.890Z"`
-	TimeBefore    httpapi.Optional[httpapi.Time] `query:"time_before" doc:"Only events before this time (RFC 3339), to the millisecond." example:"2026-03-05T05:06:07.890Z"`
+	// The environment whose trail to read. Without it: what concerns the team and no environment.
+	EnvironmentID string `query:"environment_id" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// Only what these kinds of actors did.
+	ActorType []string `query:"actor_type,explode" enum:"user,api_key,system" maxItems:"10"`
+	// Only what these users, keys or parts of the service did.
+	ActorID []string `query:"actor_id,explode" minLength:"1" maxLength:"64" maxItems:"50"`
+	// Only these actions; object.* is every action on that kind of object.
+	Action []string `query:"action,explode" pattern:"^[a-z_]{1,64}\\.([a-z_]{1,64}|\\*)$" maxItems:"50" example:"api_key.*"`
+	// Only actions that ended so.
+	Outcome []string `query:"outcome,explode" enum:"success,denied" maxItems:"10"`
+	// Only what was done to these kinds of objects.
+	TargetType []string `query:"target_type,explode" pattern:"^[a-z_]{1,64}$" maxItems:"50" example:"api_key"`
+	// Only what was done to these objects.
+	TargetID []string `query:"target_id,explode" minLength:"1" maxLength:"64" maxItems:"50"`
+	// Only what these requests did.
+	RequestID []string `query:"request_id,explode" minLength:"1" maxLength:"64" maxItems:"50"`
+	// Only events after this time (RFC 3339), to the millisecond.
+	TimeAfter httpapi.Optional[httpapi.Time] `query:"time_after" example:"2026-03-04T05:06:07.890Z"`
+	// Only events before this time (RFC 3339), to the millisecond.
+	TimeBefore httpapi.Optional[httpapi.Time] `query:"time_before" example:"2026-03-05T05:06:07.890Z"`
 }
 
 // filter returns the trail and the filter that are asked for, if the caller has the permission where the trail belongs.

@@ -36,8 +36,10 @@ const (
 
 type exportInput struct {
 	Filters
-	Format   string `query:"format" enum:"jsonl,csv" default:"jsonl" doc:"jsonl (default): an event as JSON on each line. csv: a table with a header."`
-	AfterSeq int64  `query:"after_seq" minimum:"0" maximum:"9007199254740991" default:"0" doc:"Only events with a greater number. Default 0, which is all."`
+	// jsonl (default): an event as JSON on each line. csv: a table with a header.
+	Format string `query:"format" enum:"jsonl,csv" default:"jsonl"`
+	// Only events with a greater number. Default 0, which is all.
+	AfterSeq int64 `query:"after_seq" minimum:"0" maximum:"9007199254740991" default:"0"`
 }
 
 func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {

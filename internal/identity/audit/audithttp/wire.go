@@ -12,31 +12,49 @@ import (
 
 // auditEvent is an event on the wire.
 type auditEvent struct {
-	ID            string       `json:"id" doc:"The event's id." example:"aud_06dprg8dj1v6hckm0sjzmn2m1c"`
-	Seq           int64        `json:"seq" doc:"The event's number in its trail; numbers count from 1 without gaps." example:"42"`
-	Time          httpapi.Time `json:"time" doc:"When it happened." example:"2026-11-02T09:30:00.000Z"`
-	EnvironmentID *string      `json:"environment_id" doc:"The environment that it concerns; null for the team itself." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Actor         actor        `json:"actor" doc:"Who did it."`
-	Action        string       `json:"action" doc:"What was done, as object.verb." example:"api_key.create"`
-	Outcome       string       `json:"outcome" enum:"success,denied" doc:"How it ended. success: it was done. denied: it was refused; recorded where an attack is likely, such as a refresh token that was used before." example:"success"`
-	Target        target       `json:"target" doc:"What it was done to."`
-	RequestID     string       `json:"request_id" doc:"The X-Request-Id of the request that did it; empty where no request did." example:"01932b6c-4d2e-7c3a-9f10-5a6b7c8d9e0f"`
-	Changes       changes      `json:"changes" doc:"What became different."`
-	Details       object       `json:"details" doc:"Further facts about the action, by name. Values of secrets are [redacted]."`
+	// The event's id.
+	ID string `json:"id" example:"aud_06dprg8dj1v6hckm0sjzmn2m1c"`
+	// The event's number in its trail; numbers count from 1 without gaps.
+	Seq int64 `json:"seq" example:"42"`
+	// When it happened.
+	Time httpapi.Time `json:"time" example:"2026-11-02T09:30:00.000Z"`
+	// The environment that it concerns; null for the team itself.
+	EnvironmentID *string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// Who did it.
+	Actor actor `json:"actor"`
+	// What was done, as object.verb.
+	Action string `json:"action" example:"api_key.create"`
+	// How it ended. success: it was done. denied: it was refused; recorded where an attack is likely, such as a refresh
+	// token that was used before.
+	Outcome string `json:"outcome" enum:"success,denied" example:"success"`
+	// What it was done to.
+	Target target `json:"target"`
+	// The X-Request-Id of the request that did it; empty where no request did.
+	RequestID string `json:"request_id" example:"01932b6c-4d2e-7c3a-9f10-5a6b7c8d9e0f"`
+	// What became different.
+	Changes changes `json:"changes"`
+	// Further facts about the action, by name. Values of secrets are [redacted].
+	Details object `json:"details"`
 }
 
 // actor is who did something.
 type actor struct {
-	Type string `json:"type" enum:"user,api_key,system" doc:"What the actor is. system: the service itself, or its command line." example:"user"`
-	ID   string `json:"id" doc:"The id of the user or key; of the system, the part that acted." example:"usr_06dprg8dj1v6hckm0sjzmn2m1c"`
-	Name string `json:"name" doc:"The user's e-mail address or the key's name at that time." example:"ada@example.test"`
-	IP   string `json:"ip" doc:"The actor's address; empty where there was no request." example:"203.0.113.7"`
+	// What the actor is. system: the service itself, or its command line.
+	Type string `json:"type" enum:"user,api_key,system" example:"user"`
+	// The id of the user or key; of the system, the part that acted.
+	ID string `json:"id" example:"usr_06dprg8dj1v6hckm0sjzmn2m1c"`
+	// The user's e-mail address or the key's name at that time.
+	Name string `json:"name" example:"ada@example.test"`
+	// The actor's address; empty where there was no request.
+	IP string `json:"ip" example:"203.0.113.7"`
 }
 
 // target is what something was done to.
 type target struct {
-	Type string `json:"type" doc:"The kind of object." example:"api_key"`
-	ID   string `json:"id" doc:"The id of the object." example:"key_06dprg8dj1v6hckm0sjzmn2m1c"`
+	// The kind of object.
+	Type string `json:"type" example:"api_key"`
+	// The id of the object.
+	ID string `json:"id" example:"key_06dprg8dj1v6hckm0sjzmn2m1c"`
 }
 
 // changes is a stored JSON object with the members of audit.Changes.

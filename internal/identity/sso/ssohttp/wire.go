@@ -17,46 +17,79 @@ import (
 
 // provider is an identity provider on the wire.
 type provider struct {
-	ID              string        `json:"id" doc:"The provider's id." example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Name            string        `json:"name" doc:"What people call it." example:"Company account"`
-	Issuer          string        `json:"issuer" doc:"The provider's identifier, exactly as its discovery document has it." example:"https://login.example.com"`
-	ClientID        string        `json:"client_id" doc:"The name under which the provider knows this service." example:"sallyport"`
-	HasClientSecret bool          `json:"has_client_secret" doc:"Whether the service shows a client secret to the provider." example:"true"`
-	RedirectURI     string        `json:"redirect_uri" doc:"Where the provider sends browsers back to; to be registered there." example:"https://gateway.example.com/api/v1/team/sso/sso_06dyxk8z3pk6n5q1v7wc4t2m9r/callback"`
-	Scopes          []string      `json:"scopes" doc:"What is asked for." example:"[\"openid\",\"email\",\"profile\"]"`
-	GroupsClaim     string        `json:"groups_claim" doc:"The claim that lists a person's groups." example:"groups"`
-	RoleMappings    []roleMapping `json:"role_mappings" doc:"The roles that groups bring."`
-	AllowedDomains  []string      `json:"allowed_domains" doc:"The domains for whose e-mail addresses the provider speaks. Empty: any." example:"[\"example.com\"]"`
-	JustInTime      bool          `json:"just_in_time" doc:"Whether people who sign in for the first time become members." example:"false"`
-	LinkExisting    bool          `json:"link_existing" doc:"Whether people who sign in for the first time are taken for the user who has their e-mail address." example:"false"`
-	Enabled         bool          `json:"enabled" doc:"Whether anybody can sign in by the provider." example:"true"`
-	CreatedAt       httpapi.Time  `json:"created_at" doc:"When the provider was set up." example:"2026-11-02T09:30:00.000Z"`
-	UpdatedAt       httpapi.Time  `json:"updated_at" doc:"When it was last changed." example:"2026-11-02T09:30:00.000Z"`
+	// The provider's id.
+	ID string `json:"id" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// What people call it.
+	Name string `json:"name" example:"Company account"`
+	// The provider's identifier, exactly as its discovery document has it.
+	Issuer string `json:"issuer" example:"https://login.example.com"`
+	// The name under which the provider knows this service.
+	ClientID string `json:"client_id" example:"sallyport"`
+	// Whether the service shows a client secret to the provider.
+	HasClientSecret bool `json:"has_client_secret" example:"true"`
+	// Where the provider sends browsers back to; to be registered there.
+	RedirectURI string `json:"redirect_uri" example:"https://gateway.example.com/api/v1/team/sso/sso_06dyxk8z3pk6n5q1v7wc4t2m9r/callback"`
+	// What is asked for.
+	Scopes []string `json:"scopes" example:"[\"openid\",\"email\",\"profile\"]"`
+	// The claim that lists a person's groups.
+	GroupsClaim string `json:"groups_claim" example:"groups"`
+	// The roles that groups bring.
+	RoleMappings []roleMapping `json:"role_mappings"`
+	// The domains for whose e-mail addresses the provider speaks. Empty: any.
+	AllowedDomains []string `json:"allowed_domains" example:"[\"example.com\"]"`
+	// Whether people who sign in for the first time become members.
+	JustInTime bool `json:"just_in_time" example:"false"`
+	// Whether people who sign in for the first time are taken for the user who has their e-mail address.
+	LinkExisting bool `json:"link_existing" example:"false"`
+	// Whether anybody can sign in by the provider.
+	Enabled bool `json:"enabled" example:"true"`
+	// When the provider was set up.
+	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
+	// When it was last changed.
+	UpdatedAt httpapi.Time `json:"updated_at" example:"2026-11-02T09:30:00.000Z"`
 }
 
 type roleMapping struct {
-	Group         string  `json:"group" doc:"The group, as the provider writes it. \"*\" is whoever signs in." example:"engineering"`
-	Role          string  `json:"role" doc:"The role that the group brings: the name of a system role, or the id of one that the team has made." example:"developer"`
-	EnvironmentID *string `json:"environment_id" nullable:"true" doc:"The environment in which the role holds; null: the whole team." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The group, as the provider writes it. "*" is whoever signs in.
+	Group string `json:"group" example:"engineering"`
+	// The role that the group brings: the name of a system role, or the id of one that the team has made.
+	Role string `json:"role" example:"developer"`
+	// The environment in which the role holds; null: the whole team.
+	EnvironmentID *string `json:"environment_id" nullable:"true" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type newRoleMapping struct {
-	Group         string                   `json:"group" minLength:"1" maxLength:"255" doc:"The group, as the provider writes it. \"*\" is whoever signs in." example:"engineering"`
-	Role          string                   `json:"role" minLength:"1" maxLength:"64" doc:"The role that the group brings: the name of a system role other than owner, or the id of one that the team has made." example:"developer"`
-	EnvironmentID httpapi.Nullable[string] `json:"environment_id,omitempty" minLength:"1" maxLength:"64" doc:"The environment in which the role holds. Default null: the whole team." example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The group, as the provider writes it. "*" is whoever signs in.
+	Group string `json:"group" minLength:"1" maxLength:"255" example:"engineering"`
+	// The role that the group brings: the name of a system role other than owner, or the id of one that the team has made.
+	Role string `json:"role" minLength:"1" maxLength:"64" example:"developer"`
+	// The environment in which the role holds. Default null: the whole team.
+	EnvironmentID httpapi.Nullable[string] `json:"environment_id,omitempty" minLength:"1" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 // Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded
 // types.
 type Writable struct {
-	ClientSecret   httpapi.Nullable[secretbox.Secret] `json:"client_secret,omitempty" minLength:"1" maxLength:"1024" format:"password" writeOnly:"true" doc:"The secret that the provider gave with the client id. Null, the default of a new provider: none, for a public client. Another issuer wants it again." example:"a-secret-of-the-provider"`
-	Scopes         httpapi.Optional[[]string]         `json:"scopes,omitempty" minItems:"1" maxItems:"20" doc:"What is asked for; openid is mandatory. Default openid, email and profile." example:"[\"openid\",\"email\",\"groups\"]"`
-	GroupsClaim    httpapi.Optional[string]           `json:"groups_claim,omitempty" minLength:"1" maxLength:"255" doc:"The claim that lists a person's groups. Default groups." example:"groups"`
-	RoleMappings   httpapi.Optional[[]newRoleMapping] `json:"role_mappings,omitempty" maxItems:"100" doc:"The roles that groups bring, for as long as a person is in them, in the place of those until now. Default none."`
-	AllowedDomains httpapi.Optional[[]string]         `json:"allowed_domains,omitempty" maxItems:"50" doc:"The domains for whose e-mail addresses the provider speaks, in lower case; subdomains are domains of their own. Default none, which is any." example:"[\"example.com\"]"`
-	JustInTime     httpapi.Optional[bool]             `json:"just_in_time,omitempty" doc:"Make members of people who sign in for the first time, if there is a role for them. Needs allowed_domains. Default false." example:"true"`
-	LinkExisting   httpapi.Optional[bool]             `json:"link_existing,omitempty" doc:"Take people who sign in for the first time for the user who has their e-mail address. Whoever runs the provider can then be any user in allowed_domains, which it needs; only owners set it. Default false." example:"false"`
-	Enabled        httpapi.Optional[bool]             `json:"enabled,omitempty" doc:"Whether anybody can sign in by the provider. Default true." example:"true"`
+	// The secret that the provider gave with the client id. Null, the default of a new provider: none, for a public
+	// client. Another issuer wants it again.
+	ClientSecret httpapi.Nullable[secretbox.Secret] `json:"client_secret,omitempty" minLength:"1" maxLength:"1024" format:"password" writeOnly:"true" example:"a-secret-of-the-provider"`
+	// What is asked for; openid is mandatory. Default openid, email and profile.
+	Scopes httpapi.Optional[[]string] `json:"scopes,omitempty" minItems:"1" maxItems:"20" example:"[\"openid\",\"email\",\"groups\"]"`
+	// The claim that lists a person's groups. Default groups.
+	GroupsClaim httpapi.Optional[string] `json:"groups_claim,omitempty" minLength:"1" maxLength:"255" example:"groups"`
+	// The roles that groups bring, for as long as a person is in them, in the place of those until now. Default none.
+	RoleMappings httpapi.Optional[[]newRoleMapping] `json:"role_mappings,omitempty" maxItems:"100"`
+	// The domains for whose e-mail addresses the provider speaks, in lower case; subdomains are domains of their own.
+	// Default none, which is any.
+	AllowedDomains httpapi.Optional[[]string] `json:"allowed_domains,omitempty" maxItems:"50" example:"[\"example.com\"]"`
+	// Make members of people who sign in for the first time, if there is a role for them. Needs allowed_domains. Default
+	// false.
+	JustInTime httpapi.Optional[bool] `json:"just_in_time,omitempty" example:"true"`
+	// Take people who sign in for the first time for the user who has their e-mail address. Whoever runs the provider can
+	// then be any user in allowed_domains, which it needs; only owners set it. Default false.
+	LinkExisting httpapi.Optional[bool] `json:"link_existing,omitempty" example:"false"`
+	// Whether anybody can sign in by the provider. Default true.
+	Enabled httpapi.Optional[bool] `json:"enabled,omitempty" example:"true"`
 }
 
 // apply makes the settings those of the body where it says something. The secret is not among them.
@@ -84,9 +117,12 @@ func set[T any](to, value *T) {
 }
 
 type newProvider struct {
-	Name     string `json:"name" minLength:"1" maxLength:"100" doc:"What people call it; no control characters." example:"Company account"`
-	Issuer   string `json:"issuer" minLength:"1" maxLength:"2048" doc:"The provider's identifier, exactly as its discovery document has it: an https URL." example:"https://login.example.com"`
-	ClientID string `json:"client_id" minLength:"1" maxLength:"255" doc:"The name under which the provider knows this service." example:"sallyport"`
+	// What people call it; no control characters.
+	Name string `json:"name" minLength:"1" maxLength:"100" example:"Company account"`
+	// The provider's identifier, exactly as its discovery document has it: an https URL.
+	Issuer string `json:"issuer" minLength:"1" maxLength:"2048" example:"https://login.example.com"`
+	// The name under which the provider knows this service.
+	ClientID string `json:"client_id" minLength:"1" maxLength:"255" example:"sallyport"`
 	Writable
 }
 
@@ -106,9 +142,12 @@ func (n *newProvider) Resolve(ctx huma.Context) []error {
 }
 
 type providerPatch struct {
-	Name     httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"What people call it; no control characters. Default: as it is." example:"Company account"`
-	Issuer   httpapi.Optional[string] `json:"issuer,omitempty" minLength:"1" maxLength:"2048" doc:"The provider's identifier: an https URL. Default: as it is." example:"https://login.example.com"`
-	ClientID httpapi.Optional[string] `json:"client_id,omitempty" minLength:"1" maxLength:"255" doc:"The name under which the provider knows this service. Default: as it is." example:"sallyport"`
+	// What people call it; no control characters. Default: as it is.
+	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"Company account"`
+	// The provider's identifier: an https URL. Default: as it is.
+	Issuer httpapi.Optional[string] `json:"issuer,omitempty" minLength:"1" maxLength:"2048" example:"https://login.example.com"`
+	// The name under which the provider knows this service. Default: as it is.
+	ClientID httpapi.Optional[string] `json:"client_id,omitempty" minLength:"1" maxLength:"255" example:"sallyport"`
 	Writable
 }
 
@@ -157,7 +196,8 @@ type createInput struct {
 }
 
 type createOutput struct {
-	Location string `header:"Location" doc:"The path of the new provider."`
+	// The path of the new provider.
+	Location string `header:"Location"`
 	Body     provider
 }
 
@@ -178,11 +218,13 @@ type listOutput struct {
 }
 
 type providerInput struct {
-	ID string `path:"id" doc:"The provider's id." example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The provider's id.
+	ID string `path:"id" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateInput struct {
-	ID   string `path:"id" doc:"The provider's id." example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The provider's id.
+	ID   string `path:"id" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body providerPatch
 }
 
@@ -195,14 +237,20 @@ type testOutput struct {
 }
 
 type testResult struct {
-	OK     bool          `json:"ok" doc:"Whether every check passed." example:"true"`
-	Checks []checkResult `json:"checks" doc:"What was looked at, in this order; the first failure ends the test."`
+	// Whether every check passed.
+	OK bool `json:"ok" example:"true"`
+	// What was looked at, in this order; the first failure ends the test.
+	Checks []checkResult `json:"checks"`
 }
 
 type checkResult struct {
-	Name    checkName `json:"name" doc:"discovery: the discovery document is there, is the issuer's, and offers what is needed. keys: the key set is there and has public keys for signatures." example:"discovery"`
-	OK      bool      `json:"ok" doc:"Whether the check passed." example:"true"`
-	Message *string   `json:"message" nullable:"true" doc:"What is wrong; null where nothing is." example:"The discovery document did not answer: The target's name could not be resolved."`
+	// discovery: the discovery document is there, is the issuer's, and offers what is needed. keys: the key set is there
+	// and has public keys for signatures.
+	Name checkName `json:"name" example:"discovery"`
+	// Whether the check passed.
+	OK bool `json:"ok" example:"true"`
+	// What is wrong; null where nothing is.
+	Message *string `json:"message" nullable:"true" example:"The discovery document did not answer: The target's name could not be resolved."`
 }
 
 type checkName sso.CheckName
@@ -217,8 +265,11 @@ func (checkName) Schema(huma.Registry) *huma.Schema {
 }
 
 type startInput struct {
-	ID       string `path:"id" doc:"The provider's id." example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	ReturnTo string `query:"return_to" maxLength:"512" default:"/docs" doc:"The path of this service to which the browser goes when it is signed in: visible ASCII characters beginning with one slash, with neither backslashes nor empty, \".\" or \"..\" parts. Default /docs." example:"/docs"`
+	// The provider's id.
+	ID string `path:"id" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The path of this service to which the browser goes when it is signed in: visible ASCII characters beginning with one
+	// slash, with neither backslashes nor empty, "." or ".." parts. Default /docs.
+	ReturnTo string `query:"return_to" maxLength:"512" default:"/docs" example:"/docs"`
 }
 
 // Resolve refuses what could lead to another site.
@@ -231,7 +282,10 @@ func (in *startInput) Resolve(huma.Context) []error {
 }
 
 type startOutput struct {
-	Location     string `header:"Location" doc:"Where the browser goes: the authorization endpoint of the provider."`
-	SetCookie    string `header:"Set-Cookie" doc:"What binds the sign-in to the browser, for ten minutes."`
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
+	// Where the browser goes: the authorization endpoint of the provider.
+	Location string `header:"Location"`
+	// What binds the sign-in to the browser, for ten minutes.
+	SetCookie string `header:"Set-Cookie"`
+	// Always no-store.
+	CacheControl string `header:"Cache-Control"`
 }

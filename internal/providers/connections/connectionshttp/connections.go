@@ -88,8 +88,10 @@ type handlers struct {
 
 // Item names one connection in a path. It is exported because Huma looks only into exported embedded types.
 type Item struct {
-	Provider     string `path:"provider" doc:"The provider configuration's key." example:"github"`
-	ConnectionID string `path:"connection_id" doc:"The id of the connection." example:"acme-production"`
+	// The provider configuration's key.
+	Provider string `path:"provider" example:"github"`
+	// The id of the connection.
+	ConnectionID string `path:"connection_id" example:"acme-production"`
 }
 
 type connectionOutput struct{ Body connection }
@@ -104,8 +106,9 @@ func (h *handlers) output(c connections.Connection, err error) (*connectionOutpu
 type createInput struct{ Body creation }
 
 type createOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"The path of the connection."`
+	Status int
+	// The path of the connection.
+	Location string `header:"Location"`
 	Body     connection
 }
 
@@ -125,10 +128,13 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 
 type listInput struct {
 	page.Query
-	Provider []string `query:"provider,explode" maxLength:"63" maxItems:"50" doc:"Only connections of these provider configurations." example:"github"`
-	Status   []string `query:"status,explode" enum:"active,disabled" maxItems:"50" doc:"Only connections in one of these statuses."`
-	Q        string   `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$" doc:"Only connections whose id begins with this."`
-	url      url.URL
+	// Only connections of these provider configurations.
+	Provider []string `query:"provider,explode" maxLength:"63" maxItems:"50" example:"github"`
+	// Only connections in one of these statuses.
+	Status []string `query:"status,explode" enum:"active,disabled" maxItems:"50"`
+	// Only connections whose id begins with this.
+	Q   string `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$"`
+	url url.URL
 }
 
 // Resolve checks the filters and keeps the URL, which the link to the next page repeats.

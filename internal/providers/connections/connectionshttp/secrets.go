@@ -45,11 +45,16 @@ func mountSecrets(api *httpapi.API, h *handlers, op func(httpapi.Operation) http
 
 // webhookSecret is a webhook secret on the wire.
 type webhookSecret struct {
-	ID            string        `json:"id" doc:"The id of the secret; an event's verification names it as key_id." example:"whs_01939a4e7a5e7c6f8a543b1f0f6a8f11"`
-	Label         string        `json:"label" doc:"The caller's name for the secret; may be empty."`
-	Hint          *string       `json:"hint" doc:"The last four characters of the secret; null where it has fewer than 16."`
-	CreatedAt     httpapi.Time  `json:"created_at" doc:"When the secret was stored."`
-	LastMatchedAt *httpapi.Time `json:"last_matched_at" nullable:"true" doc:"When a delivery last verified under the secret, to the minute; null before the first."`
+	// The id of the secret; an event's verification names it as key_id.
+	ID string `json:"id" example:"whs_01939a4e7a5e7c6f8a543b1f0f6a8f11"`
+	// The caller's name for the secret; may be empty.
+	Label string `json:"label"`
+	// The last four characters of the secret; null where it has fewer than 16.
+	Hint *string `json:"hint"`
+	// When the secret was stored.
+	CreatedAt httpapi.Time `json:"created_at"`
+	// When a delivery last verified under the secret, to the minute; null before the first.
+	LastMatchedAt *httpapi.Time `json:"last_matched_at" nullable:"true"`
 }
 
 func viewSecret(v connections.WebhookSecret) webhookSecret {
@@ -78,12 +83,15 @@ type createSecretInput struct {
 
 // newSecret is a secret to add.
 type newSecret struct {
-	Secret string `json:"secret" writeOnly:"true" minLength:"1" maxLength:"4096" doc:"The secret as the provider's settings show it, at most 4096 bytes. It is never returned."`
-	Label  string `json:"label,omitempty" maxLength:"255" doc:"A name to tell the secret by, for instance the day it came into use; no control characters."`
+	// The secret as the provider's settings show it, at most 4096 bytes. It is never returned.
+	Secret string `json:"secret" writeOnly:"true" minLength:"1" maxLength:"4096"`
+	// A name to tell the secret by, for instance the day it came into use; no control characters.
+	Label string `json:"label,omitempty" maxLength:"255"`
 }
 
 type createSecretOutput struct {
-	Location string `header:"Location" doc:"The path of the secret."`
+	// The path of the secret.
+	Location string `header:"Location"`
 	Body     webhookSecret
 }
 
@@ -100,7 +108,8 @@ func (h *handlers) createSecret(ctx context.Context, in *createSecretInput) (*cr
 
 type deleteSecretInput struct {
 	Item
-	SecretID string `path:"secret_id" doc:"The id of the secret." example:"whs_01939a4e7a5e7c6f8a543b1f0f6a8f11"`
+	// The id of the secret.
+	SecretID string `path:"secret_id" example:"whs_01939a4e7a5e7c6f8a543b1f0f6a8f11"`
 }
 
 func (h *handlers) deleteSecret(ctx context.Context, in *deleteSecretInput) (*struct{}, error) {

@@ -11,35 +11,62 @@ import (
 
 // connection is a connection on the wire.
 type connection struct {
-	UUID              string            `json:"uuid" doc:"The id of the connection in the whole service."`
-	ConnectionID      string            `json:"connection_id" doc:"The id of the connection inside its provider configuration."`
-	WebhookAlias      *string           `json:"webhook_alias" doc:"A readable segment that may stand in the webhook URL in place of the path token; null when the connection has none."`
-	Webhook           webhook           `json:"webhook" doc:"How deliveries to the connection are taken."`
-	ProviderConfigKey string            `json:"provider_config_key" doc:"The provider configuration that the connection belongs to."`
-	Provider          string            `json:"provider" doc:"The slug of the provider's definition."`
-	EnvironmentID     string            `json:"environment_id" doc:"The environment that the connection belongs to."`
-	AuthMode          string            `json:"auth_mode" enum:"none" doc:"How calls to the provider are authorised. none: the connection only receives webhooks."`
-	Status            string            `json:"status" enum:"active,disabled" doc:"active: deliveries are taken. disabled: they are answered with 503."`
-	StatusReason      *string           `json:"status_reason" doc:"Why the connection is not active; null while it is."`
-	Tags              map[string]string `json:"tags" doc:"The caller's labels."`
-	Metadata          map[string]any    `json:"metadata" doc:"The caller's own JSON object."`
-	WebhookURL        string            `json:"webhook_url" doc:"The URL to register at the provider. It ends in the path token."`
-	CreatedAt         httpapi.Time      `json:"created_at" doc:"When the connection was created."`
-	UpdatedAt         httpapi.Time      `json:"updated_at" doc:"When the connection was last changed."`
+	// The id of the connection in the whole service.
+	UUID string `json:"uuid"`
+	// The id of the connection inside its provider configuration.
+	ConnectionID string `json:"connection_id"`
+	// A readable segment that may stand in the webhook URL in place of the path token; null when the connection has none.
+	WebhookAlias *string `json:"webhook_alias"`
+	// How deliveries to the connection are taken.
+	Webhook webhook `json:"webhook"`
+	// The provider configuration that the connection belongs to.
+	ProviderConfigKey string `json:"provider_config_key"`
+	// The slug of the provider's definition.
+	Provider string `json:"provider"`
+	// The environment that the connection belongs to.
+	EnvironmentID string `json:"environment_id"`
+	// How calls to the provider are authorised. none: the connection only receives webhooks.
+	AuthMode string `json:"auth_mode" enum:"none"`
+	// active: deliveries are taken. disabled: they are answered with 503.
+	Status string `json:"status" enum:"active,disabled"`
+	// Why the connection is not active; null while it is.
+	StatusReason *string `json:"status_reason"`
+	// The caller's labels.
+	Tags map[string]string `json:"tags"`
+	// The caller's own JSON object.
+	Metadata map[string]any `json:"metadata"`
+	// The URL to register at the provider. It ends in the path token.
+	WebhookURL string `json:"webhook_url"`
+	// When the connection was created.
+	CreatedAt httpapi.Time `json:"created_at"`
+	// When the connection was last changed.
+	UpdatedAt httpapi.Time `json:"updated_at"`
 }
 
 type webhook struct {
-	Params               map[string]string `json:"params" doc:"The parameters of the provider's definition that the connection sets."`
-	DedupeWindowSeconds  *int64            `json:"dedupe_window_seconds" doc:"For how many seconds a delivery without an id of its own is recognised by its body. 0: never. null: the service's default, 3600, and 0 where the provider's bodies may repeat."`
-	RedeliverOnDuplicate bool              `json:"redeliver_on_duplicate" doc:"Whether a redelivery by the provider starts the dead deliveries of its event again."`
-	MaxBodyBytes         int64             `json:"max_body_bytes" doc:"The largest body taken, in bytes."`
-	SameBodyNewID        string            `json:"same_body_new_id" enum:"accept,refuse" doc:"What happens to a delivery whose body came before under another id, where the provider does not sign the id."`
-	Scheme               scheme            `json:"scheme" doc:"none: the connection takes deliveries that nothing proves. null: they are proved as the provider's definition says."`
-	URLBase              *string           `json:"url_base" doc:"Scheme, host and path prefix of the URL that the provider calls; null where that is the service's public URL."`
-	SourceCIDRs          []string          `json:"source_cidrs" doc:"The networks that deliveries may come from; empty for all."`
-	RateLimitPerSecond   *int64            `json:"rate_limit_per_second" doc:"How many verified deliveries a second all nodes together take; null for no limit."`
-	HasSecret            bool              `json:"has_secret" doc:"Whether a webhook secret is stored. Without one every delivery is refused."`
-	SecretHint           *string           `json:"secret_hint" doc:"The last four characters of the webhook secret; null where there is none, or one of fewer than 16 characters."`
+	// The parameters of the provider's definition that the connection sets.
+	Params map[string]string `json:"params"`
+	// For how many seconds a delivery without an id of its own is recognised by its body. 0: never. null: the service's
+	// default, 3600, and 0 where the provider's bodies may repeat.
+	DedupeWindowSeconds *int64 `json:"dedupe_window_seconds"`
+	// Whether a redelivery by the provider starts the dead deliveries of its event again.
+	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`
+	// The largest body taken, in bytes.
+	MaxBodyBytes int64 `json:"max_body_bytes"`
+	// What happens to a delivery whose body came before under another id, where the provider does not sign the id.
+	SameBodyNewID string `json:"same_body_new_id" enum:"accept,refuse"`
+	// none: the connection takes deliveries that nothing proves. null: they are proved as the provider's definition says.
+	Scheme scheme `json:"scheme"`
+	// Scheme, host and path prefix of the URL that the provider calls; null where that is the service's public URL.
+	URLBase *string `json:"url_base"`
+	// The networks that deliveries may come from; empty for all.
+	SourceCIDRs []string `json:"source_cidrs"`
+	// How many verified deliveries a second all nodes together take; null for no limit.
+	RateLimitPerSecond *int64 `json:"rate_limit_per_second"`
+	// Whether a webhook secret is stored. Without one every delivery is refused.
+	HasSecret bool `json:"has_secret"`
+	// The last four characters of the webhook secret; null where there is none, or one of fewer than 16 characters.
+	SecretHint *string `json:"secret_hint"`
 }
 
 // view returns the wire form. webhookBase is what stands before the path token in a webhook URL.
@@ -95,7 +122,10 @@ func orNull(s string) *string {
 
 // deletion is the answer of the delete operation.
 type deletion struct {
-	Deleted         bool   `json:"deleted" doc:"Whether the connection is gone."`
-	UpstreamRevoked bool   `json:"upstream_revoked" doc:"Whether the provider was told to revoke the credentials."`
-	Reason          string `json:"reason" doc:"Why the provider was not told."`
+	// Whether the connection is gone.
+	Deleted bool `json:"deleted"`
+	// Whether the provider was told to revoke the credentials.
+	UpstreamRevoked bool `json:"upstream_revoked"`
+	// Why the provider was not told.
+	Reason string `json:"reason"`
 }

@@ -18,7 +18,8 @@ import (
 
 type explainInput struct {
 	page.Query
-	EventUUID string `path:"event_uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	// The event's UUID.
+	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 	url       url.URL
 }
 
@@ -35,27 +36,44 @@ type explainOutput struct {
 
 // explanation is why an event went to a subscription, or did not.
 type explanation struct {
-	SubscriptionID  string                       `json:"subscription_id" doc:"The subscription."`
-	Matches         bool                         `json:"matches" doc:"Whether the event goes to the subscription as it is now."`
-	FailedCondition *string                      `json:"failed_condition" nullable:"true" doc:"The first condition that does not hold; null where all do. duplicate: the event repeats another, and repeats go to nobody. control: it is the provider's ping or confirmation, which goes to nobody either. The others name the part of the subscription that the event does not fit. Where it is filter, filter says more."`
-	Pattern         *string                      `json:"pattern" nullable:"true" doc:"The first of the subscription's patterns that takes the event's type; null where none does."`
-	Filter          httpapi.OrNull[filterResult] `json:"filter" doc:"What became of the subscription's filter on the event as it is kept; null where there is no filter, or an earlier condition does not hold."`
-	Enabled         bool                         `json:"enabled" doc:"Whether the subscription is enabled. Deliveries to a disabled one are held."`
-	DeliveryStatus  *string                      `json:"delivery_status" nullable:"true" doc:"Where the delivery to the subscription stands; null where there is none."`
-	CreatedAfter    bool                         `json:"created_after_event" doc:"Whether the subscription is younger than the event, which was matched when it came."`
-	ChangedAfter    bool                         `json:"changed_after_event" doc:"Whether the subscription was changed after the event came, so that it may have matched otherwise then."`
+	// The subscription.
+	SubscriptionID string `json:"subscription_id"`
+	// Whether the event goes to the subscription as it is now.
+	Matches bool `json:"matches"`
+	// The first condition that does not hold; null where all do. duplicate: the event repeats another, and repeats go to
+	// nobody. control: it is the provider's ping or confirmation, which goes to nobody either. The others name the part of
+	// the subscription that the event does not fit. Where it is filter, filter says more.
+	FailedCondition *string `json:"failed_condition" nullable:"true"`
+	// The first of the subscription's patterns that takes the event's type; null where none does.
+	Pattern *string `json:"pattern" nullable:"true"`
+	// What became of the subscription's filter on the event as it is kept; null where there is no filter, or an earlier
+	// condition does not hold.
+	Filter httpapi.OrNull[filterResult] `json:"filter"`
+	// Whether the subscription is enabled. Deliveries to a disabled one are held.
+	Enabled bool `json:"enabled"`
+	// Where the delivery to the subscription stands; null where there is none.
+	DeliveryStatus *string `json:"delivery_status" nullable:"true"`
+	// Whether the subscription is younger than the event, which was matched when it came.
+	CreatedAfter bool `json:"created_after_event"`
+	// Whether the subscription was changed after the event came, so that it may have matched otherwise then.
+	ChangedAfter bool `json:"changed_after_event"`
 }
 
 // filterResult is what became of a filter on one event.
 type filterResult struct {
-	Value *bool                         `json:"value" nullable:"true" doc:"What the filter is on the event; null where it could not be evaluated, and then the event does not match."`
-	Error httpapi.OrNull[filterFailure] `json:"error" doc:"Why the filter could not be evaluated; null where it could."`
-	Cost  uint64                        `json:"cost" doc:"What the evaluation cost, of at most 100000." example:"12"`
+	// What the filter is on the event; null where it could not be evaluated, and then the event does not match.
+	Value *bool `json:"value" nullable:"true"`
+	// Why the filter could not be evaluated; null where it could.
+	Error httpapi.OrNull[filterFailure] `json:"error"`
+	// What the evaluation cost, of at most 100000.
+	Cost uint64 `json:"cost" example:"12"`
 }
 
 type filterFailure struct {
-	Code    string `json:"code" enum:"evaluation_failed,cost_exceeded,body_too_large,payload_expired,filter_invalid" doc:"The kind of failure; see the reference of filters."`
-	Message string `json:"message" doc:"A sentence for a person, with the line and column of the filter where there is one." example:"line 1, column 11: no such key: action"`
+	// The kind of failure; see the reference of filters.
+	Code string `json:"code" enum:"evaluation_failed,cost_exceeded,body_too_large,payload_expired,filter_invalid"`
+	// A sentence for a person, with the line and column of the filter where there is one.
+	Message string `json:"message" example:"line 1, column 11: no such key: action"`
 }
 
 func filterView(r *filters.Result) httpapi.OrNull[filterResult] {

@@ -64,56 +64,87 @@ type handlers struct {
 }
 
 type testInput struct {
-	ID   string `path:"id" doc:"The id of the subscription." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The id of the subscription.
+	ID   string `path:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body *testBody
 }
 
 // testBody is the body of a test.
 type testBody struct {
-	EventType string            `json:"event_type,omitempty" minLength:"1" maxLength:"255" doc:"The type of the made-up event. Default webhook.test." example:"issues.opened"`
-	Body      httpapi.JSON      `json:"body,omitempty" doc:"The data of the made-up event: any JSON value."`
-	Headers   map[string]string `json:"headers,omitempty" maxProperties:"20" doc:"Headers to send beside the subscription's own, by the same rules."`
-	EventUUID string            `json:"event_uuid,omitempty" format:"uuid" doc:"A stored event of the environment to send in place of a made-up one."`
-	DryRun    bool              `json:"dry_run,omitempty" doc:"Build the request and send nothing."`
+	// The type of the made-up event. Default webhook.test.
+	EventType string `json:"event_type,omitempty" minLength:"1" maxLength:"255" example:"issues.opened"`
+	// The data of the made-up event: any JSON value.
+	Body httpapi.JSON `json:"body,omitempty"`
+	// Headers to send beside the subscription's own, by the same rules.
+	Headers map[string]string `json:"headers,omitempty" maxProperties:"20"`
+	// A stored event of the environment to send in place of a made-up one.
+	EventUUID string `json:"event_uuid,omitempty" format:"uuid"`
+	// Build the request and send nothing.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 type testOutput struct{ Body testResult }
 
 // testResult is what became of a test.
 type testResult struct {
-	Delivered  bool                         `json:"delivered" doc:"Whether the target answered with a status of 2xx."`
-	WouldMatch bool                         `json:"would_match" doc:"Whether the subscription takes the event: its type, for a stored event its connection, and what the filter asks. To a filter a made-up event has no provider, connection or headers."`
-	Filter     httpapi.OrNull[filterResult] `json:"filter" doc:"What became of the subscription's filter; null where it has none, or does not take the event for another reason."`
-	WebhookID  string                       `json:"webhook_id" doc:"The webhook-id of the request." format:"uuid"`
-	Request    testRequest                  `json:"request" doc:"What was sent, or would have been."`
-	Response   httpapi.OrNull[testResponse] `json:"response" doc:"What came back; null where no answer came or nothing was sent."`
-	Error      httpapi.OrNull[testError]    `json:"error" doc:"Why the test was not delivered; null where it was, and of a dry run."`
-	Duration   float64                      `json:"duration_ms" doc:"The whole try, in milliseconds."`
-	DNS        float64                      `json:"dns_ms" doc:"Name resolution, in milliseconds; 0 on a kept connection."`
-	Connect    float64                      `json:"connect_ms" doc:"The TCP connection, in milliseconds; 0 on a kept one."`
-	TLS        float64                      `json:"tls_ms" doc:"The TLS handshake, in milliseconds; 0 on a kept connection."`
-	TTFB       float64                      `json:"ttfb_ms" doc:"From having a connection to the first byte of the answer, in milliseconds."`
+	// Whether the target answered with a status of 2xx.
+	Delivered bool `json:"delivered"`
+	// Whether the subscription takes the event: its type, for a stored event its connection, and what the filter asks. To
+	// a filter a made-up event has no provider, connection or headers.
+	WouldMatch bool `json:"would_match"`
+	// What became of the subscription's filter; null where it has none, or does not take the event for another reason.
+	Filter httpapi.OrNull[filterResult] `json:"filter"`
+	// The webhook-id of the request.
+	WebhookID string `json:"webhook_id" format:"uuid"`
+	// What was sent, or would have been.
+	Request testRequest `json:"request"`
+	// What came back; null where no answer came or nothing was sent.
+	Response httpapi.OrNull[testResponse] `json:"response"`
+	// Why the test was not delivered; null where it was, and of a dry run.
+	Error httpapi.OrNull[testError] `json:"error"`
+	// The whole try, in milliseconds.
+	Duration float64 `json:"duration_ms"`
+	// Name resolution, in milliseconds; 0 on a kept connection.
+	DNS float64 `json:"dns_ms"`
+	// The TCP connection, in milliseconds; 0 on a kept one.
+	Connect float64 `json:"connect_ms"`
+	// The TLS handshake, in milliseconds; 0 on a kept connection.
+	TLS float64 `json:"tls_ms"`
+	// From having a connection to the first byte of the answer, in milliseconds.
+	TTFB float64 `json:"ttfb_ms"`
 }
 
 type testRequest struct {
-	URL          string            `json:"url" doc:"Where it went."`
-	Headers      map[string]string `json:"headers" doc:"The headers by lower-case name. The signature and the values of the subscription's own headers are [redacted]."`
-	Body         string            `json:"body" doc:"The body, as body_encoding says."`
-	BodyEncoding string            `json:"body_encoding" enum:"text,base64" doc:"text: the body as it went. base64: it is not UTF-8 text."`
-	Truncated    bool              `json:"truncated" doc:"Whether the body was longer than the 64 KiB that are shown."`
+	// Where it went.
+	URL string `json:"url"`
+	// The headers by lower-case name. The signature and the values of the subscription's own headers are [redacted].
+	Headers map[string]string `json:"headers"`
+	// The body, as body_encoding says.
+	Body string `json:"body"`
+	// text: the body as it went. base64: it is not UTF-8 text.
+	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
+	// Whether the body was longer than the 64 KiB that are shown.
+	Truncated bool `json:"truncated"`
 }
 
 type testResponse struct {
-	StatusCode   int               `json:"status_code" doc:"The HTTP status."`
-	Headers      map[string]string `json:"headers" doc:"The headers by lower-case name. Cookies and challenges are [redacted]."`
-	Body         string            `json:"body" doc:"The first 16 KiB of the body, as body_encoding says."`
-	BodyEncoding string            `json:"body_encoding" enum:"text,base64" doc:"text: the body as it came. base64: it is not UTF-8 text."`
-	Truncated    bool              `json:"truncated" doc:"Whether the body was longer."`
+	// The HTTP status.
+	StatusCode int `json:"status_code"`
+	// The headers by lower-case name. Cookies and challenges are [redacted].
+	Headers map[string]string `json:"headers"`
+	// The first 16 KiB of the body, as body_encoding says.
+	Body string `json:"body"`
+	// text: the body as it came. base64: it is not UTF-8 text.
+	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
+	// Whether the body was longer.
+	Truncated bool `json:"truncated"`
 }
 
 type testError struct {
-	Code    string `json:"code" doc:"The kind of failure." example:"timeout"`
-	Message string `json:"message" doc:"A sentence for a person."`
+	// The kind of failure.
+	Code string `json:"code" example:"timeout"`
+	// A sentence for a person.
+	Message string `json:"message"`
 }
 
 func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error) {

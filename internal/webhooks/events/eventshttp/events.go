@@ -85,7 +85,8 @@ type handlers struct {
 }
 
 type itemInput struct {
-	EventUUID string `path:"event_uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	// The event's UUID.
+	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 }
 
 type listOutput struct {
@@ -188,7 +189,8 @@ func (h *handlers) expunge(ctx context.Context, in *itemInput) (*struct{}, error
 }
 
 type attemptsInput struct {
-	EventUUID string `path:"event_uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	// The event's UUID.
+	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 	page.Query
 	url url.URL
 }
@@ -229,7 +231,8 @@ func (h *handlers) attempts(ctx context.Context, in *attemptsInput) (*attemptsOu
 }
 
 type replayInput struct {
-	EventUUID string      `path:"event_uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	// The event's UUID.
+	EventUUID string      `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 	Body      *replayBody // absent means {}
 }
 
@@ -251,12 +254,15 @@ func (in *replayInput) Resolve(huma.Context) []error {
 }
 
 type replayBody struct {
-	SubscriptionIDs []string `json:"subscription_ids,omitempty" minItems:"1" maxItems:"250" uniqueItems:"true" doc:"Only the deliveries to these subscriptions. Default: all." example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
-	Force           bool     `json:"force,omitempty" doc:"Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false."`
+	// Only the deliveries to these subscriptions. Default: all.
+	SubscriptionIDs []string `json:"subscription_ids,omitempty" minItems:"1" maxItems:"250" uniqueItems:"true" example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
+	// Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false.
+	Force bool `json:"force,omitempty"`
 }
 
 type replayOutput struct {
-	Location string `header:"Location" doc:"The path of the event."`
+	// The path of the event.
+	Location string `header:"Location"`
 	Body     Replay
 }
 

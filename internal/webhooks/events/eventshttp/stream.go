@@ -81,9 +81,13 @@ type streaming struct{ stream *eventstream.Service }
 
 type streamInput struct {
 	FilterQuery
-	Ticket      string `query:"ticket" maxLength:"64" doc:"A ticket from POST /webhook-events/stream-ticket, in place of a credential in the headers. It holds the filters, and no other is taken beside it."`
-	After       string `query:"last_event_id" maxLength:"64" doc:"Where to go on: the id of the last message. The Last-Event-ID header goes before it."`
-	LastEventID string `header:"Last-Event-ID" maxLength:"64" doc:"Where to go on: the id of the last message, as EventSource sends it when it comes back."`
+	// A ticket from POST /webhook-events/stream-ticket, in place of a credential in the headers. It holds the filters, and
+	// no other is taken beside it.
+	Ticket string `query:"ticket" maxLength:"64"`
+	// Where to go on: the id of the last message. The Last-Event-ID header goes before it.
+	After string `query:"last_event_id" maxLength:"64"`
+	// Where to go on: the id of the last message, as EventSource sends it when it comes back.
+	LastEventID string `header:"Last-Event-ID" maxLength:"64"`
 	from        *eventstream.Place
 	head        bool
 }
@@ -168,12 +172,15 @@ func (in *ticketInput) Resolve(huma.Context) []error {
 
 // StreamTicketCreated is a new ticket, shown this once.
 type StreamTicketCreated struct {
-	Ticket    string       `json:"ticket" readOnly:"true" doc:"Generated: opens one stream, as the query parameter ticket." example:"tkt_06dprg8dj1v6hckm0sjzmn2m1c"`
-	ExpiresAt httpapi.Time `json:"expires_at" doc:"When the ticket can no longer be used: 60 seconds after it was made."`
+	// Generated: opens one stream, as the query parameter ticket.
+	Ticket string `json:"ticket" readOnly:"true" example:"tkt_06dprg8dj1v6hckm0sjzmn2m1c"`
+	// When the ticket can no longer be used: 60 seconds after it was made.
+	ExpiresAt httpapi.Time `json:"expires_at"`
 }
 
 type ticketOutput struct {
-	Location string `header:"Location" doc:"The path of the stream, to which the ticket is added."`
+	// The path of the stream, to which the ticket is added.
+	Location string `header:"Location"`
 	Body     StreamTicketCreated
 }
 
@@ -199,20 +206,34 @@ func (h *streaming) Current(ctx context.Context, p access.Principal) (access.Pri
 
 // CompletedAttempt is one try of a delivery as the stream tells of it: without what was sent and what came back.
 type CompletedAttempt struct {
-	EventUUID         string                       `json:"event_uuid" format:"uuid" doc:"The event's UUID." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	Provider          string                       `json:"provider" doc:"The slug of the provider's definition." example:"github"`
-	ProviderConfigKey string                       `json:"provider_config_key" doc:"The provider configuration of the connection." example:"github"`
-	ConnectionID      string                       `json:"connection_id" doc:"The id of the connection inside its provider configuration." example:"acme-production"`
-	EventType         string                       `json:"event_type" doc:"The provider's type of the event." example:"issues.opened"`
-	ID                string                       `json:"id" format:"uuid" doc:"The attempt's UUID." example:"01939a4e-7a61-7b02-b7f4-6e0d2f9a1c33"`
-	SubscriptionID    string                       `json:"subscription_id" doc:"The subscription that was tried." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Generation        int64                        `json:"generation" doc:"The generation of the delivery that the try belongs to." example:"1"`
-	Number            int64                        `json:"number" doc:"Counts the tries of the generation from 1." example:"1"`
-	Outcome           string                       `json:"outcome" enum:"succeeded,failed,superseded" doc:"superseded: the try was made, but the delivery had been given to another worker before its outcome was stored."`
-	StartedAt         httpapi.Time                 `json:"started_at" doc:"When the try began."`
-	HTTPStatus        *int                         `json:"http_status" doc:"The status of the answer; null where there was none." example:"200"`
-	Error             httpapi.OrNull[AttemptError] `json:"error" doc:"Why the try failed; null where it did not."`
-	Timings           Timings                      `json:"timings" doc:"How long each phase took."`
+	// The event's UUID.
+	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	// The slug of the provider's definition.
+	Provider string `json:"provider" example:"github"`
+	// The provider configuration of the connection.
+	ProviderConfigKey string `json:"provider_config_key" example:"github"`
+	// The id of the connection inside its provider configuration.
+	ConnectionID string `json:"connection_id" example:"acme-production"`
+	// The provider's type of the event.
+	EventType string `json:"event_type" example:"issues.opened"`
+	// The attempt's UUID.
+	ID string `json:"id" format:"uuid" example:"01939a4e-7a61-7b02-b7f4-6e0d2f9a1c33"`
+	// The subscription that was tried.
+	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The generation of the delivery that the try belongs to.
+	Generation int64 `json:"generation" example:"1"`
+	// Counts the tries of the generation from 1.
+	Number int64 `json:"number" example:"1"`
+	// superseded: the try was made, but the delivery had been given to another worker before its outcome was stored.
+	Outcome string `json:"outcome" enum:"succeeded,failed,superseded"`
+	// When the try began.
+	StartedAt httpapi.Time `json:"started_at"`
+	// The status of the answer; null where there was none.
+	HTTPStatus *int `json:"http_status" example:"200"`
+	// Why the try failed; null where it did not.
+	Error httpapi.OrNull[AttemptError] `json:"error"`
+	// How long each phase took.
+	Timings Timings `json:"timings"`
 }
 
 func completed(e *events.Event, a *deliveries.Attempt) CompletedAttempt {

@@ -25,9 +25,12 @@ type Receiver interface {
 
 // Acknowledgement is the answer to a delivery that is stored.
 type Acknowledgement struct {
-	EventUUID string `json:"event_uuid" format:"uuid" doc:"The event; for a repeat, the event it repeats." example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	Status    string `json:"status" enum:"received" doc:"Always received: the event is durable, and forwarding goes on by itself."`
-	Duplicate bool   `json:"duplicate" doc:"Whether the delivery repeats an event that was stored before."`
+	// The event; for a repeat, the event it repeats.
+	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
+	// Always received: the event is durable, and forwarding goes on by itself.
+	Status string `json:"status" enum:"received"`
+	// Whether the delivery repeats an event that was stored before.
+	Duplicate bool `json:"duplicate"`
 }
 
 // Mount mounts the inbound endpoint, and the operation that publishes events.

@@ -40,11 +40,18 @@ type publishHandler struct{ publisher Publisher }
 
 // publication is the body that publishes an event.
 type publication struct {
-	EventType         string                   `json:"event_type" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$" doc:"The type: letters, digits, hyphens and underscores, in segments separated by dots. Types that begin with sallyport are for the gateway's own events." example:"invoice.paid"`
-	Data              httpapi.JSON             `json:"data" doc:"The event's body: any JSON value, nested at most 512 deep."`
-	IdempotencyKey    httpapi.Optional[string] `json:"idempotency_key,omitempty" minLength:"1" maxLength:"255" doc:"What tells a repeat from an event: of several events with one key about one connection, or about none, the first is forwarded. It holds as long as its event is kept. Default: every event is one of its own." example:"invoice-4711-paid"`
-	ConnectionID      httpapi.Optional[string] `json:"connection_id,omitempty" minLength:"1" doc:"The connection that the event is about. Default: none." example:"acme-production"`
-	ProviderConfigKey httpapi.Optional[string] `json:"provider_config_key,omitempty" minLength:"1" doc:"The provider configuration of the connection; needed only where several connections have the id." example:"github"`
+	// The type: letters, digits, hyphens and underscores, in segments separated by dots. Types that begin with sallyport
+	// are for the gateway's own events.
+	EventType string `json:"event_type" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$" example:"invoice.paid"`
+	// The event's body: any JSON value, nested at most 512 deep.
+	Data httpapi.JSON `json:"data"`
+	// What tells a repeat from an event: of several events with one key about one connection, or about none, the first is
+	// forwarded. It holds as long as its event is kept. Default: every event is one of its own.
+	IdempotencyKey httpapi.Optional[string] `json:"idempotency_key,omitempty" minLength:"1" maxLength:"255" example:"invoice-4711-paid"`
+	// The connection that the event is about. Default: none.
+	ConnectionID httpapi.Optional[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
+	// The provider configuration of the connection; needed only where several connections have the id.
+	ProviderConfigKey httpapi.Optional[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
 }
 
 // TransformSchema documents the limits of the body and leaves checking them to the rules of ingest.
@@ -67,8 +74,9 @@ func (b *publication) publication() ingest.Publication {
 type publishInput struct{ Body publication }
 
 type publishOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"The path of the event; only of one that is new."`
+	Status int
+	// The path of the event; only of one that is new.
+	Location string `header:"Location"`
 	Body     Acknowledgement
 }
 

@@ -37,10 +37,13 @@ type handlers struct{ svc *rejections.Service }
 
 type listInput struct {
 	page.Query
-	ConnectionID      []string `query:"connection_id,explode" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$" maxItems:"50" doc:"Only requests to the connections with these ids." example:"acme-production"`
-	ProviderConfigKey []string `query:"provider_config_key,explode" minLength:"1" maxLength:"63" pattern:"^[a-z0-9-]+$" maxItems:"50" doc:"Only requests to connections of these provider configurations." example:"github"`
-	Reason            []string `query:"reason,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only requests that were refused for one of these reasons." example:"signature_mismatch"`
-	url               url.URL
+	// Only requests to the connections with these ids.
+	ConnectionID []string `query:"connection_id,explode" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$" maxItems:"50" example:"acme-production"`
+	// Only requests to connections of these provider configurations.
+	ProviderConfigKey []string `query:"provider_config_key,explode" minLength:"1" maxLength:"63" pattern:"^[a-z0-9-]+$" maxItems:"50" example:"github"`
+	// Only requests that were refused for one of these reasons.
+	Reason []string `query:"reason,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" example:"signature_mismatch"`
+	url    url.URL
 }
 
 // Resolve keeps the URL for the link to the next page.
@@ -84,31 +87,52 @@ func sorted(values []string) []string {
 
 // rejection is a refused request on the wire.
 type rejection struct {
-	ID                string                    `json:"id" doc:"The id of the refused request." example:"rej_06dprg8dj1v6hckm0sjzmn2m1c"`
-	EnvironmentID     string                    `json:"environment_id" doc:"The environment of the connection."`
-	ConnectionUUID    string                    `json:"connection_uuid" doc:"The connection's UUID."`
-	ConnectionID      string                    `json:"connection_id" doc:"The connection's id."`
-	Provider          string                    `json:"provider" doc:"The provider's slug."`
-	ProviderConfigKey string                    `json:"provider_config_key" doc:"The key of the provider configuration."`
-	ReceivedAt        httpapi.Time              `json:"received_at" doc:"When the request came."`
-	Reason            string                    `json:"reason" doc:"Why it was refused, as a word for programs." example:"signature_mismatch"`
-	Message           string                    `json:"message" doc:"Why it was refused, and what to mend."`
-	Diagnosis         httpapi.OrNull[diagnosis] `json:"diagnosis" doc:"The likely cause; null where none was found or none was looked for."`
-	ByAlias           bool                      `json:"by_alias" doc:"Whether the request came by the connection's alias. Then its body is not kept."`
-	ClientIP          string                    `json:"client_ip" doc:"The sender's address."`
-	Method            string                    `json:"method" doc:"The request's method."`
-	Headers           map[string]string         `json:"headers" doc:"The request's headers by lower-case name, with credentials redacted."`
-	Body              string                    `json:"body" doc:"The first 4096 bytes of the body."`
-	BodyEncoding      string                    `json:"body_encoding" enum:"text,base64" doc:"How body is written: as text, or in base64 where it is not UTF-8."`
-	BodySize          int64                     `json:"body_size" doc:"The size in bytes of the whole body, as far as it was read or announced."`
-	Truncated         bool                      `json:"truncated" doc:"Whether body lacks a part of the request's body."`
-	Suppressed        int64                     `json:"suppressed" doc:"How many further refusals of the connection followed that were counted and not kept."`
+	// The id of the refused request.
+	ID string `json:"id" example:"rej_06dprg8dj1v6hckm0sjzmn2m1c"`
+	// The environment of the connection.
+	EnvironmentID string `json:"environment_id"`
+	// The connection's UUID.
+	ConnectionUUID string `json:"connection_uuid"`
+	// The connection's id.
+	ConnectionID string `json:"connection_id"`
+	// The provider's slug.
+	Provider string `json:"provider"`
+	// The key of the provider configuration.
+	ProviderConfigKey string `json:"provider_config_key"`
+	// When the request came.
+	ReceivedAt httpapi.Time `json:"received_at"`
+	// Why it was refused, as a word for programs.
+	Reason string `json:"reason" example:"signature_mismatch"`
+	// Why it was refused, and what to mend.
+	Message string `json:"message"`
+	// The likely cause; null where none was found or none was looked for.
+	Diagnosis httpapi.OrNull[diagnosis] `json:"diagnosis"`
+	// Whether the request came by the connection's alias. Then its body is not kept.
+	ByAlias bool `json:"by_alias"`
+	// The sender's address.
+	ClientIP string `json:"client_ip"`
+	// The request's method.
+	Method string `json:"method"`
+	// The request's headers by lower-case name, with credentials redacted.
+	Headers map[string]string `json:"headers"`
+	// The first 4096 bytes of the body.
+	Body string `json:"body"`
+	// How body is written: as text, or in base64 where it is not UTF-8.
+	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
+	// The size in bytes of the whole body, as far as it was read or announced.
+	BodySize int64 `json:"body_size"`
+	// Whether body lacks a part of the request's body.
+	Truncated bool `json:"truncated"`
+	// How many further refusals of the connection followed that were counted and not kept.
+	Suppressed int64 `json:"suppressed"`
 }
 
 // diagnosis is the likely cause of a refusal on the wire.
 type diagnosis struct {
-	Code    string `json:"code" doc:"The cause as a word for programs." example:"body_rewritten"`
-	Message string `json:"message" doc:"What to look at."`
+	// The cause as a word for programs.
+	Code string `json:"code" example:"body_rewritten"`
+	// What to look at.
+	Message string `json:"message"`
 }
 
 func view(r *rejections.Rejection) rejection {

@@ -20,32 +20,59 @@ import (
 
 // creation is the body that makes a job.
 type creation struct {
-	Filter           filter                   `json:"filter" doc:"Which events the job is about."`
-	Force            httpapi.Optional[bool]   `json:"force,omitempty" doc:"Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false."`
-	ToSubscriptionID httpapi.Optional[string] `json:"to_subscription_id,omitempty" minLength:"1" maxLength:"64" doc:"The subscription that the events go to, instead of those that they went to. An event that has no delivery to it gets one where the subscription takes the event as it is now: by its scope, its event types and its filter. Default: the deliveries that there are."`
-	RatePerSecond    httpapi.Optional[int64]  `json:"rate_per_second,omitempty" minimum:"1" maximum:"500" doc:"How many deliveries are started a second, at most: 1 to 500. Default 50. A slow receiver makes it fewer, because at most 50 of a job wait for their first try at a time."`
-	DryRun           httpapi.Optional[bool]   `json:"dry_run,omitempty" doc:"Count what the job would do, and make none. Default false."`
+	// Which events the job is about.
+	Filter filter `json:"filter"`
+	// Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false.
+	Force httpapi.Optional[bool] `json:"force,omitempty"`
+	// The subscription that the events go to, instead of those that they went to. An event that has no delivery to it gets
+	// one where the subscription takes the event as it is now: by its scope, its event types and its filter. Default: the
+	// deliveries that there are.
+	ToSubscriptionID httpapi.Optional[string] `json:"to_subscription_id,omitempty" minLength:"1" maxLength:"64"`
+	// How many deliveries are started a second, at most: 1 to 500. Default 50. A slow receiver makes it fewer, because at
+	// most 50 of a job wait for their first try at a time.
+	RatePerSecond httpapi.Optional[int64] `json:"rate_per_second,omitempty" minimum:"1" maximum:"500"`
+	// Count what the job would do, and make none. Default false.
+	DryRun httpapi.Optional[bool] `json:"dry_run,omitempty"`
 }
 
 // filter selects events, in a request and in an answer. Its fields are the filters of the list of events.
 type filter struct {
-	All               bool          `json:"all,omitempty" doc:"Must be true where no other field restricts the job, so that nobody replays everything by leaving something out; stands alone then."`
-	EventUUIDs        []string      `json:"event_uuids,omitempty" minItems:"1" maxItems:"1000" doc:"Only these events."`
-	Status            []string      `json:"status,omitempty" minItems:"1" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" doc:"Only events with these statuses." example:"[\"dead_letter\"]"`
-	Provider          []string      `json:"provider,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these providers." example:"[\"github\"]"`
-	ProviderConfigKey []string      `json:"provider_config_key,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of these provider configurations." example:"[\"github\"]"`
-	ConnectionID      []string      `json:"connection_id,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events of the connections with these ids." example:"[\"acme-production\"]"`
-	EventType         []string      `json:"event_type,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" doc:"Only events whose type is one of these or fits one of these patterns, which are those of a subscription." example:"[\"issues.*\"]"`
-	SubscriptionID    []string      `json:"subscription_id,omitempty" minItems:"1" minLength:"1" maxLength:"64" maxItems:"50" doc:"Only events with a delivery to one of these subscriptions and, without to_subscription_id, only those deliveries." example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
-	IdempotencyKey    []string      `json:"idempotency_key,omitempty" minItems:"1" minLength:"1" maxLength:"2048" maxItems:"50" doc:"Only events with one of these idempotency keys."`
-	Duplicate         *bool         `json:"duplicate,omitempty" nullable:"false" doc:"Only events that repeat another (true), or only those that do not (false). Repeats are never sent."`
-	Control           *bool         `json:"control,omitempty" nullable:"false" doc:"Only pings and confirmations of the provider (true), or only other events (false). Those are never sent."`
-	ReceivedAfter     *httpapi.Time `json:"received_after,omitempty" nullable:"false" doc:"Only events received after this time (RFC 3339), to the millisecond."`
-	ReceivedBefore    *httpapi.Time `json:"received_before,omitempty" nullable:"false" doc:"Only events received before this time (RFC 3339), to the millisecond."`
-	HTTPStatus        []int         `json:"http_status,omitempty" minItems:"1" minimum:"100" maximum:"599" maxItems:"50" doc:"Only events with a delivery whose last try was answered with one of these statuses and, without to_subscription_id, only those deliveries." example:"[503]"`
-	ErrorCode         []string      `json:"error_code,omitempty" minItems:"1" minLength:"1" maxLength:"255" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" doc:"Only events with a delivery whose last failure has one of these codes and, without to_subscription_id, only those deliveries." example:"[\"timeout\"]"`
-	Search            string        `json:"q,omitempty" minLength:"1" maxLength:"2048" doc:"Only events whose uuid or idempotency key is this text, or whose type begins with it. Case counts." example:"issues."`
-	unread            bool
+	// Must be true where no other field restricts the job, so that nobody replays everything by leaving something out;
+	// stands alone then.
+	All bool `json:"all,omitempty"`
+	// Only these events.
+	EventUUIDs []string `json:"event_uuids,omitempty" minItems:"1" maxItems:"1000"`
+	// Only events with these statuses.
+	Status []string `json:"status,omitempty" minItems:"1" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" example:"[\"dead_letter\"]"`
+	// Only events of these providers.
+	Provider []string `json:"provider,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"github\"]"`
+	// Only events of these provider configurations.
+	ProviderConfigKey []string `json:"provider_config_key,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"github\"]"`
+	// Only events of the connections with these ids.
+	ConnectionID []string `json:"connection_id,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"acme-production\"]"`
+	// Only events whose type is one of these or fits one of these patterns, which are those of a subscription.
+	EventType []string `json:"event_type,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"issues.*\"]"`
+	// Only events with a delivery to one of these subscriptions and, without to_subscription_id, only those deliveries.
+	SubscriptionID []string `json:"subscription_id,omitempty" minItems:"1" minLength:"1" maxLength:"64" maxItems:"50" example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
+	// Only events with one of these idempotency keys.
+	IdempotencyKey []string `json:"idempotency_key,omitempty" minItems:"1" minLength:"1" maxLength:"2048" maxItems:"50"`
+	// Only events that repeat another (true), or only those that do not (false). Repeats are never sent.
+	Duplicate *bool `json:"duplicate,omitempty" nullable:"false"`
+	// Only pings and confirmations of the provider (true), or only other events (false). Those are never sent.
+	Control *bool `json:"control,omitempty" nullable:"false"`
+	// Only events received after this time (RFC 3339), to the millisecond.
+	ReceivedAfter *httpapi.Time `json:"received_after,omitempty" nullable:"false"`
+	// Only events received before this time (RFC 3339), to the millisecond.
+	ReceivedBefore *httpapi.Time `json:"received_before,omitempty" nullable:"false"`
+	// Only events with a delivery whose last try was answered with one of these statuses and, without to_subscription_id,
+	// only those deliveries.
+	HTTPStatus []int `json:"http_status,omitempty" minItems:"1" minimum:"100" maximum:"599" maxItems:"50" example:"[503]"`
+	// Only events with a delivery whose last failure has one of these codes and, without to_subscription_id, only those
+	// deliveries.
+	ErrorCode []string `json:"error_code,omitempty" minItems:"1" minLength:"1" maxLength:"255" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" example:"[\"timeout\"]"`
+	// Only events whose uuid or idempotency key is this text, or whose type begins with it. Case counts.
+	Search string `json:"q,omitempty" minLength:"1" maxLength:"2048" example:"issues."`
+	unread bool
 }
 
 // UnmarshalJSON reads a filter and notes whether that went well: of one with a value of the wrong type nobody knows

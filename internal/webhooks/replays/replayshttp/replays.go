@@ -88,8 +88,9 @@ type handlers struct{ svc *replays.Service }
 type createInput struct{ Body creation }
 
 type createOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"The path of the job."`
+	Status int
+	// The path of the job.
+	Location string `header:"Location"`
 	Body     any
 }
 
@@ -112,7 +113,8 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 
 type listInput struct {
 	page.Query
-	Status []string `query:"status,explode" enum:"queued,running,paused,completed,cancelled,failed" maxItems:"50" doc:"Only jobs in one of these states." example:"running"`
+	// Only jobs in one of these states.
+	Status []string `query:"status,explode" enum:"queued,running,paused,completed,cancelled,failed" maxItems:"50" example:"running"`
 	url    url.URL
 }
 
@@ -150,7 +152,8 @@ func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error)
 }
 
 type itemInput struct {
-	ID string `path:"id" doc:"The id of the job." example:"rpl_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The id of the job.
+	ID string `path:"id" example:"rpl_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type itemOutput struct{ Body replay }

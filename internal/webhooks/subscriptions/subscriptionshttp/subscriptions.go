@@ -68,7 +68,8 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 type handlers struct{ svc *subscriptions.Service }
 
 type itemInput struct {
-	ID string `path:"id" doc:"The subscription's id." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The subscription's id.
+	ID string `path:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type itemOutput struct{ Body Subscription }
@@ -76,9 +77,11 @@ type itemOutput struct{ Body Subscription }
 type createInput struct{ Body creation }
 
 type createOutput struct {
-	CacheControl string `header:"Cache-Control" doc:"Always no-store."`
-	Location     string `header:"Location" doc:"The path of the subscription."`
-	Body         SubscriptionCreated
+	// Always no-store.
+	CacheControl string `header:"Cache-Control"`
+	// The path of the subscription.
+	Location string `header:"Location"`
+	Body     SubscriptionCreated
 }
 
 func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, error) {
@@ -95,10 +98,13 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 
 type listInput struct {
 	page.Query
-	ProviderConfigKey []string `query:"provider_config_key,explode" maxItems:"50" doc:"Only subscriptions to these provider configurations." example:"github"`
-	ConnectionID      []string `query:"connection_id,explode" maxItems:"50" doc:"Only subscriptions to these connections." example:"acme-production"`
-	Enabled           []string `query:"enabled,explode" enum:"true,false" maxItems:"50" doc:"Only subscriptions that are enabled (true) or paused (false)."`
-	url               url.URL
+	// Only subscriptions to these provider configurations.
+	ProviderConfigKey []string `query:"provider_config_key,explode" maxItems:"50" example:"github"`
+	// Only subscriptions to these connections.
+	ConnectionID []string `query:"connection_id,explode" maxItems:"50" example:"acme-production"`
+	// Only subscriptions that are enabled (true) or paused (false).
+	Enabled []string `query:"enabled,explode" enum:"true,false" maxItems:"50"`
+	url     url.URL
 }
 
 // Resolve keeps the URL for the link to the next page.
@@ -153,7 +159,8 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 }
 
 type updateInput struct {
-	ID   string `path:"id" doc:"The subscription's id." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// The subscription's id.
+	ID   string `path:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body patch
 }
 

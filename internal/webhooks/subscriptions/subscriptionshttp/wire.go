@@ -13,36 +13,60 @@ const masked = "***"
 
 // Subscription is a subscription on the wire. It is exported because Huma looks only into exported embedded types.
 type Subscription struct {
-	ID                string            `json:"id" doc:"The subscription's id." example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	ProviderConfigKey *string           `json:"provider_config_key" doc:"Only events of this provider configuration; null: of any."`
-	ConnectionID      *string           `json:"connection_id" doc:"Only events of this connection; null: of any."`
-	EventTypes        []string          `json:"event_types" doc:"The patterns, any of which an event's type must match." example:"[\"issues.*\"]"`
-	ForwardURL        string            `json:"forward_url" doc:"Where matching events are posted. The values of its query are shown as *** to users with the role viewer." example:"https://example.com/hooks"`
-	HasSigningSecret  bool              `json:"has_signing_secret" doc:"Whether tries are signed; always true."`
-	SigningSecretHint string            `json:"signing_secret_hint" doc:"The last four characters of the signing secret; empty when it has fewer than 12 characters." example:"n9w="`
-	RetiringSecrets   []retiringSecret  `json:"retiring_signing_secrets" doc:"The secrets that were replaced and still sign every try beside the new one, the last one first; at most 4."`
-	Description       string            `json:"description" doc:"The caller's text for people."`
-	Enabled           bool              `json:"enabled" doc:"false: deliveries are held until it is true again."`
-	DisabledReason    *string           `json:"disabled_reason" doc:"Why the service disabled the subscription; null when it did not."`
-	Filter            *string           `json:"filter" doc:"What events must fit beyond their type, as a CEL expression over event; null: nothing." example:"event.body.action == \"opened\""`
-	PayloadMode       string            `json:"payload_mode" enum:"envelope,raw" doc:"envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes and content type as they came."`
-	RetrySchedule     []float64         `json:"retry_schedule_seconds" doc:"The seconds to wait before each further try; [] is one try."`
-	TimeoutMs         int64             `json:"timeout_ms" doc:"The milliseconds within which one try must be complete."`
-	Headers           map[string]string `json:"headers" doc:"The headers added to every try. Of each value only the last four characters are shown, or [redacted] when it has fewer than 12."`
-	Metadata          map[string]any    `json:"metadata" doc:"The caller's own JSON object."`
-	CreatedAt         httpapi.Time      `json:"created_at" doc:"When the subscription was created."`
-	UpdatedAt         httpapi.Time      `json:"updated_at" doc:"When the subscription was last changed."`
+	// The subscription's id.
+	ID string `json:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	// Only events of this provider configuration; null: of any.
+	ProviderConfigKey *string `json:"provider_config_key"`
+	// Only events of this connection; null: of any.
+	ConnectionID *string `json:"connection_id"`
+	// The patterns, any of which an event's type must match.
+	EventTypes []string `json:"event_types" example:"[\"issues.*\"]"`
+	// Where matching events are posted. The values of its query are shown as *** to users with the role viewer.
+	ForwardURL string `json:"forward_url" example:"https://example.com/hooks"`
+	// Whether tries are signed; always true.
+	HasSigningSecret bool `json:"has_signing_secret"`
+	// The last four characters of the signing secret; empty when it has fewer than 12 characters.
+	SigningSecretHint string `json:"signing_secret_hint" example:"n9w="`
+	// The secrets that were replaced and still sign every try beside the new one, the last one first; at most 4.
+	RetiringSecrets []retiringSecret `json:"retiring_signing_secrets"`
+	// The caller's text for people.
+	Description string `json:"description"`
+	// false: deliveries are held until it is true again.
+	Enabled bool `json:"enabled"`
+	// Why the service disabled the subscription; null when it did not.
+	DisabledReason *string `json:"disabled_reason"`
+	// What events must fit beyond their type, as a CEL expression over event; null: nothing.
+	Filter *string `json:"filter" example:"event.body.action == \"opened\""`
+	// envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes and content type
+	// as they came.
+	PayloadMode string `json:"payload_mode" enum:"envelope,raw"`
+	// The seconds to wait before each further try; [] is one try.
+	RetrySchedule []float64 `json:"retry_schedule_seconds"`
+	// The milliseconds within which one try must be complete.
+	TimeoutMs int64 `json:"timeout_ms"`
+	// The headers added to every try. Of each value only the last four characters are shown, or [redacted] when it has
+	// fewer than 12.
+	Headers map[string]string `json:"headers"`
+	// The caller's own JSON object.
+	Metadata map[string]any `json:"metadata"`
+	// When the subscription was created.
+	CreatedAt httpapi.Time `json:"created_at"`
+	// When the subscription was last changed.
+	UpdatedAt httpapi.Time `json:"updated_at"`
 }
 
 type retiringSecret struct {
-	Hint       string       `json:"hint" doc:"The last four characters of the secret; empty when it has fewer than 12 characters." example:"n9w="`
-	SignsUntil httpapi.Time `json:"signs_until" doc:"When it signs no more."`
+	// The last four characters of the secret; empty when it has fewer than 12 characters.
+	Hint string `json:"hint" example:"n9w="`
+	// When it signs no more.
+	SignsUntil httpapi.Time `json:"signs_until"`
 }
 
 // SubscriptionCreated is the answer to a creation.
 type SubscriptionCreated struct {
 	Subscription
-	SigningSecret string `json:"signing_secret,omitempty" readOnly:"true" doc:"Generated when the request brought no secret of its own, and shown this once; absent otherwise." example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"`
+	// Generated when the request brought no secret of its own, and shown this once; absent otherwise.
+	SigningSecret string `json:"signing_secret,omitempty" readOnly:"true" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"`
 }
 
 // view returns the wire form as the reader may see it.
