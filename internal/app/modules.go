@@ -59,7 +59,7 @@ const (
 func (a *App) databaseModule() module.Module {
 	m := module.Module{Name: "platform/db"}
 	if a.cfg.SQLite() {
-		m.Jobs = []jobs.Job{{Name: "checkpoint", Failure: "cannot checkpoint the database",
+		m.Jobs = []jobs.Periodic{{Name: "checkpoint", Failure: "cannot checkpoint the database",
 			Run: func(ctx context.Context) (time.Duration, error) {
 				long, err := a.store.DB.Checkpoint(ctx)
 				if long {
@@ -69,7 +69,7 @@ func (a *App) databaseModule() module.Module {
 			}}}
 		return m
 	}
-	m.Jobs = []jobs.Job{{Name: "compare-clock", Failure: "cannot go by the database's clock",
+	m.Jobs = []jobs.Periodic{{Name: "compare-clock", Failure: "cannot go by the database's clock",
 		Run: jobs.Every(clockInterval, func(ctx context.Context) error {
 			if err := a.clock.Sync(ctx); err != nil {
 				return err
@@ -86,7 +86,7 @@ const definitionsInterval = time.Second
 func (a *App) definitionsModule() module.Module {
 	m := module.Module{Name: "providers/registry"}
 	if a.cfg.ProvidersDir != "" {
-		m.Jobs = []jobs.Job{{Name: "refresh-definitions",
+		m.Jobs = []jobs.Periodic{{Name: "refresh-definitions",
 			Run: func(ctx context.Context) (time.Duration, error) {
 				if a.providers.Refresh(ctx, a.connections) {
 					a.connections.ProvidersChanged()

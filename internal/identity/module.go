@@ -21,7 +21,7 @@ func (s *Service) Module() module.Module {
 		Name:   "identity",
 		Sealed: SealedColumns(),
 		Caches: []module.Cache{{Name: "settings of environments", Refresh: s.RefreshSettings}},
-		Jobs: []jobs.Job{
+		Jobs: []jobs.Periodic{
 			{
 				Name: "store-key-use", Failure: "cannot store the use of API keys", Warn: true,
 				Run:  jobs.Every(keyUseInterval, func(ctx context.Context) error { return s.StoreKeyUse(ctx, false) }),

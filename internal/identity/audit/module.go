@@ -14,7 +14,7 @@ const sealInterval = time.Second
 func (s *Store) Module() module.Module {
 	return module.Module{
 		Name: "identity/audit",
-		Jobs: []jobs.Job{{Name: "number-audit-events", Run: jobs.Every(sealInterval, s.Seal),
+		Jobs: []jobs.Periodic{{Name: "number-audit-events", Run: jobs.Every(sealInterval, s.Seal),
 			Failure: "cannot number audit events"}},
 	}
 }

@@ -13,7 +13,7 @@ func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:   "identity/mails",
 		Sealed: SealedColumns(),
-		Jobs: []jobs.Job{{Name: "send-mails", Failure: "cannot send mails",
+		Jobs: []jobs.Periodic{{Name: "send-mails", Failure: "cannot send mails",
 			Run: func(ctx context.Context) (time.Duration, error) { return s.Work(ctx), nil }}},
 	}
 }

@@ -60,8 +60,8 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(ctx) }()
 	select {
-	case <-stopped:
-		require.Fail(t, "a request is in progress")
+	case err := <-stopped:
+		require.Fail(t, "a request is in progress", err)
 	default:
 	}
 	cancel()

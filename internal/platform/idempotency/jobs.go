@@ -11,7 +11,7 @@ import (
 const expireInterval = 10 * time.Minute
 
 // Jobs returns the periodic work of the store.
-func (s *Store) Jobs() []jobs.Job {
-	return []jobs.Job{{Name: "expire-idempotency-keys", Failure: "cannot delete expired idempotency keys",
+func (s *Store) Jobs() []jobs.Periodic {
+	return []jobs.Periodic{{Name: "expire-idempotency-keys", Failure: "cannot delete expired idempotency keys",
 		Run: jobs.Every(expireInterval, func(ctx context.Context) error { return s.Expire(ctx, s.clock.Now()) })}}
 }

@@ -25,7 +25,7 @@ type Module struct {
 	// Services run from the start of the process to its end, and are started in their order.
 	Services []Service
 	// Jobs run at intervals, from when the module's services have started.
-	Jobs []jobs.Job
+	Jobs []jobs.Periodic
 	// Caches are compared with the database at short intervals, for changes that other processes made.
 	Caches []Cache
 	// Sealed lists the columns that hold sealed values, so that backups are checked and keys rotated.
@@ -57,7 +57,7 @@ func Background(name string, fn func(ctx context.Context)) Service {
 		Name: name,
 		Start: func(ctx context.Context) error {
 			var inner context.Context
-			inner, cancel = context.WithCancel(context.WithoutCancel(ctx))
+			inner, cancel = context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // Stop calls it
 			running.Go(func() { fn(inner) })
 			return nil
 		},

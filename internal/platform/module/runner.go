@@ -33,7 +33,7 @@ type Runner struct {
 
 	// started and running are what runs, in the order in which it was started.
 	started []Service
-	running []jobs.Job
+	running []jobs.Periodic
 	loops   sync.WaitGroup
 	cancel  context.CancelFunc
 }
@@ -49,7 +49,7 @@ func (r *Runner) Start(ctx context.Context, modules []Module) error {
 	}
 	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
-	loop := func(j jobs.Job) {
+	loop := func(j jobs.Periodic) {
 		r.running = append(r.running, j)
 		r.loops.Go(func() { j.Loop(loopCtx, r.cfg.Clock, r.cfg.Logger) })
 	}
@@ -122,8 +122,8 @@ func (s *Service) start(ctx context.Context) error {
 }
 
 // refreshCaches returns the job that compares the modules' caches with the database.
-func refreshCaches(modules []Module) jobs.Job {
-	return jobs.Job{Name: "refresh-caches", Failure: "cannot compare cached data with the database",
+func refreshCaches(modules []Module) jobs.Periodic {
+	return jobs.Periodic{Name: "refresh-caches", Failure: "cannot compare cached data with the database",
 		Run: jobs.Every(refreshInterval, func(ctx context.Context) error {
 			var err error
 			for _, m := range modules {

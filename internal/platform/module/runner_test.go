@@ -44,8 +44,8 @@ func (d *diary) service(name string) module.Service {
 	return module.Service{Name: name, Start: step("start"), Drain: step("drain"), Stop: step("stop")}
 }
 
-func (d *diary) job(name string, ran chan<- struct{}) jobs.Job {
-	return jobs.Job{Name: name, Failure: "cannot " + name,
+func (d *diary) job(name string, ran chan<- struct{}) jobs.Periodic {
+	return jobs.Periodic{Name: name, Failure: "cannot " + name,
 		Run: func(context.Context) (time.Duration, error) {
 			ran <- struct{}{}
 			return time.Minute, nil
@@ -75,9 +75,9 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	w, d, ran := newWorld(), &diary{}, make(chan struct{}, 2)
 	require.NoError(t, w.Start(t.Context(), []module.Module{
-		{Name: "a", Services: []module.Service{d.service("a1"), d.service("a2")}, Jobs: []jobs.Job{d.job("count a", ran)}},
+		{Name: "a", Services: []module.Service{d.service("a1"), d.service("a2")}, Jobs: []jobs.Periodic{d.job("count a", ran)}},
 		{Name: "nothing"},
-		{Name: "b", Services: []module.Service{d.service("b"), {Name: "idle"}}, Jobs: []jobs.Job{d.job("count b", ran)}},
+		{Name: "b", Services: []module.Service{d.service("b"), {Name: "idle"}}, Jobs: []jobs.Periodic{d.job("count b", ran)}},
 	}))
 	<-ran
 	<-ran
@@ -116,9 +116,9 @@ func TestHalfAStart(t *testing.T) {
 			defer close(background)
 			interrupt() // an end of the start's context must not end the stop
 			<-ctx.Done()
-		})}, Jobs: []jobs.Job{d.job("count", ran)}},
+		})}, Jobs: []jobs.Periodic{d.job("count", ran)}},
 		{Name: "b", Services: []module.Service{d.service("second"), bad, d.service("never")},
-			Jobs: []jobs.Job{d.job("never", ran)}},
+			Jobs: []jobs.Periodic{d.job("never", ran)}},
 	})
 	require.ErrorIs(t, err, broken)
 	require.ErrorIs(t, err, stuck)
@@ -134,7 +134,7 @@ func TestFinishAfterTheTimeToStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	stored := false
-	require.NoError(t, w.Start(t.Context(), []module.Module{{Name: "a", Jobs: []jobs.Job{{Name: "count",
+	require.NoError(t, w.Start(t.Context(), []module.Module{{Name: "a", Jobs: []jobs.Periodic{{Name: "count",
 		Run: jobs.Every(time.Minute, func(context.Context) error { return nil }),
 		Last: func(ctx context.Context) error {
 			stored = ctx.Err() == nil
@@ -151,7 +151,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	round := make(chan struct{})
-	require.NoError(t, w.Start(t.Context(), []module.Module{{Name: "a", Jobs: []jobs.Job{
+	require.NoError(t, w.Start(t.Context(), []module.Module{{Name: "a", Jobs: []jobs.Periodic{
 		{Name: "warns", Failure: "cannot count", Warn: true, LastFailure: "cannot store the count",
 			Run: func(context.Context) (time.Duration, error) {
 				defer func() { round <- struct{}{} }()
@@ -202,8 +202,8 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	w, d := newWorld(), &diary{}
 	err := w.Start(t.Context(), []module.Module{
-		{Name: "a", Services: []module.Service{d.service("twin")}, Jobs: []jobs.Job{{Name: "twin"}}},
-		{Name: "a", Services: []module.Service{d.service("twin")}, Jobs: []jobs.Job{{Name: "twin"}, {}},
+		{Name: "a", Services: []module.Service{d.service("twin")}, Jobs: []jobs.Periodic{{Name: "twin"}}},
+		{Name: "a", Services: []module.Service{d.service("twin")}, Jobs: []jobs.Periodic{{Name: "twin"}, {}},
 			Caches: []module.Cache{{Name: "twin"}}},
 	})
 	require.EqualError(t, err, "two modules are named \"a\"\ntwo services are named \"twin\"\n"+

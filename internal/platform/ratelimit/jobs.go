@@ -11,7 +11,7 @@ import (
 const expireInterval = 10 * time.Minute
 
 // Jobs returns the periodic work of the limiter, beside Run.
-func (l *Limiter) Jobs() []jobs.Job {
-	return []jobs.Job{{Name: "expire-rate-limits", Failure: "cannot delete rate limits that are full again",
+func (l *Limiter) Jobs() []jobs.Periodic {
+	return []jobs.Periodic{{Name: "expire-rate-limits", Failure: "cannot delete rate limits that are full again",
 		Run: jobs.Every(expireInterval, func(ctx context.Context) error { return l.Expire(ctx, l.opts.Clock.Now()) })}}
 }

@@ -21,7 +21,7 @@ func (s *Store) Module() module.Module {
 	return module.Module{
 		Name:     "webhooks/events",
 		Services: []module.Service{{Name: "event-partitions", Start: partitions}},
-		Jobs: []jobs.Job{
+		Jobs: []jobs.Periodic{
 			{Name: "make-partitions", Run: jobs.Every(partitionInterval, partitions),
 				Failure: "cannot make the coming days' partitions; their payloads go to the default one"},
 			{Name: "trim-event-log", Failure: "cannot trim the log of events", Run: jobs.Every(trimInterval,

@@ -19,7 +19,7 @@ const (
 func (s *Service) Module() module.Module {
 	return module.Module{
 		Name: "webhooks/rejections",
-		Jobs: []jobs.Job{
+		Jobs: []jobs.Periodic{
 			{Name: "store-rejections", Wake: s.wake, Run: jobs.Every(storeInterval, s.Flush), Last: s.Flush,
 				Failure: "cannot store refused requests", Warn: true},
 			{Name: "expire-rejections", Failure: "cannot delete expired rejections", Run: jobs.Every(expireInterval,

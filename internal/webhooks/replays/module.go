@@ -20,7 +20,7 @@ func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:     "webhooks/replays",
 		Services: []module.Service{{Name: "replay-leases", Start: s.Recover}},
-		Jobs: []jobs.Job{
+		Jobs: []jobs.Periodic{
 			{
 				Name: "work-on-replays", Wake: s.wake, Failure: "cannot work on replays",
 				Run:  func(ctx context.Context) (time.Duration, error) { return s.Work(ctx), nil },

@@ -16,7 +16,7 @@ func (s *Service) Module() module.Module {
 		Name:   "webhooks/subscriptions",
 		Sealed: SealedColumns(),
 		Caches: []module.Cache{{Name: "subscriptions", Refresh: s.Refresh}},
-		Jobs: []jobs.Job{{Name: "forget-replaced-secrets", Run: jobs.Every(forgetInterval, s.ForgetSecrets),
+		Jobs: []jobs.Periodic{{Name: "forget-replaced-secrets", Run: jobs.Every(forgetInterval, s.ForgetSecrets),
 			Failure: "cannot remove replaced signing secrets"}},
 	}
 }

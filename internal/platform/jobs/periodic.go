@@ -8,9 +8,9 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Job is periodic work of a capability: one round at the start of the process, and further ones on a wake-up or after a
-// while, until the process stops.
-type Job struct {
+// Periodic is a periodic job of a capability: one round at the start of the process, and further ones on a wake-up or
+// after a while, until the process stops.
+type Periodic struct {
 	// Name distinguishes the job in logs, such as "store-rejections". No two jobs of a process have the same.
 	Name string
 	// Run does one round and returns how long to wait before the next one, also with an error.
@@ -26,41 +26,42 @@ type Job struct {
 	Warn bool
 }
 
-// Every makes a round of Job.Run from a function that is called at a fixed interval.
+// Every makes a round of Periodic.Run from a function that is called at a fixed interval.
 func Every(interval time.Duration,
 	round func(ctx context.Context) error) func(ctx context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) { return interval, round(ctx) }
 }
 
 // Loop runs rounds until ctx ends and logs those that fail. A round that the end of ctx interrupts has not failed.
-func (j *Job) Loop(ctx context.Context, c clock.Clock, log *slog.Logger) {
-	Loop(ctx, c, j.Wake, func(ctx context.Context) time.Duration {
-		wait, err := j.Run(ctx)
+func (p *Periodic) Loop(ctx context.Context, c clock.Clock, log *slog.Logger) {
+	Loop(ctx, c, p.Wake, func(ctx context.Context) time.Duration {
+		wait, err := p.Run(ctx)
 		if err != nil && ctx.Err() == nil {
-			j.logFailure(ctx, log, j.Failure, err)
+			p.logFailure(ctx, log, p.Failure, err)
 		}
 		return wait
 	})
 }
 
 // Finish runs Last and logs its failure. Loop must have returned.
-func (j *Job) Finish(ctx context.Context, log *slog.Logger) {
-	if j.Last == nil {
+func (p *Periodic) Finish(ctx context.Context, log *slog.Logger) {
+	if p.Last == nil {
 		return
 	}
-	if err := j.Last(ctx); err != nil {
-		message := j.LastFailure
+	if err := p.Last(ctx); err != nil {
+		message := p.LastFailure
 		if message == "" {
-			message = j.Failure
+			message = p.Failure
 		}
-		j.logFailure(ctx, log, message, err)
+		p.logFailure(ctx, log, message, err)
 	}
 }
 
-func (j *Job) logFailure(ctx context.Context, log *slog.Logger, message string, err error) {
+func (p *Periodic) logFailure(ctx context.Context, log *slog.Logger, message string, err error) {
 	level := slog.LevelError
-	if j.Warn {
+	if p.Warn {
 		level = slog.LevelWarn
 	}
-	log.LogAttrs(ctx, level, message, slog.String("job", j.Name), slog.String("error", err.Error()))
+	//nolint:sloglint // each job has a message of its own, which is a constant
+	log.LogAttrs(ctx, level, message, slog.String("job", p.Name), slog.String("error", err.Error()))
 }
