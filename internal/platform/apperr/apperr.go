@@ -31,11 +31,12 @@ type Error struct {
 
 // Detail is one fault of a request.
 type Detail struct {
-	// Where the fault is.
+	// The location of the error, for example `body.event_types[0]`, `query.limit`, `path.event_uuid` or
+	// `header.Environment-Id`.
 	Location string `json:"location" example:"body.event_types[0]"`
-	// What is wrong, without the value.
+	// A human-readable message. It never repeats the value.
 	Message string `json:"message" example:"must not be empty"`
-	// The name of the rule that failed.
+	// The name of the violated rule, for example `required`, `max_length` or `pattern`.
 	Rule string `json:"rule" example:"required"`
 }
 

@@ -22,16 +22,16 @@ import (
 // wireError is the envelope of every error.
 type wireError struct {
 	status int
-	// What went wrong.
+	// The error.
 	Err wireErrorBody `json:"error"`
 }
 
 type wireErrorBody struct {
-	// One of the registered error codes.
+	// The error code.
 	Code wireCode `json:"code" example:"not_found"`
-	// A sentence for a person.
+	// A human-readable message.
 	Message string `json:"message" example:"No such webhook event"`
-	// The faults of an invalid request, all of them; only with code validation_error.
+	// All validation errors of the request. Present only with the code `validation_error`.
 	Details []apperr.Detail `json:"details,omitempty"`
 }
 

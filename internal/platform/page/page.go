@@ -27,11 +27,11 @@ const maxCursor = 512
 
 // Query is embedded into the input of every list operation.
 type Query struct {
-	// How many rows a page has at most. Default 50.
+	// The maximum number of rows on a page. Default 50.
 	Limit int `query:"limit" minimum:"1" maximum:"250" default:"50"`
-	// Where the page begins: the X-Next-Cursor of the page before, with the same filters.
+	// The position of the page: the `X-Next-Cursor` of the previous page, with the same filters.
 	Cursor string `query:"cursor" maxLength:"512"`
-	// desc: newest first (default). asc: oldest first.
+	// `desc` (default): newest first. `asc`: oldest first.
 	Order string `query:"order" enum:"asc,desc" default:"desc"`
 }
 
@@ -85,7 +85,7 @@ func (r Request) Direction() string {
 
 // Headers is embedded into the output of every list operation.
 type Headers struct {
-	// The next page as rel="next"; absent on the last page.
+	// The next page as `rel="next"`; absent on the last page.
 	Link string `header:"Link"`
 	// The cursor of the next page; absent on the last page.
 	NextCursor string `header:"X-Next-Cursor"`

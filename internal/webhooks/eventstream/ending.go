@@ -22,9 +22,10 @@ const (
 type Closing struct {
 	// Why the stream ends.
 	Reason ClosingReason `json:"reason" enum:"lagged,credential_ended,credential_unverified,time_limit,server_stopping,internal_error"`
-	// A sentence for a person.
+	// A human-readable message.
 	Message string `json:"message" example:"The stream has been open for half an hour; come back with Last-Event-ID"`
-	// Whether the same credential opens another stream. Where it does, coming back with the last id misses nothing.
+	// Whether the same credential can open another stream. If so, a client that reconnects with the last id misses
+	// nothing.
 	Reconnect bool `json:"reconnect"`
 }
 
@@ -87,15 +88,17 @@ func silent(reason ClosingReason) ending { return ending{Closing: Closing{Reason
 
 // Gap is the data of StreamGap.
 type Gap struct {
-	// too_old: the first message that was missed is more than an hour old. too_many: more than 10,000 messages were
-	// missed. unknown: the place is not in the log, as after an hour of silence on the reader's side or the restoration of
-	// a backup.
+	// Why messages were missed:
+	// - `too_old`: the first missed message is more than an hour old.
+	// - `too_many`: more than 10,000 messages were missed.
+	// - `unknown`: the log does not contain the client's position, for example after the client was away for an hour or a
+	//   backup was restored.
 	Reason GapReason `json:"reason" enum:"too_old,too_many,unknown"`
-	// A sentence for a person.
+	// A human-readable message.
 	Message string `json:"message" example:"More than 10,000 messages were missed; list the events received in between"`
-	// Nothing from before this time was missed. Listing events with received_after finds what was received since.
+	// No message from before this time was missed. To find the events received since, list them with `received_after`.
 	Since string `json:"missed_since" format:"date-time"`
-	// The stream goes on from this time.
+	// The stream resumes from this time.
 	Until string `json:"missed_until" format:"date-time"`
 }
 

@@ -36,24 +36,19 @@ func Mount(api *httpapi.API, store *audit.Store, identity Identity) {
 		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
 		AnyEnvironment: true, Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
 		Summary: "List audit events",
-		Description: "Lists a trail, newest first: that of the environment named by `environment_id`, which may be a " +
-			"deleted one, or " +
-			"without it that of what concerns the team and no environment. Every administrative change commits with one " +
-			"event. Events are " +
-			"numbered from 1 without gaps after they are committed, and appear here with their number, as a rule at once and " +
-			"otherwise within a second.",
+		Description: "Lists an audit trail, newest first. `environment_id` selects the trail of an environment, which may " +
+			"be deleted. Without it the trail is that of the team, with events that concern no environment. Every " +
+			"administrative change commits with one event. Events are numbered from 1 without gaps after they are committed. " +
+			"They appear here with their number, usually immediately and otherwise within a second.",
 	}, h.list)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
 		AnyEnvironment: true, Permission: access.AuditExport, Errors: []apperr.Code{apperr.CodeNotFound},
 		Download: []string{mediaJSONL, mediaCSV}, Summary: "Export audit events",
-		Description: "Streams a trail, oldest first, as JSON lines (`jsonl`, an event as the list shows it on each) or as " +
-			"CSV (RFC 4180, " +
-			"with a header; texts that a spreadsheet would take for formulas begin with an apostrophe). Ends with the newest " +
-			"event that has " +
-			"a number. To go on later, or after a broken connection, ask for what comes `after_seq`, the number of the last " +
-			"event that " +
-			"arrived whole. An export of somebody who may no longer make it breaks off.",
+		Description: "Streams an audit trail, oldest first. `jsonl` is JSON lines: one event a line, as in the list. `csv` " +
+			"is RFC 4180 with a header; a text that a spreadsheet would read as a formula begins with an apostrophe. The " +
+			"export ends with the newest numbered event. To continue later or after a broken connection, set `after_seq` to " +
+			"the number of the last complete event. The export stops if the caller loses the permission.",
 	}, h.export)
 }
 
@@ -66,25 +61,25 @@ type handlers struct {
 
 // Filters are the filters of both operations. It is exported because Huma looks only into exported embedded types.
 type Filters struct {
-	// The environment whose trail to read. Without it: what concerns the team and no environment.
+	// The environment whose trail to read. Default: the trail of the team, with events that concern no environment.
 	EnvironmentID string `query:"environment_id" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Only what these kinds of actors did.
+	// Only events of these kinds of actors.
 	ActorType []string `query:"actor_type,explode" enum:"user,api_key,system" maxItems:"10"`
-	// Only what these users, keys or parts of the service did.
+	// Only events of these users, keys or parts of the service.
 	ActorID []string `query:"actor_id,explode" minLength:"1" maxLength:"64" maxItems:"50"`
-	// Only these actions; object.* is every action on that kind of object.
+	// Only these actions. `object.*` selects every action on that kind of object.
 	Action []string `query:"action,explode" pattern:"^[a-z_]{1,64}\\.([a-z_]{1,64}|\\*)$" maxItems:"50" example:"api_key.*"`
-	// Only actions that ended so.
+	// Only actions with one of these outcomes.
 	Outcome []string `query:"outcome,explode" enum:"success,denied" maxItems:"10"`
-	// Only what was done to these kinds of objects.
+	// Only actions on these kinds of objects.
 	TargetType []string `query:"target_type,explode" pattern:"^[a-z_]{1,64}$" maxItems:"50" example:"api_key"`
-	// Only what was done to these objects.
+	// Only actions on the objects with these ids.
 	TargetID []string `query:"target_id,explode" minLength:"1" maxLength:"64" maxItems:"50"`
-	// Only what these requests did.
+	// Only actions of these requests.
 	RequestID []string `query:"request_id,explode" minLength:"1" maxLength:"64" maxItems:"50"`
-	// Only events after this time (RFC 3339), to the millisecond.
+	// Only events after this time (RFC 3339, millisecond precision).
 	TimeAfter httpapi.Optional[httpapi.Time] `query:"time_after" example:"2026-03-04T05:06:07.890Z"`
-	// Only events before this time (RFC 3339), to the millisecond.
+	// Only events before this time (RFC 3339, millisecond precision).
 	TimeBefore httpapi.Optional[httpapi.Time] `query:"time_before" example:"2026-03-05T05:06:07.890Z"`
 }
 

@@ -36,9 +36,9 @@ const (
 
 type exportInput struct {
 	Filters
-	// jsonl (default): an event as JSON on each line. csv: a table with a header.
+	// `jsonl` (default): one event as JSON per line. `csv`: a table with a header.
 	Format string `query:"format" enum:"jsonl,csv" default:"jsonl"`
-	// Only events with a greater number. Default 0, which is all.
+	// Only events with a greater number. Default 0: all events.
 	AfterSeq int64 `query:"after_seq" minimum:"0" maximum:"9007199254740991" default:"0"`
 }
 

@@ -14,38 +14,40 @@ import (
 type auditEvent struct {
 	// The event's id.
 	ID string `json:"id" example:"aud_06dprg8dj1v6hckm0sjzmn2m1c"`
-	// The event's number in its trail; numbers count from 1 without gaps.
+	// The event's number in its trail. Numbers count from 1 without gaps.
 	Seq int64 `json:"seq" example:"42"`
-	// When it happened.
+	// When the action happened.
 	Time httpapi.Time `json:"time" example:"2026-11-02T09:30:00.000Z"`
-	// The environment that it concerns; null for the team itself.
+	// The environment that the action concerns; `null` for the team itself.
 	EnvironmentID *string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Who did it.
+	// The user, API key or part of the service that acted.
 	Actor actor `json:"actor"`
-	// What was done, as object.verb.
+	// The action, as `object.verb`.
 	Action string `json:"action" example:"api_key.create"`
-	// How it ended. success: it was done. denied: it was refused; recorded where an attack is likely, such as a refresh
-	// token that was used before.
+	// The outcome of the action:
+	// - `success`: the action was performed.
+	// - `denied`: the action was refused. Such events are recorded if an attack is likely, for example when a refresh
+	//   token is used a second time.
 	Outcome string `json:"outcome" enum:"success,denied" example:"success"`
-	// What it was done to.
+	// The object of the action.
 	Target target `json:"target"`
-	// The X-Request-Id of the request that did it; empty where no request did.
+	// The `X-Request-Id` of the request; empty if there was no request.
 	RequestID string `json:"request_id" example:"01932b6c-4d2e-7c3a-9f10-5a6b7c8d9e0f"`
-	// What became different.
+	// The changes.
 	Changes changes `json:"changes"`
-	// Further facts about the action, by name. Values of secrets are [redacted].
+	// Further details of the action, by name. Values of secrets are `[redacted]`.
 	Details object `json:"details"`
 }
 
 // actor is who did something.
 type actor struct {
-	// What the actor is. system: the service itself, or its command line.
+	// The kind of actor. `system` is the service itself or its command line.
 	Type string `json:"type" enum:"user,api_key,system" example:"user"`
-	// The id of the user or key; of the system, the part that acted.
+	// The id of the user or key; for `system`, the part of the service that acted.
 	ID string `json:"id" example:"usr_06dprg8dj1v6hckm0sjzmn2m1c"`
 	// The user's e-mail address or the key's name at that time.
 	Name string `json:"name" example:"ada@example.test"`
-	// The actor's address; empty where there was no request.
+	// The actor's IP address; empty if there was no request.
 	IP string `json:"ip" example:"203.0.113.7"`
 }
 
@@ -69,15 +71,15 @@ func (changes) Schema(huma.Registry) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeString, Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
 			Description: "Digest of the object " + when +
 				": SHA-256 over its fields as JSON without spaces, members sorted, secrets redacted. " +
-				"null where there was no object, or the action changes none."}
+				"`null` if there was no object or the action changes none."}
 	}
 	value := func(when string) *huma.Schema {
-		return &huma.Schema{Description: "The value " + when + "; absent where there was none."}
+		return &huma.Schema{Description: "The value " + when + "; absent if there was none."}
 	}
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"before_digest",
 		"after_digest", "diff"}, Properties: map[string]*huma.Schema{
 		"before_digest": digest("before"), "after_digest": digest("after"),
-		"diff": {Type: huma.TypeObject, Description: "The fields that differ, by name. Values of secrets are [redacted].",
+		"diff": {Type: huma.TypeObject, Description: "The fields that differ, by name. Values of secrets are `[redacted]`.",
 			AdditionalProperties: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false,
 				Properties: map[string]*huma.Schema{"before": value("before"), "after": value("after")}}},
 	}}

@@ -51,54 +51,49 @@ func Mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-sso-provider", Method: http.MethodPost, Path: collection, Tag: tag, Status: http.StatusCreated,
 		Permission: access.SSOWrite, Summary: "Set up an identity provider",
-		Description: "Lets people sign in by an identity provider (OpenID Connect, authorization code flow with PKCE). " +
-			"Register `redirect_uri` " +
-			"of the answer there. Nobody gives more than they have: neither a role with `role_mappings`, nor with " +
-			"`link_existing` the accounts " +
-			"of others.",
+		Description: "Sets up an identity provider for sign-in (OpenID Connect, authorization code flow with PKCE). " +
+			"Register the `redirect_uri` of the response at the provider. You cannot grant more than you hold: neither roles " +
+			"through `role_mappings` nor the accounts of others through `link_existing`.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeSSOProvidersLimit},
 	}, h.create)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-sso-providers", Method: http.MethodGet, Path: collection, Tag: tag, Status: http.StatusOK,
 		Permission: access.SSORead, Summary: "List identity providers",
-		Description: "Returns the identity providers of the team, newest first, without their secrets.",
+		Description: "Lists the team's identity providers, newest first, without their secrets.",
 	}, h.list)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-sso-provider", Method: http.MethodGet, Path: item, Tag: tag, Status: http.StatusOK,
-		Permission: access.SSORead, Summary: "Show an identity provider",
-		Description: "Returns the identity provider without its secret.",
+		Permission: access.SSORead, Summary: "Get an identity provider",
+		Description: "Returns an identity provider without its secret.",
 		Errors:      []apperr.Code{apperr.CodeNotFound},
 	}, h.get)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-sso-provider", Method: http.MethodPatch, Path: item, Tag: tag, Status: http.StatusOK,
-		Permission: access.SSOWrite, Summary: "Change an identity provider",
-		Description: "Changes the fields given and keeps the others (RFC 7396). Roles that mappings no longer give are " +
-			"taken at the next sign-in.",
+		Permission: access.SSOWrite, Summary: "Update an identity provider",
+		Description: "Applies a merge patch (RFC 7396): absent fields stay. Roles that a mapping no longer grants are " +
+			"revoked at the user's next sign-in.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation},
 	}, h.update)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-sso-provider", Method: http.MethodDelete, Path: item, Tag: tag, Status: http.StatusNoContent,
 		Permission: access.SSOWrite, Summary: "Delete an identity provider",
-		Description: "Removes the identity provider and takes the roles that its groups gave. Its users stay members, and " +
-			"sign in again where the " +
-			"same issuer is set up anew.",
+		Description: "Deletes the identity provider and revokes the roles granted by its groups. Its users remain members. " +
+			"They can sign in again if the same issuer is set up again.",
 		Errors: []apperr.Code{apperr.CodeNotFound},
 	}, h.delete)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "test-sso-provider", Method: http.MethodPost, Path: item + "/test", Tag: tag, Status: http.StatusOK,
 		Permission: access.SSOWrite, Summary: "Test an identity provider",
-		Description: "Asks the provider for its discovery document and its keys, and tells what is wrong. Client id, " +
-			"secret and redirect URI show " +
-			"themselves at a sign-in only.",
+		Description: "Fetches the provider's discovery document and keys and reports problems. Errors in the client id, " +
+			"the client secret and the redirect URI only show at a sign-in.",
 		Errors: []apperr.Code{apperr.CodeNotFound},
 	}, h.test)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "start-sso", Method: http.MethodGet, Path: item + "/start", Tag: tag, Status: http.StatusSeeOther, Public: true,
-		Summary: "Sign in by an identity provider",
-		Description: "Sends the browser to the identity provider, and from there by `callback` to `return_to`, with the " +
-			"refresh cookie of a new " +
-			"session: `POST /team/token/refresh` gets its access token. A browser has one sign-in under way at a time, for " +
-			"ten minutes.",
+		Summary: "Sign in with an identity provider",
+		Description: "Redirects the browser to the identity provider. The provider redirects it through `callback` to " +
+			"`return_to`, with the refresh cookie of a new session. `POST /team/token/refresh` then returns an access token. " +
+			"A browser can have one sign-in in progress, for ten minutes.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeSSOFailed, apperr.CodeSSOUnavailable},
 	}, h.start)
 	api.Handle("GET "+httpapi.Prefix+item+"/callback", api.LimitedByAddress(http.HandlerFunc(h.callback)),
@@ -206,11 +201,10 @@ func documentCallback(api *httpapi.API) *huma.Operation {
 	}
 	op := &huma.Operation{
 		OperationID: "finish-sso", Method: http.MethodGet, Path: item + "/callback", Tags: []string{tag},
-		Security: []map[string][]string{}, Summary: "Come back from an identity provider",
-		Description: "Ends a sign-in that `start` began in the same browser: checks the provider's answer, gives and " +
-			"takes the roles of its groups, " +
-			"sets the refresh cookie and sends the browser on. Each answer works once. Parameters that are not listed are " +
-			"not looked at.",
+		Security: []map[string][]string{}, Summary: "Return from an identity provider",
+		Description: "Completes a sign-in that `start` began in the same browser. It checks the provider's response, " +
+			"grants and revokes the roles of the user's groups, sets the refresh cookie and redirects the browser. Each " +
+			"response works once. Parameters that are not listed are ignored.",
 		Parameters: []*huma.Param{
 			{Name: "id", In: "path", Required: true, Description: "The provider's id.", Schema: text()},
 			{Name: "state", In: "query", Required: true, Description: "What `start` has sent along.", Schema: text()},

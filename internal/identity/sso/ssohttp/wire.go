@@ -19,76 +19,77 @@ import (
 type provider struct {
 	// The provider's id.
 	ID string `json:"id" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// What people call it.
+	// The display name of the provider.
 	Name string `json:"name" example:"Company account"`
-	// The provider's identifier, exactly as its discovery document has it.
+	// The issuer identifier, exactly as in the provider's discovery document.
 	Issuer string `json:"issuer" example:"https://login.example.com"`
-	// The name under which the provider knows this service.
+	// The client id of this service at the provider.
 	ClientID string `json:"client_id" example:"sallyport"`
-	// Whether the service shows a client secret to the provider.
+	// Whether the service authenticates with a client secret.
 	HasClientSecret bool `json:"has_client_secret" example:"true"`
-	// Where the provider sends browsers back to; to be registered there.
+	// The redirect URI, to be registered at the provider. The provider redirects browsers to it.
 	RedirectURI string `json:"redirect_uri" example:"https://gateway.example.com/api/v1/team/sso/sso_06dyxk8z3pk6n5q1v7wc4t2m9r/callback"`
-	// What is asked for.
+	// The scopes that the service requests.
 	Scopes []string `json:"scopes" example:"[\"openid\",\"email\",\"profile\"]"`
-	// The claim that lists a person's groups.
+	// The claim that contains a user's groups.
 	GroupsClaim string `json:"groups_claim" example:"groups"`
-	// The roles that groups bring.
+	// The roles that groups grant.
 	RoleMappings []roleMapping `json:"role_mappings"`
-	// The domains for whose e-mail addresses the provider speaks. Empty: any.
+	// The e-mail domains that the provider is trusted for. An empty list means any domain.
 	AllowedDomains []string `json:"allowed_domains" example:"[\"example.com\"]"`
-	// Whether people who sign in for the first time become members.
+	// Whether users become members at their first sign-in.
 	JustInTime bool `json:"just_in_time" example:"false"`
-	// Whether people who sign in for the first time are taken for the user who has their e-mail address.
+	// Whether a first sign-in is linked to the existing user with the same e-mail address.
 	LinkExisting bool `json:"link_existing" example:"false"`
-	// Whether anybody can sign in by the provider.
+	// Whether users can sign in with the provider.
 	Enabled bool `json:"enabled" example:"true"`
 	// When the provider was set up.
 	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
-	// When it was last changed.
+	// When the provider was last changed.
 	UpdatedAt httpapi.Time `json:"updated_at" example:"2026-11-02T09:30:00.000Z"`
 }
 
 type roleMapping struct {
-	// The group, as the provider writes it. "*" is whoever signs in.
+	// The group, as the provider writes it. `*` means every user who signs in.
 	Group string `json:"group" example:"engineering"`
-	// The role that the group brings: the name of a system role, or the id of one that the team has made.
+	// The role that the group grants: the name of a system role, or the id of a custom role.
 	Role string `json:"role" example:"developer"`
-	// The environment in which the role holds; null: the whole team.
+	// The environment in which the role applies; `null` for the whole team.
 	EnvironmentID *string `json:"environment_id" nullable:"true" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type newRoleMapping struct {
-	// The group, as the provider writes it. "*" is whoever signs in.
+	// The group, as the provider writes it. `*` means every user who signs in.
 	Group string `json:"group" minLength:"1" maxLength:"255" example:"engineering"`
-	// The role that the group brings: the name of a system role other than owner, or the id of one that the team has made.
+	// The role that the group grants: the name of a system role other than `owner`, or the id of a custom role.
 	Role string `json:"role" minLength:"1" maxLength:"64" example:"developer"`
-	// The environment in which the role holds. Default null: the whole team.
+	// The environment in which the role applies. Default `null`: the whole team.
 	EnvironmentID httpapi.Nullable[string] `json:"environment_id,omitempty" minLength:"1" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 // Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded
 // types.
 type Writable struct {
-	// The secret that the provider gave with the client id. Null, the default of a new provider: none, for a public
-	// client. Another issuer wants it again.
+	// The client secret from the provider. `null`, the default for a new provider, means none, for a public client. A
+	// change of the issuer requires it again.
 	ClientSecret httpapi.Nullable[secretbox.Secret] `json:"client_secret,omitempty" minLength:"1" maxLength:"1024" format:"password" writeOnly:"true" example:"a-secret-of-the-provider"`
-	// What is asked for; openid is mandatory. Default openid, email and profile.
+	// The scopes to request; `openid` is required. Default `openid`, `email` and `profile`.
 	Scopes httpapi.Optional[[]string] `json:"scopes,omitempty" minItems:"1" maxItems:"20" example:"[\"openid\",\"email\",\"groups\"]"`
-	// The claim that lists a person's groups. Default groups.
+	// The claim that contains a user's groups. Default `groups`.
 	GroupsClaim httpapi.Optional[string] `json:"groups_claim,omitempty" minLength:"1" maxLength:"255" example:"groups"`
-	// The roles that groups bring, for as long as a person is in them, in the place of those until now. Default none.
+	// The roles that groups grant, for as long as a user is in the group. They replace the present mappings. Default:
+	// none.
 	RoleMappings httpapi.Optional[[]newRoleMapping] `json:"role_mappings,omitempty" maxItems:"100"`
-	// The domains for whose e-mail addresses the provider speaks, in lower case; subdomains are domains of their own.
-	// Default none, which is any.
+	// The e-mail domains that the provider is trusted for, in lower case. A subdomain is a separate domain. Default: an
+	// empty list, which means any domain.
 	AllowedDomains httpapi.Optional[[]string] `json:"allowed_domains,omitempty" maxItems:"50" example:"[\"example.com\"]"`
-	// Make members of people who sign in for the first time, if there is a role for them. Needs allowed_domains. Default
-	// false.
+	// Make users members at their first sign-in if a mapping grants them a role. Requires `allowed_domains`. Default
+	// `false`.
 	JustInTime httpapi.Optional[bool] `json:"just_in_time,omitempty" example:"true"`
-	// Take people who sign in for the first time for the user who has their e-mail address. Whoever runs the provider can
-	// then be any user in allowed_domains, which it needs; only owners set it. Default false.
+	// Link a first sign-in to the existing user with the same e-mail address. The provider's administrators can then act
+	// as any user in `allowed_domains`, which this setting requires. Only owners can set it. Default `false`.
 	LinkExisting httpapi.Optional[bool] `json:"link_existing,omitempty" example:"false"`
-	// Whether anybody can sign in by the provider. Default true.
+	// Whether users can sign in with the provider. Default `true`.
 	Enabled httpapi.Optional[bool] `json:"enabled,omitempty" example:"true"`
 }
 
@@ -117,11 +118,11 @@ func set[T any](to, value *T) {
 }
 
 type newProvider struct {
-	// What people call it; no control characters.
+	// The display name of the provider; no control characters.
 	Name string `json:"name" minLength:"1" maxLength:"100" example:"Company account"`
-	// The provider's identifier, exactly as its discovery document has it: an https URL.
+	// The issuer identifier, exactly as in the provider's discovery document: an https URL.
 	Issuer string `json:"issuer" minLength:"1" maxLength:"2048" example:"https://login.example.com"`
-	// The name under which the provider knows this service.
+	// The client id of this service at the provider.
 	ClientID string `json:"client_id" minLength:"1" maxLength:"255" example:"sallyport"`
 	Writable
 }
@@ -142,11 +143,11 @@ func (n *newProvider) Resolve(ctx huma.Context) []error {
 }
 
 type providerPatch struct {
-	// What people call it; no control characters. Default: as it is.
+	// The display name of the provider; no control characters. Default: unchanged.
 	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"Company account"`
-	// The provider's identifier: an https URL. Default: as it is.
+	// The issuer identifier: an https URL. Default: unchanged.
 	Issuer httpapi.Optional[string] `json:"issuer,omitempty" minLength:"1" maxLength:"2048" example:"https://login.example.com"`
-	// The name under which the provider knows this service. Default: as it is.
+	// The client id of this service at the provider. Default: unchanged.
 	ClientID httpapi.Optional[string] `json:"client_id,omitempty" minLength:"1" maxLength:"255" example:"sallyport"`
 	Writable
 }
@@ -239,17 +240,17 @@ type testOutput struct {
 type testResult struct {
 	// Whether every check passed.
 	OK bool `json:"ok" example:"true"`
-	// What was looked at, in this order; the first failure ends the test.
+	// The checks in the order in which they ran. The first failure ends the test.
 	Checks []checkResult `json:"checks"`
 }
 
 type checkResult struct {
-	// discovery: the discovery document is there, is the issuer's, and offers what is needed. keys: the key set is there
-	// and has public keys for signatures.
+	// `discovery`: the discovery document exists, belongs to the issuer and offers what the service needs. `keys`: the key
+	// set exists and contains public signature keys.
 	Name checkName `json:"name" example:"discovery"`
 	// Whether the check passed.
 	OK bool `json:"ok" example:"true"`
-	// What is wrong; null where nothing is.
+	// The problem; `null` if there is none.
 	Message *string `json:"message" nullable:"true" example:"The discovery document did not answer: The target's name could not be resolved."`
 }
 
@@ -267,8 +268,9 @@ func (checkName) Schema(huma.Registry) *huma.Schema {
 type startInput struct {
 	// The provider's id.
 	ID string `path:"id" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The path of this service to which the browser goes when it is signed in: visible ASCII characters beginning with one
-	// slash, with neither backslashes nor empty, "." or ".." parts. Default /docs.
+	// The path of this service that the browser is redirected to after the sign-in. It consists of visible ASCII
+	// characters, begins with a single slash, and contains no backslashes and no empty, `.` or `..` segments. Default
+	// `/docs`.
 	ReturnTo string `query:"return_to" maxLength:"512" default:"/docs" example:"/docs"`
 }
 
@@ -282,10 +284,10 @@ func (in *startInput) Resolve(huma.Context) []error {
 }
 
 type startOutput struct {
-	// Where the browser goes: the authorization endpoint of the provider.
+	// The authorization endpoint of the provider.
 	Location string `header:"Location"`
-	// What binds the sign-in to the browser, for ten minutes.
+	// A cookie that binds the sign-in to the browser for ten minutes.
 	SetCookie string `header:"Set-Cookie"`
-	// Always no-store.
+	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 }

@@ -12,71 +12,73 @@ import (
 // Change is what a caller may write on a connection. It is exported because Huma looks only into exported embedded
 // types.
 type Change struct {
-	// The secret under which the provider signs, as its settings show it, at most 4096 bytes. It replaces every stored
-	// secret; null deletes them, and then every delivery is refused. To rotate without a gap use webhook-secrets. It is
-	// never returned.
+	// The secret with which the provider signs its webhooks, as the provider's settings show it, at most 4096 bytes. It
+	// replaces every stored secret. `null` deletes them; then every webhook is rejected. Use `webhook-secrets` to rotate
+	// without a gap. It is never returned.
 	WebhookSecret httpapi.Nullable[string] `json:"webhook_secret,omitempty" writeOnly:"true" minLength:"1" maxLength:"4096"`
-	// How deliveries are taken.
+	// How the connection receives webhooks.
 	Webhook httpapi.Optional[WebhookChange] `json:"webhook,omitempty"`
-	// Labels: at most 10, keys of 1 to 63 characters of a-z, 0-9 and _ . -, values of at most 255 characters. Members
-	// merge by key; a null member is removed, and null removes all.
+	// Labels: at most 10. Keys have 1 to 63 characters of `a-z`, `0-9`, `_`, `.` and `-`; values have at most 255
+	// characters. Members merge by key: a `null` member is removed, and `null` removes all labels.
 	Tags httpapi.Nullable[map[string]*string] `json:"tags,omitempty" maxProperties:"10"`
-	// A JSON object of the caller's own, at most 16 KiB. Members merge as RFC 7396 says; a null member is removed, and
-	// null removes all.
+	// A JSON object of your own, at most 16 KiB. Members merge as RFC 7396 describes: a `null` member is removed, and
+	// `null` removes all members.
 	Metadata httpapi.Nullable[httpapi.Object] `json:"metadata,omitempty"`
 }
 
 // WebhookChange is the part of a Change that is about deliveries.
 type WebhookChange struct {
-	// A readable segment for the webhook URL, unique in the whole service. On creation the default is the connection_id
-	// where nobody has it; null is none. A released alias stays its environment's for 90 days.
+	// A readable segment for the webhook URL, unique in the whole service. `null` means no alias. On creation the default
+	// is the `connection_id` if no connection has that alias. A released alias stays reserved for its environment for 90
+	// days.
 	Alias httpapi.Nullable[string] `json:"alias,omitempty" maxLength:"255" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,254}$"`
-	// Parameters of the provider's definition. They are returned, so no secret belongs here. Members merge by name; a null
-	// member goes back to its default, and null sets all back.
+	// Parameters of the provider's definition. They are returned, so do not put secrets here. Members merge by name: a
+	// `null` member resets to its default, and `null` resets all parameters.
 	Params httpapi.Nullable[map[string]*string] `json:"params,omitempty"`
-	// For how many seconds a delivery without an id of its own is recognised by its body: 0 (never) to 2592000. null, the
-	// default, is 3600, and 0 where the provider's bodies may repeat.
+	// How long, in seconds, a webhook without its own id is recognised as a duplicate by its body: 0 (never) to 2592000.
+	// The default `null` means 3600, or 0 if the provider can send equal bodies for different events.
 	DedupeWindowSeconds httpapi.Nullable[int64] `json:"dedupe_window_seconds,omitempty" minimum:"0" maximum:"2592000"`
-	// Whether a redelivery by the provider starts the dead deliveries of its event again. Default true.
+	// Whether a webhook that the provider resends restarts the dead deliveries of its event. Default `true`.
 	RedeliverOnDuplicate httpapi.Optional[bool] `json:"redeliver_on_duplicate,omitempty"`
-	// The largest body taken, in bytes: 1 to 26214400. Default 10485760. Larger deliveries are refused with 413.
+	// The maximum size of a body, in bytes: 1 to 26214400. Default 10485760. Larger webhooks are rejected with 413.
 	MaxBodyBytes httpapi.Optional[int64] `json:"max_body_bytes,omitempty" minimum:"1" maximum:"26214400"`
-	// What happens to a delivery whose body came before under another id, where the provider does not sign the id. accept,
-	// the default, forwards it marked as suspect; refuse stores it marked as suspect and forwards it to nobody.
+	// What to do with a webhook whose body was received before under another id, if the provider does not sign the id.
+	// `accept` (default) marks the event as suspect and forwards it. `refuse` marks the event as suspect and does not
+	// forward it.
 	SameBodyNewID httpapi.Optional[string] `json:"same_body_new_id,omitempty" enum:"accept,refuse"`
-	// none says that the connection takes deliveries that nothing proves; a provider whose deliveries are not proved needs
-	// it, any other refuses it. Such a connection has no alias. null, the default: deliveries are proved as the provider's
-	// definition says.
+	// `none` accepts webhooks without verification. A provider whose webhooks cannot be verified requires it; other
+	// providers reject it. Such a connection has no alias. The default `null` verifies webhooks as the provider's
+	// definition describes.
 	Scheme httpapi.Nullable[scheme] `json:"scheme,omitempty"`
-	// Scheme, host and path prefix of the URL that the provider calls, without a slash at the end, where it is not the
-	// service's public URL. Only providers that sign the URL look at it. null, the default, is the public URL.
+	// The scheme, host and path prefix of the URL that the provider calls, without a trailing slash, if it differs from
+	// the service's public URL. It matters only for providers that sign the URL. The default `null` means the public URL.
 	URLBase httpapi.Nullable[string] `json:"url_base,omitempty" maxLength:"4096" format:"uri" example:"https://hooks.example.com"`
-	// The networks that deliveries may come from, such as 192.0.2.0/24; at most 100. Deliveries from elsewhere are
-	// refused. null or an empty list, the default, is all.
+	// The networks that webhooks may come from, such as `192.0.2.0/24`; at most 100. Webhooks from other networks are
+	// rejected. The default, `null` or an empty list, allows all networks.
 	SourceCIDRs httpapi.Nullable[[]string] `json:"source_cidrs,omitempty" maxItems:"100"`
-	// How many verified deliveries a second all nodes together take, 1 to 10000; those beyond are answered with 429 and
-	// Retry-After. null, the default, is no limit.
+	// The maximum number of verified webhooks per second, over all nodes: 1 to 10000. Further webhooks get 429 with
+	// `Retry-After`. The default `null` means no limit.
 	RateLimitPerSecond httpapi.Nullable[int64] `json:"rate_limit_per_second,omitempty" minimum:"1" maximum:"10000"`
 }
 
 // creation is the body that makes a connection.
 type creation struct {
-	// The provider's slug. It and provider_config_key name the same; one is enough.
+	// The provider's slug. Give this or `provider_config_key`; both have the same value.
 	Provider httpapi.Optional[string] `json:"provider,omitempty" example:"github"`
-	// The provider configuration's key, which is the provider's slug.
+	// The key of the provider configuration, which is the provider's slug.
 	ProviderConfigKey httpapi.Optional[string] `json:"provider_config_key,omitempty"`
-	// The id of the connection inside the provider configuration. What looks like a UUID or begins with whk_ is refused.
-	// Generated when absent.
+	// The id of the connection within the provider configuration. An id that looks like a UUID or begins with `whk_` is
+	// rejected. Default: generated.
 	ConnectionID httpapi.Optional[string] `json:"connection_id,omitempty" maxLength:"255" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,254}$" example:"acme-production"`
-	// What happens where a connection of that id exists. error, the default: 409. update: it is changed as PATCH would,
-	// and the answer is 200.
+	// What to do if a connection with this id exists. `error` (default) returns 409. `update` updates the connection as
+	// PATCH does and returns 200.
 	OnConflict httpapi.Optional[string] `json:"on_conflict,omitempty" enum:"error,update"`
 	Change
 }
 
 // request is the body of a POST to a connection: an operation, or a change.
 type request struct {
-	// What to do with the connection. It stands alone in the body; without it the body is a change.
+	// The operation to run. It must be the only field in the body. Without it the body is an update.
 	Operation httpapi.Optional[string] `json:"operation,omitempty" enum:"disable,enable,delete,rotate_webhook_path"`
 	Change
 }

@@ -41,8 +41,9 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		ID: "create-connection", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		OtherStatuses: []int{http.StatusOK},
 		Summary:       "Create a connection",
-		Description: "Makes a connection that receives webhooks. Register its `webhook_url` at the provider. With " +
-			"`on_conflict` set to `update` an existing connection of that id is changed instead, and the answer is 200.",
+		Description: "Creates a connection that receives webhooks. Register its `webhook_url` at the provider. If " +
+			"`on_conflict` is `update` and a connection with this id exists, that connection is updated instead, and the " +
+			"status code is 200.",
 		Errors: []apperr.Code{apperr.CodeConnectionExists, apperr.CodeAliasTaken},
 	}), h.create)
 	httpapi.Register(api, op(httpapi.Operation{
@@ -53,29 +54,31 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-connection", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
 		Permission: access.ConnectionsRead,
-		Summary:    "Get a connection", Description: "Returns one connection. Secrets are never returned.",
+		Summary:    "Get a connection", Description: "Returns a connection. Secrets are never returned.",
 	}), h.get)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "update-connection", Method: http.MethodPatch, Path: itemPath, Status: http.StatusOK,
-		Summary: "Change a connection",
-		Description: "A merge patch (RFC 7396) over the writable fields: absent fields stay, null clears where clearing " +
-			"means something. The change holds from the next delivery on.",
+		Summary: "Update a connection",
+		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
+			"field that can be cleared. The update applies from the next webhook on.",
 		Errors: conflicts,
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "operate-connection", Method: http.MethodPost, Path: itemPath, Status: http.StatusOK,
-		Summary: "Change a connection or run an operation on it",
-		Description: "With `operation`: `disable` answers deliveries with 503 until `enable`; `rotate_webhook_path` replaces " +
-			"the path token, so that the old `webhook_url` is dead at once; `delete` deletes the connection and says what " +
-			"became of its credentials. Without it the body changes the connection as PATCH does.",
+		Summary: "Update a connection or run an operation on it",
+		Description: "Runs the `operation` of the body. Without `operation` the body updates the connection as PATCH " +
+			"does.\n\n" +
+			"- `disable`: responds to webhooks with 503 until `enable`.\n" +
+			"- `enable`: accepts webhooks again.\n" +
+			"- `rotate_webhook_path`: replaces the path token. The old `webhook_url` stops working immediately.\n" +
+			"- `delete`: deletes the connection and reports whether its credentials were revoked.",
 		Errors: conflicts,
 	}), h.operate)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-connection", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
 		Summary: "Delete a connection",
-		Description: "Deletes the connection with its secrets. Its events stay. Its alias stays the environment's for 90 " +
-			"days, " +
-			"so that nobody else can take over a URL that a provider still posts to.",
+		Description: "Deletes the connection and its secrets. Its events are kept. Its alias stays reserved for the " +
+			"environment for 90 days, so that no one else can take over a URL that a provider still posts to.",
 	}), h.delete)
 	mountSecrets(api, h, op)
 	mountEnrolment(api, h, op)
@@ -88,7 +91,7 @@ type handlers struct {
 
 // Item names one connection in a path. It is exported because Huma looks only into exported embedded types.
 type Item struct {
-	// The provider configuration's key.
+	// The key of the provider configuration.
 	Provider string `path:"provider" example:"github"`
 	// The id of the connection.
 	ConnectionID string `path:"connection_id" example:"acme-production"`
@@ -130,9 +133,9 @@ type listInput struct {
 	page.Query
 	// Only connections of these provider configurations.
 	Provider []string `query:"provider,explode" maxLength:"63" maxItems:"50" example:"github"`
-	// Only connections in one of these statuses.
+	// Only connections with one of these statuses.
 	Status []string `query:"status,explode" enum:"active,disabled" maxItems:"50"`
-	// Only connections whose id begins with this.
+	// Only connections whose id begins with this text.
 	Q   string `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$"`
 	url url.URL
 }

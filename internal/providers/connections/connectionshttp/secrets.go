@@ -23,37 +23,36 @@ func mountSecrets(api *httpapi.API, h *handlers, op func(httpapi.Operation) http
 		ID: "list-webhook-secrets", Method: http.MethodGet, Path: secretsPath, Status: http.StatusOK,
 		Permission: access.ConnectionsRead,
 		Summary:    "List webhook secrets",
-		Description: "Lists the secrets under which deliveries to the connection are verified, oldest first and at most " +
-			"10. Their " +
-			"values are never returned.",
+		Description: "Lists the secrets that verify the connection's webhooks, oldest first and at most 10. Their values " +
+			"are never returned.",
 	}), h.listSecrets)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-webhook-secret", Method: http.MethodPost, Path: secretsPath, Status: http.StatusCreated,
 		Summary: "Add a webhook secret",
-		Description: "Adds a secret beside those that are stored: from the next delivery on, one that verifies under any " +
-			"of them is " +
-			"taken. To rotate without a gap add the new secret, set it at the provider, and delete the old one when its " +
-			"`last_matched_at` stands still.",
+		Description: "Adds a secret alongside the stored ones. From the next webhook on, a webhook is accepted if any of " +
+			"the secrets verifies it. To rotate without a gap, add the new secret, set it at the provider, and delete the old " +
+			"one when its `last_matched_at` no longer changes.",
 	}), h.createSecret)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-webhook-secret", Method: http.MethodDelete, Path: secretPath, Status: http.StatusNoContent,
-		Summary:     "Delete a webhook secret",
-		Description: "Deletes one secret. When it was the last, every delivery is refused until there is one again.",
-		Errors:      []apperr.Code{apperr.CodeNotFound},
+		Summary: "Delete a webhook secret",
+		Description: "Deletes a secret. After the last one is deleted, every webhook is rejected until there is a secret " +
+			"again.",
+		Errors: []apperr.Code{apperr.CodeNotFound},
 	}), h.deleteSecret)
 }
 
 // webhookSecret is a webhook secret on the wire.
 type webhookSecret struct {
-	// The id of the secret; an event's verification names it as key_id.
+	// The id of the secret. The verification of an event refers to it as `key_id`.
 	ID string `json:"id" example:"whs_01939a4e7a5e7c6f8a543b1f0f6a8f11"`
-	// The caller's name for the secret; may be empty.
+	// Your name for the secret; may be empty.
 	Label string `json:"label"`
-	// The last four characters of the secret; null where it has fewer than 16.
+	// The last four characters of the secret; `null` if it has fewer than 16.
 	Hint *string `json:"hint"`
 	// When the secret was stored.
 	CreatedAt httpapi.Time `json:"created_at"`
-	// When a delivery last verified under the secret, to the minute; null before the first.
+	// When the secret last verified a webhook, accurate to the minute; `null` before the first.
 	LastMatchedAt *httpapi.Time `json:"last_matched_at" nullable:"true"`
 }
 
@@ -85,7 +84,7 @@ type createSecretInput struct {
 type newSecret struct {
 	// The secret as the provider's settings show it, at most 4096 bytes. It is never returned.
 	Secret string `json:"secret" writeOnly:"true" minLength:"1" maxLength:"4096"`
-	// A name to tell the secret by, for instance the day it came into use; no control characters.
+	// A name for the secret, for example the day it came into use; no control characters.
 	Label string `json:"label,omitempty" maxLength:"255"`
 }
 

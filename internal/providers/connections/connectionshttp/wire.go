@@ -11,13 +11,13 @@ import (
 
 // connection is a connection on the wire.
 type connection struct {
-	// The id of the connection in the whole service.
+	// The UUID of the connection, unique in the whole service.
 	UUID string `json:"uuid"`
-	// The id of the connection inside its provider configuration.
+	// The id of the connection within its provider configuration.
 	ConnectionID string `json:"connection_id"`
-	// A readable segment that may stand in the webhook URL in place of the path token; null when the connection has none.
+	// A readable segment that can replace the path token in the webhook URL; `null` if the connection has none.
 	WebhookAlias *string `json:"webhook_alias"`
-	// How deliveries to the connection are taken.
+	// How the connection receives webhooks.
 	Webhook webhook `json:"webhook"`
 	// The provider configuration that the connection belongs to.
 	ProviderConfigKey string `json:"provider_config_key"`
@@ -25,17 +25,17 @@ type connection struct {
 	Provider string `json:"provider"`
 	// The environment that the connection belongs to.
 	EnvironmentID string `json:"environment_id"`
-	// How calls to the provider are authorised. none: the connection only receives webhooks.
+	// How calls to the provider are authorised. `none`: the connection only receives webhooks.
 	AuthMode string `json:"auth_mode" enum:"none"`
-	// active: deliveries are taken. disabled: they are answered with 503.
+	// `active`: webhooks are accepted. `disabled`: webhooks get 503.
 	Status string `json:"status" enum:"active,disabled"`
-	// Why the connection is not active; null while it is.
+	// Why the connection is not active; `null` while it is active.
 	StatusReason *string `json:"status_reason"`
-	// The caller's labels.
+	// Your labels.
 	Tags map[string]string `json:"tags"`
-	// The caller's own JSON object.
+	// A JSON object of your own.
 	Metadata map[string]any `json:"metadata"`
-	// The URL to register at the provider. It ends in the path token.
+	// The URL to register at the provider. It ends with the path token.
 	WebhookURL string `json:"webhook_url"`
 	// When the connection was created.
 	CreatedAt httpapi.Time `json:"created_at"`
@@ -46,26 +46,27 @@ type connection struct {
 type webhook struct {
 	// The parameters of the provider's definition that the connection sets.
 	Params map[string]string `json:"params"`
-	// For how many seconds a delivery without an id of its own is recognised by its body. 0: never. null: the service's
-	// default, 3600, and 0 where the provider's bodies may repeat.
+	// How long, in seconds, a webhook without its own id is recognised as a duplicate by its body. 0 means never. `null`
+	// means the service's default: 3600, or 0 if the provider can send equal bodies for different events.
 	DedupeWindowSeconds *int64 `json:"dedupe_window_seconds"`
-	// Whether a redelivery by the provider starts the dead deliveries of its event again.
+	// Whether a webhook that the provider resends restarts the dead deliveries of its event.
 	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`
-	// The largest body taken, in bytes.
+	// The maximum size of a body, in bytes.
 	MaxBodyBytes int64 `json:"max_body_bytes"`
-	// What happens to a delivery whose body came before under another id, where the provider does not sign the id.
+	// What to do with a webhook whose body was received before under another id, if the provider does not sign the id.
 	SameBodyNewID string `json:"same_body_new_id" enum:"accept,refuse"`
-	// none: the connection takes deliveries that nothing proves. null: they are proved as the provider's definition says.
+	// `none`: webhooks are accepted without verification. `null`: webhooks are verified as the provider's definition
+	// describes.
 	Scheme scheme `json:"scheme"`
-	// Scheme, host and path prefix of the URL that the provider calls; null where that is the service's public URL.
+	// The scheme, host and path prefix of the URL that the provider calls; `null` if it is the service's public URL.
 	URLBase *string `json:"url_base"`
-	// The networks that deliveries may come from; empty for all.
+	// The networks that webhooks may come from; empty for all.
 	SourceCIDRs []string `json:"source_cidrs"`
-	// How many verified deliveries a second all nodes together take; null for no limit.
+	// The maximum number of verified webhooks per second, over all nodes; `null` for no limit.
 	RateLimitPerSecond *int64 `json:"rate_limit_per_second"`
-	// Whether a webhook secret is stored. Without one every delivery is refused.
+	// Whether a webhook secret is stored. Without a secret every webhook is rejected.
 	HasSecret bool `json:"has_secret"`
-	// The last four characters of the webhook secret; null where there is none, or one of fewer than 16 characters.
+	// The last four characters of the webhook secret; `null` if there is no secret or it has fewer than 16 characters.
 	SecretHint *string `json:"secret_hint"`
 }
 
@@ -122,10 +123,10 @@ func orNull(s string) *string {
 
 // deletion is the answer of the delete operation.
 type deletion struct {
-	// Whether the connection is gone.
+	// Whether the connection was deleted.
 	Deleted bool `json:"deleted"`
-	// Whether the provider was told to revoke the credentials.
+	// Whether the provider was asked to revoke the credentials.
 	UpstreamRevoked bool `json:"upstream_revoked"`
-	// Why the provider was not told.
+	// Why the provider was not asked.
 	Reason string `json:"reason"`
 }

@@ -38,41 +38,43 @@ type explainOutput struct {
 type explanation struct {
 	// The subscription.
 	SubscriptionID string `json:"subscription_id"`
-	// Whether the event goes to the subscription as it is now.
+	// Whether the event matches the subscription as the subscription is now.
 	Matches bool `json:"matches"`
-	// The first condition that does not hold; null where all do. duplicate: the event repeats another, and repeats go to
-	// nobody. control: it is the provider's ping or confirmation, which goes to nobody either. The others name the part of
-	// the subscription that the event does not fit. Where it is filter, filter says more.
+	// The first condition that the event does not meet; `null` if it meets all of them.
+	// - `duplicate`: the event is a duplicate. Duplicates are not forwarded.
+	// - `control`: the event is a ping or confirmation of the provider. Such events are not forwarded.
+	// - Any other value names the part of the subscription that the event does not match. For `filter`, see the field
+	//   `filter`.
 	FailedCondition *string `json:"failed_condition" nullable:"true"`
-	// The first of the subscription's patterns that takes the event's type; null where none does.
+	// The first of the subscription's patterns that matches the event's type; `null` if none does.
 	Pattern *string `json:"pattern" nullable:"true"`
-	// What became of the subscription's filter on the event as it is kept; null where there is no filter, or an earlier
-	// condition does not hold.
+	// The result of the subscription's filter on the stored event; `null` if there is no filter or an earlier condition is
+	// not met.
 	Filter httpapi.OrNull[filterResult] `json:"filter"`
-	// Whether the subscription is enabled. Deliveries to a disabled one are held.
+	// Whether the subscription is enabled. Deliveries to a disabled subscription are held.
 	Enabled bool `json:"enabled"`
-	// Where the delivery to the subscription stands; null where there is none.
+	// The status of the delivery to the subscription; `null` if there is no delivery.
 	DeliveryStatus *string `json:"delivery_status" nullable:"true"`
-	// Whether the subscription is younger than the event, which was matched when it came.
+	// Whether the subscription was created after the event was received. Events are matched when they are received.
 	CreatedAfter bool `json:"created_after_event"`
-	// Whether the subscription was changed after the event came, so that it may have matched otherwise then.
+	// Whether the subscription was changed after the event was received, so that the result may have been different then.
 	ChangedAfter bool `json:"changed_after_event"`
 }
 
 // filterResult is what became of a filter on one event.
 type filterResult struct {
-	// What the filter is on the event; null where it could not be evaluated, and then the event does not match.
+	// The value of the filter for the event. `null` if the filter could not be evaluated; then the event does not match.
 	Value *bool `json:"value" nullable:"true"`
-	// Why the filter could not be evaluated; null where it could.
+	// Why the filter could not be evaluated; `null` if it could.
 	Error httpapi.OrNull[filterFailure] `json:"error"`
-	// What the evaluation cost, of at most 100000.
+	// The cost of the evaluation. The limit is 100000.
 	Cost uint64 `json:"cost" example:"12"`
 }
 
 type filterFailure struct {
 	// The kind of failure; see the reference of filters.
 	Code string `json:"code" enum:"evaluation_failed,cost_exceeded,body_too_large,payload_expired,filter_invalid"`
-	// A sentence for a person, with the line and column of the filter where there is one.
+	// A human-readable message, with the line and column of the filter if there is one.
 	Message string `json:"message" example:"line 1, column 11: no such key: action"`
 }
 

@@ -15,12 +15,12 @@ import (
 type statsInput struct {
 	// The id of the subscription.
 	ID string `path:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Where the range begins (RFC 3339), moved back to the start of a bucket. Default: an hour, a day or 30 days before
-	// its end, by minute, hour or day.
+	// The start of the range (RFC 3339), rounded down to the start of a bucket. Default: one hour before its end for
+	// `minute`, one day for `hour`, 30 days for `day`.
 	From httpapi.Optional[httpapi.Time] `query:"from" example:"2025-06-15T12:00:00.000Z"`
-	// Where the range ends (RFC 3339), moved on to the end of a bucket. Default: now.
+	// The end of the range (RFC 3339), rounded up to the end of a bucket. Default: now.
 	To httpapi.Optional[httpapi.Time] `query:"to" example:"2025-06-16T12:00:00.000Z"`
-	// The length of a bucket. Days are those of UTC. Default hour.
+	// The length of a bucket. Days are UTC days. Default `hour`.
 	Bucket string `query:"bucket" enum:"minute,hour,day" default:"hour"`
 }
 
@@ -45,31 +45,31 @@ type statsOutput struct{ Body stats }
 type stats struct {
 	// The subscription.
 	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Where the range begins.
+	// The start of the range.
 	From httpapi.Time `json:"from"`
-	// Where the range ends; it is not part of it.
+	// The end of the range, exclusive.
 	To httpapi.Time `json:"to"`
 	// The length of a bucket.
 	Bucket string `json:"bucket" enum:"minute,hour,day"`
 	// The deliveries that wait now.
 	Open openCounts `json:"open"`
-	// What happened in the whole range.
+	// The counts over the whole range.
 	Total StatCounts `json:"total"`
-	// What happened in each bucket, oldest first and without gaps.
+	// The counts of each bucket, oldest first and without gaps.
 	Buckets []statBucket `json:"buckets"`
 }
 
 type openCounts struct {
-	// Those that wait for a worker, counted up to 10,000.
+	// Deliveries that wait for a worker, counted up to 10,000.
 	Pending int64 `json:"pending" example:"0"`
-	// Those that wait after a failed try, counted up to 10,000.
+	// Deliveries that wait after a failed attempt, counted up to 10,000.
 	RetryWait int64 `json:"retry_wait" example:"3"`
-	// Those that wait for the subscription to be enabled, counted up to 10,000.
+	// Deliveries that wait until the subscription is enabled, counted up to 10,000.
 	Held int64 `json:"held" example:"0"`
 }
 
 type statBucket struct {
-	// Where the bucket begins.
+	// The start of the bucket.
 	Start httpapi.Time `json:"start"`
 	StatCounts
 }
@@ -77,41 +77,41 @@ type statBucket struct {
 // StatCounts are what happened in a length of time. It is exported because Huma looks only into exported embedded
 // types.
 type StatCounts struct {
-	// The attempts that began then, by outcome.
+	// The attempts that began in this period, by outcome.
 	Attempts attemptCounts `json:"attempts"`
-	// The deliveries that came to an end then, by what they came to. One that is replayed can do so again.
+	// The deliveries that completed in this period, by final status. A replayed delivery can complete again.
 	Deliveries deliveryCounts `json:"deliveries"`
-	// How long attempts took, whatever their outcome; null where none was sent.
+	// The duration of attempts with any outcome; `null` if no request was sent.
 	Duration httpapi.OrNull[percentileMS] `json:"attempt_duration_ms"`
-	// From the receipt of an event to the success of its delivery, of those that were not replayed; null where there were
+	// The time from receiving an event to the success of its delivery, without replayed deliveries; `null` if there were
 	// none.
 	TimeToSuccess httpapi.OrNull[percentileMS] `json:"time_to_success_ms"`
 }
 
 type attemptCounts struct {
-	// Answered with a status of 2xx.
+	// Attempts with a 2xx response.
 	Succeeded int64 `json:"succeeded" example:"120"`
-	// Answered otherwise, or not at all.
+	// Attempts with another response or without one.
 	Failed int64 `json:"failed" example:"3"`
-	// Made, but their delivery had been given to another worker before the outcome was stored.
+	// Attempts that were made while another worker had taken over the delivery before the outcome was stored.
 	Superseded int64 `json:"superseded" example:"0"`
 }
 
 type deliveryCounts struct {
-	// Those that succeeded.
+	// Deliveries that succeeded.
 	Succeeded int64 `json:"succeeded" example:"120"`
-	// Those that died.
+	// Deliveries that are dead.
 	Dead int64 `json:"dead" example:"1"`
-	// Those that were cancelled.
+	// Deliveries that were cancelled.
 	Cancelled int64 `json:"cancelled" example:"0"`
 }
 
 type percentileMS struct {
-	// Half took at most this long, in milliseconds, to within a tenth.
+	// The 50th percentile in milliseconds, accurate to 10%.
 	P50 float64 `json:"p50" example:"45.2"`
-	// 95 of a hundred took at most this long, in milliseconds, to within a tenth.
+	// The 95th percentile in milliseconds, accurate to 10%.
 	P95 float64 `json:"p95" example:"127.9"`
-	// 99 of a hundred took at most this long, in milliseconds, to within a tenth.
+	// The 99th percentile in milliseconds, accurate to 10%.
 	P99 float64 `json:"p99" example:"361.7"`
 }
 

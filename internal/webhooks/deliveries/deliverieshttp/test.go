@@ -25,35 +25,30 @@ func Mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *s
 		Route: access.RouteWebhooks, Environment: true, Errors: []apperr.Code{apperr.CodeRateLimited,
 			apperr.CodePayloadExpired},
 		Summary: "Test a webhook subscription",
-		Description: "Sends one signed request to the subscription's URL, whether or not it is enabled, and answers with " +
-			"what was sent " +
-			"and what came back within 10 seconds. The answer is 200 even when the target fails. The event is made up, or a " +
-			"stored one " +
-			"that `event_uuid` names. Nothing is stored, retried or counted. The request carries `sallyport-test: true`. " +
-			"With `dry_run` " +
-			"the request is built and not sent. Without a body the request means `{}`.",
+		Description: "Sends one signed request to the subscription's URL, even if the subscription is disabled, and " +
+			"returns the request and what the target responded within 10 seconds. The status code is 200 even if the target " +
+			"fails. The event is a synthetic one, or the stored event that `event_uuid` names. Nothing is stored, retried or " +
+			"counted. The request has the header `sallyport-test: true`. With `dry_run` the request is built but not sent. An " +
+			"empty body means `{}`.",
 	}, h.test)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-webhook-subscription-stats", Method: http.MethodGet, Path: "/webhook-subscriptions/{id}/stats",
 		Status: http.StatusOK, Tag: "Webhook subscriptions", Permission: access.SubscriptionsRead,
-		Route: access.RouteWebhooks, Environment: true, Summary: "Tell what happened to a webhook subscription's deliveries",
-		Description: "Counts attempts by outcome and deliveries by what they came to, with percentiles of how long " +
-			"attempts took and of how " +
-			"long it was from the receipt of an event to the success of its delivery: over the range, and for each bucket of " +
-			"it. What " +
-			"waits is counted as it stands now. Statistics by the minute reach back 24 hours, the others as long as events " +
-			"are kept. A " +
-			"range is at most 24 hours by the minute, 31 days by the hour and 366 days by the day.",
+		Route: access.RouteWebhooks, Environment: true, Summary: "Get the delivery statistics of a webhook subscription",
+		Description: "Counts attempts by outcome and deliveries by final status, over the range and for each of its " +
+			"buckets. It includes percentiles of the duration of attempts and of the time from receiving an event to the " +
+			"success of its delivery. Waiting deliveries are counted as they are now.\n\n" +
+			"Statistics by minute are kept for 24 hours, the others for as long as events are kept. A range is at most 24 " +
+			"hours by minute, 31 days by hour and 366 days by day.",
 	}, h.stats)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "explain-webhook-event", Method: http.MethodGet, Path: "/webhook-events/{event_uuid}/explain",
 		Status: http.StatusOK, Tag: "Webhook events", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks,
-		Environment: true, Summary: "Explain where a webhook event went",
-		Description: "Tells for each of the environment's subscriptions whether it takes the event: the pattern that " +
-			"does, what its filter " +
-			"says, or the first condition that does not hold, and where its delivery stands. Events are matched when they " +
-			"come; `created_after_event` and " +
-			"`changed_after_event` tell a subscription that was not, or not so, there then.",
+		Environment: true, Summary: "Explain where a webhook event was sent",
+		Description: "Shows for each subscription of the environment whether it matches the event: the matching pattern, " +
+			"the result of the filter, or the first condition that is not met, and the status of the delivery. Events are " +
+			"matched when they are received. `created_after_event` and `changed_after_event` mark subscriptions that did not " +
+			"exist, or were different, at that time.",
 	}, h.explain)
 }
 
@@ -71,15 +66,15 @@ type testInput struct {
 
 // testBody is the body of a test.
 type testBody struct {
-	// The type of the made-up event. Default webhook.test.
+	// The type of the synthetic event. Default `webhook.test`.
 	EventType string `json:"event_type,omitempty" minLength:"1" maxLength:"255" example:"issues.opened"`
-	// The data of the made-up event: any JSON value.
+	// The data of the synthetic event: any JSON value.
 	Body httpapi.JSON `json:"body,omitempty"`
-	// Headers to send beside the subscription's own, by the same rules.
+	// Headers to send in addition to the subscription's own headers, by the same rules.
 	Headers map[string]string `json:"headers,omitempty" maxProperties:"20"`
-	// A stored event of the environment to send in place of a made-up one.
+	// A stored event of the environment to send instead of a synthetic event.
 	EventUUID string `json:"event_uuid,omitempty" format:"uuid"`
-	// Build the request and send nothing.
+	// Build the request but do not send it. Default `false`.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
@@ -87,63 +82,64 @@ type testOutput struct{ Body testResult }
 
 // testResult is what became of a test.
 type testResult struct {
-	// Whether the target answered with a status of 2xx.
+	// Whether the target responded with a 2xx status code.
 	Delivered bool `json:"delivered"`
-	// Whether the subscription takes the event: its type, for a stored event its connection, and what the filter asks. To
-	// a filter a made-up event has no provider, connection or headers.
+	// Whether the subscription matches the event: its type, the connection of a stored event, and the filter. For the
+	// filter, a synthetic event has no provider, connection or headers.
 	WouldMatch bool `json:"would_match"`
-	// What became of the subscription's filter; null where it has none, or does not take the event for another reason.
+	// The result of the subscription's filter; `null` if it has none or the event does not match for another reason.
 	Filter httpapi.OrNull[filterResult] `json:"filter"`
-	// The webhook-id of the request.
+	// The `webhook-id` of the request.
 	WebhookID string `json:"webhook_id" format:"uuid"`
-	// What was sent, or would have been.
+	// The request that was sent, or would have been sent.
 	Request testRequest `json:"request"`
-	// What came back; null where no answer came or nothing was sent.
+	// The response; `null` if there was none or nothing was sent.
 	Response httpapi.OrNull[testResponse] `json:"response"`
-	// Why the test was not delivered; null where it was, and of a dry run.
+	// Why the test was not delivered; `null` if it was delivered, and for a dry run.
 	Error httpapi.OrNull[testError] `json:"error"`
-	// The whole try, in milliseconds.
+	// The whole attempt, in milliseconds.
 	Duration float64 `json:"duration_ms"`
-	// Name resolution, in milliseconds; 0 on a kept connection.
+	// Name resolution, in milliseconds; 0 on a reused connection.
 	DNS float64 `json:"dns_ms"`
-	// The TCP connection, in milliseconds; 0 on a kept one.
+	// The TCP connection, in milliseconds; 0 on a reused connection.
 	Connect float64 `json:"connect_ms"`
-	// The TLS handshake, in milliseconds; 0 on a kept connection.
+	// The TLS handshake, in milliseconds; 0 on a reused connection.
 	TLS float64 `json:"tls_ms"`
-	// From having a connection to the first byte of the answer, in milliseconds.
+	// From the established connection to the first byte of the response, in milliseconds.
 	TTFB float64 `json:"ttfb_ms"`
 }
 
 type testRequest struct {
-	// Where it went.
+	// The URL of the request.
 	URL string `json:"url"`
-	// The headers by lower-case name. The signature and the values of the subscription's own headers are [redacted].
+	// The request headers by lower-case name. The signature and the values of the subscription's own headers are
+	// `[redacted]`.
 	Headers map[string]string `json:"headers"`
-	// The body, as body_encoding says.
+	// The body, encoded as `body_encoding` says.
 	Body string `json:"body"`
-	// text: the body as it went. base64: it is not UTF-8 text.
+	// `text`: the body as it was sent. `base64`: the body in base64, because it is not UTF-8 text.
 	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
 	// Whether the body was longer than the 64 KiB that are shown.
 	Truncated bool `json:"truncated"`
 }
 
 type testResponse struct {
-	// The HTTP status.
+	// The HTTP status code.
 	StatusCode int `json:"status_code"`
-	// The headers by lower-case name. Cookies and challenges are [redacted].
+	// The response headers by lower-case name. Cookies and challenges are `[redacted]`.
 	Headers map[string]string `json:"headers"`
-	// The first 16 KiB of the body, as body_encoding says.
+	// The first 16 KiB of the body, encoded as `body_encoding` says.
 	Body string `json:"body"`
-	// text: the body as it came. base64: it is not UTF-8 text.
+	// `text`: the body as it was received. `base64`: the body in base64, because it is not UTF-8 text.
 	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
-	// Whether the body was longer.
+	// Whether the body was longer than what is shown.
 	Truncated bool `json:"truncated"`
 }
 
 type testError struct {
 	// The kind of failure.
 	Code string `json:"code" example:"timeout"`
-	// A sentence for a person.
+	// A human-readable message.
 	Message string `json:"message"`
 }
 

@@ -9,25 +9,28 @@ import (
 type Attempt struct {
 	// The attempt's UUID.
 	ID string `json:"id" format:"uuid" example:"01939a4e-7a61-7b02-b7f4-6e0d2f9a1c33"`
-	// The subscription that was tried.
+	// The subscription that the attempt was for.
 	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The generation of the delivery that the try belongs to.
+	// The generation of the delivery that the attempt belongs to.
 	Generation int64 `json:"generation" example:"1"`
-	// Counts the tries of the generation from 1.
+	// The attempt's number within its generation, counted from 1.
 	Number int64 `json:"number" example:"1"`
-	// superseded: the try was made, but the delivery had been given to another worker before its outcome was stored.
+	// The result of the attempt:
+	// - `succeeded`: the receiver responded with a 2xx status code.
+	// - `failed`: the attempt failed; see `error`.
+	// - `superseded`: the request was sent, but another worker had taken over the delivery before the outcome was stored.
 	Outcome string `json:"outcome" enum:"succeeded,failed,superseded"`
-	// When the try began.
+	// When the attempt began.
 	StartedAt httpapi.Time `json:"started_at"`
-	// The status of the answer; null where there was none.
+	// The status code of the response; `null` if there was no response.
 	HTTPStatus *int `json:"http_status" example:"200"`
-	// Why the try failed; null where it did not.
+	// Why the attempt failed; `null` if it did not fail.
 	Error httpapi.OrNull[AttemptError] `json:"error"`
-	// How long each phase took.
+	// The duration of each phase.
 	Timings Timings `json:"timings"`
-	// What was sent.
+	// The request that was sent.
 	Request AttemptRequest `json:"request"`
-	// What came back; null where no answer did.
+	// The response; `null` if there was none.
 	Response httpapi.OrNull[AttemptResponse] `json:"response"`
 }
 
@@ -35,41 +38,42 @@ type Attempt struct {
 type AttemptError struct {
 	// The kind of failure.
 	Code string `json:"code" example:"timeout"`
-	// A sentence for a person.
+	// A human-readable message.
 	Message string `json:"message" example:"The target did not complete its answer in time."`
 }
 
 // Timings are the durations of a try's phases.
 type Timings struct {
-	// Name resolution, in milliseconds; 0 on a kept connection.
+	// Name resolution, in milliseconds; 0 on a reused connection.
 	DNS float64 `json:"dns_ms" example:"1.204"`
-	// The TCP connection, in milliseconds; 0 on a kept one.
+	// The TCP connection, in milliseconds; 0 on a reused connection.
 	Connect float64 `json:"connect_ms" example:"8.31"`
-	// The TLS handshake, in milliseconds; 0 on a kept connection.
+	// The TLS handshake, in milliseconds; 0 on a reused connection.
 	TLS float64 `json:"tls_ms" example:"21.7"`
-	// From having a connection to the first byte of the answer, in milliseconds.
+	// From the established connection to the first byte of the response, in milliseconds.
 	FirstByte float64 `json:"first_byte_ms" example:"45.02"`
-	// The whole try, in milliseconds.
+	// The whole attempt, in milliseconds.
 	Total float64 `json:"total_ms" example:"77.9"`
 }
 
 // AttemptRequest is what a try sent.
 type AttemptRequest struct {
-	// The headers by lower-case name. The signature and the values of the subscription's own headers are [redacted].
+	// The request headers by lower-case name. The signature and the values of the subscription's own headers are
+	// `[redacted]`.
 	Headers headers `json:"headers"`
 }
 
 // AttemptResponse is what a try got back.
 type AttemptResponse struct {
-	// The HTTP status.
+	// The HTTP status code.
 	Status int `json:"status" example:"200"`
-	// The headers by lower-case name. Cookies and challenges are [redacted].
+	// The response headers by lower-case name. Cookies and challenges are `[redacted]`.
 	Headers headers `json:"headers"`
-	// The first 16 KiB of the body, as body_encoding says.
+	// The first 16 KiB of the body, encoded as `body_encoding` says.
 	Body string `json:"body" example:"ok"`
-	// text: the body as it came. base64: it is not UTF-8 text.
+	// `text`: the body as it was received. `base64`: the body in base64, because it is not UTF-8 text.
 	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
-	// Whether the body was longer.
+	// Whether the body was longer than what is shown.
 	Truncated bool `json:"truncated"`
 }
 

@@ -32,48 +32,41 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 		ID: "list-webhook-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary: "List webhook events",
-		Description: "Lists the environment's events, newest first. Different filters must all hold; of repeated or " +
-			"comma-separated " +
-			"values of one filter, one must. `subscription_id`, `http_status` and `error_code` must hold for one and the same " +
-			"delivery. By `idempotency_key` and by `q` a repeat is found while the event that it repeats is there; a `q` " +
-			"that more than " +
-			"200 of the environment's types begin with is refused. Bodies, headers and deliveries are left out unless " +
-			"`include` names " +
-			"them; a page with bodies may be shorter than `limit`.",
+		Description: "Lists the environment's events, newest first. Different filters are combined with AND. Several " +
+			"values of one filter, in several parameters or separated by commas, are combined with OR. `subscription_id`, " +
+			"`http_status` and `error_code` must match the same delivery.\n\n" +
+			"`idempotency_key` and `q` find a duplicate only while its original exists. A `q` that is the beginning of more " +
+			"than 200 event types in the environment is rejected. Bodies, headers and deliveries are omitted unless `include` " +
+			"names them. A page with bodies may be shorter than `limit`.",
 	}, h.list)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-webhook-event", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK, Tag: tag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary:     "Get a webhook event",
-		Description: "Returns one event with its headers, its body and its deliveries.",
+		Description: "Returns an event with its headers, body and deliveries.",
 	}, h.get)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-webhook-event-attempts", Method: http.MethodGet, Path: itemPath + "/attempts", Status: http.StatusOK,
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
-		Summary: "List the attempts of a webhook event",
-		Description: "Lists the tries of the event over all its deliveries, newest first, with what was sent and what " +
-			"came back.",
+		Summary:     "List the attempts of a webhook event",
+		Description: "Lists the attempts of all the event's deliveries, newest first, with each request and response.",
 	}, h.attempts)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "replay-webhook-event", Method: http.MethodPost, Path: itemPath + "/replay", Status: http.StatusAccepted,
 		Tag: tag, Permission: access.EventsReplay, Route: access.RouteWebhooks, Environment: true,
 		Errors:  []apperr.Code{apperr.CodeDeliveryInFlight, apperr.CodeNothingToReplay, apperr.CodePayloadExpired},
 		Summary: "Replay a webhook event",
-		Description: "Sends the event once more to the subscriptions whose delivery is dead or waits after a failed try, " +
-			"from the " +
-			"start of their schedule and with the same `webhook-id`. `force` replays the other deliveries too. Deliveries of " +
-			"deleted " +
-			"subscriptions stay as they are. Without a body the request means `{}`.",
+		Description: "Sends the event again to each subscription whose delivery is dead or waits for a retry. The retry " +
+			"schedule starts from the beginning; the `webhook-id` stays the same. `force` also replays the other deliveries. " +
+			"Deliveries of deleted subscriptions are not replayed. An empty body means `{}`.",
 	}, h.replay)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "expunge-webhook-event-payload", Method: http.MethodDelete, Path: itemPath + "/payload",
 		Status: http.StatusNoContent, Tag: tag, Permission: access.EventsExpunge, Route: access.RouteWebhooks,
 		Environment: true, Summary: "Expunge the payload of a webhook event",
-		Description: "Removes the headers and the body of the event for good and cancels what waits to be sent. A try " +
-			"under way ends by " +
-			"itself. The event stays with its deliveries and attempts, and so does its idempotency key: a repeat of it is " +
-			"still one. " +
-			"An event without a payload is left as it is.",
+		Description: "Permanently removes the headers and body of the event and cancels its open deliveries. An attempt in " +
+			"progress runs to its end. The event, its deliveries, its attempts and its idempotency key remain, so a duplicate " +
+			"is still recognised. An event without a payload is left unchanged.",
 	}, h.expunge)
 	mountPayload(api, h)
 	mountStream(api, stream)
@@ -254,9 +247,9 @@ func (in *replayInput) Resolve(huma.Context) []error {
 }
 
 type replayBody struct {
-	// Only the deliveries to these subscriptions. Default: all.
+	// Replay only the deliveries to these subscriptions. Default: all subscriptions.
 	SubscriptionIDs []string `json:"subscription_ids,omitempty" minItems:"1" maxItems:"250" uniqueItems:"true" example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
-	// Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false.
+	// Also replay deliveries that succeeded, wait for their first attempt, are held or were cancelled. Default `false`.
 	Force bool `json:"force,omitempty"`
 }
 

@@ -23,11 +23,10 @@ func mountPayload(api *httpapi.API, h *handlers) {
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors: []apperr.Code{apperr.CodePayloadExpired}, Download: []string{mediaBytes},
 		Summary: "Download the payload of a webhook event",
-		Description: "Returns the body of the event byte for byte as it was received, for those who verify the provider's " +
-			"own signature or " +
-			"send it on. Its content type is the event's `content_type`; the answer is plain bytes, so that nobody's browser " +
-			"runs what a stranger " +
-			"has sent. A repeat has no payload.",
+		Description: "Returns the body of the event byte for byte as it was received. Use it to verify the provider's own " +
+			"signature or to forward the body yourself. `content_type` of the event is the content type of the body. The " +
+			"response is always `application/octet-stream`, so that a browser never runs a stranger's content. A duplicate " +
+			"has no payload.",
 	}, h.payload)
 }
 

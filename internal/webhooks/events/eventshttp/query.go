@@ -20,42 +20,42 @@ import (
 // FilterQuery are the filters of a list of events and of their stream. It is exported because Huma looks only into
 // exported embedded types.
 type FilterQuery struct {
-	// Only events with these statuses.
+	// Only events with one of these statuses.
 	Status []string `query:"status,explode" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" example:"failed"`
-	// Only events of these providers.
+	// Only events from these providers.
 	Provider []string `query:"provider,explode" minLength:"1" maxLength:"256" maxItems:"50" example:"github"`
-	// Only events of these provider configurations.
+	// Only events from these provider configurations.
 	ProviderConfigKey []string `query:"provider_config_key,explode" minLength:"1" maxLength:"256" maxItems:"50" example:"github"`
-	// Only events of the connections with these ids.
+	// Only events from the connections with these ids.
 	ConnectionID []string `query:"connection_id,explode" minLength:"1" maxLength:"256" maxItems:"50" example:"acme-production"`
-	// Only events whose type is one of these or fits one of these patterns, which are those of a subscription: * is one
-	// segment of any content, a last * one or more, and * alone every type.
+	// Only events of these types. Patterns are those of a subscription: the segment `*` matches exactly one segment, a
+	// last segment `*` matches one or more, and `*` alone matches every type.
 	EventType []string `query:"event_type,explode" minLength:"1" maxLength:"256" maxItems:"50" example:"issues.*"`
 	// Only events with a delivery to one of these subscriptions.
 	SubscriptionID []string `query:"subscription_id,explode" minLength:"1" maxLength:"64" maxItems:"50" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Only events with this idempotency key. One value, which may contain commas.
+	// Only events with this idempotency key. This is a single value, which may contain commas.
 	IdempotencyKey string `query:"idempotency_key" minLength:"1" maxLength:"2048" example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
-	// Only events that repeat another (true), or only those that do not (false).
+	// `true`: only duplicates. `false`: only events that are not duplicates.
 	Duplicate []string `query:"duplicate,explode" enum:"true,false" maxItems:"50"`
-	// Only pings and confirmations of the provider, which are not forwarded (true), or only other events (false).
+	// `true`: only the provider's pings and confirmations, which are never forwarded. `false`: only other events.
 	Control []string `query:"control,explode" enum:"true,false" maxItems:"50"`
-	// Only events received after this time (RFC 3339), to the millisecond.
+	// Only events received after this time (RFC 3339, millisecond precision).
 	ReceivedAfter httpapi.Optional[httpapi.Time] `query:"received_after" example:"2025-06-15T12:00:00.000Z"`
-	// Only events received before this time (RFC 3339), to the millisecond.
+	// Only events received before this time (RFC 3339, millisecond precision).
 	ReceivedBefore httpapi.Optional[httpapi.Time] `query:"received_before" example:"2025-06-16T12:00:00.000Z"`
-	// Only events with a delivery whose last try was answered with one of these statuses.
+	// Only events with a delivery whose last attempt got a response with one of these status codes.
 	HTTPStatus []int `query:"http_status,explode" minimum:"100" maximum:"599" maxItems:"50" example:"[503]"`
 	// Only events with a delivery whose last failure has one of these codes.
 	ErrorCode []string `query:"error_code,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" example:"timeout"`
-	// Only events whose uuid or idempotency key is this text, or whose type begins with it. Case counts. One value, which
-	// may contain commas.
+	// Only events whose UUID or idempotency key equals this text, or whose type begins with it. Case-sensitive. This is a
+	// single value, which may contain commas.
 	Search string `query:"q" minLength:"1" maxLength:"2048" example:"issues."`
 }
 
 type listInput struct {
 	page.Query
 	FilterQuery
-	// What rows hold beyond the summary. Default: nothing.
+	// The parts to return in addition to the summary. Default: none.
 	Include []string `query:"include,explode" enum:"body,headers,deliveries" maxItems:"50" example:"deliveries"`
 	url     url.URL
 }

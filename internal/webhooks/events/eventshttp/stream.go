@@ -36,33 +36,30 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true, Tickets: h,
 		Errors:  []apperr.Code{apperr.CodeTooManyStreams},
 		Summary: "Stream webhook events",
-		Description: "Server-sent events: what is received and what becomes of it, as it happens, with the filters of the " +
-			"list. " +
-			"`webhook_event.received` and `webhook_attempt.completed` come once for each event and try, " +
-			"`webhook_event.updated` when an event " +
-			"has changed, with how it stands then; changes that follow each other closely are one message. A message is sent " +
-			"if the event fits " +
-			"the filters at that moment; of a try, `subscription_id`, `http_status` and `error_code` ask about the try " +
-			"itself.\n\n" +
-			"A reader that comes back with `Last-Event-ID` goes on where it stopped, on any node and also after a restart. " +
-			"Where more than " +
-			"an hour or 10,000 messages of the environment were missed, it gets `stream.gap` and goes on from now. A reader " +
-			"that does not keep " +
-			"up gets `stream.lagged`, and any stream ends within about half an hour with `stream.closed`; come back then. A " +
-			"comment every 15 " +
-			"seconds shows that the stream lives, and moves the id on. When the credential ends, the stream does within five " +
-			"seconds.\n\n" +
-			"A browser's EventSource cannot send headers: make a ticket with `POST /webhook-events/stream-ticket` and open " +
-			"the stream with " +
-			"`?ticket=` and no filters. A ticket works once, so a reconnect needs another, and `last_event_id` in the query.",
+		Description: "Streams server-sent events about received events, attempts and status changes as they happen. It " +
+			"takes the filters of the list.\n\n" +
+			"- `webhook_event.received` is sent once for each event.\n" +
+			"- `webhook_attempt.completed` is sent once for each attempt.\n" +
+			"- `webhook_event.updated` is sent when an event has changed and shows its present state. Changes in quick " +
+			"succession are combined into one message.\n\n" +
+			"A message is sent if the event matches the filters at that moment. For an attempt, `subscription_id`, " +
+			"`http_status` and `error_code` apply to the attempt itself.\n\n" +
+			"**Reconnecting.** A client that reconnects with `Last-Event-ID` resumes after that message, on any node and " +
+			"after a restart. A client that has missed more than an hour or 10,000 messages of the environment receives " +
+			"`stream.gap` and resumes from now. A client that reads too slowly receives `stream.lagged`. Every stream ends " +
+			"within about 30 minutes with `stream.closed`; reconnect then. A comment every 15 seconds shows that the stream " +
+			"is alive and advances the id. The stream ends within 5 seconds after its credential has ended.\n\n" +
+			"**Browsers.** A browser's `EventSource` cannot send headers. Create a ticket with `POST " +
+			"/webhook-events/stream-ticket` and open the stream with `?ticket=` and without filters. A ticket works once, so " +
+			"each reconnect needs a new ticket, with `last_event_id` in the query.",
 		Stream: []httpapi.StreamMessage{
 			{Event: string(eventstream.EventReceived), Doc: "An event was received and stored.", Data: Summary{}},
-			{Event: string(eventstream.AttemptCompleted), Doc: "A try of a delivery was recorded.", Data: CompletedAttempt{}},
-			{Event: string(eventstream.EventUpdated), Doc: "An event has changed, as after a try, a replay or a hold.",
+			{Event: string(eventstream.AttemptCompleted), Doc: "An attempt was recorded.", Data: CompletedAttempt{}},
+			{Event: string(eventstream.EventUpdated), Doc: "An event has changed, for example by an attempt, a replay or a hold.",
 				Data: Summary{}},
 			{Event: eventstream.StreamGap,
-				Doc: "What happened between two moments was missed. The stream goes on from the second.", Data: eventstream.Gap{}},
-			{Event: eventstream.StreamLagged, Doc: "The reader did not keep up. The stream ends.", Data: eventstream.Closing{}},
+				Doc: "Messages of a period were missed. The stream resumes at the end of the period.", Data: eventstream.Gap{}},
+			{Event: eventstream.StreamLagged, Doc: "The client reads too slowly. The stream ends.", Data: eventstream.Closing{}},
 			{Event: eventstream.StreamClosed, Doc: "The stream ends.", Data: eventstream.Closing{}},
 		},
 	}, h.open)
@@ -70,10 +67,10 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 		ID: "create-webhook-event-stream-ticket", Method: http.MethodPost, Path: ticketPath, Status: http.StatusCreated,
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors:  []apperr.Code{apperr.CodeRateLimited},
-		Summary: "Create a ticket for the stream",
-		Description: "Makes a ticket that opens `GET /webhook-events/stream` once within 60 seconds, in the caller's name " +
-			"and environment and " +
-			"with the filters that are given here. The stream ends when the caller's key or session does.",
+		Summary: "Create a ticket for the event stream",
+		Description: "Creates a ticket that opens `GET /webhook-events/stream` once within 60 seconds. The stream acts for " +
+			"the caller in the caller's environment and uses the filters of this request. The stream ends when the caller's " +
+			"key or session ends.",
 	}, h.ticket)
 }
 
@@ -81,12 +78,13 @@ type streaming struct{ stream *eventstream.Service }
 
 type streamInput struct {
 	FilterQuery
-	// A ticket from POST /webhook-events/stream-ticket, in place of a credential in the headers. It holds the filters, and
-	// no other is taken beside it.
+	// A ticket from `POST /webhook-events/stream-ticket`, instead of a credential in the headers. The ticket contains the
+	// filters; other filters are rejected.
 	Ticket string `query:"ticket" maxLength:"64"`
-	// Where to go on: the id of the last message. The Last-Event-ID header goes before it.
+	// The id of the last message received. The stream resumes after it. The `Last-Event-ID` header takes precedence.
 	After string `query:"last_event_id" maxLength:"64"`
-	// Where to go on: the id of the last message, as EventSource sends it when it comes back.
+	// The id of the last message received. The stream resumes after it. `EventSource` sends this header when it
+	// reconnects.
 	LastEventID string `header:"Last-Event-ID" maxLength:"64"`
 	from        *eventstream.Place
 	head        bool
@@ -99,7 +97,7 @@ func (in *streamInput) Resolve(ctx huma.Context) []error {
 	in.head = ctx.Method() == http.MethodHead
 	u := ctx.URL()
 	for _, name := range besideTicket(u.Query()) {
-		f.Add("query."+name, "ticket", "must not be given beside a ticket, which holds the filters")
+		f.Add("query."+name, "ticket", "must not be given together with a ticket, which contains the filters")
 	}
 	text, location := in.After, "query.last_event_id"
 	if in.LastEventID != "" {
@@ -172,14 +170,14 @@ func (in *ticketInput) Resolve(huma.Context) []error {
 
 // StreamTicketCreated is a new ticket, shown this once.
 type StreamTicketCreated struct {
-	// Generated: opens one stream, as the query parameter ticket.
+	// Generated: the ticket, which opens one stream as the query parameter `ticket`.
 	Ticket string `json:"ticket" readOnly:"true" example:"tkt_06dprg8dj1v6hckm0sjzmn2m1c"`
-	// When the ticket can no longer be used: 60 seconds after it was made.
+	// When the ticket expires: 60 seconds after its creation.
 	ExpiresAt httpapi.Time `json:"expires_at"`
 }
 
 type ticketOutput struct {
-	// The path of the stream, to which the ticket is added.
+	// The path of the stream. Add the ticket to it.
 	Location string `header:"Location"`
 	Body     StreamTicketCreated
 }
@@ -212,27 +210,30 @@ type CompletedAttempt struct {
 	Provider string `json:"provider" example:"github"`
 	// The provider configuration of the connection.
 	ProviderConfigKey string `json:"provider_config_key" example:"github"`
-	// The id of the connection inside its provider configuration.
+	// The id of the connection within its provider configuration.
 	ConnectionID string `json:"connection_id" example:"acme-production"`
 	// The provider's type of the event.
 	EventType string `json:"event_type" example:"issues.opened"`
 	// The attempt's UUID.
 	ID string `json:"id" format:"uuid" example:"01939a4e-7a61-7b02-b7f4-6e0d2f9a1c33"`
-	// The subscription that was tried.
+	// The subscription that the attempt was for.
 	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The generation of the delivery that the try belongs to.
+	// The generation of the delivery that the attempt belongs to.
 	Generation int64 `json:"generation" example:"1"`
-	// Counts the tries of the generation from 1.
+	// The attempt's number within its generation, counted from 1.
 	Number int64 `json:"number" example:"1"`
-	// superseded: the try was made, but the delivery had been given to another worker before its outcome was stored.
+	// The result of the attempt:
+	// - `succeeded`: the receiver responded with a 2xx status code.
+	// - `failed`: the attempt failed; see `error`.
+	// - `superseded`: the request was sent, but another worker had taken over the delivery before the outcome was stored.
 	Outcome string `json:"outcome" enum:"succeeded,failed,superseded"`
-	// When the try began.
+	// When the attempt began.
 	StartedAt httpapi.Time `json:"started_at"`
-	// The status of the answer; null where there was none.
+	// The status code of the response; `null` if there was no response.
 	HTTPStatus *int `json:"http_status" example:"200"`
-	// Why the try failed; null where it did not.
+	// Why the attempt failed; `null` if it did not fail.
 	Error httpapi.OrNull[AttemptError] `json:"error"`
-	// How long each phase took.
+	// The duration of each phase.
 	Timings Timings `json:"timings"`
 }
 

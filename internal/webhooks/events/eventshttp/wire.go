@@ -12,100 +12,112 @@ import (
 // Summary is what a list's row and an event's detail have in common. It is exported because Huma looks only into
 // exported embedded types.
 type Summary struct {
-	// The event's UUID (version 7, sortable by time), and the webhook-id of every forward.
+	// The event's UUID (version 7, sortable by time). Every forwarded request carries it as `webhook-id`.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	// The slug of the provider's definition; sallyport for events that no provider has sent: those that are published, and
-	// the gateway's own.
+	// The slug of the provider's definition. It is `sallyport` for events without a provider: published events and the
+	// gateway's own events.
 	Provider string `json:"provider" example:"github"`
-	// The provider configuration of the connection; sallyport where there is no connection.
+	// The provider configuration of the connection; `sallyport` if there is no connection.
 	ProviderConfigKey string `json:"provider_config_key" example:"github"`
-	// The id of the connection inside its provider configuration; null for an event that is about none.
+	// The id of the connection within its provider configuration; `null` for an event without a connection.
 	ConnectionID *string `json:"connection_id" example:"acme-production"`
-	// The id of the connection in the whole service; null for an event that is about none.
+	// The UUID of the connection, unique in the whole service; `null` for an event without a connection.
 	ConnectionUUID *string `json:"connection_uuid" format:"uuid" example:"3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e"`
 	// The environment that the event belongs to.
 	EnvironmentID string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The provider's type of the event; unknown when it cannot be derived.
+	// The provider's type of the event; `unknown` if it cannot be derived.
 	EventType string `json:"event_type" example:"issues.opened"`
-	// The types of a batch's items, each once and at most 64; event_type is the first. Absent where the delivery told of
-	// one event.
+	// The distinct types of a batch's items, at most 64. `event_type` is the first of them. Absent if the request
+	// contained a single event.
 	EventTypes []string `json:"event_types,omitempty"`
-	// Where the event stands, over all its deliveries. received: no delivery has been tried, or there is none. forwarding:
-	// one is being sent. failed: one waits after a failed try. dead_letter: one is dead. forwarded: they succeeded.
+	// The status of the event over all its deliveries:
+	// - `received`: no delivery has been attempted, or there is none.
+	// - `forwarding`: a delivery is being sent.
+	// - `failed`: a delivery waits after a failed attempt.
+	// - `dead_letter`: a delivery is dead.
+	// - `forwarded`: the deliveries succeeded.
 	Status string `json:"status" enum:"received,forwarding,forwarded,failed,dead_letter"`
-	// What tells a repeat from an event.
+	// The key by which duplicates of the event are recognised.
 	IdempotencyKey string `json:"idempotency_key" example:"72d3162e-cc78-11e3-81ab-4c9367dc0958"`
-	// Where the key comes from: a header (header:…), a place in the body (json:/…), or body_hash; of an event that was
-	// published, api, or event_uuid where it has no key of its own.
+	// The source of the idempotency key: a header (`header:…`), a place in the body (`json:/…`), or `body_hash`. For a
+	// published event: `api`, or `event_uuid` if the publisher gave no key.
 	IdempotencySource string `json:"idempotency_source" example:"header:x-github-delivery"`
-	// The event that this one repeats; null for an event of its own. A repeat has no payload and no deliveries.
+	// The event that this event duplicates; `null` if it is not a duplicate. A duplicate has no payload and no deliveries.
 	DuplicateOf *string `json:"duplicate_of" format:"uuid"`
-	// same_body_new_id: the body came before under another, unsigned id. Otherwise null.
+	// `same_body_new_id`: the same body was received before under another, unsigned id. Otherwise `null`.
 	Suspect suspicion `json:"suspect"`
-	// Whether it is a ping or confirmation of the provider, which is stored and never forwarded.
+	// Whether the event is a ping or confirmation of the provider. Such events are stored and never forwarded.
 	Control bool `json:"control"`
-	// The tries recorded, over all deliveries.
+	// The number of recorded attempts over all deliveries.
 	AttemptCount int64 `json:"attempt_count" example:"1"`
-	// The last failure of a delivery; null when none has failed.
+	// The last failure of a delivery; `null` if none has failed.
 	LastError httpapi.OrNull[EventError] `json:"last_error"`
-	// The Content-Type of the delivery; empty when it had none.
+	// The `Content-Type` of the request; empty if it had none.
 	ContentType string `json:"content_type" example:"application/json"`
-	// The size of the body in bytes, also when it has expired.
+	// The size of the body in bytes. It stays after the payload has expired.
 	BodySize int64 `json:"body_size" example:"1024"`
-	// When the headers and the body are removed, or were; null for a repeat, and where they went under a shorter time than
-	// the environment has now.
+	// When the headers and body are removed or were removed. `null` for a duplicate, and for a payload that was removed
+	// under a shorter retention than the environment has now.
 	PayloadExpiresAt *httpapi.Time `json:"payload_expires_at" nullable:"true"`
-	// When the event is removed, with its deliveries, its attempts and its idempotency key.
+	// When the event is removed, with its deliveries, attempts and idempotency key.
 	ExpiresAt httpapi.Time `json:"expires_at"`
-	// Whether the payload has been removed: there are no headers and no body any more, and nothing can be sent again. A
-	// repeat never had one.
+	// Whether the payload has been removed. Then the headers and body are gone, and the event cannot be sent again. A
+	// duplicate never had a payload.
 	PayloadExpired bool `json:"payload_expired"`
-	// How the delivery was verified.
+	// How the request was verified.
 	Verification Verification `json:"verification"`
-	// When the delivery was received.
+	// When the request was received.
 	ReceivedAt httpapi.Time `json:"received_at"`
 	// When the event last changed.
 	UpdatedAt httpapi.Time `json:"updated_at"`
-	// When the event first stood at forwarded; null before that.
+	// When the event first had the status `forwarded`; `null` before.
 	ForwardedAt *httpapi.Time `json:"forwarded_at" nullable:"true"`
 }
 
 // Listed is a list's row.
 type Listed struct {
 	Summary
-	// The headers of the delivery by lower-case name, without hop-by-hop headers; credentials are [redacted]. Empty once
-	// the payload has expired. Only with include=headers.
+	// The request headers by lower-case name, without hop-by-hop headers. Credentials are `[redacted]`. Empty after the
+	// payload has expired. Present only with `include=headers`.
 	Headers included[headers] `json:"headers,omitzero"`
-	// The body as body_encoding says; null for a repeat and once the payload has expired. Only with include=body.
+	// The body, encoded as `body_encoding` says; `null` for a duplicate and after the payload has expired. Present only
+	// with `include=body`.
 	Body included[content] `json:"body,omitzero"`
-	// json: body is the JSON value. text: a string. base64: the bytes in base64. null: there is no body to show. Only with
-	// include=body.
+	// The form of `body`. Present only with `include=body`.
+	// - `json`: the JSON value.
+	// - `text`: a string.
+	// - `base64`: the bytes in base64.
+	// - `null`: there is no body to show.
 	BodyEncoding included[encoding] `json:"body_encoding,omitzero"`
-	// The deliveries of the event. Only with include=deliveries.
+	// The deliveries of the event. Present only with `include=deliveries`.
 	Deliveries included[[]Delivery] `json:"deliveries,omitzero"`
 }
 
 // Event is an event's detail.
 type Event struct {
 	Summary
-	// The headers of the delivery by lower-case name, without hop-by-hop headers; credentials are [redacted]. Empty once
-	// the payload has expired.
+	// The request headers by lower-case name, without hop-by-hop headers. Credentials are `[redacted]`. Empty after the
+	// payload has expired.
 	Headers headers `json:"headers"`
-	// The body as body_encoding says; null for a repeat and once the payload has expired.
+	// The body, encoded as `body_encoding` says; `null` for a duplicate and after the payload has expired.
 	Body content `json:"body"`
-	// json: body is the JSON value. text: a string. base64: the bytes in base64. null: there is no body to show.
+	// The form of `body`:
+	// - `json`: the JSON value.
+	// - `text`: a string.
+	// - `base64`: the bytes in base64.
+	// - `null`: there is no body to show.
 	BodyEncoding encoding `json:"body_encoding"`
-	// The deliveries of the event, one per subscription that matched or that a bulk replay sent it to.
+	// The deliveries of the event: one for each subscription that matched or that a bulk replay sent the event to.
 	Deliveries []Delivery `json:"deliveries"`
 }
 
 // Verification says how a delivery was verified.
 type Verification struct {
-	// unverified: the connection's scheme verifies nothing.
+	// `verified`: the request was verified. `unverified`: the connection's scheme verifies nothing.
 	Result string `json:"result" enum:"verified,unverified"`
-	// The scheme by which deliveries of the connection are verified. Of an event that was published: api_key or user.
+	// The scheme by which the connection's requests are verified. For a published event: `api_key` or `user`.
 	Scheme string `json:"scheme" example:"hmac"`
-	// Which of the connection's secrets verified it; null where none did. Of an event that was published, the id of the
+	// The secret of the connection that verified the request; `null` if none did. For a published event: the id of the API
 	// key or user.
 	KeyID *string `json:"key_id"`
 }
@@ -121,11 +133,11 @@ type EventError struct {
 type DeliveryError struct {
 	// The kind of failure.
 	Code string `json:"code" example:"unexpected_status"`
-	// A sentence for a person.
+	// A human-readable message.
 	Message string `json:"message" example:"The receiver answered with status 503"`
-	// The status of the answer; null where there was none.
+	// The status code of the response; `null` if there was none.
 	HTTPStatus *int `json:"http_status" example:"503"`
-	// When the try ended.
+	// When the attempt ended.
 	At httpapi.Time `json:"at"`
 }
 
@@ -135,21 +147,27 @@ type Delivery struct {
 	ID string `json:"id" format:"uuid" example:"01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47"`
 	// The subscription that the event goes to.
 	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// pending: waits for a worker. sending: a try may be on the wire. retry_wait: waits after a failed try. held: its
-	// subscription is disabled. succeeded: answered 2xx. dead: refused for good, or the schedule is spent. cancelled: its
-	// subscription was deleted, or the event's payload expunged.
+	// The status of the delivery:
+	// - `pending`: waits for a worker.
+	// - `sending`: an attempt may be in progress.
+	// - `retry_wait`: waits for a retry after a failed attempt.
+	// - `held`: the subscription is disabled.
+	// - `succeeded`: the receiver responded with a 2xx status code.
+	// - `dead`: refused permanently, or all retries are used up.
+	// - `cancelled`: the subscription was deleted, or the event's payload was expunged.
 	Status string `json:"status" enum:"pending,sending,retry_wait,held,succeeded,dead,cancelled"`
-	// Counts from 1; every replay raises it and restarts the schedule. A delivery that a bulk replay made begins with 2.
+	// Counts from 1. Every replay increments it and restarts the retry schedule. A delivery created by a bulk replay
+	// begins with 2.
 	Generation int64 `json:"generation" example:"1"`
-	// The tries recorded, over all generations.
+	// The number of recorded attempts over all generations.
 	AttemptCount int64 `json:"attempt_count" example:"1"`
-	// When the next try is due; null unless status is pending or retry_wait.
+	// When the next attempt is due; `null` unless `status` is `pending` or `retry_wait`.
 	NextAttemptAt *httpapi.Time `json:"next_attempt_at" nullable:"true"`
-	// The status of the last answer; null where the last try got none.
+	// The status code of the last attempt's response; `null` if it got none.
 	LastHTTPStatus *int `json:"last_http_status" example:"200"`
-	// The last failure; null when no try has failed.
+	// The last failure; `null` if no attempt has failed.
 	LastError httpapi.OrNull[DeliveryError] `json:"last_error"`
-	// When the delivery succeeded, died or was cancelled; null while it is open.
+	// When the delivery became succeeded, dead or cancelled; `null` while it is open.
 	CompletedAt *httpapi.Time `json:"completed_at" nullable:"true"`
 }
 
@@ -157,9 +175,9 @@ type Delivery struct {
 type Replay struct {
 	// The event.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	// Where the event stands now.
+	// The status of the event now.
 	Status string `json:"status" enum:"received,forwarding,forwarded,failed,dead_letter"`
-	// All deliveries of the event as they stood when the replay was stored.
+	// All deliveries of the event as they were when the replay was stored.
 	Deliveries []Delivery `json:"deliveries"`
 }
 

@@ -25,11 +25,11 @@ type Receiver interface {
 
 // Acknowledgement is the answer to a delivery that is stored.
 type Acknowledgement struct {
-	// The event; for a repeat, the event it repeats.
+	// The UUID of the event; for a duplicate, the UUID of the original event.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	// Always received: the event is durable, and forwarding goes on by itself.
+	// Always `received`: the event is durable, and forwarding continues in the background.
 	Status string `json:"status" enum:"received"`
-	// Whether the delivery repeats an event that was stored before.
+	// Whether the request duplicates a stored event.
 	Duplicate bool `json:"duplicate"`
 }
 
@@ -61,7 +61,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if refusal(err) {
 			if d := h.refusals.count(source, httpapi.RequestTime(r.Context())); !d.Allowed {
 				d.SetHeaders(w.Header())
-				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many refused deliveries from this address",
+				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many rejected webhooks from this address",
 					RetryAfter: d.RetryAfter, Cause: err}
 			}
 		}
@@ -120,10 +120,10 @@ func refusal(err error) bool {
 func document(api *httpapi.API) []*huma.Operation {
 	return []*huma.Operation{documentDelivery(api),
 		documentHandshake(api, http.MethodGet,
-			"By this method providers such as Meta, Dropbox and X make sure that the URL is the connection's: they send a "+
-				"value and expect it back, or its HMAC under the webhook secret."),
-		documentHandshake(api, http.MethodHead, "By this method providers such as Trello make sure that the URL answers."),
-		documentHandshake(api, http.MethodOptions, "By this method senders of CloudEvents ask whether they may deliver.")}
+			"Providers such as Meta, Dropbox and X verify the ownership of the URL with this method: they send a value and "+
+				"expect it back, or its HMAC with the webhook secret."),
+		documentHandshake(api, http.MethodHead, "Providers such as Trello check with this method that the URL is reachable."),
+		documentHandshake(api, http.MethodOptions, "Senders of CloudEvents ask with this method for the permission to deliver.")}
 }
 
 func parameters() []*huma.Param {
@@ -136,17 +136,16 @@ func parameters() []*huma.Param {
 func documentHandshake(api *httpapi.API, method, why string) *huma.Operation {
 	op := &huma.Operation{
 		OperationID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}",
-		Tags: []string{"Inbound"}, Summary: "Answer a provider's handshake by " + method,
-		Description: why + " What is answered is the definition's of the connection's provider. Handshakes are not " +
-			"stored, and none can make the " +
-			"service sign what could be taken for an event. A provider that has no such handshake gets 405.",
+		Tags: []string{"Inbound"}, Summary: "Respond to a provider's handshake by " + method,
+		Description: why + " The definition of the connection's provider describes the response. Handshakes are not stored, " +
+			"and no handshake can make the service sign content that could pass as an event. If the provider's definition " +
+			"has no such handshake, the status code is 405.",
 		Parameters: parameters(), Security: []map[string][]string{},
 		Responses: map[string]*huma.Response{
-			"200": {Description: "The handshake is answered.", Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}},
-			"400": api.ErrorResponse("`http_error`: the request is no handshake of the provider"),
+			"200": {Description: "The response to the handshake.", Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}},
+			"400": api.ErrorResponse("`http_error`: the request is not a handshake of the provider"),
 			"401": api.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused."),
-			"405": api.ErrorResponse("`http_error`: the provider has no handshake by this method; `Allow` lists those that " +
-				"it has"),
+			"405": api.ErrorResponse("`http_error`: the provider has no handshake with this method; `Allow` lists its methods"),
 		},
 	}
 	documentErrors(api, op, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
@@ -156,37 +155,35 @@ func documentHandshake(api *httpapi.API, method, why string) *huma.Operation {
 
 // expected is the schema of an answer that a provider's definition gives.
 func expected() *huma.Schema {
-	return &huma.Schema{Description: "What the provider expects to be answered: text, JSON or nothing, at most 1 KiB."}
+	return &huma.Schema{Description: "The response that the provider expects: text, JSON or nothing, at most 1 KiB."}
 }
 
 func documentErrors(api *httpapi.API, op *huma.Operation, codes ...apperr.Code) {
 	for _, c := range codes {
 		op.Responses[strconv.Itoa(c.Info().Status)] = api.ErrorResponse("`" + string(c) + "`")
 	}
-	op.Responses["2XX"] = &huma.Response{Description: "Where the provider expects another status than 200.",
+	op.Responses["2XX"] = &huma.Response{Description: "The response if the provider expects another status code than 200.",
 		Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}}
-	op.Responses["4XX"] = api.ErrorResponse("`signature_missing`, `signature_invalid`, where the provider expects " +
-		"another status than 401")
-	op.Responses["503"].Description = "`unavailable`, `connection_disabled`; `Retry-After` says when to send it again"
+	op.Responses["4XX"] = api.ErrorResponse("`signature_missing`, `signature_invalid`, if the provider expects another " +
+		"status code than 401")
+	op.Responses["503"].Description = "`unavailable`, `connection_disabled`; `Retry-After` says when to resend it"
 }
 
 func documentDelivery(api *httpapi.API) *huma.Operation {
-	body := &huma.Schema{Description: "The provider's body, byte for byte. Up to 10 MiB, or what the connection allows."}
+	body := &huma.Schema{Description: "The provider's body, byte for byte. At most 10 MiB, unless the connection sets another limit."}
 	op := &huma.Operation{
 		OperationID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
-		Summary: "Receive a provider's webhook",
-		Description: "Where a provider posts its webhooks. The credential is the provider's signature; `API-Key` and " +
-			"`Authorization` are not " +
-			"looked at. The answer comes when the event is durable. A repeat of an event gets 200 with `duplicate: true`. " +
-			"Where the " +
-			"provider expects an acknowledgement of its own, or posts a handshake, it gets that answer instead. The " +
-			"first 256 KiB of a body must arrive within 10 seconds, the rest within a further minute.",
+		Summary: "Receive a webhook from a provider",
+		Description: "Receives the webhooks of a provider. The provider's signature is the credential; `API-Key` and " +
+			"`Authorization` are ignored. The service responds when the event is durable. A duplicate gets 200 with " +
+			"`duplicate: true`. If the provider expects a specific acknowledgement, or posts a handshake, it gets that " +
+			"response instead. The first 256 KiB of the body must arrive within 10 seconds, the rest within another minute.",
 		Parameters: parameters(),
-		RequestBody: &huma.RequestBody{Required: false, Description: "Any body of any content type.",
+		RequestBody: &huma.RequestBody{Required: false, Description: "Any body with any content type.",
 			Content: map[string]*huma.MediaType{"*/*": {Schema: body}}},
 		Security: []map[string][]string{},
 		Responses: map[string]*huma.Response{
-			"200": {Description: "The event is stored, or the handshake is answered.", Content: map[string]*huma.MediaType{
+			"200": {Description: "The event is stored, or the response to a handshake.", Content: map[string]*huma.MediaType{
 				"application/json": {Schema: &huma.Schema{AnyOf: []*huma.Schema{api.Schema(Acknowledgement{}), expected()}},
 					Example: Acknowledgement{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Status: "received"}},
 				"*/*": {Schema: expected()},

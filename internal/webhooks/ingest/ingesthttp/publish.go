@@ -26,13 +26,11 @@ func mountPublish(api *httpapi.API, publisher Publisher) {
 		OtherStatuses: []int{http.StatusOK}, Tag: "Webhook events", Permission: access.EventsWrite,
 		Route: access.RouteEventsWrite, Environment: true, MaxBodyBytes: ingest.MaxPublishedBytes,
 		Summary: "Publish a webhook event",
-		Description: "Stores an event of the caller's own and forwards it to the subscriptions that match, as if a " +
-			"provider had sent it. Its " +
-			"`provider` is `sallyport`. It is about a connection, or none: then its `provider_config_key` is `sallyport` " +
-			"too, and " +
-			"subscriptions that are narrowed to another do not match. The answer comes when the event is durable: 201, or " +
-			"200 with " +
-			"`duplicate: true` and the first event's uuid when its idempotency key came before. The request is at most 1 MiB.",
+		Description: "Stores an event of your own and forwards it to the matching subscriptions, as if a provider had sent " +
+			"it. Its `provider` is `sallyport`. The event can name a connection. Without one its `provider_config_key` is " +
+			"`sallyport` too, and a subscription to another provider configuration does not match.\n\n" +
+			"The service responds when the event is durable: with 201, or with 200, `duplicate: true` and the UUID of the " +
+			"first event if the idempotency key was received before. The request is at most 1 MiB.",
 	}, h.publish)
 }
 
@@ -40,17 +38,18 @@ type publishHandler struct{ publisher Publisher }
 
 // publication is the body that publishes an event.
 type publication struct {
-	// The type: letters, digits, hyphens and underscores, in segments separated by dots. Types that begin with sallyport
-	// are for the gateway's own events.
+	// The event type: letters, digits, hyphens and underscores, in segments separated by dots. Types that begin with
+	// `sallyport` are reserved for the gateway's own events.
 	EventType string `json:"event_type" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$" example:"invoice.paid"`
-	// The event's body: any JSON value, nested at most 512 deep.
+	// The event's body: any JSON value, nested at most 512 levels deep.
 	Data httpapi.JSON `json:"data"`
-	// What tells a repeat from an event: of several events with one key about one connection, or about none, the first is
-	// forwarded. It holds as long as its event is kept. Default: every event is one of its own.
+	// The key by which duplicates are recognised. Of several events with the same key and the same connection, or without
+	// a connection, only the first is forwarded. The key applies for as long as its event is kept. Default: no event is a
+	// duplicate.
 	IdempotencyKey httpapi.Optional[string] `json:"idempotency_key,omitempty" minLength:"1" maxLength:"255" example:"invoice-4711-paid"`
-	// The connection that the event is about. Default: none.
+	// The connection of the event. Default: none.
 	ConnectionID httpapi.Optional[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
-	// The provider configuration of the connection; needed only where several connections have the id.
+	// The provider configuration of the connection. Required only if several connections have this id.
 	ProviderConfigKey httpapi.Optional[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
 }
 
@@ -75,7 +74,7 @@ type publishInput struct{ Body publication }
 
 type publishOutput struct {
 	Status int
-	// The path of the event; only of one that is new.
+	// The path of the event; absent for a duplicate.
 	Location string `header:"Location"`
 	Body     Acknowledgement
 }

@@ -23,13 +23,11 @@ func Mount(api *httpapi.API, svc *rejections.Service) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-webhook-rejections", Method: http.MethodGet, Path: "/webhook-rejections", Status: http.StatusOK,
 		Tag: "Webhook events", Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
-		Summary: "List refused webhook requests",
-		Description: "Lists what the environment's connections refused, newest first: the last 200 requests of each " +
-			"connection, for at " +
-			"most 30 days, with the reason and, where a closer look found one, the likely cause. Beyond five a second and " +
-			"connection " +
-			"refusals are only counted, as `suppressed` of the one before them. Refused requests are no events: nothing is " +
-			"forwarded.",
+		Summary: "List rejected webhooks",
+		Description: "Lists the webhooks that the environment's connections rejected, newest first. Each row has the " +
+			"reason and, if the service found one, the likely cause. The last 200 rejections of each connection are kept, for " +
+			"at most 30 days. Beyond five rejections per second and connection, further ones are only counted, in " +
+			"`suppressed` of the rejection before them. A rejected webhook is not an event and is not forwarded.",
 	}, h.list)
 }
 
@@ -41,7 +39,7 @@ type listInput struct {
 	ConnectionID []string `query:"connection_id,explode" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$" maxItems:"50" example:"acme-production"`
 	// Only requests to connections of these provider configurations.
 	ProviderConfigKey []string `query:"provider_config_key,explode" minLength:"1" maxLength:"63" pattern:"^[a-z0-9-]+$" maxItems:"50" example:"github"`
-	// Only requests that were refused for one of these reasons.
+	// Only requests that were rejected for one of these reasons.
 	Reason []string `query:"reason,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" example:"signature_mismatch"`
 	url    url.URL
 }
@@ -87,7 +85,7 @@ func sorted(values []string) []string {
 
 // rejection is a refused request on the wire.
 type rejection struct {
-	// The id of the refused request.
+	// The id of the rejection.
 	ID string `json:"id" example:"rej_06dprg8dj1v6hckm0sjzmn2m1c"`
 	// The environment of the connection.
 	EnvironmentID string `json:"environment_id"`
@@ -99,39 +97,39 @@ type rejection struct {
 	Provider string `json:"provider"`
 	// The key of the provider configuration.
 	ProviderConfigKey string `json:"provider_config_key"`
-	// When the request came.
+	// When the request was received.
 	ReceivedAt httpapi.Time `json:"received_at"`
-	// Why it was refused, as a word for programs.
+	// The reason as a machine-readable code.
 	Reason string `json:"reason" example:"signature_mismatch"`
-	// Why it was refused, and what to mend.
+	// The reason as a human-readable message, with advice on how to fix it.
 	Message string `json:"message"`
-	// The likely cause; null where none was found or none was looked for.
+	// The likely cause; `null` if none was found or looked for.
 	Diagnosis httpapi.OrNull[diagnosis] `json:"diagnosis"`
-	// Whether the request came by the connection's alias. Then its body is not kept.
+	// Whether the request used the connection's alias. The body of such a request is not kept.
 	ByAlias bool `json:"by_alias"`
 	// The sender's address.
 	ClientIP string `json:"client_ip"`
-	// The request's method.
+	// The request method.
 	Method string `json:"method"`
-	// The request's headers by lower-case name, with credentials redacted.
+	// The request headers by lower-case name. Credentials are redacted.
 	Headers map[string]string `json:"headers"`
-	// The first 4096 bytes of the body.
+	// The first 4096 bytes of the body, encoded as `body_encoding` says.
 	Body string `json:"body"`
-	// How body is written: as text, or in base64 where it is not UTF-8.
+	// `text`: the body as it was received. `base64`: the body in base64, because it is not UTF-8 text.
 	BodyEncoding string `json:"body_encoding" enum:"text,base64"`
-	// The size in bytes of the whole body, as far as it was read or announced.
+	// The size of the whole body in bytes, as far as it was read or announced.
 	BodySize int64 `json:"body_size"`
-	// Whether body lacks a part of the request's body.
+	// Whether `body` is only a part of the request's body.
 	Truncated bool `json:"truncated"`
-	// How many further refusals of the connection followed that were counted and not kept.
+	// The number of further rejections of the connection that were counted and not kept.
 	Suppressed int64 `json:"suppressed"`
 }
 
 // diagnosis is the likely cause of a refusal on the wire.
 type diagnosis struct {
-	// The cause as a word for programs.
+	// The cause as a machine-readable code.
 	Code string `json:"code" example:"body_rewritten"`
-	// What to look at.
+	// Advice on what to check.
 	Message string `json:"message"`
 }
 

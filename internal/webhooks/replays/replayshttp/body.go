@@ -20,57 +20,58 @@ import (
 
 // creation is the body that makes a job.
 type creation struct {
-	// Which events the job is about.
+	// The events to replay.
 	Filter filter `json:"filter"`
-	// Also replay deliveries that succeeded, wait for their first try, are held or were cancelled. Default false.
+	// Also replay deliveries that succeeded, wait for their first attempt, are held or were cancelled. Default `false`.
 	Force httpapi.Optional[bool] `json:"force,omitempty"`
-	// The subscription that the events go to, instead of those that they went to. An event that has no delivery to it gets
-	// one where the subscription takes the event as it is now: by its scope, its event types and its filter. Default: the
-	// deliveries that there are.
+	// The subscription to send the events to, instead of the subscriptions that they went to. An event without a delivery
+	// to it gets one if the subscription, as it is now, matches the event by scope, event types and filter. Default: the
+	// existing deliveries.
 	ToSubscriptionID httpapi.Optional[string] `json:"to_subscription_id,omitempty" minLength:"1" maxLength:"64"`
-	// How many deliveries are started a second, at most: 1 to 500. Default 50. A slow receiver makes it fewer, because at
-	// most 50 of a job wait for their first try at a time.
+	// The maximum number of deliveries started per second: 1 to 500. Default 50. A slow receiver lowers the rate, because
+	// at most 50 deliveries of a job wait for their first attempt at the same time.
 	RatePerSecond httpapi.Optional[int64] `json:"rate_per_second,omitempty" minimum:"1" maximum:"500"`
-	// Count what the job would do, and make none. Default false.
+	// Count what the job would do without creating it. Default `false`.
 	DryRun httpapi.Optional[bool] `json:"dry_run,omitempty"`
 }
 
 // filter selects events, in a request and in an answer. Its fields are the filters of the list of events.
 type filter struct {
-	// Must be true where no other field restricts the job, so that nobody replays everything by leaving something out;
-	// stands alone then.
+	// Must be `true` if no other field restricts the job, so that a missing field never replays everything. It cannot be
+	// combined with other fields.
 	All bool `json:"all,omitempty"`
 	// Only these events.
 	EventUUIDs []string `json:"event_uuids,omitempty" minItems:"1" maxItems:"1000"`
-	// Only events with these statuses.
+	// Only events with one of these statuses.
 	Status []string `json:"status,omitempty" minItems:"1" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" example:"[\"dead_letter\"]"`
-	// Only events of these providers.
+	// Only events from these providers.
 	Provider []string `json:"provider,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"github\"]"`
-	// Only events of these provider configurations.
+	// Only events from these provider configurations.
 	ProviderConfigKey []string `json:"provider_config_key,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"github\"]"`
-	// Only events of the connections with these ids.
+	// Only events from the connections with these ids.
 	ConnectionID []string `json:"connection_id,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"acme-production\"]"`
-	// Only events whose type is one of these or fits one of these patterns, which are those of a subscription.
+	// Only events of these types. Patterns are those of a subscription.
 	EventType []string `json:"event_type,omitempty" minItems:"1" minLength:"1" maxLength:"256" maxItems:"50" example:"[\"issues.*\"]"`
-	// Only events with a delivery to one of these subscriptions and, without to_subscription_id, only those deliveries.
+	// Only events with a delivery to one of these subscriptions. Without `to_subscription_id`, only those deliveries are
+	// replayed.
 	SubscriptionID []string `json:"subscription_id,omitempty" minItems:"1" minLength:"1" maxLength:"64" maxItems:"50" example:"[\"sub_06dyxk8z3pk6n5q1v7wc4t2m9r\"]"`
 	// Only events with one of these idempotency keys.
 	IdempotencyKey []string `json:"idempotency_key,omitempty" minItems:"1" minLength:"1" maxLength:"2048" maxItems:"50"`
-	// Only events that repeat another (true), or only those that do not (false). Repeats are never sent.
+	// `true`: only duplicates. `false`: only events that are not duplicates. Duplicates are never sent.
 	Duplicate *bool `json:"duplicate,omitempty" nullable:"false"`
-	// Only pings and confirmations of the provider (true), or only other events (false). Those are never sent.
+	// `true`: only the provider's pings and confirmations, which are never sent. `false`: only other events.
 	Control *bool `json:"control,omitempty" nullable:"false"`
-	// Only events received after this time (RFC 3339), to the millisecond.
+	// Only events received after this time (RFC 3339, millisecond precision).
 	ReceivedAfter *httpapi.Time `json:"received_after,omitempty" nullable:"false"`
-	// Only events received before this time (RFC 3339), to the millisecond.
+	// Only events received before this time (RFC 3339, millisecond precision).
 	ReceivedBefore *httpapi.Time `json:"received_before,omitempty" nullable:"false"`
-	// Only events with a delivery whose last try was answered with one of these statuses and, without to_subscription_id,
-	// only those deliveries.
+	// Only events with a delivery whose last attempt got a response with one of these status codes. Without
+	// `to_subscription_id`, only those deliveries are replayed.
 	HTTPStatus []int `json:"http_status,omitempty" minItems:"1" minimum:"100" maximum:"599" maxItems:"50" example:"[503]"`
-	// Only events with a delivery whose last failure has one of these codes and, without to_subscription_id, only those
-	// deliveries.
+	// Only events with a delivery whose last failure has one of these codes. Without `to_subscription_id`, only those
+	// deliveries are replayed.
 	ErrorCode []string `json:"error_code,omitempty" minItems:"1" minLength:"1" maxLength:"255" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" example:"[\"timeout\"]"`
-	// Only events whose uuid or idempotency key is this text, or whose type begins with it. Case counts.
+	// Only events whose UUID or idempotency key equals this text, or whose type begins with it. Case-sensitive.
 	Search string `json:"q,omitempty" minLength:"1" maxLength:"2048" example:"issues."`
 	unread bool
 }

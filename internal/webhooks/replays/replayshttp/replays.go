@@ -39,47 +39,41 @@ func Mount(api *httpapi.API, svc *replays.Service) {
 		OtherStatuses: []int{http.StatusOK}, Bodies: map[int]any{http.StatusAccepted: replay{}, http.StatusOK: preview{}},
 		Errors:  []apperr.Code{apperr.CodeReplaysLimit},
 		Summary: "Replay many webhook events",
-		Description: "Makes a job that sends the events which `filter` selects once more, oldest first, with their " +
-			"`webhook-id`. It is about " +
-			"events that are there when it is made. Without `force` it starts the deliveries that are dead or wait after a " +
-			"failed try, and " +
-			"looks at no other event; where `filter` asks about deliveries (`subscription_id`, `http_status`, `error_code`), " +
-			"it starts " +
-			"those that fit. With `to_subscription_id` the events go to that subscription and to no other, also events that " +
-			"came before it " +
-			"was made, as far as it takes them.\n\nThe job gives way to what arrives, and goes on after a restart. An " +
-			"environment may have " +
-			"10 unfinished jobs; one that has ended is kept for 30 days. With `dry_run` nothing is made: the answer is 200 " +
-			"and counts " +
-			"what a job would do.",
+		Description: "Creates a job that sends the events selected by `filter` again, oldest first and with their " +
+			"`webhook-id`. The job covers events that exist when it is created. Without `force` it starts the deliveries that " +
+			"are dead or wait after a failed attempt, and skips all other events. If `filter` restricts deliveries " +
+			"(`subscription_id`, `http_status`, `error_code`), it starts the matching deliveries only. With " +
+			"`to_subscription_id` it sends the events to that subscription alone, including events received before the " +
+			"subscription was created, if the subscription matches them.\n\n" +
+			"New events take priority over the job. The job continues after a restart. An environment can have 10 unfinished " +
+			"jobs. A finished job is kept for 30 days. With `dry_run` no job is created: the response has the status code 200 " +
+			"and counts what a job would do.",
 	}), h.create)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "list-webhook-replays", Method: http.MethodGet, Path: collectionPath, Permission: access.EventsRead,
-		Summary: "List bulk replays", Description: "Lists the environment's jobs, newest first.",
+		Summary: "List bulk replays", Description: "Lists the environment's bulk replays, newest first.",
 	}), h.list)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-webhook-replay", Method: http.MethodGet, Path: itemPath, Permission: access.EventsRead,
-		Summary: "Get a bulk replay", Description: "Returns one job with what it has done so far.",
+		Summary: "Get a bulk replay", Description: "Returns a bulk replay with its progress so far.",
 	}), h.get)
 	ended := []apperr.Code{apperr.CodeReplayEnded}
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "pause-webhook-replay", Method: http.MethodPost, Path: itemPath + "/pause", Errors: ended,
 		Summary: "Pause a bulk replay",
-		Description: "From the answer on the job starts nothing until it is resumed. What it has started is sent. A " +
-			"paused job is left as " +
-			"it is.",
+		Description: "Pauses the job. After the response it starts no delivery until it is resumed. Deliveries that it has " +
+			"already started are sent. A paused job is left unchanged.",
 	}), h.change(svc.Pause))
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "resume-webhook-replay", Method: http.MethodPost, Path: itemPath + "/resume", Errors: ended,
 		Summary:     "Resume a bulk replay",
-		Description: "Lets a paused job go on where it was. A job that is not paused is left as it is.",
+		Description: "Resumes a paused job where it stopped. A job that is not paused is left unchanged.",
 	}), h.change(svc.Resume))
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "cancel-webhook-replay", Method: http.MethodPost, Path: itemPath + "/cancel", Errors: ended,
 		Summary: "Cancel a bulk replay",
-		Description: "Ends the job: from the answer on it starts nothing more. What it has started is sent, and retried " +
-			"as its subscription " +
-			"says. A cancelled job is left as it is.",
+		Description: "Ends the job. After the response it starts no delivery. Deliveries that it has already started are " +
+			"sent, and retried by the schedule of their subscription. A cancelled job is left unchanged.",
 	}), h.change(svc.Cancel))
 }
 
@@ -113,7 +107,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 
 type listInput struct {
 	page.Query
-	// Only jobs in one of these states.
+	// Only jobs with one of these statuses.
 	Status []string `query:"status,explode" enum:"queued,running,paused,completed,cancelled,failed" maxItems:"50" example:"running"`
 	url    url.URL
 }

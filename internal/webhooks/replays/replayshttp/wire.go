@@ -12,54 +12,59 @@ type replay struct {
 	ID string `json:"id" example:"rpl_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// The environment that the job belongs to.
 	EnvironmentID string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// queued: waits for a worker. running: is being worked on. paused: waits to be resumed. completed: has started
-	// everything, and every first try has ended. cancelled: was ended on request. failed: cannot go on; error says why.
+	// The status of the job:
+	// - `queued`: waits for a worker.
+	// - `running`: a worker processes it.
+	// - `paused`: waits to be resumed.
+	// - `completed`: every delivery was started, and every first attempt has ended.
+	// - `cancelled`: ended on request.
+	// - `failed`: cannot continue; see `error`.
 	Status string `json:"status" enum:"queued,running,paused,completed,cancelled,failed"`
-	// Which events the job is about, of those that were there when it was made.
+	// The events to replay. The job covers events that existed when it was created.
 	Filter filter `json:"filter"`
-	// Whether deliveries that have not failed are replayed, too.
+	// Whether the job also replays deliveries that have not failed.
 	Force bool `json:"force"`
-	// The subscription that the events go to; null for the deliveries that there are.
+	// The subscription that the events are sent to; `null` for the existing deliveries.
 	ToSubscriptionID *string `json:"to_subscription_id" nullable:"true"`
-	// How many deliveries are started a second, at most.
+	// The maximum number of deliveries started per second.
 	RatePerSecond int `json:"rate_per_second" example:"50"`
-	// What the job has done so far.
+	// The counts so far.
 	Counts counts `json:"counts"`
-	// An estimate of the share of the environment's events that the job has looked at, from 0 to 1.
+	// The estimated share of the environment's events that the job has examined, from 0 to 1.
 	Progress float64 `json:"progress" example:"0.42"`
-	// Why the job failed; null unless it has.
+	// Why the job failed; `null` unless `status` is `failed`.
 	Error httpapi.OrNull[failure] `json:"error"`
-	// Who made the job.
+	// The user or API key that created the job.
 	CreatedBy creator `json:"created_by"`
-	// When the job was made. Events received later are none of its.
+	// When the job was created. It does not cover events received later.
 	CreatedAt httpapi.Time `json:"created_at"`
-	// When the job last got on or was changed.
+	// When the job last made progress or was changed.
 	UpdatedAt httpapi.Time `json:"updated_at"`
-	// When a worker first took the job; null before that.
+	// When a worker first started the job; `null` before.
 	StartedAt *httpapi.Time `json:"started_at" nullable:"true"`
-	// When the job was completed, cancelled or failed; null before that. It is kept for 30 days from then on.
+	// When the job was completed, cancelled or failed; `null` before. It is kept for 30 days after this time.
 	FinishedAt *httpapi.Time `json:"finished_at" nullable:"true"`
 }
 
 // counts is what a job has done.
 type counts struct {
-	// The events that the filter selected, of those that the job has come to. Without force and to_subscription_id: those
-	// of them with a delivery that is dead or waits after a failed try.
+	// The examined events that the filter selects. Without `force` and `to_subscription_id`, only those with a delivery
+	// that is dead or waits after a failed attempt.
 	Matched int64 `json:"matched" example:"120"`
 	// The deliveries that were started.
 	Replayed int64 `json:"replayed" example:"118"`
-	// Those of them whose first try has not ended.
+	// The started deliveries whose first attempt has not ended.
 	InProgress int64 `json:"in_progress" example:"3"`
-	// Those of them whose first try, or a later one by the time the job looked, succeeded.
+	// The started deliveries that succeeded, in the first attempt or in a retry before the job checked.
 	Succeeded int64 `json:"succeeded" example:"110"`
-	// Those of them whose first try failed. They are retried as their subscription says.
+	// The started deliveries whose first attempt failed. They are retried by the schedule of their subscription.
 	Failed int64 `json:"failed" example:"4"`
-	// Those of them that ended without a try: held because their subscription is disabled, cancelled, or replayed once
-	// more by somebody else.
+	// The started deliveries that ended without an attempt: held because their subscription is disabled, cancelled, or
+	// replayed again by another request.
 	Other int64 `json:"other" example:"1"`
-	// What was left as it was: deliveries, and events as one where they have none to count.
+	// The deliveries that were left unchanged. An event without deliveries counts as one.
 	Skipped int64 `json:"skipped" example:"2"`
-	// The same by reason.
+	// The skipped deliveries and events by reason.
 	SkippedReasons reasons `json:"skipped_reasons"`
 }
 
@@ -67,20 +72,20 @@ type counts struct {
 type reasons struct {
 	// Deliveries that were being sent at that moment.
 	InFlight int64 `json:"in_flight"`
-	// Deliveries to subscriptions that were deleted.
+	// Deliveries to deleted subscriptions.
 	SubscriptionDeleted int64 `json:"subscription_deleted"`
-	// Events that the subscription named by to_subscription_id does not take.
+	// Events that the subscription in `to_subscription_id` does not match.
 	NotMatched int64 `json:"not_matched"`
-	// Deliveries to the subscription named by to_subscription_id that have not failed, and events of which nothing was
-	// left to replay when the job came to them. force replays them.
+	// Deliveries to the subscription in `to_subscription_id` that have not failed, and events without a delivery left to
+	// replay when the job reached them. `force` replays both.
 	NotFailed int64 `json:"not_failed"`
 	// Events whose payload has been removed.
 	PayloadExpired int64 `json:"payload_expired"`
-	// Events that repeat another.
+	// Duplicates.
 	Duplicate int64 `json:"duplicate"`
 	// Pings and confirmations of the provider.
 	Control int64 `json:"control"`
-	// Events that no subscription took when they came.
+	// Events that matched no subscription when they were received.
 	NoDelivery int64 `json:"no_delivery"`
 }
 
@@ -88,34 +93,34 @@ type reasons struct {
 type failure struct {
 	// The kind of failure.
 	Code string `json:"code" enum:"subscription_deleted,internal_error"`
-	// A sentence for a person.
+	// A human-readable message.
 	Message string `json:"message"`
 }
 
 // creator is who made a job.
 type creator struct {
-	// What kind of principal it was.
+	// The kind of principal.
 	Type string `json:"type" enum:"user,api_key,system"`
 	// The id of the user or API key.
 	ID string `json:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The user's e-mail address or the key's name at that time.
+	// The user's e-mail address or the key's name at the time of creation.
 	Name string `json:"name"`
 }
 
 // preview is what a job would do.
 type preview struct {
-	// Always true: nothing was made.
+	// Always `true`: no job was created.
 	DryRun bool `json:"dry_run"`
-	// The events that the job would come to.
+	// The events that the job would process.
 	Matched int64 `json:"matched" example:"120"`
-	// The deliveries that it would start.
+	// The deliveries that the job would start.
 	Replayed int64 `json:"replayed" example:"118"`
-	// What it would leave as it is.
+	// The deliveries and events that the job would skip.
 	Skipped int64 `json:"skipped" example:"2"`
-	// The same by reason.
+	// The skipped deliveries and events by reason.
 	SkippedReasons reasons `json:"skipped_reasons"`
-	// Whether counting ended before the end: at 10,000 events or deliveries, a million events looked at, or three seconds.
-	// The newest are counted first.
+	// Whether counting stopped early: after 10,000 events or deliveries, a million examined events, or 3 seconds. The
+	// newest events are counted first.
 	AtLeast bool `json:"at_least"`
 	// Up to 20 of the deliveries, newest events first.
 	Sample []sampled `json:"sample"`
@@ -131,7 +136,7 @@ type sampled struct {
 	ConnectionID string `json:"connection_id" example:"acme-production"`
 	// When the event was received.
 	ReceivedAt httpapi.Time `json:"received_at"`
-	// The subscription that it would go to.
+	// The subscription that the event would be sent to.
 	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 

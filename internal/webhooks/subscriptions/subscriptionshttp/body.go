@@ -11,66 +11,66 @@ import (
 // Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded
 // types.
 type Writable struct {
-	// Only events of this provider configuration. Default null: of any.
+	// Forward only events from this provider configuration. Default `null`: any provider configuration.
 	ProviderConfigKey httpapi.Nullable[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
-	// Only events of this connection. Default null: of any.
+	// Forward only events from this connection. Default `null`: any connection.
 	ConnectionID httpapi.Nullable[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
-	// The secret that signs every try (Standard Webhooks): whsec_ and the base64 of 24 to 64 bytes, or any other text of
-	// 16 to 256 bytes, which is used as it is. It is never returned. Default: generated at creation and returned in that
-	// answer alone. A new secret signs from the next try on, and the one that it replaces signs beside it for a while; see
-	// secret_grace_seconds.
+	// The secret that signs every attempt (Standard Webhooks): `whsec_` followed by the base64 of 24 to 64 bytes, or any
+	// other text of 16 to 256 bytes, which is used as it is. It is never returned. Default: generated at creation and
+	// returned in that response only. A new secret signs from the next attempt on. The secret that it replaces continues
+	// to sign alongside it; see `secret_grace_seconds`.
 	SigningSecret httpapi.Optional[string] `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256"`
-	// A text for people, at most 1000 characters. Default empty.
+	// A description for people, at most 1000 characters. Default: empty.
 	Description httpapi.Nullable[string] `json:"description,omitempty" maxLength:"1000"`
-	// false pauses the subscription: its deliveries are held until it is true again. Default true.
+	// `false` pauses the subscription: its deliveries are held until this is `true` again. Default `true`.
 	Enabled httpapi.Optional[bool] `json:"enabled,omitempty"`
-	// What events must fit beyond their type: one boolean CEL expression over event, whose fields are type, types,
-	// provider, provider_config_key, connection_id, received_at, headers (by lower-case name), content_type, control and
-	// body (its JSON; absent where it is none). It is checked and its cost bounded. An event on which it fails does not
-	// match. Default null: nothing.
+	// A condition on the event in addition to its type: a boolean CEL expression over `event`. Its fields are `type`,
+	// `types`, `provider`, `provider_config_key`, `connection_id`, `received_at`, `headers` (by lower-case name),
+	// `content_type`, `control` and `body` (the JSON of the body; absent if the body is not JSON). The expression is
+	// checked and its cost is limited. An event does not match if the evaluation fails. Default `null`: no condition.
 	Filter httpapi.Nullable[string] `json:"filter,omitempty" minLength:"1" maxLength:"4096" example:"event.body.action == \"opened\" && has(event.body.issue)"`
-	// envelope (default): a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes and
-	// content type as they came.
+	// The body of forwarded requests:
+	// - `envelope` (default): a JSON object with the event's type, time, id, origin and data.
+	// - `raw`: the provider's bytes and content type as they were received.
 	PayloadMode httpapi.Optional[string] `json:"payload_mode,omitempty" enum:"envelope,raw"`
-	// The seconds to wait before each further try: at most 50 numbers of 0.1 to 604800, fractions allowed. [] is one try.
-	// Default [5, 30, 120, 600, 3600, 14400, 43200, 86400].
+	// The wait before each retry, in seconds: at most 50 numbers from 0.1 to 604800, fractions allowed. `[]` means a
+	// single attempt. Default `[5, 30, 120, 600, 3600, 14400, 43200, 86400]`.
 	RetrySchedule httpapi.Optional[[]float64] `json:"retry_schedule_seconds,omitempty" maxItems:"50"`
-	// The milliseconds within which one try must be complete, from name resolution to the last byte of the answer. Default
-	// 15000.
+	// The time limit of an attempt in milliseconds, from name resolution to the last byte of the response. Default 15000.
 	TimeoutMs httpapi.Optional[int64] `json:"timeout_ms,omitempty" minimum:"1000" maximum:"30000"`
-	// A JSON object of the caller's own, at most 16 KiB. Default {}. In a change, members merge as RFC 7396 says: a null
-	// member is removed, and null removes all.
+	// A JSON object of your own, at most 16 KiB. Default `{}`. Updates merge members as RFC 7396 describes: a `null`
+	// member is removed, and `null` removes all members.
 	Metadata httpapi.Nullable[httpapi.Object] `json:"metadata,omitempty"`
 }
 
 // creation is the body that makes a subscription.
 type creation struct {
-	// 1 to 100 patterns of event types, each of at most 256 characters. Segments are separated by dots. A segment * stands
-	// for exactly one segment, a last segment * for one or more, and * alone for every type.
+	// 1 to 100 patterns of event types, each of at most 256 characters. Dots separate segments. The segment `*` matches
+	// exactly one segment, a last segment `*` matches one or more, and `*` alone matches every type.
 	EventTypes httpapi.Optional[[]string] `json:"event_types" minItems:"1" maxItems:"100" example:"[\"issues.*\"]"`
-	// Where matching events are posted: an https URL whose address is public, without user name and password, and not of
-	// this gateway itself. The operator may allow http and private addresses.
+	// The URL that matching events are posted to. It must be an https URL with a public address, without user name and
+	// password, and must not point to this gateway. The operator can allow http and private addresses.
 	ForwardURL httpapi.Optional[string] `json:"forward_url" maxLength:"2048" example:"https://example.com/hooks"`
 	Writable
-	// Headers added to every try: at most 20, values of at most 4096 visible ASCII characters. Values are not returned.
-	// Default {}. Host, Content-*, User-Agent, hop-by-hop headers and those that the service sets are refused, also with
-	// another sign in the place of a hyphen.
+	// Headers added to every attempt: at most 20, with values of at most 4096 visible ASCII characters. Values are not
+	// returned. Default `{}`. `Host`, `Content-*`, `User-Agent`, hop-by-hop headers and headers that the service sets are
+	// rejected, also if another character replaces a hyphen.
 	Headers httpapi.Optional[map[string]string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20"`
 }
 
 // patch is the body of PATCH.
 type patch struct {
-	// The patterns that replace the present ones. Events that arrived before are not matched again.
+	// The patterns that replace the present ones. Events received earlier are not matched again.
 	EventTypes httpapi.Optional[[]string] `json:"event_types,omitempty" minItems:"1" maxItems:"100"`
-	// Where events are posted from the next try on.
+	// The URL that events are posted to from the next attempt on.
 	ForwardURL httpapi.Optional[string] `json:"forward_url,omitempty" maxLength:"2048"`
 	Writable
-	// How long, in seconds, the secret that a new signing_secret replaces goes on signing beside it: webhook-signature
-	// then holds a signature of each, the new one first. 0 ends the signatures of all replaced secrets at once, also
-	// without a new one. Default 86400.
+	// How long, in seconds, a replaced secret continues to sign alongside the new `signing_secret`. During this time
+	// `webhook-signature` contains a signature of each, the new one first. 0 ends the signatures of all replaced secrets
+	// immediately, also without a new secret. Default 86400.
 	SecretGrace httpapi.Optional[int64] `json:"secret_grace_seconds,omitempty" minimum:"0" maximum:"604800"`
-	// Headers added to every try from now on. They merge by name, in which case does not count: a null member is removed,
-	// and null removes all.
+	// Headers added to every attempt from now on. They merge by name, case-insensitively: a `null` member is removed, and
+	// `null` removes all headers.
 	Headers httpapi.Nullable[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20"`
 }
 

@@ -34,34 +34,33 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "create-webhook-subscription", Method: http.MethodPost, Path: collectionPath, Status: http.StatusCreated,
 		Summary: "Create a webhook subscription",
-		Description: "Forwards every event that arrives from now on and matches any of `event_types` to `forward_url`, " +
-			"signed by " +
-			"Standard Webhooks. Without a `signing_secret` one is generated and returned in this answer alone.",
+		Description: "Creates a subscription. It forwards every event received from now on that matches any of " +
+			"`event_types` to `forward_url`, signed with Standard Webhooks. Without a `signing_secret`, a secret is generated " +
+			"and returned in this response only.",
 	}), h.create)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "list-webhook-subscriptions", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
 		Permission: access.SubscriptionsRead, Summary: "List webhook subscriptions",
-		Description: "Lists the environment's subscriptions, newest first. Different filters must all hold; of repeated or " +
-			"comma-separated values of one filter, one must.",
+		Description: "Lists the environment's subscriptions, newest first. Different filters are combined with AND. " +
+			"Several values of one filter, in several parameters or separated by commas, are combined with OR.",
 	}), h.list)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-webhook-subscription", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
 		Permission: access.SubscriptionsRead, Summary: "Get a webhook subscription",
-		Description: "Returns one subscription. Its signing secret and the values of its headers are never returned.",
+		Description: "Returns a subscription. Its signing secret and the values of its headers are never returned.",
 	}), h.get)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "update-webhook-subscription", Method: http.MethodPatch, Path: itemPath, Status: http.StatusOK,
-		Summary: "Change a webhook subscription",
-		Description: "A merge patch (RFC 7396) over the writable fields: absent fields stay, null clears where clearing " +
-			"means " +
-			"something. URL, secret, headers and limits apply from the next try; which subscriptions an event that has arrived " +
-			"goes to does not change. `enabled: false` holds the open deliveries and those of new events, and `enabled: true` " +
-			"releases them.",
+		Summary: "Update a webhook subscription",
+		Description: "Applies a merge patch (RFC 7396) to the writable fields: absent fields stay, and `null` clears a " +
+			"field that can be cleared. URL, secret, headers and limits apply from the next attempt on. The update does not " +
+			"change which subscriptions a received event goes to. `enabled: false` holds the open deliveries and those of new " +
+			"events; `enabled: true` releases them.",
 	}), h.update)
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-webhook-subscription", Method: http.MethodDelete, Path: itemPath, Status: http.StatusNoContent,
 		Summary:     "Delete a webhook subscription",
-		Description: "Ends the subscription and cancels its open deliveries. The history of its deliveries stays.",
+		Description: "Deletes the subscription and cancels its open deliveries. The history of its deliveries is kept.",
 	}), h.delete)
 }
 
@@ -77,7 +76,7 @@ type itemOutput struct{ Body Subscription }
 type createInput struct{ Body creation }
 
 type createOutput struct {
-	// Always no-store.
+	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	// The path of the subscription.
 	Location string `header:"Location"`
@@ -102,7 +101,7 @@ type listInput struct {
 	ProviderConfigKey []string `query:"provider_config_key,explode" maxItems:"50" example:"github"`
 	// Only subscriptions to these connections.
 	ConnectionID []string `query:"connection_id,explode" maxItems:"50" example:"acme-production"`
-	// Only subscriptions that are enabled (true) or paused (false).
+	// `true`: only enabled subscriptions. `false`: only paused subscriptions.
 	Enabled []string `query:"enabled,explode" enum:"true,false" maxItems:"50"`
 	url     url.URL
 }

@@ -15,39 +15,40 @@ const masked = "***"
 type Subscription struct {
 	// The subscription's id.
 	ID string `json:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Only events of this provider configuration; null: of any.
+	// The only provider configuration whose events are forwarded; `null` for any.
 	ProviderConfigKey *string `json:"provider_config_key"`
-	// Only events of this connection; null: of any.
+	// The only connection whose events are forwarded; `null` for any.
 	ConnectionID *string `json:"connection_id"`
-	// The patterns, any of which an event's type must match.
+	// The patterns of event types. An event matches if its type matches any of them.
 	EventTypes []string `json:"event_types" example:"[\"issues.*\"]"`
-	// Where matching events are posted. The values of its query are shown as *** to users with the role viewer.
+	// The URL that matching events are posted to. Users with the role `viewer` see the values of its query as `***`.
 	ForwardURL string `json:"forward_url" example:"https://example.com/hooks"`
-	// Whether tries are signed; always true.
+	// Whether attempts are signed; always `true`.
 	HasSigningSecret bool `json:"has_signing_secret"`
-	// The last four characters of the signing secret; empty when it has fewer than 12 characters.
+	// The last four characters of the signing secret; empty if it has fewer than 12 characters.
 	SigningSecretHint string `json:"signing_secret_hint" example:"n9w="`
-	// The secrets that were replaced and still sign every try beside the new one, the last one first; at most 4.
+	// The replaced secrets that still sign every attempt alongside the present one, the latest first; at most 4.
 	RetiringSecrets []retiringSecret `json:"retiring_signing_secrets"`
-	// The caller's text for people.
+	// A description for people.
 	Description string `json:"description"`
-	// false: deliveries are held until it is true again.
+	// Whether the subscription is enabled. Deliveries of a disabled subscription are held until it is enabled again.
 	Enabled bool `json:"enabled"`
-	// Why the service disabled the subscription; null when it did not.
+	// Why the service disabled the subscription; `null` if it did not.
 	DisabledReason *string `json:"disabled_reason"`
-	// What events must fit beyond their type, as a CEL expression over event; null: nothing.
+	// A CEL expression over `event` as a condition in addition to the event types; `null` for none.
 	Filter *string `json:"filter" example:"event.body.action == \"opened\""`
-	// envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes and content type
-	// as they came.
+	// The body of forwarded requests:
+	// - `envelope`: a JSON object with the event's type, time, id, origin and data.
+	// - `raw`: the provider's bytes and content type as they were received.
 	PayloadMode string `json:"payload_mode" enum:"envelope,raw"`
-	// The seconds to wait before each further try; [] is one try.
+	// The wait before each retry, in seconds. `[]` means a single attempt.
 	RetrySchedule []float64 `json:"retry_schedule_seconds"`
-	// The milliseconds within which one try must be complete.
+	// The time limit of an attempt, in milliseconds.
 	TimeoutMs int64 `json:"timeout_ms"`
-	// The headers added to every try. Of each value only the last four characters are shown, or [redacted] when it has
+	// The headers added to every attempt. Only the last four characters of each value are shown, or `[redacted]` if it has
 	// fewer than 12.
 	Headers map[string]string `json:"headers"`
-	// The caller's own JSON object.
+	// A JSON object of your own.
 	Metadata map[string]any `json:"metadata"`
 	// When the subscription was created.
 	CreatedAt httpapi.Time `json:"created_at"`
@@ -56,16 +57,16 @@ type Subscription struct {
 }
 
 type retiringSecret struct {
-	// The last four characters of the secret; empty when it has fewer than 12 characters.
+	// The last four characters of the secret; empty if it has fewer than 12 characters.
 	Hint string `json:"hint" example:"n9w="`
-	// When it signs no more.
+	// When the secret stops signing.
 	SignsUntil httpapi.Time `json:"signs_until"`
 }
 
 // SubscriptionCreated is the answer to a creation.
 type SubscriptionCreated struct {
 	Subscription
-	// Generated when the request brought no secret of its own, and shown this once; absent otherwise.
+	// Generated if the request contained no secret, and shown only in this response; otherwise absent.
 	SigningSecret string `json:"signing_secret,omitempty" readOnly:"true" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"`
 }
 
