@@ -112,7 +112,7 @@ func TestListenToFailures(t *testing.T) {
 		s.deliver(t, "first")
 		s.deliver(t, "second")
 		asJSON.waits(2, `(?m)^\{"event_uuid":.*\}$`, &asJSON.out)
-		hung.waits(2, `failed  \d+\.\d ms, The target did not complete its answer in time\.\n`, &hung.out)
+		hung.waits(2, `failed  \d+\.\d ms, The target did not complete its response in time\.\n`, &hung.out)
 		moved.waits(2, `307  \d+\.\d ms\n`, &moved.out)
 		dead.waits(2, `failed  \d+\.\d ms, The target refused the connection\.\n`, &dead.out)
 		for _, c := range all {

@@ -57,6 +57,7 @@ type Options struct {
 // Client calls one server. It is safe for concurrent use.
 type Client struct {
 	egress  *egress.Client
+	streams http.RoundTripper
 	base    *url.URL
 	key     secretbox.Secret
 	timeout time.Duration
@@ -100,6 +101,8 @@ func New(o Options) (*Client, error) {
 	if c.timeout <= 0 {
 		c.timeout = 30 * time.Second
 	}
+	c.streams = c.egress.RoundTripper(egress.Bounds{Timeout: c.timeout, IdleTimeout: maxQuiet,
+		MaxResponseBytes: egress.Unlimited})
 	if _, terr := c.egress.ParseTarget(base.String()); terr != nil {
 		return nil, fmt.Errorf("%w: %w", ErrServer, terr)
 	}

@@ -120,19 +120,20 @@ func (c *Client) stream(ctx context.Context, f *Following, p *place, opened func
 	if p.id != "" {
 		q.Header.Set("Last-Event-ID", p.id)
 	}
-	s, eerr := c.egress.Open(ctx, q, maxQuiet)
-	if eerr != nil {
-		return c.unreachable(eerr)
+	req := (&http.Request{Method: q.Method, URL: q.URL, Header: q.Header}).WithContext(ctx)
+	resp, err := c.streams.RoundTrip(req)
+	if err != nil {
+		return c.unreachable(err)
 	}
-	defer func() { _ = s.Body.Close() }() // an error in reading has told of what is worth telling
-	if s.Status != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(s.Body, maxRefusal)) // the status alone says enough where the rest breaks off
-		return errorOf(s.Status, s.Header, body)
+	defer func() { _ = resp.Body.Close() }() // errors have come from reading
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // the status is enough if the rest breaks off
+		return errorOf(resp.StatusCode, resp.Header, body)
 	}
-	if !strings.HasPrefix(s.Header.Get("Content-Type"), sse.ContentType) {
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), sse.ContentType) {
 		return ErrForeign
 	}
-	r := sse.NewReader(s.Body, maxMessage)
+	r := sse.NewReader(resp.Body, maxMessage)
 	for begun := false; ; {
 		m, isEvent, err := r.NextBlock()
 		if id := r.LastID(); id != "" {
@@ -146,14 +147,11 @@ func (c *Client) stream(ctx context.Context, f *Following, p *place, opened func
 		if d := r.Retry(); d > 0 {
 			p.retry = min(max(d, leastWait), maxWait)
 		}
-		var eerr *egress.Error
 		switch {
-		case errors.As(err, &eerr):
-			return c.unreachable(eerr)
 		case errors.Is(err, io.EOF):
 			return errEnded
 		case err != nil:
-			return err
+			return c.unreachable(err)
 		}
 		if !isEvent {
 			continue
@@ -164,6 +162,11 @@ func (c *Client) stream(ctx context.Context, f *Following, p *place, opened func
 	}
 }
 
-func (c *Client) unreachable(err *egress.Error) *Unreachable {
-	return &Unreachable{Server: c.Server(), Code: err.Code, Message: err.Message, Sent: err.BytesSent}
+// unreachable returns a failure of egress as an *Unreachable, and other errors as they are.
+func (c *Client) unreachable(err error) error {
+	var failure *egress.Error
+	if !errors.As(err, &failure) {
+		return err
+	}
+	return &Unreachable{Server: c.Server(), Code: failure.Code, Message: failure.Message, Sent: failure.BytesSent}
 }

@@ -206,7 +206,7 @@ func TestAllFaultsTogether(t *testing.T) {
 		"listen (sallyport.yaml, line 1): is not an address such as 127.0.0.1:8080",
 		"webhook_dedupe_window (sallyport.yaml, line 2): is not a setting, did you mean webhook-dedupe-window?",
 		"colour (sallyport.yaml, line 3): is not a setting",
-		`egress-allow (sallyport.yaml, line 4): "10.0.0.1/8" has bits set behind its prefix length: did you mean 10.0.0.0/8?`,
+		`egress-allow (sallyport.yaml, line 4): "10.0.0.1/8" has bits set after its prefix length: did you mean 10.0.0.0/8?`,
 		"log-level (sallyport.yaml, line 7): is not one of debug, info, warn, error",
 		"delivery-concurrency (sallyport.yaml, line 8): is neither a single value nor a list of values",
 		"shutdown-timeout (sallyport.yaml, line 9): has no value; remove the key or write an empty string",

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BenchmarkDo measures a POST of 1 KiB over kept connections to a peer that costs next to nothing itself.
+// BenchmarkDo measures a POST of 1 KiB over idle connections to a peer that costs next to nothing itself.
 func BenchmarkDo(b *testing.B) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(b.Context(), "tcp", "127.0.0.1:0")
@@ -22,7 +22,7 @@ func BenchmarkDo(b *testing.B) {
 			if err != nil {
 				return
 			}
-			go answerFast(conn)
+			go respondFast(conn)
 		}
 	}()
 	c := New(dev(), Options{})
@@ -47,10 +47,10 @@ func BenchmarkDo(b *testing.B) {
 	})
 }
 
-// answerFast reads requests by their blank line and a body of 1 KiB, and answers without net/http.
-func answerFast(c net.Conn) {
+// respondFast reads requests by their blank line and a body of 1 KiB, and responds without net/http.
+func respondFast(c net.Conn) {
 	defer func() { _ = c.Close() }()
-	answer := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	for r := bufio.NewReader(c); ; {
 		for {
 			line, err := r.ReadSlice('\n')
@@ -64,7 +64,7 @@ func answerFast(c net.Conn) {
 		if _, err := io.CopyN(io.Discard, r, 1024); err != nil {
 			return
 		}
-		if _, err := c.Write(answer); err != nil {
+		if _, err := c.Write(response); err != nil {
 			return
 		}
 	}

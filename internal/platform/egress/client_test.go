@@ -28,9 +28,8 @@ func site(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// The request arrives as it was given, with nothing added but what HTTP needs, and the answer comes back as it was
-// sent.
-func TestDoCarriesRequestAndAnswer(t *testing.T) {
+// The request arrives as given, with nothing added but what HTTP needs, and the response comes back as sent.
+func TestDoCarriesRequestAndResponse(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
 	var body []byte
@@ -62,10 +61,10 @@ func TestDoCarriesRequestAndAnswer(t *testing.T) {
 	_, err = c.Do(t.Context(), q)
 	require.Nil(t, err)
 	require.Equal(t, []string{"own"}, got.Header["User-Agent"])
-	require.Empty(t, got.Header["Cookie"], "no cookie is kept")
+	require.Empty(t, got.Header["Cookie"], "no cookie is stored")
 }
 
-// A redirect is an answer: following it would carry the request past every check of its target.
+// A redirect is a response: following it would carry the request past every check of its target.
 func TestDoFollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -84,13 +83,7 @@ func TestDoFollowsNoRedirect(t *testing.T) {
 	}
 }
 
-// Credentials never leave by a proxy that the environment names.
-func TestNoProxy(t *testing.T) {
-	t.Parallel()
-	require.Nil(t, New(dev(), Options{}).transport.Proxy)
-}
-
-// What may not be sent is refused before any connection, for good.
+// Requests that may not be sent are refused before any connection, permanently.
 func TestDoRefusesBeforeConnecting(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, Policy{AllowLoopback: true}, Options{})
@@ -172,8 +165,8 @@ func TestDoResolves(t *testing.T) {
 	require.False(t, err.BytesSent)
 }
 
-// A connection is kept and used again, and the phases that did not happen then are zero; an answer that is cut short
-// within reason keeps its connection too.
+// A connection is used again, also after a response that was cut short within reason, and the phases that did not
+// happen then are zero.
 func TestDoReusesConnections(t *testing.T) {
 	t.Parallel()
 	var conns atomic.Int64
@@ -201,7 +194,7 @@ func TestDoReusesConnections(t *testing.T) {
 	require.Equal(t, int64(1), conns.Load())
 }
 
-// The kept part of a body is exact at every size around the limit, with and without an announced length.
+// The part of a body that is returned is exact at every size around the limit, with and without an announced length.
 func TestDoTruncates(t *testing.T) {
 	t.Parallel()
 	base := site(t, func(w http.ResponseWriter, r *http.Request) {
@@ -257,9 +250,25 @@ func TestDoSpeaksHTTP2(t *testing.T) {
 	require.False(t, err.BytesSent)
 }
 
-// A kept connection that ends before a byte of the next request was sent is replaced, in the same exchange: the
+// The header and body of an ordinary webhook leave in one write.
+func TestDoSendsInOneWrite(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, dev(), Options{})
+	var conn *countedConn
+	dial := c.transport.DialContext
+	c.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dialed, err := dial(ctx, network, addr)
+		conn, _ = dialed.(*countedConn)
+		return dialed, err
+	}
+	_, err := c.Do(t.Context(), post(target(t, c, site(t, func(http.ResponseWriter, *http.Request) {})), long))
+	require.Nil(t, err)
+	require.Equal(t, int64(1), conn.writes.Load())
+}
+
+// An idle connection that ends before a byte of the next request was sent is replaced in the same exchange: the
 // receiver still sees that request once.
-func TestDoReplacesDeadKeptConnection(t *testing.T) {
+func TestDoReplacesDeadIdleConnection(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
 	conns := make(chan net.Conn, 8)
@@ -286,12 +295,12 @@ func TestDoReplacesDeadKeptConnection(t *testing.T) {
 	_, err := c.Do(t.Context(), post(u, long))
 	require.Nil(t, err)
 
-	// The peer hangs up after the kept connection was chosen and before the request is written to it.
-	kept, side := <-dialed, <-conns
+	// The peer hangs up after the idle connection was chosen and before the request is written to it.
+	idle, side := <-dialed, <-conns
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if info.Reused {
 			_ = side.Close()
-			<-kept.closed
+			<-idle.closed
 		}
 	}})
 	resp, err := c.Do(ctx, post(u, long))
@@ -302,7 +311,7 @@ func TestDoReplacesDeadKeptConnection(t *testing.T) {
 	require.Equal(t, int64(2), requests.Load())
 }
 
-// A request that may have arrived is never sent again, not even a GET, which net/http would repeat in silence.
+// A request that may have arrived is never sent again, not even a GET, which net/http would repeat silently.
 func TestDoNeverSendsTwice(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {

@@ -45,7 +45,7 @@ func TestHostilePeers(t *testing.T) {
 		peer    func(net.Conn)
 		timeout time.Duration
 		code    string
-		status  int // of the broken answer, when there was one
+		status  int // of the broken response, if there was one
 		body    string
 	}{
 		"accepts and says nothing": {hold, short, CodeTimeout, 0, ""},
@@ -112,7 +112,7 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
-// dripHints sends informational answers without end.
+// dripHints sends informational responses without end.
 func dripHints(c net.Conn) {
 	for {
 		if _, err := io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"); err != nil {
@@ -121,8 +121,8 @@ func dripHints(c net.Conn) {
 	}
 }
 
-// Odd answers that are still HTTP are accepted.
-func TestOddButValidAnswers(t *testing.T) {
+// Odd responses that are still HTTP are accepted.
+func TestOddButValidResponses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		raw    string
@@ -139,7 +139,7 @@ func TestOddButValidAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := newClient(t, dev(), Options{})
-			resp, err := client.Do(t.Context(), post(target(t, client, "http://"+answering(t, c.raw)+"/"), long))
+			resp, err := client.Do(t.Context(), post(target(t, client, "http://"+responding(t, c.raw)+"/"), long))
 			require.Nil(t, err)
 			require.Equal(t, c.status, resp.Status)
 			require.Equal(t, c.body, string(resp.Body))
@@ -147,7 +147,7 @@ func TestOddButValidAnswers(t *testing.T) {
 	}
 }
 
-// An endless body costs what is kept and no more: the answer counts, the connection is given up.
+// An endless body costs only the part that is returned: the response counts, the connection is closed.
 func TestEndlessBody(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -173,7 +173,7 @@ func TestEndlessBody(t *testing.T) {
 func TestAnnouncedHugeBody(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, dev(), Options{})
-	q := post(target(t, client, "http://"+answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000\r\n\r\nabc")+
+	q := post(target(t, client, "http://"+responding(t, "HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000\r\n\r\nabc")+
 		"/"), long)
 	q.MaxResponseBytes = 1 << 50 // would not fit
 	resp, err := client.Do(t.Context(), q)
@@ -201,7 +201,7 @@ func TestHostileTLS(t *testing.T) {
 		"hangs up":          {peer(t, func(net.Conn) {}), long, CodeTLSFailed},
 		"speaks HTTP":       {strings.TrimPrefix(plain.URL, "http://"), long, CodeTLSFailed},
 		"an old version":    {strings.TrimPrefix(old.URL, "https://"), long, CodeTLSFailed},
-		"answers with garbage": {peer(t, func(c net.Conn) {
+		"responds with garbage": {peer(t, func(c net.Conn) {
 			_, _ = io.WriteString(c, "garbage, not TLS")
 			hold(c)
 		}), long, CodeTLSFailed},
@@ -242,8 +242,8 @@ func TestConnectionRefused(t *testing.T) {
 	require.False(t, err.BytesSent)
 }
 
-// The caller's own end of waiting is no fault of the receiver: a cancelled context has its own code, a context's
-// earlier deadline is a deadline.
+// The receiver is not to blame when the caller gives up: a cancelled context has its own code. A context's earlier
+// deadline is a deadline.
 func TestCallersContext(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, dev(), Options{})

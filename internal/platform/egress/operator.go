@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// DialOperator connects to a server that the operator has named in the configuration, such as a mail server, as
-// host:port. The address policy does not hold for it: it keeps those who may write a URL from reaching what the
-// operator can, and no such person chooses this address. Whatever its user does, the connection ends after lifetime,
-// and when ctx does.
+// DialOperator connects to host:port of a server that the configuration names, such as a mail server. The address
+// policy does not apply: it protects the operator's network from users who may enter a URL, and users cannot choose
+// this address. The connection is closed after lifetime and when ctx ends, whatever deadlines are set on it.
 func DialOperator(ctx context.Context, address string, lifetime time.Duration) (net.Conn, error) {
 	//nolint:forbidigo // the deadline of a connection is real time
 	end := time.Now().Add(lifetime)
@@ -19,11 +18,11 @@ func DialOperator(ctx context.Context, address string, lifetime time.Duration) (
 		return nil, err
 	}
 	c := &mortalConn{Conn: conn, end: end}
-	c.release = context.AfterFunc(ctx, func() { _ = conn.Close() }) // whoever uses it gets the error
+	c.release = context.AfterFunc(ctx, func() { _ = conn.Close() }) // readers and writers get the error
 	return c, c.SetDeadline(end)
 }
 
-// mortalConn keeps its user from putting its end off.
+// mortalConn keeps its user from extending its lifetime.
 type mortalConn struct {
 	net.Conn
 	end     time.Time
@@ -36,13 +35,13 @@ func (c *mortalConn) Close() error {
 	return c.Conn.Close()
 }
 
-// SetDeadline sets the deadline, but none after the end.
+// SetDeadline sets the deadline, at most to the end of the lifetime.
 func (c *mortalConn) SetDeadline(t time.Time) error { return c.Conn.SetDeadline(c.before(t)) }
 
-// SetReadDeadline sets the deadline of reading, but none after the end.
+// SetReadDeadline sets the deadline of reading, at most to the end of the lifetime.
 func (c *mortalConn) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(c.before(t)) }
 
-// SetWriteDeadline sets the deadline of writing, but none after the end.
+// SetWriteDeadline sets the deadline of writing, at most to the end of the lifetime.
 func (c *mortalConn) SetWriteDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(c.before(t)) }
 
 func (c *mortalConn) before(t time.Time) time.Time {

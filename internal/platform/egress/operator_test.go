@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever uses a connection to the operator's server cannot keep it beyond its end: not by another deadline, nor by
-// none, nor when the process stops. Loopback is reachable without being allowed.
+// A connection to the operator's server cannot be kept beyond its lifetime: not by a later deadline, nor by none, nor
+// when the process stops. Loopback is reachable without being allowed.
 func TestDialOperatorEnds(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -27,7 +27,7 @@ func TestGuardRefusesReservedAddresses(t *testing.T) {
 	}
 }
 
-// The allow list opens what it names and nothing beside it.
+// The allow list opens the addresses that it names and no others.
 func TestGuardAllowList(t *testing.T) {
 	t.Parallel()
 	list, err := ParseCIDRs([]string{"10.1.0.0/16", "fd00::/8", "64:ff9b::/96", "169.254.1.1"})
@@ -59,7 +59,7 @@ func TestGuardControl(t *testing.T) {
 	}
 }
 
-// A list with faults names each of them, and a range with stray bits is not silently widened.
+// The error names each invalid entry, and a range with stray bits is not silently widened.
 func TestParseCIDRs(t *testing.T) {
 	t.Parallel()
 	got, err := ParseCIDRs([]string{" 10.0.0.0/8", "192.168.1.7", "::1", "::ffff:10.0.0.1", "fd00::/8"})

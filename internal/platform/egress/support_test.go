@@ -39,7 +39,7 @@ func target(t *testing.T, c *Client, raw string) *url.URL {
 	return u
 }
 
-// post is a POST of a small body with room for 1 KiB of answer.
+// post is a POST of a small body with room for 1 KiB of response.
 func post(u *url.URL, timeout time.Duration) Request {
 	return Request{Method: http.MethodPost, URL: u, Body: []byte(`{"a":1}`), Timeout: timeout, MaxResponseBytes: 1024}
 }
@@ -109,8 +109,8 @@ func readRequest(r *bufio.Reader) bool {
 	return err == nil
 }
 
-// answering serves one request a connection with the raw text, then closes.
-func answering(t *testing.T, raw string) string {
+// responding serves one request per connection with the raw text, then closes.
+func responding(t *testing.T, raw string) string {
 	t.Helper()
 	return peer(t, func(c net.Conn) {
 		if readRequest(bufio.NewReader(c)) {
@@ -122,7 +122,7 @@ func answering(t *testing.T, raw string) string {
 // hold keeps a connection open until the other side ends it.
 func hold(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// resolver answers look-ups from f, in memory.
+// resolver resolves names by f, in memory.
 func resolver(f func(name string) []netip.Addr) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
@@ -131,7 +131,7 @@ func resolver(f func(name string) []netip.Addr) *net.Resolver {
 	}}
 }
 
-// serveDNS answers queries over a stream (RFC 1035 §4.2.2: each message after its length).
+// serveDNS serves queries over a stream (RFC 1035 §4.2.2: each message after its length).
 func serveDNS(c net.Conn, f func(name string) []netip.Addr) {
 	defer func() { _ = c.Close() }()
 	for {
@@ -143,15 +143,15 @@ func serveDNS(c net.Conn, f func(name string) []netip.Addr) {
 		if _, err := io.ReadFull(c, query); err != nil {
 			return
 		}
-		answer := answerDNS(query, f)
-		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
+		reply := replyDNS(query, f)
+		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)); err != nil {
 			return
 		}
 	}
 }
 
-// answerDNS builds the answer to a query of one question (RFC 1035 §4.1).
-func answerDNS(query []byte, f func(name string) []netip.Addr) []byte {
+// replyDNS builds the response to a query of one question (RFC 1035 §4.1).
+func replyDNS(query []byte, f func(name string) []netip.Addr) []byte {
 	const headerSize, typeA, typeAAAA = 12, 1, 28
 	name, at := "", headerSize
 	for query[at] != 0 {

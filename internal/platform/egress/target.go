@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// Codes of TargetError. Do answers with them too, in Error.Code.
+// Codes of TargetError. Do returns them too, in Error.Code.
 const (
-	// CodeURLInvalid: not an absolute URL as RFC 3986 writes one, or with a part that is not accepted here.
+	// CodeURLInvalid: not an absolute URL (RFC 3986), or one with a part that is not accepted here.
 	CodeURLInvalid = "url_invalid"
-	// CodeSchemeRefused: neither https, nor http where the operator allows it.
+	// CodeSchemeRefused: the scheme is neither https nor, if the operator allows it, http.
 	CodeSchemeRefused = "scheme_refused"
-	// CodeUserinfoRefused: the URL carries a user name or password.
+	// CodeUserinfoRefused: the URL contains a user name or password.
 	CodeUserinfoRefused = "userinfo_refused"
 	// CodeTargetRefused: the address is private, loopback, link-local or otherwise reserved, and not on the allow list.
 	CodeTargetRefused = "target_refused"
 )
 
 const (
-	// maxURLLength bounds a target's length in bytes.
+	// maxURLLength limits a target's length in bytes.
 	maxURLLength = 2048
 	// maxHostLength and maxLabelLength are DNS's limits (RFC 1035 §2.3.4).
 	maxHostLength  = 253
 	maxLabelLength = 63
-	// resolveTimeout bounds the look-up of CheckTarget: it runs while somebody waits for an answer.
+	// resolveTimeout limits the lookup of CheckTarget, for which a caller of the API waits.
 	resolveTimeout = 3 * time.Second
 )
 
 const messageTargetRefused = "The target is a private, loopback, link-local or otherwise reserved address."
 
-// TargetError says why a URL cannot be a target. Message is a sentence for the person who gave the URL; it repeats no
-// part of it.
+// TargetError describes why a URL cannot be a target. Message is for the user who entered the URL and quotes no part of
+// it.
 type TargetError struct {
 	Code    string
 	Message string
@@ -44,15 +44,14 @@ type TargetError struct {
 // Error returns the message.
 func (e *TargetError) Error() string { return e.Message }
 
-// CheckURL checks a target without looking its name up. nil means acceptable; the address is checked again at every
-// connection.
+// CheckURL checks a target without resolving its name. Every connection checks the address again.
 func (c *Client) CheckURL(raw string) *TargetError {
 	_, err := c.ParseTarget(raw)
 	return err
 }
 
-// CheckTarget is CheckURL and a look-up of the name: it refuses when any of the addresses is refused. A name that does
-// not resolve is accepted, for it may appear later.
+// CheckTarget is CheckURL and a lookup of the name: it refuses a name if any of its addresses is refused. It accepts a
+// name that does not resolve, because that may appear later.
 func (c *Client) CheckTarget(ctx context.Context, raw string) *TargetError {
 	u, terr := c.ParseTarget(raw)
 	if terr != nil {
@@ -73,7 +72,7 @@ func (c *Client) CheckTarget(ctx context.Context, raw string) *TargetError {
 	return nil
 }
 
-// ParseTarget checks a target as CheckURL does and returns it parsed, for Request.URL.
+// ParseTarget is CheckURL and returns the parsed URL, for Request.URL.
 func (c *Client) ParseTarget(raw string) (*url.URL, *TargetError) {
 	u, terr := parseStrict(raw)
 	if terr != nil {
@@ -88,10 +87,9 @@ func (c *Client) ParseTarget(raw string) (*url.URL, *TargetError) {
 	return u, nil
 }
 
-// HostKey returns one name for the host and port that a URL of ParseTarget leads to, however they are written: in lower
-// case, without the dot after a full name, an IPv6 address in its short form and an IPv4 address in IPv6 form as IPv4,
-// and without the scheme's default port (RFC 3986 §6.2.2.1 and §6.2.3, RFC 5952). Names are compared, not what they
-// resolve to.
+// HostKey returns the normal form of the URL's host and port (RFC 3986 §6.2.2.1 and §6.2.3, RFC 5952): lower case, no
+// dot after a full name, short IPv6 addresses, IPv4-mapped addresses as IPv4, no default port. It does not resolve
+// names. The URL comes from ParseTarget.
 func HostKey(u *url.URL) string {
 	written, port := u.Hostname(), u.Port()
 	host := strings.ToLower(strings.TrimSuffix(written, "."))
@@ -104,14 +102,14 @@ func HostKey(u *url.URL) string {
 	case port == "", u.Scheme == "https" && port == "443", u.Scheme == "http" && port == "80":
 		return host
 	case host == written:
-		return u.Host // spared from being put together again: this runs once per try
+		return u.Host // without an allocation: this runs for every attempt
 	default:
 		return net.JoinHostPort(host, port)
 	}
 }
 
-// parseStrict accepts only what every parser reads the same way: the characters of RFC 3986 and no backslash, blank or
-// control character, over which parsers differ about where the host ends.
+// parseStrict accepts only what every parser reads the same way: the characters of RFC 3986, without the backslashes,
+// blanks and control characters after which parsers disagree about where the host ends.
 func parseStrict(raw string) (*url.URL, *TargetError) {
 	if len(raw) > maxURLLength {
 		return nil, &TargetError{CodeURLInvalid, "The URL is longer than 2048 characters."}
@@ -119,7 +117,7 @@ func parseStrict(raw string) (*url.URL, *TargetError) {
 	for i := range len(raw) {
 		if b := raw[i]; b <= ' ' || b >= 0x7f || strings.IndexByte("\\\"<>^`{|}", b) >= 0 {
 			return nil, &TargetError{CodeURLInvalid,
-				"The URL holds a character that must be percent-encoded, or a name that must be in its ASCII form (xn--…)."}
+				"The URL contains a character that must be percent-encoded, or a name that must be in its ASCII form (xn--…)."}
 		}
 	}
 	if strings.Contains(raw, "#") {
@@ -132,7 +130,7 @@ func parseStrict(raw string) (*url.URL, *TargetError) {
 	return u, nil
 }
 
-// checkParts checks what can be told without looking at the host. It is cheap enough for every request.
+// checkParts checks everything but the host's name. It is cheap enough for every request.
 func (c *Client) checkParts(u *url.URL) *TargetError {
 	switch {
 	case u.Scheme == "https":
@@ -143,9 +141,9 @@ func (c *Client) checkParts(u *url.URL) *TargetError {
 	}
 	if u.User != nil {
 		return &TargetError{CodeUserinfoRefused,
-			"The URL carries a user name or password: put credentials into their own setting."}
+			"The URL contains a user name or password: put credentials into their own setting."}
 	}
-	if u.Hostname() == "" {
+	if u.Hostname() == "" || u.Opaque != "" {
 		return &TargetError{CodeURLInvalid, "The URL has no host."}
 	}
 	port := u.Port()
@@ -161,8 +159,7 @@ func (c *Client) checkParts(u *url.URL) *TargetError {
 	return nil
 }
 
-// checkHost refuses a literal address outside the policy, every unusual way to write an address, and names that cannot
-// be names.
+// checkHost refuses literal addresses outside the policy, unusual spellings of addresses, and invalid names.
 func (c *Client) checkHost(host string) *TargetError {
 	if strings.Contains(host, ":") {
 		a, err := netip.ParseAddr(host)
@@ -184,13 +181,13 @@ func (c *Client) checkHost(host string) *TargetError {
 			return &TargetError{CodeURLInvalid, "The URL's host is not a host name."}
 		}
 	}
-	// A name that ends in a number is an IPv4 address to some resolvers (2130706433, 0x7f.1, 0177.0.0.1, 127.1): the
+	// Some resolvers take a name that ends in a number as an IPv4 address (2130706433, 0x7f.1, 0177.0.0.1, 127.1): the
 	// WHATWG URL standard's "ends in a number" rule.
 	if endsInNumber(labels[len(labels)-1]) {
 		return &TargetError{CodeURLInvalid,
 			"The URL's host is a number: write an IPv4 address as four decimal numbers, without a dot at its end."}
 	}
-	// localhost and all below it are loopback (RFC 6761 §6.3), whatever a resolver says.
+	// localhost and its subdomains are loopback (RFC 6761 §6.3), whatever a resolver returns.
 	if last := labels[len(labels)-1]; strings.EqualFold(last, "localhost") {
 		return c.checkAddr(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	}
@@ -204,7 +201,7 @@ func (c *Client) checkAddr(a netip.Addr) *TargetError {
 	return nil
 }
 
-// isLabel accepts letters, digits, hyphens inside, and the underscore that container networks use in names.
+// isLabel accepts letters, digits, inner hyphens, and the underscore that container networks use in names.
 func isLabel(l string) bool {
 	if l == "" || len(l) > maxLabelLength || l[0] == '-' || l[len(l)-1] == '-' {
 		return false

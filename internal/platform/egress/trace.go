@@ -11,24 +11,24 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Timings are the durations of an exchange's phases. A phase that did not happen is zero: DNS, Connect and TLS when a
-// kept connection was used.
+// Timings are the durations of an exchange's phases. A phase that did not happen is zero, such as DNS, Connect and TLS
+// over an idle connection.
 type Timings struct {
 	DNS, Connect, TLS time.Duration
-	// FirstByte runs from having a connection to the first byte of the answer.
+	// FirstByte runs from having a connection to the first byte of the response.
 	FirstByte time.Duration
-	// Total runs from the call of Do to its end.
+	// Total runs from the call to the end of the exchange.
 	Total time.Duration
 }
 
-// countedConn tells whether a byte may have left since a given moment.
+// countedConn shows whether a byte may have been sent since a given moment.
 type countedConn struct {
 	net.Conn
 	writes atomic.Int64
 }
 
-// Write counts before it writes, so that a write that is still blocked counts as one that may have sent something. One
-// of which the kernel took nothing, as on a connection that is closed, counts no more.
+// Write counts before it writes, because a blocked write may have sent something. A write of which the kernel took
+// nothing, as on a closed connection, does not count.
 func (c *countedConn) Write(p []byte) (int, error) {
 	c.writes.Add(1)
 	n, err := c.Conn.Write(p)
@@ -38,9 +38,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange follows one request through net/http. Its hooks run on several goroutines, some after the exchange has
-// ended.
-type exchange struct {
+// trace follows a request over one connection. Its hooks run on several goroutines, some after the exchange has ended.
+type trace struct {
 	clock clock.Clock
 	begin time.Time
 
@@ -54,104 +53,100 @@ type exchange struct {
 	writesBefore        int64
 }
 
-func (x *exchange) trace() *httptrace.ClientTrace {
+func (t *trace) hooks() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		DNSStart:             func(httptrace.DNSStartInfo) { x.stamp(&x.dnsStart, true) },
-		DNSDone:              func(httptrace.DNSDoneInfo) { x.stamp(&x.dnsDone, false) },
-		ConnectStart:         func(string, string) { x.stamp(&x.dialStart, true) },
-		ConnectDone:          x.connectDone,
-		TLSHandshakeStart:    func() { x.stamp(&x.tlsStart, true) },
-		TLSHandshakeDone:     func(tls.ConnectionState, error) { x.stamp(&x.tlsDone, false) },
-		GotConn:              x.connected,
-		GotFirstResponseByte: func() { x.stamp(&x.firstByte, true) },
+		DNSStart:             func(httptrace.DNSStartInfo) { t.stamp(&t.dnsStart, true) },
+		DNSDone:              func(httptrace.DNSDoneInfo) { t.stamp(&t.dnsDone, false) },
+		ConnectStart:         func(string, string) { t.stamp(&t.dialStart, true) },
+		ConnectDone:          t.connectDone,
+		TLSHandshakeStart:    func() { t.stamp(&t.tlsStart, true) },
+		TLSHandshakeDone:     func(tls.ConnectionState, error) { t.stamp(&t.tlsDone, false) },
+		GotConn:              t.connected,
+		GotFirstResponseByte: func() { t.stamp(&t.firstByte, true) },
 	}
 }
 
-// stamp notes the time; first keeps an earlier one, for several addresses are tried at once.
-func (x *exchange) stamp(t *time.Time, first bool) {
-	now := x.clock.Now()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !first || t.IsZero() {
-		*t = now
+// stamp records the time. first keeps an earlier one, because several addresses are dialled at once.
+func (t *trace) stamp(at *time.Time, first bool) {
+	now := t.clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !first || at.IsZero() {
+		*at = now
 	}
 }
 
-func (x *exchange) connectDone(_, _ string, err error) {
-	now := x.clock.Now()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err == nil || x.dialDone.IsZero() {
-		x.dialDone = now
+func (t *trace) connectDone(_, _ string, err error) {
+	now := t.clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil || t.dialDone.IsZero() {
+		t.dialDone = now
 	}
 }
 
-// connected notes the connection. net/http calls it again when it sends a request without body a second time on its
-// own; once a byte may have left, that connection is closed instead, for only the caller decides about another try.
-// Over HTTP/2, where other exchanges share the connection, net/http does that only after the peer has said that it did
-// not process the request (RFC 9113 §8.7).
-func (x *exchange) connected(info httptrace.GotConnInfo) {
-	now := x.clock.Now()
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// connected records the connection. net/http calls it again when it sends a request without body a second time on its
+// own. If a byte may have been sent before, connected closes the new connection, because only the caller decides about
+// another attempt. Over HTTP/2, where other exchanges share the connection, net/http sends again only what the peer
+// says it did not process (RFC 9113 §8.7).
+func (t *trace) connected(info httptrace.GotConnInfo) {
+	now := t.clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	c := info.Conn
-	t, encrypted := c.(*tls.Conn)
+	tlsConn, encrypted := c.(*tls.Conn)
 	if encrypted {
-		c = t.NetConn()
+		c = tlsConn.NetConn()
 	}
-	if x.sentLocked() {
-		if !encrypted || t.ConnectionState().NegotiatedProtocol != "h2" {
+	if t.sentLocked() {
+		if !encrypted || tlsConn.ConnectionState().NegotiatedProtocol != "h2" {
 			_ = info.Conn.Close()
 		}
 		return
 	}
-	x.gotConn, x.reused = now, info.Reused
-	x.conn, _ = c.(*countedConn)
-	if x.conn != nil {
-		x.writesBefore = x.conn.writes.Load()
+	t.gotConn, t.reused = now, info.Reused
+	t.conn, _ = c.(*countedConn)
+	if t.conn != nil {
+		t.writesBefore = t.conn.writes.Load()
 	}
 }
 
-// sentLocked reports whether a byte of the request may have left. The caller holds mu.
-func (x *exchange) sentLocked() bool {
-	if x.gotConn.IsZero() {
+// sentLocked reports whether a byte of the request may have been sent. The caller holds mu.
+func (t *trace) sentLocked() bool {
+	if t.gotConn.IsZero() {
 		return false
 	}
-	return x.conn == nil || x.conn.writes.Load() != x.writesBefore
+	return t.conn == nil || t.conn.writes.Load() != t.writesBefore
 }
 
-// failure describes how far the exchange came: the phase, whether bytes may have left, and whether the connection was a
-// kept one.
-func (x *exchange) failure() (at phase, sent, reused bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// failure returns how far the request came, whether a byte of it may have been sent, and whether its connection had
+// been idle.
+func (t *trace) failure() (at phase, sent, reused bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
-	case !x.firstByte.IsZero():
-		at = phaseAnswering
-	case !x.gotConn.IsZero():
+	case !t.firstByte.IsZero():
+		at = phaseResponse
+	case !t.gotConn.IsZero():
 		at = phaseConnected
-	case !x.tlsStart.IsZero():
+	case !t.tlsStart.IsZero():
 		at = phaseTLS
-	case !x.dialStart.IsZero() || !x.dnsStart.IsZero():
+	case !t.dialStart.IsZero() || !t.dnsStart.IsZero():
 		at = phaseDial
 	}
-	return at, x.sentLocked(), x.reused
+	return at, t.sentLocked(), t.reused
 }
 
 // timings returns the phases as they stand now.
-func (x *exchange) timings() Timings {
-	now := x.clock.Now()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	t := Timings{Total: now.Sub(x.begin)}
-	if x.reused {
-		// The hooks of a dial that another request's connection made needless do not describe this exchange.
-		t.FirstByte = span(x.gotConn, x.firstByte)
-		return t
+func (t *trace) timings() Timings {
+	now := t.clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := Timings{Total: now.Sub(t.begin), FirstByte: span(t.gotConn, t.firstByte)}
+	if !t.reused { // a dial that was started and then not needed does not describe this exchange
+		d.DNS, d.Connect, d.TLS = span(t.dnsStart, t.dnsDone), span(t.dialStart, t.dialDone), span(t.tlsStart, t.tlsDone)
 	}
-	t.DNS, t.Connect, t.TLS = span(x.dnsStart, x.dnsDone), span(x.dialStart, x.dialDone), span(x.tlsStart, x.tlsDone)
-	t.FirstByte = span(x.gotConn, x.firstByte)
-	return t
+	return d
 }
 
 func span(from, to time.Time) time.Duration {

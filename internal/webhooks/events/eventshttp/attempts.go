@@ -39,7 +39,7 @@ type AttemptError struct {
 	// The kind of failure.
 	Code string `json:"code" example:"timeout"`
 	// A human-readable message.
-	Message string `json:"message" example:"The target did not complete its answer in time."`
+	Message string `json:"message" example:"The target did not complete its response in time."`
 }
 
 // Timings are the durations of a try's phases.
