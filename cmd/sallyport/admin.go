@@ -9,15 +9,15 @@ import (
 )
 
 type adminCommand struct {
-	Create           adminCreate `cmd:"" help:"Add an owner; the first one comes with the team and its environments."`
-	ResetPassword    adminReset  `cmd:"" name:"reset-password" help:"Give a user another password and end their sessions."`
+	Create           adminCreate `cmd:"" help:"Add an owner. The first owner creates the team and its environments."`
+	ResetPassword    adminReset  `cmd:"" name:"reset-password" help:"Set a user's password and end their sessions."`
 	RemoveTOTP       adminTOTP   `cmd:"" name:"remove-totp" help:"Remove the authenticator app of a user who has lost it, and end their sessions."`
-	RotateSigningKey adminRotate `cmd:"" name:"rotate-signing-key" help:"Sign access tokens with another key."`
+	RotateSigningKey adminRotate `cmd:"" name:"rotate-signing-key" help:"Replace the key that signs access tokens."`
 }
 
 type adminCreate struct {
-	Email string `required:"" placeholder:"ADDRESS" help:"The owner's e-mail address, to sign in with. The password is read from standard input."`
-	Team  string `placeholder:"NAME" help:"The team's name, where there is none yet."`
+	Email string `required:"" placeholder:"ADDRESS" help:"The owner's e-mail address, used to sign in. The password is read from standard input."`
+	Team  string `placeholder:"NAME" help:"The team's name, if there is no team yet."`
 }
 
 // Run adds the owner.
@@ -74,10 +74,10 @@ func (c adminTOTP) Run(ctx context.Context, e *env) error {
 }
 
 type adminRotate struct {
-	Compromised bool `help:"Remove the keys there are and sign with the new one at once. Access tokens that are about end within seconds; signed-in people stay signed in."`
+	Compromised bool `help:"Remove the existing keys and sign with the new one immediately. Existing access tokens become invalid within seconds; users stay signed in."`
 }
 
-// Run rotates the key beside running servers, which need no restart.
+// Run rotates the key while servers run. They need no restart.
 func (c adminRotate) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		k, err := s.RotateSigningKey(ctx, c.Compromised)

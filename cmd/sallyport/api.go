@@ -19,7 +19,7 @@ import (
 	"sallyport/internal/platform/terminal"
 )
 
-// Variables of commands that call the API of a server. They are no settings: a server knows neither.
+// These variables belong to commands that call the API of a server. They are not settings of the server.
 const (
 	serverVariable = "SALLYPORT_SERVER"
 	keyVariable    = "SALLYPORT_API_KEY"
@@ -28,17 +28,17 @@ const (
 // apiFlags are the flags of every command that calls the API.
 type apiFlags struct {
 	Server     string        `placeholder:"URL" help:"The server: scheme, host and port. Default: the variable SALLYPORT_SERVER, else the public URL of the configuration."`
-	APIKeyFile string        `name:"api-key-file" placeholder:"PATH" help:"File that holds the API key alone. Default: the variable SALLYPORT_API_KEY, else the key that a server in development mode has left in the data folder."`
-	Timeout    time.Duration `default:"30s" placeholder:"DURATION" help:"How long one request may take."`
-	JSON       bool          `name:"json" help:"Print JSON as the API gives it."`
+	APIKeyFile string        `name:"api-key-file" placeholder:"PATH" help:"File that contains only the API key. Default: the variable SALLYPORT_API_KEY, else the key that a server in development mode wrote to the data folder."`
+	Timeout    time.Duration `default:"30s" placeholder:"DURATION" help:"Timeout of one request."`
+	JSON       bool          `name:"json" help:"Print the API's JSON."`
 }
 
-// overAPI marks commands that call the API, to whose help few settings belong.
+// overAPI marks commands that call the API. Their help shows only the settings that matter to them.
 type overAPI interface{ overAPI() }
 
 func (apiFlags) overAPI() {}
 
-// withAPI runs f with a client of the server that flags, variables and configuration name.
+// withAPI calls f with a client of the server that flags, variables and configuration name.
 func (e *env) withAPI(flags apiFlags, f func(c *apiclient.Client) error) error {
 	if flags.Timeout <= 0 {
 		return usageError("--timeout must be above 0")
@@ -56,13 +56,11 @@ func (e *env) withAPI(flags apiFlags, f func(c *apiclient.Client) error) error {
 	return f(c)
 }
 
-// errNoKey says that no API key is to be found.
-var errNoKey = errors.New("there is no API key: put one into the variable SALLYPORT_API_KEY or name its file with " +
-	"--api-key-file; " +
-	"`sallyport keys create` makes one")
+// errNoKey reports that there is no API key.
+var errNoKey = errors.New("there is no API key: set the variable SALLYPORT_API_KEY or name its file with " +
+	"--api-key-file; `sallyport keys create` creates one")
 
-// credentials returns the server and the key. The key of development mode goes to the server that left it and to no
-// other.
+// credentials returns the server and the key. The key of development mode goes only to the server that wrote it.
 func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, err error) {
 	if server = flags.Server; server == "" {
 		server = e.variable(serverVariable)
@@ -92,7 +90,7 @@ func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, 
 	return server, key, nil
 }
 
-// maxKeyFile is more than a file with a key has.
+// maxKeyFile is larger than any file with a key.
 const maxKeyFile = 4 << 10
 
 func readKey(path string) (secretbox.Secret, error) {
@@ -107,7 +105,7 @@ func readKey(path string) (secretbox.Secret, error) {
 	return secretbox.Secret(key), nil
 }
 
-// errLarge says that a file is larger than what it should hold.
+// errLarge reports that a file is larger than any valid content.
 var errLarge = errors.New("the file is too large")
 
 // readSmall reads a file of at most limit bytes.
@@ -131,7 +129,7 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// variable returns a variable of the environment; of several of one name the last counts.
+// variable returns a variable of the environment. If it is set several times, the last value counts.
 func (e *env) variable(name string) (value string) {
 	for _, v := range e.environ {
 		if n, text, ok := strings.Cut(v, "="); ok && n == name {
@@ -146,11 +144,11 @@ func (e *env) table(columns ...terminal.Column) *terminal.Table {
 	return terminal.NewTable(e.stdout, terminal.ScreenOf(e.stdout, e.environ), columns...)
 }
 
-// rowsAtOnce is how many rows of a long table are read before they are printed.
-const rowsAtOnce = 250
+// tableChunk is the number of rows of a long table that are read before they are printed.
+const tableChunk = 250
 
-// list prints the rows of a list: each added to the table by add or, as JSON, as one array. what names the rows.
-func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request, p paging, asJSON bool, what string,
+// list prints the rows of a list, in a table that add fills or as one JSON array. noun names the rows.
+func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request, p paging, asJSON bool, noun string,
 	t *terminal.Table, add func(t *terminal.Table, row json.RawMessage) error,
 ) error {
 	if p.Limit < 1 {
@@ -166,7 +164,7 @@ func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request
 		if err := add(t, row); err != nil {
 			return err
 		}
-		if n%rowsAtOnce == 0 {
+		if n%tableChunk == 0 {
 			return t.Flush()
 		}
 		return nil
@@ -180,14 +178,14 @@ func (e *env) list(ctx context.Context, c *apiclient.Client, r apiclient.Request
 		err = t.Flush()
 	}
 	if err == nil && more {
-		e.note("There are more %s: --limit shows more of them, --all shows all.", what)
+		e.note("There are more %s. --limit shows more, --all shows all.", noun)
 	}
 	return err
 }
 
-// paging are the flags of commands that list.
+// paging holds the flags of commands that list.
 type paging struct {
-	Limit int    `default:"50" placeholder:"N" help:"How many to list at most."`
+	Limit int    `default:"50" placeholder:"N" help:"The maximum number to list."`
 	All   bool   `help:"List all."`
 	Order string `enum:"asc,desc" default:"desc" placeholder:"ORDER" help:"desc: newest first. asc: oldest first."`
 }
@@ -208,7 +206,7 @@ func into[T any](row json.RawMessage) (T, error) {
 	return v, nil
 }
 
-// jsonArray writes an array of JSON values one after the other, as printJSON would write it whole.
+// jsonArray writes an array of JSON values one by one, formatted as printJSON formats a whole array.
 type jsonArray struct {
 	w io.Writer
 	n int
@@ -272,28 +270,28 @@ func (e *env) printFields(fields [][2]string) error {
 	return nil
 }
 
-// apiHint is what to do about errors of calls of the API; empty where the error says it or nothing is known.
+// apiHint returns advice about an error of an API call. It is empty if the message says it all or there is no advice.
 func apiHint(err error) string {
 	var gone *apiclient.Unreachable
 	var refused *apiclient.Error
 	switch {
 	case errors.As(err, &gone):
-		return "Check that the server runs, and name it with --server or the variable " + serverVariable +
-			" if it is elsewhere."
+		return "Check that the server is running. If it runs on another machine, name it with --server or the variable " +
+			serverVariable + "."
 	case errors.Is(err, apiclient.ErrServer), errors.Is(err, apiclient.ErrForeign):
 		return "Name the server with --server or the variable " + serverVariable + "."
 	case errors.Is(err, apiclient.ErrPlainHTTP):
-		return "Use the server's https:// URL, or accept that with --egress-allow-http."
+		return "Use the server's https:// URL, or allow http:// with --egress-allow-http."
 	case errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
 		return "Check the API key in " + keyVariable +
-			" or --api-key-file; `sallyport keys list`, on the server's machine, shows which keys are valid."
+			" or --api-key-file. `sallyport keys list`, run on the server's machine, shows which keys are valid."
 	default:
 		return ""
 	}
 }
 
-// refusal reports whether err is the server's answer about what was asked for, and not about the caller or the server.
-func refusal(err error) bool {
+// isRejected reports whether err is the server's response about the request, and not about the caller or the server.
+func isRejected(err error) bool {
 	var refused *apiclient.Error
 	return errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict ||
 		refused.Status == http.StatusGone || refused.Status == http.StatusUnprocessableEntity)

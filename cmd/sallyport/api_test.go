@@ -131,7 +131,7 @@ func TestCredentials(t *testing.T) {
 }
 
 // What a hostile server or sender puts into its answers cannot steer the terminal, in tables, errors and JSON alike.
-func TestAnswersSteerNoTerminal(t *testing.T) {
+func TestResponsesDoNotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/x") {

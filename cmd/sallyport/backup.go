@@ -8,19 +8,19 @@ import (
 )
 
 type backupCommand struct {
-	Path          string `arg:"" name:"file" help:"The new file. It holds everything but the keyset."`
-	KeysetTo      string `placeholder:"PATH" help:"Copy the keyset to this new file too. Keep the two apart: whoever has both reads every secret."`
-	WithoutKeyset bool   `help:"Do not copy the keyset, because there is a copy of it elsewhere. Without one the secrets in the backup are lost."`
+	Path          string `arg:"" name:"file" help:"The new file. It contains everything but the keyset."`
+	KeysetTo      string `placeholder:"PATH" help:"Also copy the keyset to this new file. Store the two files apart: anyone who has both can read every secret."`
+	WithoutKeyset bool   `help:"Do not copy the keyset, because you already have a copy. Without a copy the secrets in the backup are lost."`
 }
 
-// Run makes the backup. What is to become of the keyset must be said, because a backup without it is no backup.
+// Run creates the backup. The user must choose what happens to the keyset, because a backup without it is incomplete.
 func (c *backupCommand) Run(ctx context.Context, e *env) error {
 	switch {
 	case c.KeysetTo == "" && !c.WithoutKeyset:
-		return usageError("say what is to become of the keyset, without which the secrets in the backup are lost: " +
-			"--keyset-to PATH copies it, --without-keyset says that there is a copy of it elsewhere")
+		return usageError("choose what happens to the keyset, because the secrets in the backup are lost without it: " +
+			"--keyset-to PATH copies it, --without-keyset confirms that you have a copy")
 	case c.KeysetTo != "" && c.WithoutKeyset:
-		return usageError("--keyset-to and --without-keyset exclude each other")
+		return usageError("--keyset-to and --without-keyset can't be used together")
 	}
 	done, err := app.Backup(ctx, e.cfg, c.Path, c.KeysetTo)
 	if err != nil {
@@ -31,20 +31,21 @@ func (c *backupCommand) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if c.KeysetTo == "" {
-		e.note("The keyset is not in it. Without a copy of the keyset no secret in the backup can be opened.")
+		e.note("The backup does not contain the keyset. Without a copy of the keyset no secret in the backup can be " +
+			"decrypted.")
 		return nil
 	}
-	if _, err := fmt.Fprintf(e.stdout, "%s: the keyset, which opens what is sealed in it (%d looked at)\n", c.KeysetTo,
-		done.Opened); err != nil {
+	if _, err := fmt.Fprintf(e.stdout, "%s: the keyset, which decrypts the secrets in the backup (%d checked)\n",
+		c.KeysetTo, done.Opened); err != nil {
 		return err
 	}
-	e.note("Keep the two apart: whoever has both reads every secret.")
+	e.note("Store the two files apart: anyone who has both can read every secret.")
 	return nil
 }
 
 type restoreCommand struct {
-	Path       string `arg:"" name:"file" help:"A file that backup made."`
-	KeysetFrom string `placeholder:"PATH" help:"The keyset's copy, where the keyset is not in its place."`
+	Path       string `arg:"" name:"file" help:"A file that backup created."`
+	KeysetFrom string `placeholder:"PATH" help:"The keyset's copy, if the keyset is not in the configured place."`
 }
 
 // Run restores the backup.
@@ -54,11 +55,11 @@ func (c *restoreCommand) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	_, err = fmt.Fprintf(e.stdout,
-		"restored into %s: %s, schema version %d, checked; the keyset opens what is sealed in it (%d looked at)\n",
+		"restored into %s: %s, schema version %d, checked; the keyset decrypts its secrets (%d checked)\n",
 		e.cfg.Data, mebibytes(done.Bytes), done.Schema, done.Opened)
-	e.note("Everything is as it was then. What was open is sent when the server starts, perhaps once more, under the " +
-		"same webhook-id. " +
-		"Keys that were revoked since, passwords that were changed and people who signed out are back: end them again.")
+	e.note("The data is as it was at the time of the backup. When the server starts, it sends open deliveries, " +
+		"possibly a second time under the same webhook-id. Keys revoked, passwords changed and sessions ended after the " +
+		"backup are valid again: revoke, change and end them again.")
 	return err
 }
 

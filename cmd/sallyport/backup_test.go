@@ -53,8 +53,8 @@ func TestBackupAndRestore(t *testing.T) {
 
 	r = in.run(t, "backup", backup, "--keyset-to", keyset)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `^\S+backup\.db: the database, \d+\.\d MiB, schema version \d+, checked\n\S+keyset\.json: the keyset, .* \(3 looked at\)\n$`, r.out)
-	require.Contains(t, r.stderr, "Keep the two apart")
+	require.Regexp(t, `^\S+backup\.db: the database, \d+\.\d MiB, schema version \d+, checked\n\S+keyset\.json: the keyset, .* \(3 checked\)\n$`, r.out)
+	require.Contains(t, r.stderr, "Store the two files apart")
 	want := map[string]fs.FileMode{"backup.db": 0o600, "keyset.json": 0o600}
 	if runtime.GOOS != "windows" {
 		require.Equal(t, want, files(t, to))
@@ -62,7 +62,7 @@ func TestBackupAndRestore(t *testing.T) {
 	alone := filepath.Join(to, "alone.db")
 	r = in.run(t, "backup", alone, "--without-keyset")
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stderr, "no secret in the backup can be opened")
+	require.Contains(t, r.stderr, "no secret in the backup can be decrypted")
 	require.NoError(t, os.Remove(alone))
 
 	text, err := os.ReadFile(backup)
@@ -126,8 +126,8 @@ func TestBackupAndRestore(t *testing.T) {
 
 	r = other.run(t, "restore", backup, "--keyset-from", keyset)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.out, "(3 looked at)")
-	require.Contains(t, r.stderr, "revoked since")
+	require.Contains(t, r.out, "(3 checked)")
+	require.Contains(t, r.stderr, "Keys revoked")
 	require.Equal(t, fs.FileMode(0o600), files(t, other.dir)["sallyport.db"])
 	require.Equal(t, in.do(t, "keys", "list"), other.do(t, "keys", "list"))
 	s = other.serve(t, clock.System())
@@ -171,7 +171,7 @@ func TestRestoreOfOtherSchemas(t *testing.T) {
 	require.NoError(t, err)
 	_, r := try("older")
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.out, "(1 looked at)")
+	require.Contains(t, r.out, "(1 checked)")
 	_, err = w.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (1000, TRUE)")
 	require.NoError(t, err)
 	other, r := try("newer")

@@ -7,8 +7,8 @@ import (
 )
 
 type configCommand struct {
-	Print     configPrint     `cmd:"" help:"Print every effective value with its source; secrets are redacted."`
-	Check     configCheck     `cmd:"" help:"Check the configuration; exit with 2 and every fault when it has some."`
+	Print     configPrint     `cmd:"" help:"Print every effective value and its source; secrets are redacted."`
+	Check     configCheck     `cmd:"" help:"Check the configuration; if it has errors, report all of them and exit with 2."`
 	Reference configReference `cmd:"" help:"Print the reference of all settings."`
 }
 
@@ -19,9 +19,9 @@ func (configPrint) Run(e *env) error { return e.cfg.Print(e.stdout) }
 
 type configCheck struct{}
 
-// Run has nothing to do: a faulty configuration does not get here.
+// Run has nothing to do: an invalid configuration does not get here.
 func (configCheck) Run(e *env) error {
-	_, err := fmt.Fprintln(e.stdout, "the configuration has no fault")
+	_, err := fmt.Fprintln(e.stdout, "the configuration is valid")
 	return err
 }
 

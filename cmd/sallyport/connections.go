@@ -14,13 +14,13 @@ import (
 type connectionsCommand struct {
 	List   connectionsList   `cmd:"" help:"List connections."`
 	Show   connectionsShow   `cmd:"" help:"Show a connection."`
-	Create connectionsCreate `cmd:"" help:"Make a connection and print the URL that its provider posts to."`
-	Delete connectionsDelete `cmd:"" help:"Delete a connection with its secrets; its events stay."`
+	Create connectionsCreate `cmd:"" help:"Create a connection and print the URL that its provider posts to."`
+	Delete connectionsDelete `cmd:"" help:"Delete a connection and its secrets; its events stay."`
 }
 
 const connectionsPath = "/connections"
 
-// connectionRow is what commands show of a connection.
+// connectionRow holds the properties of a connection that commands show.
 type connectionRow struct {
 	UUID              string  `json:"uuid"`
 	ConnectionID      string  `json:"connection_id"`
@@ -53,8 +53,8 @@ func (r *connectionRow) secret() string {
 
 type connectionsList struct {
 	Provider []string `placeholder:"KEY" help:"Only connections of these provider configurations."`
-	Status   []string `placeholder:"STATUS" enum:"active,disabled" help:"Only connections that are active, or disabled."`
-	Q        string   `name:"q" placeholder:"PREFIX" help:"Only connections whose id begins with this."`
+	Status   []string `placeholder:"STATUS" enum:"active,disabled" help:"Only active connections, or only disabled ones."`
+	Q        string   `name:"q" placeholder:"PREFIX" help:"Only connections with ids that begin with this text."`
 	paging   `embed:""`
 	apiFlags `embed:""`
 }
@@ -96,12 +96,12 @@ func (c *connectionsShow) Run(ctx context.Context, e *env) error {
 	})
 }
 
-// connection prints a connection of an answer.
-func (f apiFlags) connection(e *env, answer json.RawMessage) error {
+// connection prints the connection in a response.
+func (f apiFlags) connection(e *env, body json.RawMessage) error {
 	if f.JSON {
-		return printRaw(e.stdout, answer)
+		return printRaw(e.stdout, body)
 	}
-	r, err := into[connectionRow](answer)
+	r, err := into[connectionRow](body)
 	if err != nil {
 		return err
 	}
@@ -113,14 +113,14 @@ func (f apiFlags) connection(e *env, answer json.RawMessage) error {
 }
 
 type connectionsCreate struct {
-	Provider          string `placeholder:"SLUG" help:"The provider; providers list names them."`
+	Provider          string `placeholder:"SLUG" help:"The provider, as shown by providers list."`
 	ConnectionID      string `name:"connection-id" placeholder:"ID" help:"The id of the connection. Default: generated."`
-	WebhookSecretFile string `placeholder:"PATH" help:"File that holds the secret alone under which the provider signs; - reads it from standard input."`
-	FromFile          string `placeholder:"PATH" help:"JSON file with the properties as the API takes them; - reads standard input. Flags win over it."`
+	WebhookSecretFile string `placeholder:"PATH" help:"File that contains only the secret that the provider signs with; - reads it from standard input."`
+	FromFile          string `placeholder:"PATH" help:"JSON file with the connection's properties, as in the API; - reads standard input. Flags take precedence."`
 	apiFlags          `embed:""`
 }
 
-// Run makes the connection.
+// Run creates the connection.
 func (c *connectionsCreate) Run(ctx context.Context, e *env) error {
 	if c.FromFile == "-" && c.WebhookSecretFile == "-" {
 		return usageError("only one of --from-file and --webhook-secret-file can read standard input")
@@ -148,7 +148,7 @@ func (c *connectionsCreate) Run(ctx context.Context, e *env) error {
 			return err
 		}
 		if r, err := into[connectionRow](a.Body); err == nil && r.secret() == "missing" {
-			e.note("The connection has no webhook secret yet: until it has, every delivery to it is refused.")
+			e.note("The connection has no webhook secret yet, so it rejects every webhook.")
 		}
 		return nil
 	})
@@ -168,6 +168,6 @@ func (c *connectionsDelete) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		return e.done(c.JSON, "%s is deleted", c.Provider+"/"+c.ConnectionID)
+		return e.reportDone(c.JSON, "%s is deleted", c.Provider+"/"+c.ConnectionID)
 	})
 }

@@ -9,13 +9,13 @@ import (
 )
 
 type demoCommand struct {
-	Keep    bool          `help:"Leave the gateway running after the story, until Ctrl-C."`
-	Timeout time.Duration `default:"30s" placeholder:"DURATION" help:"How long the story may take."`
+	Keep    bool          `help:"Keep the gateway running after the demonstration, until Ctrl-C."`
+	Timeout time.Duration `default:"30s" placeholder:"DURATION" help:"Timeout of the demonstration."`
 }
 
 func (demoCommand) unconfigured() {}
 
-// Run plays the demonstration. It needs and changes nothing of this machine but a temporary folder and free ports.
+// Run plays the demonstration. On this machine it uses only a temporary folder and free ports.
 func (c demoCommand) Run(ctx context.Context, e *env) error {
 	if c.Timeout <= 0 {
 		return usageError("--timeout must be above 0")

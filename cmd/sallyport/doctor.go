@@ -11,7 +11,7 @@ type doctorCommand struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Run prints what was found, and exits with 1 when something fails.
+// Run prints the findings, and exits with 1 if a check fails.
 func (c doctorCommand) Run(ctx context.Context, e *env) error {
 	d, err := app.Doctor(ctx, e.cfg, e.clock)
 	if err != nil {

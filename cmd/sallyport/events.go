@@ -17,29 +17,29 @@ import (
 type eventsCommand struct {
 	List   eventsList   `cmd:"" help:"List webhook events."`
 	Show   eventsShow   `cmd:"" help:"Show an event with its deliveries and attempts."`
-	Tail   eventsTail   `cmd:"" help:"Print what happens, as it happens, until interrupted."`
-	Replay eventsReplay `cmd:"" help:"Send events once more to the subscriptions that they did not reach."`
+	Tail   eventsTail   `cmd:"" help:"Print events and attempts as they happen, until interrupted."`
+	Replay eventsReplay `cmd:"" help:"Send events again to the subscriptions that did not receive them."`
 }
 
-// eventFilter are the filters of lists of events. Different ones must all hold; of several values of one, any must.
+// eventFilter holds the filters of lists of events. An event must match every filter, and any of a filter's values.
 type eventFilter struct {
 	Status            []string `placeholder:"STATUS" enum:"received,forwarding,forwarded,failed,dead_letter" help:"Only events with these statuses: received, forwarding, forwarded, failed, dead_letter."`
 	Provider          []string `placeholder:"SLUG" help:"Only events of these providers."`
 	ProviderConfigKey []string `placeholder:"KEY" help:"Only events of these provider configurations."`
 	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only events of the connections with these ids."`
-	EventType         []string `placeholder:"PATTERN" help:"Only events of these types; issues.* takes all that begin with issues."`
+	EventType         []string `placeholder:"PATTERN" help:"Only events of these types; issues.* matches all types that begin with issues."`
 	SubscriptionID    []string `name:"subscription-id" placeholder:"ID" help:"Only events with a delivery to one of these subscriptions."`
 	IdempotencyKey    string   `placeholder:"KEY" help:"Only events with this idempotency key."`
-	Duplicate         *bool    `negatable:"" help:"Only events that repeat another, or only those that do not."`
-	Control           *bool    `negatable:"" help:"Only pings and confirmations of providers, or only other events."`
-	ReceivedAfter     moment   `placeholder:"TIME" help:"Only events received after this time (RFC 3339), or within the last 90m or 48h, say."`
-	ReceivedBefore    moment   `placeholder:"TIME" help:"Only events received before this time, or longer ago."`
-	HTTPStatus        []int    `name:"http-status" placeholder:"STATUS" help:"Only events with a delivery whose last try was answered so."`
-	ErrorCode         []string `placeholder:"CODE" help:"Only events with a delivery whose last failure has one of these codes."`
-	Q                 string   `name:"q" placeholder:"TEXT" help:"Only events with this uuid, with this idempotency key, or whose type begins so."`
+	Duplicate         *bool    `negatable:"" help:"Only duplicates, or only events that are not duplicates."`
+	Control           *bool    `negatable:"" help:"Only control messages of providers (pings and confirmations), or only other events."`
+	ReceivedAfter     moment   `placeholder:"TIME" help:"Only events received after this time (RFC 3339), or within this duration, such as 90m or 48h."`
+	ReceivedBefore    moment   `placeholder:"TIME" help:"Only events received before this time, or longer ago than this duration."`
+	HTTPStatus        []int    `name:"http-status" placeholder:"STATUS" help:"Only events with a delivery whose last attempt got this status code."`
+	ErrorCode         []string `placeholder:"CODE" help:"Only events with a delivery whose last error has one of these codes."`
+	Q                 string   `name:"q" placeholder:"TEXT" help:"Only events with this uuid, with this idempotency key, or with a type that begins with this text."`
 }
 
-// query is the filter as the API takes it, at the time now.
+// query returns the filter as the API takes it, at the time now.
 func (f *eventFilter) query(now time.Time) url.Values {
 	q := url.Values{}
 	for name, values := range map[string][]string{
@@ -105,14 +105,14 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 // second writes a time for people, to the second.
 func second(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// failureRow is why a try failed.
+// failureRow is the reason why an attempt failed.
 type failureRow struct {
 	Code       string `json:"code"`
 	Message    string `json:"message"`
 	HTTPStatus *int   `json:"http_status"`
 }
 
-// text is the failure in a few words.
+// text returns the failure in a few words.
 func (f *failureRow) text() string {
 	switch {
 	case f == nil:
@@ -124,7 +124,7 @@ func (f *failureRow) text() string {
 	}
 }
 
-// eventRow is what commands show of an event.
+// eventRow holds the properties of an event that commands show.
 type eventRow struct {
 	EventUUID         string      `json:"event_uuid"`
 	Provider          string      `json:"provider"`
@@ -151,7 +151,7 @@ type eventRow struct {
 	ReceivedAt time.Time `json:"received_at"`
 }
 
-// note is what is special about the event, in a few words.
+// note returns the special properties of the event, in a few words.
 func (r *eventRow) note() string {
 	var parts []string
 	if r.DuplicateOf != nil {
@@ -198,7 +198,7 @@ func (c *eventsList) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true},
 			terminal.Column{Title: "TYPE"}, terminal.Column{Title: "CONNECTION"}, terminal.Column{Title: "STATUS", Fixed: true,
-				Tone: statusTone}, terminal.Column{Title: "TRIES"},
+				Tone: statusTone}, terminal.Column{Title: "ATTEMPTS"},
 			terminal.Column{Title: "NOTE"})
 		return e.list(ctx, api, apiclient.Request{Path: "/webhook-events", Query: q}, c.paging, c.JSON, "events", t,
 			func(t *terminal.Table, row json.RawMessage) error {
@@ -213,11 +213,11 @@ func (c *eventsList) Run(ctx context.Context, e *env) error {
 type eventsReplay struct {
 	Events         []string `arg:"" name:"event_uuid" help:"The events."`
 	SubscriptionID []string `name:"subscription-id" placeholder:"ID" help:"Only the deliveries to these subscriptions."`
-	Force          bool     `help:"Also send what succeeded, waits for its first try, is held or was cancelled."`
+	Force          bool     `help:"Also send deliveries that succeeded, wait for their first attempt, are held or were cancelled."`
 	apiFlags       `embed:""`
 }
 
-// Run replays each event. One that cannot be replayed does not stop the others.
+// Run replays each event. An event that cannot be replayed does not stop the others.
 func (c *eventsReplay) Run(ctx context.Context, e *env) error {
 	body := map[string]any{}
 	if len(c.SubscriptionID) > 0 {
@@ -260,11 +260,11 @@ func (c *eventsReplay) Run(ctx context.Context, e *env) error {
 	})
 }
 
-// each runs f for each name. What the server refuses is said under the name and counted; any other error ends it.
+// each calls f for each name. It reports and counts what the server rejects; any other error ends the loop.
 func (e *env) each(ctx context.Context, names []string, f func(name string) error) (failed int, err error) {
 	for _, name := range names {
 		err := f(name)
-		if err != nil && len(names) > 1 && refusal(err) && ctx.Err() == nil {
+		if err != nil && len(names) > 1 && isRejected(err) && ctx.Err() == nil {
 			e.say("%s: %s", terminal.Inline(name), terminal.Inline(err.Error()))
 			failed++
 			continue

@@ -20,13 +20,13 @@ import (
 
 type eventsShow struct {
 	Event    string `arg:"" name:"event_uuid" help:"The event."`
-	Headers  bool   `help:"Print the headers of the provider's request too."`
-	Body     bool   `help:"Print the body too."`
-	Explain  bool   `help:"Tell for each subscription why the event went there or did not."`
+	Headers  bool   `help:"Also print the headers of the provider's request."`
+	Body     bool   `help:"Also print the body."`
+	Explain  bool   `help:"Show for each subscription why the event matched or did not."`
 	apiFlags `embed:""`
 }
 
-// deliveryRow is what commands show of a delivery.
+// deliveryRow holds the properties of a delivery that commands show.
 type deliveryRow struct {
 	SubscriptionID string      `json:"subscription_id"`
 	Status         string      `json:"status"`
@@ -44,7 +44,7 @@ func deliveryColumns(before ...string) []terminal.Column {
 		columns = append(columns, terminal.Column{Title: title, Fixed: true})
 	}
 	return append(columns, terminal.Column{Title: "SUBSCRIPTION", Fixed: true}, terminal.Column{Title: "STATUS",
-		Fixed: true, Tone: statusTone}, terminal.Column{Title: "GENERATION"}, terminal.Column{Title: "TRIES"},
+		Fixed: true, Tone: statusTone}, terminal.Column{Title: "GENERATION"}, terminal.Column{Title: "ATTEMPTS"},
 		terminal.Column{Title: "NEXT TRY (UTC)", Fixed: true}, terminal.Column{Title: "LAST ANSWER"},
 		terminal.Column{Title: "LAST ERROR"})
 }
@@ -65,7 +65,7 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// attemptRow is what commands show of an attempt.
+// attemptRow holds the properties of an attempt that commands show.
 type attemptRow struct {
 	SubscriptionID string      `json:"subscription_id"`
 	Generation     int64       `json:"generation"`
@@ -79,7 +79,7 @@ type attemptRow struct {
 	} `json:"timings"`
 }
 
-// explanationRow is why an event went to a subscription or did not.
+// explanationRow is the reason why an event matched a subscription or did not.
 type explanationRow struct {
 	SubscriptionID  string  `json:"subscription_id"`
 	Matches         bool    `json:"matches"`
@@ -94,7 +94,7 @@ type explanationRow struct {
 	ChangedAfter   bool    `json:"changed_after_event"`
 }
 
-// payload is the part of an event's detail that --headers and --body print.
+// payload is the part of an event's details that --headers and --body print.
 type payload struct {
 	Headers      map[string]string `json:"headers"`
 	Body         json.RawMessage   `json:"body"`
@@ -102,8 +102,8 @@ type payload struct {
 	Deliveries   []deliveryRow     `json:"deliveries"`
 }
 
-// Run shows the event. As JSON it is the event as the API gives it, with its attempts and, if asked for, explanations
-// as further members.
+// Run shows the event. As JSON it is the event as the API returns it, with its attempts and, on request, its
+// explanations as additional members.
 func (c *eventsShow) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		path := "/webhook-events" + apiclient.Path(c.Event)
@@ -138,7 +138,7 @@ func collect(ctx context.Context, api *apiclient.Client, path string, query url.
 	return rows, err
 }
 
-// printJSON adds members to the event's object, whose own keep their order and their text.
+// printJSON adds members to the event's object, whose own members keep their order and text.
 func (c *eventsShow) printJSON(e *env, event json.RawMessage, attempts, explanations []json.RawMessage) error {
 	out := bytes.TrimSuffix(bytes.TrimSpace(event), []byte("}"))
 	out = append(append(slices.Clone(out), `,"attempts":`...), array(attempts)...)
@@ -194,7 +194,7 @@ func (c *eventsShow) print(e *env, event json.RawMessage, attempts, explanations
 	return e.printExplanations(explanations)
 }
 
-// section writes a heading, and under it the table or that it is empty.
+// section writes a heading, and under it the table or a note that it is empty.
 func (e *env) section(heading string, rows int, t *terminal.Table) error {
 	if rows == 0 {
 		_, err := fmt.Fprintf(e.stdout, "\n%s: none\n", heading)
@@ -219,7 +219,7 @@ func (r *eventRow) fields() [][2]string {
 		{"Body", strconv.FormatInt(r.BodySize, 10) + " bytes " + r.ContentType},
 	}
 	if r.DuplicateOf != nil {
-		fields = append(fields, [2]string{"Repeats", *r.DuplicateOf})
+		fields = append(fields, [2]string{"Duplicate of", *r.DuplicateOf})
 	}
 	note := ""
 	if r.DuplicateOf == nil {
@@ -244,7 +244,7 @@ func (e *env) printHeaders(headers map[string]string) error {
 	return nil
 }
 
-// printBody writes the body as its encoding says: JSON laid out, text with its lines, other bytes as Base64.
+// printBody writes the body by its encoding: formatted JSON, text line by line, other bytes as Base64.
 func (e *env) printBody(p payload) error {
 	if _, err := fmt.Fprintln(e.stdout, "\nBody"); err != nil {
 		return err
@@ -271,8 +271,8 @@ func (e *env) printBody(p payload) error {
 
 func (e *env) printAttempts(rows []json.RawMessage) error {
 	t := e.table(terminal.Column{Title: "STARTED (UTC)", Fixed: true}, terminal.Column{Title: "SUBSCRIPTION", Fixed: true},
-		terminal.Column{Title: "GENERATION"}, terminal.Column{Title: "TRY"}, terminal.Column{Title: "OUTCOME", Fixed: true,
-			Tone: statusTone}, terminal.Column{Title: "ANSWER"},
+		terminal.Column{Title: "GENERATION"}, terminal.Column{Title: "ATTEMPT"}, terminal.Column{Title: "OUTCOME",
+			Fixed: true, Tone: statusTone}, terminal.Column{Title: "RESPONSE"},
 		terminal.Column{Title: "MS"}, terminal.Column{Title: "ERROR"})
 	for _, row := range rows {
 		a, err := into[attemptRow](row)

@@ -27,18 +27,17 @@ const (
 
 type eventsTail struct {
 	eventFilter `embed:""`
-	Only        []string `placeholder:"KIND" enum:"received,attempt,updated" help:"Only these messages: received, attempt, updated. Default: all."`
-	LastEventID string   `name:"last-event-id" placeholder:"ID" help:"Begin behind this message of the stream, as a tail that was ended named it, or the id of a line with --json."`
-	Count       int      `placeholder:"N" help:"End after this many messages."`
+	Only        []string `placeholder:"KIND" enum:"received,attempt,updated" help:"Only messages of these kinds: received, attempt, updated. Default: all."`
+	LastEventID string   `name:"last-event-id" placeholder:"ID" help:"Start after this message of the stream. An earlier tail names it when it ends, and lines of --json contain it as id."`
+	Count       int      `placeholder:"N" help:"Stop after this many messages."`
 	apiFlags    `embed:""`
 }
 
-// errEnough ends a tail that has shown what it was to show.
+// errEnough ends a tail that has printed --count messages.
 var errEnough = errors.New("enough")
 
-// Run prints what happens until it is interrupted. Where the stream breaks off it is opened again behind the last
-// message, so that nothing is missed; where something was missed all the same, that is said. With --json it prints one
-// object a line.
+// Run prints messages until it is interrupted. If the stream breaks off, Run reopens it after the last message, so that
+// it misses nothing. It reports a gap if the server does. With --json it prints one object a line.
 func (c *eventsTail) Run(ctx context.Context, e *env) error {
 	if c.Count < 0 {
 		return usageError("--count must not be below 0")
@@ -49,7 +48,7 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 		last, err := api.Follow(ctx, apiclient.Following{
 			Path: "/webhook-events/stream", Query: c.query(e.clock.Now()), From: c.LastEventID,
 			Message: func(m sse.Message) error {
-				if err := e.aboutStream(m); err != nil || !c.wanted(m.Event) {
+				if err := e.reportStream(m); err != nil || !c.wanted(m.Event) {
 					return err
 				}
 				if err := c.print(e, screen, m); err != nil {
@@ -67,7 +66,7 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 				if again {
 					e.back()
 				} else {
-					e.note("Watching %s. Ctrl-C ends it.", api.Server())
+					e.note("Watching %s. Press Ctrl-C to stop.", api.Server())
 				}
 			},
 			Lost: e.lost,
@@ -77,7 +76,7 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 			return nil
 		case ctx.Err() != nil:
 			if last != "" {
-				e.note("To go on from here: --last-event-id %s", terminal.Inline(last))
+				e.note("To continue from here: --last-event-id %s", terminal.Inline(last))
 			}
 			return nil
 		default:
@@ -86,16 +85,16 @@ func (c *eventsTail) Run(ctx context.Context, e *env) error {
 	})
 }
 
-// lost says that a stream broke off, and back that it goes on.
+// lost reports that a stream broke off, and back that it continues.
 func (e *env) lost(err error, wait time.Duration) {
-	e.note("The stream broke off: %s Trying again in %s.", terminal.Inline(sentence(err.Error())), wait.Round(time.Second))
+	e.note("The stream broke off: %s Retrying in %s.", terminal.Inline(sentence(err.Error())), wait.Round(time.Second))
 }
 
-func (e *env) back() { e.note("The stream is back, and goes on where it broke off.") }
+func (e *env) back() { e.note("The stream is back and continues where it broke off.") }
 
-// aboutStream says what a message tells about the stream itself, where that is for people. A stream that ends in order
-// is opened again, and nothing was missed.
-func (e *env) aboutStream(m sse.Message) error {
+// reportStream reports a message about the stream itself if it concerns people. A stream that ends in order is
+// reopened, and nothing is missed.
+func (e *env) reportStream(m sse.Message) error {
 	switch m.Event {
 	case messageGap:
 		gap, err := into[struct {
@@ -138,15 +137,15 @@ func (c *eventsTail) wanted(event string) bool {
 	kind, known := c.kinds()[event]
 	switch {
 	case event == messageGap:
-		return true // whoever reads JSON must know that something is missing
+		return true // a reader of JSON must know that messages are missing
 	case !known:
-		return false // of a server that tells more than this command understands
+		return false // from a server that sends more than this command understands
 	default:
 		return len(c.Only) == 0 || slices.Contains(c.Only, kind)
 	}
 }
 
-// tailRow is what a line shows of a message: of an event or of an attempt.
+// tailRow holds the properties of a message that a line shows, of an event or of an attempt.
 type tailRow struct {
 	eventRow
 	attemptRow
@@ -170,7 +169,7 @@ func (c *eventsTail) print(e *env, screen terminal.Screen, m sse.Message) error 
 		return err
 	}
 	if m.Event == messageGap {
-		return nil // it has been said, and is none of the lines
+		return nil // already reported, and not one of the lines
 	}
 	r, err := into[tailRow](m.Data)
 	if err != nil {
@@ -179,20 +178,20 @@ func (c *eventsTail) print(e *env, screen terminal.Screen, m sse.Message) error 
 	at, status, detail := r.ReceivedAt, "", r.ProviderConfigKey+"/"+r.ConnectionID
 	switch m.Event {
 	case messageReceived:
-		// A message holds the event as it was read, so it may already tell what the lines below it tell.
+		// A message contains the event as it was read, so it may already show what the following lines report.
 		r.LastError = nil
 		if note := r.note(); note != "" {
 			detail += ", " + note
 		}
 	case messageAttempt:
 		at, status = r.StartedAt, r.Outcome
-		detail = fmt.Sprintf("%s try %d of generation %d, %s ms", r.SubscriptionID, r.Number, r.Generation,
+		detail = fmt.Sprintf("%s attempt %d of generation %d, %s ms", r.SubscriptionID, r.Number, r.Generation,
 			strconv.FormatFloat(r.Timings.Total, 'f', 1, 64))
 		if r.Error != nil {
 			detail += ", " + r.Error.Code
 		}
 		if r.HTTPStatus != nil {
-			detail += ", answer " + number(r.HTTPStatus)
+			detail += ", status " + number(r.HTTPStatus)
 		}
 	case messageUpdated:
 		at, status, detail = r.UpdatedAt, r.Status, r.note()
@@ -202,7 +201,7 @@ func (c *eventsTail) print(e *env, screen terminal.Screen, m sse.Message) error 
 	return err
 }
 
-// line is a status, coloured where there are colours, and what else there is to say.
+// line is a status, coloured on a terminal that shows colours, and the text after it.
 func line(screen terminal.Screen, status, detail string) string {
 	text := screen.Paint(statusTone(status), terminal.Inline(status))
 	if status != "" && detail != "" {

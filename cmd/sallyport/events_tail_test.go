@@ -40,7 +40,7 @@ func TestTail(t *testing.T) {
 		rows := r.start("events", "tail")
 		none := r.start("events", "tail", "--connection-id", "other")
 		for _, c := range []*running{tail, rows, none} {
-			c.waits(1, `^Watching http://\S+\. Ctrl-C ends it\.\n`, &c.stderr)
+			c.waits(1, `^Watching http://\S+\. Press Ctrl-C to stop\.\n`, &c.stderr)
 		}
 		s.deliver(t, "first")
 		s.deliver(t, "first")
@@ -67,12 +67,12 @@ func TestTail(t *testing.T) {
 		rows.waits(4, lead+`received  [0-9a-f-]{36}  issues\.opened  github/repo`, &rows.out)
 		rows.waits(1, lead+`received  [0-9a-f-]{36}  issues\.opened  github/repo, duplicate$`, &rows.out)
 		rows.waits(1, lead+`attempt   `+event+`  issues\.opened  succeeded  `+good+
-			` try 1 of generation 1, [\d.]+ ms, answer 204$`, &rows.out)
+			` attempt 1 of generation 1, [\d.]+ ms, status 204$`, &rows.out)
 		rows.waits(1, lead+`attempt   `+event+`  issues\.opened  failed  `+bad+
-			` try 1 of generation 1, [\d.]+ ms, connection_refused$`, &rows.out)
+			` attempt 1 of generation 1, [\d.]+ ms, connection_refused$`, &rows.out)
 		rows.waits(1, lead+`updated   `+event+`  issues\.opened  dead_letter  connection_refused$`, &rows.out)
 		rows.interrupt()
-		require.Regexp(t, `\nTo go on from here: --last-event-id \S+\n$`, rows.stderr.String())
+		require.Regexp(t, `\nTo continue from here: --last-event-id \S+\n$`, rows.stderr.String())
 		none.interrupt()
 		require.Empty(t, none.out.String())
 
@@ -93,7 +93,7 @@ func TestTailWaitsForTheServer(t *testing.T) {
 	tail := r.start("events", "tail")
 	tail.waits(1, "Watching", &tail.stderr)
 	s.stop()
-	tail.waits(1, `\nThe stream broke off: no answer from http://\S+: .+\. Trying again in \d+s\.\n`, &tail.stderr)
+	tail.waits(1, `\nThe stream broke off: no answer from http://\S+: .+\. Retrying in \d+s\.\n`, &tail.stderr)
 	tail.interrupt()
 	require.Equal(t, 1, strings.Count(tail.stderr.String(), "broke off"))
 }
@@ -112,7 +112,7 @@ func TestTailOfTheStreamItself(t *testing.T) {
 		messageClosed: `{"reason":"time_limit","message":"Half an hour","reconnect":true}`,
 	} {
 		m := sse.Message{Event: event, Data: json.RawMessage(data)}
-		require.NoError(t, e.aboutStream(m))
+		require.NoError(t, e.reportStream(m))
 		require.Equal(t, c.wanted(event), event == messageGap)
 		if c.wanted(event) {
 			require.NoError(t, c.print(e, terminal.Screen{}, m))
@@ -126,5 +126,5 @@ func TestTailOfTheStreamItself(t *testing.T) {
 		"\n")
 	require.Contains(t, stderr.String(), "The reader did not keep up.\n")
 	require.Error(t, c.print(e, terminal.Screen{}, sse.Message{Event: messageReceived, Data: []byte("no JSON")}))
-	require.Error(t, e.aboutStream(sse.Message{Event: messageGap, Data: []byte("no JSON")}))
+	require.Error(t, e.reportStream(sse.Message{Event: messageGap, Data: []byte("no JSON")}))
 }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// maxInput is the most that a file for a request's body may have; the API takes 256 KiB.
+	// maxInput limits a file for a request's body; the API takes 256 KiB.
 	maxInput = 1 << 20
-	// maxSecretFile is more than any secret has that the API takes.
+	// maxSecretFile is larger than any secret that the API takes.
 	maxSecretFile = 16 << 10
 )
 
@@ -38,7 +38,7 @@ func named(path string) string {
 	return path
 }
 
-// readProperties reads the JSON object of --from-file; without one it is empty. Numbers keep their text.
+// readProperties reads the JSON object of --from-file, which is empty without the flag. Numbers keep their text.
 func (e *env) readProperties(path string) (map[string]any, error) {
 	body := map[string]any{}
 	if path == "" {
@@ -50,7 +50,7 @@ func (e *env) readProperties(path string) (map[string]any, error) {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil || members == nil {
-		return nil, fmt.Errorf("%s does not hold one JSON object", named(path))
+		return nil, fmt.Errorf("%s must contain one JSON object", named(path))
 	}
 	for name, v := range members {
 		body[name] = v
@@ -58,10 +58,10 @@ func (e *env) readProperties(path string) (map[string]any, error) {
 	return body, nil
 }
 
-// errNoSecret says that a file for a secret holds none.
-var errNoSecret = errors.New("it holds no secret")
+// errNoSecret reports that a file contains no secret.
+var errNoSecret = errors.New("it contains no secret")
 
-// readSecret reads a secret. Line breaks at its end are those of the editor; anything else is the secret's.
+// readSecret reads a secret without the line breaks at its end, which editors add.
 func (e *env) readSecret(path string) (string, error) {
 	text, err := e.readUpTo(path, maxSecretFile)
 	if err != nil {

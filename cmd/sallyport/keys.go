@@ -15,19 +15,19 @@ import (
 )
 
 type keysCommand struct {
-	Create  keysCreate  `cmd:"" help:"Make an API key and print it, this once."`
+	Create  keysCreate  `cmd:"" help:"Create an API key and print it. It is shown only once."`
 	List    keysList    `cmd:"" help:"List the API keys."`
 	Get     keysGet     `cmd:"" help:"Show an API key as JSON."`
-	Update  keysUpdate  `cmd:"" help:"Change the name, the life, the networks or the limit of an API key."`
-	Rotate  keysRotate  `cmd:"" help:"Give an API key another secret and print it, this once; the old one works on for a while."`
-	Disable keysDisable `cmd:"" help:"Have an API key refused until it is enabled."`
-	Enable  keysEnable  `cmd:"" help:"Let a disabled API key work again."`
-	Revoke  keysRevoke  `cmd:"" help:"End an API key for good."`
-	Usage   keysUsage   `cmd:"" help:"Show how an API key is used."`
-	Verify  keysVerify  `cmd:"" help:"Say whether a text is an API key that works, and which."`
+	Update  keysUpdate  `cmd:"" help:"Change the name, expiry, networks or rate limit of an API key."`
+	Rotate  keysRotate  `cmd:"" help:"Give an API key a new secret and print it. It is shown only once. The old secret stays valid for a while."`
+	Disable keysDisable `cmd:"" help:"Disable an API key. Requests with it are rejected until it is enabled."`
+	Enable  keysEnable  `cmd:"" help:"Enable a disabled API key."`
+	Revoke  keysRevoke  `cmd:"" help:"Revoke an API key permanently."`
+	Usage   keysUsage   `cmd:"" help:"Show the usage of an API key."`
+	Verify  keysVerify  `cmd:"" help:"Check whether a text is a valid API key, and show which."`
 }
 
-// withStore runs f on the database, and closes it.
+// withStore opens the database, calls f and closes it.
 func (e *env) withStore(ctx context.Context, f func(s *app.Store) error) error {
 	s, err := app.OpenStore(ctx, e.cfg, e.logger())
 	if err != nil {
@@ -37,23 +37,23 @@ func (e *env) withStore(ctx context.Context, f func(s *app.Store) error) error {
 }
 
 type keysCreate struct {
-	Name        string         `required:"" placeholder:"TEXT" help:"What the key is for."`
-	Environment string         `required:"" placeholder:"ID|NAME" help:"The environment whose data the key works on."`
-	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"What the key may do: webhooks (subscriptions, replays, and reading events), events (reading events), events:write (publishing events), connections."`
-	Connections []string       `placeholder:"CONNECTION_ID" help:"The connections that it may do so with; without, all of the environment."`
-	SourceCIDRs []string       `name:"source-cidrs" placeholder:"CIDR" help:"The networks that it works from; without, all."`
+	Name        string         `required:"" placeholder:"TEXT" help:"The purpose of the key."`
+	Environment string         `required:"" placeholder:"ID|NAME" help:"The environment that the key gives access to."`
+	Routes      []access.Route `required:"" placeholder:"ROUTE" help:"The routes that the key may use: webhooks (subscriptions, replays, and reading events), events (reading events), events:write (publishing events), connections."`
+	Connections []string       `placeholder:"CONNECTION_ID" help:"The connections that the key may use. Default: all of the environment."`
+	SourceCIDRs []string       `name:"source-cidrs" placeholder:"CIDR" help:"The networks that the key works from. Default: all."`
 	keyRate
-	ExpiresIn time.Duration `default:"2160h" placeholder:"DURATION" help:"How long the key works."`
-	JSON      bool          `name:"json" help:"Print JSON: the key's properties, with the key itself as \"key\"."`
+	ExpiresIn time.Duration `default:"2160h" placeholder:"DURATION" help:"The time until the key expires."`
+	JSON      bool          `name:"json" help:"Print JSON: the key's properties, and the key itself as \"key\"."`
 }
 
-// keyRate is how many requests may be made with a key.
+// keyRate is the rate limit of a key.
 type keyRate struct {
-	RatePerSecond *int64 `and:"rate" placeholder:"N" help:"How many requests a second may be made with the key in the long run, in place of what the service allows each key."`
-	RateBurst     *int64 `and:"rate" placeholder:"N" help:"How many requests may be made with it at once after a pause."`
+	RatePerSecond *int64 `and:"rate" placeholder:"N" help:"Requests a second that the key may make in the long run, instead of the service's limit for each key."`
+	RateBurst     *int64 `and:"rate" placeholder:"N" help:"Requests that the key may make in one burst after a pause."`
 }
 
-// limit returns nil where the flags are not given.
+// limit returns nil if the flags are not given.
 func (r keyRate) limit() *ratelimit.Limit {
 	if r.RatePerSecond == nil || r.RateBurst == nil {
 		return nil
@@ -61,7 +61,7 @@ func (r keyRate) limit() *ratelimit.Limit {
 	return &ratelimit.Limit{PerSecond: *r.RatePerSecond, Burst: *r.RateBurst}
 }
 
-// Validate holds the flags to what exists.
+// Validate checks the flags against the routes that exist.
 func (c *keysCreate) Validate() error {
 	for _, r := range c.Routes {
 		if !slices.Contains(access.Routes(), r) {
@@ -74,7 +74,7 @@ func (c *keysCreate) Validate() error {
 	return nil
 }
 
-// Run prints the key alone on standard output, so that a script can take it.
+// Run prints only the key on standard output, so that a script can read it.
 func (c *keysCreate) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		k, text, err := s.CreateKey(ctx, e.clock.Now(), app.KeyRequest{
@@ -84,12 +84,13 @@ func (c *keysCreate) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return err
 		}
-		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s. The key is shown this once.", k.ID,
+		return e.printKey(k, text, c.JSON, fmt.Sprintf("%s, of environment %s, until %s. The key is shown only once.", k.ID,
 			k.Environment, day(time.Time(k.ExpiresAt))))
 	})
 }
 
-// printKey prints the text of a key, which is shown this once: alone with a note beside it, or within its properties.
+// printKey prints the text of a key, which is shown only once: alone with a note on standard error, or within its
+// properties.
 func (e *env) printKey(k app.Key, text secretbox.Secret, asJSON bool, note string) error {
 	if asJSON {
 		return printJSON(e.stdout, struct {
@@ -108,7 +109,7 @@ type keysList struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Run lists the keys, newest first, the revoked and expired ones too.
+// Run lists the keys, newest first, including revoked and expired ones.
 func (c keysList) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		list, err := s.ListKeys(ctx, e.clock.Now())
@@ -127,7 +128,7 @@ func (c keysList) Run(ctx context.Context, e *env) error {
 	})
 }
 
-// routes shows what grants open, and with a minus what they close.
+// routes lists the routes that grants allow and, with a minus, the routes that they deny.
 func routes(grants []app.Grant) string {
 	var parts []string
 	for _, g := range grants {

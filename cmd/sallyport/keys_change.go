@@ -11,12 +11,12 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// keyID is the argument of what works on one key.
+// keyID is the argument of commands that work on one key.
 type keyID struct {
-	ID string `arg:"" name:"key_id" help:"The key's id, as keys list shows it."`
+	ID string `arg:"" name:"key_id" help:"The key's id, as shown by keys list."`
 }
 
-// change runs f on the key and says what has become of it.
+// change calls f on the key and prints the key's new state.
 func (c keyID) change(ctx context.Context, e *env, f func(s *app.Store) (app.Key, error)) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		k, err := f(s)
@@ -30,7 +30,7 @@ func (c keyID) change(ctx context.Context, e *env, f func(s *app.Store) (app.Key
 
 type keysGet struct{ keyID }
 
-// Run prints the key with the first of its grants, without its secret.
+// Run prints the key and the first of its grants, without its secret.
 func (c keysGet) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		k, err := s.Key(ctx, e.clock.Now(), c.ID)
@@ -43,20 +43,20 @@ func (c keysGet) Run(ctx context.Context, e *env) error {
 
 type keysUpdate struct {
 	keyID
-	Name        *string        `placeholder:"TEXT" help:"What the key is for."`
-	ExpiresIn   *time.Duration `placeholder:"DURATION" help:"How long the key works from now on. An expired key works again."`
-	SourceCIDRs []string       `name:"source-cidrs" xor:"source" placeholder:"CIDR" help:"The networks that the key works from, in place of those it had."`
-	AnySource   bool           `xor:"source" help:"Let the key work from everywhere."`
+	Name        *string        `placeholder:"TEXT" help:"The purpose of the key."`
+	ExpiresIn   *time.Duration `placeholder:"DURATION" help:"The time from now until the key expires. An expired key becomes valid again."`
+	SourceCIDRs []string       `name:"source-cidrs" xor:"source" placeholder:"CIDR" help:"The networks that the key works from, replacing the present ones."`
+	AnySource   bool           `xor:"source" help:"Let the key work from all networks."`
 	keyRate
-	ServiceRate bool `help:"Allow as many requests with the key as the service allows each."`
+	ServiceRate bool `help:"Apply the service's rate limit for each key, instead of the key's own."`
 }
 
-// Validate refuses a command that changes nothing, and a life that is over.
+// Validate rejects a command that changes nothing, and an expiry in the past.
 func (c *keysUpdate) Validate() error {
 	if c.Name == nil && c.ExpiresIn == nil && c.SourceCIDRs == nil && !c.AnySource && c.keyRate == (keyRate{}) &&
 		!c.ServiceRate {
-		return errors.New("say what to change: --name, --expires-in, --source-cidrs or --any-source, --rate-per-second " +
-			"and --rate-burst or --service-rate")
+		return errors.New("nothing to change: give --name, --expires-in, --source-cidrs or --any-source, " +
+			"--rate-per-second and --rate-burst or --service-rate")
 	}
 	if c.limit() != nil && c.ServiceRate {
 		return errors.New("--service-rate and --rate-per-second can't be used together")
@@ -67,7 +67,7 @@ func (c *keysUpdate) Validate() error {
 	return nil
 }
 
-// Run changes what is given.
+// Run changes the properties that are given.
 func (c *keysUpdate) Run(ctx context.Context, e *env) error {
 	u := app.KeyUpdate{Name: c.Name, Lifetime: c.ExpiresIn}
 	if c.AnySource || c.SourceCIDRs != nil {
@@ -81,11 +81,11 @@ func (c *keysUpdate) Run(ctx context.Context, e *env) error {
 
 type keysRotate struct {
 	keyID
-	Overlap time.Duration `default:"24h" placeholder:"DURATION" help:"How long the old secret works; 0s ends every secret but the new one."`
-	JSON    bool          `name:"json" help:"Print JSON: the key's properties, with the key itself as \"key\"."`
+	Overlap time.Duration `default:"24h" placeholder:"DURATION" help:"Time that the old secret stays valid; 0s ends every secret but the new one."`
+	JSON    bool          `name:"json" help:"Print JSON: the key's properties, and the key itself as \"key\"."`
 }
 
-// Validate holds the overlap to what a caller could also ask the API for.
+// Validate applies the limits of the API to the overlap.
 func (c *keysRotate) Validate() error {
 	if c.Overlap%time.Second != 0 || c.Overlap < 0 || c.Overlap > app.MaxKeyOverlap {
 		return fmt.Errorf("--overlap must be whole seconds from 0s to %s", app.MaxKeyOverlap)
@@ -93,18 +93,18 @@ func (c *keysRotate) Validate() error {
 	return nil
 }
 
-// Run prints the key with its new secret alone on standard output, so that a script can take it.
+// Run prints only the key with its new secret on standard output, so that a script can read it.
 func (c *keysRotate) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, func(s *app.Store) error {
 		k, text, err := s.RotateKey(ctx, e.clock.Now(), c.ID, c.Overlap)
 		if err != nil {
 			return err
 		}
-		old := "The old secret has ended."
+		old := "The old secret is no longer valid."
 		if k.PreviousUntil != nil {
-			old = "The old secret works until " + second(time.Time(*k.PreviousUntil)) + "."
+			old = "The old secret is valid until " + second(time.Time(*k.PreviousUntil)) + "."
 		}
-		return e.printKey(k, text, c.JSON, k.ID+", of environment "+k.Environment+". "+old+" The key is shown this once.")
+		return e.printKey(k, text, c.JSON, k.ID+", of environment "+k.Environment+". "+old+" The key is shown only once.")
 	})
 }
 
@@ -131,9 +131,9 @@ func (c keysRevoke) Run(ctx context.Context, e *env) error {
 
 type keysUsage struct {
 	keyID
-	From   moment `placeholder:"TIME" help:"Where the range begins (RFC 3339), or how long ago, as 90m or 48h. Default: a day or 30 days before its end, by hour or day."`
-	To     moment `placeholder:"TIME" help:"Where the range ends, or how long ago. Default: now."`
-	Bucket string `enum:"hour,day" default:"day" placeholder:"LENGTH" help:"What the range is cut into: hour or day."`
+	From   moment `placeholder:"TIME" help:"Start of the range, as a time (RFC 3339) or a duration ago, such as 90m or 48h. Default: a day before its end by hour, 30 days by day."`
+	To     moment `placeholder:"TIME" help:"End of the range, as a time or a duration ago. Default: now."`
+	Bucket string `enum:"hour,day" default:"day" placeholder:"LENGTH" help:"Length of a bucket: hour or day."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
@@ -165,14 +165,14 @@ func (c keysUsage) Run(ctx context.Context, e *env) error {
 }
 
 type keysVerify struct {
-	File string `arg:"" default:"-" name:"file" help:"The file that holds the text; - is standard input, so that the text stands in no list of processes."`
+	File string `arg:"" default:"-" name:"file" help:"The file that contains the text; - reads standard input. A file keeps the text out of process lists."`
 	JSON bool   `name:"json" help:"Print JSON."`
 }
 
-// errNotAKey is told of a text that does not work; it makes the exit code that of a failure.
-var errNotAKey = errors.New("the text is no API key that works")
+// errNotAKey reports that the text is not a valid key. It makes the exit code 1.
+var errNotAKey = errors.New("the text is not a valid API key")
 
-// Run says whose the text is; the exit code tells whether it works.
+// Run prints the key that the text belongs to. The exit code reports whether the key is valid.
 func (c keysVerify) Run(ctx context.Context, e *env) error {
 	text, err := e.readSecret(c.File)
 	if err != nil {

@@ -95,7 +95,7 @@ func TestKeyChangesRefused(t *testing.T) {
 		key := in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "events")
 		k := decode[[]app.Key](t, in.do(t, "keys", "list", "--json"))[0]
 		for want, args := range map[string][]string{
-			"say what to change":     {"update", k.ID},
+			"nothing to change":      {"update", k.ID},
 			"above 0":                {"update", k.ID, "--expires-in", "0s"},
 			"can't be used together": {"update", k.ID, "--any-source", "--source-cidrs", "192.0.2.0/24"},
 			"bits beyond the length": {"update", k.ID, "--source-cidrs", "192.0.2.1/24"},

@@ -10,31 +10,31 @@ import (
 )
 
 type keysetCommand struct {
-	Create keysetCreate `cmd:"" help:"Make the keyset file. SQLite's is made by the first start."`
-	Rotate keysetRotate `cmd:"" help:"Add a key to the keyset and encrypt everything under it again."`
-	Reseal keysetReseal `cmd:"" help:"Encrypt again whatever an older key sealed; this also goes on with a rotation that was interrupted."`
+	Create keysetCreate `cmd:"" help:"Create the keyset file. On SQLite, the first start of the server creates it."`
+	Rotate keysetRotate `cmd:"" help:"Add a key to the keyset and encrypt everything again with it."`
+	Reseal keysetReseal `cmd:"" help:"Encrypt again everything that an older key encrypted. This also completes a rotation that was interrupted."`
 	List   keysetList   `cmd:"" help:"List the keys, without their material."`
 }
 
 type keysetCreate struct{}
 
-// Run makes the file.
+// Run creates the file.
 func (keysetCreate) Run(e *env) error {
 	path, err := app.CreateKeyset(e.cfg)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s\n", path)
-	e.note("Give the same file to every node, and keep a copy apart from the database's backups: without it nothing " +
-		"that is sealed opens.")
+	e.note("Give the same file to every node, and store a copy apart from the database's backups: without it, " +
+		"encrypted values cannot be read.")
 	return err
 }
 
 type keysetRotate struct {
-	KeyOnly bool `help:"Only add the key. For nodes that each have a copy of the file: rotate, give the file to all of them, then run keyset reseal."`
+	KeyOnly bool `help:"Only add the key. Use it if each node has its own copy of the file: rotate, copy the file to all nodes, then run keyset reseal."`
 }
 
-// Run rotates the keyset beside running servers, which need no restart.
+// Run rotates the keyset while servers run. They need no restart.
 func (c keysetRotate) Run(ctx context.Context, e *env) error {
 	if !c.KeyOnly {
 		if err := app.CheckKeyset(ctx, e.cfg, e.logger()); err != nil {
@@ -45,7 +45,7 @@ func (c keysetRotate) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(e.stdout, "added key %d, which seals from now on\n", key.ID); err != nil {
+	if _, err := fmt.Fprintf(e.stdout, "added key %d, which encrypts from now on\n", key.ID); err != nil {
 		return err
 	}
 	if c.KeyOnly {
@@ -57,7 +57,7 @@ func (c keysetRotate) Run(ctx context.Context, e *env) error {
 		err = reseal(ctx, e)
 	}
 	if err != nil {
-		return fmt.Errorf("the key is added, but not everything is encrypted under it; run `sallyport keyset reseal`: %w",
+		return fmt.Errorf("the key is added, but not everything is encrypted with it; run `sallyport keyset reseal`: %w",
 			err)
 	}
 	return nil
@@ -65,7 +65,7 @@ func (c keysetRotate) Run(ctx context.Context, e *env) error {
 
 type keysetReseal struct{}
 
-// Run encrypts again.
+// Run encrypts everything again.
 func (keysetReseal) Run(ctx context.Context, e *env) error { return reseal(ctx, e) }
 
 func reseal(ctx context.Context, e *env) error {
@@ -77,7 +77,7 @@ func reseal(ctx context.Context, e *env) error {
 	if err != nil {
 		return fmt.Errorf("after %d values: %w", n, err)
 	}
-	_, err = fmt.Fprintf(e.stdout, "values encrypted again: %d; none is left under an older key\n", n)
+	_, err = fmt.Fprintf(e.stdout, "values encrypted again: %d; no value is left under an older key\n", n)
 	return err
 }
 
@@ -98,7 +98,7 @@ func (c keysetList) Run(e *env) error {
 	for _, k := range keys {
 		use := "opens"
 		if k.Primary {
-			use = "seals and opens"
+			use = "encrypts and decrypts"
 		}
 		rows = append(rows, []string{strconv.FormatUint(uint64(k.ID), 10), k.Status, use})
 	}

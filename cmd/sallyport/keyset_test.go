@@ -290,7 +290,7 @@ func TestRotateBesideServer(t *testing.T) {
 		works(s, "after")
 		s.stop()
 		works(in.serve(t, clk), "after a restart")
-		require.Equal(t, "values encrypted again: 0; none is left under an older key\n", in.do(t, "keyset", "reseal"))
+		require.Equal(t, "values encrypted again: 0; no value is left under an older key\n", in.do(t, "keyset", "reseal"))
 	})
 }
 
@@ -311,7 +311,7 @@ func TestRotateInterrupted(t *testing.T) {
 		in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "events")
 		r = in.run(t, "keyset", "reseal")
 		require.Equal(t, exitOK, r.code, r.stderr)
-		require.Equal(t, "values encrypted again: 2; none is left under an older key\n", r.out)
+		require.Equal(t, "values encrypted again: 2; no value is left under an older key\n", r.out)
 		require.Contains(t, r.stderr, "encrypted again: 1 of installation.pepper\n")
 		require.Contains(t, r.stderr, "encrypted again: 1 of signing_keys.private_key\n")
 		in.do(t, "keys", "list")
@@ -373,7 +373,7 @@ func TestKeysetFile(t *testing.T) {
 	require.Contains(t, in.do(t, "keyset", "rotate", "--key-only"), "added key ")
 	table := in.do(t, "keyset", "list")
 	require.Equal(t, 3, strings.Count(table, "\n"))
-	require.Equal(t, 1, strings.Count(table, "seals and opens"))
+	require.Equal(t, 1, strings.Count(table, "encrypts and decrypts"))
 
 	for _, args := range [][]string{{"keyset", "create"}, {"keyset", "list"}, {"keyset", "rotate", "--key-only"}} {
 		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + in.dir,

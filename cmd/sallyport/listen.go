@@ -17,22 +17,22 @@ import (
 	"sallyport/internal/platform/terminal"
 )
 
-// secretVariable holds the secret that listen signs with.
+// secretVariable contains the secret that listen signs with.
 const secretVariable = "SALLYPORT_SIGNING_SECRET"
 
 type listenCommand struct {
-	Forward           string        `required:"" placeholder:"URL" help:"Where events are posted, one after the other, such as http://localhost:3000/webhooks."`
-	AllowRemote       bool          `help:"Accept a URL that is not on this machine."`
+	Forward           string        `required:"" placeholder:"URL" help:"The URL that events are posted to, one by one, such as http://localhost:3000/webhooks."`
+	AllowRemote       bool          `help:"Accept a URL on another machine."`
 	Provider          []string      `placeholder:"SLUG" help:"Only events of these providers."`
 	ProviderConfigKey []string      `placeholder:"KEY" help:"Only events of these provider configurations."`
 	ConnectionID      []string      `name:"connection-id" placeholder:"ID" help:"Only events of the connections with these ids."`
-	EventType         []string      `placeholder:"PATTERN" help:"Only events of these types; issues.* takes all that begin with issues. The gateway's own come only where a pattern begins with sallyport."`
-	SecretFile        string        `name:"secret-file" placeholder:"PATH" help:"File that holds the signing secret alone; - reads it from standard input. Default: the variable SALLYPORT_SIGNING_SECRET, else one that is made and shown."`
-	ForwardTimeout    time.Duration `name:"forward-timeout" default:"30s" placeholder:"DURATION" help:"How long the receiver may take for one event."`
+	EventType         []string      `placeholder:"PATTERN" help:"Only events of these types; issues.* matches all types that begin with issues. The gateway's own events need a pattern that begins with sallyport."`
+	SecretFile        string        `name:"secret-file" placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input. Default: the variable SALLYPORT_SIGNING_SECRET, else a new secret, which is shown."`
+	ForwardTimeout    time.Duration `name:"forward-timeout" default:"30s" placeholder:"DURATION" help:"Timeout of the receiver for one event."`
 	apiFlags          `embed:""`
 }
 
-// Run replays events until it is interrupted.
+// Run forwards events until it is interrupted.
 func (c *listenCommand) Run(ctx context.Context, e *env) error {
 	if c.ForwardTimeout <= 0 {
 		return usageError("--forward-timeout must be above 0")
@@ -57,7 +57,7 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 		left, err := listen.Run(ctx, listen.Options{API: api, Forward: c.Forward, AllowRemote: c.AllowRemote, Secret: secret,
 			Filter: filter, Timeout: c.ForwardTimeout, Clock: e.clock, Tell: o})
 		if o.begun {
-			o.sum(left)
+			o.summarise(left)
 		}
 		if errors.Is(err, listen.ErrForward) || errors.Is(err, listen.ErrRemote) || errors.Is(err, listen.ErrSecret) {
 			return usageError(err.Error())
@@ -66,7 +66,7 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 	})
 }
 
-// signingSecret returns the secret that signs what is forwarded; made says that it is new.
+// signingSecret returns the secret that signs forwarded events; made reports that it is new.
 func (e *env) signingSecret(file string) (secret secretbox.Secret, made bool, err error) {
 	if file != "" {
 		text, err := e.readSecret(file)
@@ -78,12 +78,12 @@ func (e *env) signingSecret(file string) (secret secretbox.Secret, made bool, er
 	return listen.NewSecret(), true, nil
 }
 
-// listenObserver prints what happens: events on standard output, everything else on standard error.
+// listenObserver prints events on standard output, and everything else on standard error.
 type listenObserver struct {
 	e               *env
 	asJSON          bool
 	server, forward string
-	// secret is shown once; empty where it is the user's own.
+	// secret is shown once. It is empty if the user gave it.
 	secret secretbox.Secret
 	screen terminal.Screen
 	begun  bool
@@ -91,7 +91,7 @@ type listenObserver struct {
 	forwarded, failed int
 }
 
-// Opened tells that events come, the first time with what a receiver needs to know.
+// Opened reports that the stream is open, the first time with the information that a receiver needs.
 func (o *listenObserver) Opened(again bool) {
 	if again {
 		o.e.back()
@@ -99,16 +99,16 @@ func (o *listenObserver) Opened(again bool) {
 	}
 	o.begun = true
 	if o.secret != "" {
-		o.e.note("Forwards are signed with the secret %s", o.secret.Reveal())
+		o.e.note("Forwarded events are signed with the secret %s", o.secret.Reveal())
 	}
-	o.e.note("Listening to %s and forwarding to %s. Ctrl-C ends it.", o.server, terminal.Inline(o.forward))
+	o.e.note("Listening to %s and forwarding to %s. Press Ctrl-C to stop.", o.server, terminal.Inline(o.forward))
 }
 
-// Lost tells that no events come for a while.
+// Lost reports that the stream broke off.
 func (o *listenObserver) Lost(why error, wait time.Duration) { o.e.lost(why, wait) }
 
-// Stream tells what was missed.
-func (o *listenObserver) Stream(m sse.Message) error { return o.e.aboutStream(m) }
+// Stream reports events that were missed.
+func (o *listenObserver) Stream(m sse.Message) error { return o.e.reportStream(m) }
 
 // Forwarded prints one event.
 func (o *listenObserver) Forwarded(r listen.Result) error {
@@ -141,17 +141,17 @@ func (o *listenObserver) Forwarded(r listen.Result) error {
 	return err
 }
 
-// sum tells what became of all events.
-func (o *listenObserver) sum(left int) {
-	text := fmt.Sprintf("%d %s came, %d of them %s not taken", o.forwarded, numbered(o.forwarded, "event", "events"),
-		o.failed, numbered(o.failed, "was", "were"))
+// summarise prints the totals of all events.
+func (o *listenObserver) summarise(left int) {
+	text := fmt.Sprintf("%d %s arrived, %d failed", o.forwarded,
+		numbered(o.forwarded, "event", "events"), o.failed)
 	if left > 0 {
-		text += fmt.Sprintf("; %d more had come and %s not forwarded", left, numbered(left, "was", "were"))
+		text += fmt.Sprintf("; %d more arrived and %s not forwarded", left, numbered(left, "was", "were"))
 	}
 	o.e.note("%s.", text)
 }
 
-// numbered is the word for one or for many.
+// numbered returns the word for one or for many.
 func numbered(n int, one, many string) string {
 	if n == 1 {
 		return one

@@ -57,7 +57,7 @@ func TestListen(t *testing.T) {
 			"--provider", "github", "--provider-config-key", "github")
 		none := r.start("listen", "--forward", other.URL, "--connection-id", "elsewhere")
 		for _, l := range []*running{c, none} {
-			l.waits(1, `Forwards are signed with the secret whsec_\S{44}\nListening to `+regexp.QuoteMeta(s.base)+
+			l.waits(1, `Forwarded events are signed with the secret whsec_\S{44}\nListening to `+regexp.QuoteMeta(s.base)+
 				` and forwarding to http`, &l.stderr)
 		}
 		s.deliver(t, "one  two") // blanks that JSON does not need are part of the bytes
@@ -65,9 +65,9 @@ func TestListen(t *testing.T) {
 		s.deliver(t, "three")
 		c.waits(2, `(?m)^\d\d:\d\d:\d\d  [0-9a-f-]{36}  issues\.opened  github/repo  202  \d+\.\d ms$`, &c.out)
 		c.interrupt()
-		require.Contains(t, c.stderr.String(), "\n2 events came, 0 of them were not taken.\n")
+		require.Contains(t, c.stderr.String(), "\n2 events arrived, 0 failed.\n")
 		none.interrupt()
-		require.Contains(t, none.stderr.String(), "\n0 events came")
+		require.Contains(t, none.stderr.String(), "\n0 events arrived")
 		require.Empty(t, other.bodies)
 		require.Equal(t, []string{`{"action":"opened","issue":{"title":"one  two"}}`,
 			`{"action":"opened","issue":{"title":"three"}}`}, app.bodies)
@@ -118,7 +118,7 @@ func TestListenToFailures(t *testing.T) {
 		for _, c := range all {
 			c.interrupt()
 			require.NotContains(t, c.stderr.String(), secret)
-			require.Contains(t, c.stderr.String(), "2 events came, 2 of them were not taken.")
+			require.Contains(t, c.stderr.String(), "2 events arrived, 2 failed.")
 		}
 		hook, err := standardwebhooks.NewWebhookRaw([]byte(secret))
 		require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestListenThroughABreak(t *testing.T) {
 		s.deliver(t, "first")
 		await(t, arrived)
 		cut <- struct{}{}
-		c.waits(1, `The stream broke off: no answer from .*Trying again in \d+s\.\n`, &c.stderr)
+		c.waits(1, `The stream broke off: no answer from .*Retrying in \d+s\.\n`, &c.stderr)
 		s.deliver(t, "second")
 		removed := decode[[]eventRow](t, r.do("events", "list", "--json", "--limit", "1"))[0].EventUUID
 		status, _ := s.ask(t, http.MethodDelete, "/api/v1/webhook-events/"+removed+"/payload",
@@ -169,7 +169,7 @@ func TestListenThroughABreak(t *testing.T) {
 			&c.out)
 		c.interrupt()
 		require.Contains(t, c.stderr.String(),
-			"2 events came, 1 of them was not taken; 1 more had come and was not forwarded.")
+			"2 events arrived, 1 failed; 1 more arrived and was not forwarded.")
 		require.Len(t, app.bodies, 2)
 		require.Contains(t, app.bodies[1], "third")
 	})
@@ -249,7 +249,7 @@ func TestListenRefused(t *testing.T) {
 	r.refuse(exitUsage, "--forward-timeout must be above 0", "listen", forward, "--forward-timeout", "0s")
 	r.refuse(exitUsage, "the signing secret must be whsec_ and the base64 of", "listen", forward, "--secret-file",
 		dir+"/short")
-	r.refuse(exitFailed, "it holds no secret", "listen", forward, "--secret-file", dir+"/empty")
+	r.refuse(exitFailed, "it contains no secret", "listen", forward, "--secret-file", dir+"/empty")
 	r.refuse(exitUsage, "event_type[0]", "listen", forward, "--event-type", "a*")
 	r.refuse(exitUsage, "unknown flag --status", "listen", forward, "--status", "failed")
 	in.remote(t, s, "connections").refuse(exitFailed, "grant_denied", "listen", forward)

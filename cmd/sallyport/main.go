@@ -1,4 +1,4 @@
-// Command sallyport is the integration gateway: the server, and the commands that look after it.
+// Command sallyport is the integration gateway: the server, and the commands that operate it.
 package main
 
 import (
@@ -31,28 +31,28 @@ type cli struct {
 	config.Config `embed:"" group:"settings"`
 
 	Serve  serveCommand   `cmd:"" help:"Run the server."`
-	Demo   demoCommand    `cmd:"" help:"Show a gateway at work, in a temporary folder that is removed again; exit with 1 when something did not go as the story says."`
-	Schema migrateCommand `cmd:"" name:"migrate" help:"Bring the database's schema to this binary's version."`
-	Keys   keysCommand    `cmd:"" help:"Make, change, rotate and revoke API keys, and see how they are used."`
+	Demo   demoCommand    `cmd:"" help:"Demonstrate a gateway in a temporary folder that is removed afterwards; exit with 1 if a step fails."`
+	Schema migrateCommand `cmd:"" name:"migrate" help:"Migrate the database's schema to this binary's version."`
+	Keys   keysCommand    `cmd:"" help:"Create, change, rotate and revoke API keys, and show their usage."`
 	Admin  adminCommand   `cmd:"" help:"Create owners, reset passwords and rotate the signing key."`
-	Keyset keysetCommand  `cmd:"" help:"Look after the encryption keyset."`
+	Keyset keysetCommand  `cmd:"" help:"Manage the encryption keyset."`
 
-	Backup  backupCommand  `cmd:"" help:"Copy the SQLite database to a new file, beside a server that may be running, and check the copy."`
-	Restore restoreCommand `cmd:"" help:"Put a backup into the data folder of a server that is not running; it overwrites nothing."`
+	Backup  backupCommand  `cmd:"" help:"Copy the SQLite database to a new file, also while a server runs, and check the copy."`
+	Restore restoreCommand `cmd:"" help:"Restore a backup into the data folder of a stopped server; it overwrites nothing."`
 
 	Events        eventsCommand        `cmd:"" help:"List, show, watch and replay webhook events over the API."`
-	Subscriptions subscriptionsCommand `cmd:"" help:"List, make, change, test and delete webhook subscriptions over the API, and tell how they do."`
+	Subscriptions subscriptionsCommand `cmd:"" help:"List, create, change, test and delete webhook subscriptions over the API, and show their statistics."`
 	Replays       replaysCommand       `cmd:"" help:"Replay many events over the API."`
-	Connections   connectionsCommand   `cmd:"" help:"List, make and delete connections over the API."`
-	Rejections    rejectionsCommand    `cmd:"" help:"List refused requests over the API."`
-	Listen        listenCommand        `cmd:"" help:"Replay events to a URL on this machine as they arrive, signed, with their original headers and body."`
+	Connections   connectionsCommand   `cmd:"" help:"List, create and delete connections over the API."`
+	Rejections    rejectionsCommand    `cmd:"" help:"List rejected requests over the API."`
+	Listen        listenCommand        `cmd:"" help:"Forward events to a URL on this machine as they arrive, signed, with their original headers and body."`
 
 	Providers providersCommand `cmd:"" help:"List, show and check provider definitions."`
 	Webhooks  webhooksCommand  `cmd:"" help:"Verify saved webhook requests."`
 	OpenAPI   openapiCommand   `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
 	Settings  configCommand    `cmd:"" name:"config" help:"Print and check the configuration."`
 	Commands  commandsCommand  `cmd:"" help:"Print the reference of all commands."`
-	Doctor    doctorCommand    `cmd:"" help:"Look for what is wrong, or soon will be."`
+	Doctor    doctorCommand    `cmd:"" help:"Check the installation for present and coming problems."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 
@@ -74,18 +74,18 @@ type process struct {
 	clock   clock.Clock
 }
 
-// env is what a command works with.
+// env is the environment that a command works with.
 type env struct {
 	process
 	cfg *config.Config
 }
 
-// logger returns the logger that the configuration asks for, on standard error.
+// logger returns the logger of the configuration, on standard error.
 func (e *env) logger() *slog.Logger {
 	return obs.NewLogger(e.stderr, string(e.cfg.LogFormat), e.cfg.LogLevel.String())
 }
 
-// unconfigured marks commands that work whatever the configuration is.
+// unconfigured marks commands that need no valid configuration.
 type unconfigured interface{ unconfigured() }
 
 func main() {
@@ -100,7 +100,7 @@ func main() {
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, p process) int {
-	// What most programs answer; a flag of kong's would have to be one of every command.
+	// Most programs have this flag; a flag of kong would become one of every command.
 	if slices.Equal(p.args, []string{"--version"}) {
 		p.args = []string{"version"}
 	}
@@ -108,10 +108,10 @@ func run(ctx context.Context, p process) int {
 	loader := config.NewLoader(p.environ, os.ReadFile)
 	exit := -1
 	parser, err := kong.New(&c, append(loader.Options(), kong.Name("sallyport"),
-		kong.Description("The integration gateway: provider webhooks in, verified and stored; signed and retried out. "+
-			"Every command takes the settings that \"sallyport serve --help\" lists."),
+		kong.Description("The integration gateway: it receives, verifies and stores provider webhooks, and forwards them "+
+			"signed and with retries. Every command takes the settings that \"sallyport serve --help\" lists."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Writers(p.stdout, p.stderr),
-		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings, of every command:"}}),
+		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings of every command:"}}),
 		kong.Help(printHelp), kong.Exit(func(code int) { exit = code }), kong.BindTo(ctx, (*context.Context)(nil)))...)
 	if err != nil {
 		return p.fail(err)
@@ -121,7 +121,7 @@ func run(ctx context.Context, p process) int {
 		return exit // help was printed
 	}
 	if err != nil {
-		return p.misused(parser, err)
+		return p.reportMisuse(parser, err)
 	}
 	err = loader.Complete(kctx, &c.Config)
 	if _, ok := kctx.Selected().Target.Interface().(unconfigured); err != nil && !ok {
@@ -131,8 +131,8 @@ func run(ctx context.Context, p process) int {
 	return p.fail(kctx.Run(&env{process: p, cfg: &c.Config}))
 }
 
-// misused says what is wrong with the command line, and how it is written.
-func (p process) misused(parser *kong.Kong, err error) int {
+// reportMisuse reports an error of the command line and prints the usage.
+func (p process) reportMisuse(parser *kong.Kong, err error) int {
 	p.say("%s", err)
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context.Selected() != nil {
@@ -144,8 +144,8 @@ func (p process) misused(parser *kong.Kong, err error) int {
 	return exitUsage
 }
 
-// printHelp prints help without the settings where they would only be in the way: before a command is chosen, and of
-// commands that call a server's API, to which few of them matter.
+// printHelp prints help, without the settings where few of them matter: before a command is chosen, and for commands
+// that call a server's API.
 func printHelp(options kong.HelpOptions, kctx *kong.Context) error {
 	shown := func(string) bool { return true }
 	if node := kctx.Selected(); node == nil {
@@ -163,17 +163,17 @@ func printHelp(options kong.HelpOptions, kctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(options, kctx)
 }
 
-// usageError is a fault of the command line that only the command itself can see.
+// usageError is an error of the command line that only the command itself can detect.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// exitError ends the program with a code of its own after what there was to say has been said.
+// exitError ends the program with its own code after the command has printed its result.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
-// fail says why a command failed and what to do, and returns the exit code.
+// fail reports why a command failed and how to continue, and returns the exit code.
 func (p process) fail(err error) int {
 	var code exitError
 	var known *apperr.Error
@@ -208,11 +208,11 @@ func (p process) fail(err error) int {
 	return exitFailed
 }
 
-// say writes one message to standard error under the program's name; note writes one without.
+// say writes one message to standard error after the program's name; note writes one without the name.
 func (p process) say(format string, args ...any) { p.note("sallyport: "+format, args...) }
 
 func (p process) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(p.stderr, format+"\n", args...) // nobody is left to be told when this fails
+	_, _ = fmt.Fprintf(p.stderr, format+"\n", args...) // there is no other place to report a failure
 }
 
 type versionCommand struct{}
@@ -225,7 +225,7 @@ func (versionCommand) Run(e *env) error {
 	return err
 }
 
-// version is the module's version where the binary was installed as one, else the revision it was built from.
+// version is the module's version if the binary was installed as one, else the revision it was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

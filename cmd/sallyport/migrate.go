@@ -10,10 +10,10 @@ import (
 )
 
 type migrateCommand struct {
-	Status bool `help:"Only say where the schema stands; exit with 3 when migrations are pending."`
+	Status bool `help:"Only show the schema's version; exit with 3 if migrations are pending."`
 }
 
-// Run migrates. It may run beside servers of the previous release.
+// Run migrates. Servers of the previous release may be running.
 func (c migrateCommand) Run(ctx context.Context, e *env) error {
 	if c.Status {
 		return c.status(ctx, e)

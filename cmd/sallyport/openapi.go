@@ -3,8 +3,8 @@ package main
 import "sallyport/internal/app"
 
 type openapiCommand struct {
-	ErrorCodes  bool `help:"Print the reference of the error codes in its place." xor:"reference"`
-	Permissions bool `help:"Print the reference of permissions and roles in its place." xor:"reference"`
+	ErrorCodes  bool `help:"Print the reference of the error codes instead." xor:"reference"`
+	Permissions bool `help:"Print the reference of permissions and roles instead." xor:"reference"`
 }
 
 func (openapiCommand) unconfigured() {}

@@ -14,11 +14,11 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// maxPasswordLine is more than any password that is accepted.
+// maxPasswordLine is longer than any password that is accepted.
 const maxPasswordLine = 4096
 
-// readPassword reads a password: at a terminal twice and without echo, elsewhere from the first line. There is no flag
-// for it, because command lines are in histories and process lists.
+// readPassword reads a password: at a terminal twice and without echo, otherwise from the first line. There is no flag
+// for it, because command lines appear in histories and process lists.
 func (e *env) readPassword(ctx context.Context) (secretbox.Secret, error) {
 	f, ok := e.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -28,7 +28,7 @@ func (e *env) readPassword(ctx context.Context) (secretbox.Secret, error) {
 	if err != nil {
 		return "", err
 	}
-	second, err := e.prompt(ctx, f, "Once more: ")
+	second, err := e.prompt(ctx, f, "Password again: ")
 	if err != nil {
 		return "", err
 	}
@@ -50,7 +50,7 @@ func firstLine(r io.Reader) (secretbox.Secret, error) {
 	return secretbox.Secret(line), nil
 }
 
-// prompt reads a line from the terminal without echo. An interrupt ends the wait, and gives the terminal its echo back.
+// prompt reads a line from the terminal without echo. An interrupt ends the wait and restores the echo.
 func (e *env) prompt(ctx context.Context, f *os.File, text string) (secretbox.Secret, error) {
 	fd := int(f.Fd())
 	before, err := term.GetState(fd)
@@ -63,14 +63,14 @@ func (e *env) prompt(ctx context.Context, f *os.File, text string) (secretbox.Se
 	if _, err := fmt.Fprint(e.stderr, text); err != nil {
 		return "", err
 	}
-	type answer struct {
+	type input struct {
 		line []byte
 		err  error
 	}
-	got := make(chan answer, 1)
+	got := make(chan input, 1)
 	go func() {
 		line, err := term.ReadPassword(fd)
-		got <- answer{line, err}
+		got <- input{line, err}
 	}()
 	select {
 	case a := <-got:

@@ -70,7 +70,7 @@ func TestPasswordAtTerminal(t *testing.T) {
 		got, err := e.readPassword(t.Context())
 		require.Equal(t, c.want != "", err == nil, name)
 		require.Equal(t, c.want, got.Reveal(), name)
-		require.Equal(t, "Password: \nOnce more: \n", w.prompts.String(), name)
+		require.Equal(t, "Password: \nPassword again: \n", w.prompts.String(), name)
 		require.True(t, echoes(tty), name)
 	}
 }

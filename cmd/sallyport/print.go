@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/platform/terminal"
 )
 
-// printJSON writes v as people and programs read it.
+// printJSON writes v as indented JSON.
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -13,15 +13,15 @@ import (
 type providersCommand struct {
 	List      providersList      `cmd:"" help:"List the providers."`
 	Show      providersShow      `cmd:"" help:"Show how a provider's webhooks are verified and set up."`
-	Lint      providersLint      `cmd:"" help:"Check definition files; exit with 1 and every fault when they have some."`
-	Reference providersReference `cmd:"" help:"Print the reference of the definitions that ship."`
+	Lint      providersLint      `cmd:"" help:"Check definition files; if they have errors, report all of them and exit with 1."`
+	Reference providersReference `cmd:"" help:"Print the reference of the built-in definitions."`
 }
 
 type providersList struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Run lists the providers by their slugs.
+// Run lists the providers, sorted by slug.
 func (c providersList) Run(e *env) error {
 	list, err := app.Providers(e.cfg)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c providersList) Run(e *env) error {
 }
 
 type providersShow struct {
-	Slug string `arg:"" name:"provider" help:"The provider's slug, as providers list shows it."`
+	Slug string `arg:"" name:"provider" help:"The provider's slug, as shown by providers list."`
 	JSON bool   `name:"json" help:"Print JSON."`
 }
 
@@ -72,35 +72,35 @@ func (c providersShow) Run(e *env) error {
 
 type providersLint struct {
 	Paths    []string `arg:"" name:"path" help:"Files, and folders whose .yaml files are checked."`
-	Shipping bool     `help:"Check definitions that are to ship: they need evidence, and may have the slug of one that does."`
-	JSON     bool     `name:"json" help:"Print the faults as JSON."`
+	Shipping bool     `help:"Check definitions as built-in ones: they need evidence, and may have the slug of a built-in definition."`
+	JSON     bool     `name:"json" help:"Print the errors as JSON."`
 }
 
 func (providersLint) unconfigured() {}
 
-// Run prints every fault of the files. It needs no configuration, no data and no network.
+// Run prints every error of the files. It needs no configuration, no data and no network.
 func (c providersLint) Run(e *env) error {
-	checked, faults, err := app.LintProviders(c.Paths, c.Shipping)
+	checked, findings, err := app.LintProviders(c.Paths, c.Shipping)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		err = printJSON(e.stdout, faults)
+		err = printJSON(e.stdout, findings)
 	} else {
-		err = printFaults(e.stdout, faults)
+		err = printFindings(e.stdout, findings)
 	}
 	if err != nil {
 		return err
 	}
-	e.note("definitions: %d, faults: %d", checked, len(faults))
-	if len(faults) > 0 {
+	e.note("definitions: %d, errors: %d", checked, len(findings))
+	if len(findings) > 0 {
 		return exitError(exitFailed)
 	}
 	return nil
 }
 
-func printFaults(w io.Writer, faults []app.ProviderFault) error {
-	for _, f := range faults {
+func printFindings(w io.Writer, findings []app.ProviderFault) error {
+	for _, f := range findings {
 		if _, err := fmt.Fprintln(w, visible(f.String())); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (providersReference) unconfigured() {}
 // Run prints the reference.
 func (providersReference) Run(e *env) error { return app.ProvidersReference(e.stdout) }
 
-// visible keeps text from a file that others wrote from steering the terminal.
+// visible escapes control characters of text from other people's files, so that it cannot control the terminal.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {

@@ -115,7 +115,7 @@ func TestProvidersLint(t *testing.T) {
 	t.Parallel()
 	dir := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme)
 	r := offline(t, "providers", "lint", dir)
-	require.Equal(t, result{code: exitOK, stderr: "definitions: 1, faults: 0\n"}, r)
+	require.Equal(t, result{code: exitOK, stderr: "definitions: 1, errors: 0\n"}, r)
 
 	write(t, dir, "b.yaml", strings.Replace(acme, "encoding: hex", "encoding: hexadecimal", 1), "c.yml", acme,
 		"ignored.txt", "x", "d.yaml", "schema: 1\nsulg: d\nwebhooks: {setup: [a], algoritm: x}\n")
@@ -129,7 +129,7 @@ func TestProvidersLint(t *testing.T) {
 	}
 	r = offline(t, "providers", "lint", dir)
 	require.Equal(t, exitFailed, r.code)
-	require.Equal(t, "definitions: 4, faults: 6\n", r.stderr)
+	require.Equal(t, "definitions: 4, errors: 6\n", r.stderr)
 	lines := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
 	require.Len(t, lines, len(want), r.out)
 	for i := range want {

@@ -17,32 +17,32 @@ const commandsIntro = `# Commands
 
 Generated from the code by ` + "`sallyport commands`" + `; do not edit.
 
-Every command also takes the settings of [configuration.md](configuration.md) as flags, variables or lines of the file that
-` + "`--config`" + ` names. Results go to standard output, everything else to standard error.
+Every command also takes the settings of [configuration.md](configuration.md), as flags, as variables or in the file that
+` + "`--config`" + ` names. Commands write results to standard output and everything else to standard error.
 
 | Exit code | Meaning |
 |---|---|
-| 0 | done |
-| 1 | it failed; standard error says why |
-| 2 | the command line, the configuration or a value given is wrong, also where only the server could tell |
-| 3 | of ` + "`migrate --status`" + `: migrations are pending |
+| 0 | success |
+| 1 | the command failed; standard error says why |
+| 2 | the command line, the configuration or a given value is invalid, even if only the server could detect that |
+| 3 | only ` + "`migrate --status`" + `: migrations are pending |
 
-` + "`webhooks verify`" + ` has 2 for everything that keeps it from telling, because its 1 is a refusal.
+` + "`webhooks verify`" + ` exits with 2 for every failure, because its 1 means that the request is rejected.
 
-**Commands that call the API** (%s) work from any machine. They take:
+**Commands that call the API** (%s) work from any machine. They need:
 
-- *The server*: ` + "`--server=URL`" + `, else the variable ` + "`" + serverVariable + "`" + `, else the public URL of the configuration, which is
-  ` + "`http://127.0.0.1:8080`" + ` where nothing is set. ` + "`http://`" + ` is for servers on the same machine; elsewhere it needs
-  ` + "`--egress-allow-http`" + `, for the key then crosses the network in clear. Roots of your own come from ` + "`SSL_CERT_FILE`" + `.
+- *The server*: ` + "`--server=URL`" + `, else the variable ` + "`" + serverVariable + "`" + `, else the public URL of the configuration, which
+  is ` + "`http://127.0.0.1:8080`" + ` by default. ` + "`http://`" + ` is for servers on the same machine. For another machine it needs
+  ` + "`--egress-allow-http`" + `, because the key then crosses the network unencrypted. ` + "`SSL_CERT_FILE`" + ` names your own root certificates.
 - *An API key*: ` + "`--api-key-file=PATH`" + `, else the variable ` + "`" + keyVariable + "`" + `. There is no flag for the key itself, because command
-  lines are in histories and process lists. Beside a server in development mode neither is needed: both are
-  read from the data folder.
-- *A time-out* for each request: ` + "`--timeout=DURATION`" + `, 30 s by default.
+  lines appear in histories and process lists. Next to a server in development mode you need neither a key nor a URL: the
+  command reads both from the data folder.
+- *A timeout* for each request: ` + "`--timeout=DURATION`" + `, 30 s by default.
 
-They print tables, cut to the terminal's width and coloured there (not with ` + "`NO_COLOR`" + `), complete and plain elsewhere. With
-` + "`--json`" + ` they print what the API answers: one object, or one array for a list; ` + "`events tail`" + ` prints one object a line. Text that
-comes from others is escaped, so that it cannot steer the terminal. An error of the API is one line with its message, each fault, the
-HTTP status, the code of [error-codes.md](error-codes.md) and the request id that the server's log has.
+On a terminal they print tables, cut to its width and coloured (unless ` + "`NO_COLOR`" + ` is set). Elsewhere tables are complete and
+plain. With ` + "`--json`" + ` they print the API's response: one object, or one array for a list. ` + "`events tail`" + ` prints one object a line.
+Text from other people is escaped, so that it cannot control the terminal. An error of the API is one line with its message, each
+validation error, the HTTP status code, the code from [error-codes.md](error-codes.md) and the request id in the server's log.
 `
 
 // Run prints the reference of all commands.
@@ -65,7 +65,8 @@ func (commandsCommand) Run(e *env, kctx *kong.Context) error {
 	return nil
 }
 
-// common reports whether a flag is one of all commands, or of all that call the API, and described in the introduction.
+// common reports whether a flag belongs to all commands, or to all that call the API, so that the introduction
+// describes it.
 func common(f *kong.Flag) bool {
 	return f.Name == "help" || f.Tag.Type == settingType || slices.Contains([]string{"server", "api-key-file", "timeout"},
 		f.Name)
@@ -114,7 +115,7 @@ func flagSummary(f *kong.Flag) string {
 	return name
 }
 
-// code marks the written form, and leaves what is said about it outside.
+// code puts the written form into a code span and leaves the rest outside.
 func code(s string) string {
 	form, rest, _ := strings.Cut(strings.ReplaceAll(s, "|", `\|`), " (")
 	if rest != "" {

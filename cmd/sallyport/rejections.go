@@ -11,10 +11,10 @@ import (
 )
 
 type rejectionsCommand struct {
-	List rejectionsList `cmd:"" help:"List the last requests that connections refused, and why."`
+	List rejectionsList `cmd:"" help:"List the last requests that connections rejected, and the reasons."`
 }
 
-// rejectionRow is what commands show of a refused request.
+// rejectionRow holds the properties of a rejected request that commands show.
 type rejectionRow struct {
 	ProviderConfigKey string    `json:"provider_config_key"`
 	ConnectionID      string    `json:"connection_id"`
@@ -30,12 +30,12 @@ type rejectionRow struct {
 type rejectionsList struct {
 	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only requests to the connections with these ids."`
 	ProviderConfigKey []string `placeholder:"KEY" help:"Only requests to connections of these provider configurations."`
-	Reason            []string `placeholder:"REASON" help:"Only requests refused for these reasons, such as signature_mismatch."`
+	Reason            []string `placeholder:"REASON" help:"Only requests rejected for these reasons, such as signature_mismatch."`
 	paging            `embed:""`
 	apiFlags          `embed:""`
 }
 
-// Run lists the refused requests. Where the server has found a likely cause, that is what is shown.
+// Run lists the rejected requests. It shows the likely cause if the server found one.
 func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 	q := url.Values{"connection_id": c.ConnectionID, "provider_config_key": c.ProviderConfigKey, "reason": c.Reason,
 		"order": {c.Order}}
@@ -44,7 +44,7 @@ func (c *rejectionsList) Run(ctx context.Context, e *env) error {
 			terminal.Column{Title: "FROM"}, terminal.Column{Title: "REASON", Fixed: true},
 			terminal.Column{Title: "WHAT TO LOOK AT"})
 		return e.list(ctx, api, apiclient.Request{Path: "/webhook-rejections", Query: q}, c.paging, c.JSON,
-			"refused requests", t, func(t *terminal.Table, row json.RawMessage) error {
+			"rejected requests", t, func(t *terminal.Table, row json.RawMessage) error {
 				r, err := into[rejectionRow](row)
 				message := r.Message
 				if r.Diagnosis != nil {

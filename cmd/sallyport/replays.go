@@ -18,16 +18,16 @@ import (
 
 type replaysCommand struct {
 	List   replaysList   `cmd:"" help:"List bulk replays."`
-	Show   replaysShow   `cmd:"" help:"Show a bulk replay with what it has done."`
-	Create replaysCreate `cmd:"" help:"Replay the events that the filters select, oldest first; filters must restrict it, or --all be given."`
-	Pause  replaysPause  `cmd:"" help:"Let a bulk replay start nothing more until it is resumed."`
-	Resume replaysResume `cmd:"" help:"Let a paused bulk replay go on."`
-	Cancel replaysCancel `cmd:"" help:"End a bulk replay; what it has started is sent."`
+	Show   replaysShow   `cmd:"" help:"Show a bulk replay and its progress."`
+	Create replaysCreate `cmd:"" help:"Replay the events that the filters select, oldest first. It needs a filter or --all."`
+	Pause  replaysPause  `cmd:"" help:"Pause a bulk replay: it starts no deliveries until it is resumed."`
+	Resume replaysResume `cmd:"" help:"Resume a paused bulk replay."`
+	Cancel replaysCancel `cmd:"" help:"Cancel a bulk replay; deliveries that it started are still sent."`
 }
 
 const replaysPath = "/webhook-replays"
 
-// replayCounts is what a bulk replay has done, or would do.
+// replayCounts counts the deliveries of a bulk replay by result.
 type replayCounts struct {
 	Matched        int64            `json:"matched"`
 	Replayed       int64            `json:"replayed"`
@@ -53,7 +53,7 @@ func (c *replayCounts) skipped() string {
 	return text
 }
 
-// replayRow is what commands show of a bulk replay.
+// replayRow holds the properties of a bulk replay that commands show.
 type replayRow struct {
 	ID               string       `json:"id"`
 	Status           string       `json:"status"`
@@ -69,23 +69,23 @@ type replayRow struct {
 	FinishedAt *time.Time `json:"finished_at"`
 }
 
-// ended reports whether the job does nothing any more.
+// ended reports whether the job is finished.
 func (r *replayRow) ended() bool {
 	return r.Status == "completed" || r.Status == "cancelled" || r.Status == "failed"
 }
 
-// percent is how far the job is. What is not whole is not shown as a hundred.
+// percent returns the job's progress. An unfinished job never shows 100 %.
 func (r *replayRow) percent() string { return strconv.Itoa(int(100*r.Progress)) + " %" }
 
 func (r *replayRow) print(e *env) error {
 	fields := [][2]string{
 		{"Replay", r.ID}, {"Status", r.Status}, {"Progress", r.percent()},
-		{"To", value(r.ToSubscriptionID)}, {"Rate", strconv.FormatInt(r.RatePerSecond, 10) + " a second at most"},
+		{"To", value(r.ToSubscriptionID)}, {"Rate", "up to " + strconv.FormatInt(r.RatePerSecond, 10) + " a second"},
 		{"Events", strconv.FormatInt(r.Counts.Matched, 10)}, {"Started", strconv.FormatInt(r.Counts.Replayed, 10)},
 		{"Succeeded", strconv.FormatInt(r.Counts.Succeeded, 10)}, {"Failed", strconv.FormatInt(r.Counts.Failed, 10)},
-		{"In progress", strconv.FormatInt(r.Counts.InProgress, 10)}, {"Otherwise ended", strconv.FormatInt(r.Counts.Other,
+		{"In progress", strconv.FormatInt(r.Counts.InProgress, 10)}, {"Ended otherwise", strconv.FormatInt(r.Counts.Other,
 			10)},
-		{"Left as it was", r.Counts.skipped()}, {"Made by", r.CreatedBy.Name}, {"Made", stamp(r.CreatedAt)},
+		{"Skipped", r.Counts.skipped()}, {"Created by", r.CreatedBy.Name}, {"Created", stamp(r.CreatedAt)},
 	}
 	if r.FinishedAt != nil {
 		fields = append(fields, [2]string{"Ended", stamp(*r.FinishedAt)})
@@ -139,7 +139,7 @@ type replayID struct {
 	apiFlags `embed:""`
 }
 
-// call asks for the job, or for an operation on it, and shows the answer.
+// call requests the job, or an operation on it, and shows the response.
 func (c *replayID) call(ctx context.Context, e *env, method string, wait bool, operation ...string) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		a, err := api.Call(ctx, apiclient.Request{Method: method, Path: replaysPath +
@@ -148,18 +148,18 @@ func (c *replayID) call(ctx context.Context, e *env, method string, wait bool, o
 			return err
 		}
 		if wait {
-			return c.await(ctx, e, api, a.Body)
+			return c.awaitReplay(ctx, e, api, a.Body)
 		}
 		return c.replay(e, a.Body)
 	})
 }
 
-// replay prints a bulk replay of an answer.
-func (f apiFlags) replay(e *env, answer json.RawMessage) error {
+// replay prints the bulk replay in a response.
+func (f apiFlags) replay(e *env, body json.RawMessage) error {
 	if f.JSON {
-		return printRaw(e.stdout, answer)
+		return printRaw(e.stdout, body)
 	}
-	r, err := into[replayRow](answer)
+	r, err := into[replayRow](body)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (f apiFlags) replay(e *env, answer json.RawMessage) error {
 
 type replaysShow struct {
 	replayID `embed:""`
-	Wait     bool `help:"Wait until it has ended, and tell how far it is; exit with 1 when it has failed or was cancelled."`
+	Wait     bool `help:"Wait until the job has ended, and report progress; exit with 1 if it failed or was cancelled."`
 }
 
 // Run shows the bulk replay.

@@ -14,16 +14,16 @@ import (
 type replaysCreate struct {
 	eventFilter      `embed:""`
 	EventUUIDs       []string `name:"event-uuid" placeholder:"UUID" help:"Only these events."`
-	All              bool     `help:"Every event there is, in place of a filter."`
-	Force            bool     `help:"Also send what succeeded, waits for its first try, is held or was cancelled."`
-	ToSubscriptionID string   `name:"to-subscription-id" placeholder:"ID" help:"Send the events to this subscription, in place of those that they went to."`
-	RatePerSecond    *int64   `placeholder:"N" help:"How many deliveries to start a second, at most. Default: the server's, 50."`
-	DryRun           bool     `help:"Count what would be done, and do nothing."`
-	Wait             bool     `help:"Wait until it has ended, and tell how far it is; exit with 1 when it has failed or was cancelled. Ctrl-C ends the wait alone."`
+	All              bool     `help:"All events, instead of a filter."`
+	Force            bool     `help:"Also send deliveries that succeeded, wait for their first attempt, are held or were cancelled."`
+	ToSubscriptionID string   `name:"to-subscription-id" placeholder:"ID" help:"Send the events to this subscription, instead of the subscriptions that they went to."`
+	RatePerSecond    *int64   `placeholder:"N" help:"Maximum number of deliveries to start a second. Default: the server's, 50."`
+	DryRun           bool     `help:"Only count the deliveries that the job would start."`
+	Wait             bool     `help:"Wait until the job has ended, and report progress; exit with 1 if it failed or was cancelled. Ctrl-C ends only the wait."`
 	apiFlags         `embed:""`
 }
 
-// filter is what selects the events, at the time now.
+// filter returns the filter that selects the events, at the time now.
 func (c *replaysCreate) filter(now time.Time) map[string]any {
 	filter := map[string]any{}
 	for name, values := range c.query(now) {
@@ -47,7 +47,7 @@ func (c *replaysCreate) filter(now time.Time) map[string]any {
 	return filter
 }
 
-// body is the request's body.
+// body returns the request's body.
 func (c *replaysCreate) body(filter map[string]any) map[string]any {
 	body := map[string]any{"filter": filter}
 	for name, on := range map[string]bool{"force": c.Force, "dry_run": c.DryRun} {
@@ -64,15 +64,14 @@ func (c *replaysCreate) body(filter map[string]any) map[string]any {
 	return body
 }
 
-// Run makes the bulk replay, or counts what it would do.
+// Run creates the bulk replay, or counts the deliveries it would start.
 func (c *replaysCreate) Run(ctx context.Context, e *env) error {
 	if c.Wait && c.DryRun {
-		return usageError("--wait and --dry-run exclude each other")
+		return usageError("--wait and --dry-run can't be used together")
 	}
 	filter := c.filter(e.clock.Now())
 	if len(filter) == 0 {
-		return usageError("nothing restricts the replay: give a filter, such as --status dead_letter, or --all for every " +
-			"event there is")
+		return usageError("nothing restricts the replay: give a filter, such as --status dead_letter, or --all for all events")
 	}
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		a, err := api.Call(ctx, apiclient.Request{Method: http.MethodPost, Path: replaysPath, Body: c.body(filter)})
@@ -85,14 +84,14 @@ func (c *replaysCreate) Run(ctx context.Context, e *env) error {
 		if !c.Wait {
 			return c.replay(e, a.Body)
 		}
-		return c.await(ctx, e, api, a.Body)
+		return c.awaitReplay(ctx, e, api, a.Body)
 	})
 }
 
-// preview prints what a bulk replay would do.
-func (c *replaysCreate) preview(e *env, answer json.RawMessage) error {
+// preview prints the result of a dry run.
+func (c *replaysCreate) preview(e *env, body json.RawMessage) error {
 	if c.JSON {
-		return printRaw(e.stdout, answer)
+		return printRaw(e.stdout, body)
 	}
 	p, err := into[struct {
 		replayCounts
@@ -104,16 +103,16 @@ func (c *replaysCreate) preview(e *env, answer json.RawMessage) error {
 			ReceivedAt     time.Time `json:"received_at"`
 			SubscriptionID string    `json:"subscription_id"`
 		} `json:"sample"`
-	}](answer)
+	}](body)
 	if err != nil {
 		return err
 	}
 	least := ""
 	if p.AtLeast {
-		least = " at least"
+		least = " or more"
 	}
 	if err := e.printFields([][2]string{{"Events", strconv.FormatInt(p.Matched, 10) + least},
-		{"Would start", strconv.FormatInt(p.Replayed, 10) + least}, {"Would leave", p.skipped()}}); err != nil {
+		{"Would start", strconv.FormatInt(p.Replayed, 10) + least}, {"Would skip", p.skipped()}}); err != nil {
 		return err
 	}
 	t := e.table(terminal.Column{Title: "EVENT", Fixed: true}, terminal.Column{Title: "RECEIVED (UTC)", Fixed: true},
@@ -122,5 +121,5 @@ func (c *replaysCreate) preview(e *env, answer json.RawMessage) error {
 	for _, s := range p.Sample {
 		t.Row(s.EventUUID, second(s.ReceivedAt), s.EventType, s.ConnectionID, s.SubscriptionID)
 	}
-	return e.section("Some of them", len(p.Sample), t)
+	return e.section("Examples", len(p.Sample), t)
 }

@@ -49,7 +49,7 @@ func TestReplaysOverTheAPI(t *testing.T) {
 
 		preview := r.do("replays", "create", "--status", "dead_letter", "--received-after", "1h", "--http-status", "503",
 			"--subscription-id", id, "--dry-run")
-		require.Contains(t, preview, "Events       5\nWould start  5\nWould leave  0\n")
+		require.Contains(t, preview, "Events       5\nWould start  5\nWould skip   0\n")
 		require.Equal(t, 5, strings.Count(preview, id))
 		require.Equal(t, "[]\n", r.do("replays", "list", "--json"))
 		none := decode[replayCounts](t, r.do("replays", "create", "--event-type", "push", "--no-duplicate", "--no-control",
@@ -128,12 +128,12 @@ func TestReplaysWait(t *testing.T) {
 	require.Contains(t, r.out, "Status           failed\n")
 	require.Contains(t, r.out, "Error            subscription_deleted: gone\n")
 	require.Equal(t, int64(5), asked.Load())
-	require.Regexp(t, `^queued, 99 %: 7 started, 0 succeeded, 0 failed\.\nrunning, 99 %: .*\n.*status 503.*The wait goes on\.\n$`, r.stderr)
+	require.Regexp(t, `^queued, 99 %: 7 started, 0 succeeded, 0 failed\.\nrunning, 99 %: .*\n.*status 503.*Still waiting\.\n$`, r.stderr)
 
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	r = wait(ctx, "slow", interrupt, "show", "rpl_1", "--wait")
 	require.Equal(t, exitFailed, r.code)
 	require.Empty(t, r.out)
-	require.Contains(t, r.stderr, "rpl_1 goes on. To wait for it again: sallyport replays show rpl_1 --wait\n")
+	require.Contains(t, r.stderr, "rpl_1 continues. To wait for it again: sallyport replays show rpl_1 --wait\n")
 }

@@ -18,16 +18,16 @@ import (
 
 type serveCommand struct{}
 
-// memoryLimit is the soft limit of the Go heap where GOMEMLIMIT sets none. SQLite's own memory comes on top.
+// memoryLimit is the soft limit of the Go heap if GOMEMLIMIT sets none. SQLite's memory is not part of it.
 const memoryLimit = 160 << 20
 
-// Run serves until SIGTERM or an interrupt, and then stops in order. A second signal stops at once.
+// Run serves until SIGTERM or an interrupt, and then stops in order. A second signal stops it immediately.
 func (serveCommand) Run(ctx context.Context, e *env) error {
 	if !slices.ContainsFunc(e.environ, func(v string) bool { return strings.HasPrefix(v, "GOMEMLIMIT=") }) {
 		debug.SetMemoryLimit(memoryLimit)
 		if os.Getenv("GOGC") == "" {
-			// The live heap is small and the garbage plenty: collecting seldom saves a tenth of the CPU, and the limit
-			// above keeps the memory in bounds.
+			// The live heap is small and there is much garbage: collecting less often saves a tenth of the CPU, and the limit
+			// above bounds the memory.
 			debug.SetGCPercent(400)
 		}
 	}
@@ -41,7 +41,7 @@ func (serveCommand) Run(ctx context.Context, e *env) error {
 	if err := a.Start(ctx); err != nil {
 		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.ShutdownTimeout)
 		defer cancel()
-		_ = a.Stop(stopCtx) // the reason to stop is the error that counts
+		_ = a.Stop(stopCtx) // the error that made it stop is the one that counts
 		return err
 	}
 	attrs := []any{slog.String("listen", a.Addr()), slog.String("public_url", e.cfg.PublicURL),
@@ -55,7 +55,7 @@ func (serveCommand) Run(ctx context.Context, e *env) error {
 	log.InfoContext(ctx, "serving", attrs...)
 	<-ctx.Done()
 
-	// The first signal has been taken; another one means now.
+	// After the first signal, another one stops the process immediately.
 	second := make(chan os.Signal, 1)
 	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.ShutdownTimeout)

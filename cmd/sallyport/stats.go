@@ -14,13 +14,13 @@ import (
 
 type subscriptionsStats struct {
 	ID       string `arg:"" name:"subscription_id" help:"The subscription."`
-	From     moment `placeholder:"TIME" help:"Where the range begins (RFC 3339), or how long ago, as 90m or 48h. Default: an hour, a day or 30 days before its end, by minute, hour or day."`
-	To       moment `placeholder:"TIME" help:"Where the range ends, or how long ago. Default: now."`
-	Bucket   string `enum:"minute,hour,day" default:"hour" placeholder:"LENGTH" help:"What the range is cut into: minute, hour or day."`
+	From     moment `placeholder:"TIME" help:"Start of the range, as a time (RFC 3339) or a duration ago, such as 90m or 48h. Default: an hour before its end by minute, a day by hour, 30 days by day."`
+	To       moment `placeholder:"TIME" help:"End of the range, as a time or a duration ago. Default: now."`
+	Bucket   string `enum:"minute,hour,day" default:"hour" placeholder:"LENGTH" help:"Length of a bucket: minute, hour or day."`
 	apiFlags `embed:""`
 }
 
-// statRow is what happened in a length of time.
+// statRow holds the numbers of one bucket.
 type statRow struct {
 	Start    time.Time `json:"start"`
 	Attempts struct {
@@ -49,7 +49,7 @@ type percentiles struct {
 	P99 float64 `json:"p99"`
 }
 
-// cells are the three for a table; nothing was measured where p is nil.
+// cells returns the three for a table, empty if nothing was measured.
 func (p *percentiles) cells() []string {
 	if p == nil {
 		return []string{"-", "-", "-"}
@@ -63,7 +63,7 @@ func (p *percentiles) text() string {
 	return fmt.Sprintf("p50 %s ms, p95 %s ms, p99 %s ms", c[0], c[1], c[2])
 }
 
-// Run shows the sums, and each bucket in which something happened.
+// Run shows the totals, and each bucket with activity.
 func (c *subscriptionsStats) Run(ctx context.Context, e *env) error {
 	q := url.Values{"bucket": {c.Bucket}}
 	for name, m := range map[string]moment{"from": c.From, "to": c.To} {
@@ -110,14 +110,14 @@ func (s *stats) print(e *env) error {
 		{"Attempts", fmt.Sprintf("%d succeeded, %d failed, %d superseded", attempts.Succeeded, attempts.Failed,
 			attempts.Superseded)},
 		{"Deliveries", fmt.Sprintf("%d succeeded, %d dead, %d cancelled", ended.Succeeded, ended.Dead, ended.Cancelled)},
-		{"Waiting now", fmt.Sprintf("%d pending, %d after a failed try, %d held", s.Open.Pending, s.Open.RetryWait,
+		{"Open now", fmt.Sprintf("%d pending, %d after a failed attempt, %d held", s.Open.Pending, s.Open.RetryWait,
 			s.Open.Held)},
 	}
 	if s.Total.Duration != nil {
-		fields = append(fields, [2]string{"An attempt took", s.Total.Duration.text()})
+		fields = append(fields, [2]string{"Attempt time", s.Total.Duration.text()})
 	}
 	if s.Total.TimeToSuccess != nil {
-		fields = append(fields, [2]string{"Until success", s.Total.TimeToSuccess.text()})
+		fields = append(fields, [2]string{"Time to success", s.Total.TimeToSuccess.text()})
 	}
 	if err := e.printFields(fields); err != nil {
 		return err
@@ -136,5 +136,5 @@ func (s *stats) print(e *env) error {
 		t.Row(append([]string{b.Start.UTC().Format("2006-01-02 15:04"), count(b.Attempts.Succeeded), count(b.Attempts.Failed),
 			count(b.Deliveries.Dead), count(b.Deliveries.Cancelled)}, b.Duration.cells()...)...)
 	}
-	return e.section("By "+s.Bucket+", where something happened", n, t)
+	return e.section("By "+s.Bucket+", only those with activity", n, t)
 }

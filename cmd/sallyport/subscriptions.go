@@ -17,16 +17,16 @@ import (
 type subscriptionsCommand struct {
 	List   subscriptionsList   `cmd:"" help:"List webhook subscriptions."`
 	Show   subscriptionsShow   `cmd:"" help:"Show a subscription."`
-	Create subscriptionsCreate `cmd:"" help:"Forward events of these types to a URL; the signing secret is shown this once."`
+	Create subscriptionsCreate `cmd:"" help:"Forward events of these types to a URL. The signing secret is shown only once."`
 	Update subscriptionsUpdate `cmd:"" help:"Change a subscription."`
-	Delete subscriptionsDelete `cmd:"" help:"Delete subscriptions; what is still to be sent is cancelled."`
-	Test   subscriptionsTest   `cmd:"" help:"Send one signed request to a subscription's URL; exit with 1 when it is not taken."`
-	Stats  subscriptionsStats  `cmd:"" help:"Show what became of a subscription's deliveries over time."`
+	Delete subscriptionsDelete `cmd:"" help:"Delete subscriptions; their open deliveries are cancelled."`
+	Test   subscriptionsTest   `cmd:"" help:"Send one signed test request to a subscription's URL; exit with 1 if it is not accepted."`
+	Stats  subscriptionsStats  `cmd:"" help:"Show statistics of a subscription's deliveries over time."`
 }
 
 const subscriptionsPath = "/webhook-subscriptions"
 
-// subscriptionRow is what commands show of a subscription.
+// subscriptionRow holds the properties of a subscription that commands show.
 type subscriptionRow struct {
 	ID                string            `json:"id"`
 	ProviderConfigKey *string           `json:"provider_config_key"`
@@ -47,7 +47,7 @@ type subscriptionRow struct {
 	UpdatedAt         time.Time         `json:"updated_at"`
 }
 
-// scope is which connections' events the subscription takes.
+// scope names the connections that the subscription matches.
 func (r *subscriptionRow) scope() string {
 	key, connection := "any", "any"
 	if r.ProviderConfigKey != nil {
@@ -122,7 +122,7 @@ func span(d time.Duration) string {
 type subscriptionsList struct {
 	ProviderConfigKey []string `placeholder:"KEY" help:"Only subscriptions to these provider configurations."`
 	ConnectionID      []string `name:"connection-id" placeholder:"ID" help:"Only subscriptions to these connections."`
-	Enabled           *bool    `negatable:"" help:"Only subscriptions that are enabled, or only those that are not."`
+	Enabled           *bool    `negatable:"" help:"Only enabled subscriptions, or only disabled ones."`
 	paging            `embed:""`
 	apiFlags          `embed:""`
 }
@@ -162,34 +162,34 @@ func (c *subscriptionsShow) Run(ctx context.Context, e *env) error {
 	})
 }
 
-// show prints a subscription of an answer.
-func (f apiFlags) show(e *env, answer json.RawMessage) error {
+// show prints the subscription in a response.
+func (f apiFlags) show(e *env, body json.RawMessage) error {
 	if f.JSON {
-		return printRaw(e.stdout, answer)
+		return printRaw(e.stdout, body)
 	}
-	r, err := into[subscriptionRow](answer)
+	r, err := into[subscriptionRow](body)
 	if err != nil {
 		return err
 	}
 	return r.print(e)
 }
 
-// subscriptionFields are the properties that create and update have flags for; --from-file takes all there are.
+// subscriptionFields are the properties that create and update have flags for. --from-file takes every property.
 type subscriptionFields struct {
-	EventTypes        []string  `placeholder:"PATTERN,..." help:"The types to forward: issues.* takes all that begin with issues., * takes every type."`
-	ForwardURL        string    `name:"forward-url" placeholder:"URL" help:"Where events are posted."`
+	EventTypes        []string  `placeholder:"PATTERN,..." help:"The types to forward: issues.* matches all that begin with issues., * matches every type."`
+	ForwardURL        string    `name:"forward-url" placeholder:"URL" help:"The URL that events are posted to."`
 	ProviderConfigKey string    `placeholder:"KEY" help:"Only events of this provider configuration."`
 	ConnectionID      string    `name:"connection-id" placeholder:"ID" help:"Only events of this connection."`
-	Filter            string    `placeholder:"CEL" help:"What events must fit beyond their type, such as event.body.action == \"opened\"."`
-	Description       string    `placeholder:"TEXT" help:"A text for people."`
+	Filter            string    `placeholder:"CEL" help:"A condition on the event beyond its type, such as event.body.action == \"opened\"."`
+	Description       string    `placeholder:"TEXT" help:"A description for people."`
 	PayloadMode       string    `enum:",envelope,raw" default:"" placeholder:"MODE" help:"envelope: a JSON object with the event's type, time, id, origin and data. raw: the provider's bytes."`
-	TimeoutMs         int64     `name:"timeout-ms" placeholder:"N" help:"The milliseconds within which a try must be complete."`
-	RetrySchedule     []float64 `name:"retry-schedule-seconds" placeholder:"N,..." help:"The seconds to wait before each further try."`
-	SigningSecretFile string    `placeholder:"PATH" help:"File that holds the signing secret alone; - reads it from standard input."`
-	FromFile          string    `placeholder:"PATH" help:"JSON file with the properties as the API takes them; - reads standard input. Flags win over it."`
+	TimeoutMs         int64     `name:"timeout-ms" placeholder:"N" help:"Timeout of an attempt, in milliseconds."`
+	RetrySchedule     []float64 `name:"retry-schedule-seconds" placeholder:"N,..." help:"The seconds to wait before each retry."`
+	SigningSecretFile string    `placeholder:"PATH" help:"File that contains only the signing secret; - reads it from standard input."`
+	FromFile          string    `placeholder:"PATH" help:"JSON file with the subscription's properties, as in the API; - reads standard input. Flags take precedence."`
 }
 
-// body is the request's body.
+// body returns the request's body.
 func (f *subscriptionFields) body(e *env) (map[string]any, error) {
 	if f.FromFile == "-" && f.SigningSecretFile == "-" {
 		return nil, usageError("only one of --from-file and --signing-secret-file can read standard input")
@@ -223,11 +223,11 @@ func (f *subscriptionFields) body(e *env) (map[string]any, error) {
 
 type subscriptionsCreate struct {
 	subscriptionFields `embed:""`
-	Disabled           bool `help:"Make it disabled: its deliveries are held until it is enabled."`
+	Disabled           bool `help:"Create it disabled: its deliveries are held until it is enabled."`
 	apiFlags           `embed:""`
 }
 
-// Run makes the subscription.
+// Run creates the subscription.
 func (c *subscriptionsCreate) Run(ctx context.Context, e *env) error {
 	body, err := c.body(e)
 	if err != nil {
@@ -245,7 +245,7 @@ func (c *subscriptionsCreate) Run(ctx context.Context, e *env) error {
 			return err
 		}
 		if r, err := into[subscriptionRow](a.Body); err == nil && r.SigningSecret != "" {
-			e.note("The signing secret is shown this once: give it to the receiver, which verifies every request with it.")
+			e.note("The signing secret is shown only once. Give it to the receiver, which verifies every request with it.")
 		}
 		return nil
 	})
@@ -254,9 +254,9 @@ func (c *subscriptionsCreate) Run(ctx context.Context, e *env) error {
 type subscriptionsUpdate struct {
 	ID                 string `arg:"" name:"subscription_id" help:"The subscription."`
 	subscriptionFields `embed:""`
-	Enabled            *bool    `negatable:"" help:"Enable it, which releases what is held, or disable it."`
-	SecretGrace        *int64   `name:"secret-grace-seconds" placeholder:"N" help:"How long the secret that a new one replaces signs beside it; 0 ends it at once."`
-	Clear              []string `placeholder:"NAME,..." enum:"provider_config_key,connection_id,filter,description,headers,metadata" help:"Take these away: provider_config_key, connection_id, filter, description, headers, metadata."`
+	Enabled            *bool    `negatable:"" help:"Enable it, which releases held deliveries, or disable it."`
+	SecretGrace        *int64   `name:"secret-grace-seconds" placeholder:"N" help:"Time that a replaced secret keeps signing alongside the new one; 0 ends it immediately."`
+	Clear              []string `placeholder:"NAME,..." enum:"provider_config_key,connection_id,filter,description,headers,metadata" help:"Clear these properties: provider_config_key, connection_id, filter, description, headers, metadata."`
 	apiFlags           `embed:""`
 }
 
@@ -274,7 +274,7 @@ func (c *subscriptionsUpdate) Run(ctx context.Context, e *env) error {
 	}
 	for _, name := range c.Clear {
 		if _, ok := body[name]; ok {
-			return usageError(name + " cannot be set and cleared at once")
+			return usageError(name + " cannot be set and cleared at the same time")
 		}
 		body[name] = nil
 	}
@@ -296,7 +296,7 @@ type subscriptionsDelete struct {
 	apiFlags `embed:""`
 }
 
-// Run deletes them. One that cannot be deleted does not stop the others.
+// Run deletes them. A subscription that cannot be deleted does not stop the others.
 func (c *subscriptionsDelete) Run(ctx context.Context, e *env) error {
 	return e.withAPI(c.apiFlags, func(api *apiclient.Client) error {
 		failed, err := e.each(ctx, c.IDs, func(id string) error {
@@ -304,7 +304,7 @@ func (c *subscriptionsDelete) Run(ctx context.Context, e *env) error {
 				apiclient.Path(id)}); err != nil {
 				return err
 			}
-			return e.done(c.JSON, "%s is deleted", id)
+			return e.reportDone(c.JSON, "%s is deleted", id)
 		})
 		if err == nil && failed > 0 {
 			return exitError(exitFailed)
@@ -313,8 +313,8 @@ func (c *subscriptionsDelete) Run(ctx context.Context, e *env) error {
 	})
 }
 
-// done says what was done, unless JSON was asked for, of which there is none.
-func (e *env) done(asJSON bool, format, name string) error {
+// reportDone reports the result, unless --json is given: these commands have no JSON.
+func (e *env) reportDone(asJSON bool, format, name string) error {
 	if asJSON {
 		return nil
 	}

@@ -24,7 +24,7 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 			"--provider-config-key", "github", "--connection-id", "repo", "--description", "the first", "--payload-mode", "raw",
 			"--timeout-ms", "2000", "--retry-schedule-seconds", "0.5,120", "--filter", `event.body.action == "opened"`)
 		require.Equal(t, exitOK, out.code, out.stderr)
-		require.Contains(t, out.stderr, "shown this once")
+		require.Contains(t, out.stderr, "shown only once")
 		require.Regexp(t, `(?m)^Signing secret  whsec_\S{44}$`, out.out)
 		for _, want := range []string{"State           enabled\n", "Event types     issues.* push\n",
 			"Connections     github/repo\n", "Payload mode    raw\n", "Timeout         2s\n", "Retries after   500ms 2m\n",
@@ -54,7 +54,7 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 
 		test := r.do("subscriptions", "test", id, "--event-type", "issues.opened")
 		require.Regexp(t, `(?m)^Outcome      delivered$`, test)
-		require.Regexp(t, `(?m)^Answer       204$`, test)
+		require.Regexp(t, `(?m)^Response     204$`, test)
 		require.Regexp(t, `(?m)^Would match  yes$`, test)
 		out = r.run(`{"n":1}`, "subscriptions", "test", id, "--data-file", "-", "--dry-run")
 		require.Equal(t, exitOK, out.code, out.stderr)
@@ -71,12 +71,12 @@ func TestSubscriptionsOverTheAPI(t *testing.T) {
 			"ftp://example.com")
 		r.refuse(exitUsage, "the field is required", "subscriptions", "create", "--event-types", "x")
 		r.refuse(exitUsage, "nothing to change", "subscriptions", "update", id)
-		r.refuse(exitUsage, "set and cleared at once", "subscriptions", "update", id, "--filter", "true", "--clear", "filter")
+		r.refuse(exitUsage, "set and cleared at the same time", "subscriptions", "update", id, "--filter", "true", "--clear", "filter")
 		r.refuse(exitUsage, "standard input", "subscriptions", "update", id, "--from-file=-", "--signing-secret-file=-")
-		r.refuse(exitFailed, "it holds no secret", "subscriptions", "update", id, "--signing-secret-file=-")
-		r.refuse(exitFailed, "does not hold one JSON object", "subscriptions", "update", id, "--from-file="+
+		r.refuse(exitFailed, "it contains no secret", "subscriptions", "update", id, "--signing-secret-file=-")
+		r.refuse(exitFailed, "must contain one JSON object", "subscriptions", "update", id, "--from-file="+
 			filepath.Join(dir, "secret"))
-		r.refuse(exitFailed, "holds no JSON", "subscriptions", "test", id, "--data-file="+filepath.Join(dir, "secret"))
+		r.refuse(exitFailed, "is not valid JSON", "subscriptions", "test", id, "--data-file="+filepath.Join(dir, "secret"))
 		out = r.run("", "subscriptions", "delete", id, id)
 		require.Equal(t, exitFailed, out.code)
 		require.Equal(t, id+" is deleted\n", out.out)

@@ -14,14 +14,14 @@ import (
 
 type subscriptionsTest struct {
 	ID        string `arg:"" name:"subscription_id" help:"The subscription."`
-	EventType string `placeholder:"TYPE" help:"The type of the made-up event. Default: webhook.test."`
-	EventUUID string `name:"event-uuid" placeholder:"UUID" help:"Send this stored event in place of a made-up one."`
-	DataFile  string `placeholder:"PATH" help:"JSON file with the data of the made-up event; - reads standard input."`
-	DryRun    bool   `help:"Show the request and send nothing."`
+	EventType string `placeholder:"TYPE" help:"The type of the test event. Default: webhook.test."`
+	EventUUID string `name:"event-uuid" placeholder:"UUID" help:"Send this stored event instead of a test event."`
+	DataFile  string `placeholder:"PATH" help:"JSON file with the data of the test event; - reads standard input."`
+	DryRun    bool   `help:"Show the request without sending it."`
 	apiFlags  `embed:""`
 }
 
-// trialRow is what came of a test.
+// trialRow is the result of a test.
 type trialRow struct {
 	Delivered  bool   `json:"delivered"`
 	WouldMatch bool   `json:"would_match"`
@@ -43,7 +43,7 @@ type trialRow struct {
 	TTFB     float64     `json:"ttfb_ms"`
 }
 
-// Run sends the test. A target that does not take it makes the command fail, for scripts.
+// Run sends the test. If the target does not accept it, the command fails, for scripts.
 func (c *subscriptionsTest) Run(ctx context.Context, e *env) error {
 	body := map[string]any{}
 	for name, v := range map[string]string{"event_type": c.EventType, "event_uuid": c.EventUUID} {
@@ -57,7 +57,7 @@ func (c *subscriptionsTest) Run(ctx context.Context, e *env) error {
 			return err
 		}
 		if !json.Valid(text) {
-			return fmt.Errorf("%s holds no JSON", c.DataFile)
+			return fmt.Errorf("%s is not valid JSON", c.DataFile)
 		}
 		body["body"] = json.RawMessage(text)
 	}
@@ -96,20 +96,20 @@ func (c *subscriptionsTest) print(e *env, r trialRow) error {
 	}
 	matches := "yes"
 	if !r.WouldMatch {
-		matches = "no: the subscription does not take such events"
+		matches = "no: the subscription does not match such events"
 	}
 	fields := [][2]string{{"Outcome", outcome}, {"Would match", matches}, {"URL", r.Request.URL},
 		{"webhook-id", r.WebhookID}}
 	if r.Response != nil {
-		fields = append(fields, [2]string{"Answer", strings.TrimSpace(strconv.Itoa(r.Response.StatusCode) + " " +
+		fields = append(fields, [2]string{"Response", strings.TrimSpace(strconv.Itoa(r.Response.StatusCode) + " " +
 			r.Response.Body)})
 	}
 	if r.Error != nil {
 		fields = append(fields, [2]string{"Error", r.Error.Code + ": " + r.Error.Message})
 	}
 	if !c.DryRun {
-		fields = append(fields, [2]string{"Took", fmt.Sprintf("%.1f ms (name %.1f, connection %.1f, TLS %.1f, first byte "+
-			"%.1f)",
+		fields = append(fields, [2]string{"Duration", fmt.Sprintf("%.1f ms (DNS %.1f, connection %.1f, TLS %.1f, first "+
+			"byte %.1f)",
 			r.Duration, r.DNS, r.Connect, r.TLS, r.TTFB)})
 	}
 	if err := e.printFields(fields); err != nil || !c.DryRun {

@@ -17,21 +17,21 @@ import (
 )
 
 type webhooksCommand struct {
-	Verify webhooksVerify `cmd:"" help:"Verify a saved request with a connection's own secrets: exit with 0 when it is taken, 1 when it is refused, 2 when that cannot be told."`
+	Verify webhooksVerify `cmd:"" help:"Verify a saved request with a connection's secrets: exit with 0 if it is accepted, 1 if it is rejected, 2 if it cannot be checked."`
 }
 
 type webhooksVerify struct {
-	Connection  string     `required:"" placeholder:"NAME" help:"The connection: <provider_config_key>/<connection_id>, or its webhook URL or that URL's last segment."`
-	Environment string     `placeholder:"ID|NAME" help:"The environment of the connection, where several have one of that name."`
-	Request     string     `placeholder:"PATH" help:"File with the request: request line, headers, empty line, body. - is standard input."`
-	Headers     string     `placeholder:"PATH" help:"File with the headers alone, in place of --request."`
-	Body        string     `placeholder:"PATH" help:"File with the body alone, beside --headers."`
-	At          instant    `placeholder:"TIME" help:"When the request was received, as RFC 3339 or Unix seconds. Default: now."`
-	RemoteIP    netip.Addr `name:"remote-ip" placeholder:"ADDRESS" help:"The sender's address, for connections and providers that name networks."`
+	Connection  string     `required:"" placeholder:"NAME" help:"The connection: <provider_config_key>/<connection_id>, its webhook URL, or that URL's last segment."`
+	Environment string     `placeholder:"ID|NAME" help:"The environment of the connection, if several have a connection of that name."`
+	Request     string     `placeholder:"PATH" help:"File with the request: request line, headers, empty line, body; - reads standard input."`
+	Headers     string     `placeholder:"PATH" help:"File with only the headers, instead of --request."`
+	Body        string     `placeholder:"PATH" help:"File with only the body, to use with --headers."`
+	At          instant    `placeholder:"TIME" help:"Time of receipt, as RFC 3339 or Unix seconds. Default: now."`
+	RemoteIP    netip.Addr `name:"remote-ip" placeholder:"ADDRESS" help:"The sender's address, for connections and providers that restrict networks."`
 	JSON        bool       `name:"json" help:"Print JSON."`
 }
 
-// Validate holds the flags together.
+// Validate checks the flags that depend on each other.
 func (c *webhooksVerify) Validate() error {
 	if (c.Request == "") == (c.Headers == "") || (c.Body != "" && c.Headers == "") {
 		return errors.New("give --request, or --headers with --body")
@@ -54,11 +54,11 @@ func (i *instant) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// Run verifies the request. It changes nothing, and works beside a running server.
+// Run verifies the request. It changes nothing, also while a server runs.
 func (c *webhooksVerify) Run(ctx context.Context, e *env) error {
 	v, err := c.verify(ctx, e)
 	if err != nil {
-		_ = e.fail(err) // says what is wrong; its code means a refusal here
+		_ = e.fail(err) // fail reports the error; its exit code would mean a rejection here
 		return exitError(exitUsage)
 	}
 	if c.JSON {
@@ -127,26 +127,26 @@ func (e *env) read(path string) (data []byte, err error) {
 	return data, nil
 }
 
-// unread keeps the text alone: as an error of the system it would be taken for one of the database.
+// unread keeps only the text, because an operating system's error would be taken for an error of the database.
 func unread(err error) error { return errors.New("read the request: " + err.Error()) }
 
-// verdictText shows a verdict in lines.
+// verdictText formats a verdict as lines.
 func verdictText(v *app.WebhookVerdict) string {
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {
-			// A line of its own could pass for a verdict.
+			// A line break in a value could fake a line of the verdict.
 			fmt.Fprintf(&b, "%-11s %s\n", name, strings.ReplaceAll(text, "\n", string(unicode.ReplacementChar)))
 		}
 	}
 	switch {
 	case v.Refusal != nil:
-		line("refused", v.Refusal.Reason)
+		line("rejected", v.Refusal.Reason)
 		line("", v.Refusal.Message)
 		line("diagnosis", v.Refusal.Cause)
 		line("", v.Refusal.Diagnosis)
 	case v.Handshake != nil:
-		line("handshake", fmt.Sprintf("a server answers it with status %d and stores nothing", v.Handshake.Status))
+		line("handshake", fmt.Sprintf("a server responds with status %d and stores nothing", v.Handshake.Status))
 	case v.Verified:
 		line("verified", v.Scheme)
 	default:
@@ -171,14 +171,15 @@ func verdictText(v *app.WebhookVerdict) string {
 		line("type", strings.Join(ev.Types, ", ")+signed(ev.TypeSigned))
 		switch {
 		case ev.ID == "" && ev.BodyWindowSeconds > 0:
-			line("id", fmt.Sprintf("none: the same body within %s is a repeat", time.Duration(ev.BodyWindowSeconds)*time.Second))
+			line("id", fmt.Sprintf("none: the same body within %s is a duplicate",
+				time.Duration(ev.BodyWindowSeconds)*time.Second))
 		case ev.ID == "":
-			line("id", "none, and bodies are not compared: every delivery is an event of its own")
+			line("id", "none, and bodies are not compared: every request is a new event")
 		default:
 			line("id", ev.ID+" from "+ev.IDSource+signed(ev.IDSigned))
 		}
 		if ev.Control {
-			line("control", "yes: acknowledged and stored, and not forwarded")
+			line("control", "yes: acknowledged and stored, but not forwarded")
 		}
 		if ev.OccurredAt != nil {
 			line("occurred", time.Time(*ev.OccurredAt).UTC().Format(time.RFC3339))

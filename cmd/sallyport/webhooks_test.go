@@ -178,7 +178,7 @@ func TestWebhooksVerifyAge(t *testing.T) {
 		}
 		r := run()
 		require.Equal(t, exitFailed, r.code)
-		require.Contains(t, r.out, "refused     timestamp_out_of_range\n")
+		require.Contains(t, r.out, "rejected    timestamp_out_of_range\n")
 		require.Contains(t, r.out, "diagnosis   clock\n")
 		require.Contains(t, r.out, "The age was counted to 2026-03-04T06:06:07Z. For a request that was saved earlier say "+
 			"with --at when it was received.")
@@ -187,7 +187,7 @@ func TestWebhooksVerifyAge(t *testing.T) {
 }
 
 // What becomes of a second delivery with the same body and no id is said as the connection and its provider have it.
-func TestWebhooksVerifyRepeats(t *testing.T) {
+func TestWebhooksVerifyDuplicates(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
@@ -201,11 +201,11 @@ func TestWebhooksVerifyRepeats(t *testing.T) {
 			webhook  map[string]any
 			want     string
 		}{
-			{"generic-hmac", map[string]any{}, "none: the same body within 1h0m0s is a repeat"},
-			{"generic-hmac", map[string]any{"dedupe_window_seconds": 90}, "none: the same body within 1m30s is a repeat"},
+			{"generic-hmac", map[string]any{}, "none: the same body within 1h0m0s is a duplicate"},
+			{"generic-hmac", map[string]any{"dedupe_window_seconds": 90}, "none: the same body within 1m30s is a duplicate"},
 			{"generic-hmac", map[string]any{"dedupe_window_seconds": 0}, "none, and bodies are not compared"},
 			{"dropbox", map[string]any{}, "none, and bodies are not compared"},
-			{"dropbox", map[string]any{"dedupe_window_seconds": 60}, "none: the same body within 1m0s is a repeat"},
+			{"dropbox", map[string]any{"dedupe_window_seconds": 60}, "none: the same body within 1m0s is a duplicate"},
 		} {
 			name := fmt.Sprint("c", i)
 			s.make(t, "/connections", key, map[string]any{"provider": c.provider, "connection_id": name,

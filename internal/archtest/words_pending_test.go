@@ -4,7 +4,6 @@ package archtest_test
 func notRewritten() []string {
 	return []string{
 		"bench/",
-		"cmd/sallyport/",
 		"definitions/",
 		"deploy/grafana/",
 		"deploy/prometheus/",
