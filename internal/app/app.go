@@ -164,31 +164,34 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	d, box, clk := a.store.DB, a.store.Box, a.clock
 	var err error
 	a.client = newEgress(&a.cfg, clk)
-	if a.connections, err = connections.NewService(connections.Config{DB: d, Clock: clk, Box: box, Providers: a.providers,
-		Environments: a.store.Identity, Keyring: verification.NewKeyring(keyFetcher{a.client}), Logger: a.log}); err != nil {
+	a.events = events.New(events.Config{DB: d, Deliveries: deliveries.Filter{}, Clock: clk,
+		Retention: lifetimes{a.store.Identity}})
+	a.rejections = rejections.New(rejections.Config{DB: d, Clock: clk})
+	directory := subscriptions.NewDirectory(d)
+	own := ownevents.New(ownevents.Config{DB: d, Events: a.events, Subscriptions: directory, Clock: clk,
+		Metrics: a.metrics})
+	if a.connections, err = connections.New(connections.Config{DB: d, Clock: clk, Box: box, Providers: a.providers,
+		Environments: a.store.Identity, Keyring: verification.NewKeyring(keyFetcher{a.client}), Logger: a.log,
+		OnDelete: []connections.DeleteHook{a.rejections.Forget},
+		OnChange: []connections.ChangeHook{own.ConnectionChanged}}); err != nil {
 		return err
 	}
+	queue := deliveries.NewStore(deliveries.StoreConfig{DB: d, Events: a.events, Logger: a.log,
+		Announcers: []deliveries.Announcer{own}})
 	a.subscriptions = subscriptions.New(subscriptions.Config{DB: d, Box: box, Clock: clk, Targets: a.client,
-		Connections: a.connections, Environments: a.store.Identity, PublicURL: a.cfg.PublicURL})
-	a.events = events.NewStore(d, deliveries.Filter{})
-	a.events.Retain(lifetimes{a.store.Identity}, clk)
-	a.rejections = rejections.New(d, clk)
-	a.audit = audit.NewStore(d)
-	a.idempotency = idempotency.New(d, box, clk)
+		Connections: a.connections, Environments: a.store.Identity, Deliveries: queue, Directory: directory,
+		Announcers: []subscriptions.Announcer{own}, PublicURL: a.cfg.PublicURL})
+	a.audit = audit.New(audit.Config{DB: d})
+	a.idempotency = idempotency.New(idempotency.Config{DB: d, Box: box, Clock: clk})
 	if a.limiter, err = a.newLimiter(node); err != nil {
 		return err
 	}
-	a.connections.OnDelete(a.rejections.Forget)
-	a.deliveries = deliveries.New(d, a.events, a.subscriptions, a.client, clk, a.log, a.metrics, deliveries.Options{
-		Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
-		PerHost: a.cfg.DeliveryConcurrencyPerHost, Lease: lease, Node: node,
-	})
+	a.deliveries = deliveries.New(deliveries.Config{Store: queue, Subscriptions: a.subscriptions, Client: a.client,
+		Clock: clk, Logger: a.log, Metrics: a.metrics, Options: deliveries.Options{
+			Concurrency: a.cfg.DeliveryConcurrency, PerSubscription: a.cfg.DeliveryConcurrencyPerSubscription,
+			PerHost: a.cfg.DeliveryConcurrencyPerHost, Lease: lease, Node: node,
+		}})
 	a.stream = a.newStream()
-	a.subscriptions.Control(a.deliveries)
-	own := ownevents.New(d, a.events, a.subscriptions, clk, a.metrics)
-	a.deliveries.Announce(own)
-	a.subscriptions.Announce(own)
-	a.connections.OnChange(own.ConnectionChanged)
 	a.retention = retention.New(retention.Config{DB: d, Events: a.events, Deliveries: a.deliveries.Store(),
 		Lifetimes: lifetimes{a.store.Identity}, Clock: clk, Logger: a.log, Metrics: a.metrics})
 	a.replays = replays.New(replays.Config{DB: d, Clock: clk, Events: a.events, Deliveries: a.deliveries,
@@ -204,11 +207,12 @@ func (a *App) build(ctx context.Context, node, version string) error {
 	if err := clearSpool(spool); err != nil {
 		return err
 	}
-	a.ingest = ingest.New(d, a.connections, a.subscriptions, a.events, a.deliveries, a.rejections, a.limiter, clk, a.log,
-		a.metrics, ingest.Options{
+	a.ingest = ingest.New(ingest.Config{DB: d, Connections: a.connections, Subscriptions: a.subscriptions,
+		Events: a.events, Deliveries: a.deliveries, Rejections: a.rejections, Limiter: a.limiter, Clock: clk, Logger: a.log,
+		Metrics: a.metrics, Options: ingest.Options{
 			MaxBodyBytes: a.cfg.WebhookMaxBodyBytes, MemoryBudget: a.cfg.WebhookMemoryBudgetBytes,
 			DedupeWindow: a.cfg.WebhookDedupeWindow, SpoolDir: spool, PublicURL: a.cfg.PublicURL,
-		})
+		}})
 	a.api = NewAPI(APIOptions{
 		Config: httpapi.Config{Version: version, Logger: a.log, Clock: clk, Auth: a.store.Identity, Keys: a.store.Identity,
 			TrustedProxies: a.cfg.TrustedProxies, Limits: a.limits(), Idempotency: a.idempotency, LoopbackHostsOnly: a.cfg.Dev,

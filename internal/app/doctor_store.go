@@ -225,7 +225,8 @@ func (d *doctor) deliveries(ctx context.Context) Check {
 		return skip("needs the database with a current schema")
 	}
 	now := d.clock.Now()
-	depth, err := deliveries.NewStore(d.db, events.NewStore(d.db, deliveries.Filter{})).Depth(ctx, now)
+	depth, err := deliveries.NewStore(deliveries.StoreConfig{DB: d.db,
+		Events: events.New(events.Config{DB: d.db, Deliveries: deliveries.Filter{}})}).Depth(ctx, now)
 	if err != nil {
 		return failure(err)
 	}

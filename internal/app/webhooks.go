@@ -119,7 +119,7 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock,
 		return v, err
 	}
 	client := newEgress(cfg, clk)
-	svc, err := connections.NewService(connections.Config{DB: s.DB, Clock: clk, Box: s.Box, Providers: live,
+	svc, err := connections.New(connections.Config{DB: s.DB, Clock: clk, Box: s.Box, Providers: live,
 		Environments: s.Identity, Keyring: verification.NewKeyring(keyFetcher{client}), Logger: log})
 	if err != nil {
 		return v, err

@@ -33,7 +33,7 @@ func TestSealIsGapless(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		const writers, each = 6, 30
-		s, ctx := audit.NewStore(store.DB), t.Context()
+		s, ctx := audit.New(audit.Config{DB: store.DB}), t.Context()
 		trails := []audit.Trail{{Team: "team_1", Environment: "env_1"}, {Team: "team_1", Environment: "env_2"},
 			{Team: "team_1"}}
 		var work sync.WaitGroup
@@ -89,7 +89,7 @@ func TestSealFollowsCommits(t *testing.T) {
 	d, err := db.Open(ctx, testkit.NewPostgres(t), "")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	s, trail := audit.NewStore(d), audit.Trail{Environment: "env_1"}
+	s, trail := audit.New(audit.Config{DB: d}), audit.Trail{Environment: "env_1"}
 	require.NoError(t, d.Tx(ctx, func(tx *sql.Tx) error {
 		late := event()
 		late.TargetID = "late"
@@ -114,7 +114,7 @@ func TestSealFollowsCommits(t *testing.T) {
 func TestListAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s, ctx := audit.NewStore(store.DB), t.Context()
+		s, ctx := audit.New(audit.Config{DB: store.DB}), t.Context()
 		actions, texts := []string{"thing.make", "thing.end", "things.end", "Thing.make", "th_ng.make"},
 			[]string{"a", "A", "b"}
 		rapid.Check(t, func(rt *rapid.T) {

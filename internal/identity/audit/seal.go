@@ -14,8 +14,11 @@ const sealChunk = 500
 // Store reads the trail and numbers it.
 type Store struct{ db *db.DB }
 
-// NewStore returns a Store.
-func NewStore(d *db.DB) *Store { return &Store{db: d} }
+// Config is what a Store is made from.
+type Config struct{ DB *db.DB }
+
+// New returns a Store.
+func New(c Config) *Store { return &Store{db: c.DB} }
 
 // Seal numbers the events that were committed since the last call, each trail from 1 and without gaps. An event that is
 // seen here was committed before, and numbers are given by one transaction after another, so nothing appears behind a

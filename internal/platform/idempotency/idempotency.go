@@ -94,10 +94,16 @@ type Store struct {
 	clock clock.Clock
 }
 
-// New returns a Store. On PostgreSQL the clock is the database's, for several nodes go by it.
-func New(d *db.DB, box *secretbox.Box, clk clock.Clock) *Store {
-	return &Store{db: d, box: box, clock: clk}
+// Config is what a Store is made from.
+type Config struct {
+	DB  *db.DB
+	Box *secretbox.Box
+	// Clock is the database's on PostgreSQL, because several nodes go by it.
+	Clock clock.Clock
 }
+
+// New returns a Store.
+func New(c Config) *Store { return &Store{db: c.DB, box: c.Box, clock: c.Clock} }
 
 // SealedColumns lists the columns that a rotation of the keyset encrypts again.
 func SealedColumns() []secretbox.Column {

@@ -61,8 +61,8 @@ const (
 	ConflictUpdate OnConflict = "update"
 )
 
-// New describes a connection to create.
-type New struct {
+// NewConnection describes a connection to create.
+type NewConnection struct {
 	// Provider and ProviderConfigKey are two names for the same thing while each provider has one configuration: one of
 	// them is enough, and both must be equal.
 	Provider          *string

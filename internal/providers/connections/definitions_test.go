@@ -50,7 +50,7 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 	f.live, err = registry.NewLive(w.reg, &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir},
 		slog.New(slog.DiscardHandler), obs.NewMetrics())
 	require.NoError(t, err)
-	f.svc, err = connections.NewService(connections.Config{
+	f.svc, err = connections.New(connections.Config{
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},
 		Logger: slog.New(slog.DiscardHandler),
 	})

@@ -108,9 +108,11 @@ func (e edit) record(ctx context.Context, c *Connection, action string, after, d
 	if err != nil {
 		return err
 	}
-	if kind := kindOf(action); e.s.announce != nil && kind != "" {
-		if err := e.s.announce(ctx, e.tx, c, kind); err != nil {
-			return err
+	if kind := kindOf(action); kind != "" {
+		for _, hook := range e.s.onChange {
+			if err := hook(ctx, e.tx, c, kind); err != nil {
+				return err
+			}
 		}
 	}
 	return db.Bump(ctx, e.tx, Collection)

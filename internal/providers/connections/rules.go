@@ -53,7 +53,7 @@ func isReservedKey(s string) bool {
 }
 
 // checkIdentity returns the provider configuration's key and its provider; the provider is nil when there is a fault.
-func (s *Service) checkIdentity(f *apperr.Faults, in *New) (key string, p *registry.Provider) {
+func (s *Service) checkIdentity(f *apperr.Faults, in *NewConnection) (key string, p *registry.Provider) {
 	switch given, same := in.Provider, in.ProviderConfigKey; {
 	case given == nil && same == nil:
 		f.Add("body.provider", "required", "the field is required")

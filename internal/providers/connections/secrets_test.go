@@ -69,7 +69,7 @@ func TestNewSecretIsChecked(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, s)
 		w.create(t, w.a, github("acme"))
-		w.create(t, w.a, connections.New{Provider: ptr("standard-webhooks"), ConnectionID: ptr("std")})
+		w.create(t, w.a, connections.NewConnection{Provider: ptr("standard-webhooks"), ConnectionID: ptr("std")})
 		add := func(provider, connectionID string, v connections.NewWebhookSecret) error {
 			_, err := w.svc.AddSecret(t.Context(), w.a, provider, connectionID, v)
 			return err

@@ -26,7 +26,7 @@ type Environments interface {
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
-// Config is what a Service needs. Every field but Keyring is mandatory.
+// Config is what a Service needs. Keyring and the hooks may be left out.
 type Config struct {
 	DB           *db.DB
 	Clock        clock.Clock
@@ -34,9 +34,18 @@ type Config struct {
 	Providers    Providers
 	Environments Environments
 	// Keyring holds the keys that providers publish; nil refuses what needs them.
-	Keyring *verification.Keyring
-	Logger  *slog.Logger
+	Keyring  *verification.Keyring
+	Logger   *slog.Logger
+	OnDelete []DeleteHook
+	OnChange []ChangeHook
 }
+
+// DeleteHook is called in the transaction that deletes a connection. An error undoes the transaction.
+type DeleteHook func(ctx context.Context, tx *sql.Tx, connectionUUID string) error
+
+// ChangeHook is called in the transaction that creates, changes or deletes a connection. An error undoes the
+// transaction.
+type ChangeHook func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error
 
 // Service holds the rules of connections. It is safe for concurrent use. Faults of a request come as validation errors
 // whose locations are those of the HTTP body.
@@ -53,12 +62,12 @@ type Service struct {
 	cache    *cache
 	loads    singleflight.Group
 	matches  matches
-	deleted  func(ctx context.Context, tx *sql.Tx, connectionUUID string) error
-	announce func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error
+	onDelete []DeleteHook
+	onChange []ChangeHook
 }
 
-// NewService returns a Service with an empty cache.
-func NewService(cfg Config) (*Service, error) {
+// New returns a Service with an empty cache.
+func New(cfg Config) (*Service, error) {
 	refusing, err := newRefusing()
 	if err != nil {
 		return nil, err
@@ -66,17 +75,8 @@ func NewService(cfg Config) (*Service, error) {
 	return &Service{
 		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments,
 		keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing, cache: newCache(),
+		onDelete: cfg.OnDelete, onChange: cfg.OnChange,
 	}, nil
-}
-
-// OnDelete sets what else goes in the transaction that deletes a connection. Call it before the first request.
-func (s *Service) OnDelete(fn func(ctx context.Context, tx *sql.Tx, connectionUUID string) error) {
-	s.deleted = fn
-}
-
-// OnChange sets what else is stored in the transaction that changes a connection. Call it before the first request.
-func (s *Service) OnChange(fn func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error) {
-	s.announce = fn
 }
 
 // Get returns a connection that the view shows, or not_found.
@@ -185,8 +185,8 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerCo
 		if err := remove(ctx, e.tx, c.Environment, c.UUID); err != nil {
 			return Connection{}, err
 		}
-		if s.deleted != nil {
-			if err := s.deleted(ctx, e.tx, c.UUID); err != nil {
+		for _, hook := range s.onDelete {
+			if err := hook(ctx, e.tx, c.UUID); err != nil {
 				return Connection{}, err
 			}
 		}

@@ -21,8 +21,8 @@ import (
 func TestEveryFaultInOneAnswer(t *testing.T) {
 	t.Parallel()
 	none := connections.Change{}
-	standard := func(ch connections.Change) connections.New {
-		return connections.New{Provider: ptr("standard-webhooks"), Change: ch}
+	standard := func(ch connections.Change) connections.NewConnection {
+		return connections.NewConnection{Provider: ptr("standard-webhooks"), Change: ch}
 	}
 	many := map[string]*string{}
 	for i := range 11 {
@@ -30,41 +30,41 @@ func TestEveryFaultInOneAnswer(t *testing.T) {
 	}
 	cases := []struct {
 		name string
-		in   connections.New
+		in   connections.NewConnection
 		want []string // location rule
 	}{
-		{"nothing", connections.New{}, []string{"body.provider required"}},
-		{"unknown provider", connections.New{Provider: ptr("nobody")}, []string{"body.provider exists"}},
-		{"empty provider", connections.New{ProviderConfigKey: ptr("")}, []string{"body.provider_config_key exists"}},
-		{"reserved key", connections.New{ProviderConfigKey: ptr("imports")}, []string{"body.provider_config_key reserved"}},
-		{"two providers", connections.New{Provider: ptr("github"), ProviderConfigKey: ptr("standard-webhooks")},
+		{"nothing", connections.NewConnection{}, []string{"body.provider required"}},
+		{"unknown provider", connections.NewConnection{Provider: ptr("nobody")}, []string{"body.provider exists"}},
+		{"empty provider", connections.NewConnection{ProviderConfigKey: ptr("")}, []string{"body.provider_config_key exists"}},
+		{"reserved key", connections.NewConnection{ProviderConfigKey: ptr("imports")}, []string{"body.provider_config_key reserved"}},
+		{"two providers", connections.NewConnection{Provider: ptr("github"), ProviderConfigKey: ptr("standard-webhooks")},
 			[]string{"body.provider_config_key equal"}},
-		{"id form", connections.New{Provider: ptr("github"), ConnectionID: ptr("-a")},
+		{"id form", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("-a")},
 			[]string{"body.connection_id pattern"}},
-		{"empty id", connections.New{Provider: ptr("github"), ConnectionID: ptr("")}, []string{"body.connection_id pattern"}},
-		{"long id", connections.New{Provider: ptr("github"), ConnectionID: ptr(strings.Repeat("a", 256))},
+		{"empty id", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("")}, []string{"body.connection_id pattern"}},
+		{"long id", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr(strings.Repeat("a", 256))},
 			[]string{"body.connection_id pattern"}},
-		{"id like a token", connections.New{Provider: ptr("github"), ConnectionID: ptr("whk_x")},
+		{"id like a token", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("whk_x")},
 			[]string{"body.connection_id reserved"}},
-		{"id like a UUID", connections.New{Provider: ptr("github"), ConnectionID: ptr("0190163D8694739BAEA5966C26F8AD91")},
+		{"id like a UUID", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("0190163D8694739BAEA5966C26F8AD91")},
 			[]string{"body.connection_id reserved"}},
-		{"conflict choice", connections.New{Provider: ptr("github"), OnConflict: "replace"},
+		{"conflict choice", connections.NewConnection{Provider: ptr("github"), OnConflict: "replace"},
 			[]string{"body.on_conflict enum"}},
 		{"secret encoding", standard(connections.Change{Secret: connections.To(secretbox.Secret("whsec_not base64"))}),
 			[]string{"body.webhook_secret format"}},
 		{"empty secret", standard(connections.Change{Secret: connections.To(secretbox.Secret(""))}),
 			[]string{"body.webhook_secret min_length"}},
-		{"long secret", connections.New{Provider: ptr("github"), Change: connections.Change{
+		{"long secret", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{
 			Secret: connections.To(secretbox.Secret(strings.Repeat("x", 4097)))}}, []string{"body.webhook_secret max_length"}},
 		{"unknown parameter", standard(connections.Change{Params: connections.To(map[string]*string{"colour": ptr("red")})}),
 			[]string{"body.webhook.params.colour unknown"}},
-		{"tags", connections.New{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(map[string]*string{
+		{"tags", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(map[string]*string{
 			"ok": ptr(strings.Repeat("ü", 255)), "long": ptr(strings.Repeat("v", 256)), "BAD": ptr("v"), "": ptr("v"),
 			strings.Repeat("k", 64): ptr("v")})}}, []string{"body.tags pattern", "body.tags pattern", "body.tags pattern",
 			"body.tags.long max_length"}},
-		{"many tags", connections.New{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(many)}},
+		{"many tags", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(many)}},
 			[]string{"body.tags max_properties"}},
-		{"everything", connections.New{Provider: ptr("github"), ConnectionID: ptr("a b"), Change: connections.Change{
+		{"everything", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("a b"), Change: connections.Change{
 			Secret: connections.To(secretbox.Secret("")), Alias: connections.To("whk_y"),
 			Params:              connections.To(map[string]*string{"x": ptr("y")}),
 			DedupeWindowSeconds: connections.To(int64(-1)), MaxBodyBytes: ptr(connections.MaxBodyBytes + 1),
@@ -73,11 +73,11 @@ func TestEveryFaultInOneAnswer(t *testing.T) {
 			[]string{"body.connection_id pattern", "body.webhook.alias reserved", "body.webhook.dedupe_window_seconds minimum",
 				"body.webhook.max_body_bytes maximum", "body.webhook.same_body_new_id enum", "body.metadata max_length",
 				"body.webhook_secret min_length", "body.webhook.params.x unknown"}},
-		{"limits", connections.New{Provider: ptr("github"), Change: connections.Change{
+		{"limits", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{
 			DedupeWindowSeconds: connections.To(int64(30*24*3600 + 1)), MaxBodyBytes: ptr(int64(0))}},
 			[]string{"body.webhook.dedupe_window_seconds maximum", "body.webhook.max_body_bytes minimum"}},
 		{"fine", standard(none), nil},
-		{"fine at the limits", connections.New{Provider: ptr("github"), ProviderConfigKey: ptr("github"),
+		{"fine at the limits", connections.NewConnection{Provider: ptr("github"), ProviderConfigKey: ptr("github"),
 			Change: connections.Change{
 				Secret:              connections.To(secretbox.Secret(strings.Repeat("x", 4096))),
 				DedupeWindowSeconds: connections.To(int64(30 * 24 * 3600)), MaxBodyBytes: ptr(connections.MaxBodyBytes),
@@ -119,7 +119,7 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
 		t.Helper()
 		w := newWorld(t, s)
-		in := connections.New{Provider: ptr("generic-hmac"), ConnectionID: ptr("acme"),
+		in := connections.NewConnection{Provider: ptr("generic-hmac"), ConnectionID: ptr("acme"),
 			Change: connections.Change{Secret: connections.To(secretbox.Secret("not hexadecimal"))}}
 		w.create(t, w.a, in)
 		params := func(name, value string) connections.Change {
@@ -288,7 +288,7 @@ func TestList(t *testing.T) {
 		for _, name := range []string{"a_1", "ab1", "A_1", "a_2", "b"} {
 			w.create(t, w.a, github(name))
 		}
-		w.create(t, w.a, connections.New{Provider: ptr("standard-webhooks"), ConnectionID: ptr("a_1")})
+		w.create(t, w.a, connections.NewConnection{Provider: ptr("standard-webhooks"), ConnectionID: ptr("a_1")})
 		_, err := w.svc.SetStatus(t.Context(), w.a, "github", "a_2", connections.Disabled)
 		require.NoError(t, err)
 

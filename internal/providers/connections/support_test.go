@@ -83,7 +83,7 @@ func (w *world) principal(t *testing.T, name string) access.Principal {
 // newService returns a Service as another process on the same database would have it.
 func (w *world) newService(t *testing.T) *connections.Service {
 	t.Helper()
-	svc, err := connections.NewService(connections.Config{
+	svc, err := connections.New(connections.Config{
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: w.reg, Environments: environments{},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -91,13 +91,13 @@ func (w *world) newService(t *testing.T) *connections.Service {
 	return svc
 }
 
-func github(connectionID string) connections.New {
+func github(connectionID string) connections.NewConnection {
 	provider, secret := "github", secretbox.Secret(githubSecret)
-	return connections.New{Provider: &provider, ConnectionID: &connectionID,
+	return connections.NewConnection{Provider: &provider, ConnectionID: &connectionID,
 		Change: connections.Change{Secret: connections.To(secret)}}
 }
 
-func (w *world) create(t *testing.T, who access.Principal, in connections.New) connections.Connection {
+func (w *world) create(t *testing.T, who access.Principal, in connections.NewConnection) connections.Connection {
 	t.Helper()
 	c, created, err := w.svc.Create(t.Context(), who, in)
 	require.NoError(t, err)

@@ -8,16 +8,12 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Announcer tells of what deliveries come to, by the gateway's own events.
+// Announcer announces the outcome of deliveries, by the gateway's own events for example.
 type Announcer interface {
-	// Deliveries returns the statements that store what is to be told of deliveries that have just died, or succeeded
-	// after they had died.
+	// Deliveries returns the statements that store the announcements of deliveries that have just died, or succeeded after
+	// they had died.
 	Deliveries(ctx context.Context, ended []Delivery) ([]db.Statement, error)
 }
-
-// Announce names who tells of what deliveries come to; without it nobody does. It is called once, while the process is
-// put together.
-func (s *Service) Announce(a Announcer) { s.store.announcer = a }
 
 // maxAnnounced is how many outcomes that may be told of one transaction stores: each can bring an event of its own.
 const maxAnnounced = 50
@@ -28,10 +24,10 @@ func (m *move) tells() bool {
 		m.from.died()
 }
 
-// announce stores what is to be told of the moves, in their transaction. Where it cannot be worked out the moves are
-// made all the same: an outcome must not be lost for want of an event about it.
+// announce stores the announcements of the moves in their transaction. When an announcer fails the moves are stored all
+// the same: no outcome is lost because an event about it could not be made.
 func (s *Store) announce(ctx context.Context, tx *sql.Tx, moves []move) error {
-	if s.announcer == nil {
+	if len(s.announcers) == 0 {
 		return nil
 	}
 	var ended []Delivery
@@ -43,18 +39,23 @@ func (s *Store) announce(ctx context.Context, tx *sql.Tx, moves []move) error {
 	if len(ended) == 0 {
 		return nil
 	}
-	statements, err := s.announcer.Deliveries(ctx, ended)
-	switch {
-	case db.IsUnavailable(err):
-		return err
-	case err != nil:
-		s.log.ErrorContext(ctx, "nothing could be told of deliveries that died or recovered", slog.Int("count", len(ended)),
-			slog.String("error", err.Error()))
-		return nil
-	case len(statements) == 0:
+	var statements []db.Statement
+	for _, a := range s.announcers {
+		list, err := a.Deliveries(ctx, ended)
+		if db.IsUnavailable(err) {
+			return err
+		}
+		if err != nil {
+			s.log.ErrorContext(ctx, "cannot announce deliveries that died or recovered", slog.Int("count", len(ended)),
+				slog.String("error", err.Error()))
+			continue
+		}
+		statements = append(statements, list...)
+	}
+	if len(statements) == 0 {
 		return nil
 	}
-	_, err = s.db.ExecAll(ctx, tx, statements...)
+	_, err := s.db.ExecAll(ctx, tx, statements...)
 	return err
 }
 

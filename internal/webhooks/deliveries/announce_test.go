@@ -81,7 +81,7 @@ func TestOutcomesOutliveTheirAnnouncement(t *testing.T) {
 		for fault, stored := range map[error]bool{nil: true, errors.New("no"): true, db.ErrCommitUnknown: false} {
 			w := newWorld(t, store)
 			a := &announcer{fail: fault}
-			w.Announce(a)
+			w.store.announcers = []Announcer{a}
 			e, claimed := w.event(Delivery{Status: Sending, ClaimID: "c", Due: testTime()}, w.subscription())
 			w.insert(t, []events.NewEvent{e}, []Delivery{claimed})
 			dead := claimed.attempted(Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x"}}, nil, random)

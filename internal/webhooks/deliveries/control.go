@@ -19,12 +19,12 @@ const firstChunk = 150
 
 // Hold holds the open deliveries of a subscription that is being disabled: the first of them in tx, the rest by the
 // worker.
-func (s *Service) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, now time.Time) error {
+func (s *Store) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, now time.Time) error {
 	return s.inTx(ctx, tx, subscriptionID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
 }
 
 // Cancel cancels the open deliveries of a subscription that is being deleted, as Hold does.
-func (s *Service) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string,
+func (s *Store) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string,
 	now time.Time) error {
 	return s.inTx(ctx, tx, subscriptionID, now, func(d Delivery) Delivery {
 		return d.cancelled(now)
@@ -32,11 +32,11 @@ func (s *Service) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subs
 }
 
 // Changed wakes the worker that does the rest of a change.
-func (s *Service) Changed() { s.settle.Signal() }
+func (s *Store) Changed() { s.follow.Signal() }
 
-func (s *Service) inTx(ctx context.Context, tx *sql.Tx, subscriptionID string, now time.Time,
+func (s *Store) inTx(ctx context.Context, tx *sql.Tx, subscriptionID string, now time.Time,
 	to func(Delivery) Delivery, states ...Status) error {
-	list, err := s.store.ofSubscription(ctx, tx, subscriptionID, firstChunk, states...)
+	list, err := s.ofSubscription(ctx, tx, subscriptionID, firstChunk, states...)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Service) inTx(ctx context.Context, tx *sql.Tx, subscriptionID string, n
 	for i, d := range list {
 		moves[i] = move{from: d, to: to(d)}
 	}
-	return s.store.apply(ctx, tx, moves, clock.Millis(now))
+	return s.apply(ctx, tx, moves, clock.Millis(now))
 }
 
 // settleInterval is how often the worker looks whether deliveries and subscriptions still agree.

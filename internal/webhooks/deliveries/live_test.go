@@ -32,8 +32,7 @@ func live(t *testing.T, store testkit.Store, perSubscription, perHost int) *worl
 	w := newWorld(t, store)
 	client := egress.New(egress.Policy{AllowLoopback: true, AllowHTTP: true}, egress.Options{})
 	t.Cleanup(client.Close)
-	w.Service = New(store.DB, w.events, w.subs, client, w.clock, slog.New(slog.DiscardHandler), obs.NewMetrics(),
-		Options{Concurrency: 16, PerSubscription: perSubscription, PerHost: perHost, Lease: 2 * time.Minute, Node: "node"})
+	w.Service = newService(store.DB, w.subs, w.clock, client, 16, perSubscription, perHost)
 	return w
 }
 

@@ -80,9 +80,7 @@ func newMachine(t *testing.T, rt *rapid.T, store testkit.Store) *machine {
 	t.Helper()
 	clk := clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	f := &targets{byID: map[string]*subscriptions.Target{}}
-	list := events.NewStore(store.DB, Filter{})
-	s := New(store.DB, list, f, nil, clk, slog.New(slog.DiscardHandler), obs.NewMetrics(),
-		Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
+	s := newService(store.DB, f, clk, nil, 1, 1, 1)
 	return &machine{t: t, rt: rt, s: s, clock: clk, subs: f, model: map[Key]Delivery{}, leased: map[Key]Delivery{},
 		sent: map[Key]map[int64]int{}, last: map[Key]ending{}, expunged: map[string]bool{}, ended: map[Status]int64{}}
 }
@@ -228,9 +226,9 @@ func (m *machine) change(sub string, to func(*subscriptions.Target)) {
 	m.tx(func(tx *sql.Tx) error {
 		switch {
 		case next.Deleted:
-			return m.s.Cancel(ctx, tx, machineEnvironment, sub, now)
+			return m.s.store.Cancel(ctx, tx, machineEnvironment, sub, now)
 		case !next.Enabled:
-			return m.s.Hold(ctx, tx, machineEnvironment, sub, now)
+			return m.s.store.Hold(ctx, tx, machineEnvironment, sub, now)
 		default:
 			return nil
 		}

@@ -22,6 +22,18 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
+// Config is what a Service is made from.
+type Config struct {
+	Store         *Store
+	Subscriptions Subscriptions
+	// Client sends; nil in tests that send nothing.
+	Client  *egress.Client
+	Clock   clock.Clock
+	Logger  *slog.Logger
+	Metrics *obs.Metrics
+	Options Options
+}
+
 // Options are the limits of the workers.
 type Options struct {
 	// Concurrency bounds the tries under way in this process, PerSubscription and PerHost those to one of each.
@@ -54,7 +66,6 @@ type Service struct {
 	dispatcher *dispatcher
 	results    *jobs.Batcher[*result]
 	wake       jobs.Wake
-	settle     jobs.Wake
 	release    releases
 	doubts     doubts
 	counted    counter
@@ -79,21 +90,18 @@ type Service struct {
 const maxBodyMemory = 64 << 20
 
 // New returns a Service that sends nothing before Start.
-func New(d *db.DB, list *events.Store, subs Subscriptions, client *egress.Client, clk clock.Clock, log *slog.Logger,
-	metrics *obs.Metrics, opts Options,
-) *Service {
-	s := &Service{db: d, store: NewStore(d, list), events: list, subs: subs, client: client, clock: clk, log: log,
-		metrics: metrics, opts: opts, wake: jobs.NewWake(), settle: jobs.NewWake(),
-		bodies: semaphore.NewWeighted(maxBodyMemory), started: strconv.FormatInt(clock.Millis(clk.Now()), 36),
+func New(c Config) *Service {
+	s := &Service{db: c.Store.db, store: c.Store, events: c.Store.events, subs: c.Subscriptions, client: c.Client,
+		clock: c.Clock, log: c.Logger, metrics: c.Metrics, opts: c.Options, wake: jobs.NewWake(),
+		bodies: semaphore.NewWeighted(maxBodyMemory), started: strconv.FormatInt(clock.Millis(c.Clock.Now()), 36),
 		recorded: make(chan struct{}), stopRec: make(chan struct{})}
-	s.store.log = log
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.storing, s.abandon = context.WithCancel(context.Background())
-	s.dispatcher = newDispatcher(opts.Concurrency, opts.PerSubscription, opts.PerHost, s.send)
+	s.dispatcher = newDispatcher(c.Options.Concurrency, c.Options.PerSubscription, c.Options.PerHost, s.send)
 	s.results = jobs.NewBatcher(outcomeBatch, s.record)
 	s.results.Pace(recordPace)
 	for _, status := range []Status{Succeeded, RetryWait, Dead} {
-		metrics.Deliveries.WithLabelValues(outcomeLabel(status)) // so that the first count is seen as growth
+		c.Metrics.Deliveries.WithLabelValues(outcomeLabel(status)) // so that the first count is seen as growth
 	}
 	return s
 }
@@ -123,7 +131,7 @@ func (s *Service) Start(ctx context.Context) error {
 	}()
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.wake, s.claimDue) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.keepLeases) })
-	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.settle, s.settleSubscriptions) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.store.follow, s.settleSubscriptions) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.measure) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.storeCounts) })
 	return nil

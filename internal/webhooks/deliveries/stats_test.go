@@ -81,7 +81,7 @@ func TestStats(t *testing.T) {
 		w.clock.Advance(2 * time.Hour)
 		w.tried(t, sub, 0, 0, failure) // refused before anything was sent
 		require.NoError(t, w.db.Tx(t.Context(), func(tx *sql.Tx) error {
-			return w.Cancel(t.Context(), tx, w.env, sub, w.clock.Now())
+			return w.store.Cancel(t.Context(), tx, w.env, sub, w.clock.Now())
 		}))
 		_, waiting := w.event(Delivery{Status: Held}, sub)
 		w.insert(t, []events.NewEvent{{Event: events.Event{UUID: waiting.EventUUID, Environment: w.env, Verification: "{}"},

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -23,16 +24,31 @@ var errStale = errors.New("the delivery has changed meanwhile")
 // Store reads and writes deliveries and attempts. Every change of a delivery's state changes its event's counters in
 // the same transaction.
 type Store struct {
-	db     *db.DB
-	events *events.Store
-	// announcer tells of deliveries that have died or recovered; nil where nobody does.
-	announcer Announcer
-	log       *slog.Logger
+	db         *db.DB
+	events     *events.Store
+	announcers []Announcer
+	log        *slog.Logger
+	// follow wakes the worker that makes deliveries follow their subscriptions.
+	follow jobs.Wake
+}
+
+// StoreConfig is what a Store is made from.
+type StoreConfig struct {
+	DB     *db.DB
+	Events *events.Store
+	// Announcers add to the transactions in which deliveries die or recover.
+	Announcers []Announcer
+	// Logger may be nil.
+	Logger *slog.Logger
 }
 
 // NewStore returns a Store.
-func NewStore(d *db.DB, list *events.Store) *Store {
-	return &Store{db: d, events: list, log: slog.New(slog.DiscardHandler)}
+func NewStore(c StoreConfig) *Store {
+	s := &Store{db: c.DB, events: c.Events, announcers: c.Announcers, log: c.Logger, follow: jobs.NewWake()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	return s
 }
 
 var insertDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement

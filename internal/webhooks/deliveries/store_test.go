@@ -300,7 +300,7 @@ func TestHoldAndCancelOfMany(t *testing.T) {
 			}))
 		}
 		w.subs.byID[sub].Enabled = false
-		change(w.Hold)
+		change(w.store.Hold)
 		require.Equal(t, firstChunk, count(Held))
 		w.settleSubscriptions(t.Context())
 		require.Equal(t, size, count(Held))
@@ -312,7 +312,7 @@ func TestHoldAndCancelOfMany(t *testing.T) {
 		require.Equal(t, releaseStart, count(Pending), "and not twice in a second")
 
 		w.subs.byID[sub].Deleted = true
-		change(w.Cancel)
+		change(w.store.Cancel)
 		require.Equal(t, firstChunk, count(Cancelled))
 		w.settleSubscriptions(t.Context())
 		require.Equal(t, size, count(Cancelled))

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
@@ -29,9 +31,18 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 	t.Helper()
 	w := &world{clock: clock.NewManual(testTime()), subs: &targets{byID: map[string]*subscriptions.Target{}},
 		env: id.Environment(id.New(id.PrefixEnvironment))}
-	w.Service = New(store.DB, events.NewStore(store.DB, Filter{}), w.subs, nil, w.clock, slog.New(slog.DiscardHandler),
-		obs.NewMetrics(), Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: 2 * time.Minute, Node: "node"})
+	w.Service = newService(store.DB, w.subs, w.clock, nil, 1, 1, 1)
 	return w
+}
+
+// newService returns a service with limits, which sends by the client.
+func newService(d *db.DB, subs Subscriptions, clk clock.Clock, client *egress.Client,
+	concurrency, perSubscription, perHost int) *Service {
+	return New(Config{
+		Store:         NewStore(StoreConfig{DB: d, Events: events.New(events.Config{DB: d, Deliveries: Filter{}})}),
+		Subscriptions: subs, Client: client, Clock: clk, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(),
+		Options: Options{Concurrency: concurrency, PerSubscription: perSubscription, PerHost: perHost,
+			Lease: 2 * time.Minute, Node: "node"}})
 }
 
 // subscription makes a subscription that is enabled.

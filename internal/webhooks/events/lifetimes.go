@@ -21,7 +21,7 @@ type Retention interface {
 	Lifetimes(ctx context.Context, env id.Environment) (Lifetimes, error)
 }
 
-// unlimited keeps everything: what a Store does that nobody has told otherwise.
+// unlimited keeps everything.
 type unlimited struct{}
 
 // Lifetimes returns a century for each.
@@ -29,9 +29,6 @@ func (unlimited) Lifetimes(context.Context, id.Environment) (Lifetimes, error) {
 	const century = 100 * 365 * 24 * time.Hour
 	return Lifetimes{Payload: century, Event: century}, nil
 }
-
-// Retain makes the store go by the lifetimes that r knows. It is called once, before the store is used.
-func (s *Store) Retain(r Retention, clk clock.Clock) { s.retention, s.clock = r, clk }
 
 // mature fills in what follows from an event's age.
 func (e *Event) mature(l Lifetimes, gone *int64, now time.Time) {

@@ -64,8 +64,8 @@ const (
 
 // newStore returns a store at a time when nothing has expired.
 func newStore(d *db.DB) *events.Store {
-	s := events.NewStore(d, ofUUID{})
-	s.Retain(lifetimes{Payload: payloadLife, Event: eventLife}, clock.NewManual(at(10)))
+	s := events.New(events.Config{DB: d, Deliveries: ofUUID{},
+		Retention: lifetimes{Payload: payloadLife, Event: eventLife}, Clock: clock.NewManual(at(10))})
 	return s
 }
 

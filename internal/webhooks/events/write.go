@@ -41,9 +41,26 @@ type DeliveryCriteria struct {
 	ErrorCodes      []string
 }
 
-// NewStore returns a Store that keeps everything until Retain tells it otherwise.
-func NewStore(d *db.DB, deliveries DeliveryFilter) *Store {
-	return &Store{db: d, deliveries: deliveries, retention: unlimited{}, clock: clock.System(), readTimeout: readTimeout}
+// Config is what a Store is made from.
+type Config struct {
+	DB         *db.DB
+	Deliveries DeliveryFilter
+	// Retention knows how long environments keep things; nil keeps everything.
+	Retention Retention
+	// Clock may be nil, which means the system's.
+	Clock clock.Clock
+}
+
+// New returns a Store.
+func New(c Config) *Store {
+	s := &Store{db: c.DB, deliveries: c.Deliveries, retention: c.Retention, clock: c.Clock, readTimeout: readTimeout}
+	if s.retention == nil {
+		s.retention = unlimited{}
+	}
+	if s.clock == nil {
+		s.clock = clock.System()
+	}
+	return s
 }
 
 // NewEvent is an event to store, with the state of its deliveries at that moment.

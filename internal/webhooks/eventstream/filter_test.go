@@ -127,7 +127,7 @@ func TestFilterIsTheLists(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store, clock.NewManual(began()))
-		attempts := deliveries.NewStore(store.DB, w.events)
+		attempts := deliveries.NewStore(deliveries.StoreConfig{DB: store.DB, Events: w.events})
 		rapid.Check(t, func(rt *rapid.T) {
 			env := id.Environment(id.New(id.PrefixEnvironment))
 			firsts := map[string]string{}

@@ -42,8 +42,8 @@ type world struct {
 }
 
 func newWorld(t testing.TB, store testkit.Store, clk clock.Clock) *world {
-	return &world{t: t, db: store.DB, events: events.NewStore(store.DB, deliveries.Filter{}), clock: clk,
-		env: environment(t, store.DB), who: &people{}}
+	return &world{t: t, db: store.DB, clock: clk,
+		events: events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}}), env: environment(t, store.DB), who: &people{}}
 }
 
 // environment makes an environment, which tickets refer to.
@@ -91,7 +91,7 @@ func (w *world) start(options ...func(*Options)) *node {
 	for _, change := range options {
 		change(&o)
 	}
-	s := New(Config{DB: w.db, Events: w.events, Attempts: deliveries.NewStore(w.db, w.events), Identity: w.who,
+	s := New(Config{DB: w.db, Events: w.events, Attempts: deliveries.NewStore(deliveries.StoreConfig{DB: w.db, Events: w.events}), Identity: w.who,
 		Clock: w.clock, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(), Data: told, Options: o})
 	ctx, cancel := context.WithCancel(context.Background()) // it is ended before the database is closed
 	var running sync.WaitGroup

@@ -53,6 +53,21 @@ type Subscriptions interface {
 		types []string) ([]*filters.Filter, error)
 }
 
+// Config is what a Service is made from.
+type Config struct {
+	DB            *db.DB
+	Connections   Connections
+	Subscriptions Subscriptions
+	Events        *events.Store
+	Deliveries    *deliveries.Service
+	Rejections    Rejections
+	Limiter       Limiter
+	Clock         clock.Clock
+	Logger        *slog.Logger
+	Metrics       *obs.Metrics
+	Options       Options
+}
+
 // Options are the limits of the inbound endpoint.
 type Options struct {
 	// MaxBodyBytes bounds every body, whatever its connection allows.
@@ -89,20 +104,19 @@ type Service struct {
 }
 
 // New returns a Service that commits nothing before Start.
-func New(d *db.DB, conns Connections, subs Subscriptions, list *events.Store, dl *deliveries.Service,
-	rejected Rejections, limiter Limiter, clk clock.Clock, log *slog.Logger, metrics *obs.Metrics, opts Options,
-) *Service {
-	s := &Service{db: d, conns: conns, subs: subs, events: list, deliveries: dl, rejections: rejected, limiter: limiter,
-		clock: clk, log: log, metrics: metrics, opts: opts, bodies: newBodyReader(opts.MemoryBudget, spoolBudget,
-			min(opts.MaxBodyBytes, connections.MaxBodyBytes), opts.SpoolDir),
+func New(c Config) *Service {
+	s := &Service{db: c.DB, conns: c.Connections, subs: c.Subscriptions, events: c.Events, deliveries: c.Deliveries,
+		rejections: c.Rejections, limiter: c.Limiter, clock: c.Clock, log: c.Logger, metrics: c.Metrics, opts: c.Options,
+		bodies: newBodyReader(c.Options.MemoryBudget, spoolBudget, min(c.Options.MaxBodyBytes, connections.MaxBodyBytes),
+			c.Options.SpoolDir),
 		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}
 	s.batches = jobs.NewBatcher(maxBatch, s.commit)
 	// A counter that appears with its first count hides that count from whoever watches its growth.
 	for _, outcome := range outcomes() {
-		metrics.Events.WithLabelValues(outcome)
+		c.Metrics.Events.WithLabelValues(outcome)
 	}
 	for _, outcome := range filters.Outcomes() {
-		metrics.Filters.WithLabelValues(outcome)
+		c.Metrics.Filters.WithLabelValues(outcome)
 	}
 	return s
 }

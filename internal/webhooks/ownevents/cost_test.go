@@ -44,9 +44,9 @@ func TestCostOfFilters(t *testing.T) {
 	}
 	subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true})
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		found := events.NewStore(store.DB, deliveries.Filter{})
-		s := ownevents.New(store.DB, found, subs, clock.NewManual(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)),
-			obs.NewMetrics())
+		found := events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}})
+		s := ownevents.New(ownevents.Config{DB: store.DB, Events: found, Subscriptions: subs, Metrics: obs.NewMetrics(),
+			Clock: clock.NewManual(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC))})
 		env := id.Environment(id.New(id.PrefixEnvironment))
 		for n := 1; n <= 2; n++ {
 			require.NoError(t, store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
@@ -54,7 +54,8 @@ func TestCostOfFilters(t *testing.T) {
 			}))
 			list, err := found.List(t.Context(), access.Whole(env), events.Filter{}, page.Request{Limit: 1})
 			require.NoError(t, err)
-			made, err := deliveries.NewStore(store.DB, found).ByEvents(t.Context(), env, []string{list[0].UUID})
+			made, err := deliveries.NewStore(deliveries.StoreConfig{DB: store.DB, Events: found}).
+				ByEvents(t.Context(), env, []string{list[0].UUID})
 			require.NoError(t, err)
 			got := map[string]bool{}
 			for _, d := range made[list[0].UUID] {

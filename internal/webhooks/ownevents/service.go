@@ -24,6 +24,15 @@ type Subscriptions interface {
 		eventType string) ([]subscriptions.Matched, error)
 }
 
+// Config is what a Service is made from.
+type Config struct {
+	DB            *db.DB
+	Events        *events.Store
+	Subscriptions Subscriptions
+	Clock         clock.Clock
+	Metrics       *obs.Metrics
+}
+
 // Service makes the gateway's own events. It is safe for concurrent use.
 type Service struct {
 	db      *db.DB
@@ -34,8 +43,8 @@ type Service struct {
 }
 
 // New returns a Service.
-func New(d *db.DB, list *events.Store, subs Subscriptions, clk clock.Clock, metrics *obs.Metrics) *Service {
-	return &Service{db: d, events: list, subs: subs, clock: clk, metrics: metrics}
+func New(c Config) *Service {
+	return &Service{db: c.DB, events: c.Events, subs: c.Subscriptions, clock: c.Clock, metrics: c.Metrics}
 }
 
 // own is an event before it is stored.

@@ -31,7 +31,7 @@ type world struct {
 
 func newWorld(s testkit.Store) *world {
 	c := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
-	return &world{c, rejections.New(s.DB, c)}
+	return &world{c, rejections.New(rejections.Config{DB: s.DB, Clock: c})}
 }
 
 // refused is a refused request to a connection of environment A.

@@ -61,9 +61,15 @@ type queued struct {
 	bytes     int
 }
 
+// Config is what a Service is made from.
+type Config struct {
+	DB    *db.DB
+	Clock clock.Clock
+}
+
 // New returns a Service that stores nothing before Flush is called.
-func New(d *db.DB, c clock.Clock) *Service {
-	return &Service{db: d, clock: c, wake: jobs.NewWake(), connections: map[place]*connection{},
+func New(c Config) *Service {
+	return &Service{db: c.DB, clock: c.Clock, wake: jobs.NewWake(), connections: map[place]*connection{},
 		suppressed: map[string]int64{}}
 }
 

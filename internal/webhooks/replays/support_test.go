@@ -63,10 +63,12 @@ type world struct {
 func newWorld(t *testing.T, store testkit.Store) *world {
 	t.Helper()
 	clk, subs := clock.NewManual(testTime()), &targets{byID: map[string]*subscriptions.Target{}}
-	list := events.NewStore(store.DB, deliveries.Filter{})
+	list := events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}})
 	w := &world{t: t, ctx: t.Context(), store: store, clock: clk, subs: subs, events: list,
-		deliveries: deliveries.New(store.DB, list, subs, nil, clk, slog.New(slog.DiscardHandler), obs.NewMetrics(),
-			deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "node"})}
+		deliveries: deliveries.New(deliveries.Config{
+			Store: deliveries.NewStore(deliveries.StoreConfig{DB: store.DB, Events: list}), Subscriptions: subs, Clock: clk,
+			Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(),
+			Options: deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "node"}})}
 	w.newEnvironment()
 	return w
 }

@@ -47,9 +47,8 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 
 // process returns another worker on the same data, which takes no rest.
 func (w *world) process(d *db.DB) *Worker {
-	list := events.NewStore(d, deliveries.Filter{})
-	list.Retain(w.keeps, w.clk)
-	worker := New(Config{DB: d, Events: list, Deliveries: deliveries.NewStore(d, list), Lifetimes: w.keeps, Clock: w.clk,
+	list := events.New(events.Config{DB: d, Deliveries: deliveries.Filter{}, Retention: w.keeps, Clock: w.clk})
+	worker := New(Config{DB: d, Events: list, Deliveries: deliveries.NewStore(deliveries.StoreConfig{DB: d, Events: list}), Lifetimes: w.keeps, Clock: w.clk,
 		Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics()})
 	worker.pace.rest = func(context.Context, time.Duration) {}
 	return worker

@@ -36,7 +36,7 @@ func BenchmarkFilters(b *testing.B) {
 			if x.filtered = filtered; filtered {
 				x.subscriptions[0].Filter = filters.New("true")
 			}
-			s := &Service{}
+			s := &Directory{}
 			s.indexes.slots = map[id.Environment]*slot[*index]{"env": {ready: make(chan struct{}), value: x}}
 			close(s.indexes.slots["env"].ready)
 			types := []string{"issue.comment.created"}

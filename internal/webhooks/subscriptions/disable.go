@@ -17,9 +17,6 @@ const actor = "deliveries"
 // open deliveries. One that is paused or deleted already stays as it is; one that the environment never had is
 // not_found.
 func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error {
-	if s.deliveries == nil {
-		return errNoControl
-	}
 	if !id.Is(id.PrefixSubscription, subscriptionID) {
 		return notFound()
 	}
@@ -40,13 +37,13 @@ func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionI
 		if done, err := affected(result); err != nil || !done {
 			return err
 		}
-		if err := s.deliveries.Hold(ctx, tx, env, subscriptionID, now); err != nil {
+		if err := s.cfg.Deliveries.Hold(ctx, tx, env, subscriptionID, now); err != nil {
 			return err
 		}
 		sub := r.Subscription
 		sub.Enabled, sub.DisabledReason, sub.UpdatedAt = false, reason, now
-		if s.announcer != nil {
-			if err := s.announcer.SubscriptionDisabled(ctx, tx, &sub); err != nil {
+		for _, a := range s.cfg.Announcers {
+			if err := a.SubscriptionDisabled(ctx, tx, &sub); err != nil {
 				return err
 			}
 		}

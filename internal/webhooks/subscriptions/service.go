@@ -3,10 +3,8 @@ package subscriptions
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"math"
 	"net/url"
-	"slices"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -16,7 +14,6 @@ import (
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
-	"sallyport/internal/webhooks/filters"
 )
 
 // Targets checks where requests may go. *egress.Client is one.
@@ -63,6 +60,12 @@ type Config struct {
 	Targets      Targets
 	Connections  Connections
 	Environments Environments
+	// Deliveries follows the changes of subscriptions.
+	Deliveries DeliveryControl
+	// Announcers add to the transactions in which the service itself changes a subscription.
+	Announcers []Announcer
+	// Directory may be shared with other capabilities; nil makes one.
+	Directory *Directory
 	// PublicURL is the scheme and host under which this gateway is reached. No subscription may lead there. Empty refuses
 	// nothing.
 	PublicURL string
@@ -70,13 +73,10 @@ type Config struct {
 
 // Service keeps subscriptions and finds those of an event. It is safe for concurrent use.
 type Service struct {
-	cfg        Config
-	own        origin
-	deliveries DeliveryControl
-	announcer  Announcer
-	indexes    cache[id.Environment, *index]
-	filters    filterCache
-	targets    cache[targetKey, *Target]
+	*Directory
+	cfg     Config
+	own     origin
+	targets cache[targetKey, *Target]
 }
 
 type targetKey struct {
@@ -84,76 +84,21 @@ type targetKey struct {
 	id  string
 }
 
-// New returns a Service. Control must be called before the first change.
-func New(cfg Config) *Service { return &Service{cfg: cfg, own: originOf(cfg.PublicURL)} }
+// New returns a Service.
+func New(cfg Config) *Service {
+	if cfg.Directory == nil {
+		cfg.Directory = NewDirectory(cfg.DB)
+	}
+	return &Service{Directory: cfg.Directory, cfg: cfg, own: originOf(cfg.PublicURL)}
+}
 
-// Announcer stores the gateway's own events about subscriptions, in the transaction of what they tell of.
+// Announcer announces what the service does to subscriptions by itself, by the gateway's own events for example.
 type Announcer interface {
-	// SubscriptionDisabled tells that the service has disabled the subscription.
+	// SubscriptionDisabled stores the announcement that the service has disabled the subscription.
 	SubscriptionDisabled(ctx context.Context, tx *sql.Tx, sub *Subscription) error
 }
 
-// Announce names who tells of what the service does to subscriptions; without it nobody does. It is called once, while
-// the process is put together.
-func (s *Service) Announce(a Announcer) { s.announcer = a }
-
-// Control names who is told about changes. It is apart from New because deliveries themselves need the Service, and is
-// called once, while the process is put together.
-func (s *Service) Control(d DeliveryControl) { s.deliveries = d }
-
-var errNoControl = errors.New("subscriptions: Control was not called")
-
 func notFound() error { return apperr.NotFound("webhook subscription") }
-
-// Match returns the subscriptions of the environment that any of the event types matches, each once, in the order of
-// their ids, paused ones too, and whatever their filters say. It answers from memory except after a change. A
-// subscription whose creation was answered before the call is among them; on other processes after their next Refresh.
-func (s *Service) Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
-	types []string) ([]Matched, error) {
-	x, err := s.index(ctx, env)
-	if err != nil {
-		return nil, err
-	}
-	return x.match(scope{providerConfigKey, connectionID}, types), nil
-}
-
-// Filters returns the filters of what Match returns, each once. Where no subscription of the environment has one, that
-// costs a look into a map.
-func (s *Service) Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
-	types []string) ([]*filters.Filter, error) {
-	x, err := s.index(ctx, env)
-	if err != nil || !x.filtered {
-		return nil, err
-	}
-	var found []*filters.Filter
-	for _, m := range x.match(scope{providerConfigKey, connectionID}, types) {
-		if m.Filter != nil && !slices.Contains(found, m.Filter) {
-			found = append(found, m.Filter)
-		}
-	}
-	return found, nil
-}
-
-// MatchOwn is Match for an event of the gateway's own, which only patterns take that name the first segment of its
-// type.
-func (s *Service) MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
-	eventType string) ([]Matched, error) {
-	x, err := s.index(ctx, env)
-	if err != nil {
-		return nil, err
-	}
-	return x.matchOwn(scope{providerConfigKey, connectionID}, eventType), nil
-}
-
-// WantsOwn reports whether a subscription of the environment has a pattern for events of the gateway's own.
-func (s *Service) WantsOwn(ctx context.Context, env id.Environment) (bool, error) {
-	x, err := s.index(ctx, env)
-	return err == nil && x.wantsOwn(), err
-}
-
-func (s *Service) index(ctx context.Context, env id.Environment) (*index, error) {
-	return s.indexes.get(ctx, env, func(ctx context.Context) (*index, int64, error) { return s.loadIndex(ctx, env) })
-}
 
 // Target returns what a try needs to know of the subscription, deleted or not. It answers from memory except after a
 // change. An id that the environment never had is not_found.
@@ -172,7 +117,7 @@ func (s *Service) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.indexes.dropOthers(version)
+	s.refresh(version)
 	s.targets.dropOthers(version)
 	return nil
 }
@@ -180,26 +125,9 @@ func (s *Service) Refresh(ctx context.Context) error {
 // changed drops what this process knows of the subscription. It runs after every change, and after one whose commit
 // failed too, because a commit whose answer was lost may have happened.
 func (s *Service) changed(env id.Environment, subscriptionID string) {
-	s.indexes.drop(env)
+	s.drop(env)
 	s.targets.drop(targetKey{env, subscriptionID})
-	s.deliveries.Changed()
-}
-
-func (s *Service) version(ctx context.Context) (int64, error) {
-	versions, err := s.cfg.DB.Versions(ctx)
-	return versions[Collection], err
-}
-
-func (s *Service) loadIndex(ctx context.Context, env id.Environment) (*index, int64, error) {
-	version, err := s.version(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	entries, err := readEntries(ctx, s.cfg.DB.Read(), env, s.filters.get)
-	if err != nil {
-		return nil, 0, err
-	}
-	return newIndex(entries), version, nil
+	s.cfg.Deliveries.Changed()
 }
 
 func (s *Service) loadTarget(ctx context.Context, env id.Environment, subscriptionID string) (*Target, int64, error) {

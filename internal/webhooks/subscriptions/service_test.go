@@ -141,7 +141,6 @@ func TestTargetUnderAStricterPolicy(t *testing.T) {
 		lax := w.cfg
 		lax.Targets = egress.New(egress.Policy{AllowHTTP: true, AllowLoopback: true}, egress.Options{})
 		s := subscriptions.New(lax)
-		s.Control(w.control)
 		ch := change("*")
 		ch.ForwardURL = subscriptions.To("https://127.0.0.1/hook")
 		sub, _, err := s.Create(t.Context(), w.p, ch)
@@ -301,7 +300,6 @@ func TestConcurrentChangesKeepBoth(t *testing.T) {
 			require.NoError(t, err)
 		}}
 		s := subscriptions.New(raced)
-		s.Control(w.control)
 		got, err := s.Update(t.Context(), w.p, sub.ID,
 			subscriptions.Change{ForwardURL: subscriptions.To("https://198.51.99.8/")})
 		require.NoError(t, err)

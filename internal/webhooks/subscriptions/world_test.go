@@ -52,7 +52,7 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 		other: id.Environment(id.New(id.PrefixEnvironment)),
 	}
 	w.cfg = subscriptions.Config{DB: store.DB, Box: box, Clock: w.clock, Targets: client, Connections: directory{},
-		Environments: environments{}}
+		Environments: environments{}, Deliveries: w.control}
 	w.Service = w.process()
 	w.exec(t, `INSERT INTO teams (id, name, created_ms) VALUES ($1, 'Acme', 0)`, string(w.p.Team))
 	for name, env := range map[string]id.Environment{"one": w.p.Environment, "two": w.other} {
@@ -63,11 +63,7 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 }
 
 // process returns a service as another process over the same database has it.
-func (w *world) process() *subscriptions.Service {
-	s := subscriptions.New(w.cfg)
-	s.Control(w.control)
-	return s
-}
+func (w *world) process() *subscriptions.Service { return subscriptions.New(w.cfg) }
 
 func (w *world) exec(t *testing.T, query string, args ...any) {
 	t.Helper()

@@ -27,9 +27,6 @@ var errRace = errors.New("the webhook subscription keeps changing")
 // events that arrive after Create has returned. The secret is set when it was generated; nothing returns it again.
 // Faults are of code validation_error, all of them at once; an environment that was removed meanwhile is not_found.
 func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Subscription, secretbox.Secret, error) {
-	if s.deliveries == nil {
-		return Subscription{}, "", errNoControl
-	}
 	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
 	base := Subscription{
 		ID: id.New(id.PrefixSubscription), Environment: p.Environment, Enabled: true, PayloadMode: Envelope,
@@ -82,9 +79,6 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 // unknown or deleted subscription is not_found.
 func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string,
 	ch Change) (Subscription, error) {
-	if s.deliveries == nil {
-		return Subscription{}, errNoControl
-	}
 	for range maxRaces {
 		sub, done, err := s.tryUpdate(ctx, p, subscriptionID, ch)
 		if err != nil || done {
@@ -155,7 +149,7 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 			}
 		}
 		if before.Enabled && !after.Enabled {
-			if err := s.deliveries.Hold(ctx, tx, p.Environment, subscriptionID, now); err != nil {
+			if err := s.cfg.Deliveries.Hold(ctx, tx, p.Environment, subscriptionID, now); err != nil {
 				return err
 			}
 		}
@@ -167,9 +161,6 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 // Delete removes a subscription of the principal's environment. Its open deliveries are cancelled and its past ones
 // kept.
 func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID string) error {
-	if s.deliveries == nil {
-		return errNoControl
-	}
 	if _, err := s.find(ctx, p.View(), subscriptionID); err != nil {
 		return err
 	}
@@ -187,7 +178,7 @@ func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID
 		if !deleted {
 			return notFound()
 		}
-		if err := s.deliveries.Cancel(ctx, tx, p.Environment, subscriptionID, now); err != nil {
+		if err := s.cfg.Deliveries.Cancel(ctx, tx, p.Environment, subscriptionID, now); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, now, event(p, "webhook_subscription.delete", subscriptionID, state(stored.Subscription, 1),

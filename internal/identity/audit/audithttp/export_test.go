@@ -69,7 +69,7 @@ func TestExportEndsWithTheRight(t *testing.T) {
 			}
 			return nil
 		}))
-		events := audit.NewStore(store.DB)
+		events := audit.New(audit.Config{DB: store.DB})
 		require.NoError(t, events.Seal(t.Context()))
 		for what, c := range map[string]struct {
 			then identities

@@ -124,8 +124,8 @@ func errorsOf(f *apperr.Faults) []error {
 	return nil
 }
 
-func (b *creation) domain() connections.New {
-	n := connections.New{
+func (b *creation) domain() connections.NewConnection {
+	n := connections.NewConnection{
 		Provider: b.Provider.Pointer(), ProviderConfigKey: b.ProviderConfigKey.Pointer(),
 		ConnectionID: b.ConnectionID.Pointer(), Change: b.Change.domain(),
 	}

@@ -74,7 +74,7 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	require.NoError(t, err)
 	now := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 8_000_000, time.UTC))
 	log := slog.New(slog.DiscardHandler)
-	svc, err := connections.NewService(connections.Config{DB: s.DB, Clock: now, Box: box, Providers: reg,
+	svc, err := connections.New(connections.Config{DB: s.DB, Clock: now, Box: box, Providers: reg,
 		Environments: live{}, Logger: log})
 	require.NoError(t, err)
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})

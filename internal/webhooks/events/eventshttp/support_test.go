@@ -50,12 +50,14 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	s := &server{store: store, clock: clock.NewManual(time.UnixMilli(started)),
 		env: id.Environment(id.New(id.PrefixEnvironment)), other: id.Environment(id.New(id.PrefixEnvironment))}
 	s.uuids = testkit.UUIDs(s.clock.Now())
-	s.events = events.NewStore(store.DB, deliveries.Filter{})
+	s.events = events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}})
 	client := egress.New(egress.Policy{}, egress.Options{})
 	t.Cleanup(client.Close)
 	log := slog.New(slog.DiscardHandler)
-	s.dl = deliveries.New(store.DB, s.events, enabled{}, client, s.clock, log, obs.NewMetrics(),
-		deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "test"})
+	s.dl = deliveries.New(deliveries.Config{
+		Store:         deliveries.NewStore(deliveries.StoreConfig{DB: store.DB, Events: s.events}),
+		Subscriptions: enabled{}, Client: client, Clock: s.clock, Logger: log, Metrics: obs.NewMetrics(),
+		Options: deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "test"}})
 	s.api = httpapi.New(httpapi.Config{Version: "test", Logger: log, Clock: s.clock, Auth: authenticator{s}})
 	eventshttp.Mount(s.api, s.events, s.dl, nil)
 	return s

@@ -54,8 +54,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	t.Cleanup(client.Close)
 	now := clock.NewManual(time.UnixMilli(1_750_000_000_123))
 	svc := subscriptions.New(subscriptions.Config{DB: store.DB, Box: box, Clock: now, Targets: client,
-		Connections: directory{}, Environments: live{}})
-	svc.Control(deaf{})
+		Connections: directory{}, Environments: live{}, Deliveries: deaf{}})
 	api := httpapi.New(httpapi.Config{
 		Version: "test", Logger: slog.New(slog.DiscardHandler), Clock: now,
 		Auth: authenticator{team: id.Team(team), env: id.Environment(env), other: id.Environment(other)},

@@ -1,0 +1,94 @@
+package subscriptions
+
+import (
+	"context"
+	"slices"
+
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/webhooks/filters"
+)
+
+// Directory finds the subscriptions of an event, from memory. It is apart from Service so that what a change of a
+// subscription sets off can look subscriptions up. It is safe for concurrent use.
+type Directory struct {
+	db      *db.DB
+	indexes cache[id.Environment, *index]
+	filters filterCache
+}
+
+// NewDirectory returns a Directory that has read nothing yet.
+func NewDirectory(d *db.DB) *Directory { return &Directory{db: d} }
+
+// Match returns the subscriptions of the environment that any of the event types matches, each once, in the order of
+// their ids, paused ones too, and whatever their filters say. It answers from memory except after a change. A
+// subscription whose creation was answered before the call is among them; on other processes after their next Refresh.
+func (d *Directory) Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
+	types []string) ([]Matched, error) {
+	x, err := d.index(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	return x.match(scope{providerConfigKey, connectionID}, types), nil
+}
+
+// Filters returns the filters of what Match returns, each once. Where no subscription of the environment has one, that
+// costs a look into a map.
+func (d *Directory) Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
+	types []string) ([]*filters.Filter, error) {
+	x, err := d.index(ctx, env)
+	if err != nil || !x.filtered {
+		return nil, err
+	}
+	var found []*filters.Filter
+	for _, m := range x.match(scope{providerConfigKey, connectionID}, types) {
+		if m.Filter != nil && !slices.Contains(found, m.Filter) {
+			found = append(found, m.Filter)
+		}
+	}
+	return found, nil
+}
+
+// MatchOwn is Match for an event of the gateway's own, which only patterns take that name the first segment of its
+// type.
+func (d *Directory) MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
+	eventType string) ([]Matched, error) {
+	x, err := d.index(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	return x.matchOwn(scope{providerConfigKey, connectionID}, eventType), nil
+}
+
+// WantsOwn reports whether a subscription of the environment has a pattern for events of the gateway's own.
+func (d *Directory) WantsOwn(ctx context.Context, env id.Environment) (bool, error) {
+	x, err := d.index(ctx, env)
+	return err == nil && x.wantsOwn(), err
+}
+
+func (d *Directory) index(ctx context.Context, env id.Environment) (*index, error) {
+	return d.indexes.get(ctx, env, func(ctx context.Context) (*index, int64, error) { return d.loadIndex(ctx, env) })
+}
+
+func (d *Directory) version(ctx context.Context) (int64, error) {
+	versions, err := d.db.Versions(ctx)
+	return versions[Collection], err
+}
+
+func (d *Directory) loadIndex(ctx context.Context, env id.Environment) (*index, int64, error) {
+	version, err := d.version(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	entries, err := readEntries(ctx, d.db.Read(), env, d.filters.get)
+	if err != nil {
+		return nil, 0, err
+	}
+	return newIndex(entries), version, nil
+}
+
+// refresh drops what was read at another version of the table.
+func (d *Directory) refresh(version int64) { d.indexes.dropOthers(version) }
+
+// drop forgets what is known of the environment.
+func (d *Directory) drop(env id.Environment) { d.indexes.drop(env) }
