@@ -3,7 +3,6 @@ package deliveries
 import (
 	"context"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/egress"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"

@@ -3,7 +3,6 @@ package deliveries
 import (
 	"context"
 	"database/sql"
-	"log/slog"
 	"maps"
 	"slices"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
