@@ -22,52 +22,48 @@ import (
 func mountBindings(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-role-bindings", Method: http.MethodGet, Path: "/roles/bindings", Tag: tagRoles, Status: http.StatusOK,
-		Permission: access.RolesRead, Summary: "List who has which role",
-		Description: "Returns the role bindings of the team that hold now, newest first. Expired ones are gone.",
+		Permission: access.RolesRead, Summary: "List role bindings",
+		Description: "Returns the active role bindings of the team, newest first. Expired role bindings are not listed.",
 	}, h.listBindings)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-role-binding", Method: http.MethodPost, Path: "/roles/bindings", Tag: tagRoles,
-		Status: http.StatusCreated, Permission: access.RolesWrite, Summary: "Give a role",
-		Description: "Gives a member a role in the whole team or in one environment, for ever or until a time. Whoever " +
-			"gives it holds all " +
-			"that it permits there, for as long, or it is `privilege_escalation`. Owners are owners of the whole team. A " +
-			"member has up to 100 roles.",
+		Status: http.StatusCreated, Permission: access.RolesWrite, Summary: "Grant a role",
+		Description: "Grants a member a role in the whole team or in one environment, with or without an end. You cannot " +
+			"grant permissions that you do not hold there yourself, or for longer than you hold them: that is " +
+			"`privilege_escalation`. The role `owner` applies to the whole team only. A member can have 100 roles.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeRoleBindingExists, apperr.CodeRolesLimit},
 	}, h.createBinding)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-role-binding", Method: http.MethodGet, Path: "/roles/bindings/{id}", Tag: tagRoles, Status: http.StatusOK,
-		Permission: access.RolesRead, Summary: "Show a role binding",
-		Description: "Returns the role binding.",
+		Permission: access.RolesRead, Summary: "Get a role binding",
+		Description: "Returns a role binding.",
 		Errors:      []apperr.Code{apperr.CodeNotFound},
 	}, h.getBinding)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-role-binding", Method: http.MethodPatch, Path: "/roles/bindings/{id}", Tag: tagRoles,
-		Status: http.StatusOK, Permission: access.RolesWrite, Summary: "Change when a role ends",
-		Description: "Changes the fields given and keeps the others (RFC 7396). Making a role last longer is giving it " +
-			"again: see " +
-			"create-role-binding. That of the last owner who is one for ever cannot be made to end, and one that an identity " +
-			"provider gives ends " +
-			"when the provider says so.",
+		Status: http.StatusOK, Permission: access.RolesWrite, Summary: "Change the end of a role binding",
+		Description: "Applies a merge patch (RFC 7396): absent fields stay. Extending a role binding has the same " +
+			"conditions as granting the role; see `create-role-binding`. The role binding of the last permanent owner cannot " +
+			"get an end. A role binding that an identity provider manages cannot be changed.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner,
 			apperr.CodeRoleBindingManaged},
 	}, h.updateBinding)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-role-binding", Method: http.MethodDelete, Path: "/roles/bindings/{id}", Tag: tagRoles,
-		Status: http.StatusNoContent, Permission: access.RolesWrite, Summary: "Take a role",
-		Description: "Takes the role from the member with their next request; streams that it let them open end within " +
-			"five seconds. Of " +
-			"owners only owners can, and never of the last one who is an owner for ever. What an identity provider gave it " +
-			"gives again with " +
-			"the next sign-in through it, if the member's groups still say so.",
+		Status: http.StatusNoContent, Permission: access.RolesWrite, Summary: "Revoke a role",
+		Description: "Revokes the role from the member's next request on. Streams that depended on it end within five " +
+			"seconds. Only owners can revoke the role `owner`, and never from the last permanent owner. A role that an " +
+			"identity provider manages is granted again at the member's next sign-in with it, if their groups still include " +
+			"it.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner},
 	}, h.deleteBinding)
 }
 
 // scope says where a role holds. It has one of its fields.
 type scope struct {
-	// True for the whole team, with all its environments; else absent.
+	// `true` for the whole team with all its environments; otherwise absent.
 	Team bool `json:"team,omitempty" enum:"true" example:"true"`
-	// The one environment; absent for the whole team.
+	// The only environment; absent for the whole team.
 	EnvironmentID string `json:"environment_id,omitempty" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
@@ -85,20 +81,20 @@ func scopeOf(env id.Environment) scope {
 }
 
 type principal struct {
-	// What it is. user: a member of the team.
+	// The kind of principal. `user`: a member of the team.
 	Type principalType `json:"type" example:"user"`
-	// Its id.
+	// The id of the principal.
 	ID string `json:"id" minLength:"1" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type newBinding struct {
-	// Who gets the role.
+	// The principal that gets the role.
 	Principal principal `json:"principal"`
-	// The role's id: the name of a system role, or the id of a custom one.
+	// The id of the role: the name of a system role, or the id of a custom role.
 	Role string `json:"role" minLength:"1" example:"developer"`
-	// Where the role is to hold.
+	// Where the role applies.
 	Scope scope `json:"scope"`
-	// When the role ends by itself; in the future. Default never.
+	// When the role ends; in the future. Default: never.
 	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" example:"2026-12-02T09:30:00.000Z"`
 }
 
@@ -113,36 +109,36 @@ func (n *newBinding) Resolve(ctx huma.Context) []error {
 }
 
 type bindingPatch struct {
-	// When the role ends by itself; in the future. null for never. Default: what it is now.
+	// When the role ends; in the future. `null` for never. Default: unchanged.
 	ExpiresAt httpapi.Nullable[httpapi.Time] `json:"expires_at,omitempty" example:"2026-12-02T09:30:00.000Z"`
 }
 
 type roleBinding struct {
-	// The binding's id.
+	// The id of the role binding.
 	ID string `json:"id" example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Who has the role.
+	// The principal that has the role.
 	Principal principal `json:"principal"`
-	// The role's id: the name of a system role, or the id of a custom one.
+	// The id of the role: the name of a system role, or the id of a custom role.
 	Role string `json:"role" example:"developer"`
-	// The role's name.
+	// The name of the role.
 	RoleName string `json:"role_name" example:"developer"`
-	// Where the role holds.
+	// Where the role applies.
 	Scope scope `json:"scope"`
-	// When the role was given.
+	// When the role was granted.
 	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
-	// When the role ends by itself; null for never.
+	// When the role ends; `null` for never.
 	ExpiresAt *httpapi.Time `json:"expires_at" nullable:"true" example:"2026-12-02T09:30:00.000Z"`
-	// The id of the identity provider whose groups give the role and take it; null for what people gave.
+	// The id of the identity provider whose groups grant and revoke the role; `null` for a role that a user granted.
 	ManagedBy *string `json:"managed_by" nullable:"true" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type listBindingsInput struct {
 	page.Query
-	// Only roles of these principals.
+	// Only role bindings of these principals.
 	PrincipalID []string `query:"principal_id,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Only these roles, by their ids.
+	// Only role bindings of the roles with these ids.
 	Role []string `query:"role,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" example:"developer"`
-	// Only roles that hold in one of these environments alone.
+	// Only role bindings in one of these environments. Role bindings in the whole team are not listed.
 	EnvironmentID []string `query:"environment_id,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	url           url.URL
 }
@@ -169,12 +165,12 @@ type createBindingOutput struct {
 }
 
 type bindingInput struct {
-	// The role binding's id.
+	// The id of the role binding.
 	ID string `path:"id" example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateBindingInput struct {
-	// The role binding's id.
+	// The id of the role binding.
 	ID   string `path:"id" example:"rbd_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body bindingPatch
 }

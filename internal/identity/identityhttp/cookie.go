@@ -24,7 +24,7 @@ const refreshCookie = "__Host-sallyport_refresh"
 // CookieInput is embedded into the input of every operation that reads or sets the refresh cookie. It is exported
 // because Huma fills in no embedded field of another kind.
 type CookieInput struct {
-	// The refresh token, as a sign-in or the last refresh set it.
+	// The refresh token, as set by a sign-in or the last refresh.
 	Cookie  string `cookie:"__Host-sallyport_refresh"`
 	request *http.Request
 }

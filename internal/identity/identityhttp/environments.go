@@ -14,11 +14,11 @@ import (
 )
 
 type environment struct {
-	// The environment's id, as it goes into Environment-Id.
+	// The id of the environment, as sent in `Environment-Id`.
 	ID string `json:"id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The environment's name, unique in the team.
+	// The name of the environment, unique in the team.
 	Name string `json:"name" example:"development"`
-	// What is at stake. live: production. test: anything else. API keys of the environment show it; it restricts nothing.
+	// `live`: production. `test`: any other use. API keys of the environment show the type. It restricts nothing.
 	Type environmentType `json:"type" example:"test"`
 	Retention
 	// When the environment was created.
@@ -28,11 +28,11 @@ type environment struct {
 // Retention is how long an environment keeps things. It is exported because Huma looks only into exported embedded
 // types.
 type Retention struct {
-	// For how many days the headers and bodies of events are kept; null: as the service is configured (30 unless set), and
-	// no longer than the events.
+	// How many days the headers and bodies of events are kept. `null` means the configuration of the service (30 by
+	// default), and no longer than the events.
 	PayloadRetentionDays *int64 `json:"payload_retention_days" nullable:"true" minimum:"1" maximum:"365" example:"30"`
-	// For how many days events are kept, with their deliveries, attempts and idempotency keys; null: as the service is
-	// configured (90 unless set).
+	// How many days events are kept, with their deliveries, attempts and idempotency keys. `null` means the configuration
+	// of the service (90 by default).
 	EventRetentionDays *int64 `json:"event_retention_days" nullable:"true" minimum:"1" maximum:"3650" example:"90"`
 }
 
@@ -41,21 +41,20 @@ type createEnvironmentInput struct {
 }
 
 type newEnvironment struct {
-	// The environment's name, unique in the team: lower-case letters, digits and hyphens, beginning with a letter.
+	// The name of the environment, unique in the team: lower-case letters, digits and hyphens, beginning with a letter.
 	Name string `json:"name" pattern:"^[a-z][a-z0-9-]{0,62}$" example:"staging"`
-	// What is at stake. live: production. test: anything else. It cannot be changed, because API keys show it. Default
-	// test.
+	// `live`: production. `test` (default): any other use. It cannot be changed, because API keys show it.
 	Type environmentType `json:"type,omitempty" default:"test" example:"test"`
 	RetentionSettings
 }
 
 // RetentionSettings are the writable fields of Retention, exported for the same reason.
 type RetentionSettings struct {
-	// For how many days the headers and bodies of events are kept, no more than event_retention_days. Null, the default:
-	// as the service is configured (30 unless set), and no longer than the events.
+	// How many days the headers and bodies of events are kept, at most `event_retention_days`. The default `null` means
+	// the configuration of the service (30 by default), and no longer than the events.
 	PayloadRetentionDays httpapi.Nullable[int64] `json:"payload_retention_days,omitempty" minimum:"1" maximum:"365" example:"30"`
-	// For how many days events are kept, with their deliveries, attempts and idempotency keys. Null, the default: as the
-	// service is configured (90 unless set).
+	// How many days events are kept, with their deliveries, attempts and idempotency keys. The default `null` means the
+	// configuration of the service (90 by default).
 	EventRetentionDays httpapi.Nullable[int64] `json:"event_retention_days,omitempty" minimum:"1" maximum:"3650" example:"90"`
 }
 
@@ -71,19 +70,19 @@ func (r RetentionSettings) change() identity.RetentionChange {
 }
 
 type environmentPatch struct {
-	// The environment's name, unique in the team: lower-case letters, digits and hyphens, beginning with a letter.
-	// Default: the one it has.
+	// The name of the environment, unique in the team: lower-case letters, digits and hyphens, beginning with a letter.
+	// Default: unchanged.
 	Name httpapi.Optional[string] `json:"name,omitempty" pattern:"^[a-z][a-z0-9-]{0,62}$" example:"staging"`
 	RetentionSettings
 }
 
 type environmentInput struct {
-	// The environment's id.
+	// The id of the environment.
 	ID string `path:"id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateEnvironmentInput struct {
-	// The environment's id.
+	// The id of the environment.
 	ID   string `path:"id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body environmentPatch
 }

@@ -21,52 +21,50 @@ import (
 func mountInvitations(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-invitation", Method: http.MethodPost, Path: "/team/invitations", Tag: tagTeam, Status: http.StatusCreated,
-		Permission: access.MembersWrite, Summary: "Invite somebody",
-		Description: "Asks somebody into the team, with a role in the whole team or in one environment. The answer has " +
-			"the link that they open to " +
-			"choose a password; it is shown this once and works once. Where a mail server is configured it is also mailed to " +
-			"them. Whoever invites " +
-			"needs `roles:write` too, and holds all that the role permits there, or it is `privilege_escalation`; when the " +
-			"link is used that is checked again. " +
-			"A team has up to 500 invitations that wait for an answer, an address one.",
+		Permission: access.MembersWrite, Summary: "Invite a user",
+		Description: "Invites a user to the team, with a role in the whole team or in one environment. The response " +
+			"contains a link with which the user chooses a password. The link is shown only in this response and works once. " +
+			"If a mail server is configured, the link is also mailed to the user.\n\n" +
+			"You need `roles:write` too, and you cannot grant permissions that you do not hold there yourself: that is " +
+			"`privilege_escalation`. This is checked again when the link is used. A team can have 500 pending invitations, " +
+			"one for each address.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeMemberExists, apperr.CodeInvitationPending,
 			apperr.CodeInvitationsLimit},
 	}, h.createInvitation)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-invitations", Method: http.MethodGet, Path: "/team/invitations", Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.MembersRead, Summary: "List invitations",
-		Description: "Returns the invitations of the team, newest first, without their links. They stay listed for 90 " +
-			"days after `expires_at`.",
+		Description: "Returns the invitations of the team, newest first, without their links. An invitation is listed for " +
+			"90 days after `expires_at`.",
 	}, h.listInvitations)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-invitation", Method: http.MethodGet, Path: "/team/invitations/{id}", Tag: tagTeam, Status: http.StatusOK,
-		Permission: access.MembersRead, Summary: "Show an invitation",
-		Description: "Returns the invitation, without its link.",
+		Permission: access.MembersRead, Summary: "Get an invitation",
+		Description: "Returns an invitation without its link.",
 		Errors:      []apperr.Code{apperr.CodeNotFound},
 	}, h.getInvitation)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "revoke-invitation", Method: http.MethodDelete, Path: "/team/invitations/{id}", Tag: tagTeam,
 		Status: http.StatusNoContent, Permission: access.MembersWrite, Summary: "Revoke an invitation",
-		Description: "Makes the invitation's link worth nothing at once, for good. A mail that has not left is not sent.",
-		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeInvitationEnded},
+		Description: "Revokes the invitation immediately and permanently. Its link stops working, and a mail that has not " +
+			"been sent yet is not sent.",
+		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeInvitationEnded},
 	}, h.revokeInvitation)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "resend-invitation", Method: http.MethodPost, Path: "/team/invitations/{id}/resend", Tag: tagTeam,
-		Status: http.StatusOK, Permission: access.MembersWrite, Summary: "Make another link for an invitation",
-		Description: "Makes another link, for seven days from now, also for an invitation that has expired, and mails it " +
-			"where a mail server is " +
-			"configured. The link before works no more. Whoever does this is who invites from then on: see " +
-			"create-invitation. It is " +
-			"refused within a minute of the link before.",
+		Status: http.StatusOK, Permission: access.MembersWrite, Summary: "Create a new link for an invitation",
+		Description: "Creates a new link that works for seven days, also for an expired invitation, and mails it if a mail " +
+			"server is configured. The previous link stops working. The caller becomes the user who invites; see " +
+			"`create-invitation`. The request is rejected within a minute after the previous link.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeInvitationEnded, apperr.CodePrivilegeEscalation,
 			apperr.CodeMemberExists, apperr.CodeInvitationPending, apperr.CodeInvitationsLimit, apperr.CodeRateLimited},
 	}, h.resendInvitation)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "accept-invitation", Method: http.MethodPost, Path: "/team/invitations/{token}/accept", Tag: tagTeam,
 		Status: http.StatusCreated, Public: true, Summary: "Accept an invitation",
-		Description: "Makes a member of whoever has the token, with the password that they choose, who then signs in by " +
-			"`POST /team/login`. Any token that does not " +
-			"work, for whatever reason, is `unauthorized`. It works once, as long as who invited may give the role.",
+		Description: "Makes the holder of the token a member with the password that they choose. The new member then signs " +
+			"in with `POST /team/login`. The token works once, and only while the user who invited can grant the role. A " +
+			"token that does not work, for any reason, is `unauthorized`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},
 	}, h.acceptInvitation)
 	api.Handle("GET "+identity.InvitationPage, passwordPage("Join the team", "/team/invitations/{token}/accept",
@@ -74,13 +72,13 @@ func mountInvitations(api *httpapi.API, h handler) {
 }
 
 type newInvitation struct {
-	// The e-mail address of who is invited, to sign in with. Case does not matter.
+	// The e-mail address with which the invited user signs in. Case-insensitive.
 	Email string `json:"email" minLength:"3" maxLength:"254" example:"grace@example.test"`
-	// The id of the role that they get: the name of a system role, or the id of a custom one.
+	// The id of the role that the user gets: the name of a system role, or the id of a custom role.
 	Role string `json:"role" minLength:"1" example:"developer"`
-	// Where the role will hold.
+	// Where the role will apply.
 	Scope scope `json:"scope"`
-	// When the link stops working; in the future, by 30 days at most. Default seven days from now.
+	// When the link stops working; in the future, at most 30 days from now. Default: seven days from now.
 	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" example:"2026-11-09T09:30:00.000Z"`
 }
 
@@ -101,48 +99,52 @@ func (n *newInvitation) Resolve(ctx huma.Context) []error {
 
 // Invitation asks somebody into the team.
 type Invitation struct {
-	// The invitation's id.
+	// The id of the invitation.
 	ID string `json:"id" example:"inv_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The e-mail address of who is invited, in lower case.
+	// The e-mail address of the invited user, in lower case.
 	Email string `json:"email" example:"grace@example.test"`
-	// The id of the role that they get: the name of a system role, or the id of a custom one.
+	// The id of the role that the user gets: the name of a system role, or the id of a custom role.
 	Role string `json:"role" example:"developer"`
-	// Where the role will hold.
+	// Where the role will apply.
 	Scope scope `json:"scope"`
-	// What has become of it. pending: its link works. accepted: somebody has become a member by it. revoked: it was taken
-	// back. expired: nobody came in time; resend-invitation makes another link.
+	// The status of the invitation:
+	// - `pending`: its link works.
+	// - `accepted`: the user has become a member.
+	// - `revoked`: it was revoked.
+	// - `expired`: it was not accepted in time. `resend-invitation` creates a new link.
 	Status invitationStatus `json:"status" example:"pending"`
-	// The id of the user who made the newest link.
+	// The id of the user who created the newest link.
 	InvitedBy string `json:"invited_by" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// When the invitation was made.
+	// When the invitation was created.
 	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
-	// When its newest link was made.
+	// When the newest link was created.
 	SentAt httpapi.Time `json:"sent_at" example:"2026-11-02T09:30:00.000Z"`
-	// When that link stops working.
+	// When the newest link stops working.
 	ExpiresAt httpapi.Time `json:"expires_at" example:"2026-11-09T09:30:00.000Z"`
-	// When it was accepted; null if it was not.
+	// When the invitation was accepted; `null` if it was not.
 	AcceptedAt *httpapi.Time `json:"accepted_at" nullable:"true" example:"2026-11-03T09:30:00.000Z"`
-	// The id of the user who has become a member by it; null if nobody has.
+	// The id of the user who accepted the invitation; `null` if it was not accepted.
 	AcceptedBy *string `json:"accepted_by" nullable:"true" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9s"`
-	// When it was revoked; null if it was not.
+	// When the invitation was revoked; `null` if it was not.
 	RevokedAt *httpapi.Time `json:"revoked_at" nullable:"true" example:"2026-11-03T09:30:00.000Z"`
 }
 
 // InvitationCreated is an invitation with its new link, which is shown once.
 type InvitationCreated struct {
 	Invitation
-	// Generated: the link that opens the page where the invited choose a password. It works once and is shown this once.
+	// Generated: the link to the page where the invited user chooses a password. It works once and is shown only in this
+	// response.
 	URL string `json:"url" readOnly:"true" example:"https://gateway.example.com/invitation#spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
-	// Generated: the token of the link, what is behind its #, for accept-invitation.
+	// Generated: the token for `accept-invitation`, which is the part of the link after `#`.
 	Token string `json:"token" readOnly:"true" example:"spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
-	// Whether a mail with the link is on its way to the address. False where no mail server is configured: hand the link
-	// over yourself.
+	// Whether the link is being mailed to the address. `false` if no mail server is configured; then pass the link on
+	// yourself.
 	Mailed bool `json:"mailed" example:"true"`
 }
 
 type joinRequest struct {
-	// The password to sign in with: any characters, but not the e-mail address. A user who was a member before gets it in
-	// place of the one they had.
+	// The password for sign-in: any characters, but not the e-mail address. It replaces the old password of a user who was
+	// a member before.
 	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"staple battery horse"`
 }
 
@@ -159,7 +161,7 @@ func (r *joinRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
 type joined struct {
 	// The new member.
 	User teamUser `json:"user"`
-	// The team that they have joined.
+	// The team that the user has joined.
 	Team team `json:"team"`
 }
 
@@ -175,9 +177,9 @@ type createInvitationOutput struct {
 
 type listInvitationsInput struct {
 	page.Query
-	// Only invitations in one of these states.
+	// Only invitations with one of these statuses.
 	Status []invitationStatus `query:"status,explode" maxItems:"50" example:"pending"`
-	// Only invitations of one of these e-mail addresses. Case does not matter.
+	// Only invitations of one of these e-mail addresses. Case-insensitive.
 	Email []string `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" example:"grace@example.test"`
 	url   url.URL
 }
@@ -194,7 +196,7 @@ type listInvitationsOutput struct {
 }
 
 type invitationInput struct {
-	// The invitation's id.
+	// The id of the invitation.
 	ID string `path:"id" example:"inv_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
@@ -207,7 +209,7 @@ type resendInvitationOutput struct {
 }
 
 type acceptInvitationInput struct {
-	// The token of the link: what is behind its #.
+	// The token, which is the part of the link after `#`.
 	Token string `path:"token" example:"spi_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
 	Body  joinRequest
 }

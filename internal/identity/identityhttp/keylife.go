@@ -16,21 +16,20 @@ import (
 )
 
 type updateKeyInput struct {
-	// The key's id.
+	// The id of the key.
 	ID   string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body keyPatch
 }
 
 type keyPatch struct {
-	// What the key is for, in words for people; no control characters. Default: as it is.
+	// A display name for the key; no control characters. Default: unchanged.
 	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"billing service"`
-	// When the key stops working; in the future. An expired key works again. Default: as it is.
+	// When the key stops working; in the future. A new time makes an expired key work again. Default: unchanged.
 	ExpiresAt httpapi.Optional[httpapi.Time] `json:"expires_at,omitempty" example:"2027-01-31T00:00:00.000Z"`
-	// The networks that requests with the key may come from, in CIDR notation, in place of those that there are; null for
-	// all. Default: as it is.
+	// The networks that requests with the key may come from, in CIDR notation. They replace the present ones; `null`
+	// allows all. Default: unchanged.
 	SourceCIDRs httpapi.Nullable[[]string] `json:"source_cidrs,omitempty" minItems:"1" maxItems:"50" example:"[\"192.0.2.0/24\"]"`
-	// How many requests may be made with the key; null for the limit that the service sets for each key. Default: as it
-	// is.
+	// The rate limit of the key. `null` means the service's limit for each key. Default: unchanged.
 	RateLimit httpapi.Nullable[keyRate] `json:"rate_limit,omitempty"`
 }
 
@@ -65,19 +64,19 @@ func (p *keyPatch) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 }
 
 type rotateKeyInput struct {
-	// The key's id.
+	// The id of the key.
 	ID   string       `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body *keyRotation // absent means {}
 }
 
 type keyRotation struct {
-	// For how long the old secret works beside the new one, in seconds. 0 ends every secret but the new one at once.
-	// Default 86400, a day.
+	// How long, in seconds, the old secret works alongside the new one. 0 ends all old secrets immediately. Default 86400,
+	// a day.
 	OverlapSeconds httpapi.Optional[int64] `json:"overlap_seconds,omitempty" minimum:"0" maximum:"2592000" example:"3600"`
 }
 
 type rotateKeyOutput struct {
-	// Always no-store.
+	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	Body         APIKeyCreated
 }
@@ -129,7 +128,7 @@ func (h handler) revokeKey(ctx context.Context, in *keyInput) (*keyOutput, error
 }
 
 type listGrantsInput struct {
-	// The key's id.
+	// The id of the key.
 	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	page.Query
 	url url.URL
@@ -163,7 +162,7 @@ func (h handler) listGrants(ctx context.Context, in *listGrantsInput) (*listGran
 }
 
 type createGrantInput struct {
-	// The key's id.
+	// The id of the key.
 	ID   string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body grantBody
 }
@@ -191,9 +190,9 @@ func (h handler) createGrant(ctx context.Context, in *createGrantInput) (*create
 }
 
 type grantInput struct {
-	// The key's id.
+	// The id of the key.
 	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The grant's id.
+	// The id of the grant.
 	GrantID string `path:"grant_id" example:"grt_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 

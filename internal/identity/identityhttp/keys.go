@@ -31,7 +31,7 @@ func (n *newAPIKey) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 }
 
 type createKeyOutput struct {
-	// Always no-store.
+	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	// The path of the new key.
 	Location string `header:"Location"`
@@ -40,7 +40,7 @@ type createKeyOutput struct {
 
 type listKeysInput struct {
 	page.Query
-	// Only keys of these environments. Default all of the team.
+	// Only keys of these environments. Default: all environments of the team.
 	EnvironmentID []string `query:"environment_id,explode" maxItems:"50" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	url           url.URL
 }
@@ -57,7 +57,7 @@ type listKeysOutput struct {
 }
 
 type keyInput struct {
-	// The key's id.
+	// The id of the key.
 	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 

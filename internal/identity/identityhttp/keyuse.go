@@ -13,14 +13,14 @@ import (
 )
 
 type keyUsageInput struct {
-	// The key's id.
+	// The id of the key.
 	ID string `path:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The length of a bucket: an hour, or a day of UTC.
+	// The length of a bucket: an hour, or a UTC day. Default `day`.
 	Bucket string `query:"bucket" enum:"hour,day" default:"day" example:"hour"`
-	// Where the range begins; widened to a whole bucket. At most 31 days before its end by the hour, 90 by the day.
-	// Default 24 hours before its end by the hour, 30 days by the day.
+	// The start of the range, rounded down to a whole bucket. At most 31 days before the end by hour and 90 days by day.
+	// Default: 24 hours before the end by hour, 30 days by day.
 	From httpapi.Optional[httpapi.Time] `query:"from" example:"2026-11-01T00:00:00.000Z"`
-	// Where the range ends; widened to a whole bucket. Default now.
+	// The end of the range, rounded up to a whole bucket. Default: now.
 	To httpapi.Optional[httpapi.Time] `query:"to" example:"2026-11-02T00:00:00.000Z"`
 }
 
@@ -38,20 +38,20 @@ type keyUsageOutput struct{ Body keyUsage }
 
 // keyUsage is how a key was used.
 type keyUsage struct {
-	// Where the range begins.
+	// The start of the range.
 	From httpapi.Time `json:"from" example:"2026-11-01T00:00:00.000Z"`
-	// Where the range ends; it is not part of it.
+	// The end of the range, exclusive.
 	To httpapi.Time `json:"to" example:"2026-12-01T00:00:00.000Z"`
 	// The length of a bucket.
 	Bucket string `json:"bucket" enum:"hour,day" example:"day"`
-	// The requests of the whole range.
+	// The number of requests in the whole range.
 	Total int64 `json:"total" example:"1204"`
-	// The buckets in which there were requests, oldest first.
+	// The buckets with at least one request, oldest first.
 	Buckets []usageBucket `json:"buckets"`
 }
 
 type usageBucket struct {
-	// Where the bucket begins.
+	// The start of the bucket.
 	Start httpapi.Time `json:"start" example:"2026-11-02T00:00:00.000Z"`
 	// The requests of the bucket, by route and outcome.
 	Counts []usageCount `json:"counts"`
@@ -60,10 +60,14 @@ type usageBucket struct {
 type usageCount struct {
 	// The route that the requests needed.
 	Route route `json:"route" example:"webhooks"`
-	// How they ended. denied: for want of a grant. limited: there were too many. refused: any other status of 4xx. failed:
-	// a status of 5xx.
+	// The outcome of the requests:
+	// - `succeeded`: the request succeeded.
+	// - `denied`: a grant was missing.
+	// - `limited`: a rate limit was exceeded.
+	// - `refused`: any other 4xx status code.
+	// - `failed`: a 5xx status code.
 	Outcome useOutcome `json:"outcome" example:"succeeded"`
-	// How many there were.
+	// The number of requests.
 	Requests int64 `json:"requests" example:"120"`
 }
 
@@ -93,24 +97,24 @@ func (h handler) keyUsage(ctx context.Context, in *keyUsageInput) (*keyUsageOutp
 type verifyKeyInput struct{ Body keyText }
 
 type keyText struct {
-	// The text.
+	// The text to check.
 	Key string `json:"key" writeOnly:"true" minLength:"1" maxLength:"256" example:"spk_test_4fZk01Qw8x_EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLEk3Vd_CHECKSUM"`
 }
 
 type verifyKeyOutput struct {
-	// Always no-store.
+	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	Body         keyVerification
 }
 
 // keyVerification is what a text is.
 type keyVerification struct {
-	// Whether the text is a key of the team that works now, from where it may be used.
+	// Whether the text is a key of the team that works now if it is used from an allowed network.
 	Valid bool `json:"valid" example:"true"`
-	// Which secret of the key the text has: current, or previous, the one before the last rotation, while that works. Null
-	// where it is no key of the team.
+	// The secret of the key that the text contains: `current`, or `previous` for the secret before the last rotation while
+	// it works. `null` if the text is not a key of the team.
 	Generation httpapi.OrNull[generation] `json:"generation"`
-	// The key, also where it is disabled, revoked or expired; null where the text is no key of the team.
+	// The key, also if it is disabled, revoked or expired; `null` if the text is not a key of the team.
 	Match httpapi.OrNull[APIKey] `json:"match"`
 }
 

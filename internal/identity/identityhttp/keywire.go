@@ -13,28 +13,27 @@ import (
 
 // newAPIKey is the body that creates a key.
 type newAPIKey struct {
-	// What the key is for, in words for people; no control characters.
+	// A display name for the key; no control characters.
 	Name string `json:"name" minLength:"1" maxLength:"100" example:"billing service"`
-	// The environment whose data the key works on.
+	// The environment whose data the key gives access to.
 	EnvironmentID string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// What the key may do. Default none: the key may do nothing. A key has up to 1000 grants; those beyond 500 are added
-	// one by one.
+	// The grants of the key. Default: none, so that the key can do nothing. A key can have 1000 grants; add grants beyond
+	// the first 500 one by one.
 	Grants []newGrant `json:"grants,omitempty" maxItems:"500"`
-	// When the key stops working; in the future. Default 90 days from now.
+	// When the key stops working; in the future. Default: 90 days from now.
 	ExpiresAt *httpapi.Time `json:"expires_at,omitempty" example:"2027-01-31T00:00:00.000Z"`
-	// The networks that requests with the key may come from, in CIDR notation, without bits beyond the prefix. From
-	// elsewhere the key is unauthorized. Default: all.
+	// The networks that requests with the key may come from, in CIDR notation, without bits beyond the prefix. Requests
+	// from other networks are `unauthorized`. Default: all networks.
 	SourceCIDRs []string `json:"source_cidrs,omitempty" minItems:"1" maxItems:"50" example:"[\"192.0.2.0/24\"]"`
-	// How many requests may be made with the key, in place of the limit that the service sets for each key. Default: that
-	// of the service.
+	// The rate limit of the key, instead of the service's limit for each key. Default: the service's limit.
 	RateLimit *keyRate `json:"rate_limit,omitempty"`
 }
 
 // keyRate is the limit of a key's requests.
 type keyRate struct {
-	// Requests a second in the long run, for all nodes together.
+	// The sustained number of requests per second, over all nodes.
 	PerSecond int64 `json:"per_second" minimum:"1" maximum:"100000" example:"100"`
-	// Requests at once after a pause.
+	// The number of requests allowed at the same time after a pause.
 	Burst int64 `json:"burst" minimum:"1" maximum:"1000000" example:"500"`
 }
 
@@ -47,42 +46,50 @@ func (r *keyRate) limit() *ratelimit.Limit {
 
 // newGrant is the body that adds a grant.
 type newGrant struct {
-	// Whether the grant opens its routes or closes them. Closing wins. Default allow.
+	// Whether the grant allows or denies its routes. `deny` takes precedence. Default `allow`.
 	Effect effect `json:"effect,omitempty" default:"allow" example:"allow"`
-	// The groups of operations: webhooks (subscriptions and replays, and reading events), events (reading events),
-	// events:write (publishing events), connections. What is closed of events is closed of webhooks, too.
+	// The groups of operations:
+	// - `webhooks`: subscriptions and replays, and reading events.
+	// - `events`: reading events.
+	// - `events:write`: publishing events.
+	// - `connections`: connections.
+	//
+	// Denying `events` also denies reading events through `webhooks`.
 	Routes []route `json:"routes" minItems:"1" uniqueItems:"true" example:"[\"webhooks\"]"`
-	// The connections that the grant is about, by their connection_id, whether or not they exist yet; or "*" alone for all
-	// of the environment, and for what is about no connection. The grants of a key name up to 1000 together. Default
-	// ["*"].
+	// The connections that the grant covers, by their `connection_id`, whether or not they exist yet. `*` alone covers all
+	// connections of the environment and data without a connection. The grants of a key can name 1000 connections in
+	// total. Default `["*"]`.
 	Connections []string `json:"connections,omitempty" minItems:"1" maxItems:"1000" default:"*" example:"[\"acme-production\"]"`
-	// When the grant ends; in the future. An ended grant neither opens nor closes. Default never.
+	// When the grant ends; in the future. An ended grant neither allows nor denies. Default: never.
 	NotAfter *httpapi.Time `json:"not_after,omitempty" example:"2027-01-31T00:00:00.000Z"`
 }
 
 // APIKey is a key without its secret.
 type APIKey struct {
-	// The key's id.
+	// The id of the key.
 	ID string `json:"id" example:"key_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// What the key is for.
+	// The display name of the key.
 	Name string `json:"name" example:"billing service"`
-	// The environment whose data the key works on.
+	// The environment whose data the key gives access to.
 	EnvironmentID string `json:"environment_id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The key up to its secret part, to recognise it by.
+	// The part of the key before the secret. It identifies the key.
 	Prefix string `json:"prefix" example:"spk_test_4fZk01Qw8x"`
-	// The last four characters of the secret part, of the newest secret.
+	// The last four characters of the newest secret.
 	LastFour string `json:"last_four" example:"k3Vd"`
-	// active: the key works. disabled: it is refused until it is enabled. revoked: it was ended. expired: its time is
-	// over.
+	// The status of the key:
+	// - `active`: the key works.
+	// - `disabled`: the key is rejected until it is enabled.
+	// - `revoked`: the key was revoked permanently.
+	// - `expired`: the key has expired.
 	Status keyStatus `json:"status" example:"active"`
-	// What the key may do, oldest first: the first 50 grants. Empty: nothing.
+	// The first 50 grants of the key, oldest first. An empty list allows nothing.
 	Grants []grant `json:"grants"`
-	// How many grants the key has. /grants lists them all.
+	// The number of grants of the key. `/grants` lists them all.
 	GrantCount int `json:"grant_count" example:"1"`
-	// The networks that requests with the key may come from; null for all.
+	// The networks that requests with the key may come from; `null` for all.
 	SourceCIDRs []string `json:"source_cidrs" nullable:"true" example:"[\"192.0.2.0/24\"]"`
 
-	// How many requests may be made with the key; null for the limit that the service sets for each key.
+	// The rate limit of the key; `null` for the service's limit for each key.
 	RateLimit httpapi.OrNull[keyRate] `json:"rate_limit"`
 
 	// When the key was created.
@@ -91,46 +98,46 @@ type APIKey struct {
 	UpdatedAt httpapi.Time `json:"updated_at" example:"2026-11-02T09:30:00.000Z"`
 	// When the key stops working.
 	ExpiresAt httpapi.Time `json:"expires_at" example:"2027-01-31T09:30:00.000Z"`
-	// When the key was disabled; null if it is not.
+	// When the key was disabled; `null` if it is not disabled.
 	DisabledAt *httpapi.Time `json:"disabled_at" nullable:"true" example:"2026-12-24T18:00:00.000Z"`
-	// When the key was revoked; null if it was not.
+	// When the key was revoked; `null` if it was not.
 	RevokedAt *httpapi.Time `json:"revoked_at" nullable:"true" example:"2026-12-24T18:00:00.000Z"`
-	// Until when the secret before the last rotation works, too; null where only one secret works.
+	// When the secret before the last rotation stops working; `null` if only one secret works.
 	PreviousUntil *httpapi.Time `json:"previous_secret_until" nullable:"true" example:"2026-12-24T18:00:00.000Z"`
 
-	// The last use of the key that was noted, at most one a minute; null where there is none.
+	// The last recorded use of the key; `null` if there is none. At most one use a minute is recorded.
 	LastUsed httpapi.OrNull[keyUse] `json:"last_used"`
 }
 
 type keyUse struct {
 	// When the key was used.
 	At httpapi.Time `json:"at" example:"2026-11-02T09:30:00.000Z"`
-	// The client's address.
+	// The client's IP address.
 	IP string `json:"ip" example:"192.0.2.17"`
-	// The client's User-Agent, up to 256 bytes.
+	// The client's `User-Agent`, up to 256 bytes.
 	UserAgent string `json:"user_agent" example:"billing/1.4"`
-	// The method and the path of the operation.
+	// The method and path of the operation.
 	Route string `json:"route" example:"GET /webhook-events/{event_uuid}"`
 }
 
 type grant struct {
-	// The grant's id.
+	// The id of the grant.
 	ID string `json:"id" example:"grt_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// Whether the grant opens its routes or closes them.
+	// Whether the grant allows or denies its routes.
 	Effect effect `json:"effect" example:"allow"`
 	// The groups of operations.
 	Routes []route `json:"routes" example:"[\"webhooks\"]"`
-	// The connections that the grant is about, by their connection_id; "*" alone: all of the environment, and what is
-	// about none.
+	// The connections that the grant covers, by their `connection_id`. `*` alone covers all connections of the environment
+	// and data without a connection.
 	Connections []string `json:"connections" example:"[\"*\"]"`
-	// When the grant ends; null for never.
+	// When the grant ends; `null` for never.
 	NotAfter *httpapi.Time `json:"not_after" nullable:"true" example:"2027-01-31T00:00:00.000Z"`
 }
 
 // APIKeyCreated is a new key with the text that is shown this once.
 type APIKeyCreated struct {
 	APIKey
-	// Generated: the key itself, to send as API-Key. It is not stored and cannot be shown again.
+	// Generated: the key, to be sent as `API-Key`. It is not stored and cannot be shown again.
 	Key string `json:"key" readOnly:"true" example:"spk_test_4fZk01Qw8x_EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLEk3Vd_CHECKSUM"`
 }
 

@@ -21,60 +21,58 @@ func mountMembers(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-members", Method: http.MethodGet, Path: "/team/members", Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.MembersRead, Summary: "List members",
-		Description: "Returns the members of the team with the roles that they have now, newest user first.",
+		Description: "Returns the members of the team with their present roles, newest user first.",
 	}, h.listMembers)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-member", Method: http.MethodGet, Path: "/team/members/{id}", Tag: tagTeam, Status: http.StatusOK,
-		Permission: access.MembersRead, Summary: "Show a member",
-		Description: "Returns the member with the roles that they have now.",
+		Permission: access.MembersRead, Summary: "Get a member",
+		Description: "Returns a member with their present roles.",
 		Errors:      []apperr.Code{apperr.CodeNotFound},
 	}, h.getMember)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-member", Method: http.MethodPatch, Path: "/team/members/{id}", Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.MembersWrite, Summary: "Disable or enable a member",
-		Description: "Changes the fields given and keeps the others (RFC 7396). Disabling ends the member's sessions at " +
-			"once and keeps their " +
-			"roles for when they are enabled again, which is giving those roles: see create-role-binding. Owners can only be " +
-			"disabled by owners, and not the last one who is an owner for ever.",
+		Description: "Applies a merge patch (RFC 7396): absent fields stay. Disabling ends the member's sessions " +
+			"immediately. Their roles are kept until they are enabled again. Enabling has the same conditions as granting " +
+			"these roles; see `create-role-binding`. Only owners can disable an owner, and never the last permanent owner.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeLastOwner},
 	}, h.updateMember)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "remove-member", Method: http.MethodDelete, Path: "/team/members/{id}", Tag: tagTeam,
 		Status: http.StatusNoContent, Permission: access.MembersWrite, Summary: "Remove a member",
-		Description: "Takes the user out of the team with all their roles and ends their sessions at once. What they made " +
-			"stays. Owners can " +
-			"only be removed by owners, and not the last one who is an owner for ever.",
+		Description: "Removes the user from the team with all their roles and ends their sessions immediately. Everything " +
+			"that they created is kept. Only owners can remove an owner, and never the last permanent owner.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeLastOwner},
 	}, h.removeMember)
 }
 
 type member struct {
-	// The user's id.
+	// The id of the user.
 	ID string `json:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// The user's e-mail address, in lower case.
 	Email string `json:"email" example:"ada@example.test"`
-	// The roles that the member has now, oldest first.
+	// The present roles of the member, oldest first.
 	RoleBindings []roleBinding `json:"role_bindings"`
-	// Whether the member is kept from signing in.
+	// Whether the member is disabled and cannot sign in.
 	Disabled bool `json:"disabled" example:"false"`
-	// When the member was disabled; null if they are not.
+	// When the member was disabled; `null` if they are not disabled.
 	DisabledAt *httpapi.Time `json:"disabled_at" nullable:"true" example:"2026-12-24T18:00:00.000Z"`
 	// When the user joined the team.
 	JoinedAt httpapi.Time `json:"joined_at" example:"2026-11-02T09:30:00.000Z"`
 }
 
 type memberPatch struct {
-	// Whether the member is kept from signing in. Default: what it is now.
+	// Whether the member is disabled and cannot sign in. Default: unchanged.
 	Disabled httpapi.Optional[bool] `json:"disabled,omitempty" example:"true"`
 }
 
 type listMembersInput struct {
 	page.Query
-	// Only members with one of these e-mail addresses. Case does not matter.
+	// Only members with one of these e-mail addresses. Case-insensitive.
 	Email []string `query:"email,explode" maxItems:"50" minLength:"1" maxLength:"254" pattern:"^[^\\x00-\\x20]+$" example:"ada@example.test"`
-	// Only members who have one of these roles now, by their ids, anywhere.
+	// Only members who have one of the roles with these ids now, in any scope.
 	Role []string `query:"role,explode" maxItems:"50" pattern:"^[a-z0-9_]{1,64}$" example:"developer"`
-	// Only members who are disabled (true), or only those who are not (false).
+	// `true`: only disabled members. `false`: only members who are not disabled.
 	Disabled []string `query:"disabled,explode" enum:"true,false" maxItems:"50" example:"false"`
 	url      url.URL
 }
@@ -91,12 +89,12 @@ type listMembersOutput struct {
 }
 
 type memberInput struct {
-	// The user's id.
+	// The id of the user.
 	ID string `path:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateMemberInput struct {
-	// The user's id.
+	// The id of the user.
 	ID   string `path:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body memberPatch
 }

@@ -6,13 +6,13 @@ import (
 
 // ownEnvironment is an environment as the signed-in user has it.
 type ownEnvironment struct {
-	// The environment's id, as it goes into Environment-Id.
+	// The id of the environment, as sent in `Environment-Id`.
 	ID string `json:"id" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The environment's name, unique in the team.
+	// The name of the environment, unique in the team.
 	Name string `json:"name" example:"development"`
-	// What is at stake. live: production. test: anything else.
+	// `live`: production. `test`: any other use.
 	Type environmentType `json:"type" example:"test"`
-	// What the user's roles permit in the environment.
+	// The permissions of the user's roles in the environment.
 	Permissions []permission `json:"permissions" example:"[\"connections:read\"]"`
 }
 

@@ -15,20 +15,18 @@ import (
 func mountReset(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "request-password-reset", Method: http.MethodPost, Path: "/team/password-reset", Tag: tagTeam,
-		Status: http.StatusAccepted, Public: true, Summary: "Ask for a link to reset a password",
-		Description: "Sends a mail with a link that works once, for an hour, to the user with the address. The answer is " +
-			"the same where there is no " +
-			"such user. After several requests for an address, or from one, each has to wait; a user gets three mails an " +
-			"hour at most. Without a " +
-			"mail server it is `mail_not_configured`, and `sallyport admin reset-password` does it.",
+		Status: http.StatusAccepted, Public: true, Summary: "Request a password reset",
+		Description: "Mails a link to the user with this address. The link works once, for an hour. The response is the " +
+			"same if there is no such user. After several requests for an address or from an address, each further request " +
+			"has to wait. A user gets at most three mails an hour. Without a mail server the error is `mail_not_configured`; " +
+			"use `sallyport admin reset-password` instead.",
 		Errors: []apperr.Code{apperr.CodeRateLimited, apperr.CodeMailNotConfigured},
 	}, h.requestReset)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "complete-password-reset", Method: http.MethodPost, Path: "/team/password-reset/complete", Tag: tagTeam,
 		Status: http.StatusNoContent, Public: true, Summary: "Reset a password",
-		Description: "Gives the user whom the token was mailed to another password and ends all their sessions. An " +
-			"authenticator app stays as it is. " +
-			"Any token that does not work, for whatever reason, is `unauthorized`.",
+		Description: "Sets a new password for the user whom the token was mailed to and ends all their sessions. An " +
+			"authenticator app is not affected. A token that does not work, for any reason, is `unauthorized`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},
 	}, h.completeReset)
 	api.Handle("GET "+identity.ResetPage, passwordPage("Choose another password", "/team/password-reset/complete",
@@ -41,7 +39,7 @@ type requestResetInput struct {
 }
 
 type resetRequest struct {
-	// The user's e-mail address. Case does not matter.
+	// The user's e-mail address. Case-insensitive.
 	Email string `json:"email" minLength:"3" maxLength:"254" example:"ada@example.test"`
 }
 
@@ -60,9 +58,9 @@ type completeResetInput struct {
 }
 
 type resetCompletion struct {
-	// The token of the link: what is behind its #.
+	// The token, which is the part of the link after `#`.
 	Token secretbox.Secret `json:"token" minLength:"1" maxLength:"256" writeOnly:"true" example:"spr_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
-	// The password from now on: any characters, but not the e-mail address.
+	// The new password: any characters, but not the e-mail address.
 	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"staple battery horse"`
 }
 

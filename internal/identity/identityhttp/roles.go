@@ -22,40 +22,38 @@ func mountRoles(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-permissions", Method: http.MethodGet, Path: "/roles/permissions", Tag: tagRoles, Status: http.StatusOK,
 		Permission: access.RolesRead, Summary: "List permissions",
-		Description: "Returns every permission with what it opens and where it can hold.",
+		Description: "Returns every permission with its meaning and the level at which it applies.",
 	}, h.listPermissions)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-roles", Method: http.MethodGet, Path: "/roles", Tag: tagRoles, Status: http.StatusOK,
 		Permission: access.RolesRead, Summary: "List roles",
-		Description: "Returns the roles that the team has made, newest first, and then the system roles, strongest first.",
+		Description: "Returns the custom roles of the team, newest first, and then the system roles, strongest first.",
 	}, h.listRoles)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-role", Method: http.MethodPost, Path: "/roles", Tag: tagRoles, Status: http.StatusCreated,
 		Permission: access.RolesWrite, Summary: "Create a role",
-		Description: "Adds a role, which is a list of permissions. Whoever makes it holds all of them in the whole team, " +
-			"or it is " +
-			"`privilege_escalation`. A team has up to 100 roles of its own.",
+		Description: "Creates a custom role, which is a list of permissions. You need all of them in the whole team, " +
+			"otherwise it is `privilege_escalation`. A team can have 100 custom roles.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeRoleExists, apperr.CodeRolesLimit},
 	}, h.createRole)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-role", Method: http.MethodGet, Path: "/roles/{id}", Tag: tagRoles, Status: http.StatusOK,
-		Permission: access.RolesRead, Summary: "Show a role",
-		Description: "Returns the role.",
+		Permission: access.RolesRead, Summary: "Get a role",
+		Description: "Returns a role.",
 		Errors:      []apperr.Code{apperr.CodeNotFound},
 	}, h.getRole)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-role", Method: http.MethodPatch, Path: "/roles/{id}", Tag: tagRoles, Status: http.StatusOK,
-		Permission: access.RolesWrite, Summary: "Change a role",
-		Description: "Changes the fields given and keeps the others (RFC 7396). Whoever has the role has what it lists " +
-			"with their next " +
-			"request. What the change adds, its maker holds in the whole team for ever, or it is `privilege_escalation`. " +
-			"System roles are fixed.",
+		Permission: access.RolesWrite, Summary: "Update a role",
+		Description: "Applies a merge patch (RFC 7396): absent fields stay. The update applies to every user with the role " +
+			"from their next request on. You need the added permissions in the whole team and without an end, otherwise it is " +
+			"`privilege_escalation`. System roles cannot be changed.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodePrivilegeEscalation, apperr.CodeRoleExists},
 	}, h.updateRole)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-role", Method: http.MethodDelete, Path: "/roles/{id}", Tag: tagRoles, Status: http.StatusNoContent,
 		Permission: access.RolesWrite, Summary: "Delete a role",
-		Description: "Removes a role that nobody has. System roles are fixed.",
+		Description: "Deletes a custom role that no one has. System roles cannot be deleted.",
 		Errors:      []apperr.Code{apperr.CodeNotFound, apperr.CodeRoleInUse},
 	}, h.deleteRole)
 }
@@ -63,10 +61,12 @@ func mountRoles(api *httpapi.API, h handler) {
 type permissionInfo struct {
 	// The permission.
 	Permission permission `json:"permission" example:"connections:write"`
-	// Where it can hold. team: in the team, for what belongs to no environment. environment: in one environment or, given
-	// in the team, in all. account: every member's own account, whatever their roles; no role lists it.
+	// The level at which the permission applies:
+	// - `team`: in the team, for data that belongs to no environment.
+	// - `environment`: in one environment, or in all environments if granted in the team.
+	// - `account`: every member's own account, with any role. No role lists it.
 	Level level `json:"level" example:"environment"`
-	// What it opens.
+	// The actions that the permission allows.
 	Description string `json:"description" example:"Create, change and delete connections, with their secrets and webhook enrolments."`
 }
 
@@ -75,28 +75,28 @@ type listPermissionsOutput struct {
 }
 
 type roleView struct {
-	// The role's id: for a system role its name.
+	// The id of the role. For a system role it is the name.
 	ID string `json:"id" example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The role's name.
+	// The name of the role.
 	Name string `json:"name" example:"support"`
-	// What the role is for; empty for none.
+	// The purpose of the role; empty if there is no description.
 	Description string `json:"description" example:"Looks events up and replays them."`
-	// Whether it is one of the system roles, which are fixed.
+	// Whether the role is a system role, which cannot be changed.
 	System bool `json:"system" example:"false"`
-	// What the role permits.
+	// The permissions of the role.
 	Permissions []permission `json:"permissions" example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
-	// When the role was created; null for a system role.
+	// When the role was created; `null` for a system role.
 	CreatedAt *httpapi.Time `json:"created_at" nullable:"true" example:"2026-11-02T09:30:00.000Z"`
-	// When the role was last changed; null for a system role.
+	// When the role was last changed; `null` for a system role.
 	UpdatedAt *httpapi.Time `json:"updated_at" nullable:"true" example:"2026-11-02T09:30:00.000Z"`
 }
 
 type newRole struct {
-	// The role's name, unique in the team whatever its case, and no system role's; no control characters.
+	// The name of the role, unique in the team and different from system roles, case-insensitively; no control characters.
 	Name string `json:"name" minLength:"1" maxLength:"100" example:"support"`
-	// What the role is for; no control characters. Default none.
+	// The purpose of the role; no control characters. Default: empty.
 	Description string `json:"description,omitempty" maxLength:"500" example:"Looks events up and replays them."`
-	// What the role permits.
+	// The permissions of the role.
 	Permissions []grantable `json:"permissions" minItems:"1" maxItems:"100" uniqueItems:"true" example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
 }
 
@@ -106,12 +106,12 @@ func (n *newRole) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
 }
 
 type rolePatch struct {
-	// The role's name, unique in the team whatever its case, and no system role's; no control characters. Default: the one
-	// it has.
+	// The name of the role, unique in the team and different from system roles, case-insensitively; no control characters.
+	// Default: unchanged.
 	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"support"`
-	// What the role is for; no control characters. Default: the one it has.
+	// The purpose of the role; no control characters. Default: unchanged.
 	Description httpapi.Optional[string] `json:"description,omitempty" maxLength:"500" example:"Looks events up and replays them."`
-	// What the role permits. Default: what it does now.
+	// The permissions of the role. Default: unchanged.
 	Permissions httpapi.Optional[[]grantable] `json:"permissions,omitempty" minItems:"1" maxItems:"100" uniqueItems:"true" example:"[\"webhook_events:read\"]"`
 }
 
@@ -158,12 +158,12 @@ type createRoleOutput struct {
 }
 
 type roleInput struct {
-	// The role's id.
+	// The id of the role.
 	ID string `path:"id" example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 type updateRoleInput struct {
-	// The role's id.
+	// The id of the role.
 	ID   string `path:"id" example:"rol_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	Body rolePatch
 }

@@ -25,18 +25,18 @@ type loginInput struct {
 }
 
 type loginRequest struct {
-	// The user's e-mail address. Case does not matter.
+	// The user's e-mail address. Case-insensitive.
 	Email string `json:"email" minLength:"1" maxLength:"254" example:"ada@example.test"`
 	// The user's password.
 	Password secretbox.Secret `json:"password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
-	// The six digits that the user's authenticator app shows, or a recovery code. Default none, for a user without an app.
+	// The six digits that the user's authenticator app shows, or a recovery code. Omit it for a user without an app.
 	TOTP secretbox.Secret `json:"totp,omitempty" minLength:"6" maxLength:"32" writeOnly:"true" example:"492039"`
 }
 
 type signInOutput struct {
-	// Always no-store.
+	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
-	// The refresh cookie, where there is a new one.
+	// The refresh cookie, if there is a new one.
 	SetCookie string `header:"Set-Cookie"`
 	Body      signIn
 }
@@ -44,13 +44,14 @@ type signInOutput struct {
 // signIn is what a successful sign-in returns. Its token is shown once, but works for minutes only and is a session's,
 // not a stored credential.
 type signIn struct {
-	// Generated: a JWT to send as Authorization: Bearer. It carries no rights; those are read for each request.
+	// Generated: a JWT, to be sent as `Authorization: Bearer`. It contains no permissions; the service reads them for each
+	// request.
 	AccessToken string `json:"access_token" readOnly:"true" example:"eyJhbGciOiJFUzI1NiIsInR5cCI6ImFkbWluK2p3dCJ9.e30.c2ln"`
-	// How the token is sent.
+	// The type of the token.
 	TokenType string `json:"token_type" enum:"Bearer" example:"Bearer"`
 	// How long the token works, in seconds from now.
 	ExpiresIn int `json:"expires_in" example:"900"`
-	// Who has signed in.
+	// The user who has signed in.
 	User teamUser `json:"user"`
 	// The environments in which the user has any permission, oldest first.
 	Environments []environment `json:"environments"`
@@ -66,30 +67,30 @@ type changePasswordInput struct {
 }
 
 type changePasswordOutput struct {
-	// The session's new refresh cookie.
+	// The new refresh cookie of the session.
 	SetCookie string `header:"Set-Cookie"`
 }
 
 type passwordChange struct {
-	// The password until now.
+	// The current password.
 	CurrentPassword secretbox.Secret `json:"current_password" minLength:"1" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
-	// The password from now on: any characters, but neither the e-mail address nor the password until now.
+	// The new password: any characters, but neither the e-mail address nor the current password.
 	NewPassword secretbox.Secret `json:"new_password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"staple battery horse"`
 }
 
 // session is one sign-in, as its user sees it.
 type session struct {
-	// The session's id.
+	// The id of the session.
 	ID string `json:"id" example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// When the user signed in.
 	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
 	// When the session last got an access token.
 	LastUsedAt httpapi.Time `json:"last_used_at" example:"2026-11-02T11:45:00.000Z"`
-	// When the session ends unless it is refreshed before.
+	// When the session ends if it is not refreshed before.
 	ExpiresAt httpapi.Time `json:"expires_at" example:"2026-11-16T11:45:00.000Z"`
-	// The address of the client that got the last access token.
+	// The IP address of the client that got the last access token.
 	IP string `json:"ip" example:"192.0.2.17"`
-	// The User-Agent of the client that got the last access token, cut after 256 bytes.
+	// The `User-Agent` of the client that got the last access token, cut after 256 bytes.
 	UserAgent string `json:"user_agent" example:"Mozilla/5.0 (X11; Linux x86_64; rv:146.0) Gecko/20100101 Firefox/146.0"`
 	// Whether this is the session of the request.
 	Current bool `json:"current" example:"true"`
@@ -112,7 +113,7 @@ type listSessionsOutput struct {
 }
 
 type sessionInput struct {
-	// The session's id.
+	// The id of the session.
 	ID string `path:"id" example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 

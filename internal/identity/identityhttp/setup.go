@@ -16,12 +16,10 @@ import (
 func mountSetup(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "setup-team", Method: http.MethodPost, Path: "/team/setup", Tag: tagTeam, Status: http.StatusCreated,
-		Public: true, Summary: "Set the installation up",
-		Description: "Makes the team with the environments development and production, and its first owner, who then " +
-			"signs in by " +
-			"`POST /team/login`. The token is the one that the server logs when it starts without a team, or the one that it " +
-			"is configured " +
-			"with. It works once: when there is a team, `setup_done` is the answer to everybody.",
+		Public: true, Summary: "Set up the installation",
+		Description: "Creates the team with the environments `development` and `production`, and its first owner, who then " +
+			"signs in with `POST /team/login`. The server logs the setup token when it starts without a team, unless a token " +
+			"is configured. The token works once. After the team exists, every request gets `setup_done`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited, apperr.CodeSetupDone},
 	}, h.setup)
 }
@@ -31,11 +29,11 @@ type setupInput struct {
 }
 
 type setupRequest struct {
-	// The set-up token.
+	// The setup token.
 	Token secretbox.Secret `json:"token" minLength:"1" maxLength:"256" writeOnly:"true" example:"sps_3n8fj6k2q9wv5c1z7m4xg0r8bt"`
-	// The team's name, for people; no control characters.
+	// The display name of the team; no control characters.
 	TeamName string `json:"team_name" minLength:"1" maxLength:"100" example:"Analytical Engines"`
-	// The first owner's e-mail address, to sign in with. Case does not matter.
+	// The e-mail address with which the first owner signs in. Case-insensitive.
 	Email string `json:"email" minLength:"3" maxLength:"254" example:"ada@example.test"`
 	// The first owner's password: any characters, but not the e-mail address.
 	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
@@ -66,7 +64,7 @@ type setup struct {
 	User teamUser `json:"user"`
 	// The new team.
 	Team team `json:"team"`
-	// The team's environments, oldest first.
+	// The environments of the team, oldest first.
 	Environments []environment `json:"environments"`
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 type teamUser struct {
-	// The user's id.
+	// The id of the user.
 	ID string `json:"id" example:"usr_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// The user's e-mail address, in lower case.
 	Email string `json:"email" example:"ada@example.test"`
@@ -26,34 +26,36 @@ type meOutput struct {
 type me struct {
 	// The signed-in user.
 	User teamUser `json:"user"`
-	// The user's team.
+	// The team of the user.
 	Team team `json:"team"`
-	// The roles that the user has now, oldest first.
+	// The present roles of the user, oldest first.
 	RoleBindings []roleBinding `json:"role_bindings"`
-	// What the roles permit in the whole team, with what every member may do on their own account.
+	// The permissions of the roles in the whole team, and the permissions that every member has on their own account.
 	Permissions []permission `json:"permissions" example:"[\"team:read\"]"`
-	// The environments in which the user has any permission, oldest first. Others do not exist for them.
+	// The environments in which the user has any permission, oldest first. Other environments do not exist for the user.
 	Environments []ownEnvironment `json:"environments"`
-	// The session of this request.
+	// The session of the request.
 	Session currentSession `json:"session"`
 }
 
 type currentSession struct {
-	// The session's id.
+	// The id of the session.
 	ID string `json:"id" example:"ses_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// When the user last gave their password in this session.
+	// When the user last entered their password in this session.
 	AuthenticatedAt httpapi.Time `json:"authenticated_at" example:"2026-11-02T09:30:00.000Z"`
-	// How the user has shown who they are (RFC 8176). pwd: by password. otp: by a code of an authenticator app, or a
-	// recovery code. sso: by an identity provider.
+	// How the user was authenticated (RFC 8176):
+	// - `pwd`: with the password.
+	// - `otp`: with a code of an authenticator app or a recovery code.
+	// - `sso`: by an identity provider.
 	Methods []method `json:"methods" example:"[\"pwd\"]"`
-	// When the session ends unless it is refreshed before.
+	// When the session ends if it is not refreshed before.
 	ExpiresAt httpapi.Time `json:"expires_at" example:"2026-11-16T09:30:00.000Z"`
 }
 
 type team struct {
-	// The team's id.
+	// The id of the team.
 	ID string `json:"id" example:"team_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	// The team's name.
+	// The name of the team.
 	Name string `json:"name" example:"Analytical Engines"`
 	// When the team was created.
 	CreatedAt httpapi.Time `json:"created_at" example:"2026-11-02T09:30:00.000Z"`
@@ -68,7 +70,7 @@ type updateTeamInput struct {
 }
 
 type teamPatch struct {
-	// The team's name, for people; no control characters. Default: the one it has.
+	// The display name of the team; no control characters. Default: unchanged.
 	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"Analytical Engines"`
 }
 

@@ -17,32 +17,31 @@ const totpPath = "/team/me/totp"
 func mountTOTP(api *httpapi.API, h handler) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-totp", Method: http.MethodGet, Path: totpPath, Tag: tagTeam, Status: http.StatusOK,
-		Permission: access.AccountRead, Summary: "Show the authenticator app",
-		Description: "Tells whether signing in with the password asks for a code of an authenticator app (TOTP, RFC 6238) " +
-			"too.",
+		Permission: access.AccountRead, Summary: "Get the authenticator app",
+		Description: "Shows whether signing in with the password also requires a code of an authenticator app (TOTP, RFC " +
+			"6238).",
 	}, h.getTOTP)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "enrol-totp", Method: http.MethodPost, Path: totpPath, Tag: tagTeam, Status: http.StatusCreated,
 		Permission: access.AccountWrite, Summary: "Enrol an authenticator app",
-		Description: "Returns, this once, a secret for an authenticator app of the signed-in user. Nothing asks for its " +
-			"codes until the app " +
-			"is confirmed; until then another enrolment replaces this one. A wrong password counts as a failed sign-in.",
+		Description: "Returns a secret for an authenticator app of the signed-in user, in this response only. Sign-in " +
+			"requires no code until the app is confirmed. Until then another enrolment replaces this one. A wrong password " +
+			"counts as a failed sign-in.",
 		Errors: []apperr.Code{apperr.CodeTOTPActive, apperr.CodeRateLimited},
 	}, h.enrolTOTP)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "confirm-totp", Method: http.MethodPost, Path: totpPath + "/confirm", Tag: tagTeam, Status: http.StatusOK,
 		Permission: access.AccountWrite, Summary: "Confirm the authenticator app",
-		Description: "Puts the enrolled app in force and returns, this once, ten recovery codes, each of which stands in " +
-			"for a code of the " +
-			"app once. Sessions that there are go on. After five wrong codes each further one has to wait, an hour at most.",
+		Description: "Activates the enrolled app and returns ten recovery codes, in this response only. Each recovery code " +
+			"replaces a code of the app once. Existing sessions continue. After five wrong codes each further attempt has to " +
+			"wait, at most an hour.",
 		Errors: []apperr.Code{apperr.CodeTOTPActive, apperr.CodeNotFound, apperr.CodeRateLimited},
 	}, h.confirmTOTP)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "remove-totp", Method: http.MethodPost, Path: totpPath + "/remove", Tag: tagTeam, Status: http.StatusNoContent,
 		Permission: access.AccountWrite, Summary: "Remove the authenticator app",
-		Description: "Removes the app with its recovery codes: the password alone is enough to sign in. A user who has " +
-			"lost both asks an " +
-			"operator for `sallyport admin remove-totp`.",
+		Description: "Removes the app and its recovery codes. Then the password alone is enough to sign in. A user who has " +
+			"lost the app and the recovery codes asks an operator to run `sallyport admin remove-totp`.",
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeRateLimited},
 	}, h.removeTOTP)
 }
@@ -53,12 +52,14 @@ type totpOutput struct {
 
 // totp is a user's authenticator app, without its secret.
 type totp struct {
-	// off: there is no app. pending: one was enrolled and waits for its first code. on: signing in with the password asks
-	// for a code.
+	// The state of the authenticator app:
+	// - `off`: there is no app.
+	// - `pending`: an app was enrolled and waits for its first code.
+	// - `on`: signing in with the password requires a code.
 	State totpState `json:"state" example:"on"`
-	// When the app was enrolled; null where there is none.
+	// When the app was enrolled; `null` if there is none.
 	CreatedAt *httpapi.Time `json:"created_at" nullable:"true" example:"2026-11-02T09:30:00.000Z"`
-	// How many recovery codes have not been used. Below three, remove the app and enrol it anew.
+	// The number of unused recovery codes. If fewer than three are left, remove the app and enrol it again.
 	RecoveryCodesLeft int `json:"recovery_codes_left" example:"10"`
 }
 
@@ -72,7 +73,7 @@ type totpEnrolment struct {
 }
 
 type enrolTOTPOutput struct {
-	// Always no-store.
+	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	// The path of the app's state.
 	Location string `header:"Location"`
@@ -97,14 +98,15 @@ type totpConfirmation struct {
 }
 
 type confirmTOTPOutput struct {
-	// Always no-store.
+	// Always `no-store`.
 	CacheControl string `header:"Cache-Control"`
 	Body         RecoveryCodesCreated
 }
 
 // RecoveryCodesCreated are new recovery codes, shown this once.
 type RecoveryCodesCreated struct {
-	// Generated: codes that each stand in for one of the app once. They are not stored and cannot be shown again.
+	// Generated: recovery codes. Each of them replaces a code of the app once. They are not stored and cannot be shown
+	// again.
 	RecoveryCodes []string `json:"recovery_codes" readOnly:"true" example:"[\"7k2m-9qxa-04tv-n8hd\"]"`
 }
 
