@@ -11,7 +11,6 @@ func notRewritten() []string {
 		"docs/arch/",
 		"docs/guides/",
 		"docs/reference/",
-		"openapi/",
 		"internal/app/",
 		"internal/demo/",
 		"internal/e2e/",

@@ -34,7 +34,7 @@ type Detail struct {
 	// The location of the error, for example `body.event_types[0]`, `query.limit`, `path.event_uuid` or
 	// `header.Environment-Id`.
 	Location string `json:"location" example:"body.event_types[0]"`
-	// A human-readable message. It never repeats the value.
+	// A human-readable message. It never contains the value.
 	Message string `json:"message" example:"must not be empty"`
 	// The name of the violated rule, for example `required`, `max_length` or `pattern`.
 	Rule string `json:"rule" example:"required"`

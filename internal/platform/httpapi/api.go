@@ -66,6 +66,16 @@ type KeyUses interface {
 	KeyAnswered(keyID string, route access.Route, status int)
 }
 
+// introduction is the description of the whole API.
+const introduction = "Sallyport receives the webhooks of providers, verifies and stores them, and forwards them, signed " +
+	"and with retries, to your subscriptions.\n\n" +
+	"**Authentication.** Send an API key as `API-Key`. A key belongs to one environment. Or send a user's access token as " +
+	"`Authorization: Bearer <token>`, with the environment as `Environment-Id` where an operation works on one.\n\n" +
+	"**Errors.** Every error has the form `{\"error\": {\"code\": \"…\", \"message\": \"…\"}}`. Programs use the code, which is " +
+	"one of a fixed set. Validation errors list all errors of the request in `details`.\n\n" +
+	"**Lists.** A list is a JSON array. `Link` and `X-Next-Cursor` of the response lead to the next page.\n\n" +
+	"**Times** are RFC 3339 in UTC, with milliseconds."
+
 // API collects operations and serves them.
 type API struct {
 	cfg  Config
@@ -90,8 +100,7 @@ func New(cfg Config) *API {
 	hc.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	hc.Components.SecuritySchemes = securitySchemes()
 	hc.Components.Headers = rateHeaders()
-	hc.Info.Description = "Provider webhooks in: verified, stored, deduplicated. Signed and retried out. " +
-		"Every error is one envelope; see the description of each code."
+	hc.Info.Description = introduction
 	hc.Servers = []*huma.Server{{URL: Prefix}}
 	a.huma = huma.NewAPI(hc, adapter{a})
 	a.mux.HandleFunc("GET /healthz", a.healthz)

@@ -186,16 +186,15 @@ func (h *heldAnswer) answer() *idempotency.Answer {
 func keyParameter() *huma.Param {
 	longest := idempotency.MaxKeyLength
 	return &huma.Param{Name: keyHeader, In: "header",
-		Description: "Makes the request safe to send again for 24 hours: with the same key, path, " +
-			"query and body it is carried out once, and answered again with `" + replayedHeader +
-			": true`. Answers of success are kept; a request that " +
-			"was refused may be mended and sent with the same key. Printable ASCII.",
+		Description: "Makes the request safe to retry for 24 hours. Requests with the same key, path, query and body " +
+			"take effect once; later ones get the first response again, with `" + replayedHeader + ": true`. Only successful " +
+			"responses are kept: you can correct a rejected request and send it with the same key. Printable ASCII.",
 		Schema:  &huma.Schema{Type: huma.TypeString, MaxLength: &longest, Pattern: "^[ -~]+$"},
 		Example: "6f1c1b3e-7a53-4c0e-9b7e-5d2a0c7b1e11"}
 }
 
 // replayedDoc documents the header of an answer that is given again.
 func replayedDoc() *huma.Param {
-	return &huma.Param{Description: "`true` where the answer is that of an earlier request with the same `" + keyHeader +
-		"`; absent otherwise.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}}
+	return &huma.Param{Description: "`true` if this is the response to an earlier request with the same `" + keyHeader +
+		"`; otherwise absent.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}}
 }

@@ -92,12 +92,12 @@ func rateHeaders() map[string]*huma.Header {
 		return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeInteger}}
 	}
 	return map[string]*huma.Header{
-		"X-RateLimit-Limit": header("How many requests may be made at once after a pause: the burst. Absent where no " +
-			"limit is set."),
-		"X-RateLimit-Remaining": header("How many more requests may be made now."),
-		retryAfter:              header("In how many seconds the request may pass."),
-		"X-RateLimit-Reset": header("In how many seconds `X-RateLimit-Remaining` is `X-RateLimit-Limit` again, if no " +
-			"more are made."),
+		"X-RateLimit-Limit": header("The number of requests allowed at the same time after a pause (the burst). Absent " +
+			"if there is no limit."),
+		"X-RateLimit-Remaining": header("The number of further requests allowed now."),
+		retryAfter:              header("The number of seconds after which the request can be retried."),
+		"X-RateLimit-Reset": header("The number of seconds after which `X-RateLimit-Remaining` equals `X-RateLimit-Limit` " +
+			"again, without further requests."),
 	}
 }
 

@@ -200,7 +200,7 @@ func (a *API) finish(op Operation, types exchange) {
 	if r := ho.Responses[strconv.Itoa(http.StatusUnauthorized)]; r != nil {
 		r.Headers = map[string]*huma.Param{"WWW-Authenticate": {
 			Description: "`" + challenge +
-				"`, with `error=\"invalid_token\"` where a bearer token was sent and refused (RFC 6750).",
+				"`, with `error=\"invalid_token\"` if a bearer token was sent and rejected (RFC 6750).",
 			Schema: &huma.Schema{Type: huma.TypeString},
 		}}
 	}
@@ -208,7 +208,7 @@ func (a *API) finish(op Operation, types exchange) {
 		content := map[string]*huma.MediaType{}
 		for _, media := range op.Download {
 			content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString,
-				Description: "What was asked for, as the media type says."}}
+				Description: "The content in this media type."}}
 		}
 		ho.Responses[strconv.Itoa(op.Status)] = &huma.Response{Description: http.StatusText(op.Status), Content: content}
 	}
@@ -237,12 +237,12 @@ func (a *API) finish(op Operation, types exchange) {
 
 func securitySchemes() map[string]*huma.SecurityScheme {
 	return map[string]*huma.SecurityScheme{
-		"api_key": {Type: "apiKey", In: "header", Name: "API-Key", Description: "A key of one environment."},
+		"api_key": {Type: "apiKey", In: "header", Name: "API-Key", Description: "An API key, which belongs to one environment."},
 		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT",
 			Description: "A user's access token from `POST /team/login`."},
 		"environment": {Type: "apiKey", In: "header", Name: "Environment-Id",
-			Description: "The environment that a user works in."},
+			Description: "The environment that the request of a user works on."},
 		"ticket": {Type: "apiKey", In: "query", Name: ticketParameter,
-			Description: "A ticket, for clients that cannot send headers. It works once."},
+			Description: "A ticket for clients that cannot send headers. It works once."},
 	}
 }

@@ -48,13 +48,13 @@ func (a *API) documentStream(ho *huma.Operation, op Operation) {
 		event.Enum = []any{m.Event}
 		items.OneOf = append(items.OneOf, &huma.Schema{Type: huma.TypeObject, Title: m.Event, Description: m.Doc,
 			Required: []string{"id", "event", "data"},
-			Properties: map[string]*huma.Schema{"id": text("The place of the message, for Last-Event-ID."), "event": event,
+			Properties: map[string]*huma.Schema{"id": text("The id of the message, for `Last-Event-ID`."), "event": event,
 				"data": a.Schema(m.Data)}})
 	}
 	ho.Responses[strconv.Itoa(op.Status)] = &huma.Response{
-		Description: "Server-sent events (WHATWG HTML, section 9.2). Each item of the schema stands for one message; " +
-			"`data` is its JSON.",
+		Description: "Server-sent events (WHATWG HTML, section 9.2). Each item of the schema describes one message; " +
+			"its `data` is JSON.",
 		Content: map[string]*huma.MediaType{sse.ContentType: {Schema: &huma.Schema{Type: huma.TypeArray, Items: items,
-			Description: "The messages as they come."}}},
+			Description: "The messages of the stream."}}},
 	}
 }

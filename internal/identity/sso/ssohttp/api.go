@@ -207,15 +207,15 @@ func documentCallback(api *httpapi.API) *huma.Operation {
 			"response works once. Parameters that are not listed are ignored.",
 		Parameters: []*huma.Param{
 			{Name: "id", In: "path", Required: true, Description: "The provider's id.", Schema: text()},
-			{Name: "state", In: "query", Required: true, Description: "What `start` has sent along.", Schema: text()},
+			{Name: "state", In: "query", Required: true, Description: "The state that `start` passed on.", Schema: text()},
 			{Name: "code", In: "query", Description: "The authorization code (RFC 6749).", Schema: text()},
 			{Name: "iss", In: "query", Description: "The provider's issuer (RFC 9207).", Schema: text()},
-			{Name: "error", In: "query", Description: "Why the provider refuses (RFC 6749).", Schema: text()},
+			{Name: "error", In: "query", Description: "The error code of the provider (RFC 6749).", Schema: text()},
 		},
 		Responses: map[string]*huma.Response{"303": {
 			Description: http.StatusText(http.StatusSeeOther),
 			Headers: map[string]*huma.Param{
-				"Location":   {Description: "The path that the sign-in was to return to.", Schema: text()},
+				"Location":   {Description: "The `return_to` of the sign-in.", Schema: text()},
 				"Set-Cookie": {Description: "The refresh cookie of a new session.", Schema: text()},
 			},
 		}},

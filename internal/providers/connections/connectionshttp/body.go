@@ -42,7 +42,7 @@ type WebhookChange struct {
 	RedeliverOnDuplicate httpapi.Optional[bool] `json:"redeliver_on_duplicate,omitempty"`
 	// The maximum size of a body, in bytes: 1 to 26214400. Default 10485760. Larger webhooks are rejected with 413.
 	MaxBodyBytes httpapi.Optional[int64] `json:"max_body_bytes,omitempty" minimum:"1" maximum:"26214400"`
-	// What to do with a webhook whose body was received before under another id, if the provider does not sign the id.
+	// How to handle a webhook whose body was received before under another id, if the provider does not sign the id.
 	// `accept` (default) marks the event as suspect and forwards it. `refuse` marks the event as suspect and does not
 	// forward it.
 	SameBodyNewID httpapi.Optional[string] `json:"same_body_new_id,omitempty" enum:"accept,refuse"`
@@ -70,7 +70,7 @@ type creation struct {
 	// The id of the connection within the provider configuration. An id that looks like a UUID or begins with `whk_` is
 	// rejected. Default: generated.
 	ConnectionID httpapi.Optional[string] `json:"connection_id,omitempty" maxLength:"255" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,254}$" example:"acme-production"`
-	// What to do if a connection with this id exists. `error` (default) returns 409. `update` updates the connection as
+	// The behaviour if a connection with this id exists. `error` (default) returns 409. `update` updates the connection as
 	// PATCH does and returns 200.
 	OnConflict httpapi.Optional[string] `json:"on_conflict,omitempty" enum:"error,update"`
 	Change

@@ -53,7 +53,7 @@ type webhook struct {
 	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`
 	// The maximum size of a body, in bytes.
 	MaxBodyBytes int64 `json:"max_body_bytes"`
-	// What to do with a webhook whose body was received before under another id, if the provider does not sign the id.
+	// How to handle a webhook whose body was received before under another id, if the provider does not sign the id.
 	SameBodyNewID string `json:"same_body_new_id" enum:"accept,refuse"`
 	// `none`: webhooks are accepted without verification. `null`: webhooks are verified as the provider's definition
 	// describes.
