@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -65,15 +64,6 @@ type Entry struct {
 	RequestID   string
 	// Changes is the JSON of Changes, Details a JSON object.
 	Changes, Details string
-}
-
-// Scope is the text that a cursor is bound to.
-func (f Filter) Scope(t Trail) string {
-	b, err := json.Marshal(f)
-	if err != nil {
-		return t.key() // a Filter holds strings and times, which always marshal
-	}
-	return "audit-events " + t.key() + string(b)
 }
 
 // readTimeout bounds a query: a filter that selects little of a long trail must not hold a connection for ever.

@@ -98,21 +98,62 @@ func Is(err error, code Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// Faults collects validation faults, so that a request gets all of them in one answer.
-type Faults struct{ details []Detail }
+// Faults collects validation errors, so that a request gets all of them in one response.
+type Faults struct {
+	details []Detail
+	// root collects for a Faults that At returned, whose locations begin with prefix.
+	root   *Faults
+	prefix string
+}
 
-// Add records a fault.
+// Add records an error at a location, which is relative to that of At.
 func (f *Faults) Add(location, rule, message string) {
-	f.details = append(f.details, Detail{Location: location, Message: message, Rule: rule})
+	root := f.collector()
+	root.details = append(root.details, Detail{Location: join(f.prefix, location), Message: message, Rule: rule})
 }
 
-// Err returns nil when there are no faults, else the validation error.
-func (f *Faults) Err() error {
-	if len(f.details) == 0 {
-		return nil
+// At returns a Faults that adds to f, with locations below the one given.
+func (f *Faults) At(location string) *Faults {
+	return &Faults{root: f.collector(), prefix: join(f.prefix, location)}
+}
+
+func (f *Faults) collector() *Faults {
+	if f.root != nil {
+		return f.root
 	}
-	return Invalid(f.details...)
+	return f
 }
 
-// Details returns the faults, or nil when there are none.
-func (f *Faults) Details() []Detail { return f.details }
+// join returns the location of a member, or of an item as [0], below a prefix.
+func join(prefix, location string) string {
+	if prefix == "" || location == "" || location[0] == '[' {
+		return prefix + location
+	}
+	return prefix + "." + location
+}
+
+// Err returns nil when no error was added, else the validation error. It has the errors of every At, too.
+func (f *Faults) Err() error {
+	if details := f.Details(); len(details) > 0 {
+		return Invalid(details...)
+	}
+	return nil
+}
+
+// Details returns the errors of Err, or nil when there are none.
+func (f *Faults) Details() []Detail { return f.collector().details }
+
+// Below returns err with the location of each validation error below the one given. Other errors stay what they are.
+func Below(location string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != CodeValidation {
+		return err
+	}
+	below := *e
+	below.Details = make([]Detail, len(e.Details))
+	for i, d := range e.Details {
+		d.Location = join(location, d.Location)
+		below.Details[i] = d
+	}
+	return &below
+}

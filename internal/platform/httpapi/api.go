@@ -120,28 +120,21 @@ var setHumaOnce = sync.OnceFunc(func() { //nolint:gochecknoglobals // Huma offer
 	huma.NewErrorWithContext = newWireError
 })
 
-// Handle mounts a plain handler beside the operations, for routes whose bodies are not ours to describe. The pattern is
-// that of http.ServeMux. doc, when given, enters the route in the OpenAPI document by hand.
-func (a *API) Handle(pattern string, h http.Handler, doc ...*huma.Operation) {
+// Handle mounts a plain handler next to the operations, for routes whose bodies are not ours to describe. The pattern
+// is that of http.ServeMux. Each of the routes enters the document.
+func (a *API) Handle(pattern string, h http.Handler, routes ...Route) {
 	a.mux.Handle(pattern, h)
-	for _, op := range doc {
-		a.huma.OpenAPI().AddOperation(op)
+	for _, r := range routes {
+		a.huma.OpenAPI().AddOperation(r.operation(a))
 	}
 }
 
 // Operations returns every operation registered, for the tests that check their declarations.
 func (a *API) Operations() []Operation { return a.ops }
 
-// Schema registers the schema of v and returns it, for documents written by hand.
-func (a *API) Schema(v any) *huma.Schema {
+// Schema registers the schema of v and returns a reference to it.
+func (a *API) Schema(v any) *Schema {
 	return a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
-}
-
-// ErrorResponse is the OpenAPI description of an error answer, for documents written by hand.
-func (a *API) ErrorResponse(description string) *huma.Response {
-	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{
-		"application/json": {Schema: a.Schema(wireError{})},
-	}}
 }
 
 // schemaName names schemas by package and type, so that equal type names of two capabilities do not meet.
@@ -177,10 +170,12 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	}
 	limitParameters(op)
 	query, body := queryOf(op), bodySchema(op)
+	checks, _ := op.Metadata["rules"].(*rules)
 	registry := ad.a.huma.OpenAPI().Components.Schemas
 	ad.a.mux.HandleFunc(op.Method+" "+Prefix+op.Path, func(w http.ResponseWriter, r *http.Request) {
-		c := &call{challenge: challenge}
+		c := &call{challenge: challenge, rules: checks}
 		r, p, err := ad.a.authorize(withCall(r, c), meta)
+		c.request = r
 		defer func() {
 			if rec, ok := w.(*recorder); ok && c.keyID != "" && ad.a.cfg.Keys != nil {
 				ad.a.cfg.Keys.KeyAnswered(c.keyID, meta.Route, rec.status)
@@ -203,6 +198,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 		serve := func(w http.ResponseWriter, r *http.Request) {
 			if body != nil {
 				r.Body = &observedBody{ReadCloser: r.Body, observe: func(b []byte) {
+					c.body = b
 					c.faults = append(c.faults, inspect(b, registry, body)...)
 				}}
 			}

@@ -17,17 +17,23 @@ const (
 	challengeInvalid = challenge + `, error="invalid_token"`
 )
 
-// call is what is known of a request to an operation beside what Huma makes of it.
+// call is the state of a request to an operation that Huma does not know.
 type call struct {
+	// request is the request after its query was read.
+	request *http.Request
+	// body is the request's body, once it was read to its end.
+	body []byte
 	// challenge is the WWW-Authenticate of a 401.
 	challenge string
-	// faults are those of the query and of the body that Huma does not see.
+	// faults are the validation errors of the query and of the body that Huma does not see.
 	faults []apperr.Detail
-	// rules are asked once the request is refused.
-	rules []func(*apperr.Faults)
-	// keyID is the API key that the request has shown, once it is known to hold.
+	// rules checks the operation's inputs; nil where there is nothing to check.
+	rules *rules
+	// onRefusal are further rules for a request that is refused.
+	onRefusal []func(*apperr.Faults)
+	// keyID is the id of the API key that the request has shown, once it is known to be valid.
 	keyID string
-	// credential makes what let the request in, which few operations ask for; nil where nothing did.
+	// credential returns the credential that let the request in, which few operations ask for; nil where none did.
 	credential func() Credential
 }
 
@@ -45,23 +51,43 @@ func callFrom(ctx context.Context) *call {
 	return &call{}
 }
 
-// refused returns the faults that Huma did not see as an error, or nil. It stands before every handler.
-func refused(ctx context.Context) error {
-	c := callFrom(ctx)
-	if len(c.faults) == 0 {
-		return nil
+// RequestFrom returns the request of an operation. Its query has been read, and its body is not for the caller to read.
+// It is nil outside of operations.
+func RequestFrom(ctx context.Context) *http.Request { return callFrom(ctx).request }
+
+// check returns the validation errors that Huma did not see, or nil. It runs before every handler.
+func (c *call) check(ctx context.Context, input any) error {
+	var found []apperr.Detail
+	if c.rules != nil {
+		found = c.rules.check(ctx, input, len(c.faults) > 0)
 	}
-	return apperr.Invalid(c.details(nil)...)
+	if details := c.details(nil, found); len(details) > 0 {
+		return apperr.Invalid(details...)
+	}
+	return nil
 }
 
-// details returns the faults of the call, those that Huma found, and those against the rules.
-func (c *call) details(errs []error) []apperr.Detail {
+// checkRefused returns the validation errors of a request that Huma refused.
+func (c *call) checkRefused(errs []error) []apperr.Detail {
+	var found []apperr.Detail
+	if c.rules != nil {
+		found = c.rules.checkRefused(c.request, c.body)
+	}
+	return c.details(errs, found)
+}
+
+// details returns the errors of the call, those that Huma found, and those that the rules found.
+func (c *call) details(errs []error, found []apperr.Detail) []apperr.Detail {
 	var list detailList
 	for _, d := range c.faults {
 		list.add(d)
 	}
 	list.addErrors(errs)
-	for _, rule := range c.rules {
+	list.add(found...)
+	if len(list.details) == 0 {
+		return nil
+	}
+	for _, rule := range c.onRefusal {
 		var f apperr.Faults
 		rule(&f)
 		if err := f.Err(); err != nil {
@@ -76,5 +102,5 @@ func (c *call) details(errs []error) []apperr.Detail {
 // twice, and the faults that the body shows by itself come in the answer that tells those of its shape.
 func OnRefusal(ctx huma.Context, rules func(*apperr.Faults)) {
 	c := callFrom(ctx.Context())
-	c.rules = append(c.rules, rules)
+	c.onRefusal = append(c.onRefusal, rules)
 }

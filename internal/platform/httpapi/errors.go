@@ -121,7 +121,7 @@ func fromHuma(ctx context.Context, status int, msg string, errs []error) *apperr
 		if len(errs) == 0 {
 			errs = []error{At("body", "required", "a JSON body is required")}
 		}
-		return apperr.Invalid(callFrom(ctx).details(errs)...)
+		return apperr.Invalid(callFrom(ctx).checkRefused(errs)...)
 	case http.StatusRequestEntityTooLarge:
 		return apperr.New(apperr.CodePayloadTooLarge, "The body is larger than this route accepts")
 	case http.StatusInternalServerError:
@@ -249,4 +249,21 @@ func humaRules() []humaRule {
 // At returns a validation error for one location, for rules that run after the schema's.
 func At(location, rule, format string, args ...any) error {
 	return apperr.Invalid(apperr.Detail{Location: location, Rule: rule, Message: fmt.Sprintf(format, args...)})
+}
+
+// WithHeaders returns err, which the response to it follows with these headers.
+func WithHeaders(err error, h http.Header) error { return huma.ErrorWithHeaders(err, h) }
+
+// inBody places the validation errors that the handler of an operation with a body returns.
+func inBody(err error) error {
+	var e *apperr.Error
+	if !errors.As(err, &e) || e.Code != apperr.CodeValidation {
+		return err
+	}
+	for _, d := range e.Details {
+		if strings.HasPrefix(d.Location, "body.") {
+			return err
+		}
+	}
+	return apperr.Below("body", err)
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"net/http"
 	"net/netip"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -98,24 +97,5 @@ func rateHeaders() map[string]*huma.Header {
 		retryAfter:              header("The number of seconds after which the request can be retried."),
 		"X-RateLimit-Reset": header("The number of seconds after which `X-RateLimit-Remaining` equals `X-RateLimit-Limit` " +
 			"again, without further requests."),
-	}
-}
-
-// DocumentLimits adds the headers to the answer of success, where there is one, and to the refusal.
-func DocumentLimits(ho *huma.Operation, success int) {
-	for _, status := range []int{success, http.StatusTooManyRequests} {
-		r := ho.Responses[strconv.Itoa(status)]
-		if r == nil {
-			continue
-		}
-		if r.Headers == nil {
-			r.Headers = map[string]*huma.Param{}
-		}
-		for name := range rateHeaders() {
-			if name == retryAfter && status == success {
-				continue
-			}
-			r.Headers[name] = &huma.Param{Ref: "#/components/headers/" + name}
-		}
 	}
 }

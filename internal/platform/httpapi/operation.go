@@ -45,13 +45,14 @@ type Operation struct {
 	Route access.Route
 	// Environment says that the operation works on one environment's data.
 	Environment bool
-	// Download lists the media types of success where the answer is not JSON but a stream of bytes. Such an operation
-	// returns a *huma.StreamResponse.
+	// Download lists the media types of success where the response is not JSON but a stream of bytes. Such an operation is
+	// added by RegisterStream.
 	Download []string
 	// Tickets, when set, takes tickets too: single-use credentials in the query parameter ticket, for browsers'
 	// EventSource, which cannot send headers. The operation's input declares the parameter.
 	Tickets Tickets
-	// Stream, when set, documents the answer of success as a stream of these messages.
+	// Stream, when set, documents the response of success as a stream of these messages. Such an operation is added by
+	// RegisterStream.
 	Stream []StreamMessage
 	// Errors lists the codes beyond those that follow from the declaration.
 	Errors []apperr.Code
@@ -74,28 +75,35 @@ type Tickets interface {
 
 const defaultMaxBody = 256 << 10
 
-// Register adds an operation. I and O are Huma's input and output structs; rules of a body that go beyond its schema
-// belong into its Resolve method, so that all faults come in one answer.
+// Register adds an operation. I and O are structs of parameters and a Body, and of headers and a Body. Rules of the
+// input that go beyond its schema belong into its Checker, so that all errors come in one response. Locations of
+// validation errors that the handler of an operation with a body returns are relative to the body.
 func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) (*O, error)) {
 	a.ops = append(a.ops, op)
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = defaultMaxBody
 	}
+	checks := newRules(reflect.TypeFor[I]())
 	ho := huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Tags: []string{op.Tag}, Summary: op.Summary,
 		Description: op.description(), DefaultStatus: op.Status,
 		// Huma refuses a body of exactly the limit.
 		MaxBodyBytes: op.MaxBodyBytes + 1,
-		Errors:       op.statuses(), Security: op.security(), Metadata: map[string]any{"operation": op},
+		Errors:       op.statuses(), Security: op.security(),
+		Metadata: map[string]any{"operation": op, "rules": checks},
 	}
 	if op.TakesIdempotencyKey() {
 		ho.Parameters = append(ho.Parameters, keyParameter())
 	}
 	huma.Register(a.huma, ho, func(ctx context.Context, in *I) (*O, error) {
-		if err := refused(ctx); err != nil {
+		if err := callFrom(ctx).check(ctx, in); err != nil {
 			return nil, err
 		}
-		return handler(ctx, in)
+		out, err := handler(ctx, in)
+		if err != nil && checks.body >= 0 {
+			err = inBody(err)
+		}
+		return out, err
 	})
 	a.finish(op, exchange{in: reflect.TypeFor[I](), out: reflect.TypeFor[O]()})
 }
@@ -221,7 +229,7 @@ func (a *API) finish(op Operation, types exchange) {
 		}
 		r.Headers[replayedHeader] = replayedDoc()
 	}
-	DocumentLimits(ho, op.Status)
+	documentLimits(ho, op.Status)
 	for _, status := range op.OtherStatuses {
 		other := *ho.Responses[strconv.Itoa(op.Status)]
 		other.Description = http.StatusText(status)

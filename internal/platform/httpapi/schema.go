@@ -9,6 +9,21 @@ import (
 // maxInteger is the greatest integer that is exact in every JSON parser (RFC 8259 section 6).
 const maxInteger = 1<<53 - 1
 
+// Schema is a schema of the OpenAPI document. A wire type that is not described by its Go type has the method
+// `Schema(httpapi.Registry) *httpapi.Schema`.
+type Schema = huma.Schema
+
+// Registry holds the schemas of the document.
+type Registry = huma.Registry
+
+// RuleLimits is embedded in a body whose rules check the limits of its fields, alongside those that no schema can
+// express. The document shows the limits, and only the rules enforce them: a body that broke a limit of the schema
+// would get the errors of the rules in a second response only.
+type RuleLimits struct{}
+
+// TransformSchema implements the interface through which Huma lets a type change its schema.
+func (RuleLimits) TransformSchema(_ Registry, s *Schema) *Schema { return DocumentOnly(s) }
+
 // DocumentOnly keeps the limits of a body's properties, and of those of the objects in it, in the document and takes
 // them out of Huma's checks. It is for bodies whose rules check the limits themselves, beside those that no schema can
 // express: a body that broke a limit in Huma's view would get the faults against the rules in a second answer only. A

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -19,22 +20,32 @@ type StreamMessage struct {
 	Data any
 }
 
-// Stream is the answer of an operation that writes it by itself, after everything about the request has been found
-// right. The context of the operation's handler ends when the client leaves.
-func Stream(serve func(w http.ResponseWriter)) *huma.StreamResponse {
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		_, w := humago.Unwrap(hc)
-		serve(w)
-	}}
+// Responder writes a whole response: its headers, its status and its body. The context is the request's, which ends
+// when the client disconnects.
+type Responder func(ctx context.Context, w http.ResponseWriter)
+
+// RegisterStream adds an operation with a Download or a Stream. The handler returns an error, which becomes an ordinary
+// error response, or a Responder. A HEAD request for a Stream gets its headers and does not reach the handler.
+func RegisterStream[I any](a *API, op Operation, handler func(context.Context, *I) (Responder, error)) {
+	Register(a, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
+		respond := respondHead
+		if len(op.Stream) == 0 || RequestFrom(ctx).Method != http.MethodHead {
+			var err error
+			if respond, err = handler(ctx, in); err != nil {
+				return nil, err
+			}
+		}
+		return &huma.StreamResponse{Body: func(hc huma.Context) {
+			r, w := humago.Unwrap(hc)
+			respond(r.Context(), w)
+		}}, nil
+	})
 }
 
-// NoStream is Stream for a HEAD request, which gets the headers alone.
-func NoStream() *huma.StreamResponse {
-	return Stream(func(w http.ResponseWriter) {
-		w.Header().Set("Content-Type", sse.ContentType)
-		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(http.StatusOK)
-	})
+func respondHead(_ context.Context, w http.ResponseWriter) {
+	w.Header().Set("Content-Type", sse.ContentType)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
 }
 
 // documentStream describes a stream as generators expect it: an array whose items are the messages.

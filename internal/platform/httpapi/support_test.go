@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/access"
@@ -67,6 +66,7 @@ type seen struct {
 
 // thing has a member of each kind.
 type thing struct {
+	httpapi.RuleLimits
 	Name   string                      `json:"name" doc:"d"`
 	Note   *string                     `json:"note,omitempty" doc:"d"`
 	Count  httpapi.Optional[int64]     `json:"count,omitempty" maximum:"9" doc:"d"`
@@ -86,20 +86,10 @@ type innerPart struct {
 	Words []string `json:"words,omitempty" doc:"d"`
 }
 
-// TransformSchema leaves limits to the rules.
-func (*thing) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
-	return httpapi.DocumentOnly(s)
-}
-
-// Resolve has the rules look at a refused body.
-func (b *thing) Resolve(ctx huma.Context) []error {
-	httpapi.OnRefusal(ctx, b.rules)
-	return nil
-}
-
-func (b *thing) rules(f *apperr.Faults) {
+// CheckRefused has the rules look at a refused body.
+func (b *thing) CheckRefused(_ context.Context, f *apperr.Faults) {
 	if c := b.Count.Pointer(); c != nil && *c > 9 {
-		f.Add("body.count", "maximum", "must be at most 9")
+		f.Add("count", "maximum", "must be at most 9")
 	}
 }
 
@@ -137,9 +127,9 @@ func newServer(t *testing.T, fail func(context.Context) error, trusted ...string
 	})
 	httpapi.Register(api, op(httpapi.Operation{ID: "create-thing", Method: http.MethodPost, Path: "things",
 		Status: http.StatusCreated, OtherStatuses: []int{http.StatusOK}, MaxBodyBytes: 1 << 20}),
-		func(_ context.Context, in *createInput) (*createOutput, error) {
+		func(ctx context.Context, in *createInput) (*createOutput, error) {
 			var f apperr.Faults
-			in.Body.rules(&f)
+			in.Body.CheckRefused(ctx, &f)
 			return &createOutput{map[string]any{"name": in.Body.Name, "clear": in.Body.Clear}}, f.Err()
 		})
 	httpapi.Register(api, op(httpapi.Operation{ID: "fail", Method: http.MethodGet, Path: "fail",

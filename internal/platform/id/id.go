@@ -115,6 +115,11 @@ func LooksLikeUUID(s string) bool {
 	return err == nil
 }
 
+// Matcher returns Is for one prefix.
+func Matcher(prefix string) func(string) bool {
+	return func(s string) bool { return Is(prefix, s) }
+}
+
 // Is reports whether s is prefix followed by a body that New or NewRandom can have made.
 func Is(prefix, s string) bool {
 	body, ok := strings.CutPrefix(s, prefix)

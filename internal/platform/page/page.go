@@ -91,6 +91,20 @@ type Headers struct {
 	NextCursor string `header:"X-Next-Cursor"`
 }
 
+// CutTo trims rows that were read with Fetch to at most so many, which is the limit of the request or less, and returns
+// the headers that lead to the next page. The next page asks for as many rows as this one did.
+func CutTo[T any](r Request, rows []T, most int, key func(row *T) string, request *url.URL) ([]T, Headers) {
+	if len(rows) <= most {
+		return rows, Headers{}
+	}
+	rows = rows[:most]
+	cursor := encode(key(&rows[len(rows)-1]), r.scope)
+	next := request.Query()
+	next.Set("cursor", cursor)
+	next.Set("limit", strconv.Itoa(r.Limit))
+	return rows, Headers{Link: "<" + request.Path + "?" + next.Encode() + `>; rel="next"`, NextCursor: cursor}
+}
+
 // Cut trims rows read with Fetch to the page and returns its headers. path and query are those of the request.
 func Cut[T any](r Request, rows []T, key func(T) string, path string, query url.Values) ([]T, Headers) {
 	if len(rows) <= r.Limit {

@@ -56,21 +56,21 @@ func isReservedKey(s string) bool {
 func (s *Service) checkIdentity(f *apperr.Faults, in *NewConnection) (key string, p *registry.Provider) {
 	switch given, same := in.Provider, in.ProviderConfigKey; {
 	case given == nil && same == nil:
-		f.Add("body.provider", "required", "the field is required")
+		f.Add("provider", "required", "the field is required")
 	case given != nil && same != nil && *given != *same:
-		f.Add("body.provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
+		f.Add("provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
 	case given != nil:
-		key, p = *given, s.checkProvider(f, "body.provider", *given)
+		key, p = *given, s.checkProvider(f, "provider", *given)
 	default:
-		key, p = *same, s.checkProvider(f, "body.provider_config_key", *same)
+		key, p = *same, s.checkProvider(f, "provider_config_key", *same)
 	}
 	if in.ConnectionID != nil {
-		checkName(f, "body.connection_id", *in.ConnectionID)
+		checkName(f, "connection_id", *in.ConnectionID)
 	}
 	switch in.OnConflict {
 	case "", ConflictError, ConflictUpdate:
 	default:
-		f.Add("body.on_conflict", "enum", "must be error or update")
+		f.Add("on_conflict", "enum", "must be error or update")
 	}
 	return key, p
 }
@@ -114,7 +114,7 @@ type proposal struct {
 // check adds every fault of the proposal.
 func (p *proposal) check(f *apperr.Faults) error {
 	if alias := p.change.Alias; alias.Set && !alias.Null {
-		checkName(f, "body.webhook.alias", alias.Value)
+		checkName(f, "webhook.alias", alias.Value)
 	}
 	checkLimits(f, p.change)
 	checkTags(f, p.next.Tags)
@@ -123,7 +123,7 @@ func (p *proposal) check(f *apperr.Faults) error {
 		return fmt.Errorf("encode metadata: %w", err)
 	}
 	if len(metadata) > MaxMetadataBytes {
-		f.Add("body.metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadataBytes))
+		f.Add("metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadataBytes))
 	}
 	return p.checkVerification(f)
 }
@@ -138,28 +138,28 @@ func checkLimits(f *apperr.Faults, ch *Change) {
 		}
 	}
 	if w := ch.DedupeWindowSeconds; w.Set && !w.Null {
-		between("body.webhook.dedupe_window_seconds", w.Value, 0, int64(MaxDedupeWindow.Seconds()))
+		between("webhook.dedupe_window_seconds", w.Value, 0, int64(MaxDedupeWindow.Seconds()))
 	}
 	if v := ch.MaxBodyBytes; v != nil {
-		between("body.webhook.max_body_bytes", *v, 1, MaxBodyBytes)
+		between("webhook.max_body_bytes", *v, 1, MaxBodyBytes)
 	}
 	if v := ch.RatePerSecond; v.Set && !v.Null {
-		between("body.webhook.rate_limit_per_second", v.Value, 1, MaxRate)
+		between("webhook.rate_limit_per_second", v.Value, 1, MaxRate)
 	}
 	if v := ch.Scheme; v.Set && !v.Null && v.Value != SchemeNone {
-		f.Add("body.webhook.scheme", "enum", "must be none or null")
+		f.Add("webhook.scheme", "enum", "must be none or null")
 	}
 	if v := ch.URLBase; v.Set && !v.Null && v.Value == "" {
-		f.Add("body.webhook.url_base", "min_length", "must not be empty; null stands for the service's public URL")
+		f.Add("webhook.url_base", "min_length", "must not be empty; null stands for the service's public URL")
 	}
 	checkSourceCIDRs(f, ch.SourceCIDRs.orZero())
 	if v := ch.SameBodyNewID; v != nil && *v != SameBodyAccept && *v != SameBodyRefuse {
-		f.Add("body.webhook.same_body_new_id", "enum", "must be accept or refuse")
+		f.Add("webhook.same_body_new_id", "enum", "must be accept or refuse")
 	}
 }
 
 func checkSourceCIDRs(f *apperr.Faults, networks []string) {
-	const at = "body.webhook.source_cidrs"
+	const at = "webhook.source_cidrs"
 	if len(networks) > MaxSourceCIDRs {
 		f.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
 		return
@@ -173,14 +173,14 @@ func checkSourceCIDRs(f *apperr.Faults, networks []string) {
 
 func checkTags(f *apperr.Faults, tags map[string]string) {
 	if len(tags) > MaxTags {
-		f.Add("body.tags", "max_properties", fmt.Sprintf("must be at most %d tags", MaxTags))
+		f.Add("tags", "max_properties", fmt.Sprintf("must be at most %d tags", MaxTags))
 	}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		switch {
 		case !validTagKey(key):
-			f.Add("body.tags", "pattern", "a key must be 1 to 63 of a-z, 0-9 and _ . -")
+			f.Add("tags", "pattern", "a key must be 1 to 63 of a-z, 0-9 and _ . -")
 		case utf8.RuneCountInString(tags[key]) > MaxTagValue:
-			f.Add("body.tags."+key, "max_length", fmt.Sprintf("must be at most %d characters", MaxTagValue))
+			f.Add("tags."+key, "max_length", fmt.Sprintf("must be at most %d characters", MaxTagValue))
 		}
 	}
 }
@@ -194,18 +194,18 @@ func validTagKey(key string) bool {
 // checkVerification asks the provider's definition whether parameters and secrets fit it. What an earlier change
 // brought was accepted then and is not held against the caller now.
 func (p *proposal) checkVerification(f *apperr.Faults) error {
-	at := "body.webhook.params"
+	at := "webhook.params"
 	secrets := p.stored
 	if v := p.change.Secret; v.Set {
-		at = "body.webhook_secret"
+		at = "webhook_secret"
 		secrets = nil
-		if !v.Null && checkSecret(f, "body.webhook_secret", v.Value) {
+		if !v.Null && checkSecret(f, "webhook_secret", v.Value) {
 			secrets = []verification.Secret{{ID: "the secret", Value: v.Value}}
 		}
 	}
 	unproved := p.provider != nil && p.provider.Webhooks != nil && p.provider.Webhooks.Unproved()
 	if v := p.change.Alias; v.Set && !v.Null && unproved {
-		f.Add("body.webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
+		f.Add("webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
 	}
 	touched := p.creating || p.change.Secret.Set || p.change.Params.Set || p.change.URLBase.Set || p.change.Scheme.Set
 	if !touched || p.provider == nil || p.provider.Webhooks == nil {
@@ -213,16 +213,16 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 	}
 	engine := p.provider.Webhooks
 	if v := p.change.Scheme; v.Set && v.Value == SchemeNone && !unproved {
-		f.Add("body.webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
+		f.Add("webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
 	}
 	found, err := bindFaults(engine, p.next.Webhook.settings(secrets))
 	for _, fault := range found {
-		location := "body.webhook." + fault.Field
+		location := "webhook." + fault.Field
 		switch fault.Field {
 		case "secret":
 			location = at
 		case "accept_unverified":
-			location, fault.Message = "body.webhook.scheme",
+			location, fault.Message = "webhook.scheme",
 				`must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to say so`
 		}
 		f.Add(location, fault.Rule, fault.Message)

@@ -122,17 +122,17 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 	for _, v := range stored {
 		// Deleting one of two equal secrets would leave it in force.
 		if subtle.ConstantTimeCompare([]byte(v.Value.Reveal()), []byte(in.Value.Reveal())) == 1 {
-			f.Add("body.secret", "unique", "the connection has this secret already, as "+v.ID)
+			f.Add("secret", "unique", "the connection has this secret already, as "+v.ID)
 		}
 	}
 	switch {
 	case utf8.RuneCountInString(in.Label) > MaxSecretLabel:
-		f.Add("body.label", "max_length", fmt.Sprintf("must be at most %d characters", MaxSecretLabel))
+		f.Add("label", "max_length", fmt.Sprintf("must be at most %d characters", MaxSecretLabel))
 	case !utf8.ValidString(in.Label) || strings.ContainsFunc(in.Label, unicode.IsControl):
-		f.Add("body.label", "pattern", "must not hold control characters")
+		f.Add("label", "pattern", "must not hold control characters")
 	}
 	provider, ok := s.providers.Get(c.Provider)
-	if checkSecret(&f, "body.secret", in.Value) && ok && provider.Webhooks != nil {
+	if checkSecret(&f, "secret", in.Value) && ok && provider.Webhooks != nil {
 		found, err := bindFaults(provider.Webhooks,
 			c.Webhook.settings([]verification.Secret{{ID: "the secret", Value: in.Value}}))
 		if err != nil {
@@ -141,7 +141,7 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 		for _, fault := range found {
 			// A parameter's fault is not this request's: it was there before, and shows in the refusals.
 			if fault.Field == "secret" {
-				f.Add("body.secret", fault.Rule, fault.Message)
+				f.Add("secret", fault.Rule, fault.Message)
 			}
 		}
 	}

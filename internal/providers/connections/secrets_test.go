@@ -74,16 +74,16 @@ func TestNewSecretIsChecked(t *testing.T) {
 			_, err := w.svc.AddSecret(t.Context(), w.a, provider, connectionID, v)
 			return err
 		}
-		requireFaults(t, "empty", []string{"body.secret min_length"}, add("github", "acme", connections.NewWebhookSecret{}))
-		requireFaults(t, "everything", []string{"body.label max_length", "body.secret max_length"}, add("github", "acme",
+		requireFaults(t, "empty", []string{"secret min_length"}, add("github", "acme", connections.NewWebhookSecret{}))
+		requireFaults(t, "everything", []string{"label max_length", "secret max_length"}, add("github", "acme",
 			connections.NewWebhookSecret{Value: secretbox.Secret(strings.Repeat("x", 4097)), Label: strings.Repeat("ü", 256)}))
-		requireFaults(t, "copied with its line", []string{"body.secret pattern"},
+		requireFaults(t, "copied with its line", []string{"secret pattern"},
 			add("github", "acme", connections.NewWebhookSecret{Value: nextSecret + "\n"}))
-		requireFaults(t, "there already", []string{"body.secret unique"},
+		requireFaults(t, "there already", []string{"secret unique"},
 			add("github", "acme", connections.NewWebhookSecret{Value: githubSecret}))
-		requireFaults(t, "label", []string{"body.label pattern"}, add("github", "acme",
+		requireFaults(t, "label", []string{"label pattern"}, add("github", "acme",
 			connections.NewWebhookSecret{Value: nextSecret, Label: "a\x00b"}))
-		requireFaults(t, "encoding", []string{"body.secret format"}, add("standard-webhooks", "std",
+		requireFaults(t, "encoding", []string{"secret format"}, add("standard-webhooks", "std",
 			connections.NewWebhookSecret{Value: "whsec_not base64"}))
 		requireCode(t, apperr.CodeNotFound, add("github", "nobody", connections.NewWebhookSecret{Value: nextSecret}))
 		for i := 1; i < connections.MaxSecrets; i++ {

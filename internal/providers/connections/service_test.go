@@ -33,49 +33,49 @@ func TestEveryFaultInOneAnswer(t *testing.T) {
 		in   connections.NewConnection
 		want []string // location rule
 	}{
-		{"nothing", connections.NewConnection{}, []string{"body.provider required"}},
-		{"unknown provider", connections.NewConnection{Provider: ptr("nobody")}, []string{"body.provider exists"}},
-		{"empty provider", connections.NewConnection{ProviderConfigKey: ptr("")}, []string{"body.provider_config_key exists"}},
-		{"reserved key", connections.NewConnection{ProviderConfigKey: ptr("imports")}, []string{"body.provider_config_key reserved"}},
+		{"nothing", connections.NewConnection{}, []string{"provider required"}},
+		{"unknown provider", connections.NewConnection{Provider: ptr("nobody")}, []string{"provider exists"}},
+		{"empty provider", connections.NewConnection{ProviderConfigKey: ptr("")}, []string{"provider_config_key exists"}},
+		{"reserved key", connections.NewConnection{ProviderConfigKey: ptr("imports")}, []string{"provider_config_key reserved"}},
 		{"two providers", connections.NewConnection{Provider: ptr("github"), ProviderConfigKey: ptr("standard-webhooks")},
-			[]string{"body.provider_config_key equal"}},
+			[]string{"provider_config_key equal"}},
 		{"id form", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("-a")},
-			[]string{"body.connection_id pattern"}},
-		{"empty id", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("")}, []string{"body.connection_id pattern"}},
+			[]string{"connection_id pattern"}},
+		{"empty id", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("")}, []string{"connection_id pattern"}},
 		{"long id", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr(strings.Repeat("a", 256))},
-			[]string{"body.connection_id pattern"}},
+			[]string{"connection_id pattern"}},
 		{"id like a token", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("whk_x")},
-			[]string{"body.connection_id reserved"}},
+			[]string{"connection_id reserved"}},
 		{"id like a UUID", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("0190163D8694739BAEA5966C26F8AD91")},
-			[]string{"body.connection_id reserved"}},
+			[]string{"connection_id reserved"}},
 		{"conflict choice", connections.NewConnection{Provider: ptr("github"), OnConflict: "replace"},
-			[]string{"body.on_conflict enum"}},
+			[]string{"on_conflict enum"}},
 		{"secret encoding", standard(connections.Change{Secret: connections.To(secretbox.Secret("whsec_not base64"))}),
-			[]string{"body.webhook_secret format"}},
+			[]string{"webhook_secret format"}},
 		{"empty secret", standard(connections.Change{Secret: connections.To(secretbox.Secret(""))}),
-			[]string{"body.webhook_secret min_length"}},
+			[]string{"webhook_secret min_length"}},
 		{"long secret", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{
-			Secret: connections.To(secretbox.Secret(strings.Repeat("x", 4097)))}}, []string{"body.webhook_secret max_length"}},
+			Secret: connections.To(secretbox.Secret(strings.Repeat("x", 4097)))}}, []string{"webhook_secret max_length"}},
 		{"unknown parameter", standard(connections.Change{Params: connections.To(map[string]*string{"colour": ptr("red")})}),
-			[]string{"body.webhook.params.colour unknown"}},
+			[]string{"webhook.params.colour unknown"}},
 		{"tags", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(map[string]*string{
 			"ok": ptr(strings.Repeat("ü", 255)), "long": ptr(strings.Repeat("v", 256)), "BAD": ptr("v"), "": ptr("v"),
-			strings.Repeat("k", 64): ptr("v")})}}, []string{"body.tags pattern", "body.tags pattern", "body.tags pattern",
-			"body.tags.long max_length"}},
+			strings.Repeat("k", 64): ptr("v")})}}, []string{"tags pattern", "tags pattern", "tags pattern",
+			"tags.long max_length"}},
 		{"many tags", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{Tags: connections.To(many)}},
-			[]string{"body.tags max_properties"}},
+			[]string{"tags max_properties"}},
 		{"everything", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("a b"), Change: connections.Change{
 			Secret: connections.To(secretbox.Secret("")), Alias: connections.To("whk_y"),
 			Params:              connections.To(map[string]*string{"x": ptr("y")}),
 			DedupeWindowSeconds: connections.To(int64(-1)), MaxBodyBytes: ptr(connections.MaxBodyBytes + 1),
 			SameBodyNewID: ptr(connections.SameBody("maybe")),
 			Metadata:      connections.To(map[string]any{"x": strings.Repeat("x", connections.MaxMetadataBytes)})}},
-			[]string{"body.connection_id pattern", "body.webhook.alias reserved", "body.webhook.dedupe_window_seconds minimum",
-				"body.webhook.max_body_bytes maximum", "body.webhook.same_body_new_id enum", "body.metadata max_length",
-				"body.webhook_secret min_length", "body.webhook.params.x unknown"}},
+			[]string{"connection_id pattern", "webhook.alias reserved", "webhook.dedupe_window_seconds minimum",
+				"webhook.max_body_bytes maximum", "webhook.same_body_new_id enum", "metadata max_length",
+				"webhook_secret min_length", "webhook.params.x unknown"}},
 		{"limits", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{
 			DedupeWindowSeconds: connections.To(int64(30*24*3600 + 1)), MaxBodyBytes: ptr(int64(0))}},
-			[]string{"body.webhook.dedupe_window_seconds maximum", "body.webhook.max_body_bytes minimum"}},
+			[]string{"webhook.dedupe_window_seconds maximum", "webhook.max_body_bytes minimum"}},
 		{"fine", standard(none), nil},
 		{"fine at the limits", connections.NewConnection{Provider: ptr("github"), ProviderConfigKey: ptr("github"),
 			Change: connections.Change{
@@ -126,7 +126,7 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 			return connections.Change{Params: connections.To(map[string]*string{name: ptr(value)})}
 		}
 		_, err := w.svc.Update(t.Context(), w.a, "generic-hmac", "acme", params("secret_encoding", "hex"))
-		requireFaults(t, "", []string{"body.webhook.params format"}, err)
+		requireFaults(t, "", []string{"webhook.params format"}, err)
 		_, err = w.svc.Update(t.Context(), w.a, "generic-hmac", "acme", params("encoding", "base64"))
 		require.NoError(t, err)
 
@@ -220,7 +220,7 @@ func TestOnConflict(t *testing.T) {
 			in.Tags.Value[fmt.Sprintf("t%d", i)] = ptr("v")
 		}
 		_, _, err = w.svc.Create(t.Context(), w.a, in)
-		requireFaults(t, "", []string{"body.tags max_properties"}, err)
+		requireFaults(t, "", []string{"tags max_properties"}, err)
 	})
 }
 

@@ -87,7 +87,7 @@ func (s *Service) enabledTargets(ctx context.Context, env id.Environment, list [
 	var faults apperr.Faults
 	for i, sub := range only {
 		if !slices.ContainsFunc(list, func(d Delivery) bool { return d.SubscriptionID == sub }) {
-			faults.Add(fmt.Sprintf("body.subscription_ids[%d]", i), "exists", "the event has no delivery to this subscription")
+			faults.Add(fmt.Sprintf("subscription_ids[%d]", i), "exists", "the event has no delivery to this subscription")
 		}
 	}
 	if err := faults.Err(); err != nil {

@@ -310,23 +310,3 @@ func TestSlowList(t *testing.T) {
 		}
 	})
 }
-
-// A cursor is bound to the environment and to every field of the filter.
-func TestScope(t *testing.T) {
-	t.Parallel()
-	env := newEnvironment()
-	filters := []events.Filter{
-		{}, {Statuses: statuses()[:1]}, {Providers: []string{"a"}}, {ProviderConfigKeys: []string{"a"}},
-		{ConnectionIDs: []string{"a"}}, {Types: []string{"a"}}, {IdempotencyKeys: []string{"a"}}, {Duplicate: new(true)},
-		{Duplicate: new(false)}, {Control: new(true)}, {ReceivedAfter: new(at(0))}, {Search: "a"},
-		{ReceivedBefore: new(at(0))}, {DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: []string{"a"}}},
-		{DeliveryCriteria: events.DeliveryCriteria{HTTPStatuses: []int{500}}},
-		{DeliveryCriteria: events.DeliveryCriteria{ErrorCodes: []string{"a"}}},
-	}
-	scopes := map[string]bool{events.Filter{}.Scope(newEnvironment()): true}
-	for _, f := range filters {
-		scopes[f.Scope(env)] = true
-	}
-	require.Len(t, scopes, len(filters)+1)
-	require.Equal(t, filters[3].Scope(env), events.Filter{ProviderConfigKeys: []string{"a"}}.Scope(env))
-}

@@ -160,16 +160,6 @@ type Filter struct {
 	DeliveryCriteria
 }
 
-// Scope is the text that a cursor is bound to.
-func (f Filter) Scope(env id.Environment) string {
-	b, err := json.Marshal(f)
-	if err != nil {
-		// A Filter holds strings, numbers and times, which always marshal.
-		return string(env)
-	}
-	return string(env) + string(b)
-}
-
 // List returns a page of the events that the view shows, one row more than the page when another follows. By key and by
 // a search a repeat is found while the event that it repeats is there. A search that is the beginning of too many types
 // is a validation error, and a list that takes longer than readTimeout is unavailable.

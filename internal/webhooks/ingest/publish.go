@@ -48,30 +48,30 @@ type Publication struct {
 func (in *Publication) Check(f *apperr.Faults) {
 	switch t := in.EventType; {
 	case t == "":
-		f.Add("body.event_type", "min_length", "must not be empty")
+		f.Add("event_type", "min_length", "must not be empty")
 	case len(t) > MaxPublishedType:
-		f.Add("body.event_type", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedType))
+		f.Add("event_type", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedType))
 	case !publishedType.MatchString(t):
-		f.Add("body.event_type", "pattern", "must be letters, digits, hyphens and underscores, in segments separated by dots")
+		f.Add("event_type", "pattern", "must be letters, digits, hyphens and underscores, in segments separated by dots")
 	case t == events.OwnProvider || strings.HasPrefix(t, events.OwnPrefix):
-		f.Add("body.event_type", "reserved", "must not begin with "+events.OwnProvider+
+		f.Add("event_type", "reserved", "must not begin with "+events.OwnProvider+
 			", which is for the gateway's own events")
 	}
 	if isNestedDeeper(in.Data, maxJSONDepth) {
-		f.Add("body.data", "depth", fmt.Sprintf("must not be nested more than %d deep", maxJSONDepth))
+		f.Add("data", "depth", fmt.Sprintf("must not be nested more than %d deep", maxJSONDepth))
 	}
 	if key := in.IdempotencyKey; key != nil {
 		switch {
 		case *key == "":
-			f.Add("body.idempotency_key", "min_length", "must not be empty")
+			f.Add("idempotency_key", "min_length", "must not be empty")
 		case utf8.RuneCountInString(*key) > MaxPublishedKey:
-			f.Add("body.idempotency_key", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedKey))
+			f.Add("idempotency_key", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedKey))
 		case strings.ContainsFunc(*key, unicode.IsControl):
-			f.Add("body.idempotency_key", "pattern", "must not hold control characters")
+			f.Add("idempotency_key", "pattern", "must not hold control characters")
 		}
 	}
 	if in.ProviderConfigKey != nil && in.ConnectionID == nil {
-		f.Add("body.provider_config_key", "coherent", "belongs to connection_id, which is missing")
+		f.Add("provider_config_key", "coherent", "belongs to connection_id, which is missing")
 	}
 }
 
@@ -106,7 +106,7 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	}
 	var body bytes.Buffer
 	if err := json.Compact(&body, in.Data); err != nil {
-		return Receipt{}, apperr.Invalid(apperr.Detail{Location: "body.data", Rule: "json", Message: "must be JSON"})
+		return Receipt{}, apperr.Invalid(apperr.Detail{Location: "data", Rule: "json", Message: "must be JSON"})
 	}
 	verification, err := json.Marshal(map[string]string{"result": "verified", "scheme": string(p.Kind), "key_id": p.ID})
 	if err != nil {
@@ -156,12 +156,12 @@ func (s *Service) about(ctx context.Context, f *apperr.Faults, p access.Principa
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		f.Add("body.connection_id", "ambiguous",
+		f.Add("connection_id", "ambiguous",
 			"several connections have this id; name the provider_config_key of the one that is meant")
 	case len(list) > 0:
-		f.Add("body.provider_config_key", "exists", "there is no such connection under this provider configuration")
+		f.Add("provider_config_key", "exists", "there is no such connection under this provider configuration")
 	default:
-		f.Add("body.connection_id", "exists", "there is no such connection")
+		f.Add("connection_id", "exists", "there is no such connection")
 	}
 	return nil, nil //nolint:nilnil // the fault says so
 }

@@ -11,7 +11,6 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
-	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
 
@@ -20,11 +19,6 @@ type Filter struct {
 	ConnectionIDs      []string
 	ProviderConfigKeys []string
 	Reasons            []string
-}
-
-// Scope is what a cursor of the list is bound to.
-func (f Filter) Scope(env id.Environment) string {
-	return fmt.Sprintf("webhook-rejections %q %q %q %q", env, f.ConnectionIDs, f.ProviderConfigKeys, f.Reasons)
 }
 
 const columns = `id, environment_id, connection_uuid, connection_id, provider, provider_config_key, received_ms, reason, message,

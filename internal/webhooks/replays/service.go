@@ -110,7 +110,7 @@ func (s *Service) check(ctx context.Context, v access.View, o *Order) error {
 	}
 	_, err := s.cfg.Subscriptions.Get(ctx, v, o.To)
 	if apperr.Is(err, apperr.CodeNotFound) {
-		return apperr.Invalid(apperr.Detail{Location: "body.to_subscription_id", Rule: "exists",
+		return apperr.Invalid(apperr.Detail{Location: "to_subscription_id", Rule: "exists",
 			Message: "the environment has no such subscription"})
 	}
 	return err
@@ -152,11 +152,6 @@ func (s *Service) refresh(ctx context.Context, r *Replay) error {
 
 // ListFilter narrows a list of jobs; empty does not narrow.
 type ListFilter struct{ Statuses []Status }
-
-// Scope is what a cursor of the list is bound to.
-func (f ListFilter) Scope(env id.Environment) string {
-	return fmt.Sprintf("webhook-replays %q %q", env, f.Statuses)
-}
 
 // List returns a page of the jobs that the view shows, one row more than the page when another follows.
 func (s *Service) List(ctx context.Context, v access.View, f ListFilter, p page.Request) ([]Replay, error) {

@@ -2,7 +2,6 @@ package subscriptions
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"sallyport/internal/platform/access"
@@ -18,14 +17,6 @@ func (s *Service) Get(ctx context.Context, v access.View, subscriptionID string)
 	}
 	return s.open(r)
 }
-
-// Scope is what a list's cursors are bound to.
-func (f Filter) Scope(env id.Environment) string {
-	return fmt.Sprintf("%s %q %q %v", env, f.ProviderConfigKeys, f.ConnectionIDs, f.Enabled)
-}
-
-// IsListKey reports whether a cursor's key can be one of List's.
-func IsListKey(key string) bool { return id.Is(id.PrefixSubscription, key) }
 
 // List returns the subscriptions of the view that the filter lets through, up to one more than the page holds.
 func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Subscription, error) {

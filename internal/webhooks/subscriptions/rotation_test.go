@@ -173,15 +173,15 @@ func TestGraceFaults(t *testing.T) {
 			change subscriptions.Change
 			want   []string
 		}{
-			{replacing("b", -time.Second), []string{"body.secret_grace_seconds minimum"}},
-			{replacing("b", subscriptions.MaxSecretGrace+time.Second), []string{"body.secret_grace_seconds maximum"}},
+			{replacing("b", -time.Second), []string{"secret_grace_seconds minimum"}},
+			{replacing("b", subscriptions.MaxSecretGrace+time.Second), []string{"secret_grace_seconds maximum"}},
 			{subscriptions.Change{SecretGraceSeconds: subscriptions.To(int64(1))},
-				[]string{"body.secret_grace_seconds coherent"}},
+				[]string{"secret_grace_seconds coherent"}},
 			{subscriptions.Change{SecretGraceSeconds: subscriptions.Clear[int64]()},
-				[]string{"body.secret_grace_seconds not_null"}},
+				[]string{"secret_grace_seconds not_null"}},
 			{subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("short")),
-				SecretGraceSeconds: subscriptions.To(int64(-1))}, []string{"body.signing_secret min_length",
-				"body.secret_grace_seconds minimum"}},
+				SecretGraceSeconds: subscriptions.To(int64(-1))}, []string{"signing_secret min_length",
+				"secret_grace_seconds minimum"}},
 		} {
 			_, err := r.Update(t.Context(), r.p, r.id, c.change)
 			require.Equal(t, c.want, faultsOf(t, err))

@@ -18,40 +18,40 @@ import (
 // Check adds the faults that the change shows by itself, without a look at what is stored or where the URL leads.
 // Locations are those of the request's body.
 func (ch *Change) Check(f *apperr.Faults) {
-	if given(f, "body.event_types", ch.EventTypes) {
-		checkEventTypes(f, "body.event_types", ch.EventTypes.Value)
+	if given(f, "event_types", ch.EventTypes) {
+		checkEventTypes(f, "event_types", ch.EventTypes.Value)
 	}
-	if given(f, "body.forward_url", ch.ForwardURL) {
-		checkURLForm(f, "body.forward_url", ch.ForwardURL.Value)
+	if given(f, "forward_url", ch.ForwardURL) {
+		checkURLForm(f, "forward_url", ch.ForwardURL.Value)
 	}
-	if given(f, "body.signing_secret", ch.SigningSecret) {
+	if given(f, "signing_secret", ch.SigningSecret) {
 		if _, rule, message := signingKey(ch.SigningSecret.Value); rule != "" {
-			f.Add("body.signing_secret", rule, message)
+			f.Add("signing_secret", rule, message)
 		}
 	}
-	if given(f, "body.secret_grace_seconds", ch.SecretGraceSeconds) {
-		checkGrace(f, "body.secret_grace_seconds", ch)
+	if given(f, "secret_grace_seconds", ch.SecretGraceSeconds) {
+		checkGrace(f, "secret_grace_seconds", ch)
 	}
-	given(f, "body.enabled", ch.Enabled)
-	if given(f, "body.payload_mode", ch.PayloadMode) && !slices.Contains(PayloadModes(), ch.PayloadMode.Value) {
-		f.Add("body.payload_mode", "enum", "must be envelope or raw")
+	given(f, "enabled", ch.Enabled)
+	if given(f, "payload_mode", ch.PayloadMode) && !slices.Contains(PayloadModes(), ch.PayloadMode.Value) {
+		f.Add("payload_mode", "enum", "must be envelope or raw")
 	}
-	if given(f, "body.retry_schedule_seconds", ch.RetrySchedule) {
-		checkSchedule(f, "body.retry_schedule_seconds", ch.RetrySchedule.Value)
+	if given(f, "retry_schedule_seconds", ch.RetrySchedule) {
+		checkSchedule(f, "retry_schedule_seconds", ch.RetrySchedule.Value)
 	}
-	if given(f, "body.timeout_ms", ch.TimeoutMs) {
-		checkTimeout(f, "body.timeout_ms", ch.TimeoutMs.Value)
+	if given(f, "timeout_ms", ch.TimeoutMs) {
+		checkTimeout(f, "timeout_ms", ch.TimeoutMs.Value)
 	}
 	if d := ch.Description; d.Set && !d.Null {
-		checkDescription(f, "body.description", d.Value)
+		checkDescription(f, "description", d.Value)
 	}
 	if filter := ch.Filter; filter.Set && !filter.Null {
 		for _, fault := range filters.Check(filter.Value) {
-			f.Add("body.filter", fault.Rule, fault.Message)
+			f.Add("filter", fault.Rule, fault.Message)
 		}
 	}
 	if ch.Headers.Set {
-		checkHeaders(f, "body.headers", ch.Headers.Value)
+		checkHeaders(f, "headers", ch.Headers.Value)
 	}
 }
 
@@ -62,8 +62,8 @@ func (ch *Change) CheckNew(f *apperr.Faults) {
 			f.Add(location, "required", "the field is required")
 		}
 	}
-	required(ch.EventTypes.Set, "body.event_types")
-	required(ch.ForwardURL.Set, "body.forward_url")
+	required(ch.EventTypes.Set, "event_types")
+	required(ch.ForwardURL.Set, "forward_url")
 	ch.Check(f)
 }
 
@@ -164,10 +164,10 @@ func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRu
 // check adds the faults of the change and of what it leads to.
 func (s *Service) check(ctx context.Context, f *apperr.Faults, ch *Change, next *Subscription) error {
 	if u := ch.ForwardURL; u.Set && !u.Null && checkURLForm(&apperr.Faults{}, "", u.Value) {
-		s.checkTarget(ctx, f, "body.forward_url", u.Value)
+		s.checkTarget(ctx, f, "forward_url", u.Value)
 	}
 	if len(next.Headers) > MaxHeaders {
-		f.Add("body.headers", "max_properties", fmt.Sprintf("must be at most %d headers", MaxHeaders))
+		f.Add("headers", "max_properties", fmt.Sprintf("must be at most %d headers", MaxHeaders))
 	}
 	if ch.Metadata.Set {
 		metadata, err := encode(next.Metadata)
@@ -175,7 +175,7 @@ func (s *Service) check(ctx context.Context, f *apperr.Faults, ch *Change, next 
 			return fmt.Errorf("encode metadata: %w", err)
 		}
 		if len(metadata) > MaxMetadata {
-			f.Add("body.metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadata))
+			f.Add("metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadata))
 		}
 	}
 	return s.checkScope(ctx, f, ch, next.Environment, scope{next.ProviderConfigKey, next.ConnectionID})
@@ -192,7 +192,7 @@ func (s *Service) checkTarget(ctx context.Context, f *apperr.Faults, location, t
 // checkScope asks whether what the subscription is narrowed to exists. What the change does not touch was accepted when
 // it was stored and is not held against the caller now.
 func (s *Service) checkScope(ctx context.Context, f *apperr.Faults, ch *Change, env id.Environment, to scope) error {
-	const keyAt, connectionAt = "body.provider_config_key", "body.connection_id"
+	const keyAt, connectionAt = "provider_config_key", "connection_id"
 	empty := func(field Field[string]) bool { return field.Set && !field.Null && field.Value == "" }
 	switch {
 	case !ch.ProviderConfigKey.Set && !ch.ConnectionID.Set:

@@ -48,83 +48,83 @@ func TestRules(t *testing.T) {
 		set  func(*subscriptions.Change)
 		want []string
 	}{
-		{"no pattern", types(), []string{"body.event_types min_items"}},
-		{"101 patterns", types(make([]string, 101)...), []string{"body.event_types max_items"}},
+		{"no pattern", types(), []string{"event_types min_items"}},
+		{"101 patterns", types(make([]string, 101)...), []string{"event_types max_items"}},
 		{"bad patterns", types("a*", "a..b", "ok", "", "ok", strings.Repeat("a", 257)), []string{
-			"body.event_types[0] pattern", "body.event_types[1] pattern", "body.event_types[3] min_length",
-			"body.event_types[4] unique", "body.event_types[5] max_length"}},
-		{"private target", url("https://10.0.0.1/"), []string{"body.forward_url target_refused"}},
-		{"loopback target", url("https://localhost/"), []string{"body.forward_url target_refused"}},
-		{"metadata service", url("https://169.254.169.254/latest"), []string{"body.forward_url target_refused"}},
-		{"plain http", url("http://198.51.99.7/"), []string{"body.forward_url scheme_refused"}},
-		{"other scheme", url("ftp://198.51.99.7/"), []string{"body.forward_url scheme_refused"}},
-		{"userinfo", url("https://a:b@198.51.99.7/"), []string{"body.forward_url userinfo_refused"}},
-		{"no URL", url("nowhere"), []string{"body.forward_url url_invalid"}},
-		{"no host", url("https://:443/"), []string{"body.forward_url url_invalid"}},
-		{"fragment", url("https://198.51.99.7/#a"), []string{"body.forward_url url_invalid"}},
-		{"long URL", url("https://198.51.99.7/" + strings.Repeat("a", 2048)), []string{"body.forward_url url_invalid"}},
-		{"short secret", secret("fifteen bytes.."), []string{"body.signing_secret min_length"}},
-		{"long secret", secret(strings.Repeat("a", 257)), []string{"body.signing_secret max_length"}},
-		{"secret of a broken paste", secret("a secret with a newline\n"), []string{"body.signing_secret pattern"}},
+			"event_types[0] pattern", "event_types[1] pattern", "event_types[3] min_length",
+			"event_types[4] unique", "event_types[5] max_length"}},
+		{"private target", url("https://10.0.0.1/"), []string{"forward_url target_refused"}},
+		{"loopback target", url("https://localhost/"), []string{"forward_url target_refused"}},
+		{"metadata service", url("https://169.254.169.254/latest"), []string{"forward_url target_refused"}},
+		{"plain http", url("http://198.51.99.7/"), []string{"forward_url scheme_refused"}},
+		{"other scheme", url("ftp://198.51.99.7/"), []string{"forward_url scheme_refused"}},
+		{"userinfo", url("https://a:b@198.51.99.7/"), []string{"forward_url userinfo_refused"}},
+		{"no URL", url("nowhere"), []string{"forward_url url_invalid"}},
+		{"no host", url("https://:443/"), []string{"forward_url url_invalid"}},
+		{"fragment", url("https://198.51.99.7/#a"), []string{"forward_url url_invalid"}},
+		{"long URL", url("https://198.51.99.7/" + strings.Repeat("a", 2048)), []string{"forward_url url_invalid"}},
+		{"short secret", secret("fifteen bytes.."), []string{"signing_secret min_length"}},
+		{"long secret", secret(strings.Repeat("a", 257)), []string{"signing_secret max_length"}},
+		{"secret of a broken paste", secret("a secret with a newline\n"), []string{"signing_secret pattern"}},
 		{"whsec_ of 23 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23))),
-			[]string{"body.signing_secret pattern"}},
+			[]string{"signing_secret pattern"}},
 		{"whsec_ of 24 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 24))), nil},
 		{"whsec_ of 64 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 64))), nil},
 		{"whsec_ of 65 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))),
-			[]string{"body.signing_secret pattern"}},
-		{"whsec no base64", secret("whsec_" + strings.Repeat("?", 40)), []string{"body.signing_secret pattern"}},
+			[]string{"signing_secret pattern"}},
+		{"whsec no base64", secret("whsec_" + strings.Repeat("?", 40)), []string{"signing_secret pattern"}},
 		{"description", func(ch *subscriptions.Change) { ch.Description = subscriptions.To(strings.Repeat("é", 1001)) },
-			[]string{"body.description max_length"}},
+			[]string{"description max_length"}},
 		{"description PostgreSQL cannot hold", func(ch *subscriptions.Change) { ch.Description = subscriptions.To("a\x00") },
-			[]string{"body.description pattern"}},
+			[]string{"description pattern"}},
 		{"payload mode", func(ch *subscriptions.Change) {
 			ch.PayloadMode = subscriptions.To(subscriptions.PayloadMode("cloudevents"))
 		},
-			[]string{"body.payload_mode enum"}},
+			[]string{"payload_mode enum"}},
 		{"schedule", func(ch *subscriptions.Change) {
 			ch.RetrySchedule = subscriptions.To([]float64{0.1, 0.09, 604800, 604800.1})
 		},
-			[]string{"body.retry_schedule_seconds[1] minimum", "body.retry_schedule_seconds[3] maximum"}},
+			[]string{"retry_schedule_seconds[1] minimum", "retry_schedule_seconds[3] maximum"}},
 		{"long schedule", func(ch *subscriptions.Change) { ch.RetrySchedule = subscriptions.To(make([]float64, 51)) },
-			[]string{"body.retry_schedule_seconds max_items"}},
+			[]string{"retry_schedule_seconds max_items"}},
 		{"short timeout", func(ch *subscriptions.Change) {
 			ch.TimeoutMs = subscriptions.To(int64(999))
-		}, []string{"body.timeout_ms minimum"}},
+		}, []string{"timeout_ms minimum"}},
 		{"long timeout", func(ch *subscriptions.Change) {
 			ch.TimeoutMs = subscriptions.To(int64(30001))
-		}, []string{"body.timeout_ms maximum"}},
-		{"header name", header("X A", "v"), []string{"body.headers pattern"}},
-		{"long header name", header(strings.Repeat("a", 129), "v"), []string{"body.headers pattern"}},
-		{"header value", header("X-A", "a\r\nX-B: b"), []string{"body.headers.X-A pattern"}},
-		{"header value ends in a blank", header("X-A", "a "), []string{"body.headers.X-A pattern"}},
-		{"long header value", header("X-A", strings.Repeat("a", 4097)), []string{"body.headers.X-A max_length"}},
+		}, []string{"timeout_ms maximum"}},
+		{"header name", header("X A", "v"), []string{"headers pattern"}},
+		{"long header name", header(strings.Repeat("a", 129), "v"), []string{"headers pattern"}},
+		{"header value", header("X-A", "a\r\nX-B: b"), []string{"headers.X-A pattern"}},
+		{"header value ends in a blank", header("X-A", "a "), []string{"headers.X-A pattern"}},
+		{"long header value", header("X-A", strings.Repeat("a", 4097)), []string{"headers.X-A max_length"}},
 		{"same header twice", func(ch *subscriptions.Change) {
 			ch.Headers = subscriptions.To(map[string]*string{"X-A": ptr("1"), "x-a": ptr("2")})
-		}, []string{"body.headers.x-a unique"}},
+		}, []string{"headers.x-a unique"}},
 		{"21 headers", func(ch *subscriptions.Change) {
 			many := map[string]*string{}
 			for i := range 21 {
 				many[fmt.Sprintf("X-%d", i)] = ptr("v")
 			}
 			ch.Headers = subscriptions.To(many)
-		}, []string{"body.headers max_properties"}},
+		}, []string{"headers max_properties"}},
 		{"metadata", func(ch *subscriptions.Change) {
 			ch.Metadata = subscriptions.To(map[string]any{"a": strings.Repeat("a", 16<<10)})
-		}, []string{"body.metadata max_length"}},
+		}, []string{"metadata max_length"}},
 		{"unknown provider configuration", func(ch *subscriptions.Change) { ch.ProviderConfigKey = subscriptions.To("none") },
-			[]string{"body.provider_config_key exists"}},
+			[]string{"provider_config_key exists"}},
 		{"unknown connection", func(ch *subscriptions.Change) { ch.ConnectionID = subscriptions.To("none") },
-			[]string{"body.connection_id exists"}},
+			[]string{"connection_id exists"}},
 		{"connection that no database can hold", func(ch *subscriptions.Change) {
 			ch.ConnectionID = subscriptions.To("a\x00")
 		},
-			[]string{"body.connection_id exists"}},
+			[]string{"connection_id exists"}},
 		{"connection of another provider", func(ch *subscriptions.Change) {
 			ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To("slack"), subscriptions.To("acme")
-		}, []string{"body.connection_id exists"}},
+		}, []string{"connection_id exists"}},
 		{"empty names", func(ch *subscriptions.Change) {
 			ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To(""), subscriptions.To("")
-		}, []string{"body.provider_config_key min_length", "body.connection_id min_length"}},
+		}, []string{"provider_config_key min_length", "connection_id min_length"}},
 	}
 	for _, name := range []string{"Host", "connection", "Keep-Alive", "Proxy-Authorization", "TE", "Trailer",
 		"Transfer-Encoding", "Upgrade", "Expect", "Accept-Encoding", "Content-Type", "Webhook-Id", "webhook-timestamp",
@@ -134,7 +134,7 @@ func TestRules(t *testing.T) {
 			name string
 			set  func(*subscriptions.Change)
 			want []string
-		}{"refused header " + name, header(name, "v"), []string{"body.headers." + name + " reserved"}})
+		}{"refused header " + name, header(name, "v"), []string{"headers." + name + " reserved"}})
 	}
 	cases = append(cases, struct {
 		name string
@@ -179,9 +179,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			Filter:            subscriptions.To(`OFFENDING == event.OFFENDING`),
 		})
 		require.ElementsMatch(t, []string{
-			"body.event_types required", "body.forward_url target_refused", "body.signing_secret min_length",
-			"body.timeout_ms minimum", "body.provider_config_key exists", "body.headers pattern",
-			"body.filter reference", "body.filter reference",
+			"event_types required", "forward_url target_refused", "signing_secret min_length",
+			"timeout_ms minimum", "provider_config_key exists", "headers pattern",
+			"filter reference", "filter reference",
 		}, faultsOf(t, err))
 		var e *apperr.Error
 		require.ErrorAs(t, err, &e)
@@ -202,7 +202,7 @@ func TestScopeOfAChange(t *testing.T) {
 		sub, _, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{ProviderConfigKey: subscriptions.To("slack")})
-		require.Equal(t, []string{"body.provider_config_key exists"}, faultsOf(t, err))
+		require.Equal(t, []string{"provider_config_key exists"}, faultsOf(t, err))
 		w.exec(t, "UPDATE webhook_subscriptions SET connection_id = 'gone' WHERE id = $1", sub.ID)
 		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{Description: subscriptions.To("still mine")})
 		require.NoError(t, err)

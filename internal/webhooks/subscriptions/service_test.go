@@ -206,7 +206,7 @@ func TestForeignEnvironment(t *testing.T) {
 		found, err := w.Match(t.Context(), w.other, "github", "acme", []string{"a"})
 		require.NoError(t, err)
 		require.Empty(t, found)
-		request, err := page.Query{}.Parse("", subscriptions.IsListKey)
+		request, err := page.Query{}.Parse("", id.Matcher(id.PrefixSubscription))
 		require.NoError(t, err)
 		rows, err := w.List(t.Context(), access.Whole(w.other), subscriptions.Filter{}, request)
 		require.NoError(t, err)

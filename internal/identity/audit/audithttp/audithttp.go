@@ -4,12 +4,9 @@ package audithttp
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
@@ -32,7 +29,7 @@ type Identity interface {
 // Mount adds the operations on the audit trail to the API.
 func Mount(api *httpapi.API, store *audit.Store, identity Identity) {
 	h := &handlers{store: store, identity: identity}
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
 		AnyEnvironment: true, Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
 		Summary: "List audit events",
@@ -40,8 +37,9 @@ func Mount(api *httpapi.API, store *audit.Store, identity Identity) {
 			"be deleted. Without it the trail is that of the team, with events that concern no environment. Every " +
 			"administrative change commits with one event. Events are numbered from 1 without gaps after they are committed. " +
 			"They appear here with their number, usually immediately and otherwise within a second.",
-	}, h.list)
-	httpapi.Register(api, httpapi.Operation{
+	}, httpapi.List[listInput, audit.Entry, auditEvent]{Rows: h.list, View: shown, IsKey: isSeq,
+		Key: func(e *audit.Entry) string { return strconv.FormatInt(e.Seq, 10) }})
+	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
 		AnyEnvironment: true, Permission: access.AuditExport, Errors: []apperr.Code{apperr.CodeNotFound},
 		Download: []string{mediaJSONL, mediaCSV}, Summary: "Export audit events",
@@ -114,42 +112,17 @@ func kinds[T ~string](values []string) []T {
 type listInput struct {
 	page.Query
 	Filters
-	url url.URL
 }
 
-// Resolve keeps the URL for the link to the next page.
-func (in *listInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	return nil
-}
-
-type listOutput struct {
-	page.Headers
-	Body []auditEvent
-}
-
-func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
+func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]audit.Entry, error) {
 	trail, filter, err := h.filter(ctx, &in.Filters, access.AuditRead)
 	if err != nil {
 		return nil, err
 	}
-	request, err := in.Parse(filter.Scope(trail), isSeq)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := h.store.List(ctx, trail, filter, request)
-	if err != nil {
-		return nil, err
-	}
-	rows, headers := page.Cut(request, rows, func(e audit.Entry) string {
-		return strconv.FormatInt(e.Seq, 10)
-	}, in.url.Path, in.url.Query())
-	out := &listOutput{Headers: headers, Body: make([]auditEvent, len(rows))}
-	for i := range rows {
-		out.Body[i] = view(&rows[i])
-	}
-	return out, nil
+	return h.store.List(ctx, trail, filter, p)
 }
+
+func shown(_ context.Context, e *audit.Entry) auditEvent { return view(e) }
 
 func isSeq(key string) bool {
 	n, err := strconv.ParseInt(key, 10, 64)

@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
@@ -42,7 +40,7 @@ type exportInput struct {
 	AfterSeq int64 `query:"after_seq" minimum:"0" maximum:"9007199254740991" default:"0"`
 }
 
-func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
+func (h *handlers) export(ctx context.Context, in *exportInput) (httpapi.Responder, error) {
 	trail, filter, err := h.filter(ctx, &in.Filters, access.AuditExport)
 	if err != nil {
 		return nil, err
@@ -56,7 +54,7 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamRes
 		return nil, err
 	}
 	allowed := h.mayExport(access.From(ctx), trail)
-	return httpapi.Download(func(ctx context.Context, w http.ResponseWriter) { //nolint:contextcheck // it gets the request's own
+	return func(ctx context.Context, w http.ResponseWriter) {
 		ctx, cancel := context.WithTimeout(ctx, exportTime)
 		defer cancel()
 		media, encode := mediaJSONL, lines
@@ -72,7 +70,7 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (*huma.StreamRes
 			// Ends the connection without the last chunk, so that the client can tell a broken export from a whole one.
 			panic(http.ErrAbortHandler)
 		}
-	}), nil
+	}, nil
 }
 
 // mayExport returns what says whether somebody who began an export may still make it. Who reads slowly must not go on

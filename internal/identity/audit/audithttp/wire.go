@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/httpapi"
 )
@@ -66,22 +64,22 @@ type changes string
 func (c changes) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 
 // Schema describes audit.Changes.
-func (changes) Schema(huma.Registry) *huma.Schema {
-	digest := func(when string) *huma.Schema {
-		return &huma.Schema{Type: huma.TypeString, Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
+func (changes) Schema(httpapi.Registry) *httpapi.Schema {
+	digest := func(when string) *httpapi.Schema {
+		return &httpapi.Schema{Type: "string", Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
 			Description: "Digest of the object " + when +
 				": SHA-256 over its fields as JSON without spaces, members sorted, secrets redacted. " +
 				"`null` if there was no object or the action changes none."}
 	}
-	value := func(when string) *huma.Schema {
-		return &huma.Schema{Description: "The value " + when + "; absent if there was none."}
+	value := func(when string) *httpapi.Schema {
+		return &httpapi.Schema{Description: "The value " + when + "; absent if there was none."}
 	}
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"before_digest",
-		"after_digest", "diff"}, Properties: map[string]*huma.Schema{
+	return &httpapi.Schema{Type: "object", AdditionalProperties: false, Required: []string{"before_digest",
+		"after_digest", "diff"}, Properties: map[string]*httpapi.Schema{
 		"before_digest": digest("before"), "after_digest": digest("after"),
-		"diff": {Type: huma.TypeObject, Description: "The fields that differ, by name. Values of secrets are `[redacted]`.",
-			AdditionalProperties: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false,
-				Properties: map[string]*huma.Schema{"before": value("before"), "after": value("after")}}},
+		"diff": {Type: "object", Description: "The fields that differ, by name. Values of secrets are `[redacted]`.",
+			AdditionalProperties: &httpapi.Schema{Type: "object", AdditionalProperties: false,
+				Properties: map[string]*httpapi.Schema{"before": value("before"), "after": value("after")}}},
 	}}
 }
 
@@ -92,8 +90,8 @@ type object string
 func (o object) MarshalJSON() ([]byte, error) { return []byte(o), nil }
 
 // Schema is an object of any values.
-func (object) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+func (object) Schema(httpapi.Registry) *httpapi.Schema {
+	return &httpapi.Schema{Type: "object", AdditionalProperties: true}
 }
 
 func view(e *audit.Entry) auditEvent {

@@ -3,12 +3,8 @@ package ssohttp
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"slices"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/sso"
@@ -56,11 +52,12 @@ func Mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 			"through `role_mappings` nor the accounts of others through `link_existing`.",
 		Errors: []apperr.Code{apperr.CodePrivilegeEscalation, apperr.CodeSSOProvidersLimit},
 	}, h.create)
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-sso-providers", Method: http.MethodGet, Path: collection, Tag: tag, Status: http.StatusOK,
 		Permission: access.SSORead, Summary: "List identity providers",
 		Description: "Lists the team's identity providers, newest first, without their secrets.",
-	}, h.list)
+	}, httpapi.List[listInput, sso.Provider, provider]{Rows: h.list, View: h.shown,
+		Key: func(p *sso.Provider) string { return p.ID }, IsKey: id.Matcher(id.PrefixSSO)})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-sso-provider", Method: http.MethodGet, Path: item, Tag: tag, Status: http.StatusOK,
 		Permission: access.SSORead, Summary: "Get an identity provider",
@@ -97,34 +94,22 @@ func Mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 		Errors: []apperr.Code{apperr.CodeNotFound, apperr.CodeSSOFailed, apperr.CodeSSOUnavailable},
 	}, h.start)
 	api.Handle("GET "+httpapi.Prefix+item+"/callback", api.LimitedByAddress(http.HandlerFunc(h.callback)),
-		documentCallback(api))
+		callbackRoute())
 }
 
 func (h handler) create(ctx context.Context, in *createInput) (*createOutput, error) {
 	p, err := h.sso.Create(ctx, access.From(ctx), in.Body.settings())
 	if err != nil {
-		return nil, inBody(err)
+		return nil, err
 	}
 	return &createOutput{Location: httpapi.Prefix + collection + "/" + p.ID, Body: h.view(p)}, nil
 }
 
-func (h handler) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	actor := access.From(ctx)
-	r, err := in.Parse("sso-providers\x00"+string(actor.Team), func(key string) bool { return id.Is(id.PrefixSSO, key) })
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.sso.List(ctx, actor, r)
-	if err != nil {
-		return nil, err
-	}
-	list, headers := page.Cut(r, list, func(p sso.Provider) string { return p.ID }, in.url.Path, in.url.Query())
-	out := &listOutput{Headers: headers, Body: make([]provider, 0, len(list))}
-	for _, p := range list {
-		out.Body = append(out.Body, h.view(p))
-	}
-	return out, nil
+func (h handler) list(ctx context.Context, _ *listInput, p page.Request) ([]sso.Provider, error) {
+	return h.sso.List(ctx, access.From(ctx), p)
 }
+
+func (h handler) shown(_ context.Context, p *sso.Provider) provider { return h.view(*p) }
 
 func (h handler) get(ctx context.Context, in *providerInput) (*providerOutput, error) {
 	return h.answer(h.sso.Get(ctx, access.From(ctx), in.ID))
@@ -132,7 +117,7 @@ func (h handler) get(ctx context.Context, in *providerInput) (*providerOutput, e
 
 func (h handler) update(ctx context.Context, in *updateInput) (*providerOutput, error) {
 	p, err := h.sso.Update(ctx, access.From(ctx), in.ID, in.Body.change())
-	return h.answer(p, inBody(err))
+	return h.answer(p, err)
 }
 
 func (h handler) delete(ctx context.Context, in *providerInput) (*struct{}, error) {
@@ -181,52 +166,39 @@ func (h handler) view(p sso.Provider) provider {
 	return out
 }
 
-// inBody puts the faults that a rule found after the schema's where the body is.
-func inBody(err error) error {
-	var e *apperr.Error
-	if !errors.As(err, &e) || e.Code != apperr.CodeValidation {
-		return err
-	}
-	details := slices.Clone(e.Details)
-	for i := range details {
-		details[i].Location = "body." + details[i].Location
-	}
-	return apperr.Invalid(details...)
-}
-
-func documentCallback(api *httpapi.API) *huma.Operation {
-	text := func() *huma.Schema {
+func callbackRoute() httpapi.Route {
+	text := func() *httpapi.Schema {
 		least, most := 1, maxParameter
-		return &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most}
+		return &httpapi.Schema{Type: "string", MinLength: &least, MaxLength: &most}
 	}
-	op := &huma.Operation{
-		OperationID: "finish-sso", Method: http.MethodGet, Path: item + "/callback", Tags: []string{tag},
-		Security: []map[string][]string{}, Summary: "Return from an identity provider",
+	r := httpapi.Route{
+		ID: "finish-sso", Method: http.MethodGet, Path: item + "/callback", Tag: tag,
+		Summary: "Return from an identity provider",
 		Description: "Completes a sign-in that `start` began in the same browser. It checks the provider's response, " +
 			"grants and revokes the roles of the user's groups, sets the refresh cookie and redirects the browser. Each " +
 			"response works once. Parameters that are not listed are ignored.",
-		Parameters: []*huma.Param{
-			{Name: "id", In: "path", Required: true, Description: "The provider's id.", Schema: text()},
+		Parameters: []httpapi.Parameter{
+			{Name: "id", In: "path", Description: "The provider's id.", Schema: text()},
 			{Name: "state", In: "query", Required: true, Description: "The state that `start` passed on.", Schema: text()},
 			{Name: "code", In: "query", Description: "The authorization code (RFC 6749).", Schema: text()},
 			{Name: "iss", In: "query", Description: "The provider's issuer (RFC 9207).", Schema: text()},
 			{Name: "error", In: "query", Description: "The error code of the provider (RFC 6749).", Schema: text()},
 		},
-		Responses: map[string]*huma.Response{"303": {
+		Responses: map[string]httpapi.Response{"303": {
 			Description: http.StatusText(http.StatusSeeOther),
-			Headers: map[string]*huma.Param{
+			Headers: map[string]httpapi.Header{
 				"Location":   {Description: "The `return_to` of the sign-in.", Schema: text()},
 				"Set-Cookie": {Description: "The refresh cookie of a new session.", Schema: text()},
 			},
 		}},
+		Success: http.StatusSeeOther,
 	}
 	for status, codes := range map[string]string{
 		"400": "`sso_state_invalid`", "403": "`sso_failed`, `sso_not_member`", "404": "`not_found`",
 		"409": "`sso_account_exists`", "429": "`rate_limited`", "500": "`internal_server_error`", "502": "`sso_unavailable`",
 		"503": "`unavailable`",
 	} {
-		op.Responses[status] = api.ErrorResponse(codes)
+		r.Responses[status] = httpapi.ErrorResponse(codes)
 	}
-	httpapi.DocumentLimits(op, http.StatusSeeOther)
-	return op
+	return r
 }

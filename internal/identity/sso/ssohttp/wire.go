@@ -1,10 +1,7 @@
 package ssohttp
 
 import (
-	"errors"
-	"net/url"
-
-	"github.com/danielgtaylor/huma/v2"
+	"context"
 
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/platform/access"
@@ -135,12 +132,8 @@ func (n *newProvider) settings() sso.Settings {
 	return s
 }
 
-// Resolve has the rules look at a body of the wrong shape too. One of the right shape is for the service to check,
-// together with what only the policy of outgoing requests and the database can tell.
-func (n *newProvider) Resolve(ctx huma.Context) []error {
-	httpapi.OnRefusal(ctx, func(f *apperr.Faults) { check(f, n.settings()) })
-	return nil
-}
+// CheckRefused adds the errors that the service would find.
+func (n *newProvider) CheckRefused(_ context.Context, f *apperr.Faults) { n.settings().Check(f) }
 
 type providerPatch struct {
 	// The display name of the provider; no control characters. Default: unchanged.
@@ -159,15 +152,12 @@ func (p *providerPatch) apply(s *sso.Settings) {
 	p.Writable.apply(s)
 }
 
-// Resolve has the rules look at a body of the wrong shape too; see newProvider.
-func (p *providerPatch) Resolve(ctx huma.Context) []error {
-	httpapi.OnRefusal(ctx, func(f *apperr.Faults) {
-		s := sso.Defaults()
-		s.Name, s.ClientID, s.AllowedDomains, s.ClientSecret = "-", "-", []string{"example.test"}, p.ClientSecret.Value
-		p.apply(&s)
-		check(f, s)
-	})
-	return nil
+// CheckRefused adds the errors that the service would find.
+func (p *providerPatch) CheckRefused(_ context.Context, f *apperr.Faults) {
+	s := sso.Defaults()
+	s.Name, s.ClientID, s.AllowedDomains, s.ClientSecret = "-", "-", []string{"example.test"}, p.ClientSecret.Value
+	p.apply(&s)
+	s.Check(f)
 }
 
 func (p *providerPatch) change() sso.Change {
@@ -177,19 +167,6 @@ func (p *providerPatch) change() sso.Change {
 		c.Secret = &secret
 	}
 	return c
-}
-
-// check adds the faults of settings where the body is.
-func check(f *apperr.Faults, s sso.Settings) {
-	var own apperr.Faults
-	s.Check(&own)
-	var invalid *apperr.Error
-	if !errors.As(own.Err(), &invalid) {
-		return
-	}
-	for _, d := range invalid.Details {
-		f.Add("body."+d.Location, d.Rule, d.Message)
-	}
 }
 
 type createInput struct {
@@ -202,21 +179,7 @@ type createOutput struct {
 	Body     provider
 }
 
-type listInput struct {
-	page.Query
-	url url.URL
-}
-
-// Resolve keeps the URL for the link to the next page.
-func (in *listInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	return nil
-}
-
-type listOutput struct {
-	page.Headers
-	Body []provider
-}
+type listInput struct{ page.Query }
 
 type providerInput struct {
 	// The provider's id.
@@ -257,8 +220,8 @@ type checkResult struct {
 type checkName sso.CheckName
 
 // Schema lists the checks.
-func (checkName) Schema(huma.Registry) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeString}
+func (checkName) Schema(httpapi.Registry) *httpapi.Schema {
+	s := &httpapi.Schema{Type: "string"}
 	for _, n := range sso.CheckNames() {
 		s.Enum = append(s.Enum, string(n))
 	}
@@ -274,13 +237,11 @@ type startInput struct {
 	ReturnTo string `query:"return_to" maxLength:"512" default:"/docs" example:"/docs"`
 }
 
-// Resolve refuses what could lead to another site.
-func (in *startInput) Resolve(huma.Context) []error {
-	if sso.ValidReturnTo(in.ReturnTo) {
-		return nil
+// Check refuses what could lead to another site.
+func (in *startInput) Check(_ context.Context, f *apperr.Faults) {
+	if !sso.ValidReturnTo(in.ReturnTo) {
+		f.Add("query.return_to", "path", "must be a path of this service, such as /docs")
 	}
-	return []error{apperr.Invalid(apperr.Detail{Location: "query.return_to", Rule: "path",
-		Message: "must be a path of this service, such as /docs"})}
 }
 
 type startOutput struct {

@@ -1,7 +1,7 @@
 package connectionshttp
 
 import (
-	"github.com/danielgtaylor/huma/v2"
+	"context"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -63,6 +63,7 @@ type WebhookChange struct {
 
 // creation is the body that makes a connection.
 type creation struct {
+	httpapi.RuleLimits
 	// The provider's slug. Give this or `provider_config_key`; both have the same value.
 	Provider httpapi.Optional[string] `json:"provider,omitempty" example:"github"`
 	// The key of the provider configuration, which is the provider's slug.
@@ -78,29 +79,27 @@ type creation struct {
 
 // request is the body of a POST to a connection: an operation, or a change.
 type request struct {
+	httpapi.RuleLimits
 	// The operation to run. It must be the only field in the body. Without it the body is an update.
 	Operation httpapi.Optional[string] `json:"operation,omitempty" enum:"disable,enable,delete,rotate_webhook_path"`
 	Change
 }
 
-// Resolve refuses a choice that is empty, which to the domain is the default.
-func (b *creation) Resolve(huma.Context) []error {
-	var f apperr.Faults
+// Check refuses a choice that is empty, which to the domain is the default.
+func (b *creation) Check(_ context.Context, f *apperr.Faults) {
 	if choice := b.OnConflict.Pointer(); choice != nil && *choice == "" {
-		f.Add("body.on_conflict", "enum", "must be error or update")
+		f.Add("on_conflict", "enum", "must be error or update")
 	}
-	return errorsOf(&f)
 }
 
-// Resolve refuses an unknown operation, and a change beside an operation.
-func (b *request) Resolve(huma.Context) []error {
+// Check refuses an unknown operation, and a change alongside an operation.
+func (b *request) Check(_ context.Context, f *apperr.Faults) {
 	op := b.Operation.Pointer()
 	if op == nil {
-		return nil
+		return
 	}
-	var f apperr.Faults
 	if _, known := operations()[*op]; !known {
-		f.Add("body.operation", "enum", "must be disable, enable, delete or rotate_webhook_path")
+		f.Add("operation", "enum", "must be disable, enable, delete or rotate_webhook_path")
 	}
 	for _, other := range []struct {
 		name string
@@ -108,20 +107,15 @@ func (b *request) Resolve(huma.Context) []error {
 	}{{"webhook_secret", b.WebhookSecret.Set}, {"webhook", b.Webhook.Set}, {"tags", b.Tags.Set},
 		{"metadata", b.Metadata.Set}} {
 		if other.set {
-			f.Add("body."+other.name, "alone", "an operation stands alone in the body")
+			f.Add(other.name, "alone", "an operation stands alone in the body")
 		}
 	}
-	return errorsOf(&f)
 }
 
 // patch is the body of PATCH.
-type patch struct{ Change }
-
-func errorsOf(f *apperr.Faults) []error {
-	if err := f.Err(); err != nil {
-		return []error{err}
-	}
-	return nil
+type patch struct {
+	httpapi.RuleLimits
+	Change
 }
 
 func (b *creation) domain() connections.NewConnection {

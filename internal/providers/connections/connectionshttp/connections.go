@@ -10,8 +10,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -46,11 +44,12 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 			"status code is 200.",
 		Errors: []apperr.Code{apperr.CodeConnectionExists, apperr.CodeAliasTaken},
 	}), h.create)
-	httpapi.Register(api, op(httpapi.Operation{
+	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-connections", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
 		Permission: access.ConnectionsRead,
 		Summary:    "List connections", Description: "Lists the environment's connections, newest first.",
-	}), h.list)
+	}), httpapi.List[listInput, connections.Connection, connection]{Rows: h.list, View: h.shown,
+		Key: func(c *connections.Connection) string { return c.UUID }, IsKey: id.IsUUID})
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-connection", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
 		Permission: access.ConnectionsRead,
@@ -136,50 +135,28 @@ type listInput struct {
 	// Only connections with one of these statuses.
 	Status []string `query:"status,explode" enum:"active,disabled" maxItems:"50"`
 	// Only connections whose id begins with this text.
-	Q   string `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$"`
-	url url.URL
+	Q string `query:"q" maxLength:"255" pattern:"^[A-Za-z0-9._:@-]+$"`
 }
 
-// Resolve checks the filters and keeps the URL, which the link to the next page repeats.
-func (in *listInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	var f apperr.Faults
+// Check checks the filters.
+func (in *listInput) Check(_ context.Context, f *apperr.Faults) {
 	for i, key := range in.Provider {
 		if !connections.ValidProviderConfigKey(key) {
 			f.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
 		}
 	}
-	return errorsOf(&f)
 }
 
-type listOutput struct {
-	page.Headers
-	Body []connection
-}
-
-func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	shown := access.From(ctx).View()
-	scope := fmt.Sprintf("connections %q %q %q %q", shown.Environment, in.Provider, in.Status, in.Q)
-	p, err := in.Parse(scope, id.IsUUID)
-	if err != nil {
-		return nil, err
-	}
+func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]connections.Connection, error) {
 	f := connections.Filter{ProviderConfigKeys: in.Provider, Prefix: in.Q}
 	for _, s := range in.Status {
 		f.Statuses = append(f.Statuses, connections.Status(s))
 	}
-	rows, err := h.svc.List(ctx, shown, f, p)
-	if err != nil {
-		return nil, err
-	}
-	rows, headers := page.Cut(p, rows, func(c connections.Connection) string {
-		return c.UUID
-	}, in.url.Path, in.url.Query())
-	out := &listOutput{Headers: headers, Body: make([]connection, len(rows))}
-	for i, c := range rows {
-		out.Body[i] = view(c, h.webhookBase)
-	}
-	return out, nil
+	return h.svc.List(ctx, access.From(ctx).View(), f, p)
+}
+
+func (h *handlers) shown(_ context.Context, c *connections.Connection) connection {
+	return view(*c, h.webhookBase)
 }
 
 func (h *handlers) get(ctx context.Context, in *Item) (*connectionOutput, error) {
@@ -221,8 +198,8 @@ func (r result) MarshalJSON() ([]byte, error) {
 }
 
 // Schema is either of the two.
-func (result) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{
+func (result) Schema(r httpapi.Registry) *httpapi.Schema {
+	return &httpapi.Schema{OneOf: []*httpapi.Schema{
 		r.Schema(reflect.TypeFor[connection](), true, ""), r.Schema(reflect.TypeFor[deletion](), true, ""),
 	}}
 }

@@ -3,8 +3,6 @@ package connectionshttp
 import (
 	"encoding/json"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/providers/connections"
 )
@@ -110,8 +108,8 @@ type scheme string
 func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(orNull(string(s))) }
 
 // Schema is the set of names, or null. A tag could not say so: an enum that leaves null out forbids it.
-func (scheme) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Nullable: true, Enum: []any{connections.SchemeNone, nil}}
+func (scheme) Schema(httpapi.Registry) *httpapi.Schema {
+	return &httpapi.Schema{Type: "string", Nullable: true, Enum: []any{connections.SchemeNone, nil}}
 }
 
 func orNull(s string) *string {

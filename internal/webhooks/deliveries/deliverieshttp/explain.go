@@ -2,10 +2,7 @@ package deliverieshttp
 
 import (
 	"context"
-	"net/url"
 	"slices"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
@@ -20,18 +17,7 @@ type explainInput struct {
 	page.Query
 	// The event's UUID.
 	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	url       url.URL
-}
-
-// Resolve keeps the URL for the link to the next page.
-func (in *explainInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	return nil
-}
-
-type explainOutput struct {
-	page.Headers
-	Body []explanation
+	event     events.Event
 }
 
 // explanation is why an event went to a subscription, or did not.
@@ -91,25 +77,24 @@ func filterView(r *filters.Result) httpapi.OrNull[filterResult] {
 	return httpapi.OrNull[filterResult]{Value: &view}
 }
 
-func (h *handlers) explain(ctx context.Context, in *explainInput) (*explainOutput, error) {
+func (h *handlers) explain(ctx context.Context, in *explainInput,
+	p page.Request) ([]subscriptions.Subscription, error) {
 	v := access.From(ctx).View()
-	request, err := in.Parse("webhook-event-explain "+string(v.Environment)+" "+in.EventUUID, subscriptions.IsListKey)
+	var err error
+	if in.event, err = h.events.Get(ctx, v, in.EventUUID); err != nil {
+		return nil, err
+	}
+	return h.subscriptions.List(ctx, v, subscriptions.Filter{}, p)
+}
+
+func (h *handlers) explanations(ctx context.Context, in *explainInput,
+	list []subscriptions.Subscription) ([]explanation, error) {
+	e := &in.event
+	made, err := h.deliveries.Store().ByEvents(ctx, e.Environment, []string{e.UUID})
 	if err != nil {
 		return nil, err
 	}
-	e, err := h.events.Get(ctx, v, in.EventUUID)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.subscriptions.List(ctx, v, subscriptions.Filter{}, request)
-	if err != nil {
-		return nil, err
-	}
-	made, err := h.deliveries.Store().ByEvents(ctx, v.Environment, []string{e.UUID})
-	if err != nil {
-		return nil, err
-	}
-	seen, err := h.seen(ctx, &e, list)
+	seen, err := h.seen(ctx, e, list)
 	if err != nil {
 		return nil, err
 	}
@@ -117,12 +102,9 @@ func (h *handlers) explain(ctx context.Context, in *explainInput) (*explainOutpu
 	for _, d := range made[e.UUID] {
 		statuses[d.SubscriptionID] = d.Status
 	}
-	list, headers := page.Cut(request, list, func(s subscriptions.Subscription) string {
-		return s.ID
-	}, in.url.Path, in.url.Query())
-	out := &explainOutput{Headers: headers, Body: make([]explanation, len(list))}
+	out := make([]explanation, len(list))
 	for i := range list {
-		out.Body[i] = explained(&list[i], &e, seen, statuses)
+		out[i] = explained(&list[i], e, seen, statuses)
 	}
 	return out, nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -29,15 +27,8 @@ func (in *statsInput) request() deliveries.StatsRequest {
 		Bucket: deliveries.Bucket(in.Bucket)}
 }
 
-// Resolve checks what the schema cannot say.
-func (in *statsInput) Resolve(huma.Context) []error {
-	var f apperr.Faults
-	in.request().Check(&f)
-	if err := f.Err(); err != nil {
-		return []error{err}
-	}
-	return nil
-}
+// Check checks what the schema cannot say.
+func (in *statsInput) Check(_ context.Context, f *apperr.Faults) { in.request().Check(f) }
 
 type statsOutput struct{ Body stats }
 

@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
@@ -41,7 +42,7 @@ func Mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *s
 			"Statistics by minute are kept for 24 hours, the others for as long as events are kept. A range is at most 24 " +
 			"hours by minute, 31 days by hour and 366 days by day.",
 	}, h.stats)
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "explain-webhook-event", Method: http.MethodGet, Path: "/webhook-events/{event_uuid}/explain",
 		Status: http.StatusOK, Tag: "Webhook events", Permission: access.SubscriptionsRead, Route: access.RouteWebhooks,
 		Environment: true, Summary: "Explain where a webhook event was sent",
@@ -49,7 +50,8 @@ func Mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *s
 			"the result of the filter, or the first condition that is not met, and the status of the delivery. Events are " +
 			"matched when they are received. `created_after_event` and `changed_after_event` mark subscriptions that did not " +
 			"exist, or were different, at that time.",
-	}, h.explain)
+	}, httpapi.List[explainInput, subscriptions.Subscription, explanation]{Rows: h.explain, Views: h.explanations,
+		Key: func(s *subscriptions.Subscription) string { return s.ID }, IsKey: id.Matcher(id.PrefixSubscription)})
 }
 
 type handlers struct {

@@ -5,9 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -28,7 +25,7 @@ const (
 // Mount adds the operations on webhook events to the API.
 func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream *eventstream.Service) {
 	h := &handlers{events: found, deliveries: dl}
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-webhook-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary: "List webhook events",
@@ -38,19 +35,21 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 			"`idempotency_key` and `q` find a duplicate only while its original exists. A `q` that is the beginning of more " +
 			"than 200 event types in the environment is rejected. Bodies, headers and deliveries are omitted unless `include` " +
 			"names them. A page with bodies may be shorter than `limit`.",
-	}, h.list)
+	}, httpapi.List[listInput, events.Event, Listed]{Rows: h.list, Fit: fitting, Views: h.listed,
+		Key: func(e *events.Event) string { return e.UUID }, IsKey: id.IsUUID})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-webhook-event", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK, Tag: tag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary:     "Get a webhook event",
 		Description: "Returns an event with its headers, body and deliveries.",
 	}, h.get)
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-webhook-event-attempts", Method: http.MethodGet, Path: itemPath + "/attempts", Status: http.StatusOK,
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary:     "List the attempts of a webhook event",
 		Description: "Lists the attempts of all the event's deliveries, newest first, with each request and response.",
-	}, h.attempts)
+	}, httpapi.List[attemptsInput, deliveries.Attempt, Attempt]{Rows: h.attempts, View: shownAttempt,
+		Key: func(a *deliveries.Attempt) string { return a.ID }, IsKey: id.IsUUID})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "replay-webhook-event", Method: http.MethodPost, Path: itemPath + "/replay", Status: http.StatusAccepted,
 		Tag: tag, Permission: access.EventsReplay, Route: access.RouteWebhooks, Environment: true,
@@ -82,54 +81,32 @@ type itemInput struct {
 	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 }
 
-type listOutput struct {
-	page.Headers
-	Body []Listed
-}
-
 // maxPageBodies bounds the bodies of one page in bytes, so that a page of large events does not fill the memory.
 const maxPageBodies = 16 << 20
 
-func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	v := access.From(ctx).View()
-	env, filter := v.Environment, in.filter()
-	request, err := in.Parse("webhook-events "+filter.Scope(env), id.IsUUID)
-	if err != nil {
-		return nil, err
-	}
-	found, err := h.events.List(ctx, v, filter, request)
-	if err != nil {
-		return nil, err
-	}
-	include := in.including()
-	cut := request
-	if include.body {
-		cut.Limit = min(cut.Limit, fitting(found, maxPageBodies))
-	}
-	query := in.url.Query()
-	found, headers := page.Cut(cut, found, func(e events.Event) string { return e.UUID }, in.url.Path, query)
-	if cut.Limit < request.Limit {
-		headers.Link = nextLink(in.url.Path, query, request.Limit, headers.NextCursor)
-	}
-	rows, err := h.listed(ctx, env, found, include)
-	return &listOutput{Headers: headers, Body: rows}, err
+func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]events.Event, error) {
+	return h.events.List(ctx, access.From(ctx).View(), in.filter(), p)
 }
 
-// fitting returns how many of the events, at least one, have bodies within the budget.
-func fitting(list []events.Event, budget int64) int {
+// fitting returns how many of the events, at least one, have bodies within the limit of a page.
+func fitting(in *listInput, list []events.Event) int {
+	if !in.including().body {
+		return len(list)
+	}
+	left := int64(maxPageBodies)
 	for i, e := range list {
 		if e.PayloadExpired {
 			continue
 		}
-		if budget -= e.BodySize; budget < 0 {
+		if left -= e.BodySize; left < 0 {
 			return max(i, 1)
 		}
 	}
 	return max(len(list), 1)
 }
 
-func (h *handlers) listed(ctx context.Context, env id.Environment, list []events.Event,
-	include including) ([]Listed, error) {
+func (h *handlers) listed(ctx context.Context, in *listInput, list []events.Event) ([]Listed, error) {
+	env, include := access.From(ctx).Environment, in.including()
 	var payloads map[string]events.Payload
 	var byEvent map[string][]deliveries.Delivery
 	var err error
@@ -185,43 +162,17 @@ type attemptsInput struct {
 	// The event's UUID.
 	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 	page.Query
-	url url.URL
 }
 
-// Resolve keeps the URL for the link to the next page.
-func (in *attemptsInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	return nil
-}
-
-type attemptsOutput struct {
-	page.Headers
-	Body []Attempt
-}
-
-func (h *handlers) attempts(ctx context.Context, in *attemptsInput) (*attemptsOutput, error) {
+func (h *handlers) attempts(ctx context.Context, in *attemptsInput, p page.Request) ([]deliveries.Attempt, error) {
 	v := access.From(ctx).View()
-	env := v.Environment
 	if _, err := h.events.Get(ctx, v, in.EventUUID); err != nil {
 		return nil, err
 	}
-	request, err := in.Parse("webhook-event-attempts "+string(env)+" "+in.EventUUID, id.IsUUID)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.deliveries.Store().Attempts(ctx, env, in.EventUUID, request)
-	if err != nil {
-		return nil, err
-	}
-	list, headers := page.Cut(request, list, func(a deliveries.Attempt) string {
-		return a.ID
-	}, in.url.Path, in.url.Query())
-	out := &attemptsOutput{Headers: headers, Body: make([]Attempt, 0, len(list))}
-	for i := range list {
-		out.Body = append(out.Body, attempt(&list[i]))
-	}
-	return out, nil
+	return h.deliveries.Store().Attempts(ctx, v.Environment, in.EventUUID, p)
 }
+
+func shownAttempt(_ context.Context, a *deliveries.Attempt) Attempt { return attempt(a) }
 
 type replayInput struct {
 	// The event's UUID.
@@ -229,21 +180,13 @@ type replayInput struct {
 	Body      *replayBody // absent means {}
 }
 
-// Resolve finds ids that no subscription can have.
-func (in *replayInput) Resolve(huma.Context) []error {
-	if in.Body == nil {
-		return nil
-	}
-	var f apperr.Faults
-	for i, s := range in.Body.SubscriptionIDs {
+// Check finds ids that no subscription can have.
+func (b *replayBody) Check(_ context.Context, f *apperr.Faults) {
+	for i, s := range b.SubscriptionIDs {
 		if !id.Is(id.PrefixSubscription, s) {
-			f.Add(fmt.Sprintf("body.subscription_ids[%d]", i), "format", "must be the id of a subscription")
+			f.Add(fmt.Sprintf("subscription_ids[%d]", i), "format", "must be the id of a subscription")
 		}
 	}
-	if err := f.Err(); err != nil {
-		return []error{err}
-	}
-	return nil
 }
 
 type replayBody struct {

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -18,7 +16,7 @@ const mediaBytes = "application/octet-stream"
 
 // mountPayload adds the operation on an event's payload as it came.
 func mountPayload(api *httpapi.API, h *handlers) {
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "download-webhook-event-payload", Method: http.MethodGet, Path: itemPath + "/payload", Status: http.StatusOK,
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Errors: []apperr.Code{apperr.CodePayloadExpired}, Download: []string{mediaBytes},
@@ -30,7 +28,7 @@ func mountPayload(api *httpapi.API, h *handlers) {
 	}, h.payload)
 }
 
-func (h *handlers) payload(ctx context.Context, in *itemInput) (*huma.StreamResponse, error) {
+func (h *handlers) payload(ctx context.Context, in *itemInput) (httpapi.Responder, error) {
 	v := access.From(ctx).View()
 	e, err := h.events.Get(ctx, v, in.EventUUID)
 	if err != nil {
@@ -47,7 +45,7 @@ func (h *handlers) payload(ctx context.Context, in *itemInput) (*huma.StreamResp
 	case !ok:
 		return nil, apperr.NotFound("payload")
 	}
-	return httpapi.Download(func(_ context.Context, w http.ResponseWriter) { //nolint:contextcheck // nothing is read any more
+	return func(_ context.Context, w http.ResponseWriter) {
 		header := w.Header()
 		header.Set("Content-Type", mediaBytes)
 		header.Set("Content-Length", strconv.Itoa(len(p.Body)))
@@ -55,5 +53,5 @@ func (h *handlers) payload(ctx context.Context, in *itemInput) (*huma.StreamResp
 		header.Set("Content-Security-Policy", "sandbox")
 		header.Set("Cache-Control", "no-store")
 		_, _ = w.Write(p.Body) // the client is gone when this fails
-	}), nil
+	}, nil
 }

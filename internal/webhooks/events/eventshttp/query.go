@@ -2,13 +2,10 @@ package eventshttp
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -57,22 +54,10 @@ type listInput struct {
 	FilterQuery
 	// The parts to return in addition to the summary. Default: none.
 	Include []string `query:"include,explode" enum:"body,headers,deliveries" maxItems:"50" example:"deliveries"`
-	url     url.URL
 }
 
-// Resolve keeps the URL for the link to the next page and checks what the schema cannot say.
-func (in *listInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	var f apperr.Faults
-	in.check(&f)
-	if err := f.Err(); err != nil {
-		return []error{err}
-	}
-	return nil
-}
-
-// check adds what the schema cannot say.
-func (in *FilterQuery) check(f *apperr.Faults) {
+// Check checks what the schema cannot say.
+func (in *FilterQuery) Check(_ context.Context, f *apperr.Faults) {
 	for i, p := range in.EventType {
 		if fault := subscriptions.TypeFilterFault(p); fault != nil {
 			f.Add(fmt.Sprintf("query.event_type[%d]", i), fault.Rule, fault.Message)
@@ -80,7 +65,7 @@ func (in *FilterQuery) check(f *apperr.Faults) {
 	}
 }
 
-// filter returns the filter with its values sorted, so that their order does not matter to a cursor.
+// filter returns the filter with its values sorted, so that readers of a stream with equal filters can be recognised.
 func (in *FilterQuery) filter() events.Filter {
 	f := events.Filter{
 		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey),
@@ -120,14 +105,4 @@ type including struct{ body, headers, deliveries bool }
 func (in *listInput) including() including {
 	has := func(part string) bool { return slices.Contains(in.Include, part) }
 	return including{body: has("body"), headers: has("headers"), deliveries: has("deliveries")}
-}
-
-// nextLink is the link to the next page where a page is shorter than asked for, without asking for less the next time.
-func nextLink(path string, query url.Values, limit int, cursor string) string {
-	if cursor == "" {
-		return ""
-	}
-	query.Set("cursor", cursor)
-	query.Set("limit", strconv.Itoa(limit))
-	return "<" + path + "?" + query.Encode() + `>; rel="next"`
 }

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -26,7 +25,7 @@ func (i included[T]) IsZero() bool { return !i.asked }
 func (i included[T]) MarshalJSON() ([]byte, error) { return marshal(i.value) }
 
 // Schema is the schema of T.
-func (included[T]) Schema(r huma.Registry) *huma.Schema {
+func (included[T]) Schema(r httpapi.Registry) *httpapi.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
 }
 
@@ -53,8 +52,8 @@ func (h headers) MarshalJSON() ([]byte, error) {
 }
 
 // Schema is an object of strings.
-func (headers) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}}
+func (headers) Schema(httpapi.Registry) *httpapi.Schema {
+	return &httpapi.Schema{Type: "object", AdditionalProperties: &httpapi.Schema{Type: "string"}}
 }
 
 // content is a payload's body as its encoding shows it; without a payload it is null.
@@ -76,7 +75,7 @@ func (c content) MarshalJSON() ([]byte, error) {
 }
 
 // Schema allows every JSON value.
-func (content) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
+func (content) Schema(httpapi.Registry) *httpapi.Schema { return &httpapi.Schema{} }
 
 // encoding is a payload's encoding; without a payload it is null.
 type encoding struct{ payload *events.Payload }
@@ -90,8 +89,8 @@ func (e encoding) MarshalJSON() ([]byte, error) {
 }
 
 // Schema is the set of encodings, or null.
-func (encoding) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Nullable: true,
+func (encoding) Schema(httpapi.Registry) *httpapi.Schema {
+	return &httpapi.Schema{Type: "string", Nullable: true,
 		Enum: []any{string(events.JSON), string(events.Text), string(events.Base64), nil}}
 }
 
@@ -102,6 +101,6 @@ type suspicion struct{ code *string }
 func (s suspicion) MarshalJSON() ([]byte, error) { return marshal(s.code) }
 
 // Schema is the set of codes, or null. A tag could not say so: an enum that leaves null out forbids it.
-func (suspicion) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Nullable: true, Enum: []any{events.SuspectSameBody, nil}}
+func (suspicion) Schema(httpapi.Registry) *httpapi.Schema {
+	return &httpapi.Schema{Type: "string", Nullable: true, Enum: []any{events.SuspectSameBody, nil}}
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -31,7 +29,7 @@ const (
 // mountStream adds the stream of events and its tickets to the API.
 func mountStream(api *httpapi.API, stream *eventstream.Service) {
 	h := &streaming{stream: stream}
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "stream-webhook-events", Method: http.MethodGet, Path: streamPath, Status: http.StatusOK, Tag: tag,
 		Permission: access.EventsRead, Route: access.RouteEvents, Environment: true, Tickets: h,
 		Errors:  []apperr.Code{apperr.CodeTooManyStreams},
@@ -55,8 +53,8 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 		Stream: []httpapi.StreamMessage{
 			{Event: string(eventstream.EventReceived), Doc: "An event was received and stored.", Data: Summary{}},
 			{Event: string(eventstream.AttemptCompleted), Doc: "An attempt was recorded.", Data: CompletedAttempt{}},
-			{Event: string(eventstream.EventUpdated), Doc: "An event has changed, for example by an attempt, a replay or a hold.",
-				Data: Summary{}},
+			{Event: string(eventstream.EventUpdated),
+				Doc: "An event has changed, for example by an attempt, a replay or a hold.", Data: Summary{}},
 			{Event: eventstream.StreamGap,
 				Doc: "Messages of a period were missed. The stream resumes at the end of the period.", Data: eventstream.Gap{}},
 			{Event: eventstream.StreamLagged, Doc: "The client reads too slowly. The stream ends.", Data: eventstream.Closing{}},
@@ -87,16 +85,12 @@ type streamInput struct {
 	// reconnects.
 	LastEventID string `header:"Last-Event-ID" maxLength:"64"`
 	from        *eventstream.Place
-	head        bool
 }
 
-// Resolve reads the place and checks what the schema cannot say.
-func (in *streamInput) Resolve(ctx huma.Context) []error {
-	var f apperr.Faults
-	in.check(&f)
-	in.head = ctx.Method() == http.MethodHead
-	u := ctx.URL()
-	for _, name := range besideTicket(u.Query()) {
+// Check reads the place and checks what the schema cannot say.
+func (in *streamInput) Check(ctx context.Context, f *apperr.Faults) {
+	in.FilterQuery.Check(ctx, f)
+	for _, name := range besideTicket(httpapi.RequestFrom(ctx).URL.Query()) {
 		f.Add("query."+name, "ticket", "must not be given together with a ticket, which contains the filters")
 	}
 	text, location := in.After, "query.last_event_id"
@@ -104,16 +98,12 @@ func (in *streamInput) Resolve(ctx huma.Context) []error {
 		text, location = in.LastEventID, "header.Last-Event-ID"
 	}
 	if text != "" {
-		place, err := eventstream.ParsePlace(access.From(ctx.Context()).Environment, text)
+		place, err := eventstream.ParsePlace(access.From(ctx).Environment, text)
 		if err != nil {
 			f.Add(location, "event_id", "is not from a stream of this environment")
 		}
 		in.from = &place
 	}
-	if err := f.Err(); err != nil {
-		return []error{err}
-	}
-	return nil
 }
 
 // besideTicket returns the parameters that a query has beside a ticket and should not.
@@ -132,7 +122,7 @@ func besideTicket(query url.Values) []string {
 }
 
 // open takes a place for the reader before anything is answered, so that a refusal is an ordinary error.
-func (h *streaming) open(ctx context.Context, in *streamInput) (*huma.StreamResponse, error) {
+func (h *streaming) open(ctx context.Context, in *streamInput) (httpapi.Responder, error) {
 	filter := in.filter()
 	if held, ok := ctx.Value(ticketFilterKey{}).(events.Filter); ok {
 		filter = held
@@ -140,33 +130,20 @@ func (h *streaming) open(ctx context.Context, in *streamInput) (*huma.StreamResp
 	credential := httpapi.CredentialOf(ctx)
 	request := eventstream.Request{View: access.From(ctx).View(), Filter: filter, From: in.from,
 		Credential: credential.Name, Check: credential.Check}
-	if in.head {
-		return httpapi.NoStream(), nil
-	}
 	reader, err := h.stream.Open(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.Stream(func(w http.ResponseWriter) {
+	return func(ctx context.Context, w http.ResponseWriter) {
 		out := sse.NewWriter(w, writeTimeout)
 		if err := out.Open(retry); err != nil {
 			return // the client is gone
 		}
 		reader.Serve(ctx, out)
-	}), nil
+	}, nil
 }
 
 type ticketInput struct{ FilterQuery }
-
-// Resolve checks what the schema cannot say.
-func (in *ticketInput) Resolve(huma.Context) []error {
-	var f apperr.Faults
-	in.check(&f)
-	if err := f.Err(); err != nil {
-		return []error{err}
-	}
-	return nil
-}
 
 // StreamTicketCreated is a new ticket, shown this once.
 type StreamTicketCreated struct {

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/httpapi"
@@ -41,7 +39,7 @@ func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
 	const path = httpapi.Prefix + "/webhook/{connection}"
 	api.Handle("GET "+path, h)
 	api.Handle("OPTIONS "+path, h)
-	api.Handle("POST "+path, h, document(api)...)
+	api.Handle("POST "+path, h, routes(api)...)
 }
 
 type handler struct {
@@ -117,84 +115,89 @@ func refusal(err error) bool {
 	}
 }
 
-func document(api *httpapi.API) []*huma.Operation {
-	return []*huma.Operation{documentDelivery(api),
-		documentHandshake(api, http.MethodGet,
+// routes describes the inbound endpoint.
+func routes(api *httpapi.API) []httpapi.Route {
+	return []httpapi.Route{
+		deliveryRoute(api),
+		handshakeRoute(http.MethodGet,
 			"Providers such as Meta, Dropbox and X verify the ownership of the URL with this method: they send a value and "+
 				"expect it back, or its HMAC with the webhook secret."),
-		documentHandshake(api, http.MethodHead, "Providers such as Trello check with this method that the URL is reachable."),
-		documentHandshake(api, http.MethodOptions, "Senders of CloudEvents ask with this method for the permission to deliver.")}
+		handshakeRoute(http.MethodHead, "Providers such as Trello check with this method that the URL is reachable."),
+		handshakeRoute(http.MethodOptions, "Senders of CloudEvents ask with this method for the permission to deliver."),
+	}
 }
 
-func parameters() []*huma.Param {
+func parameters() []httpapi.Parameter {
 	maxLength := 255
-	return []*huma.Param{{Name: "connection", In: "path", Required: true,
-		Description: "The connection's path token or alias.", Schema: &huma.Schema{Type: huma.TypeString,
-			MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
+	return []httpapi.Parameter{{Name: "connection", In: "path", Description: "The connection's path token or alias.",
+		Schema: &httpapi.Schema{Type: "string", MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
 }
 
-func documentHandshake(api *httpapi.API, method, why string) *huma.Operation {
-	op := &huma.Operation{
-		OperationID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}",
-		Tags: []string{"Inbound"}, Summary: "Respond to a provider's handshake by " + method,
+func handshakeRoute(method, why string) httpapi.Route {
+	r := httpapi.Route{
+		ID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}",
+		Tag: "Inbound", Summary: "Respond to a provider's handshake by " + method,
 		Description: why + " The definition of the connection's provider describes the response. Handshakes are not stored, " +
 			"and no handshake can make the service sign content that could pass as an event. If the provider's definition " +
 			"has no such handshake, the status code is 405.",
-		Parameters: parameters(), Security: []map[string][]string{},
-		Responses: map[string]*huma.Response{
-			"200": {Description: "The response to the handshake.", Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}},
-			"400": api.ErrorResponse("`http_error`: the request is not a handshake of the provider"),
-			"401": api.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused."),
-			"405": api.ErrorResponse("`http_error`: the provider has no handshake with this method; `Allow` lists its methods"),
+		Parameters: parameters(),
+		Responses: map[string]httpapi.Response{
+			"200": {Description: "The response to the handshake.", Content: expected()},
+			"400": httpapi.ErrorResponse("`http_error`: the request is not a handshake of the provider"),
+			"401": httpapi.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused."),
+			"405": httpapi.ErrorResponse("`http_error`: the provider has no handshake with this method; `Allow` lists its " +
+				"methods"),
 		},
 	}
-	documentErrors(api, op, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
-	httpapi.DocumentLimits(op, 0)
-	return op
+	addErrors(r.Responses, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
+	return r
 }
 
-// expected is the schema of an answer that a provider's definition gives.
-func expected() *huma.Schema {
-	return &huma.Schema{Description: "The response that the provider expects: text, JSON or nothing, at most 1 KiB."}
+// expectedSchema is the schema of a response that a provider's definition describes.
+func expectedSchema() *httpapi.Schema {
+	return &httpapi.Schema{Description: "The response that the provider expects: text, JSON or nothing, at most 1 KiB."}
 }
 
-func documentErrors(api *httpapi.API, op *huma.Operation, codes ...apperr.Code) {
+func expected() map[string]httpapi.Content {
+	return map[string]httpapi.Content{"*/*": {Schema: expectedSchema()}}
+}
+
+func addErrors(responses map[string]httpapi.Response, codes ...apperr.Code) {
 	for _, c := range codes {
-		op.Responses[strconv.Itoa(c.Info().Status)] = api.ErrorResponse("`" + string(c) + "`")
+		responses[strconv.Itoa(c.Info().Status)] = httpapi.ErrorResponse("`" + string(c) + "`")
 	}
-	op.Responses["2XX"] = &huma.Response{Description: "The response if the provider expects another status code than 200.",
-		Content: map[string]*huma.MediaType{"*/*": {Schema: expected()}}}
-	op.Responses["4XX"] = api.ErrorResponse("`signature_missing`, `signature_invalid`, if the provider expects another " +
+	responses["2XX"] = httpapi.Response{
+		Description: "The response if the provider expects another status code than 200.", Content: expected()}
+	responses["4XX"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`, if the provider expects another " +
 		"status code than 401")
-	op.Responses["503"].Description = "`unavailable`, `connection_disabled`; `Retry-After` says when to resend it"
+	responses["503"] = httpapi.ErrorResponse("`unavailable`, `connection_disabled`; `Retry-After` says when to resend it")
 }
 
-func documentDelivery(api *httpapi.API) *huma.Operation {
-	body := &huma.Schema{Description: "The provider's body, byte for byte. At most 10 MiB, unless the connection sets another limit."}
-	op := &huma.Operation{
-		OperationID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tags: []string{"Inbound"},
+func deliveryRoute(api *httpapi.API) httpapi.Route {
+	stored := expected()
+	stored["application/json"] = httpapi.Content{
+		Schema:  &httpapi.Schema{AnyOf: []*httpapi.Schema{api.Schema(Acknowledgement{}), expectedSchema()}},
+		Example: Acknowledgement{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Status: "received"},
+	}
+	r := httpapi.Route{
+		ID: "receive-webhook", Method: http.MethodPost, Path: "/webhook/{connection}", Tag: "Inbound",
 		Summary: "Receive a webhook from a provider",
 		Description: "Receives the webhooks of a provider. The provider's signature is the credential; `API-Key` and " +
 			"`Authorization` are ignored. The service responds when the event is durable. A duplicate gets 200 with " +
 			"`duplicate: true`. If the provider expects a specific acknowledgement, or posts a handshake, it gets that " +
 			"response instead. The first 256 KiB of the body must arrive within 10 seconds, the rest within another minute.",
 		Parameters: parameters(),
-		RequestBody: &huma.RequestBody{Required: false, Description: "Any body with any content type.",
-			Content: map[string]*huma.MediaType{"*/*": {Schema: body}}},
-		Security: []map[string][]string{},
-		Responses: map[string]*huma.Response{
-			"200": {Description: "The event is stored, or the response to a handshake.", Content: map[string]*huma.MediaType{
-				"application/json": {Schema: &huma.Schema{AnyOf: []*huma.Schema{api.Schema(Acknowledgement{}), expected()}},
-					Example: Acknowledgement{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Status: "received"}},
-				"*/*": {Schema: expected()},
-			}},
+		Body: &httpapi.Body{Description: "Any body with any content type.", Schema: &httpapi.Schema{
+			Description: "The provider's body, byte for byte. At most 10 MiB, unless the connection sets another limit."}},
+		Responses: map[string]httpapi.Response{
+			"200": {Description: "The event is stored, or the response to a handshake.", Content: stored},
 		},
+		Success: http.StatusOK,
 	}
-	documentErrors(api, op, apperr.CodeSignatureMissing, apperr.CodeNotFound, apperr.CodePayloadTooLarge,
-		apperr.CodeRateLimited, apperr.CodeInternal, apperr.CodeUnavailable)
-	op.Responses["400"] = api.ErrorResponse("`http_error`: the body ended early")
-	op.Responses["408"] = api.ErrorResponse("`http_error`: the body did not arrive in time")
-	op.Responses["401"].Description = "`signature_missing`, `signature_invalid`."
-	httpapi.DocumentLimits(op, http.StatusOK)
-	return op
+	addErrors(r.Responses, apperr.CodePayloadTooLarge, apperr.CodeNotFound, apperr.CodeRateLimited, apperr.CodeInternal,
+		apperr.CodeUnavailable)
+	r.Responses["400"] = httpapi.ErrorResponse("`http_error`: the body ended early")
+	r.Responses["401"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`.")
+	r.Responses["408"] = httpapi.ErrorResponse("`http_error`: the body did not arrive in time")
+	return r
 }

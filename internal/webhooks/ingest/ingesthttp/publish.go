@@ -4,9 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/webhooks/ingest"
 )
@@ -38,6 +37,7 @@ type publishHandler struct{ publisher Publisher }
 
 // publication is the body that publishes an event.
 type publication struct {
+	httpapi.RuleLimits
 	// The event type: letters, digits, hyphens and underscores, in segments separated by dots. Types that begin with
 	// `sallyport` are reserved for the gateway's own events.
 	EventType string `json:"event_type" minLength:"1" maxLength:"255" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$" example:"invoice.paid"`
@@ -53,16 +53,10 @@ type publication struct {
 	ProviderConfigKey httpapi.Optional[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
 }
 
-// TransformSchema documents the limits of the body and leaves checking them to the rules of ingest.
-func (*publication) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
-	return httpapi.DocumentOnly(s)
-}
-
-// Resolve has the rules look at a body of the wrong shape too.
-func (b *publication) Resolve(ctx huma.Context) []error {
+// CheckRefused adds the errors that the service would find.
+func (b *publication) CheckRefused(_ context.Context, f *apperr.Faults) {
 	in := b.publication()
-	httpapi.OnRefusal(ctx, in.Check)
-	return nil
+	in.Check(f)
 }
 
 func (b *publication) publication() ingest.Publication {

@@ -5,10 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
-	"slices"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
@@ -20,7 +16,7 @@ import (
 // Mount adds the operations on refused requests to the API.
 func Mount(api *httpapi.API, svc *rejections.Service) {
 	h := &handlers{svc: svc}
-	httpapi.Register(api, httpapi.Operation{
+	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-webhook-rejections", Method: http.MethodGet, Path: "/webhook-rejections", Status: http.StatusOK,
 		Tag: "Webhook events", Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary: "List rejected webhooks",
@@ -28,7 +24,8 @@ func Mount(api *httpapi.API, svc *rejections.Service) {
 			"reason and, if the service found one, the likely cause. The last 200 rejections of each connection are kept, for " +
 			"at most 30 days. Beyond five rejections per second and connection, further ones are only counted, in " +
 			"`suppressed` of the rejection before them. A rejected webhook is not an event and is not forwarded.",
-	}, h.list)
+	}, httpapi.List[listInput, rejections.Rejection, rejection]{Rows: h.list, View: shown,
+		Key: func(r *rejections.Rejection) string { return r.ID }, IsKey: id.Matcher(id.PrefixRejection)})
 }
 
 type handlers struct{ svc *rejections.Service }
@@ -41,46 +38,11 @@ type listInput struct {
 	ProviderConfigKey []string `query:"provider_config_key,explode" minLength:"1" maxLength:"63" pattern:"^[a-z0-9-]+$" maxItems:"50" example:"github"`
 	// Only requests that were rejected for one of these reasons.
 	Reason []string `query:"reason,explode" pattern:"^[a-z][a-z0-9_]{0,63}$" maxItems:"50" example:"signature_mismatch"`
-	url    url.URL
 }
 
-// Resolve keeps the URL for the link to the next page.
-func (in *listInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	return nil
-}
-
-type listOutput struct {
-	page.Headers
-	Body []rejection
-}
-
-func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	v := access.From(ctx).View()
-	filter := rejections.Filter{ConnectionIDs: sorted(in.ConnectionID), ProviderConfigKeys: sorted(in.ProviderConfigKey),
-		Reasons: sorted(in.Reason)}
-	request, err := in.Parse(filter.Scope(v.Environment), func(key string) bool { return id.Is(id.PrefixRejection, key) })
-	if err != nil {
-		return nil, err
-	}
-	rows, err := h.svc.List(ctx, v, filter, request)
-	if err != nil {
-		return nil, err
-	}
-	rows, headers := page.Cut(request, rows, func(r rejections.Rejection) string {
-		return r.ID
-	}, in.url.Path, in.url.Query())
-	out := &listOutput{Headers: headers, Body: make([]rejection, len(rows))}
-	for i := range rows {
-		out.Body[i] = view(&rows[i])
-	}
-	return out, nil
-}
-
-func sorted(values []string) []string {
-	values = slices.Clone(values)
-	slices.Sort(values)
-	return slices.Compact(values)
+func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]rejections.Rejection, error) {
+	return h.svc.List(ctx, access.From(ctx).View(), rejections.Filter{ConnectionIDs: in.ConnectionID,
+		ProviderConfigKeys: in.ProviderConfigKey, Reasons: in.Reason}, p)
 }
 
 // rejection is a refused request on the wire.
@@ -133,7 +95,7 @@ type diagnosis struct {
 	Message string `json:"message"`
 }
 
-func view(r *rejections.Rejection) rejection {
+func shown(_ context.Context, r *rejections.Rejection) rejection {
 	out := rejection{
 		ID: r.ID, EnvironmentID: string(r.Environment), ConnectionUUID: r.ConnectionUUID, ConnectionID: r.ConnectionID,
 		Provider: r.Provider, ProviderConfigKey: r.ProviderConfigKey, ReceivedAt: httpapi.Time(r.ReceivedAt),

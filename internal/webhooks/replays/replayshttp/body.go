@@ -2,13 +2,12 @@ package replayshttp
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -85,38 +84,33 @@ func (f *filter) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Resolve checks what the schema cannot say.
-func (b *creation) Resolve(huma.Context) []error {
-	var f apperr.Faults
+// Check checks what the schema cannot say.
+func (b *creation) Check(_ context.Context, f *apperr.Faults) {
 	for i, uuid := range b.Filter.EventUUIDs {
 		if !id.IsUUID(uuid) {
-			f.Add(fmt.Sprintf("body.filter.event_uuids[%d]", i), "format", "must be the UUID of an event")
+			f.Add(fmt.Sprintf("filter.event_uuids[%d]", i), "format", "must be the UUID of an event")
 		}
 	}
 	for i, p := range b.Filter.EventType {
 		if fault := subscriptions.TypeFilterFault(p); fault != nil {
-			f.Add(fmt.Sprintf("body.filter.event_type[%d]", i), fault.Rule, fault.Message)
+			f.Add(fmt.Sprintf("filter.event_type[%d]", i), fault.Rule, fault.Message)
 		}
 	}
 	b.Filter.texts(func(location, text string) {
 		if strings.ContainsRune(text, 0) { // which PostgreSQL's text cannot hold
-			f.Add("body.filter."+location, "pattern", "must not hold a NUL")
+			f.Add("filter."+location, "pattern", "must not hold a NUL")
 		}
 	})
 	if to := b.ToSubscriptionID.Pointer(); to != nil && !id.Is(id.PrefixSubscription, *to) {
-		f.Add("body.to_subscription_id", "format", "must be the id of a subscription")
+		f.Add("to_subscription_id", "format", "must be the id of a subscription")
 	}
 	domain := b.Filter.domain()
 	switch restricts := domain.Restricts(); {
 	case restricts && domain.All:
-		f.Add("body.filter.all", "alone", "must not stand beside a field that restricts the job")
+		f.Add("filter.all", "alone", "must not stand beside a field that restricts the job")
 	case !restricts && !domain.All && !b.Filter.unread:
-		f.Add("body.filter", "restriction", "must restrict the job; all: true replays everything")
+		f.Add("filter", "restriction", "must restrict the job; all: true replays everything")
 	}
-	if err := f.Err(); err != nil {
-		return []error{err}
-	}
-	return nil
 }
 
 // texts visits every text of the filter that no other rule bounds.

@@ -5,10 +5,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
-	"slices"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -49,10 +45,11 @@ func Mount(api *httpapi.API, svc *replays.Service) {
 			"jobs. A finished job is kept for 30 days. With `dry_run` no job is created: the response has the status code 200 " +
 			"and counts what a job would do.",
 	}), h.create)
-	httpapi.Register(api, op(httpapi.Operation{
+	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-webhook-replays", Method: http.MethodGet, Path: collectionPath, Permission: access.EventsRead,
 		Summary: "List bulk replays", Description: "Lists the environment's bulk replays, newest first.",
-	}), h.list)
+	}), httpapi.List[listInput, replays.Replay, replay]{Rows: h.list, View: shown,
+		Key: func(r *replays.Replay) string { return r.ID }, IsKey: id.Matcher(id.PrefixReplay)})
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-webhook-replay", Method: http.MethodGet, Path: itemPath, Permission: access.EventsRead,
 		Summary: "Get a bulk replay", Description: "Returns a bulk replay with its progress so far.",
@@ -109,41 +106,17 @@ type listInput struct {
 	page.Query
 	// Only jobs with one of these statuses.
 	Status []string `query:"status,explode" enum:"queued,running,paused,completed,cancelled,failed" maxItems:"50" example:"running"`
-	url    url.URL
 }
 
-// Resolve keeps the URL for the link to the next page.
-func (in *listInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	return nil
-}
-
-type listOutput struct {
-	page.Headers
-	Body []replay
-}
-
-func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	v := access.From(ctx).View()
+func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]replays.Replay, error) {
 	var filter replays.ListFilter
-	for _, s := range slices.Compact(slices.Sorted(slices.Values(in.Status))) {
+	for _, s := range in.Status {
 		filter.Statuses = append(filter.Statuses, replays.Status(s))
 	}
-	request, err := in.Parse(filter.Scope(v.Environment), func(key string) bool { return id.Is(id.PrefixReplay, key) })
-	if err != nil {
-		return nil, err
-	}
-	rows, err := h.svc.List(ctx, v, filter, request)
-	if err != nil {
-		return nil, err
-	}
-	rows, headers := page.Cut(request, rows, func(r replays.Replay) string { return r.ID }, in.url.Path, in.url.Query())
-	out := &listOutput{Headers: headers, Body: make([]replay, len(rows))}
-	for i := range rows {
-		out.Body[i] = view(&rows[i])
-	}
-	return out, nil
+	return h.svc.List(ctx, access.From(ctx).View(), filter, p)
 }
+
+func shown(_ context.Context, r *replays.Replay) replay { return view(r) }
 
 type itemInput struct {
 	// The id of the job.

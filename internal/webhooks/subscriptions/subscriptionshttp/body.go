@@ -1,8 +1,9 @@
 package subscriptionshttp
 
 import (
-	"github.com/danielgtaylor/huma/v2"
+	"context"
 
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/webhooks/subscriptions"
@@ -45,6 +46,7 @@ type Writable struct {
 
 // creation is the body that makes a subscription.
 type creation struct {
+	httpapi.RuleLimits
 	// 1 to 100 patterns of event types, each of at most 256 characters. Dots separate segments. The segment `*` matches
 	// exactly one segment, a last segment `*` matches one or more, and `*` alone matches every type.
 	EventTypes httpapi.Optional[[]string] `json:"event_types" minItems:"1" maxItems:"100" example:"[\"issues.*\"]"`
@@ -60,6 +62,7 @@ type creation struct {
 
 // patch is the body of PATCH.
 type patch struct {
+	httpapi.RuleLimits
 	// The patterns that replace the present ones. Events received earlier are not matched again.
 	EventTypes httpapi.Optional[[]string] `json:"event_types,omitempty" minItems:"1" maxItems:"100"`
 	// The URL that events are posted to from the next attempt on.
@@ -74,19 +77,16 @@ type patch struct {
 	Headers httpapi.Nullable[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20"`
 }
 
-// Resolve has the rules look at a body of the wrong shape too. One of the right shape is for the service to check,
-// together with what only a look at the database or the target can tell.
-func (b *creation) Resolve(ctx huma.Context) []error {
+// CheckRefused adds the errors that the service would find.
+func (b *creation) CheckRefused(_ context.Context, f *apperr.Faults) {
 	ch := b.change()
-	httpapi.OnRefusal(ctx, ch.CheckNew)
-	return nil
+	ch.CheckNew(f)
 }
 
-// Resolve has the rules look at a body of the wrong shape too.
-func (b *patch) Resolve(ctx huma.Context) []error {
+// CheckRefused adds the errors that the service would find.
+func (b *patch) CheckRefused(_ context.Context, f *apperr.Faults) {
 	ch := b.change()
-	httpapi.OnRefusal(ctx, ch.Check)
-	return nil
+	ch.Check(f)
 }
 
 func (b *creation) change() subscriptions.Change {

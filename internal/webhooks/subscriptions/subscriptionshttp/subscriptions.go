@@ -4,13 +4,10 @@ package subscriptionshttp
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"slices"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -38,12 +35,13 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 			"`event_types` to `forward_url`, signed with Standard Webhooks. Without a `signing_secret`, a secret is generated " +
 			"and returned in this response only.",
 	}), h.create)
-	httpapi.Register(api, op(httpapi.Operation{
+	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-webhook-subscriptions", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
 		Permission: access.SubscriptionsRead, Summary: "List webhook subscriptions",
 		Description: "Lists the environment's subscriptions, newest first. Different filters are combined with AND. " +
 			"Several values of one filter, in several parameters or separated by commas, are combined with OR.",
-	}), h.list)
+	}), httpapi.List[listInput, subscriptions.Subscription, Subscription]{Rows: h.list, Key: key,
+		IsKey: id.Matcher(id.PrefixSubscription), View: shown})
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-webhook-subscription", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
 		Permission: access.SubscriptionsRead, Summary: "Get a webhook subscription",
@@ -103,49 +101,24 @@ type listInput struct {
 	ConnectionID []string `query:"connection_id,explode" maxItems:"50" example:"acme-production"`
 	// `true`: only enabled subscriptions. `false`: only paused subscriptions.
 	Enabled []string `query:"enabled,explode" enum:"true,false" maxItems:"50"`
-	url     url.URL
 }
 
-// Resolve keeps the URL for the link to the next page.
-func (in *listInput) Resolve(ctx huma.Context) []error {
-	in.url = ctx.URL()
-	return nil
-}
-
-// filter returns the filter with its values sorted, so that their order does not matter to a cursor.
 func (in *listInput) filter() subscriptions.Filter {
-	f := subscriptions.Filter{ProviderConfigKeys: sorted(in.ProviderConfigKey), ConnectionIDs: sorted(in.ConnectionID)}
-	for _, v := range sorted(in.Enabled) {
+	f := subscriptions.Filter{ProviderConfigKeys: in.ProviderConfigKey, ConnectionIDs: in.ConnectionID}
+	for _, v := range in.Enabled {
 		f.Enabled = append(f.Enabled, v == "true")
 	}
 	return f
 }
 
-func sorted(values []string) []string { return slices.Compact(slices.Sorted(slices.Values(values))) }
-
-type listOutput struct {
-	page.Headers
-	Body []Subscription
+func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]subscriptions.Subscription, error) {
+	return h.svc.List(ctx, access.From(ctx).View(), in.filter(), p)
 }
 
-func (h *handlers) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	p, filter := access.From(ctx), in.filter()
-	request, err := in.Parse("webhook-subscriptions "+filter.Scope(p.Environment), subscriptions.IsListKey)
-	if err != nil {
-		return nil, err
-	}
-	subs, err := h.svc.List(ctx, p.View(), filter, request)
-	if err != nil {
-		return nil, err
-	}
-	subs, headers := page.Cut(request, subs, func(s subscriptions.Subscription) string {
-		return s.ID
-	}, in.url.Path, in.url.Query())
-	out := &listOutput{Headers: headers, Body: make([]Subscription, 0, len(subs))}
-	for _, sub := range subs {
-		out.Body = append(out.Body, view(sub, p))
-	}
-	return out, nil
+func key(s *subscriptions.Subscription) string { return s.ID }
+
+func shown(ctx context.Context, s *subscriptions.Subscription) Subscription {
+	return view(*s, access.From(ctx))
 }
 
 func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {

@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/page"
+)
+
+// List is what an operation that lists rows by pages does. I is its input, which embeds page.Query; R is a row, and W
+// is what the response shows of a row.
+type List[I, R, W any] struct {
+	// Rows returns the rows of a page, and one more where there is one: up to p.Fetch() rows after the key p.After.
+	Rows func(ctx context.Context, in *I, p page.Request) ([]R, error)
+	// Key returns the key of a row, by which the list is in order. The cursor holds it.
+	Key func(row *R) string
+	// IsKey reports whether a cursor's key can be one of the list's.
+	IsKey func(key string) bool
+	// View returns what the response shows of a row.
+	View func(ctx context.Context, row *R) W
+	// Views is for rows that are shown together, in place of View: it may read more about them.
+	Views func(ctx context.Context, in *I, rows []R) ([]W, error)
+	// Fit, when set, returns how many of the rows fit into a response. It is for rows that can be large, and returns at
+	// least 1.
+	Fit func(in *I, rows []R) int
+}
+
+func (l *List[I, R, W]) views(ctx context.Context, in *I, rows []R) ([]W, error) {
+	if l.Views != nil {
+		return l.Views(ctx, in, rows)
+	}
+	out := make([]W, len(rows))
+	for i := range rows {
+		out[i] = l.View(ctx, &rows[i])
+	}
+	return out, nil
+}
+
+// listOutput is the response of a list.
+type listOutput[W any] struct {
+	page.Headers
+	Body []W
+}
+
+// pager is what an input has that embeds page.Query.
+type pager interface {
+	Parse(scope string, valid func(key string) bool) (page.Request, error)
+}
+
+// RegisterList adds an operation that lists rows. It reads the limit, the cursor and the order, which the input has by
+// embedding page.Query, and writes the headers that lead to the next page. A cursor is bound to the list it came from:
+// to the path, the caller's team and environment, and the filters, in whatever order they are given.
+func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
+	if _, ok := any(new(I)).(pager); !ok {
+		panic(fmt.Sprintf("%s: %s does not embed page.Query", op.ID, reflect.TypeFor[I]()))
+	}
+	Register(a, op, func(ctx context.Context, in *I) (*listOutput[W], error) {
+		query, _ := any(in).(pager)
+		r := RequestFrom(ctx)
+		p, err := query.Parse(listScope(ctx, r), l.IsKey)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := l.Rows(ctx, in, p)
+		if err != nil {
+			return nil, err
+		}
+		most := p.Limit
+		if l.Fit != nil {
+			most = min(most, l.Fit(in, rows))
+		}
+		rows, headers := page.CutTo(p, rows, most, l.Key, r.URL)
+		body, err := l.views(ctx, in, rows)
+		return &listOutput[W]{Headers: headers, Body: body}, err
+	})
+}
+
+// listScope names what a cursor is bound to.
+func listScope(ctx context.Context, r *http.Request) string {
+	p := access.From(ctx)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q %q", r.URL.EscapedPath(), p.Team, p.Environment)
+	filters := url.Values{}
+	for name, values := range r.URL.Query() {
+		if name != "limit" && name != "cursor" && name != "order" {
+			filters[name] = slices.Compact(slices.Sorted(slices.Values(values)))
+		}
+	}
+	return b.String() + " " + filters.Encode()
+}

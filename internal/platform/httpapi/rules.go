@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+
+	"sallyport/internal/platform/apperr"
+)
+
+// Checker is the input of an operation, or its body, with rules that its schema does not express. Check adds the
+// validation errors; those of a body have locations relative to the body. It also looks at requests that break their
+// schema, so that a client gets all errors in one response. Then what could not be read is missing from the receiver.
+type Checker interface {
+	Check(ctx context.Context, f *apperr.Faults)
+}
+
+// RefusalChecker is like Checker, but for rules that the service checks as well, together with those that need the
+// database. CheckRefused only looks at requests that are refused before they reach the service.
+type RefusalChecker interface {
+	CheckRefused(ctx context.Context, f *apperr.Faults)
+}
+
+// rules checks the inputs of one operation.
+type rules struct {
+	// input is the type of the input, and body the index of its field Body; -1 where it has none.
+	input reflect.Type
+	body  int
+	// always and refused say whether there is a Checker and a RefusalChecker.
+	always, refused bool
+	required        bool // whether the request must have a body
+}
+
+func newRules(input reflect.Type) *rules {
+	r := &rules{input: input, body: -1}
+	r.find(input)
+	if f, ok := input.FieldByName("Body"); ok && len(f.Index) == 1 {
+		r.body = f.Index[0]
+		r.required = f.Type.Kind() != reflect.Pointer
+		t := f.Type
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		r.find(t)
+	}
+	return r
+}
+
+func (r *rules) find(t reflect.Type) {
+	p := reflect.PointerTo(t)
+	r.always = r.always || p.Implements(reflect.TypeFor[Checker]())
+	r.refused = r.refused || p.Implements(reflect.TypeFor[RefusalChecker]())
+}
+
+// check returns the validation errors of an input, a pointer to a value of the input's type. Refused says that the
+// request is refused in any case.
+func (r *rules) check(ctx context.Context, input any, refused bool) []apperr.Detail {
+	if !r.always && (!refused || !r.refused) {
+		return nil
+	}
+	var f apperr.Faults
+	ask := func(v any, f *apperr.Faults) {
+		if c, ok := v.(Checker); ok {
+			c.Check(ctx, f)
+		}
+		if c, ok := v.(RefusalChecker); ok && refused {
+			c.CheckRefused(ctx, f)
+		}
+	}
+	ask(input, &f)
+	if r.body >= 0 {
+		body := reflect.ValueOf(input).Elem().Field(r.body)
+		if body.Kind() != reflect.Pointer {
+			body = body.Addr()
+		}
+		if !body.IsNil() {
+			ask(body.Interface(), f.At("body"))
+		}
+	}
+	return f.Details()
+}
+
+// checkRefused is check for a request that Huma refused, and of which only its bytes are left.
+func (r *rules) checkRefused(req *http.Request, body []byte) []apperr.Detail {
+	if !r.always && !r.refused || r.body >= 0 && r.required && len(body) == 0 {
+		return nil
+	}
+	input := reflect.New(r.input)
+	bindParameters(req, input.Elem())
+	if r.body >= 0 && len(body) > 0 {
+		// Huma has reported what cannot be decoded; the rest is in place.
+		_ = json.Unmarshal(body, input.Elem().Field(r.body).Addr().Interface())
+	}
+	return r.check(req.Context(), input.Interface(), true)
+}
