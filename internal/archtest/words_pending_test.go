@@ -20,7 +20,6 @@ func notRewritten() []string {
 		"internal/platform/apiclient/",
 		"internal/platform/apperr/",
 		"internal/platform/clock/",
-		"internal/platform/config/",
 		"internal/platform/db/",
 		"internal/platform/egress/",
 		"internal/platform/httpapi/",

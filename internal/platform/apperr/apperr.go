@@ -1,7 +1,7 @@
 // Package apperr is the typed error that rules return and the one place that lists every error code of the API.
 //
-// A rule returns an *Error; the HTTP layer writes it as the documented envelope. Any other error reaches the client as
-// the fixed 500 text and the log as one line, so internal text cannot leak by accident.
+// A rule returns an *Error, which the HTTP layer writes as the documented envelope. For any other error the client
+// receives a fixed 500 text and the log one line, so internal text cannot leak by accident.
 package apperr
 
 import (
@@ -14,12 +14,12 @@ import (
 type Error struct {
 	// Code is a registered code; it fixes the HTTP status unless Status is set.
 	Code Code
-	// Status overrides the code's status: http_error has none of its own, and a provider may need another for a refused
-	// delivery.
+	// Status overrides the code's status. http_error has no status of its own, and a provider may need another for a
+	// rejected webhook.
 	Status int
-	// Message is shown to the client: no SQL, path, address, secret or offending value.
+	// Message is shown to the client. It contains no SQL, path, address, secret or offending value.
 	Message string
-	// Details lists validation faults, all of them at once.
+	// Details lists all validation errors.
 	Details []Detail
 	// RetryAfter, when positive, becomes the Retry-After header (rounded up to seconds).
 	RetryAfter time.Duration
@@ -29,7 +29,7 @@ type Error struct {
 	Cause error
 }
 
-// Detail is one fault of a request.
+// Detail is one validation error of a request.
 type Detail struct {
 	// The location of the error, for example `body.event_types[0]`, `query.limit`, `path.event_uuid` or
 	// `header.Environment-Id`.
@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// HTTPStatus is the status of the answer.
+// HTTPStatus is the status code of the response.
 func (e *Error) HTTPStatus() int {
 	if e.Status != 0 {
 		return e.Status
@@ -70,24 +70,24 @@ func Wrap(code Code, message string, cause error) *Error {
 // NotFound returns the 404 of a kind of resource, named in plain words ("webhook event").
 func NotFound(kind string) *Error { return New(CodeNotFound, "No such "+kind) }
 
-// Unauthorized returns the 401 of a credential that is missing or not valid: one text, whatever the reason. The cause
-// is for the log only, and may be nil.
+// Unauthorized returns the 401 for a missing or invalid credential. Its text is the same for every reason. The cause is
+// for the log only, and may be nil.
 func Unauthorized(cause error) *Error {
 	return Wrap(CodeUnauthorized, "The credential is missing or not valid", cause)
 }
 
-// Unavailable returns the 503 of a dependency that does not answer now.
+// Unavailable returns the 503 for a dependency that does not respond now.
 func Unavailable(cause error) *Error {
 	return &Error{Code: CodeUnavailable, Message: "The service cannot store data right now; try again",
 		RetryAfter: 2 * time.Second, Cause: cause}
 }
 
-// Invalid returns a validation error with the faults given.
+// Invalid returns an error with the given validation errors.
 func Invalid(details ...Detail) *Error {
 	return &Error{Code: CodeValidation, Message: "Invalid request", Details: details}
 }
 
-// HTTP returns an http_error with a status of its own.
+// HTTP returns an http_error with the given status code.
 func HTTP(status int, message string) *Error {
 	return &Error{Code: CodeHTTP, Status: status, Message: message}
 }

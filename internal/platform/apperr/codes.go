@@ -72,7 +72,7 @@ const (
 // Info describes a code for the reference and for the HTTP layer.
 type Info struct {
 	Code Code
-	// Status is the HTTP status; 0 means that each error brings its own.
+	// Status is the HTTP status code; 0 means that each error sets it.
 	Status int
 	// Meaning is one sentence for the reference.
 	Meaning string
@@ -82,97 +82,100 @@ type Info struct {
 func Codes() []Info {
 	list := []Info{
 		{CodeValidation, http.StatusUnprocessableEntity,
-			"The request is well-formed HTTP but breaks a rule; `details` lists every fault."},
-		{CodeHTTP, 0, "The HTTP request itself cannot be served: unknown route, method not allowed, unsupported media type."},
+			"The request is well-formed HTTP but breaks a rule; `details` lists every validation error."},
+		{CodeHTTP, 0, "The HTTP request itself cannot be served: unknown route, method not allowed, or unsupported media " +
+			"type."},
 		{CodeInternal, http.StatusInternalServerError,
-			"An unexpected error; the log holds one line with the same request id."},
+			"An unexpected error; the log has one line with the same request id."},
 		{CodeNotFound, http.StatusNotFound, "No such resource in this environment."},
 		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body exceeds the limit of the route or connection."},
 		{CodeUnavailable, http.StatusServiceUnavailable,
-			"The database or another dependency does not answer; retry after the time in `Retry-After`."},
+			"The database or another dependency does not respond; retry after the time in `Retry-After`."},
 		{CodeUnauthorized, http.StatusUnauthorized, "The credential is missing, malformed, unknown, expired or revoked."},
 		{CodeAmbiguousCredentials, http.StatusBadRequest, "The request carries both an API key and a bearer token."},
-		{CodeAPIKeyExpired, http.StatusUnauthorized, "The API key is genuine but past its expiry."},
-		{CodeAPIKeyRevoked, http.StatusConflict, "The API key is revoked, and stays as it is."},
+		{CodeAPIKeyExpired, http.StatusUnauthorized, "The API key is genuine but has expired."},
+		{CodeAPIKeyRevoked, http.StatusConflict, "The API key is revoked and cannot be changed."},
 		{CodeRotationInProgress, http.StatusConflict,
-			"The API key has two secrets that work; the older one ends before there can be another."},
-		{CodeForbidden, http.StatusForbidden, "The user is known but lacks the permission that the message names."},
-		{CodeGrantDenied, http.StatusForbidden, "The API key is known but lacks the grant that the message names."},
+			"The API key already has two valid secrets; the older one must expire before the next rotation."},
+		{CodeForbidden, http.StatusForbidden,
+			"The user is authenticated but does not have the permission named in the message."},
+		{CodeGrantDenied, http.StatusForbidden, "The API key is valid but does not have the grant named in the message."},
 		{CodeEnvironmentRequired, http.StatusBadRequest,
-			"The route is scoped to an environment and the request names none in `Environment-Id`."},
-		{CodeEnvironmentExists, http.StatusConflict, "The team already has an environment of this name."},
+			"The route belongs to an environment, and the request does not name one in `Environment-Id`."},
+		{CodeEnvironmentExists, http.StatusConflict, "The team already has an environment with this name."},
 		{CodeEnvironmentNotEmpty, http.StatusConflict,
-			"The environment still holds what the message names; delete that first."},
+			"The environment still contains the resources named in the message; delete them first."},
 		{CodeMailNotConfigured, http.StatusConflict,
-			"The installation has no mail server, and what was asked for goes by mail."},
-		{CodeMemberExists, http.StatusConflict, "A member of the team has this e-mail address."},
+			"The installation has no mail server, and this operation sends mail."},
+		{CodeMemberExists, http.StatusConflict, "A member of the team already has this e-mail address."},
 		{CodeInvitationPending, http.StatusConflict,
-			"The e-mail address has an invitation that can be accepted; resend or revoke that."},
+			"The e-mail address already has a pending invitation; resend or revoke it."},
 		{CodeInvitationEnded, http.StatusConflict,
-			"The invitation was accepted or revoked, or the role that it brings is gone; make another."},
+			"The invitation was accepted or revoked, or its role no longer exists; create another one."},
 		{CodeInvitationsLimit, http.StatusConflict,
-			"The team has as many invitations that wait for an answer as it may have; revoke one."},
-		{CodeSetupDone, http.StatusGone, "The installation has its team and first owner; it is set up once."},
+			"The team has reached its limit of pending invitations; revoke one."},
+		{CodeSetupDone, http.StatusGone, "The installation already has its team and first owner; it is set up only once."},
 		{CodeCrossOrigin, http.StatusForbidden,
-			"A page of another origin made the browser send the request; cookies are honoured from our own pages only."},
+			"A page of another origin made the browser send the request; cookies are accepted only from our own pages."},
 		{CodeLastOwner, http.StatusConflict,
-			"The team would be left without an owner whose role neither ends by itself nor is an identity provider's to take."},
+			"The team would have no owner left whose role is permanent and not assigned by an identity provider."},
 		{CodePrivilegeEscalation, http.StatusForbidden,
-			"The request would give somebody more than its user holds; the message says what."},
-		{CodeRoleExists, http.StatusConflict, "The team already has a role of this name."},
-		{CodeRoleInUse, http.StatusConflict, "Somebody has the role; take it from them first."},
+			"The request would grant more than its user holds; the message names the excess."},
+		{CodeRoleExists, http.StatusConflict, "The team already has a role with this name."},
+		{CodeRoleInUse, http.StatusConflict, "The role is assigned to at least one user; remove those assignments first."},
 		{CodeRoleBindingExists, http.StatusConflict, "The principal already has the role there."},
 		{CodeRoleBindingManaged, http.StatusConflict,
-			"An identity provider gives the role for as long as the user's groups say so."},
+			"An identity provider assigns the role for as long as the user's groups require it."},
 		{CodeRolesLimit, http.StatusConflict,
-			"The team has as many custom roles, or the principal as many role bindings, as it may have."},
-		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection of this id."},
-		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or lately used, the webhook alias."},
+			"The team has reached its limit of custom roles, or the principal its limit of role bindings."},
+		{CodeConnectionExists, http.StatusConflict, "The provider configuration already has a connection with this id."},
+		{CodeAliasTaken, http.StatusConflict, "Another connection uses, or recently used, the webhook alias."},
 		{CodeConnectionDisabled, http.StatusServiceUnavailable,
-			"The connection is disabled and accepts no webhook deliveries."},
+			"The connection is disabled and accepts no webhooks."},
 		{CodeEnrolmentConflict, http.StatusConflict,
-			"The connection can have no webhook enrolment now, or it is not in the state that the request needs; the message " +
+			"The connection cannot have a webhook enrolment now, or the enrolment is not in the required state; the message " +
 				"says which."},
-		{CodeSignatureMissing, http.StatusUnauthorized, "The webhook carries no signature where its provider sends one."},
+		{CodeSignatureMissing, http.StatusUnauthorized,
+			"The webhook carries no signature, although its provider signs webhooks."},
 		{CodeSignatureInvalid, http.StatusUnauthorized,
-			"The webhook's signature, or the timestamp it covers, does not verify."},
-		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests; `Retry-After` says when to come back."},
+			"Verification of the webhook's signature, or of the timestamp it covers, failed."},
+		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests; retry after the time in `Retry-After`."},
 		{CodeTooManyStreams, http.StatusTooManyRequests,
-			"The environment has as many open streams as it may; `Retry-After` says when to try again."},
+			"The environment has reached its limit of open streams; retry after the time in `Retry-After`."},
 		{CodeDeliveryInFlight, http.StatusConflict,
-			"A delivery of the event is being sent right now; replay it when it has ended."},
+			"A delivery of the event is in flight; replay it when the attempt has ended."},
 		{CodeNothingToReplay, http.StatusConflict, "No delivery of the event is in a state that this replay may restart."},
 		{CodePayloadExpired, http.StatusGone,
-			"The event's payload has been removed, on request or at the end of its time; there is nothing left to send."},
+			"The event's payload was removed, on request or at the end of its retention; there is nothing left to send."},
 		{CodeReplayEnded, http.StatusConflict,
-			"The bulk replay is completed, cancelled or failed; nothing of it can be changed any more."},
+			"The bulk replay is completed, cancelled or failed, and cannot be changed."},
 		{CodeReplaysLimit, http.StatusConflict,
-			"The environment has as many unfinished bulk replays as it may have; let one end, or cancel one."},
+			"The environment has reached its limit of unfinished bulk replays; wait until one ends, or cancel one."},
 		{CodeTOTPRequired, http.StatusUnauthorized,
-			"The password is right, and the user has an authenticator app: send its code too."},
+			"The password is correct, and the user has an authenticator app: send its code too."},
 		{CodeTOTPInvalid, http.StatusUnauthorized,
-			"The password is right, and the code of the authenticator app is wrong or was used before."},
+			"The password is correct, but the code of the authenticator app is wrong or was used before."},
 		{CodeSSOStateInvalid, http.StatusBadRequest,
-			"The identity provider's answer belongs to no sign-in that this browser has begun within ten minutes, or to one " +
-				"that is finished."},
+			"The identity provider's response does not belong to a sign-in that this browser started within the last ten " +
+				"minutes, or that sign-in is finished."},
 		{CodeSSOFailed, http.StatusForbidden,
-			"The identity provider refuses the sign-in, or says something that does not hold; the message says what."},
+			"The identity provider refused the sign-in, or its response is invalid; the message says why."},
 		{CodeSSOUnavailable, http.StatusBadGateway,
-			"The identity provider does not answer; retry after the time in `Retry-After`."},
+			"The identity provider does not respond; retry after the time in `Retry-After`."},
 		{CodeSSONotMember, http.StatusForbidden,
-			"The identity provider knows the person, and the team does not, or has no role for them."},
+			"The identity provider knows the person, but the team does not, or has no role for them."},
 		{CodeSSOAccountExists, http.StatusConflict,
-			"A user has the e-mail address and is not linked to the person at the identity provider."},
+			"A user with this e-mail address exists, and is not linked to the person at the identity provider."},
 		{CodeSSOProvidersLimit, http.StatusConflict,
-			"The team has as many identity providers as it may have; delete one first."},
-		{CodeTOTPActive, http.StatusConflict, "The user has an authenticator app already; remove that first."},
+			"The team has reached its limit of identity providers; delete one first."},
+		{CodeTOTPActive, http.StatusConflict, "The user already has an authenticator app; remove it first."},
 		{CodeIdempotencyMismatch, http.StatusUnprocessableEntity,
-			"The `Idempotency-Key` was sent before with another body or query."},
+			"The `Idempotency-Key` was already used with another body or query."},
 		{CodeIdempotencyInProgress, http.StatusConflict,
-			"The first request with the `Idempotency-Key` is still under way; `Retry-After` says when to send it again."},
+			"The first request with the `Idempotency-Key` is still in progress; retry after the time in `Retry-After`."},
 		{CodeIdempotencyOutcomeUnknown, http.StatusConflict,
-			"The first request with the `Idempotency-Key` took effect, and its answer was lost with the process that carried " +
-				"it out, or was too large to keep."},
+			"The first request with the `Idempotency-Key` took effect, but its response was lost with the process that " +
+				"handled it, or was too large to store."},
 	}
 	slices.SortFunc(list, func(a, b Info) int {
 		if a.Code < b.Code {
@@ -183,7 +186,7 @@ func Codes() []Info {
 	return list
 }
 
-// infos indexes Codes: every error that reaches a client looks its code up at least twice.
+// infos indexes Codes, because every error that reaches a client looks up its code at least twice.
 var infos = sync.OnceValue(func() map[Code]Info { //nolint:gochecknoglobals // a constant
 	byCode := map[Code]Info{}
 	for _, i := range Codes() {
@@ -192,8 +195,8 @@ var infos = sync.OnceValue(func() map[Code]Info { //nolint:gochecknoglobals // a
 	return byCode
 })
 
-// Info returns the description of the code; an unregistered code is described as the internal error, so that it can
-// never reach a client with text of its own.
+// Info returns the description of the code. An unregistered code is described as the internal error, so that it never
+// reaches a client with its own text.
 func (c Code) Info() Info {
 	if i, ok := infos()[c]; ok {
 		return i

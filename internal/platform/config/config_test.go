@@ -25,14 +25,14 @@ func file(text string) func(string) ([]byte, error) {
 	}
 }
 
-// faults loads and returns the faults' lines, or nil.
-func faults(t *testing.T, args, environ []string, text string) []string {
+// problems loads and returns the problems' lines, or nil.
+func problems(t *testing.T, args, environ []string, text string) []string {
 	t.Helper()
 	_, err := Load(append([]string{"--config=sallyport.yaml"}, args...), environ, file(text))
 	if err == nil {
 		return nil
 	}
-	var all Faults
+	var all Problems
 	require.ErrorAs(t, err, &all)
 	var lines []string
 	for _, f := range all {
@@ -181,8 +181,8 @@ func TestEveryFieldIsASetting(t *testing.T) {
 	}
 }
 
-// All faults come in one answer, each with its place: an operator corrects them in one go.
-func TestAllFaultsTogether(t *testing.T) {
+// All problems come together, each with its place: an operator corrects them in one go.
+func TestAllProblemsTogether(t *testing.T) {
 	t.Parallel()
 	text := strings.Join([]string{
 		"listen: nonsense",                 // 1
@@ -201,7 +201,7 @@ func TestAllFaultsTogether(t *testing.T) {
 	}, "\n")
 	environ := []string{"SALLYPORT_MIGRATE=perhaps", "SALLYPORT_WEBHOOK_MAX_BODY_BYTES=26214401",
 		"SALLYPORT_TRUSTED_PROXIES=x,y"}
-	got := faults(t, []string{"--delivery-concurrency-per-host=many"}, environ, text)
+	got := problems(t, []string{"--delivery-concurrency-per-host=many"}, environ, text)
 	require.ElementsMatch(t, []string{
 		"listen (sallyport.yaml, line 1): is not an address such as 127.0.0.1:8080",
 		"webhook_dedupe_window (sallyport.yaml, line 2): is not a setting, did you mean webhook-dedupe-window?",
@@ -211,14 +211,14 @@ func TestAllFaultsTogether(t *testing.T) {
 		"delivery-concurrency (sallyport.yaml, line 8): is neither a single value nor a list of values",
 		"shutdown-timeout (sallyport.yaml, line 9): has no value; remove the key or write an empty string",
 		"data (sallyport.yaml, line 11): is set twice, first in line 10",
-		"tls-cert (sallyport.yaml, line 12): needs tls-key",
+		"tls-cert (sallyport.yaml, line 12): requires tls-key",
 		"database-url (sallyport.yaml, line 13): must be a postgres:// or postgresql:// URL",
 		"migrate (SALLYPORT_MIGRATE): is neither true nor false",
 		"webhook-max-body-bytes (SALLYPORT_WEBHOOK_MAX_BODY_BYTES): must be between 1 and 26214400",
 		`trusted-proxies (SALLYPORT_TRUSTED_PROXIES): "x" is not an address range such as 10.1.0.0/16; "y" is not an address range such as 10.1.0.0/16`,
 		"delivery-concurrency-per-host: is not a whole number",
 	}, got)
-	require.NotContains(t, Faults{{Key: "a", Message: strings.Join(got, "")}}.Error(), "hunter2")
+	require.NotContains(t, Problems{{Key: "a", Message: strings.Join(got, "")}}.Error(), "hunter2")
 }
 
 // Each rule refuses its own breach, and nothing else is reported beside it.
@@ -306,7 +306,7 @@ func TestRules(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var all Faults
+			var all Problems
 			require.ErrorAs(t, err, &all)
 			require.Len(t, all, 1)
 			require.Equal(t, c.key, all[0].Key)
@@ -318,13 +318,13 @@ func TestRules(t *testing.T) {
 func TestDevModeByFlagOnly(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"dev (SALLYPORT_DEV): is set by the flag --dev only"},
-		faults(t, nil, []string{"SALLYPORT_DEV=true"}, ""))
+		problems(t, nil, []string{"SALLYPORT_DEV=true"}, ""))
 	require.Equal(t, []string{"dev (sallyport.yaml, line 1): is set by the flag --dev only"},
-		faults(t, nil, nil, "dev: true"))
+		problems(t, nil, nil, "dev: true"))
 	require.Equal(t, []string{"keyset (sallyport.yaml, line 1): is set by the variable SALLYPORT_KEYSET only"},
-		faults(t, nil, nil, "keyset: x"))
+		problems(t, nil, nil, "keyset: x"))
 	require.Equal(t, []string{"config (sallyport.yaml, line 1): is set by --config or SALLYPORT_CONFIG only"},
-		faults(t, nil, nil, "config: x"))
+		problems(t, nil, nil, "config: x"))
 
 	c, err := Load([]string{"--dev"}, nil, file(""))
 	require.NoError(t, err)
@@ -345,17 +345,17 @@ func TestMalformedFiles(t *testing.T) {
 		"database-url: postgres://a: hunter2@": 1,
 	} {
 		_, err := Load([]string{"--config=sallyport.yaml"}, nil, file(text))
-		var all Faults
+		var all Problems
 		require.ErrorAs(t, err, &all, text)
 		require.NotContains(t, err.Error(), "hunter2")
 		require.Equal(t, line, all[0].Origin.Line, text)
 	}
-	require.Empty(t, faults(t, nil, nil, ""))
-	require.Empty(t, faults(t, nil, nil, "# nothing yet\n"))
+	require.Empty(t, problems(t, nil, nil, ""))
+	require.Empty(t, problems(t, nil, nil, "# nothing yet\n"))
 }
 
 // The settings stand beside commands with flags of their own, also of a name that a setting has in no command, and a
-// faulty setting does not keep kong from parsing.
+// invalid setting does not keep kong from parsing.
 func TestEmbeddedInACommandLine(t *testing.T) {
 	t.Parallel()
 	var cli struct {
@@ -376,7 +376,7 @@ func TestEmbeddedInACommandLine(t *testing.T) {
 	require.Equal(t, "x", cli.Keys.Label)
 
 	err = l.Complete(kctx, &cli.Config)
-	require.Equal(t, Faults{{"delivery-concurrency", Origin{SourceFlag, "--delivery-concurrency", 0},
+	require.Equal(t, Problems{{"delivery-concurrency", Origin{SourceFlag, "--delivery-concurrency", 0},
 		"is not a whole number"}}, err)
 	require.Equal(t, ":80", cli.Listen, "an empty variable counts as not set")
 	require.Equal(t, "http://localhost:80", cli.PublicURL)
@@ -390,7 +390,7 @@ func TestUnknownFlag(t *testing.T) {
 	t.Parallel()
 	_, err := Load([]string{"--lissten=:80"}, nil, file(""))
 	require.ErrorContains(t, err, "--lissten")
-	var all Faults
+	var all Problems
 	require.NotErrorAs(t, err, &all)
 }
 

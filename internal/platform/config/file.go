@@ -16,9 +16,9 @@ type entry struct {
 	origin Origin
 }
 
-// readYAML returns the settings of a file and everything wrong with its form: keys that are not known, that come twice,
-// that belong elsewhere, or whose value is neither a scalar nor a list of scalars.
-func readYAML(path string, text []byte) (map[string]entry, []Fault) {
+// readYAML returns the settings of a file and all errors of its form: unknown keys, duplicate keys, keys that do not
+// belong in a file, and values that are neither a scalar nor a list of scalars.
+func readYAML(path string, text []byte) (map[string]entry, []Problem) {
 	whole := Origin{Source: SourceFile, Name: path}
 	doc, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
@@ -27,7 +27,7 @@ func readYAML(path string, text []byte) (map[string]entry, []Fault) {
 		if errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil {
 			whole.Line = at.GetToken().Position.Line
 		}
-		return nil, []Fault{{Origin: whole, Message: "is not YAML"}}
+		return nil, []Problem{{Origin: whole, Message: "is not YAML"}}
 	}
 	var mapping *ast.MappingNode
 	for _, d := range doc.Docs {
@@ -36,7 +36,7 @@ func readYAML(path string, text []byte) (map[string]entry, []Fault) {
 		}
 		m, ok := d.Body.(*ast.MappingNode)
 		if !ok || mapping != nil {
-			return nil, []Fault{{Origin: whole, Message: "is not one mapping of keys to values"}}
+			return nil, []Problem{{Origin: whole, Message: "is not one mapping of keys to values"}}
 		}
 		mapping = m
 	}
@@ -46,24 +46,24 @@ func readYAML(path string, text []byte) (map[string]entry, []Fault) {
 	return readMapping(path, mapping)
 }
 
-func readMapping(path string, mapping *ast.MappingNode) (map[string]entry, []Fault) {
+func readMapping(path string, mapping *ast.MappingNode) (map[string]entry, []Problem) {
 	known := map[string]setting{}
 	for _, s := range settings() {
 		known[s.name] = s
 	}
 	entries := map[string]entry{}
-	var faults []Fault
+	var problems []Problem
 	for _, v := range mapping.Values {
 		token := v.Key.GetToken()
 		key, origin := token.Value, Origin{Source: SourceFile, Name: path, Line: token.Position.Line}
-		report := func(message string) { faults = append(faults, Fault{Key: key, Origin: origin, Message: message}) }
+		report := func(message string) { problems = append(problems, Problem{Key: key, Origin: origin, Message: message}) }
 		s, ok := known[key]
 		if !ok {
 			report("is not a setting" + suggestion(key))
 			continue
 		}
 		if !s.file {
-			report(s.elsewhere())
+			report(s.describeSource())
 			continue
 		}
 		if first, twice := entries[key]; twice {
@@ -77,7 +77,7 @@ func readMapping(path string, mapping *ast.MappingNode) (map[string]entry, []Fau
 		}
 		entries[key] = entry{raw: raw, origin: origin}
 	}
-	return entries, faults
+	return entries, problems
 }
 
 // suggestion names the setting that a key with other separators probably means.

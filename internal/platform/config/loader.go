@@ -21,8 +21,8 @@ import (
 //	kctx, err := parser.Parse(os.Args[1:])
 //	err = loader.Complete(kctx, &cli.Config)
 //
-// A faulty value does not stop kong's parsing, so that commands which need no configuration still run and Complete can
-// report all faults together.
+// An invalid value does not stop kong's parsing, so that commands which need no configuration still run and Complete
+// can report all errors together.
 type Loader struct {
 	environ  map[string]string
 	readFile func(string) ([]byte, error)
@@ -31,7 +31,7 @@ type Loader struct {
 	loaded   bool
 	entries  map[string]entry
 	origins  map[string]Origin
-	faults   []Fault
+	problems []Problem
 }
 
 // NewLoader returns a Loader that reads environ, in the form of os.Environ, and files through readFile.
@@ -51,7 +51,7 @@ func NewLoader(environ []string, readFile func(string) ([]byte, error)) *Loader 
 	return l
 }
 
-// Options returns what kong needs to fill the Config.
+// Options returns the options that kong needs to fill the Config.
 func (l *Loader) Options() []kong.Option {
 	return []kong.Option{
 		kong.NamedMapper(settingType, mapper{l}),
@@ -95,7 +95,8 @@ func (l *Loader) load(kctx *kong.Context) {
 	}
 	for _, s := range settings() {
 		if !s.env && l.environ[s.variable()] != "" {
-			l.fault(Fault{Key: s.name, Origin: Origin{Source: SourceEnvironment, Name: s.variable()}, Message: s.elsewhere()})
+			l.report(Problem{Key: s.name, Origin: Origin{Source: SourceEnvironment, Name: s.variable()},
+				Message: s.describeSource()})
 		}
 	}
 	if path == "" {
@@ -103,17 +104,17 @@ func (l *Loader) load(kctx *kong.Context) {
 	}
 	text, err := l.readFile(path)
 	if err != nil {
-		l.fault(Fault{Key: file.name, Origin: origin, Message: "the file cannot be read: " + err.Error()})
+		l.report(Problem{Key: file.name, Origin: origin, Message: "the file cannot be read: " + err.Error()})
 		return
 	}
-	entries, faults := readYAML(path, text)
+	entries, problems := readYAML(path, text)
 	l.entries = entries
-	l.faults = append(l.faults, faults...)
+	l.problems = append(l.problems, problems...)
 }
 
-func (l *Loader) fault(f Fault) { l.faults = append(l.faults, f) }
+func (l *Loader) report(f Problem) { l.problems = append(l.problems, f) }
 
-// mapper turns written values into fields. It never fails: what is wrong becomes a fault of the loader.
+// mapper turns written values into fields. It never fails: an invalid value becomes an error of the loader.
 type mapper struct{ l *Loader }
 
 // Decode implements kong.Mapper.
@@ -132,13 +133,13 @@ func (m mapper) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 		raw, origin = e.raw, e.origin
 	}
 	if err := parseInto(target, raw); err != nil {
-		m.l.fault(Fault{Key: name, Origin: origin, Message: err.Error()})
+		m.l.report(Problem{Key: name, Origin: origin, Message: err.Error()})
 	}
 	return nil
 }
 
-// Complete ends the loading: it notes where each value came from, derives the defaults that depend on others, and
-// returns every fault found on the way and by Validate as one Faults error.
+// Complete ends the loading. It records the origin of each value, derives the defaults that depend on others, and
+// returns all errors found on the way and by Validate as one Problems value.
 func (l *Loader) Complete(kctx *kong.Context, c *Config) error {
 	l.load(kctx)
 	for _, p := range kctx.Path {
@@ -150,24 +151,24 @@ func (l *Loader) Complete(kctx *kong.Context, c *Config) error {
 	c.origins = l.origins
 	c.derive()
 
-	faulty := map[string]bool{}
-	for _, f := range l.faults {
-		faulty[f.Key] = true
+	invalid := map[string]bool{}
+	for _, f := range l.problems {
+		invalid[f.Key] = true
 	}
 	for _, f := range c.Validate() {
-		// A value that could not be read, or was derived from one, cannot be judged.
-		if faulty[f.Key] || (f.Key == "public-url" && f.Origin.Source == SourceDefault) {
+		// A value that could not be read, or was derived from one, cannot be validated.
+		if invalid[f.Key] || (f.Key == "public-url" && f.Origin.Source == SourceDefault) {
 			continue
 		}
-		l.fault(f)
+		l.report(f)
 	}
-	if len(l.faults) > 0 {
-		return Faults(slices.Clone(l.faults))
+	if len(l.problems) > 0 {
+		return Problems(slices.Clone(l.problems))
 	}
 	return nil
 }
 
-// variables fills the settings that only a variable gives, which are no flags of kong's.
+// variables fills the settings that only a variable can set, which are no flags of kong.
 func (l *Loader) variables(c *Config) {
 	for _, s := range l.settings {
 		if s.flag || s.file || !s.env {
@@ -180,7 +181,7 @@ func (l *Loader) variables(c *Config) {
 	}
 }
 
-// Load is the whole of the loading for a program without commands. Args are without the program's name.
+// Load loads the configuration of a program without commands. The arguments do not include the program's name.
 func Load(args, environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var cli struct {
 		Config `embed:""`
@@ -206,7 +207,7 @@ func Default() Config {
 	var c Config
 	for _, s := range settings() {
 		if s.def != "" {
-			// The tests hold every default to its type.
+			// The tests check the type of every default.
 			_ = parseInto(s.value(&c), s.def)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// redactedInURL stands for a password in a URL, where brackets would be percent-encoded.
+// redactedInURL replaces a password in a URL, where brackets would be percent-encoded.
 const redactedInURL = "redacted"
 
-// Print writes every effective value as YAML, each with its source as comment. The keyset and the database's password
-// are redacted.
+// Print writes every effective value as YAML, with its source as a comment. The keyset and the database's password are
+// redacted.
 func (c *Config) Print(w io.Writer) error {
 	var b bytes.Buffer
 	for _, s := range settings() {
@@ -43,7 +43,7 @@ func (c *Config) Print(w io.Writer) error {
 	return nil
 }
 
-// printable writes a value as YAML. JSON strings are YAML strings, whatever they hold.
+// printable writes a value as YAML. JSON strings are YAML strings, with any content.
 func printable(field reflect.Value) (string, error) {
 	switch v := field.Interface().(type) {
 	case bool, int, int64:
@@ -73,8 +73,7 @@ func quoted(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// redact keeps of a secret what helps to see that the right one is set: nothing, or a database URL without its
-// passwords.
+// redact keeps only the part of a secret that identifies it: nothing, or a database URL without its passwords.
 func redact(s secretbox.Secret) string {
 	if s == "" {
 		return ""

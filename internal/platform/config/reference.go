@@ -11,10 +11,10 @@ const referenceIntro = `# Configuration
 
 Every setting, generated from the code by ` + "`sallyport config reference`" + `; do not edit.
 
-A value comes from the first of these that has one: the flag, the environment variable, the file named by ` + "`--config`" + `, the
-default. The file is YAML, one ` + "`key: value`" + ` a line; unknown keys are errors. An empty variable counts as not set. Lists are
-separated by commas; in the file they may be YAML lists, and a flag may be repeated. Durations carry a unit: ` + "`30s`, `1h`" + `.
-All faults are reported at once, and ` + "`sallyport config print`" + ` shows each effective value with its source.
+A value comes from the first of these sources that sets it: the flag, the environment variable, the file named by ` + "`--config`" + `, the
+default. The file is YAML, one ` + "`key: value`" + ` a line; unknown keys are errors. An empty variable counts as unset. Lists are
+separated by commas; in the file they may be YAML lists, and a flag may occur several times. Durations need a unit: ` + "`30s`, `1h`" + `.
+All errors are reported together, and ` + "`sallyport config print`" + ` shows each effective value with its source.
 
 | Key in the file | Flag | Variable | Default | Meaning |
 |---|---|---|---|---|

@@ -14,7 +14,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// settingType is the tag value that routes a flag through Loader, and tells a setting from a command's own flag.
+// settingType is the tag value that routes a flag through Loader, and distinguishes a setting from a command's own
+// flag.
 const settingType = "setting"
 
 // setting is the description of one field of Config, from its tags.
@@ -54,8 +55,8 @@ func (s setting) variable() string {
 	return "SALLYPORT_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
-// elsewhere says where a setting that came from a wrong place may come from.
-func (s setting) elsewhere() string {
+// describeSource says which sources may set a setting that came from another one.
+func (s setting) describeSource() string {
 	switch {
 	case s.flag && s.env:
 		return fmt.Sprintf("is set by --%s or %s only", s.name, s.variable())
@@ -69,8 +70,8 @@ func (s setting) elsewhere() string {
 // value returns the setting's field in c.
 func (s setting) value(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().Field(s.index) }
 
-// parseInto reads a written value into a field of Config. A list adds to what is there, so that a flag may be repeated.
-// The error is the clause of a Fault.
+// parseInto reads a written value into a field of Config. A list is appended to the present values, so that a flag may
+// occur several times. The error is the clause of a Problem.
 func parseInto(field reflect.Value, raw string) error {
 	raw = strings.TrimSpace(raw)
 	switch p := field.Addr().Interface().(type) {

@@ -7,12 +7,11 @@ import (
 	"unicode"
 )
 
-// smtp holds the settings of the mail server to what makes a server together. A setting that nothing would read is a
-// fault.
+// smtp checks that the settings of the mail server are complete. A setting that nothing would read is an error.
 func (k *checker) smtp() {
 	c := k.c
 	if c.SMTPAddress == "" {
-		const message = "needs smtp-address"
+		const message = "requires smtp-address"
 		k.require(c.SMTPUser == "", "smtp-user", message)
 		k.require(c.SMTPPassword == "", "smtp-password", message)
 		k.require(c.SMTPPasswordFile == "", "smtp-password-file", message)
@@ -26,8 +25,8 @@ func (k *checker) smtp() {
 	k.require(c.SMTPPassword == "" || c.SMTPPasswordFile == "", "smtp-password",
 		"cannot be given together with smtp-password-file")
 	password := c.SMTPPassword != "" || c.SMTPPasswordFile != ""
-	k.require(c.SMTPUser == "" || password, "smtp-user", "needs SALLYPORT_SMTP_PASSWORD or smtp-password-file")
-	k.require(c.SMTPUser != "" || !password, "smtp-user", "is missing beside its password")
+	k.require(c.SMTPUser == "" || password, "smtp-user", "requires SALLYPORT_SMTP_PASSWORD or smtp-password-file")
+	k.require(c.SMTPUser != "" || !password, "smtp-user", "is missing, although its password is set")
 	k.require(c.SMTPUser == "" || c.SMTPTLS != SMTPNone, "smtp-user", "is sent over TLS only: smtp-tls cannot be none")
 }
 

@@ -34,7 +34,7 @@ func (c *Config) setOrigin(name string, o Origin) {
 	c.origins[name] = o
 }
 
-// derivedURL is the listener's own address; a listener on all addresses is reached as localhost from this machine.
+// derivedURL is the listener's own address. A listener on all addresses is reached as localhost from this machine.
 func (c *Config) derivedURL() string {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -50,27 +50,27 @@ func (c *Config) derivedURL() string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// checker collects faults with their origins.
+// checker collects errors with their origins.
 type checker struct {
-	c      *Config
-	faults []Fault
+	c        *Config
+	problems []Problem
 }
 
 func (k *checker) require(ok bool, key, message string) {
 	if !ok {
-		k.faults = append(k.faults, Fault{Key: key, Origin: k.c.Origin(key), Message: message})
+		k.problems = append(k.problems, Problem{Key: key, Origin: k.c.Origin(key), Message: message})
 	}
 }
 
-// Validate returns everything wrong with the values, alone and together.
-func (c *Config) Validate() []Fault {
+// Validate returns all errors of the values, alone and in combination.
+func (c *Config) Validate() []Problem {
 	k := &checker{c: c}
 	k.listeners()
 	k.storage()
 	k.setup()
 	k.smtp()
-	k.require(c.TLSCert == "" || c.TLSKey != "", "tls-cert", "needs tls-key")
-	k.require(c.TLSKey == "" || c.TLSCert != "", "tls-key", "needs tls-cert")
+	k.require(c.TLSCert == "" || c.TLSKey != "", "tls-cert", "requires tls-key")
+	k.require(c.TLSKey == "" || c.TLSCert != "", "tls-key", "requires tls-cert")
 	k.require(c.LogFormat == LogAuto || c.LogFormat == LogJSON || c.LogFormat == LogText, "log-format",
 		"is not one of auto, json, text")
 	k.require(c.ShutdownTimeout > 0 && c.ShutdownTimeout <= maxShutdownTimeout, "shutdown-timeout",
@@ -79,7 +79,7 @@ func (c *Config) Validate() []Fault {
 	k.deliveries()
 	k.streams()
 	k.rates()
-	return k.faults
+	return k.problems
 }
 
 func (k *checker) listeners() {
@@ -116,7 +116,7 @@ func (k *checker) setup() {
 
 const tokenRule = "must be 32 to 256 printable characters without spaces" //nolint:gosec // a rule, no credential
 
-// IsSetupToken reports whether a token is long enough that nobody guesses it, and survives being pasted.
+// IsSetupToken reports whether a token is too long to guess and has only characters that survive copy and paste.
 func IsSetupToken(t secretbox.Secret) bool {
 	s := t.Reveal()
 	return len(s) >= 32 && len(s) <= 256 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
@@ -134,7 +134,7 @@ func (k *checker) webhooks() {
 	k.require(payload >= 1 && payload <= maxPayloadRetentionDays, "webhook-payload-retention-days",
 		"must be between 1 and 365")
 	k.require(event >= 1 && event <= maxEventRetentionDays, "webhook-event-retention-days", "must be between 1 and 3650")
-	// The default gives way to a shorter life of events; what was set would be ignored.
+	// The default yields to a shorter retention of events; an explicit value would be ignored.
 	k.require(payload <= event || c.Origin("webhook-payload-retention-days").Source == SourceDefault,
 		"webhook-payload-retention-days", "must not exceed webhook-event-retention-days")
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Fault is one thing wrong with the configuration. Message is a clause after the setting's name; it repeats no secret.
-type Fault struct {
-	// Key is the setting's name, or the unknown key; empty when the file as a whole is at fault.
+// Problem is one error of the configuration. Message is a clause after the setting's name, and contains no secret.
+type Problem struct {
+	// Key is the setting's name, or the unknown key. It is empty if the error concerns the whole file.
 	Key     string
 	Origin  Origin
 	Message string
 }
 
 // String returns one line: key, place, message.
-func (f Fault) String() string {
+func (f Problem) String() string {
 	var place string
 	switch f.Origin.Source {
 	case SourceFile:
@@ -35,16 +35,16 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s (%s): %s", f.Key, place, f.Message)
 }
 
-// Faults are all faults of a configuration, in one error.
-type Faults []Fault
+// Problems lists all errors of a configuration.
+type Problems []Problem
 
-// Error lists the faults, one a line.
-func (f Faults) Error() string {
+// Error returns the errors, one a line.
+func (f Problems) Error() string {
 	var b strings.Builder
 	if len(f) == 1 {
-		b.WriteString("the configuration has a fault:")
+		b.WriteString("the configuration has an error:")
 	} else {
-		fmt.Fprintf(&b, "the configuration has %d faults:", len(f))
+		fmt.Fprintf(&b, "the configuration has %d errors:", len(f))
 	}
 	for _, one := range f {
 		b.WriteString("\n  " + one.String())
