@@ -135,8 +135,10 @@ func (e exchange) headerFields() []documentedField {
 			if r == nil || r.Headers[name] == nil {
 				continue
 			}
-			schema := r.Headers[name].Schema
-			fields = append(fields, newDocumentedField(owner, f, func(text string) { schema.Description = text }))
+			h := r.Headers[name]
+			fields = append(fields, newDocumentedField(owner, f, func(text string) {
+				h.Description, h.Schema.Description = text, text
+			}))
 		}
 	})
 	return fields
