@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/app"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/pgserver"
 )
 
 // with returns the same binary with further settings, and a server of its own.
@@ -124,22 +125,16 @@ func TestBackupUnderLoad(t *testing.T) {
 	t.Logf("%d acknowledged before the backup, %d while it was made, %d in it", len(before), during, len(list))
 }
 
-// tool is the path of one of PostgreSQL's programs. Without it the test is skipped, or fails where engines are
+// tool returns the path of one of PostgreSQL's programs. Without it the test is skipped, or fails where engines are
 // required.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
+	path, err := pgserver.Program(name)
+	if err != nil && os.Getenv(testkit.RequireEngines) == "" {
+		t.Skip(err)
 	}
-	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name); len(found) > 0 {
-		return found[len(found)-1]
-	}
-	if os.Getenv(testkit.RequireEngines) != "" {
-		require.NoError(t, err)
-	}
-	t.Skipf("%s is not installed", name)
-	return ""
+	require.NoError(t, err)
+	return path
 }
 
 // PostgreSQL's own dump of a database that a server works on, restored into another database, is with the same keyset a

@@ -6,109 +6,179 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the PostgreSQL driver for administration
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/migrate"
+	"sallyport/internal/platform/testkit/pgserver"
 	"sallyport/migrations"
 )
+
+// postgresServer is the PostgreSQL server of the tests.
+type postgresServer struct {
+	// url is of an administrative database, to which admin connects.
+	url   string
+	admin *sql.DB
+	// template names the migrated database that tests copy, in the way that strategy says.
+	template, strategy string
+	// origin says in words which server it is.
+	origin string
+	// held keeps a server that the tests have started.
+	held *pgserver.Server
+}
+
+// openTimeout bounds how long the start of a server and the making of the template may take on a machine under load.
+const openTimeout = 3 * time.Minute
+
+// thePostgres returns the server that PostgresURL names or, without it, one that the tests start.
+var thePostgres = sync.OnceValues(func() (*postgresServer, error) { //nolint:gochecknoglobals // one for the process
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout) // outlives the test that needs it first
+	defer cancel()
+	s := &postgresServer{url: os.Getenv(PostgresURL), origin: "the PostgreSQL server that " + PostgresURL + " names"}
+	var err error
+	if s.url == "" {
+		if s.held, err = pgserver.Join(ctx); err != nil {
+			return nil, fmt.Errorf("%s is not set, and no server can be started: %w", PostgresURL, err)
+		}
+		s.url, s.origin = s.held.URL, "a PostgreSQL "+s.held.Version+" server started for the tests"
+	}
+	if s.admin, err = sql.Open("pgx", s.url); err != nil {
+		return nil, fmt.Errorf("open the administrative database: %w", err)
+	}
+	var fsync string
+	if err = s.admin.QueryRowContext(ctx, "SHOW fsync").Scan(&fsync); err != nil {
+		return nil, fmt.Errorf("reach the PostgreSQL server of the tests: %w", err)
+	}
+	// Copying files needs checkpoints, which cost little where nothing waits for the disk.
+	s.strategy = map[bool]string{true: "FILE_COPY", false: "WAL_LOG"}[fsync == "off"]
+	if s.template, err = ensureTemplate(ctx, s.admin, s.url); err != nil {
+		return nil, fmt.Errorf("make the template: %w", err)
+	}
+	return s, nil
+})
+
+// Engines says in words on which engines the tests run, and whether PostgreSQL is among them.
+func Engines() (words string, postgres bool) {
+	s, err := thePostgres()
+	if err != nil {
+		return "SQLite alone: " + err.Error(), false
+	}
+	return "SQLite and " + s.origin, true
+}
 
 // NewPostgres returns the URL of a fresh, migrated database, dropped when the test ends. Without a server the test is
 // skipped, or fails where engines are required.
 func NewPostgres(t *testing.T) string {
 	t.Helper()
-	server := os.Getenv(PostgresURL)
-	if server == "" {
-		if os.Getenv(RequireEngines) != "" {
-			t.Fatalf("%s is not set, and %s asks for every engine", PostgresURL, RequireEngines)
-		}
-		t.Skipf("no PostgreSQL: set %s to run this test on it", PostgresURL)
+	s, err := thePostgres()
+	if err != nil && os.Getenv(RequireEngines) != "" {
+		t.Fatalf("%s requires every engine: %v", RequireEngines, err)
 	}
-	admin, err := sql.Open("pgx", server)
-	require.NoError(t, err)
-	template := ensureTemplate(t, admin, server)
-	name := "sallyport_test_" + randomHex(t)
-	_, err = admin.ExecContext(t.Context(), fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
+	if err != nil {
+		t.Skipf("tested on SQLite alone: %v", err)
+	}
+	name := "sallyport_test_" + strings.ToLower(rand.Text())
+	_, err = s.admin.ExecContext(t.Context(), fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY %s", name, s.template,
+		s.strategy))
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), openTimeout)
+		defer cancel()
+		_, err := s.admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 		require.NoError(t, err)
-		require.NoError(t, admin.Close())
 	})
-	return withDatabase(t, server, name)
+	u, err := withDatabase(s.url, name)
+	require.NoError(t, err)
+	return u
 }
 
-// ensureTemplate returns a database that holds the schema of the present migrations; the first test to need it makes
-// it.
-func ensureTemplate(t *testing.T, admin *sql.DB, server string) string {
-	t.Helper()
-	name := "sallyport_template_" + migrationsDigest(t)
-	conn, err := admin.Conn(t.Context())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = conn.ExecContext(t.Context(), "SELECT pg_advisory_lock($1)", int64(db.LockTestTemplate))
-	require.NoError(t, err)
+// ensureTemplate returns the name of a database that holds the schema of the present migrations, which it makes where it
+// is missing.
+func ensureTemplate(ctx context.Context, admin *sql.DB, server string) (name string, err error) {
+	digest, err := migrationsDigest()
+	if err != nil {
+		return "", err
+	}
+	name = "sallyport_template_" + digest
+	conn, err := admin.Conn(ctx)
+	if err != nil {
+		return "", fmt.Errorf("connect: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err = conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", int64(db.LockTestTemplate)); err != nil {
+		return "", fmt.Errorf("lock the template: %w", err)
+	}
 	defer func() {
-		_, err := conn.ExecContext(context.WithoutCancel(t.Context()), "SELECT pg_advisory_unlock($1)",
+		_, unlocking := conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)",
 			int64(db.LockTestTemplate))
-		require.NoError(t, err)
+		err = errors.Join(err, unlocking)
 	}()
 	var exists bool
-	require.NoError(t, conn.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)",
-		name).Scan(&exists))
-	if exists {
-		return name
+	err = conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+	if err != nil || exists {
+		return name, err
 	}
 	building := name + "_building"
-	_, err = conn.ExecContext(t.Context(), "DROP DATABASE IF EXISTS "+building+" WITH (FORCE)")
-	require.NoError(t, err)
-	_, err = conn.ExecContext(t.Context(), "CREATE DATABASE "+building)
-	require.NoError(t, err)
-	d, err := db.Open(t.Context(), withDatabase(t, server, building), "")
-	require.NoError(t, err)
-	_, _, err = migrate.Up(t.Context(), d)
-	require.NoError(t, err)
-	require.NoError(t, d.Close())
-	_, err = conn.ExecContext(t.Context(), fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, name))
-	require.NoError(t, err)
-	return name
+	for _, statement := range []string{"DROP DATABASE IF EXISTS " + building + " WITH (FORCE)",
+		"CREATE DATABASE " + building} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return "", fmt.Errorf("make the database: %w", err)
+		}
+	}
+	u, err := withDatabase(server, building)
+	if err != nil {
+		return "", err
+	}
+	d, err := db.Open(ctx, u, "")
+	if err != nil {
+		return "", fmt.Errorf("open the database: %w", err)
+	}
+	_, _, err = migrate.Up(ctx, d)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return "", fmt.Errorf("migrate the database: %w", err)
+	}
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, name)); err != nil {
+		return "", fmt.Errorf("name the database: %w", err)
+	}
+	return name, nil
 }
 
-func migrationsDigest(t *testing.T) string {
-	t.Helper()
+// migrationsDigest tells sets of migrations apart.
+func migrationsDigest() (string, error) {
 	h := sha256.New()
 	for _, tree := range []fs.FS{migrations.Common(), migrations.Postgres()} {
 		names, err := fs.Glob(tree, "*.sql")
-		require.NoError(t, err)
+		if err != nil {
+			return "", fmt.Errorf("list the migrations: %w", err)
+		}
 		for _, name := range names {
 			b, err := fs.ReadFile(tree, name)
-			require.NoError(t, err)
-			_, err = h.Write(b)
-			require.NoError(t, err)
+			if err != nil {
+				return "", fmt.Errorf("read a migration: %w", err)
+			}
+			_, _ = h.Write(b) // a hash takes everything
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-func withDatabase(t *testing.T, server, name string) string {
-	t.Helper()
+// withDatabase returns the URL of another database on a server.
+func withDatabase(server, name string) (string, error) {
 	u, err := url.Parse(server)
-	require.NoError(t, err)
+	if err != nil {
+		return "", fmt.Errorf("read the server's URL: %w", err)
+	}
 	u.Path = "/" + name
-	return u.String()
-}
-
-func randomHex(t *testing.T) string {
-	t.Helper()
-	var b [8]byte
-	_, err := rand.Read(b[:])
-	require.NoError(t, err)
-	return hex.EncodeToString(b[:])
+	return u.String(), nil
 }

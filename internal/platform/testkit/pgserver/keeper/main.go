@@ -1,0 +1,15 @@
+// Command keeper runs the PostgreSQL server of tests until nobody uses it. Tests start it; see pgserver.
+package main
+
+import (
+	"os"
+
+	"sallyport/internal/platform/testkit/pgserver"
+)
+
+func main() {
+	const arguments = 4
+	if len(os.Args) != arguments || pgserver.Keep(os.Args[1], os.Args[2], os.Args[3], os.Stdout) != nil {
+		os.Exit(1) // what the matter is was printed
+	}
+}
