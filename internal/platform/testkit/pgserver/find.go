@@ -64,7 +64,6 @@ func candidates() []string {
 		"/usr/lib/postgresql/*/bin",
 		"/opt/homebrew/opt/postgresql*/bin",
 		"/usr/local/opt/postgresql*/bin",
-		"/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
 		"/usr/pgsql-*/bin",
 		"/usr/local/pgsql/bin",
 	} {
