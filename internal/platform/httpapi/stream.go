@@ -35,7 +35,7 @@ func RegisterStream[I any](a *API, op Operation, handler func(context.Context, *
 				return nil, err
 			}
 		}
-		return &huma.StreamResponse{Body: func(hc huma.Context) {
+		return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it gets the request's own
 			r, w := humago.Unwrap(hc)
 			respond(r.Context(), w)
 		}}, nil

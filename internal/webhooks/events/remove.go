@@ -117,10 +117,10 @@ func (s *Store) LockSettled(ctx context.Context, tx *sql.Tx, env id.Environment,
 		uuids[i] = o.UUID
 	}
 	in, args := padded(2, []any{string(env)}, uuids)
-	rows, err := tx.QueryContext(ctx, `SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND event_uuid IN `+
-		in+ //nolint:gosec // only placeholders are added
-		` AND n_sending + n_pending + n_retry_wait + n_held + n_held_failed = 0 ORDER BY event_uuid`+s.db.SkipLocked(),
-		args...)
+	//nolint:gosec // only placeholders are added
+	rows, err := tx.QueryContext(ctx, `SELECT event_uuid FROM webhook_events
+		WHERE environment_id = $1 AND event_uuid IN `+in+` AND n_sending + n_pending + n_retry_wait + n_held + n_held_failed = 0
+		ORDER BY event_uuid`+s.db.SkipLocked(), args...)
 	if err != nil {
 		return nil, fmt.Errorf("lock old events: %w", err)
 	}
@@ -181,9 +181,9 @@ func (s *Store) SweepKeys(ctx context.Context, now time.Time, limit int) (int, e
 		ORDER BY k.expires_ms LIMIT %d`, int64(math.MaxInt64), limit)
 	var n int64
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (`+of+
-			s.db.SkipLocked()+`)`, //nolint:gosec // only constants are added
-			clock.Millis(now))
+		//nolint:gosec // only constants are added
+		remove := `DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (` + of + s.db.SkipLocked() + `)`
+		res, err := tx.ExecContext(ctx, remove, clock.Millis(now))
 		if err != nil {
 			return err
 		}
