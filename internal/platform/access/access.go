@@ -1,5 +1,5 @@
-// Package access holds who asks: the principal of a request, the permissions of users and the grants of API keys.
-// It decides nothing about storage; internal/identity fills it and internal/platform/httpapi enforces it.
+// Package access describes the caller of a request: its principal, the permissions of users and the grants of API keys.
+// It stores nothing. internal/identity creates principals, and internal/platform/httpapi enforces their rights.
 package access
 
 import (
@@ -40,7 +40,7 @@ const (
 	KindSystem Kind = "system"
 )
 
-// Principal is who makes a request.
+// Principal is the caller of a request.
 type Principal struct {
 	Kind Kind
 	// ID is the id of the user or API key.
@@ -48,29 +48,29 @@ type Principal struct {
 	// Name is the user's e-mail address or the key's name, for the audit trail.
 	Name string
 	Team id.Team
-	// Environment is the environment the request is scoped to; empty where the operation has none.
+	// Environment is the environment that the request works on; empty if the operation works on none.
 	Environment id.Environment
-	// Rights is what a user may do, and where.
+	// Rights holds a user's permissions by scope.
 	Rights Rights
 	// Session is the id of the sign-in behind a user's request.
 	Session string
-	// Grants are what the grants of an API key open; nil for everybody else.
+	// Grants holds the grants of an API key; nil for other principals.
 	Grants *Grants
-	// Connections bounds what the request of an API key may see and touch: that of the operation's route. It is set when
-	// the operation is known, and means nothing for users.
+	// Connections limits an API key to the connections that its grants open for the operation's route. It is set when the
+	// operation is known, and has no meaning for users.
 	Connections Bound
-	// Rate is the limit of an API key's requests where it has one of its own.
+	// Rate is the API key's own rate limit; nil if it has none.
 	Rate *ratelimit.Limit
-	// IP is the client's address, RequestID the id of the request; both for the audit trail.
+	// IP is the client's address and RequestID the id of the request, for the audit trail.
 	IP        string
 	RequestID string
 }
 
-// System returns the principal of the service itself, named by the part that acts.
+// System returns the principal of the service itself. name is the part of the service that acts.
 func System(name string) Principal { return Principal{Kind: KindSystem, ID: name, Name: name} }
 
-// Has reports whether a user has the permission in the scope of the request: in its environment, or in the team where
-// it has none. Every member has the permissions of their own account.
+// Has reports whether a user has the permission in the scope of the request: in its environment, or in the team if it
+// has none. Every member has the permissions on their own account.
 func (p Principal) Has(want Permission) bool {
 	if p.Kind == KindUser && slices.Contains(OwnAccount(), want) {
 		return true
@@ -78,8 +78,8 @@ func (p Principal) Has(want Permission) bool {
 	return p.HasIn(p.Environment, want)
 }
 
-// HasIn reports whether a user has the permission in an environment or, where env is empty, in the team. The service
-// itself has every permission, an API key none.
+// HasIn reports whether the principal has the permission in an environment or, if env is empty, in the team. The
+// service itself has every permission. An API key has none.
 func (p Principal) HasIn(env id.Environment, want Permission) bool {
 	switch p.Kind {
 	case KindSystem:
@@ -106,41 +106,43 @@ func (p Principal) HasSomewhere(want Permission) bool {
 	return false
 }
 
-// Enters reports whether a user has any permission in an environment; without one it does not exist for them. For the
-// service itself every environment does.
+// Enters reports whether the principal has any permission in an environment. Without one the environment does not exist
+// for a user. The service itself enters every environment.
 func (p Principal) Enters(env id.Environment) bool {
 	return p.Kind == KindSystem || p.Kind == KindUser && p.Rights.Enters(env)
 }
 
-// RequireIn returns nil where the principal has the permission in an environment or, where env is empty, in the team;
-// else forbidden, or not_found where the environment does not exist for them. It is for operations that any environment
-// lets in to.
+// RequireIn returns nil if the principal has the permission in an environment or, if env is empty, in the team. Else it
+// returns forbidden, or not_found if the environment does not exist for the principal. It is for operations that declare
+// AnyEnvironment.
 func (p Principal) RequireIn(env id.Environment, want Permission) error {
 	switch {
 	case p.HasIn(env, want):
 		return nil
 	case env == "":
-		return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want)+" in the team")
+		return apperr.New(apperr.CodeForbidden, "The user does not have the permission "+string(want)+" in the team")
 	case p.Enters(env):
-		return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want)+" in the environment")
+		return apperr.New(apperr.CodeForbidden,
+			"The user does not have the permission "+string(want)+" in the environment")
 	default:
 		return apperr.NotFound("environment")
 	}
 }
 
-// MayRoute reports whether an API key's grants open the route, be it for one connection only.
+// MayRoute reports whether an API key's grants open the route for at least one connection.
 func (p Principal) MayRoute(want Route) bool {
 	return p.Kind == KindAPIKey && !p.Grants.Bound(want).Empty()
 }
 
-// Through returns the principal for an operation of the route: an API key bounded to the connections for which the
-// route is open to it.
+// Through returns the principal for an operation of the route. An API key is limited to the connections for which its
+// grants open the route.
 func (p Principal) Through(route Route) Principal {
 	p.Connections = p.Grants.Bound(route)
 	return p
 }
 
-// View is what of its environment the principal may see. An API key sees what its Connections hold, everybody else all.
+// View returns the part of its environment that the principal may see. An API key sees its Connections, any other
+// principal everything.
 func (p Principal) View() View {
 	if p.Kind == KindAPIKey {
 		return View{Environment: p.Environment, Connections: p.Connections}
@@ -148,17 +150,17 @@ func (p Principal) View() View {
 	return Whole(p.Environment)
 }
 
-// Require returns nil where the principal may do what is about a connection, or about all that the environment has, for
-// which the id is empty; else grant_denied, whether or not there is such a connection. route is that of the operation.
+// Require returns nil if the principal may work on a connection or, if connectionID is empty, on the whole environment.
+// Else it returns grant_denied, whether or not the connection exists. route is the route of the operation.
 func (p Principal) Require(route Route, connectionID string) error {
 	if p.View().Connections.Covers(connectionID) {
 		return nil
 	}
-	whom := "this connection"
+	scope := "this connection"
 	if connectionID == "" {
-		whom = "all connections; name one that it is granted"
+		scope = "all connections; name a connection that it has a grant for"
 	}
-	return apperr.New(apperr.CodeGrantDenied, "The API key lacks the grant "+string(route)+" for "+whom)
+	return apperr.New(apperr.CodeGrantDenied, "The API key does not have the grant "+string(route)+" for "+scope)
 }
 
 type contextKey struct{}
@@ -168,7 +170,7 @@ func With(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, contextKey{}, p)
 }
 
-// From returns the principal of the context; without one it is the zero Principal, which may do nothing.
+// From returns the principal of the context, or the zero Principal, which has no rights.
 func From(ctx context.Context) Principal {
 	p, _ := ctx.Value(contextKey{}).(Principal)
 	return p

@@ -11,39 +11,39 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Bound is a set of connections, named by their connection_id: some of an environment's, or all of them with
-// exceptions. A connection_id is of one environment and may be that of several connections, one under each provider
-// configuration. The zero Bound holds none. A Bound is never changed.
+// Bound is a set of an environment's connections by their connection_id: a list, or all connections except a list. One
+// connection_id can belong to several connections, one in each provider configuration. The zero Bound is empty. A Bound
+// is immutable.
 type Bound struct {
-	// rest says that the set is what the names leave, else it is the names.
+	// rest says that the set is every connection except the names. Otherwise the set is the names.
 	rest bool
-	// names are sorted, each once.
+	// names are sorted and distinct.
 	names []string
 }
 
-// All returns the bound that holds every connection, those yet to come included, and what is about none.
+// All returns the bound that contains every connection, including future ones, and data without a connection.
 func All() Bound { return Bound{rest: true} }
 
-// Only returns the bound that holds the connections of these ids.
+// Only returns the bound that contains the connections with these ids.
 func Only(connectionIDs ...string) Bound {
 	return Bound{names: slices.Compact(slices.Sorted(slices.Values(connectionIDs)))}
 }
 
-// Unrestricted reports whether the bound holds everything.
+// Unrestricted reports whether the bound contains everything.
 func (b Bound) Unrestricted() bool { return b.rest && len(b.names) == 0 }
 
-// Empty reports whether the bound holds nothing.
+// Empty reports whether the bound contains nothing.
 func (b Bound) Empty() bool { return !b.rest && len(b.names) == 0 }
 
-// Contains reports whether the bound holds the connection. What is about no connection has the empty id: it is in All,
+// Contains reports whether the bound contains the connection. Data without a connection has the empty id. It is in All,
 // also with exceptions, and in no other bound.
 func (b Bound) Contains(connectionID string) bool {
 	_, named := slices.BinarySearch(b.names, connectionID)
 	return named != b.rest
 }
 
-// Covers reports whether the bound holds all that a scope holds: that of one connection, or, where the id is empty,
-// that of the whole environment, which only the unrestricted bound covers.
+// Covers reports whether the bound contains a whole scope: a connection or, if the id is empty, the environment. Only
+// the unrestricted bound covers the environment.
 func (b Bound) Covers(connectionID string) bool {
 	if connectionID == "" {
 		return b.Unrestricted()
@@ -51,13 +51,13 @@ func (b Bound) Covers(connectionID string) bool {
 	return b.Contains(connectionID)
 }
 
-// Equal reports whether two bounds hold the same.
+// Equal reports whether two bounds contain the same connections.
 func (b Bound) Equal(c Bound) bool { return b.rest == c.rest && slices.Equal(b.names, c.names) }
 
-// Names returns the ids that the bound is written with, sorted, and whether they are the exceptions.
+// Names returns the sorted ids that define the bound, and whether they are exceptions.
 func (b Bound) Names() (names []string, except bool) { return slices.Clone(b.names), b.rest }
 
-// Union returns what is in either bound.
+// Union returns the connections that are in either bound.
 func (b Bound) Union(c Bound) Bound {
 	switch {
 	case b.rest && c.rest:
@@ -71,7 +71,7 @@ func (b Bound) Union(c Bound) Bound {
 	}
 }
 
-// Minus returns what is in b and not in c.
+// Minus returns the connections that are in b and not in c.
 func (b Bound) Minus(c Bound) Bound {
 	switch {
 	case b.rest && c.rest:
@@ -85,11 +85,12 @@ func (b Bound) Minus(c Bound) Bound {
 	}
 }
 
-// common and subtract are of sorted lists.
+// common returns the strings that are in both of two sorted lists.
 func common(a, b []string) []string {
 	return keep(a, func(s string) bool { _, ok := slices.BinarySearch(b, s); return ok })
 }
 
+// subtract returns the strings of a sorted list that are not in another.
 func subtract(a, b []string) []string {
 	return keep(a, func(s string) bool { _, ok := slices.BinarySearch(b, s); return !ok })
 }
@@ -104,8 +105,8 @@ func keep(list []string, want func(string) bool) []string {
 	return out
 }
 
-// Where returns the condition of SQL that a column of connection ids, which is never null, is in the bound, and its
-// arguments, for placeholders from next on. It is empty where the bound is unrestricted.
+// Where returns the SQL condition that a column of connection ids is in the bound, and its arguments, with placeholders
+// from next on. The column must not be null. The condition is empty if the bound is unrestricted.
 func (b Bound) Where(column string, next int) (condition string, args []any) {
 	switch {
 	case b.Unrestricted():
@@ -127,7 +128,7 @@ func (b Bound) Where(column string, next int) (condition string, args []any) {
 	return column + " IN (" + list.String() + ")", args
 }
 
-// WhereCovers is Where for scopes: a column that is null for the whole environment.
+// WhereCovers is Where for a column of scopes, which is null for the whole environment.
 func (b Bound) WhereCovers(column string, next int) (condition string, args []any) {
 	condition, args = b.Where(column, next)
 	if condition == "" {
@@ -136,13 +137,13 @@ func (b Bound) WhereCovers(column string, next int) (condition string, args []an
 	return column + " IS NOT NULL AND " + condition, args
 }
 
-// storedBound is the text of a bound.
+// storedBound is the JSON form of a bound.
 type storedBound struct {
 	Only   *[]string `json:"only,omitempty"`
 	Except []string  `json:"except,omitempty"`
 }
 
-// Text returns the bound as text, the same for equal bounds: empty for the unrestricted one, JSON for others.
+// Text returns the bound as text: empty for the unrestricted bound, JSON for others. Equal bounds have equal texts.
 func (b Bound) Text() (string, error) {
 	if b.Unrestricted() {
 		return "", nil
@@ -159,7 +160,7 @@ func (b Bound) Text() (string, error) {
 	return string(text), nil
 }
 
-// ParseBound is the inverse of Text. A text that it does not understand is an error, never a wider bound.
+// ParseBound parses the result of Text. An unknown text is an error, never a wider bound.
 func ParseBound(text string) (Bound, error) {
 	if text == "" {
 		return All(), nil
@@ -180,14 +181,14 @@ func ParseBound(text string) (Bound, error) {
 	}
 }
 
-var errBound = errors.New("it names neither what it holds nor what it leaves out")
+var errBound = errors.New("it has neither a list of connections nor a list of exceptions")
 
-// View is what of one environment a caller may see: the typed argument of every query for a caller, so that none can
-// forget the environment or the bound. The zero View shows nothing.
+// View is the part of one environment that a caller may see. Every query for a caller takes it as an argument, so that
+// no query can forget the environment or the bound. The zero View shows nothing.
 type View struct {
 	Environment id.Environment
 	Connections Bound
 }
 
-// Whole returns the view of everything in an environment: of users, and of the service itself.
+// Whole returns the view of everything in an environment, for users and the service itself.
 func Whole(env id.Environment) View { return View{Environment: env, Connections: All()} }

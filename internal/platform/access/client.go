@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Client is the origin of a request that has no principal yet: sessions show it, and failed attempts are counted by it.
+// Client is the origin of a request that has no principal yet. Sessions show it, and failed sign-ins are counted by it.
 type Client struct {
 	IP        string
 	UserAgent string
@@ -32,8 +32,8 @@ func (c Client) Agent() string {
 	return s
 }
 
-// Origin returns the address in a form that a client cannot change at will: of IPv6 the network of 64 bits, because a
-// host has all of it to itself (RFC 4291, section 2.5.4; RFC 8981).
+// Origin returns the address in a form that a client cannot vary. For IPv6 it is the /64 network, because a host can use
+// every address of it (RFC 4291, section 2.5.4; RFC 8981). It is empty if IP is not an address.
 func (c Client) Origin() string {
 	ip, err := netip.ParseAddr(c.IP)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c Client) Origin() string {
 	return p.String()
 }
 
-// User returns a user as the principal of the request that signs them in, keeps them signed in or signs them out.
+// User returns the user as the principal of a request that signs them in, refreshes their session or signs them out.
 func (c Client) User(userID, email string, team id.Team) Principal {
 	return Principal{Kind: KindUser, ID: userID, Name: email, Team: team, IP: c.IP, RequestID: c.RequestID}
 }

@@ -1,12 +1,12 @@
 package access
 
-// Grants are what the grants of an API key open together: of each route, the connections. They are made once for a key
+// Grants combines the grants of an API key: the connections that they open for each route. It is created once for a key
 // and shared by its requests. A nil *Grants opens nothing.
 type Grants struct {
 	bounds map[Route]Bound
 }
 
-// NewGrants returns grants with these bounds. A route that is not in the map is closed.
+// NewGrants returns grants with these bounds. A route that is missing from the map is closed.
 func NewGrants(bounds map[Route]Bound) *Grants {
 	r := &Grants{bounds: make(map[Route]Bound, len(bounds))}
 	for route, b := range bounds {

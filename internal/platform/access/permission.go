@@ -2,10 +2,10 @@ package access
 
 import "slices"
 
-// Permission is a right of a user, written resource:verb. The set is closed: Permissions lists it.
+// Permission is a right of a user in the form resource:verb. Permissions returns the closed set.
 type Permission string
 
-// The permissions of the service; Registry says what each is about.
+// The permissions of the service. Registry describes each.
 const (
 	TeamRead           Permission = "team:read"
 	TeamWrite          Permission = "team:write"
@@ -34,18 +34,18 @@ const (
 	SSOWrite           Permission = "sso:write"
 )
 
-// Level says where a permission can hold.
+// Level is the scope in which a permission can apply.
 type Level string
 
 // The levels.
 const (
-	// LevelTeam is of what concerns the whole team and no environment. A role that is given in one environment does not
-	// bring it.
+	// LevelTeam is the level of data that belongs to the team and to no environment. A role that is granted in one
+	// environment does not give such a permission.
 	LevelTeam Level = "team"
-	// LevelEnvironment is of what belongs to an environment. A role that is given in the team brings it in every
-	// environment.
+	// LevelEnvironment is the level of data that belongs to an environment. A role that is granted in the team gives such
+	// a permission in every environment.
 	LevelEnvironment Level = "environment"
-	// LevelAccount is of a member's own account. Every member has it, and no role lists it.
+	// LevelAccount is the level of a member's own account. Every member has its permissions, and no role lists them.
 	LevelAccount Level = "account"
 )
 
@@ -56,7 +56,7 @@ func Levels() []Level { return []Level{LevelTeam, LevelEnvironment, LevelAccount
 type PermissionInfo struct {
 	Permission Permission
 	Level      Level
-	// Meaning is one sentence for people who give roles.
+	// Meaning is one sentence for users who grant roles.
 	Meaning string
 }
 
@@ -66,34 +66,33 @@ func Registry() []PermissionInfo {
 		{TeamRead, LevelTeam, "See the team."},
 		{TeamWrite, LevelTeam, "Rename the team."},
 		{MembersRead, LevelTeam, "See the members of the team and their roles."},
-		{MembersWrite, LevelTeam, "Disable and remove members who are no owners, enable them and, with roles:write, " +
-			"invite people, up to what one holds oneself."},
-		{RolesRead, LevelTeam, "See roles and who has them."},
-		{RolesWrite, LevelTeam, "Make roles, and give and take them, up to what one holds oneself."},
-		{OwnersWrite, LevelTeam, "Do the same to owners: change and take their role, disable, enable and remove them."},
+		{MembersWrite, LevelTeam, "Disable, enable and remove members who are not owners. With roles:write, invite " +
+			"users and grant them roles within your own permissions."},
+		{RolesRead, LevelTeam, "See roles and the members who have them."},
+		{RolesWrite, LevelTeam, "Create, grant and revoke roles within your own permissions."},
+		{OwnersWrite, LevelTeam, "Change and revoke the role of owners, and disable, enable and remove owners."},
 		{EnvironmentsRead, LevelEnvironment, "See environments and their settings."},
-		{EnvironmentsWrite, LevelEnvironment, "Change and delete environments; held in the team, create them."},
+		{EnvironmentsWrite, LevelEnvironment, "Update and delete environments; create them if granted in the team."},
 		{APIKeysRead, LevelEnvironment, "See API keys, without their secrets."},
-		{APIKeysWrite, LevelEnvironment, "Create, change, rotate, disable, revoke and delete API keys and their grants."},
-		{ConnectionsRead, LevelEnvironment, "See connections and what is known of their webhook secrets."},
+		{APIKeysWrite, LevelEnvironment, "Create, update, rotate, disable, revoke and delete API keys and their grants."},
+		{ConnectionsRead, LevelEnvironment, "See connections and the hints of their webhook secrets."},
 		{ConnectionsWrite, LevelEnvironment,
-			"Create, change and delete connections, with their secrets and webhook enrolments."},
+			"Create, update and delete connections, their secrets and webhook enrolments."},
 		{SubscriptionsRead, LevelEnvironment,
-			"See webhook subscriptions and their statistics; without webhook_subscriptions:write the query of a forward URL " +
-				"is masked."},
-		{SubscriptionsWrite, LevelEnvironment, "Create, change, test and delete webhook subscriptions."},
+			"See webhook subscriptions and their statistics. The query of a forward URL is masked without " +
+				"webhook_subscriptions:write."},
+		{SubscriptionsWrite, LevelEnvironment, "Create, update, test and delete webhook subscriptions."},
 		{EventsRead, LevelEnvironment,
-			"Read webhook events with their payloads, their deliveries, replays and the live stream, and deliveries that " +
-				"were refused."},
+			"Read webhook events, their payloads, deliveries and replays, the event stream, and rejected webhooks."},
 		{EventsReplay, LevelEnvironment, "Replay webhook events, one by one and in bulk."},
 		{EventsWrite, LevelEnvironment, "Publish events."},
-		{EventsExpunge, LevelEnvironment, "Remove the payload of a webhook event for good."},
+		{EventsExpunge, LevelEnvironment, "Permanently remove the payload of a webhook event."},
 		{AuditRead, LevelEnvironment, "Read the audit trail."},
 		{AuditExport, LevelEnvironment, "Export the audit trail."},
 		{SSORead, LevelTeam, "See identity providers, without their secrets."},
-		{SSOWrite, LevelTeam, "Create, change, test and delete identity providers."},
-		{AccountRead, LevelAccount, "See one's own account: profile, roles, sessions and authenticator app."},
-		{AccountWrite, LevelAccount, "Change one's own password and authenticator app, and end one's own sessions."},
+		{SSOWrite, LevelTeam, "Create, update, test and delete identity providers."},
+		{AccountRead, LevelAccount, "See your own account: profile, roles, sessions and authenticator app."},
+		{AccountWrite, LevelAccount, "Change your own password and authenticator app, and end your own sessions."},
 	}
 }
 
@@ -106,10 +105,10 @@ func Permissions() []Permission {
 	return list
 }
 
-// Grantable returns every permission that a role can list: all but those of a member's own account.
+// Grantable returns every permission that a role can list: all except those on a member's own account.
 func Grantable() []Permission { return atLevels(LevelTeam, LevelEnvironment) }
 
-// InEnvironments returns every permission that can hold in one environment.
+// InEnvironments returns every permission that can apply in one environment.
 func InEnvironments() []Permission { return atLevels(LevelEnvironment) }
 
 func atLevels(levels ...Level) []Permission {
@@ -122,5 +121,5 @@ func atLevels(levels ...Level) []Permission {
 	return list
 }
 
-// OwnAccount returns what every member may do, whatever their roles.
+// OwnAccount returns the permissions that every member has with any role.
 func OwnAccount() []Permission { return atLevels(LevelAccount) }

@@ -6,17 +6,17 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Rights are the permissions of a user, by where they hold. The rights on a member's own account are not among them:
-// every member has those.
+// Rights holds the permissions of a user by scope. It does not contain the permissions on a member's own account, which
+// every member has.
 type Rights struct {
-	// Team holds everywhere: in every environment, and for what concerns none.
+	// Team applies everywhere: in every environment, and to data without an environment.
 	Team []Permission
-	// Environments holds in one environment each, beyond Team.
+	// Environments applies in one environment each, in addition to Team.
 	Environments map[id.Environment][]Permission
 }
 
-// Add adds the permissions of a role that is given in an environment, or in the team where env is empty. In an
-// environment only those count that can hold there.
+// Add adds the permissions of a role that is granted in an environment or, if env is empty, in the team. In an
+// environment it adds only permissions that can apply there.
 func (r *Rights) Add(env id.Environment, list []Permission) {
 	if env == "" {
 		r.Team = merge(r.Team, list)
@@ -30,12 +30,12 @@ func (r *Rights) Add(env id.Environment, list []Permission) {
 	r.Environments[env] = merge(r.Environments[env], list)
 }
 
-// Has reports whether the permission holds in an environment or, where env is empty, in the team.
+// Has reports whether the permission applies in an environment or, if env is empty, in the team.
 func (r Rights) Has(env id.Environment, want Permission) bool {
 	return slices.Contains(r.Team, want) || env != "" && slices.Contains(r.Environments[env], want)
 }
 
-// In returns what holds in an environment or, where env is empty, in the team, in the order of Registry.
+// In returns the permissions in an environment or, if env is empty, in the team, in the order of Registry.
 func (r Rights) In(env id.Environment) []Permission {
 	all := Grantable()
 	if env != "" {
@@ -44,7 +44,7 @@ func (r Rights) In(env id.Environment) []Permission {
 	return slices.DeleteFunc(all, func(p Permission) bool { return !r.Has(env, p) })
 }
 
-// Enters reports whether anything holds in the environment.
+// Enters reports whether any permission applies in the environment.
 func (r Rights) Enters(env id.Environment) bool {
 	if env == "" {
 		return false
@@ -54,7 +54,7 @@ func (r Rights) Enters(env id.Environment) bool {
 	return len(r.Environments[env]) > 0 || slices.ContainsFunc(r.Team, holds)
 }
 
-// Missing returns the first of the permissions that does not hold there, if there is one.
+// Missing returns the first of the permissions that does not apply in an environment or, if env is empty, in the team.
 func (r Rights) Missing(env id.Environment, list []Permission) (Permission, bool) {
 	i := slices.IndexFunc(list, func(p Permission) bool { return !r.Has(env, p) })
 	if i < 0 {

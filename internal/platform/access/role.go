@@ -2,18 +2,18 @@ package access
 
 import "slices"
 
-// Role is the id of a role: the name of a system role, or the id of one that a team has made.
+// Role is the id of a role: the name of a system role, or the id of a team's custom role.
 type Role string
 
 // The system roles. Their permissions are fixed.
 const (
-	// Owner may do everything.
+	// Owner has every permission.
 	Owner Role = "owner"
 	// Admin runs the team and everything in it.
 	Admin Role = "admin"
-	// Developer builds: keys, connections, subscriptions, events.
+	// Developer works on keys, connections, subscriptions and events.
 	Developer Role = "developer"
-	// Approver sees what there is to decide about.
+	// Approver sees everything that approvals are about.
 	Approver Role = "approver"
 	// Auditor sees everything and changes nothing.
 	Auditor Role = "auditor"
@@ -24,7 +24,7 @@ const (
 // SystemRoles returns every system role.
 func SystemRoles() []Role { return []Role{Owner, Admin, Developer, Approver, Auditor, Viewer} }
 
-// Permissions returns what a system role brings; any other brings nothing here.
+// Permissions returns the permissions of a system role. Other roles have none here.
 func (r Role) Permissions() []Permission {
 	reading := []Permission{ConnectionsRead, SubscriptionsRead, EventsRead}
 	switch r {
@@ -47,23 +47,23 @@ func (r Role) Permissions() []Permission {
 	}
 }
 
-// Rights returns what somebody may do who has the system role in the whole team.
+// Rights returns the rights of a user who has the system role in the whole team.
 func (r Role) Rights() Rights { return Rights{Team: r.Permissions()} }
 
-// without returns every permission that a role can list but some.
+// without returns every permission that a role can list, except some.
 func without(some ...Permission) []Permission {
 	return slices.DeleteFunc(Grantable(), func(p Permission) bool { return slices.Contains(some, p) })
 }
 
-// Meaning is one sentence on a system role, for people who give it.
+// Meaning returns one sentence about a system role, for users who grant it.
 func (r Role) Meaning() string {
 	switch r {
 	case Owner:
-		return "May do everything, and alone decides about owners."
+		return "Can do everything. Only owners can manage owners."
 	case Admin:
-		return "Runs the team, its members and everything in its environments, but decides nothing about owners."
+		return "Manages the team, its members and everything in its environments, except owners."
 	case Developer:
-		return "Builds: API keys, connections, subscriptions, events and replays."
+		return "Manages API keys, connections, subscriptions, events and replays."
 	case Approver:
 		return "Sees connections, subscriptions, events and the audit trail."
 	case Auditor:

@@ -205,7 +205,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			handler(humago.NewContext(op, r, w))
 		}
 		if key := meta.idempotencyKey(r, c); key != "" {
-			ad.a.once(w, r, meta, key, serve)
+			ad.a.serveOnce(w, r, meta, key, serve)
 			return
 		}
 		serve(w, r)

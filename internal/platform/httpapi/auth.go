@@ -133,11 +133,11 @@ func (op Operation) allows(p access.Principal) (access.Principal, error) {
 	switch p.Kind {
 	case access.KindUser:
 		if !p.Has(op.Permission) && (!op.AnyEnvironment || !p.HasSomewhere(op.Permission)) {
-			return p, apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(op.Permission))
+			return p, apperr.New(apperr.CodeForbidden, "The user does not have the permission "+string(op.Permission))
 		}
 	case access.KindAPIKey:
 		if !p.MayRoute(op.Route) {
-			return p, apperr.New(apperr.CodeGrantDenied, "The API key lacks the grant "+string(op.Route))
+			return p, apperr.New(apperr.CodeGrantDenied, "The API key does not have the grant "+string(op.Route))
 		}
 		return p.Through(op.Route), nil
 	case access.KindSystem:

@@ -23,20 +23,20 @@ const (
 	replayedHeader = "Idempotent-Replayed"
 )
 
-// keyBodyTimeout is how long the body of a request with a key may take: as long as Huma gives any other.
+// keyBodyTimeout is the time limit for reading the body of a request with a key. It is Huma's limit for other bodies.
 const keyBodyTimeout = 5 * time.Second
 
-// keptHeaders are the headers that an answer is given again with. The others belong to one exchange.
+// keptHeaders returns the headers that are stored with a response. The others belong to a single exchange.
 func keptHeaders() []string { return []string{"Cache-Control", "Content-Type", "Location"} }
 
-// TakesIdempotencyKey reports whether the operation honours Idempotency-Key: every POST that has a principal, unless it
-// opts out or its answer is a stream.
+// TakesIdempotencyKey reports whether the operation accepts an Idempotency-Key: every POST with a principal does, unless
+// it opts out or its response is a stream.
 func (op Operation) TakesIdempotencyKey() bool {
 	return op.Method == http.MethodPost && !op.Public && !op.NoIdempotencyKey && len(op.Stream) == 0 &&
 		len(op.Download) == 0
 }
 
-// idempotencyKey returns the key of a request, empty where it has none, and adds to the faults what is wrong with it.
+// idempotencyKey returns the key of a request, or an empty string if it has none. It adds validation errors to c.
 func (op Operation) idempotencyKey(r *http.Request, c *call) string {
 	values := r.Header.Values(keyHeader)
 	if len(values) == 0 || !op.TakesIdempotencyKey() {
@@ -56,81 +56,81 @@ func (op Operation) idempotencyKey(r *http.Request, c *call) string {
 	}
 }
 
-// once carries a request with a key out, or gives its answer again. The answer is stored before it is sent, so that
-// whoever has seen it gets the same one again.
-func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key string, serve http.HandlerFunc) {
+// serveOnce executes a request with a key, or sends the stored response. The response is stored before it is sent, so
+// that a client that has seen it gets the same response for a retry.
+func (a *API) serveOnce(w http.ResponseWriter, r *http.Request, op Operation, key string, serve http.HandlerFunc) {
 	body, whole := readWhole(w, r, op.MaxBodyBytes)
 	if !whole {
-		serve(w, r) // which refuses it
+		serve(w, r) // which rejects it
 		return
 	}
 	ctx := r.Context()
-	run, answer, err := a.cfg.Idempotency.Begin(ctx, idempotency.Request{Principal: access.From(ctx), Method: r.Method,
+	run, stored, err := a.cfg.Idempotency.Begin(ctx, idempotency.Request{Principal: access.From(ctx), Method: r.Method,
 		Path: r.URL.EscapedPath(), Key: key, Query: r.URL.RawQuery, Body: body})
 	switch {
 	case err != nil:
 		WriteError(w, r, err)
 		return
-	case answer != nil:
+	case stored != nil:
 		obs.EventFrom(ctx).Add(slog.Bool("idempotent_replayed", true))
 		w.Header().Set(replayedHeader, "true")
-		send(w, *answer)
+		writeResponse(w, *stored)
 		return
 	}
-	held := &heldAnswer{ResponseWriter: w, header: http.Header{}}
+	held := &heldResponse{ResponseWriter: w, header: http.Header{}}
 	defer func() {
 		if v := recover(); v != nil {
-			a.keep(ctx, run, idempotency.Answer{Status: http.StatusInternalServerError})
+			a.finishRun(ctx, run, idempotency.Response{Status: http.StatusInternalServerError})
 			panic(v)
 		}
 	}()
 	serve(held, r.WithContext(run.Context(ctx)))
-	answer = held.answer()
-	a.keep(ctx, run, *answer)
+	response := held.response()
+	a.finishRun(ctx, run, response)
 	for name, values := range held.header {
 		w.Header()[name] = values
 	}
-	send(w, *answer)
+	writeResponse(w, response)
 }
 
-// keep stores what a request did. What cannot be stored is sent all the same: the request took effect, and a repeat is
-// told that its outcome is not known.
-func (a *API) keep(ctx context.Context, run *idempotency.Run, answer idempotency.Answer) {
+// finishRun ends the run with the response of its request. A response that cannot be stored is sent anyway: the request
+// took effect, and a retry gets idempotency_outcome_unknown.
+func (a *API) finishRun(ctx context.Context, run *idempotency.Run, response idempotency.Response) {
 	var err error
 	switch {
-	case answer.Status >= http.StatusInternalServerError:
+	case response.Status >= http.StatusInternalServerError:
 		err = run.Fail(ctx)
-	case answer.Status >= http.StatusMultipleChoices:
+	case response.Status >= http.StatusMultipleChoices:
 		err = run.Release(ctx)
 	default:
 		kept := http.Header{}
 		for _, name := range keptHeaders() {
-			if values := answer.Header.Values(name); len(values) > 0 {
+			if values := response.Header.Values(name); len(values) > 0 {
 				kept[name] = values
 			}
 		}
-		err = run.Finish(ctx, idempotency.Answer{Status: answer.Status, Header: kept, Body: answer.Body})
+		err = run.Finish(ctx, idempotency.Response{Status: response.Status, Header: kept, Body: response.Body})
 	}
 	if err != nil {
-		a.cfg.Logger.ErrorContext(ctx, "the answer to a request with an idempotency key could not be stored",
+		a.cfg.Logger.ErrorContext(ctx, "cannot store the response to a request with an idempotency key",
 			slog.String("error", err.Error()))
 	}
 }
 
-func send(w http.ResponseWriter, answer idempotency.Answer) {
-	for name, values := range answer.Header {
+func writeResponse(w http.ResponseWriter, response idempotency.Response) {
+	for name, values := range response.Header {
 		w.Header()[name] = values
 	}
-	w.WriteHeader(answer.Status)
-	if len(answer.Body) > 0 {
-		_, _ = w.Write(answer.Body) // the client is gone when this fails
+	w.WriteHeader(response.Status)
+	if len(response.Body) > 0 {
+		_, _ = w.Write(response.Body) // the client is gone when this fails
 	}
 }
 
-// readWhole reads the body of a request and puts it back. It is not whole where it is too large or broke off; then
-// reading it again shows the same.
+// readWhole reads the body of a request and puts it back. whole is false if the body is too large or ended early; then
+// reading it again has the same result.
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, whole bool) {
-	// Where the connection takes no deadline, the server's own bounds the reading.
+	// If the connection supports no deadline, the server's own timeout limits the reading.
 	_ = http.NewResponseController(w).SetReadDeadline(clock.System().Now().Add(keyBodyTimeout))
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	rest := io.Reader(r.Body)
@@ -150,39 +150,39 @@ type failing struct{ err error }
 // Read fails.
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// heldAnswer is an answer that is held back until it is stored.
-type heldAnswer struct {
+// heldResponse is a response that is held back until it is stored.
+type heldResponse struct {
 	http.ResponseWriter
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-// Header returns the headers of the answer that is held.
-func (h *heldAnswer) Header() http.Header { return h.header }
+// Header returns the headers of the held response.
+func (h *heldResponse) Header() http.Header { return h.header }
 
 // WriteHeader sets the status.
-func (h *heldAnswer) WriteHeader(status int) {
+func (h *heldResponse) WriteHeader(status int) {
 	if h.status == 0 {
 		h.status = status
 	}
 }
 
 // Write adds to the body.
-func (h *heldAnswer) Write(b []byte) (int, error) {
+func (h *heldResponse) Write(b []byte) (int, error) {
 	h.WriteHeader(http.StatusOK)
 	return h.body.Write(b)
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (h *heldAnswer) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+func (h *heldResponse) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-func (h *heldAnswer) answer() *idempotency.Answer {
+func (h *heldResponse) response() idempotency.Response {
 	h.WriteHeader(http.StatusOK)
-	return &idempotency.Answer{Status: h.status, Header: h.header, Body: h.body.Bytes()}
+	return idempotency.Response{Status: h.status, Header: h.header, Body: h.body.Bytes()}
 }
 
-// keyParameter documents the header of a request.
+// keyParameter documents the request header.
 func keyParameter() *huma.Param {
 	longest := idempotency.MaxKeyLength
 	return &huma.Param{Name: keyHeader, In: "header",
@@ -193,7 +193,7 @@ func keyParameter() *huma.Param {
 		Example: "6f1c1b3e-7a53-4c0e-9b7e-5d2a0c7b1e11"}
 }
 
-// replayedDoc documents the header of an answer that is given again.
+// replayedDoc documents the header of a stored response.
 func replayedDoc() *huma.Param {
 	return &huma.Param{Description: "`true` if this is the response to an earlier request with the same `" + keyHeader +
 		"`; otherwise absent.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}}

@@ -1,6 +1,6 @@
-// Package idempotency remembers what requests with an Idempotency-Key did and were answered, so that sending one again
-// does nothing twice. It follows the draft of the IETF's HTTPAPI group (draft-ietf-httpapi-idempotency-key-header-07),
-// with 422 for a key that comes with another request and 409 while the first is under way.
+// Package idempotency stores the responses to requests with an Idempotency-Key, so that a retried request takes effect
+// only once. It follows draft-ietf-httpapi-idempotency-key-header-07, with 422 for a key that was used with another
+// request and 409 while the first request is in progress.
 package idempotency
 
 import (
@@ -22,19 +22,18 @@ import (
 )
 
 const (
-	// Lifetime is for how long a key is remembered, from its first request.
+	// Lifetime is how long a key is kept, from its first request.
 	Lifetime = 24 * time.Hour
-	// Lease is after what time without an answer the process that began a request is taken for dead. It outlives every
-	// operation.
+	// Lease is the time after which a request without a response is considered abandoned by its process. It is longer than
+	// any operation takes.
 	Lease = time.Minute
-	// MaxAnswerBytes bounds the body of an answer that is kept.
-	MaxAnswerBytes = 256 << 10
-	// MaxKeyLength bounds a key, in bytes.
+	// MaxResponseBytes bounds the body of a stored response.
+	MaxResponseBytes = 256 << 10
+	// MaxKeyLength is the maximum length of a key in bytes.
 	MaxKeyLength = 255
 )
 
-// ValidKey reports whether a key has the form that is taken: 1 to MaxKeyLength printable ASCII characters, space
-// included.
+// ValidKey reports whether a key consists of 1 to MaxKeyLength printable ASCII characters, including spaces.
 func ValidKey(key string) bool {
 	if key == "" || len(key) > MaxKeyLength {
 		return false
@@ -47,20 +46,20 @@ func ValidKey(key string) bool {
 	return true
 }
 
-// Request is a request with a key: equal keys meet only where everything but Query and Body is equal too.
+// Request is a request with a key. Two requests share a key only if all fields except Query and Body are equal.
 type Request struct {
-	// Principal is who asks. Its environment is empty where the operation works on none.
+	// Principal is the caller. Its environment is empty if the operation works on none.
 	Principal access.Principal
 	Method    string
-	// Path is the path as it was sent.
+	// Path is the path as it was sent, without unescaping.
 	Path string
 	Key  string
-	// Query and Body must be the same when the request is sent again.
+	// Query and Body must be equal when the request is retried.
 	Query string
 	Body  []byte
 }
 
-// id is the row of the request's key.
+// id returns the id of the key's row.
 func (r Request) id() string {
 	return hex.EncodeToString(digest(string(r.Principal.Environment), string(r.Principal.Kind), r.Principal.ID, r.Method,
 		r.Path, r.Key))
@@ -68,7 +67,7 @@ func (r Request) id() string {
 
 func (r Request) fingerprint() []byte { return digest(r.Query, string(r.Body)) }
 
-// digest hashes the parts, each after its length, so that no two lists give the same bytes.
+// digest hashes the parts, each after its length, so that different lists never hash the same bytes.
 func digest(parts ...string) []byte {
 	h := sha256.New()
 	var length [8]byte
@@ -80,25 +79,25 @@ func digest(parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// Answer is what a request was answered.
-type Answer struct {
+// Response is a response to a request.
+type Response struct {
 	Status int         `json:"status"`
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
 }
 
-// Store keeps keys in the database. It is safe for concurrent use, also by several processes.
+// Store stores keys and responses in the database. It is safe for concurrent use, also by several processes.
 type Store struct {
 	db    *db.DB
 	box   *secretbox.Box
 	clock clock.Clock
 }
 
-// Config is what a Store is made from.
+// Config configures a Store.
 type Config struct {
 	DB  *db.DB
 	Box *secretbox.Box
-	// Clock is the database's on PostgreSQL, because several nodes go by it.
+	// Clock is the clock of the database on PostgreSQL, so that all nodes agree on the time.
 	Clock clock.Clock
 }
 
@@ -114,29 +113,29 @@ func errMismatch() error {
 	return apperr.New(apperr.CodeIdempotencyMismatch, "The Idempotency-Key was sent before with another body or query")
 }
 
-// errInProgress asks for a second's patience: most requests take less.
+// errInProgress returns the error of a request in progress. Most requests finish within its Retry-After of a second.
 func errInProgress() error {
 	return &apperr.Error{Code: apperr.CodeIdempotencyInProgress, RetryAfter: time.Second,
-		Message: "The first request with this Idempotency-Key is still under way"}
+		Message: "The first request with this Idempotency-Key is still in progress"}
 }
 
 func errOutcomeUnknown() error {
 	return apperr.New(apperr.CodeIdempotencyOutcomeUnknown,
-		"The first request with this Idempotency-Key took effect, but its answer is not there "+
-			"to be given again; look for what it made before you send the request with another key")
+		"The first request with this Idempotency-Key took effect, but its response was not stored; "+
+			"check its effect before you send the request with another key")
 }
 
-// errLost says that somebody else has taken the key over.
-var errLost = errors.New("the idempotency key has been taken over: this request took longer than its lease")
+// errLost reports that another request has claimed the key.
+var errLost = errors.New("another request has claimed the idempotency key: this request took longer than its lease")
 
-// Begin takes the request's key. It returns a Run when the request is to be carried out, or the answer to give again.
+// Begin claims the request's key. It returns a Run if the request must be executed, or the stored response.
 //
-// Errors: idempotency_mismatch for a key that came with another request; idempotency_in_progress while the first one is
-// under way; idempotency_outcome_unknown where it took effect and its answer was lost with its process, or was too
-// large to keep.
-func (s *Store) Begin(ctx context.Context, r Request) (*Run, *Answer, error) {
+// Errors: idempotency_mismatch for a key that was used with another request; idempotency_in_progress while the first
+// request is in progress; idempotency_outcome_unknown if the first request took effect but its response was lost with its
+// process or was too large to store.
+func (s *Store) Begin(ctx context.Context, r Request) (*Run, *Response, error) {
 	run := &Run{store: s, id: r.id(), env: r.Principal.Environment, claim: id.NewUUID(), fingerprint: r.fingerprint()}
-	// A key that is released between the two statements of a round is free in the next.
+	// If the key is released between the two statements of a round, the next round can claim it.
 	for range 3 {
 		claimed, err := s.claim(ctx, run)
 		if err != nil {
@@ -150,20 +149,20 @@ func (s *Store) Begin(ctx context.Context, r Request) (*Run, *Answer, error) {
 			return nil, nil, err
 		}
 		if ok {
-			answer, err := found.answer(run.fingerprint, s.clock.Now())
-			return nil, answer, err
+			response, err := found.responseTo(run.fingerprint, s.clock.Now())
+			return nil, response, err
 		}
 	}
 	return nil, nil, errInProgress()
 }
 
-// answer is what the row of another run says to a request with that fingerprint.
-func (e entry) answer(fingerprint []byte, now time.Time) (*Answer, error) {
+// responseTo returns the stored response to a request with the fingerprint.
+func (e entry) responseTo(fingerprint []byte, now time.Time) (*Response, error) {
 	switch {
 	case subtle.ConstantTimeCompare(e.Fingerprint, fingerprint) != 1:
 		return nil, errMismatch()
-	case e.state == stateDone && e.Answer != nil:
-		return e.Answer, nil
+	case e.state == stateDone && e.Response != nil:
+		return e.Response, nil
 	case e.state == stateDone, e.state == stateEffected && e.leaseMillis <= clock.Millis(now):
 		return nil, errOutcomeUnknown()
 	default:

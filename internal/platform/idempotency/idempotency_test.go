@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// A request that is sent again gets the first answer, on every process, for a day and no longer.
+// A request that is sent again gets the first response, on every process, for a day and no longer.
 func TestAnswerIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -25,17 +25,17 @@ func TestAnswerIsGivenAgain(t *testing.T) {
 		require.NoError(w.t, run.Finish(w.t.Context(), created()))
 		w.clk.Advance(idempotency.Lifetime - 1)
 		for _, s := range []*idempotency.Store{w.store, w.other} {
-			again, answer, err := s.Begin(w.t.Context(), request())
+			again, response, err := s.Begin(w.t.Context(), request())
 			require.NoError(w.t, err)
 			require.Nil(w.t, again)
-			require.Equal(w.t, created(), *answer)
+			require.Equal(w.t, created(), *response)
 		}
 		w.clk.Advance(1)
 		require.NoError(w.t, w.begin(request()).Release(w.t.Context()))
 	})
 }
 
-// A key belongs to one principal in one environment, and to one method and path: nobody gets another's answer.
+// A key belongs to one principal in one environment, and to one method and path: nobody gets another's response.
 func TestKeysDoNotMeet(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -104,13 +104,13 @@ func TestDeadProcessFreesTheKey(t *testing.T) {
 		require.NoError(w.t, w.create(run.Context(w.t.Context())))
 		require.NoError(w.t, run.Finish(w.t.Context(), created()))
 		require.Equal(w.t, 1, w.count("things"))
-		_, answer, err := w.other.Begin(w.t.Context(), request())
+		_, response, err := w.other.Begin(w.t.Context(), request())
 		require.NoError(w.t, err)
-		require.Equal(w.t, created(), *answer)
+		require.Equal(w.t, created(), *response)
 	})
 }
 
-// Between the commit and the storing of the answer a process may die, or fail: what was made is never made again, and
+// Between the commit and the storing of the response a process may die, or fail: what was made is never made again, and
 // the repeat is told so instead.
 func TestLostAnswerIsNotRepeated(t *testing.T) {
 	t.Parallel()
@@ -130,14 +130,14 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 
 		r.Key = "large"
 		large := created()
-		large.Body = bytes.Repeat([]byte("x"), idempotency.MaxAnswerBytes+1)
+		large.Body = bytes.Repeat([]byte("x"), idempotency.MaxResponseBytes+1)
 		require.NoError(w.t, w.begin(r).Finish(w.t.Context(), large))
 		w.refused(w.store, r, apperr.CodeIdempotencyOutcomeUnknown)
 		require.Equal(w.t, 2, w.count("things"))
 	})
 }
 
-// A transaction that fails leaves no trace of having taken effect, and one after the answer is nobody's business.
+// A transaction that fails leaves no trace of having taken effect, and one after the response is nobody's business.
 func TestOnlyCommitsCount(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -152,7 +152,7 @@ func TestOnlyCommitsCount(t *testing.T) {
 }
 
 // Of many equal requests at once, on two processes, one is carried out; the others hear that it is under way, or its
-// answer.
+// response.
 func TestManyAtOnceAreOne(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -162,14 +162,14 @@ func TestManyAtOnceAreOne(t *testing.T) {
 		for i := range requests {
 			s := []*idempotency.Store{w.store, w.other}[i%2]
 			all.Go(func() {
-				run, answer, err := s.Begin(w.t.Context(), request())
+				run, response, err := s.Begin(w.t.Context(), request())
 				switch {
 				case run != nil:
 					ran.Add(1)
 					if err := errors.Join(w.create(run.Context(w.t.Context())), run.Finish(w.t.Context(), created())); err != nil {
 						w.t.Error(err)
 					}
-				case answer != nil:
+				case response != nil:
 					replayed.Add(1)
 				case apperr.Is(err, apperr.CodeIdempotencyInProgress):
 					waited.Add(1)
@@ -185,7 +185,7 @@ func TestManyAtOnceAreOne(t *testing.T) {
 	})
 }
 
-// Neither key, request nor answer can be read from the table, and a rotation of the keyset takes the answers along.
+// Neither key, request nor response can be read from the table, and a rotation of the keyset takes the responses along.
 func TestAnswersAreSealed(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -205,9 +205,9 @@ func TestAnswersAreSealed(t *testing.T) {
 		require.NoError(w.t, err)
 		require.Equal(w.t, 1, n)
 		store := idempotency.New(idempotency.Config{DB: w.db, Box: box, Clock: w.clk})
-		_, answer, err := store.Begin(w.t.Context(), request())
+		_, response, err := store.Begin(w.t.Context(), request())
 		require.NoError(w.t, err)
-		require.Equal(w.t, created(), *answer)
+		require.Equal(w.t, created(), *response)
 	})
 }
 

@@ -10,10 +10,10 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// storeTimeout bounds what is done for a run after its request, whose client may have left.
+// storeTimeout limits the statements of a run after its request, whose client may be gone.
 const storeTimeout = 10 * time.Second
 
-// Run is one request that is being carried out under a key. One of Finish and Release ends it.
+// Run is a request that is being executed with a key. Finish, Release or Fail ends it.
 type Run struct {
 	store       *Store
 	id          string
@@ -23,13 +23,13 @@ type Run struct {
 	over        atomic.Bool
 }
 
-// Context returns the context under which the request is carried out. A transaction of db.Tx commits under it only
-// while the run holds its key, and notes in the same commit that the request took effect: whatever happens to the
-// process afterwards, a repeat knows, and whoever is taken for dead too early can no longer commit.
+// Context returns the context in which the request is executed. In it a transaction of db.Tx commits only while the run
+// holds its key, and the same commit records that the request took effect. So a retry learns of the effect if the process
+// crashes, and a request that was considered abandoned too early cannot commit.
 func (r *Run) Context(ctx context.Context) context.Context {
 	return db.WithCheck(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if r.over.Load() {
-			return nil // what goes on after the answer is no part of the request
+			return nil // work after the response is not part of the request
 		}
 		held, err := r.store.markEffected(ctx, tx, r)
 		if err == nil && !held {
@@ -39,25 +39,25 @@ func (r *Run) Context(ctx context.Context) context.Context {
 	})
 }
 
-// Finish stores the answer. Of one whose body exceeds MaxAnswerBytes it only stores that there was one.
-func (r *Run) Finish(ctx context.Context, a Answer) error {
+// Finish stores the response. If its body exceeds MaxResponseBytes, Finish only stores that there was a response.
+func (r *Run) Finish(ctx context.Context, response Response) error {
 	ctx, cancel := r.end(ctx)
 	defer cancel()
-	if len(a.Body) > MaxAnswerBytes {
+	if len(response.Body) > MaxResponseBytes {
 		return r.store.finish(ctx, r, nil)
 	}
-	return r.store.finish(ctx, r, &a)
+	return r.store.finish(ctx, r, &response)
 }
 
-// Release frees the key of a request that was refused, and so has done nothing.
+// Release frees the key of a request that was rejected without taking effect.
 func (r *Run) Release(ctx context.Context) error {
 	ctx, cancel := r.end(ctx)
 	defer cancel()
 	return r.store.release(ctx, r)
 }
 
-// Fail frees the key of a request that failed before it took effect. One that had, or may have, keeps its key, and a
-// repeat is told that its outcome is not known.
+// Fail frees the key of a failed request that did not take effect. A request that took effect keeps its key, and a retry
+// gets idempotency_outcome_unknown.
 func (r *Run) Fail(ctx context.Context) error {
 	ctx, cancel := r.end(ctx)
 	defer cancel()

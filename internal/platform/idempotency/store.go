@@ -25,14 +25,15 @@ const (
 	stateDone     = "done"
 )
 
-// record is what is sealed of a request: its fingerprint, because the bodies of some are secrets that could be guessed
-// from a plain hash, and its answer, which may show a secret once.
+// record is the sealed part of a row. The fingerprint is sealed because a plain hash would let someone guess a secret in
+// the body; the response is sealed because it may show a secret once.
 type record struct {
-	Fingerprint []byte  `json:"fingerprint"`
-	Answer      *Answer `json:"answer,omitempty"`
+	Fingerprint []byte `json:"fingerprint"`
+	// The name in JSON is that of stored rows.
+	Response *Response `json:"answer,omitempty"`
 }
 
-// entry is a row.
+// entry is a row of the table.
 type entry struct {
 	record
 	state       string
@@ -43,16 +44,15 @@ func place(rowID string) secretbox.AD {
 	return secretbox.AD{Table: table, Column: recordColumn, RowID: rowID}
 }
 
-func (s *Store) seal(r *Run, a *Answer) ([]byte, error) {
-	plain, err := json.Marshal(record{r.fingerprint, a})
+func (s *Store) seal(r *Run, response *Response) ([]byte, error) {
+	plain, err := json.Marshal(record{r.fingerprint, response})
 	if err != nil {
-		return nil, fmt.Errorf("encode the answer of an idempotency key: %w", err)
+		return nil, fmt.Errorf("encode the response of an idempotency key: %w", err)
 	}
 	return s.box.Seal(plain, place(r.id))
 }
 
-// claim takes the key for the run where it is free: never seen, forgotten, or held by a process that died before it had
-// committed anything.
+// claim claims the key for the run if it is free: unknown, expired, or abandoned by a process before any commit.
 func (s *Store) claim(ctx context.Context, r *Run) (claimed bool, err error) {
 	sealed, err := s.seal(r, nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Store) claim(ctx context.Context, r *Run) (claimed bool, err error) {
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("take an idempotency key: %w", err)
+		return false, fmt.Errorf("claim an idempotency key: %w", err)
 	}
 	return claimed, nil
 }
@@ -98,19 +98,19 @@ func (s *Store) read(ctx context.Context, env id.Environment, rowID string) (e e
 		return entry{}, false, err
 	}
 	if err := json.Unmarshal(plain, &e.record); err != nil {
-		return entry{}, false, fmt.Errorf("decode the answer of an idempotency key: %w", err)
+		return entry{}, false, fmt.Errorf("decode the response of an idempotency key: %w", err)
 	}
 	return e, true, nil
 }
 
-// markEffected notes that the run has committed something, and reports whether it still holds its key.
+// markEffected records that the run commits something, and reports whether it still holds its key.
 func (s *Store) markEffected(ctx context.Context, tx *sql.Tx, r *Run) (held bool, err error) {
 	return changed(tx.ExecContext(ctx, `UPDATE idempotency_keys SET state = 'effected'
 		WHERE id = $1 AND environment_id = $2 AND claim_id = $3 AND state <> 'done'`, r.id, string(r.env), r.claim))
 }
 
-func (s *Store) finish(ctx context.Context, r *Run, a *Answer) error {
-	sealed, err := s.seal(r, a)
+func (s *Store) finish(ctx context.Context, r *Run, response *Response) error {
+	sealed, err := s.seal(r, response)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s *Store) release(ctx context.Context, r *Run) error {
 	})
 }
 
-// fail frees the key where nothing was committed under it, and ends the lease where something was.
+// fail frees the key if the run committed nothing, and otherwise ends its lease.
 func (s *Store) fail(ctx context.Context, r *Run) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := changed(tx.ExecContext(ctx, `DELETE FROM idempotency_keys
@@ -147,10 +147,10 @@ func (s *Store) fail(ctx context.Context, r *Run) error {
 	})
 }
 
-// expireBatch is the most rows that one transaction removes.
+// expireBatch is the maximum number of rows that one transaction deletes.
 const expireBatch = 500
 
-// Expire removes the keys whose time is over.
+// Expire deletes expired keys.
 func (s *Store) Expire(ctx context.Context, now time.Time) error {
 	for {
 		var n int64
@@ -166,7 +166,7 @@ func (s *Store) Expire(ctx context.Context, now time.Time) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("remove old idempotency keys: %w", err)
+			return fmt.Errorf("delete expired idempotency keys: %w", err)
 		}
 		if n < expireBatch {
 			return nil
@@ -174,14 +174,14 @@ func (s *Store) Expire(ctx context.Context, now time.Time) error {
 	}
 }
 
-// changed reports whether a statement found its row.
+// changed reports whether a statement changed a row.
 func changed(result sql.Result, err error) (bool, error) {
 	if err != nil {
-		return false, fmt.Errorf("change an idempotency key: %w", err)
+		return false, fmt.Errorf("update an idempotency key: %w", err)
 	}
 	n, err := result.RowsAffected()
 	if err != nil {
-		return false, fmt.Errorf("change an idempotency key: %w", err)
+		return false, fmt.Errorf("update an idempotency key: %w", err)
 	}
 	return n > 0, nil
 }

@@ -75,19 +75,19 @@ func (w *world) create(ctx context.Context) error {
 
 func (w *world) begin(r idempotency.Request) *idempotency.Run {
 	w.t.Helper()
-	run, answer, err := w.store.Begin(w.t.Context(), r)
+	run, response, err := w.store.Begin(w.t.Context(), r)
 	require.NoError(w.t, err)
-	require.Nil(w.t, answer)
+	require.Nil(w.t, response)
 	require.NotNil(w.t, run)
 	return run
 }
 
 func (w *world) refused(s *idempotency.Store, r idempotency.Request, code apperr.Code) {
 	w.t.Helper()
-	run, answer, err := s.Begin(w.t.Context(), r)
+	run, response, err := s.Begin(w.t.Context(), r)
 	require.True(w.t, apperr.Is(err, code), "%v", err)
 	require.Nil(w.t, run)
-	require.Nil(w.t, answer)
+	require.Nil(w.t, response)
 }
 
 func request() idempotency.Request {
@@ -95,8 +95,8 @@ func request() idempotency.Request {
 		Principal: access.Principal{Kind: access.KindAPIKey, ID: "key_1", Environment: id.Environment("env_1")}}
 }
 
-func created() idempotency.Answer {
-	return idempotency.Answer{Status: 201, Header: map[string][]string{"Location": {"/things/1"}},
+func created() idempotency.Response {
+	return idempotency.Response{Status: 201, Header: map[string][]string{"Location": {"/things/1"}},
 		Body: []byte(`{"key":"shown once"}`)}
 }
 

@@ -1,5 +1,5 @@
-// Package page is the paging that every list shares: a bare array, newest first, the next page in Link and
-// X-Next-Cursor.
+// Package page implements the paging that every list shares: an array, newest first by default, with the next page in
+// Link and X-Next-Cursor.
 package page
 
 import (
@@ -17,12 +17,12 @@ const (
 	MaxLimit     = 250
 )
 
-// cursorVersion is the first byte of a cursor, so that a later form can be told apart.
+// cursorVersion is the first byte of a cursor, so that later forms can be distinguished.
 const cursorVersion = 1
 
 const digestLength = 8
 
-// maxCursor bounds what is decoded; no key that a cursor holds is longer.
+// maxCursor bounds the length of a cursor that is decoded. No valid cursor is longer.
 const maxCursor = 512
 
 // Query is embedded into the input of every list operation.
@@ -38,15 +38,15 @@ type Query struct {
 // Request is a checked Query.
 type Request struct {
 	Limit int
-	// After is the key of the last row of the page before; empty on the first page.
+	// After is the key of the last row of the previous page; empty on the first page.
 	After string
 	// Ascending lists oldest first.
 	Ascending bool
 	scope     string
 }
 
-// Parse checks the query. scope is everything that the cursor is bound to: the environment and the filters. valid
-// reports whether a key can be one of this list; a cursor that is not from this list and these filters is a 422.
+// Parse checks the query. scope identifies the list that a cursor belongs to, by its environment and filters. valid
+// reports whether a key can belong to the list. A cursor of another list or with other filters is a validation error.
 func (q Query) Parse(scope string, valid func(key string) bool) (Request, error) {
 	r := Request{Limit: q.Limit, Ascending: q.Order == "asc", scope: scope + "\x00" + q.Order}
 	if r.Limit == 0 {
@@ -64,10 +64,10 @@ func (q Query) Parse(scope string, valid func(key string) bool) (Request, error)
 	return r, nil
 }
 
-// Fetch is how many rows to read: one more than the page, to know whether another follows.
+// Fetch returns the number of rows to read: one more than the page, to find out whether another page follows.
 func (r Request) Fetch() int { return r.Limit + 1 }
 
-// Compare is the comparison of a row's key with After, and Direction the ORDER BY direction.
+// Compare returns the SQL operator that compares a row's key with After.
 func (r Request) Compare() string {
 	if r.Ascending {
 		return ">"
@@ -75,7 +75,7 @@ func (r Request) Compare() string {
 	return "<"
 }
 
-// Direction is the ORDER BY direction.
+// Direction returns the direction of ORDER BY.
 func (r Request) Direction() string {
 	if r.Ascending {
 		return "ASC"
