@@ -85,12 +85,6 @@ func field(location string) string {
 	return location
 }
 
-// Is reports whether err is an answer with this code.
-func Is(err error, code apperr.Code) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Code == code
-}
-
 // Temporary reports whether the same request may be answered otherwise later: the server is away, overloaded or has
 // failed.
 func Temporary(err error) bool {

@@ -96,7 +96,7 @@ func TestFollow(t *testing.T) {
 		Opened: func(again bool) { told = append(told, fmt.Sprint("open ", again)) },
 		Lost:   func(error, time.Duration) { told = append(told, "lost") },
 	})
-	require.True(t, apiclient.Is(err, apperr.CodeUnauthorized), "%v", err)
+	require.True(t, hasCode(err, apperr.CodeUnauthorized), "%v", err)
 	require.Equal(t, "9", last)
 	require.Equal(t, []string{"a one", "stream.closed {}", "a two", "stream.gap {}", "stream.lagged {}"}, got)
 	require.Equal(t, []string{"open false", "lost", "open true", "lost", "open true"}, told)

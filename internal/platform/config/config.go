@@ -77,7 +77,7 @@ type Config struct {
 	RateLimitAddressPerSecond int `name:"rate-limit-address-per-second" type:"setting" default:"20" placeholder:"N" help:"Requests a second from each address (for IPv6, each /64 network) without a valid credential, including sign-ins, up to 100000. Inbound webhooks do not count. 0: no limit."`
 	RateLimitAddressBurst     int `name:"rate-limit-address-burst" type:"setting" default:"100" placeholder:"N" help:"Such requests that each address may make in one burst after a pause, 1 to 1000000."`
 
-	origins map[string]Origin // of settings that do not have their default
+	origins map[string]settingOrigin // of settings that do not have their default
 }
 
 // LogFormat is the format of log lines.
@@ -100,10 +100,10 @@ const (
 	SMTPNone     SMTPTLS = "none"
 )
 
-// Limits of settings, which Validate enforces.
+// Limits of settings.
 const (
-	// WebhookBodyHardLimit is the maximum of webhook-max-body-bytes: 25 MiB.
-	WebhookBodyHardLimit int64 = 25 << 20
+	// webhookBodyHardLimit is the maximum of webhook-max-body-bytes: 25 MiB.
+	webhookBodyHardLimit int64 = 25 << 20
 
 	webhookBudgetMinimum    int64 = 1 << 20
 	maxDedupeWindow               = 30 * 24 * time.Hour
@@ -116,32 +116,32 @@ const (
 	maxRateBurst                  = 1_000_000
 )
 
-// Source is the kind of place that a value comes from.
-type Source string
+// settingSource is the kind of place that a value comes from.
+type settingSource string
 
 // The sources, in ascending precedence.
 const (
-	SourceDefault     Source = "default"
-	SourceFile        Source = "file"
-	SourceEnvironment Source = "environment"
-	SourceFlag        Source = "flag"
+	sourceDefault     settingSource = "default"
+	sourceFile        settingSource = "file"
+	sourceEnvironment settingSource = "environment"
+	sourceFlag        settingSource = "flag"
 )
 
-// Origin is the place of a value.
-type Origin struct {
-	Source Source
+// origin is the place of a value.
+type settingOrigin struct {
+	Source settingSource
 	// Name is the file's path, the variable or the flag; empty for a default.
 	Name string
 	// Line is the line in the file, from 1; 0 for other sources.
 	Line int
 }
 
-// Origin returns where the value of a setting came from, by the setting's name.
-func (c *Config) Origin(name string) Origin {
+// origin returns where the value of a setting came from, by the setting's name.
+func (c *Config) origin(name string) settingOrigin {
 	if o, ok := c.origins[name]; ok {
 		return o
 	}
-	return Origin{Source: SourceDefault}
+	return settingOrigin{Source: sourceDefault}
 }
 
 // SQLite reports whether the embedded database is used.

@@ -32,7 +32,7 @@ func problems(t *testing.T, args, environ []string, text string) []string {
 	if err == nil {
 		return nil
 	}
-	var all Problems
+	var all problemList
 	require.ErrorAs(t, err, &all)
 	var lines []string
 	for _, f := range all {
@@ -121,21 +121,21 @@ func TestPrecedenceOfEverySetting(t *testing.T) {
 			layers := []struct {
 				args, environ []string
 				want          string
-				origin        Origin
+				origin        settingOrigin
 			}{
-				{nil, nil, v[0], Origin{SourceFile, "sallyport.yaml", 2}},
-				{nil, environ, v[1], Origin{SourceEnvironment, s.variable(), 0}},
-				{[]string{"--" + s.name + "=" + v[2]}, environ, v[2], Origin{SourceFlag, "--" + s.name, 0}},
+				{nil, nil, v[0], settingOrigin{sourceFile, "sallyport.yaml", 2}},
+				{nil, environ, v[1], settingOrigin{sourceEnvironment, s.variable(), 0}},
+				{[]string{"--" + s.name + "=" + v[2]}, environ, v[2], settingOrigin{sourceFlag, "--" + s.name, 0}},
 			}
 			for _, l := range layers {
 				c, err := Load(append(l.args, "--config=sallyport.yaml"), l.environ, file(text))
 				require.NoError(t, err)
 				require.Equal(t, l.want, format(s.value(&c)))
-				require.Equal(t, l.origin, c.Origin(s.name))
+				require.Equal(t, l.origin, c.origin(s.name))
 			}
 			c, err := Load(nil, nil, file(""))
 			require.NoError(t, err)
-			require.Equal(t, Origin{Source: SourceDefault}, c.Origin(s.name))
+			require.Equal(t, settingOrigin{Source: sourceDefault}, c.origin(s.name))
 			if s.def != "" {
 				require.Equal(t, normal(t, s), format(s.value(&c)))
 			}
@@ -155,7 +155,7 @@ func TestDefaultsAreTheBareStart(t *testing.T) {
 			require.Equal(t, normal(t, s), format(s.value(&def)), s.name)
 		}
 	}
-	require.Empty(t, def.Validate())
+	require.Empty(t, def.validate())
 	require.Equal(t, "http://127.0.0.1:8080", def.PublicURL)
 	require.Equal(t, "data/keyset.json", def.KeysetFile)
 	require.True(t, def.SQLite())
@@ -218,7 +218,7 @@ func TestAllProblemsTogether(t *testing.T) {
 		`trusted-proxies (SALLYPORT_TRUSTED_PROXIES): "x" is not an address range such as 10.1.0.0/16; "y" is not an address range such as 10.1.0.0/16`,
 		"delivery-concurrency-per-host: is not a whole number",
 	}, got)
-	require.NotContains(t, Problems{{Key: "a", Message: strings.Join(got, "")}}.Error(), "hunter2")
+	require.NotContains(t, problemList{{Key: "a", Message: strings.Join(got, "")}}.Error(), "hunter2")
 }
 
 // Each rule refuses its own breach, and nothing else is reported beside it.
@@ -306,7 +306,7 @@ func TestRules(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var all Problems
+			var all problemList
 			require.ErrorAs(t, err, &all)
 			require.Len(t, all, 1)
 			require.Equal(t, c.key, all[0].Key)
@@ -330,7 +330,7 @@ func TestDevModeByFlagOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, c.Dev)
 	require.True(t, c.EgressAllowHTTP)
-	require.Equal(t, SourceFlag, c.Origin("egress-allow-http").Source)
+	require.Equal(t, sourceFlag, c.origin("egress-allow-http").Source)
 }
 
 // A file that is no flat mapping is refused with its line, and its text, which may hold a password, is not repeated.
@@ -345,7 +345,7 @@ func TestMalformedFiles(t *testing.T) {
 		"database-url: postgres://a: hunter2@": 1,
 	} {
 		_, err := Load([]string{"--config=sallyport.yaml"}, nil, file(text))
-		var all Problems
+		var all problemList
 		require.ErrorAs(t, err, &all, text)
 		require.NotContains(t, err.Error(), "hunter2")
 		require.Equal(t, line, all[0].Origin.Line, text)
@@ -376,13 +376,13 @@ func TestEmbeddedInACommandLine(t *testing.T) {
 	require.Equal(t, "x", cli.Keys.Label)
 
 	err = l.Complete(kctx, &cli.Config)
-	require.Equal(t, Problems{{"delivery-concurrency", Origin{SourceFlag, "--delivery-concurrency", 0},
+	require.Equal(t, problemList{{"delivery-concurrency", settingOrigin{sourceFlag, "--delivery-concurrency", 0},
 		"is not a whole number"}}, err)
 	require.Equal(t, ":80", cli.Listen, "an empty variable counts as not set")
 	require.Equal(t, "http://localhost:80", cli.PublicURL)
 	require.True(t, cli.Migrate)
 	require.Equal(t, "10.0.0.0/8,fd00::/8,192.168.1.5/32", format(reflect.ValueOf(&cli.EgressAllow).Elem()))
-	require.Equal(t, Origin{SourceEnvironment, "SALLYPORT_CONFIG", 0}, cli.Origin("config"))
+	require.Equal(t, settingOrigin{sourceEnvironment, "SALLYPORT_CONFIG", 0}, cli.origin("config"))
 }
 
 // A mistyped flag is an error of the command line, not a value that is passed over.
@@ -390,7 +390,7 @@ func TestUnknownFlag(t *testing.T) {
 	t.Parallel()
 	_, err := Load([]string{"--lissten=:80"}, nil, file(""))
 	require.ErrorContains(t, err, "--lissten")
-	var all Problems
+	var all problemList
 	require.NotErrorAs(t, err, &all)
 }
 

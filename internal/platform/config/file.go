@@ -13,13 +13,13 @@ import (
 // entry is one setting in the file, as it is written.
 type entry struct {
 	raw    string
-	origin Origin
+	origin settingOrigin
 }
 
 // readYAML returns the settings of a file and all errors of its form: unknown keys, duplicate keys, keys that do not
 // belong in a file, and values that are neither a scalar nor a list of scalars.
-func readYAML(path string, text []byte) (map[string]entry, []Problem) {
-	whole := Origin{Source: SourceFile, Name: path}
+func readYAML(path string, text []byte) (map[string]entry, []problem) {
+	whole := settingOrigin{Source: sourceFile, Name: path}
 	doc, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		// The parser's own text quotes the file, which may hold a password.
@@ -27,7 +27,7 @@ func readYAML(path string, text []byte) (map[string]entry, []Problem) {
 		if errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil {
 			whole.Line = at.GetToken().Position.Line
 		}
-		return nil, []Problem{{Origin: whole, Message: "is not YAML"}}
+		return nil, []problem{{Origin: whole, Message: "is not YAML"}}
 	}
 	var mapping *ast.MappingNode
 	for _, d := range doc.Docs {
@@ -36,7 +36,7 @@ func readYAML(path string, text []byte) (map[string]entry, []Problem) {
 		}
 		m, ok := d.Body.(*ast.MappingNode)
 		if !ok || mapping != nil {
-			return nil, []Problem{{Origin: whole, Message: "is not one mapping of keys to values"}}
+			return nil, []problem{{Origin: whole, Message: "is not one mapping of keys to values"}}
 		}
 		mapping = m
 	}
@@ -46,17 +46,17 @@ func readYAML(path string, text []byte) (map[string]entry, []Problem) {
 	return readMapping(path, mapping)
 }
 
-func readMapping(path string, mapping *ast.MappingNode) (map[string]entry, []Problem) {
+func readMapping(path string, mapping *ast.MappingNode) (map[string]entry, []problem) {
 	known := map[string]setting{}
 	for _, s := range settings() {
 		known[s.name] = s
 	}
 	entries := map[string]entry{}
-	var problems []Problem
+	var problems []problem
 	for _, v := range mapping.Values {
 		token := v.Key.GetToken()
-		key, origin := token.Value, Origin{Source: SourceFile, Name: path, Line: token.Position.Line}
-		report := func(message string) { problems = append(problems, Problem{Key: key, Origin: origin, Message: message}) }
+		key, origin := token.Value, settingOrigin{Source: sourceFile, Name: path, Line: token.Position.Line}
+		report := func(message string) { problems = append(problems, problem{Key: key, Origin: origin, Message: message}) }
 		s, ok := known[key]
 		if !ok {
 			report("is not a setting" + suggestion(key))

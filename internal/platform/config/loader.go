@@ -30,15 +30,15 @@ type Loader struct {
 	settings map[string]setting
 	loaded   bool
 	entries  map[string]entry
-	origins  map[string]Origin
-	problems []Problem
+	origins  map[string]settingOrigin
+	problems []problem
 }
 
 // NewLoader returns a Loader that reads environ, in the form of os.Environ, and files through readFile.
 func NewLoader(environ []string, readFile func(string) ([]byte, error)) *Loader {
 	l := &Loader{
 		environ: map[string]string{}, readFile: readFile,
-		settings: map[string]setting{}, origins: map[string]Origin{},
+		settings: map[string]setting{}, origins: map[string]settingOrigin{},
 	}
 	for _, kv := range environ {
 		if name, value, ok := strings.Cut(kv, "="); ok {
@@ -71,7 +71,7 @@ func (l *Loader) resolve(kctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any
 	l.load(kctx)
 	e, ok := l.entries[s.name]
 	if raw := l.environ[s.variable()]; s.env && raw != "" {
-		e, ok = entry{raw: raw, origin: Origin{Source: SourceEnvironment, Name: s.variable()}}, true
+		e, ok = entry{raw: raw, origin: settingOrigin{Source: sourceEnvironment, Name: s.variable()}}, true
 	}
 	if !ok {
 		return nil, nil
@@ -87,15 +87,15 @@ func (l *Loader) load(kctx *kong.Context) {
 	}
 	l.loaded = true
 	file := l.settings["config"]
-	path, origin := strings.TrimSpace(l.environ[file.variable()]), Origin{Source: SourceEnvironment, Name: file.variable()}
+	path, origin := strings.TrimSpace(l.environ[file.variable()]), settingOrigin{Source: sourceEnvironment, Name: file.variable()}
 	for _, p := range kctx.Path {
 		if p.Flag != nil && p.Flag.Name == file.name && p.Flag.Tag.Type == settingType && !p.Resolved {
-			path, origin = fmt.Sprint(kctx.FlagValue(p.Flag)), Origin{Source: SourceFlag, Name: "--" + file.name}
+			path, origin = fmt.Sprint(kctx.FlagValue(p.Flag)), settingOrigin{Source: sourceFlag, Name: "--" + file.name}
 		}
 	}
 	for _, s := range settings() {
 		if !s.env && l.environ[s.variable()] != "" {
-			l.report(Problem{Key: s.name, Origin: Origin{Source: SourceEnvironment, Name: s.variable()},
+			l.report(problem{Key: s.name, Origin: settingOrigin{Source: sourceEnvironment, Name: s.variable()},
 				Message: s.describeSource()})
 		}
 	}
@@ -104,7 +104,7 @@ func (l *Loader) load(kctx *kong.Context) {
 	}
 	text, err := l.readFile(path)
 	if err != nil {
-		l.report(Problem{Key: file.name, Origin: origin, Message: "the file cannot be read: " + err.Error()})
+		l.report(problem{Key: file.name, Origin: origin, Message: "the file cannot be read: " + err.Error()})
 		return
 	}
 	entries, problems := readYAML(path, text)
@@ -112,7 +112,7 @@ func (l *Loader) load(kctx *kong.Context) {
 	l.problems = append(l.problems, problems...)
 }
 
-func (l *Loader) report(f Problem) { l.problems = append(l.problems, f) }
+func (l *Loader) report(f problem) { l.problems = append(l.problems, f) }
 
 // mapper turns written values into fields. It never fails: an invalid value becomes an error of the loader.
 type mapper struct{ l *Loader }
@@ -128,23 +128,23 @@ func (m mapper) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	raw, origin := fmt.Sprint(token.Value), Origin{Source: SourceFlag, Name: "--" + name}
+	raw, origin := fmt.Sprint(token.Value), settingOrigin{Source: sourceFlag, Name: "--" + name}
 	if e, ok := token.Value.(layered); ok {
 		raw, origin = e.raw, e.origin
 	}
 	if err := parseInto(target, raw); err != nil {
-		m.l.report(Problem{Key: name, Origin: origin, Message: err.Error()})
+		m.l.report(problem{Key: name, Origin: origin, Message: err.Error()})
 	}
 	return nil
 }
 
 // Complete ends the loading. It records the origin of each value, derives the defaults that depend on others, and
-// returns all errors found on the way and by Validate as one Problems value.
+// returns everything that is wrong as one error.
 func (l *Loader) Complete(kctx *kong.Context, c *Config) error {
 	l.load(kctx)
 	for _, p := range kctx.Path {
 		if p.Flag != nil && p.Flag.Tag.Type == settingType && !p.Resolved {
-			l.origins[p.Flag.Name] = Origin{Source: SourceFlag, Name: "--" + p.Flag.Name}
+			l.origins[p.Flag.Name] = settingOrigin{Source: sourceFlag, Name: "--" + p.Flag.Name}
 		}
 	}
 	l.variables(c)
@@ -155,15 +155,15 @@ func (l *Loader) Complete(kctx *kong.Context, c *Config) error {
 	for _, f := range l.problems {
 		invalid[f.Key] = true
 	}
-	for _, f := range c.Validate() {
+	for _, f := range c.validate() {
 		// A value that could not be read, or was derived from one, cannot be validated.
-		if invalid[f.Key] || (f.Key == "public-url" && f.Origin.Source == SourceDefault) {
+		if invalid[f.Key] || (f.Key == "public-url" && f.Origin.Source == sourceDefault) {
 			continue
 		}
 		l.report(f)
 	}
 	if len(l.problems) > 0 {
-		return Problems(slices.Clone(l.problems))
+		return problemList(slices.Clone(l.problems))
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (l *Loader) variables(c *Config) {
 		}
 		if raw := strings.TrimSpace(l.environ[s.variable()]); raw != "" {
 			s.value(c).SetString(raw)
-			l.origins[s.name] = Origin{Source: SourceEnvironment, Name: s.variable()}
+			l.origins[s.name] = settingOrigin{Source: sourceEnvironment, Name: s.variable()}
 		}
 	}
 }

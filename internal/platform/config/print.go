@@ -26,14 +26,14 @@ func (c *Config) Print(w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("config: print %s: %w", s.name, err)
 		}
-		o := c.Origin(s.name)
+		o := c.origin(s.name)
 		source := string(o.Source)
 		switch o.Source {
-		case SourceFile:
+		case sourceFile:
 			source = fmt.Sprintf("%s %s, line %d", o.Source, o.Name, o.Line)
-		case SourceEnvironment, SourceFlag:
+		case sourceEnvironment, sourceFlag:
 			source += " " + o.Name
-		case SourceDefault:
+		case sourceDefault:
 		}
 		fmt.Fprintf(&b, "%s: %s # %s\n", s.name, value, source)
 	}

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// Problem is one error of the configuration. Message is a clause after the setting's name, and contains no secret.
-type Problem struct {
+// problem is one error of the configuration. Message is a clause after the setting's name, and contains no secret.
+type problem struct {
 	// Key is the setting's name, or the unknown key. It is empty if the error concerns the whole file.
 	Key     string
-	Origin  Origin
+	Origin  settingOrigin
 	Message string
 }
 
 // String returns one line: key, place, message.
-func (f Problem) String() string {
+func (f problem) String() string {
 	var place string
 	switch f.Origin.Source {
-	case SourceFile:
+	case sourceFile:
 		place = f.Origin.Name
 		if f.Origin.Line > 0 {
 			place = fmt.Sprintf("%s, line %d", f.Origin.Name, f.Origin.Line)
 		}
-	case SourceEnvironment, SourceFlag:
+	case sourceEnvironment, sourceFlag:
 		place = f.Origin.Name
-	case SourceDefault:
+	case sourceDefault:
 	}
 	switch {
 	case f.Key == "":
@@ -35,11 +35,11 @@ func (f Problem) String() string {
 	return fmt.Sprintf("%s (%s): %s", f.Key, place, f.Message)
 }
 
-// Problems lists all errors of a configuration.
-type Problems []Problem
+// problemList lists all errors of a configuration.
+type problemList []problem
 
 // Error returns the errors, one a line.
-func (f Problems) Error() string {
+func (f problemList) Error() string {
 	var b strings.Builder
 	if len(f) == 1 {
 		b.WriteString("the configuration has an error:")

@@ -42,8 +42,8 @@ func settings() []setting {
 		}
 		s := setting{name: name, def: tag.Get("default"), derived: tag.Get("derived"), help: tag.Get("help"), index: i}
 		from, restricted := tag.Lookup("from")
-		s.flag = !restricted || strings.Contains(from, string(SourceFlag))
-		s.env = !restricted || strings.Contains(from, string(SourceEnvironment))
+		s.flag = !restricted || strings.Contains(from, string(sourceFlag))
+		s.env = !restricted || strings.Contains(from, string(sourceEnvironment))
 		s.file = !restricted
 		out = append(out, s)
 	}
@@ -71,7 +71,7 @@ func (s setting) describeSource() string {
 func (s setting) value(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().Field(s.index) }
 
 // parseInto reads a written value into a field of Config. A list is appended to the present values, so that a flag may
-// occur several times. The error is the clause of a Problem.
+// occur several times. The error is a clause that follows the name of the setting.
 func parseInto(field reflect.Value, raw string) error {
 	raw = strings.TrimSpace(raw)
 	switch p := field.Addr().Interface().(type) {

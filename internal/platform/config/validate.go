@@ -23,13 +23,13 @@ func (c *Config) derive() {
 	}
 	if c.Dev && !c.EgressAllowHTTP {
 		c.EgressAllowHTTP = true
-		c.setOrigin("egress-allow-http", c.Origin("dev"))
+		c.setOrigin("egress-allow-http", c.origin("dev"))
 	}
 }
 
-func (c *Config) setOrigin(name string, o Origin) {
+func (c *Config) setOrigin(name string, o settingOrigin) {
 	if c.origins == nil {
-		c.origins = map[string]Origin{}
+		c.origins = map[string]settingOrigin{}
 	}
 	c.origins[name] = o
 }
@@ -53,17 +53,17 @@ func (c *Config) derivedURL() string {
 // checker collects errors with their origins.
 type checker struct {
 	c        *Config
-	problems []Problem
+	problems []problem
 }
 
 func (k *checker) require(ok bool, key, message string) {
 	if !ok {
-		k.problems = append(k.problems, Problem{Key: key, Origin: k.c.Origin(key), Message: message})
+		k.problems = append(k.problems, problem{Key: key, Origin: k.c.origin(key), Message: message})
 	}
 }
 
-// Validate returns all errors of the values, alone and in combination.
-func (c *Config) Validate() []Problem {
+// validate returns all errors of the values, alone and in combination.
+func (c *Config) validate() []problem {
 	k := &checker{c: c}
 	k.listeners()
 	k.storage()
@@ -103,7 +103,7 @@ func (k *checker) storage() {
 	k.require(c.Data != "", "data", "must name a folder")
 	k.require(c.DatabaseURL == "" || isPostgres(c.DatabaseURL.Reveal()), "database-url",
 		"must be a postgres:// or postgresql:// URL")
-	k.require(c.Keyset == "" || c.Origin("keyset-file").Source == SourceDefault, "keyset",
+	k.require(c.Keyset == "" || c.origin("keyset-file").Source == sourceDefault, "keyset",
 		"cannot be given together with keyset-file")
 }
 
@@ -124,7 +124,7 @@ func IsSetupToken(t secretbox.Secret) bool {
 
 func (k *checker) webhooks() {
 	c := k.c
-	k.require(c.WebhookMaxBodyBytes >= 1 && c.WebhookMaxBodyBytes <= WebhookBodyHardLimit,
+	k.require(c.WebhookMaxBodyBytes >= 1 && c.WebhookMaxBodyBytes <= webhookBodyHardLimit,
 		"webhook-max-body-bytes", "must be between 1 and 26214400")
 	k.require(c.WebhookMemoryBudgetBytes >= webhookBudgetMinimum, "webhook-memory-budget-bytes",
 		"must be at least 1048576")
@@ -135,7 +135,7 @@ func (k *checker) webhooks() {
 		"must be between 1 and 365")
 	k.require(event >= 1 && event <= maxEventRetentionDays, "webhook-event-retention-days", "must be between 1 and 3650")
 	// The default yields to a shorter retention of events; an explicit value would be ignored.
-	k.require(payload <= event || c.Origin("webhook-payload-retention-days").Source == SourceDefault,
+	k.require(payload <= event || c.origin("webhook-payload-retention-days").Source == sourceDefault,
 		"webhook-payload-retention-days", "must not exceed webhook-event-retention-days")
 }
 

@@ -216,7 +216,7 @@ var ErrCommitUnknown = errors.New("whether the transaction was stored is not kno
 func (d *DB) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	var err error
 	for range 5 {
-		if err = d.once(ctx, fn); err == nil || !IsConflict(err) {
+		if err = d.once(ctx, fn); err == nil || !isConflict(err) {
 			return err
 		}
 	}

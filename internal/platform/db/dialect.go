@@ -78,9 +78,9 @@ func IsUniqueViolation(err error) bool {
 	return false
 }
 
-// IsConflict reports whether err is a deadlock, a serialisation failure, or a row that was on its way to the default
+// isConflict reports whether err is a deadlock, a serialisation failure, or a row that was on its way to the default
 // partition while a partition was made for it: nothing was stored and trying again is right.
-func IsConflict(err error) bool {
+func isConflict(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return false

@@ -34,8 +34,8 @@ const (
 	Connection Kind = "connection"
 )
 
-// Kinds returns every kind.
-func Kinds() []Kind { return []Kind{APIKey, User, Address, Connection} }
+// kinds returns every kind.
+func kinds() []Kind { return []Kind{APIKey, User, Address, Connection} }
 
 // Bucket is one of whom requests are counted.
 type Bucket struct {
@@ -113,7 +113,7 @@ type shard struct {
 // New returns a Limiter. On PostgreSQL Run must run.
 func New(o Options) (*Limiter, error) {
 	l := &Limiter{opts: o, seed: maphash.MakeSeed(), byKind: map[Kind]*[shards]shard{}}
-	for _, k := range Kinds() {
+	for _, k := range kinds() {
 		l.byKind[k] = new([shards]shard)
 		for i := range shards {
 			buckets, err := simplelru.NewLRU[string, *state](maxBuckets/shards, nil)

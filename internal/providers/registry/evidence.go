@@ -33,8 +33,8 @@ const (
 	GradeDocumented Grade = "documented"
 )
 
-// Grades returns every grade, the best first.
-func Grades() []Grade { return []Grade{GradeVector, GradeDocumented} }
+// grades returns every grade, the best first.
+func grades() []Grade { return []Grade{GradeVector, GradeDocumented} }
 
 const (
 	maxEvidenceText = 300
@@ -43,7 +43,7 @@ const (
 
 // check reports what is wrong with the evidence.
 func (e *Evidence) check(wrong report) {
-	if !slices.Contains(Grades(), e.Grade) {
+	if !slices.Contains(grades(), e.Grade) {
 		wrong("evidence.grade", "must be vector or documented")
 	}
 	const line = "must be one line of 1 to 300 characters without spaces around it"

@@ -46,7 +46,7 @@ func (e *Engine) checkBinding() faults {
 		}
 	}
 	if !e.binds(&d.Proof) {
-		fs.add("account", RuleRequired,
+		fs.add("account", ruleRequired,
 			"is missing: the keys prove the provider's platform and not the account. Compare a required parameter here, "+
 				"in jwt.aud or jwt.claims, or sign it as {conn:name}")
 	}

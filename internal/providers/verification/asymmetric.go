@@ -86,7 +86,7 @@ func (c *compiler) compilePublic(path string, d *Proof, p *proof) {
 	p.public = publicAlgorithm(d.Algorithm)
 	family := p.public.family()
 	if family == "" {
-		c.faults.add(path+"algorithm", RuleEnum,
+		c.faults.add(path+"algorithm", ruleEnum,
 			"must be ed25519, ecdsa_p256_der, ecdsa_p256_raw, rsa_sha1, rsa_sha256 or rsa_pss_sha256")
 		return
 	}
@@ -102,12 +102,12 @@ func (c *compiler) compileStatic(path string, d *Keys, p *proof, families []keyF
 	field := path + "keys.static"
 	c.limit(field, len(d.Static))
 	if len(d.Static) == 0 {
-		c.faults.add(field, RuleRequired, "needs at least one key")
+		c.faults.add(field, ruleRequired, "needs at least one key")
 	}
 	for i, text := range d.Static {
 		public, wrong := parsePublicKey(families, text)
 		if wrong != "" {
-			c.faults.add(at(field, i), RuleFormat, "%s", wrong)
+			c.faults.add(at(field, i), ruleFormat, "%s", wrong)
 		}
 		p.keys = append(p.keys, key{id: "static-" + strconv.Itoa(i), public: public})
 	}

@@ -28,20 +28,20 @@ func (c *compiler) compileBatch(d *Batch) {
 	}
 	rule := &batchRule{}
 	if len(d.Items) == 0 || len(d.Items) > maxItemArrays {
-		c.faults.add("event.batch.items", RuleRequired, "needs 1 to %d entries", maxItemArrays)
+		c.faults.add("event.batch.items", ruleRequired, "needs 1 to %d entries", maxItemArrays)
 	}
 	for i, text := range d.Items {
 		items, err := parsePattern(text)
 		switch {
 		case err != nil || !strings.HasSuffix(text, "/*"):
-			c.faults.add(at("event.batch.items", i), RuleFormat, "must be a JSON pointer that ends in /*")
+			c.faults.add(at("event.batch.items", i), ruleFormat, "must be a JSON pointer that ends in /*")
 		case slices.Index(d.Items, text) != i:
-			c.faults.add(at("event.batch.items", i), RuleUnique, "is listed twice")
+			c.faults.add(at("event.batch.items", i), ruleUnique, "is listed twice")
 		}
 		rule.items = append(rule.items, items)
 	}
 	if len(d.Type) == 0 {
-		c.faults.add("event.batch.type", RuleRequired, "needs at least one entry")
+		c.faults.add("event.batch.type", ruleRequired, "needs at least one entry")
 	}
 	rule.types, rule.typeSigned = c.compileTypes("event.batch.type", d.Type, batchSources)
 	c.limit("event.batch.id", len(d.ID))

@@ -169,7 +169,7 @@ func (b *binder) text(field, s string) string {
 func (b *binder) use(field, name string) string {
 	value, known := b.values[name]
 	if !known {
-		b.faults.add(field, RuleUnknown, "mentions a parameter that is not declared: %q", name)
+		b.faults.add(field, ruleUnknown, "mentions a parameter that is not declared: %q", name)
 	}
 	if !slices.Contains(b.uses[field], name) {
 		b.uses[field] = append(b.uses[field], name)

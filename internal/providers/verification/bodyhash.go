@@ -33,9 +33,9 @@ func (c *compiler) compileBodyHash(path string, d *Proof, p *proof) {
 	src, wrong := parseSource(d.BodyHash.From, kinds)
 	switch {
 	case wrong != "":
-		c.faults.add(field+".from", RuleFormat, "%s", wrong)
+		c.faults.add(field+".from", ruleFormat, "%s", wrong)
 	case src.kind != sourceJWT && !p.covers.has(&src):
-		c.faults.add(field+".from", RuleCoherent, "is not covered by the signature: signed has to contain it")
+		c.faults.add(field+".from", ruleCoherent, "is not covered by the signature: signed has to contain it")
 	}
 	rule.src = src
 	for name, text := range map[string]string{"prefix": rule.prefix, "suffix": rule.suffix} {
@@ -49,15 +49,15 @@ func (c *compiler) compileBodyHash(path string, d *Proof, p *proof) {
 	case "sha512":
 		rule.newHash = sha512.New
 	default:
-		c.faults.add(field+".alg", RuleEnum, "must be sha256 or sha512")
+		c.faults.add(field+".alg", ruleEnum, "must be sha256 or sha512")
 	}
 	switch rule.encoding {
 	case encodingHex, encodingBase64, encodingBase64URL:
 	default:
-		c.faults.add(field+".encoding", RuleEnum, "must be hex, base64 or base64url")
+		c.faults.add(field+".encoding", ruleEnum, "must be hex, base64 or base64url")
 	}
 	if p.covers.body {
-		c.faults.add(field, RuleCoherent, "has no use: the signature covers the body itself")
+		c.faults.add(field, ruleCoherent, "has no use: the signature covers the body itself")
 	}
 	p.bodyHash = rule
 	p.covers.body = true

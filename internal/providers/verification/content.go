@@ -34,12 +34,12 @@ func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
 	field := path + "signed"
 	p.content.body = -1
 	if len(d.Signed) > maxText {
-		c.faults.add(field, RuleLimit, "is longer than %d bytes", maxText)
+		c.faults.add(field, ruleLimit, "is longer than %d bytes", maxText)
 		return false
 	}
 	segments, wrong := parseTemplate(d.Signed, signedToken)
 	if wrong != "" {
-		c.faults.add(field, RuleFormat, "%s", wrong)
+		c.faults.add(field, ruleFormat, "%s", wrong)
 		return false
 	}
 	segments = c.takeEach(field, segments, p)
@@ -48,20 +48,20 @@ func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
 		switch seg.kind {
 		case segmentBody:
 			if p.content.body >= 0 {
-				c.faults.add(field, RuleFormat, "has {body} twice")
+				c.faults.add(field, ruleFormat, "has {body} twice")
 			}
 			p.content.body = i
 		case segmentID:
 			part.src = c.idSource(field)
 		case segmentSecret:
 			if p.content.secret {
-				c.faults.add(field, RuleFormat, "has {secret} twice")
+				c.faults.add(field, ruleFormat, "has {secret} twice")
 			}
 			p.content.secret = true
 		case segmentConn:
 			part.kind, part.text = segmentLiteral, c.values[seg.text]
 			if _, known := c.values[seg.text]; known && part.text == "" {
-				c.faults.add(field, RuleRequired, "contains {conn:%s}, which is not set", seg.text)
+				c.faults.add(field, ruleRequired, "contains {conn:%s}, which is not set", seg.text)
 			}
 		case segmentURL, segmentURLDecoded, segmentPath, segmentQuery:
 			p.content.url = true
@@ -71,9 +71,9 @@ func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
 	}
 	switch secret := p.content.secret; {
 	case secret && d.Scheme != schemeKeyedHash:
-		c.faults.add(field, RuleCoherent, "contains {secret}, which only keyed_hash does")
+		c.faults.add(field, ruleCoherent, "contains {secret}, which only keyed_hash does")
 	case !secret && d.Scheme == schemeKeyedHash:
-		c.faults.add(field, RuleRequired, "must contain {secret}: without it anyone can make the hash")
+		c.faults.add(field, ruleRequired, "must contain {secret}: without it anyone can make the hash")
 	}
 	c.checkBorders(field, p)
 	c.cover(p)
@@ -89,10 +89,10 @@ func (c *compiler) takeEach(field string, segments []segment, p *proof) []segmen
 	for _, seg := range segments {
 		switch {
 		case seg.kind == segmentEach:
-			c.faults.add(field, RuleFormat, "can have {each:pointer} once, at its start")
+			c.faults.add(field, ruleFormat, "can have {each:pointer} once, at its start")
 		case p.content.each != nil && (seg.kind == segmentBody || seg.kind == segmentID || seg.kind == segmentTimestamp ||
 			seg.kind == segmentForm):
-			c.faults.add(field, RuleCoherent, "has {each:pointer}, so it can cover values of the items only")
+			c.faults.add(field, ruleCoherent, "has {each:pointer}, so it can cover values of the items only")
 		}
 	}
 	return segments
@@ -101,7 +101,7 @@ func (c *compiler) takeEach(field string, segments []segment, p *proof) []segmen
 // idSource returns the source that {id} stands for.
 func (c *compiler) idSource(field string) source {
 	if len(c.ids) != 1 || len(c.ids[0].sources) != 1 || c.ids[0].sources[0].kind != sourceHeader {
-		c.faults.add(field, RuleCoherent, "contains {id}, so event.id needs exactly one entry, and that a header")
+		c.faults.add(field, ruleCoherent, "contains {id}, so event.id needs exactly one entry, and that a header")
 		return source{}
 	}
 	return c.ids[0].sources[0]
@@ -136,23 +136,23 @@ func (c *compiler) checkBorders(field string, p *proof) {
 				part.border = facing(beside.text, i < next)
 				continue
 			}
-			c.faults.add(field, RuleCoherent,
+			c.faults.add(field, ruleCoherent,
 				"needs a literal between a value and what stands beside it towards the body, or the signed bytes can be cut in "+
 					"several ways")
 		case segmentURL, segmentURLDecoded:
 			c.checkURLBorder(field, parts, i, body)
 		case segmentForm:
 			if i != len(parts)-1 {
-				c.faults.add(field, RuleCoherent, "must end with {form_sorted}: nothing marks where it ends")
+				c.faults.add(field, ruleCoherent, "must end with {form_sorted}: nothing marks where it ends")
 			}
 		case segmentBodyCRC:
 			if beside != nil && (beside.kind != segmentLiteral ||
 				strings.IndexByte("0123456789", facing(beside.text, i < next)) >= 0) {
-				c.faults.add(field, RuleCoherent, "needs a literal that is no digit beside {body_crc32}")
+				c.faults.add(field, ruleCoherent, "needs a literal that is no digit beside {body_crc32}")
 			}
 		case segmentLines:
 			if len(parts) > 1 {
-				c.faults.add(field, RuleCoherent, "can contain {kv_lines:…} alone only")
+				c.faults.add(field, ruleCoherent, "can contain {kv_lines:…} alone only")
 			}
 		default:
 		}
@@ -173,7 +173,7 @@ func (c *compiler) checkURLBorder(field string, parts []signedPart, i, body int)
 			return
 		case beside.kind == segmentLiteral && !strings.ContainsAny(beside.text, "{["):
 		default:
-			c.faults.add(field, RuleCoherent, "needs the body, a form, a timestamp with limits or a hash beside the URL")
+			c.faults.add(field, ruleCoherent, "needs the body, a form, a timestamp with limits or a hash beside the URL")
 			return
 		}
 	}

@@ -32,7 +32,7 @@ func Compile(d Declaration) (*Engine, error) {
 	}
 	for i, p := range params {
 		if !b.live[p.Name] && b.offBy[p.Name] == "" {
-			fs.add(at("params", i), RuleUnknown, "is used nowhere")
+			fs.add(at("params", i), ruleUnknown, "is used nowhere")
 		}
 		fs = append(fs, e.tryAlternatives(p, values, fs)...)
 	}
@@ -52,7 +52,7 @@ func (e *Engine) tryAlternatives(p param, values map[string]string, known faults
 		d, b := bind(e.decl, varied)
 		_, fs := compilePlan(&d, varied)
 		for _, f := range b.restore(fs) {
-			if f.Rule != RuleCoherent && !slices.Contains(known, f) {
+			if f.Rule != ruleCoherent && !slices.Contains(known, f) {
 				f.Message += " (with " + p.Name + " = " + value + ")"
 				found = append(found, f)
 			}
@@ -109,11 +109,11 @@ func (e *Engine) Bind(s Settings) (*Verifier, error) {
 	for _, declared := range e.params {
 		name := declared.Name
 		if _, given := s.Params[name]; given && values[name] != declared.Default && !b.live[name] {
-			fs.add("params."+name, RuleCoherent, "has no effect unless %s is set", b.offBy[name])
+			fs.add("params."+name, ruleCoherent, "has no effect unless %s is set", b.offBy[name])
 		}
 	}
 	if wrong := checkURLBase(s.URLBase); wrong != "" {
-		fs.add("url_base", RuleFormat, "%s", wrong)
+		fs.add("url_base", ruleFormat, "%s", wrong)
 	}
 	if len(planFaults) == 0 {
 		fs = append(fs, p.take(s)...)
@@ -142,7 +142,7 @@ func (p *plan) take(s Settings) faults {
 			proof.bindSource(newest)
 		}
 		if proof.scheme == schemeNone && !s.AcceptUnverified {
-			fs.add("accept_unverified", RuleRequired,
+			fs.add("accept_unverified", ruleRequired,
 				"must be true: nothing proves who sends this provider's deliveries, and a connection that "+
 					"takes them has to say so")
 		}
@@ -167,7 +167,7 @@ func (e *Engine) values(given map[string]string) (map[string]string, faults) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, known := values[name]; !known {
-			fs.add("params."+clip(name, 64), RuleUnknown, "is not a parameter of this provider")
+			fs.add("params."+clip(name, 64), ruleUnknown, "is not a parameter of this provider")
 		}
 	}
 	return values, fs

@@ -7,14 +7,14 @@ import (
 
 // Rules that a Fault may name.
 const (
-	RuleRequired = "required" // a value is missing
-	RuleUnknown  = "unknown"  // there is no such name
-	RuleEnum     = "enum"     // the value is not one of those accepted
-	RulePattern  = "pattern"  // the value does not match the parameter's pattern
-	RuleFormat   = "format"   // the value cannot be read as what it has to be
-	RuleLimit    = "limit"    // too long or too many
-	RuleUnique   = "unique"   // the name is taken
-	RuleCoherent = "coherent" // the value contradicts another
+	ruleRequired = "required" // a value is missing
+	ruleUnknown  = "unknown"  // there is no such name
+	ruleEnum     = "enum"     // the value is not one of those accepted
+	rulePattern  = "pattern"  // the value does not match the parameter's pattern
+	ruleFormat   = "format"   // the value cannot be read as what it has to be
+	ruleLimit    = "limit"    // too long or too many
+	ruleUnique   = "unique"   // the name is taken
+	ruleCoherent = "coherent" // the value contradicts another
 )
 
 // Fault is one thing wrong with a declaration, or with what a connection set. It never contains a secret.

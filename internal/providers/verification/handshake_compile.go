@@ -30,21 +30,21 @@ func (c *compiler) compileHandshake(field string, d *Handshake) handshake {
 		if len(p.equals) == 0 || slices.ContainsFunc(p.equals, func(m string) bool {
 			return !slices.Contains(handshakeMethods(), m)
 		}) {
-			c.faults.add(field+".when", RuleEnum, "must compare the method with %s", strings.Join(handshakeMethods(), ", "))
+			c.faults.add(field+".when", ruleEnum, "must compare the method with %s", strings.Join(handshakeMethods(), ", "))
 		}
 	}
 	if len(h.methods) == 0 {
-		c.faults.add(field+".when", RuleRequired, "needs a predicate on the method")
+		c.faults.add(field+".when", ruleRequired, "needs a predicate on the method")
 	}
 	if d.Capture != nil {
 		src, wrong := parseSource(d.Capture.From, controlSources)
 		if wrong != "" {
-			c.faults.add(field+".capture.from", RuleFormat, "%s", wrong)
+			c.faults.add(field+".capture.from", ruleFormat, "%s", wrong)
 		}
 		h.captured = src
 		c.redactSource(&src)
 		if d.VerifyFirst {
-			c.faults.add(field+".capture", RuleCoherent, "cannot be verified first: the secret comes with the handshake")
+			c.faults.add(field+".capture", ruleCoherent, "cannot be verified first: the secret comes with the handshake")
 		}
 	}
 	c.compileRespond(field+".respond", &d.Respond, &h)
@@ -64,15 +64,15 @@ func (c *compiler) compileRespond(field string, d *Respond, h *handshake) {
 	h.body = c.compileAnswer(field+".body", d.Body, h)
 	empty := d.Body == "" && d.Status == http.StatusNoContent // some providers want the type named all the same
 	if h.json && !empty && !json.Valid([]byte(sampleAnswer(h.body))) {
-		c.faults.add(field+".body", RuleFormat, "is not JSON: tokens stand inside strings")
+		c.faults.add(field+".body", ruleFormat, "is not JSON: tokens stand inside strings")
 	}
 	c.limit(field+".headers", len(d.Headers))
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
 		if !validHeaderName(name) || !answerableHeader(textproto.CanonicalMIMEHeaderKey(name)) {
-			c.faults.add(field+".headers", RuleFormat, "cannot have %q", name)
+			c.faults.add(field+".headers", ruleFormat, "cannot have %q", name)
 		}
 		if d.Headers[name] == "" {
-			c.faults.add(field+".headers", RuleRequired, "needs a value for %q", name)
+			c.faults.add(field+".headers", ruleRequired, "needs a value for %q", name)
 		}
 		value := c.compileAnswer(field+".headers", d.Headers[name], h)
 		h.headers = append(h.headers, answerHeader{name: textproto.CanonicalMIMEHeaderKey(name), value: value})
@@ -95,7 +95,7 @@ func answerableHeader(name string) bool {
 // compileAnswer splits text into literals and ${tokens}.
 func (c *compiler) compileAnswer(field, text string, h *handshake) []answerPart {
 	if len(text) > maxAnswer || !printableText(strings.ReplaceAll(text, "\n", " ")) {
-		c.faults.add(field, RuleFormat, "must be printable ASCII of at most %d bytes, without {param:", maxAnswer)
+		c.faults.add(field, ruleFormat, "must be printable ASCII of at most %d bytes, without {param:", maxAnswer)
 		return nil
 	}
 	var parts []answerPart
@@ -109,7 +109,7 @@ func (c *compiler) compileAnswer(field, text string, h *handshake) []answerPart 
 		}
 		token, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			c.faults.add(field, RuleFormat, "has ${ without }")
+			c.faults.add(field, ruleFormat, "has ${ without }")
 			break
 		}
 		parts = append(parts, c.answerToken(field, token, h))
@@ -128,7 +128,7 @@ func (c *compiler) answerToken(field, token string, h *handshake) answerPart {
 	}
 	src, wrong := parseSource(argument, controlSources)
 	if wrong != "" {
-		c.faults.add(field, RuleFormat, "has a token whose source %s", wrong)
+		c.faults.add(field, ruleFormat, "has a token whose source %s", wrong)
 	}
 	part.src = &src
 	if part.hmac != encodingNone {
@@ -148,7 +148,7 @@ func (c *compiler) answerProof(field string) {
 		}
 	}
 	if len(keyed) != 1 || keyed[0].scheme != schemeHMAC {
-		c.faults.add(field, RuleCoherent, "has an HMAC, so the declaration needs hmac as its only proof that takes secrets")
+		c.faults.add(field, ruleCoherent, "has an HMAC, so the declaration needs hmac as its only proof that takes secrets")
 		return
 	}
 	keyed[0].answers = true
@@ -170,7 +170,7 @@ func (c *compiler) answerStatus(field string, status int) {
 	switch status {
 	case http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent:
 	default:
-		c.faults.add(field, RuleEnum, "must be 200, 201, 202 or 204")
+		c.faults.add(field, ruleEnum, "must be 200, 201, 202 or 204")
 	}
 }
 
@@ -181,7 +181,7 @@ func (c *compiler) answerType(field, contentType string) (header string, isJSON 
 	case "application/json":
 		return contentType, true
 	default:
-		c.faults.add(field, RuleEnum, "must be text/plain or application/json")
+		c.faults.add(field, ruleEnum, "must be text/plain or application/json")
 	}
 	return "text/plain; charset=utf-8", false
 }
@@ -210,10 +210,10 @@ func (c *compiler) compileAnswers(d *Declaration) {
 			contentType = "text/plain; charset=utf-8"
 		case "application/json", "text/xml":
 		default:
-			c.faults.add("ack.content_type", RuleEnum, "must be text/plain, text/xml or application/json")
+			c.faults.add("ack.content_type", ruleEnum, "must be text/plain, text/xml or application/json")
 		}
 		if len(d.Ack.Body) > maxAnswer || !printableText(strings.ReplaceAll(d.Ack.Body, "\n", " ")) {
-			c.faults.add("ack.body", RuleFormat, "must be printable ASCII of at most %d bytes", maxAnswer)
+			c.faults.add("ack.body", ruleFormat, "must be printable ASCII of at most %d bytes", maxAnswer)
 		}
 		c.ack = &Answer{Status: status, Body: []byte(d.Ack.Body), Header: answerHeaders(contentType)}
 	}
@@ -221,16 +221,16 @@ func (c *compiler) compileAnswers(d *Declaration) {
 		c.reject = http.StatusUnauthorized
 	}
 	if c.reject < 400 || c.reject > 499 {
-		c.faults.add("reject_status", RuleLimit, "must be 400 to 499")
+		c.faults.add("reject_status", ruleLimit, "must be 400 to 499")
 	}
 	if c.maxBody = d.MaxBody; c.maxBody < 0 || c.maxBody > maxBodyLimit {
-		c.faults.add("max_body", RuleLimit, "must be 1 to %d", maxBodyLimit)
+		c.faults.add("max_body", ruleLimit, "must be 1 to %d", maxBodyLimit)
 	}
 	c.limit("source_ips", len(d.SourceIPs))
 	for i, text := range d.SourceIPs {
 		network, err := clientaddr.ParseNetwork(text)
 		if err != nil {
-			c.faults.add(at("source_ips", i), RuleFormat, "must be a network in CIDR form, such as 192.0.2.0/24")
+			c.faults.add(at("source_ips", i), ruleFormat, "must be a network in CIDR form, such as 192.0.2.0/24")
 		}
 		c.networks = append(c.networks, network)
 	}

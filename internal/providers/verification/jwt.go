@@ -57,7 +57,7 @@ func familyOf(alg jose.SignatureAlgorithm) (family keyFamily, symmetric, ok bool
 // compileJWT checks a token's rule with its keys and the hash of the body.
 func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	if d.JWT == nil {
-		c.faults.add(path+"jwt", RuleRequired, "is missing")
+		c.faults.add(path+"jwt", ruleRequired, "is missing")
 		return
 	}
 	field := path + "jwt"
@@ -65,7 +65,7 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	p.jwt = rule
 	src, wrong := parseSource(d.JWT.From, sourceHeader|sourceQuery|sourceJSON|sourceItems)
 	if wrong != "" {
-		c.faults.add(field+".from", RuleFormat, "%s", wrong)
+		c.faults.add(field+".from", ruleFormat, "%s", wrong)
 	}
 	rule.src = src
 	p.signatures = []signatureRule{{src: src}}
@@ -80,7 +80,7 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	}{{"iss", rule.iss}, {"aud", rule.aud}} {
 		c.limit(field+"."+list.name, len(list.values))
 		if slices.Contains(list.values, "") {
-			c.faults.add(field+"."+list.name, RuleFormat, "must not contain an empty value")
+			c.faults.add(field+"."+list.name, ruleFormat, "must not contain an empty value")
 		}
 	}
 	rule.claims = c.compilePredicates(field+".claims", d.JWT.Claims, sourceJWT)
@@ -91,23 +91,23 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	p.variants = []urlVariant{{}}
 	c.compileBodyHash(path, d, p)
 	if d.BodyUnsigned == p.covers.body {
-		c.faults.add(path+"body_unsigned", RuleCoherent,
+		c.faults.add(path+"body_unsigned", ruleCoherent,
 			"must be true exactly where no body_hash is set: the token says nothing of the body then")
 	}
 }
 
 func (c *compiler) compileAlgs(field string, names []string, rule *jwtRule) (symmetric bool) {
 	if len(names) == 0 || len(names) > maxEntries {
-		c.faults.add(field, RuleRequired, "needs at least one algorithm")
+		c.faults.add(field, ruleRequired, "needs at least one algorithm")
 	}
 	for i, name := range names {
 		alg := jose.SignatureAlgorithm(name)
 		family, isSymmetric, ok := familyOf(alg)
 		switch {
 		case !ok:
-			c.faults.add(at(field, i), RuleEnum, "must be HS256, HS384, HS512, RS256, PS256, ES256 or EdDSA")
+			c.faults.add(at(field, i), ruleEnum, "must be HS256, HS384, HS512, RS256, PS256, ES256 or EdDSA")
 		case i > 0 && isSymmetric != symmetric:
-			c.faults.add(at(field, i), RuleCoherent,
+			c.faults.add(at(field, i), ruleCoherent,
 				"mixes secrets and public keys, so that a public key could be taken for a secret")
 		}
 		symmetric = isSymmetric
@@ -122,11 +122,11 @@ func (c *compiler) compileAlgs(field string, names []string, rule *jwtRule) (sym
 func (c *compiler) compileJWTKeys(path string, d *Proof, p *proof, symmetric bool) {
 	switch {
 	case symmetric && d.Keys != nil:
-		c.faults.add(path+"keys", RuleCoherent, "are for public keys, and the algorithms take a secret")
+		c.faults.add(path+"keys", ruleCoherent, "are for public keys, and the algorithms take a secret")
 	case symmetric:
 		c.compileSecret(path, d, p)
 	case d.Secret != (SecretFormat{}):
-		c.faults.add(path+"secret", RuleCoherent, "has no meaning: the algorithms take public keys")
+		c.faults.add(path+"secret", ruleCoherent, "has no meaning: the algorithms take public keys")
 	case d.Keys == nil:
 		p.secret = secretPublicKey
 		p.families = p.jwt.families

@@ -32,11 +32,11 @@ func (c *compiler) compileKeys(path string, d *Proof, p *proof, families ...keyF
 	isJWT := d.Scheme == schemeJWT
 	switch {
 	case ways != 1:
-		c.faults.add(field, RuleCoherent, "needs exactly one of static, jwks, by_kid and cert_url")
+		c.faults.add(field, ruleCoherent, "needs exactly one of static, jwks, by_kid and cert_url")
 	case !isJWT && (k.JWKS != nil || k.ByKid != nil):
-		c.faults.add(field, RuleCoherent, "can be static or cert_url only: nothing in such a signature names a key")
+		c.faults.add(field, ruleCoherent, "can be static or cert_url only: nothing in such a signature names a key")
 	case isJWT && k.CertURL != nil:
-		c.faults.add(field, RuleCoherent, "cannot be cert_url: a token names its key")
+		c.faults.add(field, ruleCoherent, "cannot be cert_url: a token names its key")
 	case k.Static != nil:
 		c.compileStatic(path, k, p, families)
 	case k.JWKS != nil:
@@ -61,20 +61,20 @@ func (c *compiler) compileJWKS(field string, d *JWKS, p *proof) {
 func (c *compiler) compileByKid(field string, d *ByKid, p *proof) {
 	c.keyURL(field+".url", strings.ReplaceAll(d.URL, keyIDToken, "k"))
 	if len(d.Body) > maxText || !printableText(d.Body) {
-		c.faults.add(field+".body", RuleFormat, "must be printable ASCII of at most %d bytes", maxText)
+		c.faults.add(field+".body", ruleFormat, "must be printable ASCII of at most %d bytes", maxText)
 	}
 	if !strings.Contains(d.URL+d.Body, keyIDToken) {
-		c.faults.add(field, RuleRequired, "must contain %s in url or body", keyIDToken)
+		c.faults.add(field, ruleRequired, "must contain %s in url or body", keyIDToken)
 	}
 	if strings.Contains(d.URL, secretToken) {
-		c.faults.add(field+".url", RuleFormat, "must not contain the secret: URLs are logged on their way")
+		c.faults.add(field+".url", ruleFormat, "must not contain the secret: URLs are logged on their way")
 	}
 	if strings.Contains(d.Body, secretToken) {
 		p.secret = secretUTF8
 	}
 	src, wrong := parseSource("json:"+d.Key, sourceJSON)
 	if wrong != "" {
-		c.faults.add(field+".key", RuleFormat, "%s", wrong)
+		c.faults.add(field+".key", ruleFormat, "%s", wrong)
 	}
 	p.source = &keySource{
 		single: true,
@@ -119,23 +119,23 @@ const (
 func (c *compiler) compileCertURL(field string, d *CertURL, p *proof, families []keyFamily) {
 	src, wrong := parseSource(d.From, eventSources)
 	if wrong != "" {
-		c.faults.add(field+".from", RuleFormat, "%s", wrong)
+		c.faults.add(field+".from", ruleFormat, "%s", wrong)
 	}
 	host, err := regexp.Compile(`\A(?:` + d.HostRegex + `)\z`)
 	if err != nil || d.HostRegex == "" || len(d.HostRegex) > maxText || host.MatchString("attacker.example") {
-		c.faults.add(field+".host_regex", RuleFormat,
+		c.faults.add(field+".host_regex", ruleFormat,
 			"must be a regular expression (RE2) that only the provider's hosts match")
 		return
 	}
 	if !strings.HasPrefix(d.PathSuffix, ".") {
-		c.faults.add(field+".path_suffix", RuleFormat, "must be the ending of the certificate's file, such as .pem")
+		c.faults.add(field+".path_suffix", ruleFormat, "must be the ending of the certificate's file, such as .pem")
 	}
 	if d.Roots != "system" && d.Roots != "none" {
-		c.faults.add(field+".roots", RuleEnum,
+		c.faults.add(field+".roots", ruleEnum,
 			"must be system, or none where the provider's certificates do not chain to public roots")
 	}
 	if d.DNSName != "" && d.Roots != "system" {
-		c.faults.add(field+".dns_name", RuleCoherent, "needs roots: system")
+		c.faults.add(field+".dns_name", ruleCoherent, "needs roots: system")
 	}
 	p.cert = &certRule{src: src, host: host, suffix: d.PathSuffix}
 	p.source = &keySource{
@@ -172,7 +172,7 @@ func (r *certRule) allows(text string) bool {
 func (c *compiler) keyURL(field, text string) {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxText || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		c.faults.add(field, RuleFormat, "must be an https URL")
+		c.faults.add(field, ruleFormat, "must be an https URL")
 	}
 }
 

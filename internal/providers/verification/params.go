@@ -17,7 +17,7 @@ type param struct {
 func compileParams(declared []Param) ([]param, faults) {
 	var fs faults
 	if len(declared) > maxParams {
-		fs.add("params", RuleLimit, "has more than %d entries", maxParams)
+		fs.add("params", ruleLimit, "has more than %d entries", maxParams)
 		return nil, fs
 	}
 	seen := map[string]bool{}
@@ -25,10 +25,10 @@ func compileParams(declared []Param) ([]param, faults) {
 	for i, d := range declared {
 		field := at("params", i)
 		if !validParamName(d.Name) {
-			fs.add(field+".name", RuleFormat, "must be a lower-case letter followed by at most 39 of a-z, 0-9 and _")
+			fs.add(field+".name", ruleFormat, "must be a lower-case letter followed by at most 39 of a-z, 0-9 and _")
 		}
 		if seen[d.Name] {
-			fs.add(field+".name", RuleUnique, "is declared twice: %q", d.Name)
+			fs.add(field+".name", ruleUnique, "is declared twice: %q", d.Name)
 		}
 		seen[d.Name] = true
 		p, wrong := compileParam(field, d)
@@ -43,24 +43,24 @@ func compileParam(field string, d Param) (param, faults) {
 	p := param{Param: d}
 	p.Enum = slices.Clone(d.Enum)
 	if strings.TrimSpace(d.Description) == "" || len(d.Description) > maxText {
-		fs.add(field+".description", RuleRequired, "must say what the parameter is for, in at most %d bytes", maxText)
+		fs.add(field+".description", ruleRequired, "must say what the parameter is for, in at most %d bytes", maxText)
 	}
 	switch {
 	case (len(d.Enum) > 0) == (d.Pattern != ""):
-		fs.add(field, RuleCoherent, "needs either enum or pattern")
+		fs.add(field, ruleCoherent, "needs either enum or pattern")
 	case len(d.Enum) > maxEntries:
-		fs.add(field+".enum", RuleLimit, "has more than %d entries", maxEntries)
+		fs.add(field+".enum", ruleLimit, "has more than %d entries", maxEntries)
 	case d.Pattern != "":
 		re, err := regexp.Compile(`\A(?:` + d.Pattern + `)\z`)
 		if err != nil || len(d.Pattern) > maxText {
-			fs.add(field+".pattern", RuleFormat, "is not a regular expression (RE2) of at most %d bytes", maxText)
+			fs.add(field+".pattern", ruleFormat, "is not a regular expression (RE2) of at most %d bytes", maxText)
 		} else {
 			p.pattern = re
 		}
 	}
 	for i, v := range d.Enum {
 		if v == "" || !validParamText(v) || slices.Index(d.Enum, v) != i {
-			fs.add(at(field+".enum", i), RuleFormat,
+			fs.add(at(field+".enum", i), ruleFormat,
 				"must be printable ASCII of at most %d bytes, not empty, without {param:, and no other's equal", maxParamValue)
 		}
 	}
@@ -68,7 +68,7 @@ func compileParam(field string, d Param) (param, faults) {
 		return p, fs
 	}
 	if d.Required && d.Default != "" {
-		fs.add(field, RuleCoherent, "has a default, so it cannot be required")
+		fs.add(field, ruleCoherent, "has a default, so it cannot be required")
 	}
 	if d.Default != "" {
 		if rule, _ := p.check(d.Default); rule != "" {
@@ -81,7 +81,7 @@ func compileParam(field string, d Param) (param, faults) {
 		}
 	}
 	if d.Pattern != "" && d.Default == "" && d.Example == "" {
-		fs.add(field+".example", RuleRequired, "is needed where there is a pattern and no default")
+		fs.add(field+".example", ruleRequired, "is needed where there is a pattern and no default")
 	}
 	return p, fs
 }
@@ -92,13 +92,13 @@ func (p *param) check(value string) (rule, message string) {
 	case value == "" && !p.Required && p.Default == "":
 		return "", ""
 	case value == "":
-		return RuleRequired, "must not be empty"
+		return ruleRequired, "must not be empty"
 	case !validParamText(value):
-		return RuleFormat, fmt.Sprintf("must be printable ASCII of at most %d bytes", maxParamValue)
+		return ruleFormat, fmt.Sprintf("must be printable ASCII of at most %d bytes", maxParamValue)
 	case len(p.Enum) > 0 && !slices.Contains(p.Enum, value):
-		return RuleEnum, "must be one of: " + strings.Join(p.Enum, ", ")
+		return ruleEnum, "must be one of: " + strings.Join(p.Enum, ", ")
 	case p.pattern != nil && !p.pattern.MatchString(value):
-		return RulePattern, "does not match " + p.Pattern
+		return rulePattern, "does not match " + p.Pattern
 	default:
 		return "", ""
 	}

@@ -77,7 +77,7 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
 	if d.Body != nil {
 		c.formField = d.Body.FormField
 		if !printable(c.formField, 128) {
-			c.faults.add("body.form_field", RuleFormat, "must be the name of a form field")
+			c.faults.add("body.form_field", ruleFormat, "must be the name of a form field")
 		}
 	}
 	c.compileEvent(d)
@@ -129,7 +129,7 @@ func (c *compiler) refuseCredential(field string, src *source) {
 		})
 	})
 	if holds {
-		c.faults.add(field, RuleFormat,
+		c.faults.add(field, ruleFormat,
 			"names a header that carries a credential or the signature, which would be stored in clear")
 	}
 }
@@ -153,7 +153,7 @@ func (c *compiler) compileIDs(d *Declaration) {
 	for i, text := range d.Event.ID {
 		rule, ok := c.idRule(at("event.id", i), text, eventSources)
 		if ok && slices.ContainsFunc(c.ids, func(r idRule) bool { return r.text == rule.text }) {
-			c.faults.add(at("event.id", i), RuleUnique, "is listed twice")
+			c.faults.add(at("event.id", i), ruleUnique, "is listed twice")
 		}
 		c.ids = append(c.ids, rule)
 	}
@@ -169,12 +169,12 @@ const (
 // idRule reads one source, or several with " + " between them.
 func (c *compiler) idRule(field, text string, kinds sourceKind) (rule idRule, ok bool) {
 	if len(strings.Split(text, idJoint)) > maxIDSources {
-		c.faults.add(field, RuleLimit, "joins more than %d sources", maxIDSources)
+		c.faults.add(field, ruleLimit, "joins more than %d sources", maxIDSources)
 		return idRule{sources: []source{{}}}, false
 	}
 	rule, wrong := parseID(text, kinds)
 	for _, message := range wrong {
-		c.faults.add(field, RuleFormat, "%s", message)
+		c.faults.add(field, ruleFormat, "%s", message)
 	}
 	return rule, len(wrong) == 0
 }
@@ -201,12 +201,12 @@ func (c *compiler) compileEvent(d *Declaration) {
 	c.compileOccurred(d.Event.OccurredAt)
 	c.compileRedacted(d)
 	if len(d.Event.Map) > maxMapEntries {
-		c.faults.add("event.map", RuleLimit, "has more than %d entries", maxMapEntries)
+		c.faults.add("event.map", ruleLimit, "has more than %d entries", maxMapEntries)
 	}
 	for _, from := range slices.Sorted(maps.Keys(d.Event.Map)) {
 		to := d.Event.Map[from]
 		if from == "" || !printable(to, maxTypeBytes) || strings.Contains(from+to, paramOpen) {
-			c.faults.add("event.map", RuleFormat, "must map types to 1 to %d bytes of printable ASCII without spaces: %q",
+			c.faults.add("event.map", ruleFormat, "must map types to 1 to %d bytes of printable ASCII without spaces: %q",
 				maxTypeBytes, from)
 		}
 	}
@@ -214,7 +214,7 @@ func (c *compiler) compileEvent(d *Declaration) {
 	c.bodyRepeats = d.Event.BodyRepeats
 	if c.separators = d.Event.TypeSeparators; c.separators != "" && (!printable(c.separators, 8) ||
 		strings.Contains(c.separators, ".")) {
-		c.faults.add("event.type_separators", RuleFormat,
+		c.faults.add("event.type_separators", ruleFormat,
 			"must be 1 to 8 characters of printable ASCII other than spaces and the dot")
 	}
 }
@@ -225,18 +225,18 @@ func (c *compiler) compilePredicates(field string, list []Predicate, kinds sourc
 	for i, p := range list {
 		src, wrong := parseSource(p.From, kinds)
 		if wrong != "" {
-			c.faults.add(at(field, i)+".from", RuleFormat, "%s", wrong)
+			c.faults.add(at(field, i)+".from", ruleFormat, "%s", wrong)
 		}
 		switch {
 		case p.Present && p.Equals != nil, p.Empty && (p.Present || p.Equals != nil):
-			c.faults.add(at(field, i), RuleCoherent, "can have one of equals, present and empty")
+			c.faults.add(at(field, i), ruleCoherent, "can have one of equals, present and empty")
 		case p.Empty && src.kind != sourceJSON && wrong == "":
-			c.faults.add(at(field, i)+".empty", RuleCoherent, "is for json:<pointer>")
+			c.faults.add(at(field, i)+".empty", ruleCoherent, "is for json:<pointer>")
 		case !p.Present && !p.Empty && (len(p.Equals) == 0 || len(p.Equals) > maxEntries):
-			c.faults.add(at(field, i)+".equals", RuleRequired, "needs 1 to %d values", maxEntries)
+			c.faults.add(at(field, i)+".equals", ruleRequired, "needs 1 to %d values", maxEntries)
 		}
 		if slices.Contains(p.Equals, "") {
-			c.faults.add(at(field, i)+".equals", RuleFormat, "must not contain an empty value: absence is no mark")
+			c.faults.add(at(field, i)+".equals", ruleFormat, "must not contain an empty value: absence is no mark")
 		}
 		out = append(out, predicate{src: src, equals: slices.Clone(p.Equals), empty: p.Empty})
 	}
@@ -260,7 +260,7 @@ func (c *compiler) compileRedact(d *Declaration) {
 	}
 	for i, name := range d.RedactHeaders {
 		if !validHeaderName(name) {
-			c.faults.add(at("redact_headers", i), RuleFormat, "is not a header name")
+			c.faults.add(at("redact_headers", i), ruleFormat, "is not a header name")
 		}
 		names[strings.ToLower(name)] = true
 	}
@@ -269,7 +269,7 @@ func (c *compiler) compileRedact(d *Declaration) {
 
 func (c *compiler) limit(field string, n int) {
 	if n > maxEntries {
-		c.faults.add(field, RuleLimit, "has more than %d entries", maxEntries)
+		c.faults.add(field, ruleLimit, "has more than %d entries", maxEntries)
 	}
 }
 

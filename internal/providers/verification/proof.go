@@ -102,12 +102,12 @@ func (c *compiler) compileProof(path string, d *Proof) *proof {
 	c.proofs = append(c.proofs, p)
 	fields := fieldsOf(d.Scheme)
 	if fields == nil {
-		c.faults.add(path+"scheme", RuleEnum, "must be hmac, keyed_hash, asymmetric, jwt, token, basic or none")
+		c.faults.add(path+"scheme", ruleEnum, "must be hmac, keyed_hash, asymmetric, jwt, token, basic or none")
 		return p
 	}
 	for _, name := range d.given() {
 		if !slices.Contains(fields, name) {
-			c.faults.add(path+name, RuleCoherent, "has no meaning with the scheme %s", d.Scheme)
+			c.faults.add(path+name, ruleCoherent, "has no meaning with the scheme %s", d.Scheme)
 		}
 	}
 	switch d.Scheme {
@@ -140,7 +140,7 @@ func (c *compiler) compileHash(path string, d *Proof, p *proof) {
 	case "sha512":
 		p.newHash, p.macSize = sha512.New, sha512.Size
 	default:
-		c.faults.add(path+"algorithm", RuleEnum, "must be sha1, sha256 or sha512")
+		c.faults.add(path+"algorithm", ruleEnum, "must be sha1, sha256 or sha512")
 	}
 }
 
@@ -149,7 +149,7 @@ func (c *compiler) compileSecret(path string, d *Proof, p *proof) {
 	switch p.secret {
 	case secretUTF8, secretHex, secretBase64, secretWhsec, secretSHA256:
 	default:
-		c.faults.add(path+"secret.decode", RuleEnum, "must be utf8, hex, base64, whsec or sha256")
+		c.faults.add(path+"secret.decode", ruleEnum, "must be utf8, hex, base64, whsec or sha256")
 	}
 }
 
@@ -165,10 +165,10 @@ func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
 	for i := range p.signatures {
 		src, from := &p.signatures[i].src, at(path+"signature", i)+".from"
 		if p.content.each != nil && src.kind != sourceJSON {
-			c.faults.add(from, RuleCoherent, "must be json:<pointer> into the item, because signed has {each:…}")
+			c.faults.add(from, ruleCoherent, "must be json:<pointer> into the item, because signed has {each:…}")
 		}
 		if p.content.body >= 0 && src.inBody() {
-			c.faults.add(from, RuleCoherent, "stands in the body that it signs, where no signature can be right")
+			c.faults.add(from, ruleCoherent, "stands in the body that it signs, where no signature can be right")
 		}
 	}
 	c.compileVariants(path, d, p)
@@ -176,9 +176,9 @@ func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
 	c.compileBodyHash(path, d, p)
 	switch {
 	case d.BodyUnsigned && p.covers.body:
-		c.faults.add(path+"body_unsigned", RuleCoherent, "must be left out: the signature covers the body")
+		c.faults.add(path+"body_unsigned", ruleCoherent, "must be left out: the signature covers the body")
 	case !d.BodyUnsigned && !p.covers.body:
-		c.faults.add(path+"signed", RuleRequired,
+		c.faults.add(path+"signed", ruleRequired,
 			"must contain {body}, or the proof must state body_unsigned: a body outside the signature proves nothing")
 	}
 }
@@ -189,11 +189,11 @@ func (c *compiler) checkSignatureTimestamp(path string, p *proof) {
 		return
 	}
 	if len(p.signatures) != 1 || p.signatures[0].kv == nil || p.signatures[0].src.kind == sourceSequence {
-		c.faults.add(path+"timestamp.from", RuleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
+		c.faults.add(path+"timestamp.from", ruleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
 		return
 	}
 	if slices.Contains(p.signatures[0].kv.Keys, p.ts.src.name) {
-		c.faults.add(path+"timestamp.from", RuleCoherent, "names a key that holds signatures")
+		c.faults.add(path+"timestamp.from", ruleCoherent, "names a key that holds signatures")
 	}
 }
 

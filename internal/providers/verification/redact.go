@@ -24,13 +24,13 @@ func (c *compiler) compileOccurred(d *OccurredAt) {
 	}
 	src, wrong := parseSource(d.From, eventSources)
 	if wrong != "" {
-		c.faults.add("event.occurred_at.from", RuleFormat, "%s", wrong)
+		c.faults.add("event.occurred_at.from", ruleFormat, "%s", wrong)
 	}
 	rule := &occurredRule{src: src, format: timestampFormat(d.Format)}
 	switch rule.format {
 	case unixSeconds, unixMillis, rfc3339:
 	default:
-		c.faults.add("event.occurred_at.format", RuleEnum, "must be unix_s, unix_ms or rfc3339")
+		c.faults.add("event.occurred_at.format", ruleEnum, "must be unix_s, unix_ms or rfc3339")
 	}
 	c.occurred = rule
 }
@@ -74,7 +74,7 @@ func (c *compiler) compileRedacted(d *Declaration) {
 	for i, text := range d.Event.Redact {
 		src, wrong := parseSource(text, redactSources)
 		if wrong != "" {
-			c.faults.add(at("event.redact", i), RuleFormat, "%s", wrong)
+			c.faults.add(at("event.redact", i), ruleFormat, "%s", wrong)
 		}
 		c.redactSource(&src)
 	}

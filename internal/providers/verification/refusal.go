@@ -39,16 +39,6 @@ const (
 	ReasonKeysUnavailable Reason = "keys_unavailable"
 )
 
-// Reasons returns every reason.
-func Reasons() []Reason {
-	return []Reason{
-		ReasonSecretMissing, ReasonSignatureMissing, ReasonSignatureMalformed, ReasonSignatureMismatch,
-		ReasonTimestampMissing, ReasonTimestampMalformed, ReasonTimestampOutOfRange,
-		ReasonHeaderMissing, ReasonHeaderMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed,
-		ReasonClaimRefused, ReasonAccountMismatch, ReasonSourceRefused, ReasonHandshakeMalformed, ReasonKeysUnavailable,
-	}
-}
-
 // Refusal is why a delivery was refused.
 type Refusal struct {
 	Reason Reason

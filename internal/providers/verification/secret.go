@@ -45,9 +45,9 @@ const (
 func decodeSecret(how secretDecoding, text string) (key []byte, rule, wrong string) {
 	switch {
 	case text == "":
-		return nil, RuleFormat, "is empty"
+		return nil, ruleFormat, "is empty"
 	case len(text) > maxSecretBytes:
-		return nil, RuleFormat, "is too long"
+		return nil, ruleFormat, "is too long"
 	}
 	var err error
 	entropy := 0 // bytes that an attacker has to guess
@@ -67,13 +67,13 @@ func decodeSecret(how secretDecoding, text string) (key []byte, rule, wrong stri
 		key, err = decodeBase64(strings.TrimPrefix(text, "whsec_"))
 		wrong, entropy = "is not whsec_ followed by base64", len(key)
 	case secretNone, secretPublicKey:
-		return nil, RuleFormat, "cannot be decoded"
+		return nil, ruleFormat, "cannot be decoded"
 	}
 	if err != nil {
-		return nil, RuleFormat, wrong + "; copy it from the provider again, without spaces or line ends"
+		return nil, ruleFormat, wrong + "; copy it from the provider again, without spaces or line ends"
 	}
 	if entropy < minSecretBytes {
-		return nil, RuleLimit, "is shorter than 8 bytes once decoded, so it could be guessed; set a longer one at the " +
+		return nil, ruleLimit, "is shorter than 8 bytes once decoded, so it could be guessed; set a longer one at the " +
 			"provider"
 	}
 	return key, "", ""
@@ -99,7 +99,7 @@ func (p *proof) takesSecrets() bool { return p.secret != secretNone }
 func takeKeys(proofs []*proof, secrets []Secret) faults {
 	var fs faults
 	if len(secrets) > maxSecrets {
-		fs.add("secret", RuleLimit, "has more than %d values at once; delete those that are no longer used", maxSecrets)
+		fs.add("secret", ruleLimit, "has more than %d values at once; delete those that are no longer used", maxSecrets)
 		return fs
 	}
 	for _, s := range secrets {
@@ -120,7 +120,7 @@ func takeKeys(proofs []*proof, secrets []Secret) faults {
 		case len(refused) > 0:
 			fs = append(fs, refused[0])
 		default:
-			fs.add("secret", RuleCoherent,
+			fs.add("secret", ruleCoherent,
 				"%s has no use: this provider's deliveries are proved without a secret of the connection", s.ID)
 		}
 	}
@@ -133,7 +133,7 @@ func (p *proof) takeKey(s Secret) (rule, wrong string) {
 		if wrong == "" {
 			p.keys = append(p.keys, key{id: s.ID, public: public})
 		}
-		return RuleFormat, wrong
+		return ruleFormat, wrong
 	}
 	decoded, rule, wrong := decodeSecret(p.secret, s.Value.Reveal())
 	if wrong != "" {

@@ -149,11 +149,11 @@ func (c *compiler) compileTypes(field string, list []string, kinds sourceKind) (
 		segments, wrong := parseTemplate(text, eventToken(kinds))
 		switch {
 		case len(text) > maxText:
-			c.faults.add(at(field, i), RuleLimit, "is longer than %d bytes", maxText)
+			c.faults.add(at(field, i), ruleLimit, "is longer than %d bytes", maxText)
 		case wrong != "":
-			c.faults.add(at(field, i), RuleFormat, "%s", wrong)
+			c.faults.add(at(field, i), ruleFormat, "%s", wrong)
 		case len(segments) == 0:
-			c.faults.add(at(field, i), RuleRequired, "is empty")
+			c.faults.add(at(field, i), ruleRequired, "is empty")
 		}
 		for n := range segments {
 			signed = signed && (segments[n].kind == segmentLiteral || c.covers.has(&segments[n].src))

@@ -111,13 +111,13 @@ func (c *compiler) compileTimestamp(path string, d *TimestampRule) *timestampRul
 	rule := &timestampRule{format: timestampFormat(d.Format)}
 	src, wrong := parseSource(d.From, timestampSources)
 	if wrong != "" {
-		c.faults.add(path+"timestamp.from", RuleFormat, "%s", wrong)
+		c.faults.add(path+"timestamp.from", ruleFormat, "%s", wrong)
 	}
 	rule.src = src
 	switch rule.format {
 	case unixSeconds, unixMillis, rfc3339:
 	default:
-		c.faults.add(path+"timestamp.format", RuleEnum, "must be unix_s, unix_ms or rfc3339")
+		c.faults.add(path+"timestamp.format", ruleEnum, "must be unix_s, unix_ms or rfc3339")
 	}
 	rule.maxAge = c.seconds(path+"timestamp.max_age_s", d.MaxAgeS)
 	rule.maxSkew = c.seconds(path+"timestamp.max_skew_s", d.MaxSkewS)
@@ -130,7 +130,7 @@ func (c *compiler) seconds(field, text string) time.Duration {
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n == 0 || n > maxWindowS {
-		c.faults.add(field, RuleFormat, "must be whole seconds, 1 to %d", maxWindowS)
+		c.faults.add(field, ruleFormat, "must be whole seconds, 1 to %d", maxWindowS)
 		return 0
 	}
 	return time.Duration(n) * time.Second
@@ -144,7 +144,7 @@ func (c *compiler) checkTimestampSigned(path string, d *Proof, p *proof) {
 	}
 	if p.ts == nil {
 		if inTemplate {
-			c.faults.add(path+"signed", RuleCoherent, "contains {ts}, but no timestamp is set")
+			c.faults.add(path+"signed", ruleCoherent, "contains {ts}, but no timestamp is set")
 		}
 		return
 	}
@@ -152,13 +152,13 @@ func (c *compiler) checkTimestampSigned(path string, d *Proof, p *proof) {
 	inBody := p.covers.has(&p.ts.src) && !inTemplate || p.ts.src.inBody() && p.content.body >= 0
 	switch {
 	case inBody && inTemplate:
-		c.faults.add(path+"signed", RuleCoherent, "contains {ts}, but the timestamp stands in the body and is signed with it")
+		c.faults.add(path+"signed", ruleCoherent, "contains {ts}, but the timestamp stands in the body and is signed with it")
 	case d.Timestamp.Signed && !inBody && !inTemplate:
-		c.faults.add(path+"timestamp.signed", RuleCoherent, "the signature does not cover the timestamp: signed has no {ts}")
+		c.faults.add(path+"timestamp.signed", ruleCoherent, "the signature does not cover the timestamp: signed has no {ts}")
 	case !d.Timestamp.Signed && (inBody || inTemplate):
-		c.faults.add(path+"timestamp.signed", RuleCoherent, "must be true: the signature covers the timestamp")
+		c.faults.add(path+"timestamp.signed", ruleCoherent, "must be true: the signature covers the timestamp")
 	case !d.Timestamp.Signed && p.ts.maxAge == 0 && p.ts.maxSkew == 0:
-		c.faults.add(path+"timestamp", RuleCoherent, "is neither signed nor limited, so it would have no effect")
+		c.faults.add(path+"timestamp", ruleCoherent, "is neither signed nor limited, so it would have no effect")
 	}
 }
 

@@ -18,7 +18,7 @@ func (c *compiler) compileVariants(path string, d *Proof, p *proof) {
 	p.variants = []urlVariant{{}}
 	field := path + "url_variants"
 	if len(d.URLVariants) > 0 && !p.content.url {
-		c.faults.add(field, RuleCoherent, "has no meaning: signed contains no {url}")
+		c.faults.add(field, ruleCoherent, "has no meaning: signed contains no {url}")
 	}
 	for i, name := range d.URLVariants {
 		var change func(urlVariant) urlVariant
@@ -29,11 +29,11 @@ func (c *compiler) compileVariants(path string, d *Proof, p *proof) {
 			change = func(v urlVariant) urlVariant { v.noQuery = true; return v }
 			p.covers.query = false
 		default:
-			c.faults.add(at(field, i), RuleEnum, "must be port or no_query")
+			c.faults.add(at(field, i), ruleEnum, "must be port or no_query")
 			continue
 		}
 		if p.variants[len(p.variants)-1] == change(p.variants[len(p.variants)-1]) {
-			c.faults.add(at(field, i), RuleUnique, "is listed twice")
+			c.faults.add(at(field, i), ruleUnique, "is listed twice")
 			continue
 		}
 		for _, v := range p.variants {

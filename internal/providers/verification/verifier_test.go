@@ -344,7 +344,6 @@ func TestRefusalsTellNothing(t *testing.T) {
 		require.NotContains(t, refusal.Error(), testKey)
 		require.NotContains(t, refusal.Error(), b64MAC(testKey, "leak."+ts+".{}"))
 		require.NotContains(t, refusal.Error(), b64MAC("x", "leak"))
-		require.Contains(t, verification.Reasons(), refusal.Reason)
 	}
 }
 

@@ -22,9 +22,6 @@ const (
 	EventUpdated Kind = "webhook_event.updated"
 )
 
-// Kinds returns every type of message about events.
-func Kinds() []Kind { return []Kind{EventReceived, AttemptCompleted, EventUpdated} }
-
 // Message is what a stream tells of an event.
 type Message struct {
 	Kind Kind

@@ -8,9 +8,9 @@ import (
 
 // Module returns what the stream brings to the process; eventshttp adds its operations to those of events.
 func (s *Service) Module() module.Module {
-	feed := module.Background("event-stream", s.Run)
+	feed := module.Background("event-stream", s.run)
 	feed.Drain = func(context.Context) error {
-		s.Stop() // streams have no end of their own that requests could wait for
+		s.endStreams() // streams have no end of their own that requests could wait for
 		return nil
 	}
 	return module.Module{Name: "webhooks/eventstream", Services: []module.Service{feed}}

@@ -41,8 +41,8 @@ const (
 	maxPlace = 1 + digestLength + 3*binary.MaxVarintLen64
 )
 
-// MaxIDLength is the length of the longest id in characters.
-const MaxIDLength = (maxPlace*8 + 5) / 6
+// maxIDLength is the length of the longest id in characters.
+const maxIDLength = (maxPlace*8 + 5) / 6
 
 // digest is what a place's text has of its environment, so that the place of another is recognised.
 type digest [digestLength]byte
@@ -63,30 +63,30 @@ func (p Place) text(d digest) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ErrPlace says that a text is no id that a stream of the environment has sent.
-var ErrPlace = errors.New("the id is not from a stream of this environment")
+// errPlace says that a text is no id that a stream of the environment has sent.
+var errPlace = errors.New("the id is not from a stream of this environment")
 
 // ParsePlace reads the id of a message of the environment's streams. Ids cannot be told from forged ones, but lead
 // nowhere else than into the environment's own log.
 func ParsePlace(env id.Environment, text string) (Place, error) {
-	if len(text) > MaxIDLength {
-		return Place{}, ErrPlace
+	if len(text) > maxIDLength {
+		return Place{}, errPlace
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) < 1+digestLength || b[0] != placeVersion || digest(b[1:1+digestLength]) != digestOf(env) {
-		return Place{}, ErrPlace
+		return Place{}, errPlace
 	}
 	b = b[1+digestLength:]
 	var numbers [3]int64
 	for i := range numbers {
 		v, n := binary.Uvarint(b)
 		if n <= 0 || v > maxNumber {
-			return Place{}, ErrPlace
+			return Place{}, errPlace
 		}
 		numbers[i], b = int64(v), b[n:]
 	}
 	if len(b) > 0 {
-		return Place{}, ErrPlace
+		return Place{}, errPlace
 	}
 	return Place{position: numbers[0], index: int(numbers[1]), at: clock.FromMillis(numbers[2])}, nil
 }

@@ -23,13 +23,13 @@ func TestPlaceText(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlace(rt)
 		text := p.text(digestOf(env))
-		require.LessOrEqual(rt, len(text), MaxIDLength)
+		require.LessOrEqual(rt, len(text), maxIDLength)
 		require.Regexp(rt, `^[A-Za-z0-9_-]+$`, text)
 		got, err := ParsePlace(env, text)
 		require.NoError(rt, err)
 		require.Equal(rt, p, got)
 		_, err = ParsePlace(other, text)
-		require.ErrorIs(rt, err, ErrPlace)
+		require.ErrorIs(rt, err, errPlace)
 	})
 }
 
@@ -49,7 +49,7 @@ func FuzzParsePlace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := ParsePlace(env, text)
 		if err != nil {
-			require.ErrorIs(t, err, ErrPlace)
+			require.ErrorIs(t, err, errPlace)
 			return
 		}
 		require.GreaterOrEqual(t, p.position, int64(0))

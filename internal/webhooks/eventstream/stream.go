@@ -84,7 +84,7 @@ type Service struct {
 // catchingUp is how many readers catch up from the database at a time.
 const catchingUp = 4
 
-// New returns a Service that feeds nobody before Run.
+// New returns a Service whose module feeds the readers.
 func New(c Config) *Service {
 	for _, reason := range reasons() {
 		c.Metrics.StreamsClosed.WithLabelValues(string(reason)) // so that the first count is seen as growth
@@ -95,16 +95,16 @@ func New(c Config) *Service {
 		feeds: map[feedKey]*feed{}, perEnv: map[id.Environment]int{}, credentials: map[string]*credential{}}
 }
 
-// Run feeds the readers and watches their credentials until ctx ends.
-func (s *Service) Run(ctx context.Context) {
+// run feeds the readers and watches their credentials until ctx ends.
+func (s *Service) run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { jobs.Loop(ctx, s.clock, s.wake, s.tick) })
 	loops.Go(func() { jobs.Loop(ctx, s.clock, nil, s.recheck) })
 	loops.Wait()
 }
 
-// Stop ends every stream, and lets no other begin. Readers come back to another node, or later, and miss nothing.
-func (s *Service) Stop() { s.stop.Do(func() { close(s.stopping) }) }
+// endStreams ends every stream, and lets no other begin. Readers come back to another node, or later, and miss nothing.
+func (s *Service) endStreams() { s.stop.Do(func() { close(s.stopping) }) }
 
 // Request is what somebody wants to read.
 type Request struct {

@@ -329,7 +329,7 @@ func TestEndings(t *testing.T) {
 		s = w.connect(n, s.client, Request{View: access.Whole(w.env)})
 		w.one()
 		s.until("the second event", func() bool { return len(s.uuids(w.t)) == 2 })
-		n.Stop()
+		n.endStreams()
 		event, closing = s.over()
 		require.Equal(w.t, StreamClosed, event)
 		require.Equal(w.t, ReasonStopping, closing.Reason)

@@ -95,9 +95,9 @@ func (w *world) start(options ...func(*Options)) *node {
 		Clock: w.clock, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(), Data: told, Options: o})
 	ctx, cancel := context.WithCancel(context.Background()) // it is ended before the database is closed
 	var running sync.WaitGroup
-	running.Go(func() { s.Run(ctx) })
+	running.Go(func() { s.run(ctx) })
 	n := &node{Service: s, end: func() {
-		s.Stop()
+		s.endStreams()
 		cancel()
 		running.Wait()
 	}}

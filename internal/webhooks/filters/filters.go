@@ -25,7 +25,7 @@ const (
 	maxMessage = 240
 )
 
-// Code is the kind of a failed evaluation. The set is closed: Codes lists it.
+// Code is the kind of a failed evaluation. The set is closed: codes lists it.
 type Code string
 
 // The kinds.
@@ -42,8 +42,8 @@ const (
 	CodeInvalid Code = "filter_invalid"
 )
 
-// Codes returns every kind.
-func Codes() []Code { return []Code{CodeEvaluation, CodeCost, CodeTooLarge, CodeExpired, CodeInvalid} }
+// codes returns every kind.
+func codes() []Code { return []Code{CodeEvaluation, CodeCost, CodeTooLarge, CodeExpired, CodeInvalid} }
 
 // Failure says why an evaluation has no value.
 type Failure struct {
@@ -69,7 +69,7 @@ const (
 // Outcomes are the outcomes that a result can have.
 func Outcomes() []string {
 	all := []string{outcomeMatched, outcomeNotMatched}
-	for _, code := range Codes() {
+	for _, code := range codes() {
 		all = append(all, string(code))
 	}
 	return all

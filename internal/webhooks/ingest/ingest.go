@@ -103,7 +103,7 @@ type Service struct {
 	ended   chan struct{}
 }
 
-// New returns a Service that commits nothing before Start.
+// New returns a Service that commits nothing before its module starts.
 func New(c Config) *Service {
 	s := &Service{db: c.DB, conns: c.Connections, subs: c.Subscriptions, events: c.Events, deliveries: c.Deliveries,
 		rejections: c.Rejections, limiter: c.Limiter, clock: c.Clock, log: c.Logger, metrics: c.Metrics, opts: c.Options,
@@ -121,16 +121,16 @@ func New(c Config) *Service {
 	return s
 }
 
-// Start starts the group commit.
-func (s *Service) Start() {
+// startCommits starts the group commit.
+func (s *Service) startCommits() {
 	go func() {
 		defer close(s.ended)
 		s.batches.Run(s.stop)
 	}()
 }
 
-// Stop commits what was taken and returns. The HTTP server must take no more requests.
-func (s *Service) Stop() {
+// stopCommits commits what was taken and returns. The HTTP server must take no more requests.
+func (s *Service) stopCommits() {
 	close(s.stop)
 	<-s.ended
 }

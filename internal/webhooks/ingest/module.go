@@ -13,11 +13,11 @@ func (s *Service) Module() module.Module {
 		Services: []module.Service{{
 			Name: "event-commits",
 			Start: func(context.Context) error {
-				s.Start()
+				s.startCommits()
 				return nil
 			},
 			Stop: func(context.Context) error {
-				s.Stop()
+				s.stopCommits()
 				return nil
 			},
 		}},

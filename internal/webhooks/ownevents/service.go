@@ -188,7 +188,7 @@ func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
 	if d.Status == deliveries.Succeeded {
 		kind = DeliveryRecovered
 	}
-	data := Delivery{DeliveryID: d.ID, SubscriptionID: d.SubscriptionID, EventUUID: d.EventUUID, EventType: origin.Type,
+	data := deliveryPayload{DeliveryID: d.ID, SubscriptionID: d.SubscriptionID, EventUUID: d.EventUUID, EventType: origin.Type,
 		Provider: origin.Provider, ProviderConfigKey: origin.ProviderConfigKey, Generation: d.Generation,
 		AttemptCount: d.AttemptCount}
 	if origin.ConnectionID != "" {
@@ -198,7 +198,7 @@ func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
 		data.CompletedAt = Time(*d.CompletedAt)
 	}
 	if f := d.LastFailure; f != nil {
-		data.LastError = &Failure{f.Code, f.Message, f.HTTPStatus, Time(f.At)}
+		data.LastError = &failurePayload{f.Code, f.Message, f.HTTPStatus, Time(f.At)}
 	}
 	return own{environment: d.Environment, kind: kind, about: origin, data: data}
 }
@@ -220,6 +220,6 @@ func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connecti
 	}
 	return s.store(ctx, tx, own{environment: c.Environment, kind: kinds[change],
 		about: events.Origin{ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID, ConnectionUUID: c.UUID},
-		data: Connection{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
+		data: connectionPayload{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
 			ConnectionID: c.ConnectionID, Status: string(c.Status)}})
 }

@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Type is the type of an event of the gateway's own. The set is closed: Kinds lists it.
+// Type is the type of an event of the gateway's own. The set is closed: typeInfos lists it.
 type Type string
 
 // The types.
@@ -27,8 +27,8 @@ const (
 	ConnectionDeleted  Type = "sallyport.connection.deleted"
 )
 
-// Kind is what is said of a type. A test holds the reference to it.
-type Kind struct {
+// typeInfo describes a type. A test compares the reference page with it.
+type typeInfo struct {
 	Type Type
 	// Summary says when the event is made.
 	Summary string
@@ -36,25 +36,25 @@ type Kind struct {
 	Example any
 }
 
-// Kinds describes every type.
-func Kinds() []Kind {
+// typeInfos describes every type.
+func typeInfos() []typeInfo {
 	status, connection := 503, "acme-production"
 	at := Time(time.Date(2030, 1, 31, 12, 0, 0, 250_000_000, time.UTC))
-	delivery := Delivery{
+	delivery := deliveryPayload{
 		DeliveryID: "01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47", SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r",
 		EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", EventType: "issues.opened", Provider: "github",
 		ProviderConfigKey: "github", ConnectionID: &connection, Generation: 1, AttemptCount: 9, CompletedAt: at,
-		LastError: &Failure{Code: "unexpected_status", Message: "The receiver answered with status 503", HTTPStatus: &status,
+		LastError: &failurePayload{Code: "unexpected_status", Message: "The receiver answered with status 503", HTTPStatus: &status,
 			At: at},
 	}
 	recovered := delivery
 	recovered.Generation, recovered.AttemptCount = 2, 10
 	recovered.CompletedAt = Time(time.Date(2030, 1, 31, 14, 30, 0, 0, time.UTC))
-	link := Connection{ConnectionUUID: "3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e", Provider: "github",
+	link := connectionPayload{ConnectionUUID: "3f0c9f62-6a58-4c33-9d0c-5a4c6b1b7f0e", Provider: "github",
 		ProviderConfigKey: "github", ConnectionID: connection, Status: "active"}
 	disabled := link
 	disabled.Status = "disabled"
-	return []Kind{
+	return []typeInfo{
 		{DeliveryDeadLettered, "A delivery has died: its schedule is spent, or it was refused for good. It is not tried " +
 			"again unless it is replayed.", delivery},
 		{DeliveryRecovered, "A delivery that had died was replayed, and its receiver has taken it. `last_error` is why it " +
@@ -71,23 +71,23 @@ func Kinds() []Kind {
 	}
 }
 
-// Delivery is the payload of the events about a delivery.
-type Delivery struct {
-	DeliveryID        string   `json:"delivery_id"`         // The delivery.
-	SubscriptionID    string   `json:"subscription_id"`     // The subscription that the event was to go to.
-	EventUUID         string   `json:"event_uuid"`          // The event that was to be delivered.
-	EventType         string   `json:"event_type"`          // Its type.
-	Provider          string   `json:"provider"`            // Its provider.
-	ProviderConfigKey string   `json:"provider_config_key"` // Its provider configuration.
-	ConnectionID      *string  `json:"connection_id"`       // Its connection; null for an event that is about none.
-	Generation        int64    `json:"generation"`          // Counts from 1; every replay raises it.
-	AttemptCount      int64    `json:"attempt_count"`       // The tries made, over all generations.
-	LastError         *Failure `json:"last_error"`          // The last failure.
-	CompletedAt       Time     `json:"completed_at"`        // When the delivery died, or succeeded.
+// deliveryPayload is the payload of the events about a delivery.
+type deliveryPayload struct {
+	DeliveryID        string          `json:"delivery_id"`         // The delivery.
+	SubscriptionID    string          `json:"subscription_id"`     // The subscription that the event was to go to.
+	EventUUID         string          `json:"event_uuid"`          // The event that was to be delivered.
+	EventType         string          `json:"event_type"`          // Its type.
+	Provider          string          `json:"provider"`            // Its provider.
+	ProviderConfigKey string          `json:"provider_config_key"` // Its provider configuration.
+	ConnectionID      *string         `json:"connection_id"`       // Its connection; null for an event that is about none.
+	Generation        int64           `json:"generation"`          // Counts from 1; every replay raises it.
+	AttemptCount      int64           `json:"attempt_count"`       // The tries made, over all generations.
+	LastError         *failurePayload `json:"last_error"`          // The last failure.
+	CompletedAt       Time            `json:"completed_at"`        // When the delivery died, or succeeded.
 }
 
-// Failure is why a delivery failed.
-type Failure struct {
+// failurePayload is why a delivery failed.
+type failurePayload struct {
 	Code       string `json:"code"`        // The kind of failure.
 	Message    string `json:"message"`     // A sentence for a person.
 	HTTPStatus *int   `json:"http_status"` // The status of the answer; null where there was none.
@@ -102,8 +102,8 @@ type Subscription struct {
 	DisabledAt     Time   `json:"disabled_at"`     // When it was disabled.
 }
 
-// Connection is the payload of the events about a connection. Of one that was deleted it is what there was.
-type Connection struct {
+// connectionPayload is the payload of the events about a connection. Of one that was deleted it is what there was.
+type connectionPayload struct {
 	ConnectionUUID    string `json:"connection_uuid"`     // The id of the connection in the whole service.
 	Provider          string `json:"provider"`            // The slug of the provider's definition.
 	ProviderConfigKey string `json:"provider_config_key"` // The provider configuration.

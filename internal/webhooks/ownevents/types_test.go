@@ -20,10 +20,10 @@ func TestReference(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/reference/own-events.md")
 	require.NoError(t, err)
 	sections := strings.Split(string(page), "\n### `")[1:]
-	require.Len(t, sections, len(Kinds()))
+	require.Len(t, sections, len(typeInfos()))
 	block := regexp.MustCompile("(?s)```json\n(.*?)```")
 	shown := map[reflect.Type]bool{}
-	for i, kind := range Kinds() {
+	for i, kind := range typeInfos() {
 		name, text, _ := strings.Cut(sections[i], "`")
 		require.Equal(t, string(kind.Type), name)
 		require.True(t, strings.HasPrefix(name, events.OwnPrefix))
@@ -44,7 +44,7 @@ func TestReference(t *testing.T) {
 		require.JSONEq(t, string(sent), string(again))
 		shown[reflect.TypeOf(kind.Example)] = true
 	}
-	for _, kind := range Kinds() {
+	for _, kind := range typeInfos() {
 		require.True(t, shown[reflect.TypeOf(kind.Example)], "%s has a payload that is shown nowhere", kind.Type)
 	}
 }

@@ -9,7 +9,7 @@ import (
 func (w *Worker) Module() module.Module {
 	return module.Module{
 		Name: "webhooks/retention",
-		Jobs: []jobs.Periodic{{Name: "remove-expired-events", Run: jobs.Every(interval, w.Run),
+		Jobs: []jobs.Periodic{{Name: "remove-expired-events", Run: jobs.Every(interval, w.removeExpired),
 			Failure: "cannot remove all that is due; it is tried again"}},
 	}
 }

@@ -163,7 +163,7 @@ func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
 			m.environment(2, 4)
 			m.environment(1, 8)
 			round := func() {
-				require.NoError(rt, w.Run(t.Context()))
+				require.NoError(rt, w.removeExpired(t.Context()))
 				m.ran()
 				m.check(true)
 			}
@@ -217,7 +217,7 @@ func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
 						}
 					}
 					next.pace.first = 4 // so that even little takes several
-					if err := next.Run(ctx); err != nil {
+					if err := next.removeExpired(ctx); err != nil {
 						require.ErrorIs(rt, err, context.Canceled)
 					}
 					m.check(false)

@@ -51,7 +51,7 @@ type Worker struct {
 	statistic time.Time
 }
 
-// New returns a Worker that does nothing before Run.
+// New returns a Worker whose module removes what has expired.
 func New(c Config) *Worker {
 	for _, what := range []string{kindPayload, kindPartition, kindEvent, kindDelivery, kindAttempt, kindKey, kindEnded} {
 		c.Metrics.Removed.WithLabelValues(what) // so that the first count is seen as growth
@@ -59,9 +59,9 @@ func New(c Config) *Worker {
 	return &Worker{Config: c, pace: newPace(c.DB, clock.System())}
 }
 
-// Run removes everything that is due, unless another node is at it. It ends early, between two chunks, when ctx does;
+// removeExpired removes everything that is due, unless another node is at it. It ends early, between two chunks, when ctx does;
 // the next call, of whatever process, goes on from there.
-func (w *Worker) Run(ctx context.Context) (err error) {
+func (w *Worker) removeExpired(ctx context.Context) (err error) {
 	lock, ok, err := w.DB.TryLock(ctx, db.LockRetention) // one node at a time removes
 	if err != nil || !ok {
 		w.overdue(0, 0)

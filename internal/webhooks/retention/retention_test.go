@@ -207,7 +207,7 @@ func TestStopInTheMiddle(t *testing.T) {
 					cancel()
 				}
 			}
-			if err := next.Run(ctx); err != nil {
+			if err := next.removeExpired(ctx); err != nil {
 				require.ErrorIs(t, err, context.Canceled)
 			}
 			cancel()

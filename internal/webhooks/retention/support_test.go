@@ -159,7 +159,7 @@ func (w *world) counts(t require.TestingT) map[string]int {
 // run does a round, which must do everything.
 func (w *world) run() {
 	w.t.Helper()
-	require.NoError(w.t, w.Run(w.t.Context()))
+	require.NoError(w.t, w.removeExpired(w.t.Context()))
 }
 
 // seen returns what the environment's list shows, oldest first.
