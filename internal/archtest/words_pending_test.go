@@ -44,8 +44,5 @@ func notRewritten() []string {
 		"internal/webhooks/replays/",
 		"internal/webhooks/retention/",
 		"internal/webhooks/subscriptions/",
-		"CHANGELOG.md",
-		"README.md",
-		"SECURITY.md",
 	}
 }
