@@ -9,7 +9,6 @@ func notRewritten() []string {
 		"deploy/prometheus/",
 		"docs/adr/",
 		"docs/arch/",
-		"docs/guides/",
 		"docs/reference/",
 		"internal/app/",
 		"internal/demo/",
