@@ -103,6 +103,12 @@ func TestRepositoryHoldsNoMachinePaths(t *testing.T) {
 	require.Empty(t, archtest.MachinePaths(tracked(t)))
 }
 
+// Links between pages and into the code lead somewhere.
+func TestRepositoryLinks(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, archtest.BrokenLinks(tracked(t)))
+}
+
 // A newcomer finds in each capability's folder what it owns, what it does not own, and what always holds.
 func TestRepositoryCapabilitiesHaveReadmes(t *testing.T) {
 	t.Parallel()
