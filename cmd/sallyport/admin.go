@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 )
 
 type adminCommand struct {
@@ -22,7 +22,7 @@ type adminCreate struct {
 
 // Run adds the owner.
 func (c adminCreate) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		password, err := e.readPassword(ctx)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ type adminReset struct {
 
 // Run sets the password.
 func (c adminReset) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		password, err := e.readPassword(ctx)
 		if err != nil {
 			return err
@@ -64,7 +64,7 @@ type adminTOTP struct {
 
 // Run removes the app.
 func (c adminTOTP) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		if err := s.ResetTOTP(ctx, c.Email); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ type adminRotate struct {
 
 // Run rotates the key while servers run. They need no restart.
 func (c adminRotate) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		k, err := s.RotateSigningKey(ctx, c.Compromised)
 		if err != nil {
 			return err

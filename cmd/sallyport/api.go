@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/apiclient"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/terminal"
@@ -75,7 +75,7 @@ func (e *env) credentials(flags apiFlags) (server string, key secretbox.Secret, 
 		return "", "", err
 	}
 	if key == "" {
-		dev, ok, err := app.ReadDevCredentials(e.cfg.Data)
+		dev, ok, err := operator.ReadDevCredentials(e.cfg.Data)
 		if err != nil {
 			return "", "", err
 		}

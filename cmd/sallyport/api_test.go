@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/reference"
 )
 
 // remote runs commands that know of the server its address and a key, and nothing of its data.
@@ -164,7 +164,7 @@ func TestBesideDevelopmentMode(t *testing.T) {
 // Every filter that the API has for a list is a flag of the command that lists, so that what can be asked can be typed.
 func TestFiltersAreFlags(t *testing.T) {
 	t.Parallel()
-	text, err := app.Document()
+	text, err := reference.Document()
 	require.NoError(t, err)
 	document := decode[struct {
 		Paths map[string]map[string]struct {

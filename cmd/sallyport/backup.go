@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 )
 
 type backupCommand struct {
@@ -22,7 +22,7 @@ func (c *backupCommand) Run(ctx context.Context, e *env) error {
 	case c.KeysetTo != "" && c.WithoutKeyset:
 		return usageError("--keyset-to and --without-keyset can't be used together")
 	}
-	done, err := app.Backup(ctx, e.cfg, c.Path, c.KeysetTo)
+	done, err := operator.Backup(ctx, e.cfg, c.Path, c.KeysetTo)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ type restoreCommand struct {
 
 // Run restores the backup.
 func (c *restoreCommand) Run(ctx context.Context, e *env) error {
-	done, err := app.Restore(ctx, e.cfg, c.Path, c.KeysetFrom)
+	done, err := operator.Restore(ctx, e.cfg, c.Path, c.KeysetFrom)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 )
 
 type doctorCommand struct {
@@ -13,7 +13,7 @@ type doctorCommand struct {
 
 // Run prints the findings, and exits with 1 if a check fails.
 func (c doctorCommand) Run(ctx context.Context, e *env) error {
-	d, err := app.Doctor(ctx, e.cfg, e.clock)
+	d, err := operator.Doctor(ctx, e.cfg, e.clock)
 	if err != nil {
 		return err
 	}
@@ -22,13 +22,13 @@ func (c doctorCommand) Run(ctx context.Context, e *env) error {
 	} else {
 		err = printDiagnosis(e, d)
 	}
-	if err == nil && d.Status == app.CheckFail {
+	if err == nil && d.Status == operator.CheckFail {
 		err = exitError(exitFailed)
 	}
 	return err
 }
 
-func printDiagnosis(e *env, d app.Diagnosis) error {
+func printDiagnosis(e *env, d operator.Diagnosis) error {
 	for _, c := range d.Checks {
 		if _, err := fmt.Fprintf(e.stdout, "%-5s %-16s %s\n", c.Status, c.Name, c.Message); err != nil {
 			return err

@@ -9,28 +9,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/clock"
 )
 
 // outcomes runs doctor and returns its checks by name.
-func (in installation) outcomes(t *testing.T, args ...string) (int, map[string]app.Check) {
+func (in installation) outcomes(t *testing.T, args ...string) (int, map[string]operator.Check) {
 	t.Helper()
 	r := in.run(t, append([]string{"doctor", "--json"}, args...)...)
 	require.Empty(t, r.stderr)
-	d := decode[app.Diagnosis](t, r.out)
-	checks := map[string]app.Check{}
-	worst := app.CheckOK
+	d := decode[operator.Diagnosis](t, r.out)
+	checks := map[string]operator.Check{}
+	worst := operator.CheckOK
 	for _, c := range d.Checks {
 		require.NotEmpty(t, c.Message, c.Name)
-		require.Equal(t, c.Status == app.CheckWarn || c.Status == app.CheckFail, c.Hint != "", "%s: %s", c.Name, c.Message)
-		if c.Status == app.CheckFail || c.Status == app.CheckWarn && worst == app.CheckOK {
+		require.Equal(t, c.Status == operator.CheckWarn || c.Status == operator.CheckFail, c.Hint != "", "%s: %s", c.Name, c.Message)
+		if c.Status == operator.CheckFail || c.Status == operator.CheckWarn && worst == operator.CheckOK {
 			worst = c.Status
 		}
 		checks[c.Name] = c
 	}
 	require.Equal(t, worst, d.Status)
-	require.Equal(t, worst == app.CheckFail, r.code == exitFailed)
+	require.Equal(t, worst == operator.CheckFail, r.code == exitFailed)
 	return r.code, checks
 }
 
@@ -41,7 +41,7 @@ func TestDoctorSound(t *testing.T) {
 		in.setUp(t)
 		code, checks := in.outcomes(t)
 		require.Equal(t, exitOK, code)
-		require.Equal(t, app.CheckWarn, checks["public URL"].Status, "nobody is there to answer")
+		require.Equal(t, operator.CheckWarn, checks["public URL"].Status, "nobody is there to answer")
 
 		s := in.serve(t, clock.System())
 		key := strings.TrimSpace(in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes",
@@ -52,12 +52,12 @@ func TestDoctorSound(t *testing.T) {
 		require.Equal(t, exitOK, code)
 		for _, name := range []string{"disk", "database", "schema", "keyset", "sealed values", "providers", "deliveries",
 			"listeners", "public URL", "trusted proxies", "egress"} {
-			require.Equal(t, app.CheckOK, checks[name].Status, "%s: %s", name, checks[name].Message)
+			require.Equal(t, operator.CheckOK, checks[name].Status, "%s: %s", name, checks[name].Message)
 		}
-		require.Equal(t, app.CheckSkip, checks["certificate"].Status)
-		want := app.CheckOK
+		require.Equal(t, operator.CheckSkip, checks["certificate"].Status)
+		want := operator.CheckOK
 		if in.url == "" {
-			want = app.CheckSkip
+			want = operator.CheckSkip
 		}
 		require.Equal(t, want, checks["clock"].Status)
 		require.Contains(t, checks["sealed values"].Message, "3 looked at")
@@ -80,10 +80,10 @@ func TestDoctorBeforeFirstStart(t *testing.T) {
 	in := installation{dir: filepath.Join(t.TempDir(), "data")}
 	code, checks := in.outcomes(t)
 	require.Equal(t, exitFailed, code)
-	require.Equal(t, app.CheckFail, checks["database"].Status)
-	require.Equal(t, app.CheckFail, checks["keyset"].Status)
+	require.Equal(t, operator.CheckFail, checks["database"].Status)
+	require.Equal(t, operator.CheckFail, checks["keyset"].Status)
 	for _, name := range []string{"disk", "schema", "clock", "sealed values", "deliveries"} {
-		require.Equal(t, app.CheckSkip, checks[name].Status, name)
+		require.Equal(t, operator.CheckSkip, checks[name].Status, name)
 	}
 	require.NoDirExists(t, in.dir)
 }
@@ -98,7 +98,7 @@ func TestDoctorTroubles(t *testing.T) {
 			t.Helper()
 			code, checks := in.outcomes(t, args...)
 			require.Equal(t, exitFailed, code)
-			require.Equal(t, app.CheckFail, checks[name].Status, checks[name].Message)
+			require.Equal(t, operator.CheckFail, checks[name].Status, checks[name].Message)
 			require.Contains(t, checks[name].Hint, hint)
 		}
 		require.NoError(t, os.Chmod(file, 0o640))
@@ -117,7 +117,7 @@ func TestDoctorTroubles(t *testing.T) {
 		s.make(t, "/connections", key, map[string]any{"provider": "acme", "webhook_secret": githubSecret})
 		s.stop()
 		_, checks := in.outcomes(t, "--providers-dir="+definitions)
-		require.Equal(t, app.CheckOK, checks["providers"].Status)
+		require.Equal(t, operator.CheckOK, checks["providers"].Status)
 		require.Contains(t, checks["providers"].Message, "1 of them from the folder")
 		failing("providers", "delete the connections")
 		failing("providers", "Name a folder", "--providers-dir="+definitions+"-none")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/ratelimit"
 	"sallyport/internal/platform/secretbox"
@@ -28,8 +28,8 @@ type keysCommand struct {
 }
 
 // withStore opens the database, calls f and closes it.
-func (e *env) withStore(ctx context.Context, f func(s *app.Store) error) error {
-	s, err := app.OpenStore(ctx, e.cfg, e.logger())
+func (e *env) withStore(ctx context.Context, f func(s *operator.Store) error) error {
+	s, err := operator.OpenStore(ctx, e.cfg, e.logger())
 	if err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func (c *keysCreate) Validate() error {
 
 // Run prints only the key on standard output, so that a script can read it.
 func (c *keysCreate) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
-		k, text, err := s.CreateKey(ctx, e.clock.Now(), app.KeyRequest{
+	return e.withStore(ctx, func(s *operator.Store) error {
+		k, text, err := s.CreateKey(ctx, e.clock.Now(), operator.KeyRequest{
 			Name: c.Name, Environment: c.Environment, Routes: slices.Compact(slices.Sorted(slices.Values(c.Routes))),
 			Lifetime: c.ExpiresIn, Connections: c.Connections, SourceCIDRs: c.SourceCIDRs, Rate: c.limit(),
 		})
@@ -91,10 +91,10 @@ func (c *keysCreate) Run(ctx context.Context, e *env) error {
 
 // printKey prints the text of a key, which is shown only once: alone with a note on standard error, or within its
 // properties.
-func (e *env) printKey(k app.Key, text secretbox.Secret, asJSON bool, note string) error {
+func (e *env) printKey(k operator.Key, text secretbox.Secret, asJSON bool, note string) error {
 	if asJSON {
 		return printJSON(e.stdout, struct {
-			app.Key
+			operator.Key
 			Text string `json:"key"`
 		}{k, text.Reveal()})
 	}
@@ -111,7 +111,7 @@ type keysList struct {
 
 // Run lists the keys, newest first, including revoked and expired ones.
 func (c keysList) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		list, err := s.ListKeys(ctx, e.clock.Now())
 		if err != nil {
 			return err
@@ -129,7 +129,7 @@ func (c keysList) Run(ctx context.Context, e *env) error {
 }
 
 // routes lists the routes that grants allow and, with a minus, the routes that they deny.
-func routes(grants []app.Grant) string {
+func routes(grants []operator.Grant) string {
 	var parts []string
 	for _, g := range grants {
 		sign := ""

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -17,8 +17,8 @@ type keyID struct {
 }
 
 // change calls f on the key and prints the key's new state.
-func (c keyID) change(ctx context.Context, e *env, f func(s *app.Store) (app.Key, error)) error {
-	return e.withStore(ctx, func(s *app.Store) error {
+func (c keyID) change(ctx context.Context, e *env, f func(s *operator.Store) (operator.Key, error)) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		k, err := f(s)
 		if err != nil {
 			return err
@@ -32,7 +32,7 @@ type keysGet struct{ keyID }
 
 // Run prints the key and the first of its grants, without its secret.
 func (c keysGet) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		k, err := s.Key(ctx, e.clock.Now(), c.ID)
 		if err != nil {
 			return err
@@ -69,14 +69,14 @@ func (c *keysUpdate) Validate() error {
 
 // Run changes the properties that are given.
 func (c *keysUpdate) Run(ctx context.Context, e *env) error {
-	u := app.KeyUpdate{Name: c.Name, Lifetime: c.ExpiresIn}
+	u := operator.KeyUpdate{Name: c.Name, Lifetime: c.ExpiresIn}
 	if c.AnySource || c.SourceCIDRs != nil {
 		u.SourceCIDRs = &c.SourceCIDRs
 	}
 	if l := c.limit(); l != nil || c.ServiceRate {
 		u.Rate = &l
 	}
-	return c.change(ctx, e, func(s *app.Store) (app.Key, error) { return s.UpdateKey(ctx, e.clock.Now(), c.ID, u) })
+	return c.change(ctx, e, func(s *operator.Store) (operator.Key, error) { return s.UpdateKey(ctx, e.clock.Now(), c.ID, u) })
 }
 
 type keysRotate struct {
@@ -87,15 +87,15 @@ type keysRotate struct {
 
 // Validate applies the limits of the API to the overlap.
 func (c *keysRotate) Validate() error {
-	if c.Overlap%time.Second != 0 || c.Overlap < 0 || c.Overlap > app.MaxKeyOverlap {
-		return fmt.Errorf("--overlap must be whole seconds from 0s to %s", app.MaxKeyOverlap)
+	if c.Overlap%time.Second != 0 || c.Overlap < 0 || c.Overlap > operator.MaxKeyOverlap {
+		return fmt.Errorf("--overlap must be whole seconds from 0s to %s", operator.MaxKeyOverlap)
 	}
 	return nil
 }
 
 // Run prints only the key with its new secret on standard output, so that a script can read it.
 func (c *keysRotate) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		k, text, err := s.RotateKey(ctx, e.clock.Now(), c.ID, c.Overlap)
 		if err != nil {
 			return err
@@ -112,21 +112,21 @@ type keysDisable struct{ keyID }
 
 // Run disables the key. Disabling it again changes nothing.
 func (c keysDisable) Run(ctx context.Context, e *env) error {
-	return c.change(ctx, e, func(s *app.Store) (app.Key, error) { return s.DisableKey(ctx, e.clock.Now(), c.ID) })
+	return c.change(ctx, e, func(s *operator.Store) (operator.Key, error) { return s.DisableKey(ctx, e.clock.Now(), c.ID) })
 }
 
 type keysEnable struct{ keyID }
 
 // Run enables the key. An expired key stays expired.
 func (c keysEnable) Run(ctx context.Context, e *env) error {
-	return c.change(ctx, e, func(s *app.Store) (app.Key, error) { return s.EnableKey(ctx, e.clock.Now(), c.ID) })
+	return c.change(ctx, e, func(s *operator.Store) (operator.Key, error) { return s.EnableKey(ctx, e.clock.Now(), c.ID) })
 }
 
 type keysRevoke struct{ keyID }
 
 // Run revokes the key. Revoking it again changes nothing.
 func (c keysRevoke) Run(ctx context.Context, e *env) error {
-	return c.change(ctx, e, func(s *app.Store) (app.Key, error) { return s.RevokeKey(ctx, e.clock.Now(), c.ID) })
+	return c.change(ctx, e, func(s *operator.Store) (operator.Key, error) { return s.RevokeKey(ctx, e.clock.Now(), c.ID) })
 }
 
 type keysUsage struct {
@@ -140,14 +140,14 @@ type keysUsage struct {
 // Run shows the requests with the key, oldest first. A running server stores them once a minute.
 func (c keysUsage) Run(ctx context.Context, e *env) error {
 	now := e.clock.Now()
-	r := app.UsageRange{Bucket: c.Bucket}
+	r := operator.UsageRange{Bucket: c.Bucket}
 	if c.From.given {
 		r.From = new(c.From.time(now))
 	}
 	if c.To.given {
 		r.To = new(c.To.time(now))
 	}
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		list, err := s.KeyUsage(ctx, c.ID, r)
 		if err != nil {
 			return err
@@ -178,7 +178,7 @@ func (c keysVerify) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	return e.withStore(ctx, func(s *app.Store) error {
+	return e.withStore(ctx, func(s *operator.Store) error {
 		v, err := s.VerifyKey(ctx, e.clock.Now(), secretbox.Secret(text))
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/clock"
 )
 
@@ -33,10 +33,10 @@ func TestKeyLifeBesideServer(t *testing.T) {
 			require.Eventually(t, func() bool { return ask(key)() == http.StatusOK }, 30*time.Second, 20*time.Millisecond)
 		}
 		works(key)
-		k := decode[[]app.Key](t, in.do(t, "keys", "list", "--json"))[0]
+		k := decode[[]operator.Key](t, in.do(t, "keys", "list", "--json"))[0]
 		require.Equal(t, []string{"acme", "globex"}, k.Grants[0].Connections)
 		require.Equal(t, []string{"127.0.0.0/8"}, k.SourceCIDRs)
-		require.Equal(t, &app.KeyRate{PerSecond: 5000, Burst: 6000}, k.RateLimit)
+		require.Equal(t, &operator.KeyRate{PerSecond: 5000, Burst: 6000}, k.RateLimit)
 
 		require.Contains(t, in.do(t, "keys", "disable", k.ID), "is disabled")
 		refusedSoon(t, ask(key))
@@ -47,12 +47,12 @@ func TestKeyLifeBesideServer(t *testing.T) {
 		in.do(t, "keys", "update", k.ID, "--any-source", "--name", "accounts", "--expires-in", "1h", "--rate-per-second",
 			"7000", "--rate-burst", "7000")
 		works(key)
-		k = decode[app.Key](t, in.do(t, "keys", "get", k.ID))
+		k = decode[operator.Key](t, in.do(t, "keys", "get", k.ID))
 		require.Equal(t, "accounts", k.Name)
 		require.Nil(t, k.SourceCIDRs)
-		require.Equal(t, &app.KeyRate{PerSecond: 7000, Burst: 7000}, k.RateLimit)
+		require.Equal(t, &operator.KeyRate{PerSecond: 7000, Burst: 7000}, k.RateLimit)
 		in.do(t, "keys", "update", k.ID, "--service-rate")
-		require.Nil(t, decode[app.Key](t, in.do(t, "keys", "get", k.ID)).RateLimit)
+		require.Nil(t, decode[operator.Key](t, in.do(t, "keys", "get", k.ID)).RateLimit)
 
 		second := strings.TrimSpace(in.do(t, "keys", "rotate", k.ID, "--overlap", "1h"))
 		require.NotEqual(t, key, second)
@@ -62,7 +62,7 @@ func TestKeyLifeBesideServer(t *testing.T) {
 			return in.call(t, command{stdin: text + "\n", args: append([]string{"keys", "verify"}, args...)})
 		}
 		require.Contains(t, verify(key).out, "previous secret, active")
-		v := decode[app.Verification](t, verify(second, "--json").out)
+		v := decode[operator.Verification](t, verify(second, "--json").out)
 		require.True(t, v.Valid)
 		require.Equal(t, k.ID, v.Match.ID)
 		r := in.run(t, "keys", "rotate", k.ID)
@@ -82,8 +82,8 @@ func TestKeyLifeBesideServer(t *testing.T) {
 		s.stop() // which stores what was counted
 		table := in.do(t, "keys", "usage", k.ID, "--bucket", "hour")
 		require.Regexp(t, `webhooks\s+succeeded\s+\d+`, table)
-		require.NotEmpty(t, decode[[]app.UsageRow](t, in.do(t, "keys", "usage", k.ID, "--json")))
-		require.NotNil(t, decode[app.Key](t, in.do(t, "keys", "get", k.ID)).LastUsed)
+		require.NotEmpty(t, decode[[]operator.UsageRow](t, in.do(t, "keys", "usage", k.ID, "--json")))
+		require.NotNil(t, decode[operator.Key](t, in.do(t, "keys", "get", k.ID)).LastUsed)
 	})
 }
 
@@ -93,7 +93,7 @@ func TestKeyChangesRefused(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		in.setUp(t)
 		key := in.do(t, "keys", "create", "--name", "k", "--environment", "production", "--routes", "events")
-		k := decode[[]app.Key](t, in.do(t, "keys", "list", "--json"))[0]
+		k := decode[[]operator.Key](t, in.do(t, "keys", "list", "--json"))[0]
 		for want, args := range map[string][]string{
 			"nothing to change":      {"update", k.ID},
 			"above 0":                {"update", k.ID, "--expires-in", "0s"},
@@ -111,7 +111,7 @@ func TestKeyChangesRefused(t *testing.T) {
 			require.NotEqual(t, exitOK, r.code, want)
 			require.Contains(t, r.stderr, want)
 		}
-		require.Equal(t, k, decode[app.Key](t, in.do(t, "keys", "get", k.ID)))
+		require.Equal(t, k, decode[operator.Key](t, in.do(t, "keys", "get", k.ID)))
 		in.do(t, "keys", "revoke", k.ID)
 		for _, verb := range []string{"rotate", "disable", "enable"} {
 			require.Contains(t, in.run(t, "keys", verb, k.ID).stderr, "revoked, which is for good")

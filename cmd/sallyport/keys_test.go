@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/clock"
 )
 
@@ -34,7 +34,7 @@ func TestKeysBesideServer(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, ask("/connections", key))
 
 		type created struct {
-			app.Key
+			operator.Key
 			Text string `json:"key"`
 		}
 		second := decode[created](t, in.do(t, "keys", "create", "--json", "--name", "short", "--environment", "development",
@@ -46,7 +46,7 @@ func TestKeysBesideServer(t *testing.T) {
 		in.do(t, "keys", "create", "--name", "third", "--environment", second.EnvironmentID, "--routes", "events")
 
 		text := in.do(t, "keys", "list", "--json")
-		list := decode[[]app.Key](t, text)
+		list := decode[[]operator.Key](t, text)
 		require.Len(t, list, 3)
 		first := list[2]
 		require.Equal(t, []string{"third", "short", "billing"}, []string{list[0].Name, list[1].Name, first.Name})
@@ -76,7 +76,7 @@ func TestKeysListIsComplete(t *testing.T) {
 		// 250 keys fill a page exactly and 251 do not; copies of the one row are cheaper than calls.
 		w := in.open(t).Write()
 		for _, n := range []int{250, 251} {
-			have := len(decode[[]app.Key](t, in.do(t, "keys", "list", "--json")))
+			have := len(decode[[]operator.Key](t, in.do(t, "keys", "list", "--json")))
 			for i := have; i < n; i++ {
 				_, err := w.ExecContext(t.Context(), `INSERT INTO api_keys (id, lookup_id, team_id, environment_id, name, secret_mac, last_four,
 						created_by, created_ms, expires_ms, revoked_ms)
@@ -84,7 +84,7 @@ func TestKeysListIsComplete(t *testing.T) {
 						expires_ms, revoked_ms FROM api_keys WHERE name = 'k' ORDER BY id LIMIT 1`, suffix(i), suffix(i))
 				require.NoError(t, err)
 			}
-			list := decode[[]app.Key](t, in.do(t, "keys", "list", "--json"))
+			list := decode[[]operator.Key](t, in.do(t, "keys", "list", "--json"))
 			require.Len(t, list, n)
 			seen := map[string]bool{}
 			for _, k := range list {
@@ -125,7 +125,7 @@ func TestKeysRefused(t *testing.T) {
 			require.Equal(t, exitFailed, r.code)
 			require.Equal(t, "sallyport: No such API key\n", r.stderr)
 		}
-		require.Empty(t, decode[[]app.Key](t, in.do(t, "keys", "list", "--json")))
+		require.Empty(t, decode[[]operator.Key](t, in.do(t, "keys", "list", "--json")))
 	})
 }
 

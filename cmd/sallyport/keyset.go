@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -20,7 +20,7 @@ type keysetCreate struct{}
 
 // Run creates the file.
 func (keysetCreate) Run(e *env) error {
-	path, err := app.CreateKeyset(e.cfg)
+	path, err := operator.CreateKeyset(e.cfg)
 	if err != nil {
 		return err
 	}
@@ -37,11 +37,11 @@ type keysetRotate struct {
 // Run rotates the keyset while servers run. They need no restart.
 func (c keysetRotate) Run(ctx context.Context, e *env) error {
 	if !c.KeyOnly {
-		if err := app.CheckKeyset(ctx, e.cfg, e.logger()); err != nil {
+		if err := operator.CheckKeyset(ctx, e.cfg, e.logger()); err != nil {
 			return err
 		}
 	}
-	key, err := app.AddKeysetKey(e.cfg)
+	key, err := operator.AddKeysetKey(e.cfg)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (c keysetRotate) Run(ctx context.Context, e *env) error {
 	if c.KeyOnly {
 		return nil
 	}
-	e.note("waiting %s for running servers to read the keyset", app.KeysetWait)
-	err = app.AwaitKeyset(ctx, e.clock)
+	e.note("waiting %s for running servers to read the keyset", operator.KeysetWait)
+	err = operator.AwaitKeyset(ctx, e.clock)
 	if err == nil {
 		err = reseal(ctx, e)
 	}
@@ -69,7 +69,7 @@ type keysetReseal struct{}
 func (keysetReseal) Run(ctx context.Context, e *env) error { return reseal(ctx, e) }
 
 func reseal(ctx context.Context, e *env) error {
-	n, err := app.Reseal(ctx, e.cfg, e.logger(), func(c secretbox.Column, changed int) {
+	n, err := operator.Reseal(ctx, e.cfg, e.logger(), func(c secretbox.Column, changed int) {
 		if changed > 0 {
 			e.note("encrypted again: %d of %s.%s", changed, c.Table, c.Column)
 		}
@@ -87,7 +87,7 @@ type keysetList struct {
 
 // Run lists the keys, oldest first.
 func (c keysetList) Run(e *env) error {
-	keys, err := app.ListKeyset(e.cfg)
+	keys, err := operator.ListKeyset(e.cfg)
 	if err != nil {
 		return err
 	}

@@ -379,7 +379,7 @@ func TestKeysetFile(t *testing.T) {
 		r := call(command{ctx: t.Context(), clock: clock.System(), args: args}, []string{"SALLYPORT_DATA=" + in.dir,
 			"SALLYPORT_KEYSET=" + string(text)})
 		require.Equal(t, exitFailed, r.code, args)
-		require.Contains(t, r.stderr, app.ErrInlineKeyset.Error(), args)
+		require.Contains(t, r.stderr, "the keyset is in the variable SALLYPORT_KEYSET", args)
 		require.NotContains(t, r.out+r.stderr, "keyData")
 	}
 }

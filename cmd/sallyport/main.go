@@ -17,7 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/apiclient"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -202,7 +202,7 @@ func (p process) fail(err error) int {
 	default:
 		p.say("%s", err)
 	}
-	if hint := cmp.Or(app.Hint(err), apiHint(err)); hint != "" {
+	if hint := cmp.Or(operator.Hint(err), apiHint(err)); hint != "" {
 		p.note("%s", hint)
 	}
 	return exitFailed

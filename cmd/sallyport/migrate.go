@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/migrate"
 )
 
@@ -18,7 +18,7 @@ func (c migrateCommand) Run(ctx context.Context, e *env) error {
 	if c.Status {
 		return c.status(ctx, e)
 	}
-	before, after, err := app.Migrate(ctx, e.cfg)
+	before, after, err := operator.Migrate(ctx, e.cfg)
 	if err != nil {
 		return err
 	}
@@ -31,8 +31,8 @@ func (c migrateCommand) Run(ctx context.Context, e *env) error {
 }
 
 func (migrateCommand) status(ctx context.Context, e *env) error {
-	state, err := app.SchemaState(ctx, e.cfg)
-	if errors.Is(err, app.ErrNoDatabase) {
+	state, err := operator.SchemaState(ctx, e.cfg)
+	if errors.Is(err, operator.ErrNoDatabase) {
 		_, err := fmt.Fprintln(e.stdout, err)
 		return errors.Join(err, exitError(exitPending))
 	}

@@ -1,6 +1,6 @@
 package main
 
-import "sallyport/internal/app"
+import "sallyport/internal/reference"
 
 type openapiCommand struct {
 	ErrorCodes  bool `help:"Print the reference of the error codes instead." xor:"reference"`
@@ -12,12 +12,12 @@ func (openapiCommand) unconfigured() {}
 // Run prints the document.
 func (c openapiCommand) Run(e *env) error {
 	if c.ErrorCodes {
-		return app.ErrorCodes(e.stdout)
+		return reference.ErrorCodes(e.stdout)
 	}
 	if c.Permissions {
-		return app.Permissions(e.stdout)
+		return reference.Permissions(e.stdout)
 	}
-	doc, err := app.Document()
+	doc, err := reference.Document()
 	if err != nil {
 		return err
 	}

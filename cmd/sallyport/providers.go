@@ -7,7 +7,8 @@ import (
 	"strings"
 	"unicode"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
+	"sallyport/internal/reference"
 )
 
 type providersCommand struct {
@@ -23,7 +24,7 @@ type providersList struct {
 
 // Run lists the providers, sorted by slug.
 func (c providersList) Run(e *env) error {
-	list, err := app.Providers(e.cfg)
+	list, err := operator.Providers(e.cfg)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ type providersShow struct {
 
 // Run describes one provider.
 func (c providersShow) Run(e *env) error {
-	list, err := app.Providers(e.cfg)
+	list, err := operator.Providers(e.cfg)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (providersLint) unconfigured() {}
 
 // Run prints every error of the files. It needs no configuration, no data and no network.
 func (c providersLint) Run(e *env) error {
-	checked, findings, err := app.LintProviders(c.Paths, c.Shipping)
+	checked, findings, err := operator.LintProviders(c.Paths, c.Shipping)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (c providersLint) Run(e *env) error {
 	return nil
 }
 
-func printFindings(w io.Writer, findings []app.ProviderFault) error {
+func printFindings(w io.Writer, findings []operator.ProviderFault) error {
 	for _, f := range findings {
 		if _, err := fmt.Fprintln(w, visible(f.String())); err != nil {
 			return err
@@ -113,7 +114,7 @@ type providersReference struct{}
 func (providersReference) unconfigured() {}
 
 // Run prints the reference.
-func (providersReference) Run(e *env) error { return app.ProvidersReference(e.stdout) }
+func (providersReference) Run(e *env) error { return reference.Providers(e.stdout) }
 
 // visible escapes control characters of text from other people's files, so that it cannot control the terminal.
 func visible(s string) string {

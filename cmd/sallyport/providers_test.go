@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/clock"
 )
 
@@ -56,7 +56,7 @@ func TestProvidersListAndShow(t *testing.T) {
 	require.Regexp(t, `(?m)^PROVIDER +NAME +CATEGORIES +SCHEME +HANDSHAKES +GRADE +SOURCE$`, r.out)
 	require.Regexp(t, `(?m)^github +GitHub +source-control,developer-tools +hmac sha256 +none +vector +builtin$`, r.out)
 
-	list := decode[[]app.ProviderSummary](t, offline(t, "providers", "list", "--json").out)
+	list := decode[[]operator.ProviderSummary](t, offline(t, "providers", "list", "--json").out)
 	require.Len(t, list, strings.Count(r.out, "\n")-1)
 
 	r = offline(t, "providers", "show", "github")
@@ -69,7 +69,7 @@ func TestProvidersListAndShow(t *testing.T) {
 		require.Contains(t, r.out, line+"\n")
 	}
 	require.Contains(t, r.out, "\n  In the repository, organization or app settings")
-	one := decode[app.ProviderSummary](t, offline(t, "providers", "show", "github", "--json").out)
+	one := decode[operator.ProviderSummary](t, offline(t, "providers", "show", "github", "--json").out)
 	require.Contains(t, list, one)
 
 	r = offline(t, "providers", "show", "nobody")
@@ -138,11 +138,11 @@ func TestProvidersLint(t *testing.T) {
 
 	r = offline(t, "providers", "lint", "--json", filepath.Join(dir, "b.yaml"), filepath.Join(dir, "acme.yaml"))
 	require.Equal(t, exitFailed, r.code)
-	require.Equal(t, []app.ProviderFault{
+	require.Equal(t, []operator.ProviderFault{
 		{File: filepath.Join(dir, "b.yaml"), Line: 2, Field: "slug", Message: "must be the file's name without .yaml"},
 		{File: filepath.Join(dir, "b.yaml"), Line: 11, Field: "webhooks.signature[0].encoding",
 			Message: "must be hex, base64 or base64url"},
-	}, decode[[]app.ProviderFault](t, r.out))
+	}, decode[[]operator.ProviderFault](t, r.out))
 	require.Equal(t, "[]\n", offline(t, "providers", "lint", "--json", filepath.Join(dir, "acme.yaml")).out)
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/rawhttp"
 )
 
@@ -72,8 +72,8 @@ func (c *webhooksVerify) Run(ctx context.Context, e *env) error {
 	return err
 }
 
-func (c *webhooksVerify) verify(ctx context.Context, e *env) (v app.WebhookVerdict, err error) {
-	r := app.WebhookRequest{Connection: c.Connection, Environment: c.Environment, ReceivedAt: c.At.Time,
+func (c *webhooksVerify) verify(ctx context.Context, e *env) (v operator.WebhookVerdict, err error) {
+	r := operator.WebhookRequest{Connection: c.Connection, Environment: c.Environment, ReceivedAt: c.At.Time,
 		RemoteIP: c.RemoteIP}
 	if r.ReceivedAt.IsZero() {
 		r.ReceivedAt = e.clock.Now()
@@ -101,7 +101,7 @@ func (c *webhooksVerify) verify(ctx context.Context, e *env) (v app.WebhookVerdi
 			return v, fmt.Errorf("%s: %w", c.Headers, err)
 		}
 	}
-	return app.VerifyWebhook(ctx, e.cfg, e.clock, r)
+	return operator.VerifyWebhook(ctx, e.cfg, e.clock, r)
 }
 
 // maxSaved bounds a saved request: the largest body and the largest head.
@@ -131,7 +131,7 @@ func (e *env) read(path string) (data []byte, err error) {
 func unread(err error) error { return errors.New("read the request: " + err.Error()) }
 
 // verdictText formats a verdict as lines.
-func verdictText(v *app.WebhookVerdict) string {
+func verdictText(v *operator.WebhookVerdict) string {
 	var b strings.Builder
 	line := func(name, text string) {
 		if text != "" {

@@ -16,7 +16,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/testkit"
 )
@@ -62,7 +62,7 @@ func TestWebhooksVerify(t *testing.T) {
 		webhookURL, _ := made["webhook_url"].(string)
 
 		// verify gives the verdict on a request, which must be that of the server.
-		verify := func(code int, text string, args ...string) app.WebhookVerdict {
+		verify := func(code int, text string, args ...string) operator.WebhookVerdict {
 			t.Helper()
 			r := in.run(t, append([]string{"webhooks", "verify", "--json", "--connection", "github/repo", "--request",
 				saved(t, text)}, args...)...)
@@ -74,7 +74,7 @@ func TestWebhooksVerify(t *testing.T) {
 			for _, secret := range []string{githubSecret, "the next secret", other, hexMAC(githubSecret, body)} {
 				require.NotContains(t, r.out+shown.out, secret)
 			}
-			v := decode[app.WebhookVerdict](t, r.out)
+			v := decode[operator.WebhookVerdict](t, r.out)
 			require.Equal(t, v.Accepted, code == exitOK)
 			require.Equal(t, strings.HasPrefix(shown.out, "verified "), v.Verified, shown.out)
 			return v
@@ -97,7 +97,7 @@ func TestWebhooksVerify(t *testing.T) {
 		v := verify(exitOK, good)
 		require.Equal(t, http.StatusOK, answered(good))
 		require.Equal(t, "hmac", v.Scheme)
-		require.Equal(t, &app.WebhookEvent{
+		require.Equal(t, &operator.WebhookEvent{
 			Types: []string{"issues.opened"}, ID: "72d3162e-cc78-11e3-81ab-4c9367dc0958", IDSource: "header:x-github-delivery",
 		}, v.Event)
 		require.Empty(t, v.Secret.Label)
@@ -230,12 +230,12 @@ func TestWebhooksVerifyNetworks(t *testing.T) {
 		s.make(t, "/connections", key, map[string]any{"provider": "acme", "connection_id": "c",
 			"webhook_secret": githubSecret, "webhook": map[string]any{"source_cidrs": []string{"192.0.2.128/25"}}})
 		file := saved(t, "POST / HTTP/1.1\nX-Acme-Signature: "+hexMAC(githubSecret, "{}")+"\n\n{}")
-		run := func(args ...string) app.WebhookVerdict {
+		run := func(args ...string) operator.WebhookVerdict {
 			t.Helper()
 			r := in.run(t, append([]string{"webhooks", "verify", "--json", "--connection=acme/c", "--providers-dir=" +
 				definitions, "--request", file}, args...)...)
 			require.Empty(t, r.stderr)
-			return decode[app.WebhookVerdict](t, r.out)
+			return decode[operator.WebhookVerdict](t, r.out)
 		}
 		v := run()
 		require.True(t, v.Verified)
@@ -309,8 +309,8 @@ func TestWebhooksVerifyMisuse(t *testing.T) {
 // What a delivery says of itself stands on one line, whatever it contains: none can be made that looks like a verdict.
 func TestVerdictOnOneLine(t *testing.T) {
 	t.Parallel()
-	event := &app.WebhookEvent{Types: []string{"unknown"}, ID: "1\nverified    hmac\x1b[2K"}
-	text := visible(verdictText(&app.WebhookVerdict{Accepted: true, Event: event}))
+	event := &operator.WebhookEvent{Types: []string{"unknown"}, ID: "1\nverified    hmac\x1b[2K"}
+	text := visible(verdictText(&operator.WebhookVerdict{Accepted: true, Event: event}))
 	require.NotContains(t, text, "\nverified")
 	require.NotContains(t, text, "\x1b")
 }

@@ -4,7 +4,7 @@ package app
 // capabilities that it may import. A need that is not in the table is met by an interface of one or two methods that
 // the consumer declares and this package fills. The table is acyclic, and internal/archtest holds the tree to it.
 //
-// The HTTP package beside a capability may import that capability and what its row allows. A row named after an HTTP
+// The HTTP package of a capability may import that capability and what its row allows. A row named after an HTTP
 // package adds what only its views need.
 func Dependencies() map[string][]string {
 	return map[string][]string{
@@ -35,7 +35,7 @@ func Dependencies() map[string][]string {
 }
 
 // TableOwners returns every table of the schema with the package that owns it, as its path under internal. Only the
-// owner names the table in SQL; everybody else calls the owner. internal/archtest compares it with the migrations.
+// owner names the table in SQL; others call the owner. internal/archtest compares it with the migrations.
 func TableOwners() map[string]string {
 	return map[string]string{
 		"installation":   "platform/db",

@@ -3,24 +3,23 @@ package app_test
 import (
 	"bytes"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/app"
-	"sallyport/internal/identity"
-	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
-	"sallyport/internal/platform/secretbox"
 )
 
 // started starts a server on SQLite in dir, calls fn and stops it. It returns what was logged.
 func started(t *testing.T, dir string, level slog.Level, change func(*config.Config),
-	fn func(ids *identity.Service)) (log string, err error) {
+	fn func(url string)) (log string, err error) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data, cfg.KeysetFile, cfg.Listen = dir, filepath.Join(dir, "keyset.json"), "127.0.0.1:0"
@@ -31,7 +30,7 @@ func started(t *testing.T, dir string, level slog.Level, change func(*config.Con
 			Clock: clock.System(), Version: "test"})
 	require.NoError(t, err)
 	if err = a.Start(t.Context()); err == nil {
-		fn(app.Identity(a))
+		fn("http://" + a.Addr() + "/api/v1")
 	}
 	require.NoError(t, a.Stop(t.Context()))
 	return b.String(), err
@@ -45,9 +44,7 @@ func TestSetupTokenOfAServer(t *testing.T) {
 	const configured = "0123456789abcdef0123456789abcdef"
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "token")
-	n := identity.NewInstallation{TeamName: "Analytical Engines", Email: "ada@example.test",
-		Password: "correct horse battery"}
-	none := func(*identity.Service) {}
+	none := func(string) {}
 	token := regexp.MustCompile(`"setup_token":"([^"]*)"`)
 
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelError} {
@@ -68,9 +65,16 @@ func TestSetupTokenOfAServer(t *testing.T) {
 		require.Error(t, err, "a server whose token cannot work does not start")
 	}
 	require.NoError(t, os.WriteFile(file, []byte(configured+"\n"), 0o600))
-	log, err = started(t, dir, slog.LevelInfo, withFile, func(ids *identity.Service) {
-		_, err := ids.Setup(t.Context(), access.Client{IP: "192.0.2.1"}, secretbox.Secret(configured), n)
+	log, err = started(t, dir, slog.LevelInfo, withFile, func(url string) {
+		body := `{"token":"` + configured + `","team_name":"Analytical Engines","email":"ada@example.test",` +
+			`"password":"correct horse battery"}`
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/team/setup", strings.NewReader(body))
 		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusCreated, response.StatusCode)
 	})
 	require.NoError(t, err)
 	require.NotContains(t, log, configured)

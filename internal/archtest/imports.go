@@ -28,9 +28,11 @@ func Districts() []string { return []string{"identity", "providers", "webhooks"}
 // top lists the folders under internal above every district.
 func top() map[string]string {
 	return map[string]string{
-		"app":    "the composition root",
-		"demo":   "the demonstration, a client of a whole server",
-		"listen": "a client of a server, on a developer's machine",
+		"app":       "the composition root",
+		"demo":      "the demonstration, a client of a whole server",
+		"listen":    "a client of a server, on a developer's machine",
+		"operator":  "the work of commands on a database, next to a server that may be running",
+		"reference": "printers of the generated documents",
 	}
 }
 

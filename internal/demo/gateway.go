@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/apiclient"
 	"sallyport/internal/platform/config"
 )
@@ -63,7 +64,7 @@ func (g *gateway) open(ctx context.Context, dir string) error {
 	if err := g.app.Start(ctx); err != nil {
 		return err
 	}
-	dev, ok, err := app.ReadDevCredentials(dir)
+	dev, ok, err := operator.ReadDevCredentials(dir)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/pgserver"
@@ -178,12 +178,12 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(other.dir, name), text, 0o600))
 	}
-	diagnosis, err := app.Doctor(t.Context(), &other.cfg, other.clk)
+	diagnosis, err := operator.Doctor(t.Context(), &other.cfg, other.clk)
 	require.NoError(t, err)
 	checked := 0
 	for _, c := range diagnosis.Checks {
 		if slices.Contains([]string{"database", "schema", "keyset", "sealed values"}, c.Name) {
-			require.Equal(t, app.CheckOK, c.Status, "%s: %s", c.Name, c.Message)
+			require.Equal(t, operator.CheckOK, c.Status, "%s: %s", c.Name, c.Message)
 			checked++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/app"
+	"sallyport/internal/operator"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
@@ -155,5 +156,5 @@ func TestOwnDefinitionsRefuseTheStart(t *testing.T) {
 		":16: nonsense: is not a field of the format")
 	require.ErrorContains(t, err, filepath.Join(w.cfg.ProvidersDir, "b.yaml")+": must be a mapping")
 	require.NoFileExists(t, filepath.Join(w.cfg.Data, db.FileName))
-	require.Contains(t, app.Hint(err), "--providers-dir")
+	require.Contains(t, operator.Hint(err), "--providers-dir")
 }

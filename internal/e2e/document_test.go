@@ -12,8 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/reference"
 )
 
 const documentURL = "openapi.json"
@@ -30,7 +30,7 @@ type document struct {
 func published() *document { return theDocument() }
 
 var theDocument = sync.OnceValue(func() *document {
-	text, err := app.Document()
+	text, err := reference.Document()
 	if err != nil {
 		panic(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
+	"sallyport/internal/reference"
 )
 
 func (w *world) get(path string) answer {
@@ -29,7 +29,7 @@ func TestDocumentIsServed(t *testing.T) {
 	each(t, func(w *world) {
 		a := w.get("/openapi.json").want(w, http.StatusOK)
 		require.Equal(w.t, "application/json", a.header.Get("Content-Type"))
-		text, err := app.Document()
+		text, err := reference.Document()
 		require.NoError(w.t, err)
 		var served, known map[string]any
 		a.into(w, &served)

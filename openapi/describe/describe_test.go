@@ -7,15 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/app"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/reference"
 )
 
 // The committed descriptions are the comments, so that a change to a comment changes the document.
 func TestDescriptionsAreCurrent(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
-	got, err := describe(root, app.DocumentedAPI().Fields())
+	got, err := describe(root, reference.API().Fields())
 	require.NoError(t, err)
 	want, err := os.ReadFile(filepath.Join(root, "openapi", "descriptions.json"))
 	require.NoError(t, err)

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"os"
 
-	"sallyport/internal/app"
+	"sallyport/internal/reference"
 )
 
 func main() {
-	text, err := describe(".", app.DocumentedAPI().Fields())
+	text, err := describe(".", reference.API().Fields())
 	if err == nil {
 		_, err = os.Stdout.Write(text)
 	}

@@ -109,15 +109,15 @@ func (k *checker) storage() {
 
 func (k *checker) setup() {
 	c := k.c
-	k.require(c.SetupToken == "" || IsSetupToken(c.SetupToken), "setup-token", tokenRule)
+	k.require(c.SetupToken == "" || isSetupToken(c.SetupToken), "setup-token", tokenRule)
 	k.require(c.SetupToken == "" || c.SetupTokenFile == "", "setup-token",
 		"cannot be given together with setup-token-file")
 }
 
 const tokenRule = "must be 32 to 256 printable characters without spaces" //nolint:gosec // a rule, no credential
 
-// IsSetupToken reports whether a token is too long to guess and has only characters that survive copy and paste.
-func IsSetupToken(t secretbox.Secret) bool {
+// isSetupToken reports whether a token is too long to guess and has only characters that survive copy and paste.
+func isSetupToken(t secretbox.Secret) bool {
 	s := t.Reveal()
 	return len(s) >= 32 && len(s) <= 256 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -47,8 +47,8 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 	f := &folder{t: t, dir: t.TempDir()}
 	f.write(text)
 	var err error
-	f.live, err = registry.NewLive(w.reg, &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir},
-		slog.New(slog.DiscardHandler), obs.NewMetrics())
+	f.live, err = registry.New(registry.Config{Builtin: w.reg, Metrics: obs.NewMetrics(),
+		Folder: &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	f.svc, err = connections.New(connections.Config{
 		DB: w.store.DB, Clock: w.clock, Box: w.box, Providers: f.live, Environments: environments{},

@@ -51,33 +51,63 @@ type Live struct {
 	troubled    bool   // the log last said that something in the folder is not in force
 }
 
-// NewLive loads the folder, which may be nil. Whatever is wrong in it is an error, a *LoadError where files are at
-// fault: at the start nothing is in force yet that could stay.
-func NewLive(builtin *Registry, folder *Folder, log *slog.Logger, metrics *obs.Metrics) (*Live, error) {
-	l := &Live{builtin: builtin, folder: folder, log: log, metrics: metrics}
-	l.current.Store(builtin)
-	if folder == nil {
+// Config is what a Live is made from.
+type Config struct {
+	// Builtin are the definitions that ship; nil means Builtin's.
+	Builtin *Registry
+	// Folder is the operator's; nil where there is none.
+	Folder  *Folder
+	Logger  *slog.Logger
+	Metrics *obs.Metrics
+}
+
+// FolderError says that the operator's folder cannot be used.
+type FolderError struct{ error }
+
+// Unwrap returns the error behind it, a *LoadError where definitions are invalid.
+func (e FolderError) Unwrap() error { return e.error }
+
+// New loads the folder. An invalid definition in it is a FolderError: at the start no earlier version is in force that
+// could stay.
+func New(c Config) (*Live, error) {
+	if c.Builtin == nil {
+		builtin, err := Builtin()
+		if err != nil {
+			return nil, err
+		}
+		c.Builtin = builtin
+	}
+	l := &Live{builtin: c.Builtin, folder: c.Folder, log: c.Logger, metrics: c.Metrics}
+	l.current.Store(c.Builtin)
+	if c.Folder == nil {
 		return l, nil
 	}
-	files, faults, err := readFolder(folder.FS)
+	if err := l.load(); err != nil {
+		return nil, FolderError{err}
+	}
+	return l, nil
+}
+
+func (l *Live) load() error {
+	files, faults, err := readFolder(l.folder.FS)
 	if err != nil {
-		return nil, fmt.Errorf("the folder of provider definitions %s: %w", folder.Path, err)
+		return fmt.Errorf("the folder of provider definitions %s: %w", l.folder.Path, err)
 	}
 	l.seen = sumOf(files, faults)
 	l.acted = l.seen
-	bySlug := maps.Clone(builtin.bySlug)
+	bySlug := maps.Clone(l.builtin.bySlug)
 	for _, file := range files {
-		p, wrong := parse(file, builtin)
+		p, wrong := parse(file, l.builtin)
 		faults = append(faults, wrong...)
 		if p != nil {
 			bySlug[p.Definition.Slug] = p
 		}
 	}
 	if len(faults) > 0 {
-		return nil, newLoadError(l.placed(faults))
+		return newLoadError(l.placed(faults))
 	}
 	l.current.Store(newRegistry(slices.Collect(maps.Values(bySlug))))
-	return l, nil
+	return nil
 }
 
 // Get returns the provider with that slug, in the version in force.

@@ -73,8 +73,8 @@ func newSite(t testing.TB, files ...string) *site {
 }
 
 func (s *site) start() (err error) {
-	s.live, err = registry.NewLive(shipped(s.t), &registry.Folder{FS: os.DirFS(s.dir), Path: s.dir},
-		slog.New(slog.NewJSONHandler(&s.log, nil)), s.metrics)
+	s.live, err = registry.New(registry.Config{Builtin: shipped(s.t), Metrics: s.metrics,
+		Folder: &registry.Folder{FS: os.DirFS(s.dir), Path: s.dir}, Logger: slog.New(slog.NewJSONHandler(&s.log, nil))})
 	return err
 }
 
@@ -415,7 +415,8 @@ func TestLiveSaysWhatConnectionsLack(t *testing.T) {
 // Promise: without a folder there are the definitions that ship, and nothing is looked at.
 func TestLiveWithoutFolder(t *testing.T) {
 	t.Parallel()
-	live, err := registry.NewLive(shipped(t), nil, slog.New(slog.DiscardHandler), obs.NewMetrics())
+	live, err := registry.New(registry.Config{Builtin: shipped(t), Logger: slog.New(slog.DiscardHandler),
+		Metrics: obs.NewMetrics()})
 	require.NoError(t, err)
 	require.False(t, live.Refresh(t.Context(), nil))
 	require.Len(t, live.Registry().List(), 1)
@@ -428,8 +429,8 @@ func TestLiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := fstest.MapFS{}
 		use := &asked{unfit: map[string]int{}}
-		live, err := registry.NewLive(shipped(t), &registry.Folder{FS: files, Path: "d"}, slog.New(slog.DiscardHandler),
-			obs.NewMetrics())
+		live, err := registry.New(registry.Config{Builtin: shipped(t), Metrics: obs.NewMetrics(),
+			Folder: &registry.Folder{FS: files, Path: "d"}, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		want := map[string]string{"shipped": "Shipped"}
 		version := 0

@@ -2,10 +2,12 @@ package registry
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
+	"sallyport/definitions"
 	"sallyport/internal/providers/verification"
 )
 
@@ -40,6 +42,15 @@ type Provider struct {
 // Previous returns the version of the definition that this one has replaced while the process runs; nil where there is
 // none, or none that a connection still needs.
 func (p *Provider) Previous() *Provider { return p.previous }
+
+// Builtin loads the definitions that ship.
+func Builtin() (*Registry, error) {
+	r, err := Load(definitions.FS())
+	if err != nil {
+		return nil, fmt.Errorf("load the provider definitions: %w", err)
+	}
+	return r, nil
+}
 
 // Load reads every .yaml file at the root of fsys and checks it. Files of other kinds are left alone, except .yml,
 // which is a definition under the wrong name. The error is a *LoadError with the faults of all files, or what reading

@@ -121,12 +121,16 @@ func New(c Config) *Service {
 	return s
 }
 
-// startCommits starts the group commit.
-func (s *Service) startCommits() {
+// startCommits clears the spool of what a crash has left in it, and starts the group commit.
+func (s *Service) startCommits() error {
+	if err := s.bodies.clearSpool(); err != nil {
+		return err
+	}
 	go func() {
 		defer close(s.ended)
 		s.batches.Run(s.stop)
 	}()
+	return nil
 }
 
 // stopCommits commits what was taken and returns. The HTTP server must take no more requests.

@@ -11,11 +11,8 @@ func (s *Service) Module() module.Module {
 	return module.Module{
 		Name: "webhooks/ingest",
 		Services: []module.Service{{
-			Name: "event-commits",
-			Start: func(context.Context) error {
-				s.startCommits()
-				return nil
-			},
+			Name:  "event-commits",
+			Start: func(context.Context) error { return s.startCommits() },
 			Stop: func(context.Context) error {
 				s.stopCommits()
 				return nil

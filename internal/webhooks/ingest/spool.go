@@ -11,6 +11,20 @@ import (
 // copyPiece is the memory that a body keeps while it goes into a file.
 const copyPiece = 32 << 10
 
+// clearSpool makes the folder of large bodies, and removes what a crash left in it.
+func (b *bodyReader) clearSpool() error {
+	if b.dir == "" {
+		return nil
+	}
+	if err := os.RemoveAll(b.dir); err != nil {
+		return fmt.Errorf("clear the spool folder: %w", err)
+	}
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return fmt.Errorf("make the spool folder: %w", err)
+	}
+	return nil
+}
+
 // readSpooled reads a body that is larger than spoolOver: head, the byte that came next, and the rest. It waits in a
 // file until it is complete; only then is the memory for the whole of it taken.
 func (b *bodyReader) readSpooled(head []byte, next byte, rest io.Reader, limit int64, memory *lease) ([]byte, error) {

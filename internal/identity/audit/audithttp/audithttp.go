@@ -26,8 +26,8 @@ type Identity interface {
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }
 
-// Mount adds the operations on the audit trail to the API.
-func Mount(api *httpapi.API, store *audit.Store, identity Identity) {
+// mount adds the operations on the audit trail to the API.
+func mount(api *httpapi.API, store *audit.Store, identity Identity) {
 	h := &handlers{store: store, identity: identity}
 	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,

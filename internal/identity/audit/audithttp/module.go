@@ -9,6 +9,6 @@ import (
 // Module returns all that the audit trail brings to the process.
 func Module(svc *audit.Store, identity Identity) module.Module {
 	m := svc.Module()
-	m.Mount = func(api *httpapi.API) { Mount(api, svc, identity) }
+	m.Mount = func(api *httpapi.API) { mount(api, svc, identity) }
 	return m
 }

@@ -41,8 +41,8 @@ func CallbackPath(providerID string) string {
 	return httpapi.Prefix + collection + "/" + providerID + "/callback"
 }
 
-// Mount registers the operations of the capability. For the document alone s may be nil.
-func Mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
+// mount registers the operations of the capability. For the document alone s may be nil.
+func mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 	h := handler{sso: s, cookie: cookie}
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-sso-provider", Method: http.MethodPost, Path: collection, Tag: tag, Status: http.StatusCreated,

@@ -9,6 +9,6 @@ import (
 // Module returns all that sign-in by identity providers brings to the process.
 func Module(svc *sso.Service, cookie Cookie) module.Module {
 	m := svc.Module()
-	m.Mount = func(api *httpapi.API) { Mount(api, svc, cookie) }
+	m.Mount = func(api *httpapi.API) { mount(api, svc, cookie) }
 	return m
 }

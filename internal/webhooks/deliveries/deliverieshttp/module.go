@@ -11,6 +11,6 @@ import (
 // Module returns all that deliveries bring to the process.
 func Module(svc *deliveries.Service, list *events.Store, subs *subscriptions.Service) module.Module {
 	m := svc.Module()
-	m.Mount = func(api *httpapi.API) { Mount(api, list, svc, subs) }
+	m.Mount = func(api *httpapi.API) { mount(api, list, svc, subs) }
 	return m
 }

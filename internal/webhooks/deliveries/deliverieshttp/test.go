@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Mount adds the operations to the API.
-func Mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *subscriptions.Service) {
+// mount adds the operations to the API.
+func mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *subscriptions.Service) {
 	h := &handlers{events: list, deliveries: dl, subscriptions: subs}
 	httpapi.Register(api, httpapi.Operation{
 		ID: "test-webhook-subscription", Method: http.MethodPost, Path: "/webhook-subscriptions/{id}/test",

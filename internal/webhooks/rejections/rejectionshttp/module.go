@@ -9,6 +9,6 @@ import (
 // Module returns all that refused requests bring to the process.
 func Module(svc *rejections.Service) module.Module {
 	m := svc.Module()
-	m.Mount = func(api *httpapi.API) { Mount(api, svc) }
+	m.Mount = func(api *httpapi.API) { mount(api, svc) }
 	return m
 }

@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/webhooks/rejections"
 )
 
-// Mount adds the operations on refused requests to the API.
-func Mount(api *httpapi.API, svc *rejections.Service) {
+// mount adds the operations on refused requests to the API.
+func mount(api *httpapi.API, svc *rejections.Service) {
 	h := &handlers{svc: svc}
 	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-webhook-rejections", Method: http.MethodGet, Path: "/webhook-rejections", Status: http.StatusOK,

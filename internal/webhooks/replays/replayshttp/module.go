@@ -9,6 +9,6 @@ import (
 // Module returns all that bulk replays bring to the process.
 func Module(svc *replays.Service) module.Module {
 	m := svc.Module()
-	m.Mount = func(api *httpapi.API) { Mount(api, svc) }
+	m.Mount = func(api *httpapi.API) { mount(api, svc) }
 	return m
 }

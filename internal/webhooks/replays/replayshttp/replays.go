@@ -20,8 +20,8 @@ const (
 	itemPath       = "/webhook-replays/{id}"
 )
 
-// Mount adds the operations on bulk replays to the API.
-func Mount(api *httpapi.API, svc *replays.Service) {
+// mount adds the operations on bulk replays to the API.
+func mount(api *httpapi.API, svc *replays.Service) {
 	h := &handlers{svc: svc}
 	op := func(o httpapi.Operation) httpapi.Operation {
 		o.Tag, o.Route, o.Environment, o.Status = tag, access.RouteWebhooks, true, cmp.Or(o.Status, http.StatusOK)

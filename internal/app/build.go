@@ -1,0 +1,183 @@
+package app
+
+import (
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/identity/audit/audithttp"
+	"sallyport/internal/identity/identityhttp"
+	"sallyport/internal/identity/mails"
+	"sallyport/internal/identity/sso"
+	"sallyport/internal/identity/sso/ssohttp"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/idempotency"
+	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/ratelimit"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/connections/connectionshttp"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/providers/verification"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/deliveries/deliverieshttp"
+	"sallyport/internal/webhooks/events"
+	"sallyport/internal/webhooks/events/eventshttp"
+	"sallyport/internal/webhooks/eventstream"
+	"sallyport/internal/webhooks/ingest"
+	"sallyport/internal/webhooks/ingest/ingesthttp"
+	"sallyport/internal/webhooks/ownevents"
+	"sallyport/internal/webhooks/rejections"
+	"sallyport/internal/webhooks/rejections/rejectionshttp"
+	"sallyport/internal/webhooks/replays"
+	"sallyport/internal/webhooks/replays/replayshttp"
+	"sallyport/internal/webhooks/retention"
+	"sallyport/internal/webhooks/subscriptions"
+	"sallyport/internal/webhooks/subscriptions/subscriptionshttp"
+)
+
+// lease is how long a worker that says nothing keeps a delivery. Four times the longest timeout leaves a wide margin.
+const lease = 2 * time.Minute
+
+// parts are what capabilities are made from. Those of Declared have no database, keyset or definitions.
+type parts struct {
+	cfg       *config.Config
+	log       *slog.Logger
+	clock     clock.Clock
+	db        *db.DB
+	box       *secretbox.Box
+	providers *registry.Live
+	client    *egress.Client
+	metrics   *obs.Metrics
+	node      string
+}
+
+// process is what build makes.
+type process struct {
+	modules  []module.Module
+	identity *identity.Service
+	// api lacks the version and what reports readiness.
+	api httpapi.Config
+}
+
+// build makes the capabilities, in the order in which they need each other, and returns their modules in the order in
+// which they start. It reads and writes nothing.
+func (p *parts) build() (*process, error) {
+	ids, err := newIdentity(p.cfg, p.db, p.box, p.clock)
+	if err != nil {
+		return nil, err
+	}
+	mail, err := p.newMails()
+	if err != nil {
+		return nil, err
+	}
+	ids.MailBy(mailer{mail})
+	trail := audit.New(audit.Config{DB: p.db})
+	login := sso.New(sso.Config{DB: p.db, Box: p.box, Clock: p.clock, Identity: ids, Egress: p.client,
+		CallbackURL: func(providerID string) string { return p.cfg.PublicURL + ssohttp.CallbackPath(providerID) }})
+
+	list := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock, Retention: lifetimes{ids}})
+	rejected := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
+	directory := subscriptions.NewDirectory(p.db)
+	own := ownevents.New(ownevents.Config{DB: p.db, Events: list, Subscriptions: directory, Clock: p.clock,
+		Metrics: p.metrics})
+	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
+		Environments: ids, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
+		OnDelete: []connections.DeleteHook{rejected.Forget},
+		OnChange: []connections.ChangeHook{own.ConnectionChanged}})
+	if err != nil {
+		return nil, err
+	}
+	queue := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: list, Logger: p.log,
+		Announcers: []deliveries.Announcer{own}})
+	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
+		Connections: conns, Environments: ids, Deliveries: queue, Directory: directory,
+		Announcers: []subscriptions.Announcer{own}, PublicURL: p.cfg.PublicURL})
+	ids.Ask(contents{connections: conns, subscriptions: subs})
+	sent := deliveries.New(deliveries.Config{Store: queue, Subscriptions: subs, Client: p.client, Clock: p.clock,
+		Logger: p.log, Metrics: p.metrics, Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
+			PerSubscription: p.cfg.DeliveryConcurrencyPerSubscription, PerHost: p.cfg.DeliveryConcurrencyPerHost,
+			Lease: lease, Node: p.node}})
+	replayed := replays.New(replays.Config{DB: p.db, Clock: p.clock, Events: list, Deliveries: sent, Subscriptions: subs,
+		Logger: p.log, Metrics: p.metrics, Node: p.node})
+	stream := eventstream.New(eventstream.Config{DB: p.db, Events: list, Attempts: queue, Identity: ids, Clock: p.clock,
+		Logger: p.log, Metrics: p.metrics, Data: eventshttp.StreamData, Options: eventstream.Options{
+			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
+	retained := retention.New(retention.Config{DB: p.db, Events: list, Deliveries: queue, Lifetimes: lifetimes{ids},
+		Clock: p.clock, Logger: p.log, Metrics: p.metrics})
+	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node,
+		Refused: func(k ratelimit.Kind) { p.metrics.RateLimited.WithLabelValues(string(k)).Inc() },
+		Failed:  p.metrics.RateLeaseFailures.Inc})
+	if err != nil {
+		return nil, err
+	}
+	received := ingest.New(ingest.Config{DB: p.db, Connections: conns, Subscriptions: subs, Events: list, Deliveries: sent,
+		Rejections: rejected, Limiter: limiter, Clock: p.clock, Logger: p.log, Metrics: p.metrics, Options: ingest.Options{
+			MaxBodyBytes: p.cfg.WebhookMaxBodyBytes, MemoryBudget: p.cfg.WebhookMemoryBudgetBytes,
+			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: filepath.Join(p.cfg.Data, "spool"),
+			PublicURL: p.cfg.PublicURL}})
+	repeats := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
+
+	return &process{
+		identity: ids,
+		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids, Keys: ids, TrustedProxies: p.cfg.TrustedProxies,
+			Limits: p.limits(limiter), Idempotency: repeats, LoopbackHostsOnly: p.cfg.Dev,
+			Observe: func(route string, status int, seconds float64) {
+				p.metrics.Requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Observe(seconds)
+			}},
+		modules: []module.Module{
+			{Name: "platform/ratelimit", Jobs: limiter.Jobs(),
+				Services: []module.Service{module.Background("rate-limits", limiter.Run)}},
+			{Name: "platform/idempotency", Jobs: repeats.Jobs(), Sealed: idempotency.SealedColumns()},
+			eventshttp.Module(list, sent, stream),
+			deliverieshttp.Module(sent, list, subs),
+			retained.Module(),
+			replayshttp.Module(replayed),
+			ingesthttp.Module(received),
+			rejectionshttp.Module(rejected),
+			stream.Module(),
+			audithttp.Module(trail, ids),
+			subscriptionshttp.Module(subs),
+			p.providers.Module(conns, conns.ProvidersChanged),
+			connectionshttp.Module(conns, p.cfg.PublicURL),
+			identityhttp.Module(ids),
+			mail.Module(),
+			ssohttp.Module(login, identityhttp.RefreshCookie{}),
+		},
+	}, nil
+}
+
+// newMails returns what sends mails; without a mail server it sends none.
+func (p *parts) newMails() (*mails.Service, error) {
+	password, err := p.cfg.ReadSMTPPassword()
+	if err != nil {
+		return nil, err
+	}
+	name := "localhost"
+	if u, err := url.Parse(p.cfg.PublicURL); err == nil && u.Hostname() != "" {
+		name = u.Hostname()
+	}
+	return mails.New(mails.Config{DB: p.db, Box: p.box, Clock: p.clock, Logger: p.log, Metrics: p.metrics,
+		Kinds: identity.LetterKinds(), Server: mails.Server{Address: p.cfg.SMTPAddress,
+			Encryption: mails.Encryption(p.cfg.SMTPTLS), User: p.cfg.SMTPUser, Password: password, From: p.cfg.SMTPFrom,
+			Name: name}}), nil
+}
+
+// limits are the limits of requests as they are configured.
+func (p *parts) limits(limiter *ratelimit.Limiter) httpapi.Limits {
+	limit := func(perSecond, burst int) ratelimit.Limit {
+		return ratelimit.Limit{PerSecond: int64(perSecond), Burst: int64(burst)}
+	}
+	return httpapi.Limits{Limiter: limiter, Key: limit(p.cfg.RateLimitKeyPerSecond, p.cfg.RateLimitKeyBurst),
+		User:    limit(p.cfg.RateLimitUserPerSecond, p.cfg.RateLimitUserBurst),
+		Address: limit(p.cfg.RateLimitAddressPerSecond, p.cfg.RateLimitAddressBurst)}
+}

@@ -1,0 +1,37 @@
+package app
+
+import (
+	"log/slog"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/registry"
+)
+
+// Declared returns the modules of a process without a database. Their declarations are complete, such as operations and
+// sealed columns; nothing of them can run.
+func Declared() []module.Module {
+	cfg := config.Default()
+	clk := clock.System()
+	p := parts{cfg: &cfg, log: slog.New(slog.DiscardHandler), clock: clk, db: new(db.DB), box: new(secretbox.Box),
+		providers: new(registry.Live), client: NewEgress(&cfg, clk), metrics: obs.NewMetrics()}
+	defer p.client.Close()
+	made, err := p.build()
+	if err != nil {
+		panic(err) // the default configuration makes every capability
+	}
+	return made.modules
+}
+
+// SealedColumns returns every column that holds sealed values.
+func SealedColumns() []secretbox.Column {
+	var list []secretbox.Column
+	for _, m := range Declared() {
+		list = append(list, m.Sealed...)
+	}
+	return list
+}

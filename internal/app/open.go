@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/registry"
+)
+
+// ErrKeyset says that the keyset is missing or cannot be read.
+var ErrKeyset = errors.New("the keyset cannot be opened")
+
+// OpenKeyset opens the keyset that is configured.
+func OpenKeyset(cfg *config.Config, clk clock.Clock, log *slog.Logger) (*secretbox.Box, error) {
+	box, err := secretbox.Open(cfg.KeysetSource(), secretbox.WithClock(clk), secretbox.WithLogger(log))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyset, err)
+	}
+	return box, nil
+}
+
+// ensureKeyset makes the keyset of the embedded default on its first start. Elsewhere the operator makes it, because
+// every node needs the same one.
+func ensureKeyset(cfg *config.Config) error {
+	if cfg.Keyset != "" || !cfg.SQLite() && !cfg.Dev {
+		return nil
+	}
+	if err := secretbox.Create(cfg.KeysetFile); err != nil && !errors.Is(err, secretbox.ErrExists) {
+		return fmt.Errorf("make the keyset: %w", err)
+	}
+	return nil
+}
+
+// NewEgress returns the client for everything that leaves the process.
+func NewEgress(cfg *config.Config, clk clock.Clock) *egress.Client {
+	return egress.New(egress.Policy{AllowCIDRs: cfg.EgressAllow, AllowLoopback: cfg.Dev,
+		AllowHTTP: cfg.EgressAllowHTTP || cfg.Dev}, egress.Options{MaxIdlePerHost: cfg.DeliveryConcurrencyPerHost, Clock: clk})
+}
+
+// LoadProviders loads the definitions that ship and those of the operator's folder.
+func LoadProviders(cfg *config.Config, log *slog.Logger, metrics *obs.Metrics) (*registry.Live, error) {
+	c := registry.Config{Logger: log, Metrics: metrics}
+	if cfg.ProvidersDir != "" {
+		c.Folder = &registry.Folder{FS: os.DirFS(cfg.ProvidersDir), Path: cfg.ProvidersDir}
+	}
+	return registry.New(c)
+}
+
+// OpenIdentity returns the people of a database, ready for use.
+func OpenIdentity(ctx context.Context, cfg *config.Config, d *db.DB, box *secretbox.Box,
+	clk clock.Clock) (*identity.Service, error) {
+	ids, err := newIdentity(cfg, d, box, clk)
+	if err == nil {
+		err = ids.Init(ctx, cfg.Dev)
+	}
+	return ids, err
+}
+
+func newIdentity(cfg *config.Config, d *db.DB, box *secretbox.Box, clk clock.Clock) (*identity.Service, error) {
+	return identity.New(d, box, clk, identity.Options{Issuer: cfg.PublicURL,
+		PayloadRetentionDays: cfg.WebhookPayloadRetentionDays, EventRetentionDays: cfg.WebhookEventRetentionDays})
+}

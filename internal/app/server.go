@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/module"
+)
+
+const (
+	// SQLite's write-ahead log is copied often while it grows fast, and seldom otherwise.
+	checkpointBusy = 250 * time.Millisecond
+	checkpointIdle = 2 * time.Second
+	// clockInterval is how often the database's clock is compared.
+	clockInterval = 10 * time.Second
+)
+
+// databaseModule keeps the database in shape.
+func (a *App) databaseModule(shared *db.Clock) module.Module {
+	m := module.Module{Name: "platform/db"}
+	if a.cfg.SQLite() {
+		m.Jobs = []jobs.Periodic{{Name: "checkpoint", Failure: "cannot checkpoint the database",
+			Run: func(ctx context.Context) (time.Duration, error) {
+				long, err := a.db.Checkpoint(ctx)
+				if long {
+					return checkpointBusy, err
+				}
+				return checkpointIdle, err
+			}}}
+		return m
+	}
+	m.Jobs = []jobs.Periodic{{Name: "compare-clock", Failure: "cannot go by the database's clock",
+		Run: jobs.Every(clockInterval, func(ctx context.Context) error {
+			if err := shared.Sync(ctx); err != nil {
+				return err
+			}
+			return shared.Check()
+		})}}
+	return m
+}
+
+// serverModule takes requests. Before the first of them somebody must be able to sign in.
+func (a *App) serverModule(ids *identity.Service) module.Module {
+	return module.Module{Name: "platform/httpserver", Services: []module.Service{
+		{Name: "public-listener", Start: a.public.Listen, Drain: a.public.Shutdown},
+		{Name: "admin-listener", Start: a.admin.Listen, Drain: a.admin.Shutdown},
+		{Name: "first-people", Start: func(ctx context.Context) error { return a.ensurePeople(ctx, ids) }},
+		{Name: "requests", Start: func(ctx context.Context) error {
+			a.ready.Store(true)
+			a.public.Serve(ctx)
+			a.admin.Serve(ctx)
+			return nil
+		}},
+	}}
+}
+
+// adminHandler serves metrics, profiles and health with its reasons. It is for operators and asks for no credential,
+// which is why its listener is off unless set.
+func (a *App) adminHandler(ready func(context.Context) error) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.Registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
+		status, text := http.StatusOK, "ready\n"
+		if err := ready(r.Context()); err != nil {
+			status, text = http.StatusServiceUnavailable, err.Error()+"\n"
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(text)) // the client is gone when this fails
+	})
+	return mux
+}

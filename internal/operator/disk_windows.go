@@ -1,0 +1,14 @@
+package operator
+
+import "golang.org/x/sys/windows"
+
+// freeBytes returns how many bytes this user can still write to the disk of a folder.
+func freeBytes(dir string) (uint64, error) {
+	path, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, err
+	}
+	var free uint64
+	err = windows.GetDiskFreeSpaceEx(path, &free, nil, nil)
+	return free, err
+}

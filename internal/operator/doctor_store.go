@@ -1,0 +1,257 @@
+package operator
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/migrate"
+	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/connections"
+	"sallyport/internal/providers/registry"
+	"sallyport/internal/webhooks/deliveries"
+	"sallyport/internal/webhooks/events"
+)
+
+// Free space in the data folder, in bytes: with less than diskFail no event can be expected to be stored for long.
+const (
+	diskWarn = 1 << 30
+	diskFail = 100 << 20
+)
+
+func (d *doctor) disk(context.Context) Check {
+	free, err := freeBytes(d.cfg.Data)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return skip("free space is not known on this system")
+	case errors.Is(err, fs.ErrNotExist):
+		return skip(fmt.Sprintf("the data folder %s does not exist yet", d.cfg.Data))
+	case err != nil:
+		return failure(fmt.Errorf("look at the data folder: %w", err))
+	}
+	return diskCheck(free)
+}
+
+func diskCheck(free uint64) Check {
+	const hint = "Free space on the data folder's disk, or move the folder to a larger one."
+	message := fmt.Sprintf("%d MiB are free in the data folder", free>>20)
+	switch {
+	case free < diskFail:
+		return fail(message, hint)
+	case free < diskWarn:
+		return warn(message, hint)
+	default:
+		return ok(message)
+	}
+}
+
+func (d *doctor) database(ctx context.Context) Check {
+	opened, err := openExisting(ctx, d.cfg)
+	if err != nil {
+		return failure(err)
+	}
+	d.db = opened
+	if err := opened.Ping(ctx); err != nil {
+		return failure(fmt.Errorf("%w: %w", ErrDatabase, err))
+	}
+	if opened.Engine() == db.SQLite {
+		return ok("SQLite answers")
+	}
+	return ok("PostgreSQL answers")
+}
+
+const noDatabaseMessage = "the database cannot be used"
+
+func (d *doctor) schema(ctx context.Context) Check {
+	if d.db == nil {
+		return skip(noDatabaseMessage)
+	}
+	state, err := migrate.Read(ctx, d.db)
+	if err != nil {
+		return failure(err)
+	}
+	switch err := state.Check(); {
+	case errors.Is(err, migrate.ErrNewer):
+		return fail(fmt.Sprintf("version %d, and this binary knows %d", state.Current, state.Latest), hintNewer)
+	case errors.Is(err, migrate.ErrPending):
+		return fail(fmt.Sprintf("version %d of %d: migrations are pending", state.Current, state.Latest), hintPending)
+	case err != nil:
+		return failure(err)
+	}
+	d.current = true
+	return ok(fmt.Sprintf("version %d, nothing pending", state.Current))
+}
+
+// clockWarn is the offset that is worth a word. At db.MaxClockOffset a server is no longer ready.
+const clockWarn = 500 * time.Millisecond
+
+func (d *doctor) clocks(ctx context.Context) Check {
+	if d.db == nil {
+		return skip(noDatabaseMessage)
+	}
+	if d.db.Engine() == db.SQLite {
+		return skip("SQLite shares this machine's clock")
+	}
+	offset, err := db.ClockOffset(ctx, d.db, d.clock)
+	if err != nil {
+		return failure(err)
+	}
+	return clockCheck(offset)
+}
+
+func clockCheck(offset time.Duration) Check {
+	const hint = "Synchronise the clocks of this machine and of the database's: leases and due times assume that they " +
+		"agree."
+	side := "ahead of"
+	if offset < 0 {
+		side = "behind"
+	}
+	message := fmt.Sprintf("the database's clock is %s %s this machine's", offset.Abs().Round(time.Millisecond), side)
+	switch {
+	case offset.Abs() > db.MaxClockOffset:
+		return fail(message, hint)
+	case offset.Abs() > clockWarn:
+		return warn(message, hint)
+	default:
+		return ok(message)
+	}
+}
+
+func (d *doctor) keyset(context.Context) Check {
+	box, err := secretbox.Open(d.cfg.KeysetSource(), secretbox.WithClock(d.clock))
+	if err != nil {
+		return failure(fmt.Errorf("%w: %w", app.ErrKeyset, err))
+	}
+	d.box = box
+	if d.cfg.Keyset != "" {
+		return ok("readable, from the variable SALLYPORT_KEYSET")
+	}
+	keys, err := ListKeyset(d.cfg)
+	if err != nil {
+		return failure(err)
+	}
+	return ok(fmt.Sprintf("readable by its owner only, %d keys, key %d seals", len(keys), box.PrimaryKeyID()))
+}
+
+// sealed opens the newest value of every sealed column.
+func (d *doctor) sealed(ctx context.Context) Check {
+	if !d.current || d.box == nil {
+		return skip("needs the database with a current schema, and the keyset")
+	}
+	opened := 0
+	for _, c := range app.SealedColumns() {
+		n, err := openNewest(ctx, d.db, d.box, c)
+		if err != nil {
+			return failure(err)
+		}
+		opened += n
+	}
+	if opened == 0 {
+		return skip("the database holds no sealed value yet")
+	}
+	return ok(fmt.Sprintf("the keyset opens them (%d looked at)", opened))
+}
+
+// openNewest opens the newest value of a sealed column and returns how many there were: 1, or 0 in an empty column.
+func openNewest(ctx context.Context, d *db.DB, box *secretbox.Box, c secretbox.Column) (int, error) {
+	var rowID string
+	var value []byte
+	err := d.Read().QueryRowContext(ctx, "SELECT "+c.IDColumn+", "+c.Column+" FROM "+c.Table+
+		" WHERE "+c.Column+" IS NOT NULL ORDER BY "+c.IDColumn+" DESC LIMIT 1").Scan(&rowID, &value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read a sealed value of %s.%s: %w", c.Table, c.Column, err)
+	}
+	plain, err := box.Open(value, secretbox.AD{Table: c.Table, Column: c.Column, RowID: rowID})
+	clear(plain)
+	if err != nil {
+		return 0, err
+	}
+	return 1, nil
+}
+
+// definitions loads the provider definitions and looks whether connections have others.
+func (d *doctor) definitions(ctx context.Context) Check {
+	const hint = "Put the definitions back into the folder that --providers-dir names, or delete the connections."
+	live, err := app.LoadProviders(d.cfg, slog.New(slog.DiscardHandler), obs.NewMetrics())
+	var load *registry.LoadError
+	switch {
+	case errors.As(err, &load) && len(load.Faults) > 0:
+		return fail(fmt.Sprintf("%d faults, the first: %s", len(load.Faults), load.Faults[0]),
+			"`sallyport providers lint` lists all of them; with these no server starts.")
+	case err != nil:
+		return fail(err.Error(), "Name a folder that can be read with --providers-dir, or none.")
+	}
+	list := live.Registry().List()
+	folder := 0
+	for _, p := range list {
+		if p.Source == registry.SourceFolder {
+			folder++
+		}
+	}
+	message := fmt.Sprintf("%d definitions, %d of them from the folder", len(list), folder)
+	if !d.current {
+		return ok(message)
+	}
+	used, err := connections.UsedProviders(ctx, d.db)
+	if err != nil {
+		return failure(err)
+	}
+	missing := slices.DeleteFunc(used, func(slug string) bool { _, known := live.Get(slug); return known })
+	if len(missing) > 0 {
+		return fail("connections have providers without a definition: "+strings.Join(missing, ", "), hint)
+	}
+	return ok(message)
+}
+
+// Ages of the oldest delivery that is due: a server that keeps up sends within seconds.
+const (
+	queueWarn = time.Minute
+	queueFail = 15 * time.Minute
+)
+
+func (d *doctor) deliveries(ctx context.Context) Check {
+	if !d.current {
+		return skip("needs the database with a current schema")
+	}
+	now := d.clock.Now()
+	depth, err := deliveries.NewStore(deliveries.StoreConfig{DB: d.db,
+		Events: events.New(events.Config{DB: d.db, Deliveries: deliveries.Filter{}})}).Depth(ctx, now)
+	if err != nil {
+		return failure(err)
+	}
+	return queueCheck(depth, now)
+}
+
+func queueCheck(depth deliveries.Depth, now time.Time) Check {
+	const hint = "Check that a server runs, that it reaches the receivers, and whether --delivery-concurrency lets it " +
+		"keep up."
+	if depth.Due == 0 {
+		return ok("none is due")
+	}
+	age := now.Sub(depth.Oldest)
+	more := ""
+	if depth.Due >= deliveries.DepthLimit {
+		more = "at least "
+	}
+	message := fmt.Sprintf("%s%d are due, the oldest for %s", more, depth.Due, age.Round(time.Second))
+	switch {
+	case age > queueFail:
+		return fail(message, hint)
+	case age > queueWarn:
+		return warn(message, hint)
+	default:
+		return ok(message)
+	}
+}

@@ -1,0 +1,67 @@
+package operator
+
+import (
+	"errors"
+	"io/fs"
+
+	"sallyport/internal/app"
+	"sallyport/internal/identity"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/providers/registry"
+)
+
+// What to do about the troubles that operators meet.
+const (
+	hintNoDatabase = "Start `sallyport serve` or run `sallyport migrate` once, or name the right folder with --data."
+	hintDatabase   = "Check that the database runs and is reachable from here, and that --database-url, or the data " +
+		"folder, is right."
+	hintPending     = "Run `sallyport migrate`, or start with `sallyport serve --migrate`."
+	hintNewer       = "Run the release that made the schema or a newer one, or restore a backup."
+	hintWrongKeyset = "This is not the keyset of this database: name the right one with --keyset-file, or restore it " +
+		"from its backup."
+	hintKeyset = "Check --keyset-file or SALLYPORT_KEYSET; where there has never been a keyset, `sallyport keyset " +
+		"create` makes one."
+	hintPermissions = "Make the file its owner's alone: chmod 600 on the keyset file."
+	hintDefinitions = "Mend the folder that --providers-dir names; `sallyport providers lint` checks it."
+	hintNotSQLite   = "`pg_dump` and `pg_restore` do it, beside running servers; docs/guides/operate.md has the steps, " +
+		"and `sallyport doctor` checks what was restored. Copy the keyset too."
+	hintOccupied   = "Restore into another folder with --data, or move the files of the old database aside, all of them."
+	hintKeysetFrom = "Name its copy with --keyset-from: without it none of the secrets in the backup can be opened."
+	hintNoTeam     = "Run `sallyport admin create --email ADDRESS` first."
+)
+
+// Hint returns a sentence with the fix of an error that operators meet, or nothing where there is none or the error
+// says it.
+func Hint(err error) string {
+	var definitions registry.FolderError
+	var file *fs.PathError
+	switch {
+	case errors.As(err, &definitions):
+		return hintDefinitions
+	case errors.Is(err, ErrNoDatabase):
+		return hintNoDatabase
+	case errors.Is(err, secretbox.ErrUnknownKey), errors.Is(err, secretbox.ErrDecrypt):
+		return hintWrongKeyset
+	case errors.Is(err, secretbox.ErrPermissions):
+		return hintPermissions
+	case errors.Is(err, secretbox.ErrKeyset), errors.Is(err, app.ErrKeyset) && errors.Is(err, fs.ErrNotExist):
+		return hintKeyset
+	case errors.Is(err, errNotSQLite):
+		return hintNotSQLite
+	case errors.Is(err, errOccupied):
+		return hintOccupied
+	case errors.Is(err, errKeysetNeeded):
+		return hintKeysetFrom
+	case errors.Is(err, identity.ErrNoTeam):
+		return hintNoTeam
+	case errors.Is(err, ErrDatabase):
+		return hintDatabase
+	case errors.As(err, &file):
+		return "" // it names the file, and is no matter of the database
+	case db.IsUnavailable(err):
+		return hintDatabase
+	default:
+		return ""
+	}
+}
