@@ -86,7 +86,7 @@ func TestReplaysOverTheAPI(t *testing.T) {
 		require.Equal(t, exitOK, out.code, out.stderr)
 		require.Equal(t, id, *decode[replayRow](t, out.out).ToSubscriptionID)
 		r.refuse(exitUsage, "nothing restricts the replay", "replays", "create", "--force")
-		r.refuse(exitUsage, "filter.all: must not stand beside", "replays", "create", "--all", "--status", "failed")
+		r.refuse(exitUsage, "filter.all: must not be combined with", "replays", "create", "--all", "--status", "failed")
 		r.refuse(exitUsage, "rate_per_second: ", "replays", "create", "--all", "--rate-per-second", "0")
 		r.refuse(exitUsage, "to_subscription_id: must be the id", "replays", "create", "--all", "--to-subscription-id", "x")
 		r.refuse(exitUsage, "--status must be one of", "replays", "list", "--status", "lost")

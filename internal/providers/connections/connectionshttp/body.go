@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// Change is what a caller may write on a connection. It is exported because Huma looks only into exported embedded
-// types.
+// Change holds the writable fields of a connection. It is exported because only exported embedded structs are
+// documented.
 type Change struct {
 	// The secret with which the provider signs its webhooks, as the provider's settings show it, at most 4096 bytes. It
 	// replaces every stored secret. `null` deletes them; then every webhook is rejected. Use `webhook-secrets` to rotate
@@ -26,7 +26,7 @@ type Change struct {
 	Metadata httpapi.Nullable[httpapi.Object] `json:"metadata,omitempty"`
 }
 
-// WebhookChange is the part of a Change that is about deliveries.
+// WebhookChange holds the writable fields of how a connection receives webhooks.
 type WebhookChange struct {
 	// A readable segment for the webhook URL, unique in the whole service. `null` means no alias. On creation the default
 	// is the `connection_id` if no connection has that alias. A released alias stays reserved for its environment for 90
@@ -61,7 +61,7 @@ type WebhookChange struct {
 	RateLimitPerSecond httpapi.Nullable[int64] `json:"rate_limit_per_second,omitempty" minimum:"1" maximum:"10000"`
 }
 
-// creation is the body that makes a connection.
+// creation is the body that creates a connection.
 type creation struct {
 	httpapi.RuleLimits
 	// The provider's slug. Give this or `provider_config_key`; both have the same value.
@@ -85,14 +85,14 @@ type request struct {
 	Change
 }
 
-// Check refuses a choice that is empty, which to the domain is the default.
+// Check rejects an empty choice, which means the default to package connections.
 func (b *creation) Check(_ context.Context, f *apperr.Faults) {
 	if choice := b.OnConflict.Pointer(); choice != nil && *choice == "" {
 		f.Add("on_conflict", "enum", "must be error or update")
 	}
 }
 
-// Check refuses an unknown operation, and a change alongside an operation.
+// Check rejects an unknown operation, and a change alongside an operation.
 func (b *request) Check(_ context.Context, f *apperr.Faults) {
 	op := b.Operation.Pointer()
 	if op == nil {
@@ -107,7 +107,7 @@ func (b *request) Check(_ context.Context, f *apperr.Faults) {
 	}{{"webhook_secret", b.WebhookSecret.Set}, {"webhook", b.Webhook.Set}, {"tags", b.Tags.Set},
 		{"metadata", b.Metadata.Set}} {
 		if other.set {
-			f.Add(other.name, "alone", "an operation stands alone in the body")
+			f.Add(other.name, "alone", "must not be given together with an operation")
 		}
 	}
 }

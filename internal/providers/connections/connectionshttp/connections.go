@@ -24,7 +24,8 @@ const (
 	itemPath       = "/connections/{provider}/{connection_id}"
 )
 
-// Mount adds the operations on connections to the API. publicURL is where providers reach the service, without a path.
+// Mount adds the operations on connections to the API. publicURL is the URL at which providers
+// reach the service, without a path.
 func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 	h := &handlers{svc: svc, webhookBase: strings.TrimRight(publicURL, "/") + httpapi.Prefix + "/webhook/"}
 	op := func(o httpapi.Operation) httpapi.Operation {
@@ -48,7 +49,7 @@ func Mount(api *httpapi.API, svc *connections.Service, publicURL string) {
 		ID: "list-connections", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK,
 		Permission: access.ConnectionsRead,
 		Summary:    "List connections", Description: "Lists the environment's connections, newest first.",
-	}), httpapi.List[listInput, connections.Connection, connection]{Rows: h.list, View: h.shown,
+	}), httpapi.List[listInput, connections.Connection, connection]{Rows: h.list, View: h.viewListed,
 		Key: func(c *connections.Connection) string { return c.UUID }, IsKey: id.IsUUID})
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-connection", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
@@ -88,7 +89,7 @@ type handlers struct {
 	webhookBase string
 }
 
-// Item names one connection in a path. It is exported because Huma looks only into exported embedded types.
+// Item identifies a connection in a path. It is exported because only exported embedded structs are documented.
 type Item struct {
 	// The key of the provider configuration.
 	Provider string `path:"provider" example:"github"`
@@ -102,7 +103,7 @@ func (h *handlers) output(c connections.Connection, err error) (*connectionOutpu
 	if err != nil {
 		return nil, err
 	}
-	return &connectionOutput{Body: view(c, h.webhookBase)}, nil
+	return &connectionOutput{Body: viewConnection(c, h.webhookBase)}, nil
 }
 
 type createInput struct{ Body creation }
@@ -119,7 +120,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	if err != nil {
 		return nil, err
 	}
-	out := &createOutput{Status: http.StatusOK, Body: view(c, h.webhookBase)}
+	out := &createOutput{Status: http.StatusOK, Body: viewConnection(c, h.webhookBase)}
 	if created {
 		out.Status = http.StatusCreated
 		out.Location = httpapi.Prefix + collectionPath + "/" + url.PathEscape(c.ProviderConfigKey) + "/" +
@@ -155,8 +156,8 @@ func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]c
 	return h.svc.List(ctx, access.From(ctx).View(), f, p)
 }
 
-func (h *handlers) shown(_ context.Context, c *connections.Connection) connection {
-	return view(*c, h.webhookBase)
+func (h *handlers) viewListed(_ context.Context, c *connections.Connection) connection {
+	return viewConnection(*c, h.webhookBase)
 }
 
 func (h *handlers) get(ctx context.Context, in *Item) (*connectionOutput, error) {
@@ -183,13 +184,13 @@ type operateInput struct {
 
 type operateOutput struct{ Body result }
 
-// result is what an operation answers: the connection, or what became of it.
+// result is the response of an operation: the connection, or a deletion.
 type result struct {
 	connection *connection
 	deletion   *deletion
 }
 
-// MarshalJSON writes whichever is there.
+// MarshalJSON writes the one that is set.
 func (r result) MarshalJSON() ([]byte, error) {
 	if r.deletion != nil {
 		return json.Marshal(r.deletion)
@@ -197,17 +198,17 @@ func (r result) MarshalJSON() ([]byte, error) {
 	return json.Marshal(r.connection)
 }
 
-// Schema is either of the two.
+// Schema returns a schema of either.
 func (result) Schema(r httpapi.Registry) *httpapi.Schema {
 	return &httpapi.Schema{OneOf: []*httpapi.Schema{
 		r.Schema(reflect.TypeFor[connection](), true, ""), r.Schema(reflect.TypeFor[deletion](), true, ""),
 	}}
 }
 
-// operation runs one operation.
+// operation runs an operation on a connection.
 type operation func(ctx context.Context, h *handlers, in *Item) (result, error)
 
-// operations returns the operations by the name that callers give them.
+// operations returns the operations by their names in the API.
 func operations() map[string]operation {
 	set := func(status connections.Status) operation {
 		return func(ctx context.Context, h *handlers, in *Item) (result, error) {
@@ -234,7 +235,7 @@ func (h *handlers) result(c connections.Connection, err error) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	v := view(c, h.webhookBase)
+	v := viewConnection(c, h.webhookBase)
 	return result{connection: &v}, nil
 }
 

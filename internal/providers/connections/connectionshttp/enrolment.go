@@ -13,7 +13,8 @@ import (
 
 const enrolmentPath = itemPath + "/webhook-enrolment"
 
-// mountEnrolment adds the operations on a connection's webhook enrolment. op fills in what they share with the others.
+// mountEnrolment adds the operations on a connection's webhook enrolment. op sets the
+// fields that all operations on connections share.
 func mountEnrolment(api *httpapi.API, h *handlers, op func(httpapi.Operation) httpapi.Operation) {
 	conflict := []apperr.Code{apperr.CodeEnrolmentConflict}
 	httpapi.Register(api, op(httpapi.Operation{
@@ -46,7 +47,7 @@ func mountEnrolment(api *httpapi.API, h *handlers, op func(httpapi.Operation) ht
 	}), h.deleteEnrolment)
 }
 
-// enrolmentCreated is an enrolment on the wire. It may hold a secret that is shown until it is confirmed.
+// enrolmentCreated is the wire form of an enrolment. It shows a secret until that is confirmed.
 type enrolmentCreated struct {
 	// The status of the enrolment:
 	// - `open`: waits for the provider's handshake.

@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// Module returns all that connections bring to the process.
+// Module returns the module of connections with their operations.
 func Module(svc *connections.Service, publicURL string) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { Mount(api, svc, publicURL) }

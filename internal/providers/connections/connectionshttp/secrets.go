@@ -17,7 +17,8 @@ const (
 	secretPath  = secretsPath + "/{secret_id}"
 )
 
-// mountSecrets adds the operations on a connection's webhook secrets. op fills in what they share with the others.
+// mountSecrets adds the operations on a connection's webhook secrets. op sets the fields
+// that all operations on connections share.
 func mountSecrets(api *httpapi.API, h *handlers, op func(httpapi.Operation) httpapi.Operation) {
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "list-webhook-secrets", Method: http.MethodGet, Path: secretsPath, Status: http.StatusOK,
@@ -42,7 +43,7 @@ func mountSecrets(api *httpapi.API, h *handlers, op func(httpapi.Operation) http
 	}), h.deleteSecret)
 }
 
-// webhookSecret is a webhook secret on the wire.
+// webhookSecret is the wire form of a webhook secret.
 type webhookSecret struct {
 	// The id of the secret. The verification of an event refers to it as `key_id`.
 	ID string `json:"id" example:"whs_01939a4e7a5e7c6f8a543b1f0f6a8f11"`

@@ -7,7 +7,7 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// connection is a connection on the wire.
+// connection is the wire form of a connection.
 type connection struct {
 	// The UUID of the connection, unique in the whole service.
 	UUID string `json:"uuid"`
@@ -68,8 +68,8 @@ type webhook struct {
 	SecretHint *string `json:"secret_hint"`
 }
 
-// view returns the wire form. webhookBase is what stands before the path token in a webhook URL.
-func view(c connections.Connection, webhookBase string) connection {
+// viewConnection returns the wire form. webhookBase is the part of a webhook URL before the path token.
+func viewConnection(c connections.Connection, webhookBase string) connection {
 	return connection{
 		UUID:         c.UUID,
 		ConnectionID: c.ConnectionID,
@@ -101,13 +101,13 @@ func view(c connections.Connection, webhookBase string) connection {
 	}
 }
 
-// scheme is a connection's own scheme on the wire: none, or null.
+// scheme is a connection's own scheme: none, or null.
 type scheme string
 
 // MarshalJSON writes the name or null.
 func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(orNull(string(s))) }
 
-// Schema is the set of names, or null. A tag could not say so: an enum that leaves null out forbids it.
+// Schema returns the schema of the names and null. A tag cannot express it: an enum without null forbids null.
 func (scheme) Schema(httpapi.Registry) *httpapi.Schema {
 	return &httpapi.Schema{Type: "string", Nullable: true, Enum: []any{connections.SchemeNone, nil}}
 }
@@ -119,7 +119,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// deletion is the answer of the delete operation.
+// deletion is the response of the delete operation.
 type deletion struct {
 	// Whether the connection was deleted.
 	Deleted bool `json:"deleted"`

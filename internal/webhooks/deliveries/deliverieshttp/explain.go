@@ -20,7 +20,7 @@ type explainInput struct {
 	event     events.Event
 }
 
-// explanation is why an event went to a subscription, or did not.
+// explanation shows whether an event matches a subscription, and why.
 type explanation struct {
 	// The subscription.
 	SubscriptionID string `json:"subscription_id"`
@@ -47,7 +47,7 @@ type explanation struct {
 	ChangedAfter bool `json:"changed_after_event"`
 }
 
-// filterResult is what became of a filter on one event.
+// filterResult is the result of a filter for one event.
 type filterResult struct {
 	// The value of the filter for the event. `null` if the filter could not be evaluated; then the event does not match.
 	Value *bool `json:"value" nullable:"true"`
@@ -64,7 +64,7 @@ type filterFailure struct {
 	Message string `json:"message" example:"line 1, column 11: no such key: action"`
 }
 
-func filterView(r *filters.Result) httpapi.OrNull[filterResult] {
+func viewFilterResult(r *filters.Result) httpapi.OrNull[filterResult] {
 	if r == nil {
 		return httpapi.OrNull[filterResult]{}
 	}
@@ -77,7 +77,7 @@ func filterView(r *filters.Result) httpapi.OrNull[filterResult] {
 	return httpapi.OrNull[filterResult]{Value: &view}
 }
 
-func (h *handlers) explain(ctx context.Context, in *explainInput,
+func (h *handlers) listSubscriptions(ctx context.Context, in *explainInput,
 	p page.Request) ([]subscriptions.Subscription, error) {
 	v := access.From(ctx).View()
 	var err error
@@ -87,14 +87,14 @@ func (h *handlers) explain(ctx context.Context, in *explainInput,
 	return h.subscriptions.List(ctx, v, subscriptions.Filter{}, p)
 }
 
-func (h *handlers) explanations(ctx context.Context, in *explainInput,
+func (h *handlers) explainEvent(ctx context.Context, in *explainInput,
 	list []subscriptions.Subscription) ([]explanation, error) {
 	e := &in.event
 	made, err := h.deliveries.Store().ByEvents(ctx, e.Environment, []string{e.UUID})
 	if err != nil {
 		return nil, err
 	}
-	seen, err := h.seen(ctx, e, list)
+	seen, err := h.loadFilterEvent(ctx, e, list)
 	if err != nil {
 		return nil, err
 	}
@@ -104,13 +104,13 @@ func (h *handlers) explanations(ctx context.Context, in *explainInput,
 	}
 	out := make([]explanation, len(list))
 	for i := range list {
-		out[i] = explained(&list[i], e, seen, statuses)
+		out[i] = viewExplanation(&list[i], e, seen, statuses)
 	}
 	return out, nil
 }
 
-// seen returns the event as filters see it, with its payload where one of the subscriptions has a filter.
-func (h *handlers) seen(ctx context.Context, e *events.Event,
+// loadFilterEvent returns the event as filters see it. It loads the payload if one of the subscriptions has a filter.
+func (h *handlers) loadFilterEvent(ctx context.Context, e *events.Event,
 	list []subscriptions.Subscription) (*filters.Event, error) {
 	if !slices.ContainsFunc(list, func(s subscriptions.Subscription) bool { return s.Filter != "" }) {
 		return deliveries.FilterEvent(e, nil), nil
@@ -125,12 +125,12 @@ func (h *handlers) seen(ctx context.Context, e *events.Event,
 	return deliveries.FilterEvent(e, nil), nil
 }
 
-func explained(sub *subscriptions.Subscription, e *events.Event, seen *filters.Event,
+func viewExplanation(sub *subscriptions.Subscription, e *events.Event, seen *filters.Event,
 	statuses map[string]deliveries.Status) explanation {
 	found := deliveries.Explain(e, seen, sub)
 	return explanation{
 		SubscriptionID: sub.ID, Matches: found.Failed == "", FailedCondition: orNull(string(found.Failed)),
-		Pattern: orNull(found.Pattern), Filter: filterView(found.Filter), Enabled: sub.Enabled,
+		Pattern: orNull(found.Pattern), Filter: viewFilterResult(found.Filter), Enabled: sub.Enabled,
 		DeliveryStatus: orNull(string(statuses[sub.ID])), CreatedAfter: sub.CreatedAt.After(e.ReceivedAt),
 		ChangedAfter: sub.UpdatedAt.After(e.ReceivedAt),
 	}

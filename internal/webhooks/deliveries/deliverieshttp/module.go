@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Module returns all that deliveries bring to the process.
+// Module returns the module of deliveries with their operations.
 func Module(svc *deliveries.Service, list *events.Store, subs *subscriptions.Service) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { mount(api, list, svc, subs) }

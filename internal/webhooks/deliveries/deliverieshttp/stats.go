@@ -27,12 +27,12 @@ func (in *statsInput) request() deliveries.StatsRequest {
 		Bucket: deliveries.Bucket(in.Bucket)}
 }
 
-// Check checks what the schema cannot say.
+// Check checks the rules that the schema cannot express.
 func (in *statsInput) Check(_ context.Context, f *apperr.Faults) { in.request().Check(f) }
 
 type statsOutput struct{ Body stats }
 
-// stats are what happened to a subscription's deliveries.
+// stats holds the statistics of a subscription's deliveries.
 type stats struct {
 	// The subscription.
 	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
@@ -65,8 +65,7 @@ type statBucket struct {
 	StatCounts
 }
 
-// StatCounts are what happened in a length of time. It is exported because Huma looks only into exported embedded
-// types.
+// StatCounts holds the counts of a period. It is exported because only exported embedded structs are documented.
 type StatCounts struct {
 	// The attempts that began in this period, by outcome.
 	Attempts attemptCounts `json:"attempts"`
@@ -84,7 +83,7 @@ type attemptCounts struct {
 	Succeeded int64 `json:"succeeded" example:"120"`
 	// Attempts with another response or without one.
 	Failed int64 `json:"failed" example:"3"`
-	// Attempts that were made while another worker had taken over the delivery before the outcome was stored.
+	// Attempts whose delivery another worker had taken over before the outcome was stored.
 	Superseded int64 `json:"superseded" example:"0"`
 }
 
@@ -114,22 +113,22 @@ func (h *handlers) stats(ctx context.Context, in *statsInput) (*statsOutput, err
 	out := stats{SubscriptionID: in.ID, From: httpapi.Time(s.From), To: httpapi.Time(s.To), Bucket: in.Bucket,
 		Open: openCounts{Pending: s.Open[deliveries.Pending], RetryWait: s.Open[deliveries.RetryWait],
 			Held: s.Open[deliveries.Held]},
-		Total: statCountsOf(&s.Total), Buckets: make([]statBucket, len(s.Buckets))}
+		Total: viewStatCounts(&s.Total), Buckets: make([]statBucket, len(s.Buckets))}
 	for i := range s.Buckets {
-		out.Buckets[i] = statBucket{Start: httpapi.Time(s.Buckets[i].Start), StatCounts: statCountsOf(&s.Buckets[i].Counts)}
+		out.Buckets[i] = statBucket{Start: httpapi.Time(s.Buckets[i].Start), StatCounts: viewStatCounts(&s.Buckets[i].Counts)}
 	}
 	return &statsOutput{out}, nil
 }
 
-func statCountsOf(c *deliveries.Counts) StatCounts {
+func viewStatCounts(c *deliveries.Counts) StatCounts {
 	return StatCounts{
 		Attempts:   attemptCounts{Succeeded: c.Succeeded, Failed: c.Failed, Superseded: c.Superseded},
 		Deliveries: deliveryCounts{Succeeded: c.Succeeded, Dead: c.Dead, Cancelled: c.Cancelled},
-		Duration:   percentilesOf(c.Duration), TimeToSuccess: percentilesOf(c.TimeToSuccess),
+		Duration:   viewPercentiles(c.Duration), TimeToSuccess: viewPercentiles(c.TimeToSuccess),
 	}
 }
 
-func percentilesOf(p *deliveries.Percentiles) (out httpapi.OrNull[percentileMS]) {
+func viewPercentiles(p *deliveries.Percentiles) (out httpapi.OrNull[percentileMS]) {
 	if p != nil {
 		out.Value = &percentileMS{P50: httpapi.Milliseconds(p.P50), P95: httpapi.Milliseconds(p.P95),
 			P99: httpapi.Milliseconds(p.P99)}

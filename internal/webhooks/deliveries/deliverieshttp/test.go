@@ -1,5 +1,5 @@
-// Package deliverieshttp serves what joins events, subscriptions and deliveries: the test of a subscription, and why an
-// event went where it went.
+// Package deliverieshttp serves the operations that combine events, subscriptions and deliveries: tests and statistics
+// of a subscription, and the explanation of an event.
 package deliverieshttp
 
 import (
@@ -50,8 +50,9 @@ func mount(api *httpapi.API, list *events.Store, dl *deliveries.Service, subs *s
 			"the result of the filter, or the first condition that is not met, and the status of the delivery. Events are " +
 			"matched when they are received. `created_after_event` and `changed_after_event` mark subscriptions that did not " +
 			"exist, or were different, at that time.",
-	}, httpapi.List[explainInput, subscriptions.Subscription, explanation]{Rows: h.explain, Views: h.explanations,
-		Key: func(s *subscriptions.Subscription) string { return s.ID }, IsKey: id.Matcher(id.PrefixSubscription)})
+	}, httpapi.List[explainInput, subscriptions.Subscription, explanation]{Rows: h.listSubscriptions,
+		Views: h.explainEvent,
+		Key:   func(s *subscriptions.Subscription) string { return s.ID }, IsKey: id.Matcher(id.PrefixSubscription)})
 }
 
 type handlers struct {
@@ -82,7 +83,7 @@ type testBody struct {
 
 type testOutput struct{ Body testResult }
 
-// testResult is what became of a test.
+// testResult is the result of a test.
 type testResult struct {
 	// Whether the target responded with a 2xx status code.
 	Delivered bool `json:"delivered"`
@@ -155,19 +156,19 @@ func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, Filter: filterView(r.Filter),
+	out := testResult{Delivered: r.Delivered, WouldMatch: r.WouldMatch, Filter: viewFilterResult(r.Filter),
 		WebhookID: r.WebhookID, Request: testRequest{URL: r.URL, Truncated: r.RequestTruncated},
 		Duration: httpapi.Milliseconds(r.Timings.Total), DNS: httpapi.Milliseconds(r.Timings.DNS),
 		Connect: httpapi.Milliseconds(r.Timings.Connect), TLS: httpapi.Milliseconds(r.Timings.TLS),
 		TTFB: httpapi.Milliseconds(r.Timings.FirstByte)}
 	out.Request.Body, out.Request.BodyEncoding = httpapi.ShowBody(r.RequestBody, r.RequestTruncated)
-	if out.Request.Headers, err = headers(r.RequestHeaders); err != nil {
+	if out.Request.Headers, err = decodeHeaders(r.RequestHeaders); err != nil {
 		return nil, err
 	}
 	if r.Status != 0 {
 		resp := testResponse{StatusCode: r.Status, Truncated: r.Truncated}
 		resp.Body, resp.BodyEncoding = httpapi.ShowBody(r.ResponseBody, r.Truncated)
-		if resp.Headers, err = headers(r.ResponseHeaders); err != nil {
+		if resp.Headers, err = decodeHeaders(r.ResponseHeaders); err != nil {
 			return nil, err
 		}
 		out.Response.Value = &resp
@@ -178,7 +179,7 @@ func (h *handlers) test(ctx context.Context, in *testInput) (*testOutput, error)
 	return &testOutput{out}, nil
 }
 
-func headers(text string) (map[string]string, error) {
+func decodeHeaders(text string) (map[string]string, error) {
 	out := map[string]string{}
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		return nil, fmt.Errorf("read the headers of a test: %w", err)

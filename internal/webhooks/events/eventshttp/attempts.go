@@ -5,7 +5,7 @@ import (
 	"sallyport/internal/webhooks/deliveries"
 )
 
-// Attempt is one try of a delivery.
+// Attempt is one attempt of a delivery.
 type Attempt struct {
 	// The attempt's UUID.
 	ID string `json:"id" format:"uuid" example:"01939a4e-7a61-7b02-b7f4-6e0d2f9a1c33"`
@@ -34,7 +34,7 @@ type Attempt struct {
 	Response httpapi.OrNull[AttemptResponse] `json:"response"`
 }
 
-// AttemptError is why a try failed.
+// AttemptError describes the failure of an attempt.
 type AttemptError struct {
 	// The kind of failure.
 	Code string `json:"code" example:"timeout"`
@@ -42,7 +42,7 @@ type AttemptError struct {
 	Message string `json:"message" example:"The target did not complete its response in time."`
 }
 
-// Timings are the durations of a try's phases.
+// Timings holds the durations of an attempt's phases.
 type Timings struct {
 	// Name resolution, in milliseconds; 0 on a reused connection.
 	DNS float64 `json:"dns_ms" example:"1.204"`
@@ -56,14 +56,14 @@ type Timings struct {
 	Total float64 `json:"total_ms" example:"77.9"`
 }
 
-// AttemptRequest is what a try sent.
+// AttemptRequest is the request of an attempt.
 type AttemptRequest struct {
 	// The request headers by lower-case name. The signature and the values of the subscription's own headers are
 	// `[redacted]`.
 	Headers headers `json:"headers"`
 }
 
-// AttemptResponse is what a try got back.
+// AttemptResponse is the response to an attempt.
 type AttemptResponse struct {
 	// The HTTP status code.
 	Status int `json:"status" example:"200"`
@@ -77,7 +77,7 @@ type AttemptResponse struct {
 	Truncated bool `json:"truncated"`
 }
 
-func attempt(a *deliveries.Attempt) Attempt {
+func viewAttempt(a *deliveries.Attempt) Attempt {
 	view := Attempt{
 		ID: a.ID, SubscriptionID: a.SubscriptionID, Generation: a.Generation, Number: a.Number, Outcome: string(a.Outcome),
 		StartedAt: httpapi.Time(a.StartedAt), HTTPStatus: a.HTTPStatus,

@@ -1,4 +1,4 @@
-// Package eventshttp serves webhook events, their deliveries and tries, and their replay over HTTP.
+// Package eventshttp serves webhook events, their deliveries, attempts and replay, and the event stream over HTTP.
 package eventshttp
 
 import (
@@ -35,7 +35,7 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 			"`idempotency_key` and `q` find a duplicate only while its original exists. A `q` that is the beginning of more " +
 			"than 200 event types in the environment is rejected. Bodies, headers and deliveries are omitted unless `include` " +
 			"names them. A page with bodies may be shorter than `limit`.",
-	}, httpapi.List[listInput, events.Event, Listed]{Rows: h.list, Fit: fitting, Views: h.listed,
+	}, httpapi.List[listInput, events.Event, Listed]{Rows: h.list, Fit: countFitting, Views: h.viewRows,
 		Key: func(e *events.Event) string { return e.UUID }, IsKey: id.IsUUID})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-webhook-event", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK, Tag: tag,
@@ -48,7 +48,7 @@ func Mount(api *httpapi.API, found *events.Store, dl *deliveries.Service, stream
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
 		Summary:     "List the attempts of a webhook event",
 		Description: "Lists the attempts of all the event's deliveries, newest first, with each request and response.",
-	}, httpapi.List[attemptsInput, deliveries.Attempt, Attempt]{Rows: h.attempts, View: shownAttempt,
+	}, httpapi.List[attemptsInput, deliveries.Attempt, Attempt]{Rows: h.listAttempts, View: viewListedAttempt,
 		Key: func(a *deliveries.Attempt) string { return a.ID }, IsKey: id.IsUUID})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "replay-webhook-event", Method: http.MethodPost, Path: itemPath + "/replay", Status: http.StatusAccepted,
@@ -81,16 +81,16 @@ type itemInput struct {
 	EventUUID string `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
 }
 
-// maxPageBodies bounds the bodies of one page in bytes, so that a page of large events does not fill the memory.
+// maxPageBodies limits the bodies of one page in bytes, so that a page of large events does not exhaust memory.
 const maxPageBodies = 16 << 20
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]events.Event, error) {
 	return h.events.List(ctx, access.From(ctx).View(), in.filter(), p)
 }
 
-// fitting returns how many of the events, at least one, have bodies within the limit of a page.
-func fitting(in *listInput, list []events.Event) int {
-	if !in.including().body {
+// countFitting returns the number of events, at least one, whose bodies fit within the limit of a page.
+func countFitting(in *listInput, list []events.Event) int {
+	if !in.parts().body {
 		return len(list)
 	}
 	left := int64(maxPageBodies)
@@ -105,8 +105,8 @@ func fitting(in *listInput, list []events.Event) int {
 	return max(len(list), 1)
 }
 
-func (h *handlers) listed(ctx context.Context, in *listInput, list []events.Event) ([]Listed, error) {
-	env, include := access.From(ctx).Environment, in.including()
+func (h *handlers) viewRows(ctx context.Context, in *listInput, list []events.Event) ([]Listed, error) {
+	env, include := access.From(ctx).Environment, in.parts()
 	var payloads map[string]events.Payload
 	var byEvent map[string][]deliveries.Delivery
 	var err error
@@ -126,7 +126,7 @@ func (h *handlers) listed(ctx context.Context, in *listInput, list []events.Even
 	}
 	rows := make([]Listed, len(list))
 	for i := range list {
-		if rows[i], err = listed(&list[i], payloads, byEvent[list[i].UUID], include); err != nil {
+		if rows[i], err = viewListed(&list[i], payloads, byEvent[list[i].UUID], include); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +150,7 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	view, err := detail(&e, payloads, byEvent[e.UUID])
+	view, err := viewEvent(&e, payloads, byEvent[e.UUID])
 	return &itemOutput{Body: view}, err
 }
 
@@ -164,7 +164,7 @@ type attemptsInput struct {
 	page.Query
 }
 
-func (h *handlers) attempts(ctx context.Context, in *attemptsInput, p page.Request) ([]deliveries.Attempt, error) {
+func (h *handlers) listAttempts(ctx context.Context, in *attemptsInput, p page.Request) ([]deliveries.Attempt, error) {
 	v := access.From(ctx).View()
 	if _, err := h.events.Get(ctx, v, in.EventUUID); err != nil {
 		return nil, err
@@ -172,15 +172,15 @@ func (h *handlers) attempts(ctx context.Context, in *attemptsInput, p page.Reque
 	return h.deliveries.Store().Attempts(ctx, v.Environment, in.EventUUID, p)
 }
 
-func shownAttempt(_ context.Context, a *deliveries.Attempt) Attempt { return attempt(a) }
+func viewListedAttempt(_ context.Context, a *deliveries.Attempt) Attempt { return viewAttempt(a) }
 
 type replayInput struct {
 	// The event's UUID.
 	EventUUID string      `path:"event_uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
-	Body      *replayBody // absent means {}
+	Body      *replayBody // nil means {}
 }
 
-// Check finds ids that no subscription can have.
+// Check rejects ids that no subscription can have.
 func (b *replayBody) Check(_ context.Context, f *apperr.Faults) {
 	for i, s := range b.SubscriptionIDs {
 		if !id.Is(id.PrefixSubscription, s) {
@@ -218,6 +218,6 @@ func (h *handlers) replay(ctx context.Context, in *replayInput) (*replayOutput, 
 	}
 	return &replayOutput{
 		Location: httpapi.Prefix + collectionPath + "/" + e.UUID,
-		Body:     Replay{EventUUID: e.UUID, Status: string(e.Status), Deliveries: deliveryViews(list)},
+		Body:     Replay{EventUUID: e.UUID, Status: string(e.Status), Deliveries: viewDeliveries(list)},
 	}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"sallyport/internal/webhooks/eventstream"
 )
 
-// Module returns all that events bring to the process.
+// Module returns the module of events with their operations.
 func Module(svc *events.Store, dl *deliveries.Service, stream *eventstream.Service) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { Mount(api, svc, dl, stream) }

@@ -11,10 +11,10 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// mediaBytes is the media type of what is only bytes.
+// mediaBytes is the media type of plain bytes.
 const mediaBytes = "application/octet-stream"
 
-// mountPayload adds the operation on an event's payload as it came.
+// mountPayload adds the operation that downloads an event's payload.
 func mountPayload(api *httpapi.API, h *handlers) {
 	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "download-webhook-event-payload", Method: http.MethodGet, Path: itemPath + "/payload", Status: http.StatusOK,
@@ -25,10 +25,10 @@ func mountPayload(api *httpapi.API, h *handlers) {
 			"signature or to forward the body yourself. `content_type` of the event is the content type of the body. The " +
 			"response is always `application/octet-stream`, so that a browser never runs a stranger's content. A duplicate " +
 			"has no payload.",
-	}, h.payload)
+	}, h.downloadPayload)
 }
 
-func (h *handlers) payload(ctx context.Context, in *itemInput) (httpapi.Responder, error) {
+func (h *handlers) downloadPayload(ctx context.Context, in *itemInput) (httpapi.Responder, error) {
 	v := access.From(ctx).View()
 	e, err := h.events.Get(ctx, v, in.EventUUID)
 	if err != nil {

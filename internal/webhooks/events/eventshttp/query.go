@@ -14,8 +14,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// FilterQuery are the filters of a list of events and of their stream. It is exported because Huma looks only into
-// exported embedded types.
+// FilterQuery holds the filters of the list of events and of the event stream. It is exported because only exported
+// embedded structs are documented.
 type FilterQuery struct {
 	// Only events with one of these statuses.
 	Status []string `query:"status,explode" enum:"received,forwarding,forwarded,failed,dead_letter" maxItems:"50" example:"failed"`
@@ -56,7 +56,7 @@ type listInput struct {
 	Include []string `query:"include,explode" enum:"body,headers,deliveries" maxItems:"50" example:"deliveries"`
 }
 
-// Check checks what the schema cannot say.
+// Check checks the rules that the schema cannot express.
 func (in *FilterQuery) Check(_ context.Context, f *apperr.Faults) {
 	for i, p := range in.EventType {
 		if fault := subscriptions.TypeFilterFault(p); fault != nil {
@@ -65,12 +65,12 @@ func (in *FilterQuery) Check(_ context.Context, f *apperr.Faults) {
 	}
 }
 
-// filter returns the filter with its values sorted, so that readers of a stream with equal filters can be recognised.
+// filter returns the filter with sorted values, so that streams with equal filters can be recognised.
 func (in *FilterQuery) filter() events.Filter {
 	f := events.Filter{
 		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey),
-		ConnectionIDs: sorted(in.ConnectionID), Types: sorted(in.EventType), Duplicate: oneOf(in.Duplicate),
-		Control: oneOf(in.Control), ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()),
+		ConnectionIDs: sorted(in.ConnectionID), Types: sorted(in.EventType), Duplicate: onlyValue(in.Duplicate),
+		Control: onlyValue(in.Control), ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()),
 		ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()), Search: in.Search,
 		DeliveryCriteria: events.DeliveryCriteria{
 			SubscriptionIDs: sorted(in.SubscriptionID), HTTPStatuses: sorted(in.HTTPStatus), ErrorCodes: sorted(in.ErrorCode),
@@ -89,8 +89,9 @@ func sorted[T cmp.Ordered](values []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(values)))
 }
 
-// oneOf returns the value that all of values have; nil, which restricts nothing, when there are none or they differ.
-func oneOf(values []string) *bool {
+// onlyValue returns the value that all values share. It returns nil, which is no restriction, if there is none or they
+// differ.
+func onlyValue(values []string) *bool {
 	values = sorted(values)
 	if len(values) != 1 {
 		return nil
@@ -99,10 +100,10 @@ func oneOf(values []string) *bool {
 	return &v
 }
 
-// including is what the rows of a list hold beyond the summary.
-type including struct{ body, headers, deliveries bool }
+// parts selects the parts of a row in addition to the summary.
+type parts struct{ body, headers, deliveries bool }
 
-func (in *listInput) including() including {
+func (in *listInput) parts() parts {
 	has := func(part string) bool { return slices.Contains(in.Include, part) }
-	return including{body: has("body"), headers: has("headers"), deliveries: has("deliveries")}
+	return parts{body: has("body"), headers: has("headers"), deliveries: has("deliveries")}
 }

@@ -10,27 +10,27 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// included is a part of a list's row that is absent unless it was asked for; tag it omitzero.
+// included is a part of a list's row that is absent unless it was requested. Its field is tagged omitzero.
 type included[T any] struct {
-	asked bool
-	value T
+	requested bool
+	value     T
 }
 
-func include[T any](v T) included[T] { return included[T]{true, v} }
+func newIncluded[T any](v T) included[T] { return included[T]{true, v} }
 
-// IsZero reports whether the part was not asked for.
-func (i included[T]) IsZero() bool { return !i.asked }
+// IsZero reports whether the part was not requested.
+func (i included[T]) IsZero() bool { return !i.requested }
 
 // MarshalJSON writes the value.
-func (i included[T]) MarshalJSON() ([]byte, error) { return marshal(i.value) }
+func (i included[T]) MarshalJSON() ([]byte, error) { return marshalUnescaped(i.value) }
 
-// Schema is the schema of T.
+// Schema returns the schema of T.
 func (included[T]) Schema(r httpapi.Registry) *httpapi.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
 }
 
-// marshal is json.Marshal without the escapes for HTML, which would change what a provider sent.
-func marshal(v any) ([]byte, error) {
+// marshalUnescaped is json.Marshal without the escapes for HTML, which would change the content that a provider sent.
+func marshalUnescaped(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -40,7 +40,7 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// headers is a stored JSON object of header names and values, written as it is.
+// headers is a stored JSON object of header names and values. It is written unchanged.
 type headers string
 
 // MarshalJSON writes the object.
@@ -51,16 +51,16 @@ func (h headers) MarshalJSON() ([]byte, error) {
 	return []byte(h), nil
 }
 
-// Schema is an object of strings.
+// Schema returns the schema of an object of strings.
 func (headers) Schema(httpapi.Registry) *httpapi.Schema {
 	return &httpapi.Schema{Type: "object", AdditionalProperties: &httpapi.Schema{Type: "string"}}
 }
 
-// content is a payload's body as its encoding shows it; without a payload it is null.
+// content is a payload's body in the form of its encoding; null without a payload.
 type content struct{ payload *events.Payload }
 
-// MarshalJSON writes JSON as it came, but for blanks between its tokens, so that numbers, the order of fields and
-// escapes survive; text as a string; anything else in base64.
+// MarshalJSON writes JSON as it was received, except for blanks between tokens, so that numbers, the order of fields
+// and escapes survive. It writes text as a string and anything else in base64.
 func (c content) MarshalJSON() ([]byte, error) {
 	switch {
 	case c.payload == nil:
@@ -68,16 +68,16 @@ func (c content) MarshalJSON() ([]byte, error) {
 	case c.payload.Encoding == events.JSON:
 		return c.payload.Body, nil
 	case c.payload.Encoding == events.Text:
-		return marshal(string(c.payload.Body))
+		return marshalUnescaped(string(c.payload.Body))
 	default:
-		return marshal(c.payload.Body)
+		return marshalUnescaped(c.payload.Body)
 	}
 }
 
-// Schema allows every JSON value.
+// Schema returns the schema of any JSON value.
 func (content) Schema(httpapi.Registry) *httpapi.Schema { return &httpapi.Schema{} }
 
-// encoding is a payload's encoding; without a payload it is null.
+// encoding is a payload's encoding; null without a payload.
 type encoding struct{ payload *events.Payload }
 
 // MarshalJSON writes the encoding's name or null.
@@ -85,22 +85,22 @@ func (e encoding) MarshalJSON() ([]byte, error) {
 	if e.payload == nil {
 		return []byte("null"), nil
 	}
-	return marshal(e.payload.Encoding)
+	return marshalUnescaped(e.payload.Encoding)
 }
 
-// Schema is the set of encodings, or null.
+// Schema returns the schema of the encodings and null.
 func (encoding) Schema(httpapi.Registry) *httpapi.Schema {
 	return &httpapi.Schema{Type: "string", Nullable: true,
 		Enum: []any{string(events.JSON), string(events.Text), string(events.Base64), nil}}
 }
 
-// suspicion is what is odd about an event, or null.
+// suspicion is the code of a suspect event, or null.
 type suspicion struct{ code *string }
 
 // MarshalJSON writes the code or null.
-func (s suspicion) MarshalJSON() ([]byte, error) { return marshal(s.code) }
+func (s suspicion) MarshalJSON() ([]byte, error) { return marshalUnescaped(s.code) }
 
-// Schema is the set of codes, or null. A tag could not say so: an enum that leaves null out forbids it.
+// Schema returns the schema of the codes and null. A tag cannot express it: an enum without null forbids null.
 func (suspicion) Schema(httpapi.Registry) *httpapi.Schema {
 	return &httpapi.Schema{Type: "string", Nullable: true, Enum: []any{events.SuspectSameBody, nil}}
 }

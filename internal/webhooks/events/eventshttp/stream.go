@@ -20,13 +20,13 @@ import (
 const (
 	streamPath = collectionPath + "/stream"
 	ticketPath = collectionPath + "/stream-ticket"
-	// retry is how long clients are asked to wait before they come back.
+	// retry is the reconnection time sent to clients.
 	retry = 3 * time.Second
-	// writeTimeout is how long a reader may take for what is written at a time.
+	// writeTimeout limits the time of a single write to a client.
 	writeTimeout = 10 * time.Second
 )
 
-// mountStream adds the stream of events and its tickets to the API.
+// mountStream adds the event stream and its tickets to the API.
 func mountStream(api *httpapi.API, stream *eventstream.Service) {
 	h := &streaming{stream: stream}
 	httpapi.RegisterStream(api, httpapi.Operation{
@@ -60,7 +60,7 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 			{Event: eventstream.StreamLagged, Doc: "The client reads too slowly. The stream ends.", Data: eventstream.Closing{}},
 			{Event: eventstream.StreamClosed, Doc: "The stream ends.", Data: eventstream.Closing{}},
 		},
-	}, h.open)
+	}, h.openStream)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-webhook-event-stream-ticket", Method: http.MethodPost, Path: ticketPath, Status: http.StatusCreated,
 		Tag: tag, Permission: access.EventsRead, Route: access.RouteEvents, Environment: true,
@@ -69,7 +69,7 @@ func mountStream(api *httpapi.API, stream *eventstream.Service) {
 		Description: "Creates a ticket that opens `GET /webhook-events/stream` once within 60 seconds. The stream acts for " +
 			"the caller in the caller's environment and uses the filters of this request. The stream ends when the caller's " +
 			"key or session ends.",
-	}, h.ticket)
+	}, h.createTicket)
 }
 
 type streaming struct{ stream *eventstream.Service }
@@ -87,10 +87,10 @@ type streamInput struct {
 	from        *eventstream.Place
 }
 
-// Check reads the place and checks what the schema cannot say.
+// Check parses the place and checks the rules that the schema cannot express.
 func (in *streamInput) Check(ctx context.Context, f *apperr.Faults) {
 	in.FilterQuery.Check(ctx, f)
-	for _, name := range besideTicket(httpapi.RequestFrom(ctx).URL.Query()) {
+	for _, name := range superfluousParameters(httpapi.RequestFrom(ctx).URL.Query()) {
 		f.Add("query."+name, "ticket", "must not be given together with a ticket, which contains the filters")
 	}
 	text, location := in.After, "query.last_event_id"
@@ -106,8 +106,8 @@ func (in *streamInput) Check(ctx context.Context, f *apperr.Faults) {
 	}
 }
 
-// besideTicket returns the parameters that a query has beside a ticket and should not.
-func besideTicket(query url.Values) []string {
+// superfluousParameters returns the parameters of a query that must not be given with a ticket.
+func superfluousParameters(query url.Values) []string {
 	if !query.Has("ticket") {
 		return nil
 	}
@@ -121,8 +121,8 @@ func besideTicket(query url.Values) []string {
 	return names
 }
 
-// open takes a place for the reader before anything is answered, so that a refusal is an ordinary error.
-func (h *streaming) open(ctx context.Context, in *streamInput) (httpapi.Responder, error) {
+// openStream reserves a place for the reader before the response begins, so that a refusal is an ordinary error.
+func (h *streaming) openStream(ctx context.Context, in *streamInput) (httpapi.Responder, error) {
 	filter := in.filter()
 	if held, ok := ctx.Value(ticketFilterKey{}).(events.Filter); ok {
 		filter = held
@@ -145,7 +145,7 @@ func (h *streaming) open(ctx context.Context, in *streamInput) (httpapi.Responde
 
 type ticketInput struct{ FilterQuery }
 
-// StreamTicketCreated is a new ticket, shown this once.
+// StreamTicketCreated is a new ticket. It is shown only once.
 type StreamTicketCreated struct {
 	// Generated: the ticket, which opens one stream as the query parameter `ticket`.
 	Ticket string `json:"ticket" readOnly:"true" example:"tkt_06dprg8dj1v6hckm0sjzmn2m1c"`
@@ -159,13 +159,13 @@ type ticketOutput struct {
 	Body     StreamTicketCreated
 }
 
-func (h *streaming) ticket(ctx context.Context, in *ticketInput) (*ticketOutput, error) {
+func (h *streaming) createTicket(ctx context.Context, in *ticketInput) (*ticketOutput, error) {
 	ticket, expires, err := h.stream.MakeTicket(ctx, access.From(ctx), in.filter())
 	return &ticketOutput{Location: httpapi.Prefix + streamPath, Body: StreamTicketCreated{Ticket: ticket,
 		ExpiresAt: httpapi.Time(expires)}}, err
 }
 
-// ticketFilterKey is where a request's context carries the filter of its ticket.
+// ticketFilterKey is the context key of the filter of a ticket.
 type ticketFilterKey struct{}
 
 // UseTicket implements httpapi.Tickets.
@@ -179,7 +179,7 @@ func (h *streaming) Current(ctx context.Context, p access.Principal) (access.Pri
 	return h.stream.Current(ctx, p)
 }
 
-// CompletedAttempt is one try of a delivery as the stream tells of it: without what was sent and what came back.
+// CompletedAttempt is an attempt as the stream shows it, without its request and response.
 type CompletedAttempt struct {
 	// The event's UUID.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
@@ -214,8 +214,8 @@ type CompletedAttempt struct {
 	Timings Timings `json:"timings"`
 }
 
-func completed(e *events.Event, a *deliveries.Attempt) CompletedAttempt {
-	full := attempt(a)
+func viewCompletedAttempt(e *events.Event, a *deliveries.Attempt) CompletedAttempt {
+	full := viewAttempt(a)
 	return CompletedAttempt{EventUUID: e.UUID, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey,
 		ConnectionID: e.ConnectionID, EventType: e.Type, ID: full.ID, SubscriptionID: full.SubscriptionID,
 		Generation: full.Generation, Number: full.Number, Outcome: full.Outcome, StartedAt: full.StartedAt,
@@ -226,14 +226,14 @@ func completed(e *events.Event, a *deliveries.Attempt) CompletedAttempt {
 func StreamData(m eventstream.Message) ([]byte, error) {
 	var data any
 	if m.Attempt != nil {
-		data = completed(m.Event, m.Attempt)
+		data = viewCompletedAttempt(m.Event, m.Attempt)
 	} else {
-		s, err := summary(m.Event)
+		s, err := viewSummary(m.Event)
 		if err != nil {
 			return nil, err
 		}
 		data = s
 	}
-	b, err := marshal(data)
+	b, err := marshalUnescaped(data)
 	return bytes.TrimSuffix(b, []byte("\n")), err
 }

@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Summary is what a list's row and an event's detail have in common. It is exported because Huma looks only into
-// exported embedded types.
+// Summary holds the fields that a list's row and a single event share. It is exported because only exported embedded
+// structs are documented.
 type Summary struct {
 	// The event's UUID (version 7, sortable by time). Every forwarded request carries it as `webhook-id`.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
@@ -74,7 +74,7 @@ type Summary struct {
 	ForwardedAt *httpapi.Time `json:"forwarded_at" nullable:"true"`
 }
 
-// Listed is a list's row.
+// Listed is a row of the list of events.
 type Listed struct {
 	Summary
 	// The request headers by lower-case name, without hop-by-hop headers. Credentials are `[redacted]`. Empty after the
@@ -93,7 +93,7 @@ type Listed struct {
 	Deliveries included[[]Delivery] `json:"deliveries,omitzero"`
 }
 
-// Event is an event's detail.
+// Event is an event with its payload and deliveries.
 type Event struct {
 	Summary
 	// The request headers by lower-case name, without hop-by-hop headers. Credentials are `[redacted]`. Empty after the
@@ -111,7 +111,7 @@ type Event struct {
 	Deliveries []Delivery `json:"deliveries"`
 }
 
-// Verification says how a delivery was verified.
+// Verification describes how a request was verified.
 type Verification struct {
 	// `verified`: the request was verified. `unverified`: the connection's scheme verifies nothing.
 	Result string `json:"result" enum:"verified,unverified"`
@@ -129,7 +129,8 @@ type EventError struct {
 	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
-// DeliveryError is the last failure of a delivery. It is exported because Huma looks only into exported embedded types.
+// DeliveryError is the last failure of a delivery. It is exported because only exported embedded structs are
+// documented.
 type DeliveryError struct {
 	// The kind of failure.
 	Code string `json:"code" example:"unexpected_status"`
@@ -171,7 +172,7 @@ type Delivery struct {
 	CompletedAt *httpapi.Time `json:"completed_at" nullable:"true"`
 }
 
-// Replay is the answer to a replay.
+// Replay is the response to a replay.
 type Replay struct {
 	// The event.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
@@ -181,26 +182,26 @@ type Replay struct {
 	Deliveries []Delivery `json:"deliveries"`
 }
 
-func detail(e *events.Event, payloads map[string]events.Payload, list []deliveries.Delivery) (Event, error) {
-	s, err := summary(e)
+func viewEvent(e *events.Event, payloads map[string]events.Payload, list []deliveries.Delivery) (Event, error) {
+	s, err := viewSummary(e)
 	p := payloadOf(payloads, e.UUID)
 	return Event{Summary: s, Headers: headersOf(p), Body: content{p}, BodyEncoding: encoding{p},
-		Deliveries: deliveryViews(list)}, err
+		Deliveries: viewDeliveries(list)}, err
 }
 
-func listed(e *events.Event, payloads map[string]events.Payload, list []deliveries.Delivery,
-	want including) (Listed, error) {
-	s, err := summary(e)
+func viewListed(e *events.Event, payloads map[string]events.Payload, list []deliveries.Delivery,
+	want parts) (Listed, error) {
+	s, err := viewSummary(e)
 	row := Listed{Summary: s}
 	p := payloadOf(payloads, e.UUID)
 	if want.headers {
-		row.Headers = include(headersOf(p))
+		row.Headers = newIncluded(headersOf(p))
 	}
 	if want.body {
-		row.Body, row.BodyEncoding = include(content{p}), include(encoding{p})
+		row.Body, row.BodyEncoding = newIncluded(content{p}), newIncluded(encoding{p})
 	}
 	if want.deliveries {
-		row.Deliveries = include(deliveryViews(list))
+		row.Deliveries = newIncluded(viewDeliveries(list))
 	}
 	return row, err
 }
@@ -219,7 +220,7 @@ func headersOf(p *events.Payload) headers {
 	return headers(p.Headers)
 }
 
-func summary(e *events.Event) (Summary, error) {
+func viewSummary(e *events.Event) (Summary, error) {
 	var v struct {
 		Result string `json:"result"`
 		Scheme string `json:"scheme"`
@@ -244,26 +245,26 @@ func summary(e *events.Event) (Summary, error) {
 		ForwardedAt: (*httpapi.Time)(e.ForwardedAt),
 	}
 	if failure != nil {
-		s.LastError = httpapi.OrNull[EventError]{Value: &EventError{*failureView(failure), subscriptionID}}
+		s.LastError = httpapi.OrNull[EventError]{Value: &EventError{*viewDeliveryError(failure), subscriptionID}}
 	}
 	return s, nil
 }
 
-func failureView(f *deliveries.Failure) *DeliveryError {
+func viewDeliveryError(f *deliveries.Failure) *DeliveryError {
 	if f == nil {
 		return nil
 	}
 	return &DeliveryError{Code: f.Code, Message: f.Message, HTTPStatus: f.HTTPStatus, At: httpapi.Time(f.At)}
 }
 
-func deliveryViews(list []deliveries.Delivery) []Delivery {
+func viewDeliveries(list []deliveries.Delivery) []Delivery {
 	views := make([]Delivery, len(list))
 	for i := range list {
 		d := &list[i]
 		views[i] = Delivery{
 			ID: d.ID, SubscriptionID: d.SubscriptionID, Status: string(d.Status), Generation: d.Generation,
 			AttemptCount: d.AttemptCount, LastHTTPStatus: d.LastHTTPStatus,
-			LastError:   httpapi.OrNull[DeliveryError]{Value: failureView(d.LastFailure)},
+			LastError:   httpapi.OrNull[DeliveryError]{Value: viewDeliveryError(d.LastFailure)},
 			CompletedAt: (*httpapi.Time)(d.CompletedAt),
 		}
 		if d.Status == deliveries.Pending || d.Status == deliveries.RetryWait {

@@ -1,5 +1,5 @@
-// Package ingesthttp serves the inbound endpoint. It is a plain handler beside the operations: its bodies are the
-// providers' and its credential is their signature.
+// Package ingesthttp serves the inbound endpoint and the publishing of events. The inbound endpoint is a plain handler:
+// providers define its bodies, and their signature is its credential.
 package ingesthttp
 
 import (
@@ -16,12 +16,12 @@ import (
 	"sallyport/internal/webhooks/ingest"
 )
 
-// Receiver takes deliveries; *ingest.Service is one.
+// Receiver receives webhooks. *ingest.Service implements it.
 type Receiver interface {
 	Receive(ctx context.Context, r ingest.Request) (ingest.Receipt, error)
 }
 
-// Acknowledgement is the answer to a delivery that is stored.
+// Acknowledgement is the response to a stored webhook.
 type Acknowledgement struct {
 	// The UUID of the event; for a duplicate, the UUID of the original event.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
@@ -31,7 +31,7 @@ type Acknowledgement struct {
 	Duplicate bool `json:"duplicate"`
 }
 
-// Mount mounts the inbound endpoint, and the operation that publishes events.
+// Mount adds the inbound endpoint and the operation that publishes events to the API.
 func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
 	mountPublish(api, publisher)
 	h := &handler{receiver: receiver, refusals: newRefusals()}
@@ -39,7 +39,7 @@ func Mount(api *httpapi.API, receiver Receiver, publisher Publisher) {
 	const path = httpapi.Prefix + "/webhook/{connection}"
 	api.Handle("GET "+path, h)
 	api.Handle("OPTIONS "+path, h)
-	api.Handle("POST "+path, h, routes(api)...)
+	api.Handle("POST "+path, h, inboundRoutes(api)...)
 }
 
 type handler struct {
@@ -56,7 +56,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		receipt.Rate.SetHeaders(w.Header())
 	}
 	if err != nil {
-		if refusal(err) {
+		if isRejection(err) {
 			if d := h.refusals.count(source, httpapi.RequestTime(r.Context())); !d.Allowed {
 				d.SetHeaders(w.Header())
 				err = &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many rejected webhooks from this address",
@@ -67,7 +67,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if a := receipt.Answer; a != nil {
-		answer(w, a)
+		writeAnswer(w, a)
 		return
 	}
 	var b strings.Builder
@@ -84,8 +84,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(b.String()))
 }
 
-// answer writes what the provider expects.
-func answer(w http.ResponseWriter, a *verification.Answer) {
+// writeAnswer writes the response that the provider expects.
+func writeAnswer(w http.ResponseWriter, a *verification.Answer) {
 	header := w.Header()
 	for name, values := range a.Header {
 		header[name] = values
@@ -98,9 +98,9 @@ func answer(w http.ResponseWriter, a *verification.Answer) {
 	_, _ = w.Write(a.Body) // the client is gone when this fails
 }
 
-// refusal reports whether the delivery was refused for what it is, as opposed to what the service can do now. A body
-// that broke off or came too slowly counts: whoever means to deliver sends it whole.
-func refusal(err error) bool {
+// isRejection reports whether the webhook was rejected for its content and not for the state of the service. A body
+// that ended early or arrived too slowly counts, because an honest sender sends it whole.
+func isRejection(err error) bool {
 	var e *apperr.Error
 	if !errors.As(err, &e) {
 		return false
@@ -115,8 +115,8 @@ func refusal(err error) bool {
 	}
 }
 
-// routes describes the inbound endpoint.
-func routes(api *httpapi.API) []httpapi.Route {
+// inboundRoutes describes the inbound endpoint.
+func inboundRoutes(api *httpapi.API) []httpapi.Route {
 	return []httpapi.Route{
 		deliveryRoute(api),
 		handshakeRoute(http.MethodGet,
@@ -127,7 +127,7 @@ func routes(api *httpapi.API) []httpapi.Route {
 	}
 }
 
-func parameters() []httpapi.Parameter {
+func pathParameters() []httpapi.Parameter {
 	maxLength := 255
 	return []httpapi.Parameter{{Name: "connection", In: "path", Description: "The connection's path token or alias.",
 		Schema: &httpapi.Schema{Type: "string", MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
@@ -140,9 +140,9 @@ func handshakeRoute(method, why string) httpapi.Route {
 		Description: why + " The definition of the connection's provider describes the response. Handshakes are not stored, " +
 			"and no handshake can make the service sign content that could pass as an event. If the provider's definition " +
 			"has no such handshake, the status code is 405.",
-		Parameters: parameters(),
+		Parameters: pathParameters(),
 		Responses: map[string]httpapi.Response{
-			"200": {Description: "The response to the handshake.", Content: expected()},
+			"200": {Description: "The response to the handshake.", Content: expectedContent()},
 			"400": httpapi.ErrorResponse("`http_error`: the request is not a handshake of the provider"),
 			"401": httpapi.ErrorResponse("`signature_missing`, `signature_invalid`: the handshake is refused."),
 			"405": httpapi.ErrorResponse("`http_error`: the provider has no handshake with this method; `Allow` lists its " +
@@ -158,7 +158,7 @@ func expectedSchema() *httpapi.Schema {
 	return &httpapi.Schema{Description: "The response that the provider expects: text, JSON or nothing, at most 1 KiB."}
 }
 
-func expected() map[string]httpapi.Content {
+func expectedContent() map[string]httpapi.Content {
 	return map[string]httpapi.Content{"*/*": {Schema: expectedSchema()}}
 }
 
@@ -167,14 +167,14 @@ func addErrors(responses map[string]httpapi.Response, codes ...apperr.Code) {
 		responses[strconv.Itoa(c.Info().Status)] = httpapi.ErrorResponse("`" + string(c) + "`")
 	}
 	responses["2XX"] = httpapi.Response{
-		Description: "The response if the provider expects another status code than 200.", Content: expected()}
+		Description: "The response if the provider expects another status code than 200.", Content: expectedContent()}
 	responses["4XX"] = httpapi.ErrorResponse("`signature_missing`, `signature_invalid`, if the provider expects another " +
 		"status code than 401")
 	responses["503"] = httpapi.ErrorResponse("`unavailable`, `connection_disabled`; `Retry-After` says when to resend it")
 }
 
 func deliveryRoute(api *httpapi.API) httpapi.Route {
-	stored := expected()
+	stored := expectedContent()
 	stored["application/json"] = httpapi.Content{
 		Schema:  &httpapi.Schema{AnyOf: []*httpapi.Schema{api.Schema(Acknowledgement{}), expectedSchema()}},
 		Example: Acknowledgement{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Status: "received"},
@@ -186,7 +186,7 @@ func deliveryRoute(api *httpapi.API) httpapi.Route {
 			"`Authorization` are ignored. The service responds when the event is durable. A duplicate gets 200 with " +
 			"`duplicate: true`. If the provider expects a specific acknowledgement, or posts a handshake, it gets that " +
 			"response instead. The first 256 KiB of the body must arrive within 10 seconds, the rest within another minute.",
-		Parameters: parameters(),
+		Parameters: pathParameters(),
 		Body: &httpapi.Body{Description: "Any body with any content type.", Schema: &httpapi.Schema{
 			Description: "The provider's body, byte for byte. At most 10 MiB, unless the connection sets another limit."}},
 		Responses: map[string]httpapi.Response{

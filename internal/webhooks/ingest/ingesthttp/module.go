@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/webhooks/ingest"
 )
 
-// Module returns all that ingest brings to the process.
+// Module returns the module of ingest with its endpoint and operation.
 func Module(svc *ingest.Service) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { Mount(api, svc, svc) }

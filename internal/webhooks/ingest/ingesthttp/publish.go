@@ -10,7 +10,7 @@ import (
 	"sallyport/internal/webhooks/ingest"
 )
 
-// Publisher takes events that callers publish; *ingest.Service is one.
+// Publisher publishes events. *ingest.Service implements it.
 type Publisher interface {
 	Publish(ctx context.Context, p access.Principal, in ingest.Publication) (ingest.Receipt, error)
 }

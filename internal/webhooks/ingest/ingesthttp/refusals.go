@@ -11,16 +11,16 @@ import (
 	"sallyport/internal/platform/ratelimit"
 )
 
-// Limits of refused deliveries from one address. Deliveries that verify are never limited: one that is turned away may
-// never come back.
+// Limits of rejected webhooks from one address. Verified webhooks are never limited, because the provider may not
+// resend one that was turned away.
 const (
 	refusalsPerSecond = 20
 	refusalBurst      = 100
-	// maxAddresses bounds the memory that strangers can take.
+	// maxAddresses limits the memory that strangers can use.
 	maxAddresses = 10_000
 )
 
-// refusals counts refused deliveries by sender, as clientaddr.Host tells them apart, for those seen last.
+// refusals counts rejected webhooks by sender, identified by clientaddr.Host, for the latest senders.
 type refusals struct {
 	mu        sync.Mutex
 	byAddress map[netip.Addr]*list.Element
@@ -36,7 +36,7 @@ func newRefusals() *refusals {
 	return &refusals{byAddress: map[netip.Addr]*list.Element{}, recent: list.New()}
 }
 
-// count counts a refusal at a time and says whether the sender is within its limit, or how long it should keep away.
+// count counts a rejection and returns whether the sender is within its limit, or how long it should wait.
 func (r *refusals) count(source netip.Addr, now time.Time) ratelimit.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *refusals) count(source netip.Addr, now time.Time) ratelimit.Decision {
 	if wait == 0 {
 		return ratelimit.Decision{Allowed: true}
 	}
-	reservation.CancelAt(now) // a refusal that was answered with 429 is not counted again
+	reservation.CancelAt(now) // a rejection that gets 429 is not counted again
 	full := (refusalBurst - a.limiter.TokensAt(now)) / refusalsPerSecond
 	return ratelimit.Decision{Limit: refusalBurst, RetryAfter: wait, Reset: time.Duration(full * float64(time.Second))}
 }

@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/webhooks/rejections"
 )
 
-// Module returns all that refused requests bring to the process.
+// Module returns the module of rejections with their operation.
 func Module(svc *rejections.Service) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { mount(api, svc) }

@@ -1,4 +1,4 @@
-// Package rejectionshttp serves refused webhook requests over HTTP.
+// Package rejectionshttp serves rejected webhooks over HTTP.
 package rejectionshttp
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/webhooks/rejections"
 )
 
-// mount adds the operations on refused requests to the API.
+// mount adds the operation on rejections to the API.
 func mount(api *httpapi.API, svc *rejections.Service) {
 	h := &handlers{svc: svc}
 	httpapi.RegisterList(api, httpapi.Operation{
@@ -24,7 +24,7 @@ func mount(api *httpapi.API, svc *rejections.Service) {
 			"reason and, if the service found one, the likely cause. The last 200 rejections of each connection are kept, for " +
 			"at most 30 days. Beyond five rejections per second and connection, further ones are only counted, in " +
 			"`suppressed` of the rejection before them. A rejected webhook is not an event and is not forwarded.",
-	}, httpapi.List[listInput, rejections.Rejection, rejection]{Rows: h.list, View: shown,
+	}, httpapi.List[listInput, rejections.Rejection, rejection]{Rows: h.list, View: viewRejection,
 		Key: func(r *rejections.Rejection) string { return r.ID }, IsKey: id.Matcher(id.PrefixRejection)})
 }
 
@@ -45,7 +45,7 @@ func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]r
 		ProviderConfigKeys: in.ProviderConfigKey, Reasons: in.Reason}, p)
 }
 
-// rejection is a refused request on the wire.
+// rejection is the wire form of a rejected webhook.
 type rejection struct {
 	// The id of the rejection.
 	ID string `json:"id" example:"rej_06dprg8dj1v6hckm0sjzmn2m1c"`
@@ -87,7 +87,7 @@ type rejection struct {
 	Suppressed int64 `json:"suppressed"`
 }
 
-// diagnosis is the likely cause of a refusal on the wire.
+// diagnosis is the wire form of the likely cause of a rejection.
 type diagnosis struct {
 	// The cause as a machine-readable code.
 	Code string `json:"code" example:"body_rewritten"`
@@ -95,7 +95,7 @@ type diagnosis struct {
 	Message string `json:"message"`
 }
 
-func shown(_ context.Context, r *rejections.Rejection) rejection {
+func viewRejection(_ context.Context, r *rejections.Rejection) rejection {
 	out := rejection{
 		ID: r.ID, EnvironmentID: string(r.Environment), ConnectionUUID: r.ConnectionUUID, ConnectionID: r.ConnectionID,
 		Provider: r.Provider, ProviderConfigKey: r.ProviderConfigKey, ReceivedAt: httpapi.Time(r.ReceivedAt),
@@ -107,7 +107,7 @@ func shown(_ context.Context, r *rejections.Rejection) rejection {
 		out.Diagnosis.Value = &diagnosis{r.Diagnosis.Code, r.Diagnosis.Message}
 	}
 	if err := json.Unmarshal([]byte(r.Headers), &out.Headers); err != nil {
-		out.Headers = map[string]string{} // this package stores an object of strings; anything else is not shown
+		out.Headers = map[string]string{} // rejections stores an object of strings; anything else is not shown
 	}
 	out.Body, out.BodyEncoding = httpapi.ShowBody(r.Body, out.Truncated)
 	return out

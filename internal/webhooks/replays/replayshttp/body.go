@@ -17,7 +17,7 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// creation is the body that makes a job.
+// creation is the body that creates a job.
 type creation struct {
 	// The events to replay.
 	Filter filter `json:"filter"`
@@ -34,7 +34,7 @@ type creation struct {
 	DryRun httpapi.Optional[bool] `json:"dry_run,omitempty"`
 }
 
-// filter selects events, in a request and in an answer. Its fields are the filters of the list of events.
+// filter selects events, in requests and responses. Its fields are the filters of the list of events.
 type filter struct {
 	// Must be `true` if no other field restricts the job, so that a missing field never replays everything. It cannot be
 	// combined with other fields.
@@ -75,8 +75,8 @@ type filter struct {
 	unread bool
 }
 
-// UnmarshalJSON reads a filter and notes whether that went well: of one with a value of the wrong type nobody knows
-// what it restricts.
+// UnmarshalJSON reads a filter and records whether it succeeded. A filter with a value of the wrong type must not count
+// as one without restrictions.
 func (f *filter) UnmarshalJSON(b []byte) error {
 	type plain filter
 	err := json.Unmarshal(b, (*plain)(f))
@@ -84,7 +84,7 @@ func (f *filter) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Check checks what the schema cannot say.
+// Check checks the rules that the schema cannot express.
 func (b *creation) Check(_ context.Context, f *apperr.Faults) {
 	for i, uuid := range b.Filter.EventUUIDs {
 		if !id.IsUUID(uuid) {
@@ -96,9 +96,9 @@ func (b *creation) Check(_ context.Context, f *apperr.Faults) {
 			f.Add(fmt.Sprintf("filter.event_type[%d]", i), fault.Rule, fault.Message)
 		}
 	}
-	b.Filter.texts(func(location, text string) {
-		if strings.ContainsRune(text, 0) { // which PostgreSQL's text cannot hold
-			f.Add("filter."+location, "pattern", "must not hold a NUL")
+	b.Filter.visitTexts(func(location, text string) {
+		if strings.ContainsRune(text, 0) { // PostgreSQL cannot store it
+			f.Add("filter."+location, "pattern", "must not contain a NUL")
 		}
 	})
 	if to := b.ToSubscriptionID.Pointer(); to != nil && !id.Is(id.PrefixSubscription, *to) {
@@ -107,14 +107,14 @@ func (b *creation) Check(_ context.Context, f *apperr.Faults) {
 	domain := b.Filter.domain()
 	switch restricts := domain.Restricts(); {
 	case restricts && domain.All:
-		f.Add("filter.all", "alone", "must not stand beside a field that restricts the job")
+		f.Add("filter.all", "alone", "must not be combined with a field that restricts the job")
 	case !restricts && !domain.All && !b.Filter.unread:
 		f.Add("filter", "restriction", "must restrict the job; all: true replays everything")
 	}
 }
 
-// texts visits every text of the filter that no other rule bounds.
-func (f *filter) texts(visit func(location, text string)) {
+// visitTexts visits every text of the filter that no other rule restricts.
+func (f *filter) visitTexts(visit func(location, text string)) {
 	for name, list := range map[string][]string{"provider": f.Provider, "provider_config_key": f.ProviderConfigKey,
 		"connection_id": f.ConnectionID, "subscription_id": f.SubscriptionID, "idempotency_key": f.IdempotencyKey} {
 		for i, text := range list {
@@ -147,7 +147,7 @@ func (f *filter) domain() replays.Filter {
 	return out
 }
 
-func filterView(f *replays.Filter) filter {
+func viewFilter(f *replays.Filter) filter {
 	out := filter{
 		All: f.All, EventUUIDs: f.UUIDs, Provider: f.Providers, ProviderConfigKey: f.ProviderConfigKeys,
 		ConnectionID: f.ConnectionIDs, EventType: f.Types, SubscriptionID: f.SubscriptionIDs,

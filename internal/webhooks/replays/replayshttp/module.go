@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/webhooks/replays"
 )
 
-// Module returns all that bulk replays bring to the process.
+// Module returns the module of bulk replays with their operations.
 func Module(svc *replays.Service) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { mount(api, svc) }

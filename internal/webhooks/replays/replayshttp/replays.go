@@ -48,7 +48,7 @@ func mount(api *httpapi.API, svc *replays.Service) {
 	httpapi.RegisterList(api, op(httpapi.Operation{
 		ID: "list-webhook-replays", Method: http.MethodGet, Path: collectionPath, Permission: access.EventsRead,
 		Summary: "List bulk replays", Description: "Lists the environment's bulk replays, newest first.",
-	}), httpapi.List[listInput, replays.Replay, replay]{Rows: h.list, View: shown,
+	}), httpapi.List[listInput, replays.Replay, replay]{Rows: h.list, View: viewListed,
 		Key: func(r *replays.Replay) string { return r.ID }, IsKey: id.Matcher(id.PrefixReplay)})
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-webhook-replay", Method: http.MethodGet, Path: itemPath, Permission: access.EventsRead,
@@ -60,18 +60,18 @@ func mount(api *httpapi.API, svc *replays.Service) {
 		Summary: "Pause a bulk replay",
 		Description: "Pauses the job. After the response it starts no delivery until it is resumed. Deliveries that it has " +
 			"already started are sent. A paused job is left unchanged.",
-	}), h.change(svc.Pause))
+	}), h.changeWith(svc.Pause))
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "resume-webhook-replay", Method: http.MethodPost, Path: itemPath + "/resume", Errors: ended,
 		Summary:     "Resume a bulk replay",
 		Description: "Resumes a paused job where it stopped. A job that is not paused is left unchanged.",
-	}), h.change(svc.Resume))
+	}), h.changeWith(svc.Resume))
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "cancel-webhook-replay", Method: http.MethodPost, Path: itemPath + "/cancel", Errors: ended,
 		Summary: "Cancel a bulk replay",
 		Description: "Ends the job. After the response it starts no delivery. Deliveries that it has already started are " +
 			"sent, and retried by the schedule of their subscription. A cancelled job is left unchanged.",
-	}), h.change(svc.Cancel))
+	}), h.changeWith(svc.Cancel))
 }
 
 type handlers struct{ svc *replays.Service }
@@ -92,14 +92,14 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 		if err != nil {
 			return nil, err
 		}
-		return &createOutput{Status: http.StatusOK, Body: previewView(&p)}, nil
+		return &createOutput{Status: http.StatusOK, Body: viewPreview(&p)}, nil
 	}
 	r, err := h.svc.Create(ctx, access.From(ctx), order)
 	if err != nil {
 		return nil, err
 	}
 	return &createOutput{Status: http.StatusAccepted, Location: httpapi.Prefix + collectionPath + "/" + r.ID,
-		Body: view(&r)}, nil
+		Body: viewReplay(&r)}, nil
 }
 
 type listInput struct {
@@ -116,7 +116,7 @@ func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]r
 	return h.svc.List(ctx, access.From(ctx).View(), filter, p)
 }
 
-func shown(_ context.Context, r *replays.Replay) replay { return view(r) }
+func viewListed(_ context.Context, r *replays.Replay) replay { return viewReplay(r) }
 
 type itemInput struct {
 	// The id of the job.
@@ -130,17 +130,17 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &itemOutput{Body: view(&r)}, nil
+	return &itemOutput{Body: viewReplay(&r)}, nil
 }
 
-// change is the handler of an operation on a job.
-func (h *handlers) change(to func(context.Context, access.Principal, string) (replays.Replay,
+// changeWith returns the handler of an operation that changes a job.
+func (h *handlers) changeWith(to func(context.Context, access.Principal, string) (replays.Replay,
 	error)) func(context.Context, *itemInput) (*itemOutput, error) {
 	return func(ctx context.Context, in *itemInput) (*itemOutput, error) {
 		r, err := to(ctx, access.From(ctx), in.ID)
 		if err != nil {
 			return nil, err
 		}
-		return &itemOutput{Body: view(&r)}, nil
+		return &itemOutput{Body: viewReplay(&r)}, nil
 	}
 }

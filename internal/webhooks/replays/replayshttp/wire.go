@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/webhooks/replays"
 )
 
-// replay is a job on the wire.
+// replay is the wire form of a job.
 type replay struct {
 	// The id of the job.
 	ID string `json:"id" example:"rpl_06dyxk8z3pk6n5q1v7wc4t2m9r"`
@@ -46,7 +46,7 @@ type replay struct {
 	FinishedAt *httpapi.Time `json:"finished_at" nullable:"true"`
 }
 
-// counts is what a job has done.
+// counts holds the progress of a job.
 type counts struct {
 	// The examined events that the filter selects. Without `force` and `to_subscription_id`, only those with a delivery
 	// that is dead or waits after a failed attempt.
@@ -68,7 +68,7 @@ type counts struct {
 	SkippedReasons reasons `json:"skipped_reasons"`
 }
 
-// reasons counts what was skipped.
+// reasons counts skipped deliveries and events by reason.
 type reasons struct {
 	// Deliveries that were being sent at that moment.
 	InFlight int64 `json:"in_flight"`
@@ -89,7 +89,7 @@ type reasons struct {
 	NoDelivery int64 `json:"no_delivery"`
 }
 
-// failure is why a job failed.
+// failure describes why a job failed.
 type failure struct {
 	// The kind of failure.
 	Code string `json:"code" enum:"subscription_deleted,internal_error"`
@@ -97,7 +97,7 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// creator is who made a job.
+// creator is the principal that created a job.
 type creator struct {
 	// The kind of principal.
 	Type string `json:"type" enum:"user,api_key,system"`
@@ -107,7 +107,7 @@ type creator struct {
 	Name string `json:"name"`
 }
 
-// preview is what a job would do.
+// preview is the result of a dry run.
 type preview struct {
 	// Always `true`: no job was created.
 	DryRun bool `json:"dry_run"`
@@ -126,7 +126,7 @@ type preview struct {
 	Sample []sampled `json:"sample"`
 }
 
-// sampled is a delivery that would be started.
+// sampled is a delivery that a job would start.
 type sampled struct {
 	// The event.
 	EventUUID string `json:"event_uuid" format:"uuid" example:"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11"`
@@ -140,12 +140,12 @@ type sampled struct {
 	SubscriptionID string `json:"subscription_id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
-func view(r *replays.Replay) replay {
+func viewReplay(r *replays.Replay) replay {
 	out := replay{
-		ID: r.ID, EnvironmentID: string(r.Environment), Status: string(r.Status), Filter: filterView(&r.Filter),
+		ID: r.ID, EnvironmentID: string(r.Environment), Status: string(r.Status), Filter: viewFilter(&r.Filter),
 		Force: r.Force, ToSubscriptionID: orNull(r.To), RatePerSecond: r.RatePerSecond, Progress: r.Progress(),
 		Counts: counts{Matched: r.Matched, Replayed: r.Replayed, InProgress: int64(r.InProgress()), Succeeded: r.Succeeded,
-			Failed: r.Failed, Other: r.Other, Skipped: total(r.Skipped), SkippedReasons: reasonsView(r.Skipped)},
+			Failed: r.Failed, Other: r.Other, Skipped: sumSkipped(r.Skipped), SkippedReasons: viewReasons(r.Skipped)},
 		CreatedBy: creator{string(r.CreatedBy.Kind), r.CreatedBy.ID, r.CreatedBy.Name}, CreatedAt: httpapi.Time(r.CreatedAt),
 		UpdatedAt: httpapi.Time(r.UpdatedAt), StartedAt: (*httpapi.Time)(r.StartedAt),
 		FinishedAt: (*httpapi.Time)(r.FinishedAt),
@@ -156,9 +156,9 @@ func view(r *replays.Replay) replay {
 	return out
 }
 
-func previewView(p *replays.Preview) preview {
-	out := preview{DryRun: true, Matched: p.Matched, Replayed: p.Replayed, Skipped: total(p.Skipped),
-		SkippedReasons: reasonsView(p.Skipped), AtLeast: p.AtLeast, Sample: make([]sampled, len(p.Sample))}
+func viewPreview(p *replays.Preview) preview {
+	out := preview{DryRun: true, Matched: p.Matched, Replayed: p.Replayed, Skipped: sumSkipped(p.Skipped),
+		SkippedReasons: viewReasons(p.Skipped), AtLeast: p.AtLeast, Sample: make([]sampled, len(p.Sample))}
 	for i := range p.Sample {
 		e := &p.Sample[i].Event
 		out.Sample[i] = sampled{e.UUID, e.Type, e.ConnectionID, httpapi.Time(e.ReceivedAt), p.Sample[i].SubscriptionID}
@@ -166,14 +166,14 @@ func previewView(p *replays.Preview) preview {
 	return out
 }
 
-func total(skipped map[deliveries.SkipReason]int64) (n int64) {
+func sumSkipped(skipped map[deliveries.SkipReason]int64) (n int64) {
 	for _, v := range skipped {
 		n += v
 	}
 	return n
 }
 
-func reasonsView(n map[deliveries.SkipReason]int64) reasons {
+func viewReasons(n map[deliveries.SkipReason]int64) reasons {
 	return reasons{
 		InFlight: n[deliveries.SkipInFlight], SubscriptionDeleted: n[deliveries.SkipSubscriptionDeleted],
 		NotMatched: n[deliveries.SkipNotMatched], NotFailed: n[deliveries.SkipNotFailed],

@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded
-// types.
+// Writable holds the fields that creation and patch share. It is exported because only exported embedded structs are
+// documented.
 type Writable struct {
 	// Forward only events from this provider configuration. Default `null`: any provider configuration.
 	ProviderConfigKey httpapi.Nullable[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
@@ -44,7 +44,7 @@ type Writable struct {
 	Metadata httpapi.Nullable[httpapi.Object] `json:"metadata,omitempty"`
 }
 
-// creation is the body that makes a subscription.
+// creation is the body that creates a subscription.
 type creation struct {
 	httpapi.RuleLimits
 	// 1 to 100 patterns of event types, each of at most 256 characters. Dots separate segments. The segment `*` matches

@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Module returns all that subscriptions bring to the process.
+// Module returns the module of subscriptions with their operations.
 func Module(svc *subscriptions.Service) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { Mount(api, svc) }

@@ -40,8 +40,8 @@ func Mount(api *httpapi.API, svc *subscriptions.Service) {
 		Permission: access.SubscriptionsRead, Summary: "List webhook subscriptions",
 		Description: "Lists the environment's subscriptions, newest first. Different filters are combined with AND. " +
 			"Several values of one filter, in several parameters or separated by commas, are combined with OR.",
-	}), httpapi.List[listInput, subscriptions.Subscription, Subscription]{Rows: h.list, Key: key,
-		IsKey: id.Matcher(id.PrefixSubscription), View: shown})
+	}), httpapi.List[listInput, subscriptions.Subscription, Subscription]{Rows: h.list, Key: keyOf,
+		IsKey: id.Matcher(id.PrefixSubscription), View: viewListed})
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "get-webhook-subscription", Method: http.MethodGet, Path: itemPath, Status: http.StatusOK,
 		Permission: access.SubscriptionsRead, Summary: "Get a webhook subscription",
@@ -89,7 +89,7 @@ func (h *handlers) create(ctx context.Context, in *createInput) (*createOutput, 
 	}
 	return &createOutput{
 		CacheControl: "no-store", Location: httpapi.Prefix + collectionPath + "/" + sub.ID,
-		Body: SubscriptionCreated{Subscription: view(sub, p), SigningSecret: generated.Reveal()},
+		Body: SubscriptionCreated{Subscription: viewSubscription(sub, p), SigningSecret: generated.Reveal()},
 	}, nil
 }
 
@@ -115,10 +115,10 @@ func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]s
 	return h.svc.List(ctx, access.From(ctx).View(), in.filter(), p)
 }
 
-func key(s *subscriptions.Subscription) string { return s.ID }
+func keyOf(s *subscriptions.Subscription) string { return s.ID }
 
-func shown(ctx context.Context, s *subscriptions.Subscription) Subscription {
-	return view(*s, access.From(ctx))
+func viewListed(ctx context.Context, s *subscriptions.Subscription) Subscription {
+	return viewSubscription(*s, access.From(ctx))
 }
 
 func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) {
@@ -127,7 +127,7 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &itemOutput{Body: view(sub, p)}, nil
+	return &itemOutput{Body: viewSubscription(sub, p)}, nil
 }
 
 type updateInput struct {
@@ -142,7 +142,7 @@ func (h *handlers) update(ctx context.Context, in *updateInput) (*itemOutput, er
 	if err != nil {
 		return nil, err
 	}
-	return &itemOutput{Body: view(sub, p)}, nil
+	return &itemOutput{Body: viewSubscription(sub, p)}, nil
 }
 
 func (h *handlers) delete(ctx context.Context, in *itemInput) (*struct{}, error) {

@@ -8,10 +8,11 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// masked stands for a query value that the reader may not see.
+// masked replaces a query value that the reader may not see.
 const masked = "***"
 
-// Subscription is a subscription on the wire. It is exported because Huma looks only into exported embedded types.
+// Subscription is the wire form of a subscription. It is exported because only exported embedded structs are
+// documented.
 type Subscription struct {
 	// The subscription's id.
 	ID string `json:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
@@ -63,15 +64,15 @@ type retiringSecret struct {
 	SignsUntil httpapi.Time `json:"signs_until"`
 }
 
-// SubscriptionCreated is the answer to a creation.
+// SubscriptionCreated is the response to a creation.
 type SubscriptionCreated struct {
 	Subscription
 	// Generated if the request contained no secret, and shown only in this response; otherwise absent.
 	SigningSecret string `json:"signing_secret,omitempty" readOnly:"true" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"`
 }
 
-// view returns the wire form as the reader may see it.
-func view(sub subscriptions.Subscription, reader access.Principal) Subscription {
+// viewSubscription returns the wire form that the reader may see.
+func viewSubscription(sub subscriptions.Subscription, reader access.Principal) Subscription {
 	headers := make(map[string]string, len(sub.Headers))
 	for _, h := range sub.Headers {
 		headers[h.Name] = h.Hint()
@@ -107,7 +108,7 @@ func view(sub subscriptions.Subscription, reader access.Principal) Subscription 
 	}
 }
 
-// maskQuery hides the values of the URL's query. A part without a name is a value.
+// maskQuery masks the values of the URL's query. A part without a name is a value.
 func maskQuery(url string) string {
 	base, query, ok := strings.Cut(url, "?")
 	if !ok || query == "" {
