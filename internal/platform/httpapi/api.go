@@ -1,6 +1,6 @@
-// Package httpapi is the HTTP surface that every capability shares: operations declared with their permission, one
-// error envelope, authentication, client addresses, request ids, the OpenAPI document and its viewer. It stands before
-// Huma so that a capability never sets security, errors or paging by hand.
+// Package httpapi is the HTTP framework of every capability: operations declared with their permission, one error
+// envelope, authentication, client addresses, request ids, the OpenAPI document and its viewer. It wraps Huma, so that no
+// capability sets security, errors or paging by hand.
 package httpapi
 
 import (
@@ -26,43 +26,43 @@ import (
 // Prefix is the path under which every operation is mounted.
 const Prefix = "/api/v1"
 
-// Authenticator turns credentials into principals. internal/identity implements it.
+// Authenticator resolves credentials to principals. internal/identity implements it.
 type Authenticator interface {
-	// APIKey returns the principal of a key that came from a client's address, or an apperr of code unauthorized or
-	// api_key_expired.
+	// APIKey returns the principal of a key that a client sent from an IP address. Errors: unauthorized, api_key_expired.
 	APIKey(ctx context.Context, key, ip string) (access.Principal, error)
-	// Bearer returns the principal of a user's token, or an apperr of code unauthorized.
+	// Bearer returns the principal of a user's token. Errors: unauthorized.
 	Bearer(ctx context.Context, token string) (access.Principal, error)
-	// Environment checks that the user may work in the environment, or returns not_found.
+	// Environment returns an environment in which the user has any permission. Errors: not_found.
 	Environment(ctx context.Context, p access.Principal, environment string) (id.Environment, error)
 }
 
-// Config is what an API needs to know.
+// Config configures an API.
 type Config struct {
 	Version        string
 	Logger         *slog.Logger
 	Clock          clock.Clock
 	Auth           Authenticator
 	TrustedProxies []netip.Prefix
-	// Limits are how often operations may be called.
+	// Limits are the rate limits of operations.
 	Limits Limits
-	// Idempotency remembers the answers to requests with an Idempotency-Key.
+	// Idempotency stores the responses to requests with an Idempotency-Key.
 	Idempotency *idempotency.Store
-	// LoopbackHostsOnly refuses requests whose Host is no loopback name: development mode's guard against DNS rebinding.
+	// LoopbackHostsOnly rejects requests whose Host is not a loopback name. It protects development mode against DNS
+	// rebinding.
 	LoopbackHostsOnly bool
-	// Ready reports whether the service can work; /readyz asks it.
+	// Ready returns why the service cannot work, or nil. /readyz calls it.
 	Ready func(ctx context.Context) error
-	// Keys, when set, is told how API keys are used.
+	// Keys, if set, records the use of API keys.
 	Keys KeyUses
-	// Observe, when set, is told of every answered request: the route's pattern, the status and the seconds taken.
+	// Observe, if set, is called after every response with the route's pattern, the status code and the duration.
 	Observe func(route string, status int, seconds float64)
 }
 
-// KeyUses takes note of requests with API keys. Neither method may wait.
+// KeyUses records requests with API keys. Its methods must not block.
 type KeyUses interface {
-	// KeySeen is told of a request that was let in to an operation, which is named by its method and path.
+	// KeySeen records an admitted request. operation is its method and path.
 	KeySeen(keyID, ip, userAgent, operation string)
-	// KeyAnswered is told the status of the answer to any request with a key that holds, by the route that it needs.
+	// KeyAnswered records the status code of the response to a request with a valid key, by the route that it needs.
 	KeyAnswered(keyID string, route access.Route, status int)
 }
 
@@ -82,7 +82,7 @@ type API struct {
 	mux  *http.ServeMux
 	huma huma.API
 	ops  []Operation
-	// exchanges and describe are for the document: see describeFields.
+	// exchanges and describe are for the document; see describeFields.
 	exchanges []exchange
 	describe  func() error
 }
@@ -94,7 +94,7 @@ func New(cfg Config) *API {
 	a.describe = sync.OnceValue(a.describeFields)
 	hc := huma.DefaultConfig("Sallyport", cfg.Version)
 	hc.OpenAPIPath, hc.DocsPath, hc.SchemasPath = "", "", ""
-	hc.CreateHooks = nil // no $schema links in answers
+	hc.CreateHooks = nil // no $schema links in responses
 	hc.DefaultFormat = "application/json"
 	hc.Formats = map[string]huma.Format{"application/json": jsonFormat()}
 	hc.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
@@ -112,7 +112,7 @@ func New(cfg Config) *API {
 // setHumaOnce sets the two package variables through which Huma is configured for a whole process.
 var setHumaOnce = sync.OnceFunc(func() { //nolint:gochecknoglobals // Huma offers no other place
 	huma.DefaultArrayNullable = false
-	// encoding/json matches names whatever their case; without this a field could be sent under a name that nobody reads.
+	// encoding/json matches names case-insensitively. Without this a field could be sent under an undocumented name.
 	huma.ValidateStrictCasing = true
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return newWireError(nil, status, msg, errs...)
@@ -120,8 +120,8 @@ var setHumaOnce = sync.OnceFunc(func() { //nolint:gochecknoglobals // Huma offer
 	huma.NewErrorWithContext = newWireError
 })
 
-// Handle mounts a plain handler next to the operations, for routes whose bodies are not ours to describe. The pattern
-// is that of http.ServeMux. Each of the routes enters the document.
+// Handle mounts a plain handler next to the operations, for routes whose bodies others define. The pattern is one of
+// http.ServeMux. The routes are added to the document.
 func (a *API) Handle(pattern string, h http.Handler, routes ...Route) {
 	a.mux.Handle(pattern, h)
 	for _, r := range routes {
@@ -137,7 +137,7 @@ func (a *API) Schema(v any) *Schema {
 	return a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
 }
 
-// schemaName names schemas by package and type, so that equal type names of two capabilities do not meet.
+// schemaName names schemas by package and type, so that equal type names of two capabilities do not collide.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -181,15 +181,15 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 				ad.a.cfg.Keys.KeyAnswered(c.keyID, meta.Route, rec.status)
 			}
 		}()
-		if tooMany := ad.a.limited(w, r, p, err); tooMany != nil {
+		if tooMany := ad.a.countRequest(w, r, p, err); tooMany != nil {
 			err = tooMany
 		}
 		if err != nil {
 			WriteError(w, r, err)
 			return
 		}
-		// A shared cache may keep answers to requests with API-Key, which it does not know for a credential (RFC 9111 section
-		// 3.5).
+		// Otherwise a shared cache could store responses to requests with API-Key, which it does not recognise as a credential
+		// (RFC 9111 section 3.5).
 		w.Header().Set("Cache-Control", "no-store")
 		c.faults = query.read(r)
 		if op.RequestBody == nil {
@@ -199,7 +199,7 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			if body != nil {
 				r.Body = &observedBody{ReadCloser: r.Body, observe: func(b []byte) {
 					c.body = b
-					c.faults = append(c.faults, inspect(b, registry, body)...)
+					c.faults = append(c.faults, inspectBody(b, registry, body)...)
 				}}
 			}
 			handler(humago.NewContext(op, r, w))

@@ -19,16 +19,16 @@ func errUnauthorized() error {
 	return apperr.Unauthorized(nil)
 }
 
-// presented is what a request brings to say who asks and where.
-type presented struct {
+// credentials holds the headers and parameters of a request that identify its caller and environment.
+type credentials struct {
 	keys, tokens, environments, tickets []string
 }
 
 // ticketParameter is the query parameter that carries a ticket.
 const ticketParameter = "ticket"
 
-func present(r *http.Request, op Operation) presented {
-	p := presented{keys: r.Header.Values("API-Key"), tokens: r.Header.Values("Authorization"),
+func readCredentials(r *http.Request, op Operation) credentials {
+	p := credentials{keys: r.Header.Values("API-Key"), tokens: r.Header.Values("Authorization"),
 		environments: r.Header.Values("Environment-Id")}
 	if op.Tickets != nil && r.URL.RawQuery != "" {
 		p.tickets = r.URL.Query()[ticketParameter]
@@ -36,45 +36,46 @@ func present(r *http.Request, op Operation) presented {
 	return p
 }
 
-// name names what was presented, from where, and what a principal sees by it, without telling it.
-func (p presented) name(who access.Principal) string {
+// fingerprint identifies the credentials, the client's address and the connections that the principal may see, without
+// revealing them.
+func (c credentials) fingerprint(p access.Principal) string {
 	h := sha256.New()
-	names, except := who.Connections.Names()
-	_, _ = fmt.Fprintf(h, "%s %t %q\n", who.IP, except, names)
-	for i, list := range [][]string{p.keys, p.tokens, p.environments, p.tickets} {
+	names, except := p.Connections.Names()
+	_, _ = fmt.Fprintf(h, "%s %t %q\n", p.IP, except, names)
+	for i, list := range [][]string{c.keys, c.tokens, c.environments, c.tickets} {
 		for _, v := range list {
-			_, _ = fmt.Fprintf(h, "%d %d %s\n", i, len(v), v) // a hash takes everything
+			_, _ = fmt.Fprintf(h, "%d %d %s\n", i, len(v), v) // writing to a hash never fails
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 // authorize identifies the caller, scopes the request to an environment and checks the permission or grant, in this
-// order, so that nothing about a resource is looked at for a caller who may not ask.
-// The principal is returned with an error too, as far as it is known.
+// order, so that no resource is read for a caller without rights. With an error it returns the principal as far as it is
+// known.
 func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Principal, error) {
 	if op.Public {
 		return r, access.Principal{}, nil
 	}
-	ctx, shown := r.Context(), present(r, op)
+	ctx, sent := r.Context(), readCredentials(r, op)
 	var p access.Principal
 	var err error
 	facts := ctx.Value(requestKey{})
 	again := func(ctx context.Context) error {
-		now, err := a.admit(context.WithValue(ctx, requestKey{}, facts), shown, op) // from the same address
+		now, err := a.admit(context.WithValue(ctx, requestKey{}, facts), sent, op) // from the same address
 		return unchanged(p, now, err)
 	}
-	if len(shown.tickets) > 0 {
-		ctx, p, err = a.redeem(ctx, shown, op)
+	if len(sent.tickets) > 0 {
+		ctx, p, err = a.redeem(ctx, sent, op)
 		again = func(ctx context.Context) error {
 			now, err := op.Tickets.Current(ctx, p)
 			if err == nil {
-				now, err = op.allows(now)
+				now, err = op.authorizePrincipal(now)
 			}
 			return unchanged(p, now, err)
 		}
 	} else {
-		p, err = a.admit(ctx, shown, op)
+		p, err = a.admit(ctx, sent, op)
 	}
 	if err != nil {
 		return r, p, err
@@ -83,27 +84,28 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Pr
 	if p.Kind == access.KindAPIKey && a.cfg.Keys != nil {
 		a.cfg.Keys.KeySeen(p.ID, p.IP, r.UserAgent(), op.Method+" "+op.Path)
 	}
-	callFrom(ctx).credential = func() Credential { return Credential{Name: shown.name(p), Check: again} }
+	callFrom(ctx).credential = func() Credential { return Credential{Name: sent.fingerprint(p), Check: again} }
 	obs.EventFrom(ctx).Add(slog.String("principal", p.ID), slog.String("environment_id", string(p.Environment)))
 	return r.WithContext(access.With(ctx, p)), p, nil
 }
 
-// admit returns who asks, in the environment that the operation works on, if they may.
-func (a *API) admit(ctx context.Context, shown presented, op Operation) (access.Principal, error) {
-	p, err := a.identify(ctx, shown, op)
+// admit returns the caller in the environment that the operation works on. It returns an error if the caller may not call
+// the operation.
+func (a *API) admit(ctx context.Context, sent credentials, op Operation) (access.Principal, error) {
+	p, err := a.identify(ctx, sent, op)
 	if err != nil {
 		return p, err
 	}
 	if op.Environment {
-		if p, err = a.scope(ctx, shown, p); err != nil {
+		if p, err = a.scope(ctx, sent, p); err != nil {
 			return p, err
 		}
 	}
-	return op.allows(p)
+	return op.authorizePrincipal(p)
 }
 
-// unchanged returns err, or that a principal may no longer see what it could. What was opened by then has the old
-// bound.
+// unchanged returns err, or an error if the connections that a principal may see have changed. An open stream still has
+// the old bound.
 func unchanged(before, now access.Principal, err error) error {
 	if err == nil && !before.Connections.Equal(now.Connections) {
 		return apperr.New(apperr.CodeGrantDenied, "The grants of the API key have changed")
@@ -111,25 +113,26 @@ func unchanged(before, now access.Principal, err error) error {
 	return err
 }
 
-// redeem is admit for a request with a ticket, which it consumes.
-func (a *API) redeem(ctx context.Context, shown presented, op Operation) (context.Context, access.Principal, error) {
-	if len(shown.tickets) > 1 || len(shown.keys) > 0 || len(shown.tokens) > 0 {
+// redeem is admit for a request with a ticket. It consumes the ticket.
+func (a *API) redeem(ctx context.Context, sent credentials, op Operation) (context.Context, access.Principal, error) {
+	if len(sent.tickets) > 1 || len(sent.keys) > 0 || len(sent.tokens) > 0 {
 		return ctx, access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials,
 			"Send one credential: API-Key, Authorization or ticket, once")
 	}
-	own, p, err := op.Tickets.UseTicket(ctx, shown.tickets[0], ClientIP(ctx))
+	own, p, err := op.Tickets.UseTicket(ctx, sent.tickets[0], ClientIP(ctx))
 	if err != nil {
 		return ctx, p, err
 	}
-	if list := shown.environments; len(list) > 1 || len(list) == 1 && list[0] != string(p.Environment) {
+	if list := sent.environments; len(list) > 1 || len(list) == 1 && list[0] != string(p.Environment) {
 		return ctx, p, apperr.NotFound("environment")
 	}
-	p, err = op.allows(p)
+	p, err = op.authorizePrincipal(p)
 	return own, p, err
 }
 
-// allows checks the permission of a user or the grants of a key, and bounds a key to the connections that these open.
-func (op Operation) allows(p access.Principal) (access.Principal, error) {
+// authorizePrincipal checks the permission of a user or the grants of a key. It limits a key to the connections that its
+// grants open.
+func (op Operation) authorizePrincipal(p access.Principal) (access.Principal, error) {
 	switch p.Kind {
 	case access.KindUser:
 		if !p.Has(op.Permission) && (!op.AnyEnvironment || !p.HasSomewhere(op.Permission)) {
@@ -148,12 +151,11 @@ func (op Operation) allows(p access.Principal) (access.Principal, error) {
 	return p, nil
 }
 
-// Credential is what a request was let in by. It is for answers that go on for long: what opened them may end
-// meanwhile.
+// Credential is the credential of a request. It is for long responses, during which the credential may end.
 type Credential struct {
-	// Name tells equal credentials from different ones, and nothing else about them.
+	// Name is equal for equal credentials and reveals nothing about them.
 	Name string
-	// Check returns nil as long as the credential lets a request in, else the error with which it would be refused.
+	// Check returns nil while the credential admits a request, and otherwise the error of such a request.
 	Check func(ctx context.Context) error
 }
 
@@ -165,8 +167,8 @@ func CredentialOf(ctx context.Context) Credential {
 	return Credential{}
 }
 
-func (a *API) identify(ctx context.Context, shown presented, op Operation) (access.Principal, error) {
-	keys, tokens := shown.keys, shown.tokens
+func (a *API) identify(ctx context.Context, sent credentials, op Operation) (access.Principal, error) {
+	keys, tokens := sent.keys, sent.tokens
 	if len(keys) > 0 && len(tokens) > 0 || len(keys) > 1 || len(tokens) > 1 {
 		return access.Principal{}, apperr.New(apperr.CodeAmbiguousCredentials,
 			"Send one credential: API-Key or Authorization, once")
@@ -188,9 +190,9 @@ func (a *API) identify(ctx context.Context, shown presented, op Operation) (acce
 	}
 }
 
-// scope puts the request into an environment: a key's own, or the one that a user names.
-func (a *API) scope(ctx context.Context, shown presented, p access.Principal) (access.Principal, error) {
-	named := shown.environments
+// scope sets the environment of the principal: a key's own, or the one that a user names.
+func (a *API) scope(ctx context.Context, sent credentials, p access.Principal) (access.Principal, error) {
+	named := sent.environments
 	if len(named) > 1 {
 		return p, apperr.Invalid(apperr.Detail{Location: "header.Environment-Id", Rule: "single",
 			Message: "send the header once"})

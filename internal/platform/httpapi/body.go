@@ -27,11 +27,11 @@ func bodySchema(op *huma.Operation) *huma.Schema {
 	return nil
 }
 
-// maxEmptyBody is how long a body may be that says nothing.
+// maxEmptyBody is the maximum length of a body that counts as empty.
 const maxEmptyBody = 64
 
-// strayBody returns the fault of a body that is sent to an operation without one, where nobody would look at it. An
-// empty object says nothing, and some clients send one with every POST.
+// strayBody returns the error of a body that is sent to an operation without a body. An empty object is allowed, because
+// some clients send one with every POST.
 func strayBody(w http.ResponseWriter, r *http.Request) []apperr.Detail {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -43,8 +43,8 @@ func strayBody(w http.ResponseWriter, r *http.Request) []apperr.Detail {
 	return []apperr.Detail{{Location: "body", Rule: "no_body", Message: "the operation takes no body"}}
 }
 
-// observedBody shows the whole of a body to its observer once it has been read to its end. Reading it stays with Huma,
-// which knows the limits of size and time.
+// observedBody passes a body to its observer after it has been read to its end. Huma reads it, with limits of size and
+// time.
 type observedBody struct {
 	io.ReadCloser
 	read    bytes.Buffer
@@ -62,9 +62,9 @@ func (b *observedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// inspection goes through a body for what encoding/json and Huma let pass: null for a field that cannot be null, a
-// member that is there twice, of which one would be ignored, and text that is no Unicode, which would be changed (RFC
-// 7493 sections 2.1 and 2.3).
+// inspection finds errors of a body that encoding/json and Huma accept: null for a field that cannot be null, a
+// duplicate member, of which one would be ignored, and text that is not Unicode, which would be changed (RFC 7493
+// sections 2.1 and 2.3).
 type inspection struct {
 	body     []byte
 	decoder  *json.Decoder
@@ -73,8 +73,8 @@ type inspection struct {
 	faults   []apperr.Detail
 }
 
-// inspect returns the faults of a body. One that is no JSON has none here.
-func inspect(body []byte, registry huma.Registry, schema *huma.Schema) []apperr.Detail {
+// inspectBody returns the errors of a body. It returns none for a body that is not JSON, which Huma rejects.
+func inspectBody(body []byte, registry huma.Registry, schema *huma.Schema) []apperr.Detail {
 	if !json.Valid(body) {
 		return nil
 	}
@@ -91,9 +91,9 @@ func (i *inspection) fault(rule, message string) {
 	}
 }
 
-// value goes through one value. schema is nil where any is allowed.
+// value inspects one value. schema is nil if any value is allowed.
 func (i *inspection) value(schema *huma.Schema) {
-	schema = resolve(i.registry, schema)
+	schema = resolveRef(i.registry, schema)
 	token, whole := i.token()
 	switch token {
 	case json.Delim('{'):
@@ -111,12 +111,12 @@ func (i *inspection) value(schema *huma.Schema) {
 	}
 }
 
-// token returns the next token and whether it says what was sent, as opposed to a replacement for it.
+// token returns the next token, and whether it is what was sent and not a replacement for invalid text.
 func (i *inspection) token() (token json.Token, whole bool) {
 	start := i.decoder.InputOffset()
 	token, err := i.decoder.Token()
 	if err != nil {
-		return json.Delim(0), true // cannot be: the body is valid
+		return json.Delim(0), true // impossible: the body is valid
 	}
 	if s, ok := token.(string); ok && strings.ContainsRune(s, utf8.RuneError) {
 		return token, isUnicode(i.body[start:i.decoder.InputOffset()])
@@ -158,14 +158,14 @@ func (i *inspection) items(schema *huma.Schema) {
 	i.token() // the closing bracket
 }
 
-func resolve(registry huma.Registry, s *huma.Schema) *huma.Schema {
+func resolveRef(registry huma.Registry, s *huma.Schema) *huma.Schema {
 	for s != nil && s.Ref != "" {
 		s = registry.SchemaFromRef(s.Ref)
 	}
 	return s
 }
 
-// member is the schema of an object's member; nil where any value is allowed, and where no such member is.
+// member returns the schema of an object's member. It returns nil if any value is allowed or the member is unknown.
 func member(object *huma.Schema, name string) *huma.Schema {
 	if object == nil {
 		return nil
@@ -173,12 +173,12 @@ func member(object *huma.Schema, name string) *huma.Schema {
 	if s, ok := object.Properties[name]; ok {
 		return s
 	}
-	s, _ := object.AdditionalProperties.(*huma.Schema) // else it is a bool
+	s, _ := object.AdditionalProperties.(*huma.Schema) // otherwise a bool
 	return s
 }
 
 func nullable(registry huma.Registry, s *huma.Schema) bool {
-	if s = resolve(registry, s); s == nil || s.Nullable || s.Type == "null" {
+	if s = resolveRef(registry, s); s == nil || s.Nullable || s.Type == "null" {
 		return true
 	}
 	for _, alternatives := range [][]*huma.Schema{s.AnyOf, s.OneOf} {
@@ -194,8 +194,7 @@ func nullable(registry huma.Registry, s *huma.Schema) bool {
 	return s.Type == ""
 }
 
-// isUnicode reports whether the text of a JSON string is UTF-8 and has no half of a surrogate pair. It is of valid
-// JSON.
+// isUnicode reports whether a string of valid JSON is UTF-8 without unpaired surrogates.
 func isUnicode(quoted []byte) bool {
 	if !utf8.Valid(quoted) {
 		return false
@@ -221,11 +220,11 @@ func isUnicode(quoted []byte) bool {
 	}
 }
 
-// codeUnit is the UTF-16 code unit of four hexadecimal digits.
+// codeUnit returns the UTF-16 code unit of four hexadecimal digits.
 func codeUnit(digits []byte) rune {
 	n, err := strconv.ParseUint(string(digits), 16, 16)
 	if err != nil {
-		return utf8.RuneError // cannot be: the string is valid
+		return utf8.RuneError // impossible: the string is valid
 	}
 	return rune(n)
 }

@@ -46,14 +46,14 @@ func FuzzInspect(f *testing.F) {
 	}
 	registry := huma.NewMapRegistry("#/", huma.DefaultSchemaNamer)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		faults := inspect(body, registry, nil)
+		faults := inspectBody(body, registry, nil)
 		var v any
 		if json.Unmarshal(body, &v) != nil {
 			return
 		}
 		again, err := json.Marshal(v)
 		require.NoError(t, err)
-		require.Empty(t, inspect(again, registry, nil))
+		require.Empty(t, inspectBody(again, registry, nil))
 		if len(faults) == 0 {
 			require.True(t, isUnicode(body), "what is no Unicode has a fault")
 		}

@@ -9,15 +9,14 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// The challenges of a 401: a bearer token is what a request without a usable credential should bring (RFC 9110 section
-// 11.6.1), and one that was brought and refused is invalid (RFC 6750 section 3). API-Key is a header of our own, for
-// which no scheme is registered.
+// The challenges of a 401 ask for a bearer token (RFC 9110 section 11.6.1), or say that the token is invalid (RFC 6750
+// section 3). No scheme is registered for our own header API-Key.
 const (
 	challenge        = `Bearer realm="sallyport"`
 	challengeInvalid = challenge + `, error="invalid_token"`
 )
 
-// call is the state of a request to an operation that Huma does not know.
+// call is the state of a request to an operation, in addition to Huma's.
 type call struct {
 	// request is the request after its query was read.
 	request *http.Request
@@ -43,7 +42,7 @@ func withCall(r *http.Request, c *call) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 }
 
-// callFrom returns the call of the context. Outside of operations it is an empty one.
+// callFrom returns the call of the context, or an empty call outside of operations.
 func callFrom(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c

@@ -12,8 +12,7 @@ import (
 	swaggerFiles "github.com/swaggo/files/v2"
 )
 
-// docsCSP lets the viewer load from this origin alone. Swagger UI sets styles inline and draws its icons from data
-// URLs.
+// docsCSP lets the viewer load from this origin only. Swagger UI sets inline styles and loads icons from data URLs.
 const docsCSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
@@ -87,5 +86,5 @@ func (a *API) Document() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// jsonFormat is JSON without HTML escaping, as people read it.
+// jsonFormat returns JSON without HTML escaping.
 func jsonFormat() huma.Format { return huma.DefaultJSONFormat }

@@ -35,10 +35,10 @@ type wireErrorBody struct {
 	Details []apperr.Detail `json:"details,omitempty"`
 }
 
-// wireCode is an error code. Its schema lists the registry.
+// wireCode is an error code. Its schema lists all registered codes.
 type wireCode apperr.Code
 
-// Schema lists the codes.
+// Schema returns the schema with all codes.
 func (wireCode) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString}
 	for _, c := range apperr.Codes() {
@@ -47,14 +47,14 @@ func (wireCode) Schema(huma.Registry) *huma.Schema {
 	return s
 }
 
-// GetStatus is the HTTP status, for Huma.
+// GetStatus returns the HTTP status code, for Huma.
 func (e *wireError) GetStatus() int { return e.status }
 
-// Error is the message.
+// Error returns the message.
 func (e *wireError) Error() string { return e.Err.Message }
 
-// Resolve turns any error into the one that the client sees. An error that is no *apperr.Error becomes the fixed 500,
-// or 503 when the store is the cause; its text stays in the log.
+// Resolve returns the error that the client sees. An error that is not an *apperr.Error becomes a fixed 500, or 503 if
+// the database is unavailable; its text is only logged.
 func Resolve(err error) *apperr.Error {
 	var e *apperr.Error
 	switch {
@@ -70,7 +70,7 @@ func Resolve(err error) *apperr.Error {
 	return e
 }
 
-// WriteError answers with the envelope of err and notes err for the log.
+// WriteError responds with the envelope of err and records err for the log.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	e := Resolve(err)
 	obs.EventFrom(r.Context()).Fail(err)
@@ -99,11 +99,11 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// The client is gone when this fails, and there is nobody left to tell.
+	// The client is gone when this fails.
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// newWireError is Huma's way of making every error. ctx is nil while Huma only asks for the type.
+// newWireError creates every error of Huma. ctx is nil if Huma only needs the type.
 func newWireError(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
 	if ctx == nil {
 		return &wireError{status: status, Err: wireErrorBody{Message: msg}}
@@ -137,20 +137,20 @@ func fromHuma(ctx context.Context, status int, msg string, errs []error) *apperr
 	}
 }
 
-// Limits of what an invalid request is told, so that a small request cannot ask for a large answer.
+// Limits of the response to an invalid request, so that a small request cannot cause a large response.
 const (
 	maxDetails  = 100
 	maxLocation = 200 // in bytes
 )
 
-// detailList gathers faults. Of one location the first to speak is heard, because a rule that could not run for want of
-// the field adds nothing.
+// detailList collects validation errors. For one location it keeps those of the first source, because the errors of
+// later rules follow from the first.
 type detailList struct {
 	details []apperr.Detail
 	seen    map[string]bool
 }
 
-// add adds what one speaker has found, which may be several faults at one location.
+// add adds the errors of one source, which may be several at one location.
 func (l *detailList) add(found ...apperr.Detail) {
 	before := l.seen
 	if l.seen = maps.Clone(before); l.seen == nil {
@@ -168,7 +168,7 @@ func (l *detailList) add(found ...apperr.Detail) {
 	}
 }
 
-// addErrors adds what Huma gathered: its own faults, and those that Resolve methods returned.
+// addErrors adds the errors that Huma collected: its own, and those of Resolve methods.
 func (l *detailList) addErrors(errs []error) {
 	for _, err := range errs {
 		var own *apperr.Error
@@ -186,7 +186,7 @@ func (l *detailList) addErrors(errs []error) {
 
 var requiredProperty = regexp.MustCompile(`^expected required property (\S+) to be present$`)
 
-// fromHumaDetail turns a fault of Huma's into ours: no value is echoed, and it has a rule.
+// fromHumaDetail converts a validation error of Huma. The result has a rule and does not contain the value.
 func fromHumaDetail(d *huma.ErrorDetail) apperr.Detail {
 	location := d.Location
 	if location == "" {
@@ -212,7 +212,7 @@ func fromHumaDetail(d *huma.ErrorDetail) apperr.Detail {
 
 type humaRule struct{ prefix, rule, message string }
 
-// humaRules names the rule behind each of Huma's messages. Messages that could repeat a value have one of our own.
+// humaRules maps Huma's messages to rules. It replaces messages that could contain a value.
 func humaRules() []humaRule {
 	return []humaRule{
 		{"unexpected property", "unknown_field", "the field is unknown"},
@@ -246,12 +246,12 @@ func humaRules() []humaRule {
 	}
 }
 
-// At returns a validation error for one location, for rules that run after the schema's.
+// At returns a validation error for one location. It is for rules that run after those of the schema.
 func At(location, rule, format string, args ...any) error {
 	return apperr.Invalid(apperr.Detail{Location: location, Rule: rule, Message: fmt.Sprintf(format, args...)})
 }
 
-// WithHeaders returns err, which the response to it follows with these headers.
+// WithHeaders returns err with headers for its response.
 func WithHeaders(err error, h http.Header) error { return huma.ErrorWithHeaders(err, h) }
 
 // inBody places the validation errors that the handler of an operation with a body returns.

@@ -11,18 +11,18 @@ import (
 	"sallyport/internal/platform/ratelimit"
 )
 
-// Limits are how often operations may be called. The zero Limits limit nothing.
+// Limits holds the rate limits of operations. The zero Limits limits nothing.
 type Limits struct {
 	Limiter *ratelimit.Limiter
-	// Key and User hold for each API key that has no limit of its own, and for each user.
+	// Key limits each API key without a limit of its own. User limits each user.
 	Key, User ratelimit.Limit
-	// Address holds for requests that nobody is known to make: those to public operations, and those whose credential is
-	// missing or refused. Whoever is known is not counted by address.
+	// Address limits the requests from an IP address without a known principal: requests to public operations, and those
+	// whose credential is missing or rejected.
 	Address ratelimit.Limit
 }
 
-// of returns whose requests are counted, and how many may pass.
-func (l Limits) of(p access.Principal, address netip.Addr) (ratelimit.Bucket, ratelimit.Limit) {
+// bucketOf returns the bucket in which a request counts, and its limit.
+func (l Limits) bucketOf(p access.Principal, address netip.Addr) (ratelimit.Bucket, ratelimit.Limit) {
 	switch p.Kind {
 	case access.KindAPIKey:
 		if p.Rate != nil {
@@ -38,13 +38,13 @@ func (l Limits) of(p access.Principal, address netip.Addr) (ratelimit.Bucket, ra
 	}
 }
 
-// limited counts a request, tells the client how it stands, and returns an error where it is too much. cause is what
-// the request is refused for besides; what failed through no fault of the client's is not counted.
-func (a *API) limited(w http.ResponseWriter, r *http.Request, p access.Principal, cause error) error {
+// countRequest counts a request, sets the headers of its limit, and returns an error if the limit is exceeded. cause is
+// another error of the request. Requests that failed because of the server are not counted.
+func (a *API) countRequest(w http.ResponseWriter, r *http.Request, p access.Principal, cause error) error {
 	if a.cfg.Limits.Limiter == nil || cause != nil && Resolve(cause).HTTPStatus() >= http.StatusInternalServerError {
 		return nil
 	}
-	bucket, limit := a.cfg.Limits.of(p, ClientAddr(r.Context()))
+	bucket, limit := a.cfg.Limits.bucketOf(p, ClientAddr(r.Context()))
 	if limit.Off() {
 		return nil
 	}
@@ -53,15 +53,15 @@ func (a *API) limited(w http.ResponseWriter, r *http.Request, p access.Principal
 	if d.Allowed {
 		return nil
 	}
-	return &apperr.Error{Code: apperr.CodeRateLimited, Message: tooMany(bucket.Kind), RetryAfter: d.RetryAfter,
+	return &apperr.Error{Code: apperr.CodeRateLimited, Message: tooManyMessage(bucket.Kind), RetryAfter: d.RetryAfter,
 		Cause: cause}
 }
 
-// LimitedByAddress returns a handler whose requests count as those to public operations do. It is for what is mounted
-// by Handle.
+// LimitedByAddress returns a handler whose requests are limited like those to public operations. It is for handlers that
+// Handle mounts.
 func (a *API) LimitedByAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.limited(w, r, access.Principal{}, nil); err != nil {
+		if err := a.countRequest(w, r, access.Principal{}, nil); err != nil {
 			WriteError(w, r, err)
 			return
 		}
@@ -69,7 +69,7 @@ func (a *API) LimitedByAddress(next http.Handler) http.Handler {
 	})
 }
 
-func tooMany(k ratelimit.Kind) string {
+func tooManyMessage(k ratelimit.Kind) string {
 	switch k {
 	case ratelimit.APIKey:
 		return "Too many requests with this API key"
@@ -84,8 +84,7 @@ func tooMany(k ratelimit.Kind) string {
 
 const retryAfter = "Retry-After"
 
-// rateHeaders are the headers of every answer of a limited operation, and of the refusal, as the document refers to
-// them.
+// rateHeaders returns the headers that every response to a limited request has.
 func rateHeaders() map[string]*huma.Header {
 	header := func(description string) *huma.Header {
 		return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeInteger}}

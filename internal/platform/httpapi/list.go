@@ -13,8 +13,8 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// List is what an operation that lists rows by pages does. I is its input, which embeds page.Query; R is a row, and W
-// is what the response shows of a row.
+// List defines an operation that lists rows in pages. I is its input, which embeds page.Query. R is a row, and W is the
+// wire form of a row.
 type List[I, R, W any] struct {
 	// Rows returns the rows of a page, and one more where there is one: up to p.Fetch() rows after the key p.After.
 	Rows func(ctx context.Context, in *I, p page.Request) ([]R, error)
@@ -48,14 +48,14 @@ type listOutput[W any] struct {
 	Body []W
 }
 
-// pager is what an input has that embeds page.Query.
+// pager is implemented by inputs that embed page.Query.
 type pager interface {
 	Parse(scope string, valid func(key string) bool) (page.Request, error)
 }
 
-// RegisterList adds an operation that lists rows. It reads the limit, the cursor and the order, which the input has by
-// embedding page.Query, and writes the headers that lead to the next page. A cursor is bound to the list it came from:
-// to the path, the caller's team and environment, and the filters, in whatever order they are given.
+// RegisterList adds an operation that lists rows. It reads the limit, the cursor and the order from the page.Query of the
+// input, and sets the headers that lead to the next page. A cursor is only valid for the list that it came from: for the
+// same path, team, environment and filters, in any order.
 func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 	if _, ok := any(new(I)).(pager); !ok {
 		panic(fmt.Sprintf("%s: %s does not embed page.Query", op.ID, reflect.TypeFor[I]()))
@@ -81,7 +81,7 @@ func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 	})
 }
 
-// listScope names what a cursor is bound to.
+// listScope returns the scope that a cursor is bound to.
 func listScope(ctx context.Context, r *http.Request) string {
 	p := access.From(ctx)
 	var b strings.Builder

@@ -15,7 +15,7 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Operation declares one operation: everything about it but its types and its handler.
+// Operation declares an operation, except for its types and its handler.
 type Operation struct {
 	// ID is the operation id, lower-case words joined by hyphens.
 	ID string
@@ -27,56 +27,56 @@ type Operation struct {
 	Tag         string
 	Summary     string
 	Description string
-	// Status is the status of success.
+	// Status is the status code of success.
 	Status int
-	// OtherStatuses are further statuses of success. Their answers are of the same form, without a Location.
+	// OtherStatuses are further status codes of success. Their responses have the same form, without a Location.
 	OtherStatuses []int
-	// Bodies holds a value of the body's type for each status of success, where they differ. The output's Body is then an
-	// any.
+	// Bodies holds a value of the body's type for each status code of success, if the types differ. The output's Body is
+	// then an any.
 	Bodies map[int]any
-	// Public operations look at no credential. They declare no permission.
+	// Public operations ignore credentials and declare no permission.
 	Public bool
-	// Permission is what a user needs. Required unless Public.
+	// Permission is the permission that a user needs. It is required unless the operation is Public.
 	Permission access.Permission
-	// AnyEnvironment lets in a user who has the permission in some environment only. The operation works on what belongs
-	// to the environments in which they have it.
+	// AnyEnvironment also admits a user who has the permission in some environments only. The operation works on the data
+	// of these environments.
 	AnyEnvironment bool
-	// Route is the grant that an API key needs; empty when the operation takes no keys.
+	// Route is the grant that an API key needs; empty if the operation accepts no keys.
 	Route access.Route
-	// Environment says that the operation works on one environment's data.
+	// Environment says that the operation works on the data of one environment.
 	Environment bool
 	// Download lists the media types of success where the response is not JSON but a stream of bytes. Such an operation is
 	// added by RegisterStream.
 	Download []string
-	// Tickets, when set, takes tickets too: single-use credentials in the query parameter ticket, for browsers'
-	// EventSource, which cannot send headers. The operation's input declares the parameter.
+	// Tickets, if set, makes the operation accept tickets: single-use credentials in the query parameter ticket, for
+	// EventSource in browsers, which cannot send headers. The operation's input declares the parameter.
 	Tickets Tickets
-	// Stream, when set, documents the response of success as a stream of these messages. Such an operation is added by
+	// Stream, if set, documents the response of success as a stream of these messages. Such an operation is added by
 	// RegisterStream.
 	Stream []StreamMessage
-	// Errors lists the codes beyond those that follow from the declaration.
+	// Errors lists the codes in addition to those that follow from the declaration.
 	Errors []apperr.Code
-	// MaxBodyBytes bounds the request body; 0 means 256 KiB.
+	// MaxBodyBytes is the maximum size of the request body. 0 means 256 KiB.
 	MaxBodyBytes int64
-	// NoIdempotencyKey says that a POST takes no Idempotency-Key, because its answer must not be kept or tells of the
-	// moment. One that creates something cannot say so.
+	// NoIdempotencyKey says that a POST accepts no Idempotency-Key, because its response must not be stored or describes
+	// the moment. An operation that creates something must accept it.
 	NoIdempotencyKey bool
 }
 
-// Tickets is who makes an operation's tickets.
+// Tickets issues and redeems the tickets of an operation.
 type Tickets interface {
-	// UseTicket consumes a ticket that came from a client's address and returns its holder, with the rights that they have
-	// now and in the ticket's environment, and a context that carries what else the ticket holds. Any ticket that does not
-	// work is unauthorized.
+	// UseTicket consumes a ticket that a client sent from an IP address. It returns the ticket's holder with their present
+	// rights in the ticket's environment, and a context with the other contents of the ticket. A ticket that does not work,
+	// for any reason, is unauthorized.
 	UseTicket(ctx context.Context, ticket, ip string) (context.Context, access.Principal, error)
-	// Current returns the holder as they are now, or the apperr with which they would be refused.
+	// Current returns the holder with their present rights, or the error with which they would be rejected.
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }
 
 const defaultMaxBody = 256 << 10
 
 // Register adds an operation. I and O are structs of parameters and a Body, and of headers and a Body. Rules of the
-// input that go beyond its schema belong into its Checker, so that all errors come in one response. Locations of
+// input that go beyond its schema belong into its Checker, so that one response has all errors. Locations of
 // validation errors that the handler of an operation with a body returns are relative to the body.
 func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) (*O, error)) {
 	a.ops = append(a.ops, op)
@@ -87,7 +87,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 	ho := huma.Operation{
 		OperationID: op.ID, Method: op.Method, Path: op.Path, Tags: []string{op.Tag}, Summary: op.Summary,
 		Description: op.description(), DefaultStatus: op.Status,
-		// Huma refuses a body of exactly the limit.
+		// Huma rejects a body of exactly the limit.
 		MaxBodyBytes: op.MaxBodyBytes + 1,
 		Errors:       op.statuses(), Security: op.security(),
 		Metadata: map[string]any{"operation": op, "rules": checks},
@@ -105,10 +105,10 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 		}
 		return out, err
 	})
-	a.finish(op, exchange{in: reflect.TypeFor[I](), out: reflect.TypeFor[O]()})
+	a.documentOperation(op, exchange{in: reflect.TypeFor[I](), out: reflect.TypeFor[O]()})
 }
 
-// codes returns every code the operation can answer with.
+// codes returns every error code of the operation.
 func (op Operation) codes() []apperr.Code {
 	codes := append([]apperr.Code{apperr.CodeValidation, apperr.CodeInternal, apperr.CodeUnavailable,
 		apperr.CodeRateLimited}, op.Errors...)
@@ -173,9 +173,9 @@ func (op Operation) security() []map[string][]string {
 	return s
 }
 
-// finish documents what Huma does not: the codes of each error answer, the challenge of a 401, further answers of
-// success.
-func (a *API) finish(op Operation, types exchange) {
+// documentOperation adds to the document what Huma does not: the codes of each error response, the challenge of a 401,
+// and further responses of success.
+func (a *API) documentOperation(op Operation, types exchange) {
 	item := a.huma.OpenAPI().Paths[op.Path]
 	var ho *huma.Operation
 	switch op.Method {

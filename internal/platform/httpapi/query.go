@@ -15,15 +15,15 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Limits of the parameters that declare none of their own.
+// Limits of parameters that declare none of their own.
 const (
 	maxParameterLength = 255 // in characters
 	maxParameterItems  = 50
 )
 
-// limitParameters gives every parameter a bound in the document. Values of the query are held to it; a path that is
-// longer than any leads to nothing, and is not found, and a longer cookie is worth nothing: a browser goes on sending
-// what it has, and its user cannot mend that.
+// limitParameters documents a limit for every parameter and enforces the limits of the query and the headers. A longer
+// path is not found. A longer cookie is ignored and not an error, because a browser would send it again and its user
+// could not fix that.
 func limitParameters(op *huma.Operation) {
 	for _, p := range op.Parameters {
 		s := p.Schema
@@ -52,7 +52,7 @@ func setDefault(limit **int, n int) {
 	}
 }
 
-// queryParameters are the query parameters of an operation by name.
+// queryParameters holds the query parameters of an operation by name.
 type queryParameters map[string]*huma.Schema
 
 func queryOf(op *huma.Operation) queryParameters {
@@ -65,9 +65,9 @@ func queryOf(op *huma.Operation) queryParameters {
 	return q
 }
 
-// read returns the faults of a query that Huma lets pass: it knows an empty value as none, looks at the first of
-// several, and overlooks what it cannot decode. In what it leaves to Huma, ?a=1,2&a=3 is the same as ?a=1&a=2&a=3 for
-// list parameters.
+// read returns the errors of a query that Huma accepts: Huma takes an empty value for none, uses the first of several
+// values, and ignores parts that it cannot decode. read rewrites the query for Huma, so that ?a=1,2&a=3 equals
+// ?a=1&a=2&a=3 for list parameters.
 func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -77,8 +77,8 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
 		one, err := url.ParseQuery(pair)
 		if err != nil {
-			faults = append(faults, apperr.Detail{Location: undecodable(pair), Rule: "encoding",
-				Message: "the query is not percent-encoded as it must be"})
+			faults = append(faults, apperr.Detail{Location: locateUndecodable(pair), Rule: "encoding",
+				Message: "the query is not percent-encoded"})
 		}
 		for name, v := range one {
 			values[name] = append(values[name], v...)
@@ -99,8 +99,9 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	return faults
 }
 
-// undecodable is the location of a part of the query that cannot be decoded: its parameter, where that much can be.
-func undecodable(pair string) string {
+// locateUndecodable returns the location of a part of the query that cannot be decoded: its parameter, if the name can
+// be decoded.
+func locateUndecodable(pair string) string {
 	name, _, _ := strings.Cut(pair, "=")
 	if name, err := url.QueryUnescape(name); err == nil && name != "" && !strings.Contains(name, ";") {
 		return "query." + name
@@ -108,9 +109,8 @@ func undecodable(pair string) string {
 	return "query"
 }
 
-// readParameter returns the values of a parameter, those of a list one by one, and their faults. No parameter has a
-// meaning for the empty string. Where integers have faults, no value is left, because Huma would tell one of them
-// again.
+// readParameter returns the values of a parameter, split if it is a list, and their errors. No parameter accepts the
+// empty string. It returns no values if integers have errors, because Huma would report one of them again.
 func readParameter(location string, schema *huma.Schema, values []string) ([]string, []apperr.Detail) {
 	if schema.Type != huma.TypeArray {
 		if len(values) > 1 {
@@ -128,7 +128,7 @@ func readParameter(location string, schema *huma.Schema, values []string) ([]str
 func readValues(schema *huma.Schema, values []string, location func(int) string) ([]string, []apperr.Detail) {
 	var faults []apperr.Detail
 	for i, v := range values {
-		if rule, message := textFault(schema, v); rule != "" && len(faults) < maxDetails {
+		if rule, message := checkText(schema, v); rule != "" && len(faults) < maxDetails {
 			faults = append(faults, apperr.Detail{Location: location(i), Rule: rule, Message: message})
 		}
 	}
@@ -138,13 +138,13 @@ func readValues(schema *huma.Schema, values []string, location func(int) string)
 	return values, faults
 }
 
-// textFault returns what is wrong with a value whatever it means.
-func textFault(schema *huma.Schema, v string) (rule, message string) {
+// checkText returns the rule that a value breaks as text, and a message.
+func checkText(schema *huma.Schema, v string) (rule, message string) {
 	switch {
 	case v == "":
 		return "empty", "the parameter has no value"
 	case !utf8.ValidString(v) || strings.ContainsRune(v, 0):
-		return "text", "must be UTF-8 text without U+0000" // which no stored text holds
+		return "text", "must be UTF-8 text without U+0000" // no stored text contains it
 	case schema.Type == huma.TypeInteger && !isInteger(v):
 		return "type", "expected integer"
 	default:
@@ -152,7 +152,7 @@ func textFault(schema *huma.Schema, v string) (rule, message string) {
 	}
 }
 
-// isInteger reports whether v is an integer as JSON writes it, without an exponent.
+// isInteger reports whether v is an integer in the form of JSON, without an exponent.
 func isInteger(v string) bool {
 	n, err := strconv.ParseInt(v, 10, 64)
 	return err == nil && strconv.FormatInt(n, 10) == v

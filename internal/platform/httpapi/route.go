@@ -111,7 +111,7 @@ func (r Response) document(a *API) *huma.Response {
 	return out
 }
 
-// documentLimits adds the headers of the rate limit to the response of success, if there is one, and to the refusal.
+// documentLimits adds the headers of the rate limit to the response of success, if there is one, and to the 429.
 func documentLimits(op *huma.Operation, success int) {
 	for _, status := range []int{success, http.StatusTooManyRequests} {
 		r := op.Responses[strconv.Itoa(status)]

@@ -9,15 +9,15 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Checker is the input of an operation, or its body, with rules that its schema does not express. Check adds the
-// validation errors; those of a body have locations relative to the body. It also looks at requests that break their
-// schema, so that a client gets all errors in one response. Then what could not be read is missing from the receiver.
+// Checker is an input of an operation, or its body, with rules that its schema cannot express. Check adds the validation
+// errors; those of a body have locations relative to the body. Check also runs for requests that break their schema, so
+// that one response has all errors. Then values that could not be read are missing from the receiver.
 type Checker interface {
 	Check(ctx context.Context, f *apperr.Faults)
 }
 
-// RefusalChecker is like Checker, but for rules that the service checks as well, together with those that need the
-// database. CheckRefused only looks at requests that are refused before they reach the service.
+// RefusalChecker is like Checker, for rules that the service checks too, together with rules that need the database.
+// CheckRefused only runs for requests that are rejected before they reach the service.
 type RefusalChecker interface {
 	CheckRefused(ctx context.Context, f *apperr.Faults)
 }
@@ -53,8 +53,8 @@ func (r *rules) find(t reflect.Type) {
 	r.refused = r.refused || p.Implements(reflect.TypeFor[RefusalChecker]())
 }
 
-// check returns the validation errors of an input, a pointer to a value of the input's type. Refused says that the
-// request is refused in any case.
+// check returns the validation errors of an input, which is a pointer to a value of the input's type. refused says that
+// the request has other errors.
 func (r *rules) check(ctx context.Context, input any, refused bool) []apperr.Detail {
 	if !r.always && (!refused || !r.refused) {
 		return nil
@@ -81,7 +81,7 @@ func (r *rules) check(ctx context.Context, input any, refused bool) []apperr.Det
 	return f.Details()
 }
 
-// checkRefused is check for a request that Huma refused, and of which only its bytes are left.
+// checkRefused is check for a request that Huma rejected, of which only the bytes are available.
 func (r *rules) checkRefused(req *http.Request, body []byte) []apperr.Detail {
 	if !r.always && !r.refused || r.body >= 0 && r.required && len(body) == 0 {
 		return nil

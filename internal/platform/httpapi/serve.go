@@ -29,33 +29,33 @@ type requestFacts struct {
 	at   time.Time
 }
 
-// RequestID returns the id that the answer carries as X-Request-Id.
+// RequestID returns the id that the response has as X-Request-Id.
 func RequestID(ctx context.Context) string {
 	f, _ := ctx.Value(requestKey{}).(requestFacts)
 	return f.id
 }
 
-// ClientIP returns the client's address as text: the peer's, or the one that trusted proxies report. It is empty where
+// ClientIP returns the client's IP address as text: the peer's, or the one that trusted proxies report. It is empty if
 // the peer has no address.
 func ClientIP(ctx context.Context) string {
 	f, _ := ctx.Value(requestKey{}).(requestFacts)
 	return f.ip
 }
 
-// ClientAddr returns the address that ClientIP writes; the zero Addr where the peer has none.
+// ClientAddr returns the address of ClientIP, or the zero Addr if the peer has none.
 func ClientAddr(ctx context.Context) netip.Addr {
 	f, _ := ctx.Value(requestKey{}).(requestFacts)
 	return f.addr
 }
 
-// RequestTime returns when the request began, by the service's clock, for rules about time in a body's Resolve method.
+// RequestTime returns when the request began, by the service's clock. It is for the rules of a body about time.
 func RequestTime(ctx context.Context) time.Time {
 	f, _ := ctx.Value(requestKey{}).(requestFacts)
 	return f.at
 }
 
-// ServeHTTP serves every route: it adds the request id, keeps panics and the mux's own answers inside the envelope, and
-// writes the canonical line.
+// ServeHTTP serves every route. It adds the request id, turns panics and the mux's own responses into the error envelope,
+// and logs the request in one line.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.cfg.Clock.Now()
 	facts := requestFacts{id: id.NewUUID(), addr: clientaddr.Of(r, a.cfg.TrustedProxies), at: start}
@@ -70,9 +70,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec.Header().Set("X-Content-Type-Options", "nosniff")
 	a.dispatch(rec, r)
 	seconds := a.cfg.Clock.Now().Sub(start).Seconds()
-	a.line(r, rec, facts, ev, seconds)
+	a.logRequest(r, rec, facts, ev, seconds)
 	if a.cfg.Observe != nil {
-		a.cfg.Observe(route(r.Pattern), rec.status, seconds)
+		a.cfg.Observe(routePath(r.Pattern), rec.status, seconds)
 	}
 }
 
@@ -104,7 +104,7 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 	}
 	h, pattern := a.mux.Handler(r)
 	if pattern == "" || !isClean(r.URL.EscapedPath()) {
-		a.unrouted(w, r, h)
+		a.serveUnrouted(w, r, h)
 		return
 	}
 	a.mux.ServeHTTP(w, r)
@@ -112,15 +112,16 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 
 func errNoRoute() error { return apperr.HTTP(http.StatusNotFound, "No such route") }
 
-// isClean reports whether an escaped path is in the form that routes have. The mux would redirect any other, in a page
-// of its own, and a delivery that is redirected is lost.
+// isClean reports whether an escaped path has the form of routes. The mux would redirect other paths, and a redirected
+// webhook is lost.
 func isClean(escaped string) bool {
 	clean := path.Clean(escaped)
 	return escaped == clean || escaped == clean+"/"
 }
 
-// unrouted turns the mux's own plain-text answers (404, 405, and 301 for a path to clean) into ours.
-func (a *API) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
+// serveUnrouted replaces the mux's own plain-text responses (404, 405, and 301 for a path to clean) by the error
+// envelope.
+func (a *API) serveUnrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	probe := &recorder{ResponseWriter: discard{http.Header{}}}
 	h.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
@@ -132,23 +133,23 @@ func (a *API) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	WriteError(w, r, errNoRoute())
 }
 
-func (a *API) line(r *http.Request, rec *recorder, facts requestFacts, ev *obs.Event, seconds float64) {
+func (a *API) logRequest(r *http.Request, rec *recorder, facts requestFacts, ev *obs.Event, seconds float64) {
 	attrs, err := ev.Take()
 	all := make([]slog.Attr, 0, 8+len(attrs))
 	all = append(all, slog.String("request_id", facts.id), slog.String("method", r.Method),
-		slog.String("route", route(r.Pattern)), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
+		slog.String("route", routePath(r.Pattern)), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
 		slog.Float64("seconds", seconds), slog.String("ip", facts.ip))
 	all = append(all, attrs...)
 	if err != nil {
 		all = append(all, slog.String("error", err.Error()))
 	}
-	a.cfg.Logger.LogAttrs(r.Context(), level(r.Context(), err), "request", all...)
+	a.cfg.Logger.LogAttrs(r.Context(), logLevel(r.Context(), err), "request", all...)
 }
 
-// level is how much the error behind an answer, nil where there is none, should alarm the operator. Something that
-// failed is an error, unless it failed because the client was gone. Turning work away under load is a warning. What the
-// client, or a state that somebody chose, brought about is neither.
-func level(ctx context.Context, err error) slog.Level {
+// logLevel returns the level at which to log the error behind a response, which may be nil. A failure is an error, unless
+// the client was gone. Rejecting work under load is a warning. Errors that the client or a chosen state causes are
+// neither.
+func logLevel(ctx context.Context, err error) slog.Level {
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return slog.LevelInfo
 	}
@@ -165,9 +166,9 @@ func level(ctx context.Context, err error) slog.Level {
 	}
 }
 
-// route is the pattern without its method: the one form of a path that is safe as a label, because the path itself can
-// hold a path token.
-func route(pattern string) string {
+// routePath returns a pattern without its method. It is the only form of a path that is safe as a label, because the path
+// itself can contain a path token.
+func routePath(pattern string) string {
 	if pattern == "" {
 		return "unknown"
 	}
@@ -190,7 +191,7 @@ func isLoopbackHost(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// recorder remembers the status and size of the answer.
+// recorder records the status code and size of the response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -216,7 +217,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// discard is a ResponseWriter that keeps headers and forgets bodies.
+// discard is a ResponseWriter that keeps headers and discards bodies.
 type discard struct{ h http.Header }
 
 func (d discard) Header() http.Header         { return d.h }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// ShowBody returns a body as text where it is UTF-8, else in base64, and which of the two, "text" or "base64". Where
-// the body was cut off, so may its last character have been; that part of it is left out.
+// ShowBody returns a body as text if it is UTF-8 and in base64 otherwise, and the encoding, "text" or "base64". It omits
+// an incomplete character at the end of a truncated body.
 func ShowBody(body []byte, truncated bool) (text, encoding string) {
 	whole := body
 	if truncated {
@@ -19,7 +19,7 @@ func ShowBody(body []byte, truncated bool) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// wholeRunes returns b without the beginning of a character at its end.
+// wholeRunes returns b without an incomplete character at its end.
 func wholeRunes(b []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
@@ -32,5 +32,5 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
-// Milliseconds returns d in milliseconds, to the microsecond.
+// Milliseconds returns d in milliseconds with microsecond precision.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -13,9 +13,9 @@ import (
 
 // StreamMessage describes one type of message of an event stream.
 type StreamMessage struct {
-	// Event is the type's name on the wire.
+	// Event is the name of the type in the stream.
 	Event string
-	// Doc says what it tells, Data is a value of the type of its data.
+	// Doc describes the message. Data is a value of the type of its data.
 	Doc  string
 	Data any
 }
@@ -48,7 +48,7 @@ func respondHead(_ context.Context, w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// documentStream describes a stream as generators expect it: an array whose items are the messages.
+// documentStream documents a stream in the form that generators expect: an array whose items are the messages.
 func (a *API) documentStream(ho *huma.Operation, op Operation) {
 	text := func(description string) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeString, Description: description}

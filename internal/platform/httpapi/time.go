@@ -12,11 +12,11 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// timeLayout is RFC 3339 with exactly three decimals, so that equal times are equal text and text sorts as time does.
+// timeLayout is RFC 3339 with exactly three decimals, so that equal times have equal texts and texts sort by time.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// Time is a time on the wire: RFC 3339, UTC, milliseconds. It reads any RFC 3339 time and drops what is finer than a
-// millisecond, which is how times are stored. A field that can be null is a *Time with the tag nullable:"true".
+// Time is the wire form of a time: RFC 3339 in UTC with milliseconds, the precision of stored times. It reads any RFC
+// 3339 time and truncates it to the millisecond. A field that can be null is a *Time with the tag nullable:"true".
 type Time time.Time
 
 // TimeMillis returns the wire form of a stored time in Unix milliseconds.
@@ -34,7 +34,7 @@ func TimePtr(ms *int64) *Time {
 // Millis returns the time as Unix milliseconds.
 func (t Time) Millis() int64 { return clock.Millis(time.Time(t)) }
 
-// MillisPtr returns the time as Unix milliseconds, or nil where it is absent.
+// MillisPtr returns the time as Unix milliseconds, or nil if it is absent.
 func (t *Time) MillisPtr() *int64 {
 	if t == nil {
 		return nil
@@ -58,11 +58,11 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	return t.UnmarshalText([]byte(s))
 }
 
-// exactTime is the form of RFC 3339 section 5.6. time.Parse takes more: an hour of one digit, a comma for the decimal
-// point, offsets of 24 hours.
+// exactTime is the form of RFC 3339 section 5.6. time.Parse accepts more: an hour of one digit, a comma as the decimal
+// point, and offsets of 24 hours.
 var exactTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-var errTime = errors.New("read a time: not of RFC 3339")
+var errTime = errors.New("read a time: not in the form of RFC 3339")
 
 // UnmarshalText reads an RFC 3339 time, for parameters.
 func (t *Time) UnmarshalText(b []byte) error {
@@ -74,7 +74,7 @@ func (t *Time) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Schema is the schema of the wire form.
+// Schema returns the schema of the wire form.
 func (Time) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 }
