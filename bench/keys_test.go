@@ -53,7 +53,8 @@ func newKeyring(tb testing.TB, keys, grants int) keyring {
 	}
 	_, err = d.Write().ExecContext(ctx, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
 		INSERT INTO api_key_grants (id, api_key_id, effect, routes, connections, created_ms)
-		SELECT 'grt_' || substr(k.id, 5, 20) || substr('000000' || n.i, -6), k.id, 'allow', g.routes, json_array('customer-' || n.i), k.created_ms
+		SELECT 'grt_' || substr(k.id, 5, 20) || substr('000000' || n.i, -6), k.id, 'allow', g.routes,
+		json_array('customer-' || n.i), k.created_ms
 		FROM api_keys k, n, (SELECT $2 AS routes) g`, grants, `["events"]`)
 	require.NoError(tb, err)
 	return k

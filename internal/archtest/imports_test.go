@@ -61,7 +61,8 @@ func TestImportsFindsEachForbiddenImport(t *testing.T) {
 		},
 		"a row of an HTTP package serves the capability itself": {
 			Package{ImportPath: "sallyport/internal/webhooks/billing", Imports: []string{"sallyport/internal/webhooks/reports"}},
-			"sallyport/internal/webhooks/billing imports sallyport/internal/webhooks/reports: not in the row of webhooks/billing",
+			"sallyport/internal/webhooks/billing imports sallyport/internal/webhooks/reports: not in the row of " +
+				"webhooks/billing",
 		},
 		"a capability imports the composition root": {
 			Package{ImportPath: "sallyport/internal/webhooks/orders", Imports: []string{"sallyport/internal/app"}},

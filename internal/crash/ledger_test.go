@@ -144,13 +144,18 @@ func (l *ledger) checkTransactions(t *testing.T, d *db.DB) {
 			AND NOT EXISTS (SELECT 1 FROM webhook_event_payloads p WHERE p.event_uuid = e.event_uuid)`,
 		"a delivery belongs to an event": `SELECT COUNT(*) FROM deliveries d
 			WHERE NOT EXISTS (SELECT 1 FROM webhook_events e WHERE e.event_uuid = d.event_uuid)`,
-		"an event's counters are those of its deliveries": `SELECT COUNT(*) FROM webhook_events e LEFT JOIN (SELECT d.event_uuid,
-			SUM(CASE WHEN d.status = 'sending' THEN 1 ELSE 0 END) AS sending, SUM(CASE WHEN d.status = 'pending' THEN 1 ELSE 0 END) AS pending,
-			SUM(CASE WHEN d.status = 'retry_wait' THEN 1 ELSE 0 END) AS retry_wait, SUM(CASE WHEN d.status = 'dead' THEN 1 ELSE 0 END) AS dead,
+		"an event's counters are those of its deliveries": `SELECT COUNT(*) FROM webhook_events e
+			LEFT JOIN (SELECT d.event_uuid,
+			SUM(CASE WHEN d.status = 'sending' THEN 1 ELSE 0 END) AS sending, SUM(CASE WHEN d.status = 'pending' THEN 1
+			ELSE 0 END) AS pending,
+			SUM(CASE WHEN d.status = 'retry_wait' THEN 1 ELSE 0 END) AS retry_wait, SUM(CASE WHEN d.status = 'dead' THEN 1
+			ELSE 0 END) AS dead,
 			SUM(CASE WHEN d.status = 'succeeded' THEN 1 ELSE 0 END) AS succeeded, SUM(d.attempt_count) AS attempts
 			FROM deliveries d GROUP BY d.event_uuid) s ON s.event_uuid = e.event_uuid
-			WHERE e.n_sending <> COALESCE(s.sending, 0) OR e.n_pending <> COALESCE(s.pending, 0) OR e.n_retry_wait <> COALESCE(s.retry_wait, 0)
-			OR e.n_dead <> COALESCE(s.dead, 0) OR e.n_succeeded <> COALESCE(s.succeeded, 0) OR e.attempt_count <> COALESCE(s.attempts, 0)`,
+			WHERE e.n_sending <> COALESCE(s.sending, 0) OR e.n_pending <> COALESCE(s.pending, 0)
+			OR e.n_retry_wait <> COALESCE(s.retry_wait, 0)
+			OR e.n_dead <> COALESCE(s.dead, 0) OR e.n_succeeded <> COALESCE(s.succeeded, 0)
+			OR e.attempt_count <> COALESCE(s.attempts, 0)`,
 	} {
 		var exceptions int
 		require.NoError(t, d.Read().QueryRowContext(t.Context(), query).Scan(&exceptions), what)

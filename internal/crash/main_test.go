@@ -28,7 +28,8 @@ var binaryDir string //nolint:gochecknoglobals // set by TestMain before any tes
 
 func build() (string, error) {
 	path := filepath.Join(binaryDir, "sallyport")
-	cmd := exec.Command("go", "build", "-o", path, "sallyport/cmd/sallyport") //nolint:noctx // outlives the test that asks first
+	//nolint:noctx // the build outlives the test that asks first
+	cmd := exec.Command("go", "build", "-o", path, "sallyport/cmd/sallyport")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the binary: %w\n%s", err, out)

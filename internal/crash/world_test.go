@@ -128,7 +128,8 @@ func (w *world) drain(t *testing.T, s *server) {
 	})
 	waitFor(t, "every delivery ends", func() bool {
 		var open []struct{}
-		w.call(t, s, http.MethodGet, "/webhook-events?duplicate=false&status=received&status=forwarding&status=failed&limit=1", nil, http.StatusOK, &open)
+		w.call(t, s, http.MethodGet,
+			"/webhook-events?duplicate=false&status=received&status=forwarding&status=failed&limit=1", nil, http.StatusOK, &open)
 		return len(open) == 0
 	})
 }

@@ -54,7 +54,8 @@ func (s *stage) tell(format string, args ...any) error {
 }
 
 // body is what GitHub posts, in short: an issue was opened.
-const body = `{"action":"opened","issue":{"number":1,"title":"The gate is open"},"repository":{"full_name":"octocat/demo"}}`
+const body = `{"action":"opened","issue":{"number":1,"title":"The gate is open"},` +
+	`"repository":{"full_name":"octocat/demo"}}`
 
 // play plays every step and checks each.
 func (s *stage) play(ctx context.Context) error {

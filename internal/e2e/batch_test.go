@@ -13,7 +13,8 @@ import (
 // asanaEvents is a delivery of Asana with changes to a task and a story.
 func asanaEvents(secret, gid string) message {
 	body := `{"events":[{"action":"changed","resource":{"gid":"` + gid + `","resource_type":"task"}},
-		{"action":"added","resource":{"gid":"2","resource_type":"story"}},{"action":"changed","resource":{"gid":"3","resource_type":"task"}}]}`
+		{"action":"added","resource":{"gid":"2","resource_type":"story"}},{"action":"changed","resource":{"gid":"3",` +
+		`"resource_type":"task"}}]}`
 	return message{http.Header{"Content-Type": {"application/json"}, "X-Hook-Signature": {hexHMAC(secret, body)}},
 		[]byte(body)}
 }

@@ -197,7 +197,8 @@ func (w *world) samples(f furniture) []sample {
 		status int
 	}{
 		{"setup-team", nil, object{"token": "sps_00000000000000000000000000", "team_name": "Sample",
-			"email": "sample@example.test", "password": "staple battery horse"}, http.StatusGone}, // development mode has set the installation up
+			// development mode has set the installation up
+			"email": "sample@example.test", "password": "staple battery horse"}, http.StatusGone},
 		{"request-password-reset", nil, object{"email": w.email}, http.StatusConflict}, // there is no mail server
 		{"complete-password-reset", nil, object{"token": "spr_00000000000000000000000000",
 			"password": "staple battery horse"}, http.StatusUnauthorized},

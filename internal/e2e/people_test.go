@@ -44,10 +44,12 @@ func (w *world) member(team, email, role string) string {
 func (w *world) addMember(team, email, role string) string {
 	w.t.Helper()
 	now, user := clock.Millis(w.clk.Now()), id.New(id.PrefixUser)
-	w.change(`INSERT INTO users (id, email, password_hash, created_ms, updated_ms) SELECT $1, $2, password_hash, $3, $4 FROM users WHERE email = $5`,
+	w.change(`INSERT INTO users (id, email, password_hash, created_ms, updated_ms) SELECT $1, $2, password_hash, $3, $4
+		FROM users WHERE email = $5`,
 		user, email, now, now, w.email)
 	w.change(`INSERT INTO memberships (team_id, user_id, role, created_ms) VALUES ($1, $2, '', $3)`, team, user, now)
-	w.change(`INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role, created_ms) VALUES ($1, $2, 'user', $3, $4, $5)`,
+	w.change(`INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role, created_ms)
+		VALUES ($1, $2, 'user', $3, $4, $5)`,
 		id.New(id.PrefixBinding), team, user, role, now)
 	return user
 }

@@ -24,7 +24,8 @@ const (
 
 const (
 	bodyHead = `{"type":"push","ref":"refs/heads/main","id":"`
-	bodyFill = `","repository":{"id":1296269,"full_name":"octo-org/octo-repo","private":true},"pusher":{"name":"octocat"},"fill":"`
+	bodyFill = `","repository":{"id":1296269,"full_name":"octo-org/octo-repo","private":true},` +
+		`"pusher":{"name":"octocat"},"fill":"`
 	bodyTail = `"}`
 )
 

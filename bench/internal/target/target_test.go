@@ -76,7 +76,8 @@ func TestServerLifeCycle(t *testing.T) {
 	require.NoError(t, server.Stop())
 	started, err := os.ReadFile(log)
 	require.NoError(t, err)
-	require.Regexp(t, `^--dev --listen 127\.0\.0\.1:\d+ --data \S+ --log-format json --rate-limit-key-per-second 0 --database-url postgres://localhost/x `+
+	require.Regexp(t, `^--dev --listen 127\.0\.0\.1:\d+ --data \S+ --log-format json --rate-limit-key-per-second 0 `+
+		`--database-url postgres://localhost/x `+
 		`--admin-listen 127\.0\.0\.1:\d+ --log-level warn\n$`, string(started))
 }
 

@@ -113,8 +113,8 @@ func (p Principal) Enters(env id.Environment) bool {
 }
 
 // RequireIn returns nil if the principal has the permission in an environment or, if env is empty, in the team. Else it
-// returns forbidden, or not_found if the environment does not exist for the principal. It is for operations that declare
-// AnyEnvironment.
+// returns forbidden, or not_found if the environment does not exist for the principal. It is for operations that
+// declare AnyEnvironment.
 func (p Principal) RequireIn(env id.Environment, want Permission) error {
 	switch {
 	case p.HasIn(env, want):

@@ -32,8 +32,8 @@ func (c Client) Agent() string {
 	return s
 }
 
-// Origin returns the address in a form that a client cannot vary. For IPv6 it is the /64 network, because a host can use
-// every address of it (RFC 4291, section 2.5.4; RFC 8981). It is empty if IP is not an address.
+// Origin returns the address in a form that a client cannot vary. For IPv6 it is the /64 network, because a host can
+// use every address of it (RFC 4291, section 2.5.4; RFC 8981). It is empty if IP is not an address.
 func (c Client) Origin() string {
 	ip, err := netip.ParseAddr(c.IP)
 	if err != nil {

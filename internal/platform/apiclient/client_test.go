@@ -71,7 +71,8 @@ func TestEnvelope(t *testing.T) {
 		case "/api/v1/faults":
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_, _ = io.WriteString(w, `{"error":{"code":"validation_error","message":"Invalid request","details":[`+
-				`{"location":"body.forward_url","message":"must be an https URL","rule":"scheme"},{"location":"query.status[0]","message":"is none","rule":"enum"}]}}`)
+				`{"location":"body.forward_url","message":"must be an https URL","rule":"scheme"},{"location":"query.status[0]",`+
+				`"message":"is none","rule":"enum"}]}}`)
 		case "/api/v1/limited":
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(http.StatusTooManyRequests)

@@ -38,7 +38,8 @@ func TestBelow(t *testing.T) {
 		apperr.Detail{Location: "[0]"}, apperr.Detail{}))
 	require.Equal(t, apperr.Invalid(apperr.Detail{Location: "body.name", Rule: "r", Message: "m"},
 		apperr.Detail{Location: "body[0]"}, apperr.Detail{Location: "body"}), apperr.Below("body", err))
-	require.Equal(t, "name", errors.Unwrap(err).(*apperr.Error).Details[0].Location) //nolint:errorlint,errcheck // what it wraps
+	//nolint:errorlint,errcheck // the type of the wrapped error is known
+	require.Equal(t, "name", errors.Unwrap(err).(*apperr.Error).Details[0].Location)
 	for _, other := range []error{nil, errors.New("x"), apperr.NotFound("thing")} {
 		require.Equal(t, other, apperr.Below("body", other))
 	}

@@ -215,7 +215,8 @@ func TestAllProblemsTogether(t *testing.T) {
 		"database-url (sallyport.yaml, line 13): must be a postgres:// or postgresql:// URL",
 		"migrate (SALLYPORT_MIGRATE): is neither true nor false",
 		"webhook-max-body-bytes (SALLYPORT_WEBHOOK_MAX_BODY_BYTES): must be between 1 and 26214400",
-		`trusted-proxies (SALLYPORT_TRUSTED_PROXIES): "x" is not an address range such as 10.1.0.0/16; "y" is not an address range such as 10.1.0.0/16`,
+		`trusted-proxies (SALLYPORT_TRUSTED_PROXIES): "x" is not an address range such as 10.1.0.0/16; "y" is not an ` +
+			`address range such as 10.1.0.0/16`,
 		"delivery-concurrency-per-host: is not a whole number",
 	}, got)
 	require.NotContains(t, problemList{{Key: "a", Message: strings.Join(got, "")}}.Error(), "hunter2")

@@ -87,7 +87,8 @@ func (l *Loader) load(kctx *kong.Context) {
 	}
 	l.loaded = true
 	file := l.settings["config"]
-	path, origin := strings.TrimSpace(l.environ[file.variable()]), settingOrigin{Source: sourceEnvironment, Name: file.variable()}
+	path, origin := strings.TrimSpace(l.environ[file.variable()]), settingOrigin{Source: sourceEnvironment,
+		Name: file.variable()}
 	for _, p := range kctx.Path {
 		if p.Flag != nil && p.Flag.Name == file.name && p.Flag.Tag.Type == settingType && !p.Resolved {
 			path, origin = fmt.Sprint(kctx.FlagValue(p.Flag)), settingOrigin{Source: sourceFlag, Name: "--" + file.name}

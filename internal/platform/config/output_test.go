@@ -29,7 +29,8 @@ func TestPrintRedacts(t *testing.T) {
 	require.NotContains(t, b.String(), "hunter2")
 	for _, line := range []string{
 		`listen: "127.0.0.1:8080" # default`,
-		`database-url: "postgres://user:redacted@db:5432/x?sslmode=require&sslpassword=redacted" # environment SALLYPORT_DATABASE_URL`,
+		`database-url: "postgres://user:redacted@db:5432/x?sslmode=require&sslpassword=redacted" # environment ` +
+			`SALLYPORT_DATABASE_URL`,
 		`keyset: "[redacted]" # environment SALLYPORT_KEYSET`,
 		`egress-allow: ["10.0.0.0/8","fd00::/8"] # file sallyport.yaml, line 1`,
 		`egress-allow-http: true # flag --dev`,

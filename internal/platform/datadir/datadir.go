@@ -28,8 +28,8 @@ type Lock struct {
 }
 
 // Open makes the data folder where it is missing, and takes it for this process. When the folder is taken already, Open
-// fails where sole is set, because the folder holds the database; elsewhere nodes may share a folder, and only the first
-// of them has a name that outlives it.
+// fails where sole is set, because the folder holds the database; elsewhere nodes may share a folder, and only the
+// first of them has a name that outlives it.
 func Open(dir string, sole bool) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data folder: %w", err)

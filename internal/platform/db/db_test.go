@@ -97,7 +97,8 @@ func TestCheckpointStartsTheLogAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, done, "a short log is left alone")
 	for range 12 {
-		_, err = d.Write().ExecContext(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+		_, err = d.Write().ExecContext(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+			WHERE i < 1000)
 			INSERT INTO pages SELECT i, zeroblob(4000) FROM n`)
 		require.NoError(t, err)
 	}
@@ -146,7 +147,8 @@ func TestTryLock(t *testing.T) {
 		if s.DB.Engine() != db.Postgres {
 			return
 		}
-		_, err = s.DB.Write().ExecContext(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7
+		_, err = s.DB.Write().ExecContext(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+			AND objid = 7
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 		require.NoError(t, err)
 		require.Error(t, lock.Check(ctx))

@@ -67,11 +67,13 @@ type KeyUses interface {
 }
 
 // introduction is the description of the whole API.
-const introduction = "Sallyport receives the webhooks of providers, verifies and stores them, and forwards them, signed " +
+const introduction = "Sallyport receives the webhooks of providers, verifies and stores them, and forwards them, " +
+	"signed " +
 	"and with retries, to your subscriptions.\n\n" +
 	"**Authentication.** Send an API key as `API-Key`. A key belongs to one environment. Or send a user's access token as " +
 	"`Authorization: Bearer <token>`, with the environment as `Environment-Id` where an operation works on one.\n\n" +
-	"**Errors.** Every error has the form `{\"error\": {\"code\": \"…\", \"message\": \"…\"}}`. Programs use the code, which is " +
+	"**Errors.** Every error has the form `{\"error\": {\"code\": \"…\", \"message\": \"…\"}}`. Programs use the code, " +
+	"which is " +
 	"one of a fixed set. Validation errors list all errors of the request in `details`.\n\n" +
 	"**Lists.** A list is a JSON array. `Link` and `X-Next-Cursor` of the response lead to the next page.\n\n" +
 	"**Times** are RFC 3339 in UTC, with milliseconds."

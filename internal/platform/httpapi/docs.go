@@ -31,7 +31,8 @@ const docsPage = `<!doctype html>
 </html>
 `
 
-const docsScript = `window.ui = SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null});
+const docsScript = `window.ui = SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true, ` +
+	`validatorUrl: null});
 `
 
 func (a *API) mountDocs() {

@@ -29,8 +29,8 @@ const keyBodyTimeout = 5 * time.Second
 // keptHeaders returns the headers that are stored with a response. The others belong to a single exchange.
 func keptHeaders() []string { return []string{"Cache-Control", "Content-Type", "Location"} }
 
-// TakesIdempotencyKey reports whether the operation accepts an Idempotency-Key: every POST with a principal does, unless
-// it opts out or its response is a stream.
+// TakesIdempotencyKey reports whether the operation accepts an Idempotency-Key: every POST with a principal does,
+// unless it opts out or its response is a stream.
 func (op Operation) TakesIdempotencyKey() bool {
 	return op.Method == http.MethodPost && !op.Public && !op.NoIdempotencyKey && len(op.Stream) == 0 &&
 		len(op.Download) == 0

@@ -245,7 +245,8 @@ func (a *API) documentOperation(op Operation, types exchange) {
 
 func securitySchemes() map[string]*huma.SecurityScheme {
 	return map[string]*huma.SecurityScheme{
-		"api_key": {Type: "apiKey", In: "header", Name: "API-Key", Description: "An API key, which belongs to one environment."},
+		"api_key": {Type: "apiKey", In: "header", Name: "API-Key",
+			Description: "An API key, which belongs to one environment."},
 		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT",
 			Description: "A user's access token from `POST /team/login`."},
 		"environment": {Type: "apiKey", In: "header", Name: "Environment-Id",

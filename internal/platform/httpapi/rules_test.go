@@ -97,7 +97,8 @@ func newRanges() *httpapi.API {
 }
 
 func send(api *httpapi.API, query, body string, notes func(string, rangeInput)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, prefix+"/ranges/a%20b?"+query, strings.NewReader(body)) //nolint:noctx // below
+	//nolint:noctx // set below
+	r := httptest.NewRequest(http.MethodPost, prefix+"/ranges/a%20b?"+query, strings.NewReader(body))
 	r = r.WithContext(context.WithValue(r.Context(), notesKey{}, notes))
 	r.Header.Set("Authorization", "Bearer token")
 	r.Header.Set("X-Agent", "agent")

@@ -67,7 +67,8 @@ func TestQueries(t *testing.T) {
 		"&limit=250&&":                     `{"limit":250,"name":"","at":null,"tag":null,"number":null}`,
 		"name=a,b+c%3B%26&tag=a,b&tag=%2C": "",
 		"name=a,b+c%3B%26&tag=a,b&tag=c":   `{"limit":50,"name":"a,b c;&","at":null,"tag":["a","b","c"],"number":null}`,
-		"number=3&number=1,2&at=0001-01-01T00:00:00Z": `{"limit":50,"name":"","at":"0001-01-01T00:00:00.000Z","tag":null,"number":[3,1,2]}`,
+		"number=3&number=1,2&at=0001-01-01T00:00:00Z": `{"limit":50,"name":"","at":"0001-01-01T00:00:00.000Z","tag":null,` +
+			`"number":[3,1,2]}`,
 	} {
 		w := s.do(http.MethodGet, things+"?"+query, "")
 		if want == "" {
@@ -166,9 +167,11 @@ func TestBodies(t *testing.T) {
 	require.Equal(t, []string{"query.loud single", "body required"},
 		faults(t, s.do(http.MethodPost, things+"?loud=true&loud=true", "")))
 	for body, want := range map[string]string{
-		`{"name":"a","clear":null,"whole":null,"labels":{"x":null},"free":{"x":null,"y":[null]}}`: `{"name":"a","clear":{"Set":true,"Null":true,"Value":""}}`,
-		" {\"name\":\"\\ud83d\\ude00\\ufffd\ufffd\\\\ud800\"}\n":                                  `{"name":"😀��\\ud800","clear":{"Set":false,"Null":false,"Value":""}}`,
-		`{"name":"a","free":{"name":1,"Name":2}}`:                                                 `{"name":"a","clear":{"Set":false,"Null":false,"Value":""}}`,
+		`{"name":"a","clear":null,"whole":null,"labels":{"x":null},"free":{"x":null,"y":[null]}}`: `{"name":"a",` +
+			`"clear":{"Set":true,"Null":true,"Value":""}}`,
+		" {\"name\":\"\\ud83d\\ude00\\ufffd\ufffd\\\\ud800\"}\n": `{"name":"😀��\\ud800","clear":{"Set":false,"Null":false,` +
+			`"Value":""}}`,
+		`{"name":"a","free":{"name":1,"Name":2}}`: `{"name":"a","clear":{"Set":false,"Null":false,"Value":""}}`,
 	} {
 		w := s.do(http.MethodPost, things, body)
 		require.Equal(t, http.StatusCreated, w.Code, "%s: %s", body, w.Body)

@@ -131,8 +131,8 @@ var errLost = errors.New("another request has claimed the idempotency key: this 
 // Begin claims the request's key. It returns a Run if the request must be executed, or the stored response.
 //
 // Errors: idempotency_mismatch for a key that was used with another request; idempotency_in_progress while the first
-// request is in progress; idempotency_outcome_unknown if the first request took effect but its response was lost with its
-// process or was too large to store.
+// request is in progress; idempotency_outcome_unknown if the first request took effect but its response was lost with
+// its process or was too large to store.
 func (s *Store) Begin(ctx context.Context, r Request) (*Run, *Response, error) {
 	run := &Run{store: s, id: r.id(), env: r.Principal.Environment, claim: id.NewUUID(), fingerprint: r.fingerprint()}
 	// If the key is released between the two statements of a round, the next round can claim it.

@@ -24,8 +24,8 @@ type Run struct {
 }
 
 // Context returns the context in which the request is executed. In it a transaction of db.Tx commits only while the run
-// holds its key, and the same commit records that the request took effect. So a retry learns of the effect if the process
-// crashes, and a request that was considered abandoned too early cannot commit.
+// holds its key, and the same commit records that the request took effect. So a retry learns of the effect if the
+// process crashes, and a request that was considered abandoned too early cannot commit.
 func (r *Run) Context(ctx context.Context) context.Context {
 	return db.WithCheck(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if r.over.Load() {
@@ -56,8 +56,8 @@ func (r *Run) Release(ctx context.Context) error {
 	return r.store.release(ctx, r)
 }
 
-// Fail frees the key of a failed request that did not take effect. A request that took effect keeps its key, and a retry
-// gets idempotency_outcome_unknown.
+// Fail frees the key of a failed request that did not take effect. A request that took effect keeps its key, and a
+// retry gets idempotency_outcome_unknown.
 func (r *Run) Fail(ctx context.Context) error {
 	ctx, cancel := r.end(ctx)
 	defer cancel()

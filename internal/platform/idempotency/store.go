@@ -25,8 +25,8 @@ const (
 	stateDone     = "done"
 )
 
-// record is the sealed part of a row. The fingerprint is sealed because a plain hash would let someone guess a secret in
-// the body; the response is sealed because it may show a secret once.
+// record is the sealed part of a row. The fingerprint is sealed because a plain hash would let someone guess a secret
+// in the body; the response is sealed because it may show a secret once.
 type record struct {
 	Fingerprint []byte `json:"fingerprint"`
 	// The name in JSON is that of stored rows.
@@ -61,7 +61,8 @@ func (s *Store) claim(ctx context.Context, r *Run) (claimed bool, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.clock.Now()
 		var got string
-		err := tx.QueryRowContext(ctx, `INSERT INTO idempotency_keys (id, environment_id, claim_id, state, record, lease_ms, expires_ms)
+		err := tx.QueryRowContext(ctx, `INSERT INTO idempotency_keys (id, environment_id, claim_id, state, record, lease_ms,
+				expires_ms)
 			VALUES ($1, $2, $3, 'running', $4, $5, $6)
 			ON CONFLICT (id) DO UPDATE SET claim_id = excluded.claim_id, state = excluded.state, record = excluded.record,
 				lease_ms = excluded.lease_ms, expires_ms = excluded.expires_ms

@@ -75,7 +75,8 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	w, d, ran := newWorld(), &diary{}, make(chan struct{}, 2)
 	require.NoError(t, w.Start(t.Context(), []module.Module{
-		{Name: "a", Services: []module.Service{d.service("a1"), d.service("a2")}, Jobs: []jobs.Periodic{d.job("count a", ran)}},
+		{Name: "a", Services: []module.Service{d.service("a1"), d.service("a2")},
+			Jobs: []jobs.Periodic{d.job("count a", ran)}},
 		{Name: "nothing"},
 		{Name: "b", Services: []module.Service{d.service("b"), {Name: "idle"}}, Jobs: []jobs.Periodic{d.job("count b", ran)}},
 	}))

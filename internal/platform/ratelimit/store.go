@@ -120,7 +120,8 @@ func lock(ctx context.Context, tx *sql.Tx, asks []ask) (map[string]tat, error) {
 // add makes the rows of limits that are asked about for the first time: full.
 func (s store) add(ctx context.Context, ids []string) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO rate_limit_buckets (id, tat_ns) SELECT id, $2 FROM unnest($1::text[]) AS f (id) ORDER BY id
+		_, err := tx.ExecContext(ctx, `INSERT INTO rate_limit_buckets (id, tat_ns) SELECT id, $2
+			FROM unnest($1::text[]) AS f (id) ORDER BY id
 			ON CONFLICT (id) DO NOTHING`, ids, s.clock.Now().UnixNano())
 		return err
 	})

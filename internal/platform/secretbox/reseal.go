@@ -184,6 +184,6 @@ func (r *resealer) fault() error {
 	if r.nFailed == 0 {
 		return nil
 	}
-	return fmt.Errorf("secretbox: reseal %s.%s: %d values do not open and were left as they are, among them of rows %q: %w",
+	return fmt.Errorf("secretbox: reseal %s.%s: %d values do not open and were left unchanged, for example of rows %q: %w",
 		r.column.Table, r.column.Column, r.nFailed, r.failed, ErrDecrypt)
 }

@@ -103,8 +103,8 @@ func NewPostgres(t *testing.T) string {
 	return u
 }
 
-// ensureTemplate returns the name of a database that holds the schema of the present migrations, which it makes where it
-// is missing.
+// ensureTemplate returns the name of a database that holds the schema of the present migrations, which it makes where
+// it is missing.
 func ensureTemplate(ctx context.Context, admin *sql.DB, server string) (name string, err error) {
 	digest, err := migrationsDigest()
 	if err != nil {

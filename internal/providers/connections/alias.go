@@ -30,7 +30,8 @@ func takeAlias(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUU
 
 // releaseAlias takes the connection's alias away, if it has one. The row stays for AliasHold and beyond.
 func releaseAlias(ctx context.Context, tx *sql.Tx, connectionUUID string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, `UPDATE webhook_aliases SET connection_uuid = NULL, released_ms = $2 WHERE connection_uuid = $1`,
+	_, err := tx.ExecContext(ctx, `UPDATE webhook_aliases SET connection_uuid = NULL, released_ms = $2
+		WHERE connection_uuid = $1`,
 		connectionUUID, clock.Millis(now))
 	if err != nil {
 		return fmt.Errorf("release alias: %w", err)

@@ -93,7 +93,8 @@ func aliasStep(ctx context.Context, rt *rapid.T, w *world, m *aliasModel, names 
 	switch rapid.SampledFrom([]string{"create", "create", "rename", "delete", "wait"}).Draw(rt, "action") {
 	case "create":
 		provider := "github"
-		c, _, err := w.svc.Create(ctx, who, connections.NewConnection{Provider: &provider, ConnectionID: &name, Change: change})
+		c, _, err := w.svc.Create(ctx, who, connections.NewConnection{Provider: &provider, ConnectionID: &name,
+			Change: change})
 		if exists {
 			requireCode(rt, apperr.CodeConnectionExists, err)
 			return

@@ -13,7 +13,8 @@ import (
 // Create makes a connection in the actor's environment. Its provider configuration already having one of that id is
 // connection_exists, or a change of that one where the caller asked for it; created tells the two apart. An alias asked
 // for that is not to be had is alias_taken, an environment that was removed meanwhile not_found.
-func (s *Service) Create(ctx context.Context, actor access.Principal, in NewConnection) (c Connection, created bool, err error) {
+func (s *Service) Create(ctx context.Context, actor access.Principal,
+	in NewConnection) (c Connection, created bool, err error) {
 	now := s.now()
 	var f apperr.Faults
 	fresh := blankConnection()

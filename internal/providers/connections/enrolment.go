@@ -88,10 +88,12 @@ func (s *Service) OpenEnrolment(ctx context.Context, actor access.Principal, pro
 			return Connection{}, enrolmentConflict(fmt.Sprintf("The connection has %d webhook secrets, which is the most; "+
 				"delete one first", len(stored)))
 		}
-		_, err = ed.tx.ExecContext(ctx, `INSERT INTO webhook_enrolments (connection_uuid, team_id, status, opened_ms, expires_ms)
+		_, err = ed.tx.ExecContext(ctx, `INSERT INTO webhook_enrolments (connection_uuid, team_id, status, opened_ms,
+				expires_ms)
 			VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (connection_uuid) DO UPDATE SET team_id = excluded.team_id, status = excluded.status,
-				opened_ms = excluded.opened_ms, expires_ms = excluded.expires_ms, captured_ms = NULL, secret_id = NULL, value = NULL`,
+				opened_ms = excluded.opened_ms, expires_ms = excluded.expires_ms, captured_ms = NULL, secret_id = NULL,
+				value = NULL`,
 			c.UUID, string(actor.Team), string(EnrolmentOpen), clock.Millis(e.OpenedAt), clock.Millis(e.ExpiresAt))
 		if err != nil {
 			return Connection{}, fmt.Errorf("open an enrolment: %w", err)
@@ -265,8 +267,10 @@ func enrolmentPlace(connectionUUID string) secretbox.AD {
 // endEnrolment moves an enrolment on from open or awaiting_confirmation.
 func endEnrolment(ctx context.Context, tx *sql.Tx, connectionUUID string, to EnrolmentStatus, now time.Time,
 	secretID string, sealed []byte) error {
-	_, err := tx.ExecContext(ctx, `UPDATE webhook_enrolments SET status = $2, captured_ms = COALESCE(captured_ms, $3), secret_id = $4, value = $5
-		WHERE connection_uuid = $1`, connectionUUID, string(to), clock.Millis(now), sql.NullString{String: secretID, Valid: secretID != ""}, sealed)
+	_, err := tx.ExecContext(ctx, `UPDATE webhook_enrolments SET status = $2, captured_ms = COALESCE(captured_ms, $3),
+			secret_id = $4, value = $5
+		WHERE connection_uuid = $1`,
+		connectionUUID, string(to), clock.Millis(now), sql.NullString{String: secretID, Valid: secretID != ""}, sealed)
 	if err != nil {
 		return fmt.Errorf("end an enrolment: %w", err)
 	}
@@ -281,7 +285,8 @@ func (s *Service) enrolment(ctx context.Context, q querier, connectionUUID strin
 	var captured *int64
 	var secretID sql.NullString
 	var sealed []byte
-	err := q.QueryRowContext(ctx, `SELECT team_id, status, opened_ms, expires_ms, captured_ms, secret_id, value FROM webhook_enrolments
+	err := q.QueryRowContext(ctx, `SELECT team_id, status, opened_ms, expires_ms, captured_ms, secret_id, value
+		FROM webhook_enrolments
 		WHERE connection_uuid = $1`, connectionUUID).Scan(&team, &e.Status, &opened, &expires, &captured, &secretID, &sealed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return e, "", apperr.NotFound("webhook enrolment")

@@ -16,7 +16,7 @@ func (s *Service) Module() module.Module {
 		Name:   "providers/connections",
 		Sealed: SealedColumns(),
 		Caches: []module.Cache{{Name: "connections", Refresh: s.Refresh}},
-		Jobs: []jobs.Periodic{{Name: "store-secret-matches", Run: jobs.Every(matchInterval, s.StoreMatches), Last: s.StoreMatches,
-			Failure: "cannot store the last matches of webhook secrets"}},
+		Jobs: []jobs.Periodic{{Name: "store-secret-matches", Run: jobs.Every(matchInterval, s.StoreMatches),
+			Last: s.StoreMatches, Failure: "cannot store the last matches of webhook secrets"}},
 	}
 }

@@ -223,7 +223,8 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 			location = at
 		case "accept_unverified":
 			location, fault.Message = "webhook.scheme",
-				`must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to say so`
+				`must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to `+
+					`say so`
 		}
 		f.Add(location, fault.Rule, fault.Message)
 	}

@@ -154,7 +154,8 @@ func (s *Service) insertSecret(ctx context.Context, tx *sql.Tx, connectionUUID s
 	if err != nil {
 		return fmt.Errorf("seal webhook secret: %w", err)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO connection_secrets (id, connection_uuid, label, hint, value, created_ms) VALUES ($1, $2, $3, $4, $5, $6)`,
+	_, err = tx.ExecContext(ctx, `INSERT INTO connection_secrets (id, connection_uuid, label, hint, value, created_ms)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
 		v.ID, connectionUUID, v.Label, v.Hint, sealed, clock.Millis(v.CreatedAt))
 	if err != nil {
 		return fmt.Errorf("insert webhook secret: %w", err)

@@ -100,8 +100,8 @@ func insert(ctx context.Context, tx *sql.Tx, c *Connection) (inserted bool, err 
 	if err != nil {
 		return false, err
 	}
-	r, err := tx.ExecContext(ctx, `INSERT INTO connections (uuid, environment_id, provider, provider_config_key, connection_id,
-			path_token, status, status_reason, tags, metadata, webhook, created_ms, updated_ms)
+	r, err := tx.ExecContext(ctx, `INSERT INTO connections (uuid, environment_id, provider, provider_config_key,
+			connection_id, path_token, status, status_reason, tags, metadata, webhook, created_ms, updated_ms)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 		ON CONFLICT (environment_id, provider_config_key, connection_id) DO NOTHING`,
 		c.UUID, string(c.Environment), c.Provider, c.ProviderConfigKey, c.ConnectionID, c.PathToken, string(c.Status),

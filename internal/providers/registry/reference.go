@@ -15,8 +15,10 @@ A folder of your own adds to them: [Add a provider](../guides/add-a-provider.md)
 How to read the table; the words are those of [the format](../../internal/providers/verification/README.md#the-format):
 
 - **Signed** is what the signature covers. Where it covers no body, whoever gets hold of one delivery can send any.
-- **Age limit** is how old a delivery may be, by its timestamp. Without one, only the id keeps an old delivery from coming again.
-- **Type** and **Id** are where an event's type and id come from. What is not signed can be changed by whoever replays a delivery.
+- **Age limit** is how old a delivery may be, by its timestamp. Without one, only the id keeps an old delivery from ` +
+	`coming again.
+- **Type** and **Id** are where an event's type and id come from. What is not signed can be changed by whoever ` +
+	`replays a delivery.
   Without an id the same type and body within the connection's window, by default an hour, is a repeat; where bodies may
   repeat, each delivery is an event of its own.
 - **Handshakes** are how the provider makes sure of the URL: ` + "`echo`" + ` repeats a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` hands the

@@ -2,7 +2,8 @@ package verification
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // Old provider schemes are HMAC-SHA1; collisions of SHA-1 do not break HMAC (RFC 6194 section 3.3).
+	// Old provider schemes are HMAC-SHA1; collisions of SHA-1 do not break HMAC (RFC 6194 section 3.3).
+	"crypto/sha1" //nolint:gosec // see above
 	"crypto/sha256"
 	"crypto/sha512"
 	"hash"

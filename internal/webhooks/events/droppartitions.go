@@ -107,7 +107,8 @@ func (s *Store) SweepDefaultPartition(ctx context.Context, environments []id.Env
 	if s.db.Engine() != db.Postgres {
 		return 0, nil
 	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT p.event_uuid, p.received_ms, length(p.body) FROM webhook_event_payloads_default p
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT p.event_uuid, p.received_ms, length(p.body)
+		FROM webhook_event_payloads_default p
 		ORDER BY p.event_uuid LIMIT $1`, limit)
 	if err != nil {
 		return 0, fmt.Errorf("read the default partition: %w", err)

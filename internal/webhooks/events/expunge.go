@@ -15,7 +15,8 @@ import (
 // reports false, and changes nothing, for an event that has none to delete. Whoever calls it has ended, in the same
 // transaction or before, what waits to be sent; Expunged tells those who come later.
 func (s *Store) Expunge(ctx context.Context, tx *sql.Tx, e *Event, now time.Time) (bool, error) {
-	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET expunged_ms = $1, updated_ms = $1 WHERE environment_id = $2 AND event_uuid = $3
+	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET expunged_ms = $1, updated_ms = $1 WHERE environment_id = $2
+		AND event_uuid = $3
 		AND duplicate_of IS NULL AND expunged_ms IS NULL`, clock.Millis(now), string(e.Environment), e.UUID)
 	if err != nil {
 		return false, fmt.Errorf("expunge an event: %w", err)
@@ -47,7 +48,8 @@ func (s *Store) Expunged(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 		n := min(len(uuids), maxAsked)
 		in, args := padded(2, []any{string(env)}, uuids[:n])
 		rows, err := tx.QueryContext(ctx,
-			`SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND expunged_ms IS NOT NULL AND event_uuid IN `+ //nolint:gosec // only placeholders are added
+			//nolint:gosec // only placeholders are added
+			`SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND expunged_ms IS NOT NULL AND event_uuid IN `+
 				in, args...)
 		if err != nil {
 			return nil, fmt.Errorf("ask for expunged events: %w", err)

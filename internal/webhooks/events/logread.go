@@ -59,7 +59,8 @@ func (s *Store) sequence(ctx context.Context) (n int64, err error) {
 		}
 		// A statement of its own: it must see what the holder of the lock before has committed.
 		res, err := tx.ExecContext(ctx, `UPDATE webhook_event_log AS l SET position = n.position FROM (
-			SELECT w.ordinal, (SELECT COALESCE(MAX(m.position), 0) FROM webhook_event_log m) + ROW_NUMBER() OVER (ORDER BY w.ordinal) AS position
+			SELECT w.ordinal, (SELECT COALESCE(MAX(m.position), 0)
+			FROM webhook_event_log m) + ROW_NUMBER() OVER (ORDER BY w.ordinal) AS position
 			FROM (SELECT ordinal FROM webhook_event_log WHERE position IS NULL ORDER BY ordinal LIMIT $1) w) n
 			WHERE l.ordinal = n.ordinal`, sequenceChunk)
 		if err != nil {
@@ -190,7 +191,8 @@ func (s *Store) LogSpan(ctx context.Context, env id.Environment, after, to int64
 	var span LogSpan
 	var first, oldest sql.NullInt64
 	// Every record stands for a message at least.
-	err := s.db.Read().QueryRowContext(ctx, `SELECT COALESCE(SUM(q.messages), 0), MIN(q.position), MIN(q.at_ms) FROM (SELECT l.position, l.messages, l.at_ms
+	err := s.db.Read().QueryRowContext(ctx, `SELECT COALESCE(SUM(q.messages), 0), MIN(q.position), MIN(q.at_ms)
+		FROM (SELECT l.position, l.messages, l.at_ms
 		FROM webhook_event_log l WHERE l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position
 		LIMIT `+strconv.Itoa(LogMessages+1)+`) q`, string(env), after, to).Scan(&span.Messages, &first, &oldest)
 	if err != nil {

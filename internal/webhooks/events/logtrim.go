@@ -38,9 +38,11 @@ func (s *Store) TrimLog(ctx context.Context, now time.Time) error {
 // logged returns the environments with records. It hops through the index from one to the next.
 func (s *Store) logged(ctx context.Context) ([]id.Environment, error) {
 	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (environment_id) AS (
-		SELECT (SELECT l.environment_id FROM webhook_event_log l WHERE l.position IS NOT NULL ORDER BY l.environment_id LIMIT 1)
+		SELECT (SELECT l.environment_id FROM webhook_event_log l WHERE l.position IS NOT NULL ORDER BY l.environment_id
+		LIMIT 1)
 		UNION ALL
-		SELECT (SELECT l.environment_id FROM webhook_event_log l WHERE l.position IS NOT NULL AND l.environment_id > hop.environment_id
+		SELECT (SELECT l.environment_id FROM webhook_event_log l WHERE l.position IS NOT NULL
+			AND l.environment_id > hop.environment_id
 			ORDER BY l.environment_id LIMIT 1) FROM hop WHERE hop.environment_id IS NOT NULL)
 		SELECT environment_id FROM hop WHERE environment_id IS NOT NULL`)
 	if err != nil {
@@ -66,7 +68,8 @@ func (s *Store) trim(ctx context.Context, env id.Environment, now time.Time) err
 	for ctx.Err() == nil {
 		var deleted int64
 		err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-			res, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_log WHERE position IN (SELECT l.position FROM webhook_event_log l
+			res, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_log WHERE position IN (SELECT l.position
+				FROM webhook_event_log l
 				WHERE l.environment_id = $1 AND l.position <= $2 ORDER BY l.position LIMIT $3)`, string(env), cut, trimChunk)
 			if err != nil {
 				return err
@@ -85,7 +88,8 @@ func (s *Store) trim(ctx context.Context, env id.Environment, now time.Time) err
 func (s *Store) lastSurplus(ctx context.Context, env id.Environment, now time.Time) (int64, error) {
 	var cut int64
 	// The sum is of the record and those after it, less itself: what follows it.
-	err := s.db.Read().QueryRowContext(ctx, `SELECT q.position FROM (SELECT l.position, LEAD(l.at_ms) OVER (ORDER BY l.position) AS next_ms,
+	err := s.db.Read().QueryRowContext(ctx, `SELECT q.position
+			FROM (SELECT l.position, LEAD(l.at_ms) OVER (ORDER BY l.position) AS next_ms,
 			SUM(l.messages) OVER (ORDER BY l.position DESC ROWS UNBOUNDED PRECEDING) - l.messages AS later
 		FROM webhook_event_log l WHERE l.environment_id = $1 AND l.position IS NOT NULL) q
 		WHERE q.later > $2 OR q.next_ms < $3 ORDER BY q.position DESC LIMIT 1`,

@@ -40,9 +40,11 @@ func (s *Store) old(ctx context.Context, env id.Environment, after, upTo string,
 		condition += " AND e.event_uuid <= $3"
 		args = append(args, upTo)
 	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT e.event_uuid, e.connection_uuid, e.idempotency_key, e.idempotency_source, e.received_ms,
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT e.event_uuid, e.connection_uuid, e.idempotency_key,
+		e.idempotency_source, e.received_ms,
 		e.body_size, e.duplicate_of IS NULL AND e.expunged_ms IS NULL, e.duplicate_of IS NULL,
-		e.n_sending + e.n_pending + e.n_retry_wait + e.n_held + e.n_held_failed, e.n_dead + e.n_succeeded + e.n_cancelled, e.attempt_count
+		e.n_sending + e.n_pending + e.n_retry_wait + e.n_held + e.n_held_failed, e.n_dead + e.n_succeeded + e.n_cancelled,
+		e.attempt_count
 		FROM webhook_events e WHERE `+condition+` ORDER BY e.event_uuid LIMIT `+strconv.Itoa(limit), args...)
 	if err != nil {
 		return nil, fmt.Errorf("read old events: %w", err)
@@ -75,7 +77,8 @@ func (s *Store) Environments(ctx context.Context) ([]id.Environment, error) {
 	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (environment_id) AS (
 		SELECT (SELECT e.environment_id FROM webhook_events e ORDER BY e.environment_id LIMIT 1)
 		UNION ALL
-		SELECT (SELECT e.environment_id FROM webhook_events e WHERE e.environment_id > hop.environment_id ORDER BY e.environment_id LIMIT 1)
+		SELECT (SELECT e.environment_id FROM webhook_events e WHERE e.environment_id > hop.environment_id
+			ORDER BY e.environment_id LIMIT 1)
 			FROM hop WHERE hop.environment_id IS NOT NULL)
 		SELECT hop.environment_id FROM hop WHERE hop.environment_id IS NOT NULL`)
 	if err != nil {
@@ -171,7 +174,8 @@ var raiseHorizons = &db.MultiRow{ //nolint:gochecknoglobals // a constant statem
 	Before: "INSERT INTO webhook_payload_horizons (environment_id, gone_ms, swept_uuid)",
 	Types:  []string{"text", "bigint", "text"},
 	After: `ON CONFLICT (environment_id) DO UPDATE SET
-		gone_ms = CASE WHEN excluded.gone_ms > webhook_payload_horizons.gone_ms THEN excluded.gone_ms ELSE webhook_payload_horizons.gone_ms END,
+		gone_ms = CASE WHEN excluded.gone_ms > webhook_payload_horizons.gone_ms THEN excluded.gone_ms
+		ELSE webhook_payload_horizons.gone_ms END,
 		swept_uuid = CASE WHEN excluded.swept_uuid > webhook_payload_horizons.swept_uuid THEN excluded.swept_uuid
 			ELSE webhook_payload_horizons.swept_uuid END`,
 }

@@ -38,7 +38,8 @@ func (s *Store) Origins(ctx context.Context, env id.Environment, uuids []string)
 		for _, u := range uuids[:n] {
 			args = append(args, u)
 		}
-		rows, err := s.db.Read().QueryContext(ctx, `SELECT event_uuid, event_type, provider, provider_config_key, connection_id, connection_uuid
+		rows, err := s.db.Read().QueryContext(ctx, `SELECT event_uuid, event_type, provider, provider_config_key,
+				connection_id, connection_uuid
 			FROM webhook_events WHERE environment_id = $1 AND event_uuid IN `+db.In(2, n), args...)
 		if err != nil {
 			return nil, fmt.Errorf("read the origins of events: %w", err)

@@ -16,7 +16,8 @@ import (
 func partitions(t *testing.T, store testkit.Store) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
-	rows, err := store.DB.Read().QueryContext(t.Context(), `SELECT c.relname, (SELECT COUNT(*) FROM webhook_event_payloads p WHERE p.tableoid = c.oid)
+	rows, err := store.DB.Read().QueryContext(t.Context(), `SELECT c.relname, (SELECT COUNT(*)
+		FROM webhook_event_payloads p WHERE p.tableoid = c.oid)
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'webhook_event_payloads'::regclass`)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rows.Close()) }()

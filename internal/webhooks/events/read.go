@@ -19,9 +19,10 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-const eventColumns = `e.event_uuid, e.environment_id, e.connection_uuid, e.connection_id, e.provider, e.provider_config_key,
-	e.event_type, e.event_types, e.status, e.idempotency_key, e.idempotency_source, e.duplicate_of, e.suspect, e.control, e.verification,
-	e.content_type, e.body_size, e.hops, e.attempt_count, e.last_error, e.received_ms, e.updated_ms, e.forwarded_ms,
+const eventColumns = `e.event_uuid, e.environment_id, e.connection_uuid, e.connection_id, e.provider,
+	e.provider_config_key, e.event_type, e.event_types, e.status, e.idempotency_key, e.idempotency_source, e.duplicate_of,
+	e.suspect, e.control, e.verification, e.content_type, e.body_size, e.hops, e.attempt_count, e.last_error,
+	e.received_ms, e.updated_ms, e.forwarded_ms,
 	e.expunged_ms, (SELECT h.gone_ms FROM webhook_payload_horizons h WHERE h.environment_id = e.environment_id)`
 
 // scanEvent reads a row of eventColumns of an environment with the lifetimes given, as it stands at now.

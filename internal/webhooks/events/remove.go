@@ -119,7 +119,8 @@ func (s *Store) LockSettled(ctx context.Context, tx *sql.Tx, env id.Environment,
 	in, args := padded(2, []any{string(env)}, uuids)
 	//nolint:gosec // only placeholders are added
 	rows, err := tx.QueryContext(ctx, `SELECT event_uuid FROM webhook_events
-		WHERE environment_id = $1 AND event_uuid IN `+in+` AND n_sending + n_pending + n_retry_wait + n_held + n_held_failed = 0
+		WHERE environment_id = $1 AND event_uuid IN `+in+`
+		AND n_sending + n_pending + n_retry_wait + n_held + n_held_failed = 0
 		ORDER BY event_uuid`+s.db.SkipLocked(), args...)
 	if err != nil {
 		return nil, fmt.Errorf("lock old events: %w", err)
@@ -145,7 +146,8 @@ func (s *Store) LockSettled(ctx context.Context, tx *sql.Tx, env id.Environment,
 var deleteKeys = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "WITH v (connection_uuid, key_hash, event_uuid) AS (",
 	Types:  []string{"text", "bytea", "text"},
-	After: `) DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (SELECT v.connection_uuid, v.key_hash FROM v)
+	After: `) DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (SELECT v.connection_uuid, v.key_hash
+		FROM v)
 		AND event_uuid IN (SELECT v.event_uuid FROM v)`,
 }
 
@@ -177,7 +179,8 @@ func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, list
 // their event are not among them.
 func (s *Store) SweepKeys(ctx context.Context, now time.Time, limit int) (int, error) {
 	// The first condition names the partial index; SQLite wants it word for word.
-	of := fmt.Sprintf(`SELECT k.connection_uuid, k.key_hash FROM webhook_event_keys k WHERE k.expires_ms < %d AND k.expires_ms <= $1
+	of := fmt.Sprintf(`SELECT k.connection_uuid, k.key_hash FROM webhook_event_keys k WHERE k.expires_ms < %d
+		AND k.expires_ms <= $1
 		ORDER BY k.expires_ms LIMIT %d`, int64(math.MaxInt64), limit)
 	var n int64
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {

@@ -122,7 +122,8 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 func (s *Store) Bounds(ctx context.Context, env id.Environment) (first, last string, err error) {
 	var low, high *string
 	// Two queries, because each of them alone is one step in the index.
-	err = s.db.Read().QueryRowContext(ctx, `SELECT (SELECT MIN(e.event_uuid) FROM webhook_events e WHERE e.environment_id = $1),
+	err = s.db.Read().QueryRowContext(ctx, `SELECT (SELECT MIN(e.event_uuid) FROM webhook_events e
+		WHERE e.environment_id = $1),
 		(SELECT MAX(e.event_uuid) FROM webhook_events e WHERE e.environment_id = $1)`, string(env)).Scan(&low, &high)
 	if err != nil {
 		return "", "", fmt.Errorf("find the first and the last event: %w", err)

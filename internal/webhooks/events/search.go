@@ -106,17 +106,20 @@ func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) 
 		for _, hash := range [][]byte{HashID(key), HashSignedID(key), HashPublished(key)} {
 			args = append(args, hash)
 			// A subquery that yields one value, because no planner makes anything but a step in the primary key of it.
-			lookups = append(lookups, fmt.Sprintf(`SELECT (SELECT k.event_uuid FROM webhook_event_keys k WHERE k.connection_uuid = s.connection_uuid
+			lookups = append(lookups, fmt.Sprintf(`SELECT (SELECT k.event_uuid FROM webhook_event_keys k
+				WHERE k.connection_uuid = s.connection_uuid
 				AND k.key_hash = $%d) AS event_uuid FROM scope s`, len(args)))
 		}
 	}
 	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE scope (connection_uuid) AS (
 		SELECT (SELECT k.connection_uuid FROM webhook_event_keys k ORDER BY k.connection_uuid LIMIT 1)
 		UNION ALL
-		SELECT (SELECT k.connection_uuid FROM webhook_event_keys k WHERE k.connection_uuid > scope.connection_uuid ORDER BY k.connection_uuid LIMIT 1)
+		SELECT (SELECT k.connection_uuid FROM webhook_event_keys k WHERE k.connection_uuid > scope.connection_uuid
+			ORDER BY k.connection_uuid LIMIT 1)
 			FROM scope WHERE scope.connection_uuid IS NOT NULL)
 		SELECT f.event_uuid FROM (`+strings.Join(lookups, " UNION ")+`) f WHERE f.event_uuid IS NOT NULL
-			AND (SELECT e.event_uuid FROM webhook_events e WHERE e.environment_id = $1 AND e.event_uuid = f.event_uuid) IS NOT NULL
+			AND (SELECT e.event_uuid FROM webhook_events e WHERE e.environment_id = $1
+			AND e.event_uuid = f.event_uuid) IS NOT NULL
 			LIMIT `+strconv.Itoa(maxSearchKeys+1), args...)
 	if err != nil {
 		return nil, fmt.Errorf("find the events of a key: %w", err)
@@ -151,7 +154,8 @@ func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string
 			limit +
 			" ORDER BY e.event_type" + order + " LIMIT 1)"
 	}
-	rows, err := s.db.Read().QueryContext(ctx, fmt.Sprintf(`WITH RECURSIVE hop (event_type, n) AS (%s, 1 UNION ALL %s, hop.n + 1 FROM hop
+	rows, err := s.db.Read().QueryContext(ctx, fmt.Sprintf(`WITH RECURSIVE hop (event_type, n) AS (%s, 1
+		UNION ALL %s, hop.n + 1 FROM hop
 		WHERE hop.event_type IS NOT NULL AND hop.n <= %d) SELECT hop.event_type FROM hop WHERE hop.event_type IS NOT NULL`,
 		next(from+" $2"), next(over+" hop.event_type"), maxSearchTypes), args...)
 	if err != nil {

@@ -230,8 +230,10 @@ func TestSearchReadsLittle(t *testing.T) {
 				require.Contains(t, plan(t, store, query),
 					"USING COVERING INDEX webhook_events_by_type (environment_id=? AND event_type")
 			}
-			require.Contains(t, plan(t, store, `SELECT e.event_uuid FROM webhook_events e WHERE e.environment_id = 'a' AND e.duplicate_of IS NOT NULL
-				AND e.duplicate_of IN ('b') ORDER BY e.event_uuid LIMIT 2`), "webhook_events_by_original (environment_id=? AND duplicate_of=?)")
+			require.Contains(t, plan(t, store, `SELECT e.event_uuid FROM webhook_events e WHERE e.environment_id = 'a'
+				AND e.duplicate_of IS NOT NULL
+				AND e.duplicate_of IN ('b') ORDER BY e.event_uuid LIMIT 2`),
+				"webhook_events_by_original (environment_id=? AND duplicate_of=?)")
 			return
 		}
 		store.DB.Read().SetMaxOpenConns(1) // its statistics are all there are
@@ -248,7 +250,8 @@ func readsOf(t *testing.T, store testkit.Store) (n int) {
 	t.Helper()
 	_, err := store.DB.Read().ExecContext(t.Context(), "SELECT pg_stat_force_next_flush()")
 	require.NoError(t, err)
-	require.NoError(t, store.DB.Read().QueryRowContext(t.Context(), `SELECT SUM(t.seq_tup_read) + SUM(i.idx_tup_read) FROM pg_stat_user_tables t
+	require.NoError(t, store.DB.Read().QueryRowContext(t.Context(), `SELECT SUM(t.seq_tup_read) + SUM(i.idx_tup_read)
+		FROM pg_stat_user_tables t
 		JOIN pg_stat_user_indexes i USING (relid) WHERE t.relname IN ('webhook_events', 'webhook_event_keys')`).Scan(&n))
 	return n
 }

@@ -137,7 +137,8 @@ func readHolders(ctx context.Context, tx *sql.Tx, keys []*Key) (map[string]strin
 			args = append(args, keys[0].Hash)
 			keys = keys[1:]
 		}
-		query := `SELECT key_hash, event_uuid FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash IN ` + //nolint:gosec // only placeholders are added
+		//nolint:gosec // only placeholders are added
+		query := `SELECT key_hash, event_uuid FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash IN ` +
 			db.In(2, len(args)-1)
 		rows, err := tx.QueryContext(ctx, query, args...)
 		if err != nil {
@@ -160,7 +161,8 @@ func readHolders(ctx context.Context, tx *sql.Tx, keys []*Key) (map[string]strin
 
 // ReleaseKey gives back a key that the event has claimed.
 func (s *Store) ReleaseKey(ctx context.Context, tx *sql.Tx, k Key) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash = $2 AND event_uuid = $3`,
+	_, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash = $2
+		AND event_uuid = $3`,
 		k.ConnectionUUID, k.Hash, k.EventUUID)
 	if err != nil {
 		return fmt.Errorf("release a key: %w", err)
@@ -170,9 +172,9 @@ func (s *Store) ReleaseKey(ctx context.Context, tx *sql.Tx, k Key) error {
 
 var insertEvents = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: `INSERT INTO webhook_events (event_uuid, environment_id, connection_uuid, connection_id, provider,
-		provider_config_key, event_type, event_types, status, idempotency_key, idempotency_source, duplicate_of, suspect, control,
-		verification, content_type, body_size, hops, n_sending, n_pending, n_held, received_ms, updated_ms, attempt_count,
-		n_retry_wait, n_held_failed, n_dead, n_succeeded, n_cancelled, n_tried)`,
+		provider_config_key, event_type, event_types, status, idempotency_key, idempotency_source, duplicate_of, suspect,
+		control, verification, content_type, body_size, hops, n_sending, n_pending, n_held, received_ms, updated_ms,
+		attempt_count, n_retry_wait, n_held_failed, n_dead, n_succeeded, n_cancelled, n_tried)`,
 	Types: []string{"text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text", "text",
 		"boolean", "text", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint"},
 	Row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0)",
@@ -226,8 +228,10 @@ func (e *NewEvent) typesText() any {
 // and changes nothing, when that was noted after notAfter already, or the payload was expunged.
 func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string, now,
 	notAfter time.Time) (bool, error) {
-	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET redelivered_ms = $1 WHERE environment_id = $2 AND event_uuid = $3
-		AND (redelivered_ms IS NULL OR redelivered_ms <= $4) AND expunged_ms IS NULL`, clock.Millis(now), string(env), uuid, clock.Millis(notAfter))
+	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET redelivered_ms = $1 WHERE environment_id = $2
+		AND event_uuid = $3
+		AND (redelivered_ms IS NULL OR redelivered_ms <= $4) AND expunged_ms IS NULL`,
+		clock.Millis(now), string(env), uuid, clock.Millis(notAfter))
 	if err != nil {
 		return false, fmt.Errorf("mark a redelivery: %w", err)
 	}

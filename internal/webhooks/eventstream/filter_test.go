@@ -55,8 +55,9 @@ func (w *world) storeDrawn(rt *rapid.T, env id.Environment, firsts map[string]st
 	_, change := events.Apply([]events.Change{{Environment: env, EventUUID: e.UUID, At: e.ReceivedAt,
 		Counters: e.Counters}}, &events.Log{})
 	list = append(list, change)
-	insert := &db.MultiRow{Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, generation, claim_id, due_ms,
-		generation_attempts, attempt_count, leases_lost, last_http_status, last_error, created_ms, updated_ms)`,
+	insert := &db.MultiRow{Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status,
+		generation, claim_id, due_ms, generation_attempts, attempt_count, leases_lost, last_http_status, last_error,
+		created_ms, updated_ms)`,
 		Types: []string{"text", "text", "text", "text", "bigint", "text"},
 		Row:   "(?, ?, ?, ?, 'pending', 1, '', 0, 0, 0, 0, ?, ?, 0, 0)"}
 	for _, sub := range []string{"sub_1", "sub_2"} {

@@ -43,7 +43,8 @@ type world struct {
 
 func newWorld(t testing.TB, store testkit.Store, clk clock.Clock) *world {
 	return &world{t: t, db: store.DB, clock: clk,
-		events: events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}}), env: environment(t, store.DB), who: &people{}}
+		events: events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}}), env: environment(t, store.DB),
+		who: &people{}}
 }
 
 // environment makes an environment, which tickets refer to.
@@ -91,8 +92,9 @@ func (w *world) start(options ...func(*Options)) *node {
 	for _, change := range options {
 		change(&o)
 	}
-	s := New(Config{DB: w.db, Events: w.events, Attempts: deliveries.NewStore(deliveries.StoreConfig{DB: w.db, Events: w.events}), Identity: w.who,
-		Clock: w.clock, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(), Data: told, Options: o})
+	s := New(Config{DB: w.db, Events: w.events, Attempts: deliveries.NewStore(deliveries.StoreConfig{DB: w.db,
+		Events: w.events}), Identity: w.who, Clock: w.clock, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(),
+		Data: told, Options: o})
 	ctx, cancel := context.WithCancel(context.Background()) // it is ended before the database is closed
 	var running sync.WaitGroup
 	running.Go(func() { s.run(ctx) })
@@ -171,8 +173,9 @@ func (w *world) tried(env id.Environment, eventUUID string) (try string, list []
 	log.Attempted(env, eventUUID, try)
 	_, change := events.Apply([]events.Change{{Environment: env, EventUUID: eventUUID, Attempts: 1, At: w.clock.Now()}},
 		&log)
-	insert := &db.MultiRow{Before: `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome, started_ms,
-		dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, response_headers, truncated)`,
+	insert := &db.MultiRow{Before: `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id,
+		generation, number, outcome, started_ms, dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers,
+		response_headers, truncated)`,
 		Types: []string{"text", "text", "text", "text"},
 		Row:   "(?, ?, ?, ?, 1, 1, 'succeeded', 0, 1, 2, 3, 4, 5, '{}', '{}', false)"}
 	return try, []db.Statement{{Rows: insert, Args: []any{try, eventUUID, "sub", string(env)}}, change, log.Statement()}

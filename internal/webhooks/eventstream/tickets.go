@@ -67,8 +67,10 @@ func (s *Service) MakeTicket(ctx context.Context, p access.Principal,
 			clock.Millis(now), sweptTickets); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO webhook_stream_tickets (ticket_hash, environment_id, principal_id, principal, filter, expires_ms)
-			VALUES ($1, $2, $3, $4, $5, $6)`, hashTicket(ticket), string(p.Environment), p.ID, string(who), string(filter), clock.Millis(expires))
+		_, err = tx.ExecContext(ctx, `INSERT INTO webhook_stream_tickets (ticket_hash, environment_id, principal_id,
+				principal, filter, expires_ms)
+			VALUES ($1, $2, $3, $4, $5, $6)`,
+			hashTicket(ticket), string(p.Environment), p.ID, string(who), string(filter), clock.Millis(expires))
 		return err
 	})
 	if err != nil {

@@ -20,7 +20,8 @@ func issue() *filters.Event {
 		ReceivedAt: time.Date(2030, 1, 31, 12, 0, 0, 500_000_000, time.UTC), ContentType: "application/json",
 		Headers: `{"x-github-event":"issues","authorization":"[redacted]"}`,
 		Body: []byte(` {"action":"opened","number":7,"price":1.5,"big":9007199254740993,"huge":18446744073709551615,"e":1e2,
-			"null":null,"no":false,"text":"a\u00e9\"b","labels":["bug","ui"],"issue":{"user":{"login":"octo"},"body":""},"action":"closed"}`),
+			"null":null,"no":false,"text":"a\u00e9\"b","labels":["bug","ui"],"issue":{"user":{"login":"octo"},"body":""},
+			"action":"closed"}`),
 	}
 }
 

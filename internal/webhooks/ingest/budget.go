@@ -9,7 +9,9 @@ import (
 )
 
 // errOverloaded is the answer when the bodies that arrive have used up a budget, or a sender its share of one.
-var errOverloaded error = &apperr.Error{ //nolint:gochecknoglobals,errname // one value, so that the metric can tell it apart
+//
+//nolint:gochecknoglobals,errname // one value, so that the metric can recognise it
+var errOverloaded error = &apperr.Error{
 	Code: apperr.CodeUnavailable, Message: "Too many large deliveries at once; try again", RetryAfter: time.Second,
 }
 

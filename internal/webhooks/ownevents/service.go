@@ -188,9 +188,9 @@ func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
 	if d.Status == deliveries.Succeeded {
 		kind = DeliveryRecovered
 	}
-	data := deliveryPayload{DeliveryID: d.ID, SubscriptionID: d.SubscriptionID, EventUUID: d.EventUUID, EventType: origin.Type,
-		Provider: origin.Provider, ProviderConfigKey: origin.ProviderConfigKey, Generation: d.Generation,
-		AttemptCount: d.AttemptCount}
+	data := deliveryPayload{DeliveryID: d.ID, SubscriptionID: d.SubscriptionID, EventUUID: d.EventUUID,
+		EventType: origin.Type, Provider: origin.Provider, ProviderConfigKey: origin.ProviderConfigKey,
+		Generation: d.Generation, AttemptCount: d.AttemptCount}
 	if origin.ConnectionID != "" {
 		data.ConnectionID = &origin.ConnectionID
 	}

@@ -44,8 +44,8 @@ func typeInfos() []typeInfo {
 		DeliveryID: "01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47", SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r",
 		EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", EventType: "issues.opened", Provider: "github",
 		ProviderConfigKey: "github", ConnectionID: &connection, Generation: 1, AttemptCount: 9, CompletedAt: at,
-		LastError: &failurePayload{Code: "unexpected_status", Message: "The receiver answered with status 503", HTTPStatus: &status,
-			At: at},
+		LastError: &failurePayload{Code: "unexpected_status", Message: "The receiver answered with status 503",
+			HTTPStatus: &status, At: at},
 	}
 	recovered := delivery
 	recovered.Generation, recovered.AttemptCount = 2, 10

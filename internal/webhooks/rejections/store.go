@@ -21,8 +21,8 @@ type Filter struct {
 	Reasons            []string
 }
 
-const columns = `id, environment_id, connection_uuid, connection_id, provider, provider_config_key, received_ms, reason, message,
-	diagnosis_code, diagnosis_message, by_alias, client_ip, method, headers, body, body_size, suppressed`
+const columns = `id, environment_id, connection_uuid, connection_id, provider, provider_config_key, received_ms, reason,
+	message, diagnosis_code, diagnosis_message, by_alias, client_ip, method, headers, body, body_size, suppressed`
 
 // List returns one page of the refused requests that the view shows, and one row more where another page follows.
 func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Rejection, error) {
@@ -103,8 +103,11 @@ func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[s
 			if at.byAlias {
 				keep = PerAlias
 			}
-			_, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM webhook_rejections WHERE connection_uuid = $1 AND by_alias = $2 AND id <=
-				(SELECT id FROM webhook_rejections WHERE connection_uuid = $1 AND by_alias = $2 ORDER BY id DESC LIMIT 1 OFFSET %d)`, keep),
+			_, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM webhook_rejections WHERE connection_uuid = $1
+				AND by_alias = $2 AND id <=
+				(SELECT id FROM webhook_rejections WHERE connection_uuid = $1 AND by_alias = $2
+				ORDER BY id DESC LIMIT 1 OFFSET %d)`,
+				keep),
 				at.connectionUUID, at.byAlias)
 			if err != nil {
 				return fmt.Errorf("trim the refused requests: %w", err)

@@ -140,7 +140,8 @@ func (m *model) check(whole bool) {
 	}
 	// The hash that is kept beside a key lives for its window, also when that is longer than its event.
 	var windows int
-	require.NoError(m.rt, m.DB.Read().QueryRowContext(context.Background(), `SELECT COUNT(*) FROM webhook_event_keys k WHERE k.expires_ms < $1
+	require.NoError(m.rt, m.DB.Read().QueryRowContext(context.Background(), `SELECT COUNT(*) FROM webhook_event_keys k
+		WHERE k.expires_ms < $1
 		AND NOT EXISTS (SELECT 1 FROM webhook_events e WHERE e.event_uuid = k.event_uuid)`, events.KeyForever).Scan(&windows))
 	want["webhook_event_keys"] += windows
 	maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })

@@ -59,8 +59,8 @@ func New(c Config) *Worker {
 	return &Worker{Config: c, pace: newPace(c.DB, clock.System())}
 }
 
-// removeExpired removes everything that is due, unless another node is at it. It ends early, between two chunks, when ctx does;
-// the next call, of whatever process, goes on from there.
+// removeExpired removes everything that is due, unless another node is at it. It ends early, between two chunks, when
+// ctx does; the next call, of whatever process, goes on from there.
 func (w *Worker) removeExpired(ctx context.Context) (err error) {
 	lock, ok, err := w.DB.TryLock(ctx, db.LockRetention) // one node at a time removes
 	if err != nil || !ok {

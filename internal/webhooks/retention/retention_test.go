@@ -381,12 +381,14 @@ func TestStatistics(t *testing.T) {
 		w := newWorld(t, s)
 		env := w.environment(1, 3)
 		insert := func(width time.Duration, start time.Time) {
-			_, err := s.DB.Write().ExecContext(t.Context(), `INSERT INTO delivery_stats (subscription_id, width_ms, start_ms, measure, class, environment_id, n)
+			_, err := s.DB.Write().ExecContext(t.Context(), `INSERT INTO delivery_stats (subscription_id, width_ms, start_ms,
+					measure, class, environment_id, n)
 				VALUES ('sub', $1, $2, 'failed', 0, $3, 1)`, width.Milliseconds(), clock.Millis(start), string(env))
 			require.NoError(t, err)
 		}
 		rows := func() (minutes, hours int) {
-			require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FILTER (WHERE width_ms = 60000), COUNT(*) FILTER (WHERE width_ms = 3600000)
+			require.NoError(t, s.DB.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FILTER (WHERE width_ms = 60000),
+					COUNT(*) FILTER (WHERE width_ms = 3600000)
 				FROM delivery_stats`).Scan(&minutes, &hours))
 			return minutes, hours
 		}

@@ -48,8 +48,8 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 // process returns another worker on the same data, which takes no rest.
 func (w *world) process(d *db.DB) *Worker {
 	list := events.New(events.Config{DB: d, Deliveries: deliveries.Filter{}, Retention: w.keeps, Clock: w.clk})
-	worker := New(Config{DB: d, Events: list, Deliveries: deliveries.NewStore(deliveries.StoreConfig{DB: d, Events: list}), Lifetimes: w.keeps, Clock: w.clk,
-		Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics()})
+	worker := New(Config{DB: d, Events: list, Deliveries: deliveries.NewStore(deliveries.StoreConfig{DB: d, Events: list}),
+		Lifetimes: w.keeps, Clock: w.clk, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics()})
 	worker.pace.rest = func(context.Context, time.Duration) {}
 	return worker
 }
@@ -131,9 +131,11 @@ func (w *world) add(t require.TestingT, e event) events.Event {
 			return err
 		}
 		for i := range e.attempts {
-			if _, err := tx.ExecContext(ctx, `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome,
-				started_ms, dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, response_headers, truncated)
-				VALUES ($1, $2, 'sub', $3, 1, $4, 'failed', 0, 0, 0, 0, 0, 0, '{}', '{}', false)`, id.NewUUID(), n.UUID, string(e.env), i+1); err != nil {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id,
+				generation, number, outcome, started_ms, dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers,
+				response_headers, truncated)
+				VALUES ($1, $2, 'sub', $3, 1, $4, 'failed', 0, 0, 0, 0, 0, 0, '{}', '{}', false)`,
+				id.NewUUID(), n.UUID, string(e.env), i+1); err != nil {
 				return err
 			}
 		}

@@ -131,7 +131,8 @@ func keys(subscriptionID string, list []retired) ([]RetiringKey, error) {
 // ForgetSecrets removes replaced secrets whose time to sign is over for all of a subscription. They sign no more in any
 // case; this takes them out of the database. A worker calls it now and then.
 func (s *Service) ForgetSecrets(ctx context.Context) error {
-	_, err := s.cfg.DB.Write().ExecContext(ctx, `UPDATE webhook_subscriptions SET retiring_secrets = NULL, retiring_until_ms = NULL
+	_, err := s.cfg.DB.Write().ExecContext(ctx, `UPDATE webhook_subscriptions SET retiring_secrets = NULL,
+			retiring_until_ms = NULL
 		WHERE retiring_until_ms IS NOT NULL AND retiring_until_ms <= $1`, clock.Millis(s.cfg.Clock.Now()))
 	if err != nil {
 		return fmt.Errorf("forget replaced signing secrets: %w", err)

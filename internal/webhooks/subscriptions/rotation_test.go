@@ -147,7 +147,8 @@ func TestForgetSecrets(t *testing.T) {
 		r := newRotated(t, store)
 		stored := func() (n int) {
 			require.NoError(t, store.DB.Read().QueryRowContext(t.Context(),
-				`SELECT COUNT(*) FROM webhook_subscriptions WHERE retiring_secrets IS NOT NULL AND retiring_until_ms IS NOT NULL`).Scan(&n))
+				`SELECT COUNT(*) FROM webhook_subscriptions WHERE retiring_secrets IS NOT NULL
+				AND retiring_until_ms IS NOT NULL`).Scan(&n))
 			return n
 		}
 		r.change(t, replacing("b", time.Hour))

@@ -29,8 +29,8 @@ type row struct {
 }
 
 const columns = `id, environment_id, provider_config_key, connection_id, event_types, forward_url, signing_secret,
-	signing_secret_hint, headers, description, enabled, disabled_reason, filter, payload_mode, retry_schedule, timeout_ms, metadata,
-	retiring_secrets, created_ms, updated_ms, deleted_ms`
+	signing_secret_hint, headers, description, enabled, disabled_reason, filter, payload_mode, retry_schedule, timeout_ms,
+	metadata, retiring_secrets, created_ms, updated_ms, deleted_ms`
 
 func scan(from interface{ Scan(dest ...any) error }) (row, error) {
 	var r row
@@ -128,9 +128,9 @@ func insert(ctx context.Context, tx *sql.Tx, r row) error {
 		return err
 	}
 	ms := clock.Millis(r.CreatedAt)
-	_, err = tx.ExecContext(ctx, `INSERT INTO webhook_subscriptions (id, environment_id, provider_config_key, connection_id,
-			event_types, forward_url, signing_secret, signing_secret_hint, headers, description, enabled, disabled_reason,
-			filter, payload_mode, retry_schedule, timeout_ms, metadata, created_ms, updated_ms)
+	_, err = tx.ExecContext(ctx, `INSERT INTO webhook_subscriptions (id, environment_id, provider_config_key,
+			connection_id, event_types, forward_url, signing_secret, signing_secret_hint, headers, description, enabled,
+			disabled_reason, filter, payload_mode, retry_schedule, timeout_ms, metadata, created_ms, updated_ms)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
 		r.ID, string(r.Environment), nullable(r.ProviderConfigKey), nullable(r.ConnectionID), plain.types, r.sealedURL,
 		r.sealedSecret, r.SecretHint, r.sealedHeaders, r.Description, r.Enabled, nullable(r.DisabledReason),

@@ -35,8 +35,8 @@ func find() (bin, version string, err error) {
 	}
 }
 
-// Program returns the path of one of PostgreSQL's programs, such as pg_dump: that of the newest server installed, or the
-// one on PATH.
+// Program returns the path of one of PostgreSQL's programs, such as pg_dump: that of the newest server installed, or
+// the one on PATH.
 func Program(name string) (string, error) {
 	if bin, _, err := find(); err == nil {
 		path := filepath.Join(bin, name)

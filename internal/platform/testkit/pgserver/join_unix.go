@@ -99,7 +99,8 @@ func folder() (string, error) {
 	return dir, nil
 }
 
-// tempDir returns the folder for temporary files, or /tmp where that is closed to the user who runs the server for root.
+// tempDir returns the folder for temporary files, or /tmp where that is closed to the user who runs the server for
+// root.
 func tempDir() string {
 	dir := os.TempDir()
 	if os.Getuid() != 0 {

@@ -264,8 +264,8 @@ func (k *keeper) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// run starts the server and returns when it accepts connections. Nothing of it is to outlive a loss of power, so that it
-// never waits for the disk; it never speaks to another machine.
+// run starts the server and returns when it accepts connections. Nothing of it is to outlive a loss of power, so that
+// it never waits for the disk; it never speaks to another machine.
 func (k *keeper) run(port int) error {
 	log, err := os.OpenFile(filepath.Join(k.dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

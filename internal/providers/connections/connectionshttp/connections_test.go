@@ -150,7 +150,8 @@ func TestLife(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
 		t.Helper()
 		s := newServer(t, st)
-		made := s.do(s.a, http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"acme","webhook_secret":"`+secret+`",
+		made := s.do(s.a, http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"acme",`+
+			`"webhook_secret":"`+secret+`",
 			"tags":{"team":"a"},"metadata":{"n":12345678901234567890.10},"webhook":{"dedupe_window_seconds":0}}`)
 		require.Equal(t, http.StatusCreated, made.status, made.text)
 		require.Equal(t, item, made.header.Get("Location"))
@@ -160,10 +161,13 @@ func TestLife(t *testing.T) {
 		require.True(t, id.Is(id.PrefixPathToken, token), url)
 		uuid, _ := c["uuid"].(string)
 		require.True(t, id.IsUUID(uuid))
-		want := `{"uuid":"` + uuid + `","connection_id":"acme","webhook_alias":"acme","webhook":{"params":{},"dedupe_window_seconds":0,
-			"redeliver_on_duplicate":true,"max_body_bytes":10485760,"same_body_new_id":"accept","scheme":null,"url_base":null,"source_cidrs":[],
+		want := `{"uuid":"` + uuid + `","connection_id":"acme","webhook_alias":"acme","webhook":{"params":{},` +
+			`"dedupe_window_seconds":0,
+			"redeliver_on_duplicate":true,"max_body_bytes":10485760,"same_body_new_id":"accept","scheme":null,"url_base":null,` +
+			`"source_cidrs":[],
 			"rate_limit_per_second":null,"has_secret":true,"secret_hint":"LaSw"},
-			"provider_config_key":"standard-webhooks","provider":"standard-webhooks","environment_id":"` + s.a + `","auth_mode":"none",
+			"provider_config_key":"standard-webhooks","provider":"standard-webhooks","environment_id":"` + s.a + `",
+			"auth_mode":"none",
 			"status":"active","status_reason":null,"tags":{"team":"a"},"metadata":{"n":12345678901234567890.10},
 			"webhook_url":"` + url + `","created_at":"2026-03-04T05:06:07.008Z","updated_at":"2026-03-04T05:06:07.008Z"}`
 		require.JSONEq(t, want, made.text)
@@ -177,7 +181,8 @@ func TestLife(t *testing.T) {
 		require.Equal(t, http.StatusConflict, again.status)
 		require.Equal(t, "connection_exists", again.code(t))
 		changed := s.do(s.a, http.MethodPost, collection,
-			`{"provider_config_key":"standard-webhooks","connection_id":"acme","on_conflict":"update","tags":{"team":null,"k":"v"}}`)
+			`{"provider_config_key":"standard-webhooks","connection_id":"acme","on_conflict":"update","tags":{"team":null,`+
+				`"k":"v"}}`)
 		require.Equal(t, http.StatusOK, changed.status, changed.text)
 		require.Empty(t, changed.header.Get("Location"))
 		require.Equal(t, map[string]any{"k": "v"}, changed.json(t)["tags"])
@@ -239,8 +244,10 @@ func TestFaults(t *testing.T) {
 			`{"webhook":{"redeliver_on_duplicate":null,"max_body_bytes":null,"same_body_new_id":null}}`,
 			[]string{"body.webhook.max_body_bytes not_null", "body.webhook.redeliver_on_duplicate not_null",
 				"body.webhook.same_body_new_id not_null"}},
-		{"rules of schema and domain together", http.MethodPost, collection, `{"provider":"standard-webhooks","connection_id":"!","on_conflict":"x",
-			"webhook_secret":"whsec_***","tags":{"T":"v"},"webhook":{"alias":"","params":{"p":"v"},"dedupe_window_seconds":-1,"max_body_bytes":0,"same_body_new_id":"x"}}`,
+		{"rules of schema and domain together", http.MethodPost, collection, `{"provider":"standard-webhooks",
+			"connection_id":"!","on_conflict":"x",
+			"webhook_secret":"whsec_***","tags":{"T":"v"},"webhook":{"alias":"","params":{"p":"v"},"dedupe_window_seconds":-1,
+			"max_body_bytes":0,"same_body_new_id":"x"}}`,
 			[]string{"body.connection_id pattern", "body.on_conflict enum", "body.tags pattern", "body.webhook.alias pattern",
 				"body.webhook.dedupe_window_seconds minimum", "body.webhook.max_body_bytes minimum",
 				"body.webhook.params.p unknown", "body.webhook.same_body_new_id enum", "body.webhook_secret format"}},
@@ -404,5 +411,6 @@ func TestDocument(t *testing.T) {
 	answers, err := json.Marshal(doc.Paths["/connections/{provider}/{connection_id}"]["post"])
 	require.NoError(t, err)
 	require.Contains(t, string(answers),
-		`"oneOf":[{"$ref":"#/components/schemas/connections.Connection"},{"$ref":"#/components/schemas/connections.Deletion"}]`)
+		`"oneOf":[{"$ref":"#/components/schemas/connections.Connection"},`+
+			`{"$ref":"#/components/schemas/connections.Deletion"}]`)
 }

@@ -20,9 +20,12 @@ func TestAttempts(t *testing.T) {
 		sub := s.delivery(t, uuid)
 		record := func(status *int, body []byte, truncated bool, code, message *string) string {
 			attempt := id.NewUUID()
-			s.exec(t, `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome, started_ms,
-				dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, http_status, response_headers, response_body, truncated,
-				error_code, error_message) VALUES ($1, $2, $3, $4, 2, 3, 'failed', $5, 1, 2000, 3, 4, 5, '{"a":"b"}', $6, '{"c":"d"}', $7, $8, $9, $10)`,
+			s.exec(t, `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, `+
+				`outcome, started_ms,
+				dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, http_status, response_headers, `+
+				`response_body, truncated,
+				error_code, error_message) VALUES ($1, $2, $3, $4, 2, 3, 'failed', $5, 1, 2000, 3, 4, 5, '{"a":"b"}', $6, `+
+				`'{"c":"d"}', $7, $8, $9, $10)`,
 				attempt, uuid, sub, string(s.env), int64(started), status, body, truncated, code, message)
 			return attempt
 		}

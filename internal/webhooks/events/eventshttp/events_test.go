@@ -58,7 +58,8 @@ func TestFailure(t *testing.T) {
 		uuid := s.event(t, nil)
 		sub := s.delivery(t, uuid)
 		failure := `{"code":"gone","message":"Gone","http_status":410,"at":1750000000000}`
-		s.exec(t, `UPDATE deliveries SET status = 'dead', last_http_status = 410, completed_ms = 1750000000000, last_error = $1`, failure)
+		s.exec(t, `UPDATE deliveries SET status = 'dead', last_http_status = 410, completed_ms = 1750000000000,
+			last_error = $1`, failure)
 		s.exec(t, `UPDATE webhook_events SET status = 'dead_letter', last_error = $1`,
 			strings.Replace(failure, `"at"`, `"subscription_id":"`+sub+`","at"`, 1))
 

@@ -32,10 +32,12 @@ func TestCreateWithDefaults(t *testing.T) {
 		require.True(t, ok)
 		require.Regexp(t, `^whsec_[A-Za-z0-9+/]{43}=$`, secret)
 		want := fmt.Sprintf(`{"id":%q,"provider_config_key":null,"connection_id":null,"event_types":["*"],
-			"forward_url":"https://198.51.99.7/hook","has_signing_secret":true,"signing_secret_hint":%q,"retiring_signing_secrets":[],"description":"",
+			"forward_url":"https://198.51.99.7/hook","has_signing_secret":true,"signing_secret_hint":%q,
+			"retiring_signing_secrets":[],"description":"",
 			"enabled":true,"disabled_reason":null,"filter":null,"payload_mode":"envelope",
 			"retry_schedule_seconds":[5,30,120,600,3600,14400,43200,86400],"timeout_ms":15000,"headers":{},"metadata":{},
-			"created_at":"2025-06-15T15:06:40.123Z","updated_at":"2025-06-15T15:06:40.123Z"}`, subscriptionID, secret[len(secret)-4:])
+			"created_at":"2025-06-15T15:06:40.123Z","updated_at":"2025-06-15T15:06:40.123Z"}`,
+			subscriptionID, secret[len(secret)-4:])
 		read := s.do(t, "key", http.MethodGet, path+"/"+subscriptionID, "")
 		require.JSONEq(t, want, string(read.body))
 		delete(got, "signing_secret")
@@ -51,7 +53,8 @@ func TestCreateWithEverything(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newServer(t, store)
-		a := s.do(t, "developer", http.MethodPost, path, `{"event_types":["issues.*","push"],"forward_url":"https://198.51.99.7/hook?a=SECRET&b",
+		a := s.do(t, "developer", http.MethodPost, path, `{"event_types":["issues.*","push"],
+			"forward_url":"https://198.51.99.7/hook?a=SECRET&b",
 			"provider_config_key":"github","connection_id":"acme","signing_secret":"SECRET-of-the-caller","description":"d",
 			"enabled":false,"payload_mode":"raw","retry_schedule_seconds":[],"timeout_ms":1000,
 			"headers":{"Authorization":"Bearer SECRET-token","X-Short":"SECRET"},"metadata":{"n":12345678901234567890,"z":null}}`)
@@ -87,14 +90,16 @@ func TestFaultsComeTogether(t *testing.T) {
 		}{
 			"nothing":   {`{}`, []string{"body.event_types required", "body.forward_url required"}},
 			"no object": {`[]`, []string{"body type", "body.event_types required", "body.forward_url required"}},
-			"rules of every kind": {`{"event_types":["a*","b"],"forward_url":"https://10.0.0.1/","connection_id":"none","timeout_ms":1,
-				"payload_mode":"xml","description":"` + strings.Repeat("a", 1001) + `"}`,
+			"rules of every kind": {`{"event_types":["a*","b"],"forward_url":"https://10.0.0.1/","connection_id":"none",
+				"timeout_ms":1,"payload_mode":"xml","description":"` + strings.Repeat("a", 1001) + `"}`,
 				[]string{"body.event_types[0] pattern", "body.forward_url target_refused", "body.connection_id exists",
 					"body.timeout_ms minimum", "body.payload_mode enum", "body.description max_length"}},
-			"schema and rules": {`{"event_types":["a*"],"forward_url":"ftp://198.51.99.7/","timeout_ms":1,"bogus":true,"enabled":"yes"}`,
+			"schema and rules": {`{"event_types":["a*"],"forward_url":"ftp://198.51.99.7/","timeout_ms":1,"bogus":true,` +
+				`"enabled":"yes"}`,
 				[]string{"body.bogus unknown_field", "body.enabled type", "body.event_types[0] pattern",
 					"body.forward_url scheme_refused", "body.timeout_ms minimum"}},
-			"filter and rules": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","filter":"event.typ == 1 || event.type > 1","bogus":1}`,
+			"filter and rules": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","filter":"event.typ == 1 || ` +
+				`event.type > 1","bogus":1}`,
 				[]string{"body.bogus unknown_field", "body.filter reference", "body.filter type"}},
 			"missing and rules": {`{"forward_url":"https://198.51.99.7/","signing_secret":"short"}`,
 				[]string{"body.event_types required", "body.signing_secret min_length"}},
@@ -105,7 +110,8 @@ func TestFaultsComeTogether(t *testing.T) {
 			"null among headers": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","headers":{"X-A":null}}`,
 				[]string{"body.headers.X-A not_null"}},
 			"not built": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","delivery_mode":"at_least_once",
-				"ordering_key":"/a","max_rate_per_second":1,"max_in_flight":1,"health":{},"secret_grace_seconds":0,"id":"x","disabled_reason":"x"}`,
+				"ordering_key":"/a","max_rate_per_second":1,"max_in_flight":1,"health":{},"secret_grace_seconds":0,"id":"x",
+				"disabled_reason":"x"}`,
 				[]string{"body.delivery_mode unknown_field", "body.ordering_key unknown_field",
 					"body.max_rate_per_second unknown_field", "body.max_in_flight unknown_field", "body.health unknown_field",
 					"body.secret_grace_seconds unknown_field", "body.id unknown_field", "body.disabled_reason unknown_field"}},
@@ -124,8 +130,10 @@ func TestPatch(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newServer(t, store)
-		item := path + "/" + s.create(t, `{"event_types":["*"],"forward_url":"https://198.51.99.7/hook","provider_config_key":"github",
-			"connection_id":"acme","description":"d","filter":"event.type != \"a\"","headers":{"X-A":"1","X-B":"2"},"metadata":{"a":1,"b":{"c":2}}}`)
+		item := path + "/" + s.create(t, `{"event_types":["*"],"forward_url":"https://198.51.99.7/hook",
+			"provider_config_key":"github",
+			"connection_id":"acme","description":"d","filter":"event.type != \"a\"","headers":{"X-A":"1","X-B":"2"},
+			"metadata":{"a":1,"b":{"c":2}}}`)
 		before := s.do(t, "key", http.MethodGet, item, "").object(t)
 
 		a := s.do(t, "key", http.MethodPatch, item, `{}`)
@@ -168,8 +176,8 @@ func TestPatch(t *testing.T) {
 		require.ElementsMatch(t, []string{
 			"body.event_types not_null", "body.forward_url not_null", "body.signing_secret not_null", "body.enabled not_null",
 			"body.payload_mode not_null", "body.retry_schedule_seconds not_null", "body.timeout_ms not_null",
-		}, s.do(t, "key", http.MethodPatch, item, `{"event_types":null,"forward_url":null,"signing_secret":null,"enabled":null,
-			"payload_mode":null,"retry_schedule_seconds":null,"timeout_ms":null}`).faults(t))
+		}, s.do(t, "key", http.MethodPatch, item, `{"event_types":null,"forward_url":null,"signing_secret":null,
+			"enabled":null,"payload_mode":null,"retry_schedule_seconds":null,"timeout_ms":null}`).faults(t))
 		require.Equal(t, []string{"body.signing_secret_hint unknown_field", "body.event_types min_items"},
 			s.do(t, "key", http.MethodPatch, item, `{"signing_secret_hint":"x","event_types":[]}`).faults(t))
 	})
@@ -182,7 +190,8 @@ func TestList(t *testing.T) {
 		s := newServer(t, store)
 		first := s.create(t, minimal)
 		second := s.create(t, `{"event_types":["*"],"forward_url":"https://198.51.99.7/","provider_config_key":"github"}`)
-		third := s.create(t, `{"event_types":["*"],"forward_url":"https://198.51.99.7/","connection_id":"acme","enabled":false}`)
+		third := s.create(t, `{"event_types":["*"],"forward_url":"https://198.51.99.7/","connection_id":"acme",`+
+			`"enabled":false}`)
 		ids := func(query string) []string {
 			var rows []struct{ ID string }
 			a := s.do(t, "key", http.MethodGet, path+query, "")
