@@ -44,6 +44,7 @@ func TestSystemRoles(t *testing.T) {
 		access.SSOWrite:           {owner, admin},
 	}
 	require.ElementsMatch(t, everybody, access.SystemRoles())
+	require.Equal(t, access.Grantable(), access.Owner.Permissions(), "an owner may do everything")
 	require.Len(t, matrix, len(access.Grantable()))
 	for _, p := range access.Grantable() {
 		require.Contains(t, matrix, p)

@@ -1,7 +1,5 @@
 package access
 
-import "slices"
-
 // Role is the id of a role: the name of a system role, or the id of a team's custom role.
 type Role string
 
@@ -24,24 +22,29 @@ const (
 // SystemRoles returns every system role.
 func SystemRoles() []Role { return []Role{Owner, Admin, Developer, Approver, Auditor, Viewer} }
 
-// Permissions returns the permissions of a system role. Other roles have none here.
+// Permissions returns the permissions of a system role; any other role has none here. Each role lists what it permits,
+// so that a new permission is in no role until it is added to one.
 func (r Role) Permissions() []Permission {
-	reading := []Permission{ConnectionsRead, SubscriptionsRead, EventsRead}
 	switch r {
 	case Owner:
-		return Grantable()
+		return []Permission{TeamRead, TeamWrite, MembersRead, MembersWrite, RolesRead, RolesWrite, OwnersWrite,
+			EnvironmentsRead, EnvironmentsWrite, APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite,
+			SubscriptionsRead, SubscriptionsWrite, EventsRead, EventsReplay, EventsWrite, EventsExpunge, AuditRead,
+			AuditExport, SSORead, SSOWrite}
 	case Admin:
-		return without(OwnersWrite, AuditExport)
+		return []Permission{TeamRead, TeamWrite, MembersRead, MembersWrite, RolesRead, RolesWrite, EnvironmentsRead,
+			EnvironmentsWrite, APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite, SubscriptionsRead,
+			SubscriptionsWrite, EventsRead, EventsReplay, EventsWrite, EventsExpunge, AuditRead, SSORead, SSOWrite}
 	case Developer:
-		return without(TeamRead, TeamWrite, MembersRead, MembersWrite, RolesRead, RolesWrite, OwnersWrite, EnvironmentsWrite,
-			AuditRead, AuditExport, SSORead, SSOWrite)
+		return []Permission{EnvironmentsRead, APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite,
+			SubscriptionsRead, SubscriptionsWrite, EventsRead, EventsReplay, EventsWrite, EventsExpunge}
 	case Approver:
-		return append(reading, AuditRead)
-	case Viewer:
-		return reading
+		return []Permission{ConnectionsRead, SubscriptionsRead, EventsRead, AuditRead}
 	case Auditor:
-		return append(reading, TeamRead, MembersRead, RolesRead, EnvironmentsRead, APIKeysRead, AuditRead, AuditExport,
-			SSORead)
+		return []Permission{ConnectionsRead, SubscriptionsRead, EventsRead, TeamRead, MembersRead, RolesRead,
+			EnvironmentsRead, APIKeysRead, AuditRead, AuditExport, SSORead}
+	case Viewer:
+		return []Permission{ConnectionsRead, SubscriptionsRead, EventsRead}
 	default:
 		return nil
 	}
@@ -49,11 +52,6 @@ func (r Role) Permissions() []Permission {
 
 // Rights returns the rights of a user who has the system role in the whole team.
 func (r Role) Rights() Rights { return Rights{Team: r.Permissions()} }
-
-// without returns every permission that a role can list, except some.
-func without(some ...Permission) []Permission {
-	return slices.DeleteFunc(Grantable(), func(p Permission) bool { return slices.Contains(some, p) })
-}
 
 // Meaning returns one sentence about a system role, for users who grant it.
 func (r Role) Meaning() string {
