@@ -51,8 +51,9 @@ func mountSessions(api *httpapi.API, h handler) {
 		Description: "Exchanges an e-mail address and a password for an access token and starts a session, which the cookie " +
 			"`" + refreshCookie + "` continues. A wrong address and a wrong password get the same response. After several " +
 			"failures for an account or from an address, each further attempt has to wait, at most 30 seconds.\n\n" +
-			"If the user has an authenticator app, the right password without a code is `totp_required`; then send both. A " +
-			"code works once. Send the token as `Authorization: Bearer <token>` and the environment as `Environment-Id`.",
+			"If the user has an authenticator app, the right password without a code is `totp_required`; then send the " +
+			"password and the code. A code works once. Send the token as `Authorization: Bearer <token>` and the environment " +
+			"as `Environment-Id`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeTOTPRequired, apperr.CodeTOTPInvalid,
 			apperr.CodeRateLimited, apperr.CodeCrossOrigin},
 	}, h.login)

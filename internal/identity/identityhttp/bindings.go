@@ -61,9 +61,9 @@ func mountBindings(api *httpapi.API, h handler) {
 
 // scope says where a role holds. It has one of its fields.
 type scope struct {
-	// `true` for the whole team with all its environments; otherwise absent.
+	// `true` for the whole team with all its environments. Either `team` or `environment_id` is present.
 	Team bool `json:"team,omitempty" enum:"true" example:"true"`
-	// The only environment; absent for the whole team.
+	// A single environment. Either `team` or `environment_id` is present.
 	EnvironmentID string `json:"environment_id,omitempty" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 

@@ -94,7 +94,7 @@ func (a *API) dispatch(w *recorder, r *http.Request) {
 		WriteError(w, r, err)
 	}()
 	if a.cfg.LoopbackHostsOnly && !isLoopbackHost(r.Host) {
-		WriteError(w, r, apperr.HTTP(http.StatusMisdirectedRequest, "Development mode answers to loopback host names only"))
+		WriteError(w, r, apperr.HTTP(http.StatusMisdirectedRequest, "Development mode only accepts loopback host names"))
 		return
 	}
 	if !strings.HasPrefix(r.URL.Path, "/") {
@@ -125,7 +125,7 @@ func (a *API) serveUnrouted(w http.ResponseWriter, r *http.Request, h http.Handl
 	probe := &recorder{ResponseWriter: discard{http.Header{}}}
 	h.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
-		e := apperr.HTTP(http.StatusMethodNotAllowed, "The route does not answer this method")
+		e := apperr.HTTP(http.StatusMethodNotAllowed, "The route does not support this method")
 		e.Allow = probe.Header().Get("Allow")
 		WriteError(w, r, e)
 		return

@@ -13,8 +13,8 @@ import (
 // documented.
 type Change struct {
 	// The secret with which the provider signs its webhooks, as the provider's settings show it, at most 4096 bytes. It
-	// replaces every stored secret. `null` deletes them; then every webhook is rejected. Use `webhook-secrets` to rotate
-	// without a gap. It is never returned.
+	// replaces every stored secret. `null` deletes them; then every webhook whose verification needs a secret is rejected.
+	// Use `webhook-secrets` to rotate without a gap. It is never returned.
 	WebhookSecret httpapi.Nullable[string] `json:"webhook_secret,omitempty" writeOnly:"true" minLength:"1" maxLength:"4096"`
 	// How the connection receives webhooks.
 	Webhook httpapi.Optional[WebhookChange] `json:"webhook,omitempty"`

@@ -37,8 +37,8 @@ func mountSecrets(api *httpapi.API, h *handlers, op func(httpapi.Operation) http
 	httpapi.Register(api, op(httpapi.Operation{
 		ID: "delete-webhook-secret", Method: http.MethodDelete, Path: secretPath, Status: http.StatusNoContent,
 		Summary: "Delete a webhook secret",
-		Description: "Deletes a secret. After the last one is deleted, every webhook is rejected until there is a secret " +
-			"again.",
+		Description: "Deletes a secret. After the last one is deleted, every webhook whose verification needs a secret is " +
+			"rejected until there is a secret again.",
 		Errors: []apperr.Code{apperr.CodeNotFound},
 	}), h.deleteSecret)
 }

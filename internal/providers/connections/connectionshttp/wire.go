@@ -62,7 +62,7 @@ type webhook struct {
 	SourceCIDRs []string `json:"source_cidrs"`
 	// The maximum number of verified webhooks per second, over all nodes; `null` for no limit.
 	RateLimitPerSecond *int64 `json:"rate_limit_per_second"`
-	// Whether a webhook secret is stored. Without a secret every webhook is rejected.
+	// Whether a webhook secret is stored. Without a secret, every webhook is rejected if its verification needs one.
 	HasSecret bool `json:"has_secret"`
 	// The last four characters of the webhook secret; `null` if there is no secret or it has fewer than 16 characters.
 	SecretHint *string `json:"secret_hint"`

@@ -44,8 +44,8 @@ type publication struct {
 	// The event's body: any JSON value, nested at most 512 levels deep.
 	Data httpapi.JSON `json:"data"`
 	// The key by which duplicates are recognised. Of several events with the same key and the same connection, or without
-	// a connection, only the first is forwarded. The key applies for as long as its event is kept. Default: no event is a
-	// duplicate.
+	// a connection, only the first is forwarded. The key applies for as long as its event is kept. Default: the event is
+	// never a duplicate.
 	IdempotencyKey httpapi.Optional[string] `json:"idempotency_key,omitempty" minLength:"1" maxLength:"255" example:"invoice-4711-paid"`
 	// The connection of the event. Default: none.
 	ConnectionID httpapi.Optional[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`

@@ -37,7 +37,7 @@ func mount(api *httpapi.API, svc *replays.Service) {
 		Summary: "Replay many webhook events",
 		Description: "Creates a job that sends the events selected by `filter` again, oldest first and with their " +
 			"`webhook-id`. The job covers events that exist when it is created. Without `force` it starts the deliveries that " +
-			"are dead or wait after a failed attempt, and skips all other events. If `filter` restricts deliveries " +
+			"are dead or wait after a failed attempt, and ignores all other events. If `filter` restricts deliveries " +
 			"(`subscription_id`, `http_status`, `error_code`), it starts the matching deliveries only. With " +
 			"`to_subscription_id` it sends the events to that subscription alone, including events received before the " +
 			"subscription was created, if the subscription matches them.\n\n" +

@@ -22,7 +22,8 @@ type Subscription struct {
 	ConnectionID *string `json:"connection_id"`
 	// The patterns of event types. An event matches if its type matches any of them.
 	EventTypes []string `json:"event_types" example:"[\"issues.*\"]"`
-	// The URL that matching events are posted to. Users with the role `viewer` see the values of its query as `***`.
+	// The URL that matching events are posted to. Users without the permission `webhook_subscriptions:write` see the
+	// values of its query as `***`.
 	ForwardURL string `json:"forward_url" example:"https://example.com/hooks"`
 	// Whether attempts are signed; always `true`.
 	HasSigningSecret bool `json:"has_signing_secret"`
