@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/definitions"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -44,7 +43,7 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 	require.NoError(t, secretbox.Create(keyset))
 	box, err := secretbox.Open(secretbox.Source{Path: keyset})
 	require.NoError(t, err)
-	reg, err := registry.Load(definitions.FS())
+	reg, err := registry.Builtin()
 	require.NoError(t, err)
 	w := &world{store: s, clock: clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), box: box, reg: reg}
 	_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ('team_x', 'x', 0)`)

@@ -17,7 +17,6 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
-	"sallyport/definitions"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
@@ -222,7 +221,7 @@ func TestGenericHMACParameters(t *testing.T) {
 // Promise: parameters that contradict each other are refused, naming the parameter.
 func TestGenericHMACRefusesIncoherence(t *testing.T) {
 	t.Parallel()
-	loaded, err := registry.Load(definitions.FS())
+	loaded, err := registry.Builtin()
 	require.NoError(t, err)
 	generic, ok := loaded.Get("generic-hmac")
 	require.True(t, ok)
@@ -263,7 +262,7 @@ func TestGenericHMACRefusesIncoherence(t *testing.T) {
 // Promise: every definition that ships with webhooks says what it rests on.
 func TestDefinitionsHaveEvidence(t *testing.T) {
 	t.Parallel()
-	loaded, err := registry.Load(definitions.FS())
+	loaded, err := registry.Builtin()
 	require.NoError(t, err)
 	for _, p := range loaded.List() {
 		require.Equal(t, p.Definition.Webhooks != nil, p.Definition.Evidence != nil, p.Definition.Slug)
@@ -274,7 +273,7 @@ func TestDefinitionsHaveEvidence(t *testing.T) {
 // after.
 func TestDefinitionsFailClosed(t *testing.T) {
 	t.Parallel()
-	loaded, err := registry.Load(definitions.FS())
+	loaded, err := registry.Builtin()
 	require.NoError(t, err)
 	require.NotEmpty(t, loaded.List())
 	for _, p := range loaded.List() {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sallyport/definitions"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
@@ -16,7 +15,7 @@ import (
 // Promise: whatever a stranger sends, no definition that ships accepts it, panics over it, or describes it as something
 // that cannot be stored, and no answer to a handshake signs it.
 func FuzzDefinitions(f *testing.F) {
-	loaded, err := registry.Load(definitions.FS())
+	loaded, err := registry.Builtin()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/definitions"
 	"sallyport/internal/providers/registry"
 	"sallyport/internal/providers/verification"
 )
@@ -77,7 +76,7 @@ func TestGenericTypesAndIDs(t *testing.T) {
 			require.Equal(t, tt.want, v.Describe(deliver(time.Time{}, tt.body, tt.pairs...)), slug)
 		}
 		for _, header := range []string{"authorization", "Cookie", "x-api-key"} {
-			loaded, err := registry.Load(definitions.FS())
+			loaded, err := registry.Builtin()
 			require.NoError(t, err)
 			provider, ok := loaded.Get(slug)
 			require.True(t, ok)
@@ -92,7 +91,7 @@ func TestGenericTypesAndIDs(t *testing.T) {
 // secret, and calls nothing verified.
 func TestNone(t *testing.T) {
 	t.Parallel()
-	loaded, err := registry.Load(definitions.FS())
+	loaded, err := registry.Builtin()
 	require.NoError(t, err)
 	provider, ok := loaded.Get("none")
 	require.True(t, ok)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"sallyport/definitions"
 	"sallyport/internal/providers/verification"
@@ -43,14 +44,16 @@ type Provider struct {
 // none, or none that a connection still needs.
 func (p *Provider) Previous() *Provider { return p.previous }
 
-// Builtin loads the definitions that ship.
-func Builtin() (*Registry, error) {
+// Builtin returns the definitions that ship, loaded once.
+func Builtin() (*Registry, error) { return loadBuiltin() }
+
+var loadBuiltin = sync.OnceValues(func() (*Registry, error) { //nolint:gochecknoglobals // a constant
 	r, err := Load(definitions.FS())
 	if err != nil {
 		return nil, fmt.Errorf("load the provider definitions: %w", err)
 	}
 	return r, nil
-}
+})
 
 // Load reads every .yaml file at the root of fsys and checks it. Files of other kinds are left alone, except .yml,
 // which is a definition under the wrong name. The error is a *LoadError with the faults of all files, or what reading

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/definitions"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -70,7 +69,7 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	require.NoError(t, secretbox.Create(keyset))
 	box, err := secretbox.Open(secretbox.Source{Path: keyset})
 	require.NoError(t, err)
-	reg, err := registry.Load(definitions.FS())
+	reg, err := registry.Builtin()
 	require.NoError(t, err)
 	now := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 8_000_000, time.UTC))
 	log := slog.New(slog.DiscardHandler)
