@@ -10,13 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/testkit"
 )
 
 // A server whose disk is full refuses what it cannot store and stops sending what it could not record; when there is
 // space again it goes on by itself, has lost nothing, and repeats nothing.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	needProcesses(t)
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
 	const size = 64 << 20
 	dir := t.TempDir()
 	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=67108864")
@@ -64,7 +66,8 @@ func fill(t *testing.T, path string, atMost int) {
 // error.
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
-	needProcesses(t)
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
 	dir := t.TempDir()
 	w := newWorld(t, "", dir)
 	s := startServer(t, dir, "")

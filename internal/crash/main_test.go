@@ -1,74 +1,28 @@
 package crash_test
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit"
 )
 
-// Variables of the environment that the suite reads.
-const (
-	// roundsVariable raises the number of kills per engine.
-	roundsVariable = "SALLYPORT_TEST_CRASH_ROUNDS"
-	// raceVariable says that the race detector is on. It cannot look into the processes that this suite starts.
-	raceVariable = "SALLYPORT_TEST_RACE"
-)
-
-// binary builds the command once and returns its path. TestMain removes it.
-var binary = sync.OnceValues(build) //nolint:gochecknoglobals // one build for all tests
-
-var binaryDir string //nolint:gochecknoglobals // set by TestMain before any test runs
-
-func build() (string, error) {
-	path := filepath.Join(binaryDir, "sallyport")
-	//nolint:noctx // the build outlives the test that asks first
-	cmd := exec.Command("go", "build", "-o", path, "sallyport/cmd/sallyport")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
-	}
-	return path, nil
-}
-
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "sallyport-crash-*")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system's folder for temporary files
-	binaryDir = dir
-	return m.Run()
-}
-
-// needProcesses skips the test where starting and killing processes is not wanted.
-func needProcesses(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: this test starts and ends whole server processes")
-	}
-	if os.Getenv(raceVariable) != "" {
-		t.Skipf("%s is set: the race detector sees nothing of the processes that this test starts", raceVariable)
-	}
-}
+// roundsVariable raises the number of kills per engine.
+const roundsVariable = "SALLYPORT_TEST_CRASH_ROUNDS"
 
 // rounds is how often a suite kills the server.
 func rounds(t *testing.T) int {
 	t.Helper()
-	const least = 20
+	const few, least = 2, 20
 	text := os.Getenv(roundsVariable)
-	if text == "" {
+	switch {
+	case text == "" && !testkit.IsLong():
+		return few
+	case text == "":
 		return least
 	}
 	n, err := strconv.Atoi(text)

@@ -16,7 +16,8 @@ import (
 // PostgreSQL is back it goes on by itself, has lost nothing, and repeats nothing: the outcomes waited in its memory.
 func TestLostPostgres(t *testing.T) {
 	t.Parallel()
-	needProcesses(t)
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
 	for name, cut := range map[string]func(t *testing.T, p *proxy){
 		"at any moment": func(_ *testing.T, p *proxy) { p.setCut(true) },
 		// What was committed under a lease is then leased to a process that does not know of it.

@@ -59,7 +59,8 @@ func (o *refuser) count() (refused, taken int) {
 // and repeats on the wire at most what was in flight.
 func TestKillDuringBulkReplay(t *testing.T) {
 	t.Parallel()
-	needProcesses(t)
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
 	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
 		const events, rate, kills = 200, 100, 8
 		w, sink := newWorld(t, databaseURL, dir), newRefuser(t)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit"
 )
 
 // server is one life of the process.
@@ -25,14 +27,12 @@ type server struct {
 // startServer starts the binary and returns when it is ready. It is killed at the latest when the test ends.
 func startServer(t *testing.T, dir, databaseURL string, args ...string) *server {
 	t.Helper()
-	path, err := binary()
-	require.NoError(t, err)
 	args = append([]string{"serve", "--dev", "--data", dir, "--listen", "127.0.0.1:0", "--log-format", "json",
 		"--rate-limit-key-per-second", "0"}, args...)
 	if databaseURL != "" {
 		args = append(args, "--database-url", databaseURL)
 	}
-	s := &server{cmd: exec.CommandContext(t.Context(), path, args...), log: newServerLog(), exited: make(chan struct{})}
+	s := &server{cmd: exec.CommandContext(t.Context(), testkit.Binary(t), args...), log: newServerLog(), exited: make(chan struct{})}
 	s.cmd.Env = []string{} // not the variables of whoever runs the tests
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = time.Second

@@ -13,7 +13,8 @@ import (
 // recorded, every lease is given back, and the next server repeats nothing.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
-	needProcesses(t)
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
 	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
 		w := newWorld(t, databaseURL, dir)
 		for life := range 5 {
@@ -38,7 +39,8 @@ func TestTerminate(t *testing.T) {
 // their leases are given back all the same.
 func TestTerminateBesideHangingReceiver(t *testing.T) {
 	t.Parallel()
-	needProcesses(t)
+	testkit.NeedProcesses(t)
+	testkit.NeedLong(t)
 	testkit.EachURL(t, func(t *testing.T, databaseURL, dir string) {
 		w := newWorld(t, databaseURL, dir)
 		const timeout = time.Second

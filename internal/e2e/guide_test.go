@@ -56,12 +56,7 @@ func guides() []guide {
 // each command runs, and prints the lines that the guide shows, in their order.
 func TestGuides(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: this test starts whole processes")
-	}
-	if os.Getenv(raceVariable) != "" {
-		t.Skipf("%s is set: the race detector sees nothing of the processes that this test starts", raceVariable)
-	}
+	testkit.NeedProcesses(t)
 	folder := filepath.Join("..", "..", "docs", "guides")
 	pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
 	require.NoError(t, err)
@@ -70,12 +65,7 @@ func TestGuides(t *testing.T) {
 		names = append(names, filepath.Join(folder, g.name+".md"))
 	}
 	require.ElementsMatch(t, pages, names, "every guide is followed")
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "sallyport"),
-		"sallyport/cmd/sallyport")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	bin := filepath.Dir(testkit.Binary(t))
 	for _, g := range guides() {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()

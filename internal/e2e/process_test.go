@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -18,10 +17,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// raceVariable says that the race detector is on. It cannot look into processes.
-const raceVariable = "SALLYPORT_TEST_RACE"
+	"sallyport/internal/platform/testkit"
+)
 
 // installation is the real binary with a data folder and the settings that its server and its other commands share.
 type installation struct {
@@ -32,23 +30,14 @@ type installation struct {
 	base string
 }
 
-// newInstallation builds the binary and makes keyset, database and owner, as the first steps of an operator do.
+// newInstallation makes keyset, database and owner, as the first steps of an operator do.
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: this test starts whole processes")
-	}
-	if os.Getenv(raceVariable) != "" {
-		t.Skipf("%s is set: the race detector sees nothing of the processes that this test starts", raceVariable)
-	}
+	testkit.NeedProcesses(t)
 	dir := t.TempDir()
-	in := &installation{t: t, binary: filepath.Join(dir, "sallyport"), environ: []string{"SALLYPORT_DATA=" +
+	in := &installation{t: t, binary: testkit.Binary(t), environ: []string{"SALLYPORT_DATA=" +
 		filepath.Join(dir, "data"), "SALLYPORT_LISTEN=127.0.0.1:0", "SALLYPORT_EGRESS_ALLOW=127.0.0.0/8",
 		"SALLYPORT_EGRESS_ALLOW_HTTP=true", "SALLYPORT_LOG_FORMAT=json"}}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", in.binary, "sallyport/cmd/sallyport")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	in.command("", "keyset", "create")
 	in.command("", "migrate")
 	in.command(ownerPassword+"\n", "admin", "create", "--email", ownerEmail)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit"
 )
 
 // requireNode says that the peers on Node are installed, so that a test without one fails instead of being skipped.
@@ -83,12 +85,7 @@ func startPeer(t *testing.T, dir, script string) talker {
 // what the provider refuses is told.
 func TestRealIdentityProvider(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: this test starts a process")
-	}
-	if os.Getenv(raceVariable) != "" {
-		t.Skipf("%s is set: the race detector sees nothing of the process that this test is about", raceVariable)
-	}
+	testkit.NeedProcesses(t)
 	dir := nodePeer(t, "oidc-provider")
 	each(t, func(w *world) {
 		// The provider's clock is the real one.

@@ -79,7 +79,7 @@ func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 		w.start()
 		fn(w)
 	}
-	if os.Getenv(raceVariable) == "" {
+	if !testkit.Race {
 		testkit.EachURL(t, run)
 		return
 	}

@@ -15,12 +15,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"sallyport/internal/platform/testkit/filelock"
 )
 
 // keeperPackage is built by the first process to join.
 const keeperPackage = "sallyport/internal/platform/testkit/pgserver/keeper"
 
-// retry is how often a process asks again for what another one is about to give.
+// retry is how often a process looks for the server that another one is about to start.
 const retry = 20 * time.Millisecond
 
 // Join returns the user's server, which it starts where none is running. The calling process holds the server until it
@@ -39,7 +41,7 @@ func join(ctx context.Context, dir string, linger time.Duration) (*Server, error
 	if err != nil {
 		return nil, err
 	}
-	start, err := waitLock(ctx, filepath.Join(dir, startLock), syscall.LOCK_EX)
+	start, err := filelock.Wait(ctx, filepath.Join(dir, startLock), filelock.Exclusive)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +49,7 @@ func join(ctx context.Context, dir string, linger time.Duration) (*Server, error
 	if err := ensureServer(ctx, dir, bin, linger); err != nil {
 		return nil, err
 	}
-	hold, err := waitLock(ctx, filepath.Join(dir, holdersLock), syscall.LOCK_SH)
+	hold, err := filelock.Wait(ctx, filepath.Join(dir, holdersLock), filelock.Shared)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +120,8 @@ func tempDir() string {
 
 // keeperRuns reports whether a keeper is alive.
 func keeperRuns(dir string) (bool, error) {
-	f, err := tryLock(filepath.Join(dir, keeperLock), syscall.LOCK_EX)
-	if errors.Is(err, errLocked) {
+	f, err := filelock.Try(filepath.Join(dir, keeperLock), filelock.Exclusive)
+	if errors.Is(err, filelock.ErrLocked) {
 		return true, nil
 	}
 	if err != nil {
@@ -160,42 +162,6 @@ func startKeeper(ctx context.Context, dir, bin string, linger time.Duration) err
 		return nil
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("start PostgreSQL from %s: %w", bin, ctx.Err()), keeper.Process.Kill())
-	}
-}
-
-var errLocked = errors.New("somebody else holds the lock")
-
-// tryLock opens a file, which it makes if need be, and locks it. The lock ends when the file is closed, at the latest
-// with the process.
-func tryLock(path string, how int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock file: %w", err)
-	}
-	switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, errors.Join(errLocked, closing(f))
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), closing(f))
-	default:
-		return f, nil
-	}
-}
-
-// waitLock locks a file as soon as others permit it.
-func waitLock(ctx context.Context, path string, how int) (*os.File, error) {
-	again := time.NewTicker(retry)
-	defer again.Stop()
-	for {
-		f, err := tryLock(path, how)
-		if !errors.Is(err, errLocked) {
-			return f, err
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for %s: %w", path, ctx.Err())
-		}
 	}
 }
 

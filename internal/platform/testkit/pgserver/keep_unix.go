@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"sallyport/internal/platform/testkit/filelock"
 )
 
 // Files in the server's folder, and what the keeper prints when the server accepts connections.
@@ -63,7 +65,7 @@ type keeper struct {
 func Keep(dir, bin, linger string, out io.WriteCloser) error {
 	// The system tells the server of the end of the thread that started it.
 	runtime.LockOSThread()
-	self, err := tryLock(filepath.Join(dir, keeperLock), syscall.LOCK_EX)
+	self, err := filelock.Try(filepath.Join(dir, keeperLock), filelock.Exclusive)
 	if err != nil {
 		return err
 	}
@@ -138,7 +140,7 @@ func (k *keeper) wait(ended <-chan os.Signal) (*os.File, error) {
 func (k *keeper) lockStart() (*os.File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	return waitLock(ctx, filepath.Join(k.dir, startLock), syscall.LOCK_EX)
+	return filelock.Wait(ctx, filepath.Join(k.dir, startLock), filelock.Exclusive)
 }
 
 // owns reports whether the folder is still this server's.
@@ -149,7 +151,7 @@ func (k *keeper) owns() bool {
 
 // free reports whether nobody holds the server. A lock that cannot be looked at is one that somebody may hold.
 func (k *keeper) free() bool {
-	f, err := tryLock(filepath.Join(k.dir, holdersLock), syscall.LOCK_EX)
+	f, err := filelock.Try(filepath.Join(k.dir, holdersLock), filelock.Exclusive)
 	if err != nil {
 		return false
 	}
