@@ -8,7 +8,6 @@ func notRewritten() []string {
 		"deploy/grafana/",
 		"deploy/prometheus/",
 		"docs/adr/",
-		"docs/arch/",
 		"docs/reference/",
 		"internal/demo/",
 		"internal/e2e/",
