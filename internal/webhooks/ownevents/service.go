@@ -17,14 +17,14 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Subscriptions finds the subscriptions that ask for the gateway's own events.
+// Subscriptions finds the subscriptions that select the gateway's own events.
 type Subscriptions interface {
 	WantsOwn(ctx context.Context, env id.Environment) (bool, error)
 	MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
 		eventType string) ([]subscriptions.Matched, error)
 }
 
-// Config is what a Service is made from.
+// Config holds the dependencies of a Service.
 type Config struct {
 	DB            *db.DB
 	Events        *events.Store
@@ -33,7 +33,7 @@ type Config struct {
 	Metrics       *obs.Metrics
 }
 
-// Service makes the gateway's own events. It is safe for concurrent use.
+// Service emits the gateway's own events. It is safe for concurrent use.
 type Service struct {
 	db      *db.DB
 	events  *events.Store
@@ -51,29 +51,29 @@ func New(c Config) *Service {
 type own struct {
 	environment id.Environment
 	kind        Type
-	// about is the connection that the event is about; empty for none.
+	// about is the connection that the event is about, empty if there is none.
 	about events.Origin
 	data  any
 }
 
-// maxFilterCost is what the filters of one environment may cost on all that one transaction tells of, in the units of
-// filters, but for the last of them: about 15 ms. Nobody else can write as long as they take. What an own event holds
-// is small, so filters that look at it cost a thousandth of that.
+// maxFilterCost limits the cost of an environment's filters for the events of one transaction, in the units of filters:
+// about 15 ms. The last filter may exceed it. No other writer can write meanwhile. Own events are small, so filters
+// that read them cost a thousandth of that.
 const maxFilterCost = filters.MaxCost / 2
 
-// spent is what the filters of environments have cost in a transaction.
+// spent is the cost so far of the filters of environments in a transaction.
 type spent map[id.Environment]uint64
 
-// statements returns what stores the events that a subscription takes, with their deliveries, which the workers find by
-// themselves. Nobody could do anything with the others, and what they tell of is on record where it happened.
+// statements returns the statements that store the matched events, with their deliveries, which the workers find by
+// polling. Events that no subscription matches are not stored, because the changes they report are recorded elsewhere.
 func (s *Service) statements(ctx context.Context, list []own) ([]db.Statement, error) {
 	var found []events.NewEvent
 	var forwards []deliveries.Delivery
 	cost := spent{}
 	for i := range list {
-		event, made, err := s.make(ctx, &list[i], cost)
+		event, made, err := s.newEvent(ctx, &list[i], cost)
 		if err != nil {
-			return nil, fmt.Errorf("make an event of type %s: %w", list[i].kind, err)
+			return nil, fmt.Errorf("create an event of type %s: %w", list[i].kind, err)
 		}
 		if len(made) > 0 {
 			found, forwards = append(found, event), append(forwards, made...)
@@ -85,7 +85,8 @@ func (s *Service) statements(ctx context.Context, list []own) ([]db.Statement, e
 	return append(events.Insert(found), deliveries.Insert(forwards)), nil
 }
 
-func (s *Service) make(ctx context.Context, o *own,
+// newEvent returns the event with its deliveries, none if no subscription matches it.
+func (s *Service) newEvent(ctx context.Context, o *own,
 	cost spent) (e events.NewEvent, made []deliveries.Delivery, err error) {
 	now := s.clock.Now()
 	key := o.about.ProviderConfigKey
@@ -110,7 +111,7 @@ func (s *Service) make(ctx context.Context, o *own,
 	}}
 	seen := deliveries.FilterEvent(&e.Event, &payload)
 	for _, m := range matched {
-		if m.Filter != nil && !s.ask(m.Filter, seen, o.environment, cost) {
+		if m.Filter != nil && !s.evaluate(m.Filter, seen, o.environment, cost) {
 			continue
 		}
 		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: uuid, SubscriptionID: m.ID}, ID: id.NewUUID(),
@@ -126,8 +127,8 @@ func (s *Service) make(ctx context.Context, o *own,
 	return e, made, nil
 }
 
-// ask evaluates a filter. Once the filters of the environment have cost too much, it does not match.
-func (s *Service) ask(f *filters.Filter, seen *filters.Event, env id.Environment, cost spent) bool {
+// evaluate evaluates a filter. Once the filters of the environment have cost too much, it does not match.
+func (s *Service) evaluate(f *filters.Filter, seen *filters.Event, env id.Environment, cost spent) bool {
 	if cost[env] >= maxFilterCost {
 		s.metrics.Filters.WithLabelValues(string(filters.CodeCost)).Inc()
 		return false
@@ -138,8 +139,8 @@ func (s *Service) ask(f *filters.Filter, seen *filters.Event, env id.Environment
 	return r.Matches
 }
 
-// store stores one event in the transaction of what it tells of.
-func (s *Service) store(ctx context.Context, tx *sql.Tx, o own) error {
+// storeEvent stores one event in the transaction of the change it reports.
+func (s *Service) storeEvent(ctx context.Context, tx *sql.Tx, o own) error {
 	statements, err := s.statements(ctx, []own{o})
 	if err != nil || len(statements) == 0 {
 		return err
@@ -150,8 +151,8 @@ func (s *Service) store(ctx context.Context, tx *sql.Tx, o own) error {
 	return nil
 }
 
-// Deliveries returns the statements that store what is to be told of deliveries that have died or recovered. Of a
-// delivery of an event of the gateway's own nothing is told: it could go on for ever.
+// Deliveries returns the statements that store the events about deliveries that have died or recovered. Deliveries of
+// the gateway's own events emit none, because that could continue forever.
 func (s *Service) Deliveries(ctx context.Context, ended []deliveries.Delivery) ([]db.Statement, error) {
 	byEnvironment := map[id.Environment][]deliveries.Delivery{}
 	for _, d := range ended {
@@ -203,14 +204,14 @@ func aboutDelivery(d *deliveries.Delivery, origin events.Origin) own {
 	return own{environment: d.Environment, kind: kind, about: origin, data: data}
 }
 
-// SubscriptionDisabled stores what is to be told of a subscription that the service has disabled.
+// SubscriptionDisabled stores the event about a subscription that the service has disabled.
 func (s *Service) SubscriptionDisabled(ctx context.Context, tx *sql.Tx, sub *subscriptions.Subscription) error {
-	return s.store(ctx, tx, own{environment: sub.Environment, kind: SubscriptionDisabled,
+	return s.storeEvent(ctx, tx, own{environment: sub.Environment, kind: SubscriptionDisabled,
 		data: Subscription{SubscriptionID: sub.ID, Description: sub.Description, Reason: sub.DisabledReason,
 			DisabledAt: Time(sub.UpdatedAt)}})
 }
 
-// ConnectionChanged stores what is to be told of a change of a connection.
+// ConnectionChanged stores the event about a change of a connection.
 func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connections.Connection,
 	change connections.ChangeKind) error {
 	kinds := map[connections.ChangeKind]Type{
@@ -218,7 +219,7 @@ func (s *Service) ConnectionChanged(ctx context.Context, tx *sql.Tx, c *connecti
 		connections.WasDisabled: ConnectionDisabled, connections.WasEnabled: ConnectionEnabled,
 		connections.Deleted: ConnectionDeleted,
 	}
-	return s.store(ctx, tx, own{environment: c.Environment, kind: kinds[change],
+	return s.storeEvent(ctx, tx, own{environment: c.Environment, kind: kinds[change],
 		about: events.Origin{ProviderConfigKey: c.ProviderConfigKey, ConnectionID: c.ConnectionID, ConnectionUUID: c.UUID},
 		data: connectionPayload{ConnectionUUID: c.UUID, Provider: c.Provider, ProviderConfigKey: c.ProviderConfigKey,
 			ConnectionID: c.ConnectionID, Status: string(c.Status)}})

@@ -1,5 +1,5 @@
-// Package ownevents stores the gateway's own events: what happens in the gateway and somebody may want to act on, as
-// events that subscriptions take like those of a provider. See README.md.
+// Package ownevents stores the gateway's own events: changes in the gateway, as events that subscriptions match like
+// those of a provider. See README.md.
 package ownevents
 
 import (
@@ -8,18 +8,18 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Type is the type of an event of the gateway's own. The set is closed: typeInfos lists it.
+// Type is the type of one of the gateway's own events. The set is closed: typeInfos lists it.
 type Type string
 
 // The types.
 const (
-	// DeliveryDeadLettered: a delivery has died and is not tried again by itself.
+	// DeliveryDeadLettered: a delivery has died and is not retried automatically.
 	DeliveryDeadLettered Type = "sallyport.delivery.dead_lettered"
-	// DeliveryRecovered: a delivery that had died was replayed and has succeeded.
+	// DeliveryRecovered: a dead delivery was replayed and has succeeded.
 	DeliveryRecovered Type = "sallyport.delivery.recovered"
-	// SubscriptionDisabled: the service has disabled a subscription on its own account.
+	// SubscriptionDisabled: the service itself has disabled a subscription.
 	SubscriptionDisabled Type = "sallyport.subscription.disabled"
-	// ConnectionCreated and the following: somebody has changed a connection.
+	// ConnectionCreated and the following: a user or a key has changed a connection.
 	ConnectionCreated  Type = "sallyport.connection.created"
 	ConnectionUpdated  Type = "sallyport.connection.updated"
 	ConnectionDisabled Type = "sallyport.connection.disabled"
@@ -30,9 +30,9 @@ const (
 // typeInfo describes a type. A test compares the reference page with it.
 type typeInfo struct {
 	Type Type
-	// Summary says when the event is made.
+	// Summary describes the change that emits the event.
 	Summary string
-	// Example is a payload; its type is that of every payload of the event.
+	// Example is a payload. Its type is that of every payload of the event.
 	Example any
 }
 
@@ -44,7 +44,7 @@ func typeInfos() []typeInfo {
 		DeliveryID: "01939a4e-7a60-7d11-9c1e-0d8a3c5b2e47", SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r",
 		EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", EventType: "issues.opened", Provider: "github",
 		ProviderConfigKey: "github", ConnectionID: &connection, Generation: 1, AttemptCount: 9, CompletedAt: at,
-		LastError: &failurePayload{Code: "unexpected_status", Message: "The receiver answered with status 503",
+		LastError: &failurePayload{Code: "unexpected_status", Message: "The receiver responded with status 503",
 			HTTPStatus: &status, At: at},
 	}
 	recovered := delivery
@@ -55,18 +55,18 @@ func typeInfos() []typeInfo {
 	disabled := link
 	disabled.Status = "disabled"
 	return []typeInfo{
-		{DeliveryDeadLettered, "A delivery has died: its schedule is spent, or it was refused for good. It is not tried " +
-			"again unless it is replayed.", delivery},
-		{DeliveryRecovered, "A delivery that had died was replayed, and its receiver has taken it. `last_error` is why it " +
-			"had died, or why a try since then failed.", recovered},
-		{SubscriptionDisabled, "The gateway has disabled a subscription on its own account. Its deliveries are held until " +
-			"somebody enables it.",
+		{DeliveryDeadLettered, "A delivery has died: its schedule is used up, or it was refused permanently. It is not " +
+			"retried unless it is replayed.", delivery},
+		{DeliveryRecovered, "A dead delivery was replayed, and its receiver has accepted it. `last_error` is the reason " +
+			"why it had died, or why an attempt since then failed.", recovered},
+		{SubscriptionDisabled, "The gateway itself has disabled a subscription. Its deliveries are held until a user " +
+			"enables it.",
 			Subscription{SubscriptionID: "sub_06dyxk8z3pk6n5q1v7wc4t2m9r", Description: "Issues for the tracker",
-				Reason: "The receiver answered 410 Gone", DisabledAt: at}},
+				Reason: "The receiver responded with 410 Gone", DisabledAt: at}},
 		{ConnectionCreated, "A connection was created.", link},
 		{ConnectionUpdated, "A connection, its webhook URL or its webhook secrets were changed.", link},
-		{ConnectionDisabled, "A connection was disabled: it refuses deliveries until it is enabled.", disabled},
-		{ConnectionEnabled, "A connection that was disabled takes deliveries again.", link},
+		{ConnectionDisabled, "A connection was disabled: it rejects webhooks until it is enabled.", disabled},
+		{ConnectionEnabled, "A disabled connection was enabled and accepts webhooks again.", link},
 		{ConnectionDeleted, "A connection was deleted. Its events stay.", link},
 	}
 }
@@ -74,35 +74,35 @@ func typeInfos() []typeInfo {
 // deliveryPayload is the payload of the events about a delivery.
 type deliveryPayload struct {
 	DeliveryID        string          `json:"delivery_id"`         // The delivery.
-	SubscriptionID    string          `json:"subscription_id"`     // The subscription that the event was to go to.
-	EventUUID         string          `json:"event_uuid"`          // The event that was to be delivered.
+	SubscriptionID    string          `json:"subscription_id"`     // The subscription of the delivery.
+	EventUUID         string          `json:"event_uuid"`          // The event of the delivery.
 	EventType         string          `json:"event_type"`          // Its type.
 	Provider          string          `json:"provider"`            // Its provider.
 	ProviderConfigKey string          `json:"provider_config_key"` // Its provider configuration.
-	ConnectionID      *string         `json:"connection_id"`       // Its connection; null for an event that is about none.
-	Generation        int64           `json:"generation"`          // Counts from 1; every replay raises it.
-	AttemptCount      int64           `json:"attempt_count"`       // The tries made, over all generations.
+	ConnectionID      *string         `json:"connection_id"`       // Its connection; null for an event without a connection.
+	Generation        int64           `json:"generation"`          // Counts from 1; every replay increments it.
+	AttemptCount      int64           `json:"attempt_count"`       // The number of attempts, over all generations.
 	LastError         *failurePayload `json:"last_error"`          // The last failure.
 	CompletedAt       Time            `json:"completed_at"`        // When the delivery died, or succeeded.
 }
 
-// failurePayload is why a delivery failed.
+// failurePayload is the reason why a delivery failed.
 type failurePayload struct {
 	Code       string `json:"code"`        // The kind of failure.
-	Message    string `json:"message"`     // A sentence for a person.
-	HTTPStatus *int   `json:"http_status"` // The status of the answer; null where there was none.
-	At         Time   `json:"at"`          // When the try ended.
+	Message    string `json:"message"`     // A sentence for people.
+	HTTPStatus *int   `json:"http_status"` // The status code of the response; null if there was none.
+	At         Time   `json:"at"`          // When the attempt ended.
 }
 
 // Subscription is the payload of the events about a subscription.
 type Subscription struct {
 	SubscriptionID string `json:"subscription_id"` // The subscription.
-	Description    string `json:"description"`     // Its owner's text for people.
+	Description    string `json:"description"`     // Its description for people.
 	Reason         string `json:"reason"`          // Why it was disabled.
 	DisabledAt     Time   `json:"disabled_at"`     // When it was disabled.
 }
 
-// connectionPayload is the payload of the events about a connection. Of one that was deleted it is what there was.
+// connectionPayload is the payload of the events about a connection. After a deletion it is the last state.
 type connectionPayload struct {
 	ConnectionUUID    string `json:"connection_uuid"`     // The id of the connection in the whole service.
 	Provider          string `json:"provider"`            // The slug of the provider's definition.
