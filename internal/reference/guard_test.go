@@ -161,8 +161,7 @@ func TestOperationsAreComplete(t *testing.T) {
 			}
 		}
 		for _, p := range op.Parameters {
-			require.NotEmpty(t, p.Description, "%s: parameter %s: give the field a comment and run .ci/drift --write", where,
-				p.Name)
+			requireSentences(t, p.Description, where+": parameter "+p.Name)
 			require.NotNil(t, p.Schema, "%s: parameter %s", where, p.Name)
 		}
 		var success, failures int
@@ -214,13 +213,20 @@ func TestFailuresAreTheEnvelope(t *testing.T) {
 	require.Len(t, inner.Properties["code"].Enum, len(codes))
 }
 
+// requireSentences fails where a description is missing, or begins in the middle of a sentence or ends in one.
+func requireSentences(t *testing.T, description, at string) {
+	t.Helper()
+	require.NotEmpty(t, description, "%s: give the field a comment and run .ci/drift --write", at)
+	require.Regexp(t, "(?s)^[A-Z0-9`].*[.]$", description, "%s: a description is one or more sentences", at)
+}
+
 // A reader of a schema learns what each property means.
 func TestPropertiesAreDescribed(t *testing.T) {
 	t.Parallel()
 	var walk func(at string, s *schema)
 	walk = func(at string, s *schema) {
 		for property, p := range s.Properties {
-			require.NotEmpty(t, p.Description, "%s.%s: give the field a comment and run .ci/drift --write", at, property)
+			requireSentences(t, p.Description, at+"."+property)
 		}
 		for _, p := range s.parts() {
 			walk(at, p)
