@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"sallyport/internal/identity/apikeys"
+
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/identity"
@@ -21,7 +23,7 @@ const staleAfter = 2 * time.Second
 
 // keyring is a service on SQLite with the texts of its API keys.
 type keyring struct {
-	*identity.Service
+	*identity.Services
 	clk   *clock.Manual
 	texts []string
 }
@@ -40,13 +42,13 @@ func newKeyring(tb testing.TB, keys, grants int) keyring {
 	require.NoError(tb, secretbox.Create(path))
 	box, err := secretbox.Open(secretbox.Source{Path: path}, secretbox.WithClock(k.clk))
 	require.NoError(tb, err)
-	k.Service, err = identity.New(d, box, k.clk, identity.Options{Issuer: "https://sallyport.example.com"})
+	k.Services, err = identity.Open(ctx, identity.Config{DB: d, Box: box, Clock: k.clk,
+		Issuer: "https://sallyport.example.com"}, false)
 	require.NoError(tb, err)
-	require.NoError(tb, k.Init(ctx, false))
-	p, err := k.CreateOwner(ctx, access.System("bench"), "", "owner@example.test", "correct horse battery staple")
+	p, err := k.Setup.CreateOwner(ctx, access.System("bench"), "", "owner@example.test", "correct horse battery staple")
 	require.NoError(tb, err)
 	for i := range keys {
-		_, text, err := k.CreateKey(ctx, access.System("bench"), identity.NewKey{Name: fmt.Sprint("key ", i),
+		_, text, err := k.Keys.CreateKey(ctx, access.System("bench"), apikeys.NewKey{Name: fmt.Sprint("key ", i),
 			Environment: p.Environments[0].ID, SourceCIDRs: []string{"192.0.2.0/24"}})
 		require.NoError(tb, err)
 		k.texts = append(k.texts, text.Reveal())
@@ -62,7 +64,7 @@ func newKeyring(tb testing.TB, keys, grants int) keyring {
 
 func (k keyring) verify(tb testing.TB, i int) {
 	tb.Helper()
-	p, err := k.APIKey(tb.Context(), k.texts[i%len(k.texts)], "192.0.2.17")
+	p, err := k.Principals.APIKey(tb.Context(), k.texts[i%len(k.texts)], "192.0.2.17")
 	if err != nil || !p.MayRoute(access.RouteEvents) {
 		tb.Fatalf("refused: %v", err)
 	}

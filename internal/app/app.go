@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sallyport/internal/identity/installation"
+
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/datadir"
@@ -76,6 +78,11 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.box, err = OpenKeyset(a.cfg, a.clock, a.log); err != nil {
 		return nil, err
 	}
+	a.installation, err = installation.Open(ctx, installation.Config{DB: a.db, Box: a.box, Clock: a.clock,
+		Dev: a.cfg.Dev})
+	if err != nil {
+		return nil, err
+	}
 	if err = a.build(ctx, shared, o.Version); err != nil {
 		return nil, err
 	}
@@ -89,7 +96,7 @@ func (a *App) build(ctx context.Context, shared *db.Clock, version string) error
 	if err != nil {
 		return err
 	}
-	if err := p.identity.Init(ctx, a.cfg.Dev); err != nil {
+	if err := p.identity.EnsureSigningKey(ctx); err != nil {
 		return err
 	}
 	p.api.Version, p.api.Ready = version, func(ctx context.Context) error { return a.readiness(ctx, shared) }
@@ -101,7 +108,8 @@ func (a *App) build(ctx context.Context, shared *db.Clock, version string) error
 	}
 	a.public = httpserver.New(httpserver.Config{Name: "public", Address: a.cfg.Listen, Handler: a.api,
 		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
-	a.admin = httpserver.New(httpserver.Config{Name: "admin", Address: a.cfg.AdminListen, Handler: a.adminHandler(p.api.Ready),
+	a.admin = httpserver.New(httpserver.Config{Name: "admin", Address: a.cfg.AdminListen,
+		Handler: a.adminHandler(p.api.Ready),
 		// A profile or a trace is written for as long as its caller asked.
 		WriteTimeout: 10 * time.Minute, Logger: a.log})
 	a.modules = append([]module.Module{a.databaseModule(shared)}, p.modules...)

@@ -4,8 +4,11 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
+
+	"sallyport/internal/identity/installation"
 
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/audit"
@@ -59,12 +62,14 @@ type parts struct {
 	client    *egress.Client
 	metrics   *obs.Metrics
 	node      string
+	// installation is read from the database.
+	installation installation.Installation
 }
 
 // process is what build makes.
 type process struct {
 	modules  []module.Module
-	identity *identity.Service
+	identity *identity.Services
 	// api lacks the version and what reports readiness.
 	api httpapi.Config
 }
@@ -72,26 +77,37 @@ type process struct {
 // build makes the capabilities, in the order in which they need each other, and returns their modules in the order in
 // which they start. It reads and writes nothing.
 func (p *parts) build() (*process, error) {
-	ids, err := newIdentity(p.cfg, p.db, p.box, p.clock)
-	if err != nil {
-		return nil, err
-	}
 	mail, err := p.newMails()
 	if err != nil {
 		return nil, err
 	}
-	ids.MailBy(mailer{mail})
+	var modules []module.Module // built last: most capabilities are built on identity
+	people := identityConfig(p.cfg, p.db, p.box, p.clock)
+	people.Installation, people.Mails = p.installation, mail
+	people.Contents = func() (list []module.Content) {
+		for _, m := range modules {
+			list = append(list, m.Contents...)
+		}
+		return list
+	}
+	ids, err := identity.New(people)
+	if err != nil {
+		return nil, err
+	}
 	trail := audit.New(audit.Config{DB: p.db})
-	login := sso.New(sso.Config{DB: p.db, Box: p.box, Clock: p.clock, Identity: ids, Egress: p.client,
-		CallbackURL: func(providerID string) string { return p.cfg.PublicURL + ssohttp.CallbackPath(providerID) }})
+	login := sso.New(sso.Config{DB: p.db, Box: p.box, Clock: p.clock, Members: ids.Members, SignIn: ids.SignIn,
+		Egress: p.client, CallbackURL: func(providerID string) string {
+			return p.cfg.PublicURL + ssohttp.CallbackPath(providerID)
+		}})
 
-	list := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock, Retention: lifetimes{ids}})
+	list := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock,
+		Retention: lifetimes{ids.Team}})
 	rejected := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
 	directory := subscriptions.NewDirectory(p.db)
 	own := ownevents.New(ownevents.Config{DB: p.db, Events: list, Subscriptions: directory, Clock: p.clock,
 		Metrics: p.metrics})
 	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
-		Environments: ids, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
+		Environments: ids.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
 		OnDelete: []connections.DeleteHook{rejected.Forget},
 		OnChange: []connections.ChangeHook{own.ConnectionChanged}})
 	if err != nil {
@@ -100,19 +116,18 @@ func (p *parts) build() (*process, error) {
 	queue := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: list, Logger: p.log,
 		Announcers: []deliveries.Announcer{own}})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
-		Connections: conns, Environments: ids, Deliveries: queue, Directory: directory,
+		Connections: conns, Environments: ids.Team, Deliveries: queue, Directory: directory,
 		Announcers: []subscriptions.Announcer{own}, PublicURL: p.cfg.PublicURL})
-	ids.Ask(contents{connections: conns, subscriptions: subs})
 	sent := deliveries.New(deliveries.Config{Store: queue, Subscriptions: subs, Client: p.client, Clock: p.clock,
 		Logger: p.log, Metrics: p.metrics, Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
 			PerSubscription: p.cfg.DeliveryConcurrencyPerSubscription, PerHost: p.cfg.DeliveryConcurrencyPerHost,
 			Lease: lease, Node: p.node}})
 	replayed := replays.New(replays.Config{DB: p.db, Clock: p.clock, Events: list, Deliveries: sent, Subscriptions: subs,
 		Logger: p.log, Metrics: p.metrics, Node: p.node})
-	stream := eventstream.New(eventstream.Config{DB: p.db, Events: list, Attempts: queue, Identity: ids, Clock: p.clock,
-		Logger: p.log, Metrics: p.metrics, Data: eventshttp.StreamData, Options: eventstream.Options{
+	stream := eventstream.New(eventstream.Config{DB: p.db, Events: list, Attempts: queue, Identity: ids.Principals,
+		Clock: p.clock, Logger: p.log, Metrics: p.metrics, Data: eventshttp.StreamData, Options: eventstream.Options{
 			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
-	retained := retention.New(retention.Config{DB: p.db, Events: list, Deliveries: queue, Lifetimes: lifetimes{ids},
+	retained := retention.New(retention.Config{DB: p.db, Events: list, Deliveries: queue, Lifetimes: lifetimes{ids.Team},
 		Clock: p.clock, Logger: p.log, Metrics: p.metrics})
 	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node,
 		Refused: func(k ratelimit.Kind) { p.metrics.RateLimited.WithLabelValues(string(k)).Inc() },
@@ -127,32 +142,32 @@ func (p *parts) build() (*process, error) {
 			PublicURL: p.cfg.PublicURL}})
 	repeats := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
 
+	modules = slices.Concat([]module.Module{
+		{Name: "platform/ratelimit", Jobs: limiter.Jobs(),
+			Services: []module.Service{module.Background("rate-limits", limiter.Run)}},
+		{Name: "platform/idempotency", Jobs: repeats.Jobs(), Sealed: idempotency.SealedColumns()},
+		eventshttp.Module(list, sent, stream),
+		deliverieshttp.Module(sent, list, subs),
+		retained.Module(),
+		replayshttp.Module(replayed),
+		ingesthttp.Module(received),
+		rejectionshttp.Module(rejected),
+		stream.Module(),
+		audithttp.Module(trail, ids.Team, ids.Principals),
+		p.providers.Module(conns, conns.ProvidersChanged),
+		connectionshttp.Module(conns, p.cfg.PublicURL),
+		subscriptionshttp.Module(subs),
+	}, identityhttp.Modules(ids), []module.Module{
+		mail.Module(),
+		ssohttp.Module(login, identityhttp.RefreshCookie{}),
+	})
 	return &process{
-		identity: ids,
-		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids, Keys: ids, TrustedProxies: p.cfg.TrustedProxies,
-			Limits: p.limits(limiter), Idempotency: repeats, LoopbackHostsOnly: p.cfg.Dev,
+		modules: modules, identity: ids,
+		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,
+			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: repeats, LoopbackHostsOnly: p.cfg.Dev,
 			Observe: func(route string, status int, seconds float64) {
 				p.metrics.Requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Observe(seconds)
 			}},
-		modules: []module.Module{
-			{Name: "platform/ratelimit", Jobs: limiter.Jobs(),
-				Services: []module.Service{module.Background("rate-limits", limiter.Run)}},
-			{Name: "platform/idempotency", Jobs: repeats.Jobs(), Sealed: idempotency.SealedColumns()},
-			eventshttp.Module(list, sent, stream),
-			deliverieshttp.Module(sent, list, subs),
-			retained.Module(),
-			replayshttp.Module(replayed),
-			ingesthttp.Module(received),
-			rejectionshttp.Module(rejected),
-			stream.Module(),
-			audithttp.Module(trail, ids),
-			subscriptionshttp.Module(subs),
-			p.providers.Module(conns, conns.ProvidersChanged),
-			connectionshttp.Module(conns, p.cfg.PublicURL),
-			identityhttp.Module(ids),
-			mail.Module(),
-			ssohttp.Module(login, identityhttp.RefreshCookie{}),
-		},
 	}, nil
 }
 
@@ -167,7 +182,7 @@ func (p *parts) newMails() (*mails.Service, error) {
 		name = u.Hostname()
 	}
 	return mails.New(mails.Config{DB: p.db, Box: p.box, Clock: p.clock, Logger: p.log, Metrics: p.metrics,
-		Kinds: identity.LetterKinds(), Server: mails.Server{Address: p.cfg.SMTPAddress,
+		Kinds: identity.MailKinds(), Server: mails.Server{Address: p.cfg.SMTPAddress,
 			Encryption: mails.Encryption(p.cfg.SMTPTLS), User: p.cfg.SMTPUser, Password: password, From: p.cfg.SMTPFrom,
 			Name: name}}), nil
 }

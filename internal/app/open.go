@@ -44,7 +44,8 @@ func ensureKeyset(cfg *config.Config) error {
 // NewEgress returns the client for everything that leaves the process.
 func NewEgress(cfg *config.Config, clk clock.Clock) *egress.Client {
 	return egress.New(egress.Policy{AllowCIDRs: cfg.EgressAllow, AllowLoopback: cfg.Dev,
-		AllowHTTP: cfg.EgressAllowHTTP || cfg.Dev}, egress.Options{MaxIdlePerHost: cfg.DeliveryConcurrencyPerHost, Clock: clk})
+		AllowHTTP: cfg.EgressAllowHTTP || cfg.Dev}, egress.Options{MaxIdlePerHost: cfg.DeliveryConcurrencyPerHost,
+		Clock: clk})
 }
 
 // LoadProviders loads the definitions that ship and those of the operator's folder.
@@ -56,17 +57,14 @@ func LoadProviders(cfg *config.Config, log *slog.Logger, metrics *obs.Metrics) (
 	return registry.New(c)
 }
 
-// OpenIdentity returns the people of a database, ready for use.
+// OpenIdentity returns the people of a database, ready for use by commands. They send no mail and delete no
+// environment.
 func OpenIdentity(ctx context.Context, cfg *config.Config, d *db.DB, box *secretbox.Box,
-	clk clock.Clock) (*identity.Service, error) {
-	ids, err := newIdentity(cfg, d, box, clk)
-	if err == nil {
-		err = ids.Init(ctx, cfg.Dev)
-	}
-	return ids, err
+	clk clock.Clock) (*identity.Services, error) {
+	return identity.Open(ctx, identityConfig(cfg, d, box, clk), cfg.Dev)
 }
 
-func newIdentity(cfg *config.Config, d *db.DB, box *secretbox.Box, clk clock.Clock) (*identity.Service, error) {
-	return identity.New(d, box, clk, identity.Options{Issuer: cfg.PublicURL,
-		PayloadRetentionDays: cfg.WebhookPayloadRetentionDays, EventRetentionDays: cfg.WebhookEventRetentionDays})
+func identityConfig(cfg *config.Config, d *db.DB, box *secretbox.Box, clk clock.Clock) identity.Config {
+	return identity.Config{DB: d, Box: box, Clock: clk, Issuer: cfg.PublicURL,
+		PayloadRetentionDays: cfg.WebhookPayloadRetentionDays, EventRetentionDays: cfg.WebhookEventRetentionDays}
 }

@@ -47,7 +47,7 @@ func (a *App) databaseModule(shared *db.Clock) module.Module {
 }
 
 // serverModule takes requests. Before the first of them somebody must be able to sign in.
-func (a *App) serverModule(ids *identity.Service) module.Module {
+func (a *App) serverModule(ids *identity.Services) module.Module {
 	return module.Module{Name: "platform/httpserver", Services: []module.Service{
 		{Name: "public-listener", Start: a.public.Listen, Drain: a.public.Shutdown},
 		{Name: "admin-listener", Start: a.admin.Listen, Drain: a.admin.Shutdown},

@@ -10,9 +10,9 @@ import (
 )
 
 // ensurePeople makes sure that somebody can sign in.
-func (a *App) ensurePeople(ctx context.Context, ids *identity.Service) error {
+func (a *App) ensurePeople(ctx context.Context, ids *identity.Services) error {
 	if a.cfg.Dev {
-		return ids.EnsureDev(ctx, a.cfg.Data, a.devURL()+httpapi.Prefix)
+		return ids.Setup.EnsureDev(ctx, a.cfg.Data, a.devURL()+httpapi.Prefix)
 	}
 	return a.openSetup(ctx, ids)
 }
@@ -27,8 +27,8 @@ func (a *App) devURL() string {
 }
 
 // openSetup lets somebody set up an installation that has no team, and tells the operator how.
-func (a *App) openSetup(ctx context.Context, ids *identity.Service) error {
-	done, err := ids.HasTeam(ctx)
+func (a *App) openSetup(ctx context.Context, ids *identity.Services) error {
+	done, err := ids.Setup.HasTeam(ctx)
 	if err != nil || done {
 		return err
 	}
@@ -36,7 +36,7 @@ func (a *App) openSetup(ctx context.Context, ids *identity.Service) error {
 	if err != nil {
 		return err
 	}
-	shown, err := ids.OpenSetup(ctx, configured)
+	shown, err := ids.Setup.Open(ctx, configured)
 	if err != nil {
 		return err
 	}

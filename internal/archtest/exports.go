@@ -116,10 +116,11 @@ func (u *exportUse) add(p SourcePackage) error {
 		return fmt.Errorf("check %s: %w", p.ImportPath, err)
 	}
 	u.checked[p.ImportPath] = checked
+	rest, internal := strings.CutPrefix(p.ImportPath, Module+"/internal/")
 	for _, obj := range info.Uses {
 		if obj.Pkg() == checked {
 			u.inside[origin(obj)] = true
-		} else if obj.Pkg() != nil {
+		} else if obj.Pkg() != nil && !isTestSupport(rest) {
 			u.used[origin(obj)] = true
 		}
 	}
@@ -136,10 +137,9 @@ func (u *exportUse) add(p SourcePackage) error {
 			u.addGroup(decl, info)
 		}
 	}
-	if rest, ok := strings.CutPrefix(p.ImportPath, Module+"/internal/"); ok {
-		if first, _, _ := strings.Cut(rest, "/"); tests()[first] == "" && !strings.HasPrefix(rest+"/", "platform/testkit/") {
-			u.addExports(checked)
-		}
+	first, _, _ := strings.Cut(rest, "/")
+	if internal && tests()[first] == "" && !strings.HasPrefix(rest+"/", "platform/testkit/") && !isTestSupport(rest) {
+		u.addExports(checked)
 	}
 	return nil
 }

@@ -50,7 +50,8 @@ func tests() map[string]string {
 //  1. platform imports only platform and the module's embedded data, in tests too;
 //  2. every package under internal is platform, in the table, above the districts, or a folder of tests;
 //  3. a capability's HTTP package is imported only by internal/app and by tests;
-//  4. a capability imports another only along the table; its tests may set up a world with any;
+//  4. a capability imports another only along the table; its tests, and packages of test support, may set up a world
+//     with any;
 //  5. packages above the districts are imported only by each other, by commands, the load generator and tests;
 //  6. commands and the load generator reach capabilities through packages above the districts.
 func Imports(packages []Package, table map[string][]string) []string {
@@ -140,6 +141,8 @@ func place(importPath string, table map[string][]string) location {
 		l.layer = above
 	case tests()[first] != "":
 		l.layer = testsOnly
+	case isTestSupport(rest):
+		l.layer, l.name = testsOnly, rest
 	default:
 		for name := rest; name != "." && l.layer == unknown; name = path.Dir(name) {
 			if _, ok := table[name]; ok {
@@ -149,6 +152,13 @@ func place(importPath string, table map[string][]string) location {
 		}
 	}
 	return l
+}
+
+// isTestSupport reports whether a path ends in a package that sets up a world for tests, such as identity/identitytest.
+// Its name is that of its district or capability with "test" after it.
+func isTestSupport(importPath string) bool {
+	dir, name := path.Split(importPath)
+	return dir != "" && name == path.Base(dir)+"test"
 }
 
 func allowed(l location, table map[string][]string) []string {

@@ -74,6 +74,12 @@ func TestImportsFindsEachForbiddenImport(t *testing.T) {
 			"sallyport/cmd/sallyport imports sallyport/internal/webhooks/orders: commands reach capabilities through " +
 				"packages above the districts",
 		},
+		"a capability imports a world for tests": {
+			Package{ImportPath: "sallyport/internal/webhooks/orders",
+				Imports: []string{"sallyport/internal/webhooks/orders/orderstest"}},
+			"sallyport/internal/webhooks/orders imports sallyport/internal/webhooks/orders/orderstest: not in the row of " +
+				"webhooks/orders",
+		},
 		"a capability without a row": {
 			Package{ImportPath: "sallyport/internal/webhooks/stray"},
 			"sallyport/internal/webhooks/stray is in no row of the dependency table",
@@ -102,6 +108,8 @@ func TestImportsAllowsWhatTheTableAllows(t *testing.T) {
 			"sallyport/internal/webhooks/billing/billinghttp"}},
 		{ImportPath: "sallyport/cmd/sallyport", Imports: []string{"sallyport/internal/app",
 			"sallyport/internal/platform/config"}},
+		{ImportPath: "sallyport/internal/webhooks/orders/orderstest", Imports: []string{"sallyport/internal/webhooks/orders",
+			"sallyport/internal/webhooks/reports"}},
 		{ImportPath: "sallyport/internal/archtest", XTestImports: []string{"sallyport/internal/app"}},
 	}
 	require.Empty(t, Imports(packages, sampleTable()))

@@ -236,6 +236,6 @@ func WholeViews(files []File) []string {
 	return findings
 }
 
-func isProductGo(path string) bool {
-	return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go")
+func isProductGo(name string) bool {
+	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !isTestSupport(path.Dir(name))
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
 	"sallyport/internal/platform/apperr"
 )
 
@@ -53,7 +53,7 @@ func TestBoundedKeys(t *testing.T) {
 			for _, s := range w.samples(own) {
 				if s.op.Route != "" {
 					// Whoever opens a route to a key must hold what all its operations ask for.
-					require.Contains(w.t, identity.PermissionsOf(s.op.Route), s.op.Permission, s.op.ID)
+					require.Contains(w.t, apikeys.PermissionsOf(s.op.Route), s.op.Permission, s.op.ID)
 				}
 				for who, k := range keys {
 					c := byKey(k.Key)

@@ -3,7 +3,8 @@ package operator
 import (
 	"strings"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/setup"
+
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
 )
@@ -17,7 +18,7 @@ type DevCredentials struct {
 
 // ReadDevCredentials returns what a server in development mode has left in a data folder; false where there is nothing.
 func ReadDevCredentials(dataDir string) (DevCredentials, bool, error) {
-	base, key, err := identity.ReadDev(dataDir)
+	base, key, err := setup.ReadDev(dataDir)
 	d := DevCredentials{Server: strings.TrimSuffix(base, httpapi.Prefix), APIKey: key}
 	return d, d.Server != "" && d.APIKey != "", err
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"io/fs"
 
+	"sallyport/internal/identity/team"
+
 	"sallyport/internal/app"
-	"sallyport/internal/identity"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
@@ -53,7 +54,7 @@ func Hint(err error) string {
 		return hintOccupied
 	case errors.Is(err, errKeysetNeeded):
 		return hintKeysetFrom
-	case errors.Is(err, identity.ErrNoTeam):
+	case errors.Is(err, team.ErrNone):
 		return hintNoTeam
 	case errors.Is(err, ErrDatabase):
 		return hintDatabase

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
+
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
@@ -13,7 +14,7 @@ import (
 )
 
 // MaxKeyOverlap is how long the old secret of a rotated API key works at most.
-const MaxKeyOverlap = identity.MaxOverlap
+const MaxKeyOverlap = apikeys.MaxOverlap
 
 // KeyUpdate is what the command line changes of an API key; nil keeps.
 type KeyUpdate struct {
@@ -28,17 +29,17 @@ type KeyUpdate struct {
 
 // Key returns an API key, with its state at the time given.
 func (s *Store) Key(ctx context.Context, now time.Time, keyID string) (Key, error) {
-	k, err := s.Identity.GetKey(ctx, commandLine(), keyID)
+	k, err := s.Identity.Keys.GetKey(ctx, commandLine(), keyID)
 	return s.named(ctx, now, k, err)
 }
 
 // UpdateKey changes an API key and returns it.
 func (s *Store) UpdateKey(ctx context.Context, now time.Time, keyID string, u KeyUpdate) (Key, error) {
-	change := identity.KeyChange{Name: u.Name, SourceCIDRs: u.SourceCIDRs, Rate: u.Rate}
+	change := apikeys.KeyChange{Name: u.Name, SourceCIDRs: u.SourceCIDRs, Rate: u.Rate}
 	if u.Lifetime != nil {
 		change.ExpiresMillis = new(clock.Millis(now.Add(*u.Lifetime)))
 	}
-	k, err := s.Identity.UpdateKey(ctx, commandLine(), keyID, change)
+	k, err := s.Identity.Keys.UpdateKey(ctx, commandLine(), keyID, change)
 	return s.named(ctx, now, k, err)
 }
 
@@ -46,31 +47,31 @@ func (s *Store) UpdateKey(ctx context.Context, now time.Time, keyID string, u Ke
 // works for the overlap.
 func (s *Store) RotateKey(ctx context.Context, now time.Time, keyID string,
 	overlap time.Duration) (Key, secretbox.Secret, error) {
-	k, text, err := s.Identity.RotateKey(ctx, commandLine(), keyID, overlap)
+	k, text, err := s.Identity.Keys.RotateKey(ctx, commandLine(), keyID, overlap)
 	out, err := s.named(ctx, now, k, err)
 	return out, text, err
 }
 
 // DisableKey has an API key refused until EnableKey.
 func (s *Store) DisableKey(ctx context.Context, now time.Time, keyID string) (Key, error) {
-	k, err := s.Identity.DisableKey(ctx, commandLine(), keyID)
+	k, err := s.Identity.Keys.DisableKey(ctx, commandLine(), keyID)
 	return s.named(ctx, now, k, err)
 }
 
 // EnableKey lets a disabled API key work again.
 func (s *Store) EnableKey(ctx context.Context, now time.Time, keyID string) (Key, error) {
-	k, err := s.Identity.EnableKey(ctx, commandLine(), keyID)
+	k, err := s.Identity.Keys.EnableKey(ctx, commandLine(), keyID)
 	return s.named(ctx, now, k, err)
 }
 
 // RevokeKey ends an API key for good. A server that is running refuses it within seconds.
 func (s *Store) RevokeKey(ctx context.Context, now time.Time, keyID string) (Key, error) {
-	k, err := s.Identity.RevokeKey(ctx, commandLine(), keyID)
+	k, err := s.Identity.Keys.RevokeKey(ctx, commandLine(), keyID)
 	return s.named(ctx, now, k, err)
 }
 
 // named adds the name of the key's environment.
-func (s *Store) named(ctx context.Context, now time.Time, k identity.Key, err error) (Key, error) {
+func (s *Store) named(ctx context.Context, now time.Time, k apikeys.Key, err error) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
@@ -88,7 +89,7 @@ type Verification struct {
 
 // VerifyKey says whether a text is an API key that works, and which.
 func (s *Store) VerifyKey(ctx context.Context, now time.Time, text secretbox.Secret) (Verification, error) {
-	v, err := s.Identity.VerifyKey(ctx, commandLine(), text)
+	v, err := s.Identity.Keys.VerifyKey(ctx, commandLine(), text)
 	if err != nil || v.Key == nil {
 		return Verification{}, err
 	}
@@ -102,10 +103,10 @@ func (s *Store) VerifyKey(ctx context.Context, now time.Time, text secretbox.Sec
 
 // UsageRow is how many requests with a key that needed a route ended how, in one length of time.
 type UsageRow struct {
-	Start    httpapi.Time        `json:"start"`
-	Route    access.Route        `json:"route"`
-	Outcome  identity.UseOutcome `json:"outcome"`
-	Requests int64               `json:"requests"`
+	Start    httpapi.Time       `json:"start"`
+	Route    access.Route       `json:"route"`
+	Outcome  apikeys.UseOutcome `json:"outcome"`
+	Requests int64              `json:"requests"`
 }
 
 // UsageRange says what usage to tell.
@@ -118,8 +119,8 @@ type UsageRange struct {
 
 // KeyUsage returns how an API key was used, oldest first.
 func (s *Store) KeyUsage(ctx context.Context, keyID string, r UsageRange) ([]UsageRow, error) {
-	u, err := s.Identity.KeyUsage(ctx, commandLine(), keyID, identity.UsageRequest{From: r.From, To: r.To,
-		Bucket: identity.UsageBucket(r.Bucket)})
+	u, err := s.Identity.Keys.KeyUsage(ctx, commandLine(), keyID, apikeys.UsageRequest{From: r.From, To: r.To,
+		Bucket: apikeys.UsageBucket(r.Bucket)})
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
+
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
@@ -24,7 +25,7 @@ type KeyRequest struct {
 	Environment string
 	// Routes are opened by one grant; none is a key that opens nothing.
 	Routes []access.Route
-	// Lifetime is how long the key works; 0 means identity.DefaultKeyLifetime.
+	// Lifetime is how long the key works; 0 means apikeys.DefaultKeyLifetime.
 	Lifetime time.Duration
 	// Connections are those that the grant is about; none stands for all.
 	Connections []string
@@ -36,24 +37,24 @@ type KeyRequest struct {
 
 // Key is an API key without its secret, in the form of the API.
 type Key struct {
-	ID            string             `json:"id"`
-	Name          string             `json:"name"`
-	EnvironmentID string             `json:"environment_id"`
-	Environment   string             `json:"environment"`
-	Prefix        string             `json:"prefix"`
-	LastFour      string             `json:"last_four"`
-	Status        identity.KeyStatus `json:"status"`
-	Grants        []Grant            `json:"grants"`
-	GrantCount    int                `json:"grant_count"`
-	SourceCIDRs   []string           `json:"source_cidrs"`
-	RateLimit     *KeyRate           `json:"rate_limit"`
-	CreatedAt     httpapi.Time       `json:"created_at"`
-	UpdatedAt     httpapi.Time       `json:"updated_at"`
-	ExpiresAt     httpapi.Time       `json:"expires_at"`
-	DisabledAt    *httpapi.Time      `json:"disabled_at"`
-	RevokedAt     *httpapi.Time      `json:"revoked_at"`
-	PreviousUntil *httpapi.Time      `json:"previous_secret_until"`
-	LastUsed      *KeyUse            `json:"last_used"`
+	ID            string            `json:"id"`
+	Name          string            `json:"name"`
+	EnvironmentID string            `json:"environment_id"`
+	Environment   string            `json:"environment"`
+	Prefix        string            `json:"prefix"`
+	LastFour      string            `json:"last_four"`
+	Status        apikeys.KeyStatus `json:"status"`
+	Grants        []Grant           `json:"grants"`
+	GrantCount    int               `json:"grant_count"`
+	SourceCIDRs   []string          `json:"source_cidrs"`
+	RateLimit     *KeyRate          `json:"rate_limit"`
+	CreatedAt     httpapi.Time      `json:"created_at"`
+	UpdatedAt     httpapi.Time      `json:"updated_at"`
+	ExpiresAt     httpapi.Time      `json:"expires_at"`
+	DisabledAt    *httpapi.Time     `json:"disabled_at"`
+	RevokedAt     *httpapi.Time     `json:"revoked_at"`
+	PreviousUntil *httpapi.Time     `json:"previous_secret_until"`
+	LastUsed      *KeyUse           `json:"last_used"`
 }
 
 // KeyRate is a limit of the requests with a Key: how many a second in the long run, and at once after a pause.
@@ -72,28 +73,28 @@ type KeyUse struct {
 
 // Grant is a grant of a Key.
 type Grant struct {
-	ID          string          `json:"id"`
-	Effect      identity.Effect `json:"effect"`
-	Routes      []access.Route  `json:"routes"`
-	Connections []string        `json:"connections"`
-	NotAfter    *httpapi.Time   `json:"not_after"`
+	ID          string         `json:"id"`
+	Effect      apikeys.Effect `json:"effect"`
+	Routes      []access.Route `json:"routes"`
+	Connections []string       `json:"connections"`
+	NotAfter    *httpapi.Time  `json:"not_after"`
 }
 
 // CreateKey makes an API key at the time given and returns it with its text, which cannot be had again.
 func (s *Store) CreateKey(ctx context.Context, now time.Time, r KeyRequest) (Key, secretbox.Secret, error) {
-	env, err := s.Identity.FindEnvironment(ctx, commandLine(), r.Environment)
+	env, err := s.Identity.Team.FindEnvironment(ctx, commandLine(), r.Environment)
 	if err != nil {
 		return Key{}, "", err
 	}
-	n := identity.NewKey{Name: r.Name, Environment: env.ID, SourceCIDRs: r.SourceCIDRs, Rate: r.Rate}
+	n := apikeys.NewKey{Name: r.Name, Environment: env.ID, SourceCIDRs: r.SourceCIDRs, Rate: r.Rate}
 	if len(r.Routes) > 0 {
-		n.Grants = []identity.Grant{{Effect: identity.Allow, Routes: r.Routes, Connections: r.Connections}}
+		n.Grants = []apikeys.Grant{{Effect: apikeys.Allow, Routes: r.Routes, Connections: r.Connections}}
 	}
 	if r.Lifetime != 0 {
 		expires := clock.Millis(now.Add(r.Lifetime))
 		n.ExpiresMillis = &expires
 	}
-	k, text, err := s.Identity.CreateKey(ctx, commandLine(), n)
+	k, text, err := s.Identity.Keys.CreateKey(ctx, commandLine(), n)
 	if err != nil {
 		return Key{}, "", err
 	}
@@ -109,7 +110,7 @@ func (s *Store) ListKeys(ctx context.Context, now time.Time) ([]Key, error) {
 	out := []Key{}
 	r := page.Request{Limit: page.MaxLimit}
 	for {
-		rows, err := s.Identity.ListKeys(ctx, commandLine(), nil, r)
+		rows, err := s.Identity.Keys.ListKeys(ctx, commandLine(), nil, r)
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +127,7 @@ func (s *Store) ListKeys(ctx context.Context, now time.Time) ([]Key, error) {
 }
 
 func (s *Store) environmentNames(ctx context.Context) (map[id.Environment]string, error) {
-	list, err := s.Identity.Environments(ctx, commandLine())
+	list, err := s.Identity.Team.Environments(ctx, commandLine())
 	names := map[id.Environment]string{}
 	for _, e := range list {
 		names[e.ID] = e.Name
@@ -134,7 +135,7 @@ func (s *Store) environmentNames(ctx context.Context) (map[id.Environment]string
 	return names, err
 }
 
-func keyOf(k identity.Key, environment string, now time.Time) Key {
+func keyOf(k apikeys.Key, environment string, now time.Time) Key {
 	out := Key{
 		ID: k.ID, Name: k.Name, EnvironmentID: string(k.Environment), Environment: environment, Prefix: k.Prefix,
 		LastFour: k.LastFour, Status: k.Status(now), Grants: []Grant{}, GrantCount: k.GrantCount,
@@ -155,7 +156,7 @@ func keyOf(k identity.Key, environment string, now time.Time) Key {
 		shown := Grant{ID: g.ID, Effect: g.Effect, Routes: g.Routes, Connections: g.Connections,
 			NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
 		if g.Connections == nil {
-			shown.Connections = []string{identity.AllConnections}
+			shown.Connections = []string{apikeys.AllConnections}
 		}
 		out.Grants = append(out.Grants, shown)
 	}

@@ -22,7 +22,7 @@ import (
 type Store struct {
 	DB       *db.DB
 	Box      *secretbox.Box
-	Identity *identity.Service
+	Identity *identity.Services
 }
 
 // Close closes the database.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/identity/team"
+
 	"sallyport/internal/app"
 	"sallyport/internal/identity"
 	"sallyport/internal/platform/access"
@@ -120,7 +122,7 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock,
 	}
 	client := app.NewEgress(cfg, clk)
 	svc, err := connections.New(connections.Config{DB: s.DB, Clock: clk, Box: s.Box, Providers: live,
-		Environments: s.Identity, Keyring: verification.NewKeyring(verification.NewKeyFetcher(client)), Logger: log})
+		Environments: s.Identity.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(client)), Logger: log})
 	if err != nil {
 		return v, err
 	}
@@ -163,16 +165,16 @@ func asReceived(r WebhookRequest, in *connections.Inbound, publicURL string) *ve
 const webhookPath = httpapi.Prefix + "/webhook/"
 
 // findConnection finds the connection that an operator names.
-func findConnection(ctx context.Context, ids *identity.Service, svc *connections.Service,
-	r WebhookRequest) (connections.Connection, identity.Environment, error) {
-	environments, err := ids.Environments(ctx, commandLine())
+func findConnection(ctx context.Context, ids *identity.Services, svc *connections.Service,
+	r WebhookRequest) (connections.Connection, team.Environment, error) {
+	environments, err := ids.Team.Environments(ctx, commandLine())
 	if err == nil && r.Environment != "" {
-		var one identity.Environment
-		one, err = ids.FindEnvironment(ctx, commandLine(), r.Environment)
-		environments = []identity.Environment{one}
+		var one team.Environment
+		one, err = ids.Team.FindEnvironment(ctx, commandLine(), r.Environment)
+		environments = []team.Environment{one}
 	}
 	if err != nil {
-		return connections.Connection{}, identity.Environment{}, err
+		return connections.Connection{}, team.Environment{}, err
 	}
 	name := r.Connection
 	if _, segment, isURL := strings.Cut(name, webhookPath); isURL {
@@ -183,18 +185,18 @@ func findConnection(ctx context.Context, ids *identity.Service, svc *connections
 	}
 	in, err := svc.Lookup(ctx, name)
 	if err != nil {
-		return connections.Connection{}, identity.Environment{}, err
+		return connections.Connection{}, team.Environment{}, err
 	}
 	for _, env := range environments {
 		if env.ID == in.Connection.Environment {
 			return in.Connection, env, nil
 		}
 	}
-	return connections.Connection{}, identity.Environment{}, apperr.NotFound("connection")
+	return connections.Connection{}, team.Environment{}, apperr.NotFound("connection")
 }
 
-func findNamed(ctx context.Context, svc *connections.Service, environments []identity.Environment, key,
-	connectionID string) (c connections.Connection, env identity.Environment, err error) {
+func findNamed(ctx context.Context, svc *connections.Service, environments []team.Environment, key,
+	connectionID string) (c connections.Connection, env team.Environment, err error) {
 	var holders []string
 	for _, e := range environments {
 		found, err := svc.Get(ctx, access.Whole(e.ID), key, connectionID)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"sallyport/internal/identity"
+	"sallyport/internal/identity/principals"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -16,19 +17,19 @@ const (
 	tagKeys         = "API keys"
 )
 
-var _ httpapi.Authenticator = (*identity.Service)(nil)
+var _ httpapi.Authenticator = (*principals.Service)(nil)
 
 // handler holds what the operations need.
 type handler struct {
-	identity *identity.Service
+	identity *identity.Services
 	origins  *http.CrossOriginProtection
 }
 
-// Mount registers the operations of the capability. For the document alone s may be nil.
-func Mount(api *httpapi.API, s *identity.Service) {
+// Mount registers the operations of the capability. For the document alone the services may be nil.
+func Mount(api *httpapi.API, s *identity.Services) {
 	h := handler{identity: s}
-	if s != nil {
-		h.origins = origins(s.Issuer())
+	if s.SignIn != nil {
+		h.origins = origins(s.SignIn.Issuer())
 	}
 	mountSetup(api, h)
 	mountReset(api, h)

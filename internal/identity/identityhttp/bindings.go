@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -102,7 +102,7 @@ type newBinding struct {
 func (n *newBinding) Resolve(ctx huma.Context) []error {
 	if n.ExpiresAt != nil {
 		httpapi.OnRefusal(ctx, func(f *apperr.Faults) {
-			addInBody(f, identity.BindingExpiryFaults(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context())))
+			addInBody(f, members.BindingExpiryFaults(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context())))
 		})
 	}
 	return nil
@@ -181,7 +181,7 @@ type bindingOutput struct {
 
 func (h handler) listBindings(ctx context.Context, in *listBindingsInput) (*listBindingsOutput, error) {
 	actor := access.From(ctx)
-	f := identity.BindingFilter{
+	f := members.BindingFilter{
 		PrincipalIDs: sorted(in.PrincipalID), Roles: convert[access.Role](sorted(in.Role)),
 		Environments: convert[id.Environment](sorted(in.EnvironmentID)),
 	}
@@ -195,11 +195,11 @@ func (h handler) listBindings(ctx context.Context, in *listBindingsInput) (*list
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.identity.ListBindings(ctx, actor, f, r)
+	list, err := h.identity.Members.ListBindings(ctx, actor, f, r)
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(r, list, func(b identity.Binding) string { return b.ID }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(r, list, func(b members.Binding) string { return b.ID }, in.url.Path, in.url.Query())
 	return &listBindingsOutput{Headers: headers, Body: bindingsOf(list)}, nil
 }
 
@@ -208,7 +208,7 @@ func sorted[T cmp.Ordered](values []T) []T {
 }
 
 func (h handler) createBinding(ctx context.Context, in *createBindingInput) (*createBindingOutput, error) {
-	b, err := h.identity.CreateBinding(ctx, access.From(ctx), in.Body.Principal.ID, identity.RoleGrant{
+	b, err := h.identity.Members.CreateBinding(ctx, access.From(ctx), in.Body.Principal.ID, members.RoleGrant{
 		Role: access.Role(in.Body.Role), Environment: id.Environment(in.Body.Scope.EnvironmentID),
 		ExpiresMillis: in.Body.ExpiresAt.MillisPtr(),
 	})
@@ -219,7 +219,7 @@ func (h handler) createBinding(ctx context.Context, in *createBindingInput) (*cr
 }
 
 func (h handler) getBinding(ctx context.Context, in *bindingInput) (*bindingOutput, error) {
-	return bindingAnswer(h.identity.GetBinding(ctx, access.From(ctx), in.ID))
+	return bindingAnswer(h.identity.Members.GetBinding(ctx, access.From(ctx), in.ID))
 }
 
 func (h handler) updateBinding(ctx context.Context, in *updateBindingInput) (*bindingOutput, error) {
@@ -230,12 +230,12 @@ func (h handler) updateBinding(ctx context.Context, in *updateBindingInput) (*bi
 	if !in.Body.ExpiresAt.Null {
 		expires = new(in.Body.ExpiresAt.Value.Millis())
 	}
-	out, err := bindingAnswer(h.identity.UpdateBinding(ctx, access.From(ctx), in.ID, expires))
+	out, err := bindingAnswer(h.identity.Members.UpdateBinding(ctx, access.From(ctx), in.ID, expires))
 	return out, bodyFault(err)
 }
 
 func (h handler) deleteBinding(ctx context.Context, in *bindingInput) (*struct{}, error) {
-	return nil, h.identity.DeleteBinding(ctx, access.From(ctx), in.ID)
+	return nil, h.identity.Members.DeleteBinding(ctx, access.From(ctx), in.ID)
 }
 
 // bodyFault puts the faults that a rule found after the schema's where the body is.
@@ -247,14 +247,14 @@ func bodyFault(err error) error {
 	return err
 }
 
-func bindingAnswer(b identity.Binding, err error) (*bindingOutput, error) {
+func bindingAnswer(b members.Binding, err error) (*bindingOutput, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &bindingOutput{Body: bindingOf(b)}, nil
 }
 
-func bindingOf(b identity.Binding) roleBinding {
+func bindingOf(b members.Binding) roleBinding {
 	out := roleBinding{
 		ID: b.ID, Principal: principal{Type: principalType(b.PrincipalKind), ID: b.PrincipalID}, Role: string(b.Role),
 		RoleName: b.RoleName, Scope: scopeOf(b.Environment), CreatedAt: httpapi.TimeMillis(b.CreatedMillis),
@@ -266,7 +266,7 @@ func bindingOf(b identity.Binding) roleBinding {
 	return out
 }
 
-func bindingsOf(list []identity.Binding) []roleBinding {
+func bindingsOf(list []members.Binding) []roleBinding {
 	out := make([]roleBinding, 0, len(list))
 	for _, b := range list {
 		out = append(out, bindingOf(b))

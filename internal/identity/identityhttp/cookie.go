@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -35,7 +35,7 @@ func (in *CookieInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-func (in *CookieInput) token() identity.RefreshToken { return secretbox.Secret(in.Cookie) }
+func (in *CookieInput) token() signin.RefreshToken { return secretbox.Secret(in.Cookie) }
 
 func (in *CookieInput) client(ctx context.Context) access.Client {
 	return access.Client{IP: httpapi.ClientIP(ctx), UserAgent: in.request.UserAgent(), RequestID: httpapi.RequestID(ctx)}
@@ -84,7 +84,7 @@ func origins(issuer string) *http.CrossOriginProtection {
 
 // cookieOf returns the header that sets the refresh cookie for as long as the session lasts unused; empty where there
 // is no token to set.
-func cookieOf(s identity.Session, token identity.RefreshToken, now time.Time) string {
+func cookieOf(s signin.Session, token signin.RefreshToken, now time.Time) string {
 	if token == "" {
 		return ""
 	}
@@ -102,7 +102,7 @@ func setCookie(value string, maxAge int) string {
 type RefreshCookie struct{}
 
 // Token returns the refresh token of a request; empty where there is none.
-func (RefreshCookie) Token(r *http.Request) identity.RefreshToken {
+func (RefreshCookie) Token(r *http.Request) signin.RefreshToken {
 	c, err := r.Cookie(refreshCookie)
 	if err != nil {
 		return ""
@@ -111,6 +111,6 @@ func (RefreshCookie) Token(r *http.Request) identity.RefreshToken {
 }
 
 // Header returns the Set-Cookie of a sign-in.
-func (RefreshCookie) Header(in identity.SignIn, now time.Time) string {
+func (RefreshCookie) Header(in signin.SignIn, now time.Time) string {
 	return cookieOf(in.Session, in.Refresh, now)
 }

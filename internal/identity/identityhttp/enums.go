@@ -3,7 +3,10 @@ package identityhttp
 import (
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
+	"sallyport/internal/identity/invitations"
+	"sallyport/internal/identity/signin"
+	teams "sallyport/internal/identity/team"
 	"sallyport/internal/platform/access"
 )
 
@@ -14,12 +17,12 @@ type (
 	level            access.Level
 	principalType    access.Kind
 	route            access.Route
-	effect           identity.Effect
-	keyStatus        identity.KeyStatus
-	environmentType  identity.EnvironmentType
+	effect           apikeys.Effect
+	keyStatus        apikeys.KeyStatus
+	environmentType  teams.EnvironmentType
 	method           string
-	totpState        identity.TOTPState
-	invitationStatus identity.InvitationStatus
+	totpState        signin.TOTPState
+	invitationStatus invitations.InvitationStatus
 )
 
 // Schema lists the permissions.
@@ -38,23 +41,23 @@ func (principalType) Schema(huma.Registry) *huma.Schema { return enum([]access.K
 func (route) Schema(huma.Registry) *huma.Schema { return enum(access.Routes()) }
 
 // Schema lists the effects.
-func (effect) Schema(huma.Registry) *huma.Schema { return enum(identity.Effects()) }
+func (effect) Schema(huma.Registry) *huma.Schema { return enum(apikeys.Effects()) }
 
 // Schema lists the states of a key.
-func (keyStatus) Schema(huma.Registry) *huma.Schema { return enum(identity.KeyStatuses()) }
+func (keyStatus) Schema(huma.Registry) *huma.Schema { return enum(apikeys.KeyStatuses()) }
 
 // Schema lists the types of environments.
-func (environmentType) Schema(huma.Registry) *huma.Schema { return enum(identity.EnvironmentTypes()) }
+func (environmentType) Schema(huma.Registry) *huma.Schema { return enum(teams.EnvironmentTypes()) }
 
 // Schema lists the methods of a session.
-func (method) Schema(huma.Registry) *huma.Schema { return enum(identity.Methods()) }
+func (method) Schema(huma.Registry) *huma.Schema { return enum(signin.Methods()) }
 
 // Schema lists the states of an authenticator app.
-func (totpState) Schema(huma.Registry) *huma.Schema { return enum(identity.TOTPStates()) }
+func (totpState) Schema(huma.Registry) *huma.Schema { return enum(signin.TOTPStates()) }
 
 // Schema lists the states of an invitation.
 func (invitationStatus) Schema(huma.Registry) *huma.Schema {
-	return enum(identity.InvitationStatuses())
+	return enum(invitations.InvitationStatuses())
 }
 
 func enum[T ~string](values []T) *huma.Schema {

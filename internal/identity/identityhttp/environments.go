@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	teams "sallyport/internal/identity/team"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
@@ -58,15 +58,15 @@ type RetentionSettings struct {
 	EventRetentionDays httpapi.Nullable[int64] `json:"event_retention_days,omitempty" minimum:"1" maximum:"3650" example:"90"`
 }
 
-func (r RetentionSettings) change() identity.RetentionChange {
+func (r RetentionSettings) change() teams.RetentionChange {
 	days := func(n httpapi.Nullable[int64]) *int64 {
 		if !n.Set || n.Null {
 			return nil
 		}
 		return &n.Value
 	}
-	return identity.RetentionChange{PayloadSet: r.PayloadRetentionDays.Set, EventSet: r.EventRetentionDays.Set,
-		Retention: identity.Retention{PayloadDays: days(r.PayloadRetentionDays), EventDays: days(r.EventRetentionDays)}}
+	return teams.RetentionChange{PayloadSet: r.PayloadRetentionDays.Set, EventSet: r.EventRetentionDays.Set,
+		Retention: teams.Retention{PayloadDays: days(r.PayloadRetentionDays), EventDays: days(r.EventRetentionDays)}}
 }
 
 type environmentPatch struct {
@@ -114,8 +114,8 @@ type listEnvironmentsOutput struct {
 }
 
 func (h handler) createEnvironment(ctx context.Context, in *createEnvironmentInput) (*createEnvironmentOutput, error) {
-	e, err := h.identity.CreateEnvironment(ctx, access.From(ctx),
-		identity.NewEnvironment{Name: in.Body.Name, Type: identity.EnvironmentType(in.Body.Type),
+	e, err := h.identity.Team.CreateEnvironment(ctx, access.From(ctx),
+		teams.NewEnvironment{Name: in.Body.Name, Type: teams.EnvironmentType(in.Body.Type),
 			Retention: in.Body.change().Retention})
 	if err != nil {
 		return nil, err
@@ -132,43 +132,43 @@ func (h handler) listEnvironments(ctx context.Context, in *listEnvironmentsInput
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.identity.ListEnvironments(ctx, actor, r)
+	list, err := h.identity.Team.ListEnvironments(ctx, actor, r)
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(r, list, func(e identity.Environment) string {
+	list, headers := page.Cut(r, list, func(e teams.Environment) string {
 		return string(e.ID)
 	}, in.url.Path, in.url.Query())
 	return &listEnvironmentsOutput{Headers: headers, Body: environmentsOf(list)}, nil
 }
 
 func (h handler) getEnvironment(ctx context.Context, in *environmentInput) (*environmentOutput, error) {
-	return environmentAnswer(h.identity.GetEnvironment(ctx, access.From(ctx), id.Environment(in.ID)))
+	return environmentAnswer(h.identity.Team.GetEnvironment(ctx, access.From(ctx), id.Environment(in.ID)))
 }
 
 func (h handler) updateEnvironment(ctx context.Context, in *updateEnvironmentInput) (*environmentOutput, error) {
-	return environmentAnswer(h.identity.UpdateEnvironment(ctx, access.From(ctx), id.Environment(in.ID),
-		identity.EnvironmentChange{Name: in.Body.Name.Pointer(), RetentionChange: in.Body.change()}))
+	return environmentAnswer(h.identity.Team.UpdateEnvironment(ctx, access.From(ctx), id.Environment(in.ID),
+		teams.EnvironmentChange{Name: in.Body.Name.Pointer(), RetentionChange: in.Body.change()}))
 }
 
 func (h handler) deleteEnvironment(ctx context.Context, in *environmentInput) (*struct{}, error) {
-	return nil, h.identity.DeleteEnvironment(ctx, access.From(ctx), id.Environment(in.ID))
+	return nil, h.identity.Team.DeleteEnvironment(ctx, access.From(ctx), id.Environment(in.ID))
 }
 
-func environmentAnswer(e identity.Environment, err error) (*environmentOutput, error) {
+func environmentAnswer(e teams.Environment, err error) (*environmentOutput, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &environmentOutput{Body: environmentOf(e)}, nil
 }
 
-func environmentOf(e identity.Environment) environment {
+func environmentOf(e teams.Environment) environment {
 	return environment{ID: string(e.ID), Name: e.Name, Type: environmentType(e.Type),
 		Retention: Retention{PayloadRetentionDays: e.PayloadDays, EventRetentionDays: e.EventDays},
 		CreatedAt: httpapi.TimeMillis(e.CreatedMillis)}
 }
 
-func environmentsOf(list []identity.Environment) []environment {
+func environmentsOf(list []teams.Environment) []environment {
 	out := make([]environment, 0, len(list))
 	for _, e := range list {
 		out = append(out, environmentOf(e))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/invitations"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -67,7 +67,7 @@ func mountInvitations(api *httpapi.API, h handler) {
 			"token that does not work, for any reason, is `unauthorized`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},
 	}, h.acceptInvitation)
-	api.Handle("GET "+identity.InvitationPage, passwordPage("Join the team", "/team/invitations/{token}/accept",
+	api.Handle("GET "+invitations.InvitationPage, passwordPage("Join the team", "/team/invitations/{token}/accept",
 		"Welcome. You can sign in."))
 }
 
@@ -87,10 +87,11 @@ func (n *newInvitation) Resolve(ctx huma.Context) []error {
 	httpapi.OnRefusal(ctx, func(f *apperr.Faults) {
 		var faults []apperr.Detail
 		if len(n.Email) >= 3 && len(n.Email) <= 254 { // else the schema says so
-			faults = identity.InvitationFaults(n.Email)
+			faults = invitations.InvitationFaults(n.Email)
 		}
 		if n.ExpiresAt != nil {
-			faults = append(faults, identity.InvitationExpiryFaults(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context()))...)
+			faults = append(faults, invitations.InvitationExpiryFaults(n.ExpiresAt.Millis(),
+				httpapi.RequestTime(ctx.Context()))...)
 		}
 		addInBody(f, faults)
 	})
@@ -155,7 +156,7 @@ func (*joinRequest) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schem
 
 // Resolve checks the limits together with what no schema can say.
 func (r *joinRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), identity.JoinFaults(r.Password))
+	return faultsAt(prefix.String(), invitations.JoinFaults(r.Password))
 }
 
 type joined struct {
@@ -221,7 +222,7 @@ type acceptInvitationOutput struct {
 }
 
 func (h handler) createInvitation(ctx context.Context, in *createInvitationInput) (*createInvitationOutput, error) {
-	sent, err := h.identity.Invite(ctx, access.From(ctx), identity.NewInvitation{
+	sent, err := h.identity.Invitations.Invite(ctx, access.From(ctx), invitations.NewInvitation{
 		Email: in.Body.Email, Role: access.Role(in.Body.Role), Environment: id.Environment(in.Body.Scope.EnvironmentID),
 		ExpiresMillis: in.Body.ExpiresAt.MillisPtr(),
 	})
@@ -234,7 +235,7 @@ func (h handler) createInvitation(ctx context.Context, in *createInvitationInput
 
 func (h handler) listInvitations(ctx context.Context, in *listInvitationsInput) (*listInvitationsOutput, error) {
 	actor := access.From(ctx)
-	f := identity.InvitationFilter{Statuses: convert[identity.InvitationStatus](sorted(in.Status))}
+	f := invitations.InvitationFilter{Statuses: convert[invitations.InvitationStatus](sorted(in.Status))}
 	for _, e := range sorted(in.Email) {
 		f.Emails = append(f.Emails, strings.ToLower(e))
 	}
@@ -248,11 +249,11 @@ func (h handler) listInvitations(ctx context.Context, in *listInvitationsInput) 
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.identity.ListInvitations(ctx, actor, f, r)
+	list, err := h.identity.Invitations.ListInvitations(ctx, actor, f, r)
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(r, list, func(i identity.Invitation) string { return i.ID }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(r, list, func(i invitations.Invitation) string { return i.ID }, in.url.Path, in.url.Query())
 	out := &listInvitationsOutput{Headers: headers, Body: make([]Invitation, 0, len(list))}
 	for i := range list {
 		out.Body = append(out.Body, invitationOf(list[i]))
@@ -261,7 +262,7 @@ func (h handler) listInvitations(ctx context.Context, in *listInvitationsInput) 
 }
 
 func (h handler) getInvitation(ctx context.Context, in *invitationInput) (*invitationOutput, error) {
-	i, err := h.identity.GetInvitation(ctx, access.From(ctx), in.ID)
+	i, err := h.identity.Invitations.GetInvitation(ctx, access.From(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -269,11 +270,11 @@ func (h handler) getInvitation(ctx context.Context, in *invitationInput) (*invit
 }
 
 func (h handler) revokeInvitation(ctx context.Context, in *invitationInput) (*struct{}, error) {
-	return nil, h.identity.RevokeInvitation(ctx, access.From(ctx), in.ID)
+	return nil, h.identity.Invitations.RevokeInvitation(ctx, access.From(ctx), in.ID)
 }
 
 func (h handler) resendInvitation(ctx context.Context, in *invitationInput) (*resendInvitationOutput, error) {
-	sent, err := h.identity.ResendInvitation(ctx, access.From(ctx), in.ID)
+	sent, err := h.identity.Invitations.ResendInvitation(ctx, access.From(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +282,7 @@ func (h handler) resendInvitation(ctx context.Context, in *invitationInput) (*re
 }
 
 func (h handler) acceptInvitation(ctx context.Context, in *acceptInvitationInput) (*acceptInvitationOutput, error) {
-	j, err := h.identity.Join(ctx, clientOf(ctx), identity.InvitationToken(in.Token), in.Body.Password)
+	j, err := h.identity.Invitations.Join(ctx, clientOf(ctx), invitations.InvitationToken(in.Token), in.Body.Password)
 	if err != nil {
 		return nil, bodyFault(err)
 	}
@@ -291,12 +292,12 @@ func (h handler) acceptInvitation(ctx context.Context, in *acceptInvitationInput
 	}, nil
 }
 
-func invitationCreatedOf(s identity.SentInvitation) InvitationCreated {
+func invitationCreatedOf(s invitations.SentInvitation) InvitationCreated {
 	return InvitationCreated{Invitation: invitationOf(s.Invitation), URL: s.Link.Reveal(), Token: s.Token.Reveal(),
 		Mailed: s.Mailed}
 }
 
-func invitationOf(i identity.Invitation) Invitation {
+func invitationOf(i invitations.Invitation) Invitation {
 	out := Invitation{
 		ID: i.ID, Email: i.Email, Role: string(i.Role), Scope: scopeOf(i.Environment), Status: invitationStatus(i.Status),
 		InvitedBy: i.InvitedBy, CreatedAt: httpapi.TimeMillis(i.CreatedMillis), SentAt: httpapi.TimeMillis(i.SentMillis),

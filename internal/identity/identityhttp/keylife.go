@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
@@ -33,8 +33,8 @@ type keyPatch struct {
 	RateLimit httpapi.Nullable[keyRate] `json:"rate_limit,omitempty"`
 }
 
-func (p *keyPatch) change() identity.KeyChange {
-	c := identity.KeyChange{Name: p.Name.Pointer()}
+func (p *keyPatch) change() apikeys.KeyChange {
+	c := apikeys.KeyChange{Name: p.Name.Pointer()}
 	if p.ExpiresAt.Set {
 		c.ExpiresMillis = p.ExpiresAt.Value.MillisPtr()
 	}
@@ -82,13 +82,13 @@ type rotateKeyOutput struct {
 }
 
 func (h handler) updateKey(ctx context.Context, in *updateKeyInput) (*keyOutput, error) {
-	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) {
-		return h.identity.UpdateKey(ctx, actor, in.ID, in.Body.change())
+	return keyAnswer(ctx, func(actor access.Principal) (apikeys.Key, error) {
+		return h.identity.Keys.UpdateKey(ctx, actor, in.ID, in.Body.change())
 	})
 }
 
 // keyAnswer answers with the key that an operation returns.
-func keyAnswer(ctx context.Context, operate func(access.Principal) (identity.Key, error)) (*keyOutput, error) {
+func keyAnswer(ctx context.Context, operate func(access.Principal) (apikeys.Key, error)) (*keyOutput, error) {
 	k, err := operate(access.From(ctx))
 	if err != nil {
 		return nil, err
@@ -97,11 +97,11 @@ func keyAnswer(ctx context.Context, operate func(access.Principal) (identity.Key
 }
 
 func (h handler) rotateKey(ctx context.Context, in *rotateKeyInput) (*rotateKeyOutput, error) {
-	overlap := identity.DefaultOverlap
+	overlap := apikeys.DefaultOverlap
 	if in.Body != nil && in.Body.OverlapSeconds.Set {
 		overlap = time.Duration(in.Body.OverlapSeconds.Value) * time.Second
 	}
-	k, secret, err := h.identity.RotateKey(ctx, access.From(ctx), in.ID, overlap)
+	k, secret, err := h.identity.Keys.RotateKey(ctx, access.From(ctx), in.ID, overlap)
 	if err != nil {
 		return nil, err
 	}
@@ -110,20 +110,20 @@ func (h handler) rotateKey(ctx context.Context, in *rotateKeyInput) (*rotateKeyO
 }
 
 func (h handler) disableKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
-	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) {
-		return h.identity.DisableKey(ctx, actor, in.ID)
+	return keyAnswer(ctx, func(actor access.Principal) (apikeys.Key, error) {
+		return h.identity.Keys.DisableKey(ctx, actor, in.ID)
 	})
 }
 
 func (h handler) enableKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
-	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) {
-		return h.identity.EnableKey(ctx, actor, in.ID)
+	return keyAnswer(ctx, func(actor access.Principal) (apikeys.Key, error) {
+		return h.identity.Keys.EnableKey(ctx, actor, in.ID)
 	})
 }
 
 func (h handler) revokeKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
-	return keyAnswer(ctx, func(actor access.Principal) (identity.Key, error) {
-		return h.identity.RevokeKey(ctx, actor, in.ID)
+	return keyAnswer(ctx, func(actor access.Principal) (apikeys.Key, error) {
+		return h.identity.Keys.RevokeKey(ctx, actor, in.ID)
 	})
 }
 
@@ -153,11 +153,11 @@ func (h handler) listGrants(ctx context.Context, in *listGrantsInput) (*listGran
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.identity.ListGrants(ctx, actor, in.ID, r)
+	list, err := h.identity.Keys.ListGrants(ctx, actor, in.ID, r)
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(r, list, func(g identity.Grant) string { return g.ID }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(r, list, func(g apikeys.Grant) string { return g.ID }, in.url.Path, in.url.Query())
 	return &listGrantsOutput{Headers: headers, Body: grantsOf(list)}, nil
 }
 
@@ -172,7 +172,7 @@ type grantBody newGrant
 
 // Resolve adds what the schema cannot say to its faults, so that all come in one answer.
 func (g *grantBody) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), identity.GrantFaults(newGrant(*g).input(), httpapi.RequestTime(ctx.Context())))
+	return faultsAt(prefix.String(), apikeys.GrantFaults(newGrant(*g).input(), httpapi.RequestTime(ctx.Context())))
 }
 
 type createGrantOutput struct {
@@ -182,7 +182,7 @@ type createGrantOutput struct {
 }
 
 func (h handler) createGrant(ctx context.Context, in *createGrantInput) (*createGrantOutput, error) {
-	g, err := h.identity.AddGrant(ctx, access.From(ctx), in.ID, newGrant(in.Body).input())
+	g, err := h.identity.Keys.AddGrant(ctx, access.From(ctx), in.ID, newGrant(in.Body).input())
 	if err != nil {
 		return nil, err
 	}
@@ -197,5 +197,5 @@ type grantInput struct {
 }
 
 func (h handler) deleteGrant(ctx context.Context, in *grantInput) (*struct{}, error) {
-	return nil, h.identity.RemoveGrant(ctx, access.From(ctx), in.ID, in.GrantID)
+	return nil, h.identity.Keys.RemoveGrant(ctx, access.From(ctx), in.ID, in.GrantID)
 }

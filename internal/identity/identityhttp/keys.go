@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -66,7 +66,7 @@ type keyOutput struct {
 }
 
 func (h handler) createKey(ctx context.Context, in *createKeyInput) (*createKeyOutput, error) {
-	k, secret, err := h.identity.CreateKey(ctx, access.From(ctx), in.Body.input())
+	k, secret, err := h.identity.Keys.CreateKey(ctx, access.From(ctx), in.Body.input())
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +84,11 @@ func (h handler) listKeys(ctx context.Context, in *listKeysInput) (*listKeysOutp
 	if err != nil {
 		return nil, err
 	}
-	keys, err := h.identity.ListKeys(ctx, actor, convert[id.Environment](environments), r)
+	keys, err := h.identity.Keys.ListKeys(ctx, actor, convert[id.Environment](environments), r)
 	if err != nil {
 		return nil, err
 	}
-	keys, headers := page.Cut(r, keys, func(k identity.Key) string { return k.ID }, in.url.Path, in.url.Query())
+	keys, headers := page.Cut(r, keys, func(k apikeys.Key) string { return k.ID }, in.url.Path, in.url.Query())
 	out := &listKeysOutput{Headers: headers, Body: make([]APIKey, 0, len(keys))}
 	for _, k := range keys {
 		out.Body = append(out.Body, keyOf(k, httpapi.RequestTime(ctx)))
@@ -97,7 +97,7 @@ func (h handler) listKeys(ctx context.Context, in *listKeysInput) (*listKeysOutp
 }
 
 func (h handler) getKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
-	k, err := h.identity.GetKey(ctx, access.From(ctx), in.ID)
+	k, err := h.identity.Keys.GetKey(ctx, access.From(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -105,5 +105,5 @@ func (h handler) getKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
 }
 
 func (h handler) deleteKey(ctx context.Context, in *keyInput) (*struct{}, error) {
-	return nil, h.identity.DeleteKey(ctx, access.From(ctx), in.ID)
+	return nil, h.identity.Keys.DeleteKey(ctx, access.From(ctx), in.ID)
 }

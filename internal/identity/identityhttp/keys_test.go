@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/id"
 )
@@ -194,7 +194,7 @@ func TestListKeys(t *testing.T) {
 		actor := access.Principal{Kind: access.KindUser, ID: s.owner.User.ID, Team: s.owner.Team.ID,
 			Rights: access.Owner.Rights()}
 		for i := range 5 {
-			k, _, err := s.identity.CreateKey(t.Context(), actor, identity.NewKey{
+			k, _, err := s.identity.Keys.CreateKey(t.Context(), actor, apikeys.NewKey{
 				Name: "k", Environment: s.owner.Environments[i%2].ID,
 			})
 			require.NoError(t, err)

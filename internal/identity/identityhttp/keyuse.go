@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
@@ -24,9 +24,9 @@ type keyUsageInput struct {
 	To httpapi.Optional[httpapi.Time] `query:"to" example:"2026-11-02T00:00:00.000Z"`
 }
 
-func (in *keyUsageInput) request() identity.UsageRequest {
-	return identity.UsageRequest{From: (*time.Time)(in.From.Pointer()), To: (*time.Time)(in.To.Pointer()),
-		Bucket: identity.UsageBucket(in.Bucket)}
+func (in *keyUsageInput) request() apikeys.UsageRequest {
+	return apikeys.UsageRequest{From: (*time.Time)(in.From.Pointer()), To: (*time.Time)(in.To.Pointer()),
+		Bucket: apikeys.UsageBucket(in.Bucket)}
 }
 
 // Resolve checks what the schema cannot say.
@@ -71,13 +71,13 @@ type usageCount struct {
 	Requests int64 `json:"requests" example:"120"`
 }
 
-type useOutcome identity.UseOutcome
+type useOutcome apikeys.UseOutcome
 
 // Schema lists the outcomes.
-func (useOutcome) Schema(huma.Registry) *huma.Schema { return enum(identity.UseOutcomes()) }
+func (useOutcome) Schema(huma.Registry) *huma.Schema { return enum(apikeys.UseOutcomes()) }
 
 func (h handler) keyUsage(ctx context.Context, in *keyUsageInput) (*keyUsageOutput, error) {
-	u, err := h.identity.KeyUsage(ctx, access.From(ctx), in.ID, in.request())
+	u, err := h.identity.Keys.KeyUsage(ctx, access.From(ctx), in.ID, in.request())
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (generation) Schema(huma.Registry) *huma.Schema {
 }
 
 func (h handler) verifyKey(ctx context.Context, in *verifyKeyInput) (*verifyKeyOutput, error) {
-	v, err := h.identity.VerifyKey(ctx, access.From(ctx), secretbox.Secret(in.Body.Key))
+	v, err := h.identity.Keys.VerifyKey(ctx, access.From(ctx), secretbox.Secret(in.Body.Key))
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/apikeys"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
@@ -141,8 +141,8 @@ type APIKeyCreated struct {
 	Key string `json:"key" readOnly:"true" example:"spk_test_4fZk01Qw8x_EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLE0EXAMPLEk3Vd_CHECKSUM"`
 }
 
-func (n newAPIKey) input() identity.NewKey {
-	in := identity.NewKey{Name: n.Name, Environment: id.Environment(n.EnvironmentID),
+func (n newAPIKey) input() apikeys.NewKey {
+	in := apikeys.NewKey{Name: n.Name, Environment: id.Environment(n.EnvironmentID),
 		ExpiresMillis: n.ExpiresAt.MillisPtr(), SourceCIDRs: n.SourceCIDRs, Rate: n.RateLimit.limit()}
 	for _, g := range n.Grants {
 		in.Grants = append(in.Grants, g.input())
@@ -150,19 +150,19 @@ func (n newAPIKey) input() identity.NewKey {
 	return in
 }
 
-func (g newGrant) input() identity.Grant {
-	in := identity.Grant{Effect: identity.Effect(g.Effect), Routes: convert[access.Route](g.Routes),
+func (g newGrant) input() apikeys.Grant {
+	in := apikeys.Grant{Effect: apikeys.Effect(g.Effect), Routes: convert[access.Route](g.Routes),
 		Connections: g.Connections, NotAfterMillis: g.NotAfter.MillisPtr()}
 	if g.Effect == "" {
-		in.Effect = identity.Allow // the default, which is not set where the body has a fault
+		in.Effect = apikeys.Allow // the default, which is not set where the body has a fault
 	}
-	if slices.Equal(g.Connections, []string{identity.AllConnections}) {
+	if slices.Equal(g.Connections, []string{apikeys.AllConnections}) {
 		in.Connections = nil
 	}
 	return in
 }
 
-func keyOf(k identity.Key, now time.Time) APIKey {
+func keyOf(k apikeys.Key, now time.Time) APIKey {
 	out := APIKey{
 		ID: k.ID, Name: k.Name, EnvironmentID: string(k.Environment), Prefix: k.Prefix, LastFour: k.LastFour,
 		Status: keyStatus(k.Status(now)), Grants: grantsOf(k.Grants), GrantCount: k.GrantCount,
@@ -182,7 +182,7 @@ func keyOf(k identity.Key, now time.Time) APIKey {
 	return out
 }
 
-func grantsOf(list []identity.Grant) []grant {
+func grantsOf(list []apikeys.Grant) []grant {
 	out := make([]grant, 0, len(list))
 	for _, g := range list {
 		out = append(out, grantOf(g))
@@ -190,11 +190,11 @@ func grantsOf(list []identity.Grant) []grant {
 	return out
 }
 
-func grantOf(g identity.Grant) grant {
+func grantOf(g apikeys.Grant) grant {
 	out := grant{ID: g.ID, Effect: effect(g.Effect), Routes: convert[route](g.Routes), Connections: g.Connections,
 		NotAfter: httpapi.TimePtr(g.NotAfterMillis)}
 	if g.Connections == nil {
-		out.Connections = []string{identity.AllConnections}
+		out.Connections = []string{apikeys.AllConnections}
 	}
 	return out
 }

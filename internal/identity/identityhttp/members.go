@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -105,7 +105,7 @@ type memberOutput struct {
 
 func (h handler) listMembers(ctx context.Context, in *listMembersInput) (*listMembersOutput, error) {
 	actor := access.From(ctx)
-	f := identity.MemberFilter{Roles: convert[access.Role](sorted(in.Role))}
+	f := members.MemberFilter{Roles: convert[access.Role](sorted(in.Role))}
 	if values := sorted(in.Disabled); len(values) == 1 { // both restrict nothing
 		f.Disabled = new(values[0] == "true")
 	}
@@ -122,11 +122,11 @@ func (h handler) listMembers(ctx context.Context, in *listMembersInput) (*listMe
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.identity.ListMembers(ctx, actor, f, r)
+	list, err := h.identity.Members.ListMembers(ctx, actor, f, r)
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(r, list, func(m identity.Member) string { return m.User.ID }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(r, list, func(m members.Member) string { return m.User.ID }, in.url.Path, in.url.Query())
 	out := &listMembersOutput{Headers: headers, Body: make([]member, 0, len(list))}
 	for _, m := range list {
 		out.Body = append(out.Body, memberOf(m))
@@ -135,28 +135,28 @@ func (h handler) listMembers(ctx context.Context, in *listMembersInput) (*listMe
 }
 
 func (h handler) getMember(ctx context.Context, in *memberInput) (*memberOutput, error) {
-	return memberAnswer(h.identity.GetMember(ctx, access.From(ctx), in.ID))
+	return memberAnswer(h.identity.Members.GetMember(ctx, access.From(ctx), in.ID))
 }
 
 func (h handler) updateMember(ctx context.Context, in *updateMemberInput) (*memberOutput, error) {
 	if !in.Body.Disabled.Set {
 		return h.getMember(ctx, &memberInput{ID: in.ID})
 	}
-	return memberAnswer(h.identity.SetMemberDisabled(ctx, access.From(ctx), in.ID, in.Body.Disabled.Value))
+	return memberAnswer(h.identity.Members.SetMemberDisabled(ctx, access.From(ctx), in.ID, in.Body.Disabled.Value))
 }
 
 func (h handler) removeMember(ctx context.Context, in *memberInput) (*struct{}, error) {
-	return nil, h.identity.RemoveMember(ctx, access.From(ctx), in.ID)
+	return nil, h.identity.Members.RemoveMember(ctx, access.From(ctx), in.ID)
 }
 
-func memberAnswer(m identity.Member, err error) (*memberOutput, error) {
+func memberAnswer(m members.Member, err error) (*memberOutput, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &memberOutput{Body: memberOf(m)}, nil
 }
 
-func memberOf(m identity.Member) member {
+func memberOf(m members.Member) member {
 	return member{
 		ID: m.User.ID, Email: m.User.Email, RoleBindings: bindingsOf(m.Bindings), Disabled: m.DisabledMillis != nil,
 		DisabledAt: httpapi.TimePtr(m.DisabledMillis), JoinedAt: httpapi.TimeMillis(m.JoinedMillis),

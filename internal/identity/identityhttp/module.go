@@ -6,9 +6,9 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// Module returns all that the team, its people and its keys bring to the process.
-func Module(svc *identity.Service) module.Module {
-	m := svc.Module()
-	m.Mount = func(api *httpapi.API) { Mount(api, svc) }
-	return m
+// Modules returns all that the capabilities of the district bring to the process.
+func Modules(s *identity.Services) []module.Module {
+	team := s.Team.Module()
+	team.Mount = func(api *httpapi.API) { Mount(api, s) }
+	return []module.Module{team, s.AccessTokens.Module(), s.SignIn.Module(), s.Keys.Module(), s.Setup.Module()}
 }

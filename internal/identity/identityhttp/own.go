@@ -1,8 +1,6 @@
 package identityhttp
 
-import (
-	"sallyport/internal/identity"
-)
+import "sallyport/internal/identity/members"
 
 // ownEnvironment is an environment as the signed-in user has it.
 type ownEnvironment struct {
@@ -16,7 +14,7 @@ type ownEnvironment struct {
 	Permissions []permission `json:"permissions" example:"[\"connections:read\"]"`
 }
 
-func ownEnvironments(p identity.Profile) []ownEnvironment {
+func ownEnvironments(p members.Profile) []ownEnvironment {
 	out := make([]ownEnvironment, 0, len(p.Environments))
 	for _, e := range p.Environments {
 		out = append(out, ownEnvironment{

@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
@@ -29,7 +29,7 @@ func mountReset(api *httpapi.API, h handler) {
 			"authenticator app is not affected. A token that does not work, for any reason, is `unauthorized`.",
 		Errors: []apperr.Code{apperr.CodeUnauthorized, apperr.CodeRateLimited},
 	}, h.completeReset)
-	api.Handle("GET "+identity.ResetPage, passwordPage("Choose another password", "/team/password-reset/complete",
+	api.Handle("GET "+signin.ResetPage, passwordPage("Choose another password", "/team/password-reset/complete",
 		"Your password has been changed. You can sign in."))
 	api.Handle("GET "+pageScriptPath, http.HandlerFunc(pageScript))
 }
@@ -50,7 +50,7 @@ func (*resetRequest) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sche
 
 // Resolve checks the limits together with what no schema can say.
 func (r *resetRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), identity.ResetRequestFaults(r.Email))
+	return faultsAt(prefix.String(), signin.ResetRequestFaults(r.Email))
 }
 
 type completeResetInput struct {
@@ -71,13 +71,13 @@ func (*resetCompletion) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.S
 
 // Resolve checks the limits together with what no schema can say.
 func (r *resetCompletion) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), identity.ResetFaults(r.Token, r.Password))
+	return faultsAt(prefix.String(), signin.ResetFaults(r.Token, r.Password))
 }
 
 func (h handler) requestReset(ctx context.Context, in *requestResetInput) (*struct{}, error) {
-	return nil, h.identity.RequestReset(ctx, clientOf(ctx), in.Body.Email)
+	return nil, h.identity.SignIn.RequestReset(ctx, clientOf(ctx), in.Body.Email)
 }
 
 func (h handler) completeReset(ctx context.Context, in *completeResetInput) (*struct{}, error) {
-	return nil, placed(h.identity.CompleteReset(ctx, clientOf(ctx), in.Body.Token, in.Body.Password))
+	return nil, placed(h.identity.SignIn.CompleteReset(ctx, clientOf(ctx), in.Body.Token, in.Body.Password))
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -125,7 +125,7 @@ func textFaults(prefix *huma.PathBuffer, name, description *string) []error {
 	if name != nil && *name == "" {
 		name = nil
 	}
-	faults := slices.DeleteFunc(identity.RoleFaults(name, description), func(d apperr.Detail) bool {
+	faults := slices.DeleteFunc(members.RoleFaults(name, description), func(d apperr.Detail) bool {
 		return d.Rule == "max_length"
 	})
 	return faultsAt(prefix.String(), faults)
@@ -189,11 +189,11 @@ func (h handler) listRoles(ctx context.Context, in *listRolesInput) (*listRolesO
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.identity.ListRoles(ctx, actor, r)
+	list, err := h.identity.Members.ListRoles(ctx, actor, r)
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(r, list, func(r identity.Role) string { return string(r.ID) }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(r, list, func(r members.Role) string { return string(r.ID) }, in.url.Path, in.url.Query())
 	out := &listRolesOutput{Headers: headers, Body: make([]roleView, 0, len(list))}
 	for _, r := range list {
 		out.Body = append(out.Body, roleOf(r))
@@ -202,7 +202,7 @@ func (h handler) listRoles(ctx context.Context, in *listRolesInput) (*listRolesO
 }
 
 func (h handler) createRole(ctx context.Context, in *createRoleInput) (*createRoleOutput, error) {
-	r, err := h.identity.CreateRole(ctx, access.From(ctx), identity.NewRole{
+	r, err := h.identity.Members.CreateRole(ctx, access.From(ctx), members.NewRole{
 		Name: in.Body.Name, Description: in.Body.Description, Permissions: convert[access.Permission](in.Body.Permissions),
 	})
 	if err != nil {
@@ -212,29 +212,29 @@ func (h handler) createRole(ctx context.Context, in *createRoleInput) (*createRo
 }
 
 func (h handler) getRole(ctx context.Context, in *roleInput) (*roleOutput, error) {
-	return roleAnswer(h.identity.GetRole(ctx, access.From(ctx), access.Role(in.ID)))
+	return roleAnswer(h.identity.Members.GetRole(ctx, access.From(ctx), access.Role(in.ID)))
 }
 
 func (h handler) updateRole(ctx context.Context, in *updateRoleInput) (*roleOutput, error) {
-	change := identity.RoleChange{Name: in.Body.Name.Pointer(), Description: in.Body.Description.Pointer()}
+	change := members.RoleChange{Name: in.Body.Name.Pointer(), Description: in.Body.Description.Pointer()}
 	if in.Body.Permissions.Set {
 		change.Permissions = convert[access.Permission](in.Body.Permissions.Value)
 	}
-	return roleAnswer(h.identity.UpdateRole(ctx, access.From(ctx), access.Role(in.ID), change))
+	return roleAnswer(h.identity.Members.UpdateRole(ctx, access.From(ctx), access.Role(in.ID), change))
 }
 
 func (h handler) deleteRole(ctx context.Context, in *roleInput) (*struct{}, error) {
-	return nil, h.identity.DeleteRole(ctx, access.From(ctx), access.Role(in.ID))
+	return nil, h.identity.Members.DeleteRole(ctx, access.From(ctx), access.Role(in.ID))
 }
 
-func roleAnswer(r identity.Role, err error) (*roleOutput, error) {
+func roleAnswer(r members.Role, err error) (*roleOutput, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &roleOutput{Body: roleOf(r)}, nil
 }
 
-func roleOf(r identity.Role) roleView {
+func roleOf(r members.Role) roleView {
 	return roleView{
 		ID: string(r.ID), Name: r.Name, Description: r.Description, System: r.System,
 		Permissions: convert[permission](r.Permissions), CreatedAt: httpapi.TimePtr(r.CreatedMillis),

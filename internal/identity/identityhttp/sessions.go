@@ -7,7 +7,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/accesstokens"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -121,26 +122,26 @@ func (h handler) login(ctx context.Context, in *loginInput) (*signInOutput, erro
 	if err := h.sameOrigin(&in.CookieInput); err != nil {
 		return nil, err
 	}
-	return signInAnswer(ctx)(h.identity.Login(ctx, in.client(ctx),
-		identity.Credentials{Email: in.Body.Email, Password: in.Body.Password, Code: in.Body.TOTP}, in.token()))
+	return signInAnswer(ctx)(h.identity.SignIn.Login(ctx, in.client(ctx),
+		signin.Credentials{Email: in.Body.Email, Password: in.Body.Password, Code: in.Body.TOTP}, in.token()))
 }
 
 func (h handler) refresh(ctx context.Context, in *CookieInput) (*signInOutput, error) {
 	if err := h.sameOrigin(in); err != nil {
 		return nil, err
 	}
-	s, err := h.identity.Refresh(ctx, in.client(ctx), in.token())
+	s, err := h.identity.SignIn.Refresh(ctx, in.client(ctx), in.token())
 	return signInAnswer(ctx)(s, in.withoutCookie(err))
 }
 
-func signInAnswer(ctx context.Context) func(identity.SignIn, error) (*signInOutput, error) {
-	return func(s identity.SignIn, err error) (*signInOutput, error) {
+func signInAnswer(ctx context.Context) func(signin.SignIn, error) (*signInOutput, error) {
+	return func(s signin.SignIn, err error) (*signInOutput, error) {
 		if err != nil {
 			return nil, err
 		}
 		return &signInOutput{CacheControl: noStore, SetCookie: cookieOf(s.Session, s.Refresh, httpapi.RequestTime(ctx)),
 			Body: signIn{
-				AccessToken: s.Token.Reveal(), TokenType: "Bearer", ExpiresIn: int(identity.TokenLifetime.Seconds()),
+				AccessToken: s.Token.Reveal(), TokenType: "Bearer", ExpiresIn: int(accesstokens.Lifetime.Seconds()),
 				User: userOf(s.Profile), Environments: environmentsOf(s.Environments),
 			}}, nil
 	}
@@ -150,17 +151,17 @@ func (h handler) logout(ctx context.Context, in *CookieInput) (*logoutOutput, er
 	if err := h.sameOrigin(in); err != nil {
 		return nil, err
 	}
-	if err := h.identity.Logout(ctx, in.client(ctx), in.token(), in.bearer()); err != nil {
+	if err := h.identity.SignIn.Logout(ctx, in.client(ctx), in.token(), in.bearer()); err != nil {
 		return nil, in.withoutCookie(err)
 	}
 	return &logoutOutput{SetCookie: setCookie("", -1)}, nil
 }
 
 func (h handler) changePassword(ctx context.Context, in *changePasswordInput) (*changePasswordOutput, error) {
-	v, token, err := h.identity.ChangePassword(ctx, access.From(ctx), in.Body.CurrentPassword, in.Body.NewPassword)
+	v, token, err := h.identity.SignIn.ChangePassword(ctx, access.From(ctx), in.Body.CurrentPassword, in.Body.NewPassword)
 	var invalid *apperr.Error
 	switch {
-	case errors.Is(err, identity.ErrWrongPassword):
+	case errors.Is(err, signin.ErrWrongPassword):
 		return nil, httpapi.At("body.current_password", "current", "is not the user's password")
 	case errors.As(err, &invalid) && invalid.Code == apperr.CodeValidation:
 		return nil, inBody(invalid)
@@ -176,11 +177,11 @@ func (h handler) listSessions(ctx context.Context, in *listSessionsInput) (*list
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.identity.ListSessions(ctx, actor, r)
+	list, err := h.identity.SignIn.ListSessions(ctx, actor, r)
 	if err != nil {
 		return nil, err
 	}
-	list, headers := page.Cut(r, list, func(s identity.Session) string { return s.ID }, in.url.Path, in.url.Query())
+	list, headers := page.Cut(r, list, func(s signin.Session) string { return s.ID }, in.url.Path, in.url.Query())
 	out := &listSessionsOutput{Headers: headers, Body: make([]session, 0, len(list))}
 	for _, s := range list {
 		out.Body = append(out.Body, session{
@@ -192,5 +193,5 @@ func (h handler) listSessions(ctx context.Context, in *listSessionsInput) (*list
 }
 
 func (h handler) endSession(ctx context.Context, in *sessionInput) (*struct{}, error) {
-	return nil, h.identity.EndSession(ctx, access.From(ctx), in.ID)
+	return nil, h.identity.SignIn.EndSession(ctx, access.From(ctx), in.ID)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	setups "sallyport/internal/identity/setup"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -39,8 +39,8 @@ type setupRequest struct {
 	Password secretbox.Secret `json:"password" minLength:"12" maxLength:"256" format:"password" writeOnly:"true" example:"correct horse battery"`
 }
 
-func (r *setupRequest) installation() identity.NewInstallation {
-	return identity.NewInstallation{TeamName: r.TeamName, Email: r.Email, Password: r.Password}
+func (r *setupRequest) installation() setups.NewInstallation {
+	return setups.NewInstallation{TeamName: r.TeamName, Email: r.Email, Password: r.Password}
 }
 
 // TransformSchema documents the limits of the body and leaves checking them to the domain.
@@ -50,7 +50,7 @@ func (*setupRequest) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sche
 
 // Resolve checks the limits together with what no schema can say.
 func (r *setupRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), identity.SetupFaults(r.Token, r.installation()))
+	return faultsAt(prefix.String(), setups.Faults(r.Token, r.installation()))
 }
 
 type setupOutput struct {
@@ -69,7 +69,7 @@ type setup struct {
 }
 
 func (h handler) setup(ctx context.Context, in *setupInput) (*setupOutput, error) {
-	p, err := h.identity.Setup(ctx, clientOf(ctx), in.Body.Token, in.Body.installation())
+	p, err := h.identity.Setup.Complete(ctx, clientOf(ctx), in.Body.Token, in.Body.installation())
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/identityhttp"
+	"sallyport/internal/identity/setup"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
@@ -19,19 +20,20 @@ import (
 )
 
 // unset returns the API over a database that nobody has set up, with the token that opens it.
-func unset(t *testing.T, store testkit.Store) (*server, identity.SetupToken) {
+func unset(t *testing.T, store testkit.Store) (*server, setup.Token) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	require.NoError(t, secretbox.Create(path))
 	box, err := secretbox.Open(secretbox.Source{Path: path})
 	require.NoError(t, err)
 	s := &server{t: t, store: store}
-	s.identity, err = identity.New(store.DB, box, clock.System(), identity.Options{Issuer: "http://gateway.example.test"})
+	s.identity, err = identity.Open(t.Context(), identity.Config{DB: store.DB, Box: box, Clock: clock.System(),
+		Issuer: "http://gateway.example.test"}, false)
 	require.NoError(t, err)
-	require.NoError(t, s.identity.Init(t.Context(), false))
-	token, err := s.identity.OpenSetup(t.Context(), "")
+	token, err := s.identity.Setup.Open(t.Context(), "")
 	require.NoError(t, err)
-	s.api = httpapi.New(httpapi.Config{Logger: slog.New(slog.DiscardHandler), Clock: clock.System(), Auth: s.identity})
+	s.api = httpapi.New(httpapi.Config{Logger: slog.New(slog.DiscardHandler), Clock: clock.System(),
+		Auth: s.identity.Principals})
 	identityhttp.Mount(s.api, s.identity)
 	ts := httptest.NewServer(s.api)
 	t.Cleanup(ts.Close)

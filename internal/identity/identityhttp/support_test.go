@@ -13,10 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"sallyport/internal/identity/apikeys"
+
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/identityhttp"
+	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
@@ -34,20 +37,15 @@ const (
 type server struct {
 	t        *testing.T
 	url      string
-	identity *identity.Service
+	identity *identity.Services
 	store    testkit.Store
 	clk      *clock.Manual
 	api      *httpapi.API
-	owner    identity.Profile
+	owner    members.Profile
 	token    string
 	// cookie is the refresh cookie of the owner's session.
 	cookie string
 }
-
-// nothing is what environments of these tests hold.
-type nothing struct{}
-
-func (nothing) Held(context.Context, id.Environment) ([]string, error) { return nil, nil }
 
 type probe struct {
 	Body struct {
@@ -70,14 +68,13 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	require.NoError(t, secretbox.Create(path))
 	box, err := secretbox.Open(secretbox.Source{Path: path})
 	require.NoError(t, err)
-	s.identity, err = identity.New(store.DB, box, s.clk, identity.Options{Issuer: "http://gateway.example.test"})
+	s.identity, err = identity.Open(t.Context(), identity.Config{DB: store.DB, Box: box, Clock: s.clk,
+		Issuer: "http://gateway.example.test", Contents: apikeys.Contents}, false)
 	require.NoError(t, err)
-	require.NoError(t, s.identity.Init(t.Context(), false))
-	s.identity.Ask(nothing{})
-	s.owner, err = s.identity.CreateOwner(t.Context(), access.System("test"), "Analytical Engines", email, password)
+	s.owner, err = s.identity.Setup.CreateOwner(t.Context(), access.System("test"), "Analytical Engines", email, password)
 	require.NoError(t, err)
 
-	s.api = httpapi.New(httpapi.Config{Logger: slog.New(slog.DiscardHandler), Clock: s.clk, Auth: s.identity})
+	s.api = httpapi.New(httpapi.Config{Logger: slog.New(slog.DiscardHandler), Clock: s.clk, Auth: s.identity.Principals})
 	identityhttp.Mount(s.api, s.identity)
 	// An operation that takes both credentials, as those of other capabilities do.
 	httpapi.Register(s.api, httpapi.Operation{

@@ -6,7 +6,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/members"
+	teams "sallyport/internal/identity/team"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -79,11 +80,11 @@ func (p *teamPatch) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
 	if p.Name.Value == "" {
 		return nil // the schema says so, or the name stays
 	}
-	return faultsAt(prefix.String(), identity.NameFaults(p.Name.Value))
+	return faultsAt(prefix.String(), teams.NameFaults(p.Name.Value))
 }
 
 func (h handler) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
-	p, session, err := h.identity.Profile(ctx, access.From(ctx))
+	p, session, err := h.identity.SignIn.Profile(ctx, access.From(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -98,28 +99,28 @@ func (h handler) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
 }
 
 func (h handler) getTeam(ctx context.Context, _ *struct{}) (*teamOutput, error) {
-	return teamAnswer(h.identity.Team(ctx, access.From(ctx)))
+	return teamAnswer(h.identity.Team.Get(ctx, access.From(ctx)))
 }
 
 func (h handler) updateTeam(ctx context.Context, in *updateTeamInput) (*teamOutput, error) {
 	if !in.Body.Name.Set {
 		return h.getTeam(ctx, nil)
 	}
-	return teamAnswer(h.identity.RenameTeam(ctx, access.From(ctx), in.Body.Name.Value))
+	return teamAnswer(h.identity.Team.Rename(ctx, access.From(ctx), in.Body.Name.Value))
 }
 
-func teamAnswer(t identity.Team, err error) (*teamOutput, error) {
+func teamAnswer(t teams.Team, err error) (*teamOutput, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &teamOutput{Body: teamOf(t)}, nil
 }
 
-func teamOf(t identity.Team) team {
+func teamOf(t teams.Team) team {
 	return team{ID: string(t.ID), Name: t.Name, CreatedAt: httpapi.TimeMillis(t.CreatedMillis)}
 }
 
-func userOf(p identity.Profile) teamUser {
+func userOf(p members.Profile) teamUser {
 	return teamUser{ID: p.User.ID, Email: p.User.Email}
 }
 

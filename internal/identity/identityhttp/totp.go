@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
@@ -122,7 +122,7 @@ type totpRemoval struct {
 }
 
 func (h handler) getTOTP(ctx context.Context, _ *struct{}) (*totpOutput, error) {
-	t, err := h.identity.TOTP(ctx, access.From(ctx))
+	t, err := h.identity.SignIn.TOTP(ctx, access.From(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (h handler) getTOTP(ctx context.Context, _ *struct{}) (*totpOutput, error) 
 }
 
 func (h handler) enrolTOTP(ctx context.Context, in *enrolTOTPInput) (*enrolTOTPOutput, error) {
-	e, err := h.identity.EnrolTOTP(ctx, access.From(ctx), in.Body.Password)
+	e, err := h.identity.SignIn.EnrolTOTP(ctx, access.From(ctx), in.Body.Password)
 	if err != nil {
 		return nil, totpFault(err)
 	}
@@ -140,7 +140,7 @@ func (h handler) enrolTOTP(ctx context.Context, in *enrolTOTPInput) (*enrolTOTPO
 }
 
 func (h handler) confirmTOTP(ctx context.Context, in *confirmTOTPInput) (*confirmTOTPOutput, error) {
-	codes, err := h.identity.ConfirmTOTP(ctx, access.From(ctx), in.Body.Code)
+	codes, err := h.identity.SignIn.ConfirmTOTP(ctx, access.From(ctx), in.Body.Code)
 	if err != nil {
 		return nil, totpFault(err)
 	}
@@ -152,15 +152,15 @@ func (h handler) confirmTOTP(ctx context.Context, in *confirmTOTPInput) (*confir
 }
 
 func (h handler) removeTOTP(ctx context.Context, in *removeTOTPInput) (*struct{}, error) {
-	return nil, totpFault(h.identity.RemoveTOTP(ctx, access.From(ctx), in.Body.Password, in.Body.Code))
+	return nil, totpFault(h.identity.SignIn.RemoveTOTP(ctx, access.From(ctx), in.Body.Password, in.Body.Code))
 }
 
 // totpFault puts what was given wrong where it was given.
 func totpFault(err error) error {
 	switch {
-	case errors.Is(err, identity.ErrWrongPassword):
+	case errors.Is(err, signin.ErrWrongPassword):
 		return httpapi.At("body.password", "current", "is not the user's password")
-	case errors.Is(err, identity.ErrWrongCode):
+	case errors.Is(err, signin.ErrWrongCode):
 		return httpapi.At("body.code", "current", "is wrong or was used before")
 	}
 	return err

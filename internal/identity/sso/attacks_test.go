@@ -484,8 +484,8 @@ func TestSignInsTakeTurns(t *testing.T) {
 		_, err := f.Start(t.Context(), p.ID, "/docs")
 		require.NoError(t, err)
 		var release []func()
-		for range f.identity.Turns() {
-			r, err := f.identity.Turn(t.Context())
+		for range f.identity.SignIn.Turns() {
+			r, err := f.identity.SignIn.Turn(t.Context())
 			require.NoError(t, err)
 			release = append(release, r)
 		}

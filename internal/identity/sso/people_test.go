@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -33,7 +33,7 @@ func engineer(groups ...string) map[string]any {
 func TestGroupsBecomeRoles(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
-		environments, err := f.identity.Environments(t.Context(), access.System("test"))
+		environments, err := f.identity.Team.Environments(t.Context(), access.System("test"))
 		require.NoError(t, err)
 		development := environments[0].ID
 		p := f.provider(t, func(s *sso.Settings) {
@@ -51,7 +51,7 @@ func TestGroupsBecomeRoles(t *testing.T) {
 		for _, b := range first.Bindings {
 			require.Equal(t, b.Role == access.Developer, b.Environment == development, b.Role)
 		}
-		who, err := f.identity.Bearer(t.Context(), first.Token.Reveal())
+		who, err := f.identity.Principals.Bearer(t.Context(), first.Token.Reveal())
 		require.NoError(t, err)
 		require.True(t, who.Has(access.TeamWrite))
 
@@ -61,7 +61,7 @@ func TestGroupsBecomeRoles(t *testing.T) {
 		second, err := f.signIn(t, p)
 		require.NoError(t, err)
 		require.ElementsMatch(t, []access.Role{access.Viewer, access.Auditor}, roles(second))
-		who, err = f.identity.Bearer(t.Context(), first.Token.Reveal())
+		who, err = f.identity.Principals.Bearer(t.Context(), first.Token.Reveal())
 		require.NoError(t, err)
 		require.False(t, who.Has(access.TeamWrite), "the other session has lost the role too")
 
@@ -70,7 +70,7 @@ func TestGroupsBecomeRoles(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, f.count(t, "user_identities"))
 		require.NoError(t, f.Delete(t.Context(), f.owner, p.ID))
-		who, err = f.identity.Bearer(t.Context(), second.Token.Reveal())
+		who, err = f.identity.Principals.Bearer(t.Context(), second.Token.Reveal())
 		require.NoError(t, err)
 		require.False(t, who.Has(access.TeamWrite), "the provider is gone, and so are its roles")
 		require.True(t, who.Has(access.AuditExport), "what people gave stays")
@@ -181,7 +181,7 @@ func TestSessionsOfSignIns(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
 		p := f.provider(t)
-		before, err := f.identity.Login(t.Context(), client(), identity.Credentials{Email: "ada@example.test",
+		before, err := f.identity.SignIn.Login(t.Context(), client(), signin.Credentials{Email: "ada@example.test",
 			Password: "correct horse battery"}, "")
 		require.NoError(t, err)
 		begun, err := f.Start(t.Context(), p.ID, "/docs")
@@ -189,12 +189,12 @@ func TestSessionsOfSignIns(t *testing.T) {
 		in, _, err := f.Finish(t.Context(), client(), p.ID, begun.Browser, browse(t, begun), before.Refresh)
 		require.NoError(t, err)
 		require.NotEqual(t, before.Session.ID, in.Session.ID)
-		_, err = f.identity.Bearer(t.Context(), before.Token.Reveal())
+		_, err = f.identity.Principals.Bearer(t.Context(), before.Token.Reveal())
 		require.True(t, apperr.Is(err, apperr.CodeUnauthorized), "%v", err)
-		_, err = f.identity.Refresh(t.Context(), client(), in.Refresh)
+		_, err = f.identity.SignIn.Refresh(t.Context(), client(), in.Refresh)
 		require.NoError(t, err)
 		for _, password := range []secretbox.Secret{"", "correct horse battery", "\x00"} {
-			_, err = f.identity.Login(t.Context(), client(), identity.Credentials{Email: "grace@example.test",
+			_, err = f.identity.SignIn.Login(t.Context(), client(), signin.Credentials{Email: "grace@example.test",
 				Password: password}, "")
 			require.True(t, apperr.Is(err, apperr.CodeUnauthorized), "%v", err)
 		}

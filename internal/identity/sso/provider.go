@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/members"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
@@ -214,10 +214,10 @@ func (s Settings) speaksFor(email string) bool {
 }
 
 // roles are those that the groups bring.
-func (s Settings) roles(groups []string) []identity.GivenRole {
-	var out []identity.GivenRole
+func (s Settings) roles(groups []string) []members.GivenRole {
+	var out []members.GivenRole
 	for _, m := range s.RoleMappings {
-		r := identity.GivenRole{Role: m.Role, Environment: m.Environment}
+		r := members.GivenRole{Role: m.Role, Environment: m.Environment}
 		if (m.Group == Everybody || slices.Contains(groups, m.Group)) && !slices.Contains(out, r) {
 			out = append(out, r)
 		}
@@ -226,10 +226,10 @@ func (s Settings) roles(groups []string) []identity.GivenRole {
 }
 
 // everyRole are the roles that some group brings.
-func (s Settings) everyRole() []identity.GivenRole {
-	out := make([]identity.GivenRole, len(s.RoleMappings))
+func (s Settings) everyRole() []members.GivenRole {
+	out := make([]members.GivenRole, len(s.RoleMappings))
 	for i, m := range s.RoleMappings {
-		out[i] = identity.GivenRole{Role: m.Role, Environment: m.Environment}
+		out[i] = members.GivenRole{Role: m.Role, Environment: m.Environment}
 	}
 	return out
 }

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"sallyport/internal/identity"
 	"sallyport/internal/identity/audit"
+	"sallyport/internal/identity/members"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -24,10 +25,11 @@ import (
 
 // Config is what a Service works with.
 type Config struct {
-	DB       *db.DB
-	Box      *secretbox.Box
-	Clock    clock.Clock
-	Identity *identity.Service
+	DB      *db.DB
+	Box     *secretbox.Box
+	Clock   clock.Clock
+	Members *members.Service
+	SignIn  *signin.Service
 	// Egress asks identity providers.
 	Egress *egress.Client
 	// Timeout bounds each exchange with one; 0 means 10 s.
@@ -41,7 +43,8 @@ type Service struct {
 	db       *db.DB
 	box      *secretbox.Box
 	clock    clock.Clock
-	identity *identity.Service
+	members  *members.Service
+	signIn   *signin.Service
 	peer     peer
 	callback func(providerID string) string
 	cache    *cache
@@ -49,7 +52,7 @@ type Service struct {
 
 // New returns a Service.
 func New(c Config) *Service {
-	return &Service{db: c.DB, box: c.Box, clock: c.Clock, identity: c.Identity,
+	return &Service{db: c.DB, box: c.Box, clock: c.Clock, members: c.Members, signIn: c.SignIn,
 		peer: peer{client: c.Egress, timeout: cmp.Or(c.Timeout, exchangeTimeout)}, callback: c.CallbackURL, cache: newCache()}
 }
 
@@ -152,7 +155,7 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, providerID
 		if err := updateProvider(ctx, tx, after); err != nil {
 			return err
 		}
-		if err := s.identity.TakeManaged(ctx, tx, actor, providerID, after.everyRole()); err != nil {
+		if err := s.members.TakeManaged(ctx, tx, actor, providerID, after.everyRole()); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, actor, "sso_provider.update", &before, &after)
@@ -201,7 +204,7 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID
 		if err := deleteProvider(ctx, tx, actor.Team, providerID); err != nil {
 			return err
 		}
-		if err := s.identity.TakeManaged(ctx, tx, actor, providerID, nil); err != nil {
+		if err := s.members.TakeManaged(ctx, tx, actor, providerID, nil); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, actor, "sso_provider.delete", &p, nil)
@@ -214,7 +217,7 @@ func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Princip
 	before []RoleMapping) error {
 	if settings.LinkExisting {
 		// Whoever runs the provider can be anybody in its domains, owners included.
-		err := s.identity.CheckHeld(ctx, tx, actor, "", access.Grantable()...)
+		err := s.members.CheckHeld(ctx, tx, actor, "", access.Grantable()...)
 		if apperr.Is(err, apperr.CodePrivilegeEscalation) {
 			return apperr.New(apperr.CodePrivilegeEscalation,
 				"Only an owner lets an identity provider sign in as existing users")
@@ -225,7 +228,7 @@ func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Princip
 	}
 	var faults []apperr.Detail
 	for i, m := range settings.RoleMappings {
-		err := s.identity.CheckGivable(ctx, tx, actor, identity.GivenRole{Role: m.Role, Environment: m.Environment},
+		err := s.members.CheckGivable(ctx, tx, actor, members.GivenRole{Role: m.Role, Environment: m.Environment},
 			fmt.Sprintf("role_mappings[%d]", i))
 		var invalid *apperr.Error
 		switch {

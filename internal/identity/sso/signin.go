@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -138,7 +138,7 @@ func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun
 
 // begin stores a sign-in of a stranger, who takes turns with the others.
 func (s *Service) begin(ctx context.Context, v signIn) error {
-	release, err := s.identity.Turn(ctx)
+	release, err := s.signIn.Turn(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,29 +158,29 @@ var errState = errors.New("the state is unknown, used, expired, or of another br
 // where the provider's settings were changed meanwhile, sso_failed where the provider refuses or says something that
 // does not hold, sso_unavailable where it does not answer, and what SignInFederated of identity returns.
 func (s *Service) Finish(ctx context.Context, c access.Client, providerID string, browser secretbox.Secret, a Answer,
-	replaced identity.RefreshToken) (identity.SignIn, string, error) {
+	replaced signin.RefreshToken) (signin.SignIn, string, error) {
 	p, err := s.provider(ctx, providerID)
 	if err != nil {
-		return identity.SignIn{}, "", err
+		return signin.SignIn{}, "", err
 	}
 	secret, ok := decodeSecret(browser.Reveal())
 	if _, fits := decodeSecret(a.State); !ok || !fits {
-		return identity.SignIn{}, "", errNoState()
+		return signin.SignIn{}, "", errNoState()
 	}
 	returnTo, ok, err := s.useSignIn(ctx, signIn{stateHash: hash([]byte(a.State)), browserHash: hash(secret),
 		provider: p.ID}, s.clock.Now())
 	if err != nil {
-		return identity.SignIn{}, "", err
+		return signin.SignIn{}, "", err
 	}
 	if !ok {
-		return identity.SignIn{}, "", errNoState()
+		return signin.SignIn{}, "", errNoState()
 	}
 	who, err := s.identify(ctx, p, secret, a)
 	if err != nil {
-		return identity.SignIn{}, "", err
+		return signin.SignIn{}, "", err
 	}
 	who.Holds = func(ctx context.Context, tx *sql.Tx) error { return s.stillSo(ctx, tx, p) }
-	in, err := s.identity.SignInFederated(ctx, c, who, replaced)
+	in, err := s.signIn.SignInFederated(ctx, c, who, replaced)
 	return in, returnTo, err
 }
 
@@ -206,30 +206,30 @@ func errNoState() error {
 }
 
 // identify finds out for whom the provider's answer is.
-func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a Answer) (identity.Federated, error) {
+func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a Answer) (signin.Federated, error) {
 	pub, f := s.published(ctx, p.Issuer, cacheFor)
 	if f != nil {
-		return identity.Federated{}, failed(f)
+		return signin.Federated{}, failed(f)
 	}
 	switch {
 	// A mix-up would have the code of one provider sent to another (RFC 9207).
 	case a.Issuer != "" && a.Issuer != p.Issuer, a.Issuer == "" && pub.metadata.IssuerInAnswer:
-		return identity.Federated{}, failed(fault("The answer is not of the identity provider that was asked."))
+		return signin.Federated{}, failed(fault("The answer is not of the identity provider that was asked."))
 	case a.Error != "":
-		return identity.Federated{}, failed(refusal(a.Error))
+		return signin.Federated{}, failed(refusal(a.Error))
 	case a.Code == "" || len(a.Code) > maxAnswerParameter:
-		return identity.Federated{}, failed(fault("The identity provider's answer has no code."))
+		return signin.Federated{}, failed(fault("The identity provider's answer has no code."))
 	}
 	clientSecret, err := s.open(p)
 	if err != nil {
-		return identity.Federated{}, err
+		return signin.Federated{}, err
 	}
 	t, f := s.peer.redeem(ctx, pub.metadata, redemption{
 		clientID: p.ClientID, clientSecret: clientSecret, code: a.Code, verifier: derive(browser, "verifier", a.State),
 		redirectURI: s.callback(p.ID),
 	})
 	if f != nil {
-		return identity.Federated{}, failed(f)
+		return signin.Federated{}, failed(f)
 	}
 	want := expected{issuer: p.Issuer, clientID: p.ClientID, nonce: derive(browser, "nonce", a.State), now: s.clock.Now()}
 	subject, about, unknown, f := want.verify(t.IDToken, pub.keys)
@@ -239,17 +239,17 @@ func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a An
 		}
 	}
 	if f != nil {
-		return identity.Federated{}, failed(f)
+		return signin.Federated{}, failed(f)
 	}
 	if about, f = s.peer.complete(ctx, pub.metadata, t, subject, about, []string{claimEmail, claimVerified,
 		p.GroupsClaim}); f != nil {
-		return identity.Federated{}, failed(f)
+		return signin.Federated{}, failed(f)
 	}
 	return s.person(p, subject, about)
 }
 
 // person is whom the claims are about, if the provider may speak for them.
-func (s *Service) person(p Provider, subject string, about claims) (identity.Federated, error) {
+func (s *Service) person(p Provider, subject string, about claims) (signin.Federated, error) {
 	email := about.text(claimEmail)
 	groups, f := about.list(p.GroupsClaim)
 	switch {
@@ -262,9 +262,9 @@ func (s *Service) person(p Provider, subject string, about claims) (identity.Fed
 		f = fault("The e-mail address is of no domain for which the identity provider may speak here.")
 	}
 	if f != nil {
-		return identity.Federated{}, failed(f)
+		return signin.Federated{}, failed(f)
 	}
-	return identity.Federated{
+	return signin.Federated{
 		Team: p.Team, Provider: p.ID, Issuer: p.Issuer, Subject: subject, Email: email, Roles: p.roles(groups),
 		Join: p.JustInTime, Link: p.LinkExisting,
 	}, nil

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/identity"
+	"sallyport/internal/identity/members"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
@@ -25,7 +27,7 @@ type fixture struct {
 	store    testkit.Store
 	clk      *clock.Manual
 	box      *secretbox.Box
-	identity *identity.Service
+	identity *identity.Services
 	idp      *testkit.IdP
 	owner    access.Principal
 }
@@ -46,10 +48,11 @@ func newFixture(t *testing.T, store testkit.Store) fixture {
 	var err error
 	f.box, err = secretbox.Open(secretbox.Source{Path: path})
 	require.NoError(t, err)
-	f.identity, err = identity.New(store.DB, f.box, f.clk, identity.Options{Issuer: "https://gateway.example.test"})
+	f.identity, err = identity.Open(t.Context(), identity.Config{DB: store.DB, Box: f.box, Clock: f.clk,
+		Issuer: "https://gateway.example.test"}, false)
 	require.NoError(t, err)
-	require.NoError(t, f.identity.Init(t.Context(), false))
-	p, err := f.identity.CreateOwner(t.Context(), access.System("test"), "", "ada@example.test", "correct horse battery")
+	p, err := f.identity.Setup.CreateOwner(t.Context(), access.System("test"), "", "ada@example.test",
+		"correct horse battery")
 	require.NoError(t, err)
 	f.owner = access.Principal{Kind: access.KindUser, ID: p.User.ID, Name: p.User.Email, Team: p.Team.ID, Rights: p.Rights}
 	f.Service = f.node(egress.Policy{AllowLoopback: true, AllowHTTP: true})
@@ -60,16 +63,16 @@ func newFixture(t *testing.T, store testkit.Store) fixture {
 // admin makes another user, who is an admin.
 func (f fixture) admin(t *testing.T) access.Principal {
 	t.Helper()
-	made, err := f.identity.CreateOwner(t.Context(), access.System("test"), "", "admin@example.test",
+	made, err := f.identity.Setup.CreateOwner(t.Context(), access.System("test"), "", "admin@example.test",
 		"correct horse battery")
 	require.NoError(t, err)
-	list, err := f.identity.ListBindings(t.Context(), f.owner,
-		identity.BindingFilter{PrincipalIDs: []string{made.User.ID}}, page.Request{Limit: 2})
+	list, err := f.identity.Members.ListBindings(t.Context(), f.owner,
+		members.BindingFilter{PrincipalIDs: []string{made.User.ID}}, page.Request{Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	_, err = f.identity.CreateBinding(t.Context(), f.owner, made.User.ID, identity.RoleGrant{Role: access.Admin})
+	_, err = f.identity.Members.CreateBinding(t.Context(), f.owner, made.User.ID, members.RoleGrant{Role: access.Admin})
 	require.NoError(t, err)
-	require.NoError(t, f.identity.DeleteBinding(t.Context(), f.owner, list[0].ID))
+	require.NoError(t, f.identity.Members.DeleteBinding(t.Context(), f.owner, list[0].ID))
 	return access.Principal{Kind: access.KindUser, ID: made.User.ID, Name: made.User.Email, Team: made.Team.ID,
 		Rights: access.Admin.Rights()}
 }
@@ -81,8 +84,9 @@ func (f fixture) node(p egress.Policy) *sso.Service {
 
 // hasty is a node that waits for providers that long.
 func (f fixture) hasty(p egress.Policy, timeout time.Duration) *sso.Service {
-	return sso.New(sso.Config{DB: f.store.DB, Box: f.box, Clock: f.clk, Identity: f.identity,
-		Egress: egress.New(p, egress.Options{}), Timeout: timeout, CallbackURL: func(id string) string {
+	return sso.New(sso.Config{DB: f.store.DB, Box: f.box, Clock: f.clk, Members: f.identity.Members,
+		SignIn: f.identity.SignIn, Egress: egress.New(p, egress.Options{}), Timeout: timeout,
+		CallbackURL: func(id string) string {
 			return "https://gateway.example.test/callback/" + id
 		}})
 }
@@ -130,7 +134,7 @@ func browse(t *testing.T, begun sso.Begun) sso.Answer {
 }
 
 // signIn goes all the way.
-func (f fixture) signIn(t *testing.T, p sso.Provider) (identity.SignIn, error) {
+func (f fixture) signIn(t *testing.T, p sso.Provider) (signin.SignIn, error) {
 	t.Helper()
 	begun, err := f.Start(t.Context(), p.ID, "/docs")
 	require.NoError(t, err)
@@ -154,7 +158,7 @@ func (f fixture) count(t *testing.T, table string) int {
 }
 
 // roles are those of somebody who has signed in.
-func roles(in identity.SignIn) []access.Role {
+func roles(in signin.SignIn) []access.Role {
 	list := []access.Role{}
 	for _, b := range in.Bindings {
 		list = append(list, b.Role)

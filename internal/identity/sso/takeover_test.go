@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/members"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -81,7 +82,7 @@ func TestProvidersTakeNoOwner(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []access.Role{access.Owner}, roles(in))
 		require.NoError(t, f.Delete(t.Context(), f.owner, p.ID))
-		in, err = f.identity.Login(t.Context(), client(), identity.Credentials{Email: "ada@example.test",
+		in, err = f.identity.SignIn.Login(t.Context(), client(), signin.Credentials{Email: "ada@example.test",
 			Password: "correct horse battery"}, "")
 		require.NoError(t, err)
 		require.Equal(t, []access.Role{access.Owner}, roles(in))
@@ -93,7 +94,7 @@ func TestProvidersTakeNoOwner(t *testing.T) {
 func TestMappingsEnd(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fixture) {
-		own, err := f.identity.CreateRole(t.Context(), f.owner, identity.NewRole{Name: "support",
+		own, err := f.identity.Members.CreateRole(t.Context(), f.owner, members.NewRole{Name: "support",
 			Permissions: []access.Permission{access.EventsRead}})
 		require.NoError(t, err)
 		mapped := func(list ...access.Role) sso.Change {
@@ -112,14 +113,14 @@ func TestMappingsEnd(t *testing.T) {
 		require.ElementsMatch(t, []access.Role{access.Admin, access.Viewer, own.ID}, roles(in))
 		_, err = f.Update(t.Context(), f.owner, p.ID, mapped(access.Viewer, own.ID))
 		require.NoError(t, err)
-		who, err := f.identity.Bearer(t.Context(), in.Token.Reveal())
+		who, err := f.identity.Principals.Bearer(t.Context(), in.Token.Reveal())
 		require.NoError(t, err)
 		require.False(t, who.Has(access.TeamWrite))
 		require.True(t, who.Has(access.EventsRead))
 
 		_, err = f.store.DB.Write().ExecContext(t.Context(), "DELETE FROM role_bindings WHERE role = $1", own.ID)
 		require.NoError(t, err)
-		require.NoError(t, f.identity.DeleteRole(t.Context(), f.owner, own.ID))
+		require.NoError(t, f.identity.Members.DeleteRole(t.Context(), f.owner, own.ID))
 		in, err = f.signIn(t, p)
 		require.NoError(t, err)
 		require.Equal(t, []access.Role{access.Viewer}, roles(in))
@@ -134,7 +135,7 @@ func TestMappingsEnd(t *testing.T) {
 		}
 		require.Equal(t, []string{"role_mappings[2].role", "role_mappings[4].role"}, locations, "all at once")
 
-		_, err = f.identity.SetMemberDisabled(t.Context(), f.owner, in.User.ID, true)
+		_, err = f.identity.Members.SetMemberDisabled(t.Context(), f.owner, in.User.ID, true)
 		require.NoError(t, err)
 		_, err = f.signIn(t, p)
 		require.True(t, apperr.Is(err, apperr.CodeSSONotMember), "%v", err)

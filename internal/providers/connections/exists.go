@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"sallyport/internal/platform/db"
+
 	"sallyport/internal/platform/id"
 )
 
@@ -28,4 +30,14 @@ func (s *Service) OfID(ctx context.Context, env id.Environment, connectionID str
 		return nil, nil
 	}
 	return ofID(ctx, s.db.Read(), env, connectionID)
+}
+
+// holdsConnections reports whether an environment has any connection.
+func holdsConnections(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM connections WHERE environment_id = $1)", string(env)).
+		Scan(&held)
+	if err != nil {
+		return false, fmt.Errorf("look for connections: %w", err)
+	}
+	return held, nil
 }

@@ -13,9 +13,10 @@ const matchInterval = 5 * time.Second
 // Module returns what connections bring to the process, without their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name:   "providers/connections",
-		Sealed: SealedColumns(),
-		Caches: []module.Cache{{Name: "connections", Refresh: s.Refresh}},
+		Name:     "providers/connections",
+		Sealed:   SealedColumns(),
+		Caches:   []module.Cache{{Name: "connections", Refresh: s.Refresh}},
+		Contents: []module.Content{{Name: "connections", Held: holdsConnections}},
 		Jobs: []jobs.Periodic{{Name: "store-secret-matches", Run: jobs.Every(matchInterval, s.StoreMatches),
 			Last: s.StoreMatches, Failure: "cannot store the last matches of webhook secrets"}},
 	}

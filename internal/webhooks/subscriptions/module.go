@@ -13,9 +13,10 @@ const forgetInterval = 10 * time.Minute
 // Module returns what subscriptions bring to the process, without their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name:   "webhooks/subscriptions",
-		Sealed: SealedColumns(),
-		Caches: []module.Cache{{Name: "subscriptions", Refresh: s.Refresh}},
+		Name:     "webhooks/subscriptions",
+		Sealed:   SealedColumns(),
+		Caches:   []module.Cache{{Name: "subscriptions", Refresh: s.Refresh}},
+		Contents: []module.Content{{Name: "subscriptions", Held: holdsSubscriptions}},
 		Jobs: []jobs.Periodic{{Name: "forget-replaced-secrets", Run: jobs.Every(forgetInterval, s.ForgetSecrets),
 			Failure: "cannot remove replaced signing secrets"}},
 	}

@@ -272,3 +272,13 @@ func affected(r sql.Result) (bool, error) {
 	}
 	return n > 0, nil
 }
+
+// holdsSubscriptions reports whether an environment has any subscription that was not deleted.
+func holdsSubscriptions(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_subscriptions
+		WHERE environment_id = $1 AND deleted_ms IS NULL)`, string(env)).Scan(&held)
+	if err != nil {
+		return false, fmt.Errorf("look for subscriptions: %w", err)
+	}
+	return held, nil
+}

@@ -18,17 +18,21 @@ import (
 
 const collectionPath = "/admin/audit-events"
 
-// Identity tells whose an environment is, and who somebody is now.
-type Identity interface {
+// Environments knows whose an environment is.
+type Environments interface {
 	// HadEnvironment returns nil for an environment that is, or was before it was deleted, the team's; else not_found.
 	HadEnvironment(ctx context.Context, team id.Team, env id.Environment) error
+}
+
+// Principals knows the rights that a user has now.
+type Principals interface {
 	// Current returns a user with the rights that they have now, or unauthorized where their session has ended.
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }
 
 // mount adds the operations on the audit trail to the API.
-func mount(api *httpapi.API, store *audit.Store, identity Identity) {
-	h := &handlers{store: store, identity: identity}
+func mount(api *httpapi.API, store *audit.Store, environments Environments, principals Principals) {
+	h := &handlers{store: store, environments: environments, principals: principals}
 	httpapi.RegisterList(api, httpapi.Operation{
 		ID: "list-audit-events", Method: http.MethodGet, Path: collectionPath, Status: http.StatusOK, Tag: tag,
 		AnyEnvironment: true, Permission: access.AuditRead, Errors: []apperr.Code{apperr.CodeNotFound},
@@ -53,8 +57,9 @@ func mount(api *httpapi.API, store *audit.Store, identity Identity) {
 const tag = "Audit"
 
 type handlers struct {
-	store    *audit.Store
-	identity Identity
+	store        *audit.Store
+	environments Environments
+	principals   Principals
 }
 
 // Filters are the filters of both operations. It is exported because Huma looks only into exported embedded types.
@@ -92,7 +97,7 @@ func (h *handlers) filter(ctx context.Context, in *Filters, want access.Permissi
 	if err := actor.RequireIn(trail.Environment, want); err != nil || trail.Environment == "" {
 		return trail, f, err
 	}
-	return trail, f, h.identity.HadEnvironment(ctx, trail.Team, trail.Environment)
+	return trail, f, h.environments.HadEnvironment(ctx, trail.Team, trail.Environment)
 }
 
 func sorted(values []string) []string {

@@ -77,7 +77,7 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (httpapi.Respond
 // for half an hour after their rights or their session have ended.
 func (h *handlers) mayExport(p access.Principal, trail audit.Trail) func(context.Context) error {
 	return func(ctx context.Context) error {
-		now, err := h.identity.Current(ctx, p)
+		now, err := h.principals.Current(ctx, p)
 		if err != nil {
 			return err
 		}

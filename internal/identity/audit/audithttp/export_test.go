@@ -83,7 +83,7 @@ func TestExportEndsWithTheRight(t *testing.T) {
 			"nobody can tell":    {identities{err: context.Canceled}, "", exportChunk},
 		} {
 			who := &identities{now: allowed}
-			h := &handlers{store: events, identity: who}
+			h := &handlers{store: events, principals: who}
 			first, err := events.ReadAfter(t.Context(), trail, audit.Filter{}, 0, exportChunk)
 			require.NoError(t, err)
 			client := &reader{read: func() { *who = c.then }}

@@ -7,8 +7,8 @@ import (
 )
 
 // Module returns all that the audit trail brings to the process.
-func Module(svc *audit.Store, identity Identity) module.Module {
+func Module(svc *audit.Store, environments Environments, principals Principals) module.Module {
 	m := svc.Module()
-	m.Mount = func(api *httpapi.API) { mount(api, svc, identity) }
+	m.Mount = func(api *httpapi.API) { mount(api, svc, environments, principals) }
 	return m
 }

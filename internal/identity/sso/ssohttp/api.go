@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"sallyport/internal/identity"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -26,9 +26,9 @@ const (
 // Cookie is the refresh cookie, in which a sign-in ends.
 type Cookie interface {
 	// Token is that of a request; empty where there is none.
-	Token(r *http.Request) identity.RefreshToken
+	Token(r *http.Request) signin.RefreshToken
 	// Header is the Set-Cookie of a sign-in.
-	Header(in identity.SignIn, now time.Time) string
+	Header(in signin.SignIn, now time.Time) string
 }
 
 type handler struct {

@@ -1,0 +1,8 @@
+package accesstokens
+
+import "sallyport/internal/platform/module"
+
+// Module returns what access tokens bring to the process, without their operations.
+func (*Service) Module() module.Module {
+	return module.Module{Name: "identity/accesstokens", Sealed: SealedColumns()}
+}

@@ -1,0 +1,74 @@
+// Package accesstokens signs and verifies the access tokens of users, and owns the keys that sign them.
+package accesstokens
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"sallyport/internal/identity/installation"
+	"sallyport/internal/identity/team"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Config is what a Service is made from.
+type Config struct {
+	DB    *db.DB
+	Box   *secretbox.Box
+	Clock clock.Clock
+	// Issuer is the URL under which the service is reached, without a path. Tokens are valid only where the issuer is the
+	// same.
+	Issuer string
+	Team   *team.Service
+}
+
+// Service is the capability. Its methods are safe for concurrent use.
+type Service struct {
+	db     *db.DB
+	box    *secretbox.Box
+	clock  clock.Clock
+	issuer string
+	team   *team.Service
+	cache  signingCache
+}
+
+var errIssuer = errors.New("access tokens need an issuer")
+
+// New returns a Service; call EnsureKey before anything else.
+func New(c Config) (*Service, error) {
+	if c.Issuer == "" {
+		return nil, errIssuer
+	}
+	return &Service{db: c.DB, box: c.Box, clock: c.Clock, issuer: c.Issuer, team: c.Team}, nil
+}
+
+// EnsureKey adds a signing key to a database that has none, and reads the keys. Several nodes may call it at the same
+// time.
+func (s *Service) EnsureKey(ctx context.Context) error {
+	first, err := s.sealedSigningKey(s.clock.Now())
+	if err != nil {
+		return err
+	}
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := installation.Lock(ctx, tx, s.db); err != nil {
+			return err
+		}
+		keys, err := readSigningKeys(ctx, tx)
+		if err != nil || len(keys) > 0 {
+			return err
+		}
+		return insertSigningKey(ctx, tx, first, s.clock.Now())
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.Keys(ctx)
+	return err
+}
+
+// SealedColumns lists the columns that a rotation of the keyset encrypts again.
+func SealedColumns() []secretbox.Column {
+	return []secretbox.Column{{Table: "signing_keys", Column: "private_key", IDColumn: "id"}}
+}

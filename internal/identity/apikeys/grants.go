@@ -1,0 +1,183 @@
+package apikeys
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+)
+
+// Effect says whether a grant opens its routes or closes them.
+type Effect string
+
+// The effects.
+const (
+	Allow Effect = "allow"
+	Deny  Effect = "deny"
+)
+
+// Effects returns every effect.
+func Effects() []Effect { return []Effect{Allow, Deny} }
+
+// AllConnections stands, as the only connection of a grant, for all of the key's environment.
+const AllConnections = "*"
+
+const (
+	// MaxGrants is how many grants a key has at most.
+	MaxGrants = 1000
+	// MaxGrantConnections is how many connections the grants of a key name at most, all together. Each is an argument of
+	// the queries that the key makes.
+	MaxGrantConnections = 1000
+)
+
+// Grant opens routes to an API key for some connections, or closes them. What no grant opens stays closed, and a denial
+// wins over any number of grants that allow.
+type Grant struct {
+	// ID is given by the service.
+	ID     string
+	Effect Effect
+	Routes []access.Route
+	// Connections are ids of connections, whether or not there are such connections now; nil stands for all of the key's
+	// environment, and for what is about none.
+	Connections []string
+	// NotAfterMillis is when the grant ends, in Unix milliseconds; nil for never. An ended grant neither opens nor closes.
+	NotAfterMillis *int64
+}
+
+// side is what the grants of one effect say of a route.
+type side struct {
+	all   bool
+	names []string
+}
+
+func (s *side) add(g *Grant) {
+	s.all = s.all || g.Connections == nil
+	s.names = append(s.names, g.Connections...)
+}
+
+func (s *side) bound() access.Bound {
+	switch {
+	case s == nil:
+		return access.Bound{}
+	case s.all:
+		return access.All()
+	default:
+		return access.Only(s.names...)
+	}
+}
+
+// openedBy returns what the grants open together at a time in Unix milliseconds, and until when that holds.
+//
+// Webhooks brings events with it, because a subscription without its events is of no use. For the same reason what is
+// denied of events is denied of webhooks: whoever may make a subscription, replay or test reads events.
+func openedBy(grants []Grant, nowMillis int64) (opened *access.Grants, untilMillis int64) {
+	allowed, denied := map[access.Route]*side{}, map[access.Route]*side{}
+	untilMillis = math.MaxInt64
+	for i := range grants {
+		g := &grants[i]
+		if end := g.NotAfterMillis; end != nil {
+			if *end <= nowMillis {
+				continue
+			}
+			untilMillis = min(untilMillis, *end)
+		}
+		// An effect that is not known here closes: it can only come from a later release.
+		set := denied
+		if g.Effect == Allow {
+			set = allowed
+		}
+		for _, r := range g.Routes {
+			if set[r] == nil {
+				set[r] = &side{}
+			}
+			set[r].add(g)
+		}
+	}
+	bounds := map[access.Route]access.Bound{}
+	for _, r := range access.Routes() {
+		bounds[r] = allowed[r].bound().Minus(denied[r].bound())
+	}
+	noEvents := denied[access.RouteEvents].bound()
+	webhooks := bounds[access.RouteWebhooks].Minus(noEvents)
+	bounds[access.RouteWebhooks] = webhooks
+	bounds[access.RouteEvents] = bounds[access.RouteEvents].Union(webhooks)
+	return access.NewGrants(bounds), untilMillis
+}
+
+// grantFaults adds every rule that the grants break, at locations that begin with at.
+func grantFaults(f *apperr.Faults, at func(i int) string, grants []Grant, nowMillis int64) {
+	for i := range grants {
+		g, at := &grants[i], at(i)
+		if !slices.Contains(Effects(), g.Effect) {
+			f.Add(at+"effect", "enum", "must be allow or deny")
+		}
+		if len(g.Routes) == 0 {
+			f.Add(at+"routes", "min_items", "must name at least one route")
+		}
+		for j, r := range g.Routes {
+			if !slices.Contains(access.Routes(), r) {
+				f.Add(fmt.Sprintf("%sroutes[%d]", at, j), "enum", "must be a route that exists")
+			}
+		}
+		connectionFaults(f, at+"connections", g.Connections)
+		if end := g.NotAfterMillis; end != nil && *end <= nowMillis {
+			f.Add(at+"not_after", "future", "must lie in the future")
+		}
+	}
+}
+
+// maxConnectionBytes bounds the id of a connection.
+const maxConnectionBytes = 255
+
+func connectionFaults(f *apperr.Faults, at string, connections []string) {
+	if connections != nil && len(connections) == 0 {
+		f.Add(at, "min_items", "must name at least one connection")
+	}
+	if len(connections) > MaxGrantConnections {
+		f.Add(at, "max_items", fmt.Sprintf("must be at most %d connections", MaxGrantConnections))
+		return
+	}
+	seen := make(map[string]bool, len(connections))
+	for j, c := range connections {
+		switch at := fmt.Sprintf("%s[%d]", at, j); {
+		case c == AllConnections:
+			f.Add(at, "alone", "must stand alone")
+		case !isConnectionName(c):
+			f.Add(at, "pattern", "must be the id of a connection")
+		case seen[c]:
+			f.Add(at, "unique", "is there twice")
+		}
+		seen[c] = true
+	}
+}
+
+// isConnectionName reports whether s has the form of a connection's id.
+func isConnectionName(s string) bool {
+	if s == "" || len(s) > maxConnectionBytes || strings.ContainsRune("._:@-", rune(s[0])) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isBase62(c) && !strings.ContainsRune("._:@-", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// tooMany adds the faults of grants that are too many for one key.
+func tooMany(f *apperr.Faults, at string, grants []Grant) {
+	if len(grants) > MaxGrants {
+		f.Add(at, "max_items", fmt.Sprintf("a key has at most %d grants", MaxGrants))
+	}
+	var names []string
+	for i := range grants {
+		names = append(names, grants[i].Connections...)
+	}
+	if slices.Sort(names); len(slices.Compact(names)) > MaxGrantConnections {
+		f.Add(at, "max_connections", fmt.Sprintf("the grants of a key name at most %d connections together",
+			MaxGrantConnections))
+	}
+}

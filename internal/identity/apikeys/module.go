@@ -1,0 +1,36 @@
+package apikeys
+
+import (
+	"context"
+	"time"
+
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/module"
+)
+
+const (
+	// storeInterval is how often the use of API keys is stored, as far as it is due.
+	storeInterval = 5 * time.Second
+	// expireInterval is how often usage of API keys that is too old is deleted.
+	expireInterval = 10 * time.Minute
+)
+
+// Module returns what API keys bring to the process, without their operations.
+func (s *Service) Module() module.Module {
+	return module.Module{
+		Name:     "identity/apikeys",
+		Contents: Contents(),
+		Jobs: []jobs.Periodic{
+			{
+				Name: "store-key-use", Failure: "cannot store the use of API keys", Warn: true,
+				Run:  jobs.Every(storeInterval, func(ctx context.Context) error { return s.StoreKeyUse(ctx, false) }),
+				Last: func(ctx context.Context) error { return s.StoreKeyUse(ctx, true) },
+			},
+			{Name: "expire-key-usage", Run: jobs.Every(expireInterval, s.ExpireKeyUse),
+				Failure: "cannot delete old usage of API keys"},
+		},
+	}
+}
+
+// Contents lists what keeps an environment from being deleted.
+func Contents() []module.Content { return []module.Content{{Name: "API keys", Held: holdsKeys}} }

@@ -1,0 +1,60 @@
+package apikeys
+
+import (
+	"database/sql"
+	"fmt"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/ratelimit"
+)
+
+// rateFaults adds the faults of a key's limit.
+func rateFaults(f *apperr.Faults, l *ratelimit.Limit) {
+	if l == nil {
+		return
+	}
+	for _, v := range []struct {
+		at         string
+		value, max int64
+	}{{"rate_limit.per_second", l.PerSecond, ratelimit.MaxPerSecond}, {"rate_limit.burst", l.Burst, ratelimit.MaxBurst}} {
+		if v.value < 1 || v.value > v.max {
+			f.Add(v.at, "range", fmt.Sprintf("must be between 1 and %d", v.max))
+		}
+	}
+}
+
+func sameRate(a, b *ratelimit.Limit) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// storedRate is a key's limit as the columns hold it.
+type storedRate struct {
+	perSecond, burst sql.NullInt64
+}
+
+func storeRate(l *ratelimit.Limit) storedRate {
+	if l == nil {
+		return storedRate{}
+	}
+	return storedRate{perSecond: sql.NullInt64{Int64: l.PerSecond, Valid: true}, burst: sql.NullInt64{Int64: l.Burst,
+		Valid: true}}
+}
+
+func (r storedRate) limit() *ratelimit.Limit {
+	if !r.perSecond.Valid || !r.burst.Valid {
+		return nil
+	}
+	return &ratelimit.Limit{PerSecond: r.perSecond.Int64, Burst: r.burst.Int64}
+}
+
+// auditRate is a limit as the trail shows it.
+func auditRate(l *ratelimit.Limit) any {
+	if l == nil {
+		return nil
+	}
+	return audit.State{"per_second": l.PerSecond, "burst": l.Burst}
+}

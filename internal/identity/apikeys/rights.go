@@ -1,0 +1,61 @@
+package apikeys
+
+import (
+	"slices"
+
+	"sallyport/internal/identity/members"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+)
+
+// PermissionsOf returns what a user needs for all that a route opens to an API key: the permissions of its operations.
+// Who opens the route to a key gives that away.
+func PermissionsOf(route access.Route) []access.Permission {
+	switch route {
+	case access.RouteWebhooks:
+		return []access.Permission{access.SubscriptionsRead, access.SubscriptionsWrite, access.EventsRead,
+			access.EventsReplay, access.EventsExpunge}
+	case access.RouteEvents:
+		return []access.Permission{access.EventsRead}
+	case access.RouteEventsWrite:
+		return []access.Permission{access.EventsWrite}
+	case access.RouteConnections:
+		return []access.Permission{access.ConnectionsRead, access.ConnectionsWrite}
+	default:
+		return nil
+	}
+}
+
+// checkGiven returns privilege_escalation where the grants open more to a key of the environment than the actor may do
+// there themselves. A grant that denies gives nothing.
+func checkGiven(actor access.Principal, env id.Environment, grants []Grant) error {
+	return checkOpened(actor, env, slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool {
+		return g.Effect != Allow
+	}))
+}
+
+// checkOpened is checkGiven for the routes of grants, whatever their effect: whoever takes a denial away opens what it
+// closed.
+func checkOpened(actor access.Principal, env id.Environment, grants []Grant) error {
+	var given []access.Permission
+	for _, g := range grants {
+		for _, r := range g.Routes {
+			given = append(given, PermissionsOf(r)...)
+		}
+	}
+	return members.MayGive(actor, env, given)
+}
+
+// mayTouch returns nil where the actor has the permission on the keys of the environment. Without any, its keys do not
+// exist for them.
+func mayTouch(actor access.Principal, env id.Environment, want access.Permission) error {
+	switch {
+	case actor.HasIn(env, want):
+		return nil
+	case actor.HasIn(env, access.APIKeysRead):
+		return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want)+" in the key's environment")
+	default:
+		return apperr.NotFound("API key")
+	}
+}

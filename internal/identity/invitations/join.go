@@ -1,0 +1,194 @@
+package invitations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/identity/members"
+	"sallyport/internal/identity/signin"
+	"sallyport/internal/identity/team"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+const purpose signin.Purpose = "invitation"
+
+var (
+	errInvitation = errors.New("no such invitation token")
+	errNotToGive  = errors.New("who invited may not give the role any more")
+	errJoined     = errors.New("the address of the invitation belongs to a member by now")
+)
+
+// Joined is somebody who has become a member.
+type Joined struct {
+	User members.User
+	Team team.Team
+}
+
+// JoinFaults returns what is wrong with the password of somebody who joins, at the location "password".
+func JoinFaults(password secretbox.Secret) []apperr.Detail {
+	var f apperr.Faults
+	signin.CheckPassword(&f, "password", password, "")
+	return f.Details()
+}
+
+// Join makes a member of whoever has the token of an invitation, with the password that they choose. A user who was a
+// member before gets it in place of the one they had. The role is given by who invited, so that it is what they may
+// give now. It returns unauthorized for a token that does not work, for whatever reason, validation_error for a
+// password that breaks a rule, which leaves the token as it is, and rate_limited after many wrong tokens from the
+// client's address.
+func (s *Service) Join(ctx context.Context, c access.Client, token InvitationToken,
+	password secretbox.Secret) (Joined, error) {
+	if faults := JoinFaults(password); faults != nil {
+		return Joined{}, apperr.Invalid(faults...)
+	}
+	at, err := s.signIn.Admit(ctx, purpose, c)
+	if err != nil {
+		return Joined{}, err
+	}
+	if !id.Is(id.PrefixInvitationToken, token.Reveal()) {
+		return Joined{}, apperr.Unauthorized(errInvitation)
+	}
+	given := invitationTokenMAC(s.pepper, token)
+	_, email, ok, err := readInvited(ctx, s.db.Read(), given, s.clock.Now())
+	if err != nil {
+		return Joined{}, err
+	}
+	if !ok {
+		return Joined{}, apperr.Unauthorized(errInvitation)
+	}
+	var f apperr.Faults
+	signin.CheckPassword(&f, "password", password, email)
+	if err := f.Err(); err != nil {
+		return Joined{}, err
+	}
+	hash, err := s.signIn.HashPassword(ctx, password)
+	if err != nil {
+		return Joined{}, err
+	}
+	var j Joined
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.members.LockRights(ctx, tx); err != nil {
+			return err
+		}
+		if j, err = s.join(ctx, tx, c, given, hash); err != nil {
+			return err
+		}
+		return s.signIn.Forgive(ctx, tx, at)
+	})
+	if db.IsUniqueViolation(err) {
+		err = apperr.Unauthorized(errJoined) // by an identity provider, in this moment
+	}
+	if err != nil {
+		return Joined{}, err
+	}
+	return j, nil
+}
+
+// join accepts the invitation. The caller holds the lock of changes of rights.
+func (s *Service) join(ctx context.Context, tx *sql.Tx, c access.Client, given []byte,
+	hash string) (Joined, error) {
+	now := s.clock.Now()
+	found, email, ok, err := readInvited(ctx, tx, given, now)
+	if err != nil {
+		return Joined{}, err
+	}
+	if !ok {
+		return Joined{}, apperr.Unauthorized(errInvitation)
+	}
+	i, err := requireInvitation(ctx, tx, found.team, found.id, now)
+	if err != nil {
+		return Joined{}, err
+	}
+	t, _, err := team.Read(ctx, tx, found.team)
+	if err != nil {
+		return Joined{}, err
+	}
+	user, err := s.addMember(ctx, tx, c, t, email, hash)
+	if err != nil {
+		return Joined{}, err
+	}
+	if err := s.giveInvited(ctx, tx, c, t, i, user); err != nil {
+		return Joined{}, err
+	}
+	if err := acceptInvitation(ctx, tx, i.ID, user.ID, now); err != nil {
+		return Joined{}, err
+	}
+	if s.mails != nil {
+		if err := s.mails.Drop(ctx, tx, i.ID); err != nil {
+			return Joined{}, err
+		}
+	}
+	accepted := i
+	accepted.AcceptedBy = user.ID
+	return Joined{User: user, Team: t}, audit.Record(ctx, tx, now, audit.Event{
+		Team: t.ID, Actor: c.User(user.ID, user.Email, t.ID), Action: "invitation.accept", TargetType: "invitation",
+		TargetID: i.ID, Before: invitationState(i), After: invitationState(accepted),
+	})
+}
+
+// addMember makes a member of the user with the address, and the user where there is none. Whoever is a member by now
+// keeps their password: a link is no way to take over an account.
+func (s *Service) addMember(ctx context.Context, tx *sql.Tx, c access.Client, t team.Team, email,
+	hash string) (members.User, error) {
+	now := s.clock.Now()
+	a, known, err := members.ReadAccount(ctx, tx, email)
+	if err != nil {
+		return members.User{}, err
+	}
+	if known && a.Team != "" {
+		return members.User{}, apperr.Unauthorized(errJoined)
+	}
+	user, action := a.User, "user.rejoin"
+	if known {
+		if _, err := s.signIn.ReplacePassword(ctx, tx, user, hash); err != nil {
+			return members.User{}, err
+		}
+	} else {
+		user, action = members.User{ID: id.New(id.PrefixUser), Email: email}, "user.create"
+		if err := members.AddUser(ctx, tx, user, hash, clock.Millis(now)); err != nil {
+			return members.User{}, err
+		}
+	}
+	if err := members.AddMembership(ctx, tx, t.ID, user.ID, clock.Millis(now)); err != nil {
+		return members.User{}, err
+	}
+	return user, audit.Record(ctx, tx, now, audit.Event{
+		Team: t.ID, Actor: c.User(user.ID, user.Email, t.ID), Action: action, TargetType: "user", TargetID: user.ID,
+		After: audit.State{"email": email},
+	})
+}
+
+// giveInvited gives the role of an invitation, as who invited would now.
+func (s *Service) giveInvited(ctx context.Context, tx *sql.Tx, c access.Client, t team.Team, i Invitation,
+	user members.User) error {
+	inviter, ok, err := members.ReadPrincipal(ctx, tx, t.ID, i.InvitedBy, "", s.clock.Now())
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return apperr.Unauthorized(errNotToGive)
+	}
+	inviter.RequestID = c.RequestID
+	change, err := members.ChangeBy(ctx, tx, inviter, t.ID, s.clock.Now())
+	if err != nil {
+		return err
+	}
+	if err := mayInvite(change); err != nil {
+		return apperr.Unauthorized(errors.Join(errNotToGive, err))
+	}
+	_, err = s.members.Give(ctx, tx, change, user.ID, i.grant())
+	refusals := []apperr.Code{apperr.CodeValidation, apperr.CodePrivilegeEscalation, apperr.CodeForbidden,
+		apperr.CodeNotFound}
+	if slices.ContainsFunc(refusals, func(code apperr.Code) bool { return apperr.Is(err, code) }) {
+		return apperr.Unauthorized(errors.Join(errNotToGive, err))
+	}
+	return err
+}

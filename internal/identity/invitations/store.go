@@ -1,0 +1,131 @@
+package invitations
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/page"
+)
+
+// invitationStatus is the state of an invitation at $1.
+const invitationStatus = `CASE WHEN accepted_ms IS NOT NULL THEN 'accepted' WHEN revoked_ms IS NOT NULL THEN 'revoked'
+	WHEN expires_ms <= $1 THEN 'expired' ELSE 'pending' END`
+
+// selectInvitations reads the invitations of the team $2 as they are at $1.
+const selectInvitations = `SELECT id, email, role, environment_id, ` + invitationStatus + `, invited_by, created_ms, sent_ms, expires_ms, accepted_ms,
+	accepted_by, revoked_ms FROM invitations WHERE team_id = $2`
+
+// isPending is a condition on an invitation that can be accepted at $1.
+const isPending = "token_mac IS NOT NULL AND expires_ms > $1"
+
+func listInvitations(ctx context.Context, q db.Querier, team id.Team, f InvitationFilter, now time.Time,
+	r page.Request) ([]Invitation, error) {
+	w := db.NewSelect(selectInvitations, clock.Millis(now), team)
+	db.AndAnyOf(w, invitationStatus, f.Statuses)
+	db.AndAnyOf(w, "email", f.Emails)
+	w.Page("id", r.After, r.Ascending, r.Fetch())
+	return queryInvitations(ctx, q, w.Text, w.Args...)
+}
+
+func queryInvitations(ctx context.Context, q db.Querier, text string, args ...any) ([]Invitation, error) {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read invitations: %w", err)
+	}
+	var list []Invitation
+	err = db.Each(rows, func(r *sql.Rows) error {
+		var i Invitation
+		var environment, acceptedBy sql.NullString
+		err := r.Scan(&i.ID, &i.Email, &i.Role, &environment, &i.Status, &i.InvitedBy, &i.CreatedMillis, &i.SentMillis,
+			&i.ExpiresMillis, &i.AcceptedMillis, &acceptedBy, &i.RevokedMillis)
+		i.Environment, i.AcceptedBy = id.Environment(environment.String), acceptedBy.String
+		list = append(list, i)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read invitations: %w", err)
+	}
+	return list, nil
+}
+
+// countPending counts the invitations that can be accepted, those of an address and all.
+func countPending(ctx context.Context, q db.Querier, team id.Team, email string,
+	now time.Time) (sameAddress, all int, err error) {
+	err = q.QueryRowContext(ctx, "SELECT COUNT(CASE WHEN email = $3 THEN 1 END), COUNT(*) FROM invitations WHERE "+
+		"team_id = $2 AND "+isPending,
+		clock.Millis(now), team, email).Scan(&sameAddress, &all)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count invitations: %w", err)
+	}
+	return sameAddress, all, nil
+}
+
+// putInvitation stores a new invitation, or another link of one, and removes a few that ended long ago, so that the
+// table stays small without a worker.
+func putInvitation(ctx context.Context, d *db.DB, tx *sql.Tx, team id.Team, i Invitation, tokenMAC []byte,
+	now time.Time) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO invitations (id, team_id, email, role, environment_id, token_mac, invited_by, created_ms, sent_ms, expires_ms)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		ON CONFLICT (id) DO UPDATE SET token_mac = excluded.token_mac, invited_by = excluded.invited_by, sent_ms = excluded.sent_ms,
+			expires_ms = excluded.expires_ms`,
+		i.ID, team, i.Email, i.Role, sql.NullString{String: string(i.Environment), Valid: i.Environment != ""}, tokenMAC,
+		i.InvitedBy, i.CreatedMillis, i.SentMillis, i.ExpiresMillis)
+	if err != nil {
+		return fmt.Errorf("store the invitation: %w", err)
+	}
+	old := "SELECT id FROM invitations WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT 10" + d.SkipLocked()
+	//nolint:gosec // the text is ours
+	if _, err := tx.ExecContext(ctx, "DELETE FROM invitations WHERE id IN ("+old+")",
+		clock.Millis(now.Add(-keepInvitations))); err != nil {
+		return fmt.Errorf("remove old invitations: %w", err)
+	}
+	return nil
+}
+
+// invited is what the link of a pending invitation leads to.
+type invited struct {
+	id, invitedBy string
+	team          id.Team
+}
+
+// readInvited returns the invitation whose newest link has the token, as long as that works.
+func readInvited(ctx context.Context, q db.Querier, tokenMAC []byte,
+	now time.Time) (i invited, email string, ok bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT id, team_id, invited_by, email FROM invitations WHERE token_mac = $2 AND "+
+		isPending, clock.Millis(now), tokenMAC).Scan(&i.id, &i.team, &i.invitedBy, &email)
+	ok, err = db.Found("the invitation", err)
+	return i, email, ok, err
+}
+
+// acceptInvitation notes who took the invitation. Its link is worth nothing from then on.
+func acceptInvitation(ctx context.Context, tx *sql.Tx, invitationID, user string, now time.Time) error {
+	_, err := tx.ExecContext(ctx, "UPDATE invitations SET token_mac = NULL, accepted_ms = $2, accepted_by = $3 WHERE "+
+		"id = $1",
+		invitationID, clock.Millis(now), user)
+	if err != nil {
+		return fmt.Errorf("accept the invitation: %w", err)
+	}
+	return nil
+}
+
+func revokeInvitation(ctx context.Context, tx *sql.Tx, team id.Team, invitationID string, now time.Time) error {
+	_, err := tx.ExecContext(ctx, "UPDATE invitations SET token_mac = NULL, revoked_ms = $3 WHERE team_id = $1 AND id = $2",
+		team, invitationID, clock.Millis(now))
+	if err != nil {
+		return fmt.Errorf("revoke the invitation: %w", err)
+	}
+	return nil
+}
+
+func dropInvitationToken(ctx context.Context, tx *sql.Tx, team id.Team, invitationID string) error {
+	if _, err := tx.ExecContext(ctx, "UPDATE invitations SET token_mac = NULL WHERE team_id = $1 AND id = $2", team,
+		invitationID); err != nil {
+		return fmt.Errorf("drop the link of the invitation: %w", err)
+	}
+	return nil
+}

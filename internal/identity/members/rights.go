@@ -1,0 +1,80 @@
+package members
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+// Binding gives a role to a principal, in one environment or in the whole team.
+type Binding struct {
+	ID string
+	// PrincipalKind and PrincipalID say who has the role. Only users can have one.
+	PrincipalKind access.Kind
+	PrincipalID   string
+	Role          access.Role
+	// RoleName is what people call the role; a system role is called by its id.
+	RoleName string
+	// Environment is where the role holds; empty for the whole team.
+	Environment id.Environment
+	// Times are in Unix milliseconds. ExpiresMillis is when the role holds no longer; nil for never.
+	CreatedMillis int64
+	ExpiresMillis *int64
+	// ManagedBy is the identity provider whose groups gave the role, and take it again; empty for what people gave.
+	ManagedBy string
+	// permissions are those of the role.
+	permissions []access.Permission
+}
+
+// brings returns what the role permits where it holds.
+func (b Binding) brings() []access.Permission {
+	if b.Environment == "" {
+		return b.permissions
+	}
+	return slices.DeleteFunc(access.InEnvironments(), func(p access.Permission) bool {
+		return !slices.Contains(b.permissions, p)
+	})
+}
+
+// endsBefore reports whether the role ends before a time in Unix milliseconds, nil for never.
+func (b Binding) endsBefore(millis *int64) bool {
+	return b.ExpiresMillis != nil && (millis == nil || *b.ExpiresMillis < *millis)
+}
+
+// member is a user in a team, with the roles that hold now.
+type member struct {
+	user     User
+	team     id.Team
+	bindings []Binding
+}
+
+// rights are what the member's roles allow together.
+func (m member) rights() access.Rights {
+	var r access.Rights
+	for _, b := range m.bindings {
+		r.Add(b.Environment, b.permissions)
+	}
+	return r
+}
+
+// principal is the member as the one who asks, in a session of theirs.
+func (m member) principal(session string) access.Principal {
+	return access.Principal{
+		Kind: access.KindUser, ID: m.user.ID, Name: m.user.Email, Team: m.team, Rights: m.rights(), Session: session,
+	}
+}
+
+// ReadPrincipal returns an active member of a team as the principal of a request in a session, with the roles that they
+// have now. It reports false for a user who is no member, or is disabled.
+func ReadPrincipal(ctx context.Context, q db.Querier, team id.Team, user, session string,
+	now time.Time) (access.Principal, bool, error) {
+	m, ok, err := readMember(ctx, q, team, user, now)
+	if err != nil || !ok {
+		return access.Principal{}, false, err
+	}
+	return m.principal(session), true, nil
+}

@@ -1,0 +1,121 @@
+package members
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"unicode"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+const (
+	// maxEmailBytes is the longest path that SMTP carries, without its brackets (RFC 5321, section 4.5.3.1.3).
+	maxEmailBytes = 254
+)
+
+// ErrEmailTaken means that the installation has a user with the e-mail address.
+var ErrEmailTaken = errors.New("a user with this e-mail address exists; reset the password instead")
+
+// User is a person.
+type User struct {
+	ID string
+	// Email is in lower case and unique in the installation.
+	Email string
+}
+
+// Account is what signing in needs of a user.
+type Account struct {
+	User User
+	// PasswordHash is stored as the caller gave it.
+	PasswordHash string
+	// Team is the first team that the user joined; empty for a user who is in none.
+	Team id.Team
+}
+
+// ReadAccount returns the account of an e-mail address in the form that is stored.
+func ReadAccount(ctx context.Context, q db.Querier, email string) (a Account, ok bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT u.id, u.email, u.password_hash, COALESCE(m.team_id, '')
+		FROM users u LEFT JOIN memberships m ON m.user_id = u.id
+		WHERE u.email = $1 ORDER BY m.created_ms, m.team_id LIMIT 1`, email).
+		Scan(&a.User.ID, &a.User.Email, &a.PasswordHash, &a.Team)
+	ok, err = db.Found("the account", err)
+	return a, ok, err
+}
+
+// AddUser stores a user who is in no team yet.
+func AddUser(ctx context.Context, tx *sql.Tx, u User, passwordHash string, nowMillis int64) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO users (id, email, password_hash, created_ms, updated_ms) VALUES ($1, "+
+		"$2, $3, $4, $4)",
+		u.ID, u.Email, passwordHash, nowMillis)
+	if err != nil {
+		return fmt.Errorf("store the user: %w", err)
+	}
+	return nil
+}
+
+// SetPasswordHash replaces the hash of a user's password.
+func SetPasswordHash(ctx context.Context, tx *sql.Tx, user, passwordHash string, nowMillis int64) error {
+	_, err := tx.ExecContext(ctx, "UPDATE users SET password_hash = $2, updated_ms = $3 WHERE id = $1", user, passwordHash,
+		nowMillis)
+	if err != nil {
+		return fmt.Errorf("store the password: %w", err)
+	}
+	return nil
+}
+
+// ReplacePasswordHash replaces the hash that a password was just checked against, with itself where it stays, and
+// reports whether it was still there. It locks the user's row, so that no change of the password comes between.
+func ReplacePasswordHash(ctx context.Context, tx *sql.Tx, user, before, after string) (bool, error) {
+	return db.ChangedOne(tx.ExecContext(ctx, "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2",
+		user, before, after))
+}
+
+// LockUser keeps a user's row until the transaction ends, so that two sign-ins do not work on the user's roles at
+// once.
+func LockUser(ctx context.Context, tx *sql.Tx, user string) error {
+	if _, err := tx.ExecContext(ctx, "UPDATE users SET updated_ms = updated_ms WHERE id = $1", user); err != nil {
+		return fmt.Errorf("lock the user: %w", err)
+	}
+	return nil
+}
+
+// ReadUser returns a user by their id.
+func ReadUser(ctx context.Context, q db.Querier, userID string) (u User, ok bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT id, email FROM users WHERE id = $1", userID).Scan(&u.ID, &u.Email)
+	ok, err = db.Found("the user", err)
+	return u, ok, err
+}
+
+// CheckEmail returns the address in the form that is stored, and adds a validation error to f for one that is none.
+func CheckEmail(f *apperr.Faults, email string) string {
+	address, ok := NormalizeEmail(email)
+	if !ok {
+		f.Add("email", "email", "must be an e-mail address such as ada@example.test")
+	}
+	return address
+}
+
+// NormalizeEmail returns the address in the form that is stored. The local part is lowered too: no provider in use
+// tells addresses apart by case, and people do not remember which they typed.
+func NormalizeEmail(email string) (string, bool) {
+	if len(email) > maxEmailBytes {
+		return "", false
+	}
+	a, err := mail.ParseAddress(email)
+	if err != nil || a.Name != "" || a.Address != email {
+		return "", false
+	}
+	// A letter outside ASCII whose lower case is inside, such as the kelvin sign, would make one address of two people's.
+	for _, r := range email {
+		if r > unicode.MaxASCII && unicode.ToLower(r) <= unicode.MaxASCII {
+			return "", false
+		}
+	}
+	return strings.ToLower(email), true
+}

@@ -1,0 +1,177 @@
+package setup
+
+import (
+	"context"
+	"crypto/subtle"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sallyport/internal/identity/installation"
+	"sallyport/internal/identity/members"
+	"sallyport/internal/identity/signin"
+	"sallyport/internal/identity/team"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Token opens the set-up of an installation that has no team, once.
+type Token = secretbox.Secret
+
+// purpose is what attempts with a set-up token are counted for.
+const purpose signin.Purpose = "set-up"
+
+// maxSetupTokens bounds how many tokens are open at once: one for each start before the set-up, the oldest go first.
+const maxSetupTokens = 20
+
+func tokenMAC(pepper installation.Pepper, t Token) []byte {
+	return pepper.MAC("set-up token", []byte(t.Reveal()))
+}
+
+// HasTeam reports whether the installation has been set up.
+func (s *Service) HasTeam(ctx context.Context) (bool, error) {
+	_, ok, err := team.ReadOnly(ctx, s.db.Read())
+	return ok, err
+}
+
+// Open lets somebody set the installation up by a token, as long as it has no team. A configured token is then the
+// only one that works, and Open returns none. Otherwise it returns a new one, to be shown to the operator this
+// once; those that other starts have shown go on working. It returns no token where there is a team, and is safe to
+// call on several nodes at once.
+func (s *Service) Open(ctx context.Context, configured Token) (Token, error) {
+	var shown Token
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		shown = ""
+		if err := installation.Lock(ctx, tx, s.db); err != nil {
+			return err
+		}
+		_, done, err := team.ReadOnly(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if done {
+			return deleteSetupTokens(ctx, tx)
+		}
+		token := configured
+		if token != "" {
+			err = deleteSetupTokens(ctx, tx)
+		} else {
+			shown = Token(id.NewRandom(id.PrefixSetupToken))
+			token, err = shown, trimSetupTokens(ctx, tx, maxSetupTokens-1)
+		}
+		if err != nil {
+			return err
+		}
+		return insertSetupToken(ctx, tx, tokenMAC(s.installation.Pepper, token), clock.Millis(s.clock.Now()))
+	})
+	if err != nil {
+		return "", fmt.Errorf("open the set-up: %w", err)
+	}
+	return shown, nil
+}
+
+// NewInstallation is what a set-up makes: the team, and its first owner.
+type NewInstallation struct {
+	TeamName string
+	Email    string
+	Password secretbox.Secret
+}
+
+// Faults returns what is wrong with a set-up, at the names of its fields in the API.
+func (n NewInstallation) Faults() []apperr.Detail {
+	var f apperr.Faults
+	team.CheckName(&f, "team_name", n.TeamName)
+	members.CheckEmail(&f, n.Email)
+	signin.CheckPassword(&f, "password", n.Password, n.Email)
+	return f.Details()
+}
+
+// Faults returns what is wrong with a set-up and the form of its token. Whether the token works, Complete reports.
+func Faults(t Token, n NewInstallation) []apperr.Detail {
+	return slices.Concat(signin.TokenFaults(t), n.Faults())
+}
+
+var errSetupToken = errors.New("no such set-up token")
+
+func errSetupDone() error {
+	return apperr.New(apperr.CodeSetupDone,
+		"This installation has been set up; sign in, or ask an owner for an invitation")
+}
+
+// Complete creates the team with the environments development and production, and its first owner, for whoever has a
+// set-up token. It returns setup_done once there is a team, unauthorized for a token that does not work, rate_limited
+// after many of those from the client's address, and validation_error as Faults says. Of several at a time one
+// succeeds.
+func (s *Service) Complete(ctx context.Context, c access.Client, token Token,
+	n NewInstallation) (members.Profile, error) {
+	if faults := Faults(token, n); faults != nil {
+		return members.Profile{}, apperr.Invalid(faults...)
+	}
+	address, _ := members.NormalizeEmail(n.Email)
+	done, err := s.HasTeam(ctx)
+	if err != nil {
+		return members.Profile{}, err
+	}
+	if done {
+		return members.Profile{}, errSetupDone()
+	}
+	at, err := s.signIn.Admit(ctx, purpose, c)
+	if err != nil {
+		return members.Profile{}, err
+	}
+	given := tokenMAC(s.installation.Pepper, token)
+	if err := findSetupToken(ctx, s.db.Read(), given); err != nil {
+		return members.Profile{}, err
+	}
+	hash, err := s.signIn.HashPassword(ctx, n.Password)
+	if err != nil {
+		return members.Profile{}, err
+	}
+	actor := access.System("setup")
+	actor.IP, actor.RequestID = c.IP, c.RequestID
+	var p members.Profile
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := installation.Lock(ctx, tx, s.db); err != nil {
+			return err
+		}
+		_, done, err := team.ReadOnly(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if done {
+			return errSetupDone()
+		}
+		if err := findSetupToken(ctx, tx, given); err != nil {
+			return err
+		}
+		if p, err = s.addOwner(ctx, tx, actor, n.TeamName, address, hash); err != nil {
+			return err
+		}
+		return s.signIn.Forgive(ctx, tx, at)
+	})
+	if err != nil {
+		return members.Profile{}, err
+	}
+	return p, nil
+}
+
+// findSetupToken compares with every open token, so that the time tells nothing about how much of one was right.
+func findSetupToken(ctx context.Context, q db.Querier, given []byte) error {
+	macs, err := readSetupTokens(ctx, q)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, m := range macs {
+		found |= subtle.ConstantTimeCompare(m, given)
+	}
+	if found != 1 {
+		return apperr.Unauthorized(errSetupToken)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package signin
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"sallyport/internal/identity/members"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/secretbox"
+)
+
+// SignIn is the result of a sign-in or of a refresh.
+type SignIn struct {
+	members.Profile
+	Session Session
+	// Token is the access token; it works for TokenLifetime.
+	Token secretbox.Secret
+	// Refresh is exchanged for the next access token. It is empty where there is no new one.
+	Refresh RefreshToken
+}
+
+var errLogin = errors.New("wrong e-mail address or password")
+
+// Credentials are what a user signs in with.
+type Credentials struct {
+	Email    string
+	Password secretbox.Secret
+	// Code is of the user's authenticator app, or a recovery code; empty where the user has no app.
+	Code secretbox.Secret
+}
+
+// Login signs a user in by password and starts a session. replaced is the refresh token that the client had until now,
+// if any; its session ends. An unknown address and a wrong password get the same answer, unauthorized, after the same
+// work. After many failures of the account or from the client's address it returns rate_limited, and unavailable when
+// many sign in at once.
+//
+// Only somebody who has the password learns whether the account has an authenticator app: without its code they get
+// totp_required, with one that is wrong or was used before totp_invalid, and rate_limited after many wrong ones.
+func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, replaced RefreshToken) (SignIn, error) {
+	a, known, hash, err := s.findAccount(ctx, with.Email)
+	if err != nil {
+		return SignIn{}, err
+	}
+	at, err := s.throttle.newAttempt(ctx, a.User.ID, with.Email, c)
+	if err != nil {
+		return SignIn{}, err
+	}
+	right, err := s.throttle.try(ctx, at, hash, with.Password)
+	if err != nil {
+		return SignIn{}, err
+	}
+	if !known || !right {
+		return SignIn{}, apperr.Unauthorized(errLogin)
+	}
+	current, err := s.currentHash(ctx, a, hash, with.Password)
+	if err != nil {
+		return SignIn{}, err
+	}
+	keys, err := s.tokens.Keys(ctx)
+	if err != nil {
+		return SignIn{}, err
+	}
+	var in SignIn
+	var refusal error
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		in, refusal = SignIn{}, nil
+		unchanged, err := members.ReplacePasswordHash(ctx, tx, a.User.ID, a.PasswordHash, current)
+		if err != nil {
+			return err
+		}
+		if !unchanged {
+			return apperr.Unauthorized(errChanged)
+		}
+		_, member, err := members.ReadPrincipal(ctx, tx, a.Team, a.User.ID, "", s.clock.Now())
+		if err != nil {
+			return err
+		}
+		if !member {
+			return apperr.Unauthorized(errNoMember)
+		}
+		methods := []string{methodPassword}
+		enrolled, refused, err := s.checkCode(ctx, tx, c.User(a.User.ID, a.User.Email, a.Team), with.Code)
+		switch {
+		case err != nil:
+			return err
+		case refused != nil:
+			refusal = refused // what it counts is to be committed
+			return s.halfway(ctx, tx, at, refused)
+		case enrolled:
+			methods = append(methods, methodOTP)
+		}
+		if err := s.endFamily(ctx, tx, c, replaced); err != nil {
+			return err
+		}
+		if in.Session, in.Refresh, err = s.startSession(ctx, tx, c, sessionKey{user: a.User, team: a.Team},
+			methods); err != nil {
+			return err
+		}
+		if err := forgive(ctx, tx, at); err != nil {
+			return err
+		}
+		return s.complete(ctx, tx, keys, &in, sessionKey{id: in.Session.ID, user: a.User, team: a.Team})
+	})
+	if err = cmp.Or(err, refusal); err != nil {
+		return SignIn{}, err
+	}
+	return in, nil
+}
+
+// halfway deals with an attempt whose password was right and whose second factor was not. It stays counted for the
+// account, so that nobody who has the password tries codes faster than passwords. Where the code was merely not asked
+// for yet, it is not counted for the address, or the sign-ins of one office would add up.
+func (s *Service) halfway(ctx context.Context, tx *sql.Tx, at Attempt, refused error) error {
+	if at.address == nil || !apperr.Is(refused, apperr.CodeTOTPRequired) {
+		return nil
+	}
+	return takeBack(ctx, tx, *at.address)
+}
+
+var errChanged = errors.New("the password was changed during the sign-in")
+
+// findAccount returns the account of an e-mail address, and the hash to check a password against: where there is no
+// account, one that none matches.
+func (s *Service) findAccount(ctx context.Context,
+	email string) (a members.Account, known bool, hash passwordHash, err error) {
+	if address, ok := members.NormalizeEmail(email); ok {
+		if a, known, err = members.ReadAccount(ctx, s.db.Read(), address); err != nil {
+			return members.Account{}, false, passwordHash{}, err
+		}
+	}
+	if !known {
+		return members.Account{}, false, unknownUser(), nil
+	}
+	if hash, err = parseHash(a.PasswordHash); err != nil {
+		return members.Account{}, false, passwordHash{}, fmt.Errorf("user %s: %w", a.User.ID, err)
+	}
+	return a, true, hash, nil
+}
+
+// currentHash returns the hash to store for a password that was found right: the one there is, or another when that was
+// made under other costs than today's.
+func (s *Service) currentHash(ctx context.Context, a members.Account, hash passwordHash,
+	password secretbox.Secret) (string, error) {
+	if hash.params == currentParams() {
+		return a.PasswordHash, nil
+	}
+	return s.hasher.hash(ctx, password)
+}

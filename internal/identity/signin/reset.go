@@ -1,0 +1,241 @@
+package signin
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/identity/installation"
+	"sallyport/internal/identity/mails"
+	"sallyport/internal/identity/members"
+	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// ResetToken is what a mail carries to reset one user's password, once.
+type ResetToken = secretbox.Secret
+
+const (
+	// ResetLifetime is how long a token works.
+	ResetLifetime = time.Hour
+	// maxResets is how many tokens of a user work at once. Whoever asks for more gets no further mail, so that nobody's
+	// mailbox can be filled from here.
+	maxResets = 3
+	// resetInterval is how often AnswerResets looks for requests.
+	resetInterval = time.Second
+
+	purposeReset      Purpose = "password reset"
+	purposeResetToken Purpose = "password reset token"
+)
+
+func resetTokenMAC(pepper installation.Pepper, t ResetToken) []byte {
+	return pepper.MAC("password reset token", []byte(t.Reveal()))
+}
+
+// resetRequest is a request as it is sealed.
+type resetRequest struct {
+	Email     string `json:"email"`
+	IP        string `json:"ip"`
+	RequestID string `json:"request_id"`
+}
+
+func resetRequestAD(requestID string) secretbox.AD {
+	return secretbox.AD{Table: "password_reset_requests", Column: "request", RowID: requestID}
+}
+
+// ResetRequestFaults returns what is wrong with the address that a link is asked for, at the location "email".
+func ResetRequestFaults(email string) []apperr.Detail {
+	var f apperr.Faults
+	members.CheckEmail(&f, email)
+	return f.Details()
+}
+
+// RequestReset asks for a mail to the user with that address, with a link to reset their password. It does the same
+// work and gives the same answer whether there is such a user: AnswerResets finds that out. Every request counts
+// against the address and the client, so it returns rate_limited after several, and mail_not_configured where no mail
+// is sent.
+func (s *Service) RequestReset(ctx context.Context, c access.Client, email string) error {
+	if !s.mailsEnabled() {
+		return errMailDisabled()
+	}
+	if faults := ResetRequestFaults(email); faults != nil {
+		return apperr.Invalid(faults...)
+	}
+	at := addressAttempt(s.pepper, purposeReset, c)
+	address := at.account
+	at = Attempt{address: &address, account: bucket{id: bucketID(s.pepper, "account of "+string(purposeReset),
+		strings.ToLower(email)), free: freeAccountFailures}}
+	if err := s.throttle.admit(ctx, at); err != nil {
+		return err
+	}
+	plain, err := json.Marshal(resetRequest{Email: email, IP: c.IP, RequestID: c.RequestID})
+	if err != nil {
+		return fmt.Errorf("encode a request for a link: %w", err)
+	}
+	requestID := id.NewUUID()
+	sealed, err := s.box.Seal(plain, resetRequestAD(requestID))
+	if err != nil {
+		return fmt.Errorf("seal a request for a link: %w", err)
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		return insertResetRequest(ctx, tx, requestID, sealed, clock.Millis(s.clock.Now()))
+	})
+}
+
+// AnswerResets sends links to those who asked for one and have an account, and returns when to call it again, with the
+// error that kept it from going on.
+func (s *Service) AnswerResets(ctx context.Context) (time.Duration, error) {
+	for ctx.Err() == nil {
+		more, err := s.answerReset(ctx)
+		if err != nil || !more {
+			return resetInterval, err
+		}
+	}
+	return resetInterval, nil
+}
+
+// answerReset answers the oldest request and reports whether there was one.
+func (s *Service) answerReset(ctx context.Context) (found bool, err error) {
+	if !s.mailsEnabled() {
+		return false, nil // another node may send mails
+	}
+	if waiting, err := anyResetRequest(ctx, s.db.Read()); err != nil || !waiting {
+		return false, err
+	}
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		requestID, sealed, created, ok, err := takeResetRequest(ctx, s.db, tx)
+		found = ok
+		if err != nil || !ok || s.clock.Now().Sub(created) >= ResetLifetime {
+			return err // who asked so long ago has asked again
+		}
+		var r resetRequest
+		plain, err := s.box.Open(sealed, resetRequestAD(requestID))
+		if err != nil {
+			return nil //nolint:nilerr // sealed by a keyset that is gone: who asked will ask again, and the queue goes on
+		}
+		if err := json.Unmarshal(plain, &r); err != nil {
+			return fmt.Errorf("read a request for a link: %w", err)
+		}
+		return s.sendReset(ctx, tx, r)
+	})
+	return found, err
+}
+
+func (s *Service) sendReset(ctx context.Context, tx *sql.Tx, r resetRequest) error {
+	now := s.clock.Now()
+	address, _ := members.NormalizeEmail(r.Email)
+	a, known, err := members.ReadAccount(ctx, tx, address)
+	// Who has never had a password here comes in by an identity provider, which must not be got round by a mailbox.
+	if err != nil || !known || a.Team == "" || a.PasswordHash == unknownUser().String() {
+		return err
+	}
+	if _, member, err := members.ReadPrincipal(ctx, tx, a.Team, a.User.ID, "", now); err != nil || !member {
+		return err // disabled, and nobody to sign in
+	}
+	live, err := countResets(ctx, tx, a.User.ID, now)
+	if err != nil || live >= maxResets {
+		return err
+	}
+	token := ResetToken(id.NewRandom(id.PrefixResetToken))
+	if err := insertReset(ctx, s.db, tx, resetTokenMAC(s.pepper, token), a.User.ID, now); err != nil {
+		return err
+	}
+	err = s.mails.Queue(ctx, tx, mails.Mail{
+		Kind: ResetMail, About: a.User.ID, To: a.User.Email, Subject: "Reset your password", Text: resetText(s.issuer, token),
+		Expires: now.Add(ResetLifetime),
+	})
+	if err != nil {
+		return err
+	}
+	actor := access.System("password reset")
+	actor.IP, actor.RequestID = r.IP, r.RequestID
+	return audit.Record(ctx, tx, now, audit.Event{
+		Team: a.Team, Actor: actor, Action: "user.request_password_reset", TargetType: "user", TargetID: a.User.ID,
+	})
+}
+
+// resetText is the mail. Its link leads to the configured public URL, whatever Host the request named, and carries the
+// token behind the #, which browsers send to nobody.
+func resetText(issuer string, token ResetToken) string {
+	return "Somebody has asked to reset the password of your account at " + issuer + ".\n\n" +
+		"To choose another password, open this link within an hour:\n\n" +
+		issuer + ResetPage + "#" + token.Reveal() + "\n\n" +
+		"If it was not you, do nothing: your password stays as it is.\n"
+}
+
+// ResetPage is the path of the page that a mailed link opens, below the public URL.
+const ResetPage = "/password-reset"
+
+// ResetFaults returns what is wrong with a reset, at the names of its fields in the API.
+func ResetFaults(token ResetToken, password secretbox.Secret) []apperr.Detail {
+	var f apperr.Faults
+	CheckPassword(&f, "password", password, "")
+	return slices.Concat(TokenFaults(token), f.Details())
+}
+
+var errResetToken = errors.New("no such password reset token")
+
+// CompleteReset gives the user whom a token was mailed to another password and ends all their sessions; an
+// authenticator app stays. The token and all others of the user are worth nothing afterwards. It returns unauthorized
+// for a token that does not work, validation_error for a password that breaks a rule, which leaves the token as it is,
+// and rate_limited after many wrong tokens from the client's address.
+func (s *Service) CompleteReset(ctx context.Context, c access.Client, token ResetToken,
+	password secretbox.Secret) error {
+	if faults := ResetFaults(token, password); faults != nil {
+		return apperr.Invalid(faults...)
+	}
+	at, err := s.Admit(ctx, purposeResetToken, c)
+	if err != nil {
+		return err
+	}
+	if !id.Is(id.PrefixResetToken, token.Reveal()) {
+		return apperr.Unauthorized(errResetToken)
+	}
+	given := resetTokenMAC(s.pepper, token)
+	mailed, ok, err := readReset(ctx, s.db.Read(), given, s.clock.Now())
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return apperr.Unauthorized(errResetToken)
+	}
+	var f apperr.Faults
+	CheckPassword(&f, "password", password, mailed.Email)
+	if err := f.Err(); err != nil {
+		return err
+	}
+	hash, err := s.hasher.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		now := s.clock.Now()
+		user, ok, err := takeReset(ctx, tx, given, now)
+		if err != nil {
+			return err
+		}
+		a, known, err := members.ReadAccount(ctx, tx, mailed.Email)
+		if err != nil {
+			return err
+		}
+		if !ok || !known || a.User.ID != user || a.Team == "" {
+			return apperr.Unauthorized(errResetToken)
+		}
+		if err := s.mails.Drop(ctx, tx, user); err != nil {
+			return err
+		}
+		if err := s.resetPassword(ctx, tx, c.User(a.User.ID, a.User.Email, a.Team), a, hash, password); err != nil {
+			return err
+		}
+		return forgive(ctx, tx, at)
+	})
+}

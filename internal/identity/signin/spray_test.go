@@ -1,0 +1,67 @@
+package signin_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/identity/identitytest"
+	"sallyport/internal/identity/signin"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/secretbox"
+)
+
+// Passwords tried at many accounts from many addresses, which no count of failures slows down, are bounded by the work
+// that they may make: one or two hashes at a time, a short queue, and unavailable for all others at once, whether or
+// not there is such an account.
+func TestSprayIsBounded(t *testing.T) {
+	t.Parallel()
+	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
+		f.Owner(t)
+		var computing, most, refused, wrong atomic.Int64
+		released := make(chan struct{})
+		f.SignIn.HashBy(func([]byte, []byte, uint32, uint32, uint8, uint32) []byte {
+			now := computing.Add(1)
+			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+				// Another goroutine was quicker; look again.
+			}
+			<-released
+			computing.Add(-1)
+			return []byte("no hash of any password")
+		})
+		attempts := 3 * (signin.ConcurrentHashes() + signin.WaitingHashes)
+		var all sync.WaitGroup
+		for n := range attempts {
+			email := identitytest.Email
+			if n%2 == 0 {
+				email = id.New("user-") + "@example.test"
+			}
+			all.Go(func() {
+				_, err := f.SignIn.Login(t.Context(), identitytest.Stranger(n), signin.Credentials{Email: email,
+					Password: secretbox.Secret("spring 2026!")}, "")
+				switch {
+				case apperr.Is(err, apperr.CodeUnavailable), apperr.Is(err, apperr.CodeRateLimited):
+					refused.Add(1)
+				case apperr.Is(err, apperr.CodeUnauthorized):
+					wrong.Add(1)
+				default:
+					t.Errorf("attempt %d: %v", n, err)
+				}
+			})
+		}
+		// Whoever is neither computing nor waiting has been refused, while nothing gets done.
+		require.Eventually(t, func() bool {
+			return int(computing.Load()) == signin.ConcurrentHashes() &&
+				int(refused.Load()) >= attempts-signin.ConcurrentHashes()-signin.WaitingHashes
+		}, time.Minute, time.Millisecond)
+		close(released)
+		all.Wait()
+		require.EqualValues(t, signin.ConcurrentHashes(), most.Load())
+		require.EqualValues(t, attempts, refused.Load()+wrong.Load())
+		require.LessOrEqual(t, wrong.Load(), int64(signin.ConcurrentHashes()+signin.WaitingHashes))
+	})
+}

@@ -1,0 +1,166 @@
+package team
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+)
+
+// Limits of an environment's settings of retention, in days.
+const (
+	MaxPayloadRetentionDays = 365
+	MaxEventRetentionDays   = 3650
+)
+
+// Retention says for how many days an environment keeps things. What is nil is as the service is configured.
+type Retention struct {
+	// PayloadDays is about the bodies and headers of events: 1 to MaxPayloadRetentionDays, and no more than the events
+	// live.
+	PayloadDays *int64
+	// EventDays is about events with their history: 1 to MaxEventRetentionDays.
+	EventDays *int64
+}
+
+// RetentionChange changes a setting of Retention where it is Set, to nil where that is nil.
+type RetentionChange struct {
+	PayloadSet, EventSet bool
+	Retention
+}
+
+// apply returns r with the change made.
+func (c RetentionChange) apply(r Retention) Retention {
+	if c.PayloadSet {
+		r.PayloadDays = c.PayloadDays
+	}
+	if c.EventSet {
+		r.EventDays = c.EventDays
+	}
+	return r
+}
+
+// effective returns the days that hold: payloads never outlive their events.
+func (s *Service) effective(r Retention) (payload, event int64) {
+	payload, event = s.defaults.payload, s.defaults.event
+	if r.EventDays != nil {
+		event = *r.EventDays
+	}
+	if r.PayloadDays != nil {
+		payload = *r.PayloadDays
+	}
+	return min(payload, event), event
+}
+
+// retentionFaults returns what is wrong with settings, at the locations of the HTTP body. A payload time that the
+// events' would cut short is refused rather than ignored.
+func (s *Service) retentionFaults(r Retention) []apperr.Detail {
+	const payload, event = "body.payload_retention_days", "body.event_retention_days"
+	faults := slices.Concat(outOfRange(r.PayloadDays, MaxPayloadRetentionDays, payload),
+		outOfRange(r.EventDays, MaxEventRetentionDays, event))
+	if _, event := s.effective(r); faults == nil && r.PayloadDays != nil && *r.PayloadDays > event {
+		faults = append(faults, apperr.Detail{Location: payload, Rule: "order",
+			Message: "must not exceed event_retention_days, which is " + strconv.FormatInt(event, 10)})
+	}
+	return faults
+}
+
+func outOfRange(days *int64, most int64, location string) []apperr.Detail {
+	if days == nil || *days >= 1 && *days <= most {
+		return nil
+	}
+	return []apperr.Detail{{Location: location, Rule: "range", Message: "must be from 1 to " +
+		strconv.FormatInt(most, 10)}}
+}
+
+// collection names the cached settings of environments.
+const collection = "environments"
+
+// retentionCache holds the settings of environments until a change of any. Its generation keeps a read that began
+// before a change from being kept after it.
+type retentionCache struct {
+	mu         sync.Mutex
+	generation uint64
+	version    int64
+	byEnv      map[id.Environment]Retention
+}
+
+func (c *retentionCache) get(env id.Environment) (r Retention, generation uint64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok = c.byEnv[env]
+	return r, c.generation, ok
+}
+
+func (c *retentionCache) put(env id.Environment, r Retention, generation uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.generation != generation {
+		return
+	}
+	if c.byEnv == nil {
+		c.byEnv = map[id.Environment]Retention{}
+	}
+	c.byEnv[env] = r
+}
+
+func (c *retentionCache) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.generation++
+	c.byEnv = nil
+}
+
+// observe drops everything when the collection's version is another than the last time.
+func (c *retentionCache) observe(version int64) {
+	c.mu.Lock()
+	changed := c.version != version
+	c.version = version
+	c.mu.Unlock()
+	if changed {
+		c.drop()
+	}
+}
+
+// Refresh drops cached settings of environments that another process has changed.
+func (s *Service) Refresh(ctx context.Context) error {
+	versions, err := s.db.Versions(ctx)
+	if err != nil {
+		return fmt.Errorf("refresh environments: %w", err)
+	}
+	s.retention.observe(versions[collection])
+	return nil
+}
+
+// Lifetimes returns how long the environment keeps payloads and events, also when it was removed. It is not found when
+// there has never been one.
+func (s *Service) Lifetimes(ctx context.Context, env id.Environment) (payload, event time.Duration, err error) {
+	r, generation, ok := s.retention.get(env)
+	if !ok {
+		r, err = readRetention(ctx, s.db.Read(), env)
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, 0, ErrNoEnvironment()
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("read the retention of an environment: %w", err)
+		}
+		s.retention.put(env, r, generation)
+	}
+	const day = 24 * time.Hour
+	p, e := s.effective(r)
+	return time.Duration(p) * day, time.Duration(e) * day, nil
+}
+
+func readRetention(ctx context.Context, q db.Querier, env id.Environment) (r Retention, err error) {
+	err = q.QueryRowContext(ctx, "SELECT payload_retention_days, event_retention_days FROM environments WHERE id = $1",
+		env).
+		Scan(&r.PayloadDays, &r.EventDays)
+	return r, err
+}
