@@ -19,6 +19,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/idempotency"
 )
@@ -135,7 +136,7 @@ func (a *API) Handle(pattern string, h http.Handler, routes ...Route) {
 func (a *API) Operations() []Operation { return a.ops }
 
 // Schema registers the schema of v and returns a reference to it.
-func (a *API) Schema(v any) *Schema {
+func (a *API) Schema(v any) *oas.Schema {
 	return a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"sallyport/internal/platform/httpapi/oas"
+
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -35,14 +37,14 @@ type Parameter struct {
 	In          string
 	Description string
 	Required    bool
-	Schema      *Schema
+	Schema      *oas.Schema
 	Example     any
 }
 
 // Body describes the body of a request to a Route.
 type Body struct {
 	Description string
-	Schema      *Schema
+	Schema      *oas.Schema
 }
 
 // Response describes a response of a Route.
@@ -58,12 +60,12 @@ type Response struct {
 // Header describes a header of a Response.
 type Header struct {
 	Description string
-	Schema      *Schema
+	Schema      *oas.Schema
 }
 
 // Content describes a body of one media type.
 type Content struct {
-	Schema  *Schema
+	Schema  *oas.Schema
 	Example any
 }
 

@@ -3,18 +3,13 @@ package httpapi
 import (
 	"maps"
 
+	"sallyport/internal/platform/httpapi/oas"
+
 	"github.com/danielgtaylor/huma/v2"
 )
 
 // maxInteger is the greatest integer that is exact in every JSON parser (RFC 8259 section 6).
 const maxInteger = 1<<53 - 1
-
-// Schema is a schema of the OpenAPI document. A wire type that is not described by its Go type has the method
-// `Schema(httpapi.Registry) *httpapi.Schema`.
-type Schema = huma.Schema
-
-// Registry holds the schemas of the document.
-type Registry = huma.Registry
 
 // RuleLimits is embedded in a body whose rules check the limits of its fields, alongside those that no schema can
 // express. The document shows the limits, and only the rules enforce them: a body that broke a limit of the schema
@@ -22,7 +17,7 @@ type Registry = huma.Registry
 type RuleLimits struct{}
 
 // TransformSchema implements the interface through which Huma lets a type change its schema.
-func (RuleLimits) TransformSchema(_ Registry, s *Schema) *Schema { return DocumentOnly(s) }
+func (RuleLimits) TransformSchema(_ oas.Registry, s *oas.Schema) *oas.Schema { return DocumentOnly(s) }
 
 // DocumentOnly keeps the limits of a body's properties, and of those of the objects in it, in the document and takes
 // them out of Huma's checks. It is for bodies whose rules check the limits themselves, beside those that no schema can

@@ -7,6 +7,8 @@ import (
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
 
@@ -27,15 +29,15 @@ func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionI
 			return err
 		}
 		now := s.cfg.Clock.Now()
-		result, err := tx.ExecContext(ctx, `UPDATE webhook_subscriptions
+		disabled, err := db.Changed(tx.ExecContext(ctx, `UPDATE webhook_subscriptions
 			SET enabled = $3, disabled_reason = $4, updated_ms = CASE WHEN updated_ms >= $5 THEN updated_ms + 1 ELSE $5 END
 			WHERE environment_id = $1 AND id = $2 AND enabled AND deleted_ms IS NULL`,
-			string(env), subscriptionID, false, reason, r.nextVersion(now))
+			string(env), subscriptionID, false, reason, clock.Millis(r.nextVersion(now))))
 		if err != nil {
 			return fmt.Errorf("disable webhook subscription: %w", err)
 		}
-		if done, err := affected(result); err != nil || !done {
-			return err
+		if !disabled {
+			return nil
 		}
 		if err := s.cfg.Deliveries.Hold(ctx, tx, env, subscriptionID, now); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/filters"
 	"sallyport/internal/webhooks/subscriptions"
@@ -26,7 +27,7 @@ func TestMatchesCarryFilters(t *testing.T) {
 		}
 		filtered := func(text string, patterns ...string) string {
 			ch := change(patterns...)
-			ch.Filter = subscriptions.To(text)
+			ch.Filter = patch.To(text)
 			sub, _, err := w.Create(t.Context(), w.p, ch)
 			require.NoError(t, err)
 			require.Equal(t, text, sub.Filter)
@@ -41,14 +42,16 @@ func TestMatchesCarryFilters(t *testing.T) {
 		require.Equal(t, []string{`event.type == "a"`}, asked(reader))
 
 		require.NoError(t, reader.Refresh(t.Context()))
-		_, err := w.Update(t.Context(), w.p, first, subscriptions.Change{Filter: subscriptions.To(`event.type == "c"`)})
+		_, err := w.Update(t.Context(), w.p, first,
+			subscriptions.Change{Settings: subscriptions.Settings{Filter: patch.To(`event.type == "c"`)}})
 		require.NoError(t, err)
 		require.Equal(t, []string{`event.type == "c"`, `event.type == "a"`}, asked(w.Service))
 		require.Equal(t, []string{`event.type == "a"`}, asked(reader), "the other process has not looked yet")
 		require.NoError(t, reader.Refresh(t.Context()))
 		require.Equal(t, []string{`event.type == "c"`, `event.type == "a"`}, asked(reader))
 
-		sub, err := w.Update(t.Context(), w.p, first, subscriptions.Change{Filter: subscriptions.Clear[string]()})
+		sub, err := w.Update(t.Context(), w.p, first,
+			subscriptions.Change{Settings: subscriptions.Settings{Filter: patch.Clear[string]()}})
 		require.NoError(t, err)
 		require.Empty(t, sub.Filter)
 		for _, m := range w.match(t, w.Service, "issue.created") {
@@ -65,7 +68,7 @@ func TestFiltersSurviveChangesOfOthers(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		ch := change("*")
-		ch.Filter = subscriptions.To("true")
+		ch.Filter = patch.To("true")
 		_, _, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		one := func() *filters.Filter {

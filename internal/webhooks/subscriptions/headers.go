@@ -45,7 +45,7 @@ func isRefusedName(name string) bool {
 }
 
 // checkHeaders checks the members of a change. Their number after a merge is checked where that is known.
-func checkHeaders(f *apperr.Faults, location string, members map[string]*string) {
+func checkHeaders(f *apperr.Faults, members map[string]*string) {
 	badName := false
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -53,7 +53,7 @@ func checkHeaders(f *apperr.Faults, location string, members map[string]*string)
 			badName = true // a name that is no name is not repeated in a location
 			continue
 		}
-		at, value := location+"."+name, members[name]
+		at, value := name, members[name]
 		duplicate := seen[strings.ToLower(name)]
 		seen[strings.ToLower(name)] = true
 		switch {
@@ -70,7 +70,7 @@ func checkHeaders(f *apperr.Faults, location string, members map[string]*string)
 		}
 	}
 	if badName {
-		f.Add(location, "pattern", fmt.Sprintf(
+		f.Add("", "pattern", fmt.Sprintf(
 			"every name must be 1 to %d letters, digits and ! # $ %% & ' * + - . ^ _ ` | ~", MaxHeaderName))
 	}
 }
@@ -98,5 +98,5 @@ func CheckHeaders(f *apperr.Faults, location string, headers map[string]string) 
 	for name, value := range headers {
 		members[name] = &value
 	}
-	checkHeaders(f, location, members)
+	checkHeaders(f.At(location), members)
 }

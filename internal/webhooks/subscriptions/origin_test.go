@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -48,10 +49,10 @@ func TestTargetIsNotTheGateway(t *testing.T) {
 			s := w.process()
 			for target, want := range both(c.refused, c.allowed) {
 				creation := change("*")
-				creation.ForwardURL = subscriptions.To(target)
+				creation.ForwardURL = patch.Some(target)
 				sub := w.create(t, "*")
 				_, _, createErr := s.Create(t.Context(), w.p, creation)
-				_, updateErr := s.Update(t.Context(), w.p, sub.ID, subscriptions.Change{ForwardURL: subscriptions.To(target)})
+				_, updateErr := s.Update(t.Context(), w.p, sub.ID, subscriptions.Change{ForwardURL: patch.Some(target)})
 				if want {
 					require.NoError(t, createErr, "%s at %s", target, c.public)
 					require.NoError(t, updateErr, "%s at %s", target, c.public)

@@ -3,13 +3,13 @@ package subscriptions
 import (
 	"context"
 	"crypto/subtle"
-	"database/sql"
 	"fmt"
 	"slices"
 	"time"
 
 	"sallyport/internal/platform/clock"
-	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -23,7 +23,7 @@ type retired struct {
 // rotation is what a change does to the signing secrets of a subscription.
 type rotation struct {
 	// secret is set when there is a new one.
-	secret Field[secretbox.Secret]
+	secret patch.Optional[secretbox.Secret]
 	// grace is how long the replaced one goes on signing, in seconds.
 	grace int64
 	// retiring are the replaced secrets that go on signing; it counts where changed says so.
@@ -45,7 +45,7 @@ func (s *Service) rotate(stored row, ch *Change, now time.Time) (r rotation, err
 	if err != nil {
 		return r, err
 	}
-	r.grace = ch.SecretGraceSeconds.or(int64(DefaultSecretGrace/time.Second), 0)
+	r.grace = ch.SecretGraceSeconds.Or(int64(DefaultSecretGrace / time.Second))
 	r.retiring = before
 	if next := ch.SigningSecret; next.Set && !sameSecret(next.Value.Reveal(), present) {
 		r.secret, r.changed = next, true
@@ -72,34 +72,29 @@ func (s *Service) unsealRetiring(r row, now time.Time) ([]retired, error) {
 		return nil, err
 	}
 	var list []retired
-	if err := decode(text, &list); err != nil {
+	if err := db.DecodeJSON(text, &list); err != nil {
 		return nil, errStored(r.ID, columnRetiring)
 	}
 	return slices.DeleteFunc(list, func(old retired) bool { return old.UntilMillis <= clock.Millis(now) }), nil
 }
 
-// writeRetiring stores the replaced secrets, in the transaction that replaces one.
-func (s *Service) writeRetiring(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string,
-	sealed []byte, list []retired) error {
-	var until any
+// setRetiring has the row hold the replaced secrets.
+func (s *Service) setRetiring(r *row, list []retired) (err error) {
+	r.retiringUntil = nil
 	for _, old := range list {
-		if latest, ok := until.(int64); !ok || old.UntilMillis > latest {
-			until = old.UntilMillis
+		if until := clock.FromMillis(old.UntilMillis); r.retiringUntil == nil || until.After(*r.retiringUntil) {
+			r.retiringUntil = &until
 		}
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE webhook_subscriptions SET retiring_secrets = $3, retiring_until_ms = $4
-		WHERE environment_id = $1 AND id = $2`, string(env), subscriptionID, bytesOrNull(sealed), until)
-	if err != nil {
-		return fmt.Errorf("store the replaced secrets of webhook subscription %s: %w", subscriptionID, err)
-	}
-	return nil
+	r.sealedRetiring, err = s.sealRetiring(r.ID, list)
+	return err
 }
 
 func (s *Service) sealRetiring(subscriptionID string, list []retired) ([]byte, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	text, err := encode(list)
+	text, err := db.EncodeJSON(list)
 	if err != nil {
 		return nil, fmt.Errorf("encode the replaced secrets of webhook subscription %s: %w", subscriptionID, err)
 	}

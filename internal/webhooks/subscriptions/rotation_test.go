@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/subscriptions"
@@ -23,7 +24,7 @@ func newRotated(t *testing.T, store testkit.Store) rotated {
 	t.Helper()
 	w := newWorld(t, store)
 	ch := change("*")
-	ch.SigningSecret = subscriptions.To(secret("a"))
+	ch.SigningSecret = patch.Some(secret("a"))
 	sub, _, err := w.Create(t.Context(), w.p, ch)
 	require.NoError(t, err)
 	require.Empty(t, sub.Retiring)
@@ -46,8 +47,8 @@ func (r rotated) change(t *testing.T, ch subscriptions.Change) subscriptions.Sub
 }
 
 func replacing(name string, grace time.Duration) subscriptions.Change {
-	return subscriptions.Change{SigningSecret: subscriptions.To(secret(name)),
-		SecretGraceSeconds: subscriptions.To(int64(grace / time.Second))}
+	return subscriptions.Change{SecretGraceSeconds: patch.Some(int64(grace / time.Second)),
+		Settings: subscriptions.Settings{SigningSecret: patch.Some(secret(name))}}
 }
 
 // signs returns the names of the secrets that sign now, as a process without anything in its caches finds them.
@@ -72,7 +73,7 @@ func TestReplacedSecretSignsForAWhile(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		r := newRotated(t, store)
 		start := r.clock.Now().UTC()
-		sub := r.change(t, subscriptions.Change{SigningSecret: subscriptions.To(secret("b"))})
+		sub := r.change(t, subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.Some(secret("b"))}})
 		require.Equal(t, "   b", sub.SecretHint)
 		require.Equal(t, []subscriptions.RetiringSecret{{Hint: "   a", Until: start.Add(24 * time.Hour)}}, sub.Retiring)
 		sub = r.change(t, replacing("c", time.Hour))
@@ -109,7 +110,7 @@ func TestGraceOfZero(t *testing.T) {
 		require.Equal(t, "c", r.signs(t))
 		r.change(t, replacing("d", time.Hour))
 		require.Equal(t, "dc", r.signs(t))
-		end := subscriptions.Change{SecretGraceSeconds: subscriptions.To(int64(0))}
+		end := subscriptions.Change{SecretGraceSeconds: patch.Some(int64(0))}
 		sub := r.change(t, end)
 		require.Empty(t, sub.Retiring)
 		require.Equal(t, "d", r.signs(t))
@@ -156,7 +157,7 @@ func TestForgetSecrets(t *testing.T) {
 		r.clock.Advance(time.Hour - time.Millisecond)
 		require.NoError(t, r.ForgetSecrets(t.Context()))
 		require.Equal(t, 1, stored())
-		r.change(t, subscriptions.Change{Description: subscriptions.To("other")})
+		r.change(t, subscriptions.Change{Settings: subscriptions.Settings{Description: patch.To("other")}})
 		require.Equal(t, "ca", r.signs(t))
 		r.clock.Advance(time.Millisecond)
 		require.NoError(t, r.ForgetSecrets(t.Context()))
@@ -176,13 +177,11 @@ func TestGraceFaults(t *testing.T) {
 		}{
 			{replacing("b", -time.Second), []string{"secret_grace_seconds minimum"}},
 			{replacing("b", subscriptions.MaxSecretGrace+time.Second), []string{"secret_grace_seconds maximum"}},
-			{subscriptions.Change{SecretGraceSeconds: subscriptions.To(int64(1))},
+			{subscriptions.Change{SecretGraceSeconds: patch.Some(int64(1))},
 				[]string{"secret_grace_seconds coherent"}},
-			{subscriptions.Change{SecretGraceSeconds: subscriptions.Clear[int64]()},
-				[]string{"secret_grace_seconds not_null"}},
-			{subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("short")),
-				SecretGraceSeconds: subscriptions.To(int64(-1))}, []string{"signing_secret min_length",
-				"secret_grace_seconds minimum"}},
+			{subscriptions.Change{SecretGraceSeconds: patch.Some(int64(-1)),
+				Settings: subscriptions.Settings{SigningSecret: patch.Some(secretbox.Secret("short"))}},
+				[]string{"signing_secret min_length", "secret_grace_seconds minimum"}},
 		} {
 			_, err := r.Update(t.Context(), r.p, r.id, c.change)
 			require.Equal(t, c.want, faultsOf(t, err))

@@ -10,81 +10,44 @@ import (
 	"unicode/utf8"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/webhooks/filters"
 )
 
-// Check adds the faults that the change shows by itself, without a look at what is stored or where the URL leads.
-// Locations are those of the request's body.
+// Check adds the validation errors that the change shows by itself, without a look at what is stored or where the URL
+// leads.
 func (ch *Change) Check(f *apperr.Faults) {
-	if given(f, "event_types", ch.EventTypes) {
-		checkEventTypes(f, "event_types", ch.EventTypes.Value)
-	}
-	if given(f, "forward_url", ch.ForwardURL) {
-		checkURLForm(f, "forward_url", ch.ForwardURL.Value)
-	}
-	if given(f, "signing_secret", ch.SigningSecret) {
-		if _, rule, message := signingKey(ch.SigningSecret.Value); rule != "" {
-			f.Add("signing_secret", rule, message)
+	for _, field := range fields(ch, &Subscription{}) {
+		if field.check != nil {
+			field.check(f)
 		}
-	}
-	if given(f, "secret_grace_seconds", ch.SecretGraceSeconds) {
-		checkGrace(f, "secret_grace_seconds", ch)
-	}
-	given(f, "enabled", ch.Enabled)
-	if given(f, "payload_mode", ch.PayloadMode) && !slices.Contains(PayloadModes(), ch.PayloadMode.Value) {
-		f.Add("payload_mode", "enum", "must be envelope or raw")
-	}
-	if given(f, "retry_schedule_seconds", ch.RetrySchedule) {
-		checkSchedule(f, "retry_schedule_seconds", ch.RetrySchedule.Value)
-	}
-	if given(f, "timeout_ms", ch.TimeoutMs) {
-		checkTimeout(f, "timeout_ms", ch.TimeoutMs.Value)
-	}
-	if d := ch.Description; d.Set && !d.Null {
-		checkDescription(f, "description", d.Value)
-	}
-	if filter := ch.Filter; filter.Set && !filter.Null {
-		for _, fault := range filters.Check(filter.Value) {
-			f.Add("filter", fault.Rule, fault.Message)
-		}
-	}
-	if ch.Headers.Set {
-		checkHeaders(f, "headers", ch.Headers.Value)
 	}
 }
 
 // CheckNew is Check for a subscription that is to be created.
 func (ch *Change) CheckNew(f *apperr.Faults) {
-	required := func(set bool, location string) {
-		if !set {
-			f.Add(location, "required", "the field is required")
-		}
+	if !ch.EventTypes.Set {
+		f.Add("event_types", "required", "the field is required")
 	}
-	required(ch.EventTypes.Set, "event_types")
-	required(ch.ForwardURL.Set, "forward_url")
+	if !ch.ForwardURL.Set {
+		f.Add("forward_url", "required", "the field is required")
+	}
 	ch.Check(f)
 }
 
-// given reports whether a field that cannot be cleared has a value; null is a fault.
-func given[T any](f *apperr.Faults, location string, field Field[T]) bool {
-	if field.Set && field.Null {
-		f.Add(location, "not_null", "the field cannot be cleared")
-	}
-	return field.Set && !field.Null
-}
-
-func checkEventTypes(f *apperr.Faults, location string, types []string) {
+func checkEventTypes(f *apperr.Faults, types []string) {
 	switch {
 	case len(types) == 0:
-		f.Add(location, "min_items", "must be at least one pattern")
+		f.Add("", "min_items", "must be at least one pattern")
 	case len(types) > MaxPatterns:
-		f.Add(location, "max_items", fmt.Sprintf("must be at most %d patterns", MaxPatterns))
+		f.Add("", "max_items", fmt.Sprintf("must be at most %d patterns", MaxPatterns))
 		return
 	}
 	for i, t := range types {
-		at := fmt.Sprintf("%s[%d]", location, i)
+		at := fmt.Sprintf("[%d]", i)
 		if _, fault := parsePattern(t); fault != nil {
 			f.Add(at, fault.Rule, fault.Message)
 		} else if slices.Contains(types[:i], t) {
@@ -94,30 +57,27 @@ func checkEventTypes(f *apperr.Faults, location string, types []string) {
 }
 
 // checkURLForm refuses what no policy lets through; the policy has the last word, with a look at the address.
-func checkURLForm(f *apperr.Faults, location, raw string) bool {
+func checkURLForm(f *apperr.Faults, raw string) {
 	u, err := url.Parse(raw)
 	switch {
 	case len(raw) > MaxURLLength:
-		f.Add(location, egress.CodeURLInvalid, fmt.Sprintf("must be at most %d characters", MaxURLLength))
+		f.Add("", egress.CodeURLInvalid, fmt.Sprintf("must be at most %d characters", MaxURLLength))
 	case err != nil || u.Host == "":
-		f.Add(location, egress.CodeURLInvalid, "must be an absolute URL such as https://example.com/path")
+		f.Add("", egress.CodeURLInvalid, "must be an absolute URL such as https://example.com/path")
 	case u.Scheme != "https" && u.Scheme != "http":
-		f.Add(location, egress.CodeSchemeRefused, "must be an https:// URL")
+		f.Add("", egress.CodeSchemeRefused, "must be an https:// URL")
 	case u.User != nil:
-		f.Add(location, egress.CodeUserinfoRefused, "must not hold a user name or password: put credentials into headers")
-	default:
-		return true
+		f.Add("", egress.CodeUserinfoRefused, "must not hold a user name or password: put credentials into headers")
 	}
-	return false
 }
 
-func checkSchedule(f *apperr.Faults, location string, schedule []float64) {
+func checkSchedule(f *apperr.Faults, schedule []float64) {
 	if len(schedule) > MaxRetries {
-		f.Add(location, "max_items", fmt.Sprintf("must be at most %d numbers", MaxRetries))
+		f.Add("", "max_items", fmt.Sprintf("must be at most %d numbers", MaxRetries))
 		return
 	}
 	for i, seconds := range schedule {
-		at := fmt.Sprintf("%s[%d]", location, i)
+		at := fmt.Sprintf("[%d]", i)
 		switch {
 		case seconds < MinRetryDelay:
 			f.Add(at, "minimum", fmt.Sprintf("must be at least %g", MinRetryDelay))
@@ -127,34 +87,51 @@ func checkSchedule(f *apperr.Faults, location string, schedule []float64) {
 	}
 }
 
-func checkGrace(f *apperr.Faults, location string, ch *Change) {
-	most := int64(MaxSecretGrace / time.Second)
-	switch seconds := ch.SecretGraceSeconds.Value; {
-	case seconds < 0:
-		f.Add(location, "minimum", "must be at least 0")
-	case seconds > most:
-		f.Add(location, "maximum", fmt.Sprintf("must be at most %d", most))
-	case seconds > 0 && !ch.SigningSecret.Set:
-		f.Add(location, "coherent", "must be 0 without a new signing_secret: that ends the signatures of replaced ones at "+
-			"once")
+// checkSecret checks the fields about the signing secret.
+func checkSecret(f *apperr.Faults, ch *Change) {
+	if ch.SigningSecret.Set {
+		if _, rule, message := signingKey(ch.SigningSecret.Value); rule != "" {
+			f.Add("signing_secret", rule, message)
+		}
+	}
+	if !ch.SecretGraceSeconds.Set {
+		return
+	}
+	const at = "secret_grace_seconds"
+	seconds := ch.SecretGraceSeconds.Value
+	checkRange(f.At(at), seconds, 0, int64(MaxSecretGrace/time.Second))
+	if seconds > 0 && seconds <= int64(MaxSecretGrace/time.Second) && !ch.SigningSecret.Set {
+		f.Add(at, "coherent", "must be 0 without a new signing_secret: that ends the signatures of replaced ones at once")
 	}
 }
 
-func checkTimeout(f *apperr.Faults, location string, ms int64) {
+func checkRange(f *apperr.Faults, v, least, most int64) {
 	switch {
-	case ms < MinTimeout.Milliseconds():
-		f.Add(location, "minimum", fmt.Sprintf("must be at least %d", MinTimeout.Milliseconds()))
-	case ms > MaxTimeout.Milliseconds():
-		f.Add(location, "maximum", fmt.Sprintf("must be at most %d", MaxTimeout.Milliseconds()))
+	case v < least:
+		f.Add("", "minimum", fmt.Sprintf("must be at least %d", least))
+	case v > most:
+		f.Add("", "maximum", fmt.Sprintf("must be at most %d", most))
 	}
 }
 
-func checkDescription(f *apperr.Faults, location, text string) {
+func checkPayloadMode(f *apperr.Faults, m PayloadMode) {
+	if !slices.Contains(PayloadModes(), m) {
+		f.Add("", "enum", "must be envelope or raw")
+	}
+}
+
+func checkFilter(f *apperr.Faults, text string) {
+	for _, fault := range filters.Check(text) {
+		f.Add("", fault.Rule, fault.Message)
+	}
+}
+
+func checkDescription(f *apperr.Faults, text string) {
 	switch {
 	case utf8.RuneCountInString(text) > MaxDescription:
-		f.Add(location, "max_length", fmt.Sprintf("must be at most %d characters", MaxDescription))
+		f.Add("", "max_length", fmt.Sprintf("must be at most %d characters", MaxDescription))
 	case !storable(text):
-		f.Add(location, "pattern", "must not hold the character U+0000")
+		f.Add("", "pattern", "must not hold the character U+0000")
 	}
 }
 
@@ -163,14 +140,17 @@ func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRu
 
 // check adds the faults of the change and of what it leads to.
 func (s *Service) check(ctx context.Context, f *apperr.Faults, ch *Change, next *Subscription) error {
-	if u := ch.ForwardURL; u.Set && !u.Null && checkURLForm(&apperr.Faults{}, "", u.Value) {
-		s.checkTarget(ctx, f, "forward_url", u.Value)
+	if ch.ForwardURL.Set {
+		var form apperr.Faults
+		if checkURLForm(&form, ch.ForwardURL.Value); form.Err() == nil {
+			s.checkTarget(ctx, f, "forward_url", ch.ForwardURL.Value)
+		}
 	}
 	if len(next.Headers) > MaxHeaders {
 		f.Add("headers", "max_properties", fmt.Sprintf("must be at most %d headers", MaxHeaders))
 	}
 	if ch.Metadata.Set {
-		metadata, err := encode(next.Metadata)
+		metadata, err := db.EncodeJSON(next.Metadata)
 		if err != nil {
 			return fmt.Errorf("encode metadata: %w", err)
 		}
@@ -193,7 +173,7 @@ func (s *Service) checkTarget(ctx context.Context, f *apperr.Faults, location, t
 // it was stored and is not held against the caller now.
 func (s *Service) checkScope(ctx context.Context, f *apperr.Faults, ch *Change, env id.Environment, to scope) error {
 	const keyAt, connectionAt = "provider_config_key", "connection_id"
-	empty := func(field Field[string]) bool { return field.Set && !field.Null && field.Value == "" }
+	empty := func(field patch.Field[string]) bool { return field.Given() && field.Value == "" }
 	switch {
 	case !ch.ProviderConfigKey.Set && !ch.ConnectionID.Set:
 		return nil

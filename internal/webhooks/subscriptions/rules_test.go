@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/subscriptions"
@@ -32,16 +33,16 @@ func faultsOf(t *testing.T, err error) []string {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	url := func(raw string) func(*subscriptions.Change) {
-		return func(ch *subscriptions.Change) { ch.ForwardURL = subscriptions.To(raw) }
+		return func(ch *subscriptions.Change) { ch.ForwardURL = patch.Some(raw) }
 	}
 	secret := func(s string) func(*subscriptions.Change) {
-		return func(ch *subscriptions.Change) { ch.SigningSecret = subscriptions.To(secretbox.Secret(s)) }
+		return func(ch *subscriptions.Change) { ch.SigningSecret = patch.Some(secretbox.Secret(s)) }
 	}
 	header := func(name, value string) func(*subscriptions.Change) {
-		return func(ch *subscriptions.Change) { ch.Headers = subscriptions.To(map[string]*string{name: &value}) }
+		return func(ch *subscriptions.Change) { ch.Headers = patch.To(map[string]*string{name: &value}) }
 	}
 	types := func(list ...string) func(*subscriptions.Change) {
-		return func(ch *subscriptions.Change) { ch.EventTypes = subscriptions.To(list) }
+		return func(ch *subscriptions.Change) { ch.EventTypes = patch.Some(list) }
 	}
 	cases := []struct {
 		name string
@@ -73,25 +74,25 @@ func TestRules(t *testing.T) {
 		{"whsec_ of 65 bytes", secret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))),
 			[]string{"signing_secret pattern"}},
 		{"whsec no base64", secret("whsec_" + strings.Repeat("?", 40)), []string{"signing_secret pattern"}},
-		{"description", func(ch *subscriptions.Change) { ch.Description = subscriptions.To(strings.Repeat("é", 1001)) },
+		{"description", func(ch *subscriptions.Change) { ch.Description = patch.To(strings.Repeat("é", 1001)) },
 			[]string{"description max_length"}},
-		{"description PostgreSQL cannot hold", func(ch *subscriptions.Change) { ch.Description = subscriptions.To("a\x00") },
+		{"description PostgreSQL cannot hold", func(ch *subscriptions.Change) { ch.Description = patch.To("a\x00") },
 			[]string{"description pattern"}},
 		{"payload mode", func(ch *subscriptions.Change) {
-			ch.PayloadMode = subscriptions.To(subscriptions.PayloadMode("cloudevents"))
+			ch.PayloadMode = patch.Some(subscriptions.PayloadMode("cloudevents"))
 		},
 			[]string{"payload_mode enum"}},
 		{"schedule", func(ch *subscriptions.Change) {
-			ch.RetrySchedule = subscriptions.To([]float64{0.1, 0.09, 604800, 604800.1})
+			ch.RetrySchedule = patch.Some([]float64{0.1, 0.09, 604800, 604800.1})
 		},
 			[]string{"retry_schedule_seconds[1] minimum", "retry_schedule_seconds[3] maximum"}},
-		{"long schedule", func(ch *subscriptions.Change) { ch.RetrySchedule = subscriptions.To(make([]float64, 51)) },
+		{"long schedule", func(ch *subscriptions.Change) { ch.RetrySchedule = patch.Some(make([]float64, 51)) },
 			[]string{"retry_schedule_seconds max_items"}},
 		{"short timeout", func(ch *subscriptions.Change) {
-			ch.TimeoutMs = subscriptions.To(int64(999))
+			ch.TimeoutMs = patch.Some(int64(999))
 		}, []string{"timeout_ms minimum"}},
 		{"long timeout", func(ch *subscriptions.Change) {
-			ch.TimeoutMs = subscriptions.To(int64(30001))
+			ch.TimeoutMs = patch.Some(int64(30001))
 		}, []string{"timeout_ms maximum"}},
 		{"header name", header("X A", "v"), []string{"headers pattern"}},
 		{"long header name", header(strings.Repeat("a", 129), "v"), []string{"headers pattern"}},
@@ -99,31 +100,31 @@ func TestRules(t *testing.T) {
 		{"header value ends in a blank", header("X-A", "a "), []string{"headers.X-A pattern"}},
 		{"long header value", header("X-A", strings.Repeat("a", 4097)), []string{"headers.X-A max_length"}},
 		{"same header twice", func(ch *subscriptions.Change) {
-			ch.Headers = subscriptions.To(map[string]*string{"X-A": ptr("1"), "x-a": ptr("2")})
+			ch.Headers = patch.To(map[string]*string{"X-A": ptr("1"), "x-a": ptr("2")})
 		}, []string{"headers.x-a unique"}},
 		{"21 headers", func(ch *subscriptions.Change) {
 			many := map[string]*string{}
 			for i := range 21 {
 				many[fmt.Sprintf("X-%d", i)] = ptr("v")
 			}
-			ch.Headers = subscriptions.To(many)
+			ch.Headers = patch.To(many)
 		}, []string{"headers max_properties"}},
 		{"metadata", func(ch *subscriptions.Change) {
-			ch.Metadata = subscriptions.To(map[string]any{"a": strings.Repeat("a", 16<<10)})
+			ch.Metadata = patch.To(patch.Object{"a": strings.Repeat("a", 16<<10)})
 		}, []string{"metadata max_length"}},
-		{"unknown provider configuration", func(ch *subscriptions.Change) { ch.ProviderConfigKey = subscriptions.To("none") },
+		{"unknown provider configuration", func(ch *subscriptions.Change) { ch.ProviderConfigKey = patch.To("none") },
 			[]string{"provider_config_key exists"}},
-		{"unknown connection", func(ch *subscriptions.Change) { ch.ConnectionID = subscriptions.To("none") },
+		{"unknown connection", func(ch *subscriptions.Change) { ch.ConnectionID = patch.To("none") },
 			[]string{"connection_id exists"}},
 		{"connection that no database can hold", func(ch *subscriptions.Change) {
-			ch.ConnectionID = subscriptions.To("a\x00")
+			ch.ConnectionID = patch.To("a\x00")
 		},
 			[]string{"connection_id exists"}},
 		{"connection of another provider", func(ch *subscriptions.Change) {
-			ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To("slack"), subscriptions.To("acme")
+			ch.ProviderConfigKey, ch.ConnectionID = patch.To("slack"), patch.To("acme")
 		}, []string{"connection_id exists"}},
 		{"empty names", func(ch *subscriptions.Change) {
-			ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To(""), subscriptions.To("")
+			ch.ProviderConfigKey, ch.ConnectionID = patch.To(""), patch.To("")
 		}, []string{"provider_config_key min_length", "connection_id min_length"}},
 	}
 	for _, name := range []string{"Host", "connection", "Keep-Alive", "Proxy-Authorization", "TE", "Trailer",
@@ -141,7 +142,7 @@ func TestRules(t *testing.T) {
 		set  func(*subscriptions.Change)
 		want []string
 	}{"names that only resemble refused ones", func(ch *subscriptions.Change) {
-		ch.Headers = subscriptions.To(map[string]*string{"X_Webhook_Id": ptr("v"), "Webhook-Ids": ptr("v"),
+		ch.Headers = patch.To(map[string]*string{"X_Webhook_Id": ptr("v"), "Webhook-Ids": ptr("v"),
 			"Agent": ptr("v")})
 	}, nil})
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -170,14 +171,12 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
-		_, _, err := w.Create(t.Context(), w.p, subscriptions.Change{
-			ForwardURL:        subscriptions.To("https://10.6.6.6/OFFENDING"),
-			SigningSecret:     subscriptions.To(secretbox.Secret("OFFENDING")),
-			TimeoutMs:         subscriptions.To(int64(1)),
-			ProviderConfigKey: subscriptions.To("OFFENDING"),
-			Headers:           subscriptions.To(map[string]*string{"OFFENDING NAME": ptr("OFFENDING")}),
-			Filter:            subscriptions.To(`OFFENDING == event.OFFENDING`),
-		})
+		_, _, err := w.Create(t.Context(), w.p,
+			subscriptions.Change{ForwardURL: patch.Some("https://10.6.6.6/OFFENDING"),
+				Headers: patch.To(map[string]*string{"OFFENDING NAME": ptr("OFFENDING")}),
+				Settings: subscriptions.Settings{SigningSecret: patch.Some(secretbox.Secret("OFFENDING")),
+					TimeoutMs: patch.Some(int64(1)), ProviderConfigKey: patch.To("OFFENDING"),
+					Filter: patch.To(`OFFENDING == event.OFFENDING`)}})
 		require.ElementsMatch(t, []string{
 			"event_types required", "forward_url target_refused", "signing_secret min_length",
 			"timeout_ms minimum", "provider_config_key exists", "headers pattern",
@@ -198,13 +197,15 @@ func TestScopeOfAChange(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		ch := change("*")
-		ch.ConnectionID = subscriptions.To("acme")
+		ch.ConnectionID = patch.To("acme")
 		sub, _, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
-		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{ProviderConfigKey: subscriptions.To("slack")})
+		_, err = w.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{Settings: subscriptions.Settings{ProviderConfigKey: patch.To("slack")}})
 		require.Equal(t, []string{"provider_config_key exists"}, faultsOf(t, err))
 		w.exec(t, "UPDATE webhook_subscriptions SET connection_id = 'gone' WHERE id = $1", sub.ID)
-		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{Description: subscriptions.To("still mine")})
+		_, err = w.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{Settings: subscriptions.Settings{Description: patch.To("still mine")}})
 		require.NoError(t, err)
 	})
 }
@@ -216,7 +217,7 @@ func TestRefusedHeaderCanBeRemoved(t *testing.T) {
 		w := newWorld(t, store)
 		sub := w.create(t, "*")
 		_, err := w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{
-			Headers: subscriptions.To(map[string]*string{"User-Agent": nil, "Webhook_Id": nil, "X-New": ptr("v")}),
+			Headers: patch.To(map[string]*string{"User-Agent": nil, "Webhook_Id": nil, "X-New": ptr("v")}),
 		})
 		require.NoError(t, err)
 	})

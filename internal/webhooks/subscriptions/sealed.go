@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -36,7 +37,7 @@ func (s *Service) seal(subscriptionID, column, text string) ([]byte, error) {
 }
 
 func (s *Service) sealHeaders(subscriptionID string, headers []Header) ([]byte, error) {
-	text, err := encode(headers)
+	text, err := db.EncodeJSON(headers)
 	if err != nil {
 		return nil, fmt.Errorf("encode headers of webhook subscription %s: %w", subscriptionID, err)
 	}
@@ -63,7 +64,7 @@ func (s *Service) open(r row) (Subscription, error) {
 	if err != nil {
 		return Subscription{}, err
 	}
-	if err := decode(headers, &sub.Headers); err != nil {
+	if err := db.DecodeJSON(headers, &sub.Headers); err != nil {
 		return Subscription{}, errStored(r.ID, columnHeaders)
 	}
 	retiring, err := s.unsealRetiring(r, s.cfg.Clock.Now())

@@ -168,7 +168,7 @@ func (s *Service) target(r row) (*Target, error) {
 	t := &Target{
 		ID: sub.ID, Environment: sub.Environment, URL: u, Refused: refused, RawURL: sub.ForwardURL, SigningKey: key,
 		Retiring: retiring, Headers: sub.Headers, PayloadMode: sub.PayloadMode, Timeout: sub.Timeout,
-		Schedule: make([]time.Duration, len(sub.RetrySchedule)), Enabled: sub.Enabled, Deleted: r.deleted,
+		Schedule: make([]time.Duration, len(sub.RetrySchedule)), Enabled: sub.Enabled, Deleted: r.deletedAt != nil,
 	}
 	for i, seconds := range sub.RetrySchedule {
 		t.Schedule[i] = time.Duration(math.Round(seconds * float64(time.Second)))

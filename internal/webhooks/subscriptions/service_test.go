@@ -15,6 +15,7 @@ import (
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/subscriptions"
@@ -32,7 +33,8 @@ func TestChangesShowInTheNextMatch(t *testing.T) {
 		w.create(t, "push")
 		require.Equal(t, []subscriptions.Matched{{ID: first.ID, Enabled: true}, {ID: second.ID, Enabled: true}},
 			w.match(t, w.Service, "issue.created", "issue.closed"))
-		_, err := w.Update(t.Context(), w.p, second.ID, subscriptions.Change{Enabled: subscriptions.To(false)})
+		_, err := w.Update(t.Context(), w.p, second.ID,
+			subscriptions.Change{Settings: subscriptions.Settings{Enabled: patch.Some(false)}})
 		require.NoError(t, err)
 		require.NoError(t, w.Delete(t.Context(), w.p, first.ID))
 		require.Equal(t, []subscriptions.Matched{{ID: second.ID}}, w.match(t, w.Service, "issue.created"))
@@ -45,7 +47,7 @@ func TestScopesNarrow(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		ch := change("*")
-		ch.ProviderConfigKey, ch.ConnectionID = subscriptions.To("github"), subscriptions.To("acme")
+		ch.ProviderConfigKey, ch.ConnectionID = patch.To("github"), patch.To("acme")
 		sub, _, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		for _, event := range [][2]string{{"github", "acme"}, {"github", "other"}, {"slack", "acme"}} {
@@ -53,7 +55,8 @@ func TestScopesNarrow(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, event == [2]string{"github", "acme"}, len(found) == 1, "%v", event)
 		}
-		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{ProviderConfigKey: subscriptions.Clear[string]()})
+		_, err = w.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{Settings: subscriptions.Settings{ProviderConfigKey: patch.Clear[string]()}})
 		require.NoError(t, err)
 		found, err := w.Match(t.Context(), w.p.Environment, "slack", "acme", []string{"a"})
 		require.NoError(t, err)
@@ -95,10 +98,10 @@ func TestTarget(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		ch := change("*")
-		ch.ForwardURL = subscriptions.To("https://198.51.99.7/hook?token=s3cret")
-		ch.Headers = subscriptions.To(map[string]*string{"X-Team": ptr("blue"), "Authorization": ptr("Bearer abcdefghijkl")})
-		ch.RetrySchedule, ch.TimeoutMs = subscriptions.To([]float64{0.1, 5}), subscriptions.To(int64(2500))
-		ch.PayloadMode = subscriptions.To(subscriptions.Raw)
+		ch.ForwardURL = patch.Some("https://198.51.99.7/hook?token=s3cret")
+		ch.Headers = patch.To(map[string]*string{"X-Team": ptr("blue"), "Authorization": ptr("Bearer abcdefghijkl")})
+		ch.RetrySchedule, ch.TimeoutMs = patch.Some([]float64{0.1, 5}), patch.Some(int64(2500))
+		ch.PayloadMode = patch.Some(subscriptions.Raw)
 		sub, secret, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret.Reveal(), "whsec_"))
@@ -120,7 +123,8 @@ func TestTarget(t *testing.T) {
 		require.False(t, target.Deleted)
 
 		_, err = w.Update(t.Context(), w.p, sub.ID,
-			subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("sixteen bytes at least"))})
+			subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.Some(
+				secretbox.Secret("sixteen bytes at least"))}})
 		require.NoError(t, err)
 		target, err = w.Target(t.Context(), w.p.Environment, sub.ID)
 		require.NoError(t, err)
@@ -142,7 +146,7 @@ func TestTargetUnderAStricterPolicy(t *testing.T) {
 		lax.Targets = egress.New(egress.Policy{AllowHTTP: true, AllowLoopback: true}, egress.Options{})
 		s := subscriptions.New(lax)
 		ch := change("*")
-		ch.ForwardURL = subscriptions.To("https://127.0.0.1/hook")
+		ch.ForwardURL = patch.Some("https://127.0.0.1/hook")
 		sub, _, err := s.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		target, err := w.Target(t.Context(), w.p.Environment, sub.ID)
@@ -158,15 +162,16 @@ func TestSealedAtRest(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		ch := change("*")
-		ch.ForwardURL = subscriptions.To("https://198.51.99.7/CLEARTEXT")
-		ch.SigningSecret = subscriptions.To(secretbox.Secret("CLEARTEXT-signing-secret"))
-		ch.Headers = subscriptions.To(map[string]*string{"X-A": ptr("CLEARTEXT-header")})
+		ch.ForwardURL = patch.Some("https://198.51.99.7/CLEARTEXT")
+		ch.SigningSecret = patch.Some(secretbox.Secret("CLEARTEXT-signing-secret"))
+		ch.Headers = patch.To(map[string]*string{"X-A": ptr("CLEARTEXT-header")})
 		sub, generated, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		require.Empty(t, generated, "the caller has this secret")
 		require.Equal(t, "cret", sub.SecretHint)
 		_, err = w.Update(t.Context(), w.p, sub.ID,
-			subscriptions.Change{SigningSecret: subscriptions.To(secretbox.Secret("CLEARTEXT-second-secret"))})
+			subscriptions.Change{Settings: subscriptions.Settings{SigningSecret: patch.Some(
+				secretbox.Secret("CLEARTEXT-second-secret"))}})
 		require.NoError(t, err)
 
 		for _, c := range subscriptions.SealedColumns() {
@@ -196,7 +201,8 @@ func TestForeignEnvironment(t *testing.T) {
 		for _, subscriptionID := range []string{sub.ID, "sub_\x00", "no id"} {
 			_, err := w.Get(t.Context(), access.Whole(w.other), subscriptionID)
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
-			_, err = w.Update(t.Context(), stranger, subscriptionID, subscriptions.Change{Enabled: subscriptions.To(false)})
+			_, err = w.Update(t.Context(), stranger, subscriptionID,
+				subscriptions.Change{Settings: subscriptions.Settings{Enabled: patch.Some(false)}})
 			require.True(t, apperr.Is(err, apperr.CodeNotFound), "%v", err)
 			require.True(t, apperr.Is(w.Delete(t.Context(), stranger, subscriptionID), apperr.CodeNotFound))
 			require.True(t, apperr.Is(w.Disable(t.Context(), w.other, subscriptionID, "x"), apperr.CodeNotFound))
@@ -223,7 +229,7 @@ func TestDeliveriesFollowInTheSameTransaction(t *testing.T) {
 		w := newWorld(t, store)
 		sub := w.create(t, "*")
 		w.control.fail = errors.New("store lost")
-		pause := subscriptions.Change{Enabled: subscriptions.To(false)}
+		pause := subscriptions.Change{Settings: subscriptions.Settings{Enabled: patch.Some(false)}}
 		_, err := w.Update(t.Context(), w.p, sub.ID, pause)
 		require.ErrorIs(t, err, w.control.fail)
 		require.ErrorIs(t, w.Disable(t.Context(), w.p.Environment, sub.ID, "gone"), w.control.fail)
@@ -240,7 +246,8 @@ func TestDeliveriesFollowInTheSameTransaction(t *testing.T) {
 		require.NoError(t, err)
 		_, err = w.Update(t.Context(), w.p, sub.ID, pause)
 		require.NoError(t, err, "pausing what is paused changes nothing")
-		_, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{Description: subscriptions.To("on leave")})
+		_, err = w.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{Settings: subscriptions.Settings{Description: patch.To("on leave")}})
 		require.NoError(t, err)
 		require.Equal(t, []string{sub.ID}, w.control.held, "only the pause itself holds")
 		require.Greater(t, w.control.woken.Load(), woken)
@@ -274,7 +281,8 @@ func TestDisable(t *testing.T) {
 		require.Equal(t, []string{"webhook_subscription.create", "webhook_subscription.disable"}, actions)
 		require.JSONEq(t, `{"enabled":{"before":true,"after":false},
 			"disabled_reason":{"before":null,"after":"the target answered 410 Gone"}}`, changes[1])
-		got, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{Enabled: subscriptions.To(true)})
+		got, err = w.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{Settings: subscriptions.Settings{Enabled: patch.Some(true)}})
 		require.NoError(t, err)
 		require.True(t, got.Enabled)
 		require.Empty(t, got.DisabledReason)
@@ -296,12 +304,13 @@ func TestConcurrentChangesKeepBoth(t *testing.T) {
 				return
 			}
 			once = true
-			_, err := w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{Description: subscriptions.To("first")})
+			_, err := w.Update(t.Context(), w.p, sub.ID,
+				subscriptions.Change{Settings: subscriptions.Settings{Description: patch.To("first")}})
 			require.NoError(t, err)
 		}}
 		s := subscriptions.New(raced)
 		got, err := s.Update(t.Context(), w.p, sub.ID,
-			subscriptions.Change{ForwardURL: subscriptions.To("https://198.51.99.8/")})
+			subscriptions.Change{ForwardURL: patch.Some("https://198.51.99.8/")})
 		require.NoError(t, err)
 		require.Equal(t, "first", got.Description)
 		stored, err := w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
@@ -317,16 +326,16 @@ func TestMergePatch(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		ch := change("*")
-		ch.Headers = subscriptions.To(map[string]*string{"X-A": ptr("1"), "X-B": ptr("2"), "X-C": ptr("3")})
-		ch.Metadata = subscriptions.To(map[string]any{"big": json.Number("9007199254740993"), "in": map[string]any{"a": "1",
+		ch.Headers = patch.To(map[string]*string{"X-A": ptr("1"), "X-B": ptr("2"), "X-C": ptr("3")})
+		ch.Metadata = patch.To(patch.Object{"big": json.Number("9007199254740993"), "in": map[string]any{"a": "1",
 			"b": "2"}, "none": nil})
 		sub, _, err := w.Create(t.Context(), w.p, ch)
 		require.NoError(t, err)
 		require.Contains(t, sub.Metadata, "none")
-		got, err := w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{
-			Headers:  subscriptions.To(map[string]*string{"x-a": ptr("new"), "X-B": nil}),
-			Metadata: subscriptions.To(map[string]any{"in": map[string]any{"a": nil}, "more": []any{true}}),
-		})
+		got, err := w.Update(t.Context(), w.p, sub.ID,
+			subscriptions.Change{Headers: patch.To(map[string]*string{"x-a": ptr("new"), "X-B": nil}),
+				Settings: subscriptions.Settings{Metadata: patch.To(patch.Object{"in": map[string]any{"a": nil},
+					"more": []any{true}})}})
 		require.NoError(t, err)
 		require.Equal(t, []subscriptions.Header{{Name: "X-C", Value: "3"}, {Name: "x-a", Value: "new"}}, got.Headers)
 		stored, err := w.Get(t.Context(), access.Whole(w.p.Environment), sub.ID)
@@ -334,8 +343,8 @@ func TestMergePatch(t *testing.T) {
 		require.Equal(t, got, stored)
 		require.Equal(t, map[string]any{"big": json.Number("9007199254740993"), "in": map[string]any{"b": "2"}, "none": nil,
 			"more": []any{true}}, stored.Metadata)
-		stored, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{
-			Headers: subscriptions.Clear[map[string]*string](), Metadata: subscriptions.Clear[map[string]any]()})
+		stored, err = w.Update(t.Context(), w.p, sub.ID, subscriptions.Change{Headers: patch.Clear[map[string]*string](),
+			Settings: subscriptions.Settings{Metadata: patch.Clear[patch.Object]()}})
 		require.NoError(t, err)
 		require.Empty(t, stored.Headers)
 		require.Empty(t, stored.Metadata)

@@ -3,10 +3,7 @@ package subscriptions
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -17,166 +14,162 @@ import (
 	"sallyport/internal/webhooks/filters"
 )
 
-// row is a stored subscription: what is plain, and what is sealed.
+// row is a stored subscription: the plain values, and the sealed ones.
 type row struct {
 	Subscription // without ForwardURL, Headers and Retiring
-	// sealedURL, sealedSecret and sealedHeaders are nil in an update that keeps them.
-	sealedURL, sealedSecret, sealedHeaders []byte
-	// sealedRetiring is nil where no replaced secret signs; an update does not write it.
-	sealedRetiring []byte
-	updatedMs      int64
-	deleted        bool
+	// sealedRetiring is nil where no replaced secret signs.
+	sealedURL, sealedSecret, sealedHeaders, sealedRetiring []byte
+	// retiringUntil is when the last replaced secret stops signing.
+	retiringUntil *time.Time
+	deletedAt     *time.Time
 }
 
-const columns = `id, environment_id, provider_config_key, connection_id, event_types, forward_url, signing_secret,
-	signing_secret_hint, headers, description, enabled, disabled_reason, filter, payload_mode, retry_schedule, timeout_ms,
-	metadata, retiring_secrets, created_ms, updated_ms, deleted_ms`
-
-func scan(from interface{ Scan(dest ...any) error }) (row, error) {
-	var r row
-	var key, connection, reason, filter sql.NullString
-	var types, schedule, metadata string
-	var timeoutMs, createdMs int64
-	var deletedMs sql.NullInt64
-	err := from.Scan(&r.ID, &r.Environment, &key, &connection, &types, &r.sealedURL, &r.sealedSecret, &r.SecretHint,
-		&r.sealedHeaders, &r.Description, &r.Enabled, &reason, &filter, &r.PayloadMode, &schedule, &timeoutMs, &metadata,
-		&r.sealedRetiring, &createdMs, &r.updatedMs, &deletedMs)
-	if errors.Is(err, sql.ErrNoRows) {
-		return row{}, notFound()
+// columns binds the columns of a row.
+func columns(r *row) db.Columns {
+	return db.Columns{
+		db.Col("id", &r.ID),
+		db.Col("environment_id", &r.Environment),
+		db.Col("provider_config_key", db.Null(&r.ProviderConfigKey)),
+		db.Col("connection_id", db.Null(&r.ConnectionID)),
+		db.Col("event_types", db.JSON(&r.EventTypes)),
+		db.Col(columnURL, &r.sealedURL),
+		db.Col(columnSecret, &r.sealedSecret),
+		db.Col("signing_secret_hint", &r.SecretHint),
+		db.Col(columnRetiring, &r.sealedRetiring),
+		db.Col("retiring_until_ms", db.NullMillis(&r.retiringUntil)),
+		db.Col(columnHeaders, &r.sealedHeaders),
+		db.Col("description", &r.Description),
+		db.Col("enabled", &r.Enabled),
+		db.Col("disabled_reason", db.Null(&r.DisabledReason)),
+		db.Col("filter", db.Null(&r.Filter)),
+		db.Col("payload_mode", &r.PayloadMode),
+		db.Col("retry_schedule", db.JSON(&r.RetrySchedule)),
+		db.Col("timeout_ms", db.Duration(&r.Timeout, time.Millisecond)),
+		db.Col("metadata", db.JSON(&r.Metadata)),
+		db.Col("created_ms", db.Millis(&r.CreatedAt)),
+		db.Col("updated_ms", db.Millis(&r.UpdatedAt)),
+		db.Col("deleted_ms", db.NullMillis(&r.deletedAt)),
 	}
-	if err != nil {
-		return row{}, fmt.Errorf("read webhook subscription: %w", err)
-	}
-	r.ProviderConfigKey, r.ConnectionID, r.DisabledReason, r.Filter = key.String, connection.String, reason.String,
-		filter.String
-	r.Timeout, r.deleted = time.Duration(timeoutMs)*time.Millisecond, deletedMs.Valid
-	r.CreatedAt, r.UpdatedAt = clock.FromMillis(createdMs), clock.FromMillis(r.updatedMs)
-	err = errors.Join(decode(types, &r.EventTypes), decode(schedule, &r.RetrySchedule), decode(metadata, &r.Metadata))
-	if err != nil {
-		return row{}, fmt.Errorf("decode webhook subscription %s: %w", r.ID, err)
-	}
-	return r, nil
 }
+
+const table = "FROM webhook_subscriptions"
 
 // find reads one subscription; a deleted one only when withDeleted is set.
 func find(ctx context.Context, q db.Querier, v access.View, subscriptionID string, withDeleted bool) (row, error) {
-	bound, args := visible(v, 3)
-	r, err := scan(q.QueryRowContext(ctx, `SELECT `+columns+
-		` FROM webhook_subscriptions WHERE environment_id = $1 AND id = $2`+bound,
-		append([]any{string(v.Environment), subscriptionID}, args...)...))
-	if err == nil && r.deleted && !withDeleted {
+	w := visible(v).And("id = ?", subscriptionID)
+	r, found, err := db.One(ctx, q, columns, table, w, "")
+	switch {
+	case err != nil:
+		return row{}, fmt.Errorf("read webhook subscription: %w", err)
+	case !found, r.deletedAt != nil && !withDeleted:
 		return row{}, notFound()
+	default:
+		return r, nil
 	}
-	return r, err
 }
 
-// visible is what restricts a query to the subscriptions that the view shows, beside their environment. One that takes
-// the events of all connections is shown to whoever may see all of them.
-func visible(v access.View, next int) (condition string, args []any) {
-	condition, args = v.Connections.WhereCovers("connection_id", next)
-	if condition != "" {
-		condition = " AND " + condition
+// visible restricts a query to the subscriptions that the view shows. A subscription to the events of all connections
+// is shown to a view of all connections only.
+func visible(v access.View) *db.Where {
+	w := new(db.Where).And("environment_id = ?", string(v.Environment))
+	return w.Numbered(v.Connections.WhereCovers("connection_id", w.Next()))
+}
+
+// indexed is a row as the index needs it.
+type indexed struct {
+	id       string
+	enabled  bool
+	scope    scope
+	patterns []Pattern
+	filter   string
+}
+
+func indexedColumns(r *indexed) db.Columns {
+	return db.Columns{
+		db.Col("id", &r.id),
+		db.Col("enabled", &r.enabled),
+		db.Col("provider_config_key", db.Null(&r.scope.providerConfigKey)),
+		db.Col("connection_id", db.Null(&r.scope.connectionID)),
+		db.Col("event_types", db.Text(nil, func(text string) (err error) {
+			r.patterns, err = decodePatterns(text)
+			return err
+		})),
+		db.Col("filter", db.Null(&r.filter)),
 	}
-	return condition, args
+}
+
+func decodePatterns(text string) ([]Pattern, error) {
+	var types []string
+	if err := db.DecodeJSON(text, &types); err != nil {
+		return nil, err
+	}
+	patterns := make([]Pattern, len(types))
+	for i, t := range types {
+		var err error
+		if patterns[i], err = ParsePattern(t); err != nil {
+			return nil, err
+		}
+	}
+	return patterns, nil
 }
 
 // readEntries reads what the index of the environment holds, in the order of the ids.
 func readEntries(ctx context.Context, q db.Querier, env id.Environment,
 	filter func(text string) *filters.Filter) ([]entry, error) {
-	rows, err := q.QueryContext(ctx, `SELECT id, enabled, provider_config_key, connection_id, event_types, filter
-		FROM webhook_subscriptions WHERE environment_id = $1 AND deleted_ms IS NULL ORDER BY id`, string(env))
+	w := new(db.Where).And("environment_id = ?", string(env)).And("deleted_ms IS NULL")
+	rows, err := db.All(ctx, q, indexedColumns, table, w, "ORDER BY id")
 	if err != nil {
 		return nil, fmt.Errorf("read webhook subscriptions: %w", err)
 	}
-	var entries []entry
-	err = db.Each(rows, func(r *sql.Rows) error {
-		e, err := scanEntry(r, filter)
-		entries = append(entries, e)
-		return err
-	})
-	return entries, err
-}
-
-func scanEntry(r *sql.Rows, filter func(text string) *filters.Filter) (entry, error) {
-	var e entry
-	var key, connection, text sql.NullString
-	var encoded string
-	if err := r.Scan(&e.ID, &e.Enabled, &key, &connection, &encoded, &text); err != nil {
-		return entry{}, fmt.Errorf("read webhook subscription: %w", err)
-	}
-	e.scope = scope{key.String, connection.String}
-	if text.Valid {
-		e.Filter = filter(text.String)
-	}
-	var types []string
-	if err := decode(encoded, &types); err != nil {
-		return entry{}, fmt.Errorf("decode webhook subscription %s: %w", e.ID, err)
-	}
-	for _, t := range types {
-		p, err := ParsePattern(t)
-		if err != nil {
-			return entry{}, fmt.Errorf("event type of webhook subscription %s: %w", e.ID, err)
+	entries := make([]entry, len(rows))
+	for i, r := range rows {
+		entries[i] = entry{Matched: Matched{ID: r.id, Enabled: r.enabled}, scope: r.scope, patterns: r.patterns}
+		if r.filter != "" {
+			entries[i].Filter = filter(r.filter)
 		}
-		e.patterns = append(e.patterns, p)
 	}
-	return e, nil
+	return entries, nil
 }
 
 func insert(ctx context.Context, tx *sql.Tx, r row) error {
-	plain, err := r.encode()
-	if err != nil {
-		return err
-	}
-	ms := clock.Millis(r.CreatedAt)
-	_, err = tx.ExecContext(ctx, `INSERT INTO webhook_subscriptions (id, environment_id, provider_config_key,
-			connection_id, event_types, forward_url, signing_secret, signing_secret_hint, headers, description, enabled,
-			disabled_reason, filter, payload_mode, retry_schedule, timeout_ms, metadata, created_ms, updated_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
-		r.ID, string(r.Environment), nullable(r.ProviderConfigKey), nullable(r.ConnectionID), plain.types, r.sealedURL,
-		r.sealedSecret, r.SecretHint, r.sealedHeaders, r.Description, r.Enabled, nullable(r.DisabledReason),
-		nullable(r.Filter), string(r.PayloadMode), plain.schedule, r.Timeout.Milliseconds(), plain.metadata, ms, ms)
-	if err != nil {
+	if _, err := db.Insert(ctx, tx, "INSERT INTO webhook_subscriptions", columns(&r), ""); err != nil {
 		return fmt.Errorf("insert webhook subscription: %w", err)
 	}
 	return nil
 }
 
-// update writes what r holds unless the subscription has changed since r was read; updated_ms is its version, so it
-// rises with every change. The sealed columns that r leaves nil are not touched, because a rotation of the keyset may
-// be writing them.
-func update(ctx context.Context, tx *sql.Tx, r row, now time.Time) (updated bool, err error) {
-	plain, err := r.encode()
-	if err != nil {
-		return false, err
-	}
-	result, err := tx.ExecContext(ctx, `UPDATE webhook_subscriptions SET provider_config_key = $4, connection_id = $5,
-			event_types = $6, forward_url = COALESCE($7, forward_url), signing_secret = COALESCE($8, signing_secret),
-			signing_secret_hint = $9, headers = COALESCE($10, headers), description = $11, enabled = $12,
-			disabled_reason = $13, payload_mode = $14, retry_schedule = $15, timeout_ms = $16, metadata = $17,
-			updated_ms = $18, filter = $19
-		WHERE environment_id = $1 AND id = $2 AND updated_ms = $3 AND deleted_ms IS NULL`,
-		string(r.Environment), r.ID, r.updatedMs, nullable(r.ProviderConfigKey), nullable(r.ConnectionID), plain.types,
-		bytesOrNull(r.sealedURL), bytesOrNull(r.sealedSecret), r.SecretHint, bytesOrNull(r.sealedHeaders), r.Description,
-		r.Enabled, nullable(r.DisabledReason), string(r.PayloadMode), plain.schedule, r.Timeout.Milliseconds(),
-		plain.metadata, r.nextVersion(now), nullable(r.Filter))
+// update writes the columns that differ from the row before, unless the subscription has changed since that was read:
+// updated_ms is its version and rises with every change. Sealed columns that stay are not touched, because a rotation
+// of the keyset may be writing them.
+func update(ctx context.Context, tx *sql.Tx, before, after row) (updated bool, err error) {
+	changed, err := columns(&after).Changed(columns(&before))
 	if err != nil {
 		return false, fmt.Errorf("update webhook subscription: %w", err)
 	}
-	return affected(result)
+	updated, err = db.Update(ctx, tx, "UPDATE webhook_subscriptions", changed, new(db.Where).
+		And("environment_id = ?", string(before.Environment)).And("id = ?", before.ID).
+		And("updated_ms = ?", clock.Millis(before.UpdatedAt)).And("deleted_ms IS NULL"))
+	if err != nil {
+		return false, fmt.Errorf("update webhook subscription: %w", err)
+	}
+	return updated, nil
 }
 
-// nextVersion is the present time, or the next millisecond where the subscription has changed in this one.
-func (r *row) nextVersion(now time.Time) int64 { return max(clock.Millis(now), r.updatedMs+1) }
+// nextVersion returns the present time, or the next millisecond where the subscription has changed in this one.
+func (r *row) nextVersion(now time.Time) time.Time {
+	return clock.FromMillis(max(clock.Millis(now), clock.Millis(r.UpdatedAt)+1))
+}
 
 // markDeleted deletes the subscription softly: its past deliveries still name it.
 func markDeleted(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string,
 	now time.Time) (deleted bool, err error) {
-	result, err := tx.ExecContext(ctx, `UPDATE webhook_subscriptions SET deleted_ms = $3, updated_ms = updated_ms + 1
-		WHERE environment_id = $1 AND id = $2 AND deleted_ms IS NULL`, string(env), subscriptionID, clock.Millis(now))
+	deleted, err = db.Changed(tx.ExecContext(ctx, `UPDATE webhook_subscriptions SET deleted_ms = $3,
+		updated_ms = updated_ms + 1 WHERE environment_id = $1 AND id = $2 AND deleted_ms IS NULL`,
+		string(env), subscriptionID, clock.Millis(now)))
 	if err != nil {
 		return false, fmt.Errorf("delete webhook subscription: %w", err)
 	}
-	return affected(result)
+	return deleted, nil
 }
 
 // Filter narrows a list. Values of one field mean any of them; empty fields do not narrow.
@@ -187,90 +180,15 @@ type Filter struct {
 }
 
 func list(ctx context.Context, q db.Querier, v access.View, f Filter, p page.Request) ([]row, error) {
-	bound, names := visible(v, 2)
-	args := append([]any{string(v.Environment)}, names...)
-	var where strings.Builder
-	where.WriteString(bound)
-	in := func(column string, values []any) {
-		if len(values) > 0 {
-			where.WriteString(` AND ` + column + ` IN ` + db.In(len(args)+1, len(values)))
-			args = append(args, values...)
-		}
-	}
-	in("provider_config_key", anys(f.ProviderConfigKeys))
-	in("connection_id", anys(f.ConnectionIDs))
-	in("enabled", anys(f.Enabled))
-	if p.After != "" {
-		fmt.Fprintf(&where, ` AND id %s $%d`, p.Compare(), len(args)+1)
-		args = append(args, p.After)
-	}
-	rows, err := q.QueryContext(ctx, fmt.Sprintf(`SELECT %s FROM webhook_subscriptions
-		WHERE environment_id = $1 AND deleted_ms IS NULL%s ORDER BY id %s LIMIT %d`,
-		columns, where.String(), p.Direction(), p.Fetch()), args...)
+	w := visible(v).And("deleted_ms IS NULL")
+	db.AnyOf(w, "provider_config_key", f.ProviderConfigKeys)
+	db.AnyOf(w, "connection_id", f.ConnectionIDs)
+	db.AnyOf(w, "enabled", f.Enabled)
+	rows, err := db.All(ctx, q, columns, table, w, w.Page("id", p))
 	if err != nil {
 		return nil, fmt.Errorf("list webhook subscriptions: %w", err)
 	}
-	var out []row
-	err = db.Each(rows, func(from *sql.Rows) error {
-		r, err := scan(from)
-		out = append(out, r)
-		return err
-	})
-	return out, err
-}
-
-// plain are the columns that hold JSON in clear.
-type plain struct{ types, schedule, metadata string }
-
-func (r *row) encode() (p plain, err error) {
-	for into, v := range map[*string]any{&p.types: r.EventTypes, &p.schedule: r.RetrySchedule, &p.metadata: r.Metadata} {
-		if *into, err = encode(v); err != nil {
-			return p, fmt.Errorf("encode webhook subscription: %w", err)
-		}
-	}
-	return p, nil
-}
-
-// encode returns v as compact JSON without HTML escapes, the form that is stored and measured.
-func encode(v any) (string, error) {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return "", err
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
-}
-
-func decode(text string, into any) error {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	return d.Decode(into)
-}
-
-func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
-
-func bytesOrNull(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
-}
-
-func anys[T any](values []T) []any {
-	out := make([]any, len(values))
-	for i, v := range values {
-		out[i] = v
-	}
-	return out
-}
-
-func affected(r sql.Result) (bool, error) {
-	n, err := r.RowsAffected()
-	if err != nil {
-		return false, fmt.Errorf("count changed rows: %w", err)
-	}
-	return n > 0, nil
+	return rows, nil
 }
 
 // holdsSubscriptions reports whether an environment has any subscription that was not deleted.

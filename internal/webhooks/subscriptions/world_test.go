@@ -18,6 +18,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/subscriptions"
@@ -104,8 +105,8 @@ func (w *world) audited(t *testing.T, subscriptionID string) (actions, changes [
 
 func change(eventTypes ...string) subscriptions.Change {
 	return subscriptions.Change{
-		EventTypes: subscriptions.To(eventTypes),
-		ForwardURL: subscriptions.To("https://198.51.99.7/hook"),
+		EventTypes: patch.Some(eventTypes),
+		ForwardURL: patch.Some("https://198.51.99.7/hook"),
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
@@ -34,7 +32,7 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 		Retiring: []RetiringSecret{}, CreatedAt: now, UpdatedAt: now,
 	}
 	sub := ch.apply(base)
-	if ch.Metadata.Set && !ch.Metadata.Null {
+	if ch.Metadata.Given() {
 		sub.Metadata = ch.Metadata.Value // there is nothing to merge with, so null is a value here
 	}
 	if err := p.Require(access.RouteWebhooks, sub.ConnectionID); err != nil {
@@ -128,25 +126,16 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 		change.Details = audit.State{"secret_grace_seconds": rotation.grace}
 		after.Retiring = shown(rotation.retiring)
 	}
-	after.UpdatedAt = clock.FromMillis(stored.nextVersion(now))
-	r, err := s.sealChanged(stored, before, after, rotation.secret)
-	if err != nil {
-		return Subscription{}, false, err
-	}
-	retiring, err := s.sealRetiring(subscriptionID, rotation.retiring)
+	after.UpdatedAt = stored.nextVersion(now)
+	next, err := s.sealChanged(stored, before, after, rotation)
 	if err != nil {
 		return Subscription{}, false, err
 	}
 	defer s.changed(p.Environment, subscriptionID)
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		var err error
-		if done, err = update(ctx, tx, r, now); err != nil || !done {
+		if done, err = update(ctx, tx, stored, next); err != nil || !done {
 			return err
-		}
-		if rotation.changed {
-			if err := s.writeRetiring(ctx, tx, p.Environment, subscriptionID, retiring, rotation.retiring); err != nil {
-				return err
-			}
 		}
 		if before.Enabled && !after.Enabled {
 			if err := s.cfg.Deliveries.Hold(ctx, tx, p.Environment, subscriptionID, now); err != nil {
@@ -206,56 +195,34 @@ func (s *Service) sealAll(sub Subscription, secret secretbox.Secret) (row, error
 	return r, err
 }
 
-// sealChanged returns the row to write over stored, with only the sealed columns that differ.
-func (s *Service) sealChanged(stored row, before, after Subscription,
-	secret Field[secretbox.Secret]) (r row, err error) {
-	r = row{Subscription: after, updatedMs: stored.updatedMs}
+// sealChanged returns the row that follows stored: the subscription after the change, with those values sealed again
+// that the change replaces.
+func (s *Service) sealChanged(stored row, before, after Subscription, rotation rotation) (next row, err error) {
+	next = stored
+	next.Subscription = after
 	if before.ForwardURL != after.ForwardURL {
-		if r.sealedURL, err = s.seal(after.ID, columnURL, after.ForwardURL); err != nil {
+		if next.sealedURL, err = s.seal(after.ID, columnURL, after.ForwardURL); err != nil {
 			return row{}, err
 		}
 	}
-	if secret.Set {
-		if r.sealedSecret, err = s.seal(after.ID, columnSecret, secret.Value.Reveal()); err != nil {
+	if rotation.secret.Set {
+		if next.sealedSecret, err = s.seal(after.ID, columnSecret, rotation.secret.Value.Reveal()); err != nil {
+			return row{}, err
+		}
+	}
+	if rotation.changed {
+		if err := s.setRetiring(&next, rotation.retiring); err != nil {
 			return row{}, err
 		}
 	}
 	if !reflect.DeepEqual(before.Headers, after.Headers) {
-		r.sealedHeaders, err = s.sealHeaders(after.ID, after.Headers)
+		next.sealedHeaders, err = s.sealHeaders(after.ID, after.Headers)
 	}
-	return r, err
+	return next, err
 }
 
 // same reports whether two states of a subscription hold the same, apart from secrets that sign.
 func same(before, after Subscription) bool {
 	before.Retiring, before.UpdatedAt, before.SecretHint = after.Retiring, after.UpdatedAt, after.SecretHint
 	return reflect.DeepEqual(before, after)
-}
-
-// state is the subscription as the audit trail shows it. Values that are sealed at rest are redacted; the signing
-// secret is another where its version is another. The caller's own metadata is shown by the names of its fields: the
-// values may be about people, and the trail is kept.
-func state(sub Subscription, secretVersion int) audit.State {
-	hidden := func(v any) audit.Hidden { return audit.Hidden{Value: v, Shown: secretbox.Redacted} }
-	return audit.State{
-		"event_types": sub.EventTypes, "provider_config_key": orNil(sub.ProviderConfigKey),
-		"connection_id": orNil(sub.ConnectionID), "forward_url": hidden(sub.ForwardURL),
-		"signing_secret": hidden(secretVersion), "secret_hint": sub.SecretHint, "description": sub.Description,
-		"enabled": sub.Enabled, "disabled_reason": orNil(sub.DisabledReason), "filter": orNil(sub.Filter),
-		"payload_mode": sub.PayloadMode, "retry_schedule_seconds": sub.RetrySchedule,
-		"timeout_ms": sub.Timeout.Milliseconds(), "headers": hidden(sub.Headers),
-		"metadata": audit.Hidden{Value: sub.Metadata, Shown: names(sub.Metadata)},
-	}
-}
-
-func orNil(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
-// names are the names of the object's fields, sorted.
-func names(object map[string]any) []string {
-	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(object))))
 }

@@ -6,6 +6,7 @@ import (
 
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 )
 
 // auditEvent is an event on the wire.
@@ -64,22 +65,22 @@ type changes string
 func (c changes) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 
 // Schema describes audit.Changes.
-func (changes) Schema(httpapi.Registry) *httpapi.Schema {
-	digest := func(when string) *httpapi.Schema {
-		return &httpapi.Schema{Type: "string", Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
+func (changes) Schema(oas.Registry) *oas.Schema {
+	digest := func(when string) *oas.Schema {
+		return &oas.Schema{Type: "string", Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
 			Description: "Digest of the object " + when +
 				": SHA-256 over its fields as JSON without spaces, members sorted, secrets redacted. " +
 				"`null` if there was no object or the action changes none."}
 	}
-	value := func(when string) *httpapi.Schema {
-		return &httpapi.Schema{Description: "The value " + when + "; absent if there was none."}
+	value := func(when string) *oas.Schema {
+		return &oas.Schema{Description: "The value " + when + "; absent if there was none."}
 	}
-	return &httpapi.Schema{Type: "object", AdditionalProperties: false, Required: []string{"before_digest",
-		"after_digest", "diff"}, Properties: map[string]*httpapi.Schema{
+	return &oas.Schema{Type: "object", AdditionalProperties: false, Required: []string{"before_digest",
+		"after_digest", "diff"}, Properties: map[string]*oas.Schema{
 		"before_digest": digest("before"), "after_digest": digest("after"),
 		"diff": {Type: "object", Description: "The fields that differ, by name. Values of secrets are `[redacted]`.",
-			AdditionalProperties: &httpapi.Schema{Type: "object", AdditionalProperties: false,
-				Properties: map[string]*httpapi.Schema{"before": value("before"), "after": value("after")}}},
+			AdditionalProperties: &oas.Schema{Type: "object", AdditionalProperties: false,
+				Properties: map[string]*oas.Schema{"before": value("before"), "after": value("after")}}},
 	}}
 }
 
@@ -90,8 +91,8 @@ type object string
 func (o object) MarshalJSON() ([]byte, error) { return []byte(o), nil }
 
 // Schema is an object of any values.
-func (object) Schema(httpapi.Registry) *httpapi.Schema {
-	return &httpapi.Schema{Type: "object", AdditionalProperties: true}
+func (object) Schema(oas.Registry) *oas.Schema {
+	return &oas.Schema{Type: "object", AdditionalProperties: true}
 }
 
 func view(e *audit.Entry) auditEvent {

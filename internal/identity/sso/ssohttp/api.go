@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 )
@@ -167,9 +168,9 @@ func (h handler) view(p sso.Provider) provider {
 }
 
 func callbackRoute() httpapi.Route {
-	text := func() *httpapi.Schema {
+	text := func() *oas.Schema {
 		least, most := 1, maxParameter
-		return &httpapi.Schema{Type: "string", MinLength: &least, MaxLength: &most}
+		return &oas.Schema{Type: "string", MinLength: &least, MaxLength: &most}
 	}
 	r := httpapi.Route{
 		ID: "finish-sso", Method: http.MethodGet, Path: item + "/callback", Tag: tag,

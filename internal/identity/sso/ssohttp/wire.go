@@ -7,6 +7,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/secretbox"
@@ -220,8 +221,8 @@ type checkResult struct {
 type checkName sso.CheckName
 
 // Schema lists the checks.
-func (checkName) Schema(httpapi.Registry) *httpapi.Schema {
-	s := &httpapi.Schema{Type: "string"}
+func (checkName) Schema(oas.Registry) *oas.Schema {
+	s := &oas.Schema{Type: "string"}
 	for _, n := range sso.CheckNames() {
 		s.Enum = append(s.Enum, string(n))
 	}

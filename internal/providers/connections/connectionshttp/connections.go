@@ -13,6 +13,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/providers/connections"
@@ -199,8 +200,8 @@ func (r result) MarshalJSON() ([]byte, error) {
 }
 
 // Schema returns a schema of either.
-func (result) Schema(r httpapi.Registry) *httpapi.Schema {
-	return &httpapi.Schema{OneOf: []*httpapi.Schema{
+func (result) Schema(r oas.Registry) *oas.Schema {
+	return &oas.Schema{OneOf: []*oas.Schema{
 		r.Schema(reflect.TypeFor[connection](), true, ""), r.Schema(reflect.TypeFor[deletion](), true, ""),
 	}}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/providers/connections"
 )
 
@@ -108,8 +109,8 @@ type scheme string
 func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(orNull(string(s))) }
 
 // Schema returns the schema of the names and null. A tag cannot express it: an enum without null forbids null.
-func (scheme) Schema(httpapi.Registry) *httpapi.Schema {
-	return &httpapi.Schema{Type: "string", Nullable: true, Enum: []any{connections.SchemeNone, nil}}
+func (scheme) Schema(oas.Registry) *oas.Schema {
+	return &oas.Schema{Type: "string", Nullable: true, Enum: []any{connections.SchemeNone, nil}}
 }
 
 func orNull(s string) *string {

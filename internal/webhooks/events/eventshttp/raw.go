@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -25,7 +25,7 @@ func (i included[T]) IsZero() bool { return !i.requested }
 func (i included[T]) MarshalJSON() ([]byte, error) { return marshalUnescaped(i.value) }
 
 // Schema returns the schema of T.
-func (included[T]) Schema(r httpapi.Registry) *httpapi.Schema {
+func (included[T]) Schema(r oas.Registry) *oas.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
 }
 
@@ -52,8 +52,8 @@ func (h headers) MarshalJSON() ([]byte, error) {
 }
 
 // Schema returns the schema of an object of strings.
-func (headers) Schema(httpapi.Registry) *httpapi.Schema {
-	return &httpapi.Schema{Type: "object", AdditionalProperties: &httpapi.Schema{Type: "string"}}
+func (headers) Schema(oas.Registry) *oas.Schema {
+	return &oas.Schema{Type: "object", AdditionalProperties: &oas.Schema{Type: "string"}}
 }
 
 // content is a payload's body in the form of its encoding; null without a payload.
@@ -75,7 +75,7 @@ func (c content) MarshalJSON() ([]byte, error) {
 }
 
 // Schema returns the schema of any JSON value.
-func (content) Schema(httpapi.Registry) *httpapi.Schema { return &httpapi.Schema{} }
+func (content) Schema(oas.Registry) *oas.Schema { return &oas.Schema{} }
 
 // encoding is a payload's encoding; null without a payload.
 type encoding struct{ payload *events.Payload }
@@ -89,8 +89,8 @@ func (e encoding) MarshalJSON() ([]byte, error) {
 }
 
 // Schema returns the schema of the encodings and null.
-func (encoding) Schema(httpapi.Registry) *httpapi.Schema {
-	return &httpapi.Schema{Type: "string", Nullable: true,
+func (encoding) Schema(oas.Registry) *oas.Schema {
+	return &oas.Schema{Type: "string", Nullable: true,
 		Enum: []any{string(events.JSON), string(events.Text), string(events.Base64), nil}}
 }
 
@@ -101,6 +101,6 @@ type suspicion struct{ code *string }
 func (s suspicion) MarshalJSON() ([]byte, error) { return marshalUnescaped(s.code) }
 
 // Schema returns the schema of the codes and null. A tag cannot express it: an enum without null forbids null.
-func (suspicion) Schema(httpapi.Registry) *httpapi.Schema {
-	return &httpapi.Schema{Type: "string", Nullable: true, Enum: []any{events.SuspectSameBody, nil}}
+func (suspicion) Schema(oas.Registry) *oas.Schema {
+	return &oas.Schema{Type: "string", Nullable: true, Enum: []any{events.SuspectSameBody, nil}}
 }

@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/ingest"
 )
@@ -130,7 +131,7 @@ func inboundRoutes(api *httpapi.API) []httpapi.Route {
 func pathParameters() []httpapi.Parameter {
 	maxLength := 255
 	return []httpapi.Parameter{{Name: "connection", In: "path", Description: "The connection's path token or alias.",
-		Schema: &httpapi.Schema{Type: "string", MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
+		Schema: &oas.Schema{Type: "string", MaxLength: &maxLength}, Example: "whk_06dprg8dj1v6hckm0sjzmn2m1c"}}
 }
 
 func handshakeRoute(method, why string) httpapi.Route {
@@ -154,8 +155,8 @@ func handshakeRoute(method, why string) httpapi.Route {
 }
 
 // expectedSchema is the schema of a response that a provider's definition describes.
-func expectedSchema() *httpapi.Schema {
-	return &httpapi.Schema{Description: "The response that the provider expects: text, JSON or nothing, at most 1 KiB."}
+func expectedSchema() *oas.Schema {
+	return &oas.Schema{Description: "The response that the provider expects: text, JSON or nothing, at most 1 KiB."}
 }
 
 func expectedContent() map[string]httpapi.Content {
@@ -176,7 +177,7 @@ func addErrors(responses map[string]httpapi.Response, codes ...apperr.Code) {
 func deliveryRoute(api *httpapi.API) httpapi.Route {
 	stored := expectedContent()
 	stored["application/json"] = httpapi.Content{
-		Schema:  &httpapi.Schema{AnyOf: []*httpapi.Schema{api.Schema(Acknowledgement{}), expectedSchema()}},
+		Schema:  &oas.Schema{AnyOf: []*oas.Schema{api.Schema(Acknowledgement{}), expectedSchema()}},
 		Example: Acknowledgement{EventUUID: "01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11", Status: "received"},
 	}
 	r := httpapi.Route{
@@ -187,7 +188,7 @@ func deliveryRoute(api *httpapi.API) httpapi.Route {
 			"`duplicate: true`. If the provider expects a specific acknowledgement, or posts a handshake, it gets that " +
 			"response instead. The first 256 KiB of the body must arrive within 10 seconds, the rest within another minute.",
 		Parameters: pathParameters(),
-		Body: &httpapi.Body{Description: "Any body with any content type.", Schema: &httpapi.Schema{
+		Body: &httpapi.Body{Description: "Any body with any content type.", Schema: &oas.Schema{
 			Description: "The provider's body, byte for byte. At most 10 MiB, unless the connection sets another limit."}},
 		Responses: map[string]httpapi.Response{
 			"200": {Description: "The event is stored, or the response to a handshake.", Content: stored},

@@ -5,43 +5,44 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Writable holds the fields that creation and patch share. It is exported because only exported embedded structs are
-// documented.
+// Writable holds the fields that a creation and an update have in the same form, as subscriptions.Settings does. It is
+// exported because fields of embedded types are found in exported ones only.
 type Writable struct {
 	// Forward only events from this provider configuration. Default `null`: any provider configuration.
-	ProviderConfigKey httpapi.Nullable[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
+	ProviderConfigKey patch.Field[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
 	// Forward only events from this connection. Default `null`: any connection.
-	ConnectionID httpapi.Nullable[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
+	ConnectionID patch.Field[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
 	// The secret that signs every attempt (Standard Webhooks): `whsec_` followed by the base64 of 24 to 64 bytes, or any
 	// other text of 16 to 256 bytes, which is used as it is. It is never returned. Default: generated at creation and
 	// returned in that response only. A new secret signs from the next attempt on. The secret that it replaces continues
 	// to sign alongside it; see `secret_grace_seconds`.
-	SigningSecret httpapi.Optional[string] `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256"`
+	SigningSecret patch.Optional[secretbox.Secret] `json:"signing_secret,omitempty" writeOnly:"true" maxLength:"256"`
 	// A description for people, at most 1000 characters. Default: empty.
-	Description httpapi.Nullable[string] `json:"description,omitempty" maxLength:"1000"`
+	Description patch.Field[string] `json:"description,omitempty" maxLength:"1000"`
 	// `false` pauses the subscription: its deliveries are held until this is `true` again. Default `true`.
-	Enabled httpapi.Optional[bool] `json:"enabled,omitempty"`
+	Enabled patch.Optional[bool] `json:"enabled,omitempty"`
 	// A condition on the event in addition to its type: a boolean CEL expression over `event`. Its fields are `type`,
 	// `types`, `provider`, `provider_config_key`, `connection_id`, `received_at`, `headers` (by lower-case name),
 	// `content_type`, `control` and `body` (the JSON of the body; absent if the body is not JSON). The expression is
 	// checked and its cost is limited. An event does not match if the evaluation fails. Default `null`: no condition.
-	Filter httpapi.Nullable[string] `json:"filter,omitempty" minLength:"1" maxLength:"4096" example:"event.body.action == \"opened\" && has(event.body.issue)"`
+	Filter patch.Field[string] `json:"filter,omitempty" minLength:"1" maxLength:"4096" example:"event.body.action == \"opened\" && has(event.body.issue)"`
 	// The body of forwarded requests:
 	// - `envelope` (default): a JSON object with the event's type, time, id, origin and data.
 	// - `raw`: the provider's bytes and content type as they were received.
-	PayloadMode httpapi.Optional[string] `json:"payload_mode,omitempty" enum:"envelope,raw"`
+	PayloadMode patch.Optional[subscriptions.PayloadMode] `json:"payload_mode,omitempty" enum:"envelope,raw"`
 	// The wait before each retry, in seconds: at most 50 numbers from 0.1 to 604800, fractions allowed. `[]` means a
 	// single attempt. Default `[5, 30, 120, 600, 3600, 14400, 43200, 86400]`.
-	RetrySchedule httpapi.Optional[[]float64] `json:"retry_schedule_seconds,omitempty" maxItems:"50"`
+	RetrySchedule patch.Optional[[]float64] `json:"retry_schedule_seconds,omitempty" maxItems:"50"`
 	// The time limit of an attempt in milliseconds, from name resolution to the last byte of the response. Default 15000.
-	TimeoutMs httpapi.Optional[int64] `json:"timeout_ms,omitempty" minimum:"1000" maximum:"30000"`
+	TimeoutMs patch.Optional[int64] `json:"timeout_ms,omitempty" minimum:"1000" maximum:"30000"`
 	// A JSON object of your own, at most 16 KiB. Default `{}`. Updates merge members as RFC 7396 describes: a `null`
 	// member is removed, and `null` removes all members.
-	Metadata httpapi.Nullable[httpapi.Object] `json:"metadata,omitempty"`
+	Metadata patch.Field[patch.Object] `json:"metadata,omitempty"`
 }
 
 // creation is the body that creates a subscription.
@@ -49,32 +50,32 @@ type creation struct {
 	httpapi.RuleLimits
 	// 1 to 100 patterns of event types, each of at most 256 characters. Dots separate segments. The segment `*` matches
 	// exactly one segment, a last segment `*` matches one or more, and `*` alone matches every type.
-	EventTypes httpapi.Optional[[]string] `json:"event_types" minItems:"1" maxItems:"100" example:"[\"issues.*\"]"`
+	EventTypes patch.Optional[[]string] `json:"event_types" minItems:"1" maxItems:"100" example:"[\"issues.*\"]"`
 	// The URL that matching events are posted to. It must be an https URL with a public address, without user name and
 	// password, and must not point to this gateway. The operator can allow http and private addresses.
-	ForwardURL httpapi.Optional[string] `json:"forward_url" maxLength:"2048" example:"https://example.com/hooks"`
+	ForwardURL patch.Optional[string] `json:"forward_url" maxLength:"2048" example:"https://example.com/hooks"`
 	Writable
 	// Headers added to every attempt: at most 20, with values of at most 4096 visible ASCII characters. Values are not
 	// returned. Default `{}`. `Host`, `Content-*`, `User-Agent`, hop-by-hop headers and headers that the service sets are
 	// rejected, also if another character replaces a hyphen.
-	Headers httpapi.Optional[map[string]string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20"`
+	Headers patch.Optional[map[string]string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20"`
 }
 
-// patch is the body of PATCH.
-type patch struct {
+// Patch is the body of PATCH.
+type Patch struct {
 	httpapi.RuleLimits
 	// The patterns that replace the present ones. Events received earlier are not matched again.
-	EventTypes httpapi.Optional[[]string] `json:"event_types,omitempty" minItems:"1" maxItems:"100"`
+	EventTypes patch.Optional[[]string] `json:"event_types,omitempty" minItems:"1" maxItems:"100"`
 	// The URL that events are posted to from the next attempt on.
-	ForwardURL httpapi.Optional[string] `json:"forward_url,omitempty" maxLength:"2048"`
+	ForwardURL patch.Optional[string] `json:"forward_url,omitempty" maxLength:"2048"`
 	Writable
 	// How long, in seconds, a replaced secret continues to sign alongside the new `signing_secret`. During this time
 	// `webhook-signature` contains a signature of each, the new one first. 0 ends the signatures of all replaced secrets
 	// immediately, also without a new secret. Default 86400.
-	SecretGrace httpapi.Optional[int64] `json:"secret_grace_seconds,omitempty" minimum:"0" maximum:"604800"`
+	SecretGrace patch.Optional[int64] `json:"secret_grace_seconds,omitempty" minimum:"0" maximum:"604800"`
 	// Headers added to every attempt from now on. They merge by name, case-insensitively: a `null` member is removed, and
 	// `null` removes all headers.
-	Headers httpapi.Nullable[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20"`
+	Headers patch.Field[map[string]*string] `json:"headers,omitempty" writeOnly:"true" maxProperties:"20"`
 }
 
 // CheckRefused adds the errors that the service would find.
@@ -84,56 +85,24 @@ func (b *creation) CheckRefused(_ context.Context, f *apperr.Faults) {
 }
 
 // CheckRefused adds the errors that the service would find.
-func (b *patch) CheckRefused(_ context.Context, f *apperr.Faults) {
+func (b *Patch) CheckRefused(_ context.Context, f *apperr.Faults) {
 	ch := b.change()
 	ch.Check(f)
 }
 
 func (b *creation) change() subscriptions.Change {
-	ch := b.Writable.change()
-	ch.EventTypes, ch.ForwardURL = same(given(b.EventTypes)), same(given(b.ForwardURL))
-	ch.Headers = field(given(b.Headers), func(members map[string]string) map[string]*string {
-		out := make(map[string]*string, len(members))
-		for name, value := range members {
-			out[name] = &value
+	ch := subscriptions.Change{EventTypes: b.EventTypes, ForwardURL: b.ForwardURL,
+		Settings: subscriptions.Settings(b.Writable)}
+	if b.Headers.Set {
+		ch.Headers = patch.To(make(map[string]*string, len(b.Headers.Value)))
+		for name, value := range b.Headers.Value {
+			ch.Headers.Value[name] = &value
 		}
-		return out
-	})
-	return ch
-}
-
-func (b *patch) change() subscriptions.Change {
-	ch := b.Writable.change()
-	ch.EventTypes, ch.ForwardURL, ch.Headers = same(given(b.EventTypes)), same(given(b.ForwardURL)), same(b.Headers)
-	ch.SecretGraceSeconds = same(given(b.SecretGrace))
-	return ch
-}
-
-func (b *Writable) change() subscriptions.Change {
-	return subscriptions.Change{
-		ProviderConfigKey: same(b.ProviderConfigKey),
-		ConnectionID:      same(b.ConnectionID),
-		SigningSecret:     field(given(b.SigningSecret), func(s string) secretbox.Secret { return secretbox.Secret(s) }),
-		Description:       same(b.Description),
-		Filter:            same(b.Filter),
-		Enabled:           same(given(b.Enabled)),
-		PayloadMode: field(given(b.PayloadMode), func(s string) subscriptions.PayloadMode {
-			return subscriptions.PayloadMode(s)
-		}),
-		RetrySchedule: same(given(b.RetrySchedule)),
-		TimeoutMs:     same(given(b.TimeoutMs)),
-		Metadata:      field(b.Metadata, func(o httpapi.Object) map[string]any { return o }),
 	}
+	return ch
 }
 
-func given[T any](o httpapi.Optional[T]) httpapi.Nullable[T] {
-	return httpapi.Nullable[T]{Set: o.Set, Value: o.Value}
-}
-
-func field[T, U any](n httpapi.Nullable[T], convert func(T) U) subscriptions.Field[U] {
-	return subscriptions.Field[U]{Set: n.Set, Null: n.Null, Value: convert(n.Value)}
-}
-
-func same[T any](n httpapi.Nullable[T]) subscriptions.Field[T] {
-	return subscriptions.Field[T]{Set: n.Set, Null: n.Null, Value: n.Value}
+func (b *Patch) change() subscriptions.Change {
+	return subscriptions.Change{EventTypes: b.EventTypes, ForwardURL: b.ForwardURL, SecretGraceSeconds: b.SecretGrace,
+		Headers: b.Headers, Settings: subscriptions.Settings(b.Writable)}
 }

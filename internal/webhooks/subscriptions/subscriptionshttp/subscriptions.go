@@ -133,7 +133,7 @@ func (h *handlers) get(ctx context.Context, in *itemInput) (*itemOutput, error) 
 type updateInput struct {
 	// The subscription's id.
 	ID   string `path:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
-	Body patch
+	Body Patch
 }
 
 func (h *handlers) update(ctx context.Context, in *updateInput) (*itemOutput, error) {

@@ -1,0 +1,74 @@
+package db
+
+import (
+	"strconv"
+	"strings"
+
+	"sallyport/internal/platform/page"
+)
+
+// Where collects the conditions of a statement, all of which must be met, and their arguments. The zero Where has none.
+type Where struct {
+	conditions []string
+	args       []any
+}
+
+// And adds a condition, in which each ? stands for the next of the arguments. It returns w.
+func (w *Where) And(condition string, args ...any) *Where {
+	for _, arg := range args {
+		condition = strings.Replace(condition, "?", w.Arg(arg), 1)
+	}
+	w.conditions = append(w.conditions, condition)
+	return w
+}
+
+// Arg adds an argument and returns its placeholder, for a condition that And gets without arguments.
+func (w *Where) Arg(v any) string {
+	w.args = append(w.args, v)
+	return "$" + strconv.Itoa(len(w.args))
+}
+
+// Numbered adds a condition that has its placeholders already, beginning with Next. An empty condition adds nothing.
+func (w *Where) Numbered(condition string, args []any) *Where {
+	if condition != "" {
+		w.conditions = append(w.conditions, condition)
+		w.args = append(w.args, args...)
+	}
+	return w
+}
+
+// Next returns the number of the next placeholder.
+func (w *Where) Next() int { return len(w.args) + 1 }
+
+// AnyOf adds that a column has one of the values. Without values it adds nothing.
+func AnyOf[T ~string | ~int | ~int64 | ~bool](w *Where, column string, values []T) *Where {
+	if len(values) == 0 {
+		return w
+	}
+	w.conditions = append(w.conditions, column+" IN "+In(w.Next(), len(values)))
+	for i := range values {
+		arg, _ := value(&values[i]) // of these types every one has a value
+		w.args = append(w.args, arg)
+	}
+	return w
+}
+
+// Page adds that the key of a row lies after that of the last row of the page before, and returns the ORDER BY and
+// LIMIT of the page.
+func (w *Where) Page(key string, p page.Request) (tail string) {
+	if p.After != "" {
+		w.And(key+" "+p.Compare()+" ?", p.After)
+	}
+	return "ORDER BY " + key + " " + p.Direction() + " LIMIT " + strconv.Itoa(p.Fetch())
+}
+
+// Text returns " WHERE" and the conditions; without conditions it is empty.
+func (w *Where) Text() string {
+	if len(w.conditions) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(w.conditions, " AND ")
+}
+
+// Args returns the arguments of Text.
+func (w *Where) Args() []any { return w.args[:len(w.args):len(w.args)] }

@@ -1,0 +1,137 @@
+package subscriptions
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"sallyport/internal/identity/audit"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/patch"
+	"sallyport/internal/platform/secretbox"
+)
+
+// field is a writable field of a subscription.
+type field struct {
+	// name is the field's name on the wire and in the audit trail.
+	name string
+	// apply writes the field as the change says.
+	apply func()
+	// check adds the validation errors that the change shows by itself; nil where it can show none.
+	check func(f *apperr.Faults)
+	// state returns the value for the audit trail.
+	state func() any
+}
+
+// fields returns the writable fields of a subscription with what a change does to them, in the order in which their
+// errors are reported. This is the place to add one; columns in store.go is the other.
+func fields(ch *Change, sub *Subscription) []field {
+	return []field{
+		value("event_types", &ch.EventTypes, &sub.EventTypes, checkEventTypes),
+		hidden(value("forward_url", &ch.ForwardURL, &sub.ForwardURL, checkURLForm)),
+		{name: "secret_hint", apply: func() { applySecret(ch, sub) }, state: func() any { return sub.SecretHint },
+			check: func(f *apperr.Faults) { checkSecret(f, ch) }},
+		{name: "enabled", apply: func() { applyEnabled(ch, sub) }, state: func() any { return sub.Enabled }},
+		value("payload_mode", &ch.PayloadMode, &sub.PayloadMode, checkPayloadMode),
+		value("retry_schedule_seconds", &ch.RetrySchedule, &sub.RetrySchedule, checkSchedule),
+		milliseconds("timeout_ms", &ch.TimeoutMs, &sub.Timeout, MinTimeout, MaxTimeout),
+		text("description", &ch.Description, &sub.Description, checkDescription),
+		nullable(text("filter", &ch.Filter, &sub.Filter, checkFilter)),
+		hidden(field{name: "headers", apply: func() { sub.Headers = mergeHeaders(sub.Headers, ch.Headers) },
+			check: func(f *apperr.Faults) { checkHeaders(f.At("headers"), ch.Headers.Value) },
+			state: func() any { return sub.Headers }}),
+		{name: "metadata", apply: func() { sub.Metadata = patch.Merge(sub.Metadata, ch.Metadata) },
+			state: func() any { return audit.Hidden{Value: sub.Metadata, Shown: memberNames(sub.Metadata)} }},
+		// Whether these two exist is checked in checkScope, which needs the database.
+		nullable(text("provider_config_key", &ch.ProviderConfigKey, &sub.ProviderConfigKey, nil)),
+		nullable(text("connection_id", &ch.ConnectionID, &sub.ConnectionID, nil)),
+	}
+}
+
+// value returns a field that a change replaces and cannot clear.
+func value[T any](name string, in *patch.Optional[T], out *T, check func(f *apperr.Faults, v T)) field {
+	return field{name: name, apply: func() { *out = in.Or(*out) }, state: func() any { return *out },
+		check: func(f *apperr.Faults) {
+			if in.Set {
+				check(f.At(name), in.Value)
+			}
+		}}
+}
+
+// text returns a field that is empty where a change clears it.
+func text(name string, in *patch.Field[string], out *string, check func(f *apperr.Faults, v string)) field {
+	return field{name: name, apply: func() { *out = in.Or(*out, "") }, state: func() any { return *out },
+		check: func(f *apperr.Faults) {
+			if in.Given() && check != nil {
+				check(f.At(name), in.Value)
+			}
+		}}
+}
+
+// nullable has the audit trail show null for an empty text.
+func nullable(f field) field {
+	shown := f.state
+	f.state = func() any {
+		if v := shown(); v != "" {
+			return v
+		}
+		return nil
+	}
+	return f
+}
+
+// milliseconds returns a field with a length of time that a change cannot clear.
+func milliseconds(name string, in *patch.Optional[int64], out *time.Duration, least, most time.Duration) field {
+	ms := out.Milliseconds()
+	f := value(name, in, &ms, func(f *apperr.Faults, v int64) {
+		checkRange(f, v, least.Milliseconds(), most.Milliseconds())
+	})
+	f.apply = func() { *out = time.Duration(in.Or(ms)) * time.Millisecond }
+	return f
+}
+
+// hidden has the audit trail show only that a field has changed: its value is sealed at rest.
+func hidden(f field) field {
+	shown := f.state
+	f.state = func() any { return audit.Hidden{Value: shown(), Shown: secretbox.Redacted} }
+	return f
+}
+
+func applySecret(ch *Change, sub *Subscription) {
+	if ch.SigningSecret.Set {
+		sub.SecretHint = secretHint(ch.SigningSecret.Value)
+	}
+}
+
+// applyEnabled pauses or resumes. The reason for which the service disabled the subscription goes when it is enabled.
+func applyEnabled(ch *Change, sub *Subscription) {
+	if sub.Enabled = ch.Enabled.Or(sub.Enabled); sub.Enabled {
+		sub.DisabledReason = ""
+	}
+}
+
+// state returns the subscription as the audit trail shows it: its writable fields, and what only the service writes.
+// The signing secret has changed where its version has. Metadata is shown by the names of its members: the values may
+// be about people, and the trail is kept.
+func state(sub Subscription, secretVersion int) audit.State {
+	out := audit.State{
+		"signing_secret":  audit.Hidden{Value: secretVersion, Shown: secretbox.Redacted},
+		"disabled_reason": orNil(sub.DisabledReason),
+	}
+	for _, f := range fields(&Change{}, &sub) {
+		out[f.name] = f.state()
+	}
+	return out
+}
+
+func orNil(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// memberNames returns the names of an object's members, sorted.
+func memberNames(object map[string]any) []string {
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(object))))
+}
