@@ -31,6 +31,8 @@ func exported() map[string]string {
 		"internal/platform/egress.Code*":                          "the codes that Error documents, for tests to compare",
 		"internal/platform/egress.Client.HTTPClient":              "libraries take it; nothing else may make one",
 		"internal/platform/httpapi.Operation.TakesIdempotencyKey": "tests compare the document with it",
+		"internal/platform/patch.Clear":                           "tests write changes",
+		"internal/platform/patch.Some":                            "tests write changes",
 		"internal/platform/secretbox.KeyID":                       "tests see which key sealed a value",
 		"internal/platform/sse.Reader.Next":                       "clients in tests skip blocks without an event",
 	}

@@ -56,18 +56,6 @@ func (c Columns) Only(names ...string) Columns {
 	return out
 }
 
-// Without returns the columns without those with these names. It panics on a name that is not there.
-func (c Columns) Without(names ...string) Columns {
-	left := c.Only(names...)
-	out := make(Columns, 0, len(c))
-	for _, column := range c {
-		if left.index(column.Name) < 0 {
-			out = append(out, column)
-		}
-	}
-	return out
-}
-
 func (c Columns) index(name string) int {
 	for i := range c {
 		if c[i].Name == name {
@@ -176,8 +164,11 @@ func Update(ctx context.Context, q Querier, table string, c Columns, w *Where) (
 func One[T any](ctx context.Context, q Querier, bind func(*T) Columns, from string, w *Where,
 	tail string) (row T, found bool, err error) {
 	c := bind(&row)
-	found, err = Found(c.Scan(q.QueryRowContext(ctx, "SELECT "+c.Names()+" "+from+w.Text()+" "+tail, w.args...)))
-	return row, found, err
+	err = c.Scan(q.QueryRowContext(ctx, "SELECT "+c.Names()+" "+from+w.Text()+" "+tail, w.args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, false, nil
+	}
+	return row, err == nil, err
 }
 
 // All reads the rows that meet the conditions; see One. The result is not nil.
@@ -196,14 +187,6 @@ func All[T any](ctx context.Context, q Querier, bind func(*T) Columns, from stri
 		return err
 	})
 	return list, err
-}
-
-// Found turns the error of scanning one row into whether there was one.
-func Found(err error) (bool, error) {
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // Changed reports whether a statement changed a row. It takes what ExecContext returns.
@@ -249,30 +232,6 @@ func Null[T ~string](field *T) any {
 				return nil, nil
 			}
 			return string(*field), nil
-		},
-	}
-}
-
-// Nullable binds a pointer whose nil is stored as NULL.
-func Nullable[T string | int64 | bool](field **T) any {
-	return binding{
-		scan: func(src any) error {
-			*field = nil
-			if src == nil {
-				return nil
-			}
-			v := sql.Null[T]{}
-			if err := v.Scan(src); err != nil {
-				return err
-			}
-			*field = &v.V
-			return nil
-		},
-		value: func() (driver.Value, error) {
-			if *field == nil {
-				return nil, nil
-			}
-			return any(**field), nil
 		},
 	}
 }

@@ -16,16 +16,11 @@ type Where struct {
 // And adds a condition, in which each ? stands for the next of the arguments. It returns w.
 func (w *Where) And(condition string, args ...any) *Where {
 	for _, arg := range args {
-		condition = strings.Replace(condition, "?", w.Arg(arg), 1)
+		w.args = append(w.args, arg)
+		condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(w.args)), 1)
 	}
 	w.conditions = append(w.conditions, condition)
 	return w
-}
-
-// Arg adds an argument and returns its placeholder, for a condition that And gets without arguments.
-func (w *Where) Arg(v any) string {
-	w.args = append(w.args, v)
-	return "$" + strconv.Itoa(len(w.args))
 }
 
 // Numbered adds a condition that has its placeholders already, beginning with Next. An empty condition adds nothing.

@@ -1,6 +1,6 @@
 // Package httpapi is the HTTP framework of every capability: operations declared with their permission, one error
-// envelope, authentication, client addresses, request ids, the OpenAPI document and its viewer. It wraps Huma, so that no
-// capability sets security, errors or paging by hand.
+// envelope, authentication, client addresses, request ids, the OpenAPI document and its viewer. It wraps Huma, so that
+// no capability sets security, errors or paging by hand.
 package httpapi
 
 import (
@@ -191,8 +191,8 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 			WriteError(w, r, err)
 			return
 		}
-		// Otherwise a shared cache could store responses to requests with API-Key, which it does not recognise as a credential
-		// (RFC 9111 section 3.5).
+		// Otherwise a shared cache could store responses to requests with API-Key, which it does not recognise as a
+		// credential (RFC 9111 section 3.5).
 		w.Header().Set("Cache-Control", "no-store")
 		c.faults = query.read(r)
 		if op.RequestBody == nil {

@@ -54,8 +54,8 @@ func RequestTime(ctx context.Context) time.Time {
 	return f.at
 }
 
-// ServeHTTP serves every route. It adds the request id, turns panics and the mux's own responses into the error envelope,
-// and logs the request in one line.
+// ServeHTTP serves every route. It adds the request id, turns panics and the mux's own responses into the error
+// envelope, and logs the request in one line.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.cfg.Clock.Now()
 	facts := requestFacts{id: id.NewUUID(), addr: clientaddr.Of(r, a.cfg.TrustedProxies), at: start}
@@ -146,9 +146,9 @@ func (a *API) logRequest(r *http.Request, rec *recorder, facts requestFacts, ev 
 	a.cfg.Logger.LogAttrs(r.Context(), logLevel(r.Context(), err), "request", all...)
 }
 
-// logLevel returns the level at which to log the error behind a response, which may be nil. A failure is an error, unless
-// the client was gone. Rejecting work under load is a warning. Errors that the client or a chosen state causes are
-// neither.
+// logLevel returns the level at which to log the error behind a response, which may be nil. A failure is an error,
+// unless the client was gone. Rejecting work under load is a warning. Errors that the client or a chosen state causes
+// are neither.
 func logLevel(ctx context.Context, err error) slog.Level {
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return slog.LevelInfo
@@ -166,8 +166,8 @@ func logLevel(ctx context.Context, err error) slog.Level {
 	}
 }
 
-// routePath returns a pattern without its method. It is the only form of a path that is safe as a label, because the path
-// itself can contain a path token.
+// routePath returns a pattern without its method. It is the only form of a path that is safe as a label, because the
+// path itself can contain a path token.
 func routePath(pattern string) string {
 	if pattern == "" {
 		return "unknown"

@@ -8,24 +8,26 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/patch"
 )
 
 // takeAlias gives the alias to the connection if no connection has it and no other environment released it within
 // AliasHold. One statement decides, so two environments that ask at once cannot both get it.
 func takeAlias(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID, alias string,
 	now time.Time) (taken bool, err error) {
-	r, err := tx.ExecContext(ctx, `INSERT INTO webhook_aliases (alias, environment_id, connection_uuid, released_ms)
+	taken, err = db.Changed(tx.ExecContext(ctx, `INSERT INTO webhook_aliases (alias, environment_id, connection_uuid, released_ms)
 		VALUES ($1, $2, $3, NULL)
 		ON CONFLICT (alias) DO UPDATE SET environment_id = excluded.environment_id,
 			connection_uuid = excluded.connection_uuid, released_ms = NULL
 		WHERE webhook_aliases.connection_uuid IS NULL
 			AND (webhook_aliases.environment_id = excluded.environment_id OR webhook_aliases.released_ms <= $4)`,
-		alias, string(env), connectionUUID, clock.Millis(now.Add(-AliasHold)))
+		alias, string(env), connectionUUID, clock.Millis(now.Add(-AliasHold))))
 	if err != nil {
 		return false, fmt.Errorf("take alias: %w", err)
 	}
-	return affected(r)
+	return taken, nil
 }
 
 // releaseAlias takes the connection's alias away, if it has one. The row stays for AliasHold and beyond.
@@ -40,7 +42,7 @@ func releaseAlias(ctx context.Context, tx *sql.Tx, connectionUUID string, now ti
 }
 
 // moveAlias gives the connection another alias, or none; absent and present ones stay.
-func moveAlias(ctx context.Context, tx *sql.Tx, c *Connection, alias Field[string], now time.Time) error {
+func moveAlias(ctx context.Context, tx *sql.Tx, c *Connection, alias patch.Field[string], now time.Time) error {
 	if !alias.Set || !alias.Null && c.Alias != nil && *c.Alias == alias.Value {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/connections"
 )
@@ -85,10 +86,10 @@ func aliasStep(ctx context.Context, rt *rapid.T, w *world, m *aliasModel, names 
 	wanted := rapid.SampledFrom(append([]string{"", "default"}, names...)).Draw(rt, "alias")
 	switch wanted {
 	case "":
-		change.Alias = connections.Clear[string]()
+		change.Alias = patch.Clear[string]()
 	case "default":
 	default:
-		change.Alias = connections.To(wanted)
+		change.Alias = patch.To(wanted)
 	}
 	switch rapid.SampledFrom([]string{"create", "create", "rename", "delete", "wait"}).Draw(rt, "action") {
 	case "create":
@@ -207,7 +208,7 @@ func TestConcurrentCreates(t *testing.T) {
 		}
 		won, lost = race(func(i int) error {
 			in := github(fmt.Sprintf("other-%d", i))
-			in.Alias = connections.To("wanted")
+			in.Alias = patch.To("wanted")
 			_, _, err := w.svc.Create(t.Context(), []access.Principal{w.a, w.b}[i%2], in)
 			return err
 		})

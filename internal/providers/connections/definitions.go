@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/providers/registry"
@@ -115,17 +116,6 @@ func (s *Service) Unfit(ctx context.Context, p *registry.Provider, limit int) (u
 }
 
 func listByProvider(ctx context.Context, q querier, slug, after string, limit int) ([]Connection, error) {
-	rows, err := q.QueryContext(ctx,
-		fmt.Sprintf(`SELECT %s FROM connections c WHERE c.provider = $1 AND c.uuid > $2 ORDER BY c.uuid LIMIT %d`, columns,
-			limit), slug, after)
-	if err != nil {
-		return nil, fmt.Errorf("list the connections of a provider: %w", err)
-	}
-	var out []Connection
-	err = db.Each(rows, func(r *sql.Rows) error {
-		c, err := scan(r)
-		out = append(out, c)
-		return err
-	})
-	return out, err
+	w := new(db.Where).And("provider = ?", slug).And("uuid > ?", after)
+	return readAll(ctx, q, w, "ORDER BY uuid LIMIT "+strconv.Itoa(limit))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/connections"
@@ -83,7 +84,7 @@ func (f *folder) create(w *world, id, account string) {
 	f.t.Helper()
 	in := github(id)
 	in.Provider = ptr("acme")
-	in.Params = connections.To(map[string]*string{"account": &account})
+	in.Params = patch.To(map[string]*string{"account": &account})
 	_, _, err := f.svc.Create(f.t.Context(), w.a, in)
 	require.NoError(f.t, err)
 }
@@ -133,7 +134,7 @@ func TestLookupFollowsDefinitions(t *testing.T) {
 		require.Equal(t, "Acme 3", f.lookup("short").Provider.Definition.DisplayName)
 
 		_, err = f.svc.Update(t.Context(), w.a, "acme", "long",
-			connections.Change{Params: connections.To(map[string]*string{"account": ptr("abc")})})
+			connections.Change{Params: patch.To(map[string]*string{"account": ptr("abc")})})
 		require.NoError(t, err)
 		require.Equal(t, "Acme 3", f.lookup("long").Provider.Definition.DisplayName)
 		require.True(t, accepts(f.lookup("other"), githubSecret))
@@ -156,7 +157,7 @@ func TestLookupKeepsDefinitionOfSecrets(t *testing.T) {
 		f.follow()
 		require.True(t, accepts(f.lookup("hex"), githubSecret))
 		_, err := f.svc.Update(t.Context(), w.a, "acme", "hex",
-			connections.Change{Secret: connections.To(secretbox.Secret("00112233445566778899"))})
+			connections.Change{Secret: patch.To(secretbox.Secret("00112233445566778899"))})
 		require.NoError(t, err)
 		require.True(t, accepts(f.lookup("hex"), "\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99"))
 	})

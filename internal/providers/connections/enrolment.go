@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/verification"
@@ -151,12 +152,12 @@ func (s *Service) EndEnrolment(ctx context.Context, actor access.Principal, prov
 	connectionID string) error {
 	now := s.now()
 	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(ed edit, c Connection) (Connection, error) {
-		r, err := ed.tx.ExecContext(ctx, `DELETE FROM webhook_enrolments WHERE connection_uuid = $1`, c.UUID)
-		if err != nil {
+		ended, err := db.Changed(ed.tx.ExecContext(ctx, `DELETE FROM webhook_enrolments WHERE connection_uuid = $1`, c.UUID))
+		switch {
+		case err != nil:
 			return Connection{}, fmt.Errorf("end an enrolment: %w", err)
-		}
-		if ended, err := affected(r); err != nil || !ended {
-			return Connection{}, errors.Join(err, apperr.NotFound("webhook enrolment"))
+		case !ended:
+			return Connection{}, apperr.NotFound("webhook enrolment")
 		}
 		return ed.finish(ctx, &c, actionEndEnrolment, nil)
 	})
@@ -277,51 +278,56 @@ func endEnrolment(ctx context.Context, tx *sql.Tx, connectionUUID string, to Enr
 	return nil
 }
 
+// enrolmentRow is a stored enrolment.
+type enrolmentRow struct {
+	Enrolment // without Value
+	team      id.Team
+	sealed    []byte
+}
+
+func enrolmentColumns(r *enrolmentRow) db.Columns {
+	return db.Columns{
+		db.Col("team_id", &r.team),
+		db.Col("status", &r.Status),
+		db.Col("opened_ms", db.Millis(&r.OpenedAt)),
+		db.Col("expires_ms", db.Millis(&r.ExpiresAt)),
+		db.Col("captured_ms", db.NullMillis(&r.CapturedAt)),
+		db.Col("secret_id", db.Null(&r.SecretID)),
+		db.Col("value", &r.sealed),
+	}
+}
+
 // enrolment reads a connection's enrolment and the team of whoever opened it.
 func (s *Service) enrolment(ctx context.Context, q querier, connectionUUID string) (Enrolment, id.Team, error) {
-	var e Enrolment
-	var team id.Team
-	var opened, expires int64
-	var captured *int64
-	var secretID sql.NullString
-	var sealed []byte
-	err := q.QueryRowContext(ctx, `SELECT team_id, status, opened_ms, expires_ms, captured_ms, secret_id, value
-		FROM webhook_enrolments
-		WHERE connection_uuid = $1`, connectionUUID).Scan(&team, &e.Status, &opened, &expires, &captured, &secretID, &sealed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return e, "", apperr.NotFound("webhook enrolment")
+	r, found, err := db.One(ctx, q, enrolmentColumns, "FROM webhook_enrolments",
+		new(db.Where).And("connection_uuid = ?", connectionUUID), "")
+	switch {
+	case err != nil:
+		return Enrolment{}, "", fmt.Errorf("read an enrolment: %w", err)
+	case !found:
+		return Enrolment{}, "", apperr.NotFound("webhook enrolment")
 	}
-	if err != nil {
-		return e, "", fmt.Errorf("read an enrolment: %w", err)
-	}
-	e.OpenedAt, e.ExpiresAt, e.SecretID = clock.FromMillis(opened), clock.FromMillis(expires), secretID.String
-	if captured != nil {
-		at := clock.FromMillis(*captured)
-		e.CapturedAt = &at
-	}
+	e := r.Enrolment
 	if e.Status == EnrolmentOpen && !s.now().Before(e.ExpiresAt) {
 		e.Status = EnrolmentExpired
 	}
-	if sealed != nil {
-		plain, err := s.box.Open(sealed, enrolmentPlace(connectionUUID))
+	if r.sealed != nil {
+		plain, err := s.box.Open(r.sealed, enrolmentPlace(connectionUUID))
 		if err != nil {
 			return e, "", fmt.Errorf("open the captured secret of %s: %w", connectionUUID, err)
 		}
 		e.Value = secretbox.Secret(plain)
 	}
-	return e, team, nil
+	return e, r.team, nil
 }
 
 // enrolledUntil returns when the connection's open enrolment ends; zero without one.
 func enrolledUntil(ctx context.Context, q querier, connectionUUID string) (time.Time, error) {
 	var expires int64
-	err := q.QueryRowContext(ctx, `SELECT expires_ms FROM webhook_enrolments WHERE connection_uuid = $1 AND status = $2`,
-		connectionUUID, string(EnrolmentOpen)).Scan(&expires)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, nil
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read an enrolment: %w", err)
+	open, err := db.Found("an enrolment", q.QueryRowContext(ctx, `SELECT expires_ms FROM webhook_enrolments
+		WHERE connection_uuid = $1 AND status = $2`, connectionUUID, string(EnrolmentOpen)).Scan(&expires))
+	if err != nil || !open {
+		return time.Time{}, err
 	}
 	return clock.FromMillis(expires), nil
 }

@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/connections"
@@ -48,10 +49,10 @@ func TestLookupSeesEveryChange(t *testing.T) {
 			require.NoError(t, err)
 			return in
 		}
-		in := change(connections.Change{Secret: connections.To(secretbox.Secret("the next secret"))})
+		in := change(connections.Change{Secret: patch.To(secretbox.Secret("the next secret"))})
 		require.True(t, accepts(in, "the next secret"))
 		require.False(t, accepts(in, githubSecret))
-		in = change(connections.Change{Secret: connections.Clear[secretbox.Secret]()})
+		in = change(connections.Change{Secret: patch.Clear[secretbox.Secret]()})
 		require.False(t, in.Connection.HasSecret)
 		require.False(t, accepts(in, "the next secret"))
 
@@ -136,7 +137,7 @@ func TestRefreshSeesOtherProcesses(t *testing.T) {
 		changes := []func() error{
 			func() error {
 				_, err := w.svc.Update(t.Context(), w.a, "github", "acme",
-					connections.Change{Tags: connections.To(map[string]*string{"k": ptr("v")})})
+					connections.Change{Tags: patch.To(map[string]*string{"k": ptr("v")})})
 				return err
 			},
 			func() error {
@@ -236,7 +237,7 @@ func TestSecretHint(t *testing.T) {
 			strings.Repeat("x", 15): "", "0123456789abcdef": "cdef", "0123456789abcdéü": "cdéü", strings.Repeat("é", 15): "",
 		} {
 			c, err := w.svc.Update(t.Context(), w.a, "github", "acme",
-				connections.Change{Secret: connections.To(secretbox.Secret(secret))})
+				connections.Change{Secret: patch.To(secretbox.Secret(secret))})
 			require.NoError(t, err)
 			require.True(t, c.HasSecret)
 			require.Equal(t, want, c.SecretHint)
@@ -253,7 +254,7 @@ func TestForeignEnvironment(t *testing.T) {
 		c := w.create(t, w.a, github("acme"))
 		_, err := w.svc.Get(t.Context(), access.Whole(w.b.Environment), "github", "acme")
 		requireCode(t, apperr.CodeNotFound, err)
-		_, err = w.svc.Update(t.Context(), w.b, "github", "acme", connections.Change{Alias: connections.Clear[string]()})
+		_, err = w.svc.Update(t.Context(), w.b, "github", "acme", connections.Change{Alias: patch.Clear[string]()})
 		requireCode(t, apperr.CodeNotFound, err)
 		_, err = w.svc.SetStatus(t.Context(), w.b, "github", "acme", connections.Disabled)
 		requireCode(t, apperr.CodeNotFound, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
 
@@ -81,14 +82,10 @@ func (s *Service) StoreMatches(ctx context.Context) error {
 		// one order, so that processes do not wait for each other in a circle
 		for _, secretID := range slices.Sorted(maps.Keys(due)) {
 			at := due[secretID]
-			r, err := tx.ExecContext(ctx, `UPDATE connection_secrets SET last_matched_ms = $2
-				WHERE id = $1 AND (last_matched_ms IS NULL OR last_matched_ms < $2)`, secretID, at)
+			changed, err := db.Changed(tx.ExecContext(ctx, `UPDATE connection_secrets SET last_matched_ms = $2
+				WHERE id = $1 AND (last_matched_ms IS NULL OR last_matched_ms < $2)`, secretID, at))
 			if err != nil {
 				return fmt.Errorf("store a secret's last match: %w", err)
-			}
-			changed, err := affected(r)
-			if err != nil {
-				return err
 			}
 			gone[secretID] = !changed
 		}

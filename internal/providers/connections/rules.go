@@ -1,8 +1,6 @@
 package connections
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +10,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clientaddr"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
@@ -118,7 +117,7 @@ func (p *proposal) check(f *apperr.Faults) error {
 	}
 	checkLimits(f, p.change)
 	checkTags(f, p.next.Tags)
-	metadata, err := encode(p.next.Metadata)
+	metadata, err := db.EncodeJSON(p.next.Metadata)
 	if err != nil {
 		return fmt.Errorf("encode metadata: %w", err)
 	}
@@ -152,7 +151,7 @@ func checkLimits(f *apperr.Faults, ch *Change) {
 	if v := ch.URLBase; v.Set && !v.Null && v.Value == "" {
 		f.Add("webhook.url_base", "min_length", "must not be empty; null stands for the service's public URL")
 	}
-	checkSourceCIDRs(f, ch.SourceCIDRs.orZero())
+	checkSourceCIDRs(f, ch.SourceCIDRs.Value)
 	if v := ch.SameBodyNewID; v != nil && *v != SameBodyAccept && *v != SameBodyRefuse {
 		f.Add("webhook.same_body_new_id", "enum", "must be accept or refuse")
 	}
@@ -279,15 +278,4 @@ func checkSecret(f *apperr.Faults, location string, v secretbox.Secret) bool {
 		return true
 	}
 	return false
-}
-
-// encode returns v as compact JSON without HTML escapes, the form that is stored and measured.
-func encode(v any) (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return "", err
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -44,8 +45,8 @@ func hint(v secretbox.Secret) string {
 }
 
 // replaceSecrets deletes every secret of the connection and, unless cleared, stores the new one.
-func (s *Service) replaceSecrets(ctx context.Context, tx *sql.Tx, connectionUUID string, secret Field[secretbox.Secret],
-	now time.Time) error {
+func (s *Service) replaceSecrets(ctx context.Context, tx *sql.Tx, connectionUUID string,
+	secret patch.Field[secretbox.Secret], now time.Time) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM connection_secrets WHERE connection_uuid = $1`,
 		connectionUUID); err != nil {
 		return fmt.Errorf("delete webhook secrets: %w", err)

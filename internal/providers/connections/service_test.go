@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/connections"
@@ -52,40 +53,40 @@ func TestEveryFaultInOneAnswer(t *testing.T) {
 			ConnectionID: ptr("0190163D8694739BAEA5966C26F8AD91")}, []string{"connection_id reserved"}},
 		{"conflict choice", connections.NewConnection{Provider: ptr("github"), OnConflict: "replace"},
 			[]string{"on_conflict enum"}},
-		{"secret encoding", standard(connections.Change{Secret: connections.To(secretbox.Secret("whsec_not base64"))}),
+		{"secret encoding", standard(connections.Change{Secret: patch.To(secretbox.Secret("whsec_not base64"))}),
 			[]string{"webhook_secret format"}},
-		{"empty secret", standard(connections.Change{Secret: connections.To(secretbox.Secret(""))}),
+		{"empty secret", standard(connections.Change{Secret: patch.To(secretbox.Secret(""))}),
 			[]string{"webhook_secret min_length"}},
 		{"long secret", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{
-			Secret: connections.To(secretbox.Secret(strings.Repeat("x", 4097)))}}, []string{"webhook_secret max_length"}},
-		{"unknown parameter", standard(connections.Change{Params: connections.To(map[string]*string{"colour": ptr("red")})}),
+			Secret: patch.To(secretbox.Secret(strings.Repeat("x", 4097)))}}, []string{"webhook_secret max_length"}},
+		{"unknown parameter", standard(connections.Change{Params: patch.To(map[string]*string{"colour": ptr("red")})}),
 			[]string{"webhook.params.colour unknown"}},
 		{"tags", connections.NewConnection{Provider: ptr("github"),
-			Change: connections.Change{Tags: connections.To(map[string]*string{
+			Change: connections.Change{Tags: patch.To(map[string]*string{
 				"ok": ptr(strings.Repeat("ü", 255)), "long": ptr(strings.Repeat("v", 256)), "BAD": ptr("v"), "": ptr("v"),
 				strings.Repeat("k", 64): ptr("v")})}}, []string{"tags pattern", "tags pattern", "tags pattern",
 			"tags.long max_length"}},
-		{"many tags", connections.NewConnection{Provider: ptr("github"),
-			Change: connections.Change{Tags: connections.To(many)}}, []string{"tags max_properties"}},
+		{"many tags", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{Tags: patch.To(many)}},
+			[]string{"tags max_properties"}},
 		{"everything", connections.NewConnection{Provider: ptr("github"), ConnectionID: ptr("a b"),
 			Change: connections.Change{
-				Secret: connections.To(secretbox.Secret("")), Alias: connections.To("whk_y"),
-				Params:              connections.To(map[string]*string{"x": ptr("y")}),
-				DedupeWindowSeconds: connections.To(int64(-1)), MaxBodyBytes: ptr(connections.MaxBodyBytes + 1),
+				Secret: patch.To(secretbox.Secret("")), Alias: patch.To("whk_y"),
+				Params:              patch.To(map[string]*string{"x": ptr("y")}),
+				DedupeWindowSeconds: patch.To(int64(-1)), MaxBodyBytes: ptr(connections.MaxBodyBytes + 1),
 				SameBodyNewID: ptr(connections.SameBody("maybe")),
-				Metadata:      connections.To(map[string]any{"x": strings.Repeat("x", connections.MaxMetadataBytes)})}},
+				Metadata:      patch.To(patch.Object{"x": strings.Repeat("x", connections.MaxMetadataBytes)})}},
 			[]string{"connection_id pattern", "webhook.alias reserved", "webhook.dedupe_window_seconds minimum",
 				"webhook.max_body_bytes maximum", "webhook.same_body_new_id enum", "metadata max_length",
 				"webhook_secret min_length", "webhook.params.x unknown"}},
 		{"limits", connections.NewConnection{Provider: ptr("github"), Change: connections.Change{
-			DedupeWindowSeconds: connections.To(int64(30*24*3600 + 1)), MaxBodyBytes: ptr(int64(0))}},
+			DedupeWindowSeconds: patch.To(int64(30*24*3600 + 1)), MaxBodyBytes: ptr(int64(0))}},
 			[]string{"webhook.dedupe_window_seconds maximum", "webhook.max_body_bytes minimum"}},
 		{"fine", standard(none), nil},
 		{"fine at the limits", connections.NewConnection{Provider: ptr("github"), ProviderConfigKey: ptr("github"),
 			Change: connections.Change{
-				Secret:              connections.To(secretbox.Secret(strings.Repeat("x", 4096))),
-				DedupeWindowSeconds: connections.To(int64(30 * 24 * 3600)), MaxBodyBytes: ptr(connections.MaxBodyBytes),
-				Metadata: connections.To(map[string]any{"x": strings.Repeat("x", connections.MaxMetadataBytes-len(`{"x":""}`))})}},
+				Secret:              patch.To(secretbox.Secret(strings.Repeat("x", 4096))),
+				DedupeWindowSeconds: patch.To(int64(30 * 24 * 3600)), MaxBodyBytes: ptr(connections.MaxBodyBytes),
+				Metadata: patch.To(patch.Object{"x": strings.Repeat("x", connections.MaxMetadataBytes-len(`{"x":""}`))})}},
 			nil},
 	}
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -124,10 +125,10 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, s)
 		in := connections.NewConnection{Provider: ptr("generic-hmac"), ConnectionID: ptr("acme"),
-			Change: connections.Change{Secret: connections.To(secretbox.Secret("not hexadecimal"))}}
+			Change: connections.Change{Secret: patch.To(secretbox.Secret("not hexadecimal"))}}
 		w.create(t, w.a, in)
 		params := func(name, value string) connections.Change {
-			return connections.Change{Params: connections.To(map[string]*string{name: ptr(value)})}
+			return connections.Change{Params: patch.To(map[string]*string{name: ptr(value)})}
 		}
 		_, err := w.svc.Update(t.Context(), w.a, "generic-hmac", "acme", params("secret_encoding", "hex"))
 		requireFaults(t, "", []string{"webhook.params format"}, err)
@@ -135,7 +136,7 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 		require.NoError(t, err)
 
 		both := params("secret_encoding", "hex")
-		both.Secret = connections.To(secretbox.Secret("00ff00ff00ff00ff"))
+		both.Secret = patch.To(secretbox.Secret("00ff00ff00ff00ff"))
 		c, err := w.svc.Update(t.Context(), w.a, "generic-hmac", "acme", both)
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"secret_encoding": "hex", "encoding": "base64"}, c.Webhook.Params)
@@ -144,7 +145,7 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 			`{"params":{"gone":"x"},"max_body_bytes":1}`)
 		require.NoError(t, err)
 		_, err = w.svc.Update(t.Context(), w.a, "generic-hmac", "acme",
-			connections.Change{Tags: connections.To(map[string]*string{"k": ptr("v")})})
+			connections.Change{Tags: patch.To(map[string]*string{"k": ptr("v")})})
 		require.NoError(t, err)
 	})
 }
@@ -156,10 +157,10 @@ func TestChangesMerge(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, s)
 		in := github("acme")
-		in.Tags = connections.To(map[string]*string{"team": ptr("a"), "tier": ptr("1")})
-		in.Metadata = connections.To(map[string]any{"n": json.Number("12345678901234567890"),
+		in.Tags = patch.To(map[string]*string{"team": ptr("a"), "tier": ptr("1")})
+		in.Metadata = patch.To(patch.Object{"n": json.Number("12345678901234567890"),
 			"o": map[string]any{"x": "1", "y": "<&>"}, "gone": nil})
-		in.DedupeWindowSeconds = connections.To(int64(0))
+		in.DedupeWindowSeconds = patch.To(int64(0))
 		c := w.create(t, w.a, in)
 		require.Equal(t, w.clock.Now(), c.CreatedAt)
 		require.Equal(t, time.Duration(0), c.Webhook.DedupeWindow())
@@ -169,9 +170,9 @@ func TestChangesMerge(t *testing.T) {
 
 		w.clock.Advance(time.Minute)
 		got, err := w.svc.Update(t.Context(), w.a, "github", "acme", connections.Change{
-			Tags:                 connections.To(map[string]*string{"team": nil, "new": ptr("n")}),
-			Metadata:             connections.To(map[string]any{"o": map[string]any{"x": nil, "z": []any{"1"}}}),
-			DedupeWindowSeconds:  connections.Clear[int64](),
+			Tags:                 patch.To(map[string]*string{"team": nil, "new": ptr("n")}),
+			Metadata:             patch.To(patch.Object{"o": map[string]any{"x": nil, "z": []any{"1"}}}),
+			DedupeWindowSeconds:  patch.Clear[int64](),
 			RedeliverOnDuplicate: ptr(false),
 			MaxBodyBytes:         ptr(int64(1)),
 			SameBodyNewID:        ptr(connections.SameBodyRefuse),
@@ -191,7 +192,7 @@ func TestChangesMerge(t *testing.T) {
 		require.Equal(t, got, stored)
 
 		cleared, err := w.svc.Update(t.Context(), w.a, "github", "acme", connections.Change{
-			Tags: connections.Clear[map[string]*string](), Metadata: connections.Clear[map[string]any]()})
+			Tags: patch.Clear[map[string]*string](), Metadata: patch.Clear[patch.Object]()})
 		require.NoError(t, err)
 		require.Empty(t, cleared.Tags)
 		require.Empty(t, cleared.Metadata)
@@ -206,20 +207,20 @@ func TestOnConflict(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, s)
 		in := github("acme")
-		in.Tags = connections.To(map[string]*string{"k": ptr("v")})
+		in.Tags = patch.To(map[string]*string{"k": ptr("v")})
 		c := w.create(t, w.a, in)
 		_, _, err := w.svc.Create(t.Context(), w.a, in)
 		requireCode(t, apperr.CodeConnectionExists, err)
 
 		in = github("acme")
-		in.OnConflict, in.Alias = connections.ConflictUpdate, connections.To("renamed")
+		in.OnConflict, in.Alias = connections.ConflictUpdate, patch.To("renamed")
 		changed, created, err := w.svc.Create(t.Context(), w.a, in)
 		require.NoError(t, err)
 		require.False(t, created)
 		require.Equal(t, []string{c.UUID, c.PathToken, "renamed"}, []string{changed.UUID, changed.PathToken, *changed.Alias})
 		require.Equal(t, c.Tags, changed.Tags)
 
-		in.Tags = connections.To(map[string]*string{})
+		in.Tags = patch.To(map[string]*string{})
 		for i := range 10 {
 			in.Tags.Value[fmt.Sprintf("t%d", i)] = ptr("v")
 		}
@@ -240,10 +241,10 @@ func TestTrail(t *testing.T) {
 			require.NoError(t, err)
 		}
 		update(connections.Change{})
-		update(connections.Change{Alias: connections.To("acme"), RedeliverOnDuplicate: ptr(true),
-			Tags: connections.To(map[string]*string{"absent": nil})})
+		update(connections.Change{Alias: patch.To("acme"), RedeliverOnDuplicate: ptr(true),
+			Tags: patch.To(map[string]*string{"absent": nil})})
 		update(connections.Change{MaxBodyBytes: ptr(int64(5)),
-			Metadata: connections.To(map[string]any{"person": "somebody"})})
+			Metadata: patch.To(patch.Object{"person": "somebody"})})
 		for _, status := range []connections.Status{connections.Active, connections.Disabled, connections.Disabled,
 			connections.Active} {
 			_, err := w.svc.SetStatus(t.Context(), w.a, "github", "acme", status)
@@ -353,7 +354,7 @@ func TestCreateInARemovedEnvironment(t *testing.T) {
 			for _, name := range []string{"fresh", "stays"} {
 				in := github(name)
 				in.OnConflict = conflict
-				in.Tags = connections.To(map[string]*string{"a": ptr("b")})
+				in.Tags = patch.To(map[string]*string{"a": ptr("b")})
 				if name == "stays" && conflict == "" {
 					continue
 				}

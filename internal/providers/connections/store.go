@@ -3,13 +3,9 @@ package connections
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
 
 	"sallyport/internal/platform/access"
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
@@ -17,54 +13,71 @@ import (
 
 type querier = db.Querier
 
-// columns are those of scan. The newest secret's hint is null where no secret is stored.
-const columns = `c.uuid, c.environment_id, c.provider, c.provider_config_key, c.connection_id, c.path_token,
-	c.status, c.status_reason, c.tags, c.metadata, c.webhook, c.created_ms, c.updated_ms,
-	(SELECT a.alias FROM webhook_aliases a WHERE a.connection_uuid = c.uuid),
-	(SELECT s.hint FROM connection_secrets s WHERE s.connection_uuid = c.uuid ORDER BY s.id DESC LIMIT 1)`
+// storedColumns binds the columns of a connection's own row.
+func storedColumns(c *Connection) db.Columns {
+	return db.Columns{
+		db.Col("uuid", &c.UUID),
+		db.Col("environment_id", &c.Environment),
+		db.Col("provider", &c.Provider),
+		db.Col("provider_config_key", &c.ProviderConfigKey),
+		db.Col("connection_id", &c.ConnectionID),
+		db.Col("path_token", &c.PathToken),
+		db.Col("status", &c.Status),
+		db.Col("status_reason", &c.StatusReason),
+		db.Col("tags", db.JSON(&c.Tags)),
+		db.Col("metadata", db.JSON(&c.Metadata)),
+		db.Col("webhook", db.JSON(&c.Webhook)),
+		db.Col("created_ms", db.Millis(&c.CreatedAt)),
+		db.Col("updated_ms", db.Millis(&c.UpdatedAt)),
+	}
+}
 
-func scan(row interface{ Scan(dest ...any) error }) (Connection, error) {
-	var c Connection
-	var tags, metadata, webhook string
-	var createdMs, updatedMs int64
-	var alias, hint sql.NullString
-	err := row.Scan(&c.UUID, &c.Environment, &c.Provider, &c.ProviderConfigKey, &c.ConnectionID, &c.PathToken,
-		&c.Status, &c.StatusReason, &tags, &metadata, &webhook, &createdMs, &updatedMs, &alias, &hint)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Connection{}, notFound()
-	}
-	if err != nil {
+// columns are those of a connection with its alias and the hint of its newest secret, which is null where no secret is
+// stored.
+func columns(c *Connection) db.Columns {
+	return append(storedColumns(c),
+		db.Col("(SELECT a.alias FROM webhook_aliases a WHERE a.connection_uuid = c.uuid)", &c.Alias),
+		db.Col("(SELECT s.hint FROM connection_secrets s WHERE s.connection_uuid = c.uuid ORDER BY s.id DESC LIMIT 1)",
+			secretHint{c}))
+}
+
+// secretHint reads the hint of a connection's secret.
+type secretHint struct{ c *Connection }
+
+// Scan implements sql.Scanner.
+func (h secretHint) Scan(src any) error {
+	var hint sql.NullString
+	err := hint.Scan(src)
+	h.c.HasSecret, h.c.SecretHint = hint.Valid, hint.String
+	return err
+}
+
+const table = "FROM connections c"
+
+// read returns the connection that meets the conditions, or not_found.
+func read(ctx context.Context, q querier, w *db.Where) (Connection, error) {
+	c, found, err := db.One(ctx, q, columns, table, w, "")
+	switch {
+	case err != nil:
 		return Connection{}, fmt.Errorf("read connection: %w", err)
+	case !found:
+		return Connection{}, notFound()
+	default:
+		return c, nil
 	}
-	for _, column := range []struct {
-		text string
-		into any
-	}{{tags, &c.Tags}, {metadata, &c.Metadata}, {webhook, &c.Webhook}} {
-		d := json.NewDecoder(strings.NewReader(column.text))
-		d.UseNumber()
-		if err := d.Decode(column.into); err != nil {
-			return Connection{}, fmt.Errorf("decode connection %s: %w", c.UUID, err)
-		}
-	}
-	if alias.Valid {
-		c.Alias = &alias.String
-	}
-	c.HasSecret, c.SecretHint = hint.Valid, hint.String
-	c.CreatedAt, c.UpdatedAt = clock.FromMillis(createdMs), clock.FromMillis(updatedMs)
-	return c, nil
 }
 
 func find(ctx context.Context, q querier, env id.Environment, key, connectionID string) (Connection, error) {
-	return scan(q.QueryRowContext(ctx, `SELECT `+columns+` FROM connections c
-		WHERE c.environment_id = $1 AND c.provider_config_key = $2 AND c.connection_id = $3`, string(env), key, connectionID))
+	return read(ctx, q, new(db.Where).And("environment_id = ?", string(env)).And("provider_config_key = ?", key).
+		And("connection_id = ?", connectionID))
 }
 
 func findInbound(ctx context.Context, q querier, segment string, byAlias bool) (Connection, error) {
-	where := `c.path_token = $1`
 	if byAlias {
-		where = `c.uuid = (SELECT w.connection_uuid FROM webhook_aliases w WHERE w.alias = $1)`
+		return read(ctx, q, new(db.Where).
+			And("uuid = (SELECT w.connection_uuid FROM webhook_aliases w WHERE w.alias = ?)", segment))
 	}
-	return scan(q.QueryRowContext(ctx, `SELECT `+columns+` FROM connections c WHERE `+where, segment))
+	return read(ctx, q, new(db.Where).And("path_token = ?", segment))
 }
 
 // lock finds the connection and keeps other changes to it waiting until the transaction ends. Both engines lock a row
@@ -78,51 +91,21 @@ func lock(ctx context.Context, tx *sql.Tx, env id.Environment, key, connectionID
 	return find(ctx, tx, env, key, connectionID)
 }
 
-type encoded struct{ tags, metadata, webhook string }
-
-func (c *Connection) encode() (e encoded, err error) {
-	e.tags, err = encode(c.Tags)
-	if err == nil {
-		e.metadata, err = encode(c.Metadata)
-	}
-	if err == nil {
-		e.webhook, err = encode(c.Webhook)
-	}
-	if err != nil {
-		return e, fmt.Errorf("encode connection: %w", err)
-	}
-	return e, nil
-}
-
 // insert stores the connection unless its environment has one of that id.
 func insert(ctx context.Context, tx *sql.Tx, c *Connection) (inserted bool, err error) {
-	e, err := c.encode()
-	if err != nil {
-		return false, err
-	}
-	r, err := tx.ExecContext(ctx, `INSERT INTO connections (uuid, environment_id, provider, provider_config_key,
-			connection_id, path_token, status, status_reason, tags, metadata, webhook, created_ms, updated_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-		ON CONFLICT (environment_id, provider_config_key, connection_id) DO NOTHING`,
-		c.UUID, string(c.Environment), c.Provider, c.ProviderConfigKey, c.ConnectionID, c.PathToken, string(c.Status),
-		c.StatusReason, e.tags, e.metadata, e.webhook, clock.Millis(c.CreatedAt), clock.Millis(c.UpdatedAt))
+	inserted, err = db.Insert(ctx, tx, "INSERT INTO connections", storedColumns(c),
+		"ON CONFLICT (environment_id, provider_config_key, connection_id) DO NOTHING")
 	if err != nil {
 		return false, fmt.Errorf("insert connection: %w", err)
 	}
-	return affected(r)
+	return inserted, nil
 }
 
-// update writes what can change on the connection's own row.
+// update writes the columns of the connection's own row that can change.
 func update(ctx context.Context, tx *sql.Tx, c *Connection) error {
-	e, err := c.encode()
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE connections SET path_token = $3, status = $4, status_reason = $5, tags = $6,
-			metadata = $7, webhook = $8, updated_ms = $9
-		WHERE environment_id = $1 AND uuid = $2`,
-		string(c.Environment), c.UUID, c.PathToken, string(c.Status), c.StatusReason, e.tags, e.metadata, e.webhook,
-		clock.Millis(c.UpdatedAt))
+	_, err := db.Update(ctx, tx, "UPDATE connections", storedColumns(c).Only("path_token", "status", "status_reason",
+		"tags", "metadata", "webhook", "updated_ms"),
+		new(db.Where).And("environment_id = ?", string(c.Environment)).And("uuid = ?", c.UUID))
 	if err != nil {
 		return fmt.Errorf("update connection: %w", err)
 	}
@@ -148,64 +131,26 @@ type Filter struct {
 
 // ofID returns the environment's connections of an id.
 func ofID(ctx context.Context, q querier, env id.Environment, connectionID string) ([]Connection, error) {
-	return query(ctx, q, ` AND c.connection_id = $2 ORDER BY c.uuid`, string(env), connectionID)
+	return readAll(ctx, q, new(db.Where).And("environment_id = ?", string(env)).And("connection_id = ?", connectionID),
+		"ORDER BY uuid")
 }
 
 func list(ctx context.Context, q querier, v access.View, f Filter, p page.Request) ([]Connection, error) {
-	args := []any{string(v.Environment)}
-	var where strings.Builder
-	if condition, names := v.Connections.Where("c.connection_id", 2); condition != "" {
-		where.WriteString(" AND " + condition)
-		args = append(args, names...)
-	}
-	in := func(column string, values []any) {
-		if len(values) > 0 {
-			where.WriteString(` AND ` + column + ` IN ` + db.In(len(args)+1, len(values)))
-			args = append(args, values...)
-		}
-	}
-	in("c.provider_config_key", anys(f.ProviderConfigKeys))
-	in("c.status", anys(f.Statuses))
+	w := new(db.Where).And("environment_id = ?", string(v.Environment))
+	w.Numbered(v.Connections.Where("connection_id", w.Next()))
+	db.AnyOf(w, "provider_config_key", f.ProviderConfigKeys)
+	db.AnyOf(w, "status", f.Statuses)
 	if f.Prefix != "" {
 		// Not LIKE: SQLite's ignores case, and an id may hold its wildcard.
-		fmt.Fprintf(&where, ` AND substr(c.connection_id, 1, %d) = $%d`, len(f.Prefix), len(args)+1)
-		args = append(args, f.Prefix)
+		w.And(fmt.Sprintf("substr(connection_id, 1, %d) = ?", len(f.Prefix)), f.Prefix)
 	}
-	if p.After != "" {
-		fmt.Fprintf(&where, ` AND c.uuid %s $%d`, p.Compare(), len(args)+1)
-		args = append(args, p.After)
-	}
-	return query(ctx, q, fmt.Sprintf(`%s ORDER BY c.uuid %s LIMIT %d`, where.String(), p.Direction(), p.Fetch()), args...)
+	return readAll(ctx, q, w, w.Page("uuid", p))
 }
 
-// query returns the connections of an environment, the first argument, that the conditions behind its own select.
-func query(ctx context.Context, q querier, conditions string, args ...any) ([]Connection, error) {
-	rows, err := q.QueryContext(ctx, `SELECT `+columns+` FROM connections c WHERE c.environment_id = $1`+conditions,
-		args...)
+func readAll(ctx context.Context, q querier, w *db.Where, tail string) ([]Connection, error) {
+	list, err := db.All(ctx, q, columns, table, w, tail)
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
-	out := []Connection{}
-	err = db.Each(rows, func(r *sql.Rows) error {
-		c, err := scan(r)
-		out = append(out, c)
-		return err
-	})
-	return out, err
-}
-
-func anys[T ~string](values []T) []any {
-	out := make([]any, len(values))
-	for i, v := range values {
-		out[i] = string(v)
-	}
-	return out
-}
-
-func affected(r sql.Result) (bool, error) {
-	n, err := r.RowsAffected()
-	if err != nil {
-		return false, fmt.Errorf("count changed rows: %w", err)
-	}
-	return n > 0, nil
+	return list, nil
 }

@@ -18,6 +18,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/connections"
@@ -93,7 +94,7 @@ func (w *world) newService(t *testing.T) *connections.Service {
 func github(connectionID string) connections.NewConnection {
 	provider, secret := "github", secretbox.Secret(githubSecret)
 	return connections.NewConnection{Provider: &provider, ConnectionID: &connectionID,
-		Change: connections.Change{Secret: connections.To(secret)}}
+		Change: connections.Change{Secret: patch.To(secret)}}
 }
 
 func (w *world) create(t *testing.T, who access.Principal, in connections.NewConnection) connections.Connection {

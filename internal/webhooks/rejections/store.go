@@ -135,12 +135,9 @@ func (s *Service) Expire(ctx context.Context, now time.Time) error {
 	for {
 		var n int64
 		err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-			r, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM webhook_rejections WHERE id IN
-				(SELECT id FROM webhook_rejections WHERE received_ms < $1 ORDER BY id LIMIT %d)`, expireRows), before)
-			if err != nil {
-				return err
-			}
-			n, err = r.RowsAffected()
+			var err error
+			n, err = db.Affected(tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM webhook_rejections WHERE id IN
+				(SELECT id FROM webhook_rejections WHERE received_ms < $1 ORDER BY id LIMIT %d)`, expireRows), before))
 			return err
 		})
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package oas has the schemas of the OpenAPI document, for types that describe themselves. A wire type whose Go type does
-// not say what it looks like in JSON has the method
+// Package oas has the schemas of the OpenAPI document, for types that describe themselves. A wire type whose Go type
+// does not say what it looks like in JSON has the method
 //
 //	Schema(r oas.Registry) *oas.Schema
 //

@@ -5,6 +5,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/connections"
 )
@@ -15,15 +16,15 @@ type Change struct {
 	// The secret with which the provider signs its webhooks, as the provider's settings show it, at most 4096 bytes. It
 	// replaces every stored secret. `null` deletes them; then every webhook whose verification needs a secret is rejected.
 	// Use `webhook-secrets` to rotate without a gap. It is never returned.
-	WebhookSecret httpapi.Nullable[string] `json:"webhook_secret,omitempty" writeOnly:"true" minLength:"1" maxLength:"4096"`
+	WebhookSecret patch.Field[secretbox.Secret] `json:"webhook_secret,omitempty" writeOnly:"true" minLength:"1" maxLength:"4096"`
 	// How the connection receives webhooks.
-	Webhook httpapi.Optional[WebhookChange] `json:"webhook,omitempty"`
+	Webhook patch.Optional[WebhookChange] `json:"webhook,omitempty"`
 	// Labels: at most 10. Keys have 1 to 63 characters of `a-z`, `0-9`, `_`, `.` and `-`; values have at most 255
 	// characters. Members merge by key: a `null` member is removed, and `null` removes all labels.
-	Tags httpapi.Nullable[map[string]*string] `json:"tags,omitempty" maxProperties:"10"`
+	Tags patch.Field[map[string]*string] `json:"tags,omitempty" maxProperties:"10"`
 	// A JSON object of your own, at most 16 KiB. Members merge as RFC 7396 describes: a `null` member is removed, and
 	// `null` removes all members.
-	Metadata httpapi.Nullable[httpapi.Object] `json:"metadata,omitempty"`
+	Metadata patch.Field[patch.Object] `json:"metadata,omitempty"`
 }
 
 // WebhookChange holds the writable fields of how a connection receives webhooks.
@@ -31,49 +32,49 @@ type WebhookChange struct {
 	// A readable segment for the webhook URL, unique in the whole service. `null` means no alias. On creation the default
 	// is the `connection_id` if no connection has that alias. A released alias stays reserved for its environment for 90
 	// days.
-	Alias httpapi.Nullable[string] `json:"alias,omitempty" maxLength:"255" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,254}$"`
+	Alias patch.Field[string] `json:"alias,omitempty" maxLength:"255" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,254}$"`
 	// Parameters of the provider's definition. They are returned, so do not put secrets here. Members merge by name: a
 	// `null` member resets to its default, and `null` resets all parameters.
-	Params httpapi.Nullable[map[string]*string] `json:"params,omitempty"`
+	Params patch.Field[map[string]*string] `json:"params,omitempty"`
 	// How long, in seconds, a webhook without its own id is recognised as a duplicate by its body: 0 (never) to 2592000.
 	// The default `null` means 3600, or 0 if the provider can send equal bodies for different events.
-	DedupeWindowSeconds httpapi.Nullable[int64] `json:"dedupe_window_seconds,omitempty" minimum:"0" maximum:"2592000"`
+	DedupeWindowSeconds patch.Field[int64] `json:"dedupe_window_seconds,omitempty" minimum:"0" maximum:"2592000"`
 	// Whether a webhook that the provider resends restarts the dead deliveries of its event. Default `true`.
-	RedeliverOnDuplicate httpapi.Optional[bool] `json:"redeliver_on_duplicate,omitempty"`
+	RedeliverOnDuplicate patch.Optional[bool] `json:"redeliver_on_duplicate,omitempty"`
 	// The maximum size of a body, in bytes: 1 to 26214400. Default 10485760. Larger webhooks are rejected with 413.
-	MaxBodyBytes httpapi.Optional[int64] `json:"max_body_bytes,omitempty" minimum:"1" maximum:"26214400"`
+	MaxBodyBytes patch.Optional[int64] `json:"max_body_bytes,omitempty" minimum:"1" maximum:"26214400"`
 	// How to handle a webhook whose body was received before under another id, if the provider does not sign the id.
 	// `accept` (default) marks the event as suspect and forwards it. `refuse` marks the event as suspect and does not
 	// forward it.
-	SameBodyNewID httpapi.Optional[string] `json:"same_body_new_id,omitempty" enum:"accept,refuse"`
+	SameBodyNewID patch.Optional[connections.SameBody] `json:"same_body_new_id,omitempty" enum:"accept,refuse"`
 	// `none` accepts webhooks without verification. A provider whose webhooks cannot be verified requires it; other
 	// providers reject it. Such a connection has no alias. The default `null` verifies webhooks as the provider's
 	// definition describes.
-	Scheme httpapi.Nullable[scheme] `json:"scheme,omitempty"`
+	Scheme patch.Field[scheme] `json:"scheme,omitempty"`
 	// The scheme, host and path prefix of the URL that the provider calls, without a trailing slash, if it differs from
 	// the service's public URL. It matters only for providers that sign the URL. The default `null` means the public URL.
-	URLBase httpapi.Nullable[string] `json:"url_base,omitempty" maxLength:"4096" format:"uri" example:"https://hooks.example.com"`
+	URLBase patch.Field[string] `json:"url_base,omitempty" maxLength:"4096" format:"uri" example:"https://hooks.example.com"`
 	// The networks that webhooks may come from, such as `192.0.2.0/24`; at most 100. Webhooks from other networks are
 	// rejected. The default, `null` or an empty list, allows all networks.
-	SourceCIDRs httpapi.Nullable[[]string] `json:"source_cidrs,omitempty" maxItems:"100"`
+	SourceCIDRs patch.Field[[]string] `json:"source_cidrs,omitempty" maxItems:"100"`
 	// The maximum number of verified webhooks per second, over all nodes: 1 to 10000. Further webhooks get 429 with
 	// `Retry-After`. The default `null` means no limit.
-	RateLimitPerSecond httpapi.Nullable[int64] `json:"rate_limit_per_second,omitempty" minimum:"1" maximum:"10000"`
+	RateLimitPerSecond patch.Field[int64] `json:"rate_limit_per_second,omitempty" minimum:"1" maximum:"10000"`
 }
 
 // creation is the body that creates a connection.
 type creation struct {
 	httpapi.RuleLimits
 	// The provider's slug. Give this or `provider_config_key`; both have the same value.
-	Provider httpapi.Optional[string] `json:"provider,omitempty" example:"github"`
+	Provider patch.Optional[string] `json:"provider,omitempty" example:"github"`
 	// The key of the provider configuration, which is the provider's slug.
-	ProviderConfigKey httpapi.Optional[string] `json:"provider_config_key,omitempty"`
+	ProviderConfigKey patch.Optional[string] `json:"provider_config_key,omitempty"`
 	// The id of the connection within the provider configuration. An id that looks like a UUID or begins with `whk_` is
 	// rejected. Default: generated.
-	ConnectionID httpapi.Optional[string] `json:"connection_id,omitempty" maxLength:"255" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,254}$" example:"acme-production"`
+	ConnectionID patch.Optional[string] `json:"connection_id,omitempty" maxLength:"255" pattern:"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,254}$" example:"acme-production"`
 	// The behaviour if a connection with this id exists. `error` (default) returns 409. `update` updates the connection as
 	// PATCH does and returns 200.
-	OnConflict httpapi.Optional[string] `json:"on_conflict,omitempty" enum:"error,update"`
+	OnConflict patch.Optional[string] `json:"on_conflict,omitempty" enum:"error,update"`
 	Change
 }
 
@@ -81,7 +82,7 @@ type creation struct {
 type request struct {
 	httpapi.RuleLimits
 	// The operation to run. It must be the only field in the body. Without it the body is an update.
-	Operation httpapi.Optional[string] `json:"operation,omitempty" enum:"disable,enable,delete,rotate_webhook_path"`
+	Operation patch.Optional[string] `json:"operation,omitempty" enum:"disable,enable,delete,rotate_webhook_path"`
 	Change
 }
 
@@ -112,8 +113,8 @@ func (b *request) Check(_ context.Context, f *apperr.Faults) {
 	}
 }
 
-// patch is the body of PATCH.
-type patch struct {
+// Patch is the body of PATCH.
+type Patch struct {
 	httpapi.RuleLimits
 	Change
 }
@@ -132,26 +133,18 @@ func (b *creation) domain() connections.NewConnection {
 func (b *Change) domain() connections.Change {
 	w := &b.Webhook.Value
 	return connections.Change{
-		Secret:               field(b.WebhookSecret, func(s string) secretbox.Secret { return secretbox.Secret(s) }),
-		Alias:                same(w.Alias),
-		Params:               same(w.Params),
-		DedupeWindowSeconds:  same(w.DedupeWindowSeconds),
+		Secret:               b.WebhookSecret,
+		Alias:                w.Alias,
+		Params:               w.Params,
+		DedupeWindowSeconds:  w.DedupeWindowSeconds,
 		RedeliverOnDuplicate: w.RedeliverOnDuplicate.Pointer(),
 		MaxBodyBytes:         w.MaxBodyBytes.Pointer(),
-		Scheme:               field(w.Scheme, func(s scheme) string { return string(s) }),
-		URLBase:              same(w.URLBase),
-		SourceCIDRs:          same(w.SourceCIDRs),
-		RatePerSecond:        same(w.RateLimitPerSecond),
-		SameBodyNewID:        (*connections.SameBody)(w.SameBodyNewID.Pointer()),
-		Tags:                 same(b.Tags),
-		Metadata:             field(b.Metadata, func(o httpapi.Object) map[string]any { return o }),
+		Scheme:               patch.Field[string]{Set: w.Scheme.Set, Null: w.Scheme.Null, Value: string(w.Scheme.Value)},
+		URLBase:              w.URLBase,
+		SourceCIDRs:          w.SourceCIDRs,
+		RatePerSecond:        w.RateLimitPerSecond,
+		SameBodyNewID:        w.SameBodyNewID.Pointer(),
+		Tags:                 b.Tags,
+		Metadata:             b.Metadata,
 	}
-}
-
-func field[T, U any](n httpapi.Nullable[T], convert func(T) U) connections.Field[U] {
-	return connections.Field[U]{Set: n.Set, Null: n.Null, Value: convert(n.Value)}
-}
-
-func same[T any](n httpapi.Nullable[T]) connections.Field[T] {
-	return connections.Field[T]{Set: n.Set, Null: n.Null, Value: n.Value}
 }

@@ -167,7 +167,7 @@ func (h *handlers) get(ctx context.Context, in *Item) (*connectionOutput, error)
 
 type updateInput struct {
 	Item
-	Body patch
+	Body Patch
 }
 
 func (h *handlers) update(ctx context.Context, in *updateInput) (*connectionOutput, error) {

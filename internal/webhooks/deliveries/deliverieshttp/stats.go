@@ -7,6 +7,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/webhooks/deliveries"
 )
 
@@ -15,9 +16,9 @@ type statsInput struct {
 	ID string `path:"id" example:"sub_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 	// The start of the range (RFC 3339), rounded down to the start of a bucket. Default: one hour before its end for
 	// `minute`, one day for `hour`, 30 days for `day`.
-	From httpapi.Optional[httpapi.Time] `query:"from" example:"2025-06-15T12:00:00.000Z"`
+	From patch.Optional[httpapi.Time] `query:"from" example:"2025-06-15T12:00:00.000Z"`
 	// The end of the range (RFC 3339), rounded up to the end of a bucket. Default: now.
-	To httpapi.Optional[httpapi.Time] `query:"to" example:"2025-06-16T12:00:00.000Z"`
+	To patch.Optional[httpapi.Time] `query:"to" example:"2025-06-16T12:00:00.000Z"`
 	// The length of a bucket. Days are UTC days. Default `hour`.
 	Bucket string `query:"bucket" enum:"minute,hour,day" default:"hour"`
 }

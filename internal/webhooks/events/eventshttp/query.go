@@ -10,6 +10,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -37,9 +38,9 @@ type FilterQuery struct {
 	// `true`: only the provider's pings and confirmations, which are never forwarded. `false`: only other events.
 	Control []string `query:"control,explode" enum:"true,false" maxItems:"50"`
 	// Only events received after this time (RFC 3339, millisecond precision).
-	ReceivedAfter httpapi.Optional[httpapi.Time] `query:"received_after" example:"2025-06-15T12:00:00.000Z"`
+	ReceivedAfter patch.Optional[httpapi.Time] `query:"received_after" example:"2025-06-15T12:00:00.000Z"`
 	// Only events received before this time (RFC 3339, millisecond precision).
-	ReceivedBefore httpapi.Optional[httpapi.Time] `query:"received_before" example:"2025-06-16T12:00:00.000Z"`
+	ReceivedBefore patch.Optional[httpapi.Time] `query:"received_before" example:"2025-06-16T12:00:00.000Z"`
 	// Only events with a delivery whose last attempt got a response with one of these status codes.
 	HTTPStatus []int `query:"http_status,explode" minimum:"100" maximum:"599" maxItems:"50" example:"[503]"`
 	// Only events with a delivery whose last failure has one of these codes.

@@ -7,6 +7,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/webhooks/ingest"
 )
 
@@ -46,11 +47,11 @@ type publication struct {
 	// The key by which duplicates are recognised. Of several events with the same key and the same connection, or without
 	// a connection, only the first is forwarded. The key applies for as long as its event is kept. Default: the event is
 	// never a duplicate.
-	IdempotencyKey httpapi.Optional[string] `json:"idempotency_key,omitempty" minLength:"1" maxLength:"255" example:"invoice-4711-paid"`
+	IdempotencyKey patch.Optional[string] `json:"idempotency_key,omitempty" minLength:"1" maxLength:"255" example:"invoice-4711-paid"`
 	// The connection of the event. Default: none.
-	ConnectionID httpapi.Optional[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
+	ConnectionID patch.Optional[string] `json:"connection_id,omitempty" minLength:"1" example:"acme-production"`
 	// The provider configuration of the connection. Required only if several connections have this id.
-	ProviderConfigKey httpapi.Optional[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
+	ProviderConfigKey patch.Optional[string] `json:"provider_config_key,omitempty" minLength:"1" example:"github"`
 }
 
 // CheckRefused adds the errors that the service would find.

@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/replays"
 	"sallyport/internal/webhooks/subscriptions"
@@ -22,16 +23,16 @@ type creation struct {
 	// The events to replay.
 	Filter filter `json:"filter"`
 	// Also replay deliveries that succeeded, wait for their first attempt, are held or were cancelled. Default `false`.
-	Force httpapi.Optional[bool] `json:"force,omitempty"`
+	Force patch.Optional[bool] `json:"force,omitempty"`
 	// The subscription to send the events to, instead of the subscriptions that they went to. An event without a delivery
 	// to it gets one if the subscription, as it is now, matches the event by scope, event types and filter. Default: the
 	// existing deliveries.
-	ToSubscriptionID httpapi.Optional[string] `json:"to_subscription_id,omitempty" minLength:"1" maxLength:"64"`
+	ToSubscriptionID patch.Optional[string] `json:"to_subscription_id,omitempty" minLength:"1" maxLength:"64"`
 	// The maximum number of deliveries started per second: 1 to 500. Default 50. A slow receiver lowers the rate, because
 	// at most 50 deliveries of a job wait for their first attempt at the same time.
-	RatePerSecond httpapi.Optional[int64] `json:"rate_per_second,omitempty" minimum:"1" maximum:"500"`
+	RatePerSecond patch.Optional[int64] `json:"rate_per_second,omitempty" minimum:"1" maximum:"500"`
 	// Count what the job would do without creating it. Default `false`.
-	DryRun httpapi.Optional[bool] `json:"dry_run,omitempty"`
+	DryRun patch.Optional[bool] `json:"dry_run,omitempty"`
 }
 
 // filter selects events, in requests and responses. Its fields are the filters of the list of events.
