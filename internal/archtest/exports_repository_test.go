@@ -22,9 +22,6 @@ import (
 // exported lists the identifiers that are exported although no other package uses them, each with its reason.
 func exported() map[string]string {
 	return map[string]string{
-		"internal/app.Dependencies": "these tests enforce it",
-		"internal/app.TableOwners":  "these tests enforce it",
-
 		"internal/platform/access.Open":                           "tests build principals",
 		"internal/platform/clock.Manual*":                         "tests move this clock",
 		"internal/platform/clock.NewManual":                       "tests move this clock",

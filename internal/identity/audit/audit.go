@@ -1,4 +1,4 @@
-// Package audit writes the trail of administrative changes: one event for each, in the transaction that makes it.
+// Package audit writes one audit event for each administrative change, in the transaction of that change.
 package audit
 
 import (

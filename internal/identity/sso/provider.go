@@ -1,5 +1,5 @@
-// Package sso signs people in by the identity providers of their team (OpenID Connect Core 1.0, authorization code flow
-// with PKCE). identity owns who they are here; this package finds out who they are there.
+// Package sso signs users in through the identity providers of their team (OpenID Connect Core 1.0, authorization code
+// flow with PKCE). identity owns the users; this package finds out who they are at the provider.
 package sso
 
 import (

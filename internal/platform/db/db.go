@@ -1,5 +1,5 @@
-// Package db opens the database and holds the little in which its two engines differ. Everything else is one SQL text:
-// $n placeholders, bigint milliseconds, JSON as text.
+// Package db opens the database and covers the few differences between its two engines. Everything else is one SQL
+// text: $n placeholders, bigint milliseconds, JSON as text.
 package db
 
 import (

@@ -1,5 +1,5 @@
-// Package ratelimit bounds how often somebody may ask, for the whole service: on one node in memory, on several by
-// slices of each limit that the nodes lease from PostgreSQL ahead of need.
+// Package ratelimit limits the rate of requests of the whole service. One node counts in memory; several lease slices of
+// each limit from PostgreSQL ahead of need.
 package ratelimit
 
 import (

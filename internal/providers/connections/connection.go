@@ -1,5 +1,5 @@
-// Package connections keeps the connections of each environment: one authorised link to one account at a provider. It
-// answers the inbound endpoint's question which connection a path segment names, and how its deliveries are verified.
+// Package connections owns the connections of each environment: links to accounts at providers, their webhook paths and
+// secrets. The inbound endpoint asks it for the connection of a path and for its verification.
 package connections
 
 import (

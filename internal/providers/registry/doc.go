@@ -1,2 +1,2 @@
-// Package registry loads provider definitions: one YAML file for each provider, strictly read.
+// Package registry loads the provider definitions, those that are built in and those of a folder.
 package registry

@@ -1,7 +1,7 @@
-// Package verification proves that a webhook delivery comes from its provider, by a declaration that is data, and
-// derives what the delivery says of itself: its type, its id, whether it is a control message.
+// Package verification checks a webhook request against a declared signature scheme and derives its event type, id and
+// kind.
 //
-// There is one engine. A provider's definition feeds it a Declaration; Compile checks the declaration, Prepare binds it
-// to one connection's parameters and secrets, and the Verifier that results is used for each delivery. Whatever is
-// missing, unreadable or ambiguous is refused.
+// There is one engine. A provider's definition contains a Declaration; Compile checks the declaration, Prepare binds it
+// to one connection's parameters and secrets, and the resulting Verifier checks each request. It refuses a request with
+// missing, unreadable or ambiguous parts.
 package verification

@@ -1,5 +1,4 @@
-// Package deliveries owns what is on its way to subscribers: one delivery per event and subscription, its tries, and
-// the workers that send. See README.md.
+// Package deliveries sends events to subscriptions: queue, attempts, retries, replays and tests. See README.md.
 package deliveries
 
 import (

@@ -1,5 +1,4 @@
-// Package events owns what providers sent: the events, their payloads and the keys that tell a repeat from an
-// event. See README.md.
+// Package events stores the events, their payloads and idempotency keys, and the log of changes to events. See README.md.
 package events
 
 import (

@@ -1,4 +1,4 @@
-// Package eventstream tells readers what happens to webhook events, as it happens and each thing once. See README.md.
+// Package eventstream sends the changes of events to the readers of live streams, each change once. See README.md.
 package eventstream
 
 import (

@@ -1,5 +1,5 @@
-// Package filters compiles and evaluates what subscriptions ask of events beyond their type: one boolean expression
-// each, in the Common Expression Language, over a typed event, at a bounded cost. See README.md.
+// Package filters compiles and evaluates the filters of subscriptions: boolean expressions over an event, in the Common
+// Expression Language, at a bounded cost. See README.md.
 package filters
 
 import (

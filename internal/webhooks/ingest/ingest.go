@@ -1,5 +1,5 @@
-// Package ingest takes providers' deliveries: it verifies them, stores them with their deliveries in one group commit,
-// and hands what is committed to the workers. See README.md.
+// Package ingest serves the inbound endpoint: it verifies requests, stores them with their deliveries in one group
+// commit, and passes the deliveries to the workers. See README.md.
 package ingest
 
 import (

@@ -1,5 +1,4 @@
-// Package rejections keeps the last requests that each connection refused, so that whoever sets up a provider sees what
-// arrived and why it was not taken. See README.md.
+// Package rejections keeps the last requests that each connection rejected, with the reasons. See README.md.
 package rejections
 
 import (

@@ -1,4 +1,4 @@
-// Package replays owns bulk replays: jobs that send the events which a filter selects once more. See README.md.
+// Package replays owns bulk replays: jobs that send the events of a filter again. See README.md.
 package replays
 
 import (

@@ -1,5 +1,4 @@
-// Package retention removes what has lived long enough: payloads, then events with all that belongs to them. See
-// README.md.
+// Package retention removes expired payloads, events and keys. See README.md.
 package retention
 
 import (

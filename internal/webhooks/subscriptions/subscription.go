@@ -1,5 +1,5 @@
-// Package subscriptions keeps which events go to which URL: the rules of a subscription, its secrets sealed at rest,
-// and the index that finds the subscriptions of an event.
+// Package subscriptions owns the subscriptions, which send events to URLs: their rules, their sealed secrets, and the
+// index that finds the subscriptions of an event.
 package subscriptions
 
 import (
