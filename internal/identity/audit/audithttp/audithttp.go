@@ -18,15 +18,15 @@ import (
 
 const collectionPath = "/admin/audit-events"
 
-// Environments knows whose an environment is.
+// Environments looks up the team of an environment.
 type Environments interface {
-	// HadEnvironment returns nil for an environment that is, or was before it was deleted, the team's; else not_found.
+	// HadEnvironment returns nil if the environment belongs to the team, or did before it was deleted. Errors: not_found.
 	HadEnvironment(ctx context.Context, team id.Team, env id.Environment) error
 }
 
-// Principals knows the rights that a user has now.
+// Principals looks up the present rights of a user.
 type Principals interface {
-	// Current returns a user with the rights that they have now, or unauthorized where their session has ended.
+	// Current returns a user with their present rights. Errors: unauthorized if their session has ended.
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
 }
 
@@ -41,7 +41,7 @@ func mount(api *httpapi.API, store *audit.Store, environments Environments, prin
 			"be deleted. Without it the trail is that of the team, with events that concern no environment. Every " +
 			"administrative change commits with one event. Events are numbered from 1 without gaps after they are committed. " +
 			"They appear here with their number, usually immediately and otherwise within a second.",
-	}, httpapi.List[listInput, audit.Entry, auditEvent]{Rows: h.list, View: shown, IsKey: isSeq,
+	}, httpapi.List[listInput, audit.Entry, auditEvent]{Rows: h.list, View: viewListed, IsKey: isSeq,
 		Key: func(e *audit.Entry) string { return strconv.FormatInt(e.Seq, 10) }})
 	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "export-audit-events", Method: http.MethodGet, Path: collectionPath + "/export", Status: http.StatusOK, Tag: tag,
@@ -62,7 +62,7 @@ type handlers struct {
 	principals   Principals
 }
 
-// Filters are the filters of both operations. It is exported because Huma looks only into exported embedded types.
+// Filters holds the filters of both operations. It is exported because only exported embedded structs are documented.
 type Filters struct {
 	// The environment whose trail to read. Default: the trail of the team, with events that concern no environment.
 	EnvironmentID string `query:"environment_id" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
@@ -86,12 +86,13 @@ type Filters struct {
 	TimeBefore httpapi.Optional[httpapi.Time] `query:"time_before" example:"2026-03-05T05:06:07.890Z"`
 }
 
-// filter returns the trail and the filter that are asked for, if the caller has the permission where the trail belongs.
-func (h *handlers) filter(ctx context.Context, in *Filters, want access.Permission) (audit.Trail, audit.Filter, error) {
+// readFilter returns the requested trail and filter if the caller has the permission for the trail.
+func (h *handlers) readFilter(ctx context.Context, in *Filters,
+	want access.Permission) (audit.Trail, audit.Filter, error) {
 	actor := access.From(ctx)
 	trail := audit.Trail{Team: actor.Team, Environment: id.Environment(in.EnvironmentID)}
-	f := audit.Filter{ActorTypes: kinds[access.Kind](in.ActorType), ActorIDs: sorted(in.ActorID),
-		Actions: sorted(in.Action), Outcomes: kinds[audit.Outcome](in.Outcome), TargetTypes: sorted(in.TargetType),
+	f := audit.Filter{ActorTypes: convertAll[access.Kind](in.ActorType), ActorIDs: sorted(in.ActorID),
+		Actions: sorted(in.Action), Outcomes: convertAll[audit.Outcome](in.Outcome), TargetTypes: sorted(in.TargetType),
 		TargetIDs: sorted(in.TargetID), RequestIDs: sorted(in.RequestID)}
 	f.After, f.Before = (*time.Time)(in.TimeAfter.Pointer()), (*time.Time)(in.TimeBefore.Pointer())
 	if err := actor.RequireIn(trail.Environment, want); err != nil || trail.Environment == "" {
@@ -106,7 +107,7 @@ func sorted(values []string) []string {
 	return slices.Compact(values)
 }
 
-func kinds[T ~string](values []string) []T {
+func convertAll[T ~string](values []string) []T {
 	var out []T
 	for _, v := range sorted(values) {
 		out = append(out, T(v))
@@ -120,14 +121,14 @@ type listInput struct {
 }
 
 func (h *handlers) list(ctx context.Context, in *listInput, p page.Request) ([]audit.Entry, error) {
-	trail, filter, err := h.filter(ctx, &in.Filters, access.AuditRead)
+	trail, filter, err := h.readFilter(ctx, &in.Filters, access.AuditRead)
 	if err != nil {
 		return nil, err
 	}
 	return h.store.List(ctx, trail, filter, p)
 }
 
-func shown(_ context.Context, e *audit.Entry) auditEvent { return view(e) }
+func viewListed(_ context.Context, e *audit.Entry) auditEvent { return viewEvent(e) }
 
 func isSeq(key string) bool {
 	n, err := strconv.ParseInt(key, 10, 64)

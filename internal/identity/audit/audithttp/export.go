@@ -17,16 +17,16 @@ import (
 	"sallyport/internal/platform/obs"
 )
 
-// The forms of an export.
+// The media types of an export.
 const (
 	mediaJSONL = "application/jsonl"
 	mediaCSV   = "text/csv"
 )
 
-// exportChunk is how many events one query reads; a query is short, however long the export.
+// exportChunk is the number of events that one query reads. It keeps queries short in a long export.
 const exportChunk = 250
 
-// exportWrite is how long the client may take to read one chunk, and exportTime how long the whole export may last.
+// exportWrite limits the time in which the client reads one chunk, and exportTime the time of the whole export.
 const (
 	exportWrite = 30 * time.Second
 	exportTime  = 30 * time.Minute
@@ -41,7 +41,7 @@ type exportInput struct {
 }
 
 func (h *handlers) export(ctx context.Context, in *exportInput) (httpapi.Responder, error) {
-	trail, filter, err := h.filter(ctx, &in.Filters, access.AuditExport)
+	trail, filter, err := h.readFilter(ctx, &in.Filters, access.AuditExport)
 	if err != nil {
 		return nil, err
 	}
@@ -53,29 +53,29 @@ func (h *handlers) export(ctx context.Context, in *exportInput) (httpapi.Respond
 	if err != nil {
 		return nil, err
 	}
-	allowed := h.mayExport(access.From(ctx), trail)
+	allowed := h.checkExport(access.From(ctx), trail)
 	return func(ctx context.Context, w http.ResponseWriter) {
 		ctx, cancel := context.WithTimeout(ctx, exportTime)
 		defer cancel()
-		media, encode := mediaJSONL, lines
+		media, encode := mediaJSONL, encodeLines
 		if in.Format == "csv" {
-			media, encode = mediaCSV+"; charset=utf-8; header=present", table
+			media, encode = mediaCSV+"; charset=utf-8; header=present", encodeTable
 		}
 		w.Header().Set("Content-Type", media)
 		w.Header().Set("Content-Disposition", `attachment; filename="audit-events.`+in.Format+`"`)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if err := h.send(ctx, w, trail, filter, first, encode, allowed); err != nil {
+		if err := h.writeExport(ctx, w, trail, filter, first, encode, allowed); err != nil {
 			obs.EventFrom(ctx).Add(slog.String("export_error", err.Error()))
-			// Ends the connection without the last chunk, so that the client can tell a broken export from a whole one.
+			// This ends the connection without the last chunk, so that the client recognises the export as incomplete.
 			panic(http.ErrAbortHandler)
 		}
 	}, nil
 }
 
-// mayExport returns what says whether somebody who began an export may still make it. Who reads slowly must not go on
-// for half an hour after their rights or their session have ended.
-func (h *handlers) mayExport(p access.Principal, trail audit.Trail) func(context.Context) error {
+// checkExport returns a function that returns an error when the caller of an export loses the permission. A slow reader
+// must not continue for half an hour after their rights or their session have ended.
+func (h *handlers) checkExport(p access.Principal, trail audit.Trail) func(context.Context) error {
 	return func(ctx context.Context) error {
 		now, err := h.principals.Current(ctx, p)
 		if err != nil {
@@ -85,7 +85,7 @@ func (h *handlers) mayExport(p access.Principal, trail audit.Trail) func(context
 	}
 }
 
-func (h *handlers) send(ctx context.Context, w http.ResponseWriter, trail audit.Trail, filter audit.Filter,
+func (h *handlers) writeExport(ctx context.Context, w http.ResponseWriter, trail audit.Trail, filter audit.Filter,
 	rows []audit.Entry, encode func(rows []audit.Entry, first bool) ([]byte, error), allowed func(context.Context) error,
 ) error {
 	control := http.NewResponseController(w)
@@ -115,29 +115,29 @@ func (h *handlers) send(ctx context.Context, w http.ResponseWriter, trail audit.
 	}
 }
 
-func lines(rows []audit.Entry, _ bool) ([]byte, error) {
+func encodeLines(rows []audit.Entry, _ bool) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	for i := range rows {
-		if err := e.Encode(view(&rows[i])); err != nil {
+		if err := e.Encode(viewEvent(&rows[i])); err != nil {
 			return nil, err
 		}
 	}
 	return b.Bytes(), nil
 }
 
-func table(rows []audit.Entry, first bool) ([]byte, error) {
+func encodeTable(rows []audit.Entry, first bool) ([]byte, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	w.UseCRLF = true // RFC 4180
 	if first {
-		if err := w.Write(columns()); err != nil {
+		if err := w.Write(csvColumns()); err != nil {
 			return nil, err
 		}
 	}
 	for i := range rows {
-		if err := w.Write(record(&rows[i])); err != nil {
+		if err := w.Write(csvRecord(&rows[i])); err != nil {
 			return nil, err
 		}
 	}

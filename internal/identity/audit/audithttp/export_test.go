@@ -87,7 +87,7 @@ func TestExportEndsWithTheRight(t *testing.T) {
 			first, err := events.ReadAfter(t.Context(), trail, audit.Filter{}, 0, exportChunk)
 			require.NoError(t, err)
 			client := &reader{read: func() { *who = c.then }}
-			err = h.send(t.Context(), client, trail, audit.Filter{}, first, lines, h.mayExport(allowed, trail))
+			err = h.writeExport(t.Context(), client, trail, audit.Filter{}, first, encodeLines, h.checkExport(allowed, trail))
 			switch {
 			case c.want != "":
 				require.True(t, apperr.Is(err, c.want), "%s: %v", what, err)

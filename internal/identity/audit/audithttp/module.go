@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// Module returns all that the audit trail brings to the process.
+// Module returns the module of the audit trail with its operations.
 func Module(svc *audit.Store, environments Environments, principals Principals) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { mount(api, svc, environments, principals) }

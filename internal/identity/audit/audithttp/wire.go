@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/httpapi/oas"
 )
 
-// auditEvent is an event on the wire.
+// auditEvent is the wire form of an event.
 type auditEvent struct {
 	// The event's id.
 	ID string `json:"id" example:"aud_06dprg8dj1v6hckm0sjzmn2m1c"`
@@ -38,7 +38,7 @@ type auditEvent struct {
 	Details object `json:"details"`
 }
 
-// actor is who did something.
+// actor is the principal of an action.
 type actor struct {
 	// The kind of actor. `system` is the service itself or its command line.
 	Type string `json:"type" enum:"user,api_key,system" example:"user"`
@@ -50,7 +50,7 @@ type actor struct {
 	IP string `json:"ip" example:"203.0.113.7"`
 }
 
-// target is what something was done to.
+// target is the object of an action.
 type target struct {
 	// The kind of object.
 	Type string `json:"type" example:"api_key"`
@@ -64,7 +64,7 @@ type changes string
 // MarshalJSON writes the object.
 func (c changes) MarshalJSON() ([]byte, error) { return []byte(c), nil }
 
-// Schema describes audit.Changes.
+// Schema returns the schema of audit.Changes.
 func (changes) Schema(oas.Registry) *oas.Schema {
 	digest := func(when string) *oas.Schema {
 		return &oas.Schema{Type: "string", Nullable: true, Pattern: "^sha256:[0-9a-f]{64}$",
@@ -90,12 +90,12 @@ type object string
 // MarshalJSON writes the object.
 func (o object) MarshalJSON() ([]byte, error) { return []byte(o), nil }
 
-// Schema is an object of any values.
+// Schema returns the schema of an object with any values.
 func (object) Schema(oas.Registry) *oas.Schema {
 	return &oas.Schema{Type: "object", AdditionalProperties: true}
 }
 
-func view(e *audit.Entry) auditEvent {
+func viewEvent(e *audit.Entry) auditEvent {
 	out := auditEvent{ID: e.ID, Seq: e.Seq, Time: httpapi.Time(e.Time), Action: e.Action, Outcome: string(e.Outcome),
 		RequestID: e.RequestID, Actor: actor{string(e.ActorType), e.ActorID, e.ActorName, e.IP}, Target: target{e.TargetType,
 			e.TargetID}, Changes: changes(e.Changes), Details: object(e.Details)}
@@ -106,24 +106,26 @@ func view(e *audit.Entry) auditEvent {
 	return out
 }
 
-// columns are those of CSV, and record the values of a row.
-func columns() []string {
+// csvColumns returns the header of the CSV form.
+func csvColumns() []string {
 	return []string{"seq", "id", "time", "environment_id", "actor_type", "actor_id", "actor_name", "actor_ip", "action",
 		"outcome", "target_type", "target_id", "request_id", "changes", "details"}
 }
 
-func record(e *audit.Entry) []string {
+// csvRecord returns a row of the CSV form.
+func csvRecord(e *audit.Entry) []string {
 	row := []string{strconv.FormatInt(e.Seq, 10), e.ID, e.Time.UTC().Format("2006-01-02T15:04:05.000Z"),
 		string(e.Environment), string(e.ActorType), e.ActorID, e.ActorName, e.IP, e.Action, string(e.Outcome), e.TargetType,
 		e.TargetID, e.RequestID, e.Changes, e.Details}
 	for i := range row {
-		row[i] = plain(row[i])
+		row[i] = escapeFormula(row[i])
 	}
 	return row
 }
 
-// plain keeps a spreadsheet from taking a text for a formula (OWASP, "CSV Injection"): names are what people chose.
-func plain(text string) string {
+// escapeFormula prevents a spreadsheet from reading a text as a formula (OWASP, "CSV Injection"), because users choose
+// names.
+func escapeFormula(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text
 	}

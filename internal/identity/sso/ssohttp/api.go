@@ -1,4 +1,4 @@
-// Package ssohttp is the HTTP surface of sso: identity providers, and signing in by them.
+// Package ssohttp serves identity providers and sign-in with them over HTTP.
 package ssohttp
 
 import (
@@ -20,15 +20,15 @@ const (
 	tag        = "Identity providers"
 	collection = "/team/sso"
 	item       = collection + "/{id}"
-	// maxParameter is the most of a parameter of an answer that the document shows; no right one is longer.
+	// maxParameter is the documented maximum length of a parameter of a provider's response. No valid one is longer.
 	maxParameter = 4096
 )
 
-// Cookie is the refresh cookie, in which a sign-in ends.
+// Cookie reads and writes the refresh cookie, which a sign-in sets.
 type Cookie interface {
-	// Token is that of a request; empty where there is none.
+	// Token returns the token of a request, or an empty one.
 	Token(r *http.Request) signin.RefreshToken
-	// Header is the Set-Cookie of a sign-in.
+	// Header returns the Set-Cookie header of a sign-in.
 	Header(in signin.SignIn, now time.Time) string
 }
 
@@ -37,12 +37,12 @@ type handler struct {
 	cookie Cookie
 }
 
-// CallbackPath is the path to which a provider sends browsers back.
+// CallbackPath returns the path to which a provider redirects browsers.
 func CallbackPath(providerID string) string {
 	return httpapi.Prefix + collection + "/" + providerID + "/callback"
 }
 
-// mount registers the operations of the capability. For the document alone s may be nil.
+// mount adds the operations on identity providers to the API. s may be nil if only the document is needed.
 func mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 	h := handler{sso: s, cookie: cookie}
 	httpapi.Register(api, httpapi.Operation{
@@ -57,7 +57,7 @@ func mount(api *httpapi.API, s *sso.Service, cookie Cookie) {
 		ID: "list-sso-providers", Method: http.MethodGet, Path: collection, Tag: tag, Status: http.StatusOK,
 		Permission: access.SSORead, Summary: "List identity providers",
 		Description: "Lists the team's identity providers, newest first, without their secrets.",
-	}, httpapi.List[listInput, sso.Provider, provider]{Rows: h.list, View: h.shown,
+	}, httpapi.List[listInput, sso.Provider, provider]{Rows: h.list, View: h.viewListed,
 		Key: func(p *sso.Provider) string { return p.ID }, IsKey: id.Matcher(id.PrefixSSO)})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-sso-provider", Method: http.MethodGet, Path: item, Tag: tag, Status: http.StatusOK,
@@ -103,22 +103,22 @@ func (h handler) create(ctx context.Context, in *createInput) (*createOutput, er
 	if err != nil {
 		return nil, err
 	}
-	return &createOutput{Location: httpapi.Prefix + collection + "/" + p.ID, Body: h.view(p)}, nil
+	return &createOutput{Location: httpapi.Prefix + collection + "/" + p.ID, Body: h.viewProvider(p)}, nil
 }
 
 func (h handler) list(ctx context.Context, _ *listInput, p page.Request) ([]sso.Provider, error) {
 	return h.sso.List(ctx, access.From(ctx), p)
 }
 
-func (h handler) shown(_ context.Context, p *sso.Provider) provider { return h.view(*p) }
+func (h handler) viewListed(_ context.Context, p *sso.Provider) provider { return h.viewProvider(*p) }
 
 func (h handler) get(ctx context.Context, in *providerInput) (*providerOutput, error) {
-	return h.answer(h.sso.Get(ctx, access.From(ctx), in.ID))
+	return h.respond(h.sso.Get(ctx, access.From(ctx), in.ID))
 }
 
 func (h handler) update(ctx context.Context, in *updateInput) (*providerOutput, error) {
 	p, err := h.sso.Update(ctx, access.From(ctx), in.ID, in.Body.change())
-	return h.answer(p, err)
+	return h.respond(p, err)
 }
 
 func (h handler) delete(ctx context.Context, in *providerInput) (*struct{}, error) {
@@ -142,14 +142,14 @@ func (h handler) test(ctx context.Context, in *providerInput) (*testOutput, erro
 	return out, nil
 }
 
-func (h handler) answer(p sso.Provider, err error) (*providerOutput, error) {
+func (h handler) respond(p sso.Provider, err error) (*providerOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &providerOutput{Body: h.view(p)}, nil
+	return &providerOutput{Body: h.viewProvider(p)}, nil
 }
 
-func (h handler) view(p sso.Provider) provider {
+func (h handler) viewProvider(p sso.Provider) provider {
 	out := provider{
 		ID: p.ID, Name: p.Name, Issuer: p.Issuer, ClientID: p.ClientID, HasClientSecret: p.HasSecret(),
 		RedirectURI: h.sso.CallbackURL(p.ID), Scopes: p.Scopes, GroupsClaim: p.GroupsClaim, RoleMappings: make([]roleMapping,

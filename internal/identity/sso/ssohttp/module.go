@@ -6,7 +6,7 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// Module returns all that sign-in by identity providers brings to the process.
+// Module returns the module of identity providers with their operations.
 func Module(svc *sso.Service, cookie Cookie) module.Module {
 	m := svc.Module()
 	m.Mount = func(api *httpapi.API) { mount(api, svc, cookie) }

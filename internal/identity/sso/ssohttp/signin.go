@@ -12,8 +12,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// browserCookie binds a sign-in to the browser that began it. It is not SameSite=Strict, because it has to come along
-// when the identity provider sends the browser back; for the rest see the refresh cookie.
+// browserCookie binds a sign-in to the browser that began it. It is not SameSite=Strict, because browsers must send it
+// when the identity provider redirects them. Its other attributes are those of the refresh cookie.
 const browserCookie = "__Host-sallyport_sso"
 
 func setBrowserCookie(value string, maxAge int) string {
@@ -33,14 +33,14 @@ func (h handler) start(ctx context.Context, in *startInput) (*startOutput, error
 
 // callback is a plain handler, because providers add parameters of their own.
 func (h handler) callback(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet { // GET is HEAD too, and whoever looks ahead shall not use the answer up
+	if r.Method != http.MethodGet { // the pattern GET includes HEAD, and a prefetch must not consume the response
 		httpapi.WriteError(w, r, &apperr.Error{Code: apperr.CodeHTTP, Status: http.StatusMethodNotAllowed,
 			Message: "The method is not allowed here", Allow: http.MethodGet})
 		return
 	}
 	ctx := r.Context()
 	c := access.Client{IP: httpapi.ClientIP(ctx), UserAgent: r.UserAgent(), RequestID: httpapi.RequestID(ctx)}
-	in, returnTo, err := h.sso.Finish(ctx, c, r.PathValue("id"), browserOf(r), answerOf(r), h.cookie.Token(r))
+	in, returnTo, err := h.sso.Finish(ctx, c, r.PathValue("id"), readBrowserCookie(r), readCallback(r), h.cookie.Token(r))
 	if err != nil {
 		httpapi.WriteError(w, r, err)
 		return
@@ -54,7 +54,7 @@ func (h handler) callback(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-func browserOf(r *http.Request) secretbox.Secret {
+func readBrowserCookie(r *http.Request) secretbox.Secret {
 	list := r.CookiesNamed(browserCookie)
 	if len(list) != 1 {
 		return ""
@@ -62,9 +62,9 @@ func browserOf(r *http.Request) secretbox.Secret {
 	return secretbox.Secret(list[0].Value)
 }
 
-// answerOf reads the provider's answer. A parameter that is there twice is none: whoever added the second means
-// something else than the provider.
-func answerOf(r *http.Request) sso.Answer {
+// readCallback reads the provider's response. It ignores a parameter that is there twice, because the provider sent only
+// one of them.
+func readCallback(r *http.Request) sso.Answer {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return sso.Answer{}

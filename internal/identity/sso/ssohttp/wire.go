@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// provider is an identity provider on the wire.
+// provider is the wire form of an identity provider.
 type provider struct {
 	// The provider's id.
 	ID string `json:"id" example:"sso_06dyxk8z3pk6n5q1v7wc4t2m9r"`
@@ -65,8 +65,8 @@ type newRoleMapping struct {
 	EnvironmentID httpapi.Nullable[string] `json:"environment_id,omitempty" minLength:"1" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
-// Writable is what creation and patch have in common. It is exported because Huma looks only into exported embedded
-// types.
+// Writable holds the fields that creation and patch share. It is exported because only exported embedded structs are
+// documented.
 type Writable struct {
 	// The client secret from the provider. `null`, the default for a new provider, means none, for a public client. A
 	// change of the issuer requires it again.
@@ -91,14 +91,14 @@ type Writable struct {
 	Enabled httpapi.Optional[bool] `json:"enabled,omitempty" example:"true"`
 }
 
-// apply makes the settings those of the body where it says something. The secret is not among them.
+// apply changes the settings that the body contains, except the secret.
 func (w Writable) apply(s *sso.Settings) {
-	set(&s.Scopes, w.Scopes.Pointer())
-	set(&s.GroupsClaim, w.GroupsClaim.Pointer())
-	set(&s.AllowedDomains, w.AllowedDomains.Pointer())
-	set(&s.JustInTime, w.JustInTime.Pointer())
-	set(&s.LinkExisting, w.LinkExisting.Pointer())
-	set(&s.Enabled, w.Enabled.Pointer())
+	setIfGiven(&s.Scopes, w.Scopes.Pointer())
+	setIfGiven(&s.GroupsClaim, w.GroupsClaim.Pointer())
+	setIfGiven(&s.AllowedDomains, w.AllowedDomains.Pointer())
+	setIfGiven(&s.JustInTime, w.JustInTime.Pointer())
+	setIfGiven(&s.LinkExisting, w.LinkExisting.Pointer())
+	setIfGiven(&s.Enabled, w.Enabled.Pointer())
 	if !w.RoleMappings.Set {
 		return
 	}
@@ -109,7 +109,7 @@ func (w Writable) apply(s *sso.Settings) {
 	}
 }
 
-func set[T any](to, value *T) {
+func setIfGiven[T any](to, value *T) {
 	if value != nil {
 		*to = *value
 	}
@@ -125,7 +125,7 @@ type newProvider struct {
 	Writable
 }
 
-// settings are the body's, with the defaults for what it leaves out.
+// settings returns the settings of the body, with defaults for missing fields.
 func (n *newProvider) settings() sso.Settings {
 	s := sso.Defaults()
 	s.Name, s.Issuer, s.ClientID, s.ClientSecret = n.Name, n.Issuer, n.ClientID, n.ClientSecret.Value
@@ -147,9 +147,9 @@ type providerPatch struct {
 }
 
 func (p *providerPatch) apply(s *sso.Settings) {
-	set(&s.Name, p.Name.Pointer())
-	set(&s.Issuer, p.Issuer.Pointer())
-	set(&s.ClientID, p.ClientID.Pointer())
+	setIfGiven(&s.Name, p.Name.Pointer())
+	setIfGiven(&s.Issuer, p.Issuer.Pointer())
+	setIfGiven(&s.ClientID, p.ClientID.Pointer())
 	p.Writable.apply(s)
 }
 
@@ -220,7 +220,7 @@ type checkResult struct {
 
 type checkName sso.CheckName
 
-// Schema lists the checks.
+// Schema returns the schema with all checks.
 func (checkName) Schema(oas.Registry) *oas.Schema {
 	s := &oas.Schema{Type: "string"}
 	for _, n := range sso.CheckNames() {
@@ -238,7 +238,7 @@ type startInput struct {
 	ReturnTo string `query:"return_to" maxLength:"512" default:"/docs" example:"/docs"`
 }
 
-// Check refuses what could lead to another site.
+// Check rejects a path that could lead to another site.
 func (in *startInput) Check(_ context.Context, f *apperr.Faults) {
 	if !sso.ValidReturnTo(in.ReturnTo) {
 		f.Add("query.return_to", "path", "must be a path of this service, such as /docs")
