@@ -46,7 +46,7 @@ type App struct {
 
 // New opens the database and builds the process, without starting anything.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{parts: parts{cfg: &o.Config, log: o.Logger, metrics: obs.NewMetrics()}}
+	a := &App{parts: parts{cfg: &o.Config, log: o.Logger}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -54,7 +54,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}()
 	// Before anything is changed, such as the schema: definitions that a new release refuses must not keep the old one
 	// from starting.
-	if a.providers, err = LoadProviders(a.cfg, a.log, a.metrics); err != nil {
+	if a.providers, err = LoadProviders(a.cfg, a.log); err != nil {
 		return nil, err
 	}
 	if a.lock, err = datadir.Open(a.cfg.Data, a.cfg.SQLite()); err != nil {
@@ -106,10 +106,14 @@ func (a *App) build(ctx context.Context, shared *db.Clock, version string) error
 			m.Mount(a.api)
 		}
 	}
+	metrics := obs.NewRegistry()
+	for _, m := range p.modules {
+		metrics.MustRegister(m.Metrics...)
+	}
 	a.public = httpserver.New(httpserver.Config{Name: "public", Address: a.cfg.Listen, Handler: a.api,
 		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
 	a.admin = httpserver.New(httpserver.Config{Name: "admin", Address: a.cfg.AdminListen,
-		Handler: a.adminHandler(p.api.Ready),
+		Handler: adminHandler(metrics, p.api.Ready),
 		// A profile or a trace is written for as long as its caller asked.
 		WriteTimeout: 10 * time.Minute, Logger: a.log})
 	a.modules = append([]module.Module{a.databaseModule(shared)}, p.modules...)

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"sallyport/internal/identity/installation"
@@ -36,6 +35,7 @@ import (
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/events/eventshttp"
 	"sallyport/internal/webhooks/eventstream"
+	"sallyport/internal/webhooks/filters"
 	"sallyport/internal/webhooks/ingest"
 	"sallyport/internal/webhooks/ingest/ingesthttp"
 	"sallyport/internal/webhooks/ownevents"
@@ -60,7 +60,6 @@ type parts struct {
 	box       *secretbox.Box
 	providers *registry.Live
 	client    *egress.Client
-	metrics   *obs.Metrics
 	node      string
 	// installation is read from the database.
 	installation installation.Installation
@@ -104,8 +103,9 @@ func (p *parts) build() (*process, error) {
 		Retention: lifetimes{ids.Team}})
 	rejected := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
 	directory := subscriptions.NewDirectory(p.db)
+	requests, batches, evaluations := obs.NewRequests(), obs.NewBatches(), filters.NewEvaluations()
 	own := ownevents.New(ownevents.Config{DB: p.db, Events: list, Subscriptions: directory, Clock: p.clock,
-		Metrics: p.metrics})
+		Evaluations: evaluations})
 	conns, err := connections.New(connections.Config{DB: p.db, Clock: p.clock, Box: p.box, Providers: p.providers,
 		Environments: ids.Team, Keyring: verification.NewKeyring(verification.NewKeyFetcher(p.client)), Logger: p.log,
 		OnDelete: []connections.DeleteHook{rejected.Forget},
@@ -119,35 +119,36 @@ func (p *parts) build() (*process, error) {
 		Connections: conns, Environments: ids.Team, Deliveries: queue, Directory: directory,
 		Announcers: []subscriptions.Announcer{own}, PublicURL: p.cfg.PublicURL})
 	sent := deliveries.New(deliveries.Config{Store: queue, Subscriptions: subs, Client: p.client, Clock: p.clock,
-		Logger: p.log, Metrics: p.metrics, Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
+		Logger: p.log, Batches: batches, Options: deliveries.Options{Concurrency: p.cfg.DeliveryConcurrency,
 			PerSubscription: p.cfg.DeliveryConcurrencyPerSubscription, PerHost: p.cfg.DeliveryConcurrencyPerHost,
 			Lease: lease, Node: p.node}})
 	replayed := replays.New(replays.Config{DB: p.db, Clock: p.clock, Events: list, Deliveries: sent, Subscriptions: subs,
-		Logger: p.log, Metrics: p.metrics, Node: p.node})
+		Logger: p.log, Node: p.node})
 	stream := eventstream.New(eventstream.Config{DB: p.db, Events: list, Attempts: queue, Identity: ids.Principals,
-		Clock: p.clock, Logger: p.log, Metrics: p.metrics, Data: eventshttp.StreamData, Options: eventstream.Options{
+		Clock: p.clock, Logger: p.log, Data: eventshttp.StreamData, Options: eventstream.Options{
 			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
 	retained := retention.New(retention.Config{DB: p.db, Events: list, Deliveries: queue, Lifetimes: lifetimes{ids.Team},
-		Clock: p.clock, Logger: p.log, Metrics: p.metrics})
-	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node,
-		Refused: func(k ratelimit.Kind) { p.metrics.RateLimited.WithLabelValues(string(k)).Inc() },
-		Failed:  p.metrics.RateLeaseFailures.Inc})
+		Clock: p.clock, Logger: p.log})
+	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node})
 	if err != nil {
 		return nil, err
 	}
 	received := ingest.New(ingest.Config{DB: p.db, Connections: conns, Subscriptions: subs, Events: list, Deliveries: sent,
-		Rejections: rejected, Limiter: limiter, Clock: p.clock, Logger: p.log, Metrics: p.metrics, Options: ingest.Options{
+		Rejections: rejected, Limiter: limiter, Clock: p.clock, Logger: p.log, Evaluations: evaluations, Batches: batches, Options: ingest.Options{
 			MaxBodyBytes: p.cfg.WebhookMaxBodyBytes, MemoryBudget: p.cfg.WebhookMemoryBudgetBytes,
 			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: filepath.Join(p.cfg.Data, "spool"),
 			PublicURL: p.cfg.PublicURL}})
 	repeats := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
 
 	modules = slices.Concat([]module.Module{
-		{Name: "platform/ratelimit", Jobs: limiter.Jobs(),
+		{Name: "platform/httpapi", Metrics: requests.Metrics()},
+		{Name: "platform/jobs", Metrics: batches.Metrics()},
+		{Name: "platform/ratelimit", Jobs: limiter.Jobs(), Metrics: limiter.Metrics(),
 			Services: []module.Service{module.Background("rate-limits", limiter.Run)}},
 		{Name: "platform/idempotency", Jobs: repeats.Jobs(), Sealed: idempotency.SealedColumns()},
 		eventshttp.Module(list, sent, stream),
 		deliverieshttp.Module(sent, list, subs),
+		evaluations.Module(),
 		retained.Module(),
 		replayshttp.Module(replayed),
 		ingesthttp.Module(received),
@@ -165,9 +166,7 @@ func (p *parts) build() (*process, error) {
 		modules: modules, identity: ids,
 		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,
 			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: repeats, LoopbackHostsOnly: p.cfg.Dev,
-			Observe: func(route string, status int, seconds float64) {
-				p.metrics.Requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Observe(seconds)
-			}},
+			Observe: requests.Observe},
 	}, nil
 }
 
@@ -181,7 +180,7 @@ func (p *parts) newMails() (*mails.Service, error) {
 	if u, err := url.Parse(p.cfg.PublicURL); err == nil && u.Hostname() != "" {
 		name = u.Hostname()
 	}
-	return mails.New(mails.Config{DB: p.db, Box: p.box, Clock: p.clock, Logger: p.log, Metrics: p.metrics,
+	return mails.New(mails.Config{DB: p.db, Box: p.box, Clock: p.clock, Logger: p.log,
 		Kinds: identity.MailKinds(), Server: mails.Server{Address: p.cfg.SMTPAddress,
 			Encryption: mails.Encryption(p.cfg.SMTPTLS), User: p.cfg.SMTPUser, Password: password, From: p.cfg.SMTPFrom,
 			Name: name}}), nil

@@ -7,7 +7,6 @@ import (
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/module"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
 )
@@ -18,9 +17,13 @@ func Declared() []module.Module {
 	cfg := config.Default()
 	clk := clock.System()
 	p := parts{cfg: &cfg, log: slog.New(slog.DiscardHandler), clock: clk, db: new(db.DB), box: new(secretbox.Box),
-		providers: new(registry.Live), client: NewEgress(&cfg, clk), metrics: obs.NewMetrics()}
+		client: NewEgress(&cfg, clk)}
 	defer p.client.Close()
-	made, err := p.build()
+	var err error
+	var made *process
+	if p.providers, err = registry.New(registry.Config{Builtin: new(registry.Registry), Logger: p.log}); err == nil {
+		made, err = p.build()
+	}
 	if err != nil {
 		panic(err) // the default configuration makes every capability
 	}

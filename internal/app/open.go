@@ -12,7 +12,6 @@ import (
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/registry"
 )
@@ -49,8 +48,8 @@ func NewEgress(cfg *config.Config, clk clock.Clock) *egress.Client {
 }
 
 // LoadProviders loads the definitions that ship and those of the operator's folder.
-func LoadProviders(cfg *config.Config, log *slog.Logger, metrics *obs.Metrics) (*registry.Live, error) {
-	c := registry.Config{Logger: log, Metrics: metrics}
+func LoadProviders(cfg *config.Config, log *slog.Logger) (*registry.Live, error) {
+	c := registry.Config{Logger: log}
 	if cfg.ProvidersDir != "" {
 		c.Folder = &registry.Folder{FS: os.DirFS(cfg.ProvidersDir), Path: cfg.ProvidersDir}
 	}

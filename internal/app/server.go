@@ -6,6 +6,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sallyport/internal/identity"
@@ -63,9 +64,9 @@ func (a *App) serverModule(ids *identity.Services) module.Module {
 
 // adminHandler serves metrics, profiles and health with its reasons. It is for operators and asks for no credential,
 // which is why its listener is off unless set.
-func (a *App) adminHandler(ready func(context.Context) error) http.Handler {
+func adminHandler(metrics prometheus.Gatherer, ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.Registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

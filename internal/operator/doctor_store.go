@@ -14,7 +14,6 @@ import (
 	"sallyport/internal/app"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/migrate"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/registry"
@@ -184,7 +183,7 @@ func openNewest(ctx context.Context, d *db.DB, box *secretbox.Box, c secretbox.C
 // definitions loads the provider definitions and looks whether connections have others.
 func (d *doctor) definitions(ctx context.Context) Check {
 	const hint = "Put the definitions back into the folder that --providers-dir names, or delete the connections."
-	live, err := app.LoadProviders(d.cfg, slog.New(slog.DiscardHandler), obs.NewMetrics())
+	live, err := app.LoadProviders(d.cfg, slog.New(slog.DiscardHandler))
 	var load *registry.LoadError
 	switch {
 	case errors.As(err, &load) && len(load.Faults) > 0:

@@ -10,7 +10,6 @@ import (
 
 	"sallyport/internal/app"
 	"sallyport/internal/platform/config"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/providers/registry"
 )
 
@@ -22,7 +21,7 @@ type ProviderFault = registry.Fault
 
 // Providers describes every provider that a server with this configuration has, in the order of slugs.
 func Providers(cfg *config.Config) ([]ProviderSummary, error) {
-	live, err := app.LoadProviders(cfg, slog.New(slog.DiscardHandler), obs.NewMetrics())
+	live, err := app.LoadProviders(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

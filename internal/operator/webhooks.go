@@ -19,7 +19,6 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/httpapi"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/rawhttp"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/registry"
@@ -116,7 +115,7 @@ func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock,
 		return v, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	live, err := app.LoadProviders(cfg, log, obs.NewMetrics())
+	live, err := app.LoadProviders(cfg, log)
 	if err != nil {
 		return v, err
 	}

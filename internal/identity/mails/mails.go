@@ -16,7 +16,6 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -37,27 +36,24 @@ type Mail struct {
 
 // Config is what a Service is made from.
 type Config struct {
-	DB      *db.DB
-	Box     *secretbox.Box
-	Clock   clock.Clock
-	Logger  *slog.Logger
-	Metrics *obs.Metrics
+	DB     *db.DB
+	Box    *secretbox.Box
+	Clock  clock.Clock
+	Logger *slog.Logger
 	// Kinds are those of the mails that will be queued.
 	Kinds  []string
 	Server Server
 }
 
 // Service is the capability. Its methods are safe for concurrent use, but for Work, which one goroutine calls.
-type Service struct{ cfg Config }
+type Service struct {
+	cfg     Config
+	metrics metrics
+}
 
 // New returns a Service.
 func New(c Config) *Service {
-	for _, kind := range c.Kinds {
-		for _, outcome := range []string{outcomeSent, outcomeFailed, outcomeRefused, outcomeExpired} {
-			c.Metrics.Mails.WithLabelValues(kind, outcome) // so that the first count is seen as growth
-		}
-	}
-	return &Service{cfg: c}
+	return &Service{cfg: c, metrics: newMetrics(c.Kinds)}
 }
 
 // Enabled reports whether mails can be sent at all.

@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/clock"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
 )
@@ -210,7 +209,7 @@ func newFixture(t *testing.T, store testkit.Store, server Server) fixture {
 	require.NoError(t, err)
 	server.From, server.Name = "Sallyport <sallyport@gateway.example.test>", "gateway.example.test"
 	f.Service = New(Config{DB: store.DB, Box: box, Clock: f.clk, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
-		Metrics: obs.NewMetrics(), Server: server})
+		Server: server})
 	return f
 }
 
@@ -233,21 +232,8 @@ func (f fixture) waiting(t *testing.T) int {
 // counted is how often mails of the kind of these tests came to an outcome.
 func (f fixture) counted(t *testing.T, outcome string) int {
 	t.Helper()
-	families, err := f.cfg.Metrics.Registry.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if family.GetName() == "sallyport_mail_attempts_total" && labels["kind"] == "invitation" &&
-				labels["outcome"] == outcome {
-				return int(m.GetCounter().GetValue())
-			}
-		}
-	}
-	return 0
+	return int(testkit.Metric(t, f.Module().Metrics, "sallyport_mail_attempts_total", "kind", "invitation",
+		"outcome", outcome))
 }
 
 func invitation() Mail {

@@ -52,7 +52,7 @@ func (s *Service) next(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.cfg.Metrics.MailsQueued.Set(float64(waiting))
+	s.metrics.queued.Set(float64(waiting))
 	if due == 0 {
 		return false, nil
 	}
@@ -102,7 +102,7 @@ func (s *Service) deliver(ctx context.Context, m queued) error {
 }
 
 func (s *Service) outcome(m queued, outcome string) {
-	s.cfg.Metrics.Mails.WithLabelValues(m.kind, outcome).Inc()
+	s.metrics.attempts.WithLabelValues(m.kind, outcome).Inc()
 }
 
 // expire removes mails that nobody could use any more.

@@ -25,9 +25,10 @@ const (
 // leases keeps a node's slices. One goroutine asks the database about all buckets that wait, in one transaction after
 // the other, so that a busy node asks about many at once.
 type leases struct {
-	opts  Options
-	store store
-	wake  jobs.Wake
+	opts         Options
+	countFailure func()
+	store        store
+	wake         jobs.Wake
 
 	mu   sync.Mutex
 	line []*state            // buckets to be asked about
@@ -38,8 +39,8 @@ type leases struct {
 	stopping  atomic.Bool  // nothing is wanted any more
 }
 
-func newLeases(o Options) *leases {
-	l := &leases{opts: o, store: store{o.DB, o.Clock}, wake: jobs.NewWake(), held: map[*state]struct{}{}}
+func newLeases(o Options, countFailure func()) *leases {
+	l := &leases{opts: o, countFailure: countFailure, store: store{o.DB, o.Clock}, wake: jobs.NewWake(), held: map[*state]struct{}{}}
 	l.nodes.Store(1)
 	return l
 }
@@ -183,9 +184,7 @@ func (l *leases) settle(ctx context.Context, asks []ask) {
 
 func (l *leases) failed(ctx context.Context, err error) {
 	l.downUntil.Store(l.opts.Clock.Now().Add(downFor).UnixNano())
-	if l.opts.Failed != nil {
-		l.opts.Failed()
-	}
+	l.countFailure()
 	l.opts.Logger.WarnContext(ctx, "rate limits could not be shared with other nodes; this one goes by its part of them",
 		slog.String("error", err.Error()))
 }

@@ -91,18 +91,15 @@ type Options struct {
 	Logger *slog.Logger
 	// Node is this process's name. No two that run have the same.
 	Node string
-	// Refused, when set, is told of each request that is refused.
-	Refused func(Kind)
-	// Failed, when set, is told of each time that slices could not be leased.
-	Failed func()
 }
 
 // Limiter counts requests. It is safe for concurrent use.
 type Limiter struct {
-	opts   Options
-	seed   maphash.Seed
-	byKind map[Kind]*[shards]shard
-	leases *leases // nil on SQLite, which one process has to itself
+	metrics metrics
+	opts    Options
+	seed    maphash.Seed
+	byKind  map[Kind]*[shards]shard
+	leases  *leases // nil on SQLite, which one process has to itself
 }
 
 type shard struct {
@@ -112,7 +109,7 @@ type shard struct {
 
 // New returns a Limiter. On PostgreSQL Run must run.
 func New(o Options) (*Limiter, error) {
-	l := &Limiter{opts: o, seed: maphash.MakeSeed(), byKind: map[Kind]*[shards]shard{}}
+	l := &Limiter{metrics: newMetrics(), opts: o, seed: maphash.MakeSeed(), byKind: map[Kind]*[shards]shard{}}
 	for _, k := range kinds() {
 		l.byKind[k] = new([shards]shard)
 		for i := range shards {
@@ -124,7 +121,7 @@ func New(o Options) (*Limiter, error) {
 		}
 	}
 	if o.DB != nil && o.DB.Engine() == db.Postgres {
-		l.leases = newLeases(o)
+		l.leases = newLeases(o, l.metrics.leaseFailures.Inc)
 	}
 	return l, nil
 }
@@ -148,8 +145,8 @@ func (l *Limiter) Take(ctx context.Context, b Bucket, limit Limit) Decision {
 	} else {
 		d = l.leases.take(ctx, s, limit)
 	}
-	if !d.Allowed && l.opts.Refused != nil {
-		l.opts.Refused(b.Kind)
+	if !d.Allowed {
+		l.metrics.limited.WithLabelValues(string(b.Kind)).Inc()
 	}
 	return d
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
@@ -48,7 +47,7 @@ func (w *world) newFolder(t *testing.T, text string) *folder {
 	f := &folder{t: t, dir: t.TempDir()}
 	f.write(text)
 	var err error
-	f.live, err = registry.New(registry.Config{Builtin: w.reg, Metrics: obs.NewMetrics(),
+	f.live, err = registry.New(registry.Config{Builtin: w.reg,
 		Folder: &registry.Folder{FS: os.DirFS(f.dir), Path: f.dir}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	f.svc, err = connections.New(connections.Config{

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sallyport/internal/platform/obs"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Connections tells who depends on a definition.
@@ -40,7 +40,8 @@ type Live struct {
 	builtin *Registry
 	folder  *Folder // nil without one
 	log     *slog.Logger
-	metrics *obs.Metrics
+	// refused is the number of definition files that are not in force as they stand.
+	refused prometheus.Gauge
 	current atomic.Pointer[Registry]
 
 	mu sync.Mutex // of Refresh
@@ -56,9 +57,8 @@ type Config struct {
 	// Builtin are the definitions that ship; nil means Builtin's.
 	Builtin *Registry
 	// Folder is the operator's; nil where there is none.
-	Folder  *Folder
-	Logger  *slog.Logger
-	Metrics *obs.Metrics
+	Folder *Folder
+	Logger *slog.Logger
 }
 
 // FolderError says that the operator's folder cannot be used.
@@ -77,7 +77,10 @@ func New(c Config) (*Live, error) {
 		}
 		c.Builtin = builtin
 	}
-	l := &Live{builtin: c.Builtin, folder: c.Folder, log: c.Logger, metrics: c.Metrics}
+	l := &Live{builtin: c.Builtin, folder: c.Folder, log: c.Logger,
+		refused: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_provider_definitions_refused",
+			Help: "Files of the folder of provider definitions that are invalid, or gone while connections use them; the " +
+				"versions before stay in force."})}
 	l.current.Store(c.Builtin)
 	if c.Folder == nil {
 		return l, nil
@@ -182,7 +185,7 @@ func (l *Live) lost(ctx context.Context, err error) {
 		return
 	}
 	l.unreadable, l.troubled = err.Error(), true
-	l.metrics.ProviderFaults.Set(1)
+	l.refused.Set(1)
 	l.log.ErrorContext(ctx, "the folder of provider definitions cannot be read; the definitions in force stay so",
 		slog.String("folder", l.folder.Path), slog.String("error", err.Error()))
 }
@@ -221,7 +224,7 @@ func (l *Live) act(ctx context.Context, connections Connections, files []definit
 	}
 	l.refuse(ctx, c, before, faults)
 	l.removed(ctx, connections, c, before, there)
-	l.metrics.ProviderFaults.Set(float64(c.refused))
+	l.refused.Set(float64(c.refused))
 	if l.troubled && c.refused == 0 {
 		l.log.InfoContext(ctx, "every provider definition in the folder is in force", slog.String("folder", l.folder.Path))
 	}

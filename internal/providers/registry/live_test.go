@@ -7,8 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,11 +15,10 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"sallyport/internal/platform/obs"
+	"sallyport/internal/platform/testkit"
 	"sallyport/internal/providers/registry"
 )
 
@@ -41,12 +38,11 @@ func (a *asked) Unfit(_ context.Context, p *registry.Provider, limit int) ([]str
 
 // site is a folder of definitions and the registry that follows it.
 type site struct {
-	t       testing.TB
-	dir     string
-	live    *registry.Live
-	log     bytes.Buffer
-	metrics *obs.Metrics
-	asked   asked
+	t     testing.TB
+	dir   string
+	live  *registry.Live
+	log   bytes.Buffer
+	asked asked
 }
 
 // shipped has one definition, of the slug shipped.
@@ -64,7 +60,7 @@ func named(slug, name string) string {
 
 func newSite(t testing.TB, files ...string) *site {
 	t.Helper()
-	s := &site{t: t, dir: filepath.Join(t.TempDir(), "definitions"), metrics: obs.NewMetrics(),
+	s := &site{t: t, dir: filepath.Join(t.TempDir(), "definitions"),
 		asked: asked{unfit: map[string]int{}}}
 	require.NoError(t, os.Mkdir(s.dir, 0o700))
 	s.write(files...)
@@ -73,7 +69,7 @@ func newSite(t testing.TB, files ...string) *site {
 }
 
 func (s *site) start() (err error) {
-	s.live, err = registry.New(registry.Config{Builtin: shipped(s.t), Metrics: s.metrics,
+	s.live, err = registry.New(registry.Config{Builtin: shipped(s.t),
 		Folder: &registry.Folder{FS: os.DirFS(s.dir), Path: s.dir}, Logger: slog.New(slog.NewJSONHandler(&s.log, nil))})
 	return err
 }
@@ -112,15 +108,7 @@ func (s *site) get(slug string) *registry.Provider {
 // refused is what the metric says.
 func (s *site) refused() float64 {
 	s.t.Helper()
-	w := httptest.NewRecorder()
-	promhttp.HandlerFor(s.metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(w,
-		httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, "/metrics", nil))
-	_, after, found := strings.Cut(w.Body.String(), "\nsallyport_provider_definitions_refused ")
-	require.True(s.t, found)
-	value, _, _ := strings.Cut(after, "\n")
-	n, err := strconv.ParseFloat(value, 64)
-	require.NoError(s.t, err)
-	return n
+	return testkit.Metric(s.t, s.live.Module(nil).Metrics, "sallyport_provider_definitions_refused")
 }
 
 // logged returns the log's entries since it was last asked.
@@ -415,8 +403,7 @@ func TestLiveSaysWhatConnectionsLack(t *testing.T) {
 // Promise: without a folder there are the definitions that ship, and nothing is looked at.
 func TestLiveWithoutFolder(t *testing.T) {
 	t.Parallel()
-	live, err := registry.New(registry.Config{Builtin: shipped(t), Logger: slog.New(slog.DiscardHandler),
-		Metrics: obs.NewMetrics()})
+	live, err := registry.New(registry.Config{Builtin: shipped(t), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.False(t, live.Refresh(t.Context(), nil))
 	require.Len(t, live.Registry().List(), 1)
@@ -429,7 +416,7 @@ func TestLiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := fstest.MapFS{}
 		use := &asked{unfit: map[string]int{}}
-		live, err := registry.New(registry.Config{Builtin: shipped(t), Metrics: obs.NewMetrics(),
+		live, err := registry.New(registry.Config{Builtin: shipped(t),
 			Folder: &registry.Folder{FS: files, Path: "d"}, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		want := map[string]string{"shipped": "Shipped"}

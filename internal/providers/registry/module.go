@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
@@ -14,7 +16,7 @@ const refreshInterval = time.Second
 // Module returns what definitions bring to the process. users knows which of them are in use; changed is called after
 // others have come into force.
 func (l *Live) Module(users Connections, changed ...func()) module.Module {
-	m := module.Module{Name: "providers/registry"}
+	m := module.Module{Name: "providers/registry", Metrics: []prometheus.Collector{l.refused}}
 	if l.folder == nil {
 		return m
 	}

@@ -9,7 +9,8 @@ import (
 // Module returns what deliveries bring to the process, without their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name: "webhooks/deliveries",
+		Name:    "webhooks/deliveries",
+		Metrics: s.metrics.collectors(),
 		Services: []module.Service{{
 			Name:  "delivery-workers",
 			Start: s.Start,

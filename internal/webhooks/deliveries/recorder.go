@@ -61,8 +61,7 @@ func (s *Service) record(batch []*result) {
 		t.Stop()
 	}
 	s.dispatcher.resume()
-	s.metrics.Commit.WithLabelValues("outcomes").Observe(s.clock.Now().Sub(start).Seconds())
-	s.metrics.BatchSize.WithLabelValues("outcomes").Observe(float64(len(batch)))
+	s.batches.Observe("outcomes", s.clock.Now().Sub(start), len(batch))
 	for _, r := range batch {
 		if s.dispatcher.done(r.delivery) {
 			s.wake.Signal()

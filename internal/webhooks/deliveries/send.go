@@ -90,7 +90,7 @@ func (s *Service) loadPayload(ctx context.Context, j *job) error {
 func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target) {
 	started := s.clock.Now()
 	if j.delivery.AttemptCount == 0 && !j.replay() {
-		s.metrics.FirstAttempt.Observe(started.Sub(j.event.ReceivedAt).Seconds())
+		s.metrics.firstAttempt.Observe(started.Sub(j.event.ReceivedAt).Seconds())
 	}
 	content, contentType, err := body(target.PayloadMode, j.event, j.payload)
 	if err != nil {
@@ -109,10 +109,10 @@ func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target)
 	case target.URL == nil:
 		o = refuse(target.Refused.Code, target.Refused.Message, s.clock.Now())
 	default:
-		s.metrics.InFlight.Inc()
+		s.metrics.inFlight.Inc()
 		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Body: content,
 			Timeout: target.Timeout, MaxResponseBytes: maxResponseBody})
-		s.metrics.InFlight.Dec()
+		s.metrics.inFlight.Dec()
 		if sendErr != nil && ctx.Err() != nil {
 			// Cut off by the end of the process: whether it arrived is not known, so it will be sent again.
 			s.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now())})
@@ -150,7 +150,7 @@ func (s *Service) finish(ctx context.Context, j *job, target *subscriptions.Targ
 	if o.Failure != nil {
 		a.Outcome, a.ErrorCode, a.ErrorMessage = AttemptFailed, &o.Failure.Code, &o.Failure.Message
 	}
-	s.metrics.Deliveries.WithLabelValues(outcomeLabel(next.Status)).Inc()
+	s.metrics.attempts.WithLabelValues(outcomeLabel(next.Status)).Inc()
 	s.logAttempt(ctx, j, &a, next)
 	s.submit(&result{delivery: j.delivery, next: next, attempt: a, tried: true})
 	if o.DisableSubscription {

@@ -30,7 +30,7 @@ type Config struct {
 	Client  *egress.Client
 	Clock   clock.Clock
 	Logger  *slog.Logger
-	Metrics *obs.Metrics
+	Batches *obs.Batches
 	Options Options
 }
 
@@ -60,7 +60,8 @@ type Service struct {
 	client  *egress.Client
 	clock   clock.Clock
 	log     *slog.Logger
-	metrics *obs.Metrics
+	metrics metrics
+	batches *obs.Batches
 	opts    Options
 
 	dispatcher *dispatcher
@@ -92,7 +93,7 @@ const maxBodyMemory = 64 << 20
 // New returns a Service that sends nothing before Start.
 func New(c Config) *Service {
 	s := &Service{db: c.Store.db, store: c.Store, events: c.Store.events, subs: c.Subscriptions, client: c.Client,
-		clock: c.Clock, log: c.Logger, metrics: c.Metrics, opts: c.Options, wake: jobs.NewWake(),
+		clock: c.Clock, log: c.Logger, metrics: newMetrics(), batches: c.Batches, opts: c.Options, wake: jobs.NewWake(),
 		bodies: semaphore.NewWeighted(maxBodyMemory), started: strconv.FormatInt(clock.Millis(c.Clock.Now()), 36),
 		recorded: make(chan struct{}), stopRec: make(chan struct{})}
 	s.hard, s.cancel = context.WithCancel(context.Background())
@@ -100,9 +101,6 @@ func New(c Config) *Service {
 	s.dispatcher = newDispatcher(c.Options.Concurrency, c.Options.PerSubscription, c.Options.PerHost, s.send)
 	s.results = jobs.NewBatcher(outcomeBatch, s.record)
 	s.results.Pace(recordPace)
-	for _, status := range []Status{Succeeded, RetryWait, Dead} {
-		c.Metrics.Deliveries.WithLabelValues(outcomeLabel(status)) // so that the first count is seen as growth
-	}
 	return s
 }
 
@@ -306,12 +304,12 @@ func (s *Service) measure(ctx context.Context) time.Duration {
 		}
 		return interval
 	}
-	s.metrics.QueueDepth.Set(float64(depth.Due))
+	s.metrics.queueDepth.Set(float64(depth.Due))
 	age := 0.0
 	if !depth.Oldest.IsZero() {
 		age = now.Sub(depth.Oldest).Seconds()
 	}
-	s.metrics.QueueOldest.Set(age)
+	s.metrics.queueOldest.Set(age)
 	return interval
 }
 

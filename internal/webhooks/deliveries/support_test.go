@@ -40,7 +40,7 @@ func newService(d *db.DB, subs Subscriptions, clk clock.Clock, client *egress.Cl
 	concurrency, perSubscription, perHost int) *Service {
 	return New(Config{
 		Store:         NewStore(StoreConfig{DB: d, Events: events.New(events.Config{DB: d, Deliveries: Filter{}})}),
-		Subscriptions: subs, Client: client, Clock: clk, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(),
+		Subscriptions: subs, Client: client, Clock: clk, Logger: slog.New(slog.DiscardHandler), Batches: obs.NewBatches(),
 		Options: Options{Concurrency: concurrency, PerSubscription: perSubscription, PerHost: perHost,
 			Lease: 2 * time.Minute, Node: "node"}})
 }

@@ -24,7 +24,7 @@ func (r *Reader) deliver(ctx context.Context, chunks []*chunk, lags func(chunk i
 			return &e
 		}
 		for kind, n := range sent {
-			r.s.metrics.StreamMessages.WithLabelValues(string(kind)).Add(float64(n))
+			r.s.metrics.messages.WithLabelValues(string(kind)).Add(float64(n))
 		}
 		clear(sent)
 		r.spent += len(piece)

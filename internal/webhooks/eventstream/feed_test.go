@@ -84,7 +84,7 @@ func TestFeedIsBounded(t *testing.T) {
 func TestNodeIsBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world, _ *clock.Manual) {
-		s := New(Config{Clock: w.clock, Metrics: w.start().metrics})
+		s := New(Config{Clock: w.clock})
 		loaded := map[feedKey][]*chunk{}
 		for i := range 12 {
 			key := feedKey{env: w.env, deliveries: i%2 == 0}

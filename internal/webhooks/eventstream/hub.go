@@ -180,7 +180,7 @@ func (s *Service) offer(head, next int64, loaded map[feedKey][]*chunk) (missing 
 			if c.record.At.Before(f.made) {
 				continue // it waited for its reader to come back
 			}
-			s.metrics.StreamDelay.Observe(max(0, now.Sub(c.record.At).Seconds()))
+			s.metrics.delay.Observe(max(0, now.Sub(c.record.At).Seconds()))
 		}
 	}
 	s.head = next

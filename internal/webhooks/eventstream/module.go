@@ -13,5 +13,6 @@ func (s *Service) Module() module.Module {
 		s.endStreams() // streams have no end of their own that requests could wait for
 		return nil
 	}
-	return module.Module{Name: "webhooks/eventstream", Services: []module.Service{feed}}
+	return module.Module{Name: "webhooks/eventstream", Metrics: s.metrics.collectors(),
+		Services: []module.Service{feed}}
 }

@@ -80,7 +80,7 @@ func (r *Reader) Serve(ctx context.Context, sink Sink) {
 			_ = sink.Write(b) // a reader who does not take it learns from the end of the stream
 		}
 	}
-	r.s.metrics.StreamsClosed.WithLabelValues(string(e.Reason)).Inc()
+	r.s.metrics.closed.WithLabelValues(string(e.Reason)).Inc()
 }
 
 func (r *Reader) serve(ctx context.Context) ending {

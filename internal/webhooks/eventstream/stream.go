@@ -15,7 +15,6 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 )
@@ -34,7 +33,6 @@ type Config struct {
 	Identity Identity
 	Clock    clock.Clock
 	Logger   *slog.Logger
-	Metrics  *obs.Metrics
 	// Data returns the data of a message about an event, as its readers get it.
 	Data    func(Message) ([]byte, error)
 	Options Options
@@ -55,7 +53,7 @@ type Service struct {
 	identity Identity
 	clock    clock.Clock
 	log      *slog.Logger
-	metrics  *obs.Metrics
+	metrics  metrics
 	data     func(Message) ([]byte, error)
 	opts     Options
 
@@ -86,11 +84,8 @@ const catchingUp = 4
 
 // New returns a Service whose module feeds the readers.
 func New(c Config) *Service {
-	for _, reason := range reasons() {
-		c.Metrics.StreamsClosed.WithLabelValues(string(reason)) // so that the first count is seen as growth
-	}
 	return &Service{db: c.DB, events: c.Events, attempts: c.Attempts, identity: c.Identity, clock: c.Clock, log: c.Logger,
-		metrics: c.Metrics, data: c.Data, opts: c.Options, wake: jobs.NewWake(), pages: make(chan struct{}, catchingUp),
+		metrics: newMetrics(), data: c.Data, opts: c.Options, wake: jobs.NewWake(), pages: make(chan struct{}, catchingUp),
 		stopping: make(chan struct{}), buffers: sync.Pool{New: func() any { b := make([]byte, 0, pieceBytes); return &b }},
 		feeds: map[feedKey]*feed{}, perEnv: map[id.Environment]int{}, credentials: map[string]*credential{}}
 }
@@ -151,7 +146,7 @@ func (s *Service) Open(ctx context.Context, r Request) (*Reader, error) {
 	s.readers++
 	s.open.Add(1)
 	s.perEnv[r.View.Environment]++
-	s.metrics.StreamReaders.Set(float64(s.readers))
+	s.metrics.readers.Set(float64(s.readers))
 	s.watch(r, reader)
 	context.AfterFunc(ctx, func() { s.close(reader, r.Credential) })
 	return reader, nil
@@ -166,7 +161,7 @@ func (s *Service) close(r *Reader, credential string) {
 	if s.perEnv[r.key.env]--; s.perEnv[r.key.env] == 0 {
 		delete(s.perEnv, r.key.env)
 	}
-	s.metrics.StreamReaders.Set(float64(s.readers))
+	s.metrics.readers.Set(float64(s.readers))
 	s.unwatch(r, credential)
 	r.gone = true
 	s.leave(r)

@@ -19,7 +19,6 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/sse"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/deliveries"
@@ -93,7 +92,7 @@ func (w *world) start(options ...func(*Options)) *node {
 		change(&o)
 	}
 	s := New(Config{DB: w.db, Events: w.events, Attempts: deliveries.NewStore(deliveries.StoreConfig{DB: w.db,
-		Events: w.events}), Identity: w.who, Clock: w.clock, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(),
+		Events: w.events}), Identity: w.who, Clock: w.clock, Logger: slog.New(slog.DiscardHandler),
 		Data: told, Options: o})
 	ctx, cancel := context.WithCancel(context.Background()) // it is ended before the database is closed
 	var running sync.WaitGroup
@@ -109,15 +108,7 @@ func (w *world) start(options ...func(*Options)) *node {
 
 // delays returns how many delays the node has measured.
 func (n *node) delays(t require.TestingT) uint64 {
-	families, err := n.metrics.Registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() == "sallyport_stream_delay_seconds" {
-			return f.GetMetric()[0].GetHistogram().GetSampleCount()
-		}
-	}
-	require.FailNow(t, "the metric is missing")
-	return 0
+	return uint64(testkit.Metric(t, n.Module().Metrics, "sallyport_stream_delay_seconds"))
 }
 
 // data is what the tests' messages tell.

@@ -66,8 +66,8 @@ const (
 	outcomeNotMatched = "not_matched"
 )
 
-// Outcomes are the outcomes that a result can have.
-func Outcomes() []string {
+// outcomes are the outcomes that a result can have.
+func outcomes() []string {
 	all := []string{outcomeMatched, outcomeNotMatched}
 	for _, code := range codes() {
 		all = append(all, string(code))

@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/apperr"
-	"sallyport/internal/platform/obs"
 )
 
 const (
@@ -291,7 +290,7 @@ func TestDiskRunsOut(t *testing.T) {
 // The service bounds what waits on the disk although nobody configures it.
 func TestServiceBoundsTheSpool(t *testing.T) {
 	t.Parallel()
-	s := New(Config{Metrics: obs.NewMetrics(), Options: Options{MaxBodyBytes: 10 << 20, MemoryBudget: 64 << 20}})
+	s := New(Config{Options: Options{MaxBodyBytes: 10 << 20, MemoryBudget: 64 << 20}})
 	require.EqualValues(t, 2<<30, s.bodies.disk.free)
 	require.EqualValues(t, 1<<30, s.bodies.disk.share)
 	require.EqualValues(t, 64<<20, s.bodies.memory.free)

@@ -69,8 +69,7 @@ func (s *Service) commitRows(ctx context.Context, batch []*item, rows int) {
 		}
 		return
 	}
-	s.metrics.Commit.WithLabelValues("ingest").Observe(s.clock.Now().Sub(start).Seconds())
-	s.metrics.BatchSize.WithLabelValues("ingest").Observe(float64(rows))
+	s.batching.Observe("ingest", s.clock.Now().Sub(start), rows)
 	if err != nil {
 		s.log.ErrorContext(ctx, "events could not be stored", slog.Int("count", len(batch)),
 			slog.String("error", err.Error()))

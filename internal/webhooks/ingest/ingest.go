@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
@@ -64,7 +66,8 @@ type Config struct {
 	Limiter       Limiter
 	Clock         clock.Clock
 	Logger        *slog.Logger
-	Metrics       *obs.Metrics
+	Evaluations   *filters.Evaluations
+	Batches       *obs.Batches
 	Options       Options
 }
 
@@ -92,9 +95,12 @@ type Service struct {
 	rejections Rejections
 	clock      clock.Clock
 	log        *slog.Logger
-	metrics    *obs.Metrics
-	limiter    Limiter
-	opts       Options
+	// requests counts inbound requests by outcome.
+	requests    *prometheus.CounterVec
+	evaluations *filters.Evaluations
+	batching    *obs.Batches
+	limiter     Limiter
+	opts        Options
 
 	bodies  *bodyReader
 	screens screens
@@ -106,18 +112,12 @@ type Service struct {
 // New returns a Service that commits nothing before its module starts.
 func New(c Config) *Service {
 	s := &Service{db: c.DB, conns: c.Connections, subs: c.Subscriptions, events: c.Events, deliveries: c.Deliveries,
-		rejections: c.Rejections, limiter: c.Limiter, clock: c.Clock, log: c.Logger, metrics: c.Metrics, opts: c.Options,
+		rejections: c.Rejections, limiter: c.Limiter, clock: c.Clock, log: c.Logger, requests: newRequests(),
+		evaluations: c.Evaluations, batching: c.Batches, opts: c.Options,
 		bodies: newBodyReader(c.Options.MemoryBudget, spoolBudget, min(c.Options.MaxBodyBytes, connections.MaxBodyBytes),
 			c.Options.SpoolDir),
 		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}
 	s.batches = jobs.NewBatcher(maxBatch, s.commit)
-	// A counter that appears with its first count hides that count from whoever watches its growth.
-	for _, outcome := range outcomes() {
-		c.Metrics.Events.WithLabelValues(outcome)
-	}
-	for _, outcome := range filters.Outcomes() {
-		c.Metrics.Filters.WithLabelValues(outcome)
-	}
 	return s
 }
 
@@ -201,7 +201,7 @@ func outcomes() []string {
 // of the one sender, take too much.
 func (s *Service) Receive(ctx context.Context, r Request) (Receipt, error) {
 	receipt, err := s.receive(ctx, &r)
-	s.metrics.Events.WithLabelValues(outcomeOf(receipt, err)).Inc()
+	s.requests.WithLabelValues(outcomeOf(receipt, err)).Inc()
 	return receipt, err
 }
 

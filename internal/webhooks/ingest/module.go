@@ -3,13 +3,16 @@ package ingest
 import (
 	"context"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sallyport/internal/platform/module"
 )
 
 // Module returns what ingest brings to the process, without its operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name: "webhooks/ingest",
+		Name:    "webhooks/ingest",
+		Metrics: []prometheus.Collector{s.requests},
 		Services: []module.Service{{
 			Name:  "event-commits",
 			Start: func(context.Context) error { return s.startCommits() },

@@ -85,11 +85,11 @@ func (s *Service) Publish(ctx context.Context, p access.Principal, in Publicatio
 	receipt, err := s.publish(ctx, p, in)
 	switch {
 	case err == nil && !receipt.Duplicate:
-		s.metrics.Events.WithLabelValues(outcomePublished).Inc()
+		s.requests.WithLabelValues(outcomePublished).Inc()
 	case err == nil:
-		s.metrics.Events.WithLabelValues(outcomeDuplicate).Inc()
+		s.requests.WithLabelValues(outcomeDuplicate).Inc()
 	case apperr.Is(err, apperr.CodeUnavailable):
-		s.metrics.Events.WithLabelValues(outcomeUnavailable).Inc()
+		s.requests.WithLabelValues(outcomeUnavailable).Inc()
 	}
 	return receipt, err
 }

@@ -81,6 +81,6 @@ func (s *Service) admit(it *item, matched []subscriptions.Matched) []subscriptio
 
 func (s *Service) ask(f *filters.Filter, seen *filters.Event) bool {
 	r := f.Eval(seen)
-	s.metrics.Filters.WithLabelValues(r.Outcome()).Inc()
+	s.evaluations.Count(r.Outcome())
 	return r.Matches
 }

@@ -11,7 +11,6 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/deliveries"
@@ -45,7 +44,7 @@ func TestCostOfFilters(t *testing.T) {
 	subs = append(subs, subscriptions.Matched{ID: id.New(id.PrefixSubscription), Enabled: true})
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		found := events.New(events.Config{DB: store.DB, Deliveries: deliveries.Filter{}})
-		s := ownevents.New(ownevents.Config{DB: store.DB, Events: found, Subscriptions: subs, Metrics: obs.NewMetrics(),
+		s := ownevents.New(ownevents.Config{DB: store.DB, Events: found, Subscriptions: subs, Evaluations: filters.NewEvaluations(),
 			Clock: clock.NewManual(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC))})
 		env := id.Environment(id.New(id.PrefixEnvironment))
 		for n := 1; n <= 2; n++ {

@@ -9,7 +9,6 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
@@ -30,21 +29,21 @@ type Config struct {
 	Events        *events.Store
 	Subscriptions Subscriptions
 	Clock         clock.Clock
-	Metrics       *obs.Metrics
+	Evaluations   *filters.Evaluations
 }
 
 // Service emits the gateway's own events. It is safe for concurrent use.
 type Service struct {
-	db      *db.DB
-	events  *events.Store
-	subs    Subscriptions
-	clock   clock.Clock
-	metrics *obs.Metrics
+	db          *db.DB
+	events      *events.Store
+	subs        Subscriptions
+	clock       clock.Clock
+	evaluations *filters.Evaluations
 }
 
 // New returns a Service.
 func New(c Config) *Service {
-	return &Service{db: c.DB, events: c.Events, subs: c.Subscriptions, clock: c.Clock, metrics: c.Metrics}
+	return &Service{db: c.DB, events: c.Events, subs: c.Subscriptions, clock: c.Clock, evaluations: c.Evaluations}
 }
 
 // own is an event before it is stored.
@@ -130,12 +129,12 @@ func (s *Service) newEvent(ctx context.Context, o *own,
 // evaluate evaluates a filter. Once the filters of the environment have cost too much, it does not match.
 func (s *Service) evaluate(f *filters.Filter, seen *filters.Event, env id.Environment, cost spent) bool {
 	if cost[env] >= maxFilterCost {
-		s.metrics.Filters.WithLabelValues(string(filters.CodeCost)).Inc()
+		s.evaluations.Count(string(filters.CodeCost))
 		return false
 	}
 	r := f.Eval(seen)
 	cost[env] += r.Cost
-	s.metrics.Filters.WithLabelValues(r.Outcome()).Inc()
+	s.evaluations.Count(r.Outcome())
 	return r.Matches
 }
 

@@ -19,6 +19,7 @@ const (
 func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:     "webhooks/replays",
+		Metrics:  s.metrics.collectors(),
 		Services: []module.Service{{Name: "replay-leases", Start: s.Recover}},
 		Jobs: []jobs.Periodic{
 			{

@@ -15,7 +15,6 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/jobs"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
@@ -35,16 +34,16 @@ type Config struct {
 	Deliveries    *deliveries.Service
 	Subscriptions Subscriptions
 	Logger        *slog.Logger
-	Metrics       *obs.Metrics
 	// Node names this process's data folder: at start it takes the jobs of its predecessor.
 	Node string
 }
 
 // Service keeps replays and works on them. It is safe for concurrent use; one goroutine calls Work.
 type Service struct {
-	cfg   Config
-	claim string
-	wake  jobs.Wake
+	cfg     Config
+	metrics metrics
+	claim   string
+	wake    jobs.Wake
 	// paces is what the worker knows of each job.
 	paces map[string]*pace
 	// limits are those of previews.
@@ -55,10 +54,7 @@ type Service struct {
 
 // New returns a Service that works on nothing before Work is called.
 func New(cfg Config) *Service {
-	for _, outcome := range []string{outcomeStarted, outcomeSkipped, outcomeSucceeded, outcomeFailed, outcomeOther} {
-		cfg.Metrics.Replayed.WithLabelValues(outcome) // so that the first count is seen as growth
-	}
-	return &Service{cfg: cfg, claim: cfg.Node + ":" + strconv.FormatInt(clock.Millis(cfg.Clock.Now()), 36) + ":" +
+	return &Service{cfg: cfg, metrics: newMetrics(), claim: cfg.Node + ":" + strconv.FormatInt(clock.Millis(cfg.Clock.Now()), 36) + ":" +
 		id.NewUUID(), wake: jobs.NewWake(), paces: map[string]*pace{}, limits: defaultPreviewLimits()}
 }
 
@@ -238,7 +234,7 @@ func (s *Service) Measure(ctx context.Context) error {
 		return err
 	}
 	for _, status := range []Status{Queued, Running, Paused} {
-		s.cfg.Metrics.Replays.WithLabelValues(string(status)).Set(float64(n[status]))
+		s.metrics.unfinished.WithLabelValues(string(status)).Set(float64(n[status]))
 	}
 	return nil
 }

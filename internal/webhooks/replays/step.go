@@ -202,7 +202,7 @@ func (s *Service) count(p deliveries.BulkProgress, result deliveries.BulkResult)
 	for outcome, n := range map[string]int64{outcomeStarted: int64(len(result.Started)), outcomeSkipped: skipped,
 		outcomeSucceeded: p.Succeeded, outcomeFailed: p.Failed, outcomeOther: p.Other} {
 		if n > 0 {
-			s.cfg.Metrics.Replayed.WithLabelValues(outcome).Add(float64(n))
+			s.metrics.deliveries.WithLabelValues(outcome).Add(float64(n))
 		}
 	}
 }

@@ -67,7 +67,7 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 	w := &world{t: t, ctx: t.Context(), store: store, clock: clk, subs: subs, events: list,
 		deliveries: deliveries.New(deliveries.Config{
 			Store: deliveries.NewStore(deliveries.StoreConfig{DB: store.DB, Events: list}), Subscriptions: subs, Clock: clk,
-			Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(),
+			Logger: slog.New(slog.DiscardHandler), Batches: obs.NewBatches(),
 			Options: deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "node"}})}
 	w.newEnvironment()
 	return w
@@ -91,7 +91,7 @@ func (w *world) tx(fn func(tx *sql.Tx) error) { require.NoError(w.t, w.store.DB.
 // node returns a service as a process has it.
 func (w *world) node(name string) *Service {
 	return New(Config{DB: w.store.DB, Clock: w.clock, Events: w.events, Deliveries: w.deliveries, Subscriptions: w.subs,
-		Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics(), Node: name})
+		Logger: slog.New(slog.DiscardHandler), Node: name})
 }
 
 // anybody is a principal in the world's environment.

@@ -8,7 +8,8 @@ import (
 // Module returns what retention brings to the process.
 func (w *Worker) Module() module.Module {
 	return module.Module{
-		Name: "webhooks/retention",
+		Name:    "webhooks/retention",
+		Metrics: w.metrics.collectors(),
 		Jobs: []jobs.Periodic{{Name: "remove-expired-events", Run: jobs.Every(interval, w.removeExpired),
 			Failure: "cannot remove all that is due; it is tried again"}},
 	}

@@ -10,7 +10,6 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 )
@@ -39,23 +38,20 @@ type Config struct {
 	Lifetimes events.Retention
 	Clock     clock.Clock
 	Logger    *slog.Logger
-	Metrics   *obs.Metrics
 }
 
 // Worker removes what is due, a chunk at a time.
 type Worker struct {
 	Config
-	pace pace
+	metrics metrics
+	pace    pace
 	// statistic is the hour up to which this process has gone through the statistics.
 	statistic time.Time
 }
 
 // New returns a Worker whose module removes what has expired.
 func New(c Config) *Worker {
-	for _, what := range []string{kindPayload, kindPartition, kindEvent, kindDelivery, kindAttempt, kindKey, kindEnded} {
-		c.Metrics.Removed.WithLabelValues(what) // so that the first count is seen as growth
-	}
-	return &Worker{Config: c, pace: newPace(c.DB, clock.System())}
+	return &Worker{Config: c, metrics: newMetrics(), pace: newPace(c.DB, clock.System())}
 }
 
 // removeExpired removes everything that is due, unless another node is at it. It ends early, between two chunks, when
@@ -137,7 +133,7 @@ func (w *Worker) tasks(p *plan) []*task {
 }
 
 func (w *Worker) removed(what string, n int64) {
-	w.Metrics.Removed.WithLabelValues(what).Add(float64(n))
+	w.metrics.removed.WithLabelValues(what).Add(float64(n))
 }
 
 // cutoffs returns the times of receipt up to which payloads and events of the environment are due.
@@ -231,6 +227,6 @@ func (w *Worker) measure(ctx context.Context, p *plan) error {
 }
 
 func (w *Worker) overdue(payload, event time.Duration) {
-	w.Metrics.Overdue.WithLabelValues(kindPayload).Set(payload.Seconds())
-	w.Metrics.Overdue.WithLabelValues(kindEvent).Set(event.Seconds())
+	w.metrics.overdue.WithLabelValues(kindPayload).Set(payload.Seconds())
+	w.metrics.overdue.WithLabelValues(kindEvent).Set(event.Seconds())
 }

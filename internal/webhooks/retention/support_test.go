@@ -14,7 +14,6 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
-	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/deliveries"
@@ -49,7 +48,7 @@ func newWorld(t *testing.T, s testkit.Store) *world {
 func (w *world) process(d *db.DB) *Worker {
 	list := events.New(events.Config{DB: d, Deliveries: deliveries.Filter{}, Retention: w.keeps, Clock: w.clk})
 	worker := New(Config{DB: d, Events: list, Deliveries: deliveries.NewStore(deliveries.StoreConfig{DB: d, Events: list}),
-		Lifetimes: w.keeps, Clock: w.clk, Logger: slog.New(slog.DiscardHandler), Metrics: obs.NewMetrics()})
+		Lifetimes: w.keeps, Clock: w.clk, Logger: slog.New(slog.DiscardHandler)})
 	worker.pace.rest = func(context.Context, time.Duration) {}
 	return worker
 }
@@ -176,16 +175,7 @@ func (w *world) seen(env id.Environment) []events.Event {
 // metric returns the value that a metric of this package has for a kind of thing.
 func (w *world) metric(name, what string) float64 {
 	w.t.Helper()
-	families, err := w.Metrics.Registry.Gather()
-	require.NoError(w.t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && m.GetLabel()[0].GetValue() == what {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
+	return testkit.Metric(w.t, w.Module().Metrics, name, "what", what)
 }
 
 func (w *world) removedSoFar(what string) int {

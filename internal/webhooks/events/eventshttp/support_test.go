@@ -56,7 +56,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 	log := slog.New(slog.DiscardHandler)
 	s.dl = deliveries.New(deliveries.Config{
 		Store:         deliveries.NewStore(deliveries.StoreConfig{DB: store.DB, Events: s.events}),
-		Subscriptions: enabled{}, Client: client, Clock: s.clock, Logger: log, Metrics: obs.NewMetrics(),
+		Subscriptions: enabled{}, Client: client, Clock: s.clock, Logger: log, Batches: obs.NewBatches(),
 		Options: deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "test"}})
 	s.api = httpapi.New(httpapi.Config{Version: "test", Logger: log, Clock: s.clock, Auth: authenticator{s}})
 	eventshttp.Mount(s.api, s.events, s.dl, nil)
