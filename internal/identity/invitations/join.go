@@ -81,7 +81,7 @@ func (s *Service) Join(ctx context.Context, c access.Client, token InvitationTok
 		if j, err = s.join(ctx, tx, c, given, hash); err != nil {
 			return err
 		}
-		return s.signIn.Forgive(ctx, tx, at)
+		return signin.Forgive(ctx, tx, at)
 	})
 	if db.IsUniqueViolation(err) {
 		err = apperr.Unauthorized(errJoined) // by an identity provider, in this moment

@@ -152,7 +152,7 @@ func (s *Service) Complete(ctx context.Context, c access.Client, token Token,
 		if p, err = s.addOwner(ctx, tx, actor, n.TeamName, address, hash); err != nil {
 			return err
 		}
-		return s.signIn.Forgive(ctx, tx, at)
+		return signin.Forgive(ctx, tx, at)
 	})
 	if err != nil {
 		return members.Profile{}, err

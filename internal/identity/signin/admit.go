@@ -29,7 +29,7 @@ func (s *Service) Admit(ctx context.Context, what Purpose, c access.Client) (Att
 }
 
 // Forgive takes back, in tx, an attempt that turned out to be right.
-func (*Service) Forgive(ctx context.Context, tx *sql.Tx, a Attempt) error { return forgive(ctx, tx, a) }
+func Forgive(ctx context.Context, tx *sql.Tx, a Attempt) error { return forgive(ctx, tx, a) }
 
 // admit counts an attempt before anything is looked up for it. It holds one of the places to compute in while it
 // writes, as sign-ins do: strangers cannot make the database write faster than that.

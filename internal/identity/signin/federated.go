@@ -75,11 +75,11 @@ func (s *Service) SignInFederated(ctx context.Context, c access.Client, f Federa
 			if err := s.members.GiveManaged(ctx, tx, c.User(user.ID, user.Email, f.Team), f.Provider, f.Roles); err != nil {
 				return err
 			}
-			if err := s.endFamily(ctx, tx, c, replaced); err != nil {
+			if err := s.sessions.endFamily(ctx, tx, c, replaced); err != nil {
 				return err
 			}
 			k := sessionKey{user: user, team: f.Team}
-			if in.Session, in.Refresh, err = s.startSession(ctx, tx, c, k, []string{methodSSO}); err != nil {
+			if in.Session, in.Refresh, err = s.sessions.startSession(ctx, tx, c, k, []string{methodSSO}); err != nil {
 				return err
 			}
 			k.id = in.Session.ID

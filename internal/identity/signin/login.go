@@ -56,7 +56,7 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 	if !known || !right {
 		return SignIn{}, apperr.Unauthorized(errLogin)
 	}
-	current, err := s.currentHash(ctx, a, hash, with.Password)
+	current, err := s.hasher.currentHash(ctx, a, hash, with.Password)
 	if err != nil {
 		return SignIn{}, err
 	}
@@ -89,14 +89,14 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 			return err
 		case refused != nil:
 			refusal = refused // what it counts is to be committed
-			return s.halfway(ctx, tx, at, refused)
+			return halfway(ctx, tx, at, refused)
 		case enrolled:
 			methods = append(methods, methodOTP)
 		}
-		if err := s.endFamily(ctx, tx, c, replaced); err != nil {
+		if err := s.sessions.endFamily(ctx, tx, c, replaced); err != nil {
 			return err
 		}
-		if in.Session, in.Refresh, err = s.startSession(ctx, tx, c, sessionKey{user: a.User, team: a.Team},
+		if in.Session, in.Refresh, err = s.sessions.startSession(ctx, tx, c, sessionKey{user: a.User, team: a.Team},
 			methods); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 // halfway deals with an attempt whose password was right and whose second factor was not. It stays counted for the
 // account, so that nobody who has the password tries codes faster than passwords. Where the code was merely not asked
 // for yet, it is not counted for the address, or the sign-ins of one office would add up.
-func (s *Service) halfway(ctx context.Context, tx *sql.Tx, at Attempt, refused error) error {
+func halfway(ctx context.Context, tx *sql.Tx, at Attempt, refused error) error {
 	if at.address == nil || !apperr.Is(refused, apperr.CodeTOTPRequired) {
 		return nil
 	}
@@ -143,10 +143,10 @@ func (s *Service) findAccount(ctx context.Context,
 
 // currentHash returns the hash to store for a password that was found right: the one there is, or another when that was
 // made under other costs than today's.
-func (s *Service) currentHash(ctx context.Context, a members.Account, hash passwordHash,
+func (h *hasher) currentHash(ctx context.Context, a members.Account, hash passwordHash,
 	password secretbox.Secret) (string, error) {
 	if hash.params == currentParams() {
 		return a.PasswordHash, nil
 	}
-	return s.hasher.hash(ctx, password)
+	return h.hash(ctx, password)
 }

@@ -124,10 +124,10 @@ func (s *Service) Refresh(ctx context.Context, c access.Client, token RefreshTok
 		if f.key.user, _, err = members.ReadUser(ctx, tx, f.key.user.ID); err != nil {
 			return err
 		}
-		in.Session, in.Refresh, err = s.rotate(ctx, tx, c, f, t)
+		in.Session, in.Refresh, err = s.sessions.rotate(ctx, tx, c, f, t)
 		if errors.Is(err, errReplay) {
 			replayed = true // the end of the session is to be committed
-			return s.end(ctx, tx, c, f.key, "session.replay", audit.Denied)
+			return s.sessions.end(ctx, tx, c, f.key, "session.replay", audit.Denied)
 		}
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func (s *Service) Refresh(ctx context.Context, c access.Client, token RefreshTok
 }
 
 // rotate gives the session another token, or says that the one shown is a replay.
-func (s *Service) rotate(ctx context.Context, tx *sql.Tx, c access.Client, f family,
+func (s *sessions) rotate(ctx context.Context, tx *sql.Tx, c access.Client, f family,
 	t refreshToken) (Session, RefreshToken, error) {
 	now := s.clock.Now()
 	shown := t.tokenMAC(s.pepper)

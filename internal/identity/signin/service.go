@@ -58,6 +58,7 @@ type Service struct {
 	mails    Mailer
 	hasher   *hasher
 	throttle *throttle
+	sessions *sessions
 }
 
 // New returns a Service.
@@ -65,7 +66,8 @@ func New(c Config) *Service {
 	h := newHasher(c.Derive)
 	return &Service{db: c.DB, box: c.Box, clock: c.Clock, pepper: c.Pepper, issuer: c.Issuer, members: c.Members,
 		tokens: c.AccessTokens, mails: c.Mails, hasher: h,
-		throttle: &throttle{db: c.DB, clock: c.Clock, pepper: c.Pepper, hasher: h}}
+		throttle: &throttle{db: c.DB, clock: c.Clock, pepper: c.Pepper, hasher: h},
+		sessions: &sessions{db: c.DB, clock: c.Clock, pepper: c.Pepper}}
 }
 
 // Issuer returns the URL of the service, which is the origin of its own pages.

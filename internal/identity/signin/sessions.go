@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/identity/installation"
+	"sallyport/internal/platform/db"
+
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/identity/members"
 	"sallyport/internal/identity/team"
@@ -105,6 +108,13 @@ func (s *Service) EndSession(ctx context.Context, actor access.Principal, sessio
 	})
 }
 
+// sessions keeps the sessions of users.
+type sessions struct {
+	db     *db.DB
+	clock  clock.Clock
+	pepper installation.Pepper
+}
+
 var errNothingToEnd = errors.New("neither a refresh token nor an access token that holds")
 
 // Logout ends the session of a refresh token and that of an access token; either may be empty. It returns unauthorized
@@ -128,16 +138,16 @@ func (s *Service) Logout(ctx context.Context, c access.Client, refresh RefreshTo
 		}
 	}
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := s.endFamily(ctx, tx, c, refresh); err != nil || signedIn.Session == "" {
+		if err := s.sessions.endFamily(ctx, tx, c, refresh); err != nil || signedIn.Session == "" {
 			return err
 		}
 		k := sessionKey{id: signedIn.Session, user: members.User{ID: signedIn.ID, Email: signedIn.Name}, team: signedIn.Team}
-		return s.end(ctx, tx, c, k, "session.end", audit.Success)
+		return s.sessions.end(ctx, tx, c, k, "session.end", audit.Success)
 	})
 }
 
 // endFamily ends the session of a refresh token, also of one that was used before: whoever has it was signed in.
-func (s *Service) endFamily(ctx context.Context, tx *sql.Tx, c access.Client, token RefreshToken) error {
+func (s *sessions) endFamily(ctx context.Context, tx *sql.Tx, c access.Client, token RefreshToken) error {
 	t, ok := parseRefreshToken(token)
 	if !ok {
 		return nil
@@ -153,7 +163,7 @@ func (s *Service) endFamily(ctx context.Context, tx *sql.Tx, c access.Client, to
 }
 
 // end ends a session that a client without a principal has shown a token of, unless somebody else was faster.
-func (s *Service) end(ctx context.Context, tx *sql.Tx, c access.Client, k sessionKey, action string,
+func (s *sessions) end(ctx context.Context, tx *sql.Tx, c access.Client, k sessionKey, action string,
 	outcome audit.Outcome) error {
 	now := s.clock.Now()
 	ok, err := endSession(ctx, tx, k.id, now)
@@ -166,7 +176,7 @@ func (s *Service) end(ctx context.Context, tx *sql.Tx, c access.Client, k sessio
 }
 
 // startSession begins a session of a user who has just shown by those methods who they are.
-func (s *Service) startSession(ctx context.Context, tx *sql.Tx, c access.Client, k sessionKey,
+func (s *sessions) startSession(ctx context.Context, tx *sql.Tx, c access.Client, k sessionKey,
 	methods []string) (Session, RefreshToken, error) {
 	now := s.clock.Now()
 	ms := clock.Millis(now)

@@ -27,7 +27,7 @@ import (
 // Prefix is the path under which every operation is mounted.
 const Prefix = "/api/v1"
 
-// Authenticator resolves credentials to principals. internal/identity implements it.
+// Authenticator resolves credentials to principals. internal/identity/principals implements it.
 type Authenticator interface {
 	// APIKey returns the principal of a key that a client sent from an IP address. Errors: unauthorized, api_key_expired.
 	APIKey(ctx context.Context, key, ip string) (access.Principal, error)
