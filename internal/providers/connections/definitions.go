@@ -59,7 +59,7 @@ func (s *Service) verifier(ctx context.Context, c *Connection, newest *registry.
 }
 
 // ProvidersChanged makes every lookup that begins from now on use the definitions in force.
-func (s *Service) ProvidersChanged() { s.cache.drop() }
+func (s *Service) ProvidersChanged() { s.inbound.DropAll() }
 
 // UsedProviders returns the slugs of the providers that connections of any environment have, sorted.
 func (s *Service) UsedProviders(ctx context.Context) ([]string, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -45,48 +44,31 @@ func (s *Service) Lookup(ctx context.Context, segment string) (*Inbound, error) 
 	if byAlias && !validName(segment) {
 		return nil, notFound()
 	}
-	in, generation := s.cache.get(segment)
-	if in != nil {
-		return in, nil
-	}
-	return s.once(segment, generation, func() (*Inbound, error) {
-		// The departure of the caller who happens to read must not fail the others.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
-		defer cancel()
-		in, err := s.load(ctx, segment, byAlias)
+	return s.inbound.Get(ctx, segment, func(ctx context.Context) (*Inbound, int64, error) {
+		version, err := s.version(ctx)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		s.cache.put(segment, in, generation)
-		return in, nil
+		in, err := s.load(ctx, segment, byAlias)
+		return in, version, err
 	})
 }
 
-// once shares one read among all who miss the same segment at once, as many do after a change. Only callers of one
-// generation share: who came after a change must not be given what was read before it.
-func (s *Service) once(segment string, generation uint64, read func() (*Inbound, error)) (*Inbound, error) {
-	v, err, _ := s.loads.Do(strconv.FormatUint(generation, 10)+" "+segment, func() (any, error) { return read() })
-	if err != nil {
-		return nil, err
-	}
-	in, ok := v.(*Inbound)
-	if !ok {
-		return nil, notFound()
-	}
-	return in, nil
+// maxCached bounds the cache of Lookup. It keeps only segments that name a connection, so strangers cannot fill it.
+const maxCached = 20_000
+
+func (s *Service) version(ctx context.Context) (int64, error) {
+	versions, err := s.db.Versions(ctx)
+	return versions[Collection], err
 }
 
-// lookupTimeout bounds one read, so that a store that hangs becomes an error that the provider is told to retry.
-const lookupTimeout = 5 * time.Second
-
-// Refresh drops what Lookup has cached if any process changed a connection since the last call. A worker calls it each
-// second.
+// Refresh drops what Lookup has cached if another process changed a connection since. A worker calls it each second.
 func (s *Service) Refresh(ctx context.Context) error {
-	versions, err := s.db.Versions(ctx)
+	version, err := s.version(ctx)
 	if err != nil {
 		return fmt.Errorf("refresh connections: %w", err)
 	}
-	s.cache.observe(versions[Collection])
+	s.inbound.DropOthers(version)
 	return nil
 }
 

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/cache"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
@@ -59,8 +58,7 @@ type Service struct {
 	log          *slog.Logger
 
 	refusing *verification.Verifier
-	cache    *cache
-	loads    singleflight.Group
+	inbound  cache.Cache[string, *Inbound]
 	matches  matches
 	onDelete []DeleteHook
 	onChange []ChangeHook
@@ -74,7 +72,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	return &Service{
 		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments,
-		keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing, cache: newCache(),
+		keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing, inbound: cache.Cache[string, *Inbound]{Max: maxCached},
 		onDelete: cfg.OnDelete, onChange: cfg.OnChange,
 	}, nil
 }
@@ -222,7 +220,7 @@ func (s *Service) locked(ctx context.Context, actor access.Principal, key, conne
 
 // change runs a transaction and empties the cache, whatever came of it: a commit whose answer was lost is one too.
 func (s *Service) change(ctx context.Context, fn func(*sql.Tx) error) error {
-	defer s.cache.drop()
+	defer s.inbound.DropAll()
 	return s.db.Tx(ctx, fn)
 }
 

@@ -1,12 +1,12 @@
 package subscriptions
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/filters"
 )
 
@@ -37,8 +37,10 @@ func BenchmarkFilters(b *testing.B) {
 				x.subscriptions[0].Filter = filters.New("true")
 			}
 			s := &Directory{}
-			s.indexes.slots = map[id.Environment]*slot[*index]{"env": {ready: make(chan struct{}), value: x}}
-			close(s.indexes.slots["env"].ready)
+			_, err := s.indexes.Get(b.Context(), "env", func(context.Context) (*index, int64, error) { return x, 1, nil })
+			if err != nil {
+				b.Fatal(err)
+			}
 			types := []string{"issue.comment.created"}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"sallyport/internal/platform/cache"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/filters"
@@ -13,7 +14,7 @@ import (
 // subscription sets off can look subscriptions up. It is safe for concurrent use.
 type Directory struct {
 	db      *db.DB
-	indexes cache[id.Environment, *index]
+	indexes cache.Cache[id.Environment, *index]
 	filters filterCache
 }
 
@@ -67,7 +68,7 @@ func (d *Directory) WantsOwn(ctx context.Context, env id.Environment) (bool, err
 }
 
 func (d *Directory) index(ctx context.Context, env id.Environment) (*index, error) {
-	return d.indexes.get(ctx, env, func(ctx context.Context) (*index, int64, error) { return d.loadIndex(ctx, env) })
+	return d.indexes.Get(ctx, env, func(ctx context.Context) (*index, int64, error) { return d.loadIndex(ctx, env) })
 }
 
 func (d *Directory) version(ctx context.Context) (int64, error) {
@@ -88,7 +89,7 @@ func (d *Directory) loadIndex(ctx context.Context, env id.Environment) (*index, 
 }
 
 // refresh drops what was read at another version of the table.
-func (d *Directory) refresh(version int64) { d.indexes.dropOthers(version) }
+func (d *Directory) refresh(version int64) { d.indexes.DropOthers(version) }
 
 // drop forgets what is known of the environment.
-func (d *Directory) drop(env id.Environment) { d.indexes.drop(env) }
+func (d *Directory) drop(env id.Environment) { d.indexes.Drop(env) }

@@ -9,6 +9,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/cache"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
@@ -76,7 +77,7 @@ type Service struct {
 	*Directory
 	cfg     Config
 	own     origin
-	targets cache[targetKey, *Target]
+	targets cache.Cache[targetKey, *Target]
 }
 
 type targetKey struct {
@@ -106,7 +107,7 @@ func (s *Service) Target(ctx context.Context, env id.Environment, subscriptionID
 	if !id.Is(id.PrefixSubscription, subscriptionID) {
 		return nil, notFound()
 	}
-	return s.targets.get(ctx, targetKey{env, subscriptionID}, func(ctx context.Context) (*Target, int64, error) {
+	return s.targets.Get(ctx, targetKey{env, subscriptionID}, func(ctx context.Context) (*Target, int64, error) {
 		return s.loadTarget(ctx, env, subscriptionID)
 	})
 }
@@ -118,7 +119,7 @@ func (s *Service) Refresh(ctx context.Context) error {
 		return err
 	}
 	s.refresh(version)
-	s.targets.dropOthers(version)
+	s.targets.DropOthers(version)
 	return nil
 }
 
@@ -126,7 +127,7 @@ func (s *Service) Refresh(ctx context.Context) error {
 // failed too, because a commit whose answer was lost may have happened.
 func (s *Service) changed(env id.Environment, subscriptionID string) {
 	s.drop(env)
-	s.targets.drop(targetKey{env, subscriptionID})
+	s.targets.Drop(targetKey{env, subscriptionID})
 	s.cfg.Deliveries.Changed()
 }
 

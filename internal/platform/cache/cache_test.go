@@ -1,18 +1,20 @@
-package subscriptions
+package cache_test
 
 import (
 	"context"
 	"errors"
 	"testing"
 
+	"sallyport/internal/platform/cache"
+
 	"github.com/stretchr/testify/require"
 )
 
-func constant(value string, version int64) loader[string] {
+func constant(value string, version int64) func(context.Context) (string, int64, error) {
 	return func(context.Context) (string, int64, error) { return value, version, nil }
 }
 
-func forbidden(t *testing.T) loader[string] {
+func forbidden(t *testing.T) func(context.Context) (string, int64, error) {
 	t.Helper()
 	return func(context.Context) (string, int64, error) {
 		t.Error("the value is known and is read again")
@@ -24,10 +26,10 @@ func forbidden(t *testing.T) loader[string] {
 // creation was answered would miss events.
 func TestCacheDoesNotInstallALoadOlderThanADrop(t *testing.T) {
 	t.Parallel()
-	var c cache[string, string]
+	var c cache.Cache[string, string]
 	began, finish, old := make(chan struct{}), make(chan struct{}), make(chan string)
 	go func() {
-		v, _ := c.get(t.Context(), "k", func(context.Context) (string, int64, error) {
+		v, _ := c.Get(t.Context(), "k", func(context.Context) (string, int64, error) {
 			close(began)
 			<-finish
 			return "before", 1, nil
@@ -35,13 +37,13 @@ func TestCacheDoesNotInstallALoadOlderThanADrop(t *testing.T) {
 		old <- v
 	}()
 	<-began
-	c.drop("k")
-	v, err := c.get(t.Context(), "k", constant("after", 2))
+	c.Drop("k")
+	v, err := c.Get(t.Context(), "k", constant("after", 2))
 	require.NoError(t, err)
 	require.Equal(t, "after", v)
 	close(finish)
 	require.Equal(t, "before", <-old)
-	v, err = c.get(t.Context(), "k", forbidden(t))
+	v, err = c.Get(t.Context(), "k", forbidden(t))
 	require.NoError(t, err)
 	require.Equal(t, "after", v)
 }
@@ -49,23 +51,23 @@ func TestCacheDoesNotInstallALoadOlderThanADrop(t *testing.T) {
 // A failed load is not remembered, and it does not remove what a later load has brought.
 func TestCacheForgetsFailures(t *testing.T) {
 	t.Parallel()
-	var c cache[string, string]
+	var c cache.Cache[string, string]
 	broken := errors.New("broken")
-	_, err := c.get(t.Context(), "k", func(ctx context.Context) (string, int64, error) {
-		c.drop("k")
-		v, err := c.get(ctx, "k", constant("newer", 1))
+	_, err := c.Get(t.Context(), "k", func(ctx context.Context) (string, int64, error) {
+		c.Drop("k")
+		v, err := c.Get(ctx, "k", constant("newer", 1))
 		require.NoError(t, err)
 		require.Equal(t, "newer", v)
 		return "", 0, broken
 	})
 	require.ErrorIs(t, err, broken)
-	v, err := c.get(t.Context(), "k", forbidden(t))
+	v, err := c.Get(t.Context(), "k", forbidden(t))
 	require.NoError(t, err)
 	require.Equal(t, "newer", v)
 
-	_, err = c.get(t.Context(), "other", func(context.Context) (string, int64, error) { return "", 0, broken })
+	_, err = c.Get(t.Context(), "other", func(context.Context) (string, int64, error) { return "", 0, broken })
 	require.ErrorIs(t, err, broken)
-	v, err = c.get(t.Context(), "other", constant("works again", 1))
+	v, err = c.Get(t.Context(), "other", constant("works again", 1))
 	require.NoError(t, err)
 	require.Equal(t, "works again", v)
 }
@@ -74,11 +76,11 @@ func TestCacheForgetsFailures(t *testing.T) {
 // behind when it panics.
 func TestCacheWaitersAreFree(t *testing.T) {
 	t.Parallel()
-	var c cache[string, string]
+	var c cache.Cache[string, string]
 	began, finish, first := make(chan struct{}), make(chan struct{}), make(chan error)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, err := c.get(ctx, "k", func(ctx context.Context) (string, int64, error) {
+		_, err := c.Get(ctx, "k", func(ctx context.Context) (string, int64, error) {
 			close(began)
 			<-finish
 			return "value", 1, ctx.Err()
@@ -88,16 +90,16 @@ func TestCacheWaitersAreFree(t *testing.T) {
 	<-began
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	_, err := c.get(gone, "k", forbidden(t))
+	_, err := c.Get(gone, "k", forbidden(t))
 	require.ErrorIs(t, err, context.Canceled)
 	cancel()
 	close(finish)
 	require.NoError(t, <-first)
 
 	require.Panics(t, func() {
-		_, _ = c.get(t.Context(), "p", func(context.Context) (string, int64, error) { panic("boom") })
+		_, _ = c.Get(t.Context(), "p", func(context.Context) (string, int64, error) { panic("boom") })
 	})
-	v, err := c.get(t.Context(), "p", constant("after", 1))
+	v, err := c.Get(t.Context(), "p", constant("after", 1))
 	require.NoError(t, err)
 	require.Equal(t, "after", v)
 }
@@ -105,16 +107,50 @@ func TestCacheWaitersAreFree(t *testing.T) {
 // Another process's change drops what was read before it and nothing else.
 func TestCacheDropOthers(t *testing.T) {
 	t.Parallel()
-	var c cache[string, string]
+	var c cache.Cache[string, string]
 	for key, version := range map[string]int64{"old": 1, "new": 2} {
-		_, err := c.get(t.Context(), key, constant(key, version))
+		_, err := c.Get(t.Context(), key, constant(key, version))
 		require.NoError(t, err)
 	}
-	c.dropOthers(2)
-	v, err := c.get(t.Context(), "new", forbidden(t))
+	c.DropOthers(2)
+	v, err := c.Get(t.Context(), "new", forbidden(t))
 	require.NoError(t, err)
 	require.Equal(t, "new", v)
-	v, err = c.get(t.Context(), "old", constant("read again", 2))
+	v, err = c.Get(t.Context(), "old", constant("read again", 2))
 	require.NoError(t, err)
 	require.Equal(t, "read again", v)
+}
+
+// The cache keeps as many values as it may, and a load that fails takes the place of none.
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	c := cache.Cache[int, int]{Max: 3}
+	loads := 0
+	load := func(context.Context) (int, int64, error) { loads++; return loads, 1, nil }
+	for i := range 10 {
+		v, err := c.Get(t.Context(), i, load)
+		require.NoError(t, err)
+		require.Equal(t, i+1, v)
+	}
+	for i := range 100 {
+		_, err := c.Get(t.Context(), 1000+i, func(context.Context) (int, int64, error) { return 0, 0, errors.New("none") })
+		require.Error(t, err)
+	}
+	kept := 0
+	for i := range 10 {
+		before := loads
+		_, err := c.Get(t.Context(), i, func(context.Context) (int, int64, error) {
+			loads++
+			return 0, 0, errors.New("gone")
+		})
+		if err == nil && loads == before {
+			kept++
+		}
+	}
+	require.Equal(t, 3, kept)
+	c.DropAll()
+	before := loads
+	_, err := c.Get(t.Context(), 9, load)
+	require.NoError(t, err)
+	require.Equal(t, before+1, loads)
 }
