@@ -18,7 +18,6 @@ func notRewritten() []string {
 		"internal/platform/clock/",
 		"internal/platform/db/",
 		"internal/platform/egress/",
-		"internal/platform/httpapi/",
 		"internal/platform/id/",
 		"internal/platform/jobs/",
 		"internal/platform/newfile/",

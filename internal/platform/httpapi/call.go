@@ -96,9 +96,9 @@ func (c *call) details(errs []error, found []apperr.Detail) []apperr.Detail {
 	return list.details
 }
 
-// OnRefusal has rules add the faults they find in a request that is refused before its handler runs. It is for the
-// Resolve method of a body whose rules the handler asks, among those that need more than the body: they are not run
-// twice, and the faults that the body shows by itself come in the answer that tells those of its shape.
+// OnRefusal registers rules that run if the request is rejected before its handler. It is for a Resolve method of a body
+// whose rules the handler checks together with others. The rules do not run twice, and one response has all errors of the
+// body.
 func OnRefusal(ctx huma.Context, rules func(*apperr.Faults)) {
 	c := callFrom(ctx.Context())
 	c.onRefusal = append(c.onRefusal, rules)
