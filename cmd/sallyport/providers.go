@@ -100,7 +100,7 @@ func (c providersLint) Run(e *env) error {
 	return nil
 }
 
-func printFindings(w io.Writer, findings []operator.ProviderFault) error {
+func printFindings(w io.Writer, findings []operator.ProviderProblem) error {
 	for _, f := range findings {
 		if _, err := fmt.Fprintln(w, visible(f.String())); err != nil {
 			return err

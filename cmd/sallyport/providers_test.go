@@ -100,7 +100,7 @@ func TestProvidersLintShipping(t *testing.T) {
 	require.Contains(t, offline(t, "providers", "lint", dir).out,
 		"github.yaml:2: slug: is that of a definition that ships")
 	require.Equal(t, filepath.Join(dir, "github.yaml")+
-		": evidence: must say what the definition rests on, because it is to ship\n", offline(t, "providers", "lint",
+		": evidence: must name the evidence of the definition, because it is a built-in one\n", offline(t, "providers", "lint",
 		"--shipping", dir).out)
 	write(t, dir, "github.yaml", github+"replaces_builtin: true\n")
 	require.Equal(t, exitOK, offline(t, "providers", "lint", dir).code)
@@ -138,11 +138,11 @@ func TestProvidersLint(t *testing.T) {
 
 	r = offline(t, "providers", "lint", "--json", filepath.Join(dir, "b.yaml"), filepath.Join(dir, "acme.yaml"))
 	require.Equal(t, exitFailed, r.code)
-	require.Equal(t, []operator.ProviderFault{
+	require.Equal(t, []operator.ProviderProblem{
 		{File: filepath.Join(dir, "b.yaml"), Line: 2, Field: "slug", Message: "must be the file's name without .yaml"},
 		{File: filepath.Join(dir, "b.yaml"), Line: 11, Field: "webhooks.signature[0].encoding",
 			Message: "must be hex, base64 or base64url"},
-	}, decode[[]operator.ProviderFault](t, r.out))
+	}, decode[[]operator.ProviderProblem](t, r.out))
 	require.Equal(t, "[]\n", offline(t, "providers", "lint", "--json", filepath.Join(dir, "acme.yaml")).out)
 }
 

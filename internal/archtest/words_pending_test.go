@@ -28,8 +28,6 @@ func notRewritten() []string {
 		"internal/platform/sse/",
 		"internal/platform/testkit/",
 		"internal/providers/connections/",
-		"internal/providers/registry/",
-		"internal/providers/verification/",
 		"internal/webhooks/deliveries/",
 		"internal/webhooks/events/",
 		"internal/webhooks/eventstream/",

@@ -186,8 +186,8 @@ func (d *doctor) definitions(ctx context.Context) Check {
 	live, err := app.LoadProviders(d.cfg, slog.New(slog.DiscardHandler))
 	var load *registry.LoadError
 	switch {
-	case errors.As(err, &load) && len(load.Faults) > 0:
-		return fail(fmt.Sprintf("%d faults, the first: %s", len(load.Faults), load.Faults[0]),
+	case errors.As(err, &load) && len(load.Problems) > 0:
+		return fail(fmt.Sprintf("%d faults, the first: %s", len(load.Problems), load.Problems[0]),
 			"`sallyport providers lint` lists all of them; with these no server starts.")
 	case err != nil:
 		return fail(err.Error(), "Name a folder that can be read with --providers-dir, or none.")

@@ -16,8 +16,8 @@ import (
 // ProviderSummary is what commands show of a provider.
 type ProviderSummary = registry.Summary
 
-// ProviderFault is one thing wrong with a definition file.
-type ProviderFault = registry.Fault
+// ProviderProblem is one error of a definition file.
+type ProviderProblem = registry.Problem
 
 // Providers describes every provider that a server with this configuration has, in the order of slugs.
 func Providers(cfg *config.Config) ([]ProviderSummary, error) {
@@ -35,8 +35,8 @@ func Providers(cfg *config.Config) ([]ProviderSummary, error) {
 // LintProviders checks definition files, and the definitions in folders: as an operator's, or as ones that are to ship.
 // It returns how many it looked at and everything wrong with them; a path that leads nowhere, or to a folder without
 // definitions, is an error.
-func LintProviders(paths []string, shipping bool) (checked int, faults []ProviderFault, err error) {
-	faults = []ProviderFault{}
+func LintProviders(paths []string, shipping bool) (checked int, problems []ProviderProblem, err error) {
+	problems = []ProviderProblem{}
 	var builtin *registry.Registry
 	if !shipping {
 		if builtin, err = registry.Builtin(); err != nil {
@@ -67,9 +67,9 @@ func LintProviders(paths []string, shipping bool) (checked int, faults []Provide
 		}
 		for _, f := range found {
 			f.File = filepath.Join(dir, f.File)
-			faults = append(faults, f)
+			problems = append(problems, f)
 		}
 		checked += n
 	}
-	return checked, faults, nil
+	return checked, problems, nil
 }

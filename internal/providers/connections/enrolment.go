@@ -181,7 +181,7 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 		return ErrUnfitSecret
 	}
 	if in.Provider.Webhooks != nil {
-		found, err := bindFaults(in.Provider.Webhooks,
+		found, err := bindProblems(in.Provider.Webhooks,
 			in.Connection.Webhook.settings([]verification.Secret{{ID: "captured", Value: captured.Value}}))
 		if err != nil {
 			return err

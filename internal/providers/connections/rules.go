@@ -214,18 +214,18 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 	if v := p.change.Scheme; v.Set && v.Value == SchemeNone && !unproved {
 		f.Add("webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
 	}
-	found, err := bindFaults(engine, p.next.Webhook.settings(secrets))
-	for _, fault := range found {
-		location := "webhook." + fault.Field
-		switch fault.Field {
+	found, err := bindProblems(engine, p.next.Webhook.settings(secrets))
+	for _, problem := range found {
+		location := "webhook." + problem.Field
+		switch problem.Field {
 		case "secret":
 			location = at
 		case "accept_unverified":
-			location, fault.Message = "webhook.scheme",
+			location, problem.Message = "webhook.scheme",
 				`must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to `+
 					`say so`
 		}
-		f.Add(location, fault.Rule, fault.Message)
+		f.Add(location, problem.Rule, problem.Message)
 	}
 	return err
 }
@@ -236,16 +236,16 @@ func (w *WebhookConfig) settings(secrets []verification.Secret) verification.Set
 		AcceptUnverified: w.Scheme == SchemeNone}
 }
 
-// bindFaults returns every fault that the engine finds. It looks at the secret only once all parameters are good, so
+// bindProblems returns every problem that the engine finds. It looks at the secret only once all parameters are good, so
 // parameters that it does not know are left out for a second look.
-func bindFaults(e *verification.Engine, s verification.Settings) ([]verification.Fault, error) {
+func bindProblems(e *verification.Engine, s verification.Settings) ([]verification.Problem, error) {
 	known := map[string]string{}
 	for _, p := range e.Params() {
 		if v, ok := s.Params[p.Name]; ok {
 			known[p.Name] = v
 		}
 	}
-	var found []verification.Fault
+	var found []verification.Problem
 	for _, params := range []map[string]string{s.Params, known} {
 		var config *verification.ConfigError
 		s.Params = params
@@ -256,9 +256,9 @@ func bindFaults(e *verification.Engine, s verification.Settings) ([]verification
 		case !errors.As(err, &config):
 			return nil, fmt.Errorf("check webhook settings: %w", err)
 		}
-		for _, fault := range config.Faults {
-			if !slices.Contains(found, fault) {
-				found = append(found, fault)
+		for _, problem := range config.Problems {
+			if !slices.Contains(found, problem) {
+				found = append(found, problem)
 			}
 		}
 	}

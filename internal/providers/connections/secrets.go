@@ -133,7 +133,7 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 	}
 	provider, ok := s.providers.Get(c.Provider)
 	if checkSecret(&f, "secret", in.Value) && ok && provider.Webhooks != nil {
-		found, err := bindFaults(provider.Webhooks,
+		found, err := bindProblems(provider.Webhooks,
 			c.Webhook.settings([]verification.Secret{{ID: "the secret", Value: in.Value}}))
 		if err != nil {
 			return err

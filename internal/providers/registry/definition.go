@@ -22,12 +22,12 @@ type Definition struct {
 	Categories []string `yaml:"categories"`
 	// DocsURL is the documentation that the definition was written from; https.
 	DocsURL string `yaml:"docs_url"`
-	// ReplacesBuiltin lets a definition of the operator's stand in the place of one that ships under its slug, now or in a
-	// later release. Without it such a definition is refused.
+	// ReplacesBuiltin lets an operator's definition replace a built-in one with the same slug, now or in a later release.
+	// Without it such a definition is rejected.
 	ReplacesBuiltin bool `yaml:"replaces_builtin"`
-	// Evidence says what Webhooks rests on. It belongs to definitions with webhooks; those that ship all have it.
+	// Evidence is the source of Webhooks. Only definitions with webhooks have it, and all built-in ones do.
 	Evidence *Evidence `yaml:"evidence"`
-	// Webhooks says how deliveries are verified and described; nil for a provider without webhooks.
+	// Webhooks defines the verification and description of webhooks; nil for a provider without webhooks.
 	Webhooks *verification.Declaration `yaml:"webhooks"`
 }
 
@@ -38,8 +38,8 @@ const (
 	maxSetupBytes  = 8 << 10
 )
 
-// Reserved reports whether a name cannot be a provider's slug or the key of a provider configuration, because the paths
-// of the API use it where such a key stands, or because it is what events that no provider has sent come from.
+// Reserved reports whether a name cannot be a provider's slug or the key of a provider configuration. The paths of the
+// API use it in place of such a key, or it is the provider of events that no provider has sent.
 func Reserved(name string) bool {
 	switch name {
 	case "executions", "execute", "execute-async", "await-webhook", "imports", "sallyport":
@@ -54,8 +54,8 @@ var word = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // report takes down what is wrong with a field.
 type report func(field, message string)
 
-// check reports what is wrong with a definition, apart from its webhooks, which the engine checks. builtin are the
-// definitions beside which an operator's stands; it is nil for one that ships.
+// check reports the problems of a definition, except for its webhooks, which the engine checks. builtin are the
+// built-in definitions for an operator's one, and nil for a built-in one.
 func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 	if d.Schema != schemaVersion {
 		wrong("schema", "must be 1")
@@ -93,12 +93,12 @@ func (d *Definition) check(stem string, builtin *Registry, wrong report) {
 	if d.Evidence != nil {
 		d.Evidence.check(wrong)
 		if d.Webhooks == nil {
-			wrong("evidence", "says how webhooks were checked, and there is no webhooks section")
+			wrong("evidence", "describes the check of webhooks, but there is no webhooks section")
 		}
 	}
 	if d.Webhooks != nil {
 		if setup := d.Webhooks.Setup; strings.TrimSpace(setup) == "" || len(setup) > maxSetupBytes {
-			wrong("webhooks.setup", "must tell how to set the webhook up at the provider, in at most 8 KiB")
+			wrong("webhooks.setup", "must explain how to set the webhook up at the provider, in at most 8 KiB")
 		}
 	}
 }

@@ -241,8 +241,8 @@ func TestGenericHMACRefusesIncoherence(t *testing.T) {
 		_, err := generic.Webhooks.Prepare(params, nil)
 		var config *verification.ConfigError
 		require.ErrorAs(t, err, &config)
-		require.Len(t, config.Faults, 1)
-		require.Equal(t, field, config.Faults[0].Field)
+		require.Len(t, config.Problems, 1)
+		require.Equal(t, field, config.Problems[0].Field)
 	}
 	for _, header := range []string{"authorization", "Cookie", "Api-Key", "x-api-key", "Proxy-Authorization",
 		"X-Signature"} {

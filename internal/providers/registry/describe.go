@@ -60,7 +60,7 @@ func (s *ProofSummary) PlacesText(quote func(string) string) string {
 	})
 }
 
-// SignedText says what the signature covers.
+// SignedText describes the parts that the signature covers.
 func (s *ProofSummary) SignedText(quote func(string) string) string {
 	return s.each(func(p *ProofSummary) string {
 		var parts []string
@@ -84,7 +84,7 @@ func (s *ProofSummary) SignedText(quote func(string) string) string {
 	})
 }
 
-// AgeText says how old a delivery may be.
+// AgeText describes the maximum age of a webhook.
 func (s *ProofSummary) AgeText(quote func(string) string) string {
 	return s.each(func(p *ProofSummary) string {
 		text := "none"
@@ -105,16 +105,16 @@ func (s *ProofSummary) AgeText(quote func(string) string) string {
 	})
 }
 
-// TypeText says where the type comes from.
+// TypeText describes the source of the type.
 func (w *WebhooksSummary) TypeText(quote func(string) string) string {
 	return w.derivation(w.Types, func(b *BatchSummary) []SourceSummary { return b.Types }, quote)
 }
 
-// IDText says where the id comes from, and whether it is signed.
+// IDText describes the source of the id, and whether it is signed.
 func (w *WebhooksSummary) IDText(quote func(string) string) string {
 	text := w.derivation(w.IDs, func(b *BatchSummary) []SourceSummary { return b.IDs }, quote)
 	if w.BodyRepeats {
-		text += "; bodies may repeat"
+		text += "; bodies may recur"
 	}
 	return text
 }

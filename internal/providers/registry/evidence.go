@@ -9,27 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// Evidence says what the facts in a definition's webhooks section rest on.
+// Evidence is the source of the facts in a definition's webhooks section.
 type Evidence struct {
 	// Grade is vector or documented.
 	Grade Grade `yaml:"grade"`
-	// Source names, in one line, what the grade rests on: the vector, or the page of the documentation.
+	// Source names, in one line, the basis of the grade: the vector, or the page of the documentation.
 	Source string `yaml:"source"`
-	// URL is where the source is to be found; https.
+	// URL is the address of the source; https.
 	URL string `yaml:"url"`
-	// LeftOut lists, a line each, what no source of the provider's own confirmed and the definition therefore does
-	// without.
+	// LeftOut lists, one per line, the facts that none of the provider's own sources confirmed and that the definition
+	// therefore leaves out.
 	LeftOut []string `yaml:"left_out"`
 }
 
-// Grade says how well a definition's webhooks section is shown to be right.
+// Grade is the strength of the evidence for a definition's webhooks section.
 type Grade string
 
 const (
-	// GradeVector is a test that verifies a delivery whose signature the provider published, or its own SDK made or
+	// GradeVector is a test that verifies a webhook whose signature the provider published, or its own SDK made or
 	// accepted.
 	GradeVector Grade = "vector"
-	// GradeDocumented is a test that verifies a delivery made by hand from the provider's documentation.
+	// GradeDocumented is a test that verifies a webhook made by hand from the provider's documentation.
 	GradeDocumented Grade = "documented"
 )
 

@@ -22,11 +22,10 @@ type definitionFile struct {
 	data []byte
 }
 
-// readFolder reads every definition at the root of fsys, in the order of names. Files of other kinds are left alone,
-// and so are names that begin with a dot, which editors and mounted volumes make for themselves; .yml is a definition
-// under the wrong name. Files that cannot be read as definitions are faults; the error is that of the folder, or that
-// it is beyond its limits.
-func readFolder(fsys fs.FS) ([]definitionFile, []Fault, error) {
+// readFolder reads every definition at the root of fsys, sorted by name. It skips files of other kinds and names that
+// begin with a dot, which editors and mounted volumes create; .yml is a definition with the wrong name. Files that
+// cannot be read as definitions are problems. The error is that of the folder, or that the folder exceeds its limits.
+func readFolder(fsys fs.FS) ([]definitionFile, []Problem, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		var place *fs.PathError // which says "." for the folder
@@ -36,19 +35,19 @@ func readFolder(fsys fs.FS) ([]definitionFile, []Fault, error) {
 		return nil, nil, fmt.Errorf("read provider definitions: %w", err)
 	}
 	var files []definitionFile
-	var faults []Fault
+	var problems []Problem
 	total := 0
 	for _, entry := range entries { // ReadDir sorts by name
 		name := entry.Name()
 		if entry.IsDir() || strings.HasPrefix(name, ".") || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml" {
 			continue
 		}
-		if len(files)+len(faults) == maxFiles {
+		if len(files)+len(problems) == maxFiles {
 			return nil, nil, fmt.Errorf("read provider definitions: there are more than the %d that a folder can have", maxFiles)
 		}
 		data, err := readFile(fsys, name)
 		if err != nil {
-			faults = append(faults, unreadable(name, err))
+			problems = append(problems, unreadable(name, err))
 			continue
 		}
 		if total += len(data); total > maxFolderBytes {
@@ -56,7 +55,7 @@ func readFolder(fsys fs.FS) ([]definitionFile, []Fault, error) {
 		}
 		files = append(files, definitionFile{name: name, data: data})
 	}
-	return files, faults, nil
+	return files, problems, nil
 }
 
 // fileError is why a file cannot be a definition, as a clause behind its name.
@@ -64,17 +63,17 @@ type fileError string
 
 func (e fileError) Error() string { return string(e) }
 
-func unreadable(name string, err error) Fault {
+func unreadable(name string, err error) Problem {
 	var known fileError
 	switch {
 	case errors.As(err, &known):
-		return Fault{File: name, Message: known.Error()}
+		return Problem{File: name, Message: known.Error()}
 	case errors.Is(err, fs.ErrNotExist):
-		return Fault{File: name, Message: "does not exist"}
+		return Problem{File: name, Message: "does not exist"}
 	case errors.Is(err, fs.ErrPermission):
-		return Fault{File: name, Message: "may not be read by this user"}
+		return Problem{File: name, Message: "is not readable for this user"}
 	default:
-		return Fault{File: name, Message: "cannot be read: " + err.Error()}
+		return Problem{File: name, Message: "cannot be read: " + err.Error()}
 	}
 }
 

@@ -103,7 +103,7 @@ func TestLoadEveryField(t *testing.T) {
 	require.ErrorContains(t, err, "params.account")
 }
 
-// Promise: a fault in a nested proof or handshake names the line of the field.
+// Promise: a problem in a nested proof or handshake names the line of the field.
 func TestLoadNamesNestedLines(t *testing.T) {
 	t.Parallel()
 	_, err := registry.Load(folder("acme.yaml", minimal+`webhooks:

@@ -85,7 +85,7 @@ func FuzzDefinitions(f *testing.F) {
 }
 
 // answered returns what an answer to a handshake tells, in the forms in which signatures stand.
-func answered(answer *verification.Answer) (texts []string) {
+func answered(answer *verification.Response) (texts []string) {
 	for _, text := range strings.FieldsFunc(string(answer.Body), func(c rune) bool {
 		return strings.ContainsRune(`{}":,`, c)
 	}) {

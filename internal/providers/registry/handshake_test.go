@@ -17,7 +17,7 @@ func at(r *verification.Request, method, query string) *verification.Request {
 
 // requireAnswered asks that a request is answered as a handshake with a text.
 func requireAnswered(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType,
-	body string) *verification.Answer {
+	body string) *verification.Response {
 	t.Helper()
 	answer, refusal := v.Handshake(t.Context(), r)
 	require.Nil(t, refusal)

@@ -18,24 +18,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Connections tells who depends on a definition.
+// Connections reports the users of a definition.
 type Connections interface {
 	// UsedProviders returns the slugs of the providers that connections of any environment have.
 	UsedProviders(ctx context.Context) ([]string, error)
-	// Unfit returns the UUIDs of the connections whose settings the definition refuses, at most limit of them, and how
-	// many there are.
+	// Unfit returns the UUIDs of the connections whose settings the definition rejects, at most limit of them, and their
+	// number.
 	Unfit(ctx context.Context, p *Provider, limit int) (uuids []string, total int, err error)
 }
 
-// Folder is where an operator keeps definitions.
+// Folder is the place of an operator's definitions.
 type Folder struct {
 	FS fs.FS
-	// Path is how the folder is called in faults and in the log.
+	// Path is the folder's name in problems and in the log.
 	Path string
 }
 
-// Live holds the registry in force: the definitions that ship, and those of a folder, which is read again while the
-// process runs. A Registry that was taken from it does not change. It is safe for concurrent use.
+// Live provides the active registry: the built-in definitions, and those of a folder, which is reloaded while the
+// process runs. A Registry that it has returned does not change. It is safe for concurrent use.
 type Live struct {
 	builtin *Registry
 	folder  *Folder // nil without one
@@ -49,26 +49,26 @@ type Live struct {
 	seen, acted [sha256.Size]byte
 	started     bool
 	unreadable  string // why the folder could not be read when it was last looked at
-	troubled    bool   // the log last said that something in the folder is not in force
+	troubled    bool   // the last log line said that part of the folder is not active
 }
 
-// Config is what a Live is made from.
+// Config holds the dependencies of a Live.
 type Config struct {
-	// Builtin are the definitions that ship; nil means Builtin's.
+	// Builtin are the built-in definitions; nil means Builtin's.
 	Builtin *Registry
-	// Folder is the operator's; nil where there is none.
+	// Folder is the operator's; nil if there is none.
 	Folder *Folder
 	Logger *slog.Logger
 }
 
-// FolderError says that the operator's folder cannot be used.
+// FolderError reports that the operator's folder cannot be used.
 type FolderError struct{ error }
 
-// Unwrap returns the error behind it, a *LoadError where definitions are invalid.
+// Unwrap returns the cause, a *LoadError if definitions are invalid.
 func (e FolderError) Unwrap() error { return e.error }
 
-// New loads the folder. An invalid definition in it is a FolderError: at the start no earlier version is in force that
-// could stay.
+// New loads the folder. An invalid definition in it is a FolderError, because at the start no earlier version is
+// active.
 func New(c Config) (*Live, error) {
 	if c.Builtin == nil {
 		builtin, err := Builtin()
@@ -79,8 +79,8 @@ func New(c Config) (*Live, error) {
 	}
 	l := &Live{builtin: c.Builtin, folder: c.Folder, log: c.Logger,
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_provider_definitions_refused",
-			Help: "Files of the folder of provider definitions that are invalid, or gone while connections use them; the " +
-				"versions before stay in force."})}
+			Help: "Files of the folder of provider definitions that are invalid, or were removed while connections use " +
+				"them; the previous versions stay active."})}
 	l.current.Store(c.Builtin)
 	if c.Folder == nil {
 		return l, nil
@@ -92,43 +92,43 @@ func New(c Config) (*Live, error) {
 }
 
 func (l *Live) load() error {
-	files, faults, err := readFolder(l.folder.FS)
+	files, problems, err := readFolder(l.folder.FS)
 	if err != nil {
 		return fmt.Errorf("the folder of provider definitions %s: %w", l.folder.Path, err)
 	}
-	l.seen = sumOf(files, faults)
+	l.seen = sumOf(files, problems)
 	l.acted = l.seen
 	bySlug := maps.Clone(l.builtin.bySlug)
 	for _, file := range files {
 		p, wrong := parse(file, l.builtin)
-		faults = append(faults, wrong...)
+		problems = append(problems, wrong...)
 		if p != nil {
 			bySlug[p.Definition.Slug] = p
 		}
 	}
-	if len(faults) > 0 {
-		return newLoadError(l.placed(faults))
+	if len(problems) > 0 {
+		return newLoadError(l.withFolder(problems))
 	}
 	l.current.Store(newRegistry(slices.Collect(maps.Values(bySlug))))
 	return nil
 }
 
-// Get returns the provider with that slug, in the version in force.
+// Get returns the active version of the provider with that slug.
 func (l *Live) Get(slug string) (*Provider, bool) { return l.current.Load().Get(slug) }
 
-// Registry returns the registry in force.
+// Registry returns the active registry.
 func (l *Live) Registry() *Registry { return l.current.Load() }
 
-// placed gives faults the path of the folder.
-func (l *Live) placed(faults []Fault) []Fault {
-	for i := range faults {
-		faults[i].File = filepath.Join(l.folder.Path, faults[i].File)
+// withFolder gives problems the path of the folder.
+func (l *Live) withFolder(problems []Problem) []Problem {
+	for i := range problems {
+		problems[i].File = filepath.Join(l.folder.Path, problems[i].File)
 	}
-	return faults
+	return problems
 }
 
 // sumOf is a hash of a folder's content: names, files and what cannot be read.
-func sumOf(files []definitionFile, faults []Fault) [sha256.Size]byte {
+func sumOf(files []definitionFile, problems []Problem) [sha256.Size]byte {
 	h := sha256.New()
 	write := func(b []byte) {
 		var length [8]byte
@@ -140,18 +140,18 @@ func sumOf(files []definitionFile, faults []Fault) [sha256.Size]byte {
 		write([]byte(f.name))
 		write(f.data)
 	}
-	for _, f := range faults {
+	for _, f := range problems {
 		write([]byte(f.String()))
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Refresh looks at the folder, and acts on what has changed in it once two looks have found the same: a file that is
-// being written is not read by half. It reports whether the registry is another now. A worker calls it each second.
+// Refresh reads the folder, and applies a change once two reads have found the same bytes, so that a file is not read
+// while it is being written. It reports whether the registry has changed. A worker calls it each second.
 //
-// Each file is for itself. A good one is in force from now on, in a new registry that replaces the old at once. A
-// faulty one is refused, and the version before stays in force; so does that of a file that is gone while connections
-// use it. Both are in the log and in the metric.
+// Each file is handled separately. A valid file becomes active, in a new registry that replaces the old one. An invalid
+// file is rejected, and the previous version stays active. The same is true for a removed file that connections use.
+// Both appear in the log and in the metric.
 func (l *Live) Refresh(ctx context.Context, connections Connections) bool {
 	if l.folder == nil {
 		return false
@@ -160,44 +160,46 @@ func (l *Live) Refresh(ctx context.Context, connections Connections) bool {
 	defer l.mu.Unlock()
 	if !l.started {
 		l.started = true
-		l.greet(ctx, connections)
+		l.reportMissing(ctx, connections)
 	}
-	files, faults, err := readFolder(l.folder.FS)
+	files, problems, err := readFolder(l.folder.FS)
 	if err != nil {
-		l.lost(ctx, err)
+		l.reportLost(ctx, err)
 		return false
 	}
 	l.unreadable = ""
-	sum := sumOf(files, faults)
+	sum := sumOf(files, problems)
 	settled := sum == l.seen
 	l.seen = sum
 	if !settled || sum == l.acted {
 		return false
 	}
 	l.acted = sum
-	return l.act(ctx, connections, files, faults)
+	return l.applyFolder(ctx, connections, files, problems)
 }
 
-// lost says once that the folder cannot be read. All that is in force stays so.
-func (l *Live) lost(ctx context.Context, err error) {
-	l.seen, l.acted = [sha256.Size]byte{}, [sha256.Size]byte{} // whatever it holds when it is back has to be looked at
+// reportLost logs once that the folder cannot be read. All active definitions stay active.
+func (l *Live) reportLost(ctx context.Context, err error) {
+	l.seen, l.acted = [sha256.Size]byte{}, [sha256.Size]byte{} // when it is back, its content has to be read again
 	if l.unreadable == err.Error() || ctx.Err() != nil {
 		return
 	}
 	l.unreadable, l.troubled = err.Error(), true
 	l.refused.Set(1)
-	l.log.ErrorContext(ctx, "the folder of provider definitions cannot be read; the definitions in force stay so",
+	l.log.ErrorContext(ctx, "cannot read the folder of provider definitions; the active definitions stay active",
 		slog.String("folder", l.folder.Path), slog.String("error", err.Error()))
 }
 
-// change collects what one look at the folder leads to.
+// change collects the result of one read of the folder.
 type change struct {
 	bySlug  map[string]*Provider
 	refused int
 	changed bool
 }
 
-func (l *Live) act(ctx context.Context, connections Connections, files []definitionFile, faults []Fault) bool {
+// applyFolder builds a registry from the files of the folder and activates it. It reports whether the registry changed.
+func (l *Live) applyFolder(ctx context.Context, connections Connections, files []definitionFile,
+	problems []Problem) bool {
 	before := l.current.Load()
 	c := &change{bySlug: maps.Clone(l.builtin.bySlug)}
 	for slug, old := range before.bySlug {
@@ -206,7 +208,7 @@ func (l *Live) act(ctx context.Context, connections Connections, files []definit
 		}
 	}
 	there := map[string]bool{}
-	for _, f := range faults {
+	for _, f := range problems {
 		there[f.File] = true
 	}
 	for _, file := range files {
@@ -217,16 +219,16 @@ func (l *Live) act(ctx context.Context, connections Connections, files []definit
 			continue
 		}
 		p, wrong := parse(file, l.builtin)
-		if faults = append(faults, wrong...); p == nil {
+		if problems = append(problems, wrong...); p == nil {
 			continue
 		}
-		l.take(ctx, connections, c, p, before.bySlug[slug])
+		l.adoptVersion(ctx, connections, c, p, before.bySlug[slug])
 	}
-	l.refuse(ctx, c, before, faults)
-	l.removed(ctx, connections, c, before, there)
+	l.reportRefused(ctx, c, before, problems)
+	l.applyRemovals(ctx, connections, c, before, there)
 	l.refused.Set(float64(c.refused))
 	if l.troubled && c.refused == 0 {
-		l.log.InfoContext(ctx, "every provider definition in the folder is in force", slog.String("folder", l.folder.Path))
+		l.log.InfoContext(ctx, "every provider definition in the folder is active", slog.String("folder", l.folder.Path))
 	}
 	l.troubled = c.refused > 0
 	if c.changed {
@@ -246,8 +248,8 @@ func slugOf(file string) string {
 	return slug
 }
 
-// take brings a new version of a definition into force.
-func (l *Live) take(ctx context.Context, connections Connections, c *change, p, old *Provider) {
+// adoptVersion activates a new version of a definition.
+func (l *Live) adoptVersion(ctx context.Context, connections Connections, c *change, p, old *Provider) {
 	slug := p.Definition.Slug
 	c.bySlug[slug], c.changed = p, true
 	if old == nil {
@@ -255,26 +257,26 @@ func (l *Live) take(ctx context.Context, connections Connections, c *change, p, 
 			slog.String("folder", l.folder.Path))
 		return
 	}
-	p.previous = l.keep(ctx, connections, p, old)
+	p.previous = l.previousVersions(ctx, connections, p, old)
 	l.log.InfoContext(ctx, "provider definition replaced by a new version", slog.String("provider", slug),
 		slog.String("origin", string(p.Source)))
 }
 
 const (
-	// maxNamed bounds the connections that the log names.
+	// maxNamed limits the connections that the log names.
 	maxNamed = 5
-	// maxVersions bounds the versions of one definition that are kept for connections which a later one does not fit.
+	// maxVersions limits the versions of one definition that are kept for connections which a later one does not fit.
 	maxVersions = 32
-	// unfitTimeout bounds the look at the connections of one provider.
+	// unfitTimeout limits the check of the connections of one provider.
 	unfitTimeout = 30 * time.Second
 )
 
-// keep returns what stays of the version that p replaces: all versions before it while there are connections that p
-// does not fit, and else that one alone, for connections that change at this moment.
-func (l *Live) keep(ctx context.Context, connections Connections, p, old *Provider) *Provider {
+// previousVersions returns the versions that stay available after p replaces old: all earlier ones while there are
+// connections that p does not fit, and otherwise only old, for connections that change at this moment.
+func (l *Live) previousVersions(ctx context.Context, connections Connections, p, old *Provider) *Provider {
 	alone := *old
 	alone.previous = nil
-	if l.report(ctx, connections, p) {
+	if l.reportUnfit(ctx, connections, p) {
 		return &alone
 	}
 	versions := 1
@@ -289,33 +291,33 @@ func (l *Live) keep(ctx context.Context, connections Connections, p, old *Provid
 	return &alone
 }
 
-// report says in the log which connections a definition does not fit; it is true when there are none.
-func (l *Live) report(ctx context.Context, connections Connections, p *Provider) bool {
+// reportUnfit logs the connections that a definition does not fit. It returns true if there are none.
+func (l *Live) reportUnfit(ctx context.Context, connections Connections, p *Provider) bool {
 	ctx, cancel := context.WithTimeout(ctx, unfitTimeout)
 	defer cancel()
 	uuids, total, err := connections.Unfit(ctx, p, maxNamed)
 	switch {
 	case err != nil:
-		l.log.ErrorContext(ctx, "the connections of a provider could not be compared with its definition",
+		l.log.ErrorContext(ctx, "cannot compare the connections of a provider with its definition",
 			slog.String("provider", p.Definition.Slug), slog.String("error", err.Error()))
 		return false
 	case total > 0:
 		l.log.WarnContext(ctx, "the settings of connections do not fit their provider's definition; they stay with the "+
-			"version that they fit, where there is one",
+			"version that they fit, if there is one",
 			slog.String("provider", p.Definition.Slug), slog.Int("connections", total), slog.Any("connection_uuids", uuids))
 		return false
 	}
 	return true
 }
 
-// refuse says in the log what is wrong with files, a line for each; the versions before them stay in force.
-func (l *Live) refuse(ctx context.Context, c *change, before *Registry, faults []Fault) {
+// reportRefused logs the problems of files, one line for each. The previous versions stay active.
+func (l *Live) reportRefused(ctx context.Context, c *change, before *Registry, problems []Problem) {
 	inFile := map[string]int{}
-	for _, f := range faults {
+	for _, f := range problems {
 		inFile[f.File]++
 	}
 	last := ""
-	for _, f := range newLoadError(faults).Faults {
+	for _, f := range newLoadError(problems).Problems {
 		if f.File == last {
 			continue
 		}
@@ -325,15 +327,15 @@ func (l *Live) refuse(ctx context.Context, c *change, before *Registry, faults [
 		if old != nil {
 			c.bySlug[old.Definition.Slug] = old
 		}
-		l.log.ErrorContext(ctx, "provider definition refused; the version before, if any, stays in force",
+		l.log.ErrorContext(ctx, "provider definition rejected; the previous version, if any, stays active",
 			slog.String("file", filepath.Join(l.folder.Path, f.File)), slog.Int("line", f.Line), slog.String("field", f.Field),
-			slog.String("reason", f.Message), slog.Int("faults", inFile[f.File]), slog.Bool("in_force", old != nil))
+			slog.String("reason", f.Message), slog.Int("problems", inFile[f.File]), slog.Bool("in_force", old != nil))
 	}
 }
 
-// removed deals with definitions whose file is gone: one that stood in the place of a definition that ships gives way
-// to it, one that connections use stays in force, and another is forgotten.
-func (l *Live) removed(ctx context.Context, connections Connections, c *change, before *Registry,
+// applyRemovals handles definitions whose file was removed. A definition that replaced a built-in one is replaced by
+// it, one that connections use stays active, and another is dropped.
+func (l *Live) applyRemovals(ctx context.Context, connections Connections, c *change, before *Registry,
 	there map[string]bool) {
 	var used []string
 	asked := false
@@ -344,15 +346,14 @@ func (l *Live) removed(ctx context.Context, connections Connections, c *change, 
 		}
 		if builtin := l.builtin.bySlug[slug]; builtin != nil {
 			back := *builtin
-			l.take(ctx, connections, c, &back, old)
+			l.adoptVersion(ctx, connections, c, &back, old)
 			continue
 		}
 		if !asked {
 			asked = true
 			var err error
 			if used, err = connections.UsedProviders(ctx); err != nil {
-				l.log.ErrorContext(ctx, "it could not be found out which provider definitions are in use; removed ones stay in "+
-					"force",
+				l.log.ErrorContext(ctx, "cannot determine which provider definitions are in use; removed ones stay active",
 					slog.String("error", err.Error()))
 				used = slugs(before)
 			}
@@ -360,8 +361,8 @@ func (l *Live) removed(ctx context.Context, connections Connections, c *change, 
 		if slices.Contains(used, slug) {
 			c.bySlug[slug] = old
 			c.refused++
-			l.log.ErrorContext(ctx, "provider definition removed while connections use it; it stays in force until the "+
-				"process ends",
+			l.log.ErrorContext(ctx, "provider definition removed while connections use it; it stays active until the process "+
+				"ends",
 				slog.String("file", filepath.Join(l.folder.Path, slug+".yaml")), slog.String("provider", slug))
 			continue
 		}
@@ -378,11 +379,11 @@ func slugs(r *Registry) []string {
 	return out
 }
 
-// greet says in the log, once after the start, what connections lack.
-func (l *Live) greet(ctx context.Context, connections Connections) {
+// reportMissing logs, once after the start, the definitions that connections miss.
+func (l *Live) reportMissing(ctx context.Context, connections Connections) {
 	used, err := connections.UsedProviders(ctx)
 	if err != nil {
-		l.log.ErrorContext(ctx, "it could not be found out which provider definitions are in use",
+		l.log.ErrorContext(ctx, "cannot determine which provider definitions are in use",
 			slog.String("error", err.Error()))
 		return
 	}
@@ -390,11 +391,11 @@ func (l *Live) greet(ctx context.Context, connections Connections) {
 		p, ok := l.Get(slug)
 		switch {
 		case !ok:
-			l.log.ErrorContext(ctx, "connections have a provider without a definition; their deliveries are refused until it "+
+			l.log.ErrorContext(ctx, "connections have a provider without a definition; their webhooks are rejected until it "+
 				"is back",
 				slog.String("provider", slug))
 		case p.Source == SourceFolder:
-			l.report(ctx, connections, p)
+			l.reportUnfit(ctx, connections, p)
 		}
 	}
 }

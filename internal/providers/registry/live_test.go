@@ -199,14 +199,14 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	entries := s.logged()
 	require.Len(t, entries, 3)
 	require.Equal(t, map[string]any{
-		"level": "ERROR", "msg": "provider definition refused; the version before, if any, stays in force",
+		"level": "ERROR", "msg": "provider definition rejected; the previous version, if any, stays active",
 		"file": filepath.Join(s.dir, "acme.yaml"), "line": 13.0, "field": "webhooks.signature[0].encoding",
-		"reason": "must be hex, base64 or base64url", "faults": 2.0, "in_force": true,
+		"reason": "must be hex, base64 or base64url", "problems": 2.0, "in_force": true,
 	}, entries[1])
 	require.Equal(t, filepath.Join(s.dir, "new.yaml"), entries[2]["file"])
 	require.Equal(t, false, entries[2]["in_force"])
 	require.False(t, s.look())
-	require.Empty(t, s.logged(), "a fault is said once")
+	require.Empty(t, s.logged(), "a problem is said once")
 
 	s.write("acme.yaml", named("acme", "Three"))
 	s.remove("new.yaml")
@@ -214,7 +214,7 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	require.Equal(t, map[string]string{"acme": "Three", "other": "Other", "shipped": "Shipped"}, s.inForce())
 	require.Zero(t, s.refused())
 	entries = s.logged()
-	require.Equal(t, "every provider definition in the folder is in force", entries[len(entries)-1]["msg"],
+	require.Equal(t, "every provider definition in the folder is active", entries[len(entries)-1]["msg"],
 		"whoever mends learns that it is done")
 	s.write("acme.yaml", "slug: [\n")
 	require.False(t, s.look())
@@ -222,7 +222,7 @@ func TestLiveRefusesBrokenVersions(t *testing.T) {
 	require.False(t, s.look(), "what is in force already changes nothing")
 	entries = s.logged()
 	require.Len(t, entries, 2)
-	require.Equal(t, "every provider definition in the folder is in force", entries[1]["msg"])
+	require.Equal(t, "every provider definition in the folder is active", entries[1]["msg"])
 }
 
 // Promise: a file under a wrong ending is refused and hides nothing of the one under the right ending; a folder beyond
@@ -254,7 +254,7 @@ func TestLiveKeepsWhatIsUsed(t *testing.T) {
 	require.Equal(t, map[string]string{"acme": "One", "shipped": "Shipped"}, s.inForce())
 	require.InDelta(t, 1, s.refused(), 0)
 	entries := s.logged()
-	require.Equal(t, "provider definition removed while connections use it; it stays in force until the process ends",
+	require.Equal(t, "provider definition removed while connections use it; it stays active until the process ends",
 		entries[0]["msg"])
 	require.Equal(t, filepath.Join(s.dir, "acme.yaml"), entries[0]["file"])
 
@@ -352,7 +352,7 @@ func TestLiveFolderLost(t *testing.T) {
 	require.Same(t, acme, s.get("acme"))
 	require.Zero(t, s.refused())
 	entries := s.logged()
-	require.Equal(t, "every provider definition in the folder is in force", entries[len(entries)-1]["msg"])
+	require.Equal(t, "every provider definition in the folder is active", entries[len(entries)-1]["msg"])
 }
 
 // Promise: editors that write a new file and rename it, and volumes that swap a symbolic link to a folder, are
@@ -393,7 +393,7 @@ func TestLiveSaysWhatConnectionsLack(t *testing.T) {
 	require.Len(t, entries, 2)
 	require.Equal(t, "acme", entries[0]["provider"])
 	require.InDelta(t, 2, entries[0]["connections"], 0)
-	require.Equal(t, "connections have a provider without a definition; their deliveries are refused until it is back",
+	require.Equal(t, "connections have a provider without a definition; their webhooks are rejected until it is back",
 		entries[1]["msg"])
 	require.Equal(t, "gone", entries[1]["provider"])
 	require.False(t, s.look())

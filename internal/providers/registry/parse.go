@@ -19,19 +19,19 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Fault is one thing wrong with a definition file.
-type Fault struct {
+// Problem is one error of a definition file.
+type Problem struct {
 	File string `json:"file"`
-	// Line counts from 1; 0 when the fault has no place in the file.
+	// Line counts from 1; 0 if the problem has no place in the file.
 	Line int `json:"line,omitempty"`
-	// Field is the path of the field at fault, such as "webhooks.signature[0].from"; empty for YAML that is not well
+	// Field is the path of the invalid field, such as "webhooks.signature[0].from"; empty for YAML that is not well
 	// formed.
 	Field   string `json:"field,omitempty"`
 	Message string `json:"message"`
 }
 
-// String returns "file:line: field: message", without what is not known.
-func (f Fault) String() string {
+// String returns "file:line: field: message", without unknown parts.
+func (f Problem) String() string {
 	place := f.File
 	if f.Line > 0 {
 		place = fmt.Sprintf("%s:%d", f.File, f.Line)
@@ -42,21 +42,21 @@ func (f Fault) String() string {
 	return place + ": " + f.Field + ": " + f.Message
 }
 
-// LoadError carries the faults of all definition files.
-type LoadError struct{ Faults []Fault }
+// LoadError lists the problems of all definition files.
+type LoadError struct{ Problems []Problem }
 
-// newLoadError puts the faults in the order of files and lines, those of a whole file behind those with a line.
-func newLoadError(faults []Fault) *LoadError {
-	slices.SortStableFunc(faults, func(a, b Fault) int {
+// newLoadError sorts the problems by files and lines, with those of a whole file last.
+func newLoadError(problems []Problem) *LoadError {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(uint(a.Line-1), uint(b.Line-1))) // line 0 wraps round
 	})
-	return &LoadError{Faults: faults}
+	return &LoadError{Problems: problems}
 }
 
-// Error lists the faults, one a line.
+// Error lists the problems, one a line.
 func (e *LoadError) Error() string {
-	lines := make([]string, len(e.Faults))
-	for i, f := range e.Faults {
+	lines := make([]string, len(e.Problems))
+	for i, f := range e.Problems {
 		lines[i] = f.String()
 	}
 	return "provider definitions: " + strings.Join(lines, "\n")
@@ -65,38 +65,38 @@ func (e *LoadError) Error() string {
 // maxFaults bounds what is said of one file.
 const maxFaults = 50
 
-// parse reads and checks one file, an operator's where builtin is given. The provider is nil where there are faults.
-func parse(file definitionFile, builtin *Registry) (*Provider, []Fault) {
+// parse reads and checks one file, an operator's if builtin is given. The provider is nil if there are problems.
+func parse(file definitionFile, builtin *Registry) (*Provider, []Problem) {
 	name, data := file.name, file.data
 	if !utf8.Valid(data) {
-		return nil, []Fault{{File: name, Message: "is not UTF-8"}}
+		return nil, []Problem{{File: name, Message: "is not UTF-8"}}
 	}
 	if line, message := refuseTokens(string(data)); message != "" {
-		return nil, []Fault{{File: name, Line: line, Message: message}}
+		return nil, []Problem{{File: name, Line: line, Message: message}}
 	}
 	document, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, []Fault{yamlFault(name, err)}
+		return nil, []Problem{yamlFault(name, err)}
 	}
 	if len(document.Docs) != 1 || document.Docs[0].Body == nil {
-		return nil, []Fault{{File: name, Message: "must hold exactly one YAML document"}}
+		return nil, []Problem{{File: name, Message: "must contain exactly one YAML document"}}
 	}
-	var faults []Fault
+	var problems []Problem
 	root := document.Docs[0].Body
 	wrong := func(field, message string) {
 		switch {
-		case len(faults) < maxFaults:
-			faults = append(faults, Fault{File: name, Line: lineOf(root, field), Field: clip(field), Message: message})
-		case len(faults) == maxFaults:
-			faults = append(faults, Fault{File: name, Message: "has more faults than these"})
+		case len(problems) < maxFaults:
+			problems = append(problems, Problem{File: name, Line: lineOf(root, field), Field: clip(field), Message: message})
+		case len(problems) == maxFaults:
+			problems = append(problems, Problem{File: name, Message: "has more problems than these"})
 		}
 	}
-	if checkShape(root, reflect.TypeFor[Definition](), "", wrong); len(faults) > 0 {
-		return nil, faults
+	if checkShape(root, reflect.TypeFor[Definition](), "", wrong); len(problems) > 0 {
+		return nil, problems
 	}
 	d := Definition{}
 	if err := yaml.NodeToValue(root, &d, yaml.Strict()); err != nil {
-		return nil, []Fault{yamlFault(name, err)}
+		return nil, []Problem{yamlFault(name, err)}
 	}
 	d.check(strings.TrimSuffix(name, ".yaml"), builtin, wrong)
 	p := &Provider{Definition: d, Source: SourceBuiltin, sum: sha256.Sum256(data)}
@@ -108,15 +108,15 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Fault) {
 		var config *verification.ConfigError
 		switch {
 		case errors.As(err, &config):
-			for _, f := range config.Faults {
+			for _, f := range config.Problems {
 				wrong("webhooks."+f.Field, f.Message)
 			}
 		case err != nil:
 			wrong("webhooks", err.Error())
 		}
 	}
-	if len(faults) > 0 {
-		return nil, faults
+	if len(problems) > 0 {
+		return nil, problems
 	}
 	return p, nil
 }
@@ -182,8 +182,8 @@ func refuseTokens(text string) (line int, message string) {
 	return 0, ""
 }
 
-func yamlFault(name string, err error) Fault {
-	f := Fault{File: name, Message: "is not a provider definition"}
+func yamlFault(name string, err error) Problem {
+	f := Problem{File: name, Message: "is not a provider definition"}
 	var detail yaml.Error
 	if errors.As(err, &detail) {
 		f.Message = strings.Map(func(r rune) rune { // which may quote the file, and stands on one line

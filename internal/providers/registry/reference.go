@@ -9,22 +9,20 @@ import (
 
 const referenceIntro = `# Providers
 
-The definitions that ship, generated from ` + "[`definitions/`](../../definitions) by `sallyport providers reference`" + `; do not edit.
-A folder of your own adds to them: [Add a provider](../guides/add-a-provider.md).
+The built-in definitions, generated from ` + "[`definitions/`](../../definitions) by `sallyport providers reference`" + `; do not edit.
+A folder with your own definitions adds to them: [Add a provider](../guides/add-a-provider.md).
 
-How to read the table; the words are those of [the format](../../internal/providers/verification/README.md#the-format):
+The table uses the terms of [the format](../../internal/providers/verification/README.md#the-format):
 
-- **Signed** is what the signature covers. Where it covers no body, whoever gets hold of one delivery can send any.
-- **Age limit** is how old a delivery may be, by its timestamp. Without one, only the id keeps an old delivery from ` +
-	`coming again.
-- **Type** and **Id** are where an event's type and id come from. What is not signed can be changed by whoever ` +
-	`replays a delivery.
-  Without an id the same type and body within the connection's window, by default an hour, is a repeat; where bodies may
-  repeat, each delivery is an event of its own.
-- **Handshakes** are how the provider makes sure of the URL: ` + "`echo`" + ` repeats a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` hands the
-  webhook secret over, ` + "`fixed`" + ` is always the same. A signed one is answered only when its signature is right.
-- **Grade** ` + "`vector`" + `: a test verifies a delivery that the provider published, or that its own SDK signed or accepted.
-  ` + "`documented`" + `: one that was made from the provider's documentation. The source is linked.
+- **Signed** is the part that the signature covers. If it does not cover the body, anyone with one webhook can send any body.
+- **Age limit** is the maximum age of a webhook, by its timestamp. Without a limit, only the id prevents the replay of an old webhook.
+- **Type** and **Id** are the sources of an event's type and id. Anyone who replays a webhook can change the parts that are not signed.
+  Without an id, the same type and body within the connection's window, by default an hour, is a duplicate. If bodies may recur,
+  each webhook is a new event.
+- **Handshakes** are the provider's checks of the URL: ` + "`echo`" + ` returns a value, ` + "`hmac`" + ` signs one, ` + "`secret`" + ` contains the
+  webhook secret, ` + "`fixed`" + ` is always the same. A signed handshake gets a response only if its signature is valid.
+- **Grade** ` + "`vector`" + `: a test verifies a webhook that the provider published, or that its own SDK signed or accepted.
+  ` + "`documented`" + `: the webhook was made from the provider's documentation. The source is linked.
 - ` + "`<name>`" + ` stands for a parameter of the connection.
 
 %d providers, %d of them of grade ` + "`vector`" + `.
@@ -33,7 +31,7 @@ How to read the table; the words are those of [the format](../../internal/provid
 |---|---|---|---|---|---|---|---|---|
 `
 
-// Reference writes docs/reference/providers.md: what each provider of a registry does, and how to set it up.
+// Reference writes docs/reference/providers.md: the features and the set-up of each provider of a registry.
 func Reference(w io.Writer, r *Registry) error {
 	var b bytes.Buffer
 	var rows []Summary
@@ -77,7 +75,7 @@ func row(b *bytes.Buffer, s *Summary) {
 
 func section(b *bytes.Buffer, s *Summary) {
 	w := s.Webhooks
-	fmt.Fprintf(b, "\n## %s\n\n%s (%s). What proves the sender is looked for in: %s.\n\n%s\n", s.Slug,
+	fmt.Fprintf(b, "\n## %s\n\n%s (%s). The proof of the sender is in: %s.\n\n%s\n", s.Slug,
 		plain(s.DisplayName), link("documentation", s.DocsURL), w.Proof.PlacesText(code), w.Setup)
 	if len(w.Params) > 0 {
 		b.WriteString("\n| Parameter | Values | Default | Meaning |\n|---|---|---|---|\n")

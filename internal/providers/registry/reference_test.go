@@ -38,7 +38,7 @@ func TestSummary(t *testing.T) {
 		"json:/value/*/token) or header:x-jwt or json:/Signature or header:authorization", w.Proof.PlacesText(unquoted))
 	require.Equal(t, "each of /value/*: {json:/object}.{item:/type} (not signed); else {header:x-event}.{json:/action} "+
 		"(not signed)", w.TypeText(unquoted))
-	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed); bodies may repeat",
+	require.Equal(t, "each of /value/*: item:/id (not signed); else json:/id + json:/at (not signed); bodies may recur",
 		w.IDText(unquoted))
 	require.Equal(t, "GET echo; POST secret", w.HandshakeText())
 	require.True(t, w.Control)
@@ -101,8 +101,7 @@ func TestReference(t *testing.T) {
 		"\n| [`acme`](#acme) | hmac sha256 | `{body}` | none | `{json:/type}` | none | none | vector | "+
 			"[a \\[page\\] \\| \\<b>](https://acme.example/%28a%29) |\n")
 	require.Contains(t, out.String(),
-		"\n## acme\n\nAcme ([documentation](https://acme.example/docs)). What proves the sender is looked for in: "+
-			"`header:x-signature`.\n\nPaste the URL.\n")
+		"\n## acme\n\nAcme ([documentation](https://acme.example/docs)). The proof of the sender is in: `header:x-signature`.\n\nPaste the URL.\n")
 	require.Contains(t, out.String(), "| `kind` | matching ``[a\\|`]+``, such as `a` | off | a \\| b |\n")
 	require.True(t, strings.HasSuffix(out.String(), "so left out:\n\n- the \\<age>\n- more\n"), out.String())
 	require.NotContains(t, out.String(), "other")

@@ -18,7 +18,7 @@ type Registry struct {
 	sorted []*Provider
 }
 
-// Source says where a definition comes from.
+// Source is the origin of a definition.
 type Source string
 
 // The sources.
@@ -40,8 +40,8 @@ type Provider struct {
 	previous *Provider
 }
 
-// Previous returns the version of the definition that this one has replaced while the process runs; nil where there is
-// none, or none that a connection still needs.
+// Previous returns the version of the definition that this one has replaced while the process runs. It is nil if there
+// is none, or none that a connection still needs.
 func (p *Provider) Previous() *Provider { return p.previous }
 
 // Builtin returns the definitions that ship, loaded once.
@@ -55,22 +55,22 @@ var loadBuiltin = sync.OnceValues(func() (*Registry, error) { //nolint:gocheckno
 	return r, nil
 })
 
-// Load reads every .yaml file at the root of fsys and checks it. Files of other kinds are left alone, except .yml,
-// which is a definition under the wrong name. The error is a *LoadError with the faults of all files, or what reading
-// fsys returned.
+// Load reads every .yaml file at the root of fsys and checks it. It skips files of other kinds, except .yml, which is a
+// definition with the wrong name. The error is a *LoadError with the problems of all files, or the error of reading
+// fsys.
 func Load(fsys fs.FS) (*Registry, error) {
-	files, faults, err := readFolder(fsys)
+	files, problems, err := readFolder(fsys)
 	if err != nil {
 		return nil, err
 	}
 	var list []*Provider
 	for _, file := range files {
 		provider, wrong := parse(file, nil)
-		faults = append(faults, wrong...)
+		problems = append(problems, wrong...)
 		list = append(list, provider)
 	}
-	if len(faults) > 0 {
-		return nil, newLoadError(faults)
+	if len(problems) > 0 {
+		return nil, newLoadError(problems)
 	}
 	return newRegistry(list), nil
 }
@@ -93,29 +93,29 @@ func (r *Registry) Get(slug string) (*Provider, bool) {
 // List returns all providers in the order of their slugs.
 func (r *Registry) List() []*Provider { return slices.Clone(r.sorted) }
 
-// Lint checks the definitions at the root of fsys, or the one with the name where there is one, and returns how many it
-// looked at and everything wrong with them, in the order of files and lines. They are an operator's, to stand beside
-// builtin; where that is nil they are to ship, and need evidence. The error is that of reading the folder.
-func Lint(fsys fs.FS, name string, builtin *Registry) (checked int, faults []Fault, err error) {
+// Lint checks the definitions at the root of fsys, or only the one with the given name, and returns their number and
+// all problems, sorted by files and lines. builtin are the built-in definitions for an operator's ones. If it is nil,
+// the definitions are checked as built-in ones, and need evidence. The error is that of reading the folder.
+func Lint(fsys fs.FS, name string, builtin *Registry) (checked int, problems []Problem, err error) {
 	var files []definitionFile
 	if name == "" {
-		files, faults, err = readFolder(fsys)
+		files, problems, err = readFolder(fsys)
 		if err != nil {
 			return 0, nil, err
 		}
 	} else if data, err := readFile(fsys, name); err != nil {
-		faults = []Fault{unreadable(name, err)}
+		problems = []Problem{unreadable(name, err)}
 	} else {
 		files = []definitionFile{{name: name, data: data}}
 	}
-	checked = len(files) + len(faults)
+	checked = len(files) + len(problems)
 	for _, file := range files {
 		p, wrong := parse(file, builtin)
-		faults = append(faults, wrong...)
+		problems = append(problems, wrong...)
 		if p != nil && builtin == nil && p.Webhooks != nil && p.Definition.Evidence == nil {
-			faults = append(faults, Fault{File: file.name, Field: "evidence",
-				Message: "must say what the definition rests on, because it is to ship"})
+			problems = append(problems, Problem{File: file.name, Field: "evidence",
+				Message: "must name the evidence of the definition, because it is a built-in one"})
 		}
 	}
-	return checked, newLoadError(faults).Faults, nil
+	return checked, newLoadError(problems).Problems, nil
 }

@@ -120,9 +120,9 @@ func TestLoadRefuses(t *testing.T) {
 			"acme.yaml:1: root…: is not a field of the format"},
 		"forged line": {"acme.yaml", minimal + "\"x\\nacme.yaml\": 1\n",
 			"acme.yaml: x…: is not a field of the format"},
-		"two documents": {"acme.yaml", minimal + "---\n" + minimal, "acme.yaml: must hold exactly one YAML document"},
-		"empty":         {"acme.yaml", "", "acme.yaml: must hold exactly one YAML document"},
-		"comment only":  {"acme.yaml", "# nothing\n", "acme.yaml: must hold exactly one YAML document"},
+		"two documents": {"acme.yaml", minimal + "---\n" + minimal, "acme.yaml: must contain exactly one YAML document"},
+		"empty":         {"acme.yaml", "", "acme.yaml: must contain exactly one YAML document"},
+		"comment only":  {"acme.yaml", "# nothing\n", "acme.yaml: must contain exactly one YAML document"},
 		"not a mapping": {"acme.yaml", "- a\n", "acme.yaml: must be a mapping"},
 		"not YAML":      {"acme.yaml", "a: [1\n", "acme.yaml:1: "},
 		"not UTF-8":     {"acme.yaml", "a: \xff\n", "acme.yaml: is not UTF-8"},
@@ -140,7 +140,7 @@ func TestLoadRefuses(t *testing.T) {
 		"no name":             {"acme.yaml", strings.Replace(minimal, "Acme", `""`, 1), "acme.yaml:3: display_name"},
 		"no category":         {"acme.yaml", strings.Replace(minimal, "[crm]", "[]", 1), "acme.yaml:4: categories"},
 		"same category":       {"acme.yaml", strings.Replace(minimal, "[crm]", "[crm, crm]", 1), "acme.yaml:4: categories"},
-		"evidence of nothing": {"acme.yaml", minimal + evidence, "acme.yaml:6: evidence: says how webhooks were checked"},
+		"evidence of nothing": {"acme.yaml", minimal + evidence, "acme.yaml:6: evidence: describes the check of webhooks"},
 		"empty evidence": {"acme.yaml", minimal + "evidence: {}\n" + webhooks,
 			"acme.yaml:6: evidence.grade: must be vector or documented"},
 		"no grade": {"acme.yaml", minimal + strings.Replace(evidence, "documented", "good", 1) + webhooks,
@@ -163,7 +163,7 @@ func TestLoadRefuses(t *testing.T) {
 			`acme.yaml:12: evidence.date: is not a field of the format`},
 		"http docs": {"acme.yaml", strings.Replace(minimal, "https:", "http:", 1), "acme.yaml:5: docs_url"},
 		"no setup": {"acme.yaml", minimal + strings.Replace(webhooks, "  setup: Paste the URL.\n", "", 1),
-			"acme.yaml:6: webhooks.setup: must tell"},
+			"acme.yaml:6: webhooks.setup: must explain"},
 		"bad webhooks": {"acme.yaml", minimal + strings.Replace(webhooks, "hex", "hexadecimal", 1),
 			"acme.yaml:13: webhooks.signature[0].encoding: must be"},
 		"webhooks without all": {"acme.yaml", minimal + "webhooks: {setup: x}\n", "acme.yaml:6: webhooks.scheme: must be"},
@@ -192,7 +192,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// Promise: the faults of all files come in one error.
+// Promise: the problems of all files come in one error.
 func TestLoadReportsAllFaults(t *testing.T) {
 	t.Parallel()
 	_, err := registry.Load(folder(
@@ -204,7 +204,7 @@ func TestLoadReportsAllFaults(t *testing.T) {
 	var load *registry.LoadError
 	require.ErrorAs(t, err, &load)
 	var places []string
-	for _, f := range load.Faults {
+	for _, f := range load.Problems {
 		places = append(places, f.File+" "+f.Field)
 	}
 	require.Equal(t, []string{
@@ -239,7 +239,7 @@ webhooks:
 	var load *registry.LoadError
 	require.ErrorAs(t, err, &load)
 	var places []string
-	for _, f := range load.Faults {
+	for _, f := range load.Problems {
 		message, _, _ := strings.Cut(f.Message, ";")
 		places = append(places, strconv.Itoa(f.Line)+" "+f.Field+" "+message)
 	}
@@ -262,8 +262,8 @@ func TestLoadBoundsFaults(t *testing.T) {
 	_, err := registry.Load(folder("acme.yaml", text.String()+strings.Repeat("y", 10_000)+": 1\n"))
 	var load *registry.LoadError
 	require.ErrorAs(t, err, &load)
-	require.Len(t, load.Faults, 51)
-	require.Equal(t, "acme.yaml: has more faults than these", load.Faults[50].String())
+	require.Len(t, load.Problems, 51)
+	require.Equal(t, "acme.yaml: has more problems than these", load.Problems[50].String())
 	_, err = registry.Load(folder("acme.yaml", strings.Repeat("y", 10_000)+": 1\n"))
 	require.Less(t, len(err.Error()), 1000)
 }

@@ -7,8 +7,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Summary is what a definition says, for those who choose, review or set up a provider. It holds nothing that the
-// definition does not.
+// Summary is the content of a definition, for people who choose, review or set up a provider. It contains nothing that
+// the definition does not.
 type Summary struct {
 	Slug        string   `json:"provider"`
 	DisplayName string   `json:"display_name"`
@@ -17,7 +17,7 @@ type Summary struct {
 	Source      Source   `json:"source"`
 	// Webhooks is nil for a provider without webhooks.
 	Webhooks *WebhooksSummary `json:"webhooks"`
-	// Evidence is nil where the definition gives none.
+	// Evidence is nil if the definition has none.
 	Evidence *EvidenceSummary `json:"evidence"`
 }
 
@@ -29,8 +29,8 @@ type EvidenceSummary struct {
 	LeftOut []string `json:"left_out"`
 }
 
-// WebhooksSummary is how a provider's deliveries are verified and described. Texts are as the definition has them;
-// {param:name} stands for what the connection sets.
+// WebhooksSummary describes the verification and description of a provider's webhooks. Texts are as the definition has
+// them; {param:name} stands for the connection's value.
 type WebhooksSummary struct {
 	// Setup is Markdown.
 	Setup  string          `json:"setup"`
@@ -38,12 +38,12 @@ type WebhooksSummary struct {
 	Proof  ProofSummary    `json:"proof"`
 	Types  []SourceSummary `json:"types"`
 	IDs    []SourceSummary `json:"ids"`
-	// Batch is nil where a delivery carries one event.
+	// Batch is nil if a webhook carries one event.
 	Batch      *BatchSummary      `json:"batch"`
 	Handshakes []HandshakeSummary `json:"handshakes"`
-	// Control says that some deliveries are acknowledged and stored but not forwarded.
+	// Control reports that some webhooks are acknowledged and stored but not forwarded.
 	Control bool `json:"control"`
-	// BodyRepeats says that two events may have the same body, so that without an id each delivery is an event of its own.
+	// BodyRepeats reports that two events may have the same body, so that without an id each webhook is a new event.
 	BodyRepeats bool `json:"body_repeats"`
 }
 
@@ -58,57 +58,56 @@ type ParamSummary struct {
 	Example     string   `json:"example,omitempty"`
 }
 
-// ProofSummary is how a delivery proves its sender: one scheme, or several of which any one or all have to pass.
+// ProofSummary describes the proof of a webhook's sender: one scheme, or several of which any one or all have to pass.
 type ProofSummary struct {
 	Scheme string `json:"scheme,omitempty"`
-	// Algorithms are those that may be used; several where a parameter or the token chooses.
+	// Algorithms are the allowed algorithms; several if a parameter or the token chooses.
 	Algorithms []string `json:"algorithms,omitempty"`
 	// Signatures are the places in which the signature, token or secret is looked for.
 	Signatures []string `json:"signatures,omitempty"`
-	// Signed are the templates of the signed bytes; several where a parameter chooses. Empty for a scheme that signs
-	// nothing.
+	// Signed are the templates of the signed bytes; several if a parameter chooses. Empty for a scheme that signs nothing.
 	Signed []string `json:"signed,omitempty"`
-	// BodyHash is where the hash stands that is signed in the body's stead.
+	// BodyHash is the place of the hash that is signed instead of the body.
 	BodyHash     string `json:"body_hash,omitempty"`
 	BodyUnsigned bool   `json:"body_unsigned,omitempty"`
-	// MaxAgeS is how many seconds old a delivery may be; empty for no limit.
+	// MaxAgeS is the maximum age of a webhook in seconds; empty for no limit.
 	MaxAgeS string `json:"max_age_s,omitempty"`
-	// Timestamp is where the time of signing stands; empty where there is none.
+	// Timestamp is the place of the time of signing; empty if there is none.
 	Timestamp       string         `json:"timestamp,omitempty"`
 	TimestampSigned bool           `json:"timestamp_signed,omitempty"`
 	AnyOf           []ProofSummary `json:"any_of,omitempty"`
 	AllOf           []ProofSummary `json:"all_of,omitempty"`
 }
 
-// SourceSummary is one way to an event's type or id; the first that has a value decides.
+// SourceSummary is one source of an event's type or id; the first that has a value is used.
 type SourceSummary struct {
 	From string `json:"from"`
-	// Signed is false for what whoever replays a delivery can change.
+	// Signed is false for a source that anyone who replays a webhook can change.
 	Signed bool `json:"signed"`
 }
 
-// BatchSummary says where a delivery that carries several events has them.
+// BatchSummary locates the events of a webhook that carries several.
 type BatchSummary struct {
 	Items []string        `json:"items"`
 	Types []SourceSummary `json:"types"`
 	IDs   []SourceSummary `json:"ids"`
 }
 
-// HandshakeKind is what the answer to a handshake is made of.
+// HandshakeKind is the content of the response to a handshake.
 type HandshakeKind string
 
 // The kinds of handshakes.
 const (
-	HandshakeEcho   HandshakeKind = "echo"   // repeats a value
+	HandshakeEcho   HandshakeKind = "echo"   // returns a value
 	HandshakeHMAC   HandshakeKind = "hmac"   // signs a value
 	HandshakeSecret HandshakeKind = "secret" // hands the secret over
 	HandshakeFixed  HandshakeKind = "fixed"  // is always the same
 )
 
-// HandshakeSummary is a request by which the provider makes sure of the URL.
+// HandshakeSummary is a request by which the provider checks the URL.
 type HandshakeSummary struct {
 	Methods []string `json:"methods"`
-	// Signed handshakes are answered only when their signature is right.
+	// Signed handshakes get a response only if their signature is valid.
 	Signed bool          `json:"signed"`
 	Kind   HandshakeKind `json:"kind"`
 }

@@ -16,29 +16,30 @@ func (p *plan) checkSource(ip netip.Addr) *Refusal {
 	if clientaddr.In(ip, p.networks) {
 		return nil
 	}
-	return refuse(ReasonSourceRefused, "The delivery comes from an address that is none of the provider's. "+
-		"Where a proxy stands before the gateway it must be named as a trusted one.")
+	return reject(ReasonSourceRefused,
+		"The webhook comes from an address that is not one of the provider's. If there is a proxy in front of the "+
+			"gateway, name it as a trusted one.")
 }
 
-// Networks returns the networks from which the provider sends; nil where the definition names none.
+// Networks returns the networks that the provider sends from, or nil if the definition names none.
 func (v *Verifier) Networks() []netip.Prefix { return slices.Clone(v.plan.networks) }
 
 // checkAccount refuses a delivery for another account.
 func (p *plan) checkAccount(w *view) *Refusal {
 	for i := range p.account {
 		if !p.account[i].holds(w) {
-			return refuse(ReasonAccountMismatch, "The delivery comes from the provider, but the "+p.account[i].src.place()+
+			return reject(ReasonAccountMismatch, "The webhook comes from the provider, but the "+p.account[i].src.place()+
 				" is not this connection's. Compare it with the connection's parameters.")
 		}
 	}
 	return nil
 }
 
-// checkBinding makes sure that a delivery is bound to the connection: by a key of its own, or by a required parameter
-// that the proof or the account compares. Keys that the definition names prove the platform only, and everybody with an
-// account there could send deliveries to every connection.
-func (e *Engine) checkBinding() faults {
-	var fs faults
+// checkBinding makes sure that a webhook is bound to the connection: by its own key, or by a required parameter that
+// the proof or the account compares. Keys that the definition names prove only the platform, and anyone with an account
+// there could send webhooks to every connection.
+func (e *Engine) checkBinding() problems {
+	var fs problems
 	d := &e.decl
 	for i := range d.Account {
 		if slices.ContainsFunc(d.Account[i].Equals, e.mentionsRequired) {
@@ -92,14 +93,13 @@ func (e *Engine) mentionsRequired(text string) bool {
 	})
 }
 
-// Ack returns the answer to an accepted delivery; nil for the gateway's own. It is shared: read it only.
-func (v *Verifier) Ack() *Answer { return v.plan.ack }
+// Ack returns the response to an accepted webhook, or nil for the gateway's own. It is shared: do not modify it.
+func (v *Verifier) Ack() *Response { return v.plan.ack }
 
-// RejectStatus returns the HTTP status with which deliveries are refused, 400 to 499.
+// RejectStatus returns the HTTP status code of rejections, 400 to 499.
 func (v *Verifier) RejectStatus() int { return v.plan.reject }
 
-// BodyRepeats reports whether two events may have the same body, so that a body that came before is no repeat by
-// itself.
+// BodyRepeats reports whether two events may have the same body, so that a known body alone does not make a duplicate.
 func (v *Verifier) BodyRepeats() bool { return v.plan.bodyRepeats }
 
 // MaxBody returns the most bytes of a body that the provider sends; 0 for no limit but the gateway's.

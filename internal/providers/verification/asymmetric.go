@@ -87,7 +87,7 @@ func (c *compiler) compilePublic(path string, d *Proof, p *proof) {
 	p.public = publicAlgorithm(d.Algorithm)
 	family := p.public.family()
 	if family == "" {
-		c.faults.add(path+"algorithm", ruleEnum,
+		c.problems.add(path+"algorithm", ruleEnum,
 			"must be ed25519, ecdsa_p256_der, ecdsa_p256_raw, rsa_sha1, rsa_sha256 or rsa_pss_sha256")
 		return
 	}
@@ -103,12 +103,12 @@ func (c *compiler) compileStatic(path string, d *Keys, p *proof, families []keyF
 	field := path + "keys.static"
 	c.limit(field, len(d.Static))
 	if len(d.Static) == 0 {
-		c.faults.add(field, ruleRequired, "needs at least one key")
+		c.problems.add(field, ruleRequired, "needs at least one key")
 	}
 	for i, text := range d.Static {
 		public, wrong := parsePublicKey(families, text)
 		if wrong != "" {
-			c.faults.add(at(field, i), ruleFormat, "%s", wrong)
+			c.problems.add(at(field, i), ruleFormat, "%s", wrong)
 		}
 		p.keys = append(p.keys, key{id: "static-" + strconv.Itoa(i), public: public})
 	}
@@ -168,25 +168,25 @@ func (p *proof) publicKeys(ctx context.Context, s *workspace, keyID string) ([]f
 	if p.cert != nil {
 		certURL, state := s.view.text(&p.cert.src)
 		if state != present || !p.cert.allows(certURL) {
-			return nil, refuse(ReasonSignatureMalformed, "The "+p.cert.src.place()+
-				", which names the certificate, is missing or names none of the provider's.")
+			return nil, reject(ReasonSignatureMalformed, "The "+p.cert.src.place()+
+				", which names the certificate, is missing or does not name one of the provider's.")
 		}
 		keyID = certURL
 	}
 	if keyID == "" && p.source.single {
-		return nil, refuse(ReasonSignatureMalformed, "The token does not name its key.")
+		return nil, reject(ReasonSignatureMalformed, "The token does not name its key.")
 	}
 	keys, err := p.keyring.find(ctx, now, p.source, keyID)
 	switch {
 	case errors.Is(err, errKeyUnknown):
-		return nil, refuse(ReasonSignatureMismatch, "The delivery names a key that the provider does not publish.")
+		return nil, reject(ReasonSignatureMismatch, "The delivery names a key that the provider does not publish.")
 	case err != nil:
-		return nil, refuse(ReasonKeysUnavailable,
-			"The provider's public keys cannot be fetched, so nothing can be verified. The delivery may be repeated.")
+		return nil, reject(ReasonKeysUnavailable,
+			"The provider's public keys cannot be fetched, so nothing can be verified. The provider may send the webhook again.")
 	}
 	for _, k := range keys {
 		if !k.notAfter.IsZero() && (now.Before(k.notBefore) || now.After(k.notAfter)) {
-			return nil, refuse(ReasonSignatureMismatch, "The certificate that the delivery names is not valid at this time.")
+			return nil, reject(ReasonSignatureMismatch, "The certificate that the delivery names is not valid at this time.")
 		}
 	}
 	return keys, nil

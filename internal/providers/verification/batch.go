@@ -28,20 +28,20 @@ func (c *compiler) compileBatch(d *Batch) {
 	}
 	rule := &batchRule{}
 	if len(d.Items) == 0 || len(d.Items) > maxItemArrays {
-		c.faults.add("event.batch.items", ruleRequired, "needs 1 to %d entries", maxItemArrays)
+		c.problems.add("event.batch.items", ruleRequired, "needs 1 to %d entries", maxItemArrays)
 	}
 	for i, text := range d.Items {
 		items, err := parsePattern(text)
 		switch {
 		case err != nil || !strings.HasSuffix(text, "/*"):
-			c.faults.add(at("event.batch.items", i), ruleFormat, "must be a JSON pointer that ends in /*")
+			c.problems.add(at("event.batch.items", i), ruleFormat, "must be a JSON pointer that ends in /*")
 		case slices.Index(d.Items, text) != i:
-			c.faults.add(at("event.batch.items", i), ruleUnique, "is listed twice")
+			c.problems.add(at("event.batch.items", i), ruleUnique, "is listed twice")
 		}
 		rule.items = append(rule.items, items)
 	}
 	if len(d.Type) == 0 {
-		c.faults.add("event.batch.type", ruleRequired, "needs at least one entry")
+		c.problems.add("event.batch.type", ruleRequired, "needs at least one entry")
 	}
 	rule.types, rule.typeSigned = c.compileTypes("event.batch.type", d.Type, batchSources)
 	c.limit("event.batch.id", len(d.ID))
@@ -57,8 +57,8 @@ func (c *compiler) compileBatch(d *Batch) {
 	c.batch = rule
 }
 
-// compileBatchWhen reads what makes a body a batch. Where the proof does not cover it, whoever replays a delivery can
-// have a batch described as one event, or one event as a batch, so that neither type nor id is signed.
+// compileBatchWhen reads the conditions that make a body a batch. If the proof does not cover them, anyone who replays
+// a webhook can have a batch described as one event, or one event as a batch, so that neither type nor id is signed.
 func (c *compiler) compileBatchWhen(d *Batch) {
 	c.batchSigned = true
 	if d == nil {

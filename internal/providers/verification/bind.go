@@ -23,8 +23,8 @@ type binder struct {
 	// offBy names, for a parameter in an entry that was left out, the empty parameter that turned the entry off.
 	offBy map[string]string
 	// kept lists, by the path of a list that lost entries, the original places of those that stayed.
-	kept   map[string][]int
-	faults faults
+	kept     map[string][]int
+	problems problems
 }
 
 // bind replaces the parameters in a declaration by values. The declaration is not changed.
@@ -169,7 +169,7 @@ func (b *binder) text(field, s string) string {
 func (b *binder) use(field, name string) string {
 	value, known := b.values[name]
 	if !known {
-		b.faults.add(field, ruleUnknown, "mentions a parameter that is not declared: %q", name)
+		b.problems.add(field, ruleUnknown, "mentions a parameter that is not declared: %q", name)
 	}
 	if !slices.Contains(b.uses[field], name) {
 		b.uses[field] = append(b.uses[field], name)
@@ -216,17 +216,17 @@ func (b *binder) written(field string) string {
 	}
 }
 
-// restore gives faults of the bound declaration the paths that the author wrote.
-func (b *binder) restore(fs faults) faults {
+// restorePaths gives problems of the bound declaration the paths that the author wrote.
+func (b *binder) restorePaths(fs problems) problems {
 	for i := range fs {
 		fs[i].Field = b.written(fs[i].Field)
 	}
 	return fs
 }
 
-// blame turns a fault of the bound declaration into faults of the parameters that its field, or the entry around it,
-// mentions.
-func (b *binder) blame(f Fault) []Fault {
+// blameParams turns a problem of the bound declaration into problems of the parameters that its field, or the entry
+// around it, mentions.
+func (b *binder) blameParams(f Problem) []Problem {
 	names := b.uses[f.Field]
 	for entry := f.Field; len(names) == 0 && entry != ""; {
 		entry = entry[:max(0, strings.LastIndexByte(entry, '.'))]
@@ -236,11 +236,11 @@ func (b *binder) blame(f Fault) []Fault {
 		names = b.uses[f.Field+".from"]
 	}
 	if len(names) == 0 {
-		return []Fault{{Field: "params", Rule: f.Rule, Message: f.Field + " " + f.Message}}
+		return []Problem{{Field: "params", Rule: f.Rule, Message: f.Field + " " + f.Message}}
 	}
-	out := make([]Fault, len(names))
+	out := make([]Problem, len(names))
 	for i, name := range names {
-		out[i] = Fault{Field: "params." + name, Rule: f.Rule, Message: f.Message}
+		out[i] = Problem{Field: "params." + name, Rule: f.Rule, Message: f.Message}
 	}
 	return out
 }

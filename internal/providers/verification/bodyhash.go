@@ -33,9 +33,9 @@ func (c *compiler) compileBodyHash(path string, d *Proof, p *proof) {
 	src, wrong := parseSource(d.BodyHash.From, kinds)
 	switch {
 	case wrong != "":
-		c.faults.add(field+".from", ruleFormat, "%s", wrong)
+		c.problems.add(field+".from", ruleFormat, "%s", wrong)
 	case src.kind != sourceJWT && !p.covers.has(&src):
-		c.faults.add(field+".from", ruleCoherent, "is not covered by the signature: signed has to contain it")
+		c.problems.add(field+".from", ruleCoherent, "is not covered by the signature: signed has to contain it")
 	}
 	rule.src = src
 	for name, text := range map[string]string{"prefix": rule.prefix, "suffix": rule.suffix} {
@@ -49,15 +49,15 @@ func (c *compiler) compileBodyHash(path string, d *Proof, p *proof) {
 	case "sha512":
 		rule.newHash = sha512.New
 	default:
-		c.faults.add(field+".alg", ruleEnum, "must be sha256 or sha512")
+		c.problems.add(field+".alg", ruleEnum, "must be sha256 or sha512")
 	}
 	switch rule.encoding {
 	case encodingHex, encodingBase64, encodingBase64URL:
 	default:
-		c.faults.add(field+".encoding", ruleEnum, "must be hex, base64 or base64url")
+		c.problems.add(field+".encoding", ruleEnum, "must be hex, base64 or base64url")
 	}
 	if p.covers.body {
-		c.faults.add(field, ruleCoherent, "has no use: the signature covers the body itself")
+		c.problems.add(field, ruleCoherent, "has no use: the signature covers the body itself")
 	}
 	p.bodyHash = rule
 	p.covers.body = true
@@ -71,7 +71,7 @@ func (p *proof) checkBodyHash(s *workspace) *Refusal {
 	}
 	text, state := s.view.text(&rule.src)
 	if state != present {
-		return refuse(ReasonHeaderMissing, "The "+rule.src.place()+", which holds the hash of the body, is missing.")
+		return reject(ReasonHeaderMissing, "The "+rule.src.place()+", which contains the hash of the body, is missing.")
 	}
 	text, hasPrefix := strings.CutPrefix(text, rule.prefix)
 	text, hasSuffix := strings.CutSuffix(text, rule.suffix)
@@ -79,8 +79,8 @@ func (p *proof) checkBodyHash(s *workspace) *Refusal {
 	_, _ = h.Write(s.view.request.Body) // a hash.Hash never returns an error
 	want, ok := decodeHash(rule.encoding, text)
 	if !hasPrefix || !hasSuffix || !ok || !hmac.Equal(h.Sum(nil), want) {
-		return refuse(ReasonSignatureMismatch,
-			"The signature is right, but the body is not the one whose hash it covers. Something on the way rewrites the body.")
+		return reject(ReasonSignatureMismatch,
+			"The signature is valid, but it covers the hash of another body. Something on the way rewrites the body.")
 	}
 	return nil
 }

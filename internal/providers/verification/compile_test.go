@@ -10,13 +10,13 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// faultsOf returns the faults of a refused configuration as "field rule", sorted.
+// faultsOf returns the problems of a refused configuration as "field rule", sorted.
 func faultsOf(tb testing.TB, err error) []string {
 	tb.Helper()
 	var config *verification.ConfigError
 	require.ErrorAs(tb, err, &config)
 	var out []string
-	for _, f := range config.Faults {
+	for _, f := range config.Problems {
 		require.NotEmpty(tb, f.Message)
 		out = append(out, f.Field+" "+f.Rule)
 	}
@@ -24,13 +24,13 @@ func faultsOf(tb testing.TB, err error) []string {
 	return slices.Compact(out)
 }
 
-// Promise: what a declaration gets wrong is refused when it is loaded, and the fault names the place.
+// Promise: what a declaration gets wrong is refused when it is loaded, and the problem names the place.
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	type change func(*verification.Declaration)
 	tests := map[string]struct {
-		change change
-		faults []string
+		change   change
+		problems []string
 	}{
 		"no scheme":        {func(d *verification.Declaration) { d.Scheme = "" }, []string{"scheme enum"}},
 		"scheme not built": {func(d *verification.Declaration) { d.Scheme = "remote" }, []string{"scheme enum"}},
@@ -191,12 +191,12 @@ func TestCompileRefuses(t *testing.T) {
 			tt.change(&d)
 			engine, err := verification.Compile(d)
 			require.Nil(t, engine)
-			require.Equal(t, tt.faults, faultsOf(t, err))
+			require.Equal(t, tt.problems, faultsOf(t, err))
 		})
 	}
 }
 
-// Promise: all faults are reported at once.
+// Promise: all problems are reported at once.
 func TestCompileReportsAllFaults(t *testing.T) {
 	t.Parallel()
 	_, err := verification.Compile(verification.Declaration{Proof: verification.Proof{
@@ -249,8 +249,8 @@ func TestCompileRefusesParameters(t *testing.T) {
 	t.Parallel()
 	type change func(*verification.Param)
 	tests := map[string]struct {
-		change change
-		fault  string
+		change  change
+		problem string
 	}{
 		"bad name":         {func(p *verification.Param) { p.Name = "Header" }, "params[0].name format"},
 		"taken name":       {func(p *verification.Param) { p.Name = "algorithm" }, "params[1].name unique"},
@@ -272,7 +272,7 @@ func TestCompileRefusesParameters(t *testing.T) {
 			d := parametrised()
 			tt.change(&d.Params[0])
 			_, err := verification.Compile(d)
-			require.Contains(t, faultsOf(t, err), tt.fault)
+			require.Contains(t, faultsOf(t, err), tt.problem)
 		})
 	}
 	d := parametrised()
@@ -287,15 +287,15 @@ func TestCompileRefusesParameters(t *testing.T) {
 	require.Equal(t, []string{"algorithm enum"}, faultsOf(t, err), "every value that a parameter offers has to work")
 }
 
-// Promise: what a connection sets is checked like the declaration itself, and faults name the parameter.
+// Promise: what a connection sets is checked like the declaration itself, and problems name the parameter.
 func TestPrepareChecksParameters(t *testing.T) {
 	t.Parallel()
 	engine, err := verification.Compile(parametrised())
 	require.NoError(t, err)
 	require.Len(t, engine.Params(), 7)
 	tests := map[string]struct {
-		params map[string]string
-		faults []string
+		params   map[string]string
+		problems []string
 	}{
 		"required":           {nil, []string{"params.header required"}},
 		"required but empty": {map[string]string{"header": ""}, []string{"params.header required"}},
@@ -316,7 +316,7 @@ func TestPrepareChecksParameters(t *testing.T) {
 			t.Parallel()
 			v, err := engine.Prepare(tt.params, secrets(testKey))
 			require.Nil(t, v)
-			require.Equal(t, tt.faults, faultsOf(t, err))
+			require.Equal(t, tt.problems, faultsOf(t, err))
 		})
 	}
 }

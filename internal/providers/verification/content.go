@@ -21,8 +21,8 @@ type content struct {
 // signedPart is one piece of the signed bytes.
 type signedPart struct {
 	segment
-	// border is a byte that the value must not contain, because it separates the value from what stands beside it towards
-	// the body; 0 where nothing is asked.
+	// border is a byte that the value must not contain, because it separates the value from its neighbour towards the
+	// body; 0 if there is no such rule.
 	border byte
 }
 
@@ -34,34 +34,34 @@ func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
 	field := path + "signed"
 	p.content.body = -1
 	if len(d.Signed) > maxText {
-		c.faults.add(field, ruleLimit, "is longer than %d bytes", maxText)
+		c.problems.add(field, ruleLimit, "is longer than %d bytes", maxText)
 		return false
 	}
 	segments, wrong := parseTemplate(d.Signed, signedToken)
 	if wrong != "" {
-		c.faults.add(field, ruleFormat, "%s", wrong)
+		c.problems.add(field, ruleFormat, "%s", wrong)
 		return false
 	}
-	segments = c.takeEach(field, segments, p)
+	segments = c.extractEach(field, segments, p)
 	for i, seg := range segments {
 		part := signedPart{segment: seg}
 		switch seg.kind {
 		case segmentBody:
 			if p.content.body >= 0 {
-				c.faults.add(field, ruleFormat, "has {body} twice")
+				c.problems.add(field, ruleFormat, "has {body} twice")
 			}
 			p.content.body = i
 		case segmentID:
 			part.src = c.idSource(field)
 		case segmentSecret:
 			if p.content.secret {
-				c.faults.add(field, ruleFormat, "has {secret} twice")
+				c.problems.add(field, ruleFormat, "has {secret} twice")
 			}
 			p.content.secret = true
 		case segmentConn:
 			part.kind, part.text = segmentLiteral, c.values[seg.text]
 			if _, known := c.values[seg.text]; known && part.text == "" {
-				c.faults.add(field, ruleRequired, "contains {conn:%s}, which is not set", seg.text)
+				c.problems.add(field, ruleRequired, "contains {conn:%s}, which is not set", seg.text)
 			}
 		case segmentURL, segmentURLDecoded, segmentPath, segmentQuery:
 			p.content.url = true
@@ -71,17 +71,17 @@ func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
 	}
 	switch secret := p.content.secret; {
 	case secret && d.Scheme != schemeKeyedHash:
-		c.faults.add(field, ruleCoherent, "contains {secret}, which only keyed_hash does")
+		c.problems.add(field, ruleCoherent, "contains {secret}, which only keyed_hash does")
 	case !secret && d.Scheme == schemeKeyedHash:
-		c.faults.add(field, ruleRequired, "must contain {secret}: without it anyone can make the hash")
+		c.problems.add(field, ruleRequired, "must contain {secret}: without it anyone can make the hash")
 	}
 	c.checkBorders(field, p)
 	c.cover(p)
 	return true
 }
 
-// takeEach cuts {each:pointer} off, which may stand at the start only.
-func (c *compiler) takeEach(field string, segments []segment, p *proof) []segment {
+// extractEach cuts {each:pointer} off, which may stand at the start only.
+func (c *compiler) extractEach(field string, segments []segment, p *proof) []segment {
 	if len(segments) > 0 && segments[0].kind == segmentEach {
 		p.content.each = &segments[0].src
 		segments = segments[1:]
@@ -89,10 +89,10 @@ func (c *compiler) takeEach(field string, segments []segment, p *proof) []segmen
 	for _, seg := range segments {
 		switch {
 		case seg.kind == segmentEach:
-			c.faults.add(field, ruleFormat, "can have {each:pointer} once, at its start")
+			c.problems.add(field, ruleFormat, "can have {each:pointer} once, at its start")
 		case p.content.each != nil && (seg.kind == segmentBody || seg.kind == segmentID || seg.kind == segmentTimestamp ||
 			seg.kind == segmentForm):
-			c.faults.add(field, ruleCoherent, "has {each:pointer}, so it can cover values of the items only")
+			c.problems.add(field, ruleCoherent, "has {each:pointer}, so it can cover values of the items only")
 		}
 	}
 	return segments
@@ -101,20 +101,20 @@ func (c *compiler) takeEach(field string, segments []segment, p *proof) []segmen
 // idSource returns the source that {id} stands for.
 func (c *compiler) idSource(field string) source {
 	if len(c.ids) != 1 || len(c.ids[0].sources) != 1 || c.ids[0].sources[0].kind != sourceHeader {
-		c.faults.add(field, ruleCoherent, "contains {id}, so event.id needs exactly one entry, and that a header")
+		c.problems.add(field, ruleCoherent, "contains {id}, so event.id needs exactly one entry, and that a header")
 		return source{}
 	}
 	return c.ids[0].sources[0]
 }
 
-// checkBorders makes sure that signed bytes can be cut into their parts in one way only. Otherwise whoever holds one
-// signed delivery could move bytes from one part to another, such as from the id to the body, and the signature would
-// still be right. Timestamps and hashes have a fixed form and are their own border; the secret, the method and what
-// precedes the query in a URL are not the sender's to choose. Any other value needs a literal beside it, on the side of
+// checkBorders makes sure that signed bytes can be split into their parts in only one way. Otherwise anyone with one
+// signed webhook could move bytes from one part to another, such as from the id to the body, and the signature would
+// still be valid. Timestamps and hashes have a fixed form and are their own border. The sender cannot choose the
+// secret, the method and the part of a URL before the query. Any other value needs a literal next to it, on the side of
 // the body, which the value then must not contain.
 //
-// Where a scheme puts the URL beside the body with nothing between, render demands of the body what makes the cut
-// certain. Where it appends the fields of a form to the URL (Twilio), the cut is as uncertain as the provider made it.
+// If a scheme puts the URL directly before the body, render requires of the body that the split is certain. If it
+// appends the fields of a form to the URL (Twilio), the split is as uncertain as the provider made it.
 func (c *compiler) checkBorders(field string, p *proof) {
 	parts, body := p.content.parts, p.content.body
 	for i := range parts {
@@ -129,37 +129,37 @@ func (c *compiler) checkBorders(field string, p *proof) {
 		}
 		switch part.kind {
 		case segmentID, segmentSource, segmentPath, segmentQuery:
-			if beside == nil || c.fixed(beside) {
+			if beside == nil || c.isFixed(beside) {
 				continue
 			}
 			if beside.kind == segmentLiteral {
 				part.border = facing(beside.text, i < next)
 				continue
 			}
-			c.faults.add(field, ruleCoherent,
-				"needs a literal between a value and what stands beside it towards the body, or the signed bytes can be cut in "+
+			c.problems.add(field, ruleCoherent,
+				"needs a literal between a value and its neighbour towards the body, or the signed bytes can be split in "+
 					"several ways")
 		case segmentURL, segmentURLDecoded:
 			c.checkURLBorder(field, parts, i, body)
 		case segmentForm:
 			if i != len(parts)-1 {
-				c.faults.add(field, ruleCoherent, "must end with {form_sorted}: nothing marks where it ends")
+				c.problems.add(field, ruleCoherent, "must end with {form_sorted}: nothing marks where it ends")
 			}
 		case segmentBodyCRC:
 			if beside != nil && (beside.kind != segmentLiteral ||
 				strings.IndexByte("0123456789", facing(beside.text, i < next)) >= 0) {
-				c.faults.add(field, ruleCoherent, "needs a literal that is no digit beside {body_crc32}")
+				c.problems.add(field, ruleCoherent, "needs a literal that is not a digit next to {body_crc32}")
 			}
 		case segmentLines:
 			if len(parts) > 1 {
-				c.faults.add(field, ruleCoherent, "can contain {kv_lines:…} alone only")
+				c.problems.add(field, ruleCoherent, "can contain {kv_lines:…} alone only")
 			}
 		default:
 		}
 	}
 }
 
-// checkURLBorder accepts a URL beside the body or a form, apart from literals without brackets, beside something of
+// checkURLBorder accepts a URL next to the body or a form, apart from literals without brackets, next to a part of
 // fixed form, and at an end.
 func (c *compiler) checkURLBorder(field string, parts []signedPart, i, body int) {
 	step := 1
@@ -169,18 +169,18 @@ func (c *compiler) checkURLBorder(field string, parts []signedPart, i, body int)
 	for n := i + step; n >= 0 && n < len(parts); n += step {
 		beside := &parts[n]
 		switch {
-		case beside.kind == segmentBody, beside.kind == segmentForm, c.fixed(beside):
+		case beside.kind == segmentBody, beside.kind == segmentForm, c.isFixed(beside):
 			return
 		case beside.kind == segmentLiteral && !strings.ContainsAny(beside.text, "{["):
 		default:
-			c.faults.add(field, ruleCoherent, "needs the body, a form, a timestamp with limits or a hash beside the URL")
+			c.problems.add(field, ruleCoherent, "needs the body, a form, a timestamp with limits or a hash next to the URL")
 			return
 		}
 	}
 }
 
-// fixed reports whether a part begins and ends where its form says, whatever is around it.
-func (c *compiler) fixed(part *signedPart) bool {
+// isFixed reports whether a part begins and ends where its form says, independent of its neighbours.
+func (c *compiler) isFixed(part *signedPart) bool {
 	switch part.kind {
 	case segmentTimestamp:
 		return c.proofTS != nil && c.proofTS.maxAge > 0 && c.proofTS.maxSkew > 0
@@ -255,7 +255,7 @@ func (v *coverage) has(src *source) bool {
 	}
 }
 
-// either is what is covered whichever of two proofs passed.
+// either returns the coverage that both of two proofs have.
 func (v coverage) either(other coverage) coverage {
 	both := coverage{nothing: v.nothing && other.nothing, body: v.body && other.body, query: v.query && other.query}
 	for _, s := range slices.Concat(v.sources, other.sources) {

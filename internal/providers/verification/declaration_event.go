@@ -1,41 +1,39 @@
 package verification
 
-// BodyRule says where the JSON is.
+// BodyRule locates the JSON.
 type BodyRule struct {
-	// FormField is the field that holds the JSON when the body is a form (application/x-www-form-urlencoded), that is,
-	// when it does not begin like JSON. The signature still covers the raw body.
+	// FormField is the field that contains the JSON if the body is a form (application/x-www-form-urlencoded), that is, if
+	// it does not begin like JSON. The signature still covers the raw body.
 	FormField string `yaml:"form_field"`
 }
 
 // EventRules derive an event's type and id.
 type EventRules struct {
 	// Type lists templates of {header:name}, {json:pointer}, {form:name} (a field of a body that is a form), {member:a,b}
-	// (the first of these names that the body's object has as a member) and literals. The first whose tokens all have a
-	// value decides.
+	// (the first of these names that the body's object has as a member) and literals. The first template whose tokens all
+	// have a value is used.
 	Type []string `yaml:"type"`
-	// ID lists sources, header:<name>, json:<pointer> or form:<name>. The first that has a value decides. Several sources
-	// with " + " between them are an id together, which there is where all have a value and none but the last has one with
-	// a space in it.
+	// ID lists sources, header:<name>, json:<pointer> or form:<name>. The first that has a value is used. Several sources
+	// joined by " + " form one id, which exists if all have a value and only the last contains a space.
 	ID []string `yaml:"id"`
-	// OccurredAt is when the event happened, as its provider says; nil where it does not say.
+	// OccurredAt is the provider's time of the event; nil if there is none.
 	OccurredAt *OccurredAt `yaml:"occurred_at"`
-	// Batch is set where one delivery carries several events; nil where none does. A body without the items is described
-	// by Type and ID.
+	// Batch is set if one webhook carries several events; nil if none does. Type and ID describe a body without items.
 	Batch *Batch `yaml:"batch"`
 	// Map renames derived types, those of a batch's items too.
 	Map map[string]string `yaml:"map"`
 	// TypeSeparators are characters that the provider puts between the words of its types, such as "/". Each becomes a dot
 	// in types that Map does not rename, and nothing at their ends.
 	TypeSeparators string `yaml:"type_separators"`
-	// BodyRepeats says that two events may have the same body, so that without an id nothing tells a repeat from a further
-	// event.
+	// BodyRepeats states that two events may have the same body, so that without an id a duplicate cannot be distinguished
+	// from another event.
 	BodyRepeats bool `yaml:"body_repeats"`
-	// Redact lists json:<pointer>, also with *, and form:<name> of values that must not be stored, besides tokens that
-	// prove the delivery.
+	// Redact lists json:<pointer>, also with *, and form:<name> of values that must not be stored. Tokens that prove the
+	// webhook are always redacted.
 	Redact []string `yaml:"redact"`
 }
 
-// OccurredAt is where a time stands that nothing is decided by.
+// OccurredAt is the place of a time that nothing depends on.
 type OccurredAt struct {
 	// From is header:<name>, json:<pointer> or form:<name>.
 	From string `yaml:"from"`
@@ -45,23 +43,23 @@ type OccurredAt struct {
 
 // Batch describes the items of a body that carries several events.
 type Batch struct {
-	// When lists predicates on headers, query parameters and JSON values that must all hold for the body to be a batch;
-	// empty where the items alone tell.
+	// When lists predicates on headers, query parameters and JSON values that must all be true for a batch; empty if the
+	// items alone identify it.
 	When []Predicate `yaml:"when"`
 	// Items lists JSON pointers that end in *, such as "/*" for a body that is an array, or "/entry/*/changes/*". The
-	// items of all of them are described, and an array that is not there has none.
+	// items of all of them are described. A missing array has none.
 	Items []string `yaml:"items"`
 	// Type lists templates of {item:pointer} (a value of the item), {item:} (the item itself), {item_member:a,b} (the
-	// first of these names that the item has as a member), the tokens of EventRules.Type and literals. The first whose
-	// tokens all have a value decides.
+	// first of these names that the item has as a member), the tokens of EventRules.Type and literals. The first template
+	// whose tokens all have a value is used.
 	Type []string `yaml:"type"`
 	// ID lists sources: item:<pointer>, or item: for the item itself, several with " + " between them. The first that has
-	// a value decides. The batch's id is a hash of the ids of all items, and there is none where an item has none.
+	// a value is used. The batch's id is a hash of the ids of all items. There is none if an item has none.
 	ID []string `yaml:"id"`
 }
 
-// Predicate holds when the source's value is one of Equals, or, with Present, when it has a value at all, or, with
-// Empty, when it is an array without items. Exactly one of the three is given.
+// Predicate is true if the source's value is one of Equals, or, with Present, if it has a value at all, or, with Empty,
+// if it is an array without items. Exactly one of the three is given.
 type Predicate struct {
 	// From is header:<name>, query:<name>, json:<pointer> or form:<name>; for handshakes also method; for the claims of a
 	// token jwt:<claim>.
@@ -72,49 +70,49 @@ type Predicate struct {
 	Empty bool `yaml:"empty"`
 }
 
-// Handshake is a request by which a provider makes sure that the URL is ours. It is answered and not stored.
+// Handshake is a request by which a provider makes sure that the URL is ours. It gets a response and is not stored.
 type Handshake struct {
-	// When must hold altogether. One of its predicates is on the method: GET, HEAD, POST or OPTIONS.
+	// When lists predicates that must all be true. One of them is on the method: GET, HEAD, POST or OPTIONS.
 	When []Predicate `yaml:"when"`
-	// VerifyFirst refuses a handshake that the proof does not accept. It must be true where the provider signs its
+	// VerifyFirst rejects a handshake that the proof does not accept. It must be true if the provider signs its
 	// handshakes.
 	VerifyFirst bool `yaml:"verify_first"`
-	// Capture takes a secret out of the handshake; nil where there is none to take.
+	// Capture extracts a secret from the handshake; nil if it has none.
 	Capture *Capture `yaml:"capture"`
-	// Respond is the answer.
+	// Respond is the response.
 	Respond Respond `yaml:"respond"`
 }
 
-// Capture is a secret that the provider makes up and hands over once. Whether it is stored is the caller's to decide.
+// Capture is a secret that the provider generates and sends once. The caller decides whether to store it.
 type Capture struct {
 	// From is header:<name>, query:<name>, json:<pointer> or form:<name>.
 	From string `yaml:"from"`
-	// Confirm is true where the operator has to confirm the secret at the provider before it counts.
+	// Confirm is true if the operator has to confirm the secret at the provider before it is used.
 	Confirm bool `yaml:"confirm"`
 }
 
-// Respond is the answer to a handshake. Text may contain ${query:name}, ${header:name}, ${json:pointer} and
+// Respond is the response to a handshake. Text may contain ${query:name}, ${header:name}, ${json:pointer} and
 // ${form:name}, which echo a value, and ${hmac_hex(source)} and ${hmac_b64(source)}, the HMAC of a value under the key
-// and hash of the declaration's hmac proof. Such a value must match [A-Za-z0-9_-]{1,128}, and no delivery whose signed
-// content does is accepted: otherwise whoever can ask for the answer could have deliveries signed.
+// and hash of the declaration's hmac proof. Such a value must match [A-Za-z0-9_-]{1,128}, and a webhook whose signed
+// content matches it is rejected: otherwise anyone who can request the response could have webhooks signed.
 type Respond struct {
 	// Status is 200, 201, 202 or 204.
 	Status int `yaml:"status"`
-	// ContentType is text/plain or application/json; empty means text/plain where there is a body, and none where there is
-	// not. In JSON the tokens stand inside strings, and their values are escaped.
+	// ContentType is text/plain or application/json. Empty means text/plain if there is a body, and none otherwise. In
+	// JSON the tokens are inside strings, and their values are escaped.
 	ContentType string `yaml:"content_type"`
-	// Headers are further headers of the answer.
+	// Headers are additional headers of the response.
 	Headers map[string]string `yaml:"headers"`
-	// Body is at most 1 KiB, with what is put into it.
+	// Body is at most 1 KiB, including the inserted values.
 	Body string `yaml:"body"`
 }
 
-// Ack is the answer to an accepted delivery where the provider wants one of its own.
+// Ack is the response to an accepted webhook if the provider requires a specific one.
 type Ack struct {
 	// Status is 200, 201, 202 or 204.
 	Status string `yaml:"status"`
-	// ContentType is text/plain, text/xml or application/json; empty means text/plain where there is a body, and none
-	// where there is not.
+	// ContentType is text/plain, text/xml or application/json. Empty means text/plain if there is a body, and none
+	// otherwise.
 	ContentType string `yaml:"content_type"`
 	// Body is sent as it is, at most 1 KiB.
 	Body string `yaml:"body"`

@@ -1,16 +1,16 @@
 package verification
 
-// Keys says where public keys come from. Exactly one of its fields is given.
+// Keys names the source of public keys. Exactly one of its fields is given.
 //
-// Keys that the definition names prove the provider's platform and not the account, so the declaration has to say by
-// what a delivery is bound to the connection: see Declaration.Account.
+// Keys that the definition names prove the provider's platform and not the account. The declaration then has to bind a
+// webhook to the connection: see Declaration.Account.
 type Keys struct {
-	// Static lists keys in PEM, in base64 of a SubjectPublicKeyInfo, or, for ed25519, in hexadecimal. {param:name} makes a
-	// key the connection's to set.
+	// Static lists keys in PEM, in base64 of a SubjectPublicKeyInfo, or, for ed25519, in hexadecimal. With {param:name}
+	// the connection sets the key.
 	Static []string `yaml:"static"`
 	// JWKS is a JWK Set (RFC 7517) that the provider publishes. For jwt only.
 	JWKS *JWKS `yaml:"jwks"`
-	// ByKid asks an API of the provider for the key that a token names. For jwt only.
+	// ByKid requests from an API of the provider the key that a token names. For jwt only.
 	ByKid *ByKid `yaml:"by_kid"`
 	// CertURL takes the key from a certificate that the delivery names. For asymmetric only.
 	CertURL *CertURL `yaml:"cert_url"`
@@ -24,20 +24,20 @@ type JWKS struct {
 	TTLS string `yaml:"ttl_s"`
 }
 
-// ByKid is an API that answers with one key as a JWK.
+// ByKid is an API that returns one key as a JWK.
 type ByKid struct {
-	// URL is https; ${kid} in it stands for the key's id.
+	// URL is https; ${kid} in it is replaced by the key's id.
 	URL string `yaml:"url"`
-	// Body is JSON that is sent by POST; empty for GET. ${kid} stands for the key's id, and ${secret} for the connection's
-	// newest secret, which then is the API's.
+	// Body is JSON that is sent by POST; empty for GET. ${kid} is replaced by the key's id, and ${secret} by the
+	// connection's newest secret, which is then the API's.
 	Body string `yaml:"body"`
-	// Key is the JSON pointer to the JWK in the answer.
+	// Key is the JSON pointer to the JWK in the response.
 	Key string `yaml:"key"`
 	// TTLS is after how many seconds a key is fetched again, 1 to 86400; empty for 3600.
 	TTLS string `yaml:"ttl_s"`
 }
 
-// CertURL is a certificate whose URL comes with the delivery.
+// CertURL is a certificate whose URL comes with the webhook.
 type CertURL struct {
 	// From is header:<name> or json:<pointer>.
 	From string `yaml:"from"`
@@ -45,30 +45,30 @@ type CertURL struct {
 	HostRegex string `yaml:"host_regex"`
 	// PathSuffix is how the path must end, such as .pem.
 	PathSuffix string `yaml:"path_suffix"`
-	// Roots is system, where the certificate must chain to one of the system's roots, or none.
+	// Roots is system if the certificate must chain to one of the system's roots, or none.
 	Roots string `yaml:"roots"`
 	// DNSName is the name that the certificate must be for, with roots: system; empty for any.
 	DNSName string `yaml:"dns_name"`
 }
 
-// JWTRule says what a JSON Web Token (RFC 7519) that comes with a delivery must be.
+// JWTRule defines the requirements for a JSON Web Token (RFC 7519) that comes with a webhook.
 type JWTRule struct {
 	// From is header:<name>, query:<name> or json:<pointer>. With * in the pointer every item must be a good token.
 	From string `yaml:"from"`
-	// Prefix stands before the token, such as "Bearer ".
+	// Prefix precedes the token, such as "Bearer ".
 	Prefix string `yaml:"prefix"`
 	// Algs lists the accepted algorithms (RFC 7518): HS256, HS384 and HS512, whose keys are the connection's secrets; or
-	// RS256, PS256, ES256 and EdDSA, whose keys are public. The two kinds cannot be mixed in one proof.
+	// RS256, PS256, ES256 and EdDSA, whose keys are public. One proof cannot mix the two kinds.
 	Algs []string `yaml:"algs"`
 	// Iss lists the accepted issuers; empty accepts any.
 	Iss []string `yaml:"iss"`
-	// Aud lists the accepted audiences, of which the token must have one; empty accepts any.
+	// Aud lists the accepted audiences. The token must have one of them. Empty accepts any.
 	Aud []string `yaml:"aud"`
-	// Claims lists predicates on jwt:<claim> or jwt:<pointer>, all of which must hold.
+	// Claims lists predicates on jwt:<claim> or jwt:<pointer> that must all be true.
 	Claims []Predicate `yaml:"claims"`
-	// MaxAgeS is how many seconds ago the token may have been issued (iat), 1 to 86400; empty for no limit.
+	// MaxAgeS is the maximum age of the token in seconds, counted from iat, 1 to 86400; empty for no limit.
 	MaxAgeS string `yaml:"max_age_s"`
-	// MaxSkewS is by how many seconds the clocks may differ when exp, nbf and iat are compared, 1 to 86400; empty for 60.
+	// MaxSkewS is the tolerance in seconds for exp, nbf and iat, 1 to 86400; empty for 60.
 	MaxSkewS string `yaml:"max_skew_s"`
 }
 
@@ -76,10 +76,10 @@ type JWTRule struct {
 type BodyHash struct {
 	// From is query:<name> or header:<name>, which the signature must cover, or jwt:<claim>.
 	From string `yaml:"from"`
-	// Prefix and Suffix stand around the hash, such as "sha-256=:" and ":" in Content-Digest (RFC 9530).
+	// Prefix and Suffix surround the hash, such as "sha-256=:" and ":" in Content-Digest (RFC 9530).
 	Prefix string `yaml:"prefix"`
 	Suffix string `yaml:"suffix"`
-	// Alg is sha256 or sha512. Two bodies with one SHA-1 can be made.
+	// Alg is sha256 or sha512. SHA-1 is not supported, because collisions are practical.
 	Alg string `yaml:"alg"`
 	// Encoding is hex, base64 or base64url.
 	Encoding string `yaml:"encoding"`

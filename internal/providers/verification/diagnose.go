@@ -13,54 +13,54 @@ import (
 	"strings"
 )
 
-// Cause is why a delivery was refused, as far as trying tells. The set is closed.
+// Cause is the likely reason of a rejection. The set is closed.
 type Cause string
 
 // The causes.
 const (
-	// CauseSecretWrong: nothing that was tried makes the signature right, so most likely the secret is another.
+	// CauseSecretWrong: no variant makes the signature valid, so most likely the secret is wrong.
 	CauseSecretWrong Cause = "secret_wrong"
-	// CauseSecretForm: the signature is right when the secret is read in another way.
+	// CauseSecretForm: the signature is valid if the secret is decoded in another way.
 	CauseSecretForm Cause = "secret_form"
-	// CauseBodyRewritten: the signature is right for a body that a proxy or framework could have made this one from.
+	// CauseBodyRewritten: the signature is valid for a body that a proxy or framework could have turned into this one.
 	CauseBodyRewritten Cause = "body_rewritten"
 	// CauseURLRewritten: the signature is right for another form of the URL.
 	CauseURLRewritten Cause = "url_rewritten"
-	// CauseSignatureForm: the signature is right, but written in another way than the definition says.
+	// CauseSignatureForm: the signature is valid, but encoded in another way than the definition says.
 	CauseSignatureForm Cause = "signature_form"
-	// CauseContentOther: the signature is right for other content or another hash than the definition says.
+	// CauseContentOther: the signature is valid for other content or another hash than the definition says.
 	CauseContentOther Cause = "content_other"
-	// CauseHeaderOther: the expected header is not there, but others are that look like one of a signature.
+	// CauseHeaderOther: the expected header is missing, but other headers look like one of a signature.
 	CauseHeaderOther Cause = "header_other"
-	// CauseClock: the clocks differ, or the delivery was held back or replayed.
+	// CauseClock: the clocks differ, or the webhook was delayed or replayed.
 	CauseClock Cause = "clock"
 )
 
-// Diagnosis is what a refused delivery lacks. Like a Refusal it repeats neither secrets nor signatures nor values from
-// the request; names of headers it does.
+// Diagnosis describes the problem of a rejected webhook. Like a Refusal it contains no secrets, signatures or values
+// from the request, but it may contain names of headers.
 type Diagnosis struct {
-	// Cause is empty when nothing is known beyond the refusal.
+	// Cause is empty if nothing is known beyond the rejection.
 	Cause   Cause
 	Message string
 }
 
 const (
-	// maxDiagnosed bounds the bodies that are tried.
+	// maxDiagnosed limits the body variants.
 	maxDiagnosed = 64 << 10
 	// maxDiagnosedSecrets bounds the secrets that are read in other ways.
 	maxDiagnosedSecrets = 4
 )
 
-// Diagnose looks for what is wrong with a delivery that Verify refused. It costs a few dozen verifications, so it
-// belongs off the request's path, and is not for every refusal. It fetches no keys, and accepts nothing.
+// Diagnose looks for the problem of a webhook that Verify rejected. It costs a few dozen verifications, so it must not
+// run on the request's path, or for every rejection. It fetches no keys, and accepts nothing.
 func (v *Verifier) Diagnose(ctx context.Context, r *Request, refusal *Refusal) Diagnosis {
 	if refusal == nil || len(r.Body) > maxDiagnosed {
 		return Diagnosis{}
 	}
 	switch refusal.Reason {
 	case ReasonTimestampOutOfRange:
-		return Diagnosis{CauseClock, "The signature is right. Compare the clock of this host with the sender's; where " +
-			"both are right the delivery was held back or replayed."}
+		return Diagnosis{CauseClock, "The signature is valid. Compare the clock of this host with the sender's. If both " +
+			"are correct, the webhook was delayed or replayed."}
 	case ReasonSignatureMissing:
 		return v.otherHeaders(r.Header)
 	case ReasonSignatureMismatch, ReasonSignatureMalformed, ReasonBodyMalformed, ReasonURLUnknown, ReasonURLMalformed:
@@ -84,26 +84,25 @@ func (v *Verifier) Diagnose(ctx context.Context, r *Request, refusal *Refusal) D
 	if len(keyed) == 0 || refusal.Reason != ReasonSignatureMismatch {
 		return Diagnosis{}
 	}
-	return secretWrong(keyed)
+	return diagnoseWrongSecret(keyed)
 }
 
-// secretWrong is what remains when nothing that was tried makes any of the proofs pass.
-func secretWrong(tried []*proof) Diagnosis {
+// diagnoseWrongSecret is the result if no variant makes any of the proofs pass.
+func diagnoseWrongSecret(tried []*proof) Diagnosis {
 	signs := func(p *proof) bool { return p.scheme != schemeToken && p.scheme != schemeBasic }
-	message := "What the delivery carries is none of the secrets stored here. Compare them with the one at the provider."
+	message := "The webhook's token is not one of the stored secrets. Compare them with the one at the provider."
 	if slices.ContainsFunc(tried, signs) {
-		message = "No usual rewriting of the body, URL, secret or signature makes the signature right. Most likely the " +
-			"secret stored here is not the one at the provider."
+		message = "No usual change of the body, URL, secret or signature makes the signature valid. Most likely the " +
+			"stored secret is not the one at the provider."
 	}
 	if slices.ContainsFunc(tried, func(p *proof) bool { return p.content.url }) {
-		message += " Or the provider calls another URL than the connection's webhook_url: the signature covers it, so " +
-			"compare the two, and set url_base " +
-			"of the connection where the hosts differ."
+		message += " Or the provider calls another URL than the connection's webhook_url. The signature covers it, so " +
+			"compare the two, and set url_base of the connection if the hosts differ."
 	}
 	return Diagnosis{CauseSecretWrong, message}
 }
 
-// passes reports whether the signature of a proof is right for a request, whatever its age.
+// passes reports whether the signature of a proof is valid for a request, regardless of its age.
 func (v *Verifier) passes(ctx context.Context, p *proof, r *Request) bool {
 	s := &workspace{hashes: make([][]hash.Hash, p.index+1)}
 	s.hashes[p.index] = p.newHashes()
@@ -130,7 +129,7 @@ func (v *Verifier) tryBodies(ctx context.Context, p *proof, r *Request) Diagnosi
 	return Diagnosis{}
 }
 
-// tryHash tells a right signature over the hash of another body.
+// tryHash detects a valid signature over the hash of another body.
 func (v *Verifier) tryHash(ctx context.Context, p *proof, r *Request) Diagnosis {
 	signature := *p
 	signature.bodyHash = nil
@@ -138,9 +137,8 @@ func (v *Verifier) tryHash(ctx context.Context, p *proof, r *Request) Diagnosis 
 		return Diagnosis{}
 	}
 	return Diagnosis{CauseBodyRewritten,
-		"The secret is right, but the body is not the one whose hash the signature covers: something between the provider " +
-			"and the gateway " +
-			"rewrites it, or it was replaced. Forward it byte for byte."}
+		"The secret is correct, but the signature covers the hash of another body: something between the provider and the " +
+			"gateway rewrites the body, or it was replaced. Forward it byte for byte."}
 }
 
 // trySignatures reads the signatures in every encoding, and as the whole value.
@@ -167,7 +165,7 @@ func (v *Verifier) trySignatures(ctx context.Context, p *proof, r *Request) Diag
 				if whole {
 					where = "as the whole value"
 				}
-				return Diagnosis{CauseSignatureForm, "The secret is right, but the signature stands " + where + " in " +
+				return Diagnosis{CauseSignatureForm, "The secret is correct, but the signature is " + where + " in " +
 					string(encoding) + ", and the definition or the connection's parameters say otherwise."}
 			}
 		}
@@ -201,15 +199,15 @@ func (v *Verifier) trySecrets(ctx context.Context, p *proof, r *Request) Diagnos
 			other := *p
 			other.keys = []key{{id: k.id, bytes: decoded}}
 			if v.passes(ctx, &other, r) {
-				return Diagnosis{CauseSecretForm, "The secret is right when it is read " + way.name +
-					". Store it in the form that the provider shows, or choose the parameter that says how it is read."}
+				return Diagnosis{CauseSecretForm, "The secret is correct if it is read " + way.name +
+					". Store it in the form that the provider shows, or choose the parameter for its form."}
 			}
 		}
 	}
 	return Diagnosis{}
 }
 
-// tryContents tries the body alone, and the other hashes.
+// tryContents tests the body alone, and the other hashes.
 func (v *Verifier) tryContents(ctx context.Context, p *proof, r *Request) Diagnosis {
 	if p.scheme != schemeHMAC {
 		return Diagnosis{}
@@ -218,8 +216,8 @@ func (v *Verifier) tryContents(ctx context.Context, p *proof, r *Request) Diagno
 	alone.content = content{parts: []signedPart{{segment: segment{kind: segmentBody}}}}
 	if v.passes(ctx, &alone, r) {
 		return Diagnosis{CauseContentOther,
-			"The secret is right, but the sender signs the body alone, and the definition or the connection's parameters say " +
-				"otherwise."}
+			"The secret is correct, but the sender signs only the body, and the definition or the connection's parameters " +
+				"say otherwise."}
 	}
 	for _, h := range []struct {
 		name    string
@@ -229,7 +227,7 @@ func (v *Verifier) tryContents(ctx context.Context, p *proof, r *Request) Diagno
 		other := *p
 		other.newHash, other.macSize = h.newHash, h.size
 		if h.size != p.macSize && v.passes(ctx, &other, r) {
-			return Diagnosis{CauseContentOther, "The secret is right, but the sender signs with HMAC-" + h.name +
+			return Diagnosis{CauseContentOther, "The secret is correct, but the sender signs with HMAC-" + h.name +
 				", and the definition or the connection's parameters say otherwise."}
 		}
 	}

@@ -49,9 +49,9 @@ func jsonVariants(body []byte, yield func(bodyVariant) bool) bool {
 	for _, escaped := range []bodyVariant{
 		{"", tight},
 		{" and no escapes that it can do without", plain},
-		{" and escapes for what is not ASCII", escapeJSON(plain, escapeUnicode)},
+		{" and escapes for non-ASCII characters", escapeJSON(plain, escapeUnicode)},
 		{" and escaped slashes", escapeJSON(plain, escapeSlashes)},
-		{" and escapes for slashes and what is not ASCII", escapeJSON(plain, escapeSlashes|escapeUnicode)},
+		{" and escapes for slashes and non-ASCII characters", escapeJSON(plain, escapeSlashes|escapeUnicode)},
 		{" and escapes for <, > and &", escapeJSON(plain, escapeHTML)},
 	} {
 		if !yield(bodyVariant{"as JSON without spaces" + escaped.name, escaped.body}) ||
@@ -114,7 +114,7 @@ func spaceJSON(compact []byte) []byte {
 	return out
 }
 
-// escapes are the characters that an encoder of JSON escapes beside those that it must.
+// escapes are the characters that an encoder of JSON escapes in addition to those that it must.
 type escapes int
 
 const (

@@ -158,7 +158,7 @@ func TestDiagnoseOthers(t *testing.T) {
 	requireCause(t, v, signedList("", stamp(0), "{}"), "")
 	requireCause(t, verifier(t, listed()), signedList("a", stamp(0), "{}"), "")
 	require.Zero(t, v.Diagnose(t.Context(), request(""), nil))
-	p := &provider{answer: jwks(t, "k1")}
+	p := &provider{response: jwks(t, "k1")}
 	fetched := bound(t, pubsub(), verification.NewKeyring(p))
 	requireCause(t, fetched, bearer(t, "k2", 0), "")
 	require.Equal(t, int64(1), p.calls.Load(), "a diagnosis fetches nothing")

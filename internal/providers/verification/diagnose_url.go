@@ -16,9 +16,9 @@ func (v *Verifier) tryURLs(ctx context.Context, p *proof, r *Request) Diagnosis 
 		changed, other := *r, *p
 		changed.Path, changed.RawQuery, other.urlBase = f.path, f.query, f.base
 		if f.base != "" && v.passes(ctx, &other, &changed) {
-			return Diagnosis{CauseURLRewritten, "The secret is right, but the provider signed the URL " + f.name +
-				". Register the webhook URL exactly as the connection " +
-				"shows it, or set url_base of the connection, or public-url of the server, to what the provider calls."}
+			return Diagnosis{CauseURLRewritten, "The secret is correct, but the provider signed the URL " + f.name +
+				". Register the webhook URL exactly as the connection shows it, or set url_base of the connection, or " +
+				"public-url of the server, to the URL that the provider calls."}
 		}
 	}
 	return Diagnosis{}
@@ -38,7 +38,8 @@ func urlForms(p *proof, r *Request) []urlForm {
 		{"with the other of http and https", otherScheme(base), r.Path, r.RawQuery},
 		{"with its escapes decoded", base, string(decodeURL([]byte(r.Path))), string(decodeURL([]byte(r.RawQuery)))},
 	}
-	// A proxy in front, or a public URL that nobody set: the request itself tells which host its sender called.
+	// There may be a proxy in front, or the public URL is not set: the request itself shows the host that its sender
+	// called.
 	for _, host := range []string{r.Host, firstOf(r.Header.Get("X-Forwarded-Host"))} {
 		if host == "" || strings.ContainsAny(host, "/?#@[{ ") {
 			continue

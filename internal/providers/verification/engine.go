@@ -12,7 +12,7 @@ type Engine struct {
 	params []param
 }
 
-// Compile checks a declaration, which must not be changed afterwards. The error is a *ConfigError with every fault
+// Compile checks a declaration, which must not be changed afterwards. The error is a *ConfigError with every problem
 // found; its fields are paths into the declaration. A declaration with parameters is checked with their defaults, and
 // with each further value that it names itself.
 func Compile(d Declaration) (*Engine, error) {
@@ -27,14 +27,14 @@ func Compile(d Declaration) (*Engine, error) {
 	}
 	declared, b := bind(d, values)
 	_, fs = compilePlan(&declared, values)
-	if fs = append(b.faults, b.restore(fs)...); len(fs) == 0 {
+	if fs = append(b.problems, b.restorePaths(fs)...); len(fs) == 0 {
 		fs = e.checkBinding()
 	}
 	for i, p := range params {
 		if !b.live[p.Name] && b.offBy[p.Name] == "" {
 			fs.add(at("params", i), ruleUnknown, "is used nowhere")
 		}
-		fs = append(fs, e.tryAlternatives(p, values, fs)...)
+		fs = append(fs, e.checkAlternatives(p, values, fs)...)
 	}
 	if err := fs.err(); err != nil {
 		return nil, err
@@ -42,16 +42,16 @@ func Compile(d Declaration) (*Engine, error) {
 	return e, nil
 }
 
-// tryAlternatives checks the declaration with each value that a parameter names beside its default. That a value asks
-// for another parameter is no fault of the declaration.
-func (e *Engine) tryAlternatives(p param, values map[string]string, known faults) faults {
-	var found faults
+// checkAlternatives checks the declaration with each value that a parameter names in addition to its default. If that
+// value needs another parameter, this is no problem of the declaration.
+func (e *Engine) checkAlternatives(p param, values map[string]string, known problems) problems {
+	var found problems
 	for _, value := range p.alternatives() {
 		varied := maps.Clone(values)
 		varied[p.Name] = value
 		d, b := bind(e.decl, varied)
 		_, fs := compilePlan(&d, varied)
-		for _, f := range b.restore(fs) {
+		for _, f := range b.restorePaths(fs) {
 			if f.Rule != ruleCoherent && !slices.Contains(known, f) {
 				f.Message += " (with " + p.Name + " = " + value + ")"
 				found = append(found, f)
@@ -71,7 +71,8 @@ func (e *Engine) Params() []Param {
 	return out
 }
 
-// Unproved reports whether nothing proves who sends the provider's deliveries, so that a connection has to accept that.
+// Unproved reports whether nothing proves the sender of the provider's webhooks, so that a connection has to accept
+// that.
 func (e *Engine) Unproved() bool { return e.decl.Scheme == schemeNone }
 
 // Captures reports whether the provider hands its secret over in a handshake.
@@ -79,22 +80,25 @@ func (e *Engine) Captures() bool {
 	return slices.ContainsFunc(e.decl.Handshake, func(h Handshake) bool { return h.Capture != nil })
 }
 
-// Settings are what one connection brings.
+// Settings are the values that one connection provides.
 type Settings struct {
 	// Params are the values of the declaration's parameters.
 	Params map[string]string
-	// Secrets are the connection's webhook secrets. Without any the Verifier refuses every delivery with
-	// ReasonSecretMissing, unless the declaration's proof takes none.
+	// Secrets are the connection's webhook secrets. Without any the Verifier rejects every webhook with
+	// ReasonSecretMissing, unless the declaration's proof uses none.
 	Secrets []Secret
-	// URLBase is scheme, host and path prefix of the URL that the provider calls, where it is not the server's public URL.
+	// URLBase is the scheme, host and path prefix of the URL that the provider calls, if that is not the server's public
+	// URL.
 	URLBase string
-	// Keyring gives the keys that providers publish. Without one, what needs them is refused with ReasonKeysUnavailable.
+	// Keyring provides the keys that providers publish. Without one, webhooks that need them are rejected with
+	// ReasonKeysUnavailable.
 	Keyring *Keyring
-	// AcceptUnverified says that the connection takes deliveries that nothing proves. Only the scheme none needs it.
+	// AcceptUnverified states that the connection accepts webhooks whose sender nothing proves. Only the scheme none needs
+	// it.
 	AcceptUnverified bool
 }
 
-// Bind binds the declaration to one connection. The error is a *ConfigError with every fault found; its fields are
+// Bind binds the declaration to one connection. The error is a *ConfigError with every problem found; its fields are
 // "params.<name>", "params", "secret", "url_base" and "accept_unverified".
 func (e *Engine) Bind(s Settings) (*Verifier, error) {
 	values, fs := e.values(s.Params)
@@ -103,8 +107,8 @@ func (e *Engine) Bind(s Settings) (*Verifier, error) {
 	}
 	d, b := bind(e.decl, values)
 	p, planFaults := compilePlan(&d, values)
-	for _, f := range b.restore(planFaults) {
-		fs = append(fs, b.blame(f)...)
+	for _, f := range b.restorePaths(planFaults) {
+		fs = append(fs, b.blameParams(f)...)
 	}
 	for _, declared := range e.params {
 		name := declared.Name
@@ -116,7 +120,7 @@ func (e *Engine) Bind(s Settings) (*Verifier, error) {
 		fs.add("url_base", ruleFormat, "%s", wrong)
 	}
 	if len(planFaults) == 0 {
-		fs = append(fs, p.take(s)...)
+		fs = append(fs, p.bindSettings(s)...)
 	}
 	if err := fs.err(); err != nil {
 		return nil, err
@@ -129,9 +133,9 @@ func (e *Engine) Prepare(params map[string]string, secrets []Secret) (*Verifier,
 	return e.Bind(Settings{Params: params, Secrets: secrets})
 }
 
-// take gives the proofs what the connection brings beside its parameters.
-func (p *plan) take(s Settings) faults {
-	fs := takeKeys(p.proofs, s.Secrets)
+// bindSettings gives the proofs the settings of the connection other than its parameters.
+func (p *plan) bindSettings(s Settings) problems {
+	fs := bindKeys(p.proofs, s.Secrets)
 	for _, proof := range p.proofs {
 		proof.urlBase, proof.keyring = s.URLBase, s.Keyring
 		if proof.bindSource != nil {
@@ -143,16 +147,16 @@ func (p *plan) take(s Settings) faults {
 		}
 		if proof.scheme == schemeNone && !s.AcceptUnverified {
 			fs.add("accept_unverified", ruleRequired,
-				"must be true: nothing proves who sends this provider's deliveries, and a connection that "+
-					"takes them has to say so")
+				"must be true: nothing proves the sender of this provider's webhooks, and a connection that accepts them has to "+
+					"say so")
 		}
 	}
 	return fs
 }
 
 // values checks what the connection set and adds the defaults.
-func (e *Engine) values(given map[string]string) (map[string]string, faults) {
-	var fs faults
+func (e *Engine) values(given map[string]string) (map[string]string, problems) {
+	var fs problems
 	values := map[string]string{}
 	for i := range e.params {
 		p := &e.params[i]
@@ -167,13 +171,13 @@ func (e *Engine) values(given map[string]string) (map[string]string, faults) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, known := values[name]; !known {
-			fs.add("params."+clip(name, 64), ruleUnknown, "is not a parameter of this provider")
+			fs.add("params."+truncate(name, 64), ruleUnknown, "is not a parameter of this provider")
 		}
 	}
 	return values, fs
 }
 
-func clip(s string, limit int) string {
+func truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

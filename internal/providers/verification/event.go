@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// unknownType is the type of an event that does not tell its type.
+// unknownType is the type of an event without a readable type.
 const unknownType = "unknown"
 
-// Event is what a delivery tells of itself.
+// Event is the description that a webhook contains of itself.
 type Event struct {
-	// Type is 1 to 256 bytes of printable ASCII without spaces; "unknown" where none can be derived.
+	// Type is 1 to 256 bytes of printable ASCII without spaces; "unknown" if none can be derived.
 	Type string
-	// TypeSigned is true when the proof covers everything that decides Type. Another type can be changed by whoever
-	// replays a delivery, so it must not tell deliveries apart.
+	// TypeSigned is true if the proof covers everything that determines Type. Otherwise anyone who replays a webhook can
+	// change the type, so it must not be used to distinguish webhooks.
 	TypeSigned bool
-	// Types are the different types of a batch's items, in the order of the items, at most 64; nil where the delivery is
-	// no batch. Type is the first of them then.
+	// Types are the different types of a batch's items, in the order of the items, at most 64; nil if the webhook is no
+	// batch. Type is then the first of them.
 	Types []string
-	// ID is the provider's id of the delivery, at most 512 bytes of UTF-8 without NUL; empty where there is none.
+	// ID is the provider's id of the webhook, at most 512 bytes of UTF-8 without NUL; empty if there is none.
 	ID string
 	// For a batch it is the SHA-256 of the items' ids in hexadecimal.
 	//
-	// IDSource is where ID stood: "header:x-github-delivery", "json:/id", "json:/value/*/id" for a batch, or
+	// IDSource is the place of ID: "header:x-github-delivery", "json:/id", "json:/value/*/id" for a batch, or
 	// "header:ce-source+header:ce-id" for a CloudEvents source and id with a space between them. Empty without ID.
 	IDSource string
 	// IDSigned is true when the signature covers ID. Another ID is no protection against replays.
 	IDSigned bool
 	// Control is true for pings and confirmations, which are stored and not forwarded.
 	Control bool
-	// OccurredAt is when the event happened, as its provider says; zero where it does not say so legibly.
+	// OccurredAt is the provider's time of the event; zero if there is no readable one.
 	OccurredAt time.Time
 }
 
-// Describe derives type, id and kind from a delivery. It looks at no signature: call it after Verify.
+// Describe derives type, id and kind from a webhook. It checks no signature: call it after Verify.
 func (v *Verifier) Describe(r *Request) Event {
 	w := &view{}
 	w.reset(r, v.plan.formField)

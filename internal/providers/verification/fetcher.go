@@ -11,7 +11,7 @@ import (
 // egressFetcher fetches keys under the address policy of the process.
 type egressFetcher struct{ client *egress.Client }
 
-// NewKeyFetcher returns a KeyFetcher that goes through the client.
+// NewKeyFetcher returns a KeyFetcher that uses the client.
 func NewKeyFetcher(c *egress.Client) KeyFetcher { return egressFetcher{c} }
 
 // FetchKeys returns the body of a response of status 200.

@@ -16,7 +16,7 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Keys come from an answer of status 200 alone, of bounded size, within the caller's time, from a target that the
+// Keys come from an response of status 200 alone, of bounded size, within the caller's time, from a target that the
 // address policy allows; a redirect is followed nowhere.
 func TestFetchKeys(t *testing.T) {
 	t.Parallel()

@@ -33,13 +33,13 @@ func checkEvent(t *testing.T, e verification.Event) {
 	}
 }
 
-// checkAnswer fails when the answer to a request is more than a handshake may have.
+// checkAnswer fails when the response to a request is more than a handshake may have.
 func checkAnswer(t *testing.T, v *verification.Verifier, r *verification.Request) {
 	t.Helper()
-	answer, refusal := v.Handshake(t.Context(), r)
-	if answer != nil && (refusal != nil || len(answer.Body) > 1024 || answer.Status < 200 || answer.Status > 204 ||
-		answer.Header.Get("X-Content-Type-Options") != "nosniff") {
-		t.Fatalf("answered %+v with %v", answer, refusal)
+	response, refusal := v.Handshake(t.Context(), r)
+	if response != nil && (refusal != nil || len(response.Body) > 1024 || response.Status < 200 || response.Status > 204 ||
+		response.Header.Get("X-Content-Type-Options") != "nosniff") {
+		t.Fatalf("answered %+v with %v", response, refusal)
 	}
 }
 
@@ -141,7 +141,7 @@ func FuzzCompile(f *testing.F) {
 			stamp(0))
 		unsigned.Header.Set("webhook-signature", value)
 		unsigned.PublicURL, unsigned.Path, unsigned.RawQuery = "https://a", "/h", value
-		ring := verification.NewKeyring(&provider{answer: down})
+		ring := verification.NewKeyring(&provider{response: down})
 		for _, given := range []map[string]string{nil, params} {
 			for _, keys := range [][]verification.Secret{nil, secrets("c2VjcmV0IG9mIHRoaXMgdGVzdA=="),
 				secrets("0f1e2d3c4b5a69788796a5b4c3d2e1f0")} {

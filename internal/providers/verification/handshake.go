@@ -14,22 +14,22 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Answer is an answer to a provider.
-type Answer struct {
+// Response is a response to a provider.
+type Response struct {
 	Status int
-	// Header has the content type where there is one, X-Content-Type-Options: nosniff, and what the declaration adds. It
-	// is shared: read it only.
+	// Header has the content type if there is one, X-Content-Type-Options: nosniff, and the headers that the declaration
+	// adds. It is shared: do not modify it.
 	Header http.Header
 	Body   []byte
-	// Capture is a secret that the handshake hands over; nil where there is none.
+	// Capture is a secret that the handshake contains; nil if there is none.
 	Capture *Captured
 }
 
-// Captured is a secret that a provider hands over in a handshake. Anybody can send one, so it may be stored only while
-// the operator waits for it, and never in place of another; while it is not stored the handshake must not be answered.
+// Captured is a secret that a provider sends in a handshake. Anyone can send one, so it may be stored only while the
+// operator waits for it, and must never replace another. If it is not stored, the handshake must get no response.
 type Captured struct {
 	Value secretbox.Secret
-	// Confirm is true where the secret counts only after the operator has confirmed it at the provider.
+	// Confirm is true if the secret may be used only after the operator has confirmed it at the provider.
 	Confirm bool
 }
 
@@ -43,27 +43,27 @@ type handshake struct {
 	status      int
 	contentType string
 	json        bool
-	headers     []answerHeader
-	body        []answerPart
+	headers     []responseHeader
+	body        []responsePart
 	signs       bool // contains an HMAC
 }
 
-type answerHeader struct {
+type responseHeader struct {
 	name  string
-	value []answerPart
+	value []responsePart
 }
 
-// answerPart is a piece of an answer: a literal, an echo, or an HMAC.
-type answerPart struct {
+// responsePart is a piece of a response: a literal, an echo, or an HMAC.
+type responsePart struct {
 	literal string
 	src     *source
 	hmac    signatureEncoding // of an HMAC; empty for an echo
 }
 
-// Handshake answers a request by which the provider makes sure that the URL is ours. Both results are nil for a request
-// that is no handshake: with POST it is a delivery then. The caller asks before Verify, with an empty body for GET,
-// HEAD and OPTIONS.
-func (v *Verifier) Handshake(ctx context.Context, r *Request) (*Answer, *Refusal) {
+// Handshake responds to a request by which the provider makes sure that the URL is ours. Both results are nil if the
+// request is no handshake; a POST is a webhook then. Call it before Verify, with an empty body for GET, HEAD and
+// OPTIONS.
+func (v *Verifier) Handshake(ctx context.Context, r *Request) (*Response, *Refusal) {
 	if len(v.plan.handshakes) == 0 {
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ func (v *Verifier) Handshake(ctx context.Context, r *Request) (*Answer, *Refusal
 		} else if refusal := v.plan.checkSource(r.RemoteIP); refusal != nil {
 			return nil, refusal
 		}
-		return v.plan.answer(h, w, keyID)
+		return v.plan.response(h, w, keyID)
 	}
 	return nil, nil
 }
@@ -99,7 +99,7 @@ func (v *Verifier) HandshakeMethods() []string {
 	return slices.Compact(methods)
 }
 
-// mayBeHandshake reports whether a POST may be a handshake that needs no signature, as far as its headers tell.
+// mayBeHandshake reports whether a POST may be a handshake that needs no signature, according to its headers.
 func (p *plan) mayBeHandshake(h http.Header) bool {
 	w := &view{request: &Request{Header: h, Method: http.MethodPost}}
 	return slices.ContainsFunc(p.handshakes, func(hs handshake) bool {
@@ -109,17 +109,17 @@ func (p *plan) mayBeHandshake(h http.Header) bool {
 	})
 }
 
-func (p *plan) answer(h *handshake, w *view, keyID string) (*Answer, *Refusal) {
+func (p *plan) response(h *handshake, w *view, keyID string) (*Response, *Refusal) {
 	var secret *key
 	if h.signs {
-		if secret = p.answerKey(keyID); secret == nil {
+		if secret = p.responseKey(keyID); secret == nil {
 			return nil, refuseNoSecret()
 		}
 	}
-	a := &Answer{Status: h.status, Header: answerHeaders(h.contentType)}
+	a := &Response{Status: h.status, Header: responseHeaders(h.contentType)}
 	for _, header := range h.headers {
 		value, ok := p.renderAnswer(header.value, w, secret, false)
-		if !ok || !printable(strings.ReplaceAll(string(value), " ", "_"), maxAnswer) {
+		if !ok || !printable(strings.ReplaceAll(string(value), " ", "_"), maxResponse) {
 			return nil, refuseHandshake()
 		}
 		a.Header[header.name] = []string{string(value)}
@@ -139,14 +139,14 @@ func (p *plan) answer(h *handshake, w *view, keyID string) (*Answer, *Refusal) {
 }
 
 func refuseHandshake() *Refusal {
-	return refuse(ReasonHandshakeMalformed,
-		"The handshake lacks a value that has to be answered with, or has one that is too long or must not be.")
+	return reject(ReasonHandshakeMalformed,
+		"A value that the response must contain is missing in the handshake, is too long, or is not allowed.")
 }
 
-// answerKey returns the key that a handshake is answered with: the one under which it was signed, else the newest.
-func (p *plan) answerKey(keyID string) *key {
+// responseKey returns the key for the response to a handshake: the one that signed it, else the newest.
+func (p *plan) responseKey(keyID string) *key {
 	for _, proof := range p.proofs {
-		if !proof.answers || len(proof.keys) == 0 {
+		if !proof.responds || len(proof.keys) == 0 {
 			continue
 		}
 		for i := range proof.keys {
@@ -159,7 +159,7 @@ func (p *plan) answerKey(keyID string) *key {
 	return nil
 }
 
-func (p *plan) renderAnswer(parts []answerPart, w *view, secret *key, escape bool) ([]byte, bool) {
+func (p *plan) renderAnswer(parts []responsePart, w *view, secret *key, escape bool) ([]byte, bool) {
 	var out []byte
 	for _, part := range parts {
 		if part.src == nil {
@@ -182,12 +182,12 @@ func (p *plan) renderAnswer(parts []answerPart, w *view, secret *key, escape boo
 			out = append(out, value...)
 		}
 	}
-	return out, len(out) <= maxAnswer
+	return out, len(out) <= maxResponse
 }
 
 func (p *plan) sum(secret *key, value string, encoding signatureEncoding) string {
 	for _, proof := range p.proofs {
-		if proof.answers {
+		if proof.responds {
 			h := hmac.New(proof.newHash, secret.bytes)
 			_, _ = h.Write([]byte(value)) // a hash.Hash never returns an error
 			if encoding == encodingHex {
@@ -211,7 +211,7 @@ func appendEscaped(out []byte, value string) []byte {
 	return append(out, quoted[1:len(quoted)-1]...)
 }
 
-// isChallenge reports whether a value may be answered with its HMAC.
+// isChallenge reports whether a response may contain the HMAC of a value.
 func isChallenge(value []byte) bool {
 	if len(value) == 0 || len(value) > maxChallenge {
 		return false

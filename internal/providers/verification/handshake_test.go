@@ -35,30 +35,30 @@ func get(method, query string, pairs ...string) *verification.Request {
 }
 
 func requireAnswer(t *testing.T, v *verification.Verifier, r *verification.Request, status int, contentType,
-	body string) *verification.Answer {
+	body string) *verification.Response {
 	t.Helper()
-	answer, refusal := v.Handshake(t.Context(), r)
+	response, refusal := v.Handshake(t.Context(), r)
 	require.Nil(t, refusal)
-	require.NotNil(t, answer)
-	require.Equal(t, status, answer.Status)
-	require.Equal(t, contentType, answer.Header.Get("Content-Type"))
-	require.Equal(t, "nosniff", answer.Header.Get("X-Content-Type-Options"))
-	require.Equal(t, body, string(answer.Body))
-	return answer
+	require.NotNil(t, response)
+	require.Equal(t, status, response.Status)
+	require.Equal(t, contentType, response.Header.Get("Content-Type"))
+	require.Equal(t, "nosniff", response.Header.Get("X-Content-Type-Options"))
+	require.Equal(t, body, string(response.Body))
+	return response
 }
 
 func requireNoHandshake(t *testing.T, v *verification.Verifier, r *verification.Request) {
 	t.Helper()
-	answer, refusal := v.Handshake(t.Context(), r)
-	require.Nil(t, answer)
+	response, refusal := v.Handshake(t.Context(), r)
+	require.Nil(t, response)
 	require.Nil(t, refusal)
 }
 
 func requireHandshakeRefused(t *testing.T, v *verification.Verifier, r *verification.Request,
 	reason verification.Reason) {
 	t.Helper()
-	answer, refusal := v.Handshake(t.Context(), r)
-	require.Nil(t, answer)
+	response, refusal := v.Handshake(t.Context(), r)
+	require.Nil(t, response)
 	require.NotNil(t, refusal)
 	require.Equal(t, reason, refusal.Reason)
 }
@@ -89,7 +89,7 @@ func TestHandshakeEcho(t *testing.T) {
 	requireNoHandshake(t, verifier(t, bodyOnly(), testKey), get("GET", query+"1"))
 }
 
-// zoom answers a signed challenge with its HMAC.
+// zoom responds a signed challenge with its HMAC.
 func zoom() verification.Declaration {
 	d := shaking(verification.Handshake{
 		When: []verification.Predicate{method("POST"),
@@ -125,7 +125,7 @@ func TestHandshakeVerifyFirst(t *testing.T) {
 	require.NotNil(t, v.Precheck(http.Header{}), "what is verified first needs its signature")
 }
 
-// crc answers an unsigned challenge with its HMAC, as X asks.
+// crc responds an unsigned challenge with its HMAC, as X asks.
 func crc(signed string) verification.Declaration {
 	d := shaking(verification.Handshake{
 		When: []verification.Predicate{method("GET"), present("query:crc_token")},
@@ -147,7 +147,7 @@ func TestHandshakeHMAC(t *testing.T) {
 }
 
 // Promise: handshakes are no oracle: whatever value a caller has signed for them, no event is accepted under that
-// answer.
+// response.
 func TestHandshakeIsNoOracle(t *testing.T) {
 	t.Parallel()
 	templates := []string{"{body}", "{header:X-A}-{body}", "{body}_{header:X-A}", "v0:{body}", "{method}{path}-{body}",
@@ -161,14 +161,14 @@ func TestHandshakeIsNoOracle(t *testing.T) {
 		token := rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`), rapid.StringN(1, 40, 128)).Draw(rt, "token")
 		r := get("GET", "")
 		r.RawQuery = "crc_token=" + escape(token)
-		answer, _ := verifiers[i].Handshake(t.Context(), r)
-		if answer == nil {
+		response, _ := verifiers[i].Handshake(t.Context(), r)
+		if response == nil {
 			return
 		}
 		var body struct {
 			Token string `json:"response_token"`
 		}
-		require.NoError(t, json.Unmarshal(answer.Body, &body))
+		require.NoError(t, json.Unmarshal(response.Body, &body))
 		// The caller knows a signature of token, and cuts token into an event in every way that the templates allow.
 		for cut := range len(token) + 1 {
 			for _, parts := range [][2]string{{token[:cut], token[cut:]}, {token[cut:], token[:cut]}, {"", token}} {
@@ -200,7 +200,7 @@ func TestHandshakeOracleWouldExist(t *testing.T) {
 	requireVerified(t, verifier(t, d, testKey), event, "whs_0")
 }
 
-// Promise: a secret that a provider hands over is given to the caller with the answer, and needs neither a stored
+// Promise: a secret that a provider hands over is given to the caller with the response, and needs neither a stored
 // secret nor a signature.
 func TestHandshakeCapture(t *testing.T) {
 	t.Parallel()
@@ -213,10 +213,10 @@ func TestHandshakeCapture(t *testing.T) {
 	r := request("{}", "X-Hook-Secret", "made up there")
 	require.Nil(t, v.Precheck(r.Header))
 	require.NotNil(t, v.Precheck(http.Header{}), "a delivery still needs a signature")
-	answer := requireAnswer(t, v, r, 200, "", "")
-	require.Equal(t, "made up there", answer.Header.Get("X-Hook-Secret"))
-	require.Equal(t, "made up there", answer.Capture.Value.Reveal())
-	require.False(t, answer.Capture.Confirm)
+	response := requireAnswer(t, v, r, 200, "", "")
+	require.Equal(t, "made up there", response.Header.Get("X-Hook-Secret"))
+	require.Equal(t, "made up there", response.Capture.Value.Reveal())
+	require.False(t, response.Capture.Confirm)
 	require.Equal(t, []string{"x-hook-secret", "x-signature"}, v.RedactHeaders(),
 		"what is handed over is not to be stored elsewhere")
 	requireHandshakeRefused(t, v, request("{}", "X-Hook-Secret", "a\nb"), verification.ReasonHandshakeMalformed)
@@ -228,8 +228,8 @@ func TestHandshakeCapture(t *testing.T) {
 	})
 	v = verifier(t, notion, testKey)
 	require.Nil(t, v.Precheck(http.Header{}), "the headers do not tell")
-	answer = requireAnswer(t, v, request(`{"verification_token":"secret_1"}`), 204, "", "")
-	require.True(t, answer.Capture.Confirm)
+	response = requireAnswer(t, v, request(`{"verification_token":"secret_1"}`), 204, "", "")
+	require.True(t, response.Capture.Confirm)
 	require.Equal(t, `{"verification_token":"[redacted]"}`,
 		string(v.RedactBody(request(`{"verification_token":"secret_1"}`))))
 	requireNoHandshake(t, v, request(`{"type":"x"}`))
@@ -244,13 +244,13 @@ func TestHandshakeCloudEvents(t *testing.T) {
 			Headers: map[string]string{"WebHook-Allowed-Origin": "${header:WebHook-Request-Origin}",
 				"WebHook-Allowed-Rate": "*"}},
 	}), testKey)
-	answer := requireAnswer(t, v, get("OPTIONS", "", "WebHook-Request-Origin", "eventemitter.example.com"), 200, "", "")
-	require.Equal(t, []string{"eventemitter.example.com"}, answer.Header["Webhook-Allowed-Origin"])
-	require.Equal(t, "*", answer.Header.Get("WebHook-Allowed-Rate"))
+	response := requireAnswer(t, v, get("OPTIONS", "", "WebHook-Request-Origin", "eventemitter.example.com"), 200, "", "")
+	require.Equal(t, []string{"eventemitter.example.com"}, response.Header["Webhook-Allowed-Origin"])
+	require.Equal(t, "*", response.Header.Get("WebHook-Allowed-Rate"))
 	requireNoHandshake(t, v, get("OPTIONS", ""))
 }
 
-// Promise: values inside a JSON answer are escaped.
+// Promise: values inside a JSON response are escaped.
 func TestHandshakeEscapes(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, shaking(verification.Handshake{
@@ -259,15 +259,15 @@ func TestHandshakeEscapes(t *testing.T) {
 	}), testKey)
 	rapid.Check(t, func(rt *rapid.T) {
 		value := rapid.StringN(1, 100, 200).Draw(rt, "value")
-		answer, refusal := v.Handshake(t.Context(), get("GET", "a="+escape(value)))
+		response, refusal := v.Handshake(t.Context(), get("GET", "a="+escape(value)))
 		require.Nil(t, refusal)
 		var got map[string]string
-		require.NoError(t, json.Unmarshal(answer.Body, &got))
+		require.NoError(t, json.Unmarshal(response.Body, &got))
 		require.Equal(t, map[string]string{"a": value}, got)
 	})
 }
 
-// Promise: handshakes that would answer what they must not, or never, are refused when they are loaded.
+// Promise: handshakes that would response what they must not, or never, are refused when they are loaded.
 func TestCompileRefusesHandshakes(t *testing.T) {
 	t.Parallel()
 	good := verification.Handshake{When: []verification.Predicate{method("GET")},

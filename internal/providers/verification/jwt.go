@@ -57,7 +57,7 @@ func familyOf(alg jose.SignatureAlgorithm) (family keyFamily, symmetric, ok bool
 // compileJWT checks a token's rule with its keys and the hash of the body.
 func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	if d.JWT == nil {
-		c.faults.add(path+"jwt", ruleRequired, "is missing")
+		c.problems.add(path+"jwt", ruleRequired, "is missing")
 		return
 	}
 	field := path + "jwt"
@@ -65,7 +65,7 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	p.jwt = rule
 	src, wrong := parseSource(d.JWT.From, sourceHeader|sourceQuery|sourceJSON|sourceItems)
 	if wrong != "" {
-		c.faults.add(field+".from", ruleFormat, "%s", wrong)
+		c.problems.add(field+".from", ruleFormat, "%s", wrong)
 	}
 	rule.src = src
 	p.signatures = []signatureRule{{src: src}}
@@ -80,7 +80,7 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	}{{"iss", rule.iss}, {"aud", rule.aud}} {
 		c.limit(field+"."+list.name, len(list.values))
 		if slices.Contains(list.values, "") {
-			c.faults.add(field+"."+list.name, ruleFormat, "must not contain an empty value")
+			c.problems.add(field+"."+list.name, ruleFormat, "must not contain an empty value")
 		}
 	}
 	rule.claims = c.compilePredicates(field+".claims", d.JWT.Claims, sourceJWT)
@@ -91,24 +91,24 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 	p.variants = []urlVariant{{}}
 	c.compileBodyHash(path, d, p)
 	if d.BodyUnsigned == p.covers.body {
-		c.faults.add(path+"body_unsigned", ruleCoherent,
-			"must be true exactly where no body_hash is set: the token says nothing of the body then")
+		c.problems.add(path+"body_unsigned", ruleCoherent,
+			"must be true exactly if no body_hash is set, because the token then does not cover the body")
 	}
 }
 
 func (c *compiler) compileAlgs(field string, names []string, rule *jwtRule) (symmetric bool) {
 	if len(names) == 0 || len(names) > maxEntries {
-		c.faults.add(field, ruleRequired, "needs at least one algorithm")
+		c.problems.add(field, ruleRequired, "needs at least one algorithm")
 	}
 	for i, name := range names {
 		alg := jose.SignatureAlgorithm(name)
 		family, isSymmetric, ok := familyOf(alg)
 		switch {
 		case !ok:
-			c.faults.add(at(field, i), ruleEnum, "must be HS256, HS384, HS512, RS256, PS256, ES256 or EdDSA")
+			c.problems.add(at(field, i), ruleEnum, "must be HS256, HS384, HS512, RS256, PS256, ES256 or EdDSA")
 		case i > 0 && isSymmetric != symmetric:
-			c.faults.add(at(field, i), ruleCoherent,
-				"mixes secrets and public keys, so that a public key could be taken for a secret")
+			c.problems.add(at(field, i), ruleCoherent,
+				"mixes secrets and public keys, so that a public key could be used as a secret")
 		}
 		symmetric = isSymmetric
 		rule.algs = append(rule.algs, alg)
@@ -122,11 +122,11 @@ func (c *compiler) compileAlgs(field string, names []string, rule *jwtRule) (sym
 func (c *compiler) compileJWTKeys(path string, d *Proof, p *proof, symmetric bool) {
 	switch {
 	case symmetric && d.Keys != nil:
-		c.faults.add(path+"keys", ruleCoherent, "are for public keys, and the algorithms take a secret")
+		c.problems.add(path+"keys", ruleCoherent, "are for public keys, and the algorithms take a secret")
 	case symmetric:
 		c.compileSecret(path, d, p)
 	case d.Secret != (SecretFormat{}):
-		c.faults.add(path+"secret", ruleCoherent, "has no meaning: the algorithms take public keys")
+		c.problems.add(path+"secret", ruleCoherent, "has no meaning: the algorithms take public keys")
 	case d.Keys == nil:
 		p.secret = secretPublicKey
 		p.families = p.jwt.families
@@ -168,13 +168,13 @@ func (p *proof) verifyCompact(ctx context.Context, s *workspace, text string) (k
 	}
 	jws, err := jose.ParseSignedCompact(token, p.jwt.algs)
 	if err != nil || len(jws.Signatures) != 1 {
-		return "", refuse(ReasonSignatureMalformed, "The "+p.jwt.src.place()+
+		return "", reject(ReasonSignatureMalformed, "The "+p.jwt.src.place()+
 			" is no JSON Web Token of an algorithm that this provider uses.")
 	}
 	header := &jws.Signatures[0].Protected
 	if _, critical := header.ExtraHeaders["crit"]; critical || len(header.KeyID) > maxKeyID || header.KeyID != "" &&
 		!printable(header.KeyID, maxKeyID) {
-		return "", refuse(ReasonSignatureMalformed, "The token has a header that is not understood here.")
+		return "", reject(ReasonSignatureMalformed, "The token has a header that is not understood here.")
 	}
 	keyID, payload, refusal := p.verifyJWS(ctx, s, jws, header)
 	if refusal != nil {
@@ -256,23 +256,23 @@ func (p *proof) checkClaims(s *workspace, payload []byte) *Refusal {
 	var claims jwt.Claims
 	// The library's own decoder refuses a member that stands twice, whose meaning would depend on the reader.
 	if err := json.Unmarshal(payload, &claims); err != nil {
-		return refuse(ReasonSignatureMalformed, "The token's claims cannot be read.")
+		return reject(ReasonSignatureMalformed, "The token's claims cannot be read.")
 	}
 	switch {
 	case claims.Expiry != nil && now.After(claims.Expiry.Time().Add(rule.maxSkew)):
-		return refuse(ReasonTimestampOutOfRange,
-			"The signature is right, but the token has expired. The delivery was held back or replayed, or this host's clock "+
-				"is ahead.")
+		return reject(ReasonTimestampOutOfRange,
+			"The signature is valid, but the token has expired. The webhook was delayed or replayed, or this host's clock is "+
+				"ahead.")
 	case claims.NotBefore != nil && now.Before(claims.NotBefore.Time().Add(-rule.maxSkew)),
 		claims.IssuedAt != nil && now.Before(claims.IssuedAt.Time().Add(-rule.maxSkew)):
-		return refuse(ReasonTimestampOutOfRange,
+		return reject(ReasonTimestampOutOfRange,
 			"The signature is right, but the token is not valid yet. This host's clock is behind, or the sender's ahead.")
 	case rule.maxAge > 0 && claims.IssuedAt == nil, rule.maxAge == 0 && claims.Expiry == nil && p.bodyHash == nil:
-		return refuse(ReasonTimestampMissing,
-			"The token says neither when it was issued nor when it expires, so it would be good for ever.")
+		return reject(ReasonTimestampMissing,
+			"The token contains neither the time of its issue nor an expiry, so it would be valid forever.")
 	case rule.maxAge > 0 && now.Sub(claims.IssuedAt.Time()) > rule.maxAge+rule.maxSkew:
-		return refuse(ReasonTimestampOutOfRange,
-			"The signature is right, but the token was issued too long ago. The delivery was held back or replayed, or this "+
+		return reject(ReasonTimestampOutOfRange,
+			"The signature is valid, but the token was issued too long ago. The webhook was delayed or replayed, or this "+
 				"host's clock is ahead.")
 	case len(rule.iss) > 0 && !slices.Contains(rule.iss, claims.Issuer):
 		return refuseClaim("iss")
@@ -288,6 +288,6 @@ func (p *proof) checkClaims(s *workspace, payload []byte) *Refusal {
 }
 
 func refuseClaim(name string) *Refusal {
-	return refuse(ReasonClaimRefused, "The token is right, but its claim "+name+
-		" is not what this connection expects. Compare it with the connection's parameters.")
+	return reject(ReasonClaimRefused, "The token is valid, but its claim "+name+
+		" has another value than this connection expects. Compare it with the connection's parameters.")
 }

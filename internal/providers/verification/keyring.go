@@ -12,7 +12,7 @@ import (
 
 // Limits on keys that are fetched.
 const (
-	// MaxKeyBytes bounds the answer with keys.
+	// MaxKeyBytes limits a response with keys.
 	MaxKeyBytes = 64 << 10
 	// KeyTimeout bounds one fetch.
 	KeyTimeout    = 5 * time.Second
@@ -22,12 +22,12 @@ const (
 	refreshGap = time.Minute
 	// retryGap is how long after a failure they are not.
 	retryGap = 10 * time.Second
-	// maxSingleFetches bounds, for each refreshGap, the fetches of sources that give one key at a time: the names of keys
-	// come from whoever sends the delivery.
+	// maxSingleFetches limits, for each refreshGap, the fetches of sources that return one key at a time, because the
+	// sender of a webhook chooses the names of keys.
 	maxSingleFetches = 10
 )
 
-// KeyRequest asks for keys.
+// KeyRequest is a request for keys.
 type KeyRequest struct {
 	// URL is https.
 	URL string
@@ -35,16 +35,16 @@ type KeyRequest struct {
 	Body []byte
 }
 
-// KeyFetcher fetches keys from providers. It returns the body of an answer of status 200 and an error for any other,
-// follows no redirect, holds to the address policy of outgoing requests, and gives up after MaxKeyBytes or when the
-// context ends.
+// KeyFetcher fetches keys from providers. It returns the body of a response with status 200 and an error for any other,
+// follows no redirect, applies the address policy of outgoing requests, and stops after MaxKeyBytes or when the context
+// ends.
 type KeyFetcher interface {
 	FetchKeys(ctx context.Context, r KeyRequest) ([]byte, error)
 }
 
-// Keyring keeps the keys that providers publish, for all connections together. Keys are fetched when a delivery needs
-// them, one fetch at a time for each source, and again when they are older than the declaration says, or when a
-// delivery names one that is not known. Old keys stay good while the provider cannot be reached. It is safe for
+// Keyring caches the keys that providers publish, for all connections together. Keys are fetched when a webhook needs
+// them, one fetch at a time for each source. They are fetched again when they are older than the declaration allows, or
+// when a webhook names an unknown key. Old keys stay valid while the provider cannot be reached. It is safe for
 // concurrent use.
 type Keyring struct {
 	fetcher KeyFetcher
@@ -69,19 +69,19 @@ type fetchedKey struct {
 
 // keySource is where keys come from.
 type keySource struct {
-	// id tells sources apart.
+	// id distinguishes sources.
 	id string
-	// single is true for a source that is asked for one key by its name; else all keys come at once.
+	// single is true for a source that returns one key by its name; otherwise it returns all keys.
 	single  bool
 	ttl     time.Duration
 	request func(keyID string) KeyRequest
-	parse   func(answer []byte, keyID string, now time.Time) ([]fetchedKey, error)
+	parse   func(response []byte, keyID string, now time.Time) ([]fetchedKey, error)
 }
 
 // sourceKeys are the keys of one source.
 type sourceKeys struct {
 	keys []fetchedKey
-	// flight is closed when the fetch under way has ended; nil when there is none.
+	// flight is closed when the fetch in progress has ended; nil if there is none.
 	flight    chan struct{}
 	attempted time.Time
 	failed    bool
@@ -117,7 +117,7 @@ func (k *Keyring) find(ctx context.Context, now time.Time, src *keySource, keyID
 		known := entry.ok && !entry.failed && !src.single
 		k.mu.Unlock()
 		switch {
-		case len(found) > 0: // also while older ones are being replaced: nobody waits for that
+		case len(found) > 0: // also while older ones are being replaced: no request waits for that
 			return found, nil
 		case !wait:
 			if known {
@@ -201,14 +201,14 @@ func (k *Keyring) fetch(ctx context.Context, now time.Time, src *keySource, e *s
 }
 
 func (k *Keyring) ask(ctx context.Context, now time.Time, src *keySource, keyID string) ([]fetchedKey, error) {
-	answer, err := k.fetcher.FetchKeys(ctx, src.request(keyID))
+	response, err := k.fetcher.FetchKeys(ctx, src.request(keyID))
 	if err != nil {
 		return nil, fmt.Errorf("fetch keys: %w", err)
 	}
-	if len(answer) > MaxKeyBytes {
-		return nil, fmt.Errorf("fetch keys: the answer is larger than %d bytes", MaxKeyBytes)
+	if len(response) > MaxKeyBytes {
+		return nil, fmt.Errorf("fetch keys: the response is larger than %d bytes", MaxKeyBytes)
 	}
-	keys, err := src.parse(answer, keyID, now)
+	keys, err := src.parse(response, keyID, now)
 	if err != nil {
 		return nil, err
 	}

@@ -23,11 +23,11 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// provider answers requests for keys.
+// provider responds requests for keys.
 type provider struct {
-	calls  atomic.Int64
-	mu     sync.Mutex
-	answer func(r verification.KeyRequest) ([]byte, error)
+	calls    atomic.Int64
+	mu       sync.Mutex
+	response func(r verification.KeyRequest) ([]byte, error)
 }
 
 func (p *provider) FetchKeys(ctx context.Context, r verification.KeyRequest) ([]byte, error) {
@@ -37,13 +37,13 @@ func (p *provider) FetchKeys(ctx context.Context, r verification.KeyRequest) ([]
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.answer(r)
+	return p.response(r)
 }
 
-func (p *provider) set(answer func(r verification.KeyRequest) ([]byte, error)) {
+func (p *provider) set(response func(r verification.KeyRequest) ([]byte, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answer = answer
+	p.response = response
 }
 
 func jwks(t *testing.T, ids ...string) func(verification.KeyRequest) ([]byte, error) {
@@ -103,7 +103,7 @@ func bearer(t *testing.T, kid string, after time.Duration) *verification.Request
 // again, at most once a minute whoever asks.
 func TestKeyringRefresh(t *testing.T) {
 	t.Parallel()
-	p := &provider{answer: jwks(t, "k1")}
+	p := &provider{response: jwks(t, "k1")}
 	v := bound(t, pubsub(), verification.NewKeyring(p))
 	requireProved(t, v, bearer(t, "k1", 0), "jwt", "k1")
 	requireProved(t, v, bearer(t, "k1", 0), "jwt", "k1")
@@ -123,7 +123,7 @@ func TestKeyringRefresh(t *testing.T) {
 // back and not that it is forged.
 func TestKeyringOutage(t *testing.T) {
 	t.Parallel()
-	p := &provider{answer: down}
+	p := &provider{response: down}
 	v := bound(t, pubsub(), verification.NewKeyring(p))
 	requireRefused(t, v, bearer(t, "k1", 0), verification.ReasonKeysUnavailable)
 	requireRefused(t, v, bearer(t, "k1", 9*time.Second), verification.ReasonKeysUnavailable)
@@ -142,7 +142,7 @@ func TestKeyringOutage(t *testing.T) {
 // Promise: keys that a provider withdrew are gone once they are older than the declaration allows.
 func TestKeyringWithdrawal(t *testing.T) {
 	t.Parallel()
-	p := &provider{answer: jwks(t, "k1")}
+	p := &provider{response: jwks(t, "k1")}
 	v := bound(t, pubsub(), verification.NewKeyring(p))
 	requireProved(t, v, bearer(t, "k1", 0), "jwt", "k1")
 	p.set(jwks(t, "k2"))
@@ -160,7 +160,7 @@ func TestKeyringSingleFlight(t *testing.T) {
 	t.Parallel()
 	release, started := make(chan struct{}), make(chan struct{}, 1)
 	keys := jwks(t, "k1")
-	p := &provider{answer: func(r verification.KeyRequest) ([]byte, error) {
+	p := &provider{response: func(r verification.KeyRequest) ([]byte, error) {
 		started <- struct{}{}
 		<-release
 		return keys(r)
@@ -184,21 +184,21 @@ func TestKeyringSingleFlight(t *testing.T) {
 	require.Equal(t, int64(1), p.calls.Load())
 }
 
-// Promise: an answer with keys is bounded and read strictly: too large, too many, or without a usable key, it counts as
-// none.
+// Promise: an response with keys is bounded and read strictly: too large, too many, or without a usable key, it counts
+// as none.
 func TestKeyringAnswers(t *testing.T) {
 	t.Parallel()
 	good := jwks(t, "k1")
 	body, err := good(verification.KeyRequest{})
 	require.NoError(t, err)
 	many := `{"keys":[` + strings.Repeat(`{},`, 64) + `{}]}`
-	for _, answer := range []string{"", "null", "[]", `{"keys":{}}`, `{"keys":[]}`, many, string(body) +
+	for _, response := range []string{"", "null", "[]", `{"keys":{}}`, `{"keys":[]}`, many, string(body) +
 		strings.Repeat(" ", 64<<10), "<html>"} {
-		p := &provider{answer: func(verification.KeyRequest) ([]byte, error) { return []byte(answer), nil }}
+		p := &provider{response: func(verification.KeyRequest) ([]byte, error) { return []byte(response), nil }}
 		requireRefused(t, bound(t, pubsub(), verification.NewKeyring(p)), bearer(t, "k1", 0),
 			verification.ReasonKeysUnavailable)
 	}
-	mixed := &provider{answer: func(verification.KeyRequest) ([]byte, error) {
+	mixed := &provider{response: func(verification.KeyRequest) ([]byte, error) {
 		return []byte(strings.Replace(string(body), `{"keys":[`, `{"keys":[{"kty":"new"},7,`, 1)), nil
 	}}
 	requireProved(t, bound(t, pubsub(), verification.NewKeyring(mixed)), bearer(t, "k1", 0), "jwt", "k1")
@@ -217,7 +217,7 @@ func byKid() verification.Proof {
 // invented ids does not become a flood of calls.
 func TestKeyringByKid(t *testing.T) {
 	t.Parallel()
-	p := &provider{answer: func(r verification.KeyRequest) ([]byte, error) {
+	p := &provider{response: func(r verification.KeyRequest) ([]byte, error) {
 		var asked struct {
 			Secret string `json:"secret"`
 			KeyID  string `json:"key_id"`
@@ -253,7 +253,7 @@ func TestKeyringByKid(t *testing.T) {
 // whose key could not be asked for is no forgery: it is to be sent again.
 func TestKeyringByKidUsedUp(t *testing.T) {
 	t.Parallel()
-	p := &provider{answer: func(r verification.KeyRequest) ([]byte, error) {
+	p := &provider{response: func(r verification.KeyRequest) ([]byte, error) {
 		jwk, err := json.Marshal(jose.JSONWebKey{Key: &rsaKey().PublicKey, Algorithm: "RS256"})
 		return []byte(`{"key":` + string(jwk) + `}`), err
 	}}
@@ -306,7 +306,7 @@ func TestKeyringCertificate(t *testing.T) {
 	t.Parallel()
 	const good = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-x.pem"
 	cert := certificate(t, now().Add(-time.Hour), now().Add(time.Hour))
-	p := &provider{answer: func(r verification.KeyRequest) ([]byte, error) {
+	p := &provider{response: func(r verification.KeyRequest) ([]byte, error) {
 		if r.URL != good || r.Body != nil {
 			return nil, errors.New("not found")
 		}

@@ -32,11 +32,11 @@ func (c *compiler) compileKeys(path string, d *Proof, p *proof, families ...keyF
 	isJWT := d.Scheme == schemeJWT
 	switch {
 	case ways != 1:
-		c.faults.add(field, ruleCoherent, "needs exactly one of static, jwks, by_kid and cert_url")
+		c.problems.add(field, ruleCoherent, "needs exactly one of static, jwks, by_kid and cert_url")
 	case !isJWT && (k.JWKS != nil || k.ByKid != nil):
-		c.faults.add(field, ruleCoherent, "can be static or cert_url only: nothing in such a signature names a key")
+		c.problems.add(field, ruleCoherent, "can be static or cert_url only: nothing in such a signature names a key")
 	case isJWT && k.CertURL != nil:
-		c.faults.add(field, ruleCoherent, "cannot be cert_url: a token names its key")
+		c.problems.add(field, ruleCoherent, "cannot be cert_url: a token names its key")
 	case k.Static != nil:
 		c.compileStatic(path, k, p, families)
 	case k.JWKS != nil:
@@ -54,39 +54,39 @@ func (c *compiler) compileJWKS(field string, d *JWKS, p *proof) {
 		id:      "jwks " + d.URL,
 		ttl:     c.keyTTL(field+".ttl_s", d.TTLS),
 		request: func(string) KeyRequest { return KeyRequest{URL: d.URL} },
-		parse:   func(answer []byte, _ string, _ time.Time) ([]fetchedKey, error) { return parseJWKS(answer) },
+		parse:   func(response []byte, _ string, _ time.Time) ([]fetchedKey, error) { return parseJWKS(response) },
 	}
 }
 
 func (c *compiler) compileByKid(field string, d *ByKid, p *proof) {
 	c.keyURL(field+".url", strings.ReplaceAll(d.URL, keyIDToken, "k"))
 	if len(d.Body) > maxText || !printableText(d.Body) {
-		c.faults.add(field+".body", ruleFormat, "must be printable ASCII of at most %d bytes", maxText)
+		c.problems.add(field+".body", ruleFormat, "must be printable ASCII of at most %d bytes", maxText)
 	}
 	if !strings.Contains(d.URL+d.Body, keyIDToken) {
-		c.faults.add(field, ruleRequired, "must contain %s in url or body", keyIDToken)
+		c.problems.add(field, ruleRequired, "must contain %s in url or body", keyIDToken)
 	}
 	if strings.Contains(d.URL, secretToken) {
-		c.faults.add(field+".url", ruleFormat, "must not contain the secret: URLs are logged on their way")
+		c.problems.add(field+".url", ruleFormat, "must not contain the secret: URLs appear in logs")
 	}
 	if strings.Contains(d.Body, secretToken) {
 		p.secret = secretUTF8
 	}
 	src, wrong := parseSource("json:"+d.Key, sourceJSON)
 	if wrong != "" {
-		c.faults.add(field+".key", ruleFormat, "%s", wrong)
+		c.problems.add(field+".key", ruleFormat, "%s", wrong)
 	}
 	p.source = &keySource{
 		single: true,
 		ttl:    c.keyTTL(field+".ttl_s", d.TTLS),
-		parse: func(answer []byte, keyID string, _ time.Time) ([]fetchedKey, error) {
-			raw, ok := src.pointer.lookup(answer)
+		parse: func(response []byte, keyID string, _ time.Time) ([]fetchedKey, error) {
+			raw, ok := src.pointer.lookup(response)
 			if !ok {
-				return nil, errors.New("the answer has no key where the declaration says")
+				return nil, errors.New("the response has no key where the declaration says")
 			}
 			key, ok := parseJWK(raw)
 			if !ok || key.id != "" && key.id != keyID {
-				return nil, errors.New("the answer has no public key of that id")
+				return nil, errors.New("the response has no public key with that id")
 			}
 			key.id = keyID
 			return []fetchedKey{key}, nil
@@ -119,30 +119,30 @@ const (
 func (c *compiler) compileCertURL(field string, d *CertURL, p *proof, families []keyFamily) {
 	src, wrong := parseSource(d.From, eventSources)
 	if wrong != "" {
-		c.faults.add(field+".from", ruleFormat, "%s", wrong)
+		c.problems.add(field+".from", ruleFormat, "%s", wrong)
 	}
 	host, err := regexp.Compile(`\A(?:` + d.HostRegex + `)\z`)
 	if err != nil || d.HostRegex == "" || len(d.HostRegex) > maxText || host.MatchString("attacker.example") {
-		c.faults.add(field+".host_regex", ruleFormat,
+		c.problems.add(field+".host_regex", ruleFormat,
 			"must be a regular expression (RE2) that only the provider's hosts match")
 		return
 	}
 	if !strings.HasPrefix(d.PathSuffix, ".") {
-		c.faults.add(field+".path_suffix", ruleFormat, "must be the ending of the certificate's file, such as .pem")
+		c.problems.add(field+".path_suffix", ruleFormat, "must be the ending of the certificate's file, such as .pem")
 	}
 	if d.Roots != "system" && d.Roots != "none" {
-		c.faults.add(field+".roots", ruleEnum,
-			"must be system, or none where the provider's certificates do not chain to public roots")
+		c.problems.add(field+".roots", ruleEnum,
+			"must be system, or none if the provider's certificates do not chain to public roots")
 	}
 	if d.DNSName != "" && d.Roots != "system" {
-		c.faults.add(field+".dns_name", ruleCoherent, "needs roots: system")
+		c.problems.add(field+".dns_name", ruleCoherent, "needs roots: system")
 	}
 	p.cert = &certRule{src: src, host: host, suffix: d.PathSuffix}
 	p.source = &keySource{
 		id: "cert " + d.HostRegex + " " + d.PathSuffix + " " + d.Roots + " " + d.DNSName, single: true, ttl: 24 * time.Hour,
 		request: func(certURL string) KeyRequest { return KeyRequest{URL: certURL} },
-		parse: func(answer []byte, certURL string, now time.Time) ([]fetchedKey, error) {
-			key, err := parseCertificate(answer, d.Roots == "system", d.DNSName, now, families)
+		parse: func(response []byte, certURL string, now time.Time) ([]fetchedKey, error) {
+			key, err := parseCertificate(response, d.Roots == "system", d.DNSName, now, families)
 			key.id = certURL
 			return []fetchedKey{key}, err
 		},
@@ -172,7 +172,7 @@ func (r *certRule) allows(text string) bool {
 func (c *compiler) keyURL(field, text string) {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxText || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		c.faults.add(field, ruleFormat, "must be an https URL")
+		c.problems.add(field, ruleFormat, "must be an https URL")
 	}
 }
 
@@ -185,11 +185,11 @@ func (c *compiler) keyTTL(field, text string) time.Duration {
 
 // parseJWKS reads a JWK Set (RFC 7517 section 5). Keys that cannot be used are passed over; private and symmetric ones
 // never are keys here.
-func parseJWKS(answer []byte) ([]fetchedKey, error) {
+func parseJWKS(response []byte) ([]fetchedKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(answer, &set); err != nil {
+	if err := json.Unmarshal(response, &set); err != nil {
 		return nil, fmt.Errorf("read a JWK set: %w", err)
 	}
 	if len(set.Keys) > maxKeys {
@@ -222,11 +222,11 @@ func parseJWK(raw []byte) (fetchedKey, bool) {
 }
 
 // parseCertificate reads a certificate in PEM, with those between it and the root behind it.
-func parseCertificate(answer []byte, chain bool, dnsName string, now time.Time,
+func parseCertificate(response []byte, chain bool, dnsName string, now time.Time,
 	families []keyFamily) (fetchedKey, error) {
-	block, rest := pem.Decode(answer)
+	block, rest := pem.Decode(response)
 	if block == nil || block.Type != "CERTIFICATE" {
-		return fetchedKey{}, errors.New("the answer is no certificate in PEM")
+		return fetchedKey{}, errors.New("the response is not a certificate in PEM")
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -242,7 +242,7 @@ func parseCertificate(answer []byte, chain bool, dnsName string, now time.Time,
 		}
 	}
 	if !familyIn(families, cert.PublicKey) {
-		return fetchedKey{}, errors.New("the certificate's key is of another kind than the signatures")
+		return fetchedKey{}, errors.New("the certificate's key does not fit the algorithm of the signatures")
 	}
 	return fetchedKey{public: cert.PublicKey, notBefore: cert.NotBefore, notAfter: cert.NotAfter}, nil
 }

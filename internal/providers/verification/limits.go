@@ -6,9 +6,9 @@ const (
 	maxHeaderNames = 4       // under which one header may come
 	maxHeaderValue = 8 << 10 // bytes of one header or query value that is read
 	maxSignatures  = 32      // elements of all places of signatures together, those passed over included
-	maxPublic      = 8       // signatures that public keys are tried on, which costs far more than an HMAC
+	maxPublic      = 8       // signatures that are checked with public keys, which costs far more than an HMAC
 	maxSequence    = 100     // headers of one header_seq
-	maxSecrets     = 16      // valid at once on one connection
+	maxSecrets     = 16      // valid at the same time on one connection
 	maxSecretBytes = 4 << 10
 	minSecretBytes = 8 // of a symmetric key or token: fewer are guessed from one delivery
 	maxIDBytes     = 512
@@ -27,7 +27,7 @@ const (
 	maxMapEntries  = 1024
 	maxText        = 1024 // bytes of one text field of a declaration
 	maxWindowS     = 24 * 60 * 60
-	maxAnswer      = 1024 // bytes of the body of an answer, and of each of its headers
+	maxResponse    = 1024 // bytes of the body of a response, and of each of its headers
 	maxChallenge   = 128
 	maxBodyLimit   = 25 << 20
 	maxProofs      = 8 // of one declaration

@@ -16,7 +16,7 @@ type node struct {
 func (c *compiler) compileNode(path string, d *Proof, depth int) *node {
 	if d.AnyOf == nil && d.AllOf == nil {
 		if len(c.proofs) == maxProofs {
-			c.faults.add(path+"scheme", ruleLimit, "is one proof more than the %d that a declaration can have", maxProofs)
+			c.problems.add(path+"scheme", ruleLimit, "exceeds the %d proofs that a declaration can have", maxProofs)
 			return &node{}
 		}
 		return &node{proof: c.compileProof(path, d)}
@@ -27,21 +27,21 @@ func (c *compiler) compileNode(path string, d *Proof, depth int) *node {
 	}
 	field := path + name
 	if d.AnyOf != nil && d.AllOf != nil || d.Scheme != "" || len(d.given()) > 0 {
-		c.faults.add(field, ruleCoherent, "stands alone: its entries say how a delivery is proved")
+		c.problems.add(field, ruleCoherent, "must be the only field: its entries define the proof of a webhook")
 	}
 	n := &node{}
 	switch {
 	case depth >= maxProofDepth:
-		c.faults.add(field, ruleLimit, "nests deeper than %d groups", maxProofDepth-1)
+		c.problems.add(field, ruleLimit, "nests deeper than %d groups", maxProofDepth-1)
 		return n
 	case len(entries) < 2 || len(entries) > maxProofs:
-		c.faults.add(field, ruleRequired, "needs 2 to %d entries", maxProofs)
+		c.problems.add(field, ruleRequired, "needs 2 to %d entries", maxProofs)
 		return n
 	}
 	for i := range entries {
 		inner := c.compileNode(at(field, i)+".", &entries[i], depth+1)
 		if inner.proof != nil && inner.proof.scheme == schemeNone {
-			c.faults.add(at(field, i)+".scheme", ruleCoherent, "cannot be none beside other proofs")
+			c.problems.add(at(field, i)+".scheme", ruleCoherent, "cannot be none together with other proofs")
 		}
 		if d.AnyOf != nil {
 			n.any = append(n.any, inner)
@@ -52,7 +52,7 @@ func (c *compiler) compileNode(path string, d *Proof, depth int) *node {
 	return n
 }
 
-// covers is what is covered whichever way the node passed.
+// covers returns the parts that every way to pass the node covers.
 func (n *node) covers() coverage {
 	if n.proof != nil {
 		return n.proof.covers
@@ -113,7 +113,7 @@ func (r Result) and(other Result) Result {
 	return r
 }
 
-// further returns the refusal that tells most.
+// further returns the more specific rejection.
 func further(a, b *Refusal) *Refusal {
 	if a == nil || b.Reason.rank() > a.Reason.rank() {
 		return b

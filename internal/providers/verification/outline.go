@@ -2,31 +2,31 @@ package verification
 
 import "strings"
 
-// Outline tells where the types and ids of events come from, and which of it the proof covers.
+// Outline lists the places that types and ids of events come from, and which of them the proof covers.
 type Outline struct {
-	// Types and IDs are in the order in which they are tried; ids by convention stand behind those that are declared.
+	// Types and IDs are in the order of their use. Ids by convention follow those that are declared.
 	Types, IDs []Derivation
-	// BatchTypes and BatchIDs are those of the items, where a delivery may carry several events.
+	// BatchTypes and BatchIDs are those of the items, if a webhook may carry several events.
 	BatchTypes, BatchIDs []Derivation
 }
 
 // Derivation is one way to an event's type or id.
 type Derivation struct {
-	// From is the template or source as the declaration has it, with {param:name} where a parameter decides.
+	// From is the template or source as the declaration has it, with {param:name} if a parameter determines it.
 	From string
-	// Signed is true where the proof covers everything that From reads, whichever way a delivery is proved.
+	// Signed is true if the proof covers everything that From reads, for every accepted proof.
 	Signed bool
 }
 
-// Outline describes the declaration for people who choose or review it. Parameters count with their defaults, and where
-// one turns something on, with its example.
+// Outline describes the declaration for people who choose or review it. Parameters have their defaults, or their
+// example if they turn something on.
 func (e *Engine) Outline() Outline {
 	values, full := map[string]string{}, map[string]string{}
 	for i := range e.params {
 		p := &e.params[i]
 		values[p.Name], full[p.Name] = p.sample(), p.sample()
 		if full[p.Name] == "" {
-			full[p.Name] = p.alternatives()[0] // every parameter has an enum, or an example beside its pattern
+			full[p.Name] = p.alternatives()[0] // every parameter has an enum, or an example with its pattern
 		}
 	}
 	d, _ := bind(e.decl, values)

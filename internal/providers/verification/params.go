@@ -14,8 +14,8 @@ type param struct {
 }
 
 // compileParams checks the declared parameters.
-func compileParams(declared []Param) ([]param, faults) {
-	var fs faults
+func compileParams(declared []Param) ([]param, problems) {
+	var fs problems
 	if len(declared) > maxParams {
 		fs.add("params", ruleLimit, "has more than %d entries", maxParams)
 		return nil, fs
@@ -38,12 +38,12 @@ func compileParams(declared []Param) ([]param, faults) {
 	return out, fs
 }
 
-func compileParam(field string, d Param) (param, faults) {
-	var fs faults
+func compileParam(field string, d Param) (param, problems) {
+	var fs problems
 	p := param{Param: d}
 	p.Enum = slices.Clone(d.Enum)
 	if strings.TrimSpace(d.Description) == "" || len(d.Description) > maxText {
-		fs.add(field+".description", ruleRequired, "must say what the parameter is for, in at most %d bytes", maxText)
+		fs.add(field+".description", ruleRequired, "must describe the purpose of the parameter, in at most %d bytes", maxText)
 	}
 	switch {
 	case (len(d.Enum) > 0) == (d.Pattern != ""):
@@ -81,7 +81,7 @@ func compileParam(field string, d Param) (param, faults) {
 		}
 	}
 	if d.Pattern != "" && d.Default == "" && d.Example == "" {
-		fs.add(field+".example", ruleRequired, "is needed where there is a pattern and no default")
+		fs.add(field+".example", ruleRequired, "is required if there is a pattern and no default")
 	}
 	return p, fs
 }

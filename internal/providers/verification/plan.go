@@ -12,7 +12,7 @@ import (
 type plan struct {
 	root   *node
 	proofs []*proof
-	// covers is what is covered whichever way a delivery is proved.
+	// covers is the coverage that all proofs of a webhook have.
 	covers    coverage
 	formField string
 	types     [][]segment
@@ -33,7 +33,7 @@ type plan struct {
 	redactedFields []string
 	account        []predicate
 	handshakes     []handshake
-	ack            *Answer
+	ack            *Response
 	reject         int
 	maxBody        int64
 	networks       []netip.Prefix
@@ -63,11 +63,11 @@ type compiler struct {
 	proofTS *timestampRule
 	// batchWhen is the batch's when.
 	batchWhen []predicate
-	faults    faults
+	problems  problems
 }
 
 // compilePlan checks a bound declaration.
-func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
+func compilePlan(d *Declaration, values map[string]string) (*plan, problems) {
 	c := &compiler{values: values}
 	c.compileIDs(d)
 	c.root = c.compileNode("", &d.Proof, 1)
@@ -77,21 +77,21 @@ func compilePlan(d *Declaration, values map[string]string) (*plan, faults) {
 	if d.Body != nil {
 		c.formField = d.Body.FormField
 		if !printable(c.formField, 128) {
-			c.faults.add("body.form_field", ruleFormat, "must be the name of a form field")
+			c.problems.add("body.form_field", ruleFormat, "must be the name of a form field")
 		}
 	}
 	c.compileEvent(d)
 	c.control = c.compilePredicates("control", d.Control, controlSources)
 	c.account = c.compilePredicates("account", d.Account, controlSources)
 	c.compileHandshakes(d.Handshake)
-	c.compileAnswers(d)
+	c.compileResponses(d)
 	c.compileRedact(d)
-	return &c.plan, c.faults
+	return &c.plan, c.problems
 }
 
 // finishIDs marks the ids that are signed, and adds the ids by convention: Standard Webhooks, Svix, CloudEvents (source
-// and id together) and Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header). Those count only where the
-// signature covers them, because whoever replays a delivery can put a new value into any other header, or where the
+// and id together) and Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header). Those count only if the
+// signature covers them, because anyone who replays a webhook can put a new value into any other header, or if the
 // provider signs nothing at all.
 func (c *compiler) finishIDs() {
 	for i := range c.ids {
@@ -129,7 +129,7 @@ func (c *compiler) refuseCredential(field string, src *source) {
 		})
 	})
 	if holds {
-		c.faults.add(field, ruleFormat,
+		c.problems.add(field, ruleFormat,
 			"names a header that carries a credential or the signature, which would be stored in clear")
 	}
 }
@@ -153,7 +153,7 @@ func (c *compiler) compileIDs(d *Declaration) {
 	for i, text := range d.Event.ID {
 		rule, ok := c.idRule(at("event.id", i), text, eventSources)
 		if ok && slices.ContainsFunc(c.ids, func(r idRule) bool { return r.text == rule.text }) {
-			c.faults.add(at("event.id", i), ruleUnique, "is listed twice")
+			c.problems.add(at("event.id", i), ruleUnique, "is listed twice")
 		}
 		c.ids = append(c.ids, rule)
 	}
@@ -169,12 +169,12 @@ const (
 // idRule reads one source, or several with " + " between them.
 func (c *compiler) idRule(field, text string, kinds sourceKind) (rule idRule, ok bool) {
 	if len(strings.Split(text, idJoint)) > maxIDSources {
-		c.faults.add(field, ruleLimit, "joins more than %d sources", maxIDSources)
+		c.problems.add(field, ruleLimit, "joins more than %d sources", maxIDSources)
 		return idRule{sources: []source{{}}}, false
 	}
 	rule, wrong := parseID(text, kinds)
 	for _, message := range wrong {
-		c.faults.add(field, ruleFormat, "%s", message)
+		c.problems.add(field, ruleFormat, "%s", message)
 	}
 	return rule, len(wrong) == 0
 }
@@ -201,12 +201,12 @@ func (c *compiler) compileEvent(d *Declaration) {
 	c.compileOccurred(d.Event.OccurredAt)
 	c.compileRedacted(d)
 	if len(d.Event.Map) > maxMapEntries {
-		c.faults.add("event.map", ruleLimit, "has more than %d entries", maxMapEntries)
+		c.problems.add("event.map", ruleLimit, "has more than %d entries", maxMapEntries)
 	}
 	for _, from := range slices.Sorted(maps.Keys(d.Event.Map)) {
 		to := d.Event.Map[from]
 		if from == "" || !printable(to, maxTypeBytes) || strings.Contains(from+to, paramOpen) {
-			c.faults.add("event.map", ruleFormat, "must map types to 1 to %d bytes of printable ASCII without spaces: %q",
+			c.problems.add("event.map", ruleFormat, "must map types to 1 to %d bytes of printable ASCII without spaces: %q",
 				maxTypeBytes, from)
 		}
 	}
@@ -214,7 +214,7 @@ func (c *compiler) compileEvent(d *Declaration) {
 	c.bodyRepeats = d.Event.BodyRepeats
 	if c.separators = d.Event.TypeSeparators; c.separators != "" && (!printable(c.separators, 8) ||
 		strings.Contains(c.separators, ".")) {
-		c.faults.add("event.type_separators", ruleFormat,
+		c.problems.add("event.type_separators", ruleFormat,
 			"must be 1 to 8 characters of printable ASCII other than spaces and the dot")
 	}
 }
@@ -225,18 +225,18 @@ func (c *compiler) compilePredicates(field string, list []Predicate, kinds sourc
 	for i, p := range list {
 		src, wrong := parseSource(p.From, kinds)
 		if wrong != "" {
-			c.faults.add(at(field, i)+".from", ruleFormat, "%s", wrong)
+			c.problems.add(at(field, i)+".from", ruleFormat, "%s", wrong)
 		}
 		switch {
 		case p.Present && p.Equals != nil, p.Empty && (p.Present || p.Equals != nil):
-			c.faults.add(at(field, i), ruleCoherent, "can have one of equals, present and empty")
+			c.problems.add(at(field, i), ruleCoherent, "can have one of equals, present and empty")
 		case p.Empty && src.kind != sourceJSON && wrong == "":
-			c.faults.add(at(field, i)+".empty", ruleCoherent, "is for json:<pointer>")
+			c.problems.add(at(field, i)+".empty", ruleCoherent, "is for json:<pointer>")
 		case !p.Present && !p.Empty && (len(p.Equals) == 0 || len(p.Equals) > maxEntries):
-			c.faults.add(at(field, i)+".equals", ruleRequired, "needs 1 to %d values", maxEntries)
+			c.problems.add(at(field, i)+".equals", ruleRequired, "needs 1 to %d values", maxEntries)
 		}
 		if slices.Contains(p.Equals, "") {
-			c.faults.add(at(field, i)+".equals", ruleFormat, "must not contain an empty value: absence is no mark")
+			c.problems.add(at(field, i)+".equals", ruleFormat, "must not contain an empty value: absence is no mark")
 		}
 		out = append(out, predicate{src: src, equals: slices.Clone(p.Equals), empty: p.Empty})
 	}
@@ -260,7 +260,7 @@ func (c *compiler) compileRedact(d *Declaration) {
 	}
 	for i, name := range d.RedactHeaders {
 		if !validHeaderName(name) {
-			c.faults.add(at("redact_headers", i), ruleFormat, "is not a header name")
+			c.problems.add(at("redact_headers", i), ruleFormat, "is not a header name")
 		}
 		names[strings.ToLower(name)] = true
 	}
@@ -269,7 +269,7 @@ func (c *compiler) compileRedact(d *Declaration) {
 
 func (c *compiler) limit(field string, n int) {
 	if n > maxEntries {
-		c.faults.add(field, ruleLimit, "has more than %d entries", maxEntries)
+		c.problems.add(field, ruleLimit, "has more than %d entries", maxEntries)
 	}
 }
 

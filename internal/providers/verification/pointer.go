@@ -11,7 +11,7 @@ import (
 // pointer is a JSON pointer (RFC 6901).
 type pointer struct{ refs []string }
 
-var errPointer = errors.New("is not a JSON pointer: it starts with /, and ~ stands only in ~0 and ~1 (RFC 6901)")
+var errPointer = errors.New("is not a JSON pointer: it starts with /, and ~ occurs only in ~0 and ~1 (RFC 6901)")
 
 // parsePointer reads a pointer. The one to the whole document, which is empty, is refused: it is a slip in a
 // definition.

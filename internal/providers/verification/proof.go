@@ -36,8 +36,8 @@ type proof struct {
 	ts         *timestampRule
 	covers     coverage
 	keys       []key
-	// answers is true when handshakes are answered with HMACs under the keys.
-	answers bool
+	// responds is true if responses to handshakes contain HMACs under the keys.
+	responds bool
 	// families are the kinds of public keys that the connection's secrets may be.
 	families []keyFamily
 	jwt      *jwtRule
@@ -103,12 +103,12 @@ func (c *compiler) compileProof(path string, d *Proof) *proof {
 	c.proofs = append(c.proofs, p)
 	fields := fieldsOf(d.Scheme)
 	if fields == nil {
-		c.faults.add(path+"scheme", ruleEnum, "must be hmac, keyed_hash, asymmetric, jwt, token, basic or none")
+		c.problems.add(path+"scheme", ruleEnum, "must be hmac, keyed_hash, asymmetric, jwt, token, basic or none")
 		return p
 	}
 	for _, name := range d.given() {
 		if !slices.Contains(fields, name) {
-			c.faults.add(path+name, ruleCoherent, "has no meaning with the scheme %s", d.Scheme)
+			c.problems.add(path+name, ruleCoherent, "has no meaning with the scheme %s", d.Scheme)
 		}
 	}
 	switch d.Scheme {
@@ -141,7 +141,7 @@ func (c *compiler) compileHash(path string, d *Proof, p *proof) {
 	case "sha512":
 		p.newHash, p.macSize = sha512.New, sha512.Size
 	default:
-		c.faults.add(path+"algorithm", ruleEnum, "must be sha1, sha256 or sha512")
+		c.problems.add(path+"algorithm", ruleEnum, "must be sha1, sha256 or sha512")
 	}
 }
 
@@ -150,7 +150,7 @@ func (c *compiler) compileSecret(path string, d *Proof, p *proof) {
 	switch p.secret {
 	case secretUTF8, secretHex, secretBase64, secretWhsec, secretSHA256:
 	default:
-		c.faults.add(path+"secret.decode", ruleEnum, "must be utf8, hex, base64, whsec or sha256")
+		c.problems.add(path+"secret.decode", ruleEnum, "must be utf8, hex, base64, whsec or sha256")
 	}
 }
 
@@ -166,10 +166,10 @@ func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
 	for i := range p.signatures {
 		src, from := &p.signatures[i].src, at(path+"signature", i)+".from"
 		if p.content.each != nil && src.kind != sourceJSON {
-			c.faults.add(from, ruleCoherent, "must be json:<pointer> into the item, because signed has {each:…}")
+			c.problems.add(from, ruleCoherent, "must be json:<pointer> into the item, because signed has {each:…}")
 		}
 		if p.content.body >= 0 && src.inBody() {
-			c.faults.add(from, ruleCoherent, "stands in the body that it signs, where no signature can be right")
+			c.problems.add(from, ruleCoherent, "is in the body that it signs, where no signature can be valid")
 		}
 	}
 	c.compileVariants(path, d, p)
@@ -177,9 +177,9 @@ func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
 	c.compileBodyHash(path, d, p)
 	switch {
 	case d.BodyUnsigned && p.covers.body:
-		c.faults.add(path+"body_unsigned", ruleCoherent, "must be left out: the signature covers the body")
+		c.problems.add(path+"body_unsigned", ruleCoherent, "must be left out: the signature covers the body")
 	case !d.BodyUnsigned && !p.covers.body:
-		c.faults.add(path+"signed", ruleRequired,
+		c.problems.add(path+"signed", ruleRequired,
 			"must contain {body}, or the proof must state body_unsigned: a body outside the signature proves nothing")
 	}
 }
@@ -190,17 +190,17 @@ func (c *compiler) checkSignatureTimestamp(path string, p *proof) {
 		return
 	}
 	if len(p.signatures) != 1 || p.signatures[0].kv == nil || p.signatures[0].src.kind == sourceSequence {
-		c.faults.add(path+"timestamp.from", ruleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
+		c.problems.add(path+"timestamp.from", ruleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
 		return
 	}
 	if slices.Contains(p.signatures[0].kv.Keys, p.ts.src.name) {
-		c.faults.add(path+"timestamp.from", ruleCoherent, "names a key that holds signatures")
+		c.problems.add(path+"timestamp.from", ruleCoherent, "names a key that contains signatures")
 	}
 }
 
 // verify proves the delivery by this proof alone.
 func (p *proof) verify(ctx context.Context, s *workspace) (Result, *Refusal) {
-	if p.takesSecrets() && len(p.keys) == 0 {
+	if p.usesSecrets() && len(p.keys) == 0 {
 		return Result{}, refuseNoSecret()
 	}
 	var keyID string
@@ -245,7 +245,7 @@ func (p *proof) verifyOne(ctx context.Context, s *workspace) (keyID string, refu
 func (p *proof) verifyItems(ctx context.Context, s *workspace) (keyID string, refusal *Refusal) {
 	items, ok := pattern{p.content.each.pointer, {}}.all(s.view.json(), maxItems)
 	if !ok || len(items) == 0 {
-		return "", refuse(ReasonBodyMalformed, "The body has no list of items to verify, or too long a one.")
+		return "", reject(ReasonBodyMalformed, "The body has no list of items to verify, or too long a one.")
 	}
 	defer func() { s.view.item = nil }()
 	for _, item := range items {
@@ -257,9 +257,9 @@ func (p *proof) verifyItems(ctx context.Context, s *workspace) (keyID string, re
 	return keyID, nil
 }
 
-// precheck refuses what has no signature where one has to be, as far as the headers tell.
+// precheck rejects a webhook without a required signature, according to its headers.
 func (p *proof) precheck(h http.Header) *Refusal {
-	if p.takesSecrets() && len(p.keys) == 0 {
+	if p.usesSecrets() && len(p.keys) == 0 {
 		return refuseNoSecret()
 	}
 	found := len(p.signatures) == 0
@@ -272,7 +272,7 @@ func (p *proof) precheck(h http.Header) *Refusal {
 		case sourceSequence:
 			_, state = single(h, src.names[0])
 		default:
-			found = true // stands where the headers do not tell
+			found = true // present if the headers do not show it
 			continue
 		}
 		switch state {

@@ -24,13 +24,13 @@ func (c *compiler) compileOccurred(d *OccurredAt) {
 	}
 	src, wrong := parseSource(d.From, eventSources)
 	if wrong != "" {
-		c.faults.add("event.occurred_at.from", ruleFormat, "%s", wrong)
+		c.problems.add("event.occurred_at.from", ruleFormat, "%s", wrong)
 	}
 	rule := &occurredRule{src: src, format: timestampFormat(d.Format)}
 	switch rule.format {
 	case unixSeconds, unixMillis, rfc3339:
 	default:
-		c.faults.add("event.occurred_at.format", ruleEnum, "must be unix_s, unix_ms or rfc3339")
+		c.problems.add("event.occurred_at.format", ruleEnum, "must be unix_s, unix_ms or rfc3339")
 	}
 	c.occurred = rule
 }
@@ -68,13 +68,13 @@ func (o *occurredRule) read(w *view) time.Time {
 }
 
 // compileRedacted collects the values of the body that must not be stored: those that the declaration names, tokens,
-// and signatures that leave the body out, with which whoever reads them could send any other.
+// and signatures that do not cover the body, because anyone who reads those could send any other body.
 func (c *compiler) compileRedacted(d *Declaration) {
 	c.limit("event.redact", len(d.Event.Redact))
 	for i, text := range d.Event.Redact {
 		src, wrong := parseSource(text, redactSources)
 		if wrong != "" {
-			c.faults.add(at("event.redact", i), ruleFormat, "%s", wrong)
+			c.problems.add(at("event.redact", i), ruleFormat, "%s", wrong)
 		}
 		c.redactSource(&src)
 	}
@@ -105,8 +105,8 @@ func (c *compiler) redactSource(src *source) {
 	}
 }
 
-// RedactBody returns the body as it may be stored and forwarded: with "[redacted]" in place of tokens and of what the
-// declaration names. It is the request's own body, not a copy, where there is nothing to take out.
+// RedactBody returns the body as it may be stored and forwarded: with "[redacted]" in place of tokens and of the values
+// that the declaration names. If there is nothing to redact, it is the request's own body, not a copy.
 func (v *Verifier) RedactBody(r *Request) []byte {
 	if !beginsJSON(r.Body) && (v.plan.formField != "" || len(v.plan.redactedFields) > 0) {
 		return v.plan.redactForm(r.Body)
@@ -161,7 +161,7 @@ func (p *plan) redactJSON(doc []byte) []byte {
 	type span struct{ from, to int }
 	var spans []span
 	for _, place := range p.redacted {
-		// Also a member that another of the same name makes void: somebody may read it nonetheless.
+		// Also a member that a later one of the same name overrides, because some parser may read it.
 		place.everywhere(doc, func(raw []byte) {
 			// raw lies in the document, and slicing keeps the end of the capacity.
 			from := cap(doc) - cap(raw)

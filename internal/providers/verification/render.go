@@ -91,12 +91,12 @@ func renderLines(s *workspace, lines []line) *Refusal {
 			continue
 		}
 		if i > 0 && strings.ContainsAny(value, "\r\n") {
-			return refuse(ReasonBodyMalformed, "A signed member of the body contains a line end: "+lines[i].name+".")
+			return reject(ReasonBodyMalformed, "A signed member of the body contains a line end: "+lines[i].name+".")
 		}
 		s.parts = append(append(append(append(s.parts, lines[i].name...), '\n'), value...), '\n')
 	}
 	if len(s.parts) == start {
-		return refuse(ReasonBodyMalformed, "The body has none of the members that the signature covers.")
+		return reject(ReasonBodyMalformed, "The body has none of the members that the signature covers.")
 	}
 	return nil
 }
@@ -111,9 +111,9 @@ func (p *proof) renderURL(s *workspace, part *signedPart) *Refusal {
 		base = p.urlBase
 	}
 	if base == "" {
-		return refuse(ReasonURLUnknown,
-			"The signature covers the URL that the provider calls, and it is not known: set the server's public URL, "+
-				"or url_base of the connection.")
+		return reject(ReasonURLUnknown,
+			"The signature covers the URL that the provider calls, which is not known: set the server's public URL, or "+
+				"url_base of the connection.")
 	}
 	start := len(s.parts)
 	s.parts = append(s.parts, variantBase(base, s.variant)...)
@@ -134,7 +134,7 @@ func (p *proof) renderURL(s *workspace, part *signedPart) *Refusal {
 		return refuseURL()
 	}
 	if body := bytes.TrimLeft(r.Body, " \t\r\n"); len(body) > 0 && (len(body) < len(r.Body) || !wholeJSON(body)) {
-		return refuse(ReasonBodyMalformed,
+		return reject(ReasonBodyMalformed,
 			"The signature covers the URL together with the body, so the body must be a JSON object or array.")
 	}
 	return nil
@@ -172,7 +172,7 @@ func decodeURL(u []byte) []byte {
 func renderForm(s *workspace) *Refusal {
 	r := s.view.request
 	if !isForm(r.Header.Get("Content-Type")) {
-		return refuse(ReasonBodyMalformed,
+		return reject(ReasonBodyMalformed,
 			"The signature covers the fields of a form, and the body's content type is another.")
 	}
 	type pair struct{ name, value string }
@@ -180,7 +180,7 @@ func renderForm(s *workspace) *Refusal {
 	fields := 0
 	for field := range strings.SplitSeq(string(r.Body), "&") {
 		if fields++; fields > maxFormFields {
-			return refuse(ReasonBodyMalformed, "The body's form has too many fields.")
+			return reject(ReasonBodyMalformed, "The body's form has too many fields.")
 		}
 		if field == "" {
 			continue
@@ -189,7 +189,7 @@ func renderForm(s *workspace) *Refusal {
 		name, err1 := url.QueryUnescape(rawName)
 		value, err2 := url.QueryUnescape(rawValue)
 		if err1 != nil || err2 != nil {
-			return refuse(ReasonBodyMalformed, "The body's form has a field that cannot be decoded.")
+			return reject(ReasonBodyMalformed, "The body's form has a field that cannot be decoded.")
 		}
 		pairs = append(pairs, pair{name, value})
 	}
@@ -206,7 +206,7 @@ func renderForm(s *workspace) *Refusal {
 	if len(s.parts) == start {
 		// Without fields the content is the URL alone, which Twilio signs where a hash in the query stands for a body of
 		// JSON.
-		return refuse(ReasonBodyMalformed, "The body's form has no fields.")
+		return reject(ReasonBodyMalformed, "The body's form has no fields.")
 	}
 	return nil
 }
@@ -214,4 +214,4 @@ func renderForm(s *workspace) *Refusal {
 // extensible reports whether content could have been lengthened by someone who holds a plain hash over secret and
 // content and not the secret. The padding that such an attack has to put behind the original begins with the byte 0x80,
 // which is no UTF-8 after text that is.
-func extensible(content []byte) bool { return !utf8.Valid(content) }
+func isExtensible(content []byte) bool { return !utf8.Valid(content) }

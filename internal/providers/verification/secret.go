@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Secret is one of a connection's webhook secrets: what a person pastes, a public key for schemes that verify with one.
-// Several are valid at once while they rotate.
+// Secret is one of a connection's webhook secrets: the text that a person pastes, or a public key for schemes that
+// verify with one. Several are valid during a rotation.
 type Secret struct {
 	// ID names the secret in Result.KeyID. It is not secret.
 	ID    string
@@ -91,22 +91,22 @@ func decodeBase64(text string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(text)
 }
 
-// takesSecrets reports whether the connection's secrets are keys of this proof.
-func (p *proof) takesSecrets() bool { return p.secret != secretNone }
+// usesSecrets reports whether the connection's secrets are keys of this proof.
+func (p *proof) usesSecrets() bool { return p.secret != secretNone }
 
-// takeKeys gives the secrets to the proofs. Where several proofs take secrets each keeps those that it can read, and
-// one that no proof can read is a fault.
-func takeKeys(proofs []*proof, secrets []Secret) faults {
-	var fs faults
+// bindKeys gives the secrets to the proofs. If several proofs use secrets, each keeps those that it can read. A secret
+// that no proof can read is a problem.
+func bindKeys(proofs []*proof, secrets []Secret) problems {
+	var fs problems
 	if len(secrets) > maxSecrets {
-		fs.add("secret", ruleLimit, "has more than %d values at once; delete those that are no longer used", maxSecrets)
+		fs.add("secret", ruleLimit, "has more than %d active values; delete those that are no longer used", maxSecrets)
 		return fs
 	}
 	for _, s := range secrets {
-		var refused faults
+		var refused problems
 		taken := false
 		for _, p := range proofs {
-			if !p.takesSecrets() {
+			if !p.usesSecrets() {
 				continue
 			}
 			if rule, wrong := p.takeKey(s); wrong != "" {

@@ -43,7 +43,7 @@ type candidates struct {
 func (c *candidates) reset() { c.count, c.elements, c.timestamp, c.timestamps = 0, 0, "", 0 }
 
 // forget drops what the texts hold in memory.
-func (c *candidates) forget() {
+func (c *candidates) clear() {
 	clear(c.texts[:c.count])
 	c.reset()
 }
@@ -60,8 +60,8 @@ func (c *candidates) element() bool {
 	return c.elements <= maxSignatures
 }
 
-// collect reads the signatures out of the delivery. Unreadable ones beside readable ones are passed over: during a
-// rotation or a change of scheme a provider sends several, and one that is right is enough.
+// collect reads the signatures from the webhook. Unreadable ones next to readable ones are skipped: during a rotation
+// or a change of scheme a provider sends several, and one valid signature is enough.
 func (p *proof) collect(w *view, c *candidates) *Refusal {
 	c.reset()
 	found := false

@@ -9,13 +9,13 @@ import (
 // fieldSignature names the field of a path that holds the signature.
 const fieldSignature = "signature"
 
-// compileSignatures checks the places of signatures. What is compared as text has no encoding.
+// compileSignatures checks the places of signatures. A value that is compared as text has no encoding.
 func (c *compiler) compileSignatures(path string, list []SignatureSource, kinds sourceKind,
 	encoded bool) []signatureRule {
 	field := path + "signature"
 	c.limit(field, len(list))
 	if len(list) == 0 {
-		c.faults.add(field, ruleRequired, "needs at least one entry")
+		c.problems.add(field, ruleRequired, "needs at least one entry")
 	}
 	var rules []signatureRule
 	for i := range list {
@@ -28,12 +28,12 @@ func (c *compiler) compileSignature(field string, d *SignatureSource, kinds sour
 	rule := signatureRule{prefix: d.Parse.Prefix, encoding: signatureEncoding(d.Encoding)}
 	src, wrong := parseSource(d.From, kinds)
 	if wrong != "" {
-		c.faults.add(field+".from", ruleFormat, "%s", wrong)
+		c.problems.add(field+".from", ruleFormat, "%s", wrong)
 	}
 	rule.src = src
 	switch {
 	case !encoded && d.Encoding != "":
-		c.faults.add(field+".encoding", ruleCoherent, "has no meaning here: the text itself is compared")
+		c.problems.add(field+".encoding", ruleCoherent, "has no meaning here: the text itself is compared")
 	case !encoded:
 	case rule.encoding == encodingHex:
 	case rule.encoding == encodingBase64:
@@ -41,11 +41,11 @@ func (c *compiler) compileSignature(field string, d *SignatureSource, kinds sour
 	case rule.encoding == encodingBase64URL:
 		rule.base64 = base64.RawURLEncoding.Strict()
 	default:
-		c.faults.add(field+".encoding", ruleEnum, "must be hex, base64 or base64url")
+		c.problems.add(field+".encoding", ruleEnum, "must be hex, base64 or base64url")
 	}
 	c.compileParse(field+".parse", &d.Parse, &rule)
 	if src.kind == sourceItems && d.Parse != (SignatureParse{}) {
-		c.faults.add(field+".parse", ruleCoherent, "has no meaning where every item is compared")
+		c.problems.add(field+".parse", ruleCoherent, "has no meaning if every item is compared")
 	}
 	return rule
 }
@@ -62,7 +62,7 @@ func (c *compiler) compileParse(field string, d *SignatureParse, rule *signature
 		c.separator(field+".kv.pair_sep", kv.PairSep)
 		c.separator(field+".kv.kv_sep", kv.KVSep)
 		if strings.Contains(kv.PairSep, kv.KVSep) || strings.Contains(kv.KVSep, kv.PairSep) {
-			c.faults.add(field+".kv", ruleCoherent, "needs two separators of which neither contains the other")
+			c.problems.add(field+".kv", ruleCoherent, "needs two separators that do not contain each other")
 		}
 		c.kvKeys(field+".kv.keys", kv)
 	}
@@ -74,7 +74,7 @@ func (c *compiler) compileParse(field string, d *SignatureParse, rule *signature
 			c.text(field+".list.prefix", list.Prefix)
 		}
 		if list.Sep != "" && strings.Contains(list.Prefix, list.Sep) {
-			c.faults.add(field+".list.prefix", ruleCoherent, "must not contain the separator")
+			c.problems.add(field+".list.prefix", ruleCoherent, "must not contain the separator")
 		}
 	}
 	if d.Path != nil {
@@ -83,17 +83,17 @@ func (c *compiler) compileParse(field string, d *SignatureParse, rule *signature
 		c.compilePath(field+".path", d.Path)
 	}
 	if ways > 1 {
-		c.faults.add(field, ruleCoherent, "can be one of prefix, kv, list and path")
+		c.problems.add(field, ruleCoherent, "can be one of prefix, kv, list and path")
 	}
 }
 
 func (c *compiler) kvKeys(field string, kv *KVParse) {
 	if len(kv.Keys) == 0 || len(kv.Keys) > maxEntries {
-		c.faults.add(field, ruleRequired, "needs 1 to %d keys", maxEntries)
+		c.problems.add(field, ruleRequired, "needs 1 to %d keys", maxEntries)
 	}
 	for i, key := range kv.Keys {
 		if !printable(key, 64) || strings.Contains(key, kv.KVSep) || strings.Contains(key, kv.PairSep) {
-			c.faults.add(at(field, i), ruleFormat, "must be printable ASCII without separators")
+			c.problems.add(at(field, i), ruleFormat, "must be printable ASCII without separators")
 		}
 	}
 }
@@ -103,14 +103,14 @@ func (c *compiler) compilePath(field string, d *PathParse) {
 	if d.ListSep != "" {
 		c.separator(field+".list_sep", d.ListSep)
 		if strings.Contains(d.ListSep, d.Sep) || strings.Contains(d.Sep, d.ListSep) {
-			c.faults.add(field, ruleCoherent, "needs two separators of which neither contains the other")
+			c.problems.add(field, ruleCoherent, "needs two separators that do not contain each other")
 		}
 	}
 	if len(d.Fields) < 2 || len(d.Fields) > 8 {
-		c.faults.add(field+".fields", ruleRequired, "needs 2 to 8 entries; for one the whole value is the signature")
+		c.problems.add(field+".fields", ruleRequired, "needs 2 to 8 entries; for one the whole value is the signature")
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(d.Fields), func(f string) bool { return f != fieldSignature })); n != 1 {
-		c.faults.add(field+".fields", ruleRequired, "needs signature once")
+		c.problems.add(field+".fields", ruleRequired, "needs signature once")
 	}
 	for i, f := range d.Fields {
 		literal, exact := strings.CutPrefix(f, "=")
@@ -118,7 +118,7 @@ func (c *compiler) compilePath(field string, d *PathParse) {
 		case f == fieldSignature, f == "*":
 		case exact && printable(literal, 64) && !strings.Contains(literal, d.Sep):
 		default:
-			c.faults.add(at(field+".fields", i), ruleFormat, "must be signature, * or =text without the separator")
+			c.problems.add(at(field+".fields", i), ruleFormat, "must be signature, * or =text without the separator")
 		}
 	}
 }
@@ -126,12 +126,12 @@ func (c *compiler) compilePath(field string, d *PathParse) {
 // separator accepts one to four printable bytes, spaces included.
 func (c *compiler) separator(field, sep string) {
 	if sep == "" || len(sep) > 4 || !printableText(sep) {
-		c.faults.add(field, ruleFormat, "must be 1 to 4 bytes of printable ASCII")
+		c.problems.add(field, ruleFormat, "must be 1 to 4 bytes of printable ASCII")
 	}
 }
 
 func (c *compiler) text(field, text string) {
 	if len(text) > maxLiteral || !printableText(text) {
-		c.faults.add(field, ruleFormat, "must be printable ASCII of at most %d bytes", maxLiteral)
+		c.problems.add(field, ruleFormat, "must be printable ASCII of at most %d bytes", maxLiteral)
 	}
 }

@@ -26,7 +26,7 @@ const (
 	sourceItemMember
 )
 
-// What the places of a declaration take.
+// The kinds of sources that places of a declaration accept.
 const (
 	signatureSources = sourceHeader | sourceSequence | sourceQuery | sourceJSON | sourceForm
 	tokenSources     = signatureSources | sourceItems
@@ -215,7 +215,7 @@ func validHeaderName(name string) bool {
 	return true
 }
 
-// presence is what became of looking for a value that may stand once.
+// presence is the result of looking for a value that may occur once.
 type presence int
 
 const (
@@ -224,8 +224,8 @@ const (
 	unfit                   // there more than once, or longer than maxHeaderValue
 )
 
-// single looks for a header, by its canonical name, that may stand once. A header that stands twice has no value:
-// whoever reads it next might take the other one.
+// single looks for a header, by its canonical name, that may occur once. A duplicate header has no value, because the
+// next reader might use the other one.
 func single(h http.Header, canonical string) (string, presence) {
 	values := h[canonical]
 	switch {

@@ -55,9 +55,9 @@ func (p *proof) matchMAC(s *workspace) (int, *Refusal) {
 	if refusal != nil {
 		return -1, refusal
 	}
-	if p.answers && s.isChallenge(bodyAt) {
-		return -1, refuse(ReasonBodyMalformed,
-			"The signed content is a challenge of a handshake, whose answer is its signature, and no event.")
+	if p.responds && s.isChallenge(bodyAt) {
+		return -1, reject(ReasonBodyMalformed,
+			"The signed content is a challenge of a handshake, whose response is its signature, and not an event.")
 	}
 	for i, h := range s.hashes[p.index] {
 		h.Reset()
@@ -69,15 +69,15 @@ func (p *proof) matchMAC(s *workspace) (int, *Refusal) {
 }
 
 func (p *proof) matchKeyedHash(s *workspace) (int, *Refusal) {
-	// Without the secret, which may be any bytes. What is appended may come in the body, or decoded from the last field of
-	// a form.
+	// Without the secret, which may be any bytes. Appended bytes may come in the body, or decoded from the last field of a
+	// form.
 	if _, refusal := p.render(s, nil); refusal != nil {
 		return -1, refusal
 	}
-	if extensible(s.view.request.Body) || extensible(s.parts) {
-		return -1, refuse(ReasonBodyMalformed,
-			"What is signed is not UTF-8. This provider's scheme lets others append such bytes to a delivery, so they are "+
-				"refused.")
+	if isExtensible(s.view.request.Body) || isExtensible(s.parts) {
+		return -1, reject(ReasonBodyMalformed,
+			"The signed content is not UTF-8. This provider's scheme lets others append such bytes to a webhook, so they are "+
+				"rejected.")
 	}
 	h := s.hashes[p.index][0]
 	for i, k := range p.keys {

@@ -110,7 +110,7 @@ func signedToken(token string) (seg segment, wrong string) {
 	bare, optional := strings.CutSuffix(kind, "?")
 	src, wrong := parseSource(bare+":"+arg, eventSources)
 	if wrong != "" {
-		return segment{}, "has a token that is not known: {" + clip(token, 64) + "}"
+		return segment{}, "has an unknown token: {" + truncate(token, 64) + "}"
 	}
 	return segment{kind: segmentSource, src: src, optional: optional}, ""
 }
@@ -135,7 +135,7 @@ func eventToken(kinds sourceKind) func(token string) (segment, string) {
 	return func(token string) (segment, string) {
 		src, wrong := parseSource(token, kinds)
 		if wrong != "" {
-			return segment{}, "has a token that is not known; there can be " + kinds.String()
+			return segment{}, "has an unknown token; allowed are " + kinds.String()
 		}
 		return segment{kind: segmentSource, src: src}, ""
 	}
@@ -149,11 +149,11 @@ func (c *compiler) compileTypes(field string, list []string, kinds sourceKind) (
 		segments, wrong := parseTemplate(text, eventToken(kinds))
 		switch {
 		case len(text) > maxText:
-			c.faults.add(at(field, i), ruleLimit, "is longer than %d bytes", maxText)
+			c.problems.add(at(field, i), ruleLimit, "is longer than %d bytes", maxText)
 		case wrong != "":
-			c.faults.add(at(field, i), ruleFormat, "%s", wrong)
+			c.problems.add(at(field, i), ruleFormat, "%s", wrong)
 		case len(segments) == 0:
-			c.faults.add(at(field, i), ruleRequired, "is empty")
+			c.problems.add(at(field, i), ruleRequired, "is empty")
 		}
 		for n := range segments {
 			signed = signed && (segments[n].kind == segmentLiteral || c.covers.has(&segments[n].src))

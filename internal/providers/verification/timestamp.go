@@ -92,8 +92,8 @@ func fixedDigits(text string, width int) (n int64, ok bool) {
 func (t *timestampRule) check(at, now time.Time) *Refusal {
 	if age := now.Sub(at); t.maxAge > 0 && age > t.maxAge {
 		return &Refusal{Reason: ReasonTimestampOutOfRange, Message: fmt.Sprintf(
-			"The signature is right, but the delivery was signed %s ago and at most %s is accepted. "+
-				"It was held back or replayed, or this host's clock is ahead.", age.Round(time.Second), t.maxAge)}
+			"The signature is valid, but the webhook was signed %s ago and at most %s is accepted. It was delayed or "+
+				"replayed, or this host's clock is ahead.", age.Round(time.Second), t.maxAge)}
 	}
 	if skew := at.Sub(now); t.maxSkew > 0 && skew > t.maxSkew {
 		return &Refusal{Reason: ReasonTimestampOutOfRange, Message: fmt.Sprintf(
@@ -103,7 +103,7 @@ func (t *timestampRule) check(at, now time.Time) *Refusal {
 	return nil
 }
 
-// compileTimestamp checks a TimestampRule, apart from what only the signed template can tell.
+// compileTimestamp checks a TimestampRule, except for rules that need the signed template.
 func (c *compiler) compileTimestamp(path string, d *TimestampRule) *timestampRule {
 	if d == nil {
 		return nil
@@ -111,13 +111,13 @@ func (c *compiler) compileTimestamp(path string, d *TimestampRule) *timestampRul
 	rule := &timestampRule{format: timestampFormat(d.Format)}
 	src, wrong := parseSource(d.From, timestampSources)
 	if wrong != "" {
-		c.faults.add(path+"timestamp.from", ruleFormat, "%s", wrong)
+		c.problems.add(path+"timestamp.from", ruleFormat, "%s", wrong)
 	}
 	rule.src = src
 	switch rule.format {
 	case unixSeconds, unixMillis, rfc3339:
 	default:
-		c.faults.add(path+"timestamp.format", ruleEnum, "must be unix_s, unix_ms or rfc3339")
+		c.problems.add(path+"timestamp.format", ruleEnum, "must be unix_s, unix_ms or rfc3339")
 	}
 	rule.maxAge = c.seconds(path+"timestamp.max_age_s", d.MaxAgeS)
 	rule.maxSkew = c.seconds(path+"timestamp.max_skew_s", d.MaxSkewS)
@@ -130,7 +130,7 @@ func (c *compiler) seconds(field, text string) time.Duration {
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n == 0 || n > maxWindowS {
-		c.faults.add(field, ruleFormat, "must be whole seconds, 1 to %d", maxWindowS)
+		c.problems.add(field, ruleFormat, "must be whole seconds, 1 to %d", maxWindowS)
 		return 0
 	}
 	return time.Duration(n) * time.Second
@@ -144,7 +144,7 @@ func (c *compiler) checkTimestampSigned(path string, d *Proof, p *proof) {
 	}
 	if p.ts == nil {
 		if inTemplate {
-			c.faults.add(path+"signed", ruleCoherent, "contains {ts}, but no timestamp is set")
+			c.problems.add(path+"signed", ruleCoherent, "contains {ts}, but no timestamp is set")
 		}
 		return
 	}
@@ -152,13 +152,14 @@ func (c *compiler) checkTimestampSigned(path string, d *Proof, p *proof) {
 	inBody := p.covers.has(&p.ts.src) && !inTemplate || p.ts.src.inBody() && p.content.body >= 0
 	switch {
 	case inBody && inTemplate:
-		c.faults.add(path+"signed", ruleCoherent, "contains {ts}, but the timestamp stands in the body and is signed with it")
+		c.problems.add(path+"signed", ruleCoherent, "contains {ts}, but the timestamp is in the body and is signed with it")
 	case d.Timestamp.Signed && !inBody && !inTemplate:
-		c.faults.add(path+"timestamp.signed", ruleCoherent, "the signature does not cover the timestamp: signed has no {ts}")
+		c.problems.add(path+"timestamp.signed", ruleCoherent,
+			"the signature does not cover the timestamp: signed has no {ts}")
 	case !d.Timestamp.Signed && (inBody || inTemplate):
-		c.faults.add(path+"timestamp.signed", ruleCoherent, "must be true: the signature covers the timestamp")
+		c.problems.add(path+"timestamp.signed", ruleCoherent, "must be true: the signature covers the timestamp")
 	case !d.Timestamp.Signed && p.ts.maxAge == 0 && p.ts.maxSkew == 0:
-		c.faults.add(path+"timestamp", ruleCoherent, "is neither signed nor limited, so it would have no effect")
+		c.problems.add(path+"timestamp", ruleCoherent, "is neither signed nor limited, so it would have no effect")
 	}
 }
 
@@ -176,7 +177,7 @@ func (p *proof) readTimestamp(s *workspace) *Refusal {
 	}
 	if p.ts.src.kind == sourceSignature {
 		if s.offered.timestamps > 1 {
-			return refuse(ReasonTimestampMalformed, "The "+p.ts.src.place()+" must stand once.")
+			return reject(ReasonTimestampMalformed, "The "+p.ts.src.place()+" must occur once.")
 		}
 		return p.ts.read(s, s.offered.timestamp)
 	}
@@ -189,11 +190,11 @@ func (p *proof) readTimestamp(s *workspace) *Refusal {
 
 func (t *timestampRule) read(s *workspace, text string) *Refusal {
 	if text == "" {
-		return refuse(ReasonTimestampMissing, "The "+t.src.place()+", which holds the timestamp, is missing.")
+		return reject(ReasonTimestampMissing, "The "+t.src.place()+", which contains the timestamp, is missing.")
 	}
 	at, ok := t.parse(text)
 	if !ok {
-		return refuse(ReasonTimestampMalformed, "The "+t.src.place()+" is not a timestamp in the form "+string(t.format)+".")
+		return reject(ReasonTimestampMalformed, "The "+t.src.place()+" is not a timestamp in the form "+string(t.format)+".")
 	}
 	s.timestamp = stamp{text: text, at: at}
 	return nil

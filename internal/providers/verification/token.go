@@ -35,8 +35,8 @@ func (p *proof) verifyToken(s *workspace) (keyID string, refusal *Refusal) {
 	if !found {
 		return "", p.refuseUnreadable()
 	}
-	return "", refuse(ReasonSignatureMismatch,
-		"The token is none of this connection's secrets. Check that the one set at the provider is stored here.")
+	return "", reject(ReasonSignatureMismatch,
+		"The token is not one of this connection's secrets. Check that the one set at the provider is stored here.")
 }
 
 // everyItem reports whether there was any value, and whether every item had a right one.
@@ -55,8 +55,7 @@ func (p *proof) everyItem(rule *signatureRule, s *workspace) (keyID string, foun
 	return keyID, found, complete && found && all
 }
 
-// matchToken compares a text with each secret. Hashes are compared, so that the time tells nothing of the lengths
-// either.
+// matchToken compares a text with each secret. It compares hashes, so that the time does not reveal the lengths either.
 func (p *proof) matchToken(text string) (keyID string, ok bool) {
 	offered := sha256.Sum256([]byte(text))
 	for _, k := range p.keys {
@@ -86,6 +85,6 @@ func (p *proof) verifyBasic(s *workspace) (keyID string, refusal *Refusal) {
 	if id, ok := p.matchToken(string(decoded)); ok {
 		return id, nil
 	}
-	return "", refuse(ReasonSignatureMismatch,
-		"User and password are none of this connection's secrets, which are written as user:password.")
+	return "", reject(ReasonSignatureMismatch,
+		"User and password are not one of this connection's secrets, which have the form user:password.")
 }

@@ -18,7 +18,7 @@ func (c *compiler) compileVariants(path string, d *Proof, p *proof) {
 	p.variants = []urlVariant{{}}
 	field := path + "url_variants"
 	if len(d.URLVariants) > 0 && !p.content.url {
-		c.faults.add(field, ruleCoherent, "has no meaning: signed contains no {url}")
+		c.problems.add(field, ruleCoherent, "has no meaning: signed contains no {url}")
 	}
 	for i, name := range d.URLVariants {
 		var change func(urlVariant) urlVariant
@@ -29,11 +29,11 @@ func (c *compiler) compileVariants(path string, d *Proof, p *proof) {
 			change = func(v urlVariant) urlVariant { v.noQuery = true; return v }
 			p.covers.query = false
 		default:
-			c.faults.add(at(field, i), ruleEnum, "must be port or no_query")
+			c.problems.add(at(field, i), ruleEnum, "must be port or no_query")
 			continue
 		}
 		if p.variants[len(p.variants)-1] == change(p.variants[len(p.variants)-1]) {
-			c.faults.add(at(field, i), ruleUnique, "is listed twice")
+			c.problems.add(at(field, i), ruleUnique, "is listed twice")
 			continue
 		}
 		for _, v := range p.variants {
@@ -77,8 +77,8 @@ func checkURLBase(base string) string {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
 		u.Fragment != "" ||
 		len(base) > maxText || strings.HasSuffix(base, "/") || strings.ContainsAny(base, " ?#{[\"") {
-		return "must be http(s)://host, with the path that stands before the gateway's own where a proxy adds one, and no " +
-			"slash at the end"
+		return "must be http(s)://host, with the path that a proxy adds before the gateway's own, and without a slash at " +
+			"the end"
 	}
 	return ""
 }

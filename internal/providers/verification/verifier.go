@@ -15,7 +15,7 @@ import (
 // Verifier verifies one connection's deliveries. It is safe for concurrent use.
 type Verifier struct {
 	plan *plan
-	// workspaces holds *workspace.
+	// workspaces pools *workspace values.
 	workspaces sync.Pool
 }
 
@@ -59,7 +59,7 @@ func (v *Verifier) rest(s *workspace) {
 	if s.view.found || s.view.claims != nil {
 		s.view = view{}
 	}
-	s.offered.forget()
+	s.offered.clear()
 	if cap(s.parts) > maxPooledParts {
 		s.parts = make([]byte, 0, 512)
 	}
@@ -72,10 +72,10 @@ type Request struct {
 	// PublicURL is scheme and host, and the path prefix if there is one, under which providers reach this server, without
 	// a slash at its end. A connection's url_base takes precedence. Only schemes that sign the URL need it.
 	PublicURL string
-	// Host is the host that the request names, with its port where it has one. Anybody can write one, so it decides
-	// nothing; Diagnose looks at it. Empty where it is not known.
+	// Host is the host that the request names, with its port if it has one. The sender chooses it, so nothing depends on
+	// it except Diagnose. Empty if it is not known.
 	Host string
-	// Path is the path as it was sent, escapes included, and RawQuery what followed the question mark.
+	// Path is the path as it was sent, including escapes, and RawQuery the part after the question mark.
 	Path, RawQuery string
 	// Header has canonical keys, as net/http delivers them; others are not seen.
 	Header http.Header
@@ -89,16 +89,16 @@ type Request struct {
 
 // Result is how a delivery was proved.
 type Result struct {
-	// Scheme is the declaration's scheme; those of all proofs, joined by +, where several had to pass.
+	// Scheme is the declaration's scheme. If several proofs had to pass, it is their schemes joined by +.
 	Scheme string
 	// KeyID is the ID of the secret that matched.
 	KeyID string
-	// Verified is true when the sender was proved. It is false for the scheme none.
+	// Verified is true if the sender was proved. It is false for the scheme none.
 	Verified bool
 }
 
-// Precheck refuses, before the body is read, a delivery to a connection without secrets or one without a signature.
-// What passes it is not verified.
+// Precheck rejects, before the body is read, a webhook to a connection without secrets, or one without a signature. A
+// webhook that passes is not verified yet.
 //
 // A request that may be a handshake without a signature passes.
 func (v *Verifier) Precheck(h http.Header) *Refusal {
@@ -109,10 +109,10 @@ func (v *Verifier) Precheck(h http.Header) *Refusal {
 	return refusal
 }
 
-// Verify proves the delivery, or says why not; the Result counts only when the Refusal is nil. Every secret is tried
-// with every signature. The timestamp's age is looked at after the signature, so that a refusal for its age says that
-// the secret is right. The context bounds the wait for a provider's public keys where the scheme needs them fetched;
-// other schemes do not look at it.
+// Verify proves the webhook, or returns the reason why not; the Result is valid only if the Refusal is nil. Every
+// secret is checked with every signature. The timestamp's age is checked after the signature, so a rejection for its
+// age means that the secret is correct. The context limits the wait for a provider's public keys if the scheme needs
+// them; other schemes ignore it.
 func (v *Verifier) Verify(ctx context.Context, r *Request) (Result, *Refusal) {
 	if refusal := v.plan.checkSource(r.RemoteIP); refusal != nil {
 		return Result{}, refusal
@@ -157,5 +157,5 @@ func validID(id string) bool {
 }
 
 // RedactHeaders returns the lower-case names of the headers whose values must not be stored, sorted: those that carry
-// signatures or tokens or hand a secret over, and those that the declaration adds.
+// signatures, tokens or a secret, and those that the declaration adds.
 func (v *Verifier) RedactHeaders() []string { return slices.Clone(v.plan.redact) }

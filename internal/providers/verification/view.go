@@ -64,7 +64,7 @@ func (w *view) text(src *source) (string, presence) {
 	}
 }
 
-// remembered is what became of looking for a value of the body.
+// remembered is the result of looking for a value of the body.
 type remembered struct {
 	text  string
 	state presence
@@ -97,8 +97,8 @@ func jsonValue(doc []byte, src *source) (string, presence) {
 	return value, present
 }
 
-// beginsJSON reports whether a body can only be JSON and no form. The body decides and not its content type, which no
-// signature covers: whoever replays a delivery must not be able to have it read in another way.
+// beginsJSON reports whether a body can only be JSON and not a form. The body decides and not its content type, which
+// no signature covers: anyone who replays a webhook must not be able to change its interpretation.
 func beginsJSON(body []byte) bool {
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	return len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')

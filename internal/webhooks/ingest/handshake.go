@@ -39,7 +39,7 @@ func (s *Service) handshakeOnly(ctx context.Context, in *connections.Inbound, r 
 
 // handshake answers a handshake. Both results are nil for a request that is none.
 func (s *Service) handshake(ctx context.Context, in *connections.Inbound, r *Request,
-	req *verification.Request) (*verification.Answer, error) {
+	req *verification.Request) (*verification.Response, error) {
 	answer, refusal := in.Verifier.Handshake(ctx, req)
 	if refusal != nil {
 		return nil, s.refused(ctx, in, r, req, refusal)

@@ -164,7 +164,7 @@ type Receipt struct {
 	EventUUID string
 	Duplicate bool
 	// Answer is what the provider expects to be answered; nil for the service's own acknowledgement.
-	Answer *verification.Answer
+	Answer *verification.Response
 	// Rate is how the limit of the connection stands, with an error too; nil where the delivery was not counted.
 	Rate *ratelimit.Decision
 }

@@ -86,7 +86,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // writeAnswer writes the response that the provider expects.
-func writeAnswer(w http.ResponseWriter, a *verification.Answer) {
+func writeAnswer(w http.ResponseWriter, a *verification.Response) {
 	header := w.Header()
 	for name, values := range a.Header {
 		header[name] = values

@@ -123,7 +123,7 @@ func TestAnswersOnTheWire(t *testing.T) {
 		{http.StatusNoContent, "application/json", ""}, {http.StatusNoContent, "", ""}, {http.StatusOK, "", ""},
 		{http.StatusOK, "text/plain; charset=utf-8", "<a>"},
 	} {
-		answer := &verification.Answer{Status: c.status, Header: http.Header{"X-Content-Type-Options": {"nosniff"}},
+		answer := &verification.Response{Status: c.status, Header: http.Header{"X-Content-Type-Options": {"nosniff"}},
 			Body: []byte(c.body)}
 		if c.contentType != "" {
 			answer.Header.Set("Content-Type", c.contentType)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Rules that a Fault may name.
+// Rules that a Problem may name.
 const (
 	ruleRequired = "required" // a value is missing
 	ruleUnknown  = "unknown"  // there is no such name
@@ -17,8 +17,8 @@ const (
 	ruleCoherent = "coherent" // the value contradicts another
 )
 
-// Fault is one thing wrong with a declaration, or with what a connection set. It never contains a secret.
-type Fault struct {
+// Problem is one error in a declaration, or in a connection's settings. It never contains a secret.
+type Problem struct {
 	// Field is a path into the declaration ("signature[0].from") from Compile; "params.<name>", "params" or "secret" from
 	// Prepare.
 	Field string
@@ -28,28 +28,28 @@ type Fault struct {
 	Message string
 }
 
-// ConfigError carries every fault found.
-type ConfigError struct{ Faults []Fault }
+// ConfigError lists every problem found.
+type ConfigError struct{ Problems []Problem }
 
-// Error lists the faults in one line.
+// Error returns the problems in one line.
 func (e *ConfigError) Error() string {
-	parts := make([]string, len(e.Faults))
-	for i, f := range e.Faults {
+	parts := make([]string, len(e.Problems))
+	for i, f := range e.Problems {
 		parts[i] = f.Field + ": " + f.Message
 	}
 	return "webhook verification: " + strings.Join(parts, "; ")
 }
 
-// faults collects what is wrong, so that all of it is reported at once.
-type faults []Fault
+// problems collects errors, so that all of them are reported together.
+type problems []Problem
 
-func (fs *faults) add(field, rule, format string, args ...any) {
-	*fs = append(*fs, Fault{Field: field, Rule: rule, Message: fmt.Sprintf(format, args...)})
+func (fs *problems) add(field, rule, format string, args ...any) {
+	*fs = append(*fs, Problem{Field: field, Rule: rule, Message: fmt.Sprintf(format, args...)})
 }
 
-func (fs faults) err() error {
+func (fs problems) err() error {
 	if len(fs) == 0 {
 		return nil
 	}
-	return &ConfigError{Faults: fs}
+	return &ConfigError{Problems: fs}
 }
