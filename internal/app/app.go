@@ -11,6 +11,7 @@ import (
 
 	"sallyport/internal/identity/installation"
 
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/datadir"
@@ -31,6 +32,8 @@ type Options struct {
 	// ClockOffset measures how far the database's clock is ahead of the node's; nil means db.ClockOffset. A test that
 	// moves the clock has no database whose clock moves along.
 	ClockOffset func(ctx context.Context, d *db.DB, clk clock.Clock) (time.Duration, error)
+	// Derive hashes passwords; nil means Argon2id. Tests take one of less cost.
+	Derive signin.DeriveFunc
 }
 
 // App is one server process.
@@ -46,7 +49,7 @@ type App struct {
 
 // New opens the database and builds the process, without starting anything.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{parts: parts{cfg: &o.Config, log: o.Logger}}
+	a := &App{parts: parts{cfg: &o.Config, log: o.Logger, derive: o.Derive}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())

@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/identity/audit/audithttp"
 	"sallyport/internal/identity/identityhttp"
 	"sallyport/internal/identity/mails"
+	"sallyport/internal/identity/signin"
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/identity/sso/ssohttp"
 	"sallyport/internal/platform/clock"
@@ -63,6 +64,8 @@ type parts struct {
 	node      string
 	// installation is read from the database.
 	installation installation.Installation
+	// derive hashes passwords; nil means Argon2id.
+	derive signin.DeriveFunc
 }
 
 // process is what build makes.
@@ -82,7 +85,7 @@ func (p *parts) build() (*process, error) {
 	}
 	var modules []module.Module // built last: most capabilities are built on identity
 	people := identityConfig(p.cfg, p.db, p.box, p.clock)
-	people.Installation, people.Mails = p.installation, mail
+	people.Installation, people.Mails, people.Derive = p.installation, mail, p.derive
 	people.Contents = func() (list []module.Content) {
 		for _, m := range modules {
 			list = append(list, m.Contents...)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/app"
+	"sallyport/internal/identity/identitytest"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
@@ -120,7 +121,7 @@ func newWorld(t *testing.T, databaseURL, dir string) *world {
 func (w *world) start() {
 	w.t.Helper()
 	a, err := app.New(w.t.Context(), app.Options{Config: w.cfg, Logger: w.logger(), Clock: w.clk, Version: "test",
-		ClockOffset: func(context.Context, *db.DB, clock.Clock) (time.Duration, error) {
+		Derive: identitytest.Derive, ClockOffset: func(context.Context, *db.DB, clock.Clock) (time.Duration, error) {
 			return time.Duration(w.ahead.Load()), nil
 		}})
 	require.NoError(w.t, err)

@@ -95,10 +95,15 @@ func (w World) Another(t *testing.T) World {
 	return other
 }
 
-// derive is Argon2id at a low cost. Stored hashes carry the costs of the product all the same.
-func (w World) derive(password, salt []byte, _, _ uint32, lanes uint8, length uint32) []byte {
-	w.Hashes.Add(1)
+// Derive is Argon2id at a low cost. Stored hashes carry the costs of the product all the same.
+func Derive(password, salt []byte, _, _ uint32, lanes uint8, length uint32) []byte {
 	return argon2.IDKey(password, salt, 1, 64, lanes, length)
+}
+
+// derive counts the calls of Derive.
+func (w World) derive(password, salt []byte, passes, memory uint32, lanes uint8, length uint32) []byte {
+	w.Hashes.Add(1)
+	return Derive(password, salt, passes, memory, lanes, length)
 }
 
 // Hold has every environment hold resources of these kinds, apart from API keys.
