@@ -19,7 +19,6 @@ func notRewritten() []string {
 		"internal/platform/db/",
 		"internal/platform/egress/",
 		"internal/platform/id/",
-		"internal/platform/jobs/",
 		"internal/platform/newfile/",
 		"internal/platform/obs/",
 		"internal/platform/ratelimit/",

@@ -2,6 +2,7 @@
 package clock
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,11 +49,45 @@ type Manual struct {
 	mu     sync.Mutex
 	now    time.Time
 	timers map[*manualTimer]struct{}
+	// started is signalled when a timer starts.
+	started *sync.Cond
 }
 
 // NewManual returns a Manual clock that shows start.
 func NewManual(start time.Time) *Manual {
-	return &Manual{now: start, timers: map[*manualTimer]struct{}{}}
+	m := &Manual{now: start, timers: map[*manualTimer]struct{}{}}
+	m.started = sync.NewCond(&m.mu)
+	return m
+}
+
+// AwaitTimers returns when at least n timers run that fire within d, or with ctx's error when that ends first. So a test
+// knows that the loops which it drives wait for their time again.
+func (m *Manual) AwaitTimers(ctx context.Context, n int, d time.Duration) error {
+	defer context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.started.Broadcast()
+	})()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.within(d) < n {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m.started.Wait()
+	}
+	return nil
+}
+
+// within counts the timers that fire within d.
+func (m *Manual) within(d time.Duration) int {
+	n := 0
+	for t := range m.timers {
+		if t.at.Sub(m.now) <= d {
+			n++
+		}
+	}
+	return n
 }
 
 // Now returns the time last set.
@@ -72,6 +107,7 @@ func (m *Manual) NewTimer(d time.Duration) Timer {
 		return t
 	}
 	m.timers[t] = struct{}{}
+	m.started.Broadcast()
 	return t
 }
 

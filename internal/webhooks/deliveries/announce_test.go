@@ -20,7 +20,7 @@ import (
 func TestWhatIsToldOfADelivery(t *testing.T) {
 	t.Parallel()
 	now, waits := testTime(), []time.Duration{time.Second}
-	half := func() float64 { return 0.5 }
+	half := 0.5
 	fails := Outcome{At: now, Failure: &Failure{Code: "x"}}
 	d := Delivery{Status: Sending, Generation: 1}
 	var told []Status
@@ -84,7 +84,7 @@ func TestOutcomesOutliveTheirAnnouncement(t *testing.T) {
 			w.store.announcers = []Announcer{a}
 			e, claimed := w.event(Delivery{Status: Sending, ClaimID: "c", Due: testTime()}, w.subscription())
 			w.insert(t, []events.NewEvent{e}, []Delivery{claimed})
-			dead := claimed.attempted(Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x"}}, nil, random)
+			dead := claimed.attempted(Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x"}}, nil, 0)
 			err := w.db.Tx(t.Context(), func(tx *sql.Tx) error {
 				return w.store.apply(t.Context(), tx, []move{{from: claimed, to: dead}}, clock.Millis(testTime()))
 			})

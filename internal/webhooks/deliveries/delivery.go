@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -105,8 +106,9 @@ func (d Delivery) leaseLost(now time.Time) Delivery {
 	return d.returned(now)
 }
 
-// attempted returns d after a try with the outcome given. schedule holds the waits between tries.
-func (d Delivery) attempted(o Outcome, schedule []time.Duration, jitter func() float64) Delivery {
+// attempted returns d after an attempt with the given outcome. schedule holds the waits between attempts, random is the
+// number for their jitter.
+func (d Delivery) attempted(o Outcome, schedule []time.Duration, random float64) Delivery {
 	d.GenerationAttempts++
 	d.AttemptCount++
 	d.LeasesLost = 0
@@ -120,7 +122,7 @@ func (d Delivery) attempted(o Outcome, schedule []time.Duration, jitter func() f
 	if o.Permanent || d.GenerationAttempts > int64(len(schedule)) {
 		return d.ended(Dead, o.At)
 	}
-	wait := max(withJitter(schedule[d.GenerationAttempts-1], jitter), o.RetryAfter)
+	wait := max(jobs.Jitter(schedule[d.GenerationAttempts-1], jitterShare, random), o.RetryAfter)
 	d.Status, d.ClaimID, d.Due = RetryWait, "", o.At.Add(wait)
 	return d
 }
@@ -214,9 +216,5 @@ func (d Delivery) counters() events.Counters {
 	return c
 }
 
-// jitterShare is how far a wait may stray from the schedule, either way.
+// jitterShare is the share by which a wait may differ from the schedule, either way.
 const jitterShare = 0.2
-
-func withJitter(d time.Duration, random func() float64) time.Duration {
-	return d + time.Duration((random()*2-1)*jitterShare*float64(d))
-}

@@ -96,7 +96,7 @@ func TestExpunge(t *testing.T) {
 
 // result is what a worker hands in after a try of d, which has an hour's schedule.
 func (w *world) result(d Delivery, o Outcome) *result {
-	r := &result{delivery: d, next: d.attempted(o, []time.Duration{time.Hour}, func() float64 { return 0.5 }), tried: true,
+	r := &result{delivery: d, next: d.attempted(o, []time.Duration{time.Hour}, 0.5), tried: true,
 		attempt: Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
 			Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}",
 			Outcome: AttemptSucceeded}}

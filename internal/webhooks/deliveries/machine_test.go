@@ -147,7 +147,7 @@ func (m *machine) claim(limit int) {
 }
 
 func (m *machine) result(d Delivery, o Outcome) *result {
-	next := d.attempted(o, m.subs.byID[d.SubscriptionID].Schedule, func() float64 { return 0.5 })
+	next := d.attempted(o, m.subs.byID[d.SubscriptionID].Schedule, 0.5)
 	a := Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
 		Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}",
 		Outcome: AttemptSucceeded}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/webhooks/subscriptions"
 )
 
@@ -112,21 +113,21 @@ func TestScheduleOfFailures(t *testing.T) {
 	for share, jitter := range map[float64]float64{0.8: 0, 1: 0.5, 1.2: 1} {
 		d := Delivery{Status: Sending, ClaimID: "claim"}
 		for i, wait := range documented {
-			d = d.attempted(fail, documented, func() float64 { return jitter })
+			d = d.attempted(fail, documented, jitter)
 			require.Equal(t, RetryWait, d.Status)
 			require.Empty(t, d.ClaimID)
 			require.EqualValues(t, i+1, d.GenerationAttempts)
 			require.InDelta(t, share*wait.Seconds(), d.Due.Sub(testTime()).Seconds(), 0.001)
 			require.Nil(t, d.CompletedAt)
 		}
-		d = d.attempted(fail, documented, func() float64 { return jitter })
+		d = d.attempted(fail, documented, jitter)
 		require.Equal(t, Dead, d.Status)
 		require.Equal(t, testTime(), *d.CompletedAt)
 		require.Equal(t, &Failure{Code: "x", Died: true}, d.LastFailure)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		wait := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(7*24*time.Hour)).Draw(rt, "wait"))
-		got := withJitter(wait, func() float64 { return rapid.Float64Range(0, 1).Draw(rt, "random") })
+		got := jobs.Jitter(wait, jitterShare, rapid.Float64Range(0, 1).Draw(rt, "random"))
 		require.GreaterOrEqual(rt, got, wait*4/5-1)
 		require.LessOrEqual(rt, got, wait*6/5+1)
 	})
@@ -136,7 +137,7 @@ func TestScheduleOfFailures(t *testing.T) {
 // than the schedule's, and only then.
 func TestEndsAndWaits(t *testing.T) {
 	t.Parallel()
-	middle := func() float64 { return 0.5 }
+	middle := 0.5
 	fail := func(o Outcome) Outcome {
 		o.At, o.Failure = testTime(), &Failure{Code: "x"}
 		return o
@@ -157,7 +158,7 @@ func TestSuccessAfterFailure(t *testing.T) {
 	status, before := 204, &Failure{Code: "x"}
 	d := Delivery{Status: Sending, ClaimID: "claim", GenerationAttempts: 1, AttemptCount: 3, LeasesLost: 4,
 		LastFailure: before}
-	d = d.attempted(Outcome{At: testTime(), HTTPStatus: &status}, nil, nil)
+	d = d.attempted(Outcome{At: testTime(), HTTPStatus: &status}, nil, 0)
 	at := testTime()
 	require.Equal(t, Delivery{Status: Succeeded, GenerationAttempts: 2, AttemptCount: 4, LastFailure: before,
 		LastHTTPStatus: &status, Due: at, CompletedAt: &at}, d)
@@ -196,7 +197,7 @@ func TestEveryStatusIsCounted(t *testing.T) {
 func TestHeldAfterAFailure(t *testing.T) {
 	t.Parallel()
 	attempt := func(d Delivery, f *Failure) Delivery {
-		return d.claimed("claim", testTime()).attempted(Outcome{At: testTime(), Failure: f}, nil, nil)
+		return d.claimed("claim", testTime()).attempted(Outcome{At: testTime(), Failure: f}, nil, 0)
 	}
 	failure := &Failure{Code: "x"}
 	for name, c := range map[string]struct {

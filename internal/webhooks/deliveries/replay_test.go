@@ -26,7 +26,7 @@ func (w *world) pair(t *testing.T) (one, other Delivery) {
 // succeeded returns the result of a try of a leased delivery that a receiver took.
 func succeeded(d Delivery) *result {
 	r := tried(d)
-	r.next = d.attempted(Outcome{At: testTime()}, nil, nil)
+	r.next = d.attempted(Outcome{At: testTime()}, nil, 0)
 	r.attempt.Outcome, r.attempt.ErrorCode, r.attempt.ErrorMessage = AttemptSucceeded, nil, nil
 	return r
 }

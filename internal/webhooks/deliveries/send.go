@@ -9,6 +9,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -145,7 +146,7 @@ func fill(a *Attempt, resp egress.Response, err *egress.Error) {
 }
 
 func (s *Service) finish(ctx context.Context, j *job, target *subscriptions.Target, a Attempt, o Outcome) {
-	next := j.delivery.attempted(o, target.Schedule, random)
+	next := j.delivery.attempted(o, target.Schedule, jobs.Random())
 	a.Outcome = AttemptSucceeded
 	if o.Failure != nil {
 		a.Outcome, a.ErrorCode, a.ErrorMessage = AttemptFailed, &o.Failure.Code, &o.Failure.Message

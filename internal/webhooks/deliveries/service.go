@@ -3,10 +3,7 @@ package deliveries
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -68,13 +65,12 @@ type Service struct {
 	results    *jobs.Batcher[*result]
 	wake       jobs.Wake
 	release    releases
-	doubts     doubts
+	claims     *jobs.Claims
+	doubts     jobs.Doubts
 	counted    counter
 	// bodies bounds the memory of large payloads being sent.
-	bodies  *semaphore.Weighted
-	tests   testPlaces
-	started string
-	claims  atomic.Int64
+	bodies *semaphore.Weighted
+	tests  testPlaces
 	// drained is what waited when Drain was called.
 	drained  []Delivery
 	hard     context.Context //nolint:containedctx // the life of the sends under way, ended by Stop
@@ -94,7 +90,7 @@ const maxBodyMemory = 64 << 20
 func New(c Config) *Service {
 	s := &Service{db: c.Store.db, store: c.Store, events: c.Store.events, subs: c.Subscriptions, client: c.Client,
 		clock: c.Clock, log: c.Logger, metrics: newMetrics(), batches: c.Batches, opts: c.Options, wake: jobs.NewWake(),
-		bodies: semaphore.NewWeighted(maxBodyMemory), started: strconv.FormatInt(clock.Millis(c.Clock.Now()), 36),
+		bodies: semaphore.NewWeighted(maxBodyMemory), claims: jobs.NewClaims(c.Options.Node),
 		recorded: make(chan struct{}), stopRec: make(chan struct{})}
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.storing, s.abandon = context.WithCancel(context.Background())
@@ -110,7 +106,7 @@ func (s *Service) Store() *Store { return s.store }
 // Start recovers the leases of a predecessor and starts the workers.
 func (s *Service) Start(ctx context.Context) error {
 	for {
-		n, more, err := s.store.recover(ctx, s.clock.Now(), s.opts.Node+":", s.dispatcher.holds)
+		n, more, err := s.store.recover(ctx, s.clock.Now(), s.claims.NodePrefix(), s.dispatcher.holds)
 		if err != nil {
 			return err
 		}
@@ -195,8 +191,13 @@ func (s *Service) flush(ctx context.Context) {
 
 // Lease returns the claim and the end of the lease for deliveries that are about to be committed as leased.
 func (s *Service) Lease(now time.Time) (claim string, until time.Time) {
-	return s.opts.Node + ":" + s.started + ":" + strconv.FormatInt(s.claims.Add(1), 36), now.Add(s.opts.Lease)
+	return s.claims.Next(), now.Add(s.opts.Lease)
 }
+
+// NotHeld says that the transaction which was to commit deliveries leased under the claim failed with err, and that
+// nothing leased under it will be handed off. Where err leaves open whether it was stored, its deliveries are given
+// back as soon as the store can tell, instead of when their lease ends.
+func (s *Service) NotHeld(claim string, err error) { s.doubts.Add(claim, err) }
 
 // Reserve takes a place in memory for a delivery about to be committed as leased. Release or Handoff must follow.
 func (s *Service) Reserve(subscriptionID string) bool { return s.dispatcher.reserve(subscriptionID) }
@@ -230,7 +231,11 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 	// A claim that has begun is carried through also when the process is stopping: one that is cut off in its commit, or
 	// that cannot be given back, leaves leases behind that nobody holds.
 	whole := context.WithoutCancel(ctx)
-	s.resolveDoubts(whole)
+	if err := s.doubts.Resolve(func(claim string) error {
+		return s.store.giveBack(whole, claim, s.clock.Now())
+	}); err != nil {
+		s.log.ErrorContext(ctx, "cannot release deliveries of an uncertain commit", slog.String("error", err.Error()))
+	}
 	for ctx.Err() == nil {
 		free, full := s.dispatcher.room()
 		if free == 0 {
@@ -240,7 +245,7 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 		claim, until := s.Lease(now)
 		claimed, err := s.store.claim(whole, claim, now, until, min(free, chunk), full)
 		if err != nil {
-			s.NotHeld(claim, err)
+			s.doubts.Add(claim, err)
 			s.log.ErrorContext(ctx, "due deliveries could not be claimed", slog.String("error", err.Error()))
 			return pollInterval
 		}
@@ -312,6 +317,3 @@ func (s *Service) measure(ctx context.Context) time.Duration {
 	s.metrics.queueOldest.Set(age)
 	return interval
 }
-
-// random is the source of jitter: it spreads load and protects nothing.
-func random() float64 { return rand.Float64() } //nolint:gosec // jitter needs no secrecy

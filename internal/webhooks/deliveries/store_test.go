@@ -31,7 +31,7 @@ func (w *world) one(t *testing.T, d Delivery, subscription string) Delivery {
 // tried returns the result of a try of a leased delivery that failed for good.
 func tried(d Delivery) *result {
 	o := Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x", Message: "y", At: testTime()}}
-	return &result{delivery: d, next: d.attempted(o, nil, nil), tried: true, attempt: Attempt{ID: id.NewUUID(),
+	return &result{delivery: d, next: d.attempted(o, nil, 0), tried: true, attempt: Attempt{ID: id.NewUUID(),
 		EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation, Number: 1, Outcome: AttemptFailed,
 		StartedAt: testTime(), RequestHeaders: "{}", ResponseHeaders: "{}", ErrorCode: new("x"), ErrorMessage: new("y")}}
 }

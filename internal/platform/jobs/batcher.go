@@ -1,4 +1,3 @@
-// Package jobs is what workers share: group commits, and loops that run on a wake-up or after a while.
 package jobs
 
 import (
@@ -8,8 +7,8 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Batcher joins what many goroutines submit into batches for one goroutine to commit. An idle service commits each item
-// at once; a busy one commits what gathered while the batch before was committed.
+// Batcher joins the items that many goroutines submit into batches, which one goroutine commits. An idle service
+// commits each item immediately; a busy one commits the items that arrived while it committed the batch before.
 type Batcher[T any] struct {
 	in    chan T
 	limit int
@@ -18,8 +17,8 @@ type Batcher[T any] struct {
 	pace time.Duration
 }
 
-// Pace makes batches that are not full start at least d apart, for items that nobody waits for: fewer, larger batches
-// cost less. The first item after a pause is still committed at once. Call it before Run.
+// Pace makes batches that are not full start at least d apart, for items that no caller waits for: fewer, larger
+// batches cost less. The first item after a pause is still committed immediately. Call it before Run.
 func (b *Batcher[T]) Pace(d time.Duration) { b.pace = d }
 
 // NewBatcher returns a batcher of at most limit items a batch, which flush commits. flush must not keep the slice.
@@ -42,13 +41,13 @@ func (b *Batcher[T]) Submit(ctx context.Context, item T) error {
 	}
 }
 
-// Put is Submit without an end: for what must not be dropped.
+// Put is Submit without a context, for items that must not be dropped.
 func (b *Batcher[T]) Put(item T) { b.in <- item }
 
-// Run commits batches until stop is closed and nothing is left that was submitted before.
+// Run commits batches until stop is closed and every item submitted before is committed.
 func (b *Batcher[T]) Run(stop <-chan struct{}) {
 	batch := make([]T, 0, b.limit)
-	// The pace follows real time even where tests hold the clock: it decides nothing but how much is joined.
+	// The pace follows real time even when a test stops the clock: it only decides how much is joined.
 	clk := clock.System()
 	last := clk.Now().Add(-b.pace)
 	for {
@@ -99,31 +98,4 @@ func (b *Batcher[T]) gather(batch []T) []T {
 		}
 	}
 	return batch
-}
-
-// Wake is a signal that is remembered while nobody waits for it.
-type Wake chan struct{}
-
-// NewWake returns a Wake.
-func NewWake() Wake { return make(Wake, 1) }
-
-// Signal wakes the loop, now or when it next waits.
-func (w Wake) Signal() {
-	select {
-	case w <- struct{}{}:
-	default:
-	}
-}
-
-// Loop calls fn at once and then on every wake-up, or when the time that fn returned has passed, until ctx ends.
-func Loop(ctx context.Context, c clock.Clock, wake Wake, fn func(ctx context.Context) time.Duration) {
-	for ctx.Err() == nil {
-		t := c.NewTimer(fn(ctx))
-		select {
-		case <-ctx.Done():
-		case <-wake:
-		case <-t.C():
-		}
-		t.Stop()
-	}
 }
