@@ -16,21 +16,22 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/secretbox"
 )
 
 // Mail is one mail to one person.
 type Mail struct {
-	// Kind says what the mail is for, as one word of a closed set; metrics and log carry it.
+	// Kind is the purpose of the mail, as one word of a closed set; metrics and log carry it.
 	Kind string
-	// About is the id of what the mail tells of, by which Drop finds it.
+	// About is the id of the resource that the mail is about, by which Drop finds it.
 	About string
 	// To is one address without a display name.
 	To      string
 	Subject string
 	// Text is the body, its lines ended by \n.
 	Text string
-	// Expires is when sending it is of no use any more.
+	// Expires is when the mail is no longer useful.
 	Expires time.Time
 }
 
@@ -45,26 +46,29 @@ type Config struct {
 	Server Server
 }
 
-// Service is the capability. Its methods are safe for concurrent use, but for Work, which one goroutine calls.
+// Service is the capability. Its methods are safe for concurrent use.
 type Service struct {
 	cfg     Config
 	metrics metrics
+	queue   *jobs.Queue
 }
 
 // New returns a Service.
 func New(c Config) *Service {
-	return &Service{cfg: c, metrics: newMetrics(c.Kinds)}
+	s := &Service{cfg: c, metrics: newMetrics(c.Kinds)}
+	s.queue = s.newQueue()
+	return s
 }
 
 // Enabled reports whether mails can be sent at all.
 func (s *Service) Enabled() bool { return s.cfg.Server.Address != "" }
 
-// errLine is a programming fault: a header of several lines is how mails are forged.
+// errLine is a programming error: headers of several lines are how mails are forged.
 var errLine = errors.New("a mail's recipient and subject are one line each")
 
 var errDisabled = errors.New("no mail server is configured")
 
-// Queue stores a mail in tx; it is sent once that is committed.
+// Queue stores a mail in tx. It is sent after the commit.
 func (s *Service) Queue(ctx context.Context, tx *sql.Tx, m Mail) error {
 	if !s.Enabled() {
 		return errDisabled
@@ -81,10 +85,11 @@ func (s *Service) Queue(ctx context.Context, tx *sql.Tx, m Mail) error {
 	if err != nil {
 		return fmt.Errorf("seal a mail: %w", err)
 	}
-	return insert(ctx, tx, queued{id: mailID, kind: m.Kind, sealed: sealed}, m.About, s.cfg.Clock.Now(), m.Expires)
+	return insert(ctx, tx, queued{id: mailID, kind: m.Kind, sealed: sealed, expires: m.Expires}, m.About,
+		s.cfg.Clock.Now())
 }
 
-// Drop takes back the mails about something that have not been sent.
+// Drop deletes the mails about a resource that have not been sent.
 func (s *Service) Drop(ctx context.Context, tx *sql.Tx, about string) error {
 	return drop(ctx, tx, about)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/emersion/go-smtp"
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs/jobstest"
 	"sallyport/internal/platform/testkit"
 )
 
@@ -32,7 +34,7 @@ func TestMailArrives(t *testing.T) {
 				}
 				f := newFixture(t, store, server)
 				require.NoError(t, f.queue(t, invitation()))
-				require.Equal(t, pollInterval, f.Work(t.Context()))
+				f.work(t)
 				got := p.mails()
 				require.Len(t, got, 1, f.log.String())
 				require.Equal(t, []any{"sallyport@gateway.example.test", "grace@example.test", encryption != NoTLS},
@@ -48,7 +50,7 @@ func TestMailArrives(t *testing.T) {
 				require.Equal(t, `"Sallyport" <sallyport@gateway.example.test>`, got[0].header.Get("From"))
 				require.Zero(t, f.waiting(t))
 				require.Equal(t, 1, f.counted(t, "sent"))
-				f.Work(t.Context())
+				f.work(t)
 				require.Len(t, p.mails(), 1, "once")
 				for _, encrypted := range p.overTLS {
 					require.True(t, encrypted)
@@ -58,7 +60,7 @@ func TestMailArrives(t *testing.T) {
 	}
 }
 
-// A server that does not do as the operator asked gets no mail and no password, loses none, and gets them when it does.
+// A server that does not meet the operator's settings gets no mail and no password, and the mail is not lost.
 func TestServersThatWillNotDo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -94,7 +96,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 				server.Address = p.address
 				f := newFixture(t, store, server)
 				require.NoError(t, f.queue(t, invitation()))
-				f.Work(t.Context())
+				f.work(t)
 				require.Empty(t, p.mails())
 				for _, encrypted := range p.overTLS {
 					require.True(t, encrypted, "a password in the clear")
@@ -113,8 +115,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 	}
 }
 
-// While the server is down mails wait, longer and longer but never too long; when it is back they go out, and who
-// queued them has noticed nothing.
+// While the server is down mails wait, longer and longer up to a limit. When it is back they are sent.
 func TestServerDownAndBack(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -127,22 +128,22 @@ func TestServerDownAndBack(t *testing.T) {
 		for _, seconds := range []int{5, 10, 20, 40, 80, 160, 320, 600, 600} {
 			wait := time.Duration(seconds) * time.Second
 			before := f.counted(t, "failed")
-			f.Work(t.Context())
+			f.work(t)
 			require.Equal(t, before+1, f.counted(t, "failed"))
 			f.clk.Advance(wait - time.Millisecond)
-			f.Work(t.Context())
+			f.work(t)
 			require.Equal(t, before+1, f.counted(t, "failed"), "not before its time")
 			f.clk.Advance(time.Millisecond)
 		}
 		p.listen(p.address, false, false)
-		f.Work(t.Context())
+		f.work(t)
 		require.Len(t, p.mails(), 1, f.log.String())
 		require.Zero(t, f.waiting(t))
 	})
 }
 
-// A recipient that the server refuses for good is not tried again; one that it refuses for now is, and keeps nobody
-// else waiting.
+// A recipient that the server refuses permanently is not retried; one that it refuses for now is, and delays no other
+// mail.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -151,12 +152,12 @@ func TestRefusals(t *testing.T) {
 		p.set(func() { p.refuse = &smtp.SMTPError{Code: 450, Message: "grace@example.test is busy"} })
 		require.NoError(t, f.queue(t, invitation()))
 		require.NoError(t, f.queue(t, invitation()))
-		f.Work(t.Context())
+		f.work(t)
 		require.Equal(t, 2, p.tried)
 		require.Equal(t, 2, f.waiting(t))
 		p.set(func() { p.refuse = &smtp.SMTPError{Code: 550, Message: "grace@example.test is unknown"} })
 		f.clk.Advance(firstWait)
-		f.Work(t.Context())
+		f.work(t)
 		require.Zero(t, f.waiting(t))
 		require.Equal(t, 2, f.counted(t, "refused"))
 		require.Equal(t, 2, f.counted(t, "failed"))
@@ -165,39 +166,51 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Many workers on one queue send each mail once, and what a worker that died held is taken over when its lease has
-// ended.
-func TestWorkers(t *testing.T) {
+// Nodes that share the queue send each mail once.
+func TestNodes(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		p := newPeer(t, false)
-		f := newFixture(t, store, Server{Address: p.address, Encryption: NoTLS})
+		server := Server{Address: p.address, Encryption: NoTLS}
+		f := newFixture(t, store, server)
 		for range 12 {
 			require.NoError(t, f.queue(t, invitation()))
 		}
-		_, ok, err := f.claim(t.Context(), f.clk.Now()) // and dies
-		require.NoError(t, err)
-		require.True(t, ok)
 		var all sync.WaitGroup
 		for range 4 {
-			all.Go(func() { f.Work(t.Context()) })
+			node := New(f.cfg)
+			all.Go(func() {
+				for f.waiting(t) > 0 {
+					if err := node.queue.RunDue(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
 		}
 		all.Wait()
-		f.Work(t.Context())
 		ids := map[string]bool{}
 		for _, m := range p.mails() {
 			ids[m.header.Get("Message-ID")] = true
 		}
-		require.Len(t, p.mails(), 11)
-		require.Len(t, ids, 11)
-		f.clk.Advance(lease)
-		f.Work(t.Context())
 		require.Len(t, p.mails(), 12)
-		require.Zero(t, f.waiting(t))
+		require.Len(t, ids, 12)
 	})
 }
 
-// A mail whose transaction is rolled back, which was taken back, or whose time is over is not sent.
+// The table keeps the promises of the queue.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	jobstest.Conform(t, func(*testing.T, testkit.Store) jobstest.Fixture {
+		return jobstest.Fixture{Table: table(),
+			Insert: func(ctx context.Context, tx *sql.Tx, _ string, due time.Time) (string, error) {
+				m := queued{id: id.New(id.PrefixMail), kind: "invitation", sealed: []byte("x"), expires: due.Add(time.Hour)}
+				return m.id, insert(ctx, tx, m, "inv_1", due)
+			}}
+	})
+}
+
+// A mail whose transaction was rolled back, that was dropped, or that has expired is not sent.
 func TestMailsThatAreNotSent(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -216,7 +229,7 @@ func TestMailsThatAreNotSent(t *testing.T) {
 		require.Zero(t, f.waiting(t))
 		require.NoError(t, f.queue(t, invitation()))
 		f.clk.Advance(time.Hour)
-		f.Work(t.Context())
+		f.work(t)
 		require.Zero(t, f.waiting(t))
 		require.Equal(t, 1, f.counted(t, "expired"))
 		require.Empty(t, p.mails())
@@ -227,7 +240,7 @@ func TestMailsThatAreNotSent(t *testing.T) {
 	})
 }
 
-// Nothing that somebody named can add a header, a recipient or a command: what would is refused when it is queued.
+// No name can add a header, a recipient or a command: a mail with such a name is refused when it is queued.
 func TestHeaderInjection(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
@@ -249,7 +262,7 @@ func TestHeaderInjection(t *testing.T) {
 		m.Subject = strings.Repeat("Bcc: mallory@example.test ", 20)
 		m.Text = ".\r\nMAIL FROM:<mallory@example.test>\r\n.\n\nBcc: mallory@example.test\n"
 		require.NoError(t, f.queue(t, m))
-		f.Work(t.Context())
+		f.work(t)
 		got := p.mails()
 		require.Len(t, got, 1, f.log.String())
 		require.Equal(t, "grace@example.test", got[0].to)
@@ -275,21 +288,20 @@ func TestMailIsSealed(t *testing.T) {
 	})
 }
 
-// A stop ends an exchange at once, and the mail is due again, at the next start.
+// A stop interrupts an exchange, and the mail is due again at the next start.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		silent, address := silence(t)
 		f := newFixture(t, store, Server{Address: address, Encryption: NoTLS})
 		require.NoError(t, f.queue(t, invitation()))
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { f.Work(ctx); close(ended) }()
+		require.NoError(t, f.Service.queue.Start(t.Context()))
 		<-silent // it has connected, and hears nothing
-		stop()
-		<-ended
-		_, due, err := count(t.Context(), store.DB.Read(), f.clk.Now())
-		require.NoError(t, err)
-		require.EqualValues(t, 1, due)
+		require.NoError(t, f.stop(t.Context()))
+		require.Zero(t, f.counted(t, "failed"))
+		p := newPeer(t, false)
+		f.cfg.Server.Address = p.address
+		require.NoError(t, New(f.cfg).queue.RunDue(t.Context()))
+		require.Len(t, p.mails(), 1)
 	})
 }

@@ -1,20 +1,21 @@
 package mails
 
 import (
-	"context"
-	"time"
-
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
 
-// Module returns what the queue of mails brings to the process.
+// Module returns what the queue of mails brings to the process. Without a mail server it sends nothing.
 func (s *Service) Module() module.Module {
-	return module.Module{
+	m := module.Module{
 		Name:    "identity/mails",
 		Sealed:  SealedColumns(),
 		Metrics: s.metrics.collectors(),
-		Jobs: []jobs.Periodic{{Name: "send-mails", Failure: "cannot send mails",
-			Run: func(ctx context.Context) (time.Duration, error) { return s.Work(ctx), nil }}},
+		Jobs: []jobs.Periodic{{Name: "expire-mails", Failure: "cannot delete expired mails",
+			Run: jobs.Every(pollInterval, s.expire)}},
 	}
+	if s.Enabled() {
+		m.Services = []module.Service{{Name: "mail-sender", Start: s.queue.Start, Drain: s.queue.Drain, Stop: s.stop}}
+	}
+	return m
 }

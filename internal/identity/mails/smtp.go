@@ -22,7 +22,7 @@ type Encryption string
 
 // The ways to secure a connection.
 const (
-	// StartTLS turns to TLS before anything is said, and gives up where the server does not (RFC 3207).
+	// StartTLS upgrades to TLS before it sends anything, and fails where the server does not offer that (RFC 3207).
 	StartTLS Encryption = "starttls"
 	// ImplicitTLS begins with TLS (RFC 8314).
 	ImplicitTLS Encryption = "implicit"
@@ -30,51 +30,51 @@ const (
 	NoTLS Encryption = "none"
 )
 
-// Server is where mails are handed over.
+// Server is the SMTP server that takes the mails.
 type Server struct {
 	// Address is host:port; empty where no mail is sent.
 	Address    string
 	Encryption Encryption
-	// User and Password authenticate; both are empty where the server asks for none. They need TLS.
+	// User and Password authenticate; both are empty where the server requires none. They need TLS.
 	User     string
 	Password secretbox.Secret
 	// From is the sender, with or without a display name.
 	From string
-	// Name is how we introduce ourselves: a host name (RFC 5321, section 4.1.1.1).
+	// Name is the host name that we send in EHLO (RFC 5321, section 4.1.1.1).
 	Name string
-	// Roots are who may have signed the server's certificate; nil means the system's.
+	// Roots verify the server's certificate; nil means the system's.
 	Roots *x509.CertPool
 }
 
 const (
-	// answerTime bounds one step of the conversation, exchangeTime all of it.
-	answerTime   = 15 * time.Second
+	// stepTime bounds one step of the conversation, exchangeTime all of it.
+	stepTime     = 15 * time.Second
 	exchangeTime = time.Minute
 )
 
-// message is a mail as it is sealed.
+// message is the sealed part of a mail.
 type message struct {
 	To      string `json:"to"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 }
 
-// refusal is the server's no to one mail, by its SMTP status code. Its text stays out of the log: it may repeat the
-// recipient.
+// refusal is the server's refusal of one mail, by its SMTP status code. Its text stays out of the log, because it may
+// name the recipient.
 type refusal struct {
 	code      int
 	permanent bool
 }
 
-// Error tells the code.
+// Error returns a sentence with the status code.
 func (r *refusal) Error() string {
 	if r.code == 0 {
-		return "the mail server broke the conversation off"
+		return "the mail server ended the conversation"
 	}
 	return "the mail server refused the mail with status " + strconv.Itoa(r.code)
 }
 
-// send hands one mail over. The error is a *refusal when it is about this mail, else about the server.
+// send delivers one mail to the server. The error is a *refusal when it concerns this mail, and not the server.
 func (s *Server) send(ctx context.Context, mailID string, at time.Time, m message) error {
 	msg, err := s.compose(mailID, at, m)
 	if err != nil {
@@ -84,13 +84,13 @@ func (s *Server) send(ctx context.Context, mailID string, at time.Time, m messag
 	defer cancel()
 	client, err := s.client(ctx)
 	if err != nil {
-		return fmt.Errorf("prepare to reach the mail server: %w", err)
+		return fmt.Errorf("prepare the connection to the mail server: %w", err)
 	}
 	if err := client.DialWithContext(ctx); err != nil {
 		return fmt.Errorf("reach the mail server: %w", err)
 	}
 	err = client.Send(msg)
-	_ = client.Close() // what counts has been said
+	_ = client.Close() // the server has the mail or has refused it
 	var refused *mail.SendError
 	switch {
 	case err == nil, msg.IsDelivered():
@@ -114,7 +114,7 @@ func (s *Server) client(ctx context.Context) (*mail.Client, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host, RootCAs: s.Roots}
 	options := []mail.Option{
-		mail.WithPort(number), mail.WithTimeout(answerTime), mail.WithHELO(s.Name), mail.WithTLSConfig(config),
+		mail.WithPort(number), mail.WithTimeout(stepTime), mail.WithHELO(s.Name), mail.WithTLSConfig(config),
 		mail.WithoutNoop(), mail.WithDialContextFunc(func(_ context.Context, _, address string) (net.Conn, error) {
 			conn, err := egress.DialOperator(ctx, address, exchangeTime)
 			if err != nil || s.Encryption != ImplicitTLS {
@@ -132,7 +132,7 @@ func (s *Server) client(ctx context.Context) (*mail.Client, error) {
 		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
 	}
 	if s.User != "" {
-		// Never over a connection that is not encrypted: the mechanisms refuse that themselves.
+		// The mechanisms refuse a connection that is not encrypted themselves.
 		options = append(options, mail.WithUsername(s.User), mail.WithPassword(s.Password.Reveal()),
 			mail.WithOpportunisticSMTPAuth(mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthPlain, mail.SMTPAuthLogin))
 	}
@@ -147,8 +147,8 @@ func handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn
 	return secured, nil
 }
 
-// compose writes the mail as plain text. Its id is the same at every try, so that mailboxes recognise a mail that a
-// crash made us send twice.
+// compose builds the mail as plain text. Its id is the same in every attempt, so that mailboxes recognise a mail that
+// was sent twice because of a crash.
 func (s *Server) compose(mailID string, at time.Time, m message) (*mail.Msg, error) {
 	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if err := msg.From(s.From); err != nil {
@@ -164,7 +164,7 @@ func (s *Server) compose(mailID string, at time.Time, m message) (*mail.Msg, err
 	msg.SetMessageIDWithValue(mailID + strings.TrimSuffix(sender[strings.LastIndexByte(sender, '@'):], ">"))
 	msg.SetDateWithValue(at)
 	msg.Subject(m.Subject)
-	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office answers
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office replies
 	msg.SetBodyString(mail.TypeTextPlain, m.Text)
 	return msg, nil
 }

@@ -3,7 +3,6 @@ package mails
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,14 +14,13 @@ import (
 type queued struct {
 	id, kind string
 	sealed   []byte
-	// tries counts the one under way. It tells a worker whether the mail is still its own.
-	tries int64
+	expires  time.Time
 }
 
-func insert(ctx context.Context, tx *sql.Tx, m queued, about string, now, expires time.Time) error {
+func insert(ctx context.Context, tx *sql.Tx, m queued, about string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO mails (id, kind, about, message, tries, due_ms, expires_ms) VALUES ($1, "+
 		"$2, $3, $4, 0, $5, $6)",
-		m.id, m.kind, about, m.sealed, clock.Millis(now), clock.Millis(expires))
+		m.id, m.kind, about, m.sealed, clock.Millis(now), clock.Millis(m.expires))
 	if err != nil {
 		return fmt.Errorf("queue a mail: %w", err)
 	}
@@ -31,83 +29,57 @@ func insert(ctx context.Context, tx *sql.Tx, m queued, about string, now, expire
 
 func drop(ctx context.Context, tx *sql.Tx, about string) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM mails WHERE about = $1", about); err != nil {
-		return fmt.Errorf("take mails back: %w", err)
+		return fmt.Errorf("delete mails: %w", err)
 	}
 	return nil
 }
 
-// count returns how many mails wait, and how many of them are due or of no use any more.
-func count(ctx context.Context, q db.Querier, now time.Time) (waiting, due int64, err error) {
-	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE due_ms <= $1 OR expires_ms <= $1) FROM mails",
-		clock.Millis(now)).
-		Scan(&waiting, &due)
+// find returns a mail of the queue. It is gone when it was dropped after its claim.
+func find(ctx context.Context, q db.Querier, mailID string) (queued, error) {
+	m := queued{id: mailID}
+	var expires int64
+	err := q.QueryRowContext(ctx, "SELECT kind, message, expires_ms FROM mails WHERE id = $1", mailID).
+		Scan(&m.kind, &m.sealed, &expires)
+	m.expires = clock.FromMillis(expires)
+	if err != nil {
+		return m, fmt.Errorf("read a mail: %w", err)
+	}
+	return m, nil
+}
+
+// countQueued returns how many mails wait, and how many of them have expired.
+func countQueued(ctx context.Context, q db.Querier, now time.Time) (waiting, expired int64, err error) {
+	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE expires_ms <= $1) FROM mails",
+		clock.Millis(now)).Scan(&waiting, &expired)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count mails: %w", err)
 	}
-	return waiting, due, nil
+	return waiting, expired, nil
 }
 
-// claim takes the mail that has been due longest, for as long as a lease.
-func (s *Service) claim(ctx context.Context, now time.Time) (m queued, ok bool, err error) {
-	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
-		m = queued{}
-		err := tx.QueryRowContext(ctx, `UPDATE mails SET tries = tries + 1, due_ms = $2 WHERE id = (SELECT id FROM mails WHERE due_ms <= $1
-			ORDER BY due_ms, id LIMIT 1`+s.cfg.DB.SkipLocked()+`) RETURNING id, kind, message, tries`,
-			clock.Millis(now), clock.Millis(now.Add(lease))).Scan(&m.id, &m.kind, &m.sealed, &m.tries)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return queued{}, false, fmt.Errorf("take a mail: %w", err)
-	}
-	return m, m.id != "", nil
-}
+// expireRows is how many mails one transaction deletes, at most.
+const expireRows = 100
 
-// finish removes a mail that this worker still holds.
-func (s *Service) finish(ctx context.Context, m queued) error {
-	return s.change(ctx, "DELETE FROM mails WHERE id = $1 AND tries = $2", m.id, m.tries)
-}
-
-// postpone gives a mail back that this worker still holds.
-func (s *Service) postpone(ctx context.Context, m queued, due time.Time) error {
-	return s.change(ctx, "UPDATE mails SET due_ms = $3 WHERE id = $1 AND tries = $2", m.id, m.tries, clock.Millis(due))
-}
-
-func (s *Service) change(ctx context.Context, text string, args ...any) error {
-	err := s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, text, args...)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("note what became of a mail: %w", err)
-	}
-	return nil
-}
-
-// removeExpired removes a few mails that are of no use any more and returns their kinds.
-func (s *Service) removeExpired(ctx context.Context, now time.Time) (kinds []string, err error) {
+// deleteExpired deletes a few expired mails and returns their kinds.
+func (s *Service) deleteExpired(ctx context.Context, now time.Time) (kinds []string, err error) {
 	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) error {
 		kinds = nil
 		//nolint:gosec // the text is ours
 		rows, err := tx.QueryContext(ctx,
-			"DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE expires_ms <= $1 LIMIT 100"+
-				s.cfg.DB.SkipLocked()+") RETURNING kind", clock.Millis(now))
+			"DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE expires_ms <= $1 LIMIT $2"+
+				s.cfg.DB.SkipLocked()+") RETURNING kind", clock.Millis(now), expireRows)
 		if err != nil {
 			return err
 		}
 		return db.Each(rows, func(r *sql.Rows) error {
 			var kind string
-			if err := r.Scan(&kind); err != nil {
-				return err
-			}
+			err := r.Scan(&kind)
 			kinds = append(kinds, kind)
-			return nil
+			return err
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("remove old mails: %w", err)
+		return nil, fmt.Errorf("delete expired mails: %w", err)
 	}
 	return kinds, nil
 }

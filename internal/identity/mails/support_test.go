@@ -28,7 +28,7 @@ import (
 	"sallyport/internal/platform/testkit"
 )
 
-// peer is a mail server written by others.
+// peer is a mail server of an independent library.
 type peer struct {
 	t       *testing.T
 	address string
@@ -37,16 +37,16 @@ type peer struct {
 	stop func()
 
 	mu sync.Mutex
-	// got are the mails taken, refuse what the next recipient is answered with, and password what a client has to know.
+	// got are the accepted mails, refuse the response to the next recipient, and password the one that clients need.
 	got      []received
 	refuse   error
 	password string
-	// overTLS tells of each attempt to authenticate whether the connection was encrypted.
+	// overTLS says of each attempt to authenticate whether the connection was encrypted.
 	overTLS []bool
 	tried   int
 }
 
-// received is a mail as the peer took it.
+// received is a mail that the peer has accepted.
 type received struct {
 	from, to string
 	header   mail.Header
@@ -155,13 +155,13 @@ func (p *peer) listen(address string, withTLS, implicit bool) {
 	p.t.Cleanup(p.stop)
 }
 
-// discard swallows what the peer complains about.
+// discard drops the peer's log.
 type discard struct{}
 
 func (discard) Printf(string, ...any) {}
 func (discard) Println(...any)        {}
 
-// mails returns what the peer has taken.
+// mails returns the mails that the peer has accepted.
 func (p *peer) mails() []received {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,7 +174,7 @@ func (p *peer) set(change func()) {
 	change()
 }
 
-// certificate returns a certificate of 127.0.0.1 and who vouches for it.
+// certificate returns a certificate of 127.0.0.1 and its authority.
 func certificate(t *testing.T) (*tls.Config, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -221,6 +221,13 @@ func (f fixture) queue(t *testing.T, m Mail) error {
 	return f.store.DB.Tx(t.Context(), func(tx *sql.Tx) error { return f.Queue(t.Context(), tx, m) })
 }
 
+// work does one round of the service's work.
+func (f fixture) work(t *testing.T) {
+	t.Helper()
+	require.NoError(t, f.expire(t.Context()))
+	require.NoError(t, f.Service.queue.RunDue(t.Context()))
+}
+
 // waiting is how many mails are in the queue.
 func (f fixture) waiting(t *testing.T) int {
 	t.Helper()
@@ -229,7 +236,7 @@ func (f fixture) waiting(t *testing.T) int {
 	return n
 }
 
-// counted is how often mails of the kind of these tests came to an outcome.
+// counted returns how often mails of these tests had the outcome.
 func (f fixture) counted(t *testing.T, outcome string) int {
 	t.Helper()
 	return int(testkit.Metric(t, f.Module().Metrics, "sallyport_mail_attempts_total", "kind", "invitation",
@@ -243,7 +250,7 @@ func invitation() Mail {
 
 var errRolledBack = errors.New("rolled back")
 
-// silence listens and says nothing. The channel is closed when somebody has connected.
+// silence accepts a connection and sends nothing. The channel is closed when a client has connected.
 func silence(t *testing.T) (connected <-chan struct{}, address string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -7,22 +7,22 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"sallyport/internal/platform/jobs"
 )
 
 const (
-	// pollInterval is how often the queue is looked at.
+	// pollInterval is how often the queue is checked for mails that are due.
 	pollInterval = time.Second
-	// lease is how long a try may take before another worker takes the mail over. It is longer than any exchange.
+	// lease is how long a process that is gone keeps a mail. It is longer than any exchange.
 	lease = 2 * time.Minute
-	// A mail that could not be handed over is tried again after firstWait, then after twice that, and so on up to maxWait,
-	// until it is of no use any more.
+	// A mail that could not be handed over is retried after firstWait, then after twice that, and so on up to maxWait,
+	// until it expires.
 	firstWait = 5 * time.Second
 	maxWait   = 10 * time.Minute
-	// maxRound is how many mails one round sends, at most.
-	maxRound = 20
 )
 
-// Outcomes of a try to send a mail, as the metric has them: failed is tried again, refused is not.
+// Outcomes of an attempt to send a mail, as the metric has them: failed is retried, refused is not.
 const (
 	outcomeSent    = "sent"
 	outcomeFailed  = "failed"
@@ -30,62 +30,52 @@ const (
 	outcomeExpired = "expired"
 )
 
-// Work sends the mails that are due, one after the other, and returns when to call it again. Where the server itself is
-// the trouble the round ends: the next mail would fare no better.
-func (s *Service) Work(ctx context.Context) time.Duration {
-	for range maxRound {
-		more, err := s.next(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.cfg.Logger.ErrorContext(ctx, "mails could not be looked for", slog.String("error", err.Error()))
-		}
-		if err != nil || !more || ctx.Err() != nil {
-			break
-		}
-	}
-	return pollInterval
+// table declares the queue of mails. A row is deleted when its mail was sent or refused permanently.
+func table() jobs.Table {
+	return jobs.Table{Name: "mails", ID: "id", Due: "due_ms", Attempts: "tries"}
 }
 
-// next sends the mail that has waited longest, and reports whether it is worth while to go on.
-func (s *Service) next(ctx context.Context) (more bool, err error) {
-	now := s.cfg.Clock.Now()
-	waiting, due, err := count(ctx, s.cfg.DB.Read(), now)
+// newQueue returns the queue that sends one mail at a time.
+func (s *Service) newQueue() *jobs.Queue {
+	return jobs.New(jobs.Config{DB: s.cfg.DB, Clock: s.cfg.Clock, Logger: s.cfg.Logger, Table: table(), Handle: s.send,
+		Concurrency: 1, Lease: lease, Poll: pollInterval, Backoff: jobs.Backoff{First: firstWait, Max: maxWait}})
+}
+
+// stop interrupts the exchange in progress: the mail stays due, and the mail server may take a minute to respond.
+func (s *Service) stop(ctx context.Context) error {
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	return s.queue.Stop(over)
+}
+
+// send sends a mail that is due.
+func (s *Service) send(ctx context.Context, j *jobs.Job) (jobs.Outcome, error) {
+	m, err := find(ctx, s.cfg.DB.Read(), j.ID)
 	if err != nil {
-		return false, err
+		return jobs.Outcome{}, jobs.Before(err)
 	}
-	s.metrics.queued.Set(float64(waiting))
-	if due == 0 {
-		return false, nil
+	j.Annotate(slog.String("kind", m.kind))
+	if !m.expires.After(s.cfg.Clock.Now()) {
+		s.count(m.kind, outcomeExpired)
+		return jobs.Done(nil), nil
 	}
-	expired, err := s.expire(ctx, now)
-	if err != nil || expired > 0 || !s.Enabled() {
-		return expired > 0, err
-	}
-	m, ok, err := s.claim(ctx, now)
-	if err != nil || !ok {
-		return false, err
-	}
-	// What has been claimed is noted also when the process is stopping.
-	whole := context.WithoutCancel(ctx)
 	err = s.deliver(ctx, m)
 	var refused *refusal
 	switch {
 	case err == nil:
-		s.outcome(m, outcomeSent)
-		return true, s.finish(whole, m)
+		s.count(m.kind, outcomeSent)
+		return jobs.Done(nil), nil
 	case ctx.Err() != nil:
-		return false, s.postpone(whole, m, now)
+		return jobs.Outcome{}, err
 	case errors.As(err, &refused) && refused.permanent:
-		s.outcome(m, outcomeRefused)
-		s.cfg.Logger.ErrorContext(ctx, "a mail was refused for good", slog.String("mail", m.id), slog.String("kind", m.kind),
-			slog.String("error", err.Error()))
-		return true, s.finish(whole, m)
+		s.count(m.kind, outcomeRefused)
+		return jobs.Outcome{}, jobs.Permanent(err)
+	case refused != nil && refused.code != 0:
+		s.count(m.kind, outcomeFailed)
+		return jobs.Outcome{}, err
 	default:
-		s.outcome(m, outcomeFailed)
-		wait := min(maxWait, firstWait<<min(m.tries-1, 10))
-		s.cfg.Logger.WarnContext(ctx, "a mail could not be sent; it is tried again", slog.String("mail", m.id),
-			slog.String("kind", m.kind), slog.Int64("tries", m.tries), slog.Duration("wait", wait), slog.String("error",
-				err.Error()))
-		return refused != nil && refused.code != 0, s.postpone(whole, m, s.cfg.Clock.Now().Add(wait))
+		s.count(m.kind, outcomeFailed)
+		return jobs.Outcome{}, jobs.Systemic(err) // the next mail would fail the same way
 	}
 }
 
@@ -101,18 +91,27 @@ func (s *Service) deliver(ctx context.Context, m queued) error {
 	return s.cfg.Server.send(ctx, m.id, s.cfg.Clock.Now(), content)
 }
 
-func (s *Service) outcome(m queued, outcome string) {
-	s.metrics.attempts.WithLabelValues(m.kind, outcome).Inc()
+func (s *Service) count(kind, outcome string) {
+	s.metrics.attempts.WithLabelValues(kind, outcome).Inc()
 }
 
-// expire removes mails that nobody could use any more.
-func (s *Service) expire(ctx context.Context, now time.Time) (int, error) {
-	kinds, err := s.removeExpired(ctx, now)
+// expire deletes mails that were not sent in time, and refreshes the gauge of those that wait.
+func (s *Service) expire(ctx context.Context) error {
+	now := s.cfg.Clock.Now()
+	waiting, expired, err := countQueued(ctx, s.cfg.DB.Read(), now)
+	if err != nil {
+		return err
+	}
+	s.metrics.queued.Set(float64(waiting))
+	if expired == 0 {
+		return nil
+	}
+	kinds, err := s.deleteExpired(ctx, now)
 	for _, kind := range kinds {
-		s.outcome(queued{kind: kind}, outcomeExpired)
+		s.count(kind, outcomeExpired)
 	}
 	if len(kinds) > 0 {
-		s.cfg.Logger.WarnContext(ctx, "mails were not sent in time and were removed", slog.Int("mails", len(kinds)))
+		s.cfg.Logger.WarnContext(ctx, "deleted mails that could not be sent in time", slog.Int("mails", len(kinds)))
 	}
-	return len(kinds), err
+	return err
 }
