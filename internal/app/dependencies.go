@@ -31,7 +31,7 @@ func Dependencies() map[string][]string {
 		"providers/verification": {},
 		"providers/registry":     {"providers/verification"},
 		"providers/connections":  {"providers/registry", "providers/verification", "identity/audit"},
-		"webhooks/filters":       {},
+		"webhooks/filters":       {"webhooks/events"},
 		"webhooks/subscriptions": {"identity/audit", "providers/connections", "webhooks/filters"},
 		"webhooks/events":        {},
 		"webhooks/rejections":    {},

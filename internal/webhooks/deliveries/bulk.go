@@ -170,7 +170,7 @@ func (r *BulkReplay) filter(ctx context.Context, text string, list []events.Even
 		for i := range list[:n] {
 			e := &list[i]
 			if p, ok := payloads[e.UUID]; ok {
-				r.taken[e.UUID] = f.Eval(FilterEvent(e, &p)).Matches
+				r.taken[e.UUID] = f.Eval(filters.NewEvent(e, &p)).Matches
 			}
 		}
 		list = list[n:]

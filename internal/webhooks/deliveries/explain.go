@@ -14,20 +14,6 @@ const (
 	OnControl subscriptions.Condition = "control"
 )
 
-// FilterEvent is the event as filters see it; p is nil where its payload is no longer kept.
-func FilterEvent(e *events.Event, p *events.Payload) *filters.Event {
-	out := &filters.Event{Type: e.Type, Types: e.Types, Provider: e.Provider, ProviderConfigKey: e.ProviderConfigKey,
-		ConnectionID: e.ConnectionID, ReceivedAt: e.ReceivedAt, ContentType: e.ContentType, Control: e.Control,
-		Expired: p == nil}
-	if p != nil {
-		out.Headers = p.Headers
-		if p.Encoding == events.JSON {
-			out.Body = p.Body
-		}
-	}
-	return out
-}
-
 // Explain says whether the event, which filters see as seen, goes to the subscription as it is now, and by what.
 func Explain(e *events.Event, seen *filters.Event, sub *subscriptions.Subscription) subscriptions.Explanation {
 	var found subscriptions.Explanation

@@ -102,7 +102,7 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	if err != nil {
 		return TestResult{}, err
 	}
-	found := Explain(&e, FilterEvent(&e, &p), &sub)
+	found := Explain(&e, filters.NewEvent(&e, &p), &sub)
 	out := TestResult{WebhookID: e.UUID, WouldMatch: found.Failed == "", Filter: found.Filter, URL: target.RawURL,
 		ResponseHeaders: "{}"}
 	content, contentType, err := body(target.PayloadMode, &e, &p)

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"sallyport/internal/platform/id"
-	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/filters"
 	"sallyport/internal/webhooks/subscriptions"
 )
@@ -52,7 +51,7 @@ func (s *Service) screen(ctx context.Context, it *item) error {
 		return err
 	}
 	defer s.screens.begin(e.Environment)()
-	seen := deliveries.FilterEvent(&it.event.Event, &it.payload)
+	seen := filters.NewEvent(&it.event.Event, &it.payload)
 	it.verdicts = make(map[*filters.Filter]bool, len(found))
 	for _, f := range found {
 		it.verdicts[f] = s.ask(f, seen)
@@ -71,7 +70,7 @@ func (s *Service) admit(it *item, matched []subscriptions.Matched) []subscriptio
 		verdict, known := it.verdicts[m.Filter]
 		if !known {
 			if seen == nil {
-				seen = deliveries.FilterEvent(&it.event.Event, &it.payload)
+				seen = filters.NewEvent(&it.event.Event, &it.payload)
 			}
 			verdict = s.ask(m.Filter, seen)
 		}

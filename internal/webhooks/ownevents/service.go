@@ -108,7 +108,7 @@ func (s *Service) newEvent(ctx context.Context, o *own,
 		IdempotencySource: events.SourceEvent, Verification: `{"result":"verified","scheme":"sallyport","key_id":""}`,
 		ContentType: "application/json", BodySize: int64(len(data)), ReceivedAt: now,
 	}}
-	seen := deliveries.FilterEvent(&e.Event, &payload)
+	seen := filters.NewEvent(&e.Event, &payload)
 	for _, m := range matched {
 		if m.Filter != nil && !s.evaluate(m.Filter, seen, o.environment, cost) {
 			continue

@@ -113,16 +113,16 @@ func (h *handlers) explainEvent(ctx context.Context, in *explainInput,
 func (h *handlers) loadFilterEvent(ctx context.Context, e *events.Event,
 	list []subscriptions.Subscription) (*filters.Event, error) {
 	if !slices.ContainsFunc(list, func(s subscriptions.Subscription) bool { return s.Filter != "" }) {
-		return deliveries.FilterEvent(e, nil), nil
+		return filters.NewEvent(e, nil), nil
 	}
 	payloads, err := h.events.Payloads(ctx, e.Environment, []events.Event{*e})
 	if err != nil {
 		return nil, err
 	}
 	if p, ok := payloads[e.UUID]; ok {
-		return deliveries.FilterEvent(e, &p), nil
+		return filters.NewEvent(e, &p), nil
 	}
-	return deliveries.FilterEvent(e, nil), nil
+	return filters.NewEvent(e, nil), nil
 }
 
 func viewExplanation(sub *subscriptions.Subscription, e *events.Event, seen *filters.Event,
