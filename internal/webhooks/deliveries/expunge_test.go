@@ -155,12 +155,12 @@ func TestExpungedIsNotSent(t *testing.T) {
 		stop := w.begin(t, sink)
 		var keys []Key
 		for range 3 {
-			claim, until := w.Lease(w.clock.Now())
-			require.True(t, w.Reserve(sub))
+			claim, until := w.lease(w.clock.Now())
+			require.True(t, w.dispatcher.reserve(sub))
 			e, d := w.event(Delivery{Status: Sending, ClaimID: claim, Due: until}, sub)
 			e.Payload = &events.Payload{Headers: "{}", Body: []byte("{}"), Encoding: events.JSON}
 			w.insert(t, []events.NewEvent{e}, []Delivery{d})
-			w.Handoff(d, &e.Event, e.Payload)
+			w.handOver(d, &e.Event, e.Payload)
 			keys = append(keys, d.Key)
 		}
 		require.Eventually(t, func() bool { return sink.arrived.Load() == 1 }, patience, time.Millisecond)

@@ -119,7 +119,7 @@ func TestDrain(t *testing.T) {
 		defer cancel()
 		require.NoError(t, w.dispatcher.wait(ctx), "no worker has anything left to do")
 		require.EqualValues(t, 1, sink.arrived.Load())
-		require.False(t, w.Reserve(sub))
+		require.False(t, w.dispatcher.reserve(sub))
 		stop()
 
 		states := map[Status]int{}

@@ -94,7 +94,7 @@ func (m *machine) addSubscription() {
 // receive stores an event with a delivery to each living subscription, some of them leased at once as ingest does.
 func (m *machine) receive(leaseNow func() bool) {
 	now := m.clock.Now()
-	claim, until := m.s.Lease(now)
+	claim, until := m.s.lease(now)
 	e := events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: machineEnvironment, Type: "a.b",
 		Verification: "{}", ReceivedAt: now}, Payload: &events.Payload{Headers: "{}", Encoding: events.Text}}
 	var list []Delivery
@@ -128,7 +128,7 @@ func (m *machine) receive(leaseNow func() bool) {
 // claim leases what is due, and checks that nothing else was leased.
 func (m *machine) claim(limit int) {
 	now := m.clock.Now()
-	name, until := m.s.Lease(now)
+	name, until := m.s.lease(now)
 	claimed, err := m.s.store.claim(m.t.Context(), name, now, until, limit, nil)
 	require.NoError(m.rt, err)
 	for _, d := range claimed {

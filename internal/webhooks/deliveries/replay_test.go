@@ -14,7 +14,7 @@ import (
 // pair stores an event with two leased deliveries, each to a subscription of its own, and returns them.
 func (w *world) pair(t *testing.T) (one, other Delivery) {
 	t.Helper()
-	claim, until := w.Lease(testTime())
+	claim, until := w.lease(testTime())
 	e, one := w.event(Delivery{Status: Sending, ClaimID: claim, Due: until}, w.subscription())
 	other = one
 	other.ID, other.SubscriptionID = id.NewUUID(), w.subscription()
@@ -60,7 +60,7 @@ func TestReplayIntoADisabledSubscription(t *testing.T) {
 
 		w.subs.byID[d.SubscriptionID].Enabled = true
 		w.settleSubscriptions(t.Context())
-		name, until := w.Lease(testTime())
+		name, until := w.lease(testTime())
 		claimed, err := w.store.claim(t.Context(), name, testTime(), until, 2, nil)
 		require.NoError(t, err)
 		require.Len(t, claimed, 1)

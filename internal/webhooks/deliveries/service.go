@@ -189,21 +189,10 @@ func (s *Service) flush(ctx context.Context) {
 	}
 }
 
-// Lease returns the claim and the end of the lease for deliveries that are about to be committed as leased.
-func (s *Service) Lease(now time.Time) (claim string, until time.Time) {
+// lease returns the claim and the end of the lease for deliveries that are about to be committed as leased.
+func (s *Service) lease(now time.Time) (claim string, until time.Time) {
 	return s.claims.Next(), now.Add(s.opts.Lease)
 }
-
-// NotHeld says that the transaction which was to commit deliveries leased under the claim failed with err, and that
-// nothing leased under it will be handed off. Where err leaves open whether it was stored, its deliveries are given
-// back as soon as the store can tell, instead of when their lease ends.
-func (s *Service) NotHeld(claim string, err error) { s.doubts.Add(claim, err) }
-
-// Reserve takes a place in memory for a delivery about to be committed as leased. Release or Handoff must follow.
-func (s *Service) Reserve(subscriptionID string) bool { return s.dispatcher.reserve(subscriptionID) }
-
-// Release gives back a place whose delivery was not committed.
-func (s *Service) Release(subscriptionID string) { s.dispatcher.release(subscriptionID) }
 
 // maxHandedBody is the largest body that stays in memory from receipt to its first try.
 const maxHandedBody = 32 << 10
@@ -212,8 +201,8 @@ const maxHandedBody = 32 << 10
 // is sent, because its removal may have been asked for on any node.
 const freshFor = time.Second
 
-// Handoff gives a committed, leased delivery to the workers.
-func (s *Service) Handoff(d Delivery, e *events.Event, p *events.Payload) {
+// handOver gives a committed, leased delivery to the workers.
+func (s *Service) handOver(d Delivery, e *events.Event, p *events.Payload) {
 	if len(p.Body) > maxHandedBody {
 		p = nil
 	}
@@ -242,7 +231,7 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 			return pollInterval
 		}
 		now := s.clock.Now()
-		claim, until := s.Lease(now)
+		claim, until := s.lease(now)
 		claimed, err := s.store.claim(whole, claim, now, until, min(free, chunk), full)
 		if err != nil {
 			s.doubts.Add(claim, err)

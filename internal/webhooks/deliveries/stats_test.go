@@ -136,7 +136,7 @@ func TestStatsOfOddTries(t *testing.T) {
 		w.clock.Advance(time.Hour)
 		_, err := w.Replay(t.Context(), w.anybody(), d.EventUUID, ReplayRequest{Force: true})
 		require.NoError(t, err)
-		claim, until := w.Lease(w.clock.Now())
+		claim, until := w.lease(w.clock.Now())
 		leased, err := w.store.claim(t.Context(), claim, w.clock.Now(), until, 1, nil)
 		require.NoError(t, err)
 		again, lost := w.result(leased[0], Outcome{At: w.clock.Now()}), w.result(leased[0], Outcome{At: w.clock.Now()})

@@ -38,7 +38,7 @@ func tried(d Delivery) *result {
 
 func (w *world) leased(t *testing.T) Delivery {
 	t.Helper()
-	claim, until := w.Lease(testTime())
+	claim, until := w.lease(testTime())
 	return w.one(t, Delivery{Status: Sending, ClaimID: claim, Due: until}, w.subscription())
 }
 
@@ -72,7 +72,7 @@ func TestClaimOrder(t *testing.T) {
 		at(time.Millisecond, sub)
 		var got []Key
 		for range 3 {
-			name, until := w.Lease(testTime())
+			name, until := w.lease(testTime())
 			claimed, err := w.store.claim(t.Context(), name, testTime(), until, 2, []string{full})
 			require.NoError(t, err)
 			for _, d := range claimed {
@@ -104,7 +104,7 @@ func TestConcurrentClaims(t *testing.T) {
 		for node := range claimed {
 			group.Go(func() error {
 				for range size {
-					name, until := w.Lease(testTime())
+					name, until := w.lease(testTime())
 					more, err := w.store.claim(t.Context(), name, testTime(), until, 7, nil)
 					if err != nil {
 						return err

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
@@ -61,7 +60,7 @@ func (s *Service) match(ctx context.Context, it *item) error {
 
 func (s *Service) commitRows(ctx context.Context, batch []*item, rows int) {
 	start := s.clock.Now()
-	err := s.try(ctx, batch)
+	err := s.tryCommit(ctx, batch)
 	if err != nil && len(batch) > 1 && !db.IsUnavailable(err) {
 		// One of them cannot be stored. Each gets its own answer.
 		for _, it := range batch {
@@ -87,57 +86,21 @@ func unavailable(err error) error {
 	return apperr.Unavailable(internal(err))
 }
 
-// try stores a batch in one transaction and hands its deliveries to the workers.
-func (s *Service) try(ctx context.Context, batch []*item) error {
+// tryCommit stores a batch in one transaction and hands its deliveries to the workers.
+func (s *Service) tryCommit(ctx context.Context, batch []*item) error {
 	now := s.clock.Now()
-	claim, until := s.deliveries.Lease(now)
+	forwarding := s.deliveries.NewBatch(now)
 	for _, it := range batch {
+		it.duplicateOf, it.event.Suspect, it.event.DuplicateOf = "", nil, nil
 		it.event.UUID = id.NewUUID()
 		if it.event.IdempotencySource == events.SourceEvent {
 			it.event.IdempotencyKey = it.event.UUID
 		}
-		s.plan(it, claim, until, now)
+		it.plan = forwarding.Add(&it.event.Event, &it.payload, it.matched)
 	}
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.write(ctx, tx, batch, clock.Millis(now)) })
-	s.deliveries.NotHeld(claim, err)
-	overflow := false
-	for _, it := range batch {
-		// Copies: what waits to be sent must not keep the whole request alive.
-		event := it.event.Event
-		payload := events.Payload{Body: it.payload.Body, Encoding: it.payload.Encoding}
-		for _, d := range it.leased {
-			switch {
-			case d.Status != deliveries.Sending:
-				overflow = overflow || d.Status == deliveries.Pending
-			case err != nil || !it.forwards():
-				s.deliveries.Release(d.SubscriptionID)
-			default:
-				s.deliveries.Handoff(d, &event, &payload)
-			}
-		}
-	}
-	if err == nil && overflow {
-		s.deliveries.Wake()
-	}
-	return err
-}
-
-// plan makes the deliveries that the event will have if it is no repeat: leased to this process while it has room,
-// pending beyond that, held where the subscription is disabled.
-func (s *Service) plan(it *item, claim string, until, now time.Time) {
-	it.leased, it.duplicateOf, it.event.Suspect, it.event.DuplicateOf = nil, "", nil, nil
-	for _, m := range it.matched {
-		d := deliveries.Delivery{Key: deliveries.Key{EventUUID: it.event.UUID, SubscriptionID: m.ID}, ID: id.NewUUID(),
-			Environment: it.event.Environment, Status: deliveries.Pending, Generation: 1, Due: now, CreatedAt: now,
-			UpdatedAt: now}
-		switch {
-		case !m.Enabled:
-			d.Status = deliveries.Held
-		case s.deliveries.Reserve(m.ID):
-			d.Status, d.ClaimID, d.Due = deliveries.Sending, claim, until
-		}
-		it.leased = append(it.leased, d)
-	}
+	return forwarding.Commit(ctx, func(tx *sql.Tx) error {
+		return s.write(ctx, tx, batch, forwarding, clock.Millis(now))
+	})
 }
 
 // forwards reports whether the event goes to its subscriptions.
@@ -146,7 +109,8 @@ func (it *item) forwards() bool {
 }
 
 // write stores the batch. It may run several times for one batch and starts afresh each time.
-func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMillis int64) error {
+func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwarding *deliveries.Batch,
+	nowMillis int64) error {
 	for _, it := range batch {
 		it.claims = it.keys
 		if it.check == nil {
@@ -169,7 +133,7 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMilli
 		}
 	}
 	found := make([]events.NewEvent, 0, len(batch))
-	var list []deliveries.Delivery
+	plans := make([]*deliveries.Plan, 0, len(batch))
 	for _, it := range batch {
 		e := &it.event
 		e.Counters, e.Payload = events.Counters{}, nil
@@ -177,21 +141,12 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, nowMilli
 			e.Payload = &it.payload
 		}
 		if it.forwards() {
-			for _, d := range it.leased {
-				switch d.Status {
-				case deliveries.Sending:
-					e.Sending++
-				case deliveries.Pending:
-					e.Pending++
-				default:
-					e.Held++
-				}
-			}
-			list = append(list, it.leased...)
+			e.Counters = it.plan.Counters()
+			plans = append(plans, it.plan)
 		}
 		found = append(found, *e)
 	}
-	if _, err := s.db.ExecAll(ctx, tx, append(events.Insert(found), deliveries.Insert(list))...); err != nil {
+	if _, err := s.db.ExecAll(ctx, tx, append(events.Insert(found), forwarding.Insert(plans))...); err != nil {
 		return fmt.Errorf("insert events: %w", err)
 	}
 	return nil

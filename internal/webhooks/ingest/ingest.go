@@ -345,7 +345,7 @@ type item struct {
 	// verdicts are what filters have said of the event before it came to be committed.
 	verdicts    map[*filters.Filter]bool
 	matched     []subscriptions.Matched
-	leased      []deliveries.Delivery
+	plan        *deliveries.Plan
 	duplicateOf string
 	// check is the caller's, to be asked in the transaction that stores the event; nil where there is none.
 	check db.Check
