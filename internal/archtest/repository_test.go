@@ -85,7 +85,7 @@ func largeTypes() map[string]int {
 		"internal/identity/identityhttp.handler":   58,
 		"internal/providers/connections.Service":   45,
 		"internal/providers/verification.compiler": 59,
-		"internal/webhooks/deliveries.Service":     46,
+		"internal/webhooks/deliveries.Service":     43,
 		"internal/webhooks/events.Store":           52,
 	}
 }
