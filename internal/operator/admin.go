@@ -1,3 +1,5 @@
+// Package operator holds what commands do on a store, next to a server that may be running: keys, the keyset, backups,
+// the doctor, and the checks of webhooks and of provider definitions.
 package operator
 
 import (
@@ -5,7 +7,6 @@ import (
 
 	"sallyport/internal/identity/accesstokens"
 	"sallyport/internal/identity/members"
-
 	"sallyport/internal/platform/secretbox"
 )
 

@@ -1,6 +1,8 @@
 package obs
 
 import (
+	"strconv"
+
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +30,7 @@ func NewRequests() *Requests {
 
 // Observe measures a request.
 func (r *Requests) Observe(route string, status int, seconds float64) {
-	r.seconds.WithLabelValues(route, string(rune('0'+status/100))+"xx").Observe(seconds)
+	r.seconds.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Observe(seconds)
 }
 
 // Metrics returns the metrics.
