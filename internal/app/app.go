@@ -73,12 +73,13 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err = a.migrate(ctx); err != nil {
 		return nil, err
 	}
-	shared := db.NewClock(a.db, o.Clock, o.ClockOffset)
-	if err = shared.Sync(ctx); err != nil {
+	a.clock = db.NewClock(a.db, o.Clock, o.ClockOffset)
+	if err = a.clock.Sync(ctx); err != nil {
 		return nil, err
 	}
-	a.clock = shared
-	if a.box, err = OpenKeyset(a.cfg, a.clock, a.log); err != nil {
+	declared := Declared()
+	a.contents = contents(declared)
+	if a.box, err = openKeyset(a.cfg, a.clock, a.log, sealedColumns(declared)); err != nil {
 		return nil, err
 	}
 	a.installation, err = installation.Open(ctx, installation.Config{DB: a.db, Box: a.box, Clock: a.clock,
@@ -86,14 +87,14 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = a.build(ctx, shared, o.Version); err != nil {
+	if err = a.build(ctx, o.Version); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
 // build makes the capabilities and what serves them.
-func (a *App) build(ctx context.Context, shared *db.Clock, version string) error {
+func (a *App) build(ctx context.Context, version string) error {
 	a.client = NewEgress(a.cfg, a.clock)
 	p, err := a.parts.build()
 	if err != nil {
@@ -102,7 +103,7 @@ func (a *App) build(ctx context.Context, shared *db.Clock, version string) error
 	if err := p.identity.EnsureSigningKey(ctx); err != nil {
 		return err
 	}
-	p.api.Version, p.api.Ready = version, func(ctx context.Context) error { return a.readiness(ctx, shared) }
+	p.api.Version, p.api.Ready = version, a.readiness
 	a.api = httpapi.New(p.api)
 	for _, m := range p.modules {
 		if m.Mount != nil {
@@ -119,8 +120,7 @@ func (a *App) build(ctx context.Context, shared *db.Clock, version string) error
 		Handler: adminHandler(metrics, p.api.Ready),
 		// A profile or a trace is written for as long as its caller asked.
 		WriteTimeout: 10 * time.Minute, Logger: a.log})
-	a.modules = append([]module.Module{a.databaseModule(shared)}, p.modules...)
-	a.modules = append(a.modules, a.serverModule(p.identity))
+	a.modules = append(p.modules, a.serverModule(p.identity))
 	a.runner = module.NewRunner(module.Config{Clock: a.clock, Logger: a.log, StopTimeout: a.cfg.ShutdownTimeout})
 	return ctx.Err()
 }
@@ -143,7 +143,7 @@ func (a *App) migrate(ctx context.Context) error {
 
 var errStopping = errors.New("the server is starting or stopping")
 
-func (a *App) readiness(ctx context.Context, shared *db.Clock) error {
+func (a *App) readiness(ctx context.Context) error {
 	if !a.ready.Load() {
 		return errStopping
 	}
@@ -152,7 +152,7 @@ func (a *App) readiness(ctx context.Context, shared *db.Clock) error {
 	if err := a.db.Ping(ctx); err != nil {
 		return err
 	}
-	return shared.Check()
+	return a.clock.Check()
 }
 
 // Start starts the workers and the listeners. When it returns the server is ready. When it fails it leaves no worker

@@ -17,7 +17,6 @@ import (
 	"sallyport/internal/identity/signin"
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/identity/sso/ssohttp"
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
@@ -56,7 +55,7 @@ const lease = 2 * time.Minute
 type parts struct {
 	cfg       *config.Config
 	log       *slog.Logger
-	clock     clock.Clock
+	clock     *db.Clock
 	db        *db.DB
 	box       *secretbox.Box
 	providers *registry.Live
@@ -66,6 +65,8 @@ type parts struct {
 	installation installation.Installation
 	// derive hashes passwords; nil means Argon2id.
 	derive signin.DeriveFunc
+	// contents keep environments from being deleted; nil means that none can be deleted.
+	contents []module.Content
 }
 
 // process is what build makes.
@@ -83,14 +84,10 @@ func (p *parts) build() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	var modules []module.Module // built last: most capabilities are built on identity
 	people := identityConfig(p.cfg, p.db, p.box, p.clock)
 	people.Installation, people.Mails, people.Derive = p.installation, mail, p.derive
-	people.Contents = func() (list []module.Content) {
-		for _, m := range modules {
-			list = append(list, m.Contents...)
-		}
-		return list
+	if p.contents != nil {
+		people.Contents = func() []module.Content { return p.contents }
 	}
 	ids, err := identity.New(people)
 	if err != nil {
@@ -143,12 +140,15 @@ func (p *parts) build() (*process, error) {
 			PublicURL: p.cfg.PublicURL}})
 	repeats := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
 
-	modules = slices.Concat([]module.Module{
+	modules := slices.Concat([]module.Module{
+		p.databaseModule(),
 		{Name: "platform/httpapi", Metrics: requests.Metrics()},
 		{Name: "platform/jobs", Metrics: batches.Metrics()},
 		{Name: "platform/ratelimit", Jobs: limiter.Jobs(), Metrics: limiter.Metrics(),
+			Tables:   []module.Table{{Name: "rate_limit_buckets"}, {Name: "rate_limit_nodes"}},
 			Services: []module.Service{module.Background("rate-limits", limiter.Run)}},
-		{Name: "platform/idempotency", Jobs: repeats.Jobs(), Sealed: idempotency.SealedColumns()},
+		{Name: "platform/idempotency", Jobs: repeats.Jobs(), Sealed: idempotency.SealedColumns(),
+			Tables: []module.Table{{Name: "idempotency_keys", Outlives: "they expire within a day"}}},
 		eventshttp.Module(list, sent, stream),
 		deliverieshttp.Module(sent, list, subs),
 		evaluations.Module(),

@@ -15,9 +15,9 @@ import (
 // sealed columns; nothing of them can run.
 func Declared() []module.Module {
 	cfg := config.Default()
-	clk := clock.System()
-	p := parts{cfg: &cfg, log: slog.New(slog.DiscardHandler), clock: clk, db: new(db.DB), box: new(secretbox.Box),
-		client: NewEgress(&cfg, clk)}
+	d, system := new(db.DB), clock.System()
+	p := parts{cfg: &cfg, log: slog.New(slog.DiscardHandler), clock: db.NewClock(d, system, nil), db: d, box: new(secretbox.Box),
+		client: NewEgress(&cfg, system)}
 	defer p.client.Close()
 	var err error
 	var made *process
@@ -30,10 +30,32 @@ func Declared() []module.Module {
 	return made.modules
 }
 
-// SealedColumns returns every column that holds sealed values.
-func SealedColumns() []secretbox.Column {
-	var list []secretbox.Column
+// TableOwners returns every table of the schema with the package that owns it, as its path under internal.
+func TableOwners() map[string]string {
+	owners := map[string]string{}
 	for _, m := range Declared() {
+		for _, t := range m.Tables {
+			owners[t.Name] = m.Name
+		}
+	}
+	return owners
+}
+
+// contents returns what keeps environments from being deleted.
+func contents(modules []module.Module) []module.Content {
+	list := []module.Content{}
+	for _, m := range modules {
+		list = append(list, m.Contents...)
+	}
+	return list
+}
+
+// SealedColumns returns every column that holds sealed values.
+func SealedColumns() []secretbox.Column { return sealedColumns(Declared()) }
+
+func sealedColumns(modules []module.Module) []secretbox.Column {
+	var list []secretbox.Column
+	for _, m := range modules {
 		list = append(list, m.Sealed...)
 	}
 	return list

@@ -21,7 +21,14 @@ var ErrKeyset = errors.New("the keyset cannot be opened")
 
 // OpenKeyset opens the keyset that is configured.
 func OpenKeyset(cfg *config.Config, clk clock.Clock, log *slog.Logger) (*secretbox.Box, error) {
-	box, err := secretbox.Open(cfg.KeysetSource(), secretbox.WithClock(clk), secretbox.WithLogger(log))
+	return openKeyset(cfg, clk, log, SealedColumns())
+}
+
+// openKeyset opens it for the sealed columns alone: a value that no command could seal again is never stored.
+func openKeyset(cfg *config.Config, clk clock.Clock, log *slog.Logger,
+	sealed []secretbox.Column) (*secretbox.Box, error) {
+	box, err := secretbox.Open(cfg.KeysetSource(), secretbox.WithClock(clk), secretbox.WithLogger(log),
+		secretbox.WithColumns(sealed))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeyset, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sallyport/internal/identity"
-	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
@@ -24,12 +23,12 @@ const (
 )
 
 // databaseModule keeps the database in shape.
-func (a *App) databaseModule(shared *db.Clock) module.Module {
-	m := module.Module{Name: "platform/db"}
-	if a.cfg.SQLite() {
+func (p *parts) databaseModule() module.Module {
+	m := module.Module{Name: "platform/db", Tables: []module.Table{{Name: "installation"}, {Name: "cache_versions"}}}
+	if p.cfg.SQLite() {
 		m.Jobs = []jobs.Periodic{{Name: "checkpoint", Failure: "cannot checkpoint the database",
 			Run: func(ctx context.Context) (time.Duration, error) {
-				long, err := a.db.Checkpoint(ctx)
+				long, err := p.db.Checkpoint(ctx)
 				if long {
 					return checkpointBusy, err
 				}
@@ -39,10 +38,10 @@ func (a *App) databaseModule(shared *db.Clock) module.Module {
 	}
 	m.Jobs = []jobs.Periodic{{Name: "compare-clock", Failure: "cannot go by the database's clock",
 		Run: jobs.Every(clockInterval, func(ctx context.Context) error {
-			if err := shared.Sync(ctx); err != nil {
+			if err := p.clock.Sync(ctx); err != nil {
 				return err
 			}
-			return shared.Check()
+			return p.clock.Check()
 		})}}
 	return m
 }

@@ -4,5 +4,9 @@ import "sallyport/internal/platform/module"
 
 // Module returns what access tokens bring to the process, without their operations.
 func (*Service) Module() module.Module {
-	return module.Module{Name: "identity/accesstokens", Sealed: SealedColumns()}
+	return module.Module{
+		Name:   "identity/accesstokens",
+		Tables: []module.Table{{Name: "signing_keys"}},
+		Sealed: SealedColumns(),
+	}
 }

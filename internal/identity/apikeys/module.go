@@ -18,7 +18,12 @@ const (
 // Module returns what API keys bring to the process, without their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name:     "identity/apikeys",
+		Name: "identity/apikeys",
+		Tables: []module.Table{
+			{Name: "api_keys", Contents: "API keys"},
+			{Name: "api_key_grants"},
+			{Name: "api_key_usage"},
+		},
 		Contents: Contents(),
 		Jobs: []jobs.Periodic{
 			{

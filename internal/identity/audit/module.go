@@ -14,6 +14,9 @@ const sealInterval = time.Second
 func (s *Store) Module() module.Module {
 	return module.Module{
 		Name: "identity/audit",
+		Tables: []module.Table{
+			{Name: "audit_events", Outlives: "the trail of a deleted environment is kept"},
+		},
 		Jobs: []jobs.Periodic{{Name: "number-audit-events", Run: jobs.Every(sealInterval, s.Seal),
 			Failure: "cannot number audit events"}},
 	}

@@ -10,5 +10,6 @@ import (
 func Modules(s *identity.Services) []module.Module {
 	team := s.Team.Module()
 	team.Mount = func(api *httpapi.API) { Mount(api, s) }
-	return []module.Module{team, s.AccessTokens.Module(), s.SignIn.Module(), s.Keys.Module(), s.Setup.Module()}
+	return []module.Module{team, s.Members.Module(), s.AccessTokens.Module(), s.SignIn.Module(),
+		s.Invitations.Module(), s.Keys.Module(), s.Setup.Module()}
 }

@@ -9,6 +9,7 @@ import (
 func (s *Service) Module() module.Module {
 	m := module.Module{
 		Name:    "identity/mails",
+		Tables:  []module.Table{{Name: "mails"}},
 		Sealed:  SealedColumns(),
 		Metrics: s.metrics.collectors(),
 		Jobs: []jobs.Periodic{{Name: "expire-mails", Failure: "cannot delete expired mails",

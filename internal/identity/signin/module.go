@@ -8,7 +8,16 @@ import (
 // Module returns what signing in brings to the process, without its operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name:   "identity/signin",
+		Name: "identity/signin",
+		Tables: []module.Table{
+			{Name: "sessions"},
+			{Name: "sign_in_failures"},
+			{Name: "user_totp"},
+			{Name: "user_recovery_codes"},
+			{Name: "user_identities"},
+			{Name: "password_reset_requests"},
+			{Name: "password_resets"},
+		},
 		Sealed: SealedColumns(),
 		Jobs: []jobs.Periodic{{Name: "send-password-resets", Run: s.AnswerResets,
 			Failure: "cannot respond to requests to reset passwords"}},

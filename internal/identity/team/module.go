@@ -6,6 +6,7 @@ import "sallyport/internal/platform/module"
 func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:   "identity/team",
+		Tables: []module.Table{{Name: "teams"}, {Name: "environments"}},
 		Caches: []module.Cache{{Name: "settings of environments", Refresh: s.Refresh}},
 	}
 }

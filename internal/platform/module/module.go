@@ -20,6 +20,8 @@ import (
 type Module struct {
 	// Name is the path of the capability's package under internal, such as "webhooks/deliveries".
 	Name string
+	// Tables lists the tables that the capability owns: no other package names them in SQL.
+	Tables []Table
 	// Mount registers the capability's operations.
 	Mount func(api *httpapi.API)
 	// Services run from the start of the process to its end, and are started in their order.
@@ -34,6 +36,16 @@ type Module struct {
 	Contents []Content
 	// Metrics are the capability's own metrics.
 	Metrics []prometheus.Collector
+}
+
+// Table is a table of the schema. One with rows of environments says either which of the module's Contents counts them,
+// or why an environment that has some can be deleted.
+type Table struct {
+	Name string
+	// Contents is the name of the Content that counts the rows.
+	Contents string
+	// Outlives is the reason why the rows do not keep their environment from being deleted.
+	Outlives string
 }
 
 // Service is a part of a capability that starts and stops with the process. Each function may be nil.

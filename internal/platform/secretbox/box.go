@@ -39,6 +39,17 @@ func WithClock(c clock.Clock) Option { return func(b *Box) { b.clock = c } }
 // WithLogger sets where a Box reports that its keyset file can no longer be read. The default is nowhere.
 func WithLogger(l *slog.Logger) Option { return func(b *Box) { b.log = l } }
 
+// WithColumns makes Seal refuse values of other columns, so that no column is forgotten where values are sealed again.
+// The default allows all.
+func WithColumns(columns []Column) Option {
+	return func(b *Box) {
+		b.columns = map[[2]string]bool{}
+		for _, c := range columns {
+			b.columns[[2]string{c.Table, c.Column}] = true
+		}
+	}
+}
+
 // Box seals and opens values under one keyset. It follows a rotation made by another process: before sealing it looks
 // at the file at most every five seconds, and opening a value of an unknown key reads the file again. It is safe for
 // concurrent use.
@@ -46,6 +57,8 @@ type Box struct {
 	path  string
 	clock clock.Clock
 	log   *slog.Logger
+	// columns are the tables and columns that Seal takes values of; nil means all.
+	columns map[[2]string]bool
 
 	keys      atomic.Pointer[keys]
 	checkedAt atomic.Int64 // when the file was last looked at, in Unix milliseconds
@@ -92,6 +105,9 @@ func (b *Box) Seal(plaintext []byte, ad AD) ([]byte, error) {
 	associated, err := ad.encode()
 	if err != nil {
 		return nil, err
+	}
+	if b.columns != nil && !b.columns[[2]string{ad.Table, ad.Column}] {
+		return nil, fmt.Errorf("secretbox: seal %s: %w", ad.place(), errUndeclared)
 	}
 	b.follow()
 	out, err := b.keys.Load().aead.Encrypt(plaintext, associated)

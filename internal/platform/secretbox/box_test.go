@@ -50,6 +50,25 @@ func TestSealOpen(t *testing.T) {
 	}
 }
 
+// A Box for certain columns seals values of no other, and opens whatever its keys have sealed.
+func TestSealRefusesUndeclaredColumns(t *testing.T) {
+	t.Parallel()
+	source := newFile(t)
+	all := openFile(t, source)
+	some, err := Open(Source{Path: source}, WithColumns([]Column{{Table: place().Table, Column: place().Column}}))
+	require.NoError(t, err)
+	_, err = some.Seal([]byte("s"), place())
+	require.NoError(t, err)
+	other := place()
+	other.Column += "2"
+	_, err = some.Seal([]byte("s"), other)
+	require.ErrorIs(t, err, errUndeclared)
+	sealed, err := all.Seal([]byte("s"), other)
+	require.NoError(t, err)
+	_, err = some.Open(sealed, other)
+	require.NoError(t, err)
+}
+
 // A ciphertext cannot be moved: it opens under no other table, column or row.
 func TestOpenRefusesAnotherPlace(t *testing.T) {
 	t.Parallel()

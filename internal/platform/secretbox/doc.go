@@ -17,6 +17,8 @@ var (
 	ErrUnknownKey = errors.New("ciphertext of an unknown key")
 	// ErrDecrypt: the ciphertext is damaged, or it belongs to another table, column or row.
 	ErrDecrypt = errors.New("ciphertext does not open here")
+	// errUndeclared means that no module declares the column as sealed.
+	errUndeclared = errors.New("the column is not declared as sealed")
 	// ErrAD: a field of AD is empty.
 	ErrAD = errors.New("associated data is incomplete")
 )

@@ -13,7 +13,13 @@ const matchInterval = 5 * time.Second
 // Module returns what connections bring to the process, without their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name:     "providers/connections",
+		Name: "providers/connections",
+		Tables: []module.Table{
+			{Name: "connections", Contents: "connections"},
+			{Name: "webhook_aliases", Outlives: "without connections only released aliases are left"},
+			{Name: "connection_secrets"},
+			{Name: "webhook_enrolments"},
+		},
 		Sealed:   SealedColumns(),
 		Caches:   []module.Cache{{Name: "connections", Refresh: s.Refresh}},
 		Contents: []module.Content{{Name: "connections", Held: holdsConnections}},

@@ -9,7 +9,12 @@ import (
 // Module returns what deliveries bring to the process, without their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name:    "webhooks/deliveries",
+		Name: "webhooks/deliveries",
+		Tables: []module.Table{
+			{Name: "deliveries", Outlives: "retention deletes them with their events"},
+			{Name: "delivery_attempts", Outlives: "retention deletes them with their events"},
+			{Name: "delivery_stats", Outlives: "retention deletes them with their events"},
+		},
 		Metrics: s.metrics.collectors(),
 		Services: []module.Service{{
 			Name:  "delivery-workers",

@@ -19,7 +19,14 @@ const (
 func (s *Store) Module() module.Module {
 	partitions := func(ctx context.Context) error { return s.EnsurePartitions(ctx, s.clock.Now()) }
 	return module.Module{
-		Name:     "webhooks/events",
+		Name: "webhooks/events",
+		Tables: []module.Table{
+			{Name: "webhook_events", Outlives: "users cannot delete events; retention does"},
+			{Name: "webhook_event_payloads"},
+			{Name: "webhook_event_keys"},
+			{Name: "webhook_event_log", Outlives: "readers of the stream need it for an hour at most"},
+			{Name: "webhook_payload_horizons", Outlives: "they describe events"},
+		},
 		Services: []module.Service{{Name: "event-partitions", Start: partitions}},
 		Jobs: []jobs.Periodic{
 			{Name: "make-partitions", Run: jobs.Every(partitionInterval, partitions),

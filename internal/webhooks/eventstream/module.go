@@ -13,6 +13,12 @@ func (s *Service) Module() module.Module {
 		s.endStreams() // streams have no end of their own that requests could wait for
 		return nil
 	}
-	return module.Module{Name: "webhooks/eventstream", Metrics: s.metrics.collectors(),
-		Services: []module.Service{feed}}
+	return module.Module{
+		Name: "webhooks/eventstream",
+		Tables: []module.Table{
+			{Name: "webhook_stream_tickets", Outlives: "a ticket lives for a minute"},
+		},
+		Metrics:  s.metrics.collectors(),
+		Services: []module.Service{feed},
+	}
 }

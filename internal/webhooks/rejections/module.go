@@ -18,7 +18,8 @@ const (
 // Module returns what refused requests bring to the process, without their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name: "webhooks/rejections",
+		Name:   "webhooks/rejections",
+		Tables: []module.Table{{Name: "webhook_rejections", Outlives: "they expire"}},
 		Jobs: []jobs.Periodic{
 			{Name: "store-rejections", Wake: s.wake, Run: jobs.Every(storeInterval, s.Flush), Last: s.Flush,
 				Failure: "cannot store refused requests", Warn: true},

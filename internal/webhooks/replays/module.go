@@ -18,7 +18,10 @@ const (
 // Module returns what bulk replays bring to the process, without their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Name:     "webhooks/replays",
+		Name: "webhooks/replays",
+		Tables: []module.Table{
+			{Name: "webhook_replays", Outlives: "without subscriptions replays end, and they expire"},
+		},
 		Metrics:  s.metrics.collectors(),
 		Services: []module.Service{{Name: "replay-leases", Start: s.Recover}},
 		Jobs: []jobs.Periodic{

@@ -14,6 +14,7 @@ const forgetInterval = 10 * time.Minute
 func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:     "webhooks/subscriptions",
+		Tables:   []module.Table{{Name: "webhook_subscriptions", Contents: "subscriptions"}},
 		Sealed:   SealedColumns(),
 		Caches:   []module.Cache{{Name: "subscriptions", Refresh: s.Refresh}},
 		Contents: []module.Content{{Name: "subscriptions", Held: holdsSubscriptions}},

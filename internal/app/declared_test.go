@@ -1,0 +1,105 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/app"
+	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/testkit"
+)
+
+// Every capability and every name occurs once, so that nothing is declared for another.
+func TestDeclaredOnce(t *testing.T) {
+	t.Parallel()
+	rows := app.Dependencies()
+	seen := map[string]bool{}
+	once := func(kind, name string) {
+		require.False(t, seen[kind+name], "two %ss are named %s", kind, name)
+		seen[kind+name] = true
+	}
+	for _, m := range app.Declared() {
+		once("module", m.Name)
+		_, known := rows[m.Name]
+		require.True(t, known || strings.HasPrefix(m.Name, "platform/"), "%s is no row of the dependency table", m.Name)
+		for _, table := range m.Tables {
+			once("table", table.Name)
+		}
+		for _, c := range m.Sealed {
+			once("column", c.Table+"."+c.Column)
+		}
+	}
+}
+
+// Promise: an environment is deleted only if no capability has anything in it that must not be lost. A table with rows
+// of environments is counted, or says why it is not.
+func TestEnvironmentsSeeEveryOwner(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		declared := map[string]module.Table{}
+		counts := map[string]module.Content{}
+		for _, m := range app.Declared() {
+			for _, table := range m.Tables {
+				declared[table.Name] = table
+			}
+			for _, c := range m.Contents {
+				counts[c.Name] = c
+			}
+		}
+		for name, columns := range schema(t, s.DB) {
+			table := declared[name]
+			if !columns["environment_id"] {
+				require.Empty(t, table.Contents+table.Outlives, "%s has no rows of environments", name)
+				continue
+			}
+			if table.Outlives != "" {
+				require.Empty(t, table.Contents, "%s is counted, or outlives its environment", name)
+				continue
+			}
+			require.Contains(t, counts, table.Contents, "%s has rows of environments", name)
+			held, err := counts[table.Contents].Held(t.Context(), s.DB.Read(), id.Environment(id.New(id.PrefixEnvironment)))
+			require.NoError(t, err)
+			require.False(t, held)
+		}
+	})
+}
+
+// Backups and rotations of the keyset read these columns by their names.
+func TestSealedColumnsExist(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s testkit.Store) {
+		columns := schema(t, s.DB)
+		require.NotEmpty(t, app.SealedColumns())
+		for _, c := range app.SealedColumns() {
+			require.True(t, columns[c.Table][c.Column], "%s.%s", c.Table, c.Column)
+			require.True(t, columns[c.Table][c.IDColumn], "%s.%s", c.Table, c.IDColumn)
+		}
+	})
+}
+
+// schema returns the columns of every table.
+func schema(t *testing.T, d *db.DB) map[string]map[string]bool {
+	t.Helper()
+	query := `SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()`
+	if d.Engine() == db.SQLite {
+		query = `SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'`
+	}
+	rows, err := d.Read().QueryContext(t.Context(), query)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	columns := map[string]map[string]bool{}
+	for rows.Next() {
+		var table, column string
+		require.NoError(t, rows.Scan(&table, &column))
+		if columns[table] == nil {
+			columns[table] = map[string]bool{}
+		}
+		columns[table][column] = true
+	}
+	require.NoError(t, rows.Err())
+	return columns
+}
