@@ -73,6 +73,22 @@ func TestRepositoryTables(t *testing.T) {
 	require.Empty(t, archtest.TablesWithoutOwner(migrations, app.TableOwners()))
 }
 
+// A capability that tells other processes of its changes has a cache there, which is compared for them: one that is
+// forgotten would go on with old data.
+func TestRepositoryCaches(t *testing.T) {
+	t.Parallel()
+	folders, err := archtest.Callers(tracked(t), "internal/platform/db", "Bump")
+	require.NoError(t, err)
+	require.NotEmpty(t, folders)
+	caches := map[string]bool{}
+	for _, m := range app.Declared() {
+		caches["internal/"+m.Name] = len(m.Caches) > 0
+	}
+	for _, folder := range folders {
+		require.True(t, caches[folder], "%s raises the version of a cache, and its module declares none", folder)
+	}
+}
+
 // Files stay short enough to be read in one go.
 func TestRepositoryFileLengths(t *testing.T) {
 	t.Parallel()

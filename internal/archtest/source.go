@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -238,4 +239,29 @@ func WholeViews(files []File) []string {
 
 func isProductGo(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !isTestSupport(path.Dir(name))
+}
+
+// Callers returns the folders whose product code calls a function of a package of this module, each once, sorted. The
+// package is given by its import path below the module.
+func Callers(files []File, pkg, function string) ([]string, error) {
+	found := map[string]bool{}
+	for _, f := range files {
+		if !isProductGo(f.Path) {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.Path, f.Text, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, fmt.Errorf("parse %s: %w", f.Path, err)
+		}
+		names := importedNames(parsed)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == function {
+				if x, ok := s.X.(*ast.Ident); ok && names[x.Name] == Module+"/"+pkg {
+					found[path.Dir(f.Path)] = true
+				}
+			}
+			return true
+		})
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }

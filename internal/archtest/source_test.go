@@ -139,3 +139,18 @@ func TestWholeViews(t *testing.T) {
 	require.Equal(t, []string{"internal/a/ahttp/list.go:2 asks for a whole environment; take the View of the principal"},
 		findings)
 }
+
+// Calls are found by the package that a name stands for, renamed or not; namesakes and tests are not accused.
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	folders, err := Callers([]File{
+		goFile("internal/a/x.go", "import \"sallyport/internal/platform/db\"\nvar _ = db.Bump(1)"),
+		goFile("internal/a/y.go", "import \"sallyport/internal/platform/db\"\nvar _ = db.Bump(2)"),
+		goFile("internal/b/x.go", "import sly \"sallyport/internal/platform/db\"\nfunc f() { sly.Bump(1) }"),
+		goFile("internal/c/x.go", "import \"other/db\"\nvar _ = db.Bump(1)"),
+		goFile("internal/d/x.go", "import \"sallyport/internal/platform/db\"\nvar _ = db.Other(1)"),
+		goFile("internal/e/x_test.go", "import \"sallyport/internal/platform/db\"\nvar _ = db.Bump(1)"),
+	}, "internal/platform/db", "Bump")
+	require.NoError(t, err)
+	require.Equal(t, []string{"internal/a", "internal/b"}, folders)
+}
