@@ -4,10 +4,6 @@ package archtest_test
 func notRewritten() []string {
 	return []string{
 		"bench/",
-		"definitions/",
-		"deploy/grafana/",
-		"deploy/prometheus/",
-		"docs/reference/",
 		"internal/demo/",
 		"internal/e2e/",
 		"internal/identity/",

@@ -81,7 +81,7 @@ func TestOwnDefinitions(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, w.post(c.pathToken(), next("X-Acme-Signature")).status)
 
 		w.define(strings.Replace(changed, "encoding: hex", "encoding: octal", 1))
-		w.ticking("the refusal", func() bool { return strings.Contains(w.logs.String(), "provider definition refused") })
+		w.ticking("the refusal", func() bool { return strings.Contains(w.logs.String(), "provider definition rejected") })
 		require.Contains(t, w.logs.String(),
 			`"line":12,"field":"webhooks.signature[0].encoding","reason":"must be hex, base64 or base64url"`)
 		w.deliver(c.pathToken(), next("X-Acme-Hmac"))
