@@ -1,5 +1,5 @@
-// Package operator holds what commands do on a store, next to a server that may be running: keys, the keyset, backups,
-// the doctor, and the checks of webhooks and of provider definitions.
+// Package operator does the work of commands on a database, next to a server that may be running: accounts, API keys,
+// the keyset, backups, checks of the installation and of saved webhooks.
 package operator
 
 import (
