@@ -106,7 +106,7 @@ func TestCredentials(t *testing.T) {
 		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "http://gateway.example"}, exitFailed, "", "https://"},
 		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "gateway.example"}, exitFailed, "", "--server"},
 		{[]string{"SALLYPORT_API_KEY=" + key}, []string{"--server", "http://127.0.0.1:1"}, exitFailed, "",
-			"no answer from http://127.0.0.1:1"},
+			"no response from http://127.0.0.1:1"},
 		{[]string{"SALLYPORT_API_KEY=" + key + "\x1b[2J"}, nil, exitFailed, "", "no key has"},
 		{nil, []string{"--api-key-file", file + ".none"}, exitFailed, "", "read the API key"},
 		{nil, []string{"--api-key-file", filepath.Join(dir, "empty")}, exitFailed, "", "is empty"},

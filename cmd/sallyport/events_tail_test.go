@@ -93,7 +93,7 @@ func TestTailWaitsForTheServer(t *testing.T) {
 	tail := r.start("events", "tail")
 	tail.waits(1, "Watching", &tail.stderr)
 	s.stop()
-	tail.waits(1, `\nThe stream broke off: no answer from http://\S+: .+\. Retrying in \d+s\.\n`, &tail.stderr)
+	tail.waits(1, `\nThe stream broke off: no response from http://\S+: .+\. Retrying in \d+s\.\n`, &tail.stderr)
 	tail.interrupt()
 	require.Equal(t, 1, strings.Count(tail.stderr.String(), "broke off"))
 }

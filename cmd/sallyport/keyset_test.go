@@ -365,7 +365,7 @@ func TestKeysetFile(t *testing.T) {
 	require.NoError(t, err)
 	r := in.run(t, "keyset", "create")
 	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.stderr, "exists already")
+	require.Contains(t, r.stderr, "already exists")
 	again, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, text, again)

@@ -155,7 +155,7 @@ func TestListenThroughABreak(t *testing.T) {
 		s.deliver(t, "first")
 		await(t, arrived)
 		cut <- struct{}{}
-		c.waits(1, `The stream broke off: no answer from .*Retrying in \d+s\.\n`, &c.stderr)
+		c.waits(1, `The stream broke off: no response from .*Retrying in \d+s\.\n`, &c.stderr)
 		s.deliver(t, "second")
 		removed := decode[[]eventRow](t, r.do("events", "list", "--json", "--limit", "1"))[0].EventUUID
 		status, _ := s.ask(t, http.MethodDelete, "/api/v1/webhook-events/"+removed+"/payload",
@@ -257,5 +257,5 @@ func TestListenRefused(t *testing.T) {
 	wrong.environ[1] = "SALLYPORT_API_KEY=spk_test_wrong"
 	wrong.refuse(exitFailed, "unauthorized", "listen", forward)
 	wrong.environ[0] = "SALLYPORT_SERVER=http://127.0.0.1:1"
-	wrong.refuse(exitFailed, "no answer from http://127.0.0.1:1", "listen", forward)
+	wrong.refuse(exitFailed, "no response from http://127.0.0.1:1", "listen", forward)
 }

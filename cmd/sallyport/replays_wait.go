@@ -57,13 +57,13 @@ func (f apiFlags) awaitReplay(ctx context.Context, e *env, api *apiclient.Client
 }
 
 // poll requests the job when the next request is due.
-func (apiFlags) poll(ctx context.Context, e *env, api *apiclient.Client, id string) (apiclient.Answer, error) {
+func (apiFlags) poll(ctx context.Context, e *env, api *apiclient.Client, id string) (apiclient.Response, error) {
 	t := e.clock.NewTimer(waitInterval)
 	defer t.Stop()
 	select {
 	case <-t.C():
 		return api.Call(ctx, apiclient.Request{Method: http.MethodGet, Path: replaysPath + apiclient.Path(id)})
 	case <-ctx.Done():
-		return apiclient.Answer{}, ctx.Err()
+		return apiclient.Response{}, ctx.Err()
 	}
 }

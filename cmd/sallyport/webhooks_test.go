@@ -126,7 +126,7 @@ func TestWebhooksVerify(t *testing.T) {
 		// The file's line ends and what an editor added to it do not count; what was changed shows.
 		require.True(t, verify(exitOK, strings.ReplaceAll(good, "\r\n", "\n")).Verified)
 		v = verify(exitOK, strings.Replace(good, "\r\n\r\n", "\r\nContent-Length: 25\r\n\r\n", 1)+"\n")
-		require.Contains(t, v.Notes[0], "line end behind the 25 bytes")
+		require.Contains(t, v.Notes[0], "line break after the 25 bytes")
 
 		// The connection by its other names, the request in parts and from standard input, and without the server.
 		s.stop()
@@ -279,7 +279,7 @@ func TestWebhooksVerifyMisuse(t *testing.T) {
 			"--connection=in-production --environment=development --request=" + good: "connection",
 			"--connection=github/both --environment=nowhere --request=" + good:       "environment",
 			"--connection=github/both --request=" + dir + "/none":                    "read the request",
-			"--connection=github/both --request=" + saved(t, "hunter2"):              "line 1 is no request line",
+			"--connection=github/both --request=" + saved(t, "hunter2"):              "line 1 is not a request line",
 			"--connection=github/both --request=" + big:                              "is larger than",
 			"--connection=github/both":                                               "give --request, or --headers with --body",
 			"--connection=github/both --request=a --headers=b":                       "give --request, or --headers with --body",

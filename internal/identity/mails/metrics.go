@@ -17,7 +17,7 @@ func newMetrics(kinds []string) metrics {
 		queued: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sallyport_mails_queued",
 			Help: "Mails that wait to be sent."}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_mail_attempts_total",
-			Help: "Attempts to send mails by kind and outcome; expired: given up because what the mail tells of is over."},
+			Help: "Attempts to send mails by kind and outcome; expired: dropped because the mail is out of date."},
 			[]string{"kind", "outcome"}),
 	}
 	for _, kind := range kinds {

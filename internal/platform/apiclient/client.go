@@ -1,4 +1,4 @@
-// Package apiclient is the way of commands to a server's API: one key, one address, time-outs, pages, and the error
+// Package apiclient calls the API of a server for commands: with one key and address, timeouts, pages, and the error
 // envelope as an error.
 package apiclient
 
@@ -20,7 +20,7 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Media types of answers; an error is JSON in any case.
+// Media types of responses; an error is always JSON.
 const (
 	mediaJSON  = "application/json"
 	mediaBytes = "application/octet-stream"
@@ -30,27 +30,27 @@ const (
 const Prefix = "/api/v1"
 
 const (
-	// maxResponse bounds one answer: a page of events with their bodies has up to 16 MiB, and one large body more.
+	// maxResponse limits a response: a page of events with their bodies has up to 16 MiB, and one large body more.
 	maxResponse = 96 << 20
-	// maxPage is how many rows the API gives at once.
+	// maxPage is the maximum of rows in a response.
 	maxPage = 250
-	// maxKey is more than any API key has.
+	// maxKey is longer than any API key.
 	maxKey = 512
 )
 
-// Options say whose API is called, and how.
+// Options configure a Client.
 type Options struct {
-	// Server is scheme, host and port of the server; /api/v1 behind it is accepted and means the same.
+	// Server is the scheme, host and port of the server, optionally with the path /api/v1.
 	Server string
-	// Key is the API key; empty asks without one.
+	// Key is the API key; empty sends none.
 	Key secretbox.Secret
-	// AllowHTTP accepts http:// for servers that are not on loopback. The key then crosses the network in clear.
+	// AllowHTTP accepts http:// for servers that are not on loopback. The key then crosses the network unencrypted.
 	AllowHTTP bool
-	// Timeout bounds each request with its answer; 0 means 30 s.
+	// Timeout limits each request with its response; 0 means 30 s.
 	Timeout time.Duration
 	// UserAgent names the program.
 	UserAgent string
-	// Clock times the exchange; nil means the system's.
+	// Clock measures the exchange; nil means the system clock.
 	Clock clock.Clock
 }
 
@@ -67,16 +67,16 @@ type Client struct {
 
 // Errors of Options.
 var (
-	// ErrServer says that the address is not that of a server.
+	// ErrServer: the address is not that of a server.
 	ErrServer = errors.New("the server must be given as a URL such as https://gateway.example.com, without a path")
-	// ErrPlainHTTP says that the key would cross a network in clear.
+	// ErrPlainHTTP: the key would cross a network unencrypted.
 	ErrPlainHTTP = errors.New("the server is not on this machine, and its URL is not https://: the API key would cross " +
-		"the network in clear")
-	// ErrKey says that the key cannot be one.
-	ErrKey = errors.New("the API key holds a character that no key has, or is too long")
+		"the network unencrypted")
+	// ErrKey: the key cannot be an API key.
+	ErrKey = errors.New("the API key contains a character that no key has, or is too long")
 )
 
-// New returns a Client. It reaches every address, private ones too: whoever runs a command names its server. The errors
+// New returns a Client. It reaches private addresses too, because the user of a command chooses the server. The errors
 // are ErrServer, ErrPlainHTTP and ErrKey.
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimSuffix(strings.TrimRight(o.Server, "/"), Prefix))
@@ -109,31 +109,31 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Loopback reports whether a URL's host is this machine: an address of loopback, or the name localhost.
+// Loopback reports whether a URL's host is this machine: a loopback address or the name localhost.
 func Loopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
-// Close ends the kept connections.
+// Close closes the idle connections.
 func (c *Client) Close() { c.egress.Close() }
 
-// Server is scheme, host and port of the server.
+// Server returns the scheme, host and port of the server.
 func (c *Client) Server() string { return c.base.String() }
 
 // Request is one call of an operation.
 type Request struct {
 	Method string
-	// Path is relative to Prefix; its variable segments are escaped (see Path).
+	// Path is relative to Prefix, with escaped variable segments (see Path).
 	Path  string
 	Query url.Values
 	// Body is sent as JSON; nil sends none.
 	Body any
-	// Header is sent beside the client's own.
+	// Header is sent in addition to the client's own.
 	Header http.Header
 }
 
-// Path puts segments together that come from people and servers: each is escaped, so that it stays one segment.
+// Path joins segments that come from users and servers. It escapes each, so that it stays one segment.
 func Path(segments ...string) string {
 	var b strings.Builder
 	for _, s := range segments {
@@ -142,49 +142,49 @@ func Path(segments ...string) string {
 	return b.String()
 }
 
-// Answer is the answer of a call that succeeded.
-type Answer struct {
+// Response is the response to a successful call.
+type Response struct {
 	Status int
 	Header http.Header
-	// Body is the JSON as it came; empty where there is none.
+	// Body is the JSON as received; empty if there is none.
 	Body json.RawMessage
 }
 
-// Decode reads the body into v.
-func (a Answer) Decode(v any) error {
-	if err := json.Unmarshal(a.Body, v); err != nil {
+// Decode decodes the body into v.
+func (r Response) Decode(v any) error {
+	if err := json.Unmarshal(r.Body, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	return nil
 }
 
-// Call calls an operation. A status outside 2xx is an *Error; other errors are an *Unreachable and ErrForeign.
-func (c *Client) Call(ctx context.Context, r Request) (Answer, error) {
+// Call calls an operation. Its errors are *Error for a status outside 2xx, *Unreachable and ErrForeign.
+func (c *Client) Call(ctx context.Context, r Request) (Response, error) {
 	resp, err := c.exchange(ctx, r, mediaJSON)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
-	// What stands between may answer 200 with a page of its own.
+	// A proxy may respond with 200 and a page of its own.
 	if resp.Status != http.StatusNoContent && !json.Valid(resp.Body) {
-		return Answer{}, ErrForeign
+		return Response{}, ErrForeign
 	}
-	return Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body}, nil
+	return Response{Status: resp.Status, Header: resp.Header, Body: resp.Body}, nil
 }
 
-// Download calls an operation whose answer is plain bytes, application/octet-stream. The errors are those of Call.
+// Download calls an operation with a response of application/octet-stream. Its errors are those of Call.
 func (c *Client) Download(ctx context.Context, r Request) ([]byte, error) {
 	resp, err := c.exchange(ctx, r, mediaBytes)
 	if err != nil {
 		return nil, err
 	}
-	// What stands between may answer 200 with a page of its own.
+	// A proxy may respond with 200 and a page of its own.
 	if resp.Status != http.StatusOK || resp.Header.Get("Content-Type") != mediaBytes {
 		return nil, ErrForeign
 	}
 	return resp.Body, nil
 }
 
-// exchange sends the request and returns an answer of a status of success.
+// exchange sends the request and returns a response with a status of success.
 func (c *Client) exchange(ctx context.Context, r Request, accept string) (egress.Response, error) {
 	q, err := c.request(r, accept)
 	if err != nil {
@@ -229,19 +229,19 @@ func (c *Client) request(r Request, accept string) (egress.Request, error) {
 	return q, nil
 }
 
-// marshal writes JSON without the escapes for HTML.
+// marshal encodes JSON without escapes for HTML.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return nil, fmt.Errorf("write a request's body: %w", err)
+		return nil, fmt.Errorf("encode the body of a request: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
-// Each calls fn with each row of a list, page by page, until limit rows have come; 0 is no limit. more reports whether
-// the list goes on behind them.
+// Each calls fn for each row of a list, page by page, up to limit rows; 0 means no limit. more reports whether the list
+// has more rows.
 func (c *Client) Each(ctx context.Context, r Request, limit int,
 	fn func(row json.RawMessage) error) (more bool, err error) {
 	query := url.Values{}
@@ -275,7 +275,7 @@ func (c *Client) Each(ctx context.Context, r Request, limit int,
 		case limit > 0 && n >= limit:
 			return true, nil
 		case next == query.Get("cursor"):
-			return false, ErrForeign // a list that does not move on would be read for ever
+			return false, ErrForeign // a cursor that does not change would loop for ever
 		}
 		query.Set("cursor", next)
 	}

@@ -98,8 +98,8 @@ func TestEnvelope(t *testing.T) {
 	require.False(t, hasCode(err, apperr.CodeNotFound))
 	require.EqualError(t, get("/limited"), "Too many requests (status 429, rate_limited, retry after 7s, request 0193)")
 	require.EqualError(t, get("/proxy"),
-		"what answered is no Sallyport server, or something between answered in its place (status 502, request 0193)")
-	require.ErrorContains(t, get("/elsewhere"), "redirects elsewhere")
+		"the response is not from a Sallyport server, but probably from a proxy (status 502, request 0193)")
+	require.ErrorContains(t, get("/elsewhere"), "redirects to another URL")
 	require.ErrorIs(t, get("/welcome"), apiclient.ErrForeign)
 }
 
@@ -169,7 +169,7 @@ func TestNoAnswer(t *testing.T) {
 	c, err := apiclient.New(apiclient.Options{Server: "http://127.0.0.1:1", Key: "sp_hidden"})
 	require.NoError(t, err)
 	_, err = c.Call(t.Context(), apiclient.Request{Method: http.MethodGet, Path: "/x"})
-	require.EqualError(t, err, "no answer from http://127.0.0.1:1: The target refused the connection.")
+	require.EqualError(t, err, "no response from http://127.0.0.1:1: The target refused the connection.")
 	var gone *apiclient.Unreachable
 	require.ErrorAs(t, err, &gone)
 	require.False(t, gone.Sent)

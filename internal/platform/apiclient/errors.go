@@ -12,45 +12,45 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Errors of answers.
+// Errors of responses.
 var (
-	// ErrForeign says that what answered is not a Sallyport server, or that something between changed its answer.
-	ErrForeign = errors.New("the answer is not one of a Sallyport server")
-	// ErrTooLarge says that the answer is larger than a command takes.
-	ErrTooLarge = errors.New("the answer is larger than 96 MiB; ask for fewer rows")
+	// ErrForeign: the response is not one of a Sallyport server, or a proxy has changed it.
+	ErrForeign = errors.New("the response is not one of a Sallyport server")
+	// ErrTooLarge: the response is larger than a command accepts.
+	ErrTooLarge = errors.New("the response is larger than 96 MiB; request fewer rows")
 )
 
-// Unreachable says that no answer came from the server.
+// Unreachable is the error of a request without a response.
 type Unreachable struct {
-	// Server is its URL, without path.
+	// Server is the server's URL without a path.
 	Server string
-	// Code is that of the egress error, such as connection_refused.
+	// Code is the code of the egress error, such as connection_refused.
 	Code    string
 	Message string
-	// Sent is false only when it is certain that the request has not left.
+	// Sent is false only if it is certain that nothing of the request was sent.
 	Sent bool
 }
 
-// Error names the server and what happened.
-func (e *Unreachable) Error() string { return "no answer from " + e.Server + ": " + e.Message }
+// Error names the server and the failure.
+func (e *Unreachable) Error() string { return "no response from " + e.Server + ": " + e.Message }
 
-// Error is the error envelope of an answer.
+// Error is the error envelope of a response.
 type Error struct {
-	// Status is the HTTP status.
+	// Status is the HTTP status code.
 	Status int
-	// Code is the code of the envelope; empty when the answer has none, and then something between has answered.
+	// Code is the code of the envelope; empty for a response without one, which probably comes from a proxy.
 	Code    apperr.Code
 	Message string
-	// Details are the faults of a request that broke a rule.
+	// Details are the validation errors of the request.
 	Details []apperr.Detail
-	// RequestID names the request in the server's log; empty when the answer has none.
+	// RequestID names the request in the server's log; empty for a response without one.
 	RequestID string
-	// RetryAfter is how long the server asks to wait; 0 when it does not.
+	// RetryAfter is the time that the server asks the client to wait, or 0.
 	RetryAfter time.Duration
 }
 
-// Error is one line: what is wrong, each fault, and in brackets status, code and request id. The text comes from
-// outside.
+// Error returns one line: the message, each validation error, and in brackets status, code and request id. The text
+// comes from outside.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
@@ -74,8 +74,7 @@ func (e *Error) Error() string {
 	return b.String() + ")"
 }
 
-// field is a detail's location without the part of the request that it lies in, which whoever gives flags did not
-// choose.
+// field returns a detail's location without the part of the request, which a user of flags does not know.
 func field(location string) string {
 	for _, part := range []string{"body.", "query.", "path."} {
 		if name, ok := strings.CutPrefix(location, part); ok {
@@ -85,8 +84,7 @@ func field(location string) string {
 	return location
 }
 
-// Temporary reports whether the same request may be answered otherwise later: the server is away, overloaded or has
-// failed.
+// Temporary reports whether the same request may succeed later: the server is unreachable, overloaded or has failed.
 func Temporary(err error) bool {
 	var gone *Unreachable
 	var refused *Error
@@ -110,9 +108,9 @@ func errorOf(status int, h http.Header, body []byte) *Error {
 		e.Code, e.Message, e.Details = envelope.Error.Code, envelope.Error.Message, envelope.Error.Details
 		return e
 	}
-	e.Message = "what answered is no Sallyport server, or something between answered in its place"
+	e.Message = "the response is not from a Sallyport server, but probably from a proxy"
 	if status >= 300 && status < 400 {
-		e.Message = "the server redirects elsewhere, which is not followed: name the URL that answers by itself"
+		e.Message = "the server redirects to another URL, which is not followed: use that URL"
 	}
 	return e
 }

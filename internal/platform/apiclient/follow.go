@@ -15,42 +15,41 @@ import (
 )
 
 const (
-	// maxMessage bounds one message of a stream; an event without its payload is far smaller.
+	// maxMessage limits a message of a stream; an event without its payload is far smaller.
 	maxMessage = 4 << 20
-	// maxQuiet is how long a stream may be silent: three of its heartbeats.
+	// maxQuiet is the longest silence of a stream: three of its heartbeats.
 	maxQuiet = 45 * time.Second
-	// leastWait, firstWait and maxWait: how long to wait before a stream is opened again. The server may ask for another
-	// than the first, and each failure in a row doubles it.
+	// leastWait, firstWait and maxWait limit the time before a stream is opened again. The server may set another first
+	// one, and each failure in a row doubles it.
 	leastWait, firstWait, maxWait = time.Second, 3 * time.Second, 30 * time.Second
-	// maxRefusal bounds the body of an answer that is no stream.
+	// maxRefusal limits the body of a response that is not a stream.
 	maxRefusal = 1 << 20
 )
 
-// Following is a stream that is opened again whenever it ends, behind the last message, so that nothing is missed.
+// Following is a stream that is opened again when it ends, after the last message, so that nothing is missed.
 type Following struct {
-	// Path and Query are those of a Request.
+	// Path and Query are those of the Request.
 	Path  string
 	Query url.Values
-	// From is the id of a message to begin behind; empty begins with what happens from now on.
+	// From is the id of the message to begin after; empty begins now.
 	From string
-	// Message takes each message, also those about the stream itself, one after the other; its error ends the following.
+	// Message is called for each message, including those about the stream itself. Its error ends the following.
 	Message func(m sse.Message) error
-	// Opened is told, where it is set, that the stream is open and nothing that happens from now on is missed: the first
-	// time, and again after each loss.
+	// Opened, if set, is called when the stream is open and misses nothing from now on: first, and after each loss.
 	Opened func(again bool)
-	// Lost is told, where it is set, that the stream broke off, and when it will be opened again. It hears nothing more
-	// until the stream is open again, nor of streams that end in order, as every one does after some time.
+	// Lost, if set, is called when the stream breaks off, with the time until it is opened again. It is called once until
+	// the stream is open again, and not for streams that end in order, as every one does after some time.
 	Lost func(err error, wait time.Duration)
 }
 
-// errEnded says that a stream ended in order.
+// errEnded is the error of a stream that ended in order.
 var errEnded = errors.New("the stream ended")
 
-// Follow reads the stream until ctx ends, whose error it returns, or Message returns an error, or the server refuses
-// for good. It returns the id of the last place that it has read. The first opening must succeed, because most likely
-// nothing would mend it; later ones are tried for ever. The errors are those of Call, and sse.ErrTooLong.
+// Follow reads the stream until ctx ends, Message returns an error, or the server refuses permanently. It returns the
+// last position that it has read. It does not retry the first opening, because waiting would probably not help; it
+// retries later ones for ever. Its errors are those of ctx, Message and Call, and sse.ErrTooLong.
 func (c *Client) Follow(ctx context.Context, f Following) (last string, err error) {
-	p := place{id: f.From, retry: firstWait}
+	p := position{id: f.From, retry: firstWait}
 	wait := firstWait
 	opened, lost := false, false
 	for {
@@ -86,18 +85,19 @@ func (c *Client) Follow(ctx context.Context, f Following) (last string, err erro
 	}
 }
 
-// place is where a stream has been read to, and how long it asks clients to wait before they come back.
-type place struct {
+// position is the position of a reader in a stream, and the time that the stream asks clients to wait before they
+// reconnect.
+type position struct {
 	id    string
 	retry time.Duration
 }
 
-// ownError is an error of Following.Message.
+// ownError wraps an error of Following.Message.
 type ownError struct{ error }
 
-// jitter spreads the readers of a server that was away over a fifth of the time.
+// jitter spreads the readers of a restarted server over a fifth of the time.
 func jitter(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5) //nolint:gosec // nothing is to be kept secret here
+	return d - d/10 + rand.N(d/5) //nolint:gosec // it need not be secret
 }
 
 func (c *Client) sleep(ctx context.Context, d time.Duration) error {
@@ -112,7 +112,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 }
 
 // stream opens the stream once and reads it to its end.
-func (c *Client) stream(ctx context.Context, f *Following, p *place, opened func()) error {
+func (c *Client) stream(ctx context.Context, f *Following, p *position, opened func()) error {
 	q, err := c.request(Request{Method: http.MethodGet, Path: f.Path, Query: f.Query}, sse.ContentType)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (c *Client) stream(ctx context.Context, f *Following, p *place, opened func
 		if id := r.LastID(); id != "" {
 			p.id = id
 		}
-		// What happens before the stream has a place may be missed.
+		// Events before the stream has a position may be missed.
 		if !begun && (isEvent || r.LastID() != "") {
 			begun = true
 			opened()

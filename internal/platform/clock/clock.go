@@ -1,4 +1,4 @@
-// Package clock is the one source of time for rules and workers, so that tests can drive schedules without sleeping.
+// Package clock is the only source of time for rules and workers, so that tests can drive schedules without sleeping.
 package clock
 
 import (
@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Clock tells the time and makes timers. Implementations are safe for concurrent use.
+// Clock returns the time and creates timers. Implementations are safe for concurrent use.
 type Clock interface {
 	// Now returns the current time.
 	Now() time.Time
-	// NewTimer returns a timer that fires once, d from now. A non-positive d fires at once.
+	// NewTimer returns a timer that fires once after d. If d is not positive, it fires immediately.
 	NewTimer(d time.Duration) Timer
 }
 
 // Timer is a one-shot timer of a Clock.
 type Timer interface {
-	// C delivers the firing time once. It has a buffer of one, so an unread firing blocks nobody.
+	// C delivers the time of firing once. It has a buffer of one, so an unread firing blocks nothing.
 	C() <-chan time.Time
-	// Stop ends the timer; it reports whether the timer had not fired yet.
+	// Stop stops the timer and reports whether it had not fired.
 	Stop() bool
 }
 
@@ -38,13 +38,13 @@ type systemTimer struct{ t *time.Timer }
 func (t systemTimer) C() <-chan time.Time { return t.t.C }
 func (t systemTimer) Stop() bool          { return t.t.Stop() }
 
-// Millis returns t as Unix milliseconds, the form in which times are stored.
+// Millis returns t in Unix milliseconds, in which times are stored.
 func Millis(t time.Time) int64 { return t.UnixMilli() }
 
 // FromMillis is the inverse of Millis; the result is in UTC.
 func FromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// Manual is a clock that stands still until Advance moves it. It is for tests.
+// Manual is a clock for tests that changes only by Advance.
 type Manual struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -60,8 +60,8 @@ func NewManual(start time.Time) *Manual {
 	return m
 }
 
-// AwaitTimers returns when at least n timers run that fire within d, or with ctx's error when that ends first. So a test
-// knows that the loops which it drives wait for their time again.
+// AwaitTimers returns when at least n timers run that fire within d, or with ctx's error when that ends first. So a
+// test knows that the loops which it drives wait for their time again.
 func (m *Manual) AwaitTimers(ctx context.Context, n int, d time.Duration) error {
 	defer context.AfterFunc(ctx, func() {
 		m.mu.Lock()
@@ -90,14 +90,14 @@ func (m *Manual) within(d time.Duration) int {
 	return n
 }
 
-// Now returns the time last set.
+// Now returns the present time of the clock.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now
 }
 
-// NewTimer returns a timer that fires when Advance reaches its time.
+// NewTimer returns a timer that fires once Advance reaches its time.
 func (m *Manual) NewTimer(d time.Duration) Timer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,7 @@ func (m *Manual) NewTimer(d time.Duration) Timer {
 	return t
 }
 
-// Advance moves the clock by d and fires every timer that has become due.
+// Advance moves the clock by d and fires the timers that are due.
 func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,8 +147,8 @@ func (t *manualTimer) Stop() bool {
 	return running
 }
 
-// Shifted is a clock that shows another clock's time as it is elsewhere: on a database server, say, whose clock decides
-// for several nodes. Its timers are those of the clock it shifts.
+// Shifted is a clock with an offset from another one. Several nodes follow the clock of a database server by it. Its
+// timers are those of the base clock.
 type Shifted struct {
 	base   Clock
 	offset atomic.Int64
@@ -157,14 +157,14 @@ type Shifted struct {
 // NewShifted returns a Shifted with no offset yet.
 func NewShifted(base Clock) *Shifted { return &Shifted{base: base} }
 
-// Now returns the base's time and the offset.
+// Now returns the time of the base clock plus the offset.
 func (s *Shifted) Now() time.Time { return s.base.Now().Add(time.Duration(s.offset.Load())) }
 
-// NewTimer returns a timer of the base.
+// NewTimer returns a timer of the base clock.
 func (s *Shifted) NewTimer(d time.Duration) Timer { return s.base.NewTimer(d) }
 
-// Offset returns how far the other clock is ahead of the base.
+// Offset returns the offset from the base clock.
 func (s *Shifted) Offset() time.Duration { return time.Duration(s.offset.Load()) }
 
-// Set sets how far the other clock is ahead of the base.
+// Set sets the offset from the base clock.
 func (s *Shifted) Set(offset time.Duration) { s.offset.Store(int64(offset)) }

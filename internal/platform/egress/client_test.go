@@ -311,7 +311,7 @@ func TestDoReplacesDeadIdleConnection(t *testing.T) {
 	require.Equal(t, int64(2), requests.Load())
 }
 
-// A request that may have arrived is never sent again, not even a GET, which net/http would repeat silently.
+// A request that may have arrived is never sent again, not even a GET, which net/http would resend silently.
 func TestDoNeverSendsTwice(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {

@@ -88,7 +88,7 @@ func (c *Client) start(ctx context.Context, template *http.Request, data []byte,
 		resp.Body = http.NoBody
 	}
 	if err != nil {
-		_ = x.body.Close() // the response is given up
+		_ = x.body.Close() // the response is unusable
 		resp.Body = http.NoBody
 	}
 	return resp, x, err
@@ -145,7 +145,7 @@ func (x *exchange) roundTrip(q *http.Request) (*http.Response, error) {
 		case done <- result{resp, err}:
 		case <-abandoned:
 			if err == nil {
-				_ = resp.Body.Close() // nobody waits for it
+				_ = resp.Body.Close() // no caller waits for it
 			}
 		}
 	}()

@@ -14,7 +14,7 @@ import (
 )
 
 // However an exchange ends, nothing of it remains: a bubble fails when one of its goroutines is still blocked after the
-// test. Time in it is not real, so the deadlines pass at once.
+// test. Time in it is not real, so deadlines pass immediately.
 func TestExchangesLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	flow := func(w http.ResponseWriter, r *http.Request) { // sends until the client goes away
@@ -53,9 +53,9 @@ func TestExchangesLeaveNothingBehind(t *testing.T) {
 				require.NoError(t, body.Close())
 			}},
 		"cancelled": {silent, Bounds{}, func(_ *testing.T, cancel context.CancelFunc, _ io.ReadCloser) { cancel() }},
-		"deadline while nobody reads": {silent, Bounds{Timeout: time.Second},
+		"deadline without a reader": {silent, Bounds{Timeout: time.Second},
 			func(*testing.T, context.CancelFunc, io.ReadCloser) { <-time.After(2 * time.Second) }},
-		"idle time-out": {silent, Bounds{IdleTimeout: time.Second},
+		"idle timeout": {silent, Bounds{IdleTimeout: time.Second},
 			func(t *testing.T, _ context.CancelFunc, body io.ReadCloser) {
 				_, err := body.Read(make([]byte, 1))
 				requireCode(t, CodeTimeout, err)
@@ -105,7 +105,7 @@ func TestExchangesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// inBubble returns a client whose connections, whatever their address, lead to h over memory.
+// inBubble returns a client whose connections lead to h over memory, for any address.
 func inBubble(t *testing.T, h http.HandlerFunc) *Client {
 	t.Helper()
 	l := &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}

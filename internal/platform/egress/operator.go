@@ -8,7 +8,7 @@ import (
 
 // DialOperator connects to host:port of a server that the configuration names, such as a mail server. The address
 // policy does not apply: it protects the operator's network from users who may enter a URL, and users cannot choose
-// this address. The connection is closed after lifetime and when ctx ends, whatever deadlines are set on it.
+// this address. The connection is closed after lifetime and when ctx ends; deadlines cannot extend it.
 func DialOperator(ctx context.Context, address string, lifetime time.Duration) (net.Conn, error) {
 	//nolint:forbidigo // the deadline of a connection is real time
 	end := time.Now().Add(lifetime)

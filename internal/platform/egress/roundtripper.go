@@ -45,8 +45,8 @@ func (b Bounds) maxResponseBytes() int64 {
 // RoundTrip as well as from reading the response body. A request is refused when its Host differs from the URL's.
 // Compared with http.Transport:
 //   - the request body is never sent twice; Request.GetBody serves only to replace an idle connection that had ended;
-//   - a Read of the request body that blocks does not delay the end of the exchange: the body is closed, and whatever
-//     its Read returns later is ignored;
+//   - a Read of the request body that blocks does not delay the end of the exchange: the body is closed, and a late
+//     result of its Read is ignored;
 //   - Request.Cancel is ignored, and 101 Switching Protocols and CONNECT are refused.
 func (c *Client) RoundTripper(b Bounds) http.RoundTripper { return &roundTripper{c, b} }
 

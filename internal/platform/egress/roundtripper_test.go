@@ -42,8 +42,8 @@ func request(t *testing.T, raw string, body io.Reader) *http.Request {
 	return req
 }
 
-// Bodies are streamed in both directions at once: the peer gets the first line before the second is written, and its
-// reply to that is read before. Trailers follow both. HTTP/2 is used where TLS offers it.
+// Bodies are streamed in both directions at the same time: the peer gets the first line before the second is written,
+// and its reply to that is read before. Trailers follow both. HTTP/2 is used where TLS offers it.
 func TestRoundTripStreamsBothWays(t *testing.T) {
 	t.Parallel()
 	echo := func(w http.ResponseWriter, r *http.Request) {
@@ -158,7 +158,7 @@ func TestRoundTripExpectContinue(t *testing.T) {
 			return
 		}
 		if begun.Load() {
-			t.Error("the body came unasked")
+			t.Error("the body came without permission")
 		}
 		_, _ = io.Copy(w, r.Body)
 	})
@@ -191,7 +191,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// A response that comes while the request body is still being sent is returned at once, and its end closes the body.
+// A response that comes while the request body is still being sent is returned immediately, and its end closes the
+// body.
 func TestRoundTripEarlyResponse(t *testing.T) {
 	t.Parallel()
 	refuse := func(w http.ResponseWriter, r *http.Request) {

@@ -128,7 +128,7 @@ func TestStreamEnds(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 }
 
-// One deadline covers the response body too, when no idle time-out replaces it: a dripping peer cannot extend it.
+// One deadline covers the response body too, if no idle timeout replaces it: a dripping peer cannot extend it.
 func TestDeadlineCoversTheBody(t *testing.T) {
 	t.Parallel()
 	address := peer(t, func(conn net.Conn) {

@@ -187,7 +187,7 @@ func (c *Client) checkHost(host string) *TargetError {
 		return &TargetError{CodeURLInvalid,
 			"The URL's host is a number: write an IPv4 address as four decimal numbers, without a dot at its end."}
 	}
-	// localhost and its subdomains are loopback (RFC 6761 §6.3), whatever a resolver returns.
+	// localhost and its subdomains are loopback (RFC 6761 §6.3), for any result of a resolver.
 	if last := labels[len(labels)-1]; strings.EqualFold(last, "localhost") {
 		return c.checkAddr(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	}

@@ -130,8 +130,8 @@ func TestCheckTarget(t *testing.T) {
 	require.Equal(t, CodeSchemeRefused, c.CheckTarget(t.Context(), "http://public.test/").Code)
 }
 
-// No text makes the parser panic, and whatever it accepts is https, has no credentials, names no reserved address, and
-// reads the same when written and parsed again.
+// No text makes the parser panic, and every URL that it accepts is https, has no credentials, names no reserved
+// address, and reads the same when written and parsed again.
 func FuzzParseTarget(f *testing.F) {
 	for _, s := range []string{
 		"https://example.com/a?b=c", "https://[::ffff:127.0.0.1]:443/", "https://127.1/", "https://a@b/", "https://%31/",

@@ -66,7 +66,7 @@ func (t *trace) hooks() *httptrace.ClientTrace {
 	}
 }
 
-// stamp records the time. first keeps an earlier one, because several addresses are dialled at once.
+// stamp records the time. first keeps an earlier one, because several addresses are dialled in parallel.
 func (t *trace) stamp(at *time.Time, first bool) {
 	now := t.clock.Now()
 	t.mu.Lock()

@@ -1,8 +1,8 @@
-// Package id makes and recognises the identifiers of the service.
+// Package id creates and recognises the identifiers of the service.
 //
-// Rows sorted by time (events, deliveries, attempts) carry a UUIDv7 (RFC 9562) as 36 characters of lower-case text.
-// What people handle carries a prefix and a sortable body of 26 characters. Whatever routes or unlocks is 128 random
-// bits. A path id is checked by its shape before it reaches SQL, so an id that cannot exist costs no query.
+// Rows sorted by time (events, deliveries, attempts) have a UUIDv7 (RFC 9562) of 36 lower-case characters. Ids that
+// users handle have a prefix and a sortable body of 26 characters. Tokens have 128 random bits. The form of an id in a
+// path is checked before any query, so an impossible id costs none.
 package id
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Environment is the id of an environment: the typed argument that every store method of an environment's data takes.
+// Environment is the id of an environment. Every store method on an environment's data takes it as a typed argument.
 type Environment string
 
 // Team is the id of a team.
 type Team string
 
-// Prefixes of the ids that people handle.
+// Prefixes of the ids that users handle.
 const (
 	PrefixTeam            = "team_"
 	PrefixEnvironment     = "env_"
@@ -49,30 +49,29 @@ const (
 
 const bodyLength = 26
 
-// crockford is the alphabet of Crockford's base32 in lower case: its order is that of the bytes, so bodies sort by
-// time.
+// crockford is the alphabet of Crockford's base32 in lower case. It is in byte order, so bodies sort by time.
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
 func encoding() *base32.Encoding { return base32.NewEncoding(crockford).WithPadding(base32.NoPadding) }
 
-// NewUUID returns a UUIDv7. Within one process later calls return greater values.
+// NewUUID returns a UUIDv7. Within one process, later calls return greater values.
 func NewUUID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// New returns prefix and a sortable body of 26 characters.
+// New returns an id of prefix and a sortable body of 26 characters.
 func New(prefix string) string {
 	u := uuid.Must(uuid.NewV7())
 	return prefix + encoding().EncodeToString(u[:])
 }
 
-// NewRandom returns prefix and 128 random bits, for values that route or unlock.
+// NewRandom returns a value of prefix and 128 random bits, for tokens.
 func NewRandom(prefix string) string {
 	var b [16]byte
-	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
+	// crypto/rand.Read never returns an error; it ends the program if the system has no entropy.
 	_, _ = rand.Read(b[:])
 	return prefix + encoding().EncodeToString(b[:])
 }
 
-// IsUUID reports whether s is a UUID in the one form that is stored: lower case, 36 characters.
+// IsUUID reports whether s is a UUID in the stored form: 36 lower-case characters.
 func IsUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -93,7 +92,7 @@ func IsUUID(s string) bool {
 	return true
 }
 
-// Time returns the time that a UUIDv7 carries, to the millisecond; the zero time for anything else.
+// Time returns the time of a UUIDv7 in milliseconds, or the zero time for any other string.
 func Time(s string) time.Time {
 	u, err := uuid.Parse(s)
 	if err != nil || u.Version() != 7 {
@@ -102,14 +101,14 @@ func Time(s string) time.Time {
 	return time.Unix(u.Time().UnixTime()).Truncate(time.Millisecond).UTC()
 }
 
-// FirstUUID returns the least UUIDv7 of a time, to the millisecond: that of 1970 for what is before.
+// FirstUUID returns the smallest UUIDv7 of a time in milliseconds. Times before 1970 count as 1970.
 func FirstUUID(t time.Time) string {
 	const lastMillis = 1<<48 - 1
 	ms := min(max(t.UnixMilli(), 0), lastMillis)
 	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
 }
 
-// LooksLikeUUID reports whether s has the shape of a UUID in either case, with or without dashes.
+// LooksLikeUUID reports whether s has the form of a UUID in upper or lower case, with or without dashes.
 func LooksLikeUUID(s string) bool {
 	_, err := uuid.Parse(s)
 	return err == nil
@@ -120,7 +119,7 @@ func Matcher(prefix string) func(string) bool {
 	return func(s string) bool { return Is(prefix, s) }
 }
 
-// Is reports whether s is prefix followed by a body that New or NewRandom can have made.
+// Is reports whether s has the form of a result of New or NewRandom with this prefix.
 func Is(prefix, s string) bool {
 	body, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(body) != bodyLength {

@@ -1,4 +1,4 @@
-// Package migrate brings a database's schema to the version of the binary.
+// Package migrate migrates the schema of a database to the version of the binary.
 package migrate
 
 import (
@@ -15,14 +15,14 @@ import (
 	"sallyport/migrations"
 )
 
-// ErrNewer says that the schema was made by a newer release; this one must not touch it.
+// ErrNewer is the error for a schema that a newer release has migrated. This release must not use it.
 var ErrNewer = errors.New("the database schema is newer than this binary; run the newer release or restore a backup")
 
-// ErrPending says that migrations must run before the binary can serve.
+// ErrPending is the error for a schema with pending migrations. They must run before the binary can serve.
 var ErrPending = errors.New("the database schema is older than this binary; run `sallyport migrate` or `sallyport " +
 	"serve --migrate`")
 
-// State is where a database stands.
+// State is the migration state of a database.
 type State struct {
 	// Current is the schema's version; 0 for an empty database.
 	Current int64
@@ -30,7 +30,7 @@ type State struct {
 	Latest int64
 }
 
-// Check returns nil when the schema is exactly the binary's, else ErrNewer or ErrPending.
+// Check returns nil if the schema has the binary's version, otherwise ErrNewer or ErrPending.
 func (s State) Check() error {
 	switch {
 	case s.Current > s.Latest:
@@ -42,7 +42,7 @@ func (s State) Check() error {
 	}
 }
 
-// Read returns where the database stands, without changing it.
+// Read returns the state of the database without changing it.
 func Read(ctx context.Context, d *db.DB) (State, error) {
 	p, err := provider(d)
 	if err != nil {
@@ -55,8 +55,8 @@ func Read(ctx context.Context, d *db.DB) (State, error) {
 	return State{Current: current, Latest: latest}, nil
 }
 
-// Up runs the pending migrations and returns the state before and after. On PostgreSQL an advisory lock lets only one
-// process at a time do so.
+// Up runs the pending migrations and returns the states before and after. On PostgreSQL an advisory lock admits one
+// process at a time.
 func Up(ctx context.Context, d *db.DB) (before, after State, err error) {
 	p, err := provider(d)
 	if err != nil {
@@ -83,7 +83,7 @@ func provider(d *db.DB) (*goose.Provider, error) {
 		dialect, own = goose.DialectPostgres, migrations.Postgres()
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(db.LockMigrations)))
 		if err != nil {
-			return nil, fmt.Errorf("make the migration lock: %w", err)
+			return nil, fmt.Errorf("create the migration lock: %w", err)
 		}
 		opts = append(opts, goose.WithSessionLocker(locker))
 	}
@@ -98,7 +98,7 @@ func provider(d *db.DB) (*goose.Provider, error) {
 	return p, nil
 }
 
-// merge puts the top-level files of several trees into one.
+// merge combines the top-level files of several trees.
 func merge(trees ...fs.FS) (fs.FS, error) {
 	all := fstest.MapFS{}
 	for _, tree := range trees {

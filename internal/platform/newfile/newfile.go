@@ -1,5 +1,5 @@
-// Package newfile writes files that appear whole or not at all, that only their owner can read, and that replace
-// nothing.
+// Package newfile writes files that appear complete or not at all, that only their owner can read, and that replace no
+// other file.
 package newfile
 
 import (
@@ -12,15 +12,15 @@ import (
 	"syscall"
 )
 
-// File is a file on its way to its place. Until Commit it has another name in the same folder. Abort must be called at
-// the end; after Commit it does nothing.
+// File is a file that is being written. Until Commit it has a temporary name in the same folder. Abort must be called
+// at the end; after Commit it does nothing.
 type File struct {
 	*os.File
 	path string
 	done bool
 }
 
-// Create begins a file that is to be at path, with mode 0600. It returns fs.ErrExist where there is something already.
+// Create begins a file for path, with mode 0600. It returns fs.ErrExist if path exists.
 func Create(path string) (*File, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, exists(path)
@@ -35,16 +35,16 @@ func Create(path string) (*File, error) {
 }
 
 func exists(path string) error {
-	return fmt.Errorf("%s: %w; nothing is overwritten", path, fs.ErrExist)
+	return fmt.Errorf("%s: %w; nothing was overwritten", path, fs.ErrExist)
 }
 
-// Commit makes what was written durable and puts it at its path in one step. It returns fs.ErrExist where somebody has
-// put something there meanwhile.
+// Commit makes the content durable and moves the file to its path atomically. It returns fs.ErrExist if path exists by
+// now.
 func (f *File) Commit() error {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
-	if err := f.place(); err != nil {
+	if err := f.publish(); err != nil {
 		return err
 	}
 	f.done = true
@@ -54,9 +54,9 @@ func (f *File) Commit() error {
 	return nil
 }
 
-// place gives the file its name. A link replaces nothing, which a renaming would; where the file system has no links
-// the moment between the look and the renaming remains.
-func (f *File) place() error {
+// publish gives the file its final name. It links, because renaming would replace another file. Where the file system
+// has no links, it renames, with a short race.
+func (f *File) publish() error {
 	err := os.Link(f.Name(), f.path)
 	switch {
 	case err == nil:
@@ -75,7 +75,7 @@ func (f *File) place() error {
 	return nil
 }
 
-// Abort removes what was written, unless it was committed.
+// Abort deletes the file, unless it was committed.
 func (f *File) Abort() error {
 	if f.done {
 		return nil
@@ -90,7 +90,7 @@ func (f *File) Abort() error {
 	return nil
 }
 
-// Write writes a whole file of this content.
+// Write writes a complete file with this content.
 func Write(path string, content []byte) (err error) {
 	f, err := Create(path)
 	if err != nil {
@@ -103,7 +103,7 @@ func Write(path string, content []byte) (err error) {
 	return f.Commit()
 }
 
-// syncFolder makes a new name inside dir durable. NTFS journals it by itself.
+// syncFolder makes a new name in dir durable. NTFS journals names itself.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

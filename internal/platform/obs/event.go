@@ -1,5 +1,5 @@
-// Package obs is how the service can be watched: one canonical log line per request and attempt, and Prometheus metrics
-// with bounded labels.
+// Package obs provides the observability of the service: one canonical log line per request and attempt, and Prometheus
+// metrics with bounded labels.
 package obs
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// NewLogger returns a logger of the format (json, text, or auto: text when w is a terminal) and level.
+// NewLogger returns a logger with this level and format: json, text, or auto, which is text if w is a terminal.
 func NewLogger(w io.Writer, format, level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -34,7 +34,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Event gathers what the canonical line of a request will say. It is safe for concurrent use.
+// Event collects the attributes of a request's canonical log line. It is safe for concurrent use.
 type Event struct {
 	mu    sync.Mutex
 	attrs []slog.Attr
@@ -51,7 +51,7 @@ func (e *Event) Add(attrs ...slog.Attr) {
 	e.attrs = append(e.attrs, attrs...)
 }
 
-// Fail records the error behind the answer; the line repeats it, the client never sees it.
+// Fail records the error behind the response. The line contains it; the client never sees it.
 func (e *Event) Fail(err error) {
 	if e == nil {
 		return
@@ -61,7 +61,7 @@ func (e *Event) Fail(err error) {
 	e.err = err
 }
 
-// Take returns what was recorded.
+// Take returns the recorded attributes and error.
 func (e *Event) Take() ([]slog.Attr, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,7 +70,7 @@ func (e *Event) Take() ([]slog.Attr, error) {
 
 type eventKey struct{}
 
-// WithEvent returns a context that carries e.
+// WithEvent returns a context with e.
 func WithEvent(ctx context.Context, e *Event) context.Context {
 	return context.WithValue(ctx, eventKey{}, e)
 }

@@ -12,7 +12,7 @@ import (
 // FastBuckets returns the buckets of histograms whose values range from a quarter of a millisecond to half a minute.
 func FastBuckets() []float64 { return prometheus.ExponentialBuckets(0.00025, 2, 18) }
 
-// NewRegistry returns a registry of metrics, with those of the process and the Go runtime.
+// NewRegistry returns a registry with the metrics of the process and the Go runtime.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -22,7 +22,7 @@ func NewRegistry() *prometheus.Registry {
 // Requests measures requests by route and status class.
 type Requests struct{ seconds *prometheus.HistogramVec }
 
-// NewRequests returns a Requests that has measured nothing.
+// NewRequests returns a Requests without measurements.
 func NewRequests() *Requests {
 	return &Requests{prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_http_request_seconds",
 		Help: "Duration of requests by route and status class.", Buckets: FastBuckets()}, []string{"route", "status"})}
@@ -36,10 +36,10 @@ func (r *Requests) Observe(route string, status int, seconds float64) {
 // Metrics returns the metrics.
 func (r *Requests) Metrics() []prometheus.Collector { return []prometheus.Collector{r.seconds} }
 
-// Batches measures group commits, by the batch that they commit.
+// Batches measures group commits by batch.
 type Batches struct{ seconds, rows *prometheus.HistogramVec }
 
-// NewBatches returns a Batches that has measured nothing.
+// NewBatches returns a Batches without measurements.
 func NewBatches() *Batches {
 	return &Batches{
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sallyport_store_commit_seconds",

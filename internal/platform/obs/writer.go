@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// maxBuffered is how many bytes of lines may wait; beyond it those who log wait for the writer.
+// maxBuffered is the number of bytes that may wait. Beyond it, Write blocks until the writer has caught up.
 const maxBuffered = 1 << 20
 
-// Writer hands lines to an io.Writer from a goroutine of its own. An idle process writes each line at once; a busy one
-// writes what gathered meanwhile in one call, which halves what logging costs it. Only a crash in the middle of a write
-// loses lines.
+// Writer passes lines to an io.Writer from a goroutine of its own. An idle process writes each line immediately; a busy
+// one writes several lines in one call, which halves the cost of logging. Only a crash during a write loses lines.
 type Writer struct {
 	out io.Writer
 
@@ -22,7 +21,7 @@ type Writer struct {
 	ended   chan struct{}
 }
 
-// NewWriter returns a Writer to out. Close must be called.
+// NewWriter returns a Writer to out, which needs Close.
 func NewWriter(out io.Writer) *Writer {
 	w := &Writer{out: out, ended: make(chan struct{})}
 	w.changed = sync.NewCond(&w.mu)
@@ -30,7 +29,7 @@ func NewWriter(out io.Writer) *Writer {
 	return w
 }
 
-// Write takes a line. After Close it writes directly.
+// Write queues a line. After Close it writes directly.
 func (w *Writer) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +44,7 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Close writes what waits and ends the goroutine.
+// Close writes the queued lines and ends the goroutine.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	w.closed = true
@@ -69,7 +68,7 @@ func (w *Writer) run() {
 		w.waiting, w.spare = w.spare[:0], lines
 		w.changed.Broadcast()
 		w.mu.Unlock()
-		// There is nowhere to report that the log cannot be written.
+		// A failure to write the log cannot be reported anywhere.
 		_, _ = w.out.Write(lines)
 	}
 }

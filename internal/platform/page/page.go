@@ -1,5 +1,5 @@
-// Package page implements the paging that every list shares: an array, newest first by default, with the next page in
-// Link and X-Next-Cursor.
+// Package page implements the paging of all lists: an array, newest first by default, with the next page in Link and
+// X-Next-Cursor.
 package page
 
 import (
@@ -22,7 +22,7 @@ const cursorVersion = 1
 
 const digestLength = 8
 
-// maxCursor bounds the length of a cursor that is decoded. No valid cursor is longer.
+// maxCursor limits the length of a cursor. No valid cursor is longer.
 const maxCursor = 512
 
 // Query is embedded into the input of every list operation.
@@ -91,8 +91,8 @@ type Headers struct {
 	NextCursor string `header:"X-Next-Cursor"`
 }
 
-// CutTo trims rows that were read with Fetch to at most so many, which is the limit of the request or less, and returns
-// the headers that lead to the next page. The next page asks for as many rows as this one did.
+// CutTo trims rows that were read with Fetch to most rows, the limit of the request or less, and returns the headers of
+// the page. The next page has the same limit.
 func CutTo[T any](r Request, rows []T, most int, key func(row *T) string, request *url.URL) ([]T, Headers) {
 	if len(rows) <= most {
 		return rows, Headers{}

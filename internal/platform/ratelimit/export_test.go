@@ -1,9 +1,9 @@
 package ratelimit
 
-// Nodes is how many nodes the Limiter believes there are.
+// Nodes returns the number of nodes that the Limiter knows of.
 func (l *Limiter) Nodes() int64 { return l.leases.nodes.Load() }
 
-// Buckets is how many buckets of a kind the Limiter remembers, and how many it remembers at most.
+// Buckets returns the number of buckets of a kind that the Limiter remembers, and its maximum.
 func (l *Limiter) Buckets(k Kind) (n, most int) {
 	for i := range l.byKind[k] {
 		n += l.byKind[k][i].buckets.Len()

@@ -7,10 +7,10 @@ import (
 	"sallyport/internal/platform/jobs"
 )
 
-// expireInterval is how often the limits that are full again are deleted.
+// expireInterval is the time between two deletions of limits that are full again.
 const expireInterval = 10 * time.Minute
 
-// Jobs returns the periodic work of the limiter, beside Run.
+// Jobs returns the periodic jobs of the limiter, in addition to Run.
 func (l *Limiter) Jobs() []jobs.Periodic {
 	return []jobs.Periodic{{Name: "expire-rate-limits", Failure: "cannot delete rate limits that are full again",
 		Run: jobs.Every(expireInterval, func(ctx context.Context) error { return l.Expire(ctx, l.opts.Clock.Now()) })}}

@@ -12,57 +12,58 @@ import (
 )
 
 const (
-	// maxAsks is how many buckets one statement asks about.
-	maxAsks = 200
-	// askTimeout bounds a question.
-	askTimeout = 2 * time.Second
-	// downFor is for how long nodes decide by themselves after a question that was not answered.
-	downFor = time.Second
-	// tidyInterval is how often slices that nobody spends are looked for, and how often a node says that it is there.
-	tidyInterval = time.Second
+	// maxBatch is the number of buckets in one transaction.
+	maxBatch = 200
+	// leaseTimeout limits a transaction.
+	leaseTimeout = 2 * time.Second
+	// outagePause is the time for which a node decides alone after a transaction that failed.
+	outagePause = time.Second
+	// upkeepInterval is the time between two returns of unspent slices, and between two registrations of the node.
+	upkeepInterval = time.Second
 )
 
-// leases keeps a node's slices. One goroutine asks the database about all buckets that wait, in one transaction after
-// the other, so that a busy node asks about many at once.
+// leases holds a node's slices. One goroutine leases slices for all queued buckets, in one transaction after the other,
+// so that a busy node leases many together.
 type leases struct {
 	opts         Options
 	countFailure func()
 	store        store
 	wake         jobs.Wake
 
-	mu   sync.Mutex
-	line []*state            // buckets to be asked about
-	held map[*state]struct{} // buckets that have had an answer, until they hold nothing
+	mu    sync.Mutex
+	queue []*state            // buckets that wait for a lease request
+	held  map[*state]struct{} // buckets with a grant, until their slices expire
 
 	downUntil atomic.Int64 // in nanoseconds since 1970
-	nodes     atomic.Int64 // how many nodes there are
-	stopping  atomic.Bool  // nothing is wanted any more
+	nodes     atomic.Int64 // number of nodes
+	stopping  atomic.Bool  // no more slices are wanted
 }
 
 func newLeases(o Options, countFailure func()) *leases {
-	l := &leases{opts: o, countFailure: countFailure, store: store{o.DB, o.Clock}, wake: jobs.NewWake(), held: map[*state]struct{}{}}
+	l := &leases{opts: o, countFailure: countFailure, store: store{o.DB, o.Clock}, wake: jobs.NewWake(),
+		held: map[*state]struct{}{}}
 	l.nodes.Store(1)
 	return l
 }
 
 func (l *leases) run(ctx context.Context) {
 	var loops sync.WaitGroup
-	loops.Go(func() { jobs.Loop(ctx, l.opts.Clock, nil, l.tidy) })
+	loops.Go(func() { jobs.Loop(ctx, l.opts.Clock, nil, l.keepUp) })
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
-			l.answer(ctx)
+			l.processQueue(ctx)
 		}
 	}
 	loops.Wait()
-	// What is left goes back, so that the other nodes need not wait until it comes free by itself.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	// The rest of the slices is returned, so that other nodes need not wait until it comes free.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
 	defer cancel()
 	l.stopping.Store(true)
-	l.giveBack(l.opts.Clock.Now().Add(sliceLife).UnixNano())
-	l.answer(last)
-	_ = l.store.leave(last, l.opts.Node) // else its row grows old
+	l.returnExpired(l.opts.Clock.Now().Add(sliceLife).UnixNano())
+	l.processQueue(last)
+	_ = l.store.unregister(last, l.opts.Node) // otherwise its row expires
 }
 
 // take decides about one request.
@@ -71,28 +72,28 @@ func (l *leases) take(ctx context.Context, s *state, limit Limit) Decision {
 	for {
 		now := l.opts.Clock.Now().UnixNano()
 		s.mu.Lock()
-		s.follow(limit)
+		s.setLimit(limit)
 		if now < l.downUntil.Load() {
 			defer s.mu.Unlock()
-			return s.alone(limit, l.nodes.Load(), now)
+			return s.decideAlone(limit, l.nodes.Load(), now)
 		}
-		o, ask := s.try(now)
-		var answered chan struct{}
+		o, lease := s.spend(now)
+		var granted chan struct{}
 		if o == unknown {
 			s.waiting++
-			if s.answered == nil {
-				s.answered = make(chan struct{})
+			if s.granted == nil {
+				s.granted = make(chan struct{})
 			}
-			answered = s.answered
+			granted = s.granted
 		}
-		ask = ask && !s.asking
-		s.asking = s.asking || ask
+		lease = lease && !s.queued
+		s.queued = s.queued || lease
 		d := decide(o == passed, limit, s.tat, now, s.have)
 		if o == refused {
-			d.RetryAfter = max(d.RetryAfter, time.Duration(s.empty-now))
+			d.RetryAfter = max(d.RetryAfter, time.Duration(s.emptyUntil-now))
 		}
 		s.mu.Unlock()
-		if ask {
+		if lease {
 			l.enqueue(s)
 		}
 		if o != unknown {
@@ -103,22 +104,23 @@ func (l *leases) take(ctx context.Context, s *state, limit Limit) Decision {
 			defer timer.Stop()
 		}
 		select {
-		case <-answered:
+		case <-granted:
 			continue
 		case <-timer.C():
 		case <-ctx.Done():
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.answered == answered {
-			s.waiting-- // else the question is on its way
+		if s.granted == granted {
+			s.waiting-- // otherwise the lease request has been sent
 		}
-		return s.alone(limit, l.nodes.Load(), now)
+		return s.decideAlone(limit, l.nodes.Load(), now)
 	}
 }
 
-// alone decides without the other nodes: by an equal share of the limit. What passes is charged with the next question.
-func (s *state) alone(l Limit, nodes, now int64) Decision {
+// decideAlone decides without the other nodes, by an equal share of the limit. The next lease request charges the
+// requests that pass.
+func (s *state) decideAlone(l Limit, nodes, now int64) Decision {
 	share := Limit{PerSecond: max(1, l.PerSecond/nodes), Burst: max(1, l.Burst/nodes)}
 	allowed := s.share.take(share, now, 1) == 1
 	if allowed {
@@ -129,20 +131,20 @@ func (s *state) alone(l Limit, nodes, now int64) Decision {
 
 func (l *leases) enqueue(s *state) {
 	l.mu.Lock()
-	l.line = append(l.line, s)
+	l.queue = append(l.queue, s)
 	l.mu.Unlock()
 	l.wake.Signal()
 }
 
-// answer asks the database about all that are in line, until nobody is.
-func (l *leases) answer(ctx context.Context) {
+// processQueue leases slices for all queued buckets until the queue is empty.
+func (l *leases) processQueue(ctx context.Context) {
 	for {
 		l.mu.Lock()
-		n := min(len(l.line), maxAsks)
-		batch := l.line[:n:n]
-		l.line = l.line[n:]
-		if len(l.line) == 0 {
-			l.line = nil
+		n := min(len(l.queue), maxBatch)
+		batch := l.queue[:n:n]
+		l.queue = l.queue[n:]
+		if len(l.queue) == 0 {
+			l.queue = nil
 		}
 		for _, s := range batch {
 			l.held[s] = struct{}{}
@@ -151,85 +153,86 @@ func (l *leases) answer(ctx context.Context) {
 		if n == 0 {
 			return
 		}
-		asks := make([]ask, 0, n)
+		requests := make([]leaseRequest, 0, n)
 		for _, s := range batch {
-			if a := s.question(!l.stopping.Load()); a.want > 0 || a.charge > 0 || a.back > 0 {
-				asks = append(asks, a)
+			if r := s.leaseRequest(!l.stopping.Load()); r.empty() {
+				r.end()
 			} else {
-				a.wake()
+				requests = append(requests, r)
 			}
 		}
-		if len(asks) > 0 {
-			l.settle(ctx, asks)
+		if len(requests) > 0 {
+			l.lease(ctx, requests)
 		}
 	}
 }
 
-func (l *leases) settle(ctx context.Context, asks []ask) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (l *leases) lease(ctx context.Context, requests []leaseRequest) {
+	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	now := l.opts.Clock.Now()
-	grants, err := l.store.lease(ctx, asks, now.UnixNano())
+	grants, err := l.store.lease(ctx, requests, now.UnixNano())
 	if err != nil {
-		l.failed(ctx, err)
-		for _, a := range asks {
-			a.state.ungrant(a)
+		l.reportFailure(ctx, err)
+		for _, r := range requests {
+			r.state.restore(r)
 		}
 		return
 	}
-	for i, a := range asks {
-		a.state.grant(a, grants[i].tat, grants[i].granted, now.UnixNano())
+	for i, r := range requests {
+		r.state.accept(r, grants[i], now.UnixNano())
 	}
 }
 
-func (l *leases) failed(ctx context.Context, err error) {
-	l.downUntil.Store(l.opts.Clock.Now().Add(downFor).UnixNano())
+func (l *leases) reportFailure(ctx context.Context, err error) {
+	l.downUntil.Store(l.opts.Clock.Now().Add(outagePause).UnixNano())
 	l.countFailure()
-	l.opts.Logger.WarnContext(ctx, "rate limits could not be shared with other nodes; this one goes by its part of them",
+	l.opts.Logger.WarnContext(ctx, "cannot share rate limits with other nodes; this node applies its share of them",
 		slog.String("error", err.Error()))
 }
 
-// tidy gives back what nobody spends and says that the node is there.
-func (l *leases) tidy(ctx context.Context) time.Duration {
+// keepUp returns unspent slices and registers the node.
+func (l *leases) keepUp(ctx context.Context) time.Duration {
 	now := l.opts.Clock.Now()
-	l.giveBack(now.UnixNano())
-	nodes, err := l.store.greet(ctx, l.opts.Node, now)
+	l.returnExpired(now.UnixNano())
+	nodes, err := l.store.register(ctx, l.opts.Node, now)
 	switch {
 	case err == nil:
 		l.nodes.Store(nodes)
 	case ctx.Err() == nil:
-		l.failed(ctx, err)
+		l.reportFailure(ctx, err)
 	}
-	return tidyInterval
+	return upkeepInterval
 }
 
-// giveBack puts into line whatever holds a slice that is over by then.
-func (l *leases) giveBack(then int64) {
+// returnExpired queues the buckets whose slices have expired by then.
+func (l *leases) returnExpired(then int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.held {
-		over, line := s.over(then)
-		if line {
-			l.line = append(l.line, s)
+		expired, queue := s.expire(then)
+		if queue {
+			l.queue = append(l.queue, s)
 		}
-		if over {
+		if expired {
 			delete(l.held, s)
 		}
 	}
-	if len(l.line) > 0 {
+	if len(l.queue) > 0 {
 		l.wake.Signal()
 	}
 }
 
-// over reports whether the node has nothing of the bucket any more, and whether something is to be given back for that.
-func (s *state) over(then int64) (over, line bool) {
+// expire ends a slice that has expired by then. It reports whether it has, and whether the bucket must be queued to
+// return the rest or charge a debt.
+func (s *state) expire(then int64) (expired, queue bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if then < s.until {
 		return false, false
 	}
-	s.spare, s.have = s.spare+s.have, 0
-	line = !s.asking && (s.spare > 0 || s.debt > 0)
-	s.asking = s.asking || line
-	return true, line
+	s.surplus, s.have = s.surplus+s.have, 0
+	queue = !s.queued && (s.surplus > 0 || s.debt > 0)
+	s.queued = s.queued || queue
+	return true, queue
 }

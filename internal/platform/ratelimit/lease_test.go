@@ -135,7 +135,7 @@ func TestLimitHoldsForAllNodes(t *testing.T) {
 	}
 }
 
-// Whoever stays within the limit is never refused, at whatever nodes they ask.
+// A client within its limit is never refused, on any node.
 func TestNobodyWithinTheLimitIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 4)
@@ -170,7 +170,7 @@ func TestStoppedNodeGivesBack(t *testing.T) {
 }
 
 // Without the database a node goes by its share of the limit: the service as a whole by no more than all of it. Nobody
-// waits for what does not answer.
+// waits for a database that does not respond.
 func TestLimitWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 4)
@@ -217,7 +217,7 @@ func TestManyBucketsAtOnce(t *testing.T) {
 	require.Zero(t, s.count("rate_limit_buckets"))
 }
 
-// Many strangers who ask once each make no work for the database. Whoever asks again is counted for all nodes.
+// Many addresses with one request each make no work for the database. A second request counts for all nodes.
 func TestStrangersAreNotShared(t *testing.T) {
 	t.Parallel()
 	s := newService(t, 2)
@@ -227,7 +227,7 @@ func TestStrangersAreNotShared(t *testing.T) {
 	for i := range 200 {
 		require.Equal(t, 1, s.offer(address(i), limit, 1, 0))
 	}
-	// which waits for an answer, and would after the others
+	// which waits for a grant, and would after the others
 	require.Equal(t, 1, s.offer(key("a"), ratelimit.Limit{PerSecond: 1, Burst: 5}, 1, 0))
 	require.Zero(t, s.count("rate_limit_buckets WHERE id LIKE 'address:%'"))
 	require.InEpsilon(t, 100, s.offer(address(7), limit, 150, 150), 0.1)

@@ -6,7 +6,7 @@ import (
 
 // metrics are the limiter's own metrics.
 type metrics struct {
-	// limited counts rejected requests, by whose limit it was: api_key, user, address, connection.
+	// limited counts requests over a limit, by the kind of sender: api_key, user, address, connection.
 	limited *prometheus.CounterVec
 	// leaseFailures counts the times that slices could not be leased.
 	leaseFailures prometheus.Counter
@@ -15,9 +15,9 @@ type metrics struct {
 func newMetrics() metrics {
 	return metrics{
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_rate_limited_total",
-			Help: "Requests rejected for their rate, by whose it was."}, []string{"by"}),
+			Help: "Requests over a rate limit, by the kind of sender."}, []string{"by"}),
 		leaseFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "sallyport_rate_limit_lease_failures_total",
-			Help: "Times that this node could not share rate limits with the others, and went by its part of them."}),
+			Help: "Times that this node could not share rate limits with the others, and applied its share of them."}),
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package ratelimit limits the rate of requests of the whole service. One node counts in memory; several lease slices of
-// each limit from PostgreSQL ahead of need.
+// Package ratelimit limits the rate of requests of the whole service. One node counts in memory; several lease slices
+// of each limit from PostgreSQL ahead of need.
 package ratelimit
 
 import (
@@ -21,30 +21,30 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Kind says whose requests are counted.
+// Kind is the kind of sender whose requests are counted.
 type Kind string
 
 // The kinds.
 const (
 	APIKey Kind = "api_key"
 	User   Kind = "user"
-	// Address counts requests that nobody is known to make.
+	// Address counts requests without a known principal.
 	Address Kind = "address"
-	// Connection counts the deliveries of one connection's provider.
+	// Connection counts the webhooks of one connection.
 	Connection Kind = "connection"
 )
 
 // kinds returns every kind.
 func kinds() []Kind { return []Kind{APIKey, User, Address, Connection} }
 
-// Bucket is one of whom requests are counted.
+// Bucket is one sender whose requests are counted.
 type Bucket struct {
 	Kind Kind
 	ID   string
 }
 
-// OfAddress returns the bucket of a client's address: one for each host, as clientaddr.Host tells them apart. Requests
-// without an address share one bucket.
+// OfAddress returns the bucket of a client's address: one per clientaddr.Host. Requests without an address share one
+// bucket.
 func OfAddress(ip netip.Addr) Bucket {
 	if !ip.IsValid() {
 		return Bucket{Kind: Address}
@@ -52,16 +52,16 @@ func OfAddress(ip netip.Addr) Bucket {
 	return Bucket{Address, clientaddr.Host(ip).String()}
 }
 
-// Decision is what becomes of one request.
+// Decision is the outcome for one request.
 type Decision struct {
 	Allowed bool
-	// Limit is the burst, Remaining how many more requests may pass at once.
+	// Limit is the burst, Remaining the number of further requests that may pass now.
 	Limit, Remaining int64
-	// Reset is how long it takes until the limit is full, RetryAfter until a request that was refused may pass.
+	// Reset is the time until the limit is full, RetryAfter the time until a refused request may pass.
 	Reset, RetryAfter time.Duration
 }
 
-// SetHeaders tells the client. Durations are in seconds, rounded up.
+// SetHeaders writes the decision to the response headers. Durations are in seconds, rounded up.
 func (d Decision) SetHeaders(h http.Header) {
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.Limit, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
@@ -77,19 +77,19 @@ func decide(allowed bool, l Limit, t tat, now, spare int64) Decision {
 	return d
 }
 
-// maxBuckets is how many buckets of one kind a node remembers; the ones that were not seen for longest go first. Kinds
-// are apart, so that strangers with many addresses displace nobody's key.
+// maxBuckets is the number of buckets of one kind that a node remembers. It drops the least recently used one first.
+// Kinds are separate, so that many unknown addresses displace no API key.
 const maxBuckets = 100_000
 
-// shards is how many locks each kind has.
+// shards is the number of locks per kind.
 const shards = 16
 
-// Options are what a Limiter is made from.
+// Options configure a Limiter.
 type Options struct {
 	DB     *db.DB
 	Clock  clock.Clock
 	Logger *slog.Logger
-	// Node is this process's name. No two that run have the same.
+	// Node is the name of this process, unique among those that run.
 	Node string
 }
 
@@ -99,7 +99,7 @@ type Limiter struct {
 	opts    Options
 	seed    maphash.Seed
 	byKind  map[Kind]*[shards]shard
-	leases  *leases // nil on SQLite, which one process has to itself
+	leases  *leases // nil on SQLite, which only one process uses
 }
 
 type shard struct {
@@ -107,7 +107,7 @@ type shard struct {
 	buckets *simplelru.LRU[string, *state]
 }
 
-// New returns a Limiter. On PostgreSQL Run must run.
+// New returns a Limiter. On PostgreSQL it needs Run.
 func New(o Options) (*Limiter, error) {
 	l := &Limiter{metrics: newMetrics(), opts: o, seed: maphash.MakeSeed(), byKind: map[Kind]*[shards]shard{}}
 	for _, k := range kinds() {
@@ -115,7 +115,7 @@ func New(o Options) (*Limiter, error) {
 		for i := range shards {
 			buckets, err := simplelru.NewLRU[string, *state](maxBuckets/shards, nil)
 			if err != nil {
-				return nil, fmt.Errorf("make room for rate limits: %w", err)
+				return nil, fmt.Errorf("allocate rate limits: %w", err)
 			}
 			l.byKind[k][i].buckets = buckets
 		}
@@ -126,17 +126,17 @@ func New(o Options) (*Limiter, error) {
 	return l, nil
 }
 
-// Run keeps the slices of this node until ctx ends. On SQLite there is nothing to do.
+// Run leases slices for this node until ctx ends. On SQLite it does nothing.
 func (l *Limiter) Run(ctx context.Context) {
 	if l.leases != nil {
 		l.leases.run(ctx)
 	}
 }
 
-// Take counts a request and says whether it may pass. A request that is refused counts for nothing.
+// Take counts a request and decides whether it may pass. Refused requests do not count.
 //
-// On one node it never waits. On several it waits for PostgreSQL only where the node has spent its slice faster than
-// the next one came, and for no longer than maxWait.
+// On one node it never waits. On several it waits for PostgreSQL only if the node spent its slice before the next one
+// arrived, and no longer than maxWait.
 func (l *Limiter) Take(ctx context.Context, b Bucket, limit Limit) Decision {
 	s := l.state(b)
 	var d Decision
@@ -157,24 +157,24 @@ func (l *Limiter) state(b Bucket) *state {
 	defer sh.mu.Unlock()
 	s, ok := sh.buckets.Get(b.ID)
 	if !ok {
-		s = &state{id: string(b.Kind) + ":" + b.ID, slice: slice{stranger: b.Kind == Address}}
+		s = &state{id: string(b.Kind) + ":" + b.ID, slice: slice{deferFirst: b.Kind == Address}}
 		sh.buckets.Add(b.ID, s)
 	}
 	return s
 }
 
-// state is what a node knows of one bucket.
+// state is a node's knowledge of one bucket.
 type state struct {
 	id string
 
 	mu  sync.Mutex
-	tat tat // as of the last answer, where slices are leased
-	// share is the node's part of the limit, by which it goes while the database does not answer.
+	tat tat // with leased slices, as of the last grant
+	// share is the node's part of the limit, which applies while the database does not respond.
 	share tat
 	slice
 }
 
-// local counts a request in memory alone.
+// local counts a request in memory only.
 func (s *state) local(l Limit, now int64) Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,7 +72,7 @@ func TestGCRAIsABucketOfTokens(t *testing.T) {
 			}
 			require.Zero(t, d.Remaining)
 			require.Equal(t, step-model.level, d.RetryAfter.Nanoseconds())
-			if rapid.Bool().Draw(t, "come back") { // as told, and not before
+			if rapid.Bool().Draw(t, "come back") { // as announced, and not before
 				clk.Advance(d.RetryAfter - 1)
 				require.False(t, l.Take(t.Context(), bucket, limit).Allowed)
 				clk.Advance(1)

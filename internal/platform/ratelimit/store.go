@@ -13,23 +13,24 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// store is what nodes share, on PostgreSQL.
+// store is the state that nodes share, on PostgreSQL.
 type store struct {
 	db    *db.DB
 	clock clock.Clock
 }
 
-// grant is the state of a limit after a question, and what was granted.
+// grant is the state of a limit after a lease request, and the granted slice.
 type grant struct {
 	tat     tat
 	granted int64
 }
 
-// lease settles the questions and returns the answers in their order. No bucket is in them twice.
-func (s store) lease(ctx context.Context, asks []ask, now int64) ([]grant, error) {
-	sorted := slices.SortedFunc(slices.Values(asks), func(a, b ask) int { return cmp.Compare(a.state.id, b.state.id) })
-	for range 3 { // a row that was just made may be removed again before it is locked, once
-		answers, missing, err := s.settle(ctx, sorted, now)
+// lease executes the requests and returns the grants in their order. The requests name each bucket once.
+func (s store) lease(ctx context.Context, requests []leaseRequest, now int64) ([]grant, error) {
+	sorted := slices.SortedFunc(slices.Values(requests),
+		func(a, b leaseRequest) int { return cmp.Compare(a.state.id, b.state.id) })
+	for range 3 { // a new row may be deleted before it is locked, once
+		grants, missing, err := s.leaseExisting(ctx, sorted, now)
 		if err == nil && len(missing) > 0 {
 			err = s.add(ctx, missing)
 		}
@@ -39,65 +40,66 @@ func (s store) lease(ctx context.Context, asks []ask, now int64) ([]grant, error
 		if len(missing) > 0 {
 			continue
 		}
-		out := make([]grant, len(asks))
-		for i, a := range asks {
-			out[i] = answers[a.state.id]
+		out := make([]grant, len(requests))
+		for i, r := range requests {
+			out[i] = grants[r.state.id]
 		}
 		return out, nil
 	}
 	return nil, errMissing
 }
 
-var errMissing = errors.New("lease slices of rate limits: their rows are removed as soon as they are made")
+var errMissing = errors.New("lease slices of rate limits: their rows are deleted as soon as they exist")
 
-// settle answers all questions, or none where rows are missing. The rows are locked in the order of their ids, and made
-// in a transaction of their own, so that no two nodes can wait for each other.
-func (s store) settle(ctx context.Context, asks []ask,
-	now int64) (answers map[string]grant, missing []string, err error) {
+// leaseExisting executes all requests, or none if rows are missing. Rows are locked in the order of their ids and
+// created in a transaction of their own, so that nodes cannot deadlock.
+func (s store) leaseExisting(ctx context.Context, requests []leaseRequest, now int64) (
+	grants map[string]grant, missing []string, err error,
+) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		answers, missing = make(map[string]grant, len(asks)), nil
-		found, err := lock(ctx, tx, asks)
+		grants, missing = make(map[string]grant, len(requests)), nil
+		found, err := lockRows(ctx, tx, requests)
 		if err != nil {
 			return err
 		}
 		var changed []string
 		var tats []int64
-		for _, a := range asks {
-			before, ok := found[a.state.id]
+		for _, r := range requests {
+			before, ok := found[r.state.id]
 			if !ok {
-				missing = append(missing, a.state.id)
+				missing = append(missing, r.state.id)
 				continue
 			}
-			g := a.settle(before, now)
-			answers[a.state.id] = g
+			g := r.grant(before, now)
+			grants[r.state.id] = g
 			if g.tat != before {
-				changed, tats = append(changed, a.state.id), append(tats, int64(g.tat))
+				changed, tats = append(changed, r.state.id), append(tats, int64(g.tat))
 			}
 		}
 		if len(missing) > 0 || len(changed) == 0 {
 			return nil
 		}
-		// A statement of its own: the one that waited for the locks goes by the rows as they were before it.
+		// A statement of its own: the one that waited for the locks sees the rows as they were before it.
 		_, err = tx.ExecContext(ctx, `UPDATE rate_limit_buckets b SET tat_ns = c.tat_ns
 			FROM unnest($1::text[], $2::bigint[]) AS c (id, tat_ns) WHERE b.id = c.id`, changed, tats)
 		return err
 	})
-	return answers, missing, err
+	return grants, missing, err
 }
 
-// settle answers a question: first what goes back, then what was spent, then as much as there is of what is wanted.
-func (a ask) settle(t tat, now int64) grant {
-	t -= tat(a.back * a.limit.step())
-	t.charge(a.limit, now, a.charge)
-	granted := t.take(a.limit, now, a.want)
+// grant returns the surplus, charges the debt, and then grants as much as is available.
+func (r leaseRequest) grant(t tat, now int64) grant {
+	t -= tat(r.surplus * r.limit.step())
+	t.charge(r.limit, now, r.charge)
+	granted := t.take(r.limit, now, r.want)
 	return grant{t, granted}
 }
 
-// lock locks the rows that there are, and returns them.
-func lock(ctx context.Context, tx *sql.Tx, asks []ask) (map[string]tat, error) {
+// lockRows locks the rows that exist and returns them.
+func lockRows(ctx context.Context, tx *sql.Tx, requests []leaseRequest) (map[string]tat, error) {
 	var ids []string
-	for _, a := range asks {
-		ids = append(ids, a.state.id)
+	for _, r := range requests {
+		ids = append(ids, r.state.id)
 	}
 	rows, err := tx.QueryContext(ctx,
 		"SELECT id, tat_ns FROM rate_limit_buckets WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE", ids)
@@ -117,7 +119,7 @@ func lock(ctx context.Context, tx *sql.Tx, asks []ask) (map[string]tat, error) {
 	return found, err
 }
 
-// add makes the rows of limits that are asked about for the first time: full.
+// add creates the rows of new limits, which are full.
 func (s store) add(ctx context.Context, ids []string) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO rate_limit_buckets (id, tat_ns) SELECT id, $2
@@ -127,12 +129,12 @@ func (s store) add(ctx context.Context, ids []string) error {
 	})
 }
 
-// nodeLife is after what silence a node counts no more.
+// nodeLife is the time after its last registration for which a node counts.
 const nodeLife = 15 * time.Second
 
-// greet notes that the node is there and returns how many are.
-func (s store) greet(ctx context.Context, node string, now time.Time) (nodes int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// register records that the node runs and returns the number of nodes.
+func (s store) register(ctx context.Context, node string, now time.Time) (nodes int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO rate_limit_nodes (id, seen_ms) VALUES ($1, $2)
@@ -149,15 +151,15 @@ func (s store) greet(ctx context.Context, node string, now time.Time) (nodes int
 	return nodes, nil
 }
 
-// leave takes the node off the list.
-func (s store) leave(ctx context.Context, node string) error {
+// unregister deletes the node's registration.
+func (s store) unregister(ctx context.Context, node string) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM rate_limit_nodes WHERE id = $1", node)
 		return err
 	})
 }
 
-// Expire removes what says nothing any more: limits that are full, and nodes that are gone.
+// Expire deletes the rows of limits that are full, and of nodes that no longer run.
 func (l *Limiter) Expire(ctx context.Context, now time.Time) error {
 	if l.leases == nil {
 		return nil
@@ -177,7 +179,7 @@ func (l *Limiter) Expire(ctx context.Context, now time.Time) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("remove old rate limits: %w", err)
+			return fmt.Errorf("delete full rate limits: %w", err)
 		}
 	}
 	return d.Tx(ctx, func(tx *sql.Tx) error {

@@ -1,4 +1,4 @@
-// Package rawhttp reads HTTP/1.1 requests that somebody saved to a file: from a proxy, a terminal or a dump of
+// Package rawhttp parses HTTP/1.1 requests that were saved to a file, by a proxy, from a terminal or as a dump of
 // net/http.
 package rawhttp
 
@@ -15,27 +15,27 @@ import (
 	"strings"
 )
 
-// maxHeadBytes bounds request line and headers.
+// maxHeadBytes limits the request line and headers.
 const maxHeadBytes = 1 << 20
 
 // Request is a request as a server would have seen it.
 type Request struct {
-	// Method is empty where the file has no request line.
+	// Method is empty if the file has no request line.
 	Method string
-	// Path is the path as it was sent, escapes included, and RawQuery what followed the question mark.
+	// Path is the path as sent, with its escapes. RawQuery follows the question mark.
 	Path, RawQuery string
-	// Host is the host that the request names; empty where it names none, or several.
+	// Host is the request's host; empty if it names none or several.
 	Host string
 	// Header has canonical keys, without Host and Transfer-Encoding, as net/http gives it to handlers.
 	Header http.Header
-	// Body is what stood behind the empty line, byte for byte but for what Notes say.
+	// Body is the text after the empty line, byte for byte except as described in Notes.
 	Body []byte
-	// Notes say, each in a sentence, what was made of the file and what about it is doubtful.
+	// Notes are sentences about changes to the body and doubts about the file.
 	Notes []string
 }
 
-// Parse reads a whole request: a request line, headers, an empty line and the body. Lines of the head end in LF or
-// CRLF. Errors name the line and repeat nothing of the file.
+// Parse parses a whole request: a request line, headers, an empty line and the body. Lines of the head end in LF or
+// CRLF. Errors name the line and quote nothing from the file.
 func Parse(data []byte) (*Request, error) {
 	head, body, ended := split(data)
 	r, err := parseHead(head, true)
@@ -43,17 +43,17 @@ func Parse(data []byte) (*Request, error) {
 		return nil, err
 	}
 	if !ended && len(r.Header) > 0 {
-		r.note("The file has no empty line behind the headers, so the request is taken to have no body.")
+		r.note("The file has no empty line after the headers, so the request has no body.")
 	}
 	r.setBody(body, true)
 	return r, nil
 }
 
-// ParseParts reads a request whose headers and body were saved apart. A request line before the headers may be missing.
+// ParseParts parses a request whose headers and body are in separate files. The request line may be missing.
 func ParseParts(headers, body []byte) (*Request, error) {
 	head, rest, _ := split(headers)
 	if len(bytes.TrimSpace(rest)) > 0 {
-		return nil, errors.New("the file of the headers goes on behind an empty line: a body stands in a file of its own")
+		return nil, errors.New("the file of the headers continues after an empty line: put the body into a file of its own")
 	}
 	r, err := parseHead(head, false)
 	if err != nil {
@@ -67,8 +67,7 @@ func (r *Request) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// split cuts a message at its first empty line. Empty lines before the request line do not count (RFC 9112 section
-// 2.2).
+// split cuts a message at its first empty line. It ignores empty lines before the request line (RFC 9112 section 2.2).
 func split(data []byte) (head, body []byte, ended bool) {
 	data = bytes.TrimLeft(data, "\r\n")
 	for at := 0; ; {
@@ -97,7 +96,7 @@ func parseHead(head []byte, whole bool) (*Request, error) {
 	if len(lines) > 0 && r.requestLine(strings.TrimSuffix(lines[0], "\r")) {
 		lines, number = lines[1:], 1
 	} else if whole {
-		return nil, errors.New(`line 1 is no request line, such as "POST /hook HTTP/1.1"`)
+		return nil, errors.New(`line 1 is not a request line such as "POST /hook HTTP/1.1"`)
 	}
 	last := ""
 	for _, line := range lines {
@@ -111,7 +110,7 @@ func parseHead(head []byte, whole bool) (*Request, error) {
 		name, value, found := strings.Cut(line, ":")
 		value = strings.Trim(value, " \t")
 		if !found || !isToken(name) || strings.ContainsFunc(value, isControl) {
-			return nil, fmt.Errorf(`line %d is no header, such as "Content-Type: application/json"`, number)
+			return nil, fmt.Errorf(`line %d is not a header such as "Content-Type: application/json"`, number)
 		}
 		last = textproto.CanonicalMIMEHeaderKey(name)
 		r.Header[last] = append(r.Header[last], value)
@@ -123,7 +122,7 @@ func parseHead(head []byte, whole bool) (*Request, error) {
 	return r, nil
 }
 
-// requestLine reads a request line; it is false for what is none.
+// requestLine parses a request line and reports whether it is one.
 func (r *Request) requestLine(line string) bool {
 	parts := strings.Split(line, " ")
 	if len(parts) != 3 || !strings.HasPrefix(parts[2], "HTTP/") || !isToken(parts[0]) {
@@ -140,8 +139,8 @@ func (r *Request) requestLine(line string) bool {
 	return true
 }
 
-// setBody takes the body, which comes in chunks where the headers say so and it has their form. In a whole message the
-// body may be followed by the line end that an editor adds.
+// setBody sets the body. It decodes chunks if the headers announce them and the body has their form. In a whole
+// message, it removes the line break that an editor adds at the end.
 func (r *Request) setBody(body []byte, whole bool) {
 	r.Body = body
 	coding := r.Header.Get("Transfer-Encoding")
@@ -149,10 +148,10 @@ func (r *Request) setBody(body []byte, whole bool) {
 	if strings.EqualFold(coding, "chunked") {
 		if decoded, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(body))); err == nil && len(body) > 0 {
 			r.Body = decoded
-			r.note("The body was saved in chunks and has been put together.")
+			r.note("The body was saved in chunks and has been decoded.")
 			return
 		}
-		r.note("The headers say that the body comes in chunks, and it was saved without them.")
+		r.note("The headers announce chunks, but the body was saved without them.")
 		return
 	}
 	announced, err := strconv.ParseInt(r.Header.Get("Content-Length"), 10, 64)
@@ -162,11 +161,11 @@ func (r *Request) setBody(body []byte, whole bool) {
 	if extra := int64(len(body)) - announced; whole && extra > 0 && extra <= 2 &&
 		len(bytes.Trim(body[announced:], "\r\n")) == 0 {
 		r.Body = body[:announced]
-		r.note("The file has a line end behind the %d bytes that Content-Length announces; it was left out.", announced)
+		r.note("The file has a line break after the %d bytes that Content-Length announces; it was removed.", announced)
 		return
 	}
-	r.note("Content-Length announces %d bytes and the body has %d: it was changed or cut when it was saved, and then "+
-		"no signature over it is right.", announced, len(body))
+	r.note("Content-Length announces %d bytes and the body has %d: it was changed or truncated when it was saved, so "+
+		"no signature over it is valid.", announced, len(body))
 }
 
 // isToken reports whether s is a token of RFC 9110 section 5.6.2, as methods and header names are.
@@ -176,5 +175,5 @@ func isToken(s string) bool {
 	})
 }
 
-// isControl reports whether a character cannot stand in a header's value (RFC 9110 section 5.5).
+// isControl reports whether a header's value cannot contain the character (RFC 9110 section 5.5).
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.Header{"X-Folded": {"a b c"}}, r.Header)
 	require.Empty(t, r.Body)
-	require.Equal(t, []string{"The file has no empty line behind the headers, so the request is taken to have no body."},
+	require.Equal(t, []string{"The file has no empty line after the headers, so the request has no body."},
 		r.Notes)
 	r, err = rawhttp.Parse([]byte("GET / HTTP/1.0"))
 	require.NoError(t, err)
@@ -48,17 +48,17 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                                        "line 1 is no request line",
-		"{\"hunter2\":1}":                         "line 1 is no request line",
-		"POST /\nHost: hunter2\n\n":               "line 1 is no request line",
-		"POST / FTP/1\n\n":                        "line 1 is no request line",
-		"POST hunter2 HTTP/1.1\n\n":               "line 1 is no request line",
-		"> POST / HTTP/1.1\n\n":                   "line 1 is no request line",
-		"PO(ST / HTTP/1.1\n\n":                    "line 1 is no request line",
-		"POST / HTTP/1.1\nhunter2\n\n":            "line 2 is no header",
-		"POST / HTTP/1.1\na: b\nx y: hunter2\n\n": "line 3 is no header",
-		"POST / HTTP/1.1\na: hunter2\x00\n\n":     "line 2 is no header",
-		"POST / HTTP/1.1\n folded: hunter2\n\n":   "line 2 is no header",
+		"":                                        "line 1 is not a request line",
+		"{\"hunter2\":1}":                         "line 1 is not a request line",
+		"POST /\nHost: hunter2\n\n":               "line 1 is not a request line",
+		"POST / FTP/1\n\n":                        "line 1 is not a request line",
+		"POST hunter2 HTTP/1.1\n\n":               "line 1 is not a request line",
+		"> POST / HTTP/1.1\n\n":                   "line 1 is not a request line",
+		"PO(ST / HTTP/1.1\n\n":                    "line 1 is not a request line",
+		"POST / HTTP/1.1\nhunter2\n\n":            "line 2 is not a header",
+		"POST / HTTP/1.1\na: b\nx y: hunter2\n\n": "line 3 is not a header",
+		"POST / HTTP/1.1\na: hunter2\x00\n\n":     "line 2 is not a header",
+		"POST / HTTP/1.1\n folded: hunter2\n\n":   "line 2 is not a header",
 		"POST / HTTP/1.1\na: " + strings.Repeat("hunter2", 200_000) + "\n\n": "the headers are larger than 1048576 bytes",
 	} {
 		_, err := rawhttp.Parse([]byte(text))
@@ -67,15 +67,15 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Promise: a body in chunks is put together, a line end that an editor added is left out, and a body that is not the
-// one announced is kept and called doubtful.
+// Promise: a body in chunks is decoded, a line break that an editor added is removed, and a body that is not the
+// announced one is kept with a note.
 func TestParseBody(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ headers, body, want, note string }{
 		"as announced":    {"Content-Length: 5", "hello", "hello", ""},
 		"not announced":   {"X: 1", "hello\n", "hello\n", ""},
-		"line end added":  {"Content-Length: 5", "hello\n", "hello", "has a line end behind the 5 bytes"},
-		"CR LF added":     {"Content-Length: 5", "hello\r\n", "hello", "has a line end behind the 5 bytes"},
+		"line end added":  {"Content-Length: 5", "hello\n", "hello", "has a line break after the 5 bytes"},
+		"CR LF added":     {"Content-Length: 5", "hello\r\n", "hello", "has a line break after the 5 bytes"},
 		"own line end":    {"Content-Length: 6", "hello\n", "hello\n", ""},
 		"longer":          {"Content-Length: 5", "hello!", "hello!", "announces 5 bytes and the body has 6"},
 		"more line ends":  {"Content-Length: 5", "hello\n\n\n", "hello\n\n\n", "announces 5 bytes and the body has 8"},
@@ -84,7 +84,7 @@ func TestParseBody(t *testing.T) {
 		"negative length": {"Content-Length: -1", "hello", "hello", ""},
 		"enormous length": {"Content-Length: 99999999999999999999", "hello", "hello", ""},
 		"chunks": {"Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", "hello",
-			"has been put together"},
+			"has been decoded"},
 		"chunks cut": {"Transfer-Encoding: chunked", "2\r\nhe\r\n3\r\nll", "2\r\nhe\r\n3\r\nll",
 			"was saved without them"},
 		"chunks not saved": {"Transfer-Encoding: chunked", "hello", "hello", "was saved without them"},
@@ -116,9 +116,9 @@ func TestParseParts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "PUT", r.Method)
 	_, err = rawhttp.ParseParts([]byte("X-Sig: a\n\nhello"), nil)
-	require.ErrorContains(t, err, "a body stands in a file of its own")
+	require.ErrorContains(t, err, "put the body into a file of its own")
 	_, err = rawhttp.ParseParts([]byte("X-Sig\n"), nil)
-	require.EqualError(t, err, `line 1 is no header, such as "Content-Type: application/json"`)
+	require.EqualError(t, err, `line 1 is not a header such as "Content-Type: application/json"`)
 }
 
 // Promise: what net/http dumps of a request is read as its handler saw it.

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// AD is the place of a sealed value. It is authenticated with the ciphertext and not stored in it: a ciphertext opens
-// only under the AD it was sealed under. All three fields are mandatory.
+// AD is the place of a sealed value: its associated data. It is authenticated with the ciphertext but not stored in it,
+// so a ciphertext opens only in the place it was sealed for. All fields are required.
 type AD struct {
 	// Table and Column name the column that stores the ciphertext.
 	Table, Column string
-	// RowID is the row's primary key, or the value of Column.IDColumn where Reseal is to find the row.
+	// RowID is the row's primary key, or the value of Column.IDColumn for Reseal.
 	RowID string
 }
 
-// encode joins the fields, each after its length in four bytes: two different ADs never give the same bytes, which a
-// separator could not promise.
+// encode joins the fields, each after its length in four bytes. Unlike a separator, this gives different bytes for
+// different ADs.
 func (a AD) encode() ([]byte, error) {
 	if a.Table == "" || a.Column == "" || a.RowID == "" {
 		return nil, fmt.Errorf("secretbox: %s: %w", a.place(), ErrAD)

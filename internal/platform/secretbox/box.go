@@ -14,7 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// checkInterval is how long a Box seals at most under a primary key that another process has replaced.
+// checkInterval is the longest time for which a Box seals with a primary key that another process has replaced.
 const checkInterval = 5 * time.Second
 
 const (
@@ -22,21 +22,21 @@ const (
 	tinkPrefixSize = 5
 )
 
-// Source says where a keyset is: a file, or the JSON itself (from an environment variable). Exactly one is set.
+// Source is the location of a keyset: a file, or the JSON text of an environment variable. Exactly one is set.
 type Source struct {
 	// Path is a file that only its owner can read, in Tink's JSON form.
 	Path string
-	// Inline is the JSON form itself. An inline keyset never changes while the process runs.
+	// Inline is the JSON text. An inline keyset does not change while the process runs.
 	Inline Secret
 }
 
-// Option changes how a Box works.
+// Option configures a Box.
 type Option func(*Box)
 
-// WithClock sets the clock that paces the look at the keyset file. The default is the system's.
+// WithClock sets the clock for the checks of the keyset file. The default is the system clock.
 func WithClock(c clock.Clock) Option { return func(b *Box) { b.clock = c } }
 
-// WithLogger sets where a Box reports that its keyset file can no longer be read. The default is nowhere.
+// WithLogger sets the logger for a keyset file that can no longer be read. The default discards the message.
 func WithLogger(l *slog.Logger) Option { return func(b *Box) { b.log = l } }
 
 // WithColumns makes Seal refuse values of other columns, so that no column is forgotten where values are sealed again.
@@ -50,9 +50,9 @@ func WithColumns(columns []Column) Option {
 	}
 }
 
-// Box seals and opens values under one keyset. It follows a rotation made by another process: before sealing it looks
-// at the file at most every five seconds, and opening a value of an unknown key reads the file again. It is safe for
-// concurrent use.
+// Box seals and opens values with one keyset. It follows rotations by other processes: it checks the file before it
+// seals, at most every five seconds, and reads it again to open a value of an unknown key. It is safe for concurrent
+// use.
 type Box struct {
 	path  string
 	clock clock.Clock
@@ -61,14 +61,14 @@ type Box struct {
 	columns map[[2]string]bool
 
 	keys      atomic.Pointer[keys]
-	checkedAt atomic.Int64 // when the file was last looked at, in Unix milliseconds
+	checkedAt atomic.Int64 // time of the last check of the file, in Unix milliseconds
 
-	mu   sync.Mutex  // guards info and orders the readings of the file
+	mu   sync.Mutex  // guards info and serialises reads of the file
 	info fs.FileInfo // the file as last read; nil for an inline keyset
 }
 
-// Open returns the Box of the keyset at src. It refuses with ErrPermissions a file that group or others can read, and
-// with ErrKeyset what is empty or not made of AES-256-GCM keys.
+// Open returns the Box of the keyset at src. It returns ErrPermissions for a file that group or others can read, and
+// ErrKeyset for a keyset that is empty or has other keys than AES-256-GCM.
 func Open(src Source, opts ...Option) (*Box, error) {
 	b := &Box{path: src.Path, clock: clock.System(), log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
@@ -100,7 +100,7 @@ func Open(src Source, opts ...Option) (*Box, error) {
 	return b, nil
 }
 
-// Seal encrypts plaintext under the primary key, bound to ad. The result is 33 bytes longer than plaintext.
+// Seal encrypts plaintext with the primary key and binds it to ad. The result is 33 bytes longer than plaintext.
 func (b *Box) Seal(plaintext []byte, ad AD) ([]byte, error) {
 	associated, err := ad.encode()
 	if err != nil {
@@ -117,8 +117,8 @@ func (b *Box) Seal(plaintext []byte, ad AD) ([]byte, error) {
 	return out, nil
 }
 
-// Open decrypts what Seal returned for the same ad. It returns ErrUnknownKey for a ciphertext of a key that the keyset
-// does not hold, and ErrDecrypt for one that was changed or moved.
+// Open decrypts a result of Seal with the same ad. It returns ErrUnknownKey for a ciphertext whose key is not in the
+// keyset, and ErrDecrypt for one that was changed or moved.
 func (b *Box) Open(ciphertext []byte, ad AD) ([]byte, error) {
 	associated, err := ad.encode()
 	if err != nil {
@@ -147,8 +147,8 @@ func (b *Box) PrimaryKeyID() uint32 {
 	return b.keys.Load().primary
 }
 
-// KeyID returns the id of the key that made ciphertext, from Tink's prefix: one byte 0x01, then the id, big-endian
-// (Tink wire format, "TINK" output prefix). It reports false for what no Seal can have made.
+// KeyID returns the id of the key of a ciphertext, from Tink's prefix: one byte 0x01, then the id, big-endian (Tink
+// wire format, "TINK" output prefix). It reports false if the bytes cannot be a result of Seal.
 func KeyID(ciphertext []byte) (uint32, bool) {
 	if len(ciphertext) < tinkPrefixSize || ciphertext[0] != tinkStartByte {
 		return 0, false
@@ -156,8 +156,8 @@ func KeyID(ciphertext []byte) (uint32, bool) {
 	return binary.BigEndian.Uint32(ciphertext[1:tinkPrefixSize]), true
 }
 
-// follow reads the keyset file again when it has changed, looking at most once per checkInterval. A file that cannot be
-// read is reported and the keys in use stay: sealing must not stop because the disk is being tidied.
+// follow reads the keyset file again if it has changed, at most once per checkInterval. It logs a file that cannot be
+// read and keeps the present keys: sealing must not stop because of work on the disk.
 func (b *Box) follow() {
 	if b.path == "" {
 		return
@@ -176,7 +176,7 @@ func (b *Box) follow() {
 		err = b.read()
 	}
 	if err != nil {
-		b.log.Error("keyset file cannot be read, the keys in use stay", slog.String("error", err.Error()))
+		b.log.Error("cannot read the keyset file; the present keys stay in use", slog.String("error", err.Error()))
 	}
 }
 
@@ -187,7 +187,7 @@ func (b *Box) readFor(id uint32) (*keys, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Somebody else may have read it while this caller waited.
+	// Another caller may have read it in the meantime.
 	if k := b.keys.Load(); hasKey(k, id) {
 		return k, nil
 	}
@@ -205,7 +205,7 @@ func hasKey(k *keys, id uint32) bool {
 	return ok
 }
 
-// read takes the keys from the file. The caller holds mu.
+// read loads the keys from the file. The caller holds mu.
 func (b *Box) read() error {
 	h, info, err := readFile(b.path)
 	if err != nil {
@@ -220,7 +220,7 @@ func (b *Box) read() error {
 	return nil
 }
 
-// sameFile reports whether two looks saw the same content, as far as the file system tells.
+// sameFile reports whether two checks found the same content, as far as the file system shows.
 func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

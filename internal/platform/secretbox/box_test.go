@@ -33,7 +33,7 @@ func openFile(t *testing.T, path string, opts ...Option) *Box {
 	return b
 }
 
-// What is sealed opens again, in the same place, and names its key.
+// A sealed value opens again in the same place, and names its key.
 func TestSealOpen(t *testing.T) {
 	t.Parallel()
 	b := openFile(t, newFile(t))
@@ -110,7 +110,7 @@ func TestOpenRefusesDamage(t *testing.T) {
 	}
 }
 
-// Two different places never give the same associated data, whatever their names hold.
+// Two different places never give the same associated data, for any names.
 func TestADIsUnambiguous(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,7 +125,7 @@ func TestADIsUnambiguous(t *testing.T) {
 	})
 }
 
-// A running Box opens at once what another process sealed under a key that is newer than its own reading.
+// A running Box immediately opens a value that another process sealed with a newer key.
 func TestOpenFollowsRotation(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -148,7 +148,7 @@ func TestOpenFollowsRotation(t *testing.T) {
 	require.Equal(t, "old", string(opened), "rotation keeps the older keys")
 }
 
-// A running Box seals under the new primary key once five seconds have passed, and looks at the file no more often.
+// A running Box seals with the new primary key after five seconds, and checks the file no more often.
 func TestSealFollowsRotation(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -167,7 +167,7 @@ func TestSealFollowsRotation(t *testing.T) {
 	require.Equal(t, info.ID, id)
 }
 
-// A keyset file that is damaged or gone while the server runs stops neither sealing nor opening, and is reported.
+// A keyset file that is damaged or deleted while the server runs stops neither sealing nor opening, and is logged.
 func TestRunningBoxOutlivesItsFile(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -181,7 +181,7 @@ func TestRunningBoxOutlivesItsFile(t *testing.T) {
 	c.Advance(checkInterval)
 	_, err = b.Seal([]byte("s"), place())
 	require.NoError(t, err)
-	require.Contains(t, log.String(), "keyset file cannot be read")
+	require.Contains(t, log.String(), "cannot read the keyset file")
 
 	require.NoError(t, os.Remove(path))
 	_, err = b.Open(sealed, place())
@@ -193,7 +193,7 @@ func TestRunningBoxOutlivesItsFile(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// A ciphertext of another keyset is told apart from a damaged one: it is a matter of configuration.
+// A ciphertext of another keyset has another error than a damaged one: the cause is the configuration.
 func TestOpenUnknownKey(t *testing.T) {
 	t.Parallel()
 	sealed, err := openFile(t, newFile(t)).Seal([]byte("s"), place())
@@ -224,7 +224,7 @@ func TestInlineKeyset(t *testing.T) {
 	require.Equal(t, "s", string(opened))
 }
 
-// Sealing and opening go on, correctly, while other goroutines and another process rotate.
+// Sealing and opening stay correct while other goroutines and another process rotate.
 func TestConcurrentRotation(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)

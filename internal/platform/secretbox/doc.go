@@ -1,22 +1,22 @@
-// Package secretbox keeps secrets unreadable at rest: AES-256-GCM under Tink keysets, with the key id in every
-// ciphertext and the place of the value (table, column, row) bound to it, so that a ciphertext cannot be moved to
-// another place. It also holds Secret, the string type that never prints itself.
+// Package secretbox encrypts secrets at rest with AES-256-GCM under Tink keysets. Every ciphertext names its key and is
+// bound to its place (table, column, row), so that it cannot be moved. Secret is the string type that never prints its
+// value.
 package secretbox
 
 import "errors"
 
-// Errors that callers tell apart with errors.Is. None of them carries key material or plaintext.
+// Errors for errors.Is. None of them contains key material or plaintext.
 var (
 	// ErrExists: Create found a file at the path.
-	ErrExists = errors.New("a keyset file exists already")
-	// ErrKeyset: the keyset is empty, unreadable, of another type than AES-256-GCM, or its key is not random.
+	ErrExists = errors.New("a keyset file already exists")
+	// ErrKeyset: the keyset is empty or unreadable, is not AES-256-GCM, or has a key that is not random.
 	ErrKeyset = errors.New("not a usable keyset")
 	// ErrPermissions: the keyset file can be read by the group or by others.
 	ErrPermissions = errors.New("the keyset file is readable by group or others")
-	// ErrUnknownKey: the ciphertext names a key that the keyset does not hold.
+	// ErrUnknownKey: the ciphertext names a key that is not in the keyset.
 	ErrUnknownKey = errors.New("ciphertext of an unknown key")
 	// ErrDecrypt: the ciphertext is damaged, or it belongs to another table, column or row.
-	ErrDecrypt = errors.New("ciphertext does not open here")
+	ErrDecrypt = errors.New("the ciphertext is damaged or belongs to another place")
 	// errUndeclared means that no module declares the column as sealed.
 	errUndeclared = errors.New("the column is not declared as sealed")
 	// ErrAD: a field of AD is empty.

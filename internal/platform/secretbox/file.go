@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxKeysetBytes bounds what is read as a keyset: some thousand keys.
+	// maxKeysetBytes limits the size of a keyset: some thousand keys.
 	maxKeysetBytes = 1 << 20
-	// lockSuffix names the file whose lock orders the writers of a keyset. It stays: removing it would race.
+	// lockSuffix names the file whose lock serialises the writers of a keyset. It stays, because deleting it would race.
 	lockSuffix = ".lock"
-	// nextSuffix names the file a new keyset is written to before it takes the place of the old one.
+	// nextSuffix names the file for a new keyset before it replaces the old one.
 	nextSuffix = ".next"
 )
 
-// Create writes a keyset with one fresh key to a new file that only its owner can read. It returns ErrExists, and
-// changes nothing, when there is a file at path.
+// Create writes a keyset with one new key to a new file that only its owner can read. It returns ErrExists, and changes
+// nothing, if there is a file at path.
 func Create(path string) error {
 	return locked(path, func() error {
 		if _, err := os.Lstat(path); err == nil {
@@ -40,8 +40,8 @@ func Create(path string) error {
 	})
 }
 
-// Rotate adds a fresh primary key to the keyset at path and returns it. The older keys stay, so that what they sealed
-// still opens. The file changes in one step and keeps its owner; concurrent rotations happen one after the other.
+// Rotate adds a new primary key to the keyset at path and returns it. The older keys stay, so that their values still
+// open. The file changes atomically and keeps its owner. Concurrent rotations run one after the other.
 func Rotate(path string) (KeyInfo, error) {
 	// The file behind a symbolic link is replaced, not the link.
 	target, err := filepath.EvalSymlinks(path)
@@ -76,7 +76,7 @@ func List(path string) ([]KeyInfo, error) {
 }
 
 // Copy writes the keyset at src to a new file that only its owner can read. It returns fs.ErrExist, and changes
-// nothing, when there is a file at path.
+// nothing, if there is a file at path.
 func Copy(src Source, path string) error {
 	var h *keyset.Handle
 	var err error
@@ -95,8 +95,7 @@ func Copy(src Source, path string) error {
 	return newfile.Write(path, b)
 }
 
-// readFile reads and checks a keyset file. The checks are made on the opened file, so that what was checked is what is
-// read.
+// readFile reads and checks a keyset file. It checks the open file, so that nobody can exchange it in between.
 func readFile(path string) (*keyset.Handle, fs.FileInfo, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the file
 	if err != nil {
@@ -110,7 +109,7 @@ func readFile(path string) (*keyset.Handle, fs.FileInfo, error) {
 	if !info.Mode().IsRegular() {
 		return nil, nil, fmt.Errorf("secretbox: open %s: %w: it is not a regular file", path, ErrKeyset)
 	}
-	// Windows reports permission bits that say nothing about who can read.
+	// On Windows the permission bits do not show who can read.
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return nil, nil, fmt.Errorf("secretbox: open %s: %w (mode %04o, wanted 0600)", path, ErrPermissions,
 			info.Mode().Perm())
@@ -129,16 +128,16 @@ func readFile(path string) (*keyset.Handle, fs.FileInfo, error) {
 	return h, info, nil
 }
 
-// replaceFile puts the keyset at path in one step that survives a crash: written and synced beside it, renamed, the
-// folder synced. old, when given, is the file being replaced, whose owner the new one takes: an administrator who
-// rotates as root must not lock the server out. The caller holds the lock.
+// replaceFile writes the keyset to path atomically, also across a crash: it writes and syncs a file in the same folder,
+// renames it, and syncs the folder. The new file gets the owner of old, if given: an administrator who rotates as root
+// must not lock the server out. The caller holds the lock.
 func replaceFile(path string, h *keyset.Handle, old fs.FileInfo) error {
 	b, err := encodeHandle(h)
 	if err != nil {
 		return err
 	}
 	next := path + nextSuffix
-	// A writer that crashed may have left one; under the lock nobody is using it.
+	// A writer that crashed may have left one; under the lock no other writer uses it.
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("secretbox: write keyset: %w", err)
 	}
@@ -163,7 +162,7 @@ func removeIfThere(path string) error {
 
 // writeNew writes a file that must not exist yet, with mode 0600, and syncs it.
 func writeNew(path string, b []byte, owner fs.FileInfo) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // beside the operator's file
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // next to the operator's file
 	if err != nil {
 		return err
 	}
@@ -183,10 +182,10 @@ func writeNew(path string, b []byte, owner fs.FileInfo) (err error) {
 	return f.Sync()
 }
 
-// locked runs f while holding the lock that every writer of the keyset at path takes. The operating system releases it
-// when the process ends, however it ends.
+// locked runs f under the lock of the writers of the keyset at path. The operating system releases the lock when the
+// process ends, in any way.
 func locked(path string, f func() error) (err error) {
-	l, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // beside the operator's file
+	l, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // next to the operator's file
 	if err != nil {
 		return fmt.Errorf("secretbox: lock keyset: %w", err)
 	}

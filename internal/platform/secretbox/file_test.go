@@ -16,7 +16,7 @@ import (
 	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
 )
 
-// Create never touches a keyset that is there: overwriting one would lose every secret.
+// Create never touches an existing keyset: overwriting one would lose every secret.
 func TestCreateOnce(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -31,7 +31,7 @@ func TestCreateOnce(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-// What a crash left behind, a half-written file under the temporary name, hinders no later writer.
+// A half-written temporary file of a crash hinders no later writer.
 func TestWritersSurviveLeftovers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "keyset.json")
@@ -124,7 +124,7 @@ func keysetJSON(t *testing.T, template *tinkpb.KeyTemplate) []byte {
 	return b
 }
 
-// Only random AES-256-GCM keys are accepted, and no error repeats what the file holds.
+// Only random AES-256-GCM keys are accepted, and no error quotes the file.
 func TestOpenRefusesOtherKeysets(t *testing.T) {
 	t.Parallel()
 	noPrefix := aead.AES256GCMKeyTemplate()

@@ -13,8 +13,8 @@ func lockFile(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &whole)
 }
 
-// keepOwner has nothing to do: a new file takes the access list of its folder.
+// keepOwner does nothing: a new file inherits the access list of its folder.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }
 
-// syncDir has nothing to do: NTFS journals a rename itself.
+// syncDir does nothing: NTFS journals a rename itself.
 func syncDir(string) error { return nil }

@@ -14,22 +14,22 @@ import (
 
 // KeyInfo describes one key of a keyset, without its material.
 type KeyInfo struct {
-	// ID is Tink's key id, the one every ciphertext of the key begins with.
+	// ID is Tink's key id, with which every ciphertext of the key begins.
 	ID uint32 `json:"id"`
-	// Primary is true for the one key that seals.
+	// Primary reports whether the key seals; one key does.
 	Primary bool `json:"primary"`
 	// Status is "enabled" or "disabled"; a disabled key opens nothing.
 	Status string `json:"status"`
 }
 
-// keys is one immutable reading of a keyset.
+// keys is the immutable content of a keyset.
 type keys struct {
 	aead    tink.AEAD
 	primary uint32
 	enabled map[uint32]struct{}
 }
 
-// newHandle returns a keyset with one fresh AES-256-GCM key.
+// newHandle returns a keyset with one new AES-256-GCM key.
 func newHandle() (*keyset.Handle, error) {
 	h, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
@@ -38,7 +38,7 @@ func newHandle() (*keyset.Handle, error) {
 	return h, nil
 }
 
-// withNewPrimary returns the keyset with a fresh primary key added to it.
+// withNewPrimary returns the keyset with a new primary key.
 func withNewPrimary(h *keyset.Handle) (*keyset.Handle, uint32, error) {
 	m := keyset.NewManagerFromHandle(h)
 	id, err := m.Add(aead.AES256GCMKeyTemplate())
@@ -55,7 +55,7 @@ func withNewPrimary(h *keyset.Handle) (*keyset.Handle, uint32, error) {
 	return next, id, nil
 }
 
-// encodeHandle returns Tink's JSON form of the keyset, which holds the keys in clear.
+// encodeHandle returns Tink's JSON form of the keyset, which contains the keys in clear.
 func encodeHandle(h *keyset.Handle) ([]byte, error) {
 	var b bytes.Buffer
 	if err := insecurecleartextkeyset.Write(h, keyset.NewJSONWriter(&b)); err != nil {
@@ -65,8 +65,7 @@ func encodeHandle(h *keyset.Handle) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeHandle parses and checks a keyset. Tink's own errors are not passed on: some quote the input, which is a
-// secret.
+// decodeHandle parses and checks a keyset. It hides Tink's own errors, because some quote the input, which is a secret.
 func decodeHandle(b []byte) (*keyset.Handle, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrKeyset)
@@ -87,8 +86,8 @@ func decodeHandle(b []byte) (*keyset.Handle, error) {
 	return h, nil
 }
 
-// checkEntry refuses whatever is not a random AES-256-GCM key with Tink's prefix: without the prefix a ciphertext would
-// not name its key, and rotation could not find what it still has to do.
+// checkEntry refuses keys that are not random AES-256-GCM keys with Tink's prefix. Without the prefix a ciphertext
+// would not name its key, and a rotation could not find the values to seal again.
 func checkEntry(e *keyset.Entry) error {
 	k, ok := e.Key().(*aesgcm.Key)
 	if !ok {
@@ -106,11 +105,11 @@ func checkEntry(e *keyset.Entry) error {
 	return nil
 }
 
-// newKeys makes the primitive of a checked keyset.
+// newKeys returns the keys of a checked keyset.
 func newKeys(h *keyset.Handle) (*keys, error) {
 	a, err := aead.New(h)
 	if err != nil {
-		return nil, fmt.Errorf("%w: no AEAD can be made of it", ErrKeyset)
+		return nil, fmt.Errorf("%w: it gives no AEAD", ErrKeyset)
 	}
 	k := &keys{aead: a, enabled: map[uint32]struct{}{}}
 	for _, info := range keyInfos(h) {

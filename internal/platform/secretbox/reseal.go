@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// resealBatch is the most rows one transaction changes: a re-encryption must never hold the writer for long.
+	// resealBatch is the maximum of rows in one transaction: sealing again must not hold the writer for long.
 	resealBatch = 200
-	// resealRepeats bounds how often one page is read again because rows of it changed meanwhile.
-	resealRepeats = 5
-	// resealErrors bounds how many rows that do not open are named in the error.
+	// resealRetries limits how often one page is read again because rows of it changed in the meantime.
+	resealRetries = 5
+	// resealErrors limits the rows that the error names.
 	resealErrors = 10
 )
 
-// Column is one sealed column. Its names come from code and are written into SQL as they are.
+// Column is one sealed column. Its names come from code and are part of the SQL text.
 type Column struct {
 	// Table and Column are as in the AD of its values. The column is bytea or BLOB.
 	Table, Column string
-	// IDColumn is the unique text column that pages through the table; its value is the RowID of the AD.
+	// IDColumn is the unique text column for paging; its value is the RowID of the AD.
 	IDColumn string
 }
 
-// Reseal encrypts again, under the primary key, every value of the columns that another key sealed, and returns how
-// many it changed. It may be stopped and started again at any time: it skips what is done. A value that somebody else
-// changes meanwhile is left as they wrote it. Values that do not open are skipped and named in the error, by row.
+// Reseal encrypts the values of the columns again with the primary key, where another key sealed them, and returns the
+// number of values that it changed. It can be stopped and started again at any time. It leaves a value that changes in
+// the meantime. It skips values that do not open, and names their rows in its error.
 //
-// A server that has not noticed the rotation yet goes on sealing under the old key for up to five seconds; a run
-// started later than that leaves none behind. The older keys stay in the keyset, so such a value still opens.
+// A running server may seal with the old key for five seconds after a rotation. Reseal run later than that finds every
+// value; the older keys stay in the keyset, so an earlier run loses none.
 func Reseal(ctx context.Context, db *sql.DB, box *Box, columns []Column) (int, error) {
 	total := 0
-	var faults []error
+	var errs []error
 	for _, c := range columns {
 		r := resealer{db: db, box: box, column: c}
 		err := r.run(ctx)
@@ -41,9 +41,9 @@ func Reseal(ctx context.Context, db *sql.DB, box *Box, columns []Column) (int, e
 		if err != nil {
 			return total, fmt.Errorf("secretbox: reseal %s.%s: %w", c.Table, c.Column, err)
 		}
-		faults = append(faults, r.fault())
+		errs = append(errs, r.err())
 	}
-	return total, errors.Join(faults...)
+	return total, errors.Join(errs...)
 }
 
 type resealer struct {
@@ -60,9 +60,9 @@ type resealRow struct {
 	old, new []byte
 }
 
-// run pages through the column. The encryption happens between reading and writing, outside any transaction.
+// run pages through the column. It encrypts between reading and writing, outside of transactions.
 func (r *resealer) run(ctx context.Context) error {
-	after, repeats := "", 0
+	after, retries := "", 0
 	for {
 		primary := r.box.PrimaryKeyID()
 		rows, err := r.page(ctx, after, primary)
@@ -73,20 +73,20 @@ func (r *resealer) run(ctx context.Context) error {
 			return nil
 		}
 		last := rows[len(rows)-1].id
-		done, missed, err := r.write(ctx, r.seal(rows, repeats == 0))
+		done, missed, err := r.write(ctx, r.seal(rows, retries == 0))
 		r.changed += done
 		if err != nil {
 			return err
 		}
-		if missed > 0 && repeats < resealRepeats {
-			repeats++
+		if missed > 0 && retries < resealRetries {
+			retries++
 			continue
 		}
-		after, repeats = last, 0
+		after, retries = last, 0
 	}
 }
 
-// page reads the next rows that another key than the primary sealed, in the order of their ids.
+// page reads the next rows that another key than the primary one sealed, by id.
 func (r *resealer) page(ctx context.Context, after string, primary uint32) (_ []resealRow, err error) {
 	prefix := binary.BigEndian.AppendUint32([]byte{tinkStartByte}, primary)
 	c := r.column
@@ -109,8 +109,8 @@ func (r *resealer) page(ctx context.Context, after string, primary uint32) (_ []
 	return out, rows.Err()
 }
 
-// seal encrypts the rows again and drops those that do not open. count is false when the page is read again, so that a
-// failing row is counted once.
+// seal encrypts the rows again and drops those that do not open. count is false for a page that is read again, so that
+// a failing row counts once.
 func (r *resealer) seal(rows []resealRow, count bool) []resealRow {
 	out := rows[:0]
 	for _, row := range rows {
@@ -135,7 +135,7 @@ func (r *resealer) seal(rows []resealRow, count bool) []resealRow {
 	return out
 }
 
-// write stores the rows in one transaction. Only a row that still holds the value read is changed; missed counts the
+// write stores the rows in one transaction. It changes only rows with the value that was read; missed counts the
 // others.
 func (r *resealer) write(ctx context.Context, rows []resealRow) (done, missed int, err error) {
 	if len(rows) == 0 {
@@ -179,8 +179,8 @@ func (r *resealer) write(ctx context.Context, rows []resealRow) (done, missed in
 	return done, missed, nil
 }
 
-// fault reports the rows that did not open, if any.
-func (r *resealer) fault() error {
+// err returns the error about rows that did not open, or nil.
+func (r *resealer) err() error {
 	if r.nFailed == 0 {
 		return nil
 	}

@@ -90,7 +90,7 @@ func TestResealAllRows(t *testing.T) {
 	})
 }
 
-// A run that was stopped leaves whole batches behind, and the next one does the rest and nothing twice.
+// A run that was stopped has finished whole batches, and the next one does only the rest.
 func TestResealResumes(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -129,8 +129,8 @@ func TestResealResumes(t *testing.T) {
 	})
 }
 
-// A value that somebody changes between reading and writing keeps their change; if they sealed it under the old key, it
-// is read again and follows.
+// A value that changes between reading and writing keeps the change. If the change was sealed with the old key, it is
+// read again and sealed.
 func TestResealKeepsConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -164,8 +164,7 @@ func TestResealKeepsConcurrentChanges(t *testing.T) {
 	})
 }
 
-// Rows that do not open are left as they are and named; the others are done all the same, also when a whole batch
-// fails.
+// Rows that do not open are left unchanged and named. The others are sealed, also if a whole batch fails.
 func TestResealNamesRowsThatDoNotOpen(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

@@ -2,14 +2,14 @@ package secretbox
 
 import "log/slog"
 
-// Redacted is what a Secret shows of itself wherever it is printed.
+// Redacted is the printed form of every Secret.
 const Redacted = "[redacted]"
 
-// Secret is a value that must never be printed: its String, GoString, JSON, text and slog forms are all Redacted.
-// Only Reveal returns the value, so that every place that does can be found by name.
+// Secret is a value that must never be printed: its String, GoString, JSON, text and slog forms are Redacted. Only
+// Reveal returns the value, so that its uses can be found by name.
 type Secret string
 
-// Reveal returns the value itself.
+// Reveal returns the value.
 func (s Secret) Reveal() string { return string(s) }
 
 // String returns Redacted.

@@ -10,33 +10,33 @@ import (
 	"time"
 )
 
-// ErrTooLong says that a message is larger than the reader takes.
+// ErrTooLong is the error for a message over the limit of the Reader.
 var ErrTooLong = errors.New("a message of the stream is too long")
 
-// Reader is the client's end of one stream.
+// Reader is the client's side of one stream.
 type Reader struct {
 	r     *bufio.Reader
 	limit int
 	begun bool
-	// skip says that the last line ended with CR, so that an LF right after it belongs to its break.
+	// skip reports that the last line ended with CR, so an LF right after it belongs to the same line break.
 	skip  bool
 	id    string
 	retry time.Duration
 }
 
-// NewReader returns a Reader of the stream in r, whose lines and messages may have limit bytes.
+// NewReader returns a Reader of the stream r with a limit in bytes for lines and messages.
 func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{r: bufio.NewReader(r), limit: limit}
 }
 
-// LastID is the id that a client sends as Last-Event-ID when it comes back; empty where the stream has set none.
+// LastID returns the id that a client sends as Last-Event-ID when it reconnects; empty if the stream has set none.
 func (r *Reader) LastID() string { return r.id }
 
-// Retry is how long the stream asks clients to wait before they come back; 0 where it has not said so.
+// Retry returns the time that the stream asks clients to wait before they reconnect; 0 if it has set none.
 func (r *Reader) Retry() time.Duration { return r.retry }
 
-// Next returns the next event. A message without data is no event; its id counts all the same. At the end of the stream
-// it returns io.EOF; what was not ended by a blank line is dropped.
+// Next returns the next event. A message without data is no event, but sets LastID. At the end of the stream it returns
+// io.EOF, and drops a message without a final blank line.
 func (r *Reader) Next() (Message, error) {
 	for {
 		if m, event, err := r.NextBlock(); event || err != nil {
@@ -45,8 +45,7 @@ func (r *Reader) Next() (Message, error) {
 	}
 }
 
-// NextBlock returns when the next block has ended, and says whether it is an event. One that is none may have moved
-// LastID on.
+// NextBlock returns the next block and reports whether it is an event. A block that is not may change LastID.
 func (r *Reader) NextBlock() (m Message, isEvent bool, err error) {
 	var event string
 	var data []byte
@@ -94,7 +93,7 @@ func isDigits(b []byte) bool {
 	return len(bytes.TrimLeft(b, "0123456789")) == 0
 }
 
-// line returns the next line without its end, which is CR, LF or both.
+// line returns the next line without its line break, which is CR, LF or both.
 func (r *Reader) line() ([]byte, error) {
 	var line []byte
 	for {

@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/clock"
 )
 
-// Writer is the server's end of one stream.
+// Writer is the server's side of one stream.
 type Writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -17,14 +17,13 @@ type Writer struct {
 	clock   clock.Clock
 }
 
-// NewWriter returns a Writer that gives each Write timeout to reach the client's connection. The time is real, also
-// where tests hold the clock: a connection's deadlines are.
+// NewWriter returns a Writer with a timeout for each Write. Deadlines of connections use real time, in tests too.
 func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
 	return &Writer{w: w, control: http.NewResponseController(w), timeout: timeout, clock: clock.System()}
 }
 
-// Open answers 200 with the headers of a stream and tells the client how long to wait before it comes back. The
-// server's time-outs of reading and writing no longer hold for the connection: a stream outlives them.
+// Open responds with 200 and the headers of a stream, and sends the time that the client waits before it reconnects. It
+// removes the server's read timeout from the connection, because a stream outlives it.
 func (s *Writer) Open(retry time.Duration) error {
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil {
 		return fmt.Errorf("open a stream: %w", err)
@@ -32,13 +31,13 @@ func (s *Writer) Open(retry time.Duration) error {
 	h := s.w.Header()
 	h.Set("Content-Type", ContentType)
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx and its like pass messages on at once
+	h.Set("X-Accel-Buffering", "no") // proxies such as nginx pass messages on immediately
 	s.w.WriteHeader(http.StatusOK)
 	return s.Write([]byte("retry: " + strconv.FormatInt(retry.Milliseconds(), 10) + "\n\n"))
 }
 
-// Write sends whole blocks to the client. An error says that the client is gone or has taken too long; nothing more can
-// be sent then.
+// Write sends whole blocks to the client. After an error, because the client is gone or too slow, nothing more can be
+// sent.
 func (s *Writer) Write(blocks []byte) error {
 	if err := s.control.SetWriteDeadline(s.clock.Now().Add(s.timeout)); err != nil {
 		return fmt.Errorf("write to a stream: %w", err)

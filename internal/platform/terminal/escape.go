@@ -1,4 +1,4 @@
-// Package terminal prints for people: text from strangers that cannot steer the terminal, and tables that fit it.
+// Package terminal prints for people: text from outside that cannot control the terminal, and tables that fit it.
 package terminal
 
 import (
@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// Inline returns s as one line of printable text: line breaks, control and format characters and bytes that are no
-// UTF-8 become escapes such as \n, \x1b and \u202e. Event types, ids and error texts come from strangers, and a
-// terminal obeys what it is sent.
+// Inline returns s as one line of printable text: line breaks, control and format characters and invalid UTF-8 become
+// escapes such as \n, \x1b and \u202e. Event types, ids and error texts come from outside, and a terminal executes
+// control sequences.
 func Inline(s string) string { return escape(s, false) }
 
-// Text is Inline for text of several lines: it leaves line feeds and tabs as they are.
+// Text is Inline for text of several lines: it keeps line feeds and tabs.
 func Text(s string) string { return escape(s, true) }
 
 func escape(s string, lines bool) string {
@@ -48,8 +48,8 @@ func escape(s string, lines bool) string {
 	return b.String()
 }
 
-// JSON returns JSON text in which everything that a terminal could obey is written as an escape. A parser reads the
-// same values: such characters stand in strings only, where \u means the same. Blanks between tokens stay.
+// JSON returns JSON text in which control characters of terminals are escaped. A parser reads the same values: such
+// characters occur only in strings, where \u means the same. Blanks between tokens stay.
 func JSON(text []byte) []byte {
 	unsafe := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) || r == utf8.RuneError }
 	if !bytes.ContainsFunc(text, unsafe) {

@@ -12,24 +12,23 @@ import (
 )
 
 const (
-	// gap is what stands between two columns.
+	// gap separates two columns.
 	gap = "  "
-	// least is the width below which no column is shortened.
-	least = 12
-	// ellipsis ends a cell that was shortened.
+	// minWidth is the width below which no column is shortened.
+	minWidth = 12
+	// ellipsis ends a shortened cell.
 	ellipsis = "…"
 )
 
-// Screen is where a table goes: how wide it is, and whether it shows colours. The zero value is a file or a pipe, to
-// which everything is written in full and plain.
+// Screen describes the output of a table. The zero value is a file or a pipe, which gets full cells without colours.
 type Screen struct {
-	// Width is the number of columns; 0 means that nothing is shortened.
+	// Width is the number of columns; 0 means no limit.
 	Width  int
 	Colour bool
 }
 
-// ScreenOf describes what w writes to. environ, in the form of os.Environ, can turn colours off: by NO_COLOR with any
-// value (no-color.org), or TERM=dumb.
+// ScreenOf returns the Screen of w. environ, in the form of os.Environ, turns colours off with any value of NO_COLOR
+// (no-color.org) or with TERM=dumb.
 func ScreenOf(w io.Writer, environ []string) Screen {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -47,7 +46,7 @@ func ScreenOf(w io.Writer, environ []string) Screen {
 	return s
 }
 
-// Tone is the colour of a cell where there are colours.
+// Tone is the colour of a cell on a screen with colours.
 type Tone int
 
 // The tones.
@@ -58,7 +57,7 @@ const (
 	Bad
 )
 
-// code is the tone's SGR parameter (ECMA-48, section 8.3.117).
+// code returns the tone's SGR parameter (ECMA-48, section 8.3.117).
 func (t Tone) code() string {
 	switch t {
 	case Good:
@@ -72,7 +71,7 @@ func (t Tone) code() string {
 	return ""
 }
 
-// Paint gives text a tone, where the screen has colours.
+// Paint returns text in a tone, if the screen has colours.
 func (s Screen) Paint(t Tone, text string) string {
 	if code := t.code(); s.Colour && code != "" {
 		return "\x1b[" + code + "m" + text + "\x1b[0m"
@@ -83,14 +82,14 @@ func (s Screen) Paint(t Tone, text string) string {
 // Column is one column of a table.
 type Column struct {
 	Title string
-	// Fixed says that cells are never shortened: ids are for copying.
+	// Fixed keeps cells from being shortened, because ids are copied.
 	Fixed bool
-	// Tone colours a cell by its text; nil colours none.
+	// Tone returns the tone for the text of a cell; nil colours no cell.
 	Tone func(cell string) Tone
 }
 
-// Table writes rows in aligned columns under a heading. Cells are escaped by Inline. On a screen that is too narrow the
-// widest columns that are not fixed are shortened.
+// Table writes rows in aligned columns under a heading. It escapes cells with Inline. On a narrow screen it shortens
+// the widest columns that are not fixed.
 type Table struct {
 	w       io.Writer
 	screen  Screen
@@ -105,7 +104,7 @@ func NewTable(w io.Writer, screen Screen, columns ...Column) *Table {
 	return &Table{w: w, screen: screen, columns: columns, widths: make([]int, len(columns))}
 }
 
-// Row adds a row; cells beyond the columns are dropped.
+// Row adds a row and drops cells beyond the columns.
 func (t *Table) Row(cells ...string) {
 	row := make([]string, len(t.columns))
 	for i := range min(len(row), len(cells)) {
@@ -114,8 +113,8 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Flush writes the rows added since the last Flush; the first one writes the heading too. Columns keep the width that
-// they have once been given, so that a long table can be written in parts.
+// Flush writes the rows since the last Flush; the first one writes the heading too. Columns never become narrower, so
+// that a long table can be written in parts.
 func (t *Table) Flush() error {
 	t.fit()
 	var b strings.Builder
@@ -137,7 +136,7 @@ func (t *Table) Flush() error {
 	return nil
 }
 
-// fit gives the columns their widths: the widest cell's, and on a screen what there is room for.
+// fit sets the widths of columns: that of the widest cell, within the width of the screen.
 func (t *Table) fit() {
 	widths := make([]int, len(t.columns))
 	total := len(gap) * (len(widths) - 1)
@@ -151,7 +150,7 @@ func (t *Table) fit() {
 	for over := total - t.screen.Width; t.screen.Width > 0 && over > 0; over-- {
 		widest := -1
 		for i, c := range t.columns {
-			if !c.Fixed && widths[i] > max(least, cells(c.Title), t.widths[i]) && (widest < 0 || widths[i] > widths[widest]) {
+			if !c.Fixed && widths[i] > max(minWidth, cells(c.Title), t.widths[i]) && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
@@ -196,7 +195,7 @@ func shorten(s string, n int) string {
 	return s
 }
 
-// cells is how many columns of the screen s takes.
+// cells returns the number of screen columns of s.
 func cells(s string) int {
 	n := 0
 	for _, r := range s {
@@ -205,7 +204,7 @@ func cells(s string) int {
 	return n
 }
 
-// runeCells is how many columns a character takes: none for what combines with the one before it, two for wide ones
+// runeCells returns the number of screen columns of a character: none for combining characters, two for wide ones
 // (UAX #11).
 func runeCells(r rune) int {
 	if r < 0x80 {

@@ -24,7 +24,7 @@ func newMetrics() metrics {
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_stream_messages_total",
 			Help: "Messages sent to readers of streams, by kind."}, []string{"kind"}),
 		closed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_streams_closed_total",
-			Help: "Streams that have ended, by reason."}, []string{"reason"}),
+			Help: "Ended streams by reason."}, []string{"reason"}),
 		delay: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sallyport_stream_delay_seconds",
 			Help:    "Time from a change of an event until its message waits for the readers of streams.",
 			Buckets: obs.FastBuckets()}),
