@@ -55,7 +55,10 @@ type Service struct {
 
 // New returns a Service.
 func New(c Config) *Service {
-	s := &Service{cfg: c, metrics: newMetrics(c.Kinds)}
+	s := &Service{cfg: c, metrics: newMetrics(c.Kinds, func(ctx context.Context) (int64, error) {
+		waiting, _, err := countQueued(ctx, c.DB.Read(), c.Clock.Now())
+		return waiting, err
+	})}
 	s.queue = s.newQueue()
 	return s
 }

@@ -95,16 +95,12 @@ func (s *Service) count(kind, outcome string) {
 	s.metrics.attempts.WithLabelValues(kind, outcome).Inc()
 }
 
-// expire deletes mails that were not sent in time, and refreshes the gauge of those that wait.
+// expire deletes mails that were not sent in time.
 func (s *Service) expire(ctx context.Context) error {
 	now := s.cfg.Clock.Now()
-	waiting, expired, err := countQueued(ctx, s.cfg.DB.Read(), now)
-	if err != nil {
+	_, expired, err := countQueued(ctx, s.cfg.DB.Read(), now)
+	if err != nil || expired == 0 {
 		return err
-	}
-	s.metrics.queued.Set(float64(waiting))
-	if expired == 0 {
-		return nil
 	}
 	kinds, err := s.deleteExpired(ctx, now)
 	for _, kind := range kinds {
