@@ -19,19 +19,10 @@ type metrics struct {
 	attempts *prometheus.CounterVec
 }
 
-// newMetrics returns metrics that count the mails that wait when they are scraped: a mail that was sent no longer waits.
+// newMetrics returns the metrics of the kinds of mail. countWaiting counts the mails that wait.
 func newMetrics(kinds []string, countWaiting func(ctx context.Context) (int64, error)) metrics {
-	var last atomic.Int64 // of the last count that succeeded
 	m := metrics{
-		queued: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sallyport_mails_queued",
-			Help: "Mails that wait to be sent."}, func() float64 {
-			ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-			defer cancel()
-			if n, err := countWaiting(ctx); err == nil {
-				last.Store(n)
-			}
-			return float64(last.Load())
-		}),
+		queued: &waitingMails{count: countWaiting},
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sallyport_mail_attempts_total",
 			Help: "Attempts to send mails by kind and outcome; expired: dropped because the mail is out of date."},
 			[]string{"kind", "outcome"}),
@@ -46,4 +37,27 @@ func newMetrics(kinds []string, countWaiting func(ctx context.Context) (int64, e
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.queued, m.attempts}
+}
+
+// waitingMails counts the mails that wait when it is scraped: a mail that was sent no longer waits.
+type waitingMails struct {
+	count func(ctx context.Context) (int64, error)
+	last  atomic.Int64 // the last count that succeeded
+}
+
+func (w *waitingMails) desc() *prometheus.Desc {
+	return prometheus.NewDesc("sallyport_mails_queued", "Mails that wait to be sent.", nil, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (w *waitingMails) Describe(ch chan<- *prometheus.Desc) { ch <- w.desc() }
+
+// Collect implements prometheus.Collector. It reports the last count while the database does not respond.
+func (w *waitingMails) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	if n, err := w.count(ctx); err == nil {
+		w.last.Store(n)
+	}
+	ch <- prometheus.MustNewConstMetric(w.desc(), prometheus.GaugeValue, float64(w.last.Load()))
 }
