@@ -72,7 +72,7 @@ func TestBackupAndRestore(t *testing.T) {
 		keyset}} {
 		r = in.run(t, append([]string{"backup"}, args...)...)
 		require.Equal(t, exitFailed, r.code)
-		require.Contains(t, r.stderr, "nothing is overwritten")
+		require.Contains(t, r.stderr, "nothing was overwritten")
 	}
 	for _, args := range [][]string{{filepath.Join(to, "no", "second.db"), "--without-keyset"},
 		{filepath.Join(to, "second.db"), "--keyset-to", filepath.Join(to, "no", "keyset")}} {
