@@ -80,7 +80,7 @@ type TestResult struct {
 // returns what came back. It stores nothing and changes no state: a target that answers 410 stays enabled.
 //
 // Errors: not_found for a subscription or event that the view does not show; payload_expired; rate_limited while too
-// many tests are under way; validation errors at the locations of the HTTP body.
+// many tests are in progress; validation errors with locations relative to the body of the request.
 func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string, in TestRequest) (TestResult, error) {
 	if err := in.check(); err != nil {
 		return TestResult{}, err
@@ -188,22 +188,22 @@ func (in *TestRequest) check() error {
 	var f apperr.Faults
 	if in.EventUUID != "" {
 		if in.EventType != "" {
-			f.Add("body.event_type", "alone", "belongs to a made-up event; event_uuid names a stored one")
+			f.Add("event_type", "alone", "belongs to a made-up event; event_uuid names a stored one")
 		}
 		if in.Data != nil {
-			f.Add("body.body", "alone", "belongs to a made-up event; event_uuid names a stored one")
+			f.Add("body", "alone", "belongs to a made-up event; event_uuid names a stored one")
 		}
 	}
 	if in.EventType != "" {
 		if p, err := subscriptions.ParsePattern(in.EventType); err != nil || p.String() != in.EventType ||
 			strings.Contains(in.EventType, "*") {
-			f.Add("body.event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
+			f.Add("event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
 		}
 	}
 	if len(in.Headers) > MaxTestHeaders {
-		f.Add("body.headers", "max_properties", "must be at most 20 headers")
+		f.Add("headers", "max_properties", "must be at most 20 headers")
 	}
-	subscriptions.CheckHeaders(&f, "body.headers", in.Headers)
+	subscriptions.CheckHeaders(&f, "headers", in.Headers)
 	return f.Err()
 }
 
@@ -220,7 +220,7 @@ func (s *Service) testEvent(ctx context.Context, v access.View, in *TestRequest)
 		if in.Data != nil {
 			var compact bytes.Buffer
 			if err := json.Compact(&compact, in.Data); err != nil {
-				return e, p, apperr.Invalid(apperr.Detail{Location: "body.body", Rule: "json", Message: "must be JSON"})
+				return e, p, apperr.Invalid(apperr.Detail{Location: "body", Rule: "json", Message: "must be JSON"})
 			}
 			p.Body = compact.Bytes()
 		}
@@ -243,7 +243,7 @@ func (s *Service) testEvent(ctx context.Context, v access.View, in *TestRequest)
 	}
 	p, ok := payloads[e.UUID]
 	if !ok {
-		return e, p, apperr.Invalid(apperr.Detail{Location: "body.event_uuid", Rule: "payload",
+		return e, p, apperr.Invalid(apperr.Detail{Location: "event_uuid", Rule: "payload",
 			Message: "the event has no payload of its own; name the event that it repeats"})
 	}
 	return e, p, nil
