@@ -134,7 +134,7 @@ func requireInvitation(ctx context.Context, q db.Querier, team id.Team, invitati
 	if !id.Is(id.PrefixInvitation, invitationID) {
 		return Invitation{}, errNoInvitation()
 	}
-	list, err := queryInvitations(ctx, q, selectInvitations+" AND id = $3", clock.Millis(now), team, invitationID)
+	list, err := queryInvitations(ctx, q, invitationsOf(team, now).And("id = ?", invitationID), "")
 	if err != nil {
 		return Invitation{}, err
 	}

@@ -16,24 +16,30 @@ import (
 const invitationStatus = `CASE WHEN accepted_ms IS NOT NULL THEN 'accepted' WHEN revoked_ms IS NOT NULL THEN 'revoked'
 	WHEN expires_ms <= $1 THEN 'expired' ELSE 'pending' END`
 
-// selectInvitations reads the invitations of the team $2 as they are at $1.
+// selectInvitations reads invitations as they are at $1; see invitationsOf.
 const selectInvitations = `SELECT id, email, role, environment_id, ` + invitationStatus + `, invited_by, created_ms, sent_ms, expires_ms, accepted_ms,
-	accepted_by, revoked_ms FROM invitations WHERE team_id = $2`
+	accepted_by, revoked_ms FROM invitations`
+
+// invitationsOf selects the invitations of a team. Its first argument is the time of invitationStatus.
+func invitationsOf(team id.Team, now time.Time) *db.Where {
+	w := new(db.Where)
+	w.Arg(clock.Millis(now))
+	return w.And("team_id = ?", team)
+}
 
 // isPending is a condition on an invitation that can be accepted at $1.
 const isPending = "token_mac IS NOT NULL AND expires_ms > $1"
 
 func listInvitations(ctx context.Context, q db.Querier, team id.Team, f InvitationFilter, now time.Time,
 	r page.Request) ([]Invitation, error) {
-	w := db.NewSelect(selectInvitations, clock.Millis(now), team)
-	db.AndAnyOf(w, invitationStatus, f.Statuses)
-	db.AndAnyOf(w, "email", f.Emails)
-	w.Page("id", r.After, r.Ascending, r.Fetch())
-	return queryInvitations(ctx, q, w.Text, w.Args...)
+	w := invitationsOf(team, now)
+	db.AnyOf(w, invitationStatus, f.Statuses)
+	db.AnyOf(w, "email", f.Emails)
+	return queryInvitations(ctx, q, w, w.Page("id", r))
 }
 
-func queryInvitations(ctx context.Context, q db.Querier, text string, args ...any) ([]Invitation, error) {
-	rows, err := q.QueryContext(ctx, text, args...)
+func queryInvitations(ctx context.Context, q db.Querier, w *db.Where, tail string) ([]Invitation, error) {
+	rows, err := q.QueryContext(ctx, selectInvitations+w.Text()+" "+tail, w.Args()...)
 	if err != nil {
 		return nil, fmt.Errorf("read invitations: %w", err)
 	}

@@ -34,7 +34,7 @@ func readManaged(ctx context.Context, q db.Querier, team id.Team, provider, user
 
 // insertManaged stores a binding that a provider gives, and reports false where somebody gave it before.
 func insertManaged(ctx context.Context, tx *sql.Tx, team id.Team, provider string, b Binding) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role, environment_id, created_ms,
+	return db.Changed(tx.ExecContext(ctx, `INSERT INTO role_bindings (id, team_id, principal_type, principal_id, role, environment_id, created_ms,
 			expires_ms, managed_by)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8) ON CONFLICT DO NOTHING`, b.ID, team, b.PrincipalKind, b.PrincipalID, b.Role,
 		sql.NullString{String: string(b.Environment), Valid: b.Environment != ""}, b.CreatedMillis, provider))

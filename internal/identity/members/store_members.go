@@ -128,11 +128,11 @@ func isMember(ctx context.Context, q db.Querier, team id.Team, user string) (boo
 	return db.Found("the membership", err)
 }
 
-const selectMembers = `SELECT u.id, u.email, m.created_ms, m.disabled_ms FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.team_id = $1`
+const selectMembers = `SELECT u.id, u.email, m.created_ms, m.disabled_ms FROM memberships m JOIN users u ON u.id = m.user_id`
 
 func readTeamMember(ctx context.Context, q db.Querier, team id.Team, user string,
 	now time.Time) (m Member, ok bool, err error) {
-	list, err := queryMembers(ctx, q, team, now, selectMembers+" AND m.user_id = $2", team, user)
+	list, err := queryMembers(ctx, q, team, now, new(db.Where).And("m.team_id = ?", team).And("m.user_id = ?", user), "")
 	if err != nil || len(list) == 0 {
 		return Member{}, false, err
 	}
@@ -141,27 +141,22 @@ func readTeamMember(ctx context.Context, q db.Querier, team id.Team, user string
 
 func listMembers(ctx context.Context, q db.Querier, team id.Team, f MemberFilter, now time.Time,
 	r page.Request) ([]Member, error) {
-	w := db.NewSelect(selectMembers, team)
-	db.AndAnyOf(w, "u.email", f.Emails)
+	w := db.AnyOf(new(db.Where).And("m.team_id = ?", team), "u.email", f.Emails)
 	if len(f.Roles) > 0 {
-		has := &db.Select{Text: "EXISTS (SELECT 1 FROM role_bindings b WHERE b.principal_type = 'user' AND b.principal_id " +
-			"= m.user_id AND b.team_id = m.team_id", Args: w.Args}
-		has.And("(b.expires_ms IS NULL OR b.expires_ms > ?)", clock.Millis(now))
-		db.AndAnyOf(has, "b.role", f.Roles)
-		w.Args = has.Args
-		w.Text += " AND " + has.Text + ")"
+		w.And(`EXISTS (SELECT 1 FROM role_bindings b WHERE b.principal_type = 'user' AND b.principal_id = m.user_id
+			AND b.team_id = m.team_id AND (b.expires_ms IS NULL OR b.expires_ms > ` + w.Arg(clock.Millis(now)) + `)
+			AND b.role IN ` + db.List(w, f.Roles) + `)`)
 	}
 	if f.Disabled != nil {
 		w.And("(m.disabled_ms IS NOT NULL) = CAST(? AS boolean)", *f.Disabled)
 	}
-	w.Page("m.user_id", r.After, r.Ascending, r.Fetch())
-	return queryMembers(ctx, q, team, now, w.Text, w.Args...)
+	return queryMembers(ctx, q, team, now, w, w.Page("m.user_id", r))
 }
 
 // queryMembers reads members and then, in one more query, the roles that they have now.
-func queryMembers(ctx context.Context, q db.Querier, team id.Team, now time.Time, text string,
-	args ...any) ([]Member, error) {
-	rows, err := q.QueryContext(ctx, text, args...)
+func queryMembers(ctx context.Context, q db.Querier, team id.Team, now time.Time, w *db.Where,
+	tail string) ([]Member, error) {
+	rows, err := q.QueryContext(ctx, selectMembers+w.Text()+" "+tail, w.Args()...)
 	if err != nil {
 		return nil, fmt.Errorf("read members: %w", err)
 	}
@@ -181,9 +176,7 @@ func queryMembers(ctx context.Context, q db.Querier, team id.Team, now time.Time
 	if len(list) == 0 {
 		return nil, nil
 	}
-	w := db.NewSelect(selectBindings, clock.Millis(now), team)
-	db.AndAnyOf(w, "b.principal_id", users)
-	bindings, err := queryBindings(ctx, q, w.Text+" ORDER BY b.id", w.Args...)
+	bindings, err := queryBindings(ctx, q, db.AnyOf(bindingsOf(team, now), "b.principal_id", users), "ORDER BY b.id")
 	if err != nil {
 		return nil, err
 	}

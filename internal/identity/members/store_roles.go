@@ -113,14 +113,17 @@ func roleInUse(ctx context.Context, tx *sql.Tx, team id.Team, role access.Role, 
 	return db.Found("the role's bindings", err)
 }
 
-// selectBindings reads the bindings that hold at $1; more conditions follow.
 const selectBindings = `SELECT b.principal_type, b.principal_id, b.id, b.role, b.environment_id, b.created_ms, b.expires_ms, b.managed_by, r.name, r.permissions
-	FROM role_bindings b LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id
-	WHERE (b.expires_ms IS NULL OR b.expires_ms > $1) AND b.team_id = $2`
+	FROM role_bindings b LEFT JOIN roles r ON r.id = b.role AND r.team_id = b.team_id`
+
+// bindingsOf selects the team's bindings that have not expired.
+func bindingsOf(team id.Team, now time.Time) *db.Where {
+	return new(db.Where).And("(b.expires_ms IS NULL OR b.expires_ms > ?)", clock.Millis(now)).And("b.team_id = ?", team)
+}
 
 func readBinding(ctx context.Context, q db.Querier, team id.Team, bindingID string,
 	now time.Time) (b Binding, ok bool, err error) {
-	list, err := queryBindings(ctx, q, selectBindings+" AND b.id = $3", clock.Millis(now), team, bindingID)
+	list, err := queryBindings(ctx, q, bindingsOf(team, now).And("b.id = ?", bindingID), "")
 	if err != nil || len(list) == 0 {
 		return Binding{}, false, err
 	}
@@ -129,16 +132,15 @@ func readBinding(ctx context.Context, q db.Querier, team id.Team, bindingID stri
 
 func listBindings(ctx context.Context, q db.Querier, team id.Team, f BindingFilter, now time.Time,
 	r page.Request) ([]Binding, error) {
-	w := db.NewSelect(selectBindings, clock.Millis(now), team)
-	db.AndAnyOf(w, "b.principal_id", f.PrincipalIDs)
-	db.AndAnyOf(w, "b.role", f.Roles)
-	db.AndAnyOf(w, "b.environment_id", f.Environments)
-	w.Page("b.id", r.After, r.Ascending, r.Fetch())
-	return queryBindings(ctx, q, w.Text, w.Args...)
+	w := bindingsOf(team, now)
+	db.AnyOf(w, "b.principal_id", f.PrincipalIDs)
+	db.AnyOf(w, "b.role", f.Roles)
+	db.AnyOf(w, "b.environment_id", f.Environments)
+	return queryBindings(ctx, q, w, w.Page("b.id", r))
 }
 
-func queryBindings(ctx context.Context, q db.Querier, text string, args ...any) ([]Binding, error) {
-	rows, err := q.QueryContext(ctx, text, args...)
+func queryBindings(ctx context.Context, q db.Querier, w *db.Where, tail string) ([]Binding, error) {
+	rows, err := q.QueryContext(ctx, selectBindings+w.Text()+" "+tail, w.Args()...)
 	if err != nil {
 		return nil, fmt.Errorf("read role bindings: %w", err)
 	}

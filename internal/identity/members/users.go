@@ -72,7 +72,7 @@ func SetPasswordHash(ctx context.Context, tx *sql.Tx, user, passwordHash string,
 // ReplacePasswordHash replaces the hash that a password was just checked against, with itself where it stays, and
 // reports whether it was still there. It locks the user's row, so that no change of the password comes between.
 func ReplacePasswordHash(ctx context.Context, tx *sql.Tx, user, before, after string) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2",
+	return db.Changed(tx.ExecContext(ctx, "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2",
 		user, before, after))
 }
 

@@ -96,7 +96,7 @@ func insertSession(ctx context.Context, tx *sql.Tx, f family, familyMAC []byte, 
 
 // rotateSession replaces the token and reports whether it was still the one that works.
 func rotateSession(ctx context.Context, tx *sql.Tx, v Session, before, after []byte) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, `UPDATE sessions SET token_mac = $3, previous_mac = $2, ip = $4, user_agent = $5, used_ms = $6
+	return db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET token_mac = $3, previous_mac = $2, ip = $4, user_agent = $5, used_ms = $6
 		WHERE id = $1 AND token_mac = $2 AND ended_ms IS NULL`, v.ID, before, after, v.IP, v.UserAgent, v.UsedMillis))
 }
 
@@ -104,13 +104,13 @@ func rotateSession(ctx context.Context, tx *sql.Tx, v Session, before, after []b
 // parts. It reports whether the session had not been ended.
 func renewSession(ctx context.Context, tx *sql.Tx, sessionID string, familyMAC, tokenMAC []byte,
 	now time.Time) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, `UPDATE sessions SET auth_ms = $2, family_mac = $3, token_mac = $4, previous_mac = NULL
+	return db.Changed(tx.ExecContext(ctx, `UPDATE sessions SET auth_ms = $2, family_mac = $3, token_mac = $4, previous_mac = NULL
 		WHERE id = $1 AND ended_ms IS NULL`, sessionID, clock.Millis(now), familyMAC, tokenMAC))
 }
 
 // endSession reports whether the session had not been ended before.
 func endSession(ctx context.Context, tx *sql.Tx, sessionID string, now time.Time) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, "UPDATE sessions SET ended_ms = $2 WHERE id = $1 AND ended_ms IS NULL",
+	return db.Changed(tx.ExecContext(ctx, "UPDATE sessions SET ended_ms = $2 WHERE id = $1 AND ended_ms IS NULL",
 		sessionID, clock.Millis(now)))
 }
 

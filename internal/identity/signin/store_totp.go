@@ -39,7 +39,7 @@ func holdTOTP(ctx context.Context, tx *sql.Tx, user string) (t storedTOTP, ok bo
 // putTOTP stores an enrolment that awaits its confirmation, in the place of one that did too, and reports false where
 // one is confirmed.
 func putTOTP(ctx context.Context, tx *sql.Tx, user string, sealed []byte, nowMillis int64) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, `INSERT INTO user_totp (user_id, secret, created_ms, confirmed_ms, last_step, failures, blocked_ms)
+	return db.Changed(tx.ExecContext(ctx, `INSERT INTO user_totp (user_id, secret, created_ms, confirmed_ms, last_step, failures, blocked_ms)
 		VALUES ($1, $2, $3, NULL, 0, 0, 0)
 		ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_ms = excluded.created_ms, last_step = 0, failures = 0, blocked_ms = 0
 		WHERE user_totp.confirmed_ms IS NULL`, user, sealed, nowMillis))
@@ -57,7 +57,7 @@ func confirmTOTP(ctx context.Context, tx *sql.Tx, user string, nowMillis int64) 
 // useStep notes the step of a code and reports whether it was behind that of the last one: of two who show a code at
 // once, one is told that it is right.
 func useStep(ctx context.Context, tx *sql.Tx, user string, step int64) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, "UPDATE user_totp SET last_step = $2, failures = 0, blocked_ms = 0 WHERE "+
+	return db.Changed(tx.ExecContext(ctx, "UPDATE user_totp SET last_step = $2, failures = 0, blocked_ms = 0 WHERE "+
 		"user_id = $1 AND last_step < $2",
 		user, step))
 }
@@ -73,7 +73,7 @@ func countWrongCode(ctx context.Context, tx *sql.Tx, user string, blockedMillis 
 
 // deleteTOTP removes the app with its recovery codes and reports whether there was one.
 func deleteTOTP(ctx context.Context, tx *sql.Tx, user string) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, "DELETE FROM user_totp WHERE user_id = $1", user))
+	return db.Changed(tx.ExecContext(ctx, "DELETE FROM user_totp WHERE user_id = $1", user))
 }
 
 func insertRecoveryCode(ctx context.Context, tx *sql.Tx, user string, code []byte) error {
@@ -86,7 +86,7 @@ func insertRecoveryCode(ctx context.Context, tx *sql.Tx, user string, code []byt
 
 // useRecoveryCode reports whether the code is the user's and was not used before.
 func useRecoveryCode(ctx context.Context, tx *sql.Tx, user string, code []byte, nowMillis int64) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx,
+	return db.Changed(tx.ExecContext(ctx,
 		"UPDATE user_recovery_codes SET used_ms = $3 WHERE user_id = $1 AND mac = $2 "+
 			"AND used_ms IS NULL",
 		user, code, nowMillis))

@@ -36,5 +36,5 @@ func insertTeam(ctx context.Context, tx *sql.Tx, t Team) error {
 
 // renameTeam reports whether the team is there and had another name.
 func renameTeam(ctx context.Context, tx *sql.Tx, team id.Team, name string) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx, "UPDATE teams SET name = $2 WHERE id = $1 AND name <> $2", team, name))
+	return db.Changed(tx.ExecContext(ctx, "UPDATE teams SET name = $2 WHERE id = $1 AND name <> $2", team, name))
 }

@@ -11,12 +11,17 @@ import (
 )
 
 const selectEnvironments = "SELECT id, team_id, name, type, payload_retention_days, event_retention_days, " +
-	"created_ms FROM environments WHERE deleted_ms IS NULL AND team_id = $1"
+	"created_ms FROM environments"
+
+// environmentsOf selects the environments of a team that have not been removed.
+func environmentsOf(team id.Team) *db.Where {
+	return new(db.Where).And("deleted_ms IS NULL").And("team_id = ?", team)
+}
 
 // ReadEnvironment returns an environment of a team that has not been removed.
 func ReadEnvironment(ctx context.Context, q db.Querier, team id.Team,
 	env id.Environment) (e Environment, ok bool, err error) {
-	list, err := queryEnvironments(ctx, q, selectEnvironments+" AND id = $2", team, env)
+	list, err := queryEnvironments(ctx, q, environmentsOf(team).And("id = ?", env), "")
 	if err != nil || len(list) == 0 {
 		return Environment{}, false, err
 	}
@@ -31,7 +36,7 @@ func isLive(ctx context.Context, tx *sql.Tx, env id.Environment) (bool, error) {
 
 // ReadEnvironments returns the environments of a team, oldest first.
 func ReadEnvironments(ctx context.Context, q db.Querier, team id.Team) ([]Environment, error) {
-	return queryEnvironments(ctx, q, selectEnvironments+" ORDER BY id", team)
+	return queryEnvironments(ctx, q, environmentsOf(team), "ORDER BY id")
 }
 
 // ReadTypes returns the types of a team's environments, removed ones included.
@@ -57,14 +62,12 @@ func ReadTypes(ctx context.Context, q db.Querier, team id.Team) (map[id.Environm
 // listEnvironments returns a page of the team's environments, or of those among them that are named.
 func listEnvironments(ctx context.Context, q db.Querier, team id.Team, named []id.Environment,
 	r page.Request) ([]Environment, error) {
-	w := db.NewSelect(selectEnvironments, team)
-	db.AndAnyOf(w, "id", named)
-	w.Page("id", r.After, r.Ascending, r.Fetch())
-	return queryEnvironments(ctx, q, w.Text, w.Args...)
+	w := db.AnyOf(environmentsOf(team), "id", named)
+	return queryEnvironments(ctx, q, w, w.Page("id", r))
 }
 
-func queryEnvironments(ctx context.Context, q db.Querier, text string, args ...any) ([]Environment, error) {
-	rows, err := q.QueryContext(ctx, text, args...)
+func queryEnvironments(ctx context.Context, q db.Querier, w *db.Where, tail string) ([]Environment, error) {
+	rows, err := q.QueryContext(ctx, selectEnvironments+w.Text()+" "+tail, w.Args()...)
 	if err != nil {
 		return nil, fmt.Errorf("read the environments: %w", err)
 	}
@@ -104,7 +107,7 @@ func updateEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Env
 // environment can be called by what the row has instead.
 func deleteEnvironment(ctx context.Context, tx *sql.Tx, team id.Team, env id.Environment,
 	nowMillis int64) (bool, error) {
-	return db.ChangedOne(tx.ExecContext(ctx,
+	return db.Changed(tx.ExecContext(ctx,
 		"UPDATE environments SET deleted_ms = $3, name = id WHERE id = $1 AND team_id = $2 AND deleted_ms IS NULL", env, team,
 		nowMillis))
 }

@@ -323,14 +323,3 @@ func (d *DB) Exec(ctx context.Context, tx *sql.Tx, m *MultiRow, args []any) (int
 	})
 	return affected, err
 }
-
-// Each calls scan for every row and closes rows.
-func Each(rows *sql.Rows, scan func(*sql.Rows) error) (err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}

@@ -178,6 +178,10 @@ func TestWhere(t *testing.T) {
 		require.Equal(t, "cde", list(db.AnyOf(new(db.Where), "enabled", []bool{true}), byID))
 		require.Equal(t, "ae", list(db.AnyOf(db.AnyOf(new(db.Where), "count", []int{'a', 'e'}), "id", []string(nil)), byID))
 		w = new(db.Where).And("environment_id = ?", "env_1")
+		w.And("EXISTS (SELECT 1 FROM things o WHERE o.id = t.id AND o.count > " + w.Arg(int64('a')) + " AND o.id IN " +
+			db.List(w, []string{"a", "b", "d", "e"}) + ")")
+		require.Equal(t, "bd", list(w.And("t.id <> ?", "c"), byID))
+		w = new(db.Where).And("environment_id = ?", "env_1")
 		require.Equal(t, "dcb", list(w, w.Page("id", page.Request{Limit: 2})))
 		w = new(db.Where).And("id IN (" + "'a', 'b', 'c', 'd')")
 		require.Equal(t, "cd", list(w, w.Page("id", page.Request{Limit: 2, After: "b", Ascending: true})))

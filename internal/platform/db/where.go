@@ -7,7 +7,8 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// Where collects the conditions of a statement, all of which must be met, and their arguments. The zero Where has none.
+// Where collects the conditions of a statement, all of which must be met, and the statement's arguments. The zero Where
+// has none.
 type Where struct {
 	conditions []string
 	args       []any
@@ -16,8 +17,7 @@ type Where struct {
 // And adds a condition, in which each ? stands for the next of the arguments. It returns w.
 func (w *Where) And(condition string, args ...any) *Where {
 	for _, arg := range args {
-		w.args = append(w.args, arg)
-		condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(w.args)), 1)
+		condition = strings.Replace(condition, "?", w.Arg(arg), 1)
 	}
 	w.conditions = append(w.conditions, condition)
 	return w
@@ -32,18 +32,29 @@ func (w *Where) Numbered(condition string, args []any) *Where {
 	return w
 }
 
+// Arg adds an argument that a part of the statement other than a condition needs, and returns its placeholder.
+func (w *Where) Arg(value any) string {
+	w.args = append(w.args, value)
+	return "$" + strconv.Itoa(len(w.args))
+}
+
 // Next returns the number of the next placeholder.
 func (w *Where) Next() int { return len(w.args) + 1 }
 
-// AnyOf adds that a column has one of the values. Without values it adds nothing.
-func AnyOf[T ~string | ~int | ~int64 | ~bool](w *Where, column string, values []T) *Where {
-	if len(values) == 0 {
-		return w
-	}
-	w.conditions = append(w.conditions, column+" IN "+In(w.Next(), len(values)))
+// List adds the values as arguments and returns their placeholders, such as "($2,$3)".
+func List[T ~string | ~int | ~int64 | ~bool](w *Where, values []T) string {
+	list := In(w.Next(), len(values))
 	for i := range values {
-		arg, _ := value(&values[i]) // of these types every one has a value
+		arg, _ := value(&values[i]) // every one of these types has a value
 		w.args = append(w.args, arg)
+	}
+	return list
+}
+
+// AnyOf adds that a column has one of the values. Without values it adds nothing. It returns w.
+func AnyOf[T ~string | ~int | ~int64 | ~bool](w *Where, column string, values []T) *Where {
+	if len(values) > 0 {
+		w.conditions = append(w.conditions, column+" IN "+List(w, values))
 	}
 	return w
 }
