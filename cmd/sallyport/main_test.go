@@ -78,7 +78,7 @@ func TestHelpShowsSettings(t *testing.T) {
 	}
 }
 
-// The configuration's faults come all at once with exit code 2, and stop every command that works by it and no other.
+// The configuration's errors come all at once with exit code 2, and stop every command that works by it and no other.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	faulty := []string{"SALLYPORT_LISTEN=nowhere", "SALLYPORT_DATABASE_URL=mysql://u:hunter2@db/x"}

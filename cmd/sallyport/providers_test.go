@@ -100,7 +100,8 @@ func TestProvidersLintShipping(t *testing.T) {
 	require.Contains(t, offline(t, "providers", "lint", dir).out,
 		"github.yaml:2: slug: is that of a definition that ships")
 	require.Equal(t, filepath.Join(dir, "github.yaml")+
-		": evidence: must name the evidence of the definition, because it is a built-in one\n", offline(t, "providers", "lint",
+		": evidence: must name the evidence of the definition, because it is a built-in one\n", offline(t, "providers",
+		"lint",
 		"--shipping", dir).out)
 	write(t, dir, "github.yaml", github+"replaces_builtin: true\n")
 	require.Equal(t, exitOK, offline(t, "providers", "lint", dir).code)
@@ -109,8 +110,8 @@ func TestProvidersLintShipping(t *testing.T) {
 	require.Equal(t, exitOK, offline(t, "providers", "lint", "--shipping", filepath.Join("..", "..", "definitions")).code)
 }
 
-// Lint names every fault of every file with its place and field, in one run, and exits with 1; without faults it exits
-// with 0.
+// Lint names every problem of every file with its place and field, in one run, and exits with 1; without problems it
+// exits with 0.
 func TestProvidersLint(t *testing.T) {
 	t.Parallel()
 	dir := write(t, filepath.Join(t.TempDir(), "definitions"), "acme.yaml", acme)

@@ -150,7 +150,7 @@ func TestWebhooksVerify(t *testing.T) {
 	})
 }
 
-// A delivery is as old as --at says; where age is the fault that is said, with the time that it was counted to.
+// A delivery is as old as --at says; where age is the error that is reported, with the time that it was counted to.
 func TestWebhooksVerifyAge(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, in installation) {

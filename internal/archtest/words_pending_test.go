@@ -9,7 +9,6 @@ func notRewritten() []string {
 		"internal/identity/",
 		"internal/listen/",
 		"internal/operator/",
-		"internal/platform/apperr/",
 		"internal/platform/db/",
 		"internal/platform/testkit/",
 		"internal/providers/connections/",

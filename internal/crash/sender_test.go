@@ -54,9 +54,9 @@ type sender struct {
 	unanswered []string
 	answers    []answered
 	// events is the acknowledged event of each delivery.
-	events map[string]string
-	acked  []string // guids in the order of their first acknowledgement
-	faults []string
+	events     map[string]string
+	acked      []string // guids in the order of their first acknowledgement
+	violations []string
 }
 
 func newSender(client *http.Client, seed uint64) *sender {
@@ -161,8 +161,8 @@ func (p *sender) post(ctx context.Context, base, guid string) bool {
 		p.events[guid] = a.event
 		p.acked = append(p.acked, guid)
 	case known != a.event:
-		p.faults = append(p.faults, fmt.Sprintf("delivery %s was acknowledged as event %s and as event %s", guid, known,
-			a.event))
+		p.violations = append(p.violations, fmt.Sprintf("delivery %s was acknowledged as event %s and as event %s", guid,
+			known, a.event))
 	}
 	return true
 }
@@ -251,7 +251,7 @@ func (p *sender) check(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	require.Empty(t, p.faults)
+	require.Empty(t, p.violations)
 	first := map[string]bool{}
 	for _, a := range p.answers {
 		if a.status == http.StatusOK && !a.duplicate {

@@ -127,12 +127,12 @@ func TestAuditTrail(t *testing.T) {
 			require.Equal(w.t, list[i].ID, row[1])
 		}
 
-		for query, fault := range map[string]string{
+		for query, violation := range map[string]string{
 			"?action=connection": "query.action[0] pattern", "?outcome=good": "query.outcome[0] enum",
 			"?environment_id=": "query.environment_id empty", "/export?format=xml": "query.format enum",
 			"/export?after_seq=-1": "query.after_seq minimum", "?cursor=x": "query.cursor cursor",
 		} {
-			require.Equal(w.t, []string{fault}, get(query).faults(w), query)
+			require.Equal(w.t, []string{violation}, get(query).violations(w), query)
 		}
 		_, otherToken := w.otherTeam()
 		for _, path := range []string{"/admin/audit-events?", "/admin/audit-events/export?"} {

@@ -195,7 +195,7 @@ func TestEnvironmentHeader(t *testing.T) {
 				}
 				w.try(user, s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
 				w.try(with(user, ""), s).refused(w, http.StatusBadRequest, apperr.CodeEnvironmentRequired)
-				require.Equal(w.t, []string{"header.Environment-Id single"}, w.try(with(user, w.env, w.env), s).faults(w))
+				require.Equal(w.t, []string{"header.Environment-Id single"}, w.try(with(user, w.env, w.env), s).violations(w))
 				for _, unknown := range []string{canary, "development", id.New(id.PrefixEnvironment), strings.ToUpper(w.env),
 					w.env + "0"} {
 					w.try(with(user, unknown), s).refused(w, http.StatusNotFound, apperr.CodeNotFound)

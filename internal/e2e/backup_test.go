@@ -84,8 +84,8 @@ func TestBackupUnderLoad(t *testing.T) {
 	in.command("", "backup", file, "--keyset-to", keyset)
 	during := l.acknowledged() - len(before)
 	finish()
-	all, faults := wait()
-	require.Empty(t, faults, "every delivery is acknowledged")
+	all, violations := wait()
+	require.Empty(t, violations, "every delivery is acknowledged")
 	stop()
 
 	other := in.with("SALLYPORT_DATA=" + filepath.Join(to, "data"))
@@ -161,8 +161,8 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sallyport.dump")
 	run(dump, "--format=custom", "--file="+file, source)
 	close(enough)
-	_, faults := wait()
-	require.Empty(t, faults, "every delivery is acknowledged")
+	_, violations := wait()
+	require.Empty(t, violations, "every delivery is acknowledged")
 
 	// The clone has a schema already, and a restored database begins with none.
 	d, err := db.Open(t.Context(), target, "")

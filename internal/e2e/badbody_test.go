@@ -126,9 +126,9 @@ func changed(w *world, body object, path []any, value any, remove bool) object {
 	return out
 }
 
-// What the published schema refuses, the server refuses with 422 and the place of the fault, for every property of
-// every body; what the schema lets through is taken or refused for a reason, and is never an error of the server. A
-// refusal writes nothing and repeats nothing.
+// What the published schema refuses, the server refuses with 422 and the place of the validation error, for every
+// property of every body; what the schema lets through is taken or refused for a reason, and is never an error of the
+// server. A refusal writes nothing and repeats nothing.
 func TestBadProperties(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
@@ -166,7 +166,7 @@ func TestBadProperties(t *testing.T) {
 				}
 				for _, c := range closed {
 					a := w.try(w.user(w.env), s, changed(w, s.body, append(slices.Clone(c.path), "no_such_field"), canary, false))
-					require.Contains(w.t, a.faults(w), c.location()+".no_such_field unknown_field")
+					require.Contains(w.t, a.violations(w), c.location()+".no_such_field unknown_field")
 					w.secretive(a)
 				}
 				w.missing(s, closed)
@@ -189,7 +189,7 @@ func (w *world) missing(s sample, closed []property) {
 		for _, name := range required {
 			path := append(slices.Clone(c.path), name)
 			a := w.try(w.user(w.env), s, changed(w, s.body, path, nil, true))
-			require.Contains(w.t, a.faults(w), property{path: path}.location()+" required")
+			require.Contains(w.t, a.violations(w), property{path: path}.location()+" required")
 		}
 	}
 }
@@ -204,11 +204,11 @@ func plain(w *world, v any) any {
 	return parsed
 }
 
-// at requires a validation error with a fault at the location or below it, and no value in it.
+// at requires a validation error at the location or below it, and no value in it.
 func (w *world) at(a answer, location string) {
 	w.t.Helper()
-	faults := a.faults(w)
-	require.True(w.t, slices.ContainsFunc(faults, func(f string) bool {
+	violations := a.violations(w)
+	require.True(w.t, slices.ContainsFunc(violations, func(f string) bool {
 		rest, ok := strings.CutPrefix(f, location)
 		return ok && strings.ContainsAny(rest[:1], " .[")
 	}), "%s %s: no fault at %s: %s", a.method, a.path, location, a.body)

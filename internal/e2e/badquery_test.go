@@ -74,7 +74,7 @@ func TestBadQueries(t *testing.T) {
 			}
 			w.unchanged(func() {
 				require.Equal(w.t, []string{"query.no_such_parameter unknown_parameter"},
-					get("no_such_parameter="+canary).faults(w))
+					get("no_such_parameter="+canary).violations(w))
 				for _, p := range queryParameters(w, s) {
 					if p.name == "ticket" {
 						continue // a credential: see TestStreamTickets
@@ -148,8 +148,8 @@ func TestCursors(t *testing.T) {
 			for _, s := range lists {
 				refused := func(c credentials, query string) {
 					w.t.Helper()
-					require.Equal(w.t, []string{"query.cursor cursor"}, w.call(c, s.op.Method, s.url("", "")+"?"+query, nil).faults(w),
-						query)
+					require.Equal(w.t, []string{"query.cursor cursor"}, w.call(c, s.op.Method, s.url("", "")+"?"+query,
+						nil).violations(w), query)
 				}
 				own := cursors[s.op.ID]
 				for _, c := range []string{canary, "AA", own[:len(own)-1], own + "A", "B" + own[1:], strings.ToLower(own),

@@ -120,15 +120,16 @@ func TestUnverified(t *testing.T) {
 			return w.call(w.dev(), http.MethodPost, "/connections", object{"provider": "none", "connection_id": "open",
 				"webhook": webhook})
 		}
-		faults := func(a answer) (list []string) {
+		violations := func(a answer) (list []string) {
 			a.refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
 			for _, d := range a.envelope(w).Error.Details {
 				list = append(list, d.Location+" "+d.Rule)
 			}
 			return list
 		}
-		require.Equal(w.t, []string{"body.webhook.scheme required"}, faults(create(object{})))
-		require.Equal(w.t, []string{"body.webhook.alias coherent"}, faults(create(object{"scheme": "none", "alias": "open"})))
+		require.Equal(w.t, []string{"body.webhook.scheme required"}, violations(create(object{})))
+		require.Equal(w.t, []string{"body.webhook.alias coherent"},
+			violations(create(object{"scheme": "none", "alias": "open"})))
 		var c connection
 		create(object{"scheme": "none", "params": object{"event_type_pointer": "/kind"}}).want(w, http.StatusCreated).into(w,
 			&c)
@@ -139,7 +140,7 @@ func TestUnverified(t *testing.T) {
 		require.Equal(w.t, "door.opened", e.EventType)
 		require.Equal(w.t, "unverified", e.Verification.Result)
 		for _, change := range []object{{"scheme": nil}, {"alias": "open"}} {
-			faults(w.call(w.dev(), http.MethodPatch, "/connections/none/open", object{"webhook": change}))
+			violations(w.call(w.dev(), http.MethodPatch, "/connections/none/open", object{"webhook": change}))
 		}
 	})
 }

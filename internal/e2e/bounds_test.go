@@ -95,7 +95,7 @@ func TestBoundedKeys(t *testing.T) {
 				refused(http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme",
 					"on_conflict": "update"})
 				require.Contains(w.t, w.call(c, http.MethodPost, "/webhook-replays",
-					object{"filter": object{"event_uuids": []string{event}}, "to_subscription_id": own.subscription.ID}).faults(w),
+					object{"filter": object{"event_uuids": []string{event}}, "to_subscription_id": own.subscription.ID}).violations(w),
 					"body.to_subscription_id exists")
 				w.call(c, http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": own.event,
 					"dry_run": true}).

@@ -208,8 +208,8 @@ func (a answer) refused(w *world, status int, code apperr.Code) envelope {
 	return e
 }
 
-// faults requires a validation error and returns its faults as "location rule".
-func (a answer) faults(w *world) []string {
+// violations requires a validation error and returns its entries as "location rule".
+func (a answer) violations(w *world) []string {
 	w.t.Helper()
 	e := a.refused(w, http.StatusUnprocessableEntity, apperr.CodeValidation)
 	out := make([]string, 0, len(e.Error.Details))

@@ -20,15 +20,15 @@ type load struct {
 	client *http.Client
 	url    string
 
-	mu     sync.Mutex
-	events []string
-	faults []string
+	mu         sync.Mutex
+	events     []string
+	violations []string
 }
 
 // start posts until at least so many deliveries were made and enough is closed, or until one was not acknowledged. The
 // function it returns waits for the end and gives back the events that the deliveries became, and what went wrong.
 func (l *load) start(ctx context.Context, connections, least int,
-	enough <-chan struct{}) (wait func() (events, faults []string)) {
+	enough <-chan struct{}) (wait func() (events, violations []string)) {
 	var made atomic.Int64
 	var senders sync.WaitGroup
 	for range connections {
@@ -41,7 +41,7 @@ func (l *load) start(ctx context.Context, connections, least int,
 	}
 	return func() ([]string, []string) {
 		senders.Wait()
-		return l.events, l.faults
+		return l.events, l.violations
 	}
 }
 
@@ -58,7 +58,7 @@ func (l *load) note(event string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.faults = append(l.faults, err.Error())
+		l.violations = append(l.violations, err.Error())
 		return
 	}
 	l.events = append(l.events, event)
@@ -73,7 +73,7 @@ func (l *load) acknowledged() int {
 func (l *load) faulty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.faults) > 0
+	return len(l.violations) > 0
 }
 
 // post makes one delivery, once.
@@ -185,8 +185,8 @@ func TestCommandsBesideAServer(t *testing.T) {
 	beside("", "config", "check")
 
 	finish()
-	events, faults := wait()
-	require.Empty(t, faults, "every delivery is acknowledged")
+	events, violations := wait()
+	require.Empty(t, violations, "every delivery is acknowledged")
 	require.GreaterOrEqual(t, len(events), least)
 	eventually(t, "every delivery arrives", func() bool { return sink.missing(events) == 0 })
 	stop()

@@ -100,7 +100,7 @@ func TestOwnDefinitions(t *testing.T) {
 		w.deliver(c.pathToken(), next("X-Acme-Hmac"))
 		require.Contains(t, w.call(w.dev(), http.MethodPost, "/connections",
 			object{"provider": "acme", "connection_id": "third", "webhook_secret": acmeSecret}).
-			faults(w), "body.webhook.params.kind required")
+			violations(w), "body.webhook.params.kind required")
 	}, definitionsFolder(good))
 }
 

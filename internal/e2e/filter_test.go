@@ -148,7 +148,7 @@ func TestChangingAFilter(t *testing.T) {
 
 // Promise: everything that is wrong with a filter comes with its place, together with what else is wrong, and is not
 // stored.
-func TestFilterFaults(t *testing.T) {
+func TestFilterViolations(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		e := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"a*"},
@@ -170,8 +170,9 @@ func TestFilterFaults(t *testing.T) {
 		sub := w.subscribe(newReceiver(w.t, status(http.StatusOK)).url)
 		for _, bad := range []any{"", "event.type", 1, "event.body == ", strings.Repeat("(", 300),
 			strings.Repeat("true || ", 2000) + "true"} {
-			faults := w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+sub.ID, object{"filter": bad}).faults(w)
-			require.Contains(w.t, faults[0], "body.filter ")
+			violations := w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+sub.ID, object{"filter": bad}).violations(
+				w)
+			require.Contains(w.t, violations[0], "body.filter ")
 		}
 	})
 }

@@ -171,7 +171,7 @@ func TestConnectionRate(t *testing.T) {
 	})
 }
 
-// The settings of deliveries are checked when they are saved, and every fault is named.
+// The settings of deliveries are checked when they are saved, and every validation error is named.
 func TestWebhookSettings(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {

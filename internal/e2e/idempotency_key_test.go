@@ -124,16 +124,16 @@ func TestIdempotencyKeyRules(t *testing.T) {
 		w.clk.Advance(24 * time.Hour)
 		require.Empty(w.t, with(w.dev(), "k", body).want(w, http.StatusCreated).header.Get(replayedHeader))
 
-		// A key of the wrong form is a fault like any other, and told with the others.
+		// A key of the wrong form is a validation error like any other, and told with the others.
 		for _, key := range []string{"", strings.Repeat("k", 256), "ключ"} {
 			require.ElementsMatch(w.t, []string{"header.Idempotency-Key pattern", "body.provider type"},
-				with(w.dev(), key, object{"provider": 1}).faults(w))
+				with(w.dev(), key, object{"provider": 1}).violations(w))
 		}
 		twice := func(h http.Header) {
 			w.dev()(h)
 			h["Idempotency-Key"] = []string{"a", "a"}
 		}
 		require.Equal(w.t, []string{"header.Idempotency-Key single"}, w.call(twice, http.MethodPost, path,
-			object{"provider": "github"}).faults(w))
+			object{"provider": "github"}).violations(w))
 	})
 }

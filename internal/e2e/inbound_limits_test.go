@@ -189,9 +189,9 @@ func TestForwardingToTheGatewayItself(t *testing.T) {
 			w.unchanged(func() {
 				created := w.call(w.dev(), http.MethodPost, "/webhook-subscriptions", object{"event_types": []string{"*"},
 					"forward_url": target})
-				require.Equal(w.t, []string{"body.forward_url forward_loop"}, created.faults(w))
+				require.Equal(w.t, []string{"body.forward_url forward_loop"}, created.violations(w))
 				changed := w.call(w.dev(), http.MethodPatch, "/webhook-subscriptions/"+sub.ID, object{"forward_url": target})
-				require.Equal(w.t, []string{"body.forward_url forward_loop"}, changed.faults(w))
+				require.Equal(w.t, []string{"body.forward_url forward_loop"}, changed.violations(w))
 			})
 		}
 	}, func(c *config.Config) { c.PublicURL = "http://127.0.0.1:18080" })

@@ -157,7 +157,7 @@ func TestForeignReferences(t *testing.T) {
 					value = own.subscription.ID
 				}
 				s := samples[op]
-				require.Contains(w.t, w.try(inside, s, changed(w, s.body, []any{field}, value, false)).faults(w), location+
+				require.Contains(w.t, w.try(inside, s, changed(w, s.body, []any{field}, value, false)).violations(w), location+
 					" exists")
 			}
 		}
@@ -174,7 +174,7 @@ func TestForeignReferences(t *testing.T) {
 		mapsInto := func(op, _ string) {
 			mapping := []object{{"group": "engineering", "role": "developer", "environment_id": otherEnvironment}}
 			s := samples[op]
-			require.Contains(w.t, w.try(w.user(""), s, changed(w, s.body, []any{"role_mappings"}, mapping, false)).faults(w),
+			require.Contains(w.t, w.try(w.user(""), s, changed(w, s.body, []any{"role_mappings"}, mapping, false)).violations(w),
 				"body.role_mappings[0].environment_id exists")
 		}
 		known := map[string]func(op, field string){
@@ -191,12 +191,12 @@ func TestForeignReferences(t *testing.T) {
 			"create-role-binding environment_id": func(op, _ string) {
 				s := samples[op]
 				body := changed(w, s.body, []any{"scope", "environment_id"}, otherEnvironment, false)
-				require.Equal(w.t, []string{"body.scope.environment_id exists"}, w.try(w.user(""), s, body).faults(w))
+				require.Equal(w.t, []string{"body.scope.environment_id exists"}, w.try(w.user(""), s, body).violations(w))
 			},
 			"create-invitation environment_id": func(op, _ string) {
 				s := samples[op]
 				body := changed(w, s.body, []any{"scope", "environment_id"}, otherEnvironment, false)
-				require.Equal(w.t, []string{"body.scope.environment_id exists"}, w.try(w.user(""), s, body).faults(w))
+				require.Equal(w.t, []string{"body.scope.environment_id exists"}, w.try(w.user(""), s, body).violations(w))
 			},
 			"create-webhook-replay to_subscription_id": refusedAt("body.to_subscription_id"),
 			"create-webhook-replay subscription_id":    selectsNothing("subscription_id", own.subscription.ID),

@@ -38,7 +38,7 @@ func TestPermissionMatrix(t *testing.T) {
 			case s.op.Environment && !entered:
 				a.refused(w, http.StatusNotFound, apperr.CodeNotFound)
 			case holds:
-				require.Contains(w.t, a.faults(w), "query.nobody-takes-this unknown_parameter", s.op.ID)
+				require.Contains(w.t, a.violations(w), "query.nobody-takes-this unknown_parameter", s.op.ID)
 				opened[s.op.ID] = true
 			default:
 				require.Contains(w.t, a.refused(w, http.StatusForbidden, apperr.CodeForbidden).Error.Message,

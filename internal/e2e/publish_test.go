@@ -134,9 +134,9 @@ func TestPublishOnce(t *testing.T) {
 	})
 }
 
-// Promise: a wrong publication is refused with every fault at its place, and stores nothing; so is one without the
-// right to it.
-func TestPublishFaults(t *testing.T) {
+// Promise: a wrong publication is refused with every validation error at its place, and stores nothing; so is one
+// without the right to it.
+func TestPublishViolations(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.connectGitHub("acme")
@@ -165,8 +165,8 @@ func TestPublishFaults(t *testing.T) {
 			`{"event_type":"a","data":1,"provider_config_key":"github"}`: {"body.provider_config_key coherent"},
 			`{"event_type":"a","data":1,"connection_id":null}`:           {"body.connection_id not_null"},
 		} {
-			require.ElementsMatch(w.t, want, w.call(w.dev(), http.MethodPost, "/webhook-events", raw(body)).faults(w), "%.100s",
-				body)
+			require.ElementsMatch(w.t, want, w.call(w.dev(), http.MethodPost, "/webhook-events", raw(body)).violations(w),
+				"%.100s", body)
 		}
 		large := object{"event_type": "a", "data": strings.Repeat("x", 1<<20)}
 		w.call(w.dev(), http.MethodPost, "/webhook-events", large).refused(w, http.StatusRequestEntityTooLarge,

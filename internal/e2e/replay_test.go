@@ -123,10 +123,10 @@ func TestReplayOfNothing(t *testing.T) {
 			for _, uuid := range []string{alone, repeat} {
 				w.replay(uuid, object{"force": true}).refused(w, http.StatusConflict, apperr.CodeNothingToReplay)
 				require.Equal(w.t, []string{"body.subscription_ids[0] exists"},
-					w.replay(uuid, object{"subscription_ids": []string{sub.ID}}).faults(w))
+					w.replay(uuid, object{"subscription_ids": []string{sub.ID}}).violations(w))
 			}
 			require.Equal(w.t, []string{"body.subscription_ids[1] exists"},
-				w.replay(dead, object{"subscription_ids": []string{sub.ID, id.New(id.PrefixSubscription)}}).faults(w))
+				w.replay(dead, object{"subscription_ids": []string{sub.ID, id.New(id.PrefixSubscription)}}).violations(w))
 			w.replay(id.NewUUID(), object{}).refused(w, http.StatusNotFound, apperr.CodeNotFound)
 		})
 		require.Equal(w.t, 1, sink.count())

@@ -252,7 +252,7 @@ func TestBulkReplayToANewSubscription(t *testing.T) {
 		w.call(w.dev(), http.MethodPost, "/webhook-replays/"+r.ID+"/pause", nil).want(w, http.StatusOK)
 		w.call(w.dev(), http.MethodDelete, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusNoContent)
 		require.Equal(w.t, []string{"body.to_subscription_id exists"}, w.call(w.dev(), http.MethodPost, "/webhook-replays",
-			body()).faults(w))
+			body()).violations(w))
 		w.call(w.dev(), http.MethodPost, "/webhook-replays/"+r.ID+"/resume", nil).want(w, http.StatusOK)
 		r = w.ends(r, "failed")
 		require.Equal(w.t, "subscription_deleted", r.Error.Code)
@@ -349,32 +349,32 @@ func TestBulkReplaySkips(t *testing.T) {
 	})
 }
 
-// A job that restricts nothing must say so, and every fault of a request comes at once; an environment has so many jobs
-// and no more.
+// A job that restricts nothing must say so, and every validation error of a request comes at once; an environment has
+// so many jobs and no more.
 func TestBulkReplayRefusals(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		w.connectGitHub("acme")
-		faults := func(body object) []string {
-			return w.call(w.dev(), http.MethodPost, "/webhook-replays", body).faults(w)
+		violations := func(body object) []string {
+			return w.call(w.dev(), http.MethodPost, "/webhook-replays", body).violations(w)
 		}
 		for _, nothing := range []object{{}, {"event_type": []string{"*", "a"}}, {"duplicate": false, "control": false},
 			{"all": false}} {
-			require.Equal(w.t, []string{"body.filter restriction"}, faults(object{"filter": nothing}), "%v", nothing)
+			require.Equal(w.t, []string{"body.filter restriction"}, violations(object{"filter": nothing}), "%v", nothing)
 		}
 		require.ElementsMatch(w.t, []string{"body.filter.q pattern", "body.filter.provider[1] pattern",
-			"body.filter.idempotency_key[0] pattern"}, faults(object{"dry_run": true, "filter": object{"q": "a\x00",
+			"body.filter.idempotency_key[0] pattern"}, violations(object{"dry_run": true, "filter": object{"q": "a\x00",
 			"provider": []string{"a", "\x00"}, "idempotency_key": []string{"\x00"}}}))
 		require.Equal(w.t, []string{"body.filter.all alone"},
-			faults(object{"filter": object{"all": true, "status": []string{"failed"}}}))
+			violations(object{"filter": object{"all": true, "status": []string{"failed"}}}))
 		require.ElementsMatch(w.t, []string{"body.filter.event_uuids[1] format", "body.filter.event_type[0] pattern",
 			"body.filter.status[0] enum", "body.to_subscription_id format", "body.rate_per_second maximum",
-			"body.filter.colour unknown_field"}, faults(object{"filter": object{"event_uuids": []string{id.NewUUID(), "x"},
+			"body.filter.colour unknown_field"}, violations(object{"filter": object{"event_uuids": []string{id.NewUUID(), "x"},
 			"event_type": []string{"a*"}, "status": []string{"lost"}, "colour": "a"},
 			"to_subscription_id": "sub_", "rate_per_second": 501}))
-		require.Equal(w.t, []string{"body.filter.status type"}, faults(object{"filter": object{"status": "failed"}}),
+		require.Equal(w.t, []string{"body.filter.status type"}, violations(object{"filter": object{"status": "failed"}}),
 			"and not that it restricts nothing")
-		require.Equal(w.t, []string{"body.filter required"}, faults(object{"force": true}))
+		require.Equal(w.t, []string{"body.filter required"}, violations(object{"force": true}))
 
 		sink := failing(w.t, 11)
 		w.subscribe(sink.url, object{"retry_schedule_seconds": []float64{}})

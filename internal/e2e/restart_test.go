@@ -123,7 +123,7 @@ func TestTargetTurnedPrivate(t *testing.T) {
 		require.NotContains(w.t, d.LastError.Message, "127.0.0.1")
 		require.Equal(w.t, 1, sink.count())
 		require.Equal(w.t, []string{"body.forward_url target_refused"}, w.call(w.dev(), http.MethodPost,
-			"/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": sink.url}).faults(w))
+			"/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": sink.url}).violations(w))
 	})
 }
 

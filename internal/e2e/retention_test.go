@@ -108,7 +108,8 @@ func TestRetentionOfAnEnvironment(t *testing.T) {
 		other := w.fresh("elsewhere", github(issueOpened))
 		w.clk.Advance(3 * day)
 		path := "/team/environments/" + w.env
-		w.call(w.user(""), http.MethodPatch, path, object{"payload_retention_days": 5, "event_retention_days": 4}).faults(w)
+		w.call(w.user(""), http.MethodPatch, path, object{"payload_retention_days": 5, "event_retention_days": 4}).violations(
+			w)
 		var env struct {
 			Payload *int `json:"payload_retention_days"`
 			Event   *int `json:"event_retention_days"`

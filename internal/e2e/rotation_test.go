@@ -71,7 +71,7 @@ func TestRotationOfASigningSecret(t *testing.T) {
 		require.Empty(w.t, read.Retiring)
 		require.Equal(w.t, []string{"body.secret_grace_seconds unknown_field"}, w.call(w.dev(), http.MethodPost,
 			"/webhook-subscriptions", object{"event_types": []string{"*"}, "forward_url": sink.url,
-				"secret_grace_seconds": 1}).faults(w))
+				"secret_grace_seconds": 1}).violations(w))
 		for _, text := range []string{older, newer} {
 			require.NotContains(w.t, w.logs.String(), text[len("whsec_"):])
 		}

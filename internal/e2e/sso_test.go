@@ -160,7 +160,7 @@ func TestSignInByIdentityProvider(t *testing.T) {
 
 		for _, to := range []string{"//example.test", "https://example.test", `/\example.test`, "/a/../b"} {
 			a := w.call(nobody, http.MethodGet, "/team/sso/"+provider+"/start?return_to="+url.QueryEscape(to), nil)
-			require.Equal(w.t, []string{"query.return_to path"}, a.faults(w), to)
+			require.Equal(w.t, []string{"query.return_to path"}, a.violations(w), to)
 		}
 		w.call(nobody, http.MethodGet, "/team/sso/sso_00000000000000000000000000/start", nil).refused(w, http.StatusNotFound,
 			apperr.CodeNotFound)

@@ -77,15 +77,15 @@ func TestSubscriptionStats(t *testing.T) {
 
 		path := "/webhook-subscriptions/" + sub.ID + "/stats"
 		require.Equal(w.t, []string{"query.from order"}, w.call(w.dev(), http.MethodGet, path+
-			"?from=2026-03-04T00:00:00Z&to=2026-03-03T00:00:00Z", nil).faults(w))
+			"?from=2026-03-04T00:00:00Z&to=2026-03-03T00:00:00Z", nil).violations(w))
 		require.Equal(w.t, []string{"query.from range"}, w.call(w.dev(), http.MethodGet, path+"?from=2025-01-01T00:00:00Z",
-			nil).faults(w))
+			nil).violations(w))
 		require.Equal(w.t, []string{"query.from kept"}, w.call(w.dev(), http.MethodGet,
-			path+"?bucket=minute&from=2026-03-01T00:00:00Z&to=2026-03-01T01:00:00Z", nil).faults(w))
+			path+"?bucket=minute&from=2026-03-01T00:00:00Z&to=2026-03-01T01:00:00Z", nil).violations(w))
 		require.ElementsMatch(w.t, []string{"query.bucket enum", "query.from order"},
 			w.call(w.dev(), http.MethodGet, path+"?bucket=week&from=2026-03-04T00:00:00Z&to=2026-03-03T00:00:00Z",
-				nil).faults(w))
-		require.NotEmpty(w.t, w.call(w.dev(), http.MethodGet, path+"?from=yesterday", nil).faults(w))
+				nil).violations(w))
+		require.NotEmpty(w.t, w.call(w.dev(), http.MethodGet, path+"?from=yesterday", nil).violations(w))
 		w.call(w.user(w.environment("production")), http.MethodGet, path, nil).refused(w, http.StatusNotFound,
 			apperr.CodeNotFound)
 	})

@@ -63,9 +63,9 @@ func TestStreamTickets(t *testing.T) {
 			apperr.CodeUnauthorized)
 		require.Equal(w.t, []string{"query.provider ticket", "query.status ticket"},
 			w.call(nobody, http.MethodGet, streamPath+"?status=failed&provider=github&ticket="+ticket(w.dev(), ""),
-				nil).faults(w))
+				nil).violations(w))
 		require.Equal(w.t, []string{"query.event_type[0] pattern"}, w.call(w.dev(), http.MethodPost,
-			"/webhook-events/stream-ticket?event_type=a*", nil).faults(w))
+			"/webhook-events/stream-ticket?event_type=a*", nil).violations(w))
 
 		// Who has lost the right between the two gets nothing.
 		k := w.newKey(w.env, allow("events"))

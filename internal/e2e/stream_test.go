@@ -131,14 +131,14 @@ func TestStreamFilters(t *testing.T) {
 			"?event_type=a*&http_status=1&last_event_id=x": {"query.event_type[0] pattern", "query.http_status[0] minimum",
 				"query.last_event_id event_id"},
 		} {
-			require.ElementsMatch(w.t, want, w.call(w.dev(), http.MethodGet, streamPath+query, nil).faults(w), query)
+			require.ElementsMatch(w.t, want, w.call(w.dev(), http.MethodGet, streamPath+query, nil).violations(w), query)
 		}
 		header := func(h http.Header) { w.dev()(h); h.Set("Last-Event-ID", foreign.lastID()) }
 		require.Equal(w.t, []string{"header.Last-Event-ID event_id"}, w.call(header, http.MethodGet, streamPath,
-			nil).faults(w))
+			nil).violations(w))
 		forged := all.lastID()[:16] + "_____w"
 		require.Equal(w.t, []string{"query.last_event_id event_id"}, w.call(w.dev(), http.MethodGet, streamPath+
-			"?last_event_id="+forged, nil).faults(w))
+			"?last_event_id="+forged, nil).violations(w))
 	})
 }
 
@@ -162,7 +162,7 @@ func TestStreamIsolation(t *testing.T) {
 		w.call(byToken(otherToken, w.env), http.MethodGet, streamPath, nil).refused(w, http.StatusNotFound,
 			apperr.CodeNotFound)
 		w.call(byToken(otherToken, otherEnvironment), http.MethodGet, streamPath+"?last_event_id="+here.lastID(),
-			nil).faults(w)
+			nil).violations(w)
 	})
 }
 

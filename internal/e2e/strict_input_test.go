@@ -101,7 +101,7 @@ func TestNullIsTakenWhereDocumented(t *testing.T) {
 			names, _ := bodySchema(s)
 			all, _ := properties(names, nil)
 			w.unchanged(func() {
-				require.Contains(w.t, w.try(w.user(w.env), s, raw("null")).faults(w), "body not_null")
+				require.Contains(w.t, w.try(w.user(w.env), s, raw("null")).violations(w), "body not_null")
 				for _, p := range all {
 					body := changed(w, s.body, p.path, nil, false)
 					if published().schema(w.t, p.names...).Validate(nil) == nil {
@@ -111,10 +111,10 @@ func TestNullIsTakenWhereDocumented(t *testing.T) {
 						continue
 					}
 					refused++
-					require.Contains(w.t, w.try(w.user(w.env), s, body).faults(w), p.location()+" not_null", s.op.ID)
+					require.Contains(w.t, w.try(w.user(w.env), s, body).violations(w), p.location()+" not_null", s.op.ID)
 					if at(published().root, append(slices.Clone(p.names), "type")...) == "array" {
 						body := changed(w, s.body, p.path, []any{nil}, false)
-						require.Contains(w.t, w.try(w.user(w.env), s, body).faults(w), p.location()+"[0] not_null", s.op.ID)
+						require.Contains(w.t, w.try(w.user(w.env), s, body).violations(w), p.location()+"[0] not_null", s.op.ID)
 					}
 				}
 			})
@@ -144,7 +144,7 @@ func TestBodiesAreTakenAsSent(t *testing.T) {
 					member, err := json.Marshal(object{name: value})
 					require.NoError(w.t, err)
 					twice := strings.TrimSuffix(string(good), "}") + "," + string(member[1:])
-					require.Contains(w.t, w.try(w.user(w.env), s, raw(twice)).faults(w), "body."+name+" duplicate", s.op.ID)
+					require.Contains(w.t, w.try(w.user(w.env), s, raw(twice)).violations(w), "body."+name+" duplicate", s.op.ID)
 					doubled++
 					if _, ok := value.(string); !ok {
 						continue
@@ -153,8 +153,8 @@ func TestBodiesAreTakenAsSent(t *testing.T) {
 						replacement := strings.Replace(string(good), string(member[1:len(member)-1]), fmt.Sprintf(`%q:"%s"`, name, odd),
 							1)
 						require.NotEqual(w.t, string(good), replacement)
-						require.Contains(w.t, w.try(w.user(w.env), s, raw(replacement)).faults(w), "body."+name+" text", "%s %q", s.op.ID,
-							odd)
+						require.Contains(w.t, w.try(w.user(w.env), s, raw(replacement)).violations(w), "body."+name+" text", "%s %q",
+							s.op.ID, odd)
 						replaced++
 					}
 				}

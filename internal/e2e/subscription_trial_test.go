@@ -163,7 +163,7 @@ func TestTrialOfABadTarget(t *testing.T) {
 }
 
 // Promise: a wrong test is refused at its place, and sends nothing.
-func TestTrialFaults(t *testing.T) {
+func TestTrialViolations(t *testing.T) {
 	t.Parallel()
 	each(t, func(w *world) {
 		sink := newReceiver(w.t, status(http.StatusOK))

@@ -49,7 +49,7 @@ func TestAuthenticatorApp(t *testing.T) {
 		confirm := func(code string) answer {
 			return w.call(w.user(""), http.MethodPost, "/team/me/totp/confirm", object{"code": code})
 		}
-		require.Equal(w.t, []string{"body.code current"}, confirm("no-code-at-all").faults(w))
+		require.Equal(w.t, []string{"body.code current"}, confirm("no-code-at-all").violations(w))
 		confirmed := confirm(w.totp(secret, 0)).want(w, http.StatusOK)
 		confirmed.into(w, &made)
 		require.Equal(w.t, "no-store", confirmed.header.Get("Cache-Control"))
@@ -94,8 +94,8 @@ func TestAuthenticatorApp(t *testing.T) {
 		remove := func(password, code string) answer {
 			return w.call(w.user(""), http.MethodPost, "/team/me/totp/remove", object{"password": password, "code": code})
 		}
-		require.Equal(w.t, []string{"body.password current"}, remove("not the password", w.totp(secret, 1)).faults(w))
-		require.Equal(w.t, []string{"body.code current"}, remove(w.password, made.RecoveryCodes[0]).faults(w))
+		require.Equal(w.t, []string{"body.password current"}, remove("not the password", w.totp(secret, 1)).violations(w))
+		require.Equal(w.t, []string{"body.code current"}, remove(w.password, made.RecoveryCodes[0]).violations(w))
 		remove(w.password, w.totp(secret, 1)).want(w, http.StatusNoContent)
 		login("").want(w, http.StatusOK)
 		for _, text := range append(made.RecoveryCodes, secret) {

@@ -187,7 +187,7 @@ func (d *doctor) definitions(ctx context.Context) Check {
 	var load *registry.LoadError
 	switch {
 	case errors.As(err, &load) && len(load.Problems) > 0:
-		return fail(fmt.Sprintf("%d faults, the first: %s", len(load.Problems), load.Problems[0]),
+		return fail(fmt.Sprintf("%d problems, the first: %s", len(load.Problems), load.Problems[0]),
 			"`sallyport providers lint` lists all of them; with these no server starts.")
 	case err != nil:
 		return fail(err.Error(), "Name a folder that can be read with --providers-dir, or none.")

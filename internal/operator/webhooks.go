@@ -105,7 +105,7 @@ type WebhookRefusal struct {
 }
 
 // VerifyWebhook says what a server with this configuration would do with a saved request. It stores nothing, and works
-// beside a running server. Faults of the request that is made, such as a connection that is not there, are
+// beside a running server. Validation errors of the request that is made, such as a connection that is not there, are
 // *apperr.Error.
 func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock,
 	r WebhookRequest) (v WebhookVerdict, err error) {

@@ -119,38 +119,38 @@ type NewKey struct {
 	Rate *ratelimit.Limit
 }
 
-// Faults returns every rule that the input breaks, by the names of its fields.
-func (n NewKey) Faults(now time.Time) []apperr.Detail {
-	var f apperr.Faults
-	team.CheckName(&f, "name", n.Name)
-	expiryFault(&f, n.ExpiresMillis, now)
+// Violations returns every rule that the input breaks, by the names of its fields.
+func (n NewKey) Violations(now time.Time) []apperr.Detail {
+	var v apperr.Violations
+	team.CheckName(&v, "name", n.Name)
+	expiryViolation(&v, n.ExpiresMillis, now)
 	if len(n.Grants) > MaxNewGrants {
-		f.Add("grants", "max_items", fmt.Sprintf("must have at most %d grants; add the others one by one", MaxNewGrants))
+		v.Add("grants", "max_items", fmt.Sprintf("must have at most %d grants; add the others one by one", MaxNewGrants))
 	}
-	grantFaults(&f, func(i int) string { return fmt.Sprintf("grants[%d].", i) }, n.Grants, clock.Millis(now))
-	tooMany(&f, "grants", n.Grants)
-	_ = parseSources(&f, n.SourceCIDRs)
-	rateFaults(&f, n.Rate)
-	return f.Details()
+	grantViolations(&v, func(i int) string { return fmt.Sprintf("grants[%d].", i) }, n.Grants, clock.Millis(now))
+	tooMany(&v, "grants", n.Grants)
+	_ = parseSources(&v, n.SourceCIDRs)
+	rateViolations(&v, n.Rate)
+	return v.Details()
 }
 
-func expiryFault(f *apperr.Faults, expires *int64, now time.Time) {
+func expiryViolation(v *apperr.Violations, expires *int64, now time.Time) {
 	if expires != nil && *expires <= clock.Millis(now) {
-		f.Add("expires_at", "future", "must lie in the future")
+		v.Add("expires_at", "future", "must lie in the future")
 	}
 }
 
-// parseSources returns the networks in their one form, sorted, and adds the faults of those that are none. Host bits
-// are refused: who writes them may mean the one address.
-func parseSources(f *apperr.Faults, cidrs []string) []netip.Prefix {
+// parseSources returns the networks in their one form, sorted, and adds the validation errors of those that are none.
+// Host bits are refused: who writes them may mean the one address.
+func parseSources(v *apperr.Violations, cidrs []string) []netip.Prefix {
 	const at = "source_cidrs"
 	switch {
 	case cidrs == nil:
 		return nil
 	case len(cidrs) == 0:
-		f.Add(at, "min_items", "must name at least one network; null stands for all")
+		v.Add(at, "min_items", "must name at least one network; null stands for all")
 	case len(cidrs) > MaxSourceCIDRs:
-		f.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
+		v.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
 		return nil
 	}
 	var out []netip.Prefix
@@ -158,11 +158,11 @@ func parseSources(f *apperr.Faults, cidrs []string) []netip.Prefix {
 		p, err := netip.ParsePrefix(text)
 		switch at := fmt.Sprintf("%s[%d]", at, i); {
 		case err != nil || p.Addr().Is4In6():
-			f.Add(at, "cidr", "must be a network in CIDR notation, as 192.0.2.0/24 or 2001:db8::/32")
+			v.Add(at, "cidr", "must be a network in CIDR notation, as 192.0.2.0/24 or 2001:db8::/32")
 		case p != p.Masked():
-			f.Add(at, "cidr", "has bits beyond the length of its prefix")
+			v.Add(at, "cidr", "has bits beyond the length of its prefix")
 		case slices.Contains(out, p):
-			f.Add(at, "unique", "is there twice")
+			v.Add(at, "unique", "is there twice")
 		default:
 			out = append(out, p)
 		}
@@ -178,8 +178,8 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 	if err != nil {
 		return Key{}, "", err
 	}
-	if faults := n.Faults(s.clock.Now()); faults != nil {
-		return Key{}, "", apperr.Invalid(faults...)
+	if violations := n.Violations(s.clock.Now()); violations != nil {
+		return Key{}, "", apperr.Invalid(violations...)
 	}
 	if !id.Is(id.PrefixEnvironment, string(n.Environment)) {
 		return Key{}, "", team.ErrNoEnvironment()
@@ -243,8 +243,8 @@ func (s *Service) newKey(n NewKey, text keyText) Key {
 		k.ExpiresMillis = *n.ExpiresMillis
 	}
 	k.UpdatedMillis = k.CreatedMillis
-	var f apperr.Faults // there are none: they were asked for before
-	k.SourceCIDRs, k.Rate = parseSources(&f, n.SourceCIDRs), n.Rate
+	var v apperr.Violations // there are none: they were asked for before
+	k.SourceCIDRs, k.Rate = parseSources(&v, n.SourceCIDRs), n.Rate
 	return k
 }
 

@@ -317,25 +317,25 @@ func TestKeyTrail(t *testing.T) {
 }
 
 // The rules that no schema can hold, for the command line as for the API.
-func TestNewKeyFaults(t *testing.T) {
+func TestNewKeyViolations(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1000)
 	past := int64(1000)
-	faults := apikeys.NewKey{
+	violations := apikeys.NewKey{
 		Name: "a\nb", ExpiresMillis: &past,
 		Grants: []apikeys.Grant{{Effect: "maybe", Routes: []access.Route{access.RouteEvents}}, {Effect: apikeys.Allow},
 			identitytest.Allow("teleport")},
-	}.Faults(now)
+	}.Violations(now)
 	var locations []string
-	for _, d := range faults {
+	for _, d := range violations {
 		locations = append(locations, d.Location)
 	}
 	require.Equal(t, []string{"name", "expires_at", "grants[0].effect", "grants[1].routes", "grants[2].routes[0]"},
 		locations)
-	require.NotEmpty(t, apikeys.NewKey{Name: " "}.Faults(now))
-	require.NotEmpty(t, apikeys.NewKey{Name: strings.Repeat("x", team.MaxNameCharacters+1)}.Faults(now))
-	require.NotEmpty(t, apikeys.NewKey{Name: "x", Grants: make([]apikeys.Grant, apikeys.MaxGrants+1)}.Faults(now))
+	require.NotEmpty(t, apikeys.NewKey{Name: " "}.Violations(now))
+	require.NotEmpty(t, apikeys.NewKey{Name: strings.Repeat("x", team.MaxNameCharacters+1)}.Violations(now))
+	require.NotEmpty(t, apikeys.NewKey{Name: "x", Grants: make([]apikeys.Grant, apikeys.MaxGrants+1)}.Violations(now))
 	future := int64(1001)
 	require.Empty(t, apikeys.NewKey{Name: strings.Repeat("é", team.MaxNameCharacters), ExpiresMillis: &future,
-		Grants: []apikeys.Grant{identitytest.Allow(access.RouteEvents)}}.Faults(now))
+		Grants: []apikeys.Grant{identitytest.Allow(access.RouteEvents)}}.Violations(now))
 }

@@ -36,20 +36,20 @@ type KeyChange struct {
 	Rate **ratelimit.Limit
 }
 
-// Faults returns every rule that the change breaks, by the names of its fields.
-func (c KeyChange) Faults(now time.Time) []apperr.Detail {
-	var f apperr.Faults
+// Violations returns every rule that the change breaks, by the names of its fields.
+func (c KeyChange) Violations(now time.Time) []apperr.Detail {
+	var v apperr.Violations
 	if c.Name != nil {
-		team.CheckName(&f, "name", *c.Name)
+		team.CheckName(&v, "name", *c.Name)
 	}
-	expiryFault(&f, c.ExpiresMillis, now)
+	expiryViolation(&v, c.ExpiresMillis, now)
 	if c.SourceCIDRs != nil {
-		_ = parseSources(&f, *c.SourceCIDRs)
+		_ = parseSources(&v, *c.SourceCIDRs)
 	}
 	if c.Rate != nil {
-		rateFaults(&f, *c.Rate)
+		rateViolations(&v, *c.Rate)
 	}
-	return f.Details()
+	return v.Details()
 }
 
 // keyChange changes a stored key in its transaction, for the actor with the rights that they have in it: it returns the
@@ -139,8 +139,8 @@ func holdsAll(ctx context.Context, tx *sql.Tx, actor access.Principal, k Key) er
 func (s *Service) UpdateKey(ctx context.Context, actor access.Principal, keyID string, c KeyChange) (Key, error) {
 	return s.changeKey(ctx, actor, keyID, "update", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key,
 		bool, audit.State, error) {
-		if faults := c.Faults(now); faults != nil {
-			return k, false, nil, apperr.Invalid(faults...)
+		if violations := c.Violations(now); violations != nil {
+			return k, false, nil, apperr.Invalid(violations...)
 		}
 		if k.RevokedMillis != nil {
 			return k, false, nil, errRevoked()
@@ -158,8 +158,8 @@ func (s *Service) UpdateKey(ctx context.Context, actor access.Principal, keyID s
 			changed, k.ExpiresMillis = true, *c.ExpiresMillis
 		}
 		if c.SourceCIDRs != nil {
-			var f apperr.Faults // there are none: they were asked for before
-			if next := parseSources(&f, *c.SourceCIDRs); !slices.Equal(next, k.SourceCIDRs) {
+			var v apperr.Violations // there are none: they were asked for before
+			if next := parseSources(&v, *c.SourceCIDRs); !slices.Equal(next, k.SourceCIDRs) {
 				changed, k.SourceCIDRs = true, next
 			}
 		}
@@ -214,13 +214,13 @@ func (s *Service) RevokeKey(ctx context.Context, actor access.Principal, keyID s
 	})
 }
 
-// OverlapFaults returns the rule that an overlap breaks.
-func OverlapFaults(overlap time.Duration) []apperr.Detail {
-	var f apperr.Faults
+// OverlapViolations returns the rule that an overlap breaks.
+func OverlapViolations(overlap time.Duration) []apperr.Detail {
+	var v apperr.Violations
 	if overlap < 0 || overlap > MaxOverlap {
-		f.Add("overlap_seconds", "range", fmt.Sprintf("must be from 0 to %d", int64(MaxOverlap/time.Second)))
+		v.Add("overlap_seconds", "range", fmt.Sprintf("must be from 0 to %d", int64(MaxOverlap/time.Second)))
 	}
-	return f.Details()
+	return v.Details()
 }
 
 // RotateKey gives a key of the actor's team another secret and returns it with its new text, which cannot be had again.
@@ -229,8 +229,8 @@ func OverlapFaults(overlap time.Duration) []apperr.Detail {
 // validation_error, and api_key_revoked.
 func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID string,
 	overlap time.Duration) (Key, secretbox.Secret, error) {
-	if faults := OverlapFaults(overlap); faults != nil {
-		return Key{}, "", apperr.Invalid(faults...)
+	if violations := OverlapViolations(overlap); violations != nil {
+		return Key{}, "", apperr.Invalid(violations...)
 	}
 	var text keyText
 	k, err := s.changeKey(ctx, actor, keyID, "rotate", func(tx *sql.Tx, actor access.Principal, k Key, now time.Time) (Key,

@@ -107,24 +107,24 @@ func openedBy(grants []Grant, nowMillis int64) (opened *access.Grants, untilMill
 	return access.NewGrants(bounds), untilMillis
 }
 
-// grantFaults adds every rule that the grants break, at locations that begin with at.
-func grantFaults(f *apperr.Faults, at func(i int) string, grants []Grant, nowMillis int64) {
+// grantViolations adds every rule that the grants break, at locations that begin with at.
+func grantViolations(v *apperr.Violations, at func(i int) string, grants []Grant, nowMillis int64) {
 	for i := range grants {
 		g, at := &grants[i], at(i)
 		if !slices.Contains(Effects(), g.Effect) {
-			f.Add(at+"effect", "enum", "must be allow or deny")
+			v.Add(at+"effect", "enum", "must be allow or deny")
 		}
 		if len(g.Routes) == 0 {
-			f.Add(at+"routes", "min_items", "must name at least one route")
+			v.Add(at+"routes", "min_items", "must name at least one route")
 		}
 		for j, r := range g.Routes {
 			if !slices.Contains(access.Routes(), r) {
-				f.Add(fmt.Sprintf("%sroutes[%d]", at, j), "enum", "must be a route that exists")
+				v.Add(fmt.Sprintf("%sroutes[%d]", at, j), "enum", "must be a route that exists")
 			}
 		}
-		connectionFaults(f, at+"connections", g.Connections)
+		connectionViolations(v, at+"connections", g.Connections)
 		if end := g.NotAfterMillis; end != nil && *end <= nowMillis {
-			f.Add(at+"not_after", "future", "must lie in the future")
+			v.Add(at+"not_after", "future", "must lie in the future")
 		}
 	}
 }
@@ -132,23 +132,23 @@ func grantFaults(f *apperr.Faults, at func(i int) string, grants []Grant, nowMil
 // maxConnectionBytes bounds the id of a connection.
 const maxConnectionBytes = 255
 
-func connectionFaults(f *apperr.Faults, at string, connections []string) {
+func connectionViolations(v *apperr.Violations, at string, connections []string) {
 	if connections != nil && len(connections) == 0 {
-		f.Add(at, "min_items", "must name at least one connection")
+		v.Add(at, "min_items", "must name at least one connection")
 	}
 	if len(connections) > MaxGrantConnections {
-		f.Add(at, "max_items", fmt.Sprintf("must be at most %d connections", MaxGrantConnections))
+		v.Add(at, "max_items", fmt.Sprintf("must be at most %d connections", MaxGrantConnections))
 		return
 	}
 	seen := make(map[string]bool, len(connections))
 	for j, c := range connections {
 		switch at := fmt.Sprintf("%s[%d]", at, j); {
 		case c == AllConnections:
-			f.Add(at, "alone", "must stand alone")
+			v.Add(at, "alone", "must stand alone")
 		case !isConnectionName(c):
-			f.Add(at, "pattern", "must be the id of a connection")
+			v.Add(at, "pattern", "must be the id of a connection")
 		case seen[c]:
-			f.Add(at, "unique", "is there twice")
+			v.Add(at, "unique", "is there twice")
 		}
 		seen[c] = true
 	}
@@ -167,17 +167,17 @@ func isConnectionName(s string) bool {
 	return true
 }
 
-// tooMany adds the faults of grants that are too many for one key.
-func tooMany(f *apperr.Faults, at string, grants []Grant) {
+// tooMany adds the validation errors of grants that are too many for one key.
+func tooMany(v *apperr.Violations, at string, grants []Grant) {
 	if len(grants) > MaxGrants {
-		f.Add(at, "max_items", fmt.Sprintf("a key has at most %d grants", MaxGrants))
+		v.Add(at, "max_items", fmt.Sprintf("a key has at most %d grants", MaxGrants))
 	}
 	var names []string
 	for i := range grants {
 		names = append(names, grants[i].Connections...)
 	}
 	if slices.Sort(names); len(slices.Compact(names)) > MaxGrantConnections {
-		f.Add(at, "max_connections", fmt.Sprintf("the grants of a key name at most %d connections together",
+		v.Add(at, "max_connections", fmt.Sprintf("the grants of a key name at most %d connections together",
 			MaxGrantConnections))
 	}
 }

@@ -102,11 +102,11 @@ func TestGrantConnections(t *testing.T) {
 	} {
 		g := Grant{Effect: Allow, Routes: []access.Route{access.RouteEvents}}
 		g.Connections = c.connections
-		faults := GrantFaults(g, now)
-		require.Len(t, faults, 1, c.connections)
-		require.Equal(t, c.rule, faults[0].Rule)
+		violations := GrantViolations(g, now)
+		require.Len(t, violations, 1, c.connections)
+		require.Equal(t, c.rule, violations[0].Rule)
 	}
 	g := Grant{Effect: Allow, Routes: []access.Route{access.RouteEvents}}
 	g.Connections = []string{"acme-production", "A.b_c:d@e", "0"}
-	require.Empty(t, GrantFaults(g, now))
+	require.Empty(t, GrantViolations(g, now))
 }

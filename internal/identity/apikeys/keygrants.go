@@ -13,11 +13,11 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// GrantFaults returns every rule that a grant breaks, by the names of its fields.
-func GrantFaults(g Grant, now time.Time) []apperr.Detail {
-	var f apperr.Faults
-	grantFaults(&f, func(int) string { return "" }, []Grant{g}, clock.Millis(now))
-	return f.Details()
+// GrantViolations returns every rule that a grant breaks, by the names of its fields.
+func GrantViolations(g Grant, now time.Time) []apperr.Detail {
+	var v apperr.Violations
+	grantViolations(&v, func(int) string { return "" }, []Grant{g}, clock.Millis(now))
+	return v.Details()
 }
 
 // ListGrants returns a page of the grants of a key of the actor's team, one row more than the page when another
@@ -36,19 +36,19 @@ func (s *Service) AddGrant(ctx context.Context, actor access.Principal, keyID st
 	g.ID = id.New(id.PrefixGrant)
 	_, err := s.changeKey(ctx, actor, keyID, "add_grant", func(tx *sql.Tx, actor access.Principal, k Key,
 		now time.Time) (Key, bool, audit.State, error) {
-		faults := GrantFaults(g, now)
-		if faults == nil {
+		violations := GrantViolations(g, now)
+		if violations == nil {
 			grants, err := readGrants(ctx, tx, keyID)
 			if err != nil {
 				return k, false, nil, err
 			}
-			var f apperr.Faults
-			tooMany(&f, "", append(grants, g))
-			faults = f.Details()
+			var v apperr.Violations
+			tooMany(&v, "", append(grants, g))
+			violations = v.Details()
 		}
 		switch {
-		case faults != nil:
-			return k, false, nil, apperr.Invalid(faults...)
+		case violations != nil:
+			return k, false, nil, apperr.Invalid(violations...)
 		case k.RevokedMillis != nil:
 			return k, false, nil, errRevoked()
 		}

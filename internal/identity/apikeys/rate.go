@@ -9,8 +9,8 @@ import (
 	"sallyport/internal/platform/ratelimit"
 )
 
-// rateFaults adds the faults of a key's limit.
-func rateFaults(f *apperr.Faults, l *ratelimit.Limit) {
+// rateViolations adds the validation errors of a key's limit.
+func rateViolations(violations *apperr.Violations, l *ratelimit.Limit) {
 	if l == nil {
 		return
 	}
@@ -19,7 +19,7 @@ func rateFaults(f *apperr.Faults, l *ratelimit.Limit) {
 		value, max int64
 	}{{"rate_limit.per_second", l.PerSecond, ratelimit.MaxPerSecond}, {"rate_limit.burst", l.Burst, ratelimit.MaxBurst}} {
 		if v.value < 1 || v.value > v.max {
-			f.Add(v.at, "range", fmt.Sprintf("must be between 1 and %d", v.max))
+			violations.Add(v.at, "range", fmt.Sprintf("must be between 1 and %d", v.max))
 		}
 	}
 }

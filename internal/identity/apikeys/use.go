@@ -241,29 +241,29 @@ type UsageRequest struct {
 	Bucket   UsageBucket
 }
 
-// Faults returns every rule that the request breaks, by the names of its fields.
-func (r UsageRequest) Faults(now time.Time) []apperr.Detail {
-	var f apperr.Faults
+// Violations returns every rule that the request breaks, by the names of its fields.
+func (r UsageRequest) Violations(now time.Time) []apperr.Detail {
+	var v apperr.Violations
 	from, to := r.bounds(now)
 	_, longest, _ := r.Bucket.bounds()
 	switch {
 	case !from.Before(to):
-		f.Add("from", "order", "must be before to")
+		v.Add("from", "order", "must be before to")
 	case to.Sub(from) > longest:
-		f.Add("from", "range", "must be within 31 days of the end by the hour, 90 by the day")
+		v.Add("from", "range", "must be within 31 days of the end by the hour, 90 by the day")
 	}
 	for _, end := range []struct {
 		at   string
 		time *time.Time
 	}{{"from", r.From}, {"to", r.To}} {
 		if end.time != nil && end.time.Unix() < 0 {
-			f.Add(end.at, "range", "must not be before 1970")
+			v.Add(end.at, "range", "must not be before 1970")
 		}
 	}
 	if to.Sub(now) > longest {
-		f.Add("to", "range", "must not be that far in the future")
+		v.Add("to", "range", "must not be that far in the future")
 	}
-	return f.Details()
+	return v.Details()
 }
 
 func (r UsageRequest) bounds(now time.Time) (from, to time.Time) {
@@ -306,8 +306,8 @@ func (s *Service) KeyUsage(ctx context.Context, actor access.Principal, keyID st
 		return KeyUsage{}, err
 	}
 	now := s.clock.Now()
-	if faults := r.Faults(now); faults != nil {
-		return KeyUsage{}, apperr.Invalid(faults...)
+	if violations := r.Violations(now); violations != nil {
+		return KeyUsage{}, apperr.Invalid(violations...)
 	}
 	from, to := r.bounds(now)
 	length, _, _ := r.Bucket.bounds()

@@ -37,7 +37,7 @@ func TestSealIsGapless(t *testing.T) {
 		trails := []audit.Trail{{Team: "team_1", Environment: "env_1"}, {Team: "team_1", Environment: "env_2"},
 			{Team: "team_1"}}
 		var work sync.WaitGroup
-		faults := make(chan error, writers+2)
+		violations := make(chan error, writers+2)
 		for w := range writers {
 			work.Go(func() {
 				for n := range each {
@@ -45,7 +45,7 @@ func TestSealIsGapless(t *testing.T) {
 					e.Team, e.Environment, e.TargetID = "team_1", trails[(w+n)%3].Environment, strconv.Itoa(w)+" "+strconv.Itoa(n)
 					err := store.DB.Tx(ctx, func(tx *sql.Tx) error { return audit.Record(ctx, tx, time.Unix(0, 0), e) })
 					if err != nil {
-						faults <- err
+						violations <- err
 						return
 					}
 				}
@@ -57,14 +57,14 @@ func TestSealIsGapless(t *testing.T) {
 			work.Go(func() {
 				for done.Err() == nil {
 					if err := s.Seal(ctx); err != nil {
-						faults <- err
+						violations <- err
 						return
 					}
 				}
 			})
 		}
 		last, seen := map[audit.Trail]int64{}, map[string]bool{}
-		for len(seen) < writers*each && len(faults) == 0 {
+		for len(seen) < writers*each && len(violations) == 0 {
 			for _, trail := range trails {
 				list, err := s.ReadAfter(ctx, trail, audit.Filter{}, last[trail], 7)
 				require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestSealIsGapless(t *testing.T) {
 		}
 		end()
 		work.Wait()
-		require.Empty(t, faults)
+		require.Empty(t, violations)
 	})
 }
 

@@ -101,8 +101,8 @@ type newBinding struct {
 // Resolve has the rules look at a body of the wrong shape too.
 func (n *newBinding) Resolve(ctx huma.Context) []error {
 	if n.ExpiresAt != nil {
-		httpapi.OnRefusal(ctx, func(f *apperr.Faults) {
-			addInBody(f, members.BindingExpiryFaults(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context())))
+		httpapi.OnRefusal(ctx, func(v *apperr.Violations) {
+			addInBody(v, members.BindingExpiryViolations(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context())))
 		})
 	}
 	return nil
@@ -213,7 +213,7 @@ func (h handler) createBinding(ctx context.Context, in *createBindingInput) (*cr
 		ExpiresMillis: in.Body.ExpiresAt.MillisPtr(),
 	})
 	if err != nil {
-		return nil, bodyFault(err)
+		return nil, bodyViolation(err)
 	}
 	return &createBindingOutput{Location: httpapi.Prefix + "/roles/bindings/" + b.ID, Body: bindingOf(b)}, nil
 }
@@ -231,15 +231,15 @@ func (h handler) updateBinding(ctx context.Context, in *updateBindingInput) (*bi
 		expires = new(in.Body.ExpiresAt.Value.Millis())
 	}
 	out, err := bindingAnswer(h.identity.Members.UpdateBinding(ctx, access.From(ctx), in.ID, expires))
-	return out, bodyFault(err)
+	return out, bodyViolation(err)
 }
 
 func (h handler) deleteBinding(ctx context.Context, in *bindingInput) (*struct{}, error) {
 	return nil, h.identity.Members.DeleteBinding(ctx, access.From(ctx), in.ID)
 }
 
-// bodyFault puts the faults that a rule found after the schema's where the body is.
-func bodyFault(err error) error {
+// bodyViolation puts the validation errors that a rule found after the schema's where the body is.
+func bodyViolation(err error) error {
 	var e *apperr.Error
 	if errors.As(err, &e) && e.Code == apperr.CodeValidation {
 		return inBody(e)

@@ -9,7 +9,7 @@ import (
 
 // Whoever invites or gives a role is told everything at once: what the schema refuses, what the body shows against the
 // rules, and, where the body has its shape, what only the store knows. Nothing is told twice.
-func TestFaultsOfGivingComeTogether(t *testing.T) {
+func TestViolationsOfGivingComeTogether(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
 		const past = "2026-11-02T09:30:00.000Z"

@@ -84,16 +84,16 @@ type newInvitation struct {
 
 // Resolve has the rules look at a body of the wrong shape too.
 func (n *newInvitation) Resolve(ctx huma.Context) []error {
-	httpapi.OnRefusal(ctx, func(f *apperr.Faults) {
-		var faults []apperr.Detail
+	httpapi.OnRefusal(ctx, func(v *apperr.Violations) {
+		var violations []apperr.Detail
 		if len(n.Email) >= 3 && len(n.Email) <= 254 { // else the schema says so
-			faults = invitations.InvitationFaults(n.Email)
+			violations = invitations.InvitationViolations(n.Email)
 		}
 		if n.ExpiresAt != nil {
-			faults = append(faults, invitations.InvitationExpiryFaults(n.ExpiresAt.Millis(),
+			violations = append(violations, invitations.InvitationExpiryViolations(n.ExpiresAt.Millis(),
 				httpapi.RequestTime(ctx.Context()))...)
 		}
-		addInBody(f, faults)
+		addInBody(v, violations)
 	})
 	return nil
 }
@@ -156,7 +156,7 @@ func (*joinRequest) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schem
 
 // Resolve checks the limits together with what no schema can say.
 func (r *joinRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), invitations.JoinFaults(r.Password))
+	return violationsAt(prefix.String(), invitations.JoinViolations(r.Password))
 }
 
 type joined struct {
@@ -227,7 +227,7 @@ func (h handler) createInvitation(ctx context.Context, in *createInvitationInput
 		ExpiresMillis: in.Body.ExpiresAt.MillisPtr(),
 	})
 	if err != nil {
-		return nil, bodyFault(err)
+		return nil, bodyViolation(err)
 	}
 	return &createInvitationOutput{Location: httpapi.Prefix + "/team/invitations/" + sent.ID,
 		Body: invitationCreatedOf(sent)}, nil
@@ -284,7 +284,7 @@ func (h handler) resendInvitation(ctx context.Context, in *invitationInput) (*re
 func (h handler) acceptInvitation(ctx context.Context, in *acceptInvitationInput) (*acceptInvitationOutput, error) {
 	j, err := h.identity.Invitations.Join(ctx, clientOf(ctx), invitations.InvitationToken(in.Token), in.Body.Password)
 	if err != nil {
-		return nil, bodyFault(err)
+		return nil, bodyViolation(err)
 	}
 	return &acceptInvitationOutput{
 		Location: httpapi.Prefix + "/team/members/" + j.User.ID,

@@ -53,14 +53,14 @@ func (p *keyPatch) change() apikeys.KeyChange {
 	return c
 }
 
-// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+// Resolve adds what the schema cannot say to its validation errors, so that all come in one answer.
 func (p *keyPatch) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 	c := p.change()
 	c.Rate = nil // the schema says all about it
 	if p.Name.Value == "" {
 		c.Name = nil // the schema says so, or the name stays
 	}
-	return faultsAt(prefix.String(), c.Faults(httpapi.RequestTime(ctx.Context())))
+	return violationsAt(prefix.String(), c.Violations(httpapi.RequestTime(ctx.Context())))
 }
 
 type rotateKeyInput struct {
@@ -170,9 +170,9 @@ type createGrantInput struct {
 // grantBody is a grant that comes alone.
 type grantBody newGrant
 
-// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+// Resolve adds what the schema cannot say to its validation errors, so that all come in one answer.
 func (g *grantBody) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), apikeys.GrantFaults(newGrant(*g).input(), httpapi.RequestTime(ctx.Context())))
+	return violationsAt(prefix.String(), apikeys.GrantViolations(newGrant(*g).input(), httpapi.RequestTime(ctx.Context())))
 }
 
 type createGrantOutput struct {

@@ -20,14 +20,14 @@ type createKeyInput struct {
 	Body newAPIKey
 }
 
-// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+// Resolve adds what the schema cannot say to its validation errors, so that all come in one answer.
 func (n *newAPIKey) Resolve(ctx huma.Context, prefix *huma.PathBuffer) []error {
 	in := n.input()
 	in.Rate = nil // the schema says all about it
-	faults := slices.DeleteFunc(in.Faults(httpapi.RequestTime(ctx.Context())), func(d apperr.Detail) bool {
+	violations := slices.DeleteFunc(in.Violations(httpapi.RequestTime(ctx.Context())), func(d apperr.Detail) bool {
 		return d.Location == "name" && n.Name == "" // the schema says so, unless there is no body to speak of
 	})
-	return faultsAt(prefix.String(), faults)
+	return violationsAt(prefix.String(), violations)
 }
 
 type createKeyOutput struct {

@@ -113,8 +113,8 @@ func TestKeyRights(t *testing.T) {
 	})
 }
 
-// Every fault of a request comes in one answer, those of rules with those of the schema.
-func TestCreateKeyFaults(t *testing.T) {
+// Every validation error of a request comes in one answer, those of rules with those of the schema.
+func TestCreateKeyViolations(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
 		r := s.as(http.MethodPost, "/api-keys", map[string]any{
@@ -146,7 +146,7 @@ func TestCreateKeyFaults(t *testing.T) {
 }
 
 // A key's limit is shown as it is set, and null returns it to that of the service. What is no limit is refused with
-// every fault of it.
+// every validation error of it.
 func TestKeyRateLimit(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {

@@ -31,7 +31,7 @@ func (in *keyUsageInput) request() apikeys.UsageRequest {
 
 // Resolve checks what the schema cannot say.
 func (in *keyUsageInput) Resolve(ctx huma.Context) []error {
-	return faultsAt("query", in.request().Faults(httpapi.RequestTime(ctx.Context())))
+	return violationsAt("query", in.request().Violations(httpapi.RequestTime(ctx.Context())))
 }
 
 type keyUsageOutput struct{ Body keyUsage }

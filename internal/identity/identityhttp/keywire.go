@@ -154,7 +154,7 @@ func (g newGrant) input() apikeys.Grant {
 	in := apikeys.Grant{Effect: apikeys.Effect(g.Effect), Routes: convert[access.Route](g.Routes),
 		Connections: g.Connections, NotAfterMillis: g.NotAfter.MillisPtr()}
 	if g.Effect == "" {
-		in.Effect = apikeys.Allow // the default, which is not set where the body has a fault
+		in.Effect = apikeys.Allow // the default, which is not set where the body is invalid
 	}
 	if slices.Equal(g.Connections, []string{apikeys.AllConnections}) {
 		in.Connections = nil

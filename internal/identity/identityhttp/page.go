@@ -87,7 +87,7 @@ func pageHeaders(w http.ResponseWriter, contentType string) {
 	w.Header().Set("Cache-Control", "no-cache")
 }
 
-// placed puts the faults that a rule found after those of the body where the body is.
+// placed puts the validation errors that a rule found after those of the body where the body is.
 func placed(err error) error {
 	var invalid *apperr.Error
 	if errors.As(err, &invalid) && invalid.Code == apperr.CodeValidation {

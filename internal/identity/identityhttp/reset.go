@@ -50,7 +50,7 @@ func (*resetRequest) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sche
 
 // Resolve checks the limits together with what no schema can say.
 func (r *resetRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), signin.ResetRequestFaults(r.Email))
+	return violationsAt(prefix.String(), signin.ResetRequestViolations(r.Email))
 }
 
 type completeResetInput struct {
@@ -71,7 +71,7 @@ func (*resetCompletion) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.S
 
 // Resolve checks the limits together with what no schema can say.
 func (r *resetCompletion) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), signin.ResetFaults(r.Token, r.Password))
+	return violationsAt(prefix.String(), signin.ResetViolations(r.Token, r.Password))
 }
 
 func (h handler) requestReset(ctx context.Context, in *requestResetInput) (*struct{}, error) {

@@ -100,9 +100,9 @@ type newRole struct {
 	Permissions []grantable `json:"permissions" minItems:"1" maxItems:"100" uniqueItems:"true" example:"[\"webhook_events:read\",\"webhook_events:replay\"]"`
 }
 
-// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+// Resolve adds what the schema cannot say to its validation errors, so that all come in one answer.
 func (n *newRole) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return textFaults(prefix, &n.Name, &n.Description)
+	return textViolations(prefix, &n.Name, &n.Description)
 }
 
 type rolePatch struct {
@@ -115,20 +115,20 @@ type rolePatch struct {
 	Permissions httpapi.Optional[[]grantable] `json:"permissions,omitempty" minItems:"1" maxItems:"100" uniqueItems:"true" example:"[\"webhook_events:read\"]"`
 }
 
-// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+// Resolve adds what the schema cannot say to its validation errors, so that all come in one answer.
 func (p *rolePatch) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return textFaults(prefix, p.Name.Pointer(), p.Description.Pointer())
+	return textViolations(prefix, p.Name.Pointer(), p.Description.Pointer())
 }
 
-// textFaults leaves out what the schema says: that a name is empty or a text too long.
-func textFaults(prefix *huma.PathBuffer, name, description *string) []error {
+// textViolations leaves out what the schema says: that a name is empty or a text too long.
+func textViolations(prefix *huma.PathBuffer, name, description *string) []error {
 	if name != nil && *name == "" {
 		name = nil
 	}
-	faults := slices.DeleteFunc(members.RoleFaults(name, description), func(d apperr.Detail) bool {
+	violations := slices.DeleteFunc(members.RoleViolations(name, description), func(d apperr.Detail) bool {
 		return d.Rule == "max_length"
 	})
-	return faultsAt(prefix.String(), faults)
+	return violationsAt(prefix.String(), violations)
 }
 
 type listRolesInput struct {

@@ -50,7 +50,7 @@ func (*setupRequest) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sche
 
 // Resolve checks the limits together with what no schema can say.
 func (r *setupRequest) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
-	return faultsAt(prefix.String(), setups.Faults(r.Token, r.installation()))
+	return violationsAt(prefix.String(), setups.Violations(r.Token, r.installation()))
 }
 
 type setupOutput struct {

@@ -42,7 +42,7 @@ func unset(t *testing.T, store testkit.Store) (*server, setup.Token) {
 }
 
 // Whoever has the token sets the installation up with one request and signs in with the next; a wrong token, whatever
-// is wrong with it, gets one text; all faults of a body come together; and afterwards the answer is 410.
+// is wrong with it, gets one text; all validation errors of a body come together; and afterwards the answer is 410.
 func TestSetupOverHTTP(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {

@@ -132,7 +132,7 @@ func (r reply) code(t *testing.T) string {
 	return code
 }
 
-// locations are those of the faults of a validation error.
+// locations are those of the entries of a validation error.
 func (r reply) locations(t *testing.T) []string {
 	t.Helper()
 	require.Equal(t, http.StatusUnprocessableEntity, r.status, r.text)

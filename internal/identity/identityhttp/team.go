@@ -75,12 +75,12 @@ type teamPatch struct {
 	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"Analytical Engines"`
 }
 
-// Resolve adds what the schema cannot say to its faults, so that all come in one answer.
+// Resolve adds what the schema cannot say to its validation errors, so that all come in one answer.
 func (p *teamPatch) Resolve(_ huma.Context, prefix *huma.PathBuffer) []error {
 	if p.Name.Value == "" {
 		return nil // the schema says so, or the name stays
 	}
-	return faultsAt(prefix.String(), teams.NameFaults(p.Name.Value))
+	return violationsAt(prefix.String(), teams.NameViolations(p.Name.Value))
 }
 
 func (h handler) me(ctx context.Context, _ *struct{}) (*meOutput, error) {
@@ -124,24 +124,24 @@ func userOf(p members.Profile) teamUser {
 	return teamUser{ID: p.User.ID, Email: p.User.Email}
 }
 
-// faultsAt puts faults of a body's fields where the body is, in the form in which Huma collects them.
-func faultsAt(prefix string, faults []apperr.Detail) []error {
+// violationsAt puts validation errors of a body's fields where the body is, in the form in which Huma collects them.
+func violationsAt(prefix string, violations []apperr.Detail) []error {
 	var errs []error
-	for _, d := range faults {
+	for _, d := range violations {
 		d.Location = prefix + "." + d.Location
 		errs = append(errs, apperr.Invalid(d))
 	}
 	return errs
 }
 
-// addInBody adds faults, where the body is, to those of a request that is refused.
-func addInBody(f *apperr.Faults, faults []apperr.Detail) {
-	for _, d := range faults {
-		f.Add("body."+d.Location, d.Rule, d.Message)
+// addInBody adds validation errors, where the body is, to those of a request that is refused.
+func addInBody(v *apperr.Violations, violations []apperr.Detail) {
+	for _, d := range violations {
+		v.Add("body."+d.Location, d.Rule, d.Message)
 	}
 }
 
-// inBody puts the faults that a rule found after the schema's where the body is.
+// inBody puts the validation errors that a rule found after the schema's where the body is.
 func inBody(e *apperr.Error) *apperr.Error {
 	details := slices.Clone(e.Details)
 	for i := range details {

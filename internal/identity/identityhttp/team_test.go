@@ -94,8 +94,8 @@ func TestUnauthorizedIsOneAnswer(t *testing.T) {
 	})
 }
 
-// A malformed sign-in is told every fault, and none of its values.
-func TestLoginFaults(t *testing.T) {
+// A malformed sign-in is told every validation error, and none of its values.
+func TestLoginViolations(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *server) {
 		r := s.do(http.MethodPost, "/team/login", nil, map[string]any{"email": 7, "passwort": "hunter2hunter2"})

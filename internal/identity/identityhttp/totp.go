@@ -133,7 +133,7 @@ func (h handler) getTOTP(ctx context.Context, _ *struct{}) (*totpOutput, error) 
 func (h handler) enrolTOTP(ctx context.Context, in *enrolTOTPInput) (*enrolTOTPOutput, error) {
 	e, err := h.identity.SignIn.EnrolTOTP(ctx, access.From(ctx), in.Body.Password)
 	if err != nil {
-		return nil, totpFault(err)
+		return nil, totpViolation(err)
 	}
 	return &enrolTOTPOutput{CacheControl: noStore, Location: httpapi.Prefix + totpPath,
 		Body: TOTPCreated{Secret: e.Secret.Reveal(), OtpauthURI: e.URI.Reveal()}}, nil
@@ -142,7 +142,7 @@ func (h handler) enrolTOTP(ctx context.Context, in *enrolTOTPInput) (*enrolTOTPO
 func (h handler) confirmTOTP(ctx context.Context, in *confirmTOTPInput) (*confirmTOTPOutput, error) {
 	codes, err := h.identity.SignIn.ConfirmTOTP(ctx, access.From(ctx), in.Body.Code)
 	if err != nil {
-		return nil, totpFault(err)
+		return nil, totpViolation(err)
 	}
 	out := &confirmTOTPOutput{CacheControl: noStore}
 	for _, code := range codes {
@@ -152,11 +152,11 @@ func (h handler) confirmTOTP(ctx context.Context, in *confirmTOTPInput) (*confir
 }
 
 func (h handler) removeTOTP(ctx context.Context, in *removeTOTPInput) (*struct{}, error) {
-	return nil, totpFault(h.identity.SignIn.RemoveTOTP(ctx, access.From(ctx), in.Body.Password, in.Body.Code))
+	return nil, totpViolation(h.identity.SignIn.RemoveTOTP(ctx, access.From(ctx), in.Body.Password, in.Body.Code))
 }
 
-// totpFault puts what was given wrong where it was given.
-func totpFault(err error) error {
+// totpViolation puts what was given wrong where it was given.
+func totpViolation(err error) error {
 	switch {
 	case errors.Is(err, signin.ErrWrongPassword):
 		return httpapi.At("body.password", "current", "is not the user's password")

@@ -146,19 +146,19 @@ func requireInvitation(ctx context.Context, q db.Querier, team id.Team, invitati
 
 func errNoInvitation() error { return apperr.NotFound("invitation") }
 
-// InvitationFaults returns what is wrong with the address of an invitation, at the location "email".
-func InvitationFaults(email string) []apperr.Detail {
-	var f apperr.Faults
-	members.CheckEmail(&f, email)
-	return f.Details()
+// InvitationViolations returns what is wrong with the address of an invitation, at the location "email".
+func InvitationViolations(email string) []apperr.Detail {
+	var v apperr.Violations
+	members.CheckEmail(&v, email)
+	return v.Details()
 }
 
-// InvitationExpiryFaults returns what is wrong at the time now with the time at which an invitation is to end, at the
-// location "expires_at".
-func InvitationExpiryFaults(expiresMillis int64, now time.Time) []apperr.Detail {
-	var f apperr.Faults
-	invitationExpiryFault(&f, expiresMillis, now)
-	return f.Details()
+// InvitationExpiryViolations returns what is wrong at the time now with the time at which an invitation is to end, at
+// the location "expires_at".
+func InvitationExpiryViolations(expiresMillis int64, now time.Time) []apperr.Detail {
+	var v apperr.Violations
+	invitationExpiryViolation(&v, expiresMillis, now)
+	return v.Details()
 }
 
 // Invite asks somebody into the actor's team, and mails them the link where mails can be sent. Whoever takes it gets
@@ -175,14 +175,14 @@ func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvit
 			ID: id.New(id.PrefixInvitation), Role: n.Role, Environment: n.Environment, Status: InvitationPending,
 			CreatedMillis: clock.Millis(c.Now), ExpiresMillis: clock.Millis(c.Now.Add(InvitationLifetime)),
 		}
-		var f apperr.Faults
-		i.Email = members.CheckEmail(&f, n.Email)
+		var v apperr.Violations
+		i.Email = members.CheckEmail(&v, n.Email)
 		if n.ExpiresMillis != nil {
 			i.ExpiresMillis = *n.ExpiresMillis
-			invitationExpiryFault(&f, i.ExpiresMillis, c.Now)
+			invitationExpiryViolation(&v, i.ExpiresMillis, c.Now)
 		}
 		err := c.CheckGrant(ctx, tx, i.grant())
-		if err := members.WithFaults(f.Details(), err); err != nil {
+		if err := members.WithViolations(v.Details(), err); err != nil {
 			return err
 		}
 		if err := s.invitable(ctx, tx, c, i.Email); err != nil {
@@ -194,9 +194,9 @@ func (s *Service) Invite(ctx context.Context, actor access.Principal, n NewInvit
 	return sent, err
 }
 
-func invitationExpiryFault(f *apperr.Faults, expiresMillis int64, now time.Time) {
+func invitationExpiryViolation(v *apperr.Violations, expiresMillis int64, now time.Time) {
 	if expiresMillis <= clock.Millis(now) || expiresMillis > clock.Millis(now.Add(MaxInvitationLifetime)) {
-		f.Add("expires_at", "range", "must lie in the future, by 30 days at most")
+		v.Add("expires_at", "range", "must lie in the future, by 30 days at most")
 	}
 }
 

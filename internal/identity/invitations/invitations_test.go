@@ -309,8 +309,8 @@ func TestInvitationRace(t *testing.T) {
 	})
 }
 
-// Invitations are bounded: one for an address, some for a team, for 30 days at most; all faults come in one answer;
-// what ended long ago goes; and those of another team do not exist.
+// Invitations are bounded: one for an address, some for a team, for 30 days at most; all validation errors come in one
+// answer; what ended long ago goes; and those of another team do not exist.
 func TestInvitationsAreBounded(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {

@@ -32,11 +32,11 @@ type Joined struct {
 	Team team.Team
 }
 
-// JoinFaults returns what is wrong with the password of somebody who joins, at the location "password".
-func JoinFaults(password secretbox.Secret) []apperr.Detail {
-	var f apperr.Faults
-	signin.CheckPassword(&f, "password", password, "")
-	return f.Details()
+// JoinViolations returns what is wrong with the password of somebody who joins, at the location "password".
+func JoinViolations(password secretbox.Secret) []apperr.Detail {
+	var v apperr.Violations
+	signin.CheckPassword(&v, "password", password, "")
+	return v.Details()
 }
 
 // Join makes a member of whoever has the token of an invitation, with the password that they choose. A user who was a
@@ -46,8 +46,8 @@ func JoinFaults(password secretbox.Secret) []apperr.Detail {
 // client's address.
 func (s *Service) Join(ctx context.Context, c access.Client, token InvitationToken,
 	password secretbox.Secret) (Joined, error) {
-	if faults := JoinFaults(password); faults != nil {
-		return Joined{}, apperr.Invalid(faults...)
+	if violations := JoinViolations(password); violations != nil {
+		return Joined{}, apperr.Invalid(violations...)
 	}
 	at, err := s.signIn.Admit(ctx, purpose, c)
 	if err != nil {
@@ -64,9 +64,9 @@ func (s *Service) Join(ctx context.Context, c access.Client, token InvitationTok
 	if !ok {
 		return Joined{}, apperr.Unauthorized(errInvitation)
 	}
-	var f apperr.Faults
-	signin.CheckPassword(&f, "password", password, email)
-	if err := f.Err(); err != nil {
+	var v apperr.Violations
+	signin.CheckPassword(&v, "password", password, email)
+	if err := v.Err(); err != nil {
 		return Joined{}, err
 	}
 	hash, err := s.signIn.HashPassword(ctx, password)

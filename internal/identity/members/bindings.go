@@ -89,12 +89,12 @@ func (s *Service) Give(ctx context.Context, tx *sql.Tx, c Change, user string, g
 			return Binding{}, err
 		}
 	}
-	var f apperr.Faults
+	var v apperr.Violations
 	if !member {
-		f.Add("principal.id", "exists", "must be a member of the team")
+		v.Add("principal.id", "exists", "must be a member of the team")
 	}
 	role, err := checkGrant(ctx, tx, c, g, atBinding())
-	if err := WithFaults(f.Details(), err); err != nil {
+	if err := WithViolations(v.Details(), err); err != nil {
 		return Binding{}, err
 	}
 	b := Binding{
@@ -128,25 +128,25 @@ func (s *Service) Give(ctx context.Context, tx *sql.Tx, c Change, user string, g
 	return b, audit.Record(ctx, tx, c.Now, bindingEvent(c, b.ID, "role_binding.create", nil, bindingState(b)))
 }
 
-// WithFaults adds validation errors to those of a rule that was checked after them. Without any it returns err.
-func WithFaults(faults []apperr.Detail, err error) error {
-	if len(faults) == 0 {
+// WithViolations adds validation errors to those of a rule that was checked after them. Without any it returns err.
+func WithViolations(violations []apperr.Detail, err error) error {
+	if len(violations) == 0 {
 		return err
 	}
 	var e *apperr.Error
 	if errors.As(err, &e) && e.Code == apperr.CodeValidation {
-		faults = append(faults, e.Details...)
+		violations = append(violations, e.Details...)
 	}
-	return apperr.Invalid(faults...)
+	return apperr.Invalid(violations...)
 }
 
 // checkGrant returns the role that the grant gives, if the actor may give it.
 func checkGrant(ctx context.Context, q db.Querier, c Change, g RoleGrant, at grantAt) (Role, error) {
-	var f apperr.Faults
+	var v apperr.Violations
 	role, err := requireRole(ctx, q, c.Team, g.Role)
 	switch {
 	case apperr.Is(err, apperr.CodeNotFound):
-		f.Add(at.role, "exists", "must be the id of a role")
+		v.Add(at.role, "exists", "must be the id of a role")
 	case err != nil:
 		return Role{}, err
 	}
@@ -160,34 +160,34 @@ func checkGrant(ctx context.Context, q db.Querier, c Change, g RoleGrant, at gra
 		}
 		switch {
 		case !exists:
-			f.Add(at.environment, "exists", "must be an environment of the team")
+			v.Add(at.environment, "exists", "must be an environment of the team")
 		case role.ID == access.Owner:
-			f.Add(at.environment, "team", "an owner is one of the whole team")
+			v.Add(at.environment, "team", "an owner is one of the whole team")
 		case role.ID != "" && len(brings) == 0:
-			f.Add(at.environment, "team", "none of the role's permissions can hold in one environment")
+			v.Add(at.environment, "team", "none of the role's permissions can hold in one environment")
 		}
 	}
 	if g.ExpiresMillis != nil {
-		endFault(&f, at.expiry, *g.ExpiresMillis, c.Now)
+		endViolation(&v, at.expiry, *g.ExpiresMillis, c.Now)
 	}
-	if err := f.Err(); err != nil {
+	if err := v.Err(); err != nil {
 		return Role{}, err
 	}
 	return role, c.gives(g.Environment, brings, g.ExpiresMillis)
 }
 
-func endFault(f *apperr.Faults, at string, expiresMillis int64, now time.Time) {
+func endViolation(v *apperr.Violations, at string, expiresMillis int64, now time.Time) {
 	if expiresMillis <= clock.Millis(now) {
-		f.Add(at, "future", "must lie in the future")
+		v.Add(at, "future", "must lie in the future")
 	}
 }
 
-// BindingExpiryFaults returns what is wrong at the time now with the time at which a binding is to end, at the location
-// "expires_at".
-func BindingExpiryFaults(expiresMillis int64, now time.Time) []apperr.Detail {
-	var f apperr.Faults
-	endFault(&f, atBinding().expiry, expiresMillis, now)
-	return f.Details()
+// BindingExpiryViolations returns what is wrong at the time now with the time at which a binding is to end, at the
+// location "expires_at".
+func BindingExpiryViolations(expiresMillis int64, now time.Time) []apperr.Detail {
+	var v apperr.Violations
+	endViolation(&v, atBinding().expiry, expiresMillis, now)
+	return v.Details()
 }
 
 // UpdateBinding changes when a binding of the actor's team ends, nil for never, and returns it. Making it last longer
@@ -208,8 +208,8 @@ func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bin
 		b = before
 		b.ExpiresMillis = expiresMillis
 		if expiresMillis != nil {
-			if faults := BindingExpiryFaults(*expiresMillis, c.Now); faults != nil {
-				return apperr.Invalid(faults...)
+			if violations := BindingExpiryViolations(*expiresMillis, c.Now); violations != nil {
+				return apperr.Invalid(violations...)
 			}
 		}
 		longer := before.ExpiresMillis != nil && (expiresMillis == nil || *expiresMillis > *before.ExpiresMillis)

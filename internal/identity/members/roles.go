@@ -59,35 +59,35 @@ func systemRole(r access.Role) Role {
 	return Role{ID: r, Name: string(r), Description: r.Meaning(), System: true, Permissions: r.Permissions()}
 }
 
-// RoleFaults returns what is wrong with the texts of a role, at the locations "name" and "description"; nil is not
+// RoleViolations returns what is wrong with the texts of a role, at the locations "name" and "description"; nil is not
 // looked at.
-func RoleFaults(name, description *string) []apperr.Detail {
-	var f apperr.Faults
+func RoleViolations(name, description *string) []apperr.Detail {
+	var v apperr.Violations
 	if name != nil {
-		team.CheckName(&f, "name", *name)
+		team.CheckName(&v, "name", *name)
 	}
 	if description != nil {
 		switch {
 		case utf8.RuneCountInString(*description) > MaxRoleDescriptionCharacters:
-			f.Add("description", "max_length", fmt.Sprintf("must have at most %d characters", MaxRoleDescriptionCharacters))
+			v.Add("description", "max_length", fmt.Sprintf("must have at most %d characters", MaxRoleDescriptionCharacters))
 		case !utf8.ValidString(*description) || strings.ContainsFunc(*description, unicode.IsControl):
-			f.Add("description", "pattern", "must not hold control characters")
+			v.Add("description", "pattern", "must not hold control characters")
 		}
 	}
-	return f.Details()
+	return v.Details()
 }
 
-func permissionFaults(list []access.Permission) []apperr.Detail {
-	var f apperr.Faults
+func permissionViolations(list []access.Permission) []apperr.Detail {
+	var v apperr.Violations
 	if len(list) == 0 {
-		f.Add("permissions", "min_items", "must list at least one permission")
+		v.Add("permissions", "min_items", "must list at least one permission")
 	}
 	for i, p := range list {
 		if !slices.Contains(access.Grantable(), p) {
-			f.Add(fmt.Sprintf("permissions[%d]", i), "enum", "must be a permission that a role can list")
+			v.Add(fmt.Sprintf("permissions[%d]", i), "enum", "must be a permission that a role can list")
 		}
 	}
-	return f.Details()
+	return v.Details()
 }
 
 // ordered returns each permission once, in the order of the registry.
@@ -163,8 +163,9 @@ func requireRole(ctx context.Context, q db.Querier, team id.Team, role access.Ro
 // CreateRole adds a role to the actor's team. It returns validation_error, role_exists for a name that is taken,
 // roles_limit, and privilege_escalation where the role lists what the actor does not hold in the whole team.
 func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewRole) (Role, error) {
-	if faults := slices.Concat(RoleFaults(&n.Name, &n.Description), permissionFaults(n.Permissions)); faults != nil {
-		return Role{}, apperr.Invalid(faults...)
+	if violations := slices.Concat(RoleViolations(&n.Name, &n.Description),
+		permissionViolations(n.Permissions)); violations != nil {
+		return Role{}, apperr.Invalid(violations...)
 	}
 	var r Role
 	err := s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
@@ -203,12 +204,12 @@ func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewR
 // as others may have the role.
 func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role access.Role,
 	change RoleChange) (Role, error) {
-	faults := RoleFaults(change.Name, change.Description)
+	violations := RoleViolations(change.Name, change.Description)
 	if change.Permissions != nil {
-		faults = append(faults, permissionFaults(change.Permissions)...)
+		violations = append(violations, permissionViolations(change.Permissions)...)
 	}
-	if faults != nil {
-		return Role{}, apperr.Invalid(faults...)
+	if violations != nil {
+		return Role{}, apperr.Invalid(violations...)
 	}
 	var r Role
 	err := s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {

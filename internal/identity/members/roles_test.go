@@ -327,9 +327,9 @@ func TestRoles(t *testing.T) {
 		}
 		_, err = f.Members.CreateRole(ctx, owner, members.NewRole{Name: " ", Description: "a\x00",
 			Permissions: []access.Permission{access.AccountRead}})
-		var faults *apperr.Error
-		require.ErrorAs(t, err, &faults)
-		require.Len(t, faults.Details, 3)
+		var violations *apperr.Error
+		require.ErrorAs(t, err, &violations)
+		require.Len(t, violations.Details, 3)
 		_, err = f.Members.GetRole(ctx, stranger, r.ID)
 		wants(t, apperr.CodeNotFound, err, "another team's role")
 		wants(t, apperr.CodeNotFound, f.Members.DeleteRole(ctx, stranger, r.ID), "another team's role")
@@ -340,8 +340,8 @@ func TestRoles(t *testing.T) {
 			"another team's binding")
 		_, err = f.Members.CreateBinding(ctx, stranger, p.User.ID,
 			members.RoleGrant{Role: r.ID, Environment: p.Environments[0].ID})
-		require.ErrorAs(t, err, &faults)
-		require.Len(t, faults.Details, 3)
+		require.ErrorAs(t, err, &violations)
+		require.Len(t, violations.Details, 3)
 		_, err = f.Members.CreateBinding(ctx, stranger, p.User.ID, members.RoleGrant{Role: access.Viewer})
 		wants(t, apperr.CodeValidation, err, "another team's member")
 

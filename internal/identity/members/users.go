@@ -93,10 +93,10 @@ func ReadUser(ctx context.Context, q db.Querier, userID string) (u User, ok bool
 }
 
 // CheckEmail returns the address in the form that is stored, and adds a validation error to f for one that is none.
-func CheckEmail(f *apperr.Faults, email string) string {
+func CheckEmail(v *apperr.Violations, email string) string {
 	address, ok := NormalizeEmail(email)
 	if !ok {
-		f.Add("email", "email", "must be an e-mail address such as ada@example.test")
+		v.Add("email", "email", "must be an e-mail address such as ada@example.test")
 	}
 	return address
 }

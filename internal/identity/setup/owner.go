@@ -72,11 +72,11 @@ func (s *Service) ensureTeam(ctx context.Context, tx *sql.Tx, actor access.Princ
 }
 
 func checkAccount(teamName, email string, password secretbox.Secret) (address string, err error) {
-	var f apperr.Faults
+	var v apperr.Violations
 	if teamName != "" {
-		team.CheckName(&f, "team_name", teamName)
+		team.CheckName(&v, "team_name", teamName)
 	}
-	address = members.CheckEmail(&f, email)
-	signin.CheckPassword(&f, "password", password, email)
-	return address, f.Err()
+	address = members.CheckEmail(&v, email)
+	signin.CheckPassword(&v, "password", password, email)
+	return address, v.Err()
 }

@@ -52,8 +52,8 @@ func TestCreateOwner(t *testing.T) {
 	})
 }
 
-// All faults of an account come at once, and without the values.
-func TestCreateOwnerFaults(t *testing.T) {
+// All validation errors of an account come at once, and without the values.
+func TestCreateOwnerViolations(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		_, err := f.Setup.CreateOwner(t.Context(), access.System("cli"), "a\x00b", "ada at example", "short")

@@ -82,18 +82,18 @@ type NewInstallation struct {
 	Password secretbox.Secret
 }
 
-// Faults returns what is wrong with a set-up, at the names of its fields in the API.
-func (n NewInstallation) Faults() []apperr.Detail {
-	var f apperr.Faults
-	team.CheckName(&f, "team_name", n.TeamName)
-	members.CheckEmail(&f, n.Email)
-	signin.CheckPassword(&f, "password", n.Password, n.Email)
-	return f.Details()
+// Violations returns what is wrong with a set-up, at the names of its fields in the API.
+func (n NewInstallation) Violations() []apperr.Detail {
+	var v apperr.Violations
+	team.CheckName(&v, "team_name", n.TeamName)
+	members.CheckEmail(&v, n.Email)
+	signin.CheckPassword(&v, "password", n.Password, n.Email)
+	return v.Details()
 }
 
-// Faults returns what is wrong with a set-up and the form of its token. Whether the token works, Complete reports.
-func Faults(t Token, n NewInstallation) []apperr.Detail {
-	return slices.Concat(signin.TokenFaults(t), n.Faults())
+// Violations returns what is wrong with a set-up and the form of its token. Whether the token works, Complete reports.
+func Violations(t Token, n NewInstallation) []apperr.Detail {
+	return slices.Concat(signin.TokenViolations(t), n.Violations())
 }
 
 var errSetupToken = errors.New("no such set-up token")
@@ -105,12 +105,12 @@ func errSetupDone() error {
 
 // Complete creates the team with the environments development and production, and its first owner, for whoever has a
 // set-up token. It returns setup_done once there is a team, unauthorized for a token that does not work, rate_limited
-// after many of those from the client's address, and validation_error as Faults says. Of several at a time one
+// after many of those from the client's address, and validation_error as Violations says. Of several at a time one
 // succeeds.
 func (s *Service) Complete(ctx context.Context, c access.Client, token Token,
 	n NewInstallation) (members.Profile, error) {
-	if faults := Faults(token, n); faults != nil {
-		return members.Profile{}, apperr.Invalid(faults...)
+	if violations := Violations(token, n); violations != nil {
+		return members.Profile{}, apperr.Invalid(violations...)
 	}
 	address, _ := members.NormalizeEmail(n.Email)
 	done, err := s.HasTeam(ctx)

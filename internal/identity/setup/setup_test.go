@@ -186,8 +186,8 @@ func TestSetupGuesses(t *testing.T) {
 	})
 }
 
-// All faults of a set-up come together, and before anything is counted or looked up.
-func TestSetupFaults(t *testing.T) {
+// All validation errors of a set-up come together, and before anything is counted or looked up.
+func TestSetupViolations(t *testing.T) {
 	t.Parallel()
 	identitytest.Each(t, func(t *testing.T, f identitytest.World) {
 		token := opened(t, f)

@@ -36,12 +36,12 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 	if !known || a.User.ID != actor.ID {
 		return Session{}, "", apperr.Unauthorized(errNoMember)
 	}
-	var f apperr.Faults
-	CheckPassword(&f, "new_password", next, a.User.Email)
+	var violations apperr.Violations
+	CheckPassword(&violations, "new_password", next, a.User.Email)
 	if norm.NFC.String(next.Reveal()) == norm.NFC.String(current.Reveal()) {
-		f.Add("new_password", "different", "must differ from the current password")
+		violations.Add("new_password", "different", "must differ from the current password")
 	}
-	if err := f.Err(); err != nil {
+	if err := violations.Err(); err != nil {
 		return Session{}, "", err
 	}
 	at, err := s.throttle.newAttempt(ctx, a.User.ID, a.User.Email, access.Client{IP: actor.IP})

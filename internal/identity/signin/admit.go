@@ -63,8 +63,8 @@ func tooManyAttempts(err error) error {
 // operators to it.
 const maxTokenBytesSent = 256
 
-// TokenFaults returns what is wrong with the form of a one-time token, at the location "token".
-func TokenFaults(t secretbox.Secret) []apperr.Detail {
+// TokenViolations returns what is wrong with the form of a one-time token, at the location "token".
+func TokenViolations(t secretbox.Secret) []apperr.Detail {
 	if n := len(t.Reveal()); n < 1 || n > maxTokenBytesSent {
 		return []apperr.Detail{{Location: "token", Rule: "length", Message: "must have 1 to 256 bytes"}}
 	}

@@ -29,9 +29,9 @@ var ErrNoUser = errors.New("no user has this e-mail address")
 // It returns ErrNoUser, and validation_error for a password that breaks a rule.
 func (s *Service) ResetPassword(ctx context.Context, actor access.Principal, email string,
 	password secretbox.Secret) error {
-	var f apperr.Faults
-	CheckPassword(&f, "password", password, email)
-	if err := f.Err(); err != nil {
+	var v apperr.Violations
+	CheckPassword(&v, "password", password, email)
+	if err := v.Err(); err != nil {
 		return err
 	}
 	address, ok := members.NormalizeEmail(email)
@@ -92,15 +92,15 @@ func (s *Service) resetPassword(ctx context.Context, tx *sql.Tx, actor access.Pr
 
 // CheckPassword adds a validation error to f for a password that breaks a rule. It asks for length and for nothing
 // else, but refuses the e-mail address, which is the first guess of all.
-func CheckPassword(f *apperr.Faults, location string, password secretbox.Secret, email string) {
+func CheckPassword(v *apperr.Violations, location string, password secretbox.Secret, email string) {
 	p := password.Reveal()
 	switch n := utf8.RuneCountInString(p); {
 	case n < MinPasswordCharacters:
-		f.Add(location, "min_length", fmt.Sprintf("must have at least %d characters", MinPasswordCharacters))
+		v.Add(location, "min_length", fmt.Sprintf("must have at least %d characters", MinPasswordCharacters))
 	case n > MaxPasswordCharacters:
-		f.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", MaxPasswordCharacters))
+		v.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", MaxPasswordCharacters))
 	case strings.EqualFold(p, email):
-		f.Add(location, "not_email", "must not be the e-mail address")
+		v.Add(location, "not_email", "must not be the e-mail address")
 	}
 }
 

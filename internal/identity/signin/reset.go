@@ -52,11 +52,11 @@ func resetRequestAD(requestID string) secretbox.AD {
 	return secretbox.AD{Table: "password_reset_requests", Column: "request", RowID: requestID}
 }
 
-// ResetRequestFaults returns what is wrong with the address that a link is asked for, at the location "email".
-func ResetRequestFaults(email string) []apperr.Detail {
-	var f apperr.Faults
-	members.CheckEmail(&f, email)
-	return f.Details()
+// ResetRequestViolations returns what is wrong with the address that a link is asked for, at the location "email".
+func ResetRequestViolations(email string) []apperr.Detail {
+	var v apperr.Violations
+	members.CheckEmail(&v, email)
+	return v.Details()
 }
 
 // RequestReset asks for a mail to the user with that address, with a link to reset their password. It does the same
@@ -67,8 +67,8 @@ func (s *Service) RequestReset(ctx context.Context, c access.Client, email strin
 	if !s.mailsEnabled() {
 		return errMailDisabled()
 	}
-	if faults := ResetRequestFaults(email); faults != nil {
-		return apperr.Invalid(faults...)
+	if violations := ResetRequestViolations(email); violations != nil {
+		return apperr.Invalid(violations...)
 	}
 	at := addressAttempt(s.pepper, purposeReset, c)
 	address := at.account
@@ -175,11 +175,11 @@ func resetText(issuer string, token ResetToken) string {
 // ResetPage is the path of the page that a mailed link opens, below the public URL.
 const ResetPage = "/password-reset"
 
-// ResetFaults returns what is wrong with a reset, at the names of its fields in the API.
-func ResetFaults(token ResetToken, password secretbox.Secret) []apperr.Detail {
-	var f apperr.Faults
-	CheckPassword(&f, "password", password, "")
-	return slices.Concat(TokenFaults(token), f.Details())
+// ResetViolations returns what is wrong with a reset, at the names of its fields in the API.
+func ResetViolations(token ResetToken, password secretbox.Secret) []apperr.Detail {
+	var v apperr.Violations
+	CheckPassword(&v, "password", password, "")
+	return slices.Concat(TokenViolations(token), v.Details())
 }
 
 var errResetToken = errors.New("no such password reset token")
@@ -190,8 +190,8 @@ var errResetToken = errors.New("no such password reset token")
 // and rate_limited after many wrong tokens from the client's address.
 func (s *Service) CompleteReset(ctx context.Context, c access.Client, token ResetToken,
 	password secretbox.Secret) error {
-	if faults := ResetFaults(token, password); faults != nil {
-		return apperr.Invalid(faults...)
+	if violations := ResetViolations(token, password); violations != nil {
+		return apperr.Invalid(violations...)
 	}
 	at, err := s.Admit(ctx, purposeResetToken, c)
 	if err != nil {
@@ -208,9 +208,9 @@ func (s *Service) CompleteReset(ctx context.Context, c access.Client, token Rese
 	if !ok {
 		return apperr.Unauthorized(errResetToken)
 	}
-	var f apperr.Faults
-	CheckPassword(&f, "password", password, mailed.Email)
-	if err := f.Err(); err != nil {
+	var v apperr.Violations
+	CheckPassword(&v, "password", password, mailed.Email)
+	if err := v.Err(); err != nil {
 		return err
 	}
 	hash, err := s.hasher.hash(ctx, password)

@@ -91,86 +91,86 @@ type urlCheck func(raw string) error
 
 // Check adds what is wrong with the settings, at the locations of the fields, apart from what only the policy of
 // outgoing requests and the database can tell.
-func (s Settings) Check(f *apperr.Faults) {
-	s.faults(f, func(string) error { return nil })
+func (s Settings) Check(v *apperr.Violations) {
+	s.violations(v, func(string) error { return nil })
 }
 
-// faults is Check with the policy.
-func (s Settings) faults(f *apperr.Faults, check urlCheck) {
+// violations is Check with the policy.
+func (s Settings) violations(v *apperr.Violations, check urlCheck) {
 	switch {
 	case strings.TrimSpace(s.Name) == "":
-		f.Add("name", "required", "must not be blank")
+		v.Add("name", "required", "must not be blank")
 	case utf8.RuneCountInString(s.Name) > maxNameCharacters:
-		f.Add("name", "max_length", fmt.Sprintf("must have at most %d characters", maxNameCharacters))
+		v.Add("name", "max_length", fmt.Sprintf("must have at most %d characters", maxNameCharacters))
 	case !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, unicode.IsControl):
-		f.Add("name", "pattern", "must not hold control characters")
+		v.Add("name", "pattern", "must not hold control characters")
 	}
 	if err := check(s.Issuer); err != nil {
-		f.Add("issuer", "url", err.Error())
+		v.Add("issuer", "url", err.Error())
 	} else if strings.Contains(s.Issuer, "?") {
-		f.Add("issuer", "url", "must have no query")
+		v.Add("issuer", "url", "must have no query")
 	}
 	// RFC 6749, appendix A.1 and A.2.
 	if !printable(s.ClientID) || s.ClientID == "" || len(s.ClientID) > MaxTextBytes {
-		f.Add("client_id", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters",
+		v.Add("client_id", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters",
 			MaxTextBytes))
 	}
 	if secret := s.ClientSecret.Reveal(); !printable(secret) || len(secret) > maxSecretBytes {
-		f.Add("client_secret", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters",
+		v.Add("client_secret", "pattern", fmt.Sprintf("must be 1 to %d ASCII characters without control characters",
 			maxSecretBytes))
 	}
-	s.scopeFaults(f)
+	s.scopeViolations(v)
 	if s.GroupsClaim == "" || len(s.GroupsClaim) > MaxTextBytes || !visible(s.GroupsClaim) {
-		f.Add("groups_claim", "pattern", fmt.Sprintf("must be 1 to %d visible ASCII characters", MaxTextBytes))
+		v.Add("groups_claim", "pattern", fmt.Sprintf("must be 1 to %d visible ASCII characters", MaxTextBytes))
 	}
-	s.mappingFaults(f)
-	s.domainFaults(f)
+	s.mappingViolations(v)
+	s.domainViolations(v)
 }
 
-func (s Settings) scopeFaults(f *apperr.Faults) {
+func (s Settings) scopeViolations(v *apperr.Violations) {
 	if len(s.Scopes) > MaxScopes {
-		f.Add("scopes", "max_items", fmt.Sprintf("must have at most %d entries", MaxScopes))
+		v.Add("scopes", "max_items", fmt.Sprintf("must have at most %d entries", MaxScopes))
 	}
 	if !slices.Contains(s.Scopes, scopeOpenID) {
-		f.Add("scopes", "openid", "must hold openid")
+		v.Add("scopes", "openid", "must hold openid")
 	}
 	for i, scope := range s.Scopes {
 		// RFC 6749, section 3.3.
 		if !visible(scope) || len(scope) > MaxTextBytes || strings.ContainsAny(scope, `"\`) {
-			f.Add(fmt.Sprintf("scopes[%d]", i), "pattern",
+			v.Add(fmt.Sprintf("scopes[%d]", i), "pattern",
 				"must be a scope of OAuth 2.0: visible ASCII characters other than quotation mark and backslash")
 		}
 	}
 }
 
-func (s Settings) mappingFaults(f *apperr.Faults) {
+func (s Settings) mappingViolations(v *apperr.Violations) {
 	if len(s.RoleMappings) > MaxRoleMappings {
-		f.Add("role_mappings", "max_items", fmt.Sprintf("must have at most %d entries", MaxRoleMappings))
+		v.Add("role_mappings", "max_items", fmt.Sprintf("must have at most %d entries", MaxRoleMappings))
 	}
 	seen := map[RoleMapping]bool{}
 	for i, m := range s.RoleMappings {
 		at := fmt.Sprintf("role_mappings[%d]", i)
 		if m.Group == "" || len(m.Group) > MaxTextBytes || !utf8.ValidString(m.Group) ||
 			strings.ContainsFunc(m.Group, unicode.IsControl) {
-			f.Add(at+".group", "pattern", fmt.Sprintf("must be 1 to %d bytes without control characters", MaxTextBytes))
+			v.Add(at+".group", "pattern", fmt.Sprintf("must be 1 to %d bytes without control characters", MaxTextBytes))
 		}
 		if m.Role == access.Owner {
-			f.Add(at+".role", "not_owner", "must not be owner: whoever runs the identity provider would own the team")
+			v.Add(at+".role", "not_owner", "must not be owner: whoever runs the identity provider would own the team")
 		}
 		if seen[m] {
-			f.Add(at, "unique", "is there twice")
+			v.Add(at, "unique", "is there twice")
 		}
 		seen[m] = true
 	}
 }
 
-func (s Settings) domainFaults(f *apperr.Faults) {
+func (s Settings) domainViolations(v *apperr.Violations) {
 	if len(s.AllowedDomains) > MaxAllowedDomains {
-		f.Add("allowed_domains", "max_items", fmt.Sprintf("must have at most %d entries", MaxAllowedDomains))
+		v.Add("allowed_domains", "max_items", fmt.Sprintf("must have at most %d entries", MaxAllowedDomains))
 	}
 	for i, d := range s.AllowedDomains {
 		if !isDomain(d) {
-			f.Add(fmt.Sprintf("allowed_domains[%d]", i), "domain", "must be a domain in lower case, such as example.test")
+			v.Add(fmt.Sprintf("allowed_domains[%d]", i), "domain", "must be a domain in lower case, such as example.test")
 		}
 	}
 	if len(s.AllowedDomains) > 0 {
@@ -179,10 +179,10 @@ func (s Settings) domainFaults(f *apperr.Faults) {
 	// A public identity provider vouches for everybody in the world.
 	const why = "needs allowed_domains: say for whose addresses the identity provider speaks"
 	if s.JustInTime {
-		f.Add("just_in_time", "needs_domains", why)
+		v.Add("just_in_time", "needs_domains", why)
 	}
 	if s.LinkExisting {
-		f.Add("link_existing", "needs_domains", why)
+		v.Add("link_existing", "needs_domains", why)
 	}
 }
 

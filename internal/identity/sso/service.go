@@ -61,24 +61,24 @@ func (s *Service) CallbackURL(providerID string) string { return s.callback(prov
 
 func errNoProvider() error { return apperr.NotFound("identity provider") }
 
-// Faults returns what is wrong with settings, at the locations of their fields.
-func (s *Service) Faults(settings Settings) []apperr.Detail {
-	var f apperr.Faults
-	settings.faults(&f, func(raw string) error {
+// Violations returns what is wrong with settings, at the locations of their fields.
+func (s *Service) Violations(settings Settings) []apperr.Detail {
+	var v apperr.Violations
+	settings.violations(&v, func(raw string) error {
 		if refused := s.peer.client.CheckURL(raw); refused != nil {
 			return refused
 		}
 		return nil
 	})
-	return f.Details()
+	return v.Details()
 }
 
 // Create adds a provider to the actor's team. Besides validation_error for settings that break a rule it returns
 // privilege_escalation where they give what the actor does not have: a role, or with LinkExisting the accounts of
 // others.
 func (s *Service) Create(ctx context.Context, actor access.Principal, settings Settings) (Provider, error) {
-	if faults := s.Faults(settings); faults != nil {
-		return Provider{}, apperr.Invalid(faults...)
+	if violations := s.Violations(settings); violations != nil {
+		return Provider{}, apperr.Invalid(violations...)
 	}
 	now := clock.Millis(s.clock.Now())
 	p := Provider{ID: id.New(id.PrefixSSO), Team: actor.Team, Settings: settings, CreatedMillis: now, UpdatedMillis: now}
@@ -171,8 +171,8 @@ func (s *Service) changed(ctx context.Context, tx *sql.Tx, actor access.Principa
 	if change.Secret != nil {
 		after.ClientSecret, after.sealedSecret = *change.Secret, nil
 	}
-	if faults := s.Faults(after.Settings); faults != nil {
-		return Provider{}, apperr.Invalid(faults...)
+	if violations := s.Violations(after.Settings); violations != nil {
+		return Provider{}, apperr.Invalid(violations...)
 	}
 	for _, settings := range []Settings{before.Settings, after.Settings} {
 		if err := s.mayTrust(ctx, tx, actor, settings, before.RoleMappings); err != nil {
@@ -226,7 +226,7 @@ func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Princip
 			return err
 		}
 	}
-	var faults []apperr.Detail
+	var violations []apperr.Detail
 	for i, m := range settings.RoleMappings {
 		err := s.members.CheckGivable(ctx, tx, actor, members.GivenRole{Role: m.Role, Environment: m.Environment},
 			fmt.Sprintf("role_mappings[%d]", i))
@@ -236,11 +236,11 @@ func (s *Service) mayTrust(ctx context.Context, tx *sql.Tx, actor access.Princip
 		case !apperr.Is(err, apperr.CodeValidation) || !errors.As(err, &invalid):
 			return err
 		case !slices.Contains(before, m):
-			faults = append(faults, invalid.Details...)
+			violations = append(violations, invalid.Details...)
 		}
 	}
-	if faults != nil {
-		return apperr.Invalid(faults...)
+	if violations != nil {
+		return apperr.Invalid(violations...)
 	}
 	return nil
 }

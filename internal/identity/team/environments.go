@@ -69,7 +69,7 @@ type EnvironmentChange struct {
 // environment has it, so that a name and an id are never taken for each other.
 var environmentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-func environmentNameFaults(name string) []apperr.Detail {
+func environmentNameViolations(name string) []apperr.Detail {
 	if environmentName.MatchString(name) {
 		return nil
 	}
@@ -169,13 +169,13 @@ func (s *Service) HadEnvironment(ctx context.Context, team id.Team, env id.Envir
 // name that is taken.
 func (s *Service) CreateEnvironment(ctx context.Context, actor access.Principal,
 	n NewEnvironment) (Environment, error) {
-	faults := environmentNameFaults(n.Name)
+	violations := environmentNameViolations(n.Name)
 	if !slices.Contains(EnvironmentTypes(), n.Type) {
-		faults = append(faults, apperr.Detail{Location: "type", Rule: "enum", Message: "must be live or test"})
+		violations = append(violations, apperr.Detail{Location: "type", Rule: "enum", Message: "must be live or test"})
 	}
-	faults = append(faults, s.retentionFaults(n.Retention)...)
-	if faults != nil {
-		return Environment{}, apperr.Invalid(faults...)
+	violations = append(violations, s.retentionViolations(n.Retention)...)
+	if violations != nil {
+		return Environment{}, apperr.Invalid(violations...)
 	}
 	team, err := s.TeamOf(ctx, actor)
 	if err != nil {
@@ -213,9 +213,9 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 	if c == (EnvironmentChange{}) {
 		return RequireEnvironment(ctx, s.db.Read(), team, env)
 	}
-	var faults []apperr.Detail
+	var violations []apperr.Detail
 	if c.Name != nil {
-		faults = environmentNameFaults(*c.Name)
+		violations = environmentNameViolations(*c.Name)
 	}
 	var e Environment
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
@@ -223,7 +223,7 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 		if err != nil {
 			return err
 		}
-		if all := slices.Concat(faults, s.retentionFaults(c.apply(before.Retention))); all != nil {
+		if all := slices.Concat(violations, s.retentionViolations(c.apply(before.Retention))); all != nil {
 			return apperr.Invalid(all...)
 		}
 		if err := updateEnvironment(ctx, tx, team, env, c); err != nil {
@@ -233,7 +233,7 @@ func (s *Service) UpdateEnvironment(ctx context.Context, actor access.Principal,
 		if e, err = RequireEnvironment(ctx, tx, team, env); err != nil {
 			return err
 		}
-		if all := s.retentionFaults(e.Retention); all != nil {
+		if all := s.retentionViolations(e.Retention); all != nil {
 			return apperr.Invalid(all...)
 		}
 		if !reflect.DeepEqual(e.Retention, before.Retention) {

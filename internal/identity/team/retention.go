@@ -59,17 +59,17 @@ func (s *Service) effective(r Retention) (payload, event int64) {
 	return min(payload, event), event
 }
 
-// retentionFaults returns what is wrong with settings, at the locations of the HTTP body. A payload time that the
+// retentionViolations returns what is wrong with settings, at the locations of the HTTP body. A payload time that the
 // events' would cut short is refused rather than ignored.
-func (s *Service) retentionFaults(r Retention) []apperr.Detail {
+func (s *Service) retentionViolations(r Retention) []apperr.Detail {
 	const payload, event = "body.payload_retention_days", "body.event_retention_days"
-	faults := slices.Concat(outOfRange(r.PayloadDays, MaxPayloadRetentionDays, payload),
+	violations := slices.Concat(outOfRange(r.PayloadDays, MaxPayloadRetentionDays, payload),
 		outOfRange(r.EventDays, MaxEventRetentionDays, event))
-	if _, event := s.effective(r); faults == nil && r.PayloadDays != nil && *r.PayloadDays > event {
-		faults = append(faults, apperr.Detail{Location: payload, Rule: "order",
+	if _, event := s.effective(r); violations == nil && r.PayloadDays != nil && *r.PayloadDays > event {
+		violations = append(violations, apperr.Detail{Location: payload, Rule: "order",
 			Message: "must not exceed event_retention_days, which is " + strconv.FormatInt(event, 10)})
 	}
-	return faults
+	return violations
 }
 
 func outOfRange(days *int64, most int64, location string) []apperr.Detail {

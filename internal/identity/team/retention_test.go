@@ -93,8 +93,8 @@ func TestRetentionRefusals(t *testing.T) {
 				Retention: team.Retention{EventDays: &n}}}
 		}
 		for name, c := range map[string]struct {
-			change team.EnvironmentChange
-			faults []string
+			change     team.EnvironmentChange
+			violations []string
 		}{
 			"none at all": {days(new(int64(0)), new(int64(0))), []string{"body.payload_retention_days range",
 				"body.event_retention_days range"}},
@@ -115,7 +115,7 @@ func TestRetentionRefusals(t *testing.T) {
 			for _, d := range e.Details {
 				got = append(got, d.Location+" "+d.Rule)
 			}
-			require.Equal(t, c.faults, got, name)
+			require.Equal(t, c.violations, got, name)
 		}
 		keeps(t, f, env, 20, 40)
 		_, err = f.Team.CreateEnvironment(t.Context(), actor, team.NewEnvironment{Name: "a", Type: team.Test,

@@ -44,29 +44,29 @@ func (s *Service) Get(ctx context.Context, actor access.Principal) (Team, error)
 const MaxNameCharacters = 100
 
 // CheckName adds the validation errors of a name to f: every engine must be able to store it, and a line to show it.
-func CheckName(f *apperr.Faults, location, name string) {
+func CheckName(v *apperr.Violations, location, name string) {
 	switch {
 	case strings.TrimSpace(name) == "":
-		f.Add(location, "required", "must not be blank")
+		v.Add(location, "required", "must not be blank")
 	case utf8.RuneCountInString(name) > MaxNameCharacters:
-		f.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", MaxNameCharacters))
+		v.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", MaxNameCharacters))
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		f.Add(location, "pattern", "must not hold control characters")
+		v.Add(location, "pattern", "must not hold control characters")
 	}
 }
 
-// NameFaults returns the validation errors of a team's name, at the location "name".
-func NameFaults(name string) []apperr.Detail {
-	var f apperr.Faults
-	CheckName(&f, "name", name)
-	return f.Details()
+// NameViolations returns the validation errors of a team's name, at the location "name".
+func NameViolations(name string) []apperr.Detail {
+	var v apperr.Violations
+	CheckName(&v, "name", name)
+	return v.Details()
 }
 
 // Rename gives the actor's team another name and returns it. The name that it has changes nothing. It returns
 // validation_error for a name that breaks a rule.
 func (s *Service) Rename(ctx context.Context, actor access.Principal, name string) (Team, error) {
-	if faults := NameFaults(name); faults != nil {
-		return Team{}, apperr.Invalid(faults...)
+	if violations := NameViolations(name); violations != nil {
+		return Team{}, apperr.Invalid(violations...)
 	}
 	team, err := s.TeamOf(ctx, actor)
 	if err != nil {

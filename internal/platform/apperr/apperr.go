@@ -98,30 +98,30 @@ func Is(err error, code Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// Faults collects validation errors, so that a request gets all of them in one response.
-type Faults struct {
+// Violations collects validation errors, so that a request gets all of them in one response.
+type Violations struct {
 	details []Detail
-	// root collects for a Faults that At returned, whose locations begin with prefix.
-	root   *Faults
+	// root collects for a Violations that At returned, whose locations begin with prefix.
+	root   *Violations
 	prefix string
 }
 
 // Add records an error at a location, which is relative to that of At.
-func (f *Faults) Add(location, rule, message string) {
-	root := f.collector()
-	root.details = append(root.details, Detail{Location: join(f.prefix, location), Message: message, Rule: rule})
+func (v *Violations) Add(location, rule, message string) {
+	root := v.collector()
+	root.details = append(root.details, Detail{Location: join(v.prefix, location), Message: message, Rule: rule})
 }
 
-// At returns a Faults that adds to f, with locations below the one given.
-func (f *Faults) At(location string) *Faults {
-	return &Faults{root: f.collector(), prefix: join(f.prefix, location)}
+// At returns a Violations that adds to v, with locations below the one given.
+func (v *Violations) At(location string) *Violations {
+	return &Violations{root: v.collector(), prefix: join(v.prefix, location)}
 }
 
-func (f *Faults) collector() *Faults {
-	if f.root != nil {
-		return f.root
+func (v *Violations) collector() *Violations {
+	if v.root != nil {
+		return v.root
 	}
-	return f
+	return v
 }
 
 // join returns the location of a member, or of an item as [0], below a prefix.
@@ -133,15 +133,15 @@ func join(prefix, location string) string {
 }
 
 // Err returns nil when no error was added, else the validation error. It has the errors of every At, too.
-func (f *Faults) Err() error {
-	if details := f.Details(); len(details) > 0 {
+func (v *Violations) Err() error {
+	if details := v.Details(); len(details) > 0 {
 		return Invalid(details...)
 	}
 	return nil
 }
 
 // Details returns the errors of Err, or nil when there are none.
-func (f *Faults) Details() []Detail { return f.collector().details }
+func (v *Violations) Details() []Detail { return v.collector().details }
 
 // Below returns err with the location of each validation error below the one given. Other errors stay what they are.
 func Below(location string, err error) error {

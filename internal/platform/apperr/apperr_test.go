@@ -11,14 +11,14 @@ import (
 )
 
 // Errors below a location are errors of the whole request, in the order in which they were found.
-func TestFaultsAt(t *testing.T) {
+func TestViolationsAt(t *testing.T) {
 	t.Parallel()
-	var f apperr.Faults
-	require.NoError(t, f.Err())
-	body := f.At("body")
+	var v apperr.Violations
+	require.NoError(t, v.Err())
+	body := v.At("body")
 	require.NoError(t, body.Err())
 	body.Add("name", "required", "m")
-	f.Add("query.limit", "maximum", "m")
+	v.Add("query.limit", "maximum", "m")
 	body.At("parts").Add("[1]", "unique", "m")
 	body.At("parts[2]").Add("size", "minimum", "m")
 	body.Add("", "one_of", "m")
@@ -27,7 +27,7 @@ func TestFaultsAt(t *testing.T) {
 		locations = append(locations, d.Location)
 	}
 	require.Equal(t, []string{"body.name", "query.limit", "body.parts[1]", "body.parts[2].size", "body"}, locations)
-	require.Equal(t, f.Err(), body.Err())
+	require.Equal(t, v.Err(), body.Err())
 }
 
 // A service names the fields of its argument; where they are in the request is for its caller to say. Nothing else of

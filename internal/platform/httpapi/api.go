@@ -194,15 +194,15 @@ func (ad adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 		// Otherwise a shared cache could store responses to requests with API-Key, which it does not recognise as a
 		// credential (RFC 9111 section 3.5).
 		w.Header().Set("Cache-Control", "no-store")
-		c.faults = query.read(r)
+		c.violations = query.read(r)
 		if op.RequestBody == nil {
-			c.faults = append(c.faults, strayBody(w, r)...)
+			c.violations = append(c.violations, strayBody(w, r)...)
 		}
 		serve := func(w http.ResponseWriter, r *http.Request) {
 			if body != nil {
 				r.Body = &observedBody{ReadCloser: r.Body, observe: func(b []byte) {
 					c.body = b
-					c.faults = append(c.faults, inspectBody(b, registry, body)...)
+					c.violations = append(c.violations, inspectBody(b, registry, body)...)
 				}}
 			}
 			handler(humago.NewContext(op, r, w))

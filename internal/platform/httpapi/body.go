@@ -30,8 +30,8 @@ func bodySchema(op *huma.Operation) *huma.Schema {
 // maxEmptyBody is the maximum length of a body that counts as empty.
 const maxEmptyBody = 64
 
-// strayBody returns the error of a body that is sent to an operation without a body. An empty object is allowed, because
-// some clients send one with every POST.
+// strayBody returns the error of a body that is sent to an operation without a body. An empty object is allowed,
+// because some clients send one with every POST.
 func strayBody(w http.ResponseWriter, r *http.Request) []apperr.Detail {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -66,11 +66,11 @@ func (b *observedBody) Read(p []byte) (int, error) {
 // duplicate member, of which one would be ignored, and text that is not Unicode, which would be changed (RFC 7493
 // sections 2.1 and 2.3).
 type inspection struct {
-	body     []byte
-	decoder  *json.Decoder
-	registry huma.Registry
-	at       []byte // the location
-	faults   []apperr.Detail
+	body       []byte
+	decoder    *json.Decoder
+	registry   huma.Registry
+	at         []byte // the location
+	violations []apperr.Detail
 }
 
 // inspectBody returns the errors of a body. It returns none for a body that is not JSON, which Huma rejects.
@@ -81,13 +81,13 @@ func inspectBody(body []byte, registry huma.Registry, schema *huma.Schema) []app
 	i := inspection{body: body, decoder: json.NewDecoder(bytes.NewReader(body)), registry: registry, at: []byte("body")}
 	i.decoder.UseNumber()
 	i.value(schema)
-	return i.faults
+	return i.violations
 }
 
-func (i *inspection) fault(rule, message string) {
-	if len(i.faults) < maxDetails {
+func (i *inspection) violation(rule, message string) {
+	if len(i.violations) < maxDetails {
 		location := string(i.at[:min(len(i.at), maxLocation+1)])
-		i.faults = append(i.faults, apperr.Detail{Location: location, Rule: rule, Message: message})
+		i.violations = append(i.violations, apperr.Detail{Location: location, Rule: rule, Message: message})
 	}
 }
 
@@ -102,11 +102,11 @@ func (i *inspection) value(schema *huma.Schema) {
 		i.items(schema)
 	case nil:
 		if !nullable(i.registry, schema) {
-			i.fault("not_null", "must not be null")
+			i.violation("not_null", "must not be null")
 		}
 	default:
 		if !whole {
-			i.fault("text", "must be Unicode text")
+			i.violation("text", "must be Unicode text")
 		}
 	}
 }
@@ -133,9 +133,9 @@ func (i *inspection) members(schema *huma.Schema) {
 		i.at = append(append(i.at, '.'), name...)
 		switch {
 		case !whole:
-			i.fault("text", "the name must be Unicode text")
+			i.violation("text", "the name must be Unicode text")
 		case seen[name]:
-			i.fault("duplicate", "the field is there twice")
+			i.violation("duplicate", "the field is there twice")
 		}
 		seen[name] = true
 		i.value(member(schema, name))

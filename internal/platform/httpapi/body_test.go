@@ -38,7 +38,8 @@ func TestIsUnicode(t *testing.T) {
 	})
 }
 
-// Whatever was written from values has no fault where any value is allowed, and what is no JSON is left to the decoder.
+// Whatever was written from values has no validation error where any value is allowed, and what is no JSON is left to
+// the decoder.
 func FuzzInspect(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,null,{"b":"\ud83d\ude00"}]}`, `{"a":1,"a":2}`, `"\ud800"`, `[`, `1e999`, "\xff",
 		`"\`, `"\u`} {
@@ -46,7 +47,7 @@ func FuzzInspect(f *testing.F) {
 	}
 	registry := huma.NewMapRegistry("#/", huma.DefaultSchemaNamer)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		faults := inspectBody(body, registry, nil)
+		violations := inspectBody(body, registry, nil)
 		var v any
 		if json.Unmarshal(body, &v) != nil {
 			return
@@ -54,7 +55,7 @@ func FuzzInspect(f *testing.F) {
 		again, err := json.Marshal(v)
 		require.NoError(t, err)
 		require.Empty(t, inspectBody(again, registry, nil))
-		if len(faults) == 0 {
+		if len(violations) == 0 {
 			require.True(t, isUnicode(body), "what is no Unicode has a fault")
 		}
 	})

@@ -24,12 +24,12 @@ type call struct {
 	body []byte
 	// challenge is the WWW-Authenticate of a 401.
 	challenge string
-	// faults are the validation errors of the query and of the body that Huma does not see.
-	faults []apperr.Detail
+	// violations are the validation errors of the query and of the body that Huma does not see.
+	violations []apperr.Detail
 	// rules checks the operation's inputs; nil where there is nothing to check.
 	rules *rules
 	// onRefusal are further rules for a request that is refused.
-	onRefusal []func(*apperr.Faults)
+	onRefusal []func(*apperr.Violations)
 	// keyID is the id of the API key that the request has shown, once it is known to be valid.
 	keyID string
 	// credential returns the credential that let the request in, which few operations ask for; nil where none did.
@@ -58,7 +58,7 @@ func RequestFrom(ctx context.Context) *http.Request { return callFrom(ctx).reque
 func (c *call) check(ctx context.Context, input any) error {
 	var found []apperr.Detail
 	if c.rules != nil {
-		found = c.rules.check(ctx, input, len(c.faults) > 0)
+		found = c.rules.check(ctx, input, len(c.violations) > 0)
 	}
 	if details := c.details(nil, found); len(details) > 0 {
 		return apperr.Invalid(details...)
@@ -78,7 +78,7 @@ func (c *call) checkRefused(errs []error) []apperr.Detail {
 // details returns the errors of the call, those that Huma found, and those that the rules found.
 func (c *call) details(errs []error, found []apperr.Detail) []apperr.Detail {
 	var list detailList
-	for _, d := range c.faults {
+	for _, d := range c.violations {
 		list.add(d)
 	}
 	list.addErrors(errs)
@@ -87,19 +87,19 @@ func (c *call) details(errs []error, found []apperr.Detail) []apperr.Detail {
 		return nil
 	}
 	for _, rule := range c.onRefusal {
-		var f apperr.Faults
-		rule(&f)
-		if err := f.Err(); err != nil {
+		var v apperr.Violations
+		rule(&v)
+		if err := v.Err(); err != nil {
 			list.addErrors([]error{err})
 		}
 	}
 	return list.details
 }
 
-// OnRefusal registers rules that run if the request is rejected before its handler. It is for a Resolve method of a body
-// whose rules the handler checks together with others. The rules do not run twice, and one response has all errors of the
-// body.
-func OnRefusal(ctx huma.Context, rules func(*apperr.Faults)) {
+// OnRefusal registers rules that run if the request is rejected before its handler. It is for a Resolve method of a
+// body whose rules the handler checks together with others. The rules do not run twice, and one response has all errors
+// of the body.
+func OnRefusal(ctx huma.Context, rules func(*apperr.Violations)) {
 	c := callFrom(ctx.Context())
 	c.onRefusal = append(c.onRefusal, rules)
 }

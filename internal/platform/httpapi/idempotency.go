@@ -42,15 +42,15 @@ func (op Operation) idempotencyKey(r *http.Request, c *call) string {
 	if len(values) == 0 || !op.TakesIdempotencyKey() {
 		return ""
 	}
-	fault := func(rule, message string) string {
-		c.faults = append(c.faults, apperr.Detail{Location: "header." + keyHeader, Rule: rule, Message: message})
+	violation := func(rule, message string) string {
+		c.violations = append(c.violations, apperr.Detail{Location: "header." + keyHeader, Rule: rule, Message: message})
 		return ""
 	}
 	switch key := values[0]; {
 	case len(values) > 1:
-		return fault("single", "send the header once")
+		return violation("single", "send the header once")
 	case !idempotency.ValidKey(key):
-		return fault("pattern", "must be 1 to "+strconv.Itoa(idempotency.MaxKeyLength)+" printable ASCII characters")
+		return violation("pattern", "must be 1 to "+strconv.Itoa(idempotency.MaxKeyLength)+" printable ASCII characters")
 	default:
 		return key
 	}

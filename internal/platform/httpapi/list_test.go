@@ -138,11 +138,11 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 			join = "&"
 		}
 		w := get(api, other.target+join+cursor, other.environment)
-		require.Equal(t, []string{"query.cursor cursor"}, faults(t, w), other)
+		require.Equal(t, []string{"query.cursor cursor"}, violations(t, w), other)
 	}
 	for _, made := range []string{"x", "AQ", cursor[len("cursor="):] + "AAAA"} {
 		require.Equal(t, []string{"query.cursor cursor"},
-			faults(t, get(api, numbers+"?digit=2,1&label=x&cursor="+made, env1)), made)
+			violations(t, get(api, numbers+"?digit=2,1&label=x&cursor="+made, env1)), made)
 	}
 }
 

@@ -72,12 +72,12 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	if r.URL.RawQuery == "" {
 		return nil
 	}
-	var faults []apperr.Detail
+	var violations []apperr.Detail
 	values := url.Values{}
 	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
 		one, err := url.ParseQuery(pair)
 		if err != nil {
-			faults = append(faults, apperr.Detail{Location: locateUndecodable(pair), Rule: "encoding",
+			violations = append(violations, apperr.Detail{Location: locateUndecodable(pair), Rule: "encoding",
 				Message: "the query is not percent-encoded"})
 		}
 		for name, v := range one {
@@ -87,16 +87,16 @@ func (q queryParameters) read(r *http.Request) []apperr.Detail {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		schema, known := q[name]
 		if !known {
-			faults = append(faults, apperr.Detail{Location: "query." + name, Rule: "unknown_parameter",
+			violations = append(violations, apperr.Detail{Location: "query." + name, Rule: "unknown_parameter",
 				Message: "the parameter is unknown"})
 			continue
 		}
 		var found []apperr.Detail
 		values[name], found = readParameter("query."+name, schema, values[name])
-		faults = append(faults, found...)
+		violations = append(violations, found...)
 	}
 	r.URL.RawQuery = values.Encode()
-	return faults
+	return violations
 }
 
 // locateUndecodable returns the location of a part of the query that cannot be decoded: its parameter, if the name can
@@ -126,16 +126,16 @@ func readParameter(location string, schema *huma.Schema, values []string) ([]str
 }
 
 func readValues(schema *huma.Schema, values []string, location func(int) string) ([]string, []apperr.Detail) {
-	var faults []apperr.Detail
+	var violations []apperr.Detail
 	for i, v := range values {
-		if rule, message := checkText(schema, v); rule != "" && len(faults) < maxDetails {
-			faults = append(faults, apperr.Detail{Location: location(i), Rule: rule, Message: message})
+		if rule, message := checkText(schema, v); rule != "" && len(violations) < maxDetails {
+			violations = append(violations, apperr.Detail{Location: location(i), Rule: rule, Message: message})
 		}
 	}
-	if len(faults) > 0 && schema.Type == huma.TypeInteger {
-		return nil, faults
+	if len(violations) > 0 && schema.Type == huma.TypeInteger {
+		return nil, violations
 	}
-	return values, faults
+	return values, violations
 }
 
 // checkText returns the rule that a value breaks as text, and a message.

@@ -9,17 +9,17 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Checker is an input of an operation, or its body, with rules that its schema cannot express. Check adds the validation
-// errors; those of a body have locations relative to the body. Check also runs for requests that break their schema, so
-// that one response has all errors. Then values that could not be read are missing from the receiver.
+// Checker is an input of an operation, or its body, with rules that its schema cannot express. Check adds the
+// validation errors; those of a body have locations relative to the body. Check also runs for requests that break their
+// schema, so that one response has all errors. Then values that could not be read are missing from the receiver.
 type Checker interface {
-	Check(ctx context.Context, f *apperr.Faults)
+	Check(ctx context.Context, v *apperr.Violations)
 }
 
 // RefusalChecker is like Checker, for rules that the service checks too, together with rules that need the database.
 // CheckRefused only runs for requests that are rejected before they reach the service.
 type RefusalChecker interface {
-	CheckRefused(ctx context.Context, f *apperr.Faults)
+	CheckRefused(ctx context.Context, v *apperr.Violations)
 }
 
 // rules checks the inputs of one operation.
@@ -59,26 +59,26 @@ func (r *rules) check(ctx context.Context, input any, refused bool) []apperr.Det
 	if !r.always && (!refused || !r.refused) {
 		return nil
 	}
-	var f apperr.Faults
-	ask := func(v any, f *apperr.Faults) {
+	var violations apperr.Violations
+	ask := func(v any, violations *apperr.Violations) {
 		if c, ok := v.(Checker); ok {
-			c.Check(ctx, f)
+			c.Check(ctx, violations)
 		}
 		if c, ok := v.(RefusalChecker); ok && refused {
-			c.CheckRefused(ctx, f)
+			c.CheckRefused(ctx, violations)
 		}
 	}
-	ask(input, &f)
+	ask(input, &violations)
 	if r.body >= 0 {
 		body := reflect.ValueOf(input).Elem().Field(r.body)
 		if body.Kind() != reflect.Pointer {
 			body = body.Addr()
 		}
 		if !body.IsNil() {
-			ask(body.Interface(), f.At("body"))
+			ask(body.Interface(), violations.At("body"))
 		}
 	}
-	return f.Details()
+	return violations.Details()
 }
 
 // checkRefused is check for a request that Huma rejected, of which only the bytes are available.

@@ -40,13 +40,13 @@ type RangeQuery struct {
 }
 
 // Check refuses a range that ends before it begins.
-func (in *rangeInput) Check(ctx context.Context, f *apperr.Faults) {
+func (in *rangeInput) Check(ctx context.Context, v *apperr.Violations) {
 	note(ctx, "check", in)
 	if in.From.Set && in.To.Set && in.To.Value.Millis() < in.From.Value.Millis() {
-		f.Add("query.to", "range", "must not lie before from")
+		v.Add("query.to", "range", "must not lie before from")
 	}
 	if in.Most.Set && in.Most.Value < in.Least {
-		f.Add("query.most", "range", "must not be less than least")
+		v.Add("query.most", "range", "must not be less than least")
 	}
 }
 
@@ -56,15 +56,15 @@ type rangeBody struct {
 	Label string `json:"label,omitempty" doc:"d"`
 }
 
-func (b *rangeBody) Check(_ context.Context, f *apperr.Faults) {
+func (b *rangeBody) Check(_ context.Context, v *apperr.Violations) {
 	if b.High < b.Low {
-		f.Add("high", "range", "must not be less than low")
+		v.Add("high", "range", "must not be less than low")
 	}
 }
 
-func (b *rangeBody) CheckRefused(_ context.Context, f *apperr.Faults) {
+func (b *rangeBody) CheckRefused(_ context.Context, v *apperr.Violations) {
 	if b.Label == "taken" {
-		f.Add("label", "unique", "is taken")
+		v.Add("label", "unique", "is taken")
 	}
 }
 
@@ -84,14 +84,14 @@ func newRanges() *httpapi.API {
 		Status: http.StatusNoContent, Tag: "t", Summary: "s", Description: "d", Permission: access.ConnectionsWrite},
 		func(ctx context.Context, in *rangeInput) (*struct{}, error) {
 			note(ctx, "handler", in)
-			var f apperr.Faults
+			var v apperr.Violations
 			if in.Body != nil {
-				in.Body.CheckRefused(ctx, &f)
+				in.Body.CheckRefused(ctx, &v)
 				if in.Body.Label == "bad" {
-					f.Add("label", "pattern", "is bad")
+					v.Add("label", "pattern", "is bad")
 				}
 			}
-			return nil, f.Err()
+			return nil, v.Err()
 		})
 	return api
 }
@@ -130,7 +130,7 @@ func TestRulesSpeakWithTheSchema(t *testing.T) {
 		{"from=x&most=2", `{"low":`, []string{"query.from format", "body json", "query.most range"}},
 		{"size=10,x&most=1", "", []string{"query.size[1] type", "query.most range"}},
 	} {
-		require.Equal(t, c.want, faults(t, send(api, c.query, c.body, nil)), "%s %s", c.query, c.body)
+		require.Equal(t, c.want, violations(t, send(api, c.query, c.body, nil)), "%s %s", c.query, c.body)
 	}
 	require.Equal(t, http.StatusNoContent, send(api, "least=1&most=2", `{"low":1,"high":2,"label":"x"}`, nil).Code)
 }

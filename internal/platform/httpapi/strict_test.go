@@ -15,8 +15,8 @@ const (
 	prefix = "/api/v1"
 )
 
-// A query means what it says or is refused with all its faults: nothing in it is taken for absent, overlooked, or the
-// first of several.
+// A query means what it says or is refused with all its validation errors: nothing in it is taken for absent,
+// overlooked, or the first of several.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -58,10 +58,10 @@ func TestQueries(t *testing.T) {
 			"query.limit minimum", "query.at format"},
 	} {
 		w := s.do(http.MethodGet, things+"?"+query, "")
-		require.Equal(t, want, faults(t, w), query)
+		require.Equal(t, want, violations(t, w), query)
 	}
-	require.Equal(t, []string{"query.x unknown_parameter"}, faults(t, s.do(http.MethodGet, prefix+"/fail?x=1", "")))
-	require.Equal(t, []string{"query.x unknown_parameter"}, faults(t, s.do(http.MethodPost, prefix+"/login?x", "")))
+	require.Equal(t, []string{"query.x unknown_parameter"}, violations(t, s.do(http.MethodGet, prefix+"/fail?x=1", "")))
+	require.Equal(t, []string{"query.x unknown_parameter"}, violations(t, s.do(http.MethodPost, prefix+"/login?x", "")))
 	for query, want := range map[string]string{
 		"":                                 `{"limit":50,"name":"","at":null,"tag":null,"number":null}`,
 		"&limit=250&&":                     `{"limit":250,"name":"","at":null,"tag":null,"number":null}`,
@@ -72,7 +72,7 @@ func TestQueries(t *testing.T) {
 	} {
 		w := s.do(http.MethodGet, things+"?"+query, "")
 		if want == "" {
-			faults(t, w)
+			violations(t, w)
 			continue
 		}
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -80,17 +80,17 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// An operation without a body refuses one that says something, with the faults of the query, instead of ignoring it.
-// What clients send where they have nothing to say passes.
+// An operation without a body refuses one that says something, with the validation errors of the query, instead of
+// ignoring it. What clients send where they have nothing to say passes.
 func TestBodiesThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	s := newServer(t, func(context.Context) error { calls++; return nil })
 	for _, body := range []string{`{"a":1}`, `[]`, `null`, `x`, `{"` + strings.Repeat("a", 1<<20) + `":1}`,
 		strings.Repeat(" ", 1<<10)} {
-		require.Equal(t, []string{"body no_body"}, faults(t, s.do(http.MethodGet, prefix+"/fail", body)))
+		require.Equal(t, []string{"body no_body"}, violations(t, s.do(http.MethodGet, prefix+"/fail", body)))
 		require.Equal(t, []string{"query.x unknown_parameter", "body no_body"},
-			faults(t, s.do(http.MethodPost, prefix+"/login?x=1", body)))
+			violations(t, s.do(http.MethodPost, prefix+"/login?x=1", body)))
 	}
 	require.Zero(t, calls)
 	for _, body := range []string{"", "{}", " {}\r\n", "\n"} {
@@ -121,7 +121,7 @@ func TestRefusedQueryIsBounded(t *testing.T) {
 		strings.Repeat("a", 60_000) + "=1", strings.Repeat("a", 60_000) + "=%",
 	} {
 		w := s.do(http.MethodGet, things+"?"+query, "")
-		require.LessOrEqual(t, len(faults(t, w)), 100)
+		require.LessOrEqual(t, len(violations(t, w)), 100)
 		require.Less(t, w.Body.Len(), 32<<10)
 	}
 }
@@ -159,13 +159,13 @@ func TestBodies(t *testing.T) {
 		`{"name":null,"count":10,"bogus":1}`: {"body.name not_null", "body.bogus unknown_field",
 			"body.count maximum"},
 	} {
-		require.Equal(t, want, faults(t, s.do(http.MethodPost, things, body)), body)
+		require.Equal(t, want, violations(t, s.do(http.MethodPost, things, body)), body)
 	}
 	require.Equal(t, []string{"query.loud empty", "body.note not_null", "body.count maximum"},
-		faults(t, s.do(http.MethodPost, things+"?loud", `{"name":"a","note":null,"count":10}`)),
+		violations(t, s.do(http.MethodPost, things+"?loud", `{"name":"a","note":null,"count":10}`)),
 		"query, body and rules in one answer")
 	require.Equal(t, []string{"query.loud single", "body required"},
-		faults(t, s.do(http.MethodPost, things+"?loud=true&loud=true", "")))
+		violations(t, s.do(http.MethodPost, things+"?loud=true&loud=true", "")))
 	for body, want := range map[string]string{
 		`{"name":"a","clear":null,"whole":null,"labels":{"x":null},"free":{"x":null,"y":[null]}}`: `{"name":"a",` +
 			`"clear":{"Set":true,"Null":true,"Value":""}}`,
@@ -191,7 +191,7 @@ func TestRefusedBodyIsBounded(t *testing.T) {
 		`{"name":"a","free":{"` + strings.Repeat("a", 900_000) + `":"\ud800"}}`,
 	} {
 		w := s.do(http.MethodPost, things, body)
-		got := faults(t, w)
+		got := violations(t, w)
 		require.NotEmpty(t, got)
 		require.LessOrEqual(t, len(got), 100)
 		require.Less(t, w.Body.Len(), 32<<10)

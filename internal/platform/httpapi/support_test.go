@@ -87,9 +87,9 @@ type innerPart struct {
 }
 
 // CheckRefused has the rules look at a refused body.
-func (b *thing) CheckRefused(_ context.Context, f *apperr.Faults) {
+func (b *thing) CheckRefused(_ context.Context, v *apperr.Violations) {
 	if c := b.Count.Pointer(); c != nil && *c > 9 {
-		f.Add("count", "maximum", "must be at most 9")
+		v.Add("count", "maximum", "must be at most 9")
 	}
 }
 
@@ -128,9 +128,9 @@ func newServer(t *testing.T, fail func(context.Context) error, trusted ...string
 	httpapi.Register(api, op(httpapi.Operation{ID: "create-thing", Method: http.MethodPost, Path: "things",
 		Status: http.StatusCreated, OtherStatuses: []int{http.StatusOK}, MaxBodyBytes: 1 << 20}),
 		func(ctx context.Context, in *createInput) (*createOutput, error) {
-			var f apperr.Faults
-			in.Body.CheckRefused(ctx, &f)
-			return &createOutput{map[string]any{"name": in.Body.Name, "clear": in.Body.Clear}}, f.Err()
+			var v apperr.Violations
+			in.Body.CheckRefused(ctx, &v)
+			return &createOutput{map[string]any{"name": in.Body.Name, "clear": in.Body.Clear}}, v.Err()
 		})
 	httpapi.Register(api, op(httpapi.Operation{ID: "fail", Method: http.MethodGet, Path: "fail",
 		Status: http.StatusNoContent}), func(ctx context.Context, _ *struct{}) (*struct{}, error) { return nil, fail(ctx) })
@@ -163,8 +163,8 @@ func (s *server) serve(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// faults returns the faults of a validation error as "location rule".
-func faults(t *testing.T, w *httptest.ResponseRecorder) []string {
+// violations returns the entries of a validation error as "location rule".
+func violations(t *testing.T, w *httptest.ResponseRecorder) []string {
 	t.Helper()
 	e := envelopeOf(t, w)
 	require.Equal(t, apperr.CodeValidation, e.Error.Code, w.Body)

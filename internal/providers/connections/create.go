@@ -16,10 +16,10 @@ import (
 func (s *Service) Create(ctx context.Context, actor access.Principal,
 	in NewConnection) (c Connection, created bool, err error) {
 	now := s.now()
-	var f apperr.Faults
+	var v apperr.Violations
 	fresh := blankConnection()
 	fresh.Environment, fresh.CreatedAt, fresh.UpdatedAt = actor.Environment, now, now
-	key, provider := s.checkIdentity(&f, &in)
+	key, provider := s.checkIdentity(&v, &in)
 	fresh.Provider, fresh.ProviderConfigKey = key, key
 	fresh.ConnectionID = id.NewRandom("")
 	if in.ConnectionID != nil {
@@ -28,13 +28,13 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 	if err := mayCreate(actor, in.ConnectionID); err != nil {
 		return Connection{}, false, err
 	}
-	identified, updating := f.Err() == nil, in.OnConflict == ConflictUpdate
+	identified, updating := v.Err() == nil, in.OnConflict == ConflictUpdate
 	fresh = in.apply(fresh)
 	p := proposal{change: &in.Change, next: &fresh, creating: true, provider: provider}
-	if err := p.check(&f); err != nil {
+	if err := p.check(&v); err != nil {
 		return Connection{}, false, err
 	}
-	invalid := f.Err()
+	invalid := v.Err()
 	// A change of an existing connection is judged by what it leads to there.
 	if invalid != nil && (!updating || !identified) {
 		return Connection{}, false, invalid

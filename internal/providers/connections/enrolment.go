@@ -176,8 +176,8 @@ func (s *Service) Capture(ctx context.Context, in *Inbound, captured *verificati
 	if in.ByAlias {
 		return ErrCaptureByAlias
 	}
-	var f apperr.Faults
-	if !checkSecret(&f, "secret", captured.Value) {
+	var v apperr.Violations
+	if !checkSecret(&v, "secret", captured.Value) {
 		return ErrUnfitSecret
 	}
 	if in.Provider.Webhooks != nil {

@@ -168,7 +168,8 @@ func TestRefreshSeesOtherProcesses(t *testing.T) {
 	})
 }
 
-// Settings that the definition refuses make every delivery refused: a fault in stored settings must never let one pass.
+// Settings that the definition refuses make every delivery refused: an error in stored settings must never let one
+// pass.
 func TestUnusableSettingsRefuseDeliveries(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {

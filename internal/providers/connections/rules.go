@@ -51,50 +51,51 @@ func isReservedKey(s string) bool {
 	return slices.Contains([]string{"executions", "execute", "execute-async", "await-webhook", "imports"}, s)
 }
 
-// checkIdentity returns the provider configuration's key and its provider; the provider is nil when there is a fault.
-func (s *Service) checkIdentity(f *apperr.Faults, in *NewConnection) (key string, p *registry.Provider) {
+// checkIdentity returns the provider configuration's key and its provider; the provider is nil when one of them is
+// invalid.
+func (s *Service) checkIdentity(v *apperr.Violations, in *NewConnection) (key string, p *registry.Provider) {
 	switch given, same := in.Provider, in.ProviderConfigKey; {
 	case given == nil && same == nil:
-		f.Add("provider", "required", "the field is required")
+		v.Add("provider", "required", "the field is required")
 	case given != nil && same != nil && *given != *same:
-		f.Add("provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
+		v.Add("provider_config_key", "equal", "give provider or provider_config_key, or both with the same value")
 	case given != nil:
-		key, p = *given, s.checkProvider(f, "provider", *given)
+		key, p = *given, s.checkProvider(v, "provider", *given)
 	default:
-		key, p = *same, s.checkProvider(f, "provider_config_key", *same)
+		key, p = *same, s.checkProvider(v, "provider_config_key", *same)
 	}
 	if in.ConnectionID != nil {
-		checkName(f, "connection_id", *in.ConnectionID)
+		checkName(v, "connection_id", *in.ConnectionID)
 	}
 	switch in.OnConflict {
 	case "", ConflictError, ConflictUpdate:
 	default:
-		f.Add("on_conflict", "enum", "must be error or update")
+		v.Add("on_conflict", "enum", "must be error or update")
 	}
 	return key, p
 }
 
-func (s *Service) checkProvider(f *apperr.Faults, location, key string) *registry.Provider {
+func (s *Service) checkProvider(v *apperr.Violations, location, key string) *registry.Provider {
 	p, ok := s.providers.Get(key)
 	switch {
 	case isReservedKey(key):
-		f.Add(location, "reserved", "the name is reserved")
+		v.Add(location, "reserved", "the name is reserved")
 	case !ok:
-		f.Add(location, "exists", "there is no such provider")
+		v.Add(location, "exists", "there is no such provider")
 	case p.Webhooks == nil:
-		f.Add(location, "webhooks", "the provider sends no webhooks that this service can verify")
+		v.Add(location, "webhooks", "the provider sends no webhooks that this service can verify")
 	default:
 		return p
 	}
 	return nil
 }
 
-func checkName(f *apperr.Faults, location, name string) {
+func checkName(v *apperr.Violations, location, name string) {
 	switch {
 	case !hasNameForm(name):
-		f.Add(location, "pattern", "must be a letter or digit followed by at most 254 letters, digits and . _ : @ -")
+		v.Add(location, "pattern", "must be a letter or digit followed by at most 254 letters, digits and . _ : @ -")
 	case isReservedName(name):
-		f.Add(location, "reserved", "must not look like a UUID or begin with whk_")
+		v.Add(location, "reserved", "must not look like a UUID or begin with whk_")
 	}
 }
 
@@ -110,30 +111,30 @@ type proposal struct {
 	stored []verification.Secret
 }
 
-// check adds every fault of the proposal.
-func (p *proposal) check(f *apperr.Faults) error {
+// check adds every validation error of the proposal.
+func (p *proposal) check(v *apperr.Violations) error {
 	if alias := p.change.Alias; alias.Set && !alias.Null {
-		checkName(f, "webhook.alias", alias.Value)
+		checkName(v, "webhook.alias", alias.Value)
 	}
-	checkLimits(f, p.change)
-	checkTags(f, p.next.Tags)
+	checkLimits(v, p.change)
+	checkTags(v, p.next.Tags)
 	metadata, err := db.EncodeJSON(p.next.Metadata)
 	if err != nil {
 		return fmt.Errorf("encode metadata: %w", err)
 	}
 	if len(metadata) > MaxMetadataBytes {
-		f.Add("metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadataBytes))
+		v.Add("metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadataBytes))
 	}
-	return p.checkVerification(f)
+	return p.checkVerification(v)
 }
 
-func checkLimits(f *apperr.Faults, ch *Change) {
+func checkLimits(violations *apperr.Violations, ch *Change) {
 	between := func(location string, v, low, high int64) {
 		switch {
 		case v < low:
-			f.Add(location, "minimum", fmt.Sprintf("must be at least %d", low))
+			violations.Add(location, "minimum", fmt.Sprintf("must be at least %d", low))
 		case v > high:
-			f.Add(location, "maximum", fmt.Sprintf("must be at most %d", high))
+			violations.Add(location, "maximum", fmt.Sprintf("must be at most %d", high))
 		}
 	}
 	if w := ch.DedupeWindowSeconds; w.Set && !w.Null {
@@ -146,40 +147,40 @@ func checkLimits(f *apperr.Faults, ch *Change) {
 		between("webhook.rate_limit_per_second", v.Value, 1, MaxRate)
 	}
 	if v := ch.Scheme; v.Set && !v.Null && v.Value != SchemeNone {
-		f.Add("webhook.scheme", "enum", "must be none or null")
+		violations.Add("webhook.scheme", "enum", "must be none or null")
 	}
 	if v := ch.URLBase; v.Set && !v.Null && v.Value == "" {
-		f.Add("webhook.url_base", "min_length", "must not be empty; null stands for the service's public URL")
+		violations.Add("webhook.url_base", "min_length", "must not be empty; null stands for the service's public URL")
 	}
-	checkSourceCIDRs(f, ch.SourceCIDRs.Value)
+	checkSourceCIDRs(violations, ch.SourceCIDRs.Value)
 	if v := ch.SameBodyNewID; v != nil && *v != SameBodyAccept && *v != SameBodyRefuse {
-		f.Add("webhook.same_body_new_id", "enum", "must be accept or refuse")
+		violations.Add("webhook.same_body_new_id", "enum", "must be accept or refuse")
 	}
 }
 
-func checkSourceCIDRs(f *apperr.Faults, networks []string) {
+func checkSourceCIDRs(v *apperr.Violations, networks []string) {
 	const at = "webhook.source_cidrs"
 	if len(networks) > MaxSourceCIDRs {
-		f.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
+		v.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
 		return
 	}
 	for i, text := range networks {
 		if _, err := clientaddr.ParseNetwork(text); err != nil {
-			f.Add(fmt.Sprintf("%s[%d]", at, i), "format", err.Error())
+			v.Add(fmt.Sprintf("%s[%d]", at, i), "format", err.Error())
 		}
 	}
 }
 
-func checkTags(f *apperr.Faults, tags map[string]string) {
+func checkTags(v *apperr.Violations, tags map[string]string) {
 	if len(tags) > MaxTags {
-		f.Add("tags", "max_properties", fmt.Sprintf("must be at most %d tags", MaxTags))
+		v.Add("tags", "max_properties", fmt.Sprintf("must be at most %d tags", MaxTags))
 	}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		switch {
 		case !validTagKey(key):
-			f.Add("tags", "pattern", "a key must be 1 to 63 of a-z, 0-9 and _ . -")
+			v.Add("tags", "pattern", "a key must be 1 to 63 of a-z, 0-9 and _ . -")
 		case utf8.RuneCountInString(tags[key]) > MaxTagValue:
-			f.Add("tags."+key, "max_length", fmt.Sprintf("must be at most %d characters", MaxTagValue))
+			v.Add("tags."+key, "max_length", fmt.Sprintf("must be at most %d characters", MaxTagValue))
 		}
 	}
 }
@@ -192,19 +193,19 @@ func validTagKey(key string) bool {
 
 // checkVerification asks the provider's definition whether parameters and secrets fit it. What an earlier change
 // brought was accepted then and is not held against the caller now.
-func (p *proposal) checkVerification(f *apperr.Faults) error {
+func (p *proposal) checkVerification(violations *apperr.Violations) error {
 	at := "webhook.params"
 	secrets := p.stored
 	if v := p.change.Secret; v.Set {
 		at = "webhook_secret"
 		secrets = nil
-		if !v.Null && checkSecret(f, "webhook_secret", v.Value) {
+		if !v.Null && checkSecret(violations, "webhook_secret", v.Value) {
 			secrets = []verification.Secret{{ID: "the secret", Value: v.Value}}
 		}
 	}
 	unproved := p.provider != nil && p.provider.Webhooks != nil && p.provider.Webhooks.Unproved()
 	if v := p.change.Alias; v.Set && !v.Null && unproved {
-		f.Add("webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
+		violations.Add("webhook.alias", "coherent", "must not be set: where nothing is proved the path must not be guessed")
 	}
 	touched := p.creating || p.change.Secret.Set || p.change.Params.Set || p.change.URLBase.Set || p.change.Scheme.Set
 	if !touched || p.provider == nil || p.provider.Webhooks == nil {
@@ -212,7 +213,7 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 	}
 	engine := p.provider.Webhooks
 	if v := p.change.Scheme; v.Set && v.Value == SchemeNone && !unproved {
-		f.Add("webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
+		violations.Add("webhook.scheme", "coherent", "must not be none: the provider proves its deliveries")
 	}
 	found, err := bindProblems(engine, p.next.Webhook.settings(secrets))
 	for _, problem := range found {
@@ -225,7 +226,7 @@ func (p *proposal) checkVerification(f *apperr.Faults) error {
 				`must be "none": nothing proves who sends this provider's deliveries, and a connection that takes them has to `+
 					`say so`
 		}
-		f.Add(location, problem.Rule, problem.Message)
+		violations.Add(location, problem.Rule, problem.Message)
 	}
 	return err
 }
@@ -236,8 +237,8 @@ func (w *WebhookConfig) settings(secrets []verification.Secret) verification.Set
 		AcceptUnverified: w.Scheme == SchemeNone}
 }
 
-// bindProblems returns every problem that the engine finds. It looks at the secret only once all parameters are good, so
-// parameters that it does not know are left out for a second look.
+// bindProblems returns every problem that the engine finds. It looks at the secret only once all parameters are good,
+// so parameters that it does not know are left out for a second look.
 func bindProblems(e *verification.Engine, s verification.Settings) ([]verification.Problem, error) {
 	known := map[string]string{}
 	for _, p := range e.Params() {
@@ -265,15 +266,16 @@ func bindProblems(e *verification.Engine, s verification.Settings) ([]verificati
 	return found, nil
 }
 
-func checkSecret(f *apperr.Faults, location string, v secretbox.Secret) bool {
+func checkSecret(violations *apperr.Violations, location string, v secretbox.Secret) bool {
 	switch n := len(v.Reveal()); {
 	case n == 0:
-		f.Add(location, "min_length", "must not be empty")
+		violations.Add(location, "min_length", "must not be empty")
 	case n > MaxSecretBytes:
-		f.Add(location, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
+		violations.Add(location, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
 	case strings.TrimSpace(v.Reveal()) != v.Reveal():
-		f.Add(location, "pattern", "must not begin or end with blanks or line breaks, which come along when a secret is "+
-			"copied")
+		violations.Add(location, "pattern",
+			"must not begin or end with blanks or line breaks, which come along when a secret is "+
+				"copied")
 	default:
 		return true
 	}

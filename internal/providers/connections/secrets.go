@@ -114,38 +114,38 @@ func secretChange(v WebhookSecret) audit.State {
 }
 
 func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []verification.Secret) error {
-	var f apperr.Faults
+	var violations apperr.Violations
 	if len(stored) >= MaxSecrets {
-		f.Add("body", "max_items", fmt.Sprintf("the connection has %d secrets, which is the most; delete one first",
+		violations.Add("body", "max_items", fmt.Sprintf("the connection has %d secrets, which is the most; delete one first",
 			len(stored)))
 	}
 	for _, v := range stored {
 		// Deleting one of two equal secrets would leave it in force.
 		if subtle.ConstantTimeCompare([]byte(v.Value.Reveal()), []byte(in.Value.Reveal())) == 1 {
-			f.Add("secret", "unique", "the connection has this secret already, as "+v.ID)
+			violations.Add("secret", "unique", "the connection has this secret already, as "+v.ID)
 		}
 	}
 	switch {
 	case utf8.RuneCountInString(in.Label) > MaxSecretLabel:
-		f.Add("label", "max_length", fmt.Sprintf("must be at most %d characters", MaxSecretLabel))
+		violations.Add("label", "max_length", fmt.Sprintf("must be at most %d characters", MaxSecretLabel))
 	case !utf8.ValidString(in.Label) || strings.ContainsFunc(in.Label, unicode.IsControl):
-		f.Add("label", "pattern", "must not hold control characters")
+		violations.Add("label", "pattern", "must not hold control characters")
 	}
 	provider, ok := s.providers.Get(c.Provider)
-	if checkSecret(&f, "secret", in.Value) && ok && provider.Webhooks != nil {
+	if checkSecret(&violations, "secret", in.Value) && ok && provider.Webhooks != nil {
 		found, err := bindProblems(provider.Webhooks,
 			c.Webhook.settings([]verification.Secret{{ID: "the secret", Value: in.Value}}))
 		if err != nil {
 			return err
 		}
-		for _, fault := range found {
-			// A parameter's fault is not this request's: it was there before, and shows in the refusals.
-			if fault.Field == "secret" {
-				f.Add("secret", fault.Rule, fault.Message)
+		for _, violation := range found {
+			// A parameter's problem is not this request's: it was there before, and shows in the refusals.
+			if violation.Field == "secret" {
+				violations.Add("secret", violation.Rule, violation.Message)
 			}
 		}
 	}
-	return f.Err()
+	return violations.Err()
 }
 
 func (s *Service) insertSecret(ctx context.Context, tx *sql.Tx, connectionUUID string, v WebhookSecret,

@@ -62,7 +62,8 @@ func TestSecretsRotateWithoutAGap(t *testing.T) {
 	})
 }
 
-// Promise: a secret that cannot work is refused with its faults, and one connection cannot collect secrets without end.
+// Promise: a secret that cannot work is refused with its validation errors, and one connection cannot collect secrets
+// without end.
 func TestNewSecretIsChecked(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s testkit.Store) {
@@ -74,23 +75,23 @@ func TestNewSecretIsChecked(t *testing.T) {
 			_, err := w.svc.AddSecret(t.Context(), w.a, provider, connectionID, v)
 			return err
 		}
-		requireFaults(t, "empty", []string{"secret min_length"}, add("github", "acme", connections.NewWebhookSecret{}))
-		requireFaults(t, "everything", []string{"label max_length", "secret max_length"}, add("github", "acme",
+		requireViolations(t, "empty", []string{"secret min_length"}, add("github", "acme", connections.NewWebhookSecret{}))
+		requireViolations(t, "everything", []string{"label max_length", "secret max_length"}, add("github", "acme",
 			connections.NewWebhookSecret{Value: secretbox.Secret(strings.Repeat("x", 4097)), Label: strings.Repeat("ü", 256)}))
-		requireFaults(t, "copied with its line", []string{"secret pattern"},
+		requireViolations(t, "copied with its line", []string{"secret pattern"},
 			add("github", "acme", connections.NewWebhookSecret{Value: nextSecret + "\n"}))
-		requireFaults(t, "there already", []string{"secret unique"},
+		requireViolations(t, "there already", []string{"secret unique"},
 			add("github", "acme", connections.NewWebhookSecret{Value: githubSecret}))
-		requireFaults(t, "label", []string{"label pattern"}, add("github", "acme",
+		requireViolations(t, "label", []string{"label pattern"}, add("github", "acme",
 			connections.NewWebhookSecret{Value: nextSecret, Label: "a\x00b"}))
-		requireFaults(t, "encoding", []string{"secret format"}, add("standard-webhooks", "std",
+		requireViolations(t, "encoding", []string{"secret format"}, add("standard-webhooks", "std",
 			connections.NewWebhookSecret{Value: "whsec_not base64"}))
 		requireCode(t, apperr.CodeNotFound, add("github", "nobody", connections.NewWebhookSecret{Value: nextSecret}))
 		for i := 1; i < connections.MaxSecrets; i++ {
 			require.NoError(t, add("github", "acme",
 				connections.NewWebhookSecret{Value: secretbox.Secret(fmt.Sprintf("%s %d", nextSecret, i))}))
 		}
-		requireFaults(t, "too many", []string{"body max_items"},
+		requireViolations(t, "too many", []string{"body max_items"},
 			add("github", "acme", connections.NewWebhookSecret{Value: nextSecret}))
 		require.Equal(t, connections.MaxSecrets, count(t, w, "SELECT count(*) FROM connection_secrets"))
 	})

@@ -46,8 +46,8 @@ type DeleteHook func(ctx context.Context, tx *sql.Tx, connectionUUID string) err
 // transaction.
 type ChangeHook func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error
 
-// Service holds the rules of connections. It is safe for concurrent use. Faults of a request come as validation errors
-// whose locations are those of the HTTP body.
+// Service holds the rules of connections. It is safe for concurrent use. What is wrong with a request comes as
+// validation errors whose locations are those of the HTTP body.
 type Service struct {
 	db           *db.DB
 	clock        clock.Clock
@@ -122,11 +122,11 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 		}
 		p.stored = stored
 	}
-	var f apperr.Faults
-	if err := p.check(&f); err != nil {
+	var v apperr.Violations
+	if err := p.check(&v); err != nil {
 		return Connection{}, err
 	}
-	if err := f.Err(); err != nil {
+	if err := v.Err(); err != nil {
 		return Connection{}, err
 	}
 	if !differs(&current, &next, ch) {

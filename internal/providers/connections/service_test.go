@@ -18,8 +18,8 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// A caller gets every fault of a request at once, each at its place with its rule, and nothing is stored.
-func TestEveryFaultInOneAnswer(t *testing.T) {
+// A caller gets every validation error of a request at once, each at its place with its rule, and nothing is stored.
+func TestEveryViolationInOneAnswer(t *testing.T) {
 	t.Parallel()
 	none := connections.Change{}
 	standard := func(ch connections.Change) connections.NewConnection {
@@ -99,13 +99,13 @@ func TestEveryFaultInOneAnswer(t *testing.T) {
 				require.NoError(t, err, c.name)
 				continue
 			}
-			requireFaults(t, c.name, c.want, err)
+			requireViolations(t, c.name, c.want, err)
 			require.Equal(t, before, count(t, w, "SELECT count(*) FROM connections"), c.name)
 		}
 	})
 }
 
-func requireFaults(t *testing.T, name string, want []string, err error) {
+func requireViolations(t *testing.T, name string, want []string, err error) {
 	t.Helper()
 	var e *apperr.Error
 	require.ErrorAs(t, err, &e, name)
@@ -131,7 +131,7 @@ func TestChangeIsCheckedAgainstTheStoredSecret(t *testing.T) {
 			return connections.Change{Params: patch.To(map[string]*string{name: ptr(value)})}
 		}
 		_, err := w.svc.Update(t.Context(), w.a, "generic-hmac", "acme", params("secret_encoding", "hex"))
-		requireFaults(t, "", []string{"webhook.params format"}, err)
+		requireViolations(t, "", []string{"webhook.params format"}, err)
 		_, err = w.svc.Update(t.Context(), w.a, "generic-hmac", "acme", params("encoding", "base64"))
 		require.NoError(t, err)
 
@@ -225,7 +225,7 @@ func TestOnConflict(t *testing.T) {
 			in.Tags.Value[fmt.Sprintf("t%d", i)] = ptr("v")
 		}
 		_, _, err = w.svc.Create(t.Context(), w.a, in)
-		requireFaults(t, "", []string{"tags max_properties"}, err)
+		requireViolations(t, "", []string{"tags max_properties"}, err)
 	})
 }
 

@@ -62,8 +62,8 @@ func (e *LoadError) Error() string {
 	return "provider definitions: " + strings.Join(lines, "\n")
 }
 
-// maxFaults bounds what is said of one file.
-const maxFaults = 50
+// maxProblems bounds what is said of one file.
+const maxProblems = 50
 
 // parse reads and checks one file, an operator's if builtin is given. The provider is nil if there are problems.
 func parse(file definitionFile, builtin *Registry) (*Provider, []Problem) {
@@ -85,9 +85,9 @@ func parse(file definitionFile, builtin *Registry) (*Provider, []Problem) {
 	root := document.Docs[0].Body
 	wrong := func(field, message string) {
 		switch {
-		case len(problems) < maxFaults:
+		case len(problems) < maxProblems:
 			problems = append(problems, Problem{File: name, Line: lineOf(root, field), Field: clip(field), Message: message})
-		case len(problems) == maxFaults:
+		case len(problems) == maxProblems:
 			problems = append(problems, Problem{File: name, Message: "has more problems than these"})
 		}
 	}

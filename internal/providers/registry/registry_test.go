@@ -193,7 +193,7 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 // Promise: the problems of all files come in one error.
-func TestLoadReportsAllFaults(t *testing.T) {
+func TestLoadReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	_, err := registry.Load(folder(
 		"a.yaml", minimal,
@@ -253,7 +253,7 @@ webhooks:
 }
 
 // Promise: what is said of one file is bounded, however much is wrong with it.
-func TestLoadBoundsFaults(t *testing.T) {
+func TestLoadBoundsProblems(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	for i := range 3000 {

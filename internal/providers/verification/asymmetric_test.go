@@ -128,7 +128,7 @@ func TestAsymmetric(t *testing.T) {
 				require.NoError(t, err)
 				v, err := engine.Prepare(nil, secrets(good.pem(t)))
 				if err != nil {
-					require.Equal(t, []string{"secret format"}, faultsOf(t, err))
+					require.Equal(t, []string{"secret format"}, violationsOf(t, err))
 				} else if other != algorithm {
 					requireRefused(t, v, send("{}", stamp(0), sig), verification.ReasonSignatureMismatch)
 				}
@@ -184,9 +184,9 @@ func TestSendGridVector(t *testing.T) {
 	requireRefused(t, v, r, verification.ReasonSignatureMismatch)
 
 	_, err = engine.Prepare(map[string]string{"key": "nonsense"}, nil)
-	require.Equal(t, []string{"params.key format"}, faultsOf(t, err))
+	require.Equal(t, []string{"params.key format"}, violationsOf(t, err))
 	_, err = engine.Prepare(map[string]string{"key": d.Params[0].Example}, secrets(testKey))
-	require.Equal(t, []string{"secret coherent"}, faultsOf(t, err))
+	require.Equal(t, []string{"secret coherent"}, violationsOf(t, err))
 }
 
 // Promise: keys that are no keys, of another kind, or too short to trust are refused when they are set.
@@ -206,19 +206,19 @@ func TestPublicKeysRefused(t *testing.T) {
 		require.NoError(t, err)
 		for _, text := range texts {
 			_, err := engine.Prepare(nil, secrets(text))
-			require.Equal(t, []string{"secret format"}, faultsOf(t, err), "%s", text)
+			require.Equal(t, []string{"secret format"}, violationsOf(t, err), "%s", text)
 			require.NotContains(t, err.Error(), "leak")
 		}
 	}
 	p := asymmetric("ed25519", "hex")
 	p.Keys = &verification.Keys{}
-	require.Equal(t, []string{"keys coherent"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"keys coherent"}, violationsOfProof(t, p))
 	p.Keys.Static = []string{}
-	require.Equal(t, []string{"keys.static required"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"keys.static required"}, violationsOfProof(t, p))
 	p.Keys.Static = []string{"x"}
-	require.Equal(t, []string{"keys.static[0] format"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"keys.static[0] format"}, violationsOfProof(t, p))
 	p.Algorithm = "sha256"
-	require.Equal(t, []string{"algorithm enum"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"algorithm enum"}, violationsOfProof(t, p))
 }
 
 // newB64 is a message's RSA-SHA256 signature in base64.

@@ -149,7 +149,7 @@ func TestDescribeBatchWhen(t *testing.T) {
 
 	d.Event.Batch.When = []verification.Predicate{{From: "method", Present: true}}
 	_, err := verification.Compile(d)
-	require.Equal(t, []string{"event.batch.when[0].from format"}, faultsOf(t, err))
+	require.Equal(t, []string{"event.batch.when[0].from format"}, violationsOf(t, err))
 }
 
 // Promise: what the rules of a batch, a time or a redaction get wrong is refused when it is loaded.
@@ -218,7 +218,7 @@ func TestCompileRefusesEvents(t *testing.T) {
 			d := batched("/*", "{item:/type}")
 			tt.change(&d)
 			_, err := verification.Compile(d)
-			require.Equal(t, tt.want, faultsOf(t, err))
+			require.Equal(t, tt.want, violationsOf(t, err))
 		})
 	}
 }

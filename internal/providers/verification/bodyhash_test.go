@@ -30,10 +30,11 @@ func TestBodyHashInQuery(t *testing.T) {
 		verification.ReasonHeaderMissing)
 
 	p.URLVariants = []string{"no_query"}
-	require.Equal(t, []string{"body_hash.from coherent"}, faultsOfProof(t, p), "without the query nothing covers the hash")
+	require.Equal(t, []string{"body_hash.from coherent"}, violationsOfProof(t, p),
+		"without the query nothing covers the hash")
 	p = sha256Proof("header:X-S", "{body}")
 	p.BodyHash = &verification.BodyHash{From: "header:digest", Alg: "sha256", Encoding: "hex"}
-	require.Equal(t, []string{"body_hash coherent", "body_hash.from coherent"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"body_hash coherent", "body_hash.from coherent"}, violationsOfProof(t, p))
 }
 
 // Promise: a Content-Digest (RFC 9530) that is signed covers the body.

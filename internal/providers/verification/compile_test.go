@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// faultsOf returns the problems of a refused configuration as "field rule", sorted.
-func faultsOf(tb testing.TB, err error) []string {
+// violationsOf returns the problems of a refused configuration as "field rule", sorted.
+func violationsOf(tb testing.TB, err error) []string {
 	tb.Helper()
 	var config *verification.ConfigError
 	require.ErrorAs(tb, err, &config)
@@ -191,13 +191,13 @@ func TestCompileRefuses(t *testing.T) {
 			tt.change(&d)
 			engine, err := verification.Compile(d)
 			require.Nil(t, engine)
-			require.Equal(t, tt.problems, faultsOf(t, err))
+			require.Equal(t, tt.problems, violationsOf(t, err))
 		})
 	}
 }
 
 // Promise: all problems are reported at once.
-func TestCompileReportsAllFaults(t *testing.T) {
+func TestCompileReportsAllViolations(t *testing.T) {
 	t.Parallel()
 	_, err := verification.Compile(verification.Declaration{Proof: verification.Proof{
 		Scheme: "hmac",
@@ -210,7 +210,7 @@ func TestCompileReportsAllFaults(t *testing.T) {
 		"algorithm enum", "secret.decode enum", "signature[0].encoding enum", "signature[0].from format",
 		"signature[0].parse.kv coherent", "signature[0].parse.kv.keys required", "signed required",
 		"timestamp coherent", "timestamp.format enum", "timestamp.from format",
-	}, faultsOf(t, err))
+	}, violationsOf(t, err))
 }
 
 // Promise: the key that holds the timestamp is not taken for a signature.
@@ -219,7 +219,7 @@ func TestCompileRefusesTimestampAmongSignatures(t *testing.T) {
 	d := paired()
 	d.Signature[0].Parse.KV.Keys = []string{"v1", "t"}
 	_, err := verification.Compile(d)
-	require.Equal(t, []string{"timestamp.from coherent"}, faultsOf(t, err))
+	require.Equal(t, []string{"timestamp.from coherent"}, violationsOf(t, err))
 }
 
 // parametrised is bodyOnly with parameters.
@@ -272,19 +272,19 @@ func TestCompileRefusesParameters(t *testing.T) {
 			d := parametrised()
 			tt.change(&d.Params[0])
 			_, err := verification.Compile(d)
-			require.Contains(t, faultsOf(t, err), tt.problem)
+			require.Contains(t, violationsOf(t, err), tt.problem)
 		})
 	}
 	d := parametrised()
 	d.Signature[0].Parse.Prefix = ""
 	_, err := verification.Compile(d)
-	require.Equal(t, []string{"params[2] unknown"}, faultsOf(t, err),
+	require.Equal(t, []string{"params[2] unknown"}, violationsOf(t, err),
 		"a parameter without use would be accepted and ignored")
 
 	d = parametrised()
 	d.Params[1].Enum = append(d.Params[1].Enum, "md5")
 	_, err = verification.Compile(d)
-	require.Equal(t, []string{"algorithm enum"}, faultsOf(t, err), "every value that a parameter offers has to work")
+	require.Equal(t, []string{"algorithm enum"}, violationsOf(t, err), "every value that a parameter offers has to work")
 }
 
 // Promise: what a connection sets is checked like the declaration itself, and problems name the parameter.
@@ -316,7 +316,7 @@ func TestPrepareChecksParameters(t *testing.T) {
 			t.Parallel()
 			v, err := engine.Prepare(tt.params, secrets(testKey))
 			require.Nil(t, v)
-			require.Equal(t, tt.problems, faultsOf(t, err))
+			require.Equal(t, tt.problems, violationsOf(t, err))
 		})
 	}
 }
@@ -358,7 +358,7 @@ func TestPrepareChecksSecrets(t *testing.T) {
 		require.NoError(t, err)
 		v, err := engine.Prepare(nil, secrets(tt.secret))
 		require.Nil(t, v)
-		require.Equal(t, []string{"secret format"}, faultsOf(t, err), "%s %q", tt.decode, tt.secret)
+		require.Equal(t, []string{"secret format"}, violationsOf(t, err), "%s %q", tt.decode, tt.secret)
 		require.NotContains(t, err.Error(), "leak")
 	}
 	for _, tt := range []struct{ decode, secret string }{
@@ -370,11 +370,11 @@ func TestPrepareChecksSecrets(t *testing.T) {
 		engine, err := verification.Compile(d)
 		require.NoError(t, err)
 		_, err = engine.Prepare(nil, secrets(tt.secret))
-		require.Equal(t, []string{"secret limit"}, faultsOf(t, err), "%s %q: a short secret can be guessed", tt.decode,
+		require.Equal(t, []string{"secret limit"}, violationsOf(t, err), "%s %q: a short secret can be guessed", tt.decode,
 			tt.secret)
 	}
 	engine, err := verification.Compile(bodyOnly())
 	require.NoError(t, err)
 	_, err = engine.Prepare(nil, secrets(slices.Repeat([]string{"a long secret"}, 17)...))
-	require.Equal(t, []string{"secret limit"}, faultsOf(t, err))
+	require.Equal(t, []string{"secret limit"}, violationsOf(t, err))
 }

@@ -89,7 +89,7 @@ func TestURLBase(t *testing.T) {
 	for _, base := range []string{"hooks.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a?b",
 		"https://a#b", "https://a/\"", "https://a/" + strings.Repeat("a", 1024)} {
 		_, err = engine.Bind(verification.Settings{URLBase: base})
-		require.Equal(t, []string{"url_base format"}, faultsOf(t, err), base)
+		require.Equal(t, []string{"url_base format"}, violationsOf(t, err), base)
 	}
 }
 
@@ -104,11 +104,11 @@ func TestURLVariants(t *testing.T) {
 		requireVerified(t, v, atURL(request("{}", "X-S", hexMAC(testKey, "{}"+signedURL)), "https://a", "/h", "q"), "whs_0")
 	}
 	p.URLVariants = []string{"slash"}
-	require.Equal(t, []string{"url_variants[0] enum"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"url_variants[0] enum"}, violationsOfProof(t, p))
 	p.URLVariants = []string{"port", "port"}
-	require.Equal(t, []string{"url_variants[1] unique"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"url_variants[1] unique"}, violationsOfProof(t, p))
 	p.Signed, p.URLVariants = "{body}", []string{"port"}
-	require.Equal(t, []string{"url_variants coherent"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"url_variants coherent"}, violationsOfProof(t, p))
 }
 
 // Promise: with the URL beside the body no bytes can be moved between the two.
@@ -200,10 +200,10 @@ func TestSignedLines(t *testing.T) {
 	requireRefused(t, v, send(`{}`), verification.ReasonBodyMalformed)
 	for _, signed := range []string{"{kv_lines:}", "{kv_lines:a,}", "{kv_lines:a/b}", "{kv_lines:a b}"} {
 		p.Signed = signed
-		require.Equal(t, []string{"signed format"}, faultsOfProof(t, p))
+		require.Equal(t, []string{"signed format"}, violationsOfProof(t, p))
 	}
 	p.Signed = "x{kv_lines:a}"
-	require.Equal(t, []string{"signed coherent"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"signed coherent"}, violationsOfProof(t, p))
 }
 
 // adyen signs eight values of each item, with a signature in the item.
@@ -250,12 +250,12 @@ func TestSignedItems(t *testing.T) {
 
 	p := adyen()
 	p.Signature[0].From = "header:X-S"
-	require.Equal(t, []string{"signature[0].from coherent"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"signature[0].from coherent"}, violationsOfProof(t, p))
 	p = adyen()
 	p.Signed += "{body}"
-	require.Contains(t, faultsOfProof(t, p), "signed coherent")
+	require.Contains(t, violationsOfProof(t, p), "signed coherent")
 	p.Signed = "{json:/a}:{each:/b}"
-	require.Contains(t, faultsOfProof(t, p), "signed format")
+	require.Contains(t, violationsOfProof(t, p), "signed format")
 }
 
 // Promise: a template whose parts could be cut in several ways is refused.
@@ -267,7 +267,7 @@ func TestCompileRefusesBorders(t *testing.T) {
 	} {
 		p := sha256Proof("header:X-S", signed)
 		p.BodyUnsigned = !strings.Contains(signed, "{body}") && !strings.Contains(signed, "{form")
-		require.Contains(t, faultsOfProof(t, p), "signed coherent", signed)
+		require.Contains(t, violationsOfProof(t, p), "signed coherent", signed)
 	}
 }
 

@@ -106,8 +106,8 @@ func (e *Engine) Bind(s Settings) (*Verifier, error) {
 		return nil, fs.err()
 	}
 	d, b := bind(e.decl, values)
-	p, planFaults := compilePlan(&d, values)
-	for _, f := range b.restorePaths(planFaults) {
+	p, planViolations := compilePlan(&d, values)
+	for _, f := range b.restorePaths(planViolations) {
 		fs = append(fs, b.blameParams(f)...)
 	}
 	for _, declared := range e.params {
@@ -119,7 +119,7 @@ func (e *Engine) Bind(s Settings) (*Verifier, error) {
 	if wrong := checkURLBase(s.URLBase); wrong != "" {
 		fs.add("url_base", ruleFormat, "%s", wrong)
 	}
-	if len(planFaults) == 0 {
+	if len(planViolations) == 0 {
 		fs = append(fs, p.bindSettings(s)...)
 	}
 	if err := fs.err(); err != nil {

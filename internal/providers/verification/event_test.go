@@ -200,11 +200,11 @@ func TestDescribeControlEmpty(t *testing.T) {
 	} {
 		d.Control = []verification.Predicate{p}
 		_, err := verification.Compile(d)
-		require.Equal(t, []string{want}, faultsOf(t, err))
+		require.Equal(t, []string{want}, violationsOf(t, err))
 	}
 	d.Control = []verification.Predicate{{From: "json:/events", Empty: true, Equals: []string{"a"}}}
 	_, err := verification.Compile(d)
-	require.Equal(t, []string{"control[0] coherent"}, faultsOf(t, err))
+	require.Equal(t, []string{"control[0] coherent"}, violationsOf(t, err))
 }
 
 // Promise: where a form carries the JSON, type and id come from it, while the raw form is what is signed.

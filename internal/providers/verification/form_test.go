@@ -135,7 +135,7 @@ func TestSignedFields(t *testing.T) {
 	} {
 		requireRefused(t, v, request(body), reason)
 	}
-	require.Equal(t, []string{"signature[0].from coherent"}, faultsOfProof(t, sha256Proof("form:signature", "{body}")))
+	require.Equal(t, []string{"signature[0].from coherent"}, violationsOfProof(t, sha256Proof("form:signature", "{body}")))
 }
 
 // Promise: the type can be the name of a member that the body or an item has, of the names that the definition lists.

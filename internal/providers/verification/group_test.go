@@ -79,7 +79,7 @@ func TestCompileRefusesGroups(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, faultsOfProof(t, tt.p))
+			require.Equal(t, tt.want, violationsOfProof(t, tt.p))
 		})
 	}
 }

@@ -350,7 +350,7 @@ func TestCompileRefusesHandshakes(t *testing.T) {
 			tt.change(&h, &d)
 			d.Handshake = []verification.Handshake{h}
 			_, err := verification.Compile(d)
-			require.Equal(t, tt.want, faultsOf(t, err))
+			require.Equal(t, tt.want, violationsOf(t, err))
 		})
 	}
 }
@@ -378,7 +378,7 @@ func TestSourceIPs(t *testing.T) {
 	requireHandshakeRefused(t, v, r, verification.ReasonSourceRefused)
 	d.SourceIPs = []string{"192.0.2.1/24", "x"}
 	_, err := verification.Compile(d)
-	require.Equal(t, []string{"source_ips[0] format", "source_ips[1] format"}, faultsOf(t, err))
+	require.Equal(t, []string{"source_ips[0] format", "source_ips[1] format"}, violationsOf(t, err))
 }
 
 // Promise: the provider's own acknowledgement, status of refusals and size of bodies are what the declaration says.
@@ -416,7 +416,7 @@ func TestAnswers(t *testing.T) {
 	d.Ack, d.RejectStatus, d.MaxBody = &verification.Ack{Status: "301", ContentType: "a", Body: "\x00"}, 500, 26<<20
 	_, err = verification.Compile(d)
 	require.Equal(t, []string{"ack.body format", "ack.content_type enum", "ack.status enum", "max_body limit",
-		"reject_status limit"}, faultsOf(t, err))
+		"reject_status limit"}, violationsOf(t, err))
 }
 
 // Promise: keys of the platform alone are not enough: a declaration says by which required parameter a delivery is the
@@ -424,13 +424,13 @@ func TestAnswers(t *testing.T) {
 func TestAccount(t *testing.T) {
 	t.Parallel()
 	open := certified("none")
-	require.Equal(t, []string{"account required"}, faultsOfProof(t, open))
-	require.Equal(t, []string{"account required"}, faultsOfProof(t, pubsub()))
+	require.Equal(t, []string{"account required"}, violationsOfProof(t, open))
+	require.Equal(t, []string{"account required"}, violationsOfProof(t, pubsub()))
 	static := asymmetric("rsa_sha256", "base64")
 	static.Keys = &verification.Keys{Static: []string{newSigner(t, "rsa_sha256").b64(t)}}
-	require.Equal(t, []string{"account required"}, faultsOfProof(t, static))
+	require.Equal(t, []string{"account required"}, violationsOfProof(t, static))
 	require.Equal(t, []string{"account required"},
-		faultsOfProof(t, verification.Proof{AnyOf: []verification.Proof{static, bodyOnly().Proof}}))
+		violationsOfProof(t, verification.Proof{AnyOf: []verification.Proof{static, bodyOnly().Proof}}))
 	withToken := declared(verification.Proof{AllOf: []verification.Proof{static, token("header:a").Proof}})
 	_, err := verification.Compile(withToken)
 	require.NoError(t, err, "a token of the connection binds the delivery to it")
@@ -439,7 +439,7 @@ func TestAccount(t *testing.T) {
 	engine, err := verification.Compile(d)
 	require.NoError(t, err)
 	_, err = engine.Prepare(nil, nil)
-	require.Equal(t, []string{"params.account required"}, faultsOf(t, err))
+	require.Equal(t, []string{"params.account required"}, violationsOf(t, err))
 	v, err := engine.Prepare(account, nil)
 	require.NoError(t, err)
 	send := func(arn string) *verification.Request {
@@ -452,5 +452,5 @@ func TestAccount(t *testing.T) {
 	optional := d
 	optional.Params = []verification.Param{{Name: "account", Description: "x", Pattern: ".+", Default: "e"}}
 	_, err = verification.Compile(optional)
-	require.Equal(t, []string{"account required"}, faultsOf(t, err), "a parameter that may be left out binds nothing")
+	require.Equal(t, []string{"account required"}, violationsOf(t, err), "a parameter that may be left out binds nothing")
 }

@@ -153,8 +153,8 @@ func atURL(r *verification.Request, public, path, query string) *verification.Re
 	return r
 }
 
-func faultsOfProof(tb testing.TB, p verification.Proof) []string {
+func violationsOfProof(tb testing.TB, p verification.Proof) []string {
 	tb.Helper()
 	_, err := verification.Compile(declared(p))
-	return faultsOf(tb, err)
+	return violationsOf(tb, err)
 }

@@ -140,9 +140,9 @@ func TestJWTKeyConfusion(t *testing.T) {
 	requireRefused(t, v, bearer(sign(t, jose.PS256, rsaKey(), "", claims)), verification.ReasonSignatureMalformed)
 	requireProved(t, verifier(t, declared(jwtPublic("RS256", "PS256")), rsaSigner.pem(t)),
 		bearer(sign(t, jose.PS256, rsaKey(), "", claims)), "jwt", "whs_0")
-	require.Contains(t, faultsOfProof(t, jwtPublic("RS256", "HS256")), "jwt.algs[1] coherent")
-	require.Equal(t, []string{"jwt.algs[0] enum"}, faultsOfProof(t, jwtPublic("none")))
-	require.Equal(t, []string{"jwt.algs required"}, faultsOfProof(t, jwtPublic()))
+	require.Contains(t, violationsOfProof(t, jwtPublic("RS256", "HS256")), "jwt.algs[1] coherent")
+	require.Equal(t, []string{"jwt.algs[0] enum"}, violationsOfProof(t, jwtPublic("none")))
+	require.Equal(t, []string{"jwt.algs required"}, violationsOfProof(t, jwtPublic()))
 }
 
 // Promise: audience and claims bind a token to the connection, and a token without an end or a limit on its age is
@@ -226,7 +226,7 @@ func TestCompileRefusesJWT(t *testing.T) {
 			t.Parallel()
 			p := jwtHS()
 			tt.change(&p)
-			require.Equal(t, tt.want, faultsOfProof(t, p))
+			require.Equal(t, tt.want, violationsOfProof(t, p))
 		})
 	}
 }

@@ -243,10 +243,10 @@ func TestKeyringByKid(t *testing.T) {
 
 	wrong := byKid()
 	wrong.Keys.ByKid.URL += "?s=${secret}"
-	require.Equal(t, []string{"keys.by_kid.url format"}, faultsOfProof(t, wrong))
+	require.Equal(t, []string{"keys.by_kid.url format"}, violationsOfProof(t, wrong))
 	wrong = byKid()
 	wrong.Keys.ByKid.Body = ""
-	require.Equal(t, []string{"keys.by_kid required"}, faultsOfProof(t, wrong))
+	require.Equal(t, []string{"keys.by_kid required"}, violationsOfProof(t, wrong))
 }
 
 // Promise: where a stranger has used up the calls by asking for other keys, also for ones that there are, a delivery
@@ -379,7 +379,7 @@ func TestCompileRefusesKeys(t *testing.T) {
 			tt.change(tt.p.Keys)
 			d, _ := accounted(tt.p)
 			_, err := verification.Compile(d)
-			require.Equal(t, tt.want, faultsOf(t, err))
+			require.Equal(t, tt.want, violationsOf(t, err))
 		})
 	}
 }

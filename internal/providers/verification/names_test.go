@@ -79,12 +79,12 @@ func TestCompileHeaderNames(t *testing.T) {
 		d := bodyOnly()
 		d.Signature[0].From = from
 		_, err := verification.Compile(d)
-		require.Equal(t, []string{"signature[0].from format"}, faultsOf(t, err), from)
+		require.Equal(t, []string{"signature[0].from format"}, violationsOf(t, err), from)
 	}
 	for _, id := range []string{"header:X-Other,X-Signature", "header:x-other,authorization"} {
 		d := bodyOnly()
 		d.Event.ID = []string{id}
 		_, err := verification.Compile(d)
-		require.Equal(t, []string{"event.id[0] format"}, faultsOf(t, err), id)
+		require.Equal(t, []string{"event.id[0] format"}, violationsOf(t, err), id)
 	}
 }

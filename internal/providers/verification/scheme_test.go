@@ -89,10 +89,10 @@ func TestVerifyBodyUnsigned(t *testing.T) {
 	requireRefused(t, v, request("no JSON"), verification.ReasonSignatureMissing)
 
 	p.BodyUnsigned = false
-	require.Equal(t, []string{"signed required"}, faultsOfProof(t, p))
+	require.Equal(t, []string{"signed required"}, violationsOfProof(t, p))
 	p = sha256Proof("header:X-S", "{body}")
 	p.BodyUnsigned = true
-	require.Equal(t, []string{"body_unsigned coherent"}, faultsOfProof(t, p), "what is covered is not said to be open")
+	require.Equal(t, []string{"body_unsigned coherent"}, violationsOfProof(t, p), "what is covered is not said to be open")
 }
 
 // keyedHash is a plain hash over secret and body.
@@ -133,9 +133,9 @@ func TestKeyedHashExtension(t *testing.T) {
 	}
 	requireProved(t, v, sign(`{"a":"é"}`), "keyed_hash", "whs_0")
 	requireRefused(t, v, sign("{}\x80\x00\x00"), verification.ReasonBodyMalformed)
-	require.Equal(t, []string{"signed required"}, faultsOfProof(t, keyedHash("{body}")))
-	require.Equal(t, []string{"signed format"}, faultsOfProof(t, keyedHash("{secret}{body}{secret}")))
-	require.Equal(t, []string{"signed coherent"}, faultsOfProof(t, sha256Proof("header:X-S", "{secret}{body}")))
+	require.Equal(t, []string{"signed required"}, violationsOfProof(t, keyedHash("{body}")))
+	require.Equal(t, []string{"signed format"}, violationsOfProof(t, keyedHash("{secret}{body}{secret}")))
+	require.Equal(t, []string{"signed coherent"}, violationsOfProof(t, sha256Proof("header:X-S", "{secret}{body}")))
 }
 
 // Promise: nor can it be extended where a form is hashed, although the escapes of its fields are text whatever they
@@ -258,9 +258,9 @@ func TestNone(t *testing.T) {
 	engine, err := verification.Compile(declared(verification.Proof{Scheme: "none"}))
 	require.NoError(t, err)
 	_, err = engine.Prepare(nil, nil)
-	require.Equal(t, []string{"accept_unverified required"}, faultsOf(t, err))
+	require.Equal(t, []string{"accept_unverified required"}, violationsOf(t, err))
 	_, err = engine.Bind(verification.Settings{AcceptUnverified: true, Secrets: secrets(testKey)})
-	require.Equal(t, []string{"secret coherent"}, faultsOf(t, err),
+	require.Equal(t, []string{"secret coherent"}, violationsOf(t, err),
 		"a secret that nobody checks would be accepted and ignored")
 	v, err := engine.Bind(verification.Settings{AcceptUnverified: true})
 	require.NoError(t, err)
@@ -284,9 +284,9 @@ func TestCompileRefusesFieldsOfOtherSchemes(t *testing.T) {
 		"remote": {"scheme enum"},
 	} {
 		full.Scheme = scheme
-		require.Equal(t, want, faultsOfProof(t, full))
+		require.Equal(t, want, violationsOfProof(t, full))
 	}
-	require.Equal(t, []string{"signature required"}, faultsOfProof(t, verification.Proof{Scheme: "token"}))
+	require.Equal(t, []string{"signature required"}, violationsOfProof(t, verification.Proof{Scheme: "token"}))
 }
 
 // Promise: the ways to take signatures out of a value are checked like the rest.
@@ -308,6 +308,6 @@ func TestCompileRefusesPaths(t *testing.T) {
 	} {
 		p := sha256Proof("header:X-S", "{body}")
 		p.Signature[0].Parse.Path = &tt.path
-		require.Equal(t, []string{tt.want}, faultsOfProof(t, p))
+		require.Equal(t, []string{tt.want}, violationsOfProof(t, p))
 	}
 }

@@ -84,13 +84,13 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 // for a subscription to which the event has no delivery is a 422.
 func (s *Service) enabledTargets(ctx context.Context, env id.Environment, list []Delivery,
 	only []string) (map[string]bool, error) {
-	var faults apperr.Faults
+	var violations apperr.Violations
 	for i, sub := range only {
 		if !slices.ContainsFunc(list, func(d Delivery) bool { return d.SubscriptionID == sub }) {
-			faults.Add(fmt.Sprintf("subscription_ids[%d]", i), "exists", "the event has no delivery to this subscription")
+			violations.Add(fmt.Sprintf("subscription_ids[%d]", i), "exists", "the event has no delivery to this subscription")
 		}
 	}
-	if err := faults.Err(); err != nil {
+	if err := violations.Err(); err != nil {
 		return nil, err
 	}
 	enabled := map[string]bool{}

@@ -58,17 +58,17 @@ type StatsRequest struct {
 	Bucket   Bucket
 }
 
-// Check adds the faults that can be told without the time, at the locations of the query.
-func (r StatsRequest) Check(f *apperr.Faults) {
+// Check adds the validation errors that can be told without the time, at the locations of the query.
+func (r StatsRequest) Check(v *apperr.Violations) {
 	if r.From == nil || r.To == nil {
 		return
 	}
 	_, longest, _ := r.Bucket.bounds()
 	switch {
 	case !r.From.Before(*r.To):
-		f.Add("query.from", "order", "must be before to")
+		v.Add("query.from", "order", "must be before to")
 	case r.To.Sub(*r.From) > longest:
-		f.Add("query.from", "range", "must be at most "+strconv.Itoa(int(longest/time.Hour))+
+		v.Add("query.from", "range", "must be at most "+strconv.Itoa(int(longest/time.Hour))+
 			" hours before to with this bucket")
 	}
 }
@@ -83,23 +83,23 @@ func (r StatsRequest) complete(now time.Time) (begin, end time.Time, err error) 
 	if r.From != nil {
 		from = *r.From
 	}
-	var f apperr.Faults
-	StatsRequest{From: &from, To: &to, Bucket: r.Bucket}.Check(&f)
+	var v apperr.Violations
+	StatsRequest{From: &from, To: &to, Bucket: r.Bucket}.Check(&v)
 	if r.Bucket == ByMinute && now.Sub(from) > longest {
-		f.Add("query.from", "kept", "must be at most 24 hours ago: statistics by the minute are kept for so long")
+		v.Add("query.from", "kept", "must be at most 24 hours ago: statistics by the minute are kept for so long")
 	}
 	for _, bound := range []struct {
 		location string
 		at       *time.Time
 	}{{"query.from", r.From}, {"query.to", r.To}} {
 		if bound.at != nil && bound.at.Unix() < 0 {
-			f.Add(bound.location, "range", "must not be before 1970")
+			v.Add(bound.location, "range", "must not be before 1970")
 		}
 	}
 	if to.Sub(now) > longest {
-		f.Add("query.to", "range", "must not be that far in the future")
+		v.Add("query.to", "range", "must not be that far in the future")
 	}
-	return from.Truncate(length), until.Add(length - 1).Truncate(length), f.Err()
+	return from.Truncate(length), until.Add(length - 1).Truncate(length), v.Err()
 }
 
 // Percentiles are of durations, each within a tenth of the true value.

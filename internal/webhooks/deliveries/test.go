@@ -185,26 +185,26 @@ func (t *testPlaces) end(env id.Environment) {
 }
 
 func (in *TestRequest) check() error {
-	var f apperr.Faults
+	var v apperr.Violations
 	if in.EventUUID != "" {
 		if in.EventType != "" {
-			f.Add("event_type", "alone", "belongs to a made-up event; event_uuid names a stored one")
+			v.Add("event_type", "alone", "belongs to a made-up event; event_uuid names a stored one")
 		}
 		if in.Data != nil {
-			f.Add("body", "alone", "belongs to a made-up event; event_uuid names a stored one")
+			v.Add("body", "alone", "belongs to a made-up event; event_uuid names a stored one")
 		}
 	}
 	if in.EventType != "" {
 		if p, err := subscriptions.ParsePattern(in.EventType); err != nil || p.String() != in.EventType ||
 			strings.Contains(in.EventType, "*") {
-			f.Add("event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
+			v.Add("event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
 		}
 	}
 	if len(in.Headers) > MaxTestHeaders {
-		f.Add("headers", "max_properties", "must be at most 20 headers")
+		v.Add("headers", "max_properties", "must be at most 20 headers")
 	}
-	subscriptions.CheckHeaders(&f, "headers", in.Headers)
-	return f.Err()
+	subscriptions.CheckHeaders(&v, "headers", in.Headers)
+	return v.Err()
 }
 
 // testEvent returns the stored event that the test names, or the one that it makes up.

@@ -157,7 +157,7 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 		s, env := newStore(store.DB), newEnvironment()
 		ctx := t.Context()
 		var work sync.WaitGroup
-		faults := make(chan error, writers+2)
+		violations := make(chan error, writers+2)
 		for w := range writers {
 			work.Go(func() {
 				for n := range each {
@@ -167,7 +167,7 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 						_, err := store.DB.ExecAll(ctx, tx, log.Statement())
 						return err
 					}); err != nil {
-						faults <- err
+						violations <- err
 						return
 					}
 				}
@@ -179,14 +179,14 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 			work.Go(func() {
 				for done.Err() == nil {
 					if err := s.Sequence(ctx); err != nil {
-						faults <- err
+						violations <- err
 						return
 					}
 				}
 			})
 		}
 		next, seen, position := map[string]int{}, 0, int64(0)
-		for seen < writers*each && len(faults) == 0 {
+		for seen < writers*each && len(violations) == 0 {
 			list, err := s.LogAfter(ctx, position, 7)
 			require.NoError(t, err)
 			for _, r := range list {
@@ -202,7 +202,7 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 		}
 		end()
 		work.Wait()
-		require.Empty(t, faults)
+		require.Empty(t, violations)
 		require.Len(t, records(ctx, t, s), writers*each)
 	})
 }

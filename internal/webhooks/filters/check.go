@@ -12,7 +12,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// The rules that a filter can break, as the Rule of a Fault.
+// The rules that a filter can break, as the Rule of a Violation.
 const (
 	ruleMinLength = "min_length"
 	ruleMaxLength = "max_length"
@@ -24,8 +24,8 @@ const (
 	ruleCost      = "cost"
 )
 
-// Fault is one thing that is wrong with a filter.
-type Fault struct {
+// Violation is one thing that is wrong with a filter.
+type Violation struct {
 	// Rule is the name of the rule that it breaks, as in apperr.Detail.
 	Rule string
 	// Message begins with the line and column where there is one, both counted from 1, and repeats no part of the filter.
@@ -33,19 +33,19 @@ type Fault struct {
 }
 
 // Check returns what is wrong with a filter; nothing where it can be stored.
-func Check(text string) []Fault {
-	_, faults := compile(text)
-	return faults
+func Check(text string) []Violation {
+	_, violations := compile(text)
+	return violations
 }
 
-func compile(text string) (*program, []Fault) {
+func compile(text string) (*program, []Violation) {
 	switch {
 	case text == "":
-		return nil, []Fault{{ruleMinLength, "must not be empty; null is for no filter"}}
+		return nil, []Violation{{ruleMinLength, "must not be empty; null is for no filter"}}
 	case utf8.RuneCountInString(text) > MaxLength:
-		return nil, []Fault{{ruleMaxLength, fmt.Sprintf("must be at most %d characters", MaxLength)}}
+		return nil, []Violation{{ruleMaxLength, fmt.Sprintf("must be at most %d characters", MaxLength)}}
 	case !storable(text):
-		return nil, []Fault{{ruleText, "must be Unicode text without the character U+0000"}}
+		return nil, []Violation{{ruleText, "must be Unicode text without the character U+0000"}}
 	}
 	checked, issues := environment().Compile(text)
 	if issues.Err() != nil {
@@ -53,20 +53,21 @@ func compile(text string) (*program, []Fault) {
 	}
 	c := checker{ast: checked.NativeRep(), patterns: map[string]pattern{}}
 	c.check()
-	if len(c.faults) > 0 {
-		return nil, c.faults
+	if len(c.violations) > 0 {
+		return nil, c.violations
 	}
 	model := model{patterns: c.patterns}
 	estimate, err := environment().EstimateCost(checked, model)
 	if err != nil || estimate.Max > MaxCost {
-		return nil, []Fault{{ruleCost, fmt.Sprintf("costs more than %d on an event whose lists, objects and texts have %d "+
+		return nil, []Violation{{ruleCost, fmt.Sprintf("costs more than %d on an event whose lists, objects and texts "+
+			"have %d "+
 			"elements each: "+
 			"loop over fewer lists inside one another", MaxCost, assumedSize)}}
 	}
 	planned, err := environment().Program(checked, cel.CostTracking(model), cel.CostLimit(MaxCost),
 		cel.OptimizeRegex(c.regexes()))
 	if err != nil {
-		return nil, []Fault{{ruleSyntax, "is not a filter"}} // cannot be: everything was checked
+		return nil, []Violation{{ruleSyntax, "is not a filter"}} // cannot be: everything was checked
 	}
 	return &program{planned, c.ast.SourceInfo()}, nil
 }
@@ -88,29 +89,29 @@ func isReplacement(text string) bool {
 
 // checker looks in a filter that is well typed for what filters may not do.
 type checker struct {
-	ast      *ast.AST
-	patterns map[string]pattern
-	faults   []Fault
+	ast        *ast.AST
+	patterns   map[string]pattern
+	violations []Violation
 }
 
-func (c *checker) fault(e ast.Expr, rule, message string) {
-	c.faults = append(c.faults, Fault{rule, position(c.ast.SourceInfo().GetStartLocation(e.ID())) + message})
+func (c *checker) violation(e ast.Expr, rule, message string) {
+	c.violations = append(c.violations, Violation{rule, position(c.ast.SourceInfo().GetStartLocation(e.ID())) + message})
 }
 
 func (c *checker) check() {
 	root := ast.NavigateAST(c.ast)
 	if t := c.ast.GetType(root.ID()); t.Kind() != types.BoolKind {
-		c.fault(root, ruleType, "the filter must be a bool and not "+cel.FormatCELType(t)+
+		c.violation(root, ruleType, "the filter must be a bool and not "+cel.FormatCELType(t)+
 			"; compare its value with what it should be")
 	}
 	ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
 		switch e.Kind() {
 		case ast.IdentKind:
 			if c.ast.GetType(e.ID()).Kind() == types.StructKind && !isSelected(e) {
-				c.fault(e, ruleReference, "the event can only be used by its fields, such as event.type")
+				c.violation(e, ruleReference, "the event can only be used by its fields, such as event.type")
 			}
 		case ast.StructKind:
-			c.fault(e, ruleType, "objects of a type cannot be made here")
+			c.violation(e, ruleType, "objects of a type cannot be made here")
 		case ast.CallKind:
 			if e.AsCall().FunctionName() == overloads.Matches {
 				c.matches(e)
@@ -145,12 +146,12 @@ func (c *checker) matches(e ast.NavigableExpr) {
 		text, ok = literal.AsLiteral().Value().(string)
 	}
 	if !ok {
-		c.fault(literal, rulePattern, "the pattern of matches must be written out as a text")
+		c.violation(literal, rulePattern, "the pattern of matches must be written out as a text")
 		return
 	}
-	p, fault := compilePattern(text)
-	if fault != "" {
-		c.fault(literal, rulePattern, fault)
+	p, violation := compilePattern(text)
+	if violation != "" {
+		c.violation(literal, rulePattern, violation)
 		return
 	}
 	c.patterns[text] = p

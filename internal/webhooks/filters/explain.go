@@ -11,26 +11,26 @@ import (
 
 // explain says in plain words what CEL has found. CEL's own words repeat parts of the filter, which may hold a secret,
 // and are written for who knows its grammar.
-func explain(found []*common.Error) []Fault {
+func explain(found []*common.Error) []Violation {
 	slices.SortStableFunc(found, func(a, b *common.Error) int {
 		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(),
 			b.Location.Column()))
 	})
-	var faults []Fault
+	var violations []Violation
 	for _, e := range found {
 		if strings.HasPrefix(e.Message, "error recovery") && len(found) > 1 {
 			continue // the parser has given up after what it has told already
 		}
 		rule, message := words(e.Message)
-		if rule == ruleSyntax && len(faults) > 0 {
+		if rule == ruleSyntax && len(violations) > 0 {
 			break // what follows the first place that cannot be read says more about the parser than about the filter
 		}
-		fault := Fault{rule, position(e.Location) + message}
-		if !slices.Contains(faults, fault) {
-			faults = append(faults, fault)
+		violation := Violation{rule, position(e.Location) + message}
+		if !slices.Contains(violations, violation) {
+			violations = append(violations, violation)
 		}
 	}
-	return faults
+	return violations
 }
 
 var (

@@ -170,12 +170,12 @@ func TestBounds(t *testing.T) {
 			strings.Repeat("1,", 3000) + "1]", filters.CodeCost},
 		"deep": {`event.body` + strings.Repeat(".a", 400) + ` == "y"`, deep, ""},
 	} {
-		faults := filters.Check(c.filter)
+		violations := filters.Check(c.filter)
 		if name == "deep" {
-			require.NotEmpty(t, faults, "a filter that nests as deep as a body may")
+			require.NotEmpty(t, violations, "a filter that nests as deep as a body may")
 			continue
 		}
-		require.Empty(t, faults, name)
+		require.Empty(t, violations, name)
 		r := filters.New(c.filter).Eval(&filters.Event{Body: []byte(c.body)})
 		require.False(t, r.Matches, name)
 		require.NotNil(t, r.Failure, name)

@@ -91,11 +91,11 @@ func FuzzFilter(f *testing.F) {
 		f.Add(seed, []byte(`[[1,2],"aab",3.5,null]`))
 	}
 	f.Fuzz(func(t *testing.T, text string, body []byte) {
-		_, faults := compile(text)
-		if len(faults) > 0 {
-			for _, fault := range faults {
-				require.NotEmpty(t, fault.Rule)
-				require.NotEmpty(t, fault.Message)
+		_, violations := compile(text)
+		if len(violations) > 0 {
+			for _, violation := range violations {
+				require.NotEmpty(t, violation.Rule)
+				require.NotEmpty(t, violation.Message)
 			}
 			return
 		}

@@ -28,8 +28,8 @@ type pattern struct {
 	size int
 }
 
-// compilePattern compiles a pattern in the syntax of RE2; fault is empty where it can be used.
-func compilePattern(text string) (p pattern, fault string) {
+// compilePattern compiles a pattern in the syntax of RE2; violation is empty where it can be used.
+func compilePattern(text string) (p pattern, violation string) {
 	compiled, err := regexp.Compile(text)
 	if err != nil {
 		return p, "the pattern is not a regular expression (RE2)"

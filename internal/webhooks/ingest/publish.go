@@ -44,34 +44,34 @@ type Publication struct {
 	ConnectionID, ProviderConfigKey *string
 }
 
-// Check adds the faults that the publication shows by itself.
-func (in *Publication) Check(f *apperr.Faults) {
+// Check adds the validation errors that the publication shows by itself.
+func (in *Publication) Check(v *apperr.Violations) {
 	switch t := in.EventType; {
 	case t == "":
-		f.Add("event_type", "min_length", "must not be empty")
+		v.Add("event_type", "min_length", "must not be empty")
 	case len(t) > MaxPublishedType:
-		f.Add("event_type", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedType))
+		v.Add("event_type", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedType))
 	case !publishedType.MatchString(t):
-		f.Add("event_type", "pattern", "must be letters, digits, hyphens and underscores, in segments separated by dots")
+		v.Add("event_type", "pattern", "must be letters, digits, hyphens and underscores, in segments separated by dots")
 	case t == events.OwnProvider || strings.HasPrefix(t, events.OwnPrefix):
-		f.Add("event_type", "reserved", "must not begin with "+events.OwnProvider+
+		v.Add("event_type", "reserved", "must not begin with "+events.OwnProvider+
 			", which is for the gateway's own events")
 	}
 	if isNestedDeeper(in.Data, maxJSONDepth) {
-		f.Add("data", "depth", fmt.Sprintf("must not be nested more than %d deep", maxJSONDepth))
+		v.Add("data", "depth", fmt.Sprintf("must not be nested more than %d deep", maxJSONDepth))
 	}
 	if key := in.IdempotencyKey; key != nil {
 		switch {
 		case *key == "":
-			f.Add("idempotency_key", "min_length", "must not be empty")
+			v.Add("idempotency_key", "min_length", "must not be empty")
 		case utf8.RuneCountInString(*key) > MaxPublishedKey:
-			f.Add("idempotency_key", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedKey))
+			v.Add("idempotency_key", "max_length", fmt.Sprintf("must be at most %d characters", MaxPublishedKey))
 		case strings.ContainsFunc(*key, unicode.IsControl):
-			f.Add("idempotency_key", "pattern", "must not hold control characters")
+			v.Add("idempotency_key", "pattern", "must not hold control characters")
 		}
 	}
 	if in.ProviderConfigKey != nil && in.ConnectionID == nil {
-		f.Add("provider_config_key", "coherent", "belongs to connection_id, which is missing")
+		v.Add("provider_config_key", "coherent", "belongs to connection_id, which is missing")
 	}
 }
 
@@ -95,13 +95,13 @@ func (s *Service) Publish(ctx context.Context, p access.Principal, in Publicatio
 }
 
 func (s *Service) publish(ctx context.Context, p access.Principal, in Publication) (Receipt, error) {
-	var f apperr.Faults
-	in.Check(&f)
-	about, err := s.about(ctx, &f, p, &in)
+	var v apperr.Violations
+	in.Check(&v)
+	about, err := s.about(ctx, &v, p, &in)
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := f.Err(); err != nil {
+	if err := v.Err(); err != nil {
 		return Receipt{}, err
 	}
 	var body bytes.Buffer
@@ -131,7 +131,7 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 }
 
 // about returns the connection that the publication names, or nil.
-func (s *Service) about(ctx context.Context, f *apperr.Faults, p access.Principal,
+func (s *Service) about(ctx context.Context, v *apperr.Violations, p access.Principal,
 	in *Publication) (*connections.Connection, error) {
 	if in.ConnectionID == nil {
 		if !p.View().Connections.Contains("") {
@@ -156,12 +156,12 @@ func (s *Service) about(ctx context.Context, f *apperr.Faults, p access.Principa
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		f.Add("connection_id", "ambiguous",
+		v.Add("connection_id", "ambiguous",
 			"several connections have this id; name the provider_config_key of the one that is meant")
 	case len(list) > 0:
-		f.Add("provider_config_key", "exists", "there is no such connection under this provider configuration")
+		v.Add("provider_config_key", "exists", "there is no such connection under this provider configuration")
 	default:
-		f.Add("connection_id", "exists", "there is no such connection")
+		v.Add("connection_id", "exists", "there is no such connection")
 	}
-	return nil, nil //nolint:nilnil // the fault says so
+	return nil, nil //nolint:nilnil // the violation says so
 }

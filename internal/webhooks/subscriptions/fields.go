@@ -18,7 +18,7 @@ type field struct {
 	// apply writes the field as the change says.
 	apply func()
 	// check adds the validation errors that the change shows by itself; nil where it can show none.
-	check func(f *apperr.Faults)
+	check func(v *apperr.Violations)
 	// state returns the value for the audit trail.
 	state func() any
 }
@@ -30,7 +30,7 @@ func fields(ch *Change, sub *Subscription) []field {
 		value("event_types", &ch.EventTypes, &sub.EventTypes, checkEventTypes),
 		hidden(value("forward_url", &ch.ForwardURL, &sub.ForwardURL, checkURLForm)),
 		{name: "secret_hint", apply: func() { applySecret(ch, sub) }, state: func() any { return sub.SecretHint },
-			check: func(f *apperr.Faults) { checkSecret(f, ch) }},
+			check: func(v *apperr.Violations) { checkSecret(v, ch) }},
 		{name: "enabled", apply: func() { applyEnabled(ch, sub) }, state: func() any { return sub.Enabled }},
 		value("payload_mode", &ch.PayloadMode, &sub.PayloadMode, checkPayloadMode),
 		value("retry_schedule_seconds", &ch.RetrySchedule, &sub.RetrySchedule, checkSchedule),
@@ -38,7 +38,7 @@ func fields(ch *Change, sub *Subscription) []field {
 		text("description", &ch.Description, &sub.Description, checkDescription),
 		nullable(text("filter", &ch.Filter, &sub.Filter, checkFilter)),
 		hidden(field{name: "headers", apply: func() { sub.Headers = mergeHeaders(sub.Headers, ch.Headers) },
-			check: func(f *apperr.Faults) { checkHeaders(f.At("headers"), ch.Headers.Value) },
+			check: func(v *apperr.Violations) { checkHeaders(v.At("headers"), ch.Headers.Value) },
 			state: func() any { return sub.Headers }}),
 		{name: "metadata", apply: func() { sub.Metadata = patch.Merge(sub.Metadata, ch.Metadata) },
 			state: func() any { return audit.Hidden{Value: sub.Metadata, Shown: memberNames(sub.Metadata)} }},
@@ -49,21 +49,22 @@ func fields(ch *Change, sub *Subscription) []field {
 }
 
 // value returns a field that a change replaces and cannot clear.
-func value[T any](name string, in *patch.Optional[T], out *T, check func(f *apperr.Faults, v T)) field {
+func value[T any](name string, in *patch.Optional[T], out *T, check func(violations *apperr.Violations, v T)) field {
 	return field{name: name, apply: func() { *out = in.Or(*out) }, state: func() any { return *out },
-		check: func(f *apperr.Faults) {
+		check: func(violations *apperr.Violations) {
 			if in.Set {
-				check(f.At(name), in.Value)
+				check(violations.At(name), in.Value)
 			}
 		}}
 }
 
 // text returns a field that is empty where a change clears it.
-func text(name string, in *patch.Field[string], out *string, check func(f *apperr.Faults, v string)) field {
+func text(name string, in *patch.Field[string], out *string, check func(violations *apperr.Violations,
+	v string)) field {
 	return field{name: name, apply: func() { *out = in.Or(*out, "") }, state: func() any { return *out },
-		check: func(f *apperr.Faults) {
+		check: func(violations *apperr.Violations) {
 			if in.Given() && check != nil {
-				check(f.At(name), in.Value)
+				check(violations.At(name), in.Value)
 			}
 		}}
 }
@@ -83,8 +84,8 @@ func nullable(f field) field {
 // milliseconds returns a field with a length of time that a change cannot clear.
 func milliseconds(name string, in *patch.Optional[int64], out *time.Duration, least, most time.Duration) field {
 	ms := out.Milliseconds()
-	f := value(name, in, &ms, func(f *apperr.Faults, v int64) {
-		checkRange(f, v, least.Milliseconds(), most.Milliseconds())
+	f := value(name, in, &ms, func(violations *apperr.Violations, v int64) {
+		checkRange(violations, v, least.Milliseconds(), most.Milliseconds())
 	})
 	f.apply = func() { *out = time.Duration(in.Or(ms)) * time.Millisecond }
 	return f

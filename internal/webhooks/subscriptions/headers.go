@@ -45,7 +45,7 @@ func isRefusedName(name string) bool {
 }
 
 // checkHeaders checks the members of a change. Their number after a merge is checked where that is known.
-func checkHeaders(f *apperr.Faults, members map[string]*string) {
+func checkHeaders(v *apperr.Violations, members map[string]*string) {
 	badName := false
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -58,19 +58,19 @@ func checkHeaders(f *apperr.Faults, members map[string]*string) {
 		seen[strings.ToLower(name)] = true
 		switch {
 		case duplicate:
-			f.Add(at, "unique", "must not be there twice; case does not count")
+			v.Add(at, "unique", "must not be there twice; case does not count")
 		case value == nil: // takes away what an earlier version may have accepted
 		case isRefusedName(name):
-			f.Add(at, "reserved", "the header is set by the service or by HTTP itself, or receivers could take it for one "+
+			v.Add(at, "reserved", "the header is set by the service or by HTTP itself, or receivers could take it for one "+
 				"that is")
 		case len(*value) > MaxHeaderValue:
-			f.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxHeaderValue))
+			v.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxHeaderValue))
 		case !isHeaderValue(*value):
-			f.Add(at, "pattern", "must be visible ASCII characters, with blanks and tabs only between them")
+			v.Add(at, "pattern", "must be visible ASCII characters, with blanks and tabs only between them")
 		}
 	}
 	if badName {
-		f.Add("", "pattern", fmt.Sprintf(
+		v.Add("", "pattern", fmt.Sprintf(
 			"every name must be 1 to %d letters, digits and ! # $ %% & ' * + - . ^ _ ` | ~", MaxHeaderName))
 	}
 }
@@ -91,12 +91,12 @@ func isHeaderValue(value string) bool {
 	})
 }
 
-// CheckHeaders adds the faults of headers that one request carries beside the subscription's own: the rules are the
-// same. location is where the caller sent them.
-func CheckHeaders(f *apperr.Faults, location string, headers map[string]string) {
+// CheckHeaders adds the validation errors of headers that one request carries beside the subscription's own: the rules
+// are the same. location is where the caller sent them.
+func CheckHeaders(v *apperr.Violations, location string, headers map[string]string) {
 	members := make(map[string]*string, len(headers))
 	for name, value := range headers {
 		members[name] = &value
 	}
-	checkHeaders(f.At(location), members)
+	checkHeaders(v.At(location), members)
 }

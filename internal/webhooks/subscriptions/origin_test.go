@@ -58,8 +58,8 @@ func TestTargetIsNotTheGateway(t *testing.T) {
 					require.NoError(t, updateErr, "%s at %s", target, c.public)
 					continue
 				}
-				require.Equal(t, []string{"forward_url forward_loop"}, faultsOf(t, createErr), "%s at %s", target, c.public)
-				require.Equal(t, []string{"forward_url forward_loop"}, faultsOf(t, updateErr), "%s at %s", target, c.public)
+				require.Equal(t, []string{"forward_url forward_loop"}, violationsOf(t, createErr), "%s at %s", target, c.public)
+				require.Equal(t, []string{"forward_url forward_loop"}, violationsOf(t, updateErr), "%s at %s", target, c.public)
 			}
 		}
 	})

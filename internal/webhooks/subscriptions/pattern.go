@@ -35,9 +35,9 @@ func (e *PatternError) Error() string { return e.Message }
 
 // ParsePattern parses a pattern. Its error is a *PatternError.
 func ParsePattern(text string) (Pattern, error) {
-	p, fault := parsePattern(text)
-	if fault != nil {
-		return Pattern{}, fault
+	p, violation := parsePattern(text)
+	if violation != nil {
+		return Pattern{}, violation
 	}
 	return p, nil
 }
@@ -66,14 +66,14 @@ func parsePattern(text string) (Pattern, *PatternError) {
 	return Pattern{segments: segments}, nil
 }
 
-// TypeFilterFault says why s, which is not just a type, is no pattern either; nil where it is one. It is for the
+// TypeFilterViolation says why s, which is not just a type, is no pattern either; nil where it is one. It is for the
 // filters of lists, which take both; what they say of lengths they check themselves.
-func TypeFilterFault(s string) *PatternError {
+func TypeFilterViolation(s string) *PatternError {
 	if !strings.Contains(s, wildcard) {
 		return nil
 	}
-	if _, fault := parsePattern(s); fault != nil && fault.Rule == "pattern" {
-		return fault
+	if _, violation := parsePattern(s); violation != nil && violation.Rule == "pattern" {
+		return violation
 	}
 	return nil
 }

@@ -44,9 +44,9 @@ func TestParsePatternRefuses(t *testing.T) {
 		".": "pattern", "a b": "pattern", "a\tb": "pattern", "a\x00": "pattern", "a\u00a0b": "pattern", "a\xff": "pattern",
 	} {
 		_, err := ParsePattern(text)
-		var fault *PatternError
-		require.ErrorAs(t, err, &fault, "%q", text)
-		require.Equal(t, rule, fault.Rule, "%q", text)
+		var violation *PatternError
+		require.ErrorAs(t, err, &violation, "%q", text)
+		require.Equal(t, rule, violation.Rule, "%q", text)
 	}
 	_, err := ParsePattern(strings.Repeat("é", 256))
 	require.NoError(t, err)
@@ -61,8 +61,8 @@ func FuzzParsePattern(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := ParsePattern(text)
 		if err != nil {
-			var fault *PatternError
-			if !errors.As(err, &fault) {
+			var violation *PatternError
+			if !errors.As(err, &violation) {
 				t.Fatalf("foreign error %v", err)
 			}
 			return

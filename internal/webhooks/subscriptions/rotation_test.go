@@ -167,7 +167,7 @@ func TestForgetSecrets(t *testing.T) {
 }
 
 // The grace has bounds, cannot be cleared, and means something only beside a new secret, or as zero.
-func TestGraceFaults(t *testing.T) {
+func TestGraceViolations(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		r := newRotated(t, store)
@@ -184,7 +184,7 @@ func TestGraceFaults(t *testing.T) {
 				[]string{"signing_secret min_length", "secret_grace_seconds minimum"}},
 		} {
 			_, err := r.Update(t.Context(), r.p, r.id, c.change)
-			require.Equal(t, c.want, faultsOf(t, err))
+			require.Equal(t, c.want, violationsOf(t, err))
 		}
 		require.Equal(t, "a", r.signs(t))
 		r.change(t, replacing("b", subscriptions.MaxSecretGrace))

@@ -19,79 +19,79 @@ import (
 
 // Check adds the validation errors that the change shows by itself, without a look at what is stored or where the URL
 // leads.
-func (ch *Change) Check(f *apperr.Faults) {
+func (ch *Change) Check(v *apperr.Violations) {
 	for _, field := range fields(ch, &Subscription{}) {
 		if field.check != nil {
-			field.check(f)
+			field.check(v)
 		}
 	}
 }
 
 // CheckNew is Check for a subscription that is to be created.
-func (ch *Change) CheckNew(f *apperr.Faults) {
+func (ch *Change) CheckNew(v *apperr.Violations) {
 	if !ch.EventTypes.Set {
-		f.Add("event_types", "required", "the field is required")
+		v.Add("event_types", "required", "the field is required")
 	}
 	if !ch.ForwardURL.Set {
-		f.Add("forward_url", "required", "the field is required")
+		v.Add("forward_url", "required", "the field is required")
 	}
-	ch.Check(f)
+	ch.Check(v)
 }
 
-func checkEventTypes(f *apperr.Faults, types []string) {
+func checkEventTypes(v *apperr.Violations, types []string) {
 	switch {
 	case len(types) == 0:
-		f.Add("", "min_items", "must be at least one pattern")
+		v.Add("", "min_items", "must be at least one pattern")
 	case len(types) > MaxPatterns:
-		f.Add("", "max_items", fmt.Sprintf("must be at most %d patterns", MaxPatterns))
+		v.Add("", "max_items", fmt.Sprintf("must be at most %d patterns", MaxPatterns))
 		return
 	}
 	for i, t := range types {
 		at := fmt.Sprintf("[%d]", i)
-		if _, fault := parsePattern(t); fault != nil {
-			f.Add(at, fault.Rule, fault.Message)
+		if _, violation := parsePattern(t); violation != nil {
+			v.Add(at, violation.Rule, violation.Message)
 		} else if slices.Contains(types[:i], t) {
-			f.Add(at, "unique", "must not be there twice")
+			v.Add(at, "unique", "must not be there twice")
 		}
 	}
 }
 
 // checkURLForm refuses what no policy lets through; the policy has the last word, with a look at the address.
-func checkURLForm(f *apperr.Faults, raw string) {
+func checkURLForm(v *apperr.Violations, raw string) {
 	u, err := url.Parse(raw)
 	switch {
 	case len(raw) > MaxURLLength:
-		f.Add("", egress.CodeURLInvalid, fmt.Sprintf("must be at most %d characters", MaxURLLength))
+		v.Add("", egress.CodeURLInvalid, fmt.Sprintf("must be at most %d characters", MaxURLLength))
 	case err != nil || u.Host == "":
-		f.Add("", egress.CodeURLInvalid, "must be an absolute URL such as https://example.com/path")
+		v.Add("", egress.CodeURLInvalid, "must be an absolute URL such as https://example.com/path")
 	case u.Scheme != "https" && u.Scheme != "http":
-		f.Add("", egress.CodeSchemeRefused, "must be an https:// URL")
+		v.Add("", egress.CodeSchemeRefused, "must be an https:// URL")
 	case u.User != nil:
-		f.Add("", egress.CodeUserinfoRefused, "must not hold a user name or password: put credentials into headers")
+		v.Add("", egress.CodeUserinfoRefused, "must not hold a user name or password: put credentials into headers")
 	}
 }
 
-func checkSchedule(f *apperr.Faults, schedule []float64) {
+func checkSchedule(v *apperr.Violations, schedule []float64) {
 	if len(schedule) > MaxRetries {
-		f.Add("", "max_items", fmt.Sprintf("must be at most %d numbers", MaxRetries))
+		v.Add("", "max_items", fmt.Sprintf("must be at most %d numbers", MaxRetries))
 		return
 	}
 	for i, seconds := range schedule {
 		at := fmt.Sprintf("[%d]", i)
 		switch {
 		case seconds < MinRetryDelay:
-			f.Add(at, "minimum", fmt.Sprintf("must be at least %g", MinRetryDelay))
+			v.Add(at, "minimum", fmt.Sprintf("must be at least %g", MinRetryDelay))
 		case seconds > MaxRetryDelay:
-			f.Add(at, "maximum", fmt.Sprintf("must be at most %.0f", MaxRetryDelay))
+			v.Add(at, "maximum", fmt.Sprintf("must be at most %.0f", MaxRetryDelay))
 		}
 	}
 }
 
 // checkSecret checks the fields about the signing secret.
-func checkSecret(f *apperr.Faults, ch *Change) {
+func checkSecret(v *apperr.Violations, ch *Change) {
 	if ch.SigningSecret.Set {
 		if _, rule, message := signingKey(ch.SigningSecret.Value); rule != "" {
-			f.Add("signing_secret", rule, message)
+			v.Add("signing_secret", rule, message)
 		}
 	}
 	if !ch.SecretGraceSeconds.Set {
@@ -99,55 +99,55 @@ func checkSecret(f *apperr.Faults, ch *Change) {
 	}
 	const at = "secret_grace_seconds"
 	seconds := ch.SecretGraceSeconds.Value
-	checkRange(f.At(at), seconds, 0, int64(MaxSecretGrace/time.Second))
+	checkRange(v.At(at), seconds, 0, int64(MaxSecretGrace/time.Second))
 	if seconds > 0 && seconds <= int64(MaxSecretGrace/time.Second) && !ch.SigningSecret.Set {
-		f.Add(at, "coherent", "must be 0 without a new signing_secret: that ends the signatures of replaced ones at once")
+		v.Add(at, "coherent", "must be 0 without a new signing_secret: that ends the signatures of replaced ones at once")
 	}
 }
 
-func checkRange(f *apperr.Faults, v, least, most int64) {
+func checkRange(violations *apperr.Violations, v, least, most int64) {
 	switch {
 	case v < least:
-		f.Add("", "minimum", fmt.Sprintf("must be at least %d", least))
+		violations.Add("", "minimum", fmt.Sprintf("must be at least %d", least))
 	case v > most:
-		f.Add("", "maximum", fmt.Sprintf("must be at most %d", most))
+		violations.Add("", "maximum", fmt.Sprintf("must be at most %d", most))
 	}
 }
 
-func checkPayloadMode(f *apperr.Faults, m PayloadMode) {
+func checkPayloadMode(v *apperr.Violations, m PayloadMode) {
 	if !slices.Contains(PayloadModes(), m) {
-		f.Add("", "enum", "must be envelope or raw")
+		v.Add("", "enum", "must be envelope or raw")
 	}
 }
 
-func checkFilter(f *apperr.Faults, text string) {
-	for _, fault := range filters.Check(text) {
-		f.Add("", fault.Rule, fault.Message)
+func checkFilter(v *apperr.Violations, text string) {
+	for _, violation := range filters.Check(text) {
+		v.Add("", violation.Rule, violation.Message)
 	}
 }
 
-func checkDescription(f *apperr.Faults, text string) {
+func checkDescription(v *apperr.Violations, text string) {
 	switch {
 	case utf8.RuneCountInString(text) > MaxDescription:
-		f.Add("", "max_length", fmt.Sprintf("must be at most %d characters", MaxDescription))
+		v.Add("", "max_length", fmt.Sprintf("must be at most %d characters", MaxDescription))
 	case !storable(text):
-		f.Add("", "pattern", "must not hold the character U+0000")
+		v.Add("", "pattern", "must not hold the character U+0000")
 	}
 }
 
 // storable reports whether the databases can hold the text: PostgreSQL refuses U+0000 and what is not UTF-8.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// check adds the faults of the change and of what it leads to.
-func (s *Service) check(ctx context.Context, f *apperr.Faults, ch *Change, next *Subscription) error {
+// check adds the validation errors of the change and of what it leads to.
+func (s *Service) check(ctx context.Context, v *apperr.Violations, ch *Change, next *Subscription) error {
 	if ch.ForwardURL.Set {
-		var form apperr.Faults
+		var form apperr.Violations
 		if checkURLForm(&form, ch.ForwardURL.Value); form.Err() == nil {
-			s.checkTarget(ctx, f, "forward_url", ch.ForwardURL.Value)
+			s.checkTarget(ctx, v, "forward_url", ch.ForwardURL.Value)
 		}
 	}
 	if len(next.Headers) > MaxHeaders {
-		f.Add("headers", "max_properties", fmt.Sprintf("must be at most %d headers", MaxHeaders))
+		v.Add("headers", "max_properties", fmt.Sprintf("must be at most %d headers", MaxHeaders))
 	}
 	if ch.Metadata.Set {
 		metadata, err := db.EncodeJSON(next.Metadata)
@@ -155,38 +155,39 @@ func (s *Service) check(ctx context.Context, f *apperr.Faults, ch *Change, next 
 			return fmt.Errorf("encode metadata: %w", err)
 		}
 		if len(metadata) > MaxMetadata {
-			f.Add("metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadata))
+			v.Add("metadata", "max_length", fmt.Sprintf("must be at most %d bytes of compact JSON", MaxMetadata))
 		}
 	}
-	return s.checkScope(ctx, f, ch, next.Environment, scope{next.ProviderConfigKey, next.ConnectionID})
+	return s.checkScope(ctx, v, ch, next.Environment, scope{next.ProviderConfigKey, next.ConnectionID})
 }
 
-func (s *Service) checkTarget(ctx context.Context, f *apperr.Faults, location, target string) {
+func (s *Service) checkTarget(ctx context.Context, v *apperr.Violations, location, target string) {
 	if to := originOf(target); to != (origin{}) && to == s.own {
-		f.Add(location, "forward_loop", "must not lead back to this gateway")
+		v.Add(location, "forward_loop", "must not lead back to this gateway")
 	} else if refused := s.cfg.Targets.CheckTarget(ctx, target); refused != nil {
-		f.Add(location, refused.Code, refused.Message)
+		v.Add(location, refused.Code, refused.Message)
 	}
 }
 
 // checkScope asks whether what the subscription is narrowed to exists. What the change does not touch was accepted when
 // it was stored and is not held against the caller now.
-func (s *Service) checkScope(ctx context.Context, f *apperr.Faults, ch *Change, env id.Environment, to scope) error {
+func (s *Service) checkScope(ctx context.Context, v *apperr.Violations, ch *Change, env id.Environment,
+	to scope) error {
 	const keyAt, connectionAt = "provider_config_key", "connection_id"
 	empty := func(field patch.Field[string]) bool { return field.Given() && field.Value == "" }
 	switch {
 	case !ch.ProviderConfigKey.Set && !ch.ConnectionID.Set:
 		return nil
 	case empty(ch.ProviderConfigKey):
-		f.Add(keyAt, "min_length", "must not be empty")
+		v.Add(keyAt, "min_length", "must not be empty")
 		to.connectionID = ""
 	case to.providerConfigKey != "" && to.providerConfigKey != OwnProvider &&
 		!s.cfg.Connections.ConfigKeyExists(env, to.providerConfigKey):
-		f.Add(keyAt, "exists", "there is no such provider configuration")
+		v.Add(keyAt, "exists", "there is no such provider configuration")
 		to.connectionID = "" // whether it has the connection cannot be told
 	}
 	if empty(ch.ConnectionID) {
-		f.Add(connectionAt, "min_length", "must not be empty")
+		v.Add(connectionAt, "min_length", "must not be empty")
 	}
 	if to.connectionID == "" {
 		return nil
@@ -197,11 +198,11 @@ func (s *Service) checkScope(ctx context.Context, f *apperr.Faults, ch *Change, 
 		return err
 	case exists:
 	case ch.ConnectionID.Set && to.providerConfigKey == "":
-		f.Add(connectionAt, "exists", "there is no such connection")
+		v.Add(connectionAt, "exists", "there is no such connection")
 	case ch.ConnectionID.Set:
-		f.Add(connectionAt, "exists", "there is no such connection under this provider configuration")
+		v.Add(connectionAt, "exists", "there is no such connection under this provider configuration")
 	case to.providerConfigKey != "":
-		f.Add(keyAt, "exists", "the subscription's connection does not exist under this provider configuration")
+		v.Add(keyAt, "exists", "the subscription's connection does not exist under this provider configuration")
 	}
 	return nil
 }

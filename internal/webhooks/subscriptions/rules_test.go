@@ -15,8 +15,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// faultsOf returns the faults of a validation error as "location rule".
-func faultsOf(t *testing.T, err error) []string {
+// violationsOf returns the entries of a validation error as "location rule".
+func violationsOf(t *testing.T, err error) []string {
 	t.Helper()
 	var e *apperr.Error
 	require.ErrorAs(t, err, &e)
@@ -160,14 +160,14 @@ func TestRules(t *testing.T) {
 				require.NoError(t, updateErr, c.name)
 				continue
 			}
-			require.Equal(t, c.want, faultsOf(t, createErr), c.name)
-			require.Equal(t, c.want, faultsOf(t, updateErr), c.name)
+			require.Equal(t, c.want, violationsOf(t, createErr), c.name)
+			require.Equal(t, c.want, violationsOf(t, updateErr), c.name)
 		}
 	})
 }
 
-// Every fault of a request is told at once, whichever rule finds it, and none repeats a value.
-func TestAllFaultsAtOnce(t *testing.T) {
+// Every validation error of a request is told at once, whichever rule finds it, and none repeats a value.
+func TestAllViolationsAtOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
@@ -181,7 +181,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			"event_types required", "forward_url target_refused", "signing_secret min_length",
 			"timeout_ms minimum", "provider_config_key exists", "headers pattern",
 			"filter reference", "filter reference",
-		}, faultsOf(t, err))
+		}, violationsOf(t, err))
 		var e *apperr.Error
 		require.ErrorAs(t, err, &e)
 		for _, d := range e.Details {
@@ -202,7 +202,7 @@ func TestScopeOfAChange(t *testing.T) {
 		require.NoError(t, err)
 		_, err = w.Update(t.Context(), w.p, sub.ID,
 			subscriptions.Change{Settings: subscriptions.Settings{ProviderConfigKey: patch.To("slack")}})
-		require.Equal(t, []string{"provider_config_key exists"}, faultsOf(t, err))
+		require.Equal(t, []string{"provider_config_key exists"}, violationsOf(t, err))
 		w.exec(t, "UPDATE webhook_subscriptions SET connection_id = 'gone' WHERE id = $1", sub.ID)
 		_, err = w.Update(t.Context(), w.p, sub.ID,
 			subscriptions.Change{Settings: subscriptions.Settings{Description: patch.To("still mine")}})

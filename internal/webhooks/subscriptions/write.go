@@ -23,7 +23,8 @@ var errRace = errors.New("the webhook subscription keeps changing")
 // Create stores a subscription in the principal's environment. Where an API key is bounded, it names a connection that
 // the key may use, or is grant_denied; so the subscription stays bounded, also when the key is gone. It matches the
 // events that arrive after Create has returned. The secret is set when it was generated; nothing returns it again.
-// Faults are of code validation_error, all of them at once; an environment that was removed meanwhile is not_found.
+// Validation errors are of code validation_error, all of them at once; an environment that was removed meanwhile is
+// not_found.
 func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Subscription, secretbox.Secret, error) {
 	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
 	base := Subscription{
@@ -38,12 +39,12 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	if err := p.Require(access.RouteWebhooks, sub.ConnectionID); err != nil {
 		return Subscription{}, "", err
 	}
-	var f apperr.Faults
-	ch.CheckNew(&f)
-	if err := s.check(ctx, &f, &ch, &sub); err != nil {
+	var v apperr.Violations
+	ch.CheckNew(&v)
+	if err := s.check(ctx, &v, &ch, &sub); err != nil {
 		return Subscription{}, "", err
 	}
-	if err := f.Err(); err != nil {
+	if err := v.Err(); err != nil {
 		return Subscription{}, "", err
 	}
 	secret, generated := ch.SigningSecret.Value, secretbox.Secret("")
@@ -73,8 +74,8 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 
 // Update changes a subscription of the principal's environment and returns it as it is then. A URL, secret, header or
 // limit applies from the next try; a secret that is replaced goes on signing beside the new one for a while; which
-// events went to the subscription before does not change. Faults are of code validation_error, all of them at once; an
-// unknown or deleted subscription is not_found.
+// events went to the subscription before does not change. Validation errors are of code validation_error, all of them
+// at once; an unknown or deleted subscription is not_found.
 func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string,
 	ch Change) (Subscription, error) {
 	for range maxRaces {
@@ -102,12 +103,12 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 	if err := p.Require(access.RouteWebhooks, after.ConnectionID); err != nil {
 		return Subscription{}, false, err
 	}
-	var f apperr.Faults
-	ch.Check(&f)
-	if err := s.check(ctx, &f, &ch, &after); err != nil {
+	var v apperr.Violations
+	ch.Check(&v)
+	if err := s.check(ctx, &v, &ch, &after); err != nil {
 		return Subscription{}, false, err
 	}
-	if err := f.Err(); err != nil {
+	if err := v.Err(); err != nil {
 		return Subscription{}, false, err
 	}
 	now := s.cfg.Clock.Now()

@@ -134,7 +134,7 @@ func (n *newProvider) settings() sso.Settings {
 }
 
 // CheckRefused adds the errors that the service would find.
-func (n *newProvider) CheckRefused(_ context.Context, f *apperr.Faults) { n.settings().Check(f) }
+func (n *newProvider) CheckRefused(_ context.Context, v *apperr.Violations) { n.settings().Check(v) }
 
 type providerPatch struct {
 	// The display name of the provider; no control characters. Default: unchanged.
@@ -154,11 +154,11 @@ func (p *providerPatch) apply(s *sso.Settings) {
 }
 
 // CheckRefused adds the errors that the service would find.
-func (p *providerPatch) CheckRefused(_ context.Context, f *apperr.Faults) {
+func (p *providerPatch) CheckRefused(_ context.Context, v *apperr.Violations) {
 	s := sso.Defaults()
 	s.Name, s.ClientID, s.AllowedDomains, s.ClientSecret = "-", "-", []string{"example.test"}, p.ClientSecret.Value
 	p.apply(&s)
-	s.Check(f)
+	s.Check(v)
 }
 
 func (p *providerPatch) change() sso.Change {
@@ -239,9 +239,9 @@ type startInput struct {
 }
 
 // Check rejects a path that could lead to another site.
-func (in *startInput) Check(_ context.Context, f *apperr.Faults) {
+func (in *startInput) Check(_ context.Context, v *apperr.Violations) {
 	if !sso.ValidReturnTo(in.ReturnTo) {
-		f.Add("query.return_to", "path", "must be a path of this service, such as /docs")
+		v.Add("query.return_to", "path", "must be a path of this service, such as /docs")
 	}
 }
 

@@ -87,20 +87,20 @@ type request struct {
 }
 
 // Check rejects an empty choice, which means the default to package connections.
-func (b *creation) Check(_ context.Context, f *apperr.Faults) {
+func (b *creation) Check(_ context.Context, v *apperr.Violations) {
 	if choice := b.OnConflict.Pointer(); choice != nil && *choice == "" {
-		f.Add("on_conflict", "enum", "must be error or update")
+		v.Add("on_conflict", "enum", "must be error or update")
 	}
 }
 
 // Check rejects an unknown operation, and a change alongside an operation.
-func (b *request) Check(_ context.Context, f *apperr.Faults) {
+func (b *request) Check(_ context.Context, v *apperr.Violations) {
 	op := b.Operation.Pointer()
 	if op == nil {
 		return
 	}
 	if _, known := operations()[*op]; !known {
-		f.Add("operation", "enum", "must be disable, enable, delete or rotate_webhook_path")
+		v.Add("operation", "enum", "must be disable, enable, delete or rotate_webhook_path")
 	}
 	for _, other := range []struct {
 		name string
@@ -108,7 +108,7 @@ func (b *request) Check(_ context.Context, f *apperr.Faults) {
 	}{{"webhook_secret", b.WebhookSecret.Set}, {"webhook", b.Webhook.Set}, {"tags", b.Tags.Set},
 		{"metadata", b.Metadata.Set}} {
 		if other.set {
-			f.Add(other.name, "alone", "must not be given together with an operation")
+			v.Add(other.name, "alone", "must not be given together with an operation")
 		}
 	}
 }

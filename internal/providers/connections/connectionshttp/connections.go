@@ -141,10 +141,10 @@ type listInput struct {
 }
 
 // Check checks the filters.
-func (in *listInput) Check(_ context.Context, f *apperr.Faults) {
+func (in *listInput) Check(_ context.Context, v *apperr.Violations) {
 	for i, key := range in.Provider {
 		if !connections.ValidProviderConfigKey(key) {
-			f.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
+			v.Add(fmt.Sprintf("query.provider[%d]", i), "pattern", "must be the key of a provider configuration")
 		}
 	}
 }

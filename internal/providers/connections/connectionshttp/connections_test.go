@@ -219,9 +219,9 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// A body of the wrong shape, and one that breaks rules, is a 422 that lists its faults by place and rule and repeats no
-// value; nothing is accepted and ignored.
-func TestFaults(t *testing.T) {
+// A body of the wrong shape, and one that breaks rules, is a 422 that lists its validation errors by place and rule and
+// repeats no value; nothing is accepted and ignored.
+func TestViolations(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name, method, path, body string

@@ -43,7 +43,7 @@ func TestSecretsLife(t *testing.T) {
 }
 
 // Promise: what is wrong with a secret is told at its place, and nothing is stored.
-func TestSecretFaults(t *testing.T) {
+func TestSecretViolations(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, st testkit.Store) {
 		t.Helper()

@@ -29,7 +29,7 @@ func (in *statsInput) request() deliveries.StatsRequest {
 }
 
 // Check checks the rules that the schema cannot express.
-func (in *statsInput) Check(_ context.Context, f *apperr.Faults) { in.request().Check(f) }
+func (in *statsInput) Check(_ context.Context, v *apperr.Violations) { in.request().Check(v) }
 
 type statsOutput struct{ Body stats }
 

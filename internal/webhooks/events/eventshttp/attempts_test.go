@@ -79,7 +79,7 @@ func TestReplay(t *testing.T) {
 		replay := func(body string) answer { return s.do(t, "webhooks", http.MethodPost, path+"/"+uuid+"/replay", body) }
 
 		for _, body := range []string{"", "{}", `{"force":false}`} {
-			code, _ := replay(body).fault(t)
+			code, _ := replay(body).violation(t)
 			require.Equal(t, "nothing_to_replay", code, body)
 		}
 		a := replay(`{"force":true,"subscription_ids":["` + sub + `"]}`)
@@ -99,7 +99,7 @@ func TestReplay(t *testing.T) {
 		s.exec(t, `UPDATE deliveries SET status = 'sending', claim_id = 'x'`)
 		a = replay(`{"force":true}`)
 		require.Equal(t, http.StatusConflict, a.status)
-		code, _ := a.fault(t)
+		code, _ := a.violation(t)
 		require.Equal(t, "delivery_in_flight", code)
 	})
 }
@@ -123,7 +123,7 @@ func TestRefusedReplays(t *testing.T) {
 		} {
 			a := s.do(t, "webhooks", http.MethodPost, path+"/"+uuid+"/replay", body)
 			require.Equal(t, http.StatusUnprocessableEntity, a.status, "%s: %s", body, a.body)
-			_, details := a.fault(t)
+			_, details := a.violation(t)
 			require.Equal(t, []string{want}, details, body)
 		}
 	})

@@ -181,10 +181,10 @@ type replayInput struct {
 }
 
 // Check rejects ids that no subscription can have.
-func (b *replayBody) Check(_ context.Context, f *apperr.Faults) {
+func (b *replayBody) Check(_ context.Context, v *apperr.Violations) {
 	for i, s := range b.SubscriptionIDs {
 		if !id.Is(id.PrefixSubscription, s) {
-			f.Add(fmt.Sprintf("subscription_ids[%d]", i), "format", "must be the id of a subscription")
+			v.Add(fmt.Sprintf("subscription_ids[%d]", i), "format", "must be the id of a subscription")
 		}
 	}
 }

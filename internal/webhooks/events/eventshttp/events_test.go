@@ -205,7 +205,8 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// A query that cannot be meant is refused with all its faults, and never reaches a database that would choke on it.
+// A query that cannot be meant is refused with all its validation errors, and never reaches a database that would choke
+// on it.
 func TestRefusedQueries(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, testkit.Store{})
@@ -244,7 +245,7 @@ func TestRefusedQueries(t *testing.T) {
 	} {
 		a := s.get(t, path+"?"+query)
 		require.Equal(t, http.StatusUnprocessableEntity, a.status, "%s: %s", query, a.body)
-		_, details := a.fault(t)
+		_, details := a.violation(t)
 		require.ElementsMatch(t, want, details, query)
 	}
 }

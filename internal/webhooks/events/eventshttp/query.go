@@ -58,10 +58,10 @@ type listInput struct {
 }
 
 // Check checks the rules that the schema cannot express.
-func (in *FilterQuery) Check(_ context.Context, f *apperr.Faults) {
+func (in *FilterQuery) Check(_ context.Context, v *apperr.Violations) {
 	for i, p := range in.EventType {
-		if fault := subscriptions.TypeFilterFault(p); fault != nil {
-			f.Add(fmt.Sprintf("query.event_type[%d]", i), fault.Rule, fault.Message)
+		if violation := subscriptions.TypeFilterViolation(p); violation != nil {
+			v.Add(fmt.Sprintf("query.event_type[%d]", i), violation.Rule, violation.Message)
 		}
 	}
 }

@@ -88,10 +88,10 @@ type streamInput struct {
 }
 
 // Check parses the place and checks the rules that the schema cannot express.
-func (in *streamInput) Check(ctx context.Context, f *apperr.Faults) {
-	in.FilterQuery.Check(ctx, f)
+func (in *streamInput) Check(ctx context.Context, v *apperr.Violations) {
+	in.FilterQuery.Check(ctx, v)
 	for _, name := range superfluousParameters(httpapi.RequestFrom(ctx).URL.Query()) {
-		f.Add("query."+name, "ticket", "must not be given together with a ticket, which contains the filters")
+		v.Add("query."+name, "ticket", "must not be given together with a ticket, which contains the filters")
 	}
 	text, location := in.After, "query.last_event_id"
 	if in.LastEventID != "" {
@@ -100,7 +100,7 @@ func (in *streamInput) Check(ctx context.Context, f *apperr.Faults) {
 	if text != "" {
 		place, err := eventstream.ParsePlace(access.From(ctx).Environment, text)
 		if err != nil {
-			f.Add(location, "event_id", "is not from a stream of this environment")
+			v.Add(location, "event_id", "is not from a stream of this environment")
 		}
 		in.from = &place
 	}

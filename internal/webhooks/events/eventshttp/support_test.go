@@ -146,8 +146,8 @@ func (a answer) uuids(t *testing.T) []string {
 	return list
 }
 
-// fault returns the code of an error answer and its details as "location rule".
-func (a answer) fault(t *testing.T) (code string, details []string) {
+// violation returns the code of an error answer and its details as "location rule".
+func (a answer) violation(t *testing.T) (code string, details []string) {
 	t.Helper()
 	var e struct {
 		Error struct {

@@ -55,9 +55,9 @@ type publication struct {
 }
 
 // CheckRefused adds the errors that the service would find.
-func (b *publication) CheckRefused(_ context.Context, f *apperr.Faults) {
+func (b *publication) CheckRefused(_ context.Context, v *apperr.Violations) {
 	in := b.publication()
-	in.Check(f)
+	in.Check(v)
 }
 
 func (b *publication) publication() ingest.Publication {

@@ -86,31 +86,31 @@ func (f *filter) UnmarshalJSON(b []byte) error {
 }
 
 // Check checks the rules that the schema cannot express.
-func (b *creation) Check(_ context.Context, f *apperr.Faults) {
+func (b *creation) Check(_ context.Context, v *apperr.Violations) {
 	for i, uuid := range b.Filter.EventUUIDs {
 		if !id.IsUUID(uuid) {
-			f.Add(fmt.Sprintf("filter.event_uuids[%d]", i), "format", "must be the UUID of an event")
+			v.Add(fmt.Sprintf("filter.event_uuids[%d]", i), "format", "must be the UUID of an event")
 		}
 	}
 	for i, p := range b.Filter.EventType {
-		if fault := subscriptions.TypeFilterFault(p); fault != nil {
-			f.Add(fmt.Sprintf("filter.event_type[%d]", i), fault.Rule, fault.Message)
+		if violation := subscriptions.TypeFilterViolation(p); violation != nil {
+			v.Add(fmt.Sprintf("filter.event_type[%d]", i), violation.Rule, violation.Message)
 		}
 	}
 	b.Filter.visitTexts(func(location, text string) {
 		if strings.ContainsRune(text, 0) { // PostgreSQL cannot store it
-			f.Add("filter."+location, "pattern", "must not contain a NUL")
+			v.Add("filter."+location, "pattern", "must not contain a NUL")
 		}
 	})
 	if to := b.ToSubscriptionID.Pointer(); to != nil && !id.Is(id.PrefixSubscription, *to) {
-		f.Add("to_subscription_id", "format", "must be the id of a subscription")
+		v.Add("to_subscription_id", "format", "must be the id of a subscription")
 	}
 	domain := b.Filter.domain()
 	switch restricts := domain.Restricts(); {
 	case restricts && domain.All:
-		f.Add("filter.all", "alone", "must not be combined with a field that restricts the job")
+		v.Add("filter.all", "alone", "must not be combined with a field that restricts the job")
 	case !restricts && !domain.All && !b.Filter.unread:
-		f.Add("filter", "restriction", "must restrict the job; all: true replays everything")
+		v.Add("filter", "restriction", "must restrict the job; all: true replays everything")
 	}
 }
 

@@ -79,15 +79,15 @@ type Patch struct {
 }
 
 // CheckRefused adds the errors that the service would find.
-func (b *creation) CheckRefused(_ context.Context, f *apperr.Faults) {
+func (b *creation) CheckRefused(_ context.Context, v *apperr.Violations) {
 	ch := b.change()
-	ch.CheckNew(f)
+	ch.CheckNew(v)
 }
 
 // CheckRefused adds the errors that the service would find.
-func (b *Patch) CheckRefused(_ context.Context, f *apperr.Faults) {
+func (b *Patch) CheckRefused(_ context.Context, v *apperr.Violations) {
 	ch := b.change()
-	ch.Check(f)
+	ch.Check(v)
 }
 
 func (b *creation) change() subscriptions.Change {

@@ -87,8 +87,8 @@ func (a answer) object(t *testing.T) map[string]any {
 	return o
 }
 
-// faults returns the faults of a 422 as "location rule".
-func (a answer) faults(t *testing.T) []string {
+// violations returns the validation errors of a 422 as "location rule".
+func (a answer) violations(t *testing.T) []string {
 	t.Helper()
 	require.Equal(t, http.StatusUnprocessableEntity, a.status, "%s", a.body)
 	var e struct {

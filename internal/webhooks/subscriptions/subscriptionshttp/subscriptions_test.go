@@ -79,8 +79,9 @@ func TestCreateWithEverything(t *testing.T) {
 	})
 }
 
-// Faults against the schema and against the rules come in one answer, each once, and what is not built is refused.
-func TestFaultsComeTogether(t *testing.T) {
+// Validation errors against the schema and against the rules come in one answer, each once, and what is not built is
+// refused.
+func TestViolationsComeTogether(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newServer(t, store)
@@ -118,9 +119,9 @@ func TestFaultsComeTogether(t *testing.T) {
 			"not built mode": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","payload_mode":"cloudevents"}`,
 				[]string{"body.payload_mode enum"}},
 		} {
-			require.ElementsMatch(t, c.want, s.do(t, "key", http.MethodPost, path, c.body).faults(t), name)
+			require.ElementsMatch(t, c.want, s.do(t, "key", http.MethodPost, path, c.body).violations(t), name)
 		}
-		require.Equal(t, []string{"body json"}, s.do(t, "key", http.MethodPost, path, `{"event_types":`).faults(t)[:1])
+		require.Equal(t, []string{"body json"}, s.do(t, "key", http.MethodPost, path, `{"event_types":`).violations(t)[:1])
 		require.Equal(t, "[]\n", string(s.do(t, "key", http.MethodGet, path, "").body), "nothing was stored")
 	})
 }
@@ -169,7 +170,7 @@ func TestPatch(t *testing.T) {
 		require.Equal(t, []any{map[string]any{"hint": before["signing_secret_hint"],
 			"signs_until": "2025-06-15T15:07:40.123Z"}}, old)
 		require.Equal(t, []string{"body.secret_grace_seconds coherent"}, s.do(t, "key", http.MethodPatch, item,
-			`{"secret_grace_seconds":60}`).faults(t))
+			`{"secret_grace_seconds":60}`).violations(t))
 		require.Empty(t, s.do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":0}`).object(
 			t)["retiring_signing_secrets"])
 
@@ -177,9 +178,9 @@ func TestPatch(t *testing.T) {
 			"body.event_types not_null", "body.forward_url not_null", "body.signing_secret not_null", "body.enabled not_null",
 			"body.payload_mode not_null", "body.retry_schedule_seconds not_null", "body.timeout_ms not_null",
 		}, s.do(t, "key", http.MethodPatch, item, `{"event_types":null,"forward_url":null,"signing_secret":null,
-			"enabled":null,"payload_mode":null,"retry_schedule_seconds":null,"timeout_ms":null}`).faults(t))
+			"enabled":null,"payload_mode":null,"retry_schedule_seconds":null,"timeout_ms":null}`).violations(t))
 		require.Equal(t, []string{"body.signing_secret_hint unknown_field", "body.event_types min_items"},
-			s.do(t, "key", http.MethodPatch, item, `{"signing_secret_hint":"x","event_types":[]}`).faults(t))
+			s.do(t, "key", http.MethodPatch, item, `{"signing_secret_hint":"x","event_types":[]}`).violations(t))
 	})
 }
 
@@ -211,17 +212,18 @@ func TestList(t *testing.T) {
 		require.Equal(t, []string{third, second, first}, ids("?enabled=true,false"))
 		require.Empty(t, ids("?enabled=false&provider_config_key=github"))
 		require.Equal(t, []string{"query.connection_id[0] text"}, s.do(t, "key", http.MethodGet, path+"?connection_id=%00",
-			"").faults(t))
+			"").violations(t))
 
 		a := s.do(t, "key", http.MethodGet, path+"?limit=2", "")
 		require.Contains(t, a.header.Get("Link"), `rel="next"`)
 		cursor := a.header.Get("X-Next-Cursor")
 		require.Equal(t, []string{first}, ids("?limit=2&cursor="+cursor))
 		require.Equal(t, []string{"query.cursor cursor"}, s.do(t, "key", http.MethodGet, path+"?enabled=true&cursor="+cursor,
-			"").faults(t))
-		require.Equal(t, []string{"query.enabled[0] enum"}, s.do(t, "key", http.MethodGet, path+"?enabled=yes", "").faults(t))
+			"").violations(t))
+		require.Equal(t, []string{"query.enabled[0] enum"}, s.do(t, "key", http.MethodGet, path+"?enabled=yes",
+			"").violations(t))
 		require.Equal(t, []string{"query.bogus unknown_parameter"}, s.do(t, "key", http.MethodGet, path+"?bogus=1",
-			"").faults(t))
+			"").violations(t))
 	})
 }
 
