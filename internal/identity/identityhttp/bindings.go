@@ -102,7 +102,7 @@ type newBinding struct {
 func (n *newBinding) Resolve(ctx huma.Context) []error {
 	if n.ExpiresAt != nil {
 		httpapi.OnRefusal(ctx, func(v *apperr.Violations) {
-			addInBody(v, members.BindingExpiryViolations(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context())))
+			v.At("body").AddAll(members.BindingExpiryViolations(n.ExpiresAt.Millis(), httpapi.RequestTime(ctx.Context())))
 		})
 	}
 	return nil

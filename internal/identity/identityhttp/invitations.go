@@ -93,7 +93,7 @@ func (n *newInvitation) Resolve(ctx huma.Context) []error {
 			violations = append(violations, invitations.InvitationExpiryViolations(n.ExpiresAt.Millis(),
 				httpapi.RequestTime(ctx.Context()))...)
 		}
-		addInBody(v, violations)
+		v.At("body").AddAll(violations)
 	})
 	return nil
 }

@@ -134,13 +134,6 @@ func violationsAt(prefix string, violations []apperr.Detail) []error {
 	return errs
 }
 
-// addInBody adds validation errors, where the body is, to those of a request that is refused.
-func addInBody(v *apperr.Violations, violations []apperr.Detail) {
-	for _, d := range violations {
-		v.Add("body."+d.Location, d.Rule, d.Message)
-	}
-}
-
 // inBody puts the validation errors that a rule found after the schema's where the body is.
 func inBody(e *apperr.Error) *apperr.Error {
 	details := slices.Clone(e.Details)

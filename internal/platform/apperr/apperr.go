@@ -112,6 +112,13 @@ func (v *Violations) Add(location, rule, message string) {
 	root.details = append(root.details, Detail{Location: join(v.prefix, location), Message: message, Rule: rule})
 }
 
+// AddAll records errors whose locations are relative to that of At.
+func (v *Violations) AddAll(details []Detail) {
+	for _, d := range details {
+		v.Add(d.Location, d.Rule, d.Message)
+	}
+}
+
 // At returns a Violations that adds to v, with locations below the one given.
 func (v *Violations) At(location string) *Violations {
 	return &Violations{root: v.collector(), prefix: join(v.prefix, location)}

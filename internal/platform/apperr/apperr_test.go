@@ -22,11 +22,13 @@ func TestViolationsAt(t *testing.T) {
 	body.At("parts").Add("[1]", "unique", "m")
 	body.At("parts[2]").Add("size", "minimum", "m")
 	body.Add("", "one_of", "m")
+	body.At("scope").AddAll([]apperr.Detail{{Location: "team", Rule: "enum", Message: "m"}})
 	var locations []string
 	for _, d := range body.Details() {
 		locations = append(locations, d.Location)
 	}
-	require.Equal(t, []string{"body.name", "query.limit", "body.parts[1]", "body.parts[2].size", "body"}, locations)
+	require.Equal(t, []string{"body.name", "query.limit", "body.parts[1]", "body.parts[2].size", "body",
+		"body.scope.team"}, locations)
 	require.Equal(t, v.Err(), body.Err())
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/obs"
 )
 
@@ -39,12 +40,12 @@ type wireErrorBody struct {
 type wireCode apperr.Code
 
 // Schema returns the schema with all codes.
-func (wireCode) Schema(huma.Registry) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeString}
+func (wireCode) Schema(oas.Registry) *oas.Schema {
+	var codes []apperr.Code
 	for _, c := range apperr.Codes() {
-		s.Enum = append(s.Enum, string(c.Code))
+		codes = append(codes, c.Code)
 	}
-	return s
+	return oas.Enum(codes)
 }
 
 // GetStatus returns the HTTP status code, for Huma.

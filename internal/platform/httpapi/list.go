@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -55,21 +56,23 @@ type pager interface {
 
 // RegisterList adds an operation that lists rows. It reads the limit, the cursor and the order from the page.Query of the
 // input, and sets the headers that lead to the next page. A cursor is only valid for the list that it came from: for the
-// same path, team, environment and filters, in any order.
+// same path, team, environment and filters, in any order. The error of a cursor comes after those of Rows, so that a
+// caller who may not read the list learns nothing else.
 func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 	if _, ok := any(new(I)).(pager); !ok {
 		panic(fmt.Sprintf("%s: %s does not embed page.Query", op.ID, reflect.TypeFor[I]()))
 	}
+	personal := slices.Contains(access.OwnAccount(), op.Permission)
 	Register(a, op, func(ctx context.Context, in *I) (*listOutput[W], error) {
 		query, _ := any(in).(pager)
 		r := RequestFrom(ctx)
-		p, err := query.Parse(listScope(ctx, r), l.IsKey)
-		if err != nil {
-			return nil, err
-		}
+		p, badCursor := query.Parse(listScope(ctx, r, personal), l.IsKey)
 		rows, err := l.Rows(ctx, in, p)
 		if err != nil {
 			return nil, err
+		}
+		if badCursor != nil {
+			return nil, badCursor
 		}
 		most := p.Limit
 		if l.Fit != nil {
@@ -81,11 +84,28 @@ func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 	})
 }
 
-// listScope returns the scope that a cursor is bound to.
-func listScope(ctx context.Context, r *http.Request) string {
+// Distinct returns the values of a filter in order and without duplicates.
+func Distinct[T cmp.Ordered](values []T) []T {
+	return slices.Compact(slices.Sorted(slices.Values(values)))
+}
+
+// ConvertAll converts a list of one string type to another. The result is never nil, so that JSON shows it as [].
+func ConvertAll[To, From ~string](list []From) []To {
+	out := make([]To, len(list))
+	for i, v := range list {
+		out[i] = To(v)
+	}
+	return out
+}
+
+// listScope returns the scope that a cursor is bound to. A personal list belongs to its principal.
+func listScope(ctx context.Context, r *http.Request, personal bool) string {
 	p := access.From(ctx)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %q", r.URL.EscapedPath(), p.Team, p.Environment)
+	if personal {
+		fmt.Fprintf(&b, " %q", p.ID)
+	}
 	filters := url.Values{}
 	for name, values := range r.URL.Query() {
 		if name != "limit" && name != "cursor" && name != "order" {

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/access"
+	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/page"
@@ -33,7 +34,10 @@ type numbersInput struct {
 func newLists(n int, fit func(*numbersInput, []int) int) *httpapi.API {
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: slog.New(slog.DiscardHandler), Auth: auth{},
 		Clock: clock.System()})
-	rows := func(_ context.Context, _ *numbersInput, p page.Request) ([]int, error) {
+	rows := func(_ context.Context, in *numbersInput, p page.Request) ([]int, error) {
+		if in.Group == "missing" {
+			return nil, apperr.NotFound("group")
+		}
 		var all []int
 		for i := range n {
 			key := fmt.Sprintf("%03d", i)
@@ -46,10 +50,11 @@ func newLists(n int, fit func(*numbersInput, []int) int) *httpapi.API {
 		}
 		return all[:min(len(all), p.Fetch())], nil
 	}
-	for _, name := range []string{"numbers", "others"} {
+	for name, permission := range map[string]access.Permission{
+		"numbers": access.ConnectionsRead, "others": access.ConnectionsRead, "own": access.AccountRead,
+	} {
 		httpapi.RegisterList(api, httpapi.Operation{ID: "list-" + name, Method: http.MethodGet, Path: "/{group}/" + name,
-			Status: http.StatusOK, Tag: "t", Summary: "s", Description: "d", Permission: access.ConnectionsRead,
-			Environment: true}, httpapi.List[numbersInput, int, string]{Rows: rows,
+			Status: http.StatusOK, Tag: "t", Summary: "s", Description: "d", Permission: permission, Environment: true}, httpapi.List[numbersInput, int, string]{Rows: rows,
 			Key:   func(i *int) string { return fmt.Sprintf("%03d", *i) },
 			IsKey: func(key string) bool { return len(key) == 3 },
 			View:  func(_ context.Context, i *int) string { return strconv.Itoa(*i) }, Fit: fit})
@@ -60,8 +65,12 @@ func newLists(n int, fit func(*numbersInput, []int) int) *httpapi.API {
 const numbers = prefix + "/a/numbers"
 
 func get(api *httpapi.API, target, environment string) *httptest.ResponseRecorder {
+	return getAs(api, "token", target, environment)
+}
+
+func getAs(api *httpapi.API, token, target, environment string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, target, http.NoBody) //nolint:noctx // of the background
-	r.Header.Set("Authorization", "Bearer token")
+	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Environment-Id", environment)
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, r)
@@ -144,6 +153,30 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 		require.Equal(t, []string{"query.cursor cursor"},
 			violations(t, get(api, numbers+"?digit=2,1&label=x&cursor="+made, env1)), made)
 	}
+}
+
+// A list of a user's own account is theirs: the cursor of another user is refused.
+func TestCursorOfOwnListIsBoundToTheUser(t *testing.T) {
+	t.Parallel()
+	api := newLists(10, nil)
+	target := prefix + "/a/own?limit=3"
+	first := getAs(api, "second", target, env1)
+	require.Equal(t, http.StatusOK, first.Code, first.Body)
+	next := target + "&cursor=" + first.Header().Get("X-Next-Cursor")
+	require.Equal(t, http.StatusOK, getAs(api, "second", next, env1).Code)
+	require.Equal(t, []string{"query.cursor cursor"}, violations(t, getAs(api, "token", next, env1)))
+}
+
+// Whether a list exists and may be read is decided before its cursor is looked at.
+func TestCursorIsReadAfterTheListIsFound(t *testing.T) {
+	t.Parallel()
+	api := newLists(10, nil)
+	for _, query := range []string{"", "?cursor=x", "?cursor=AQ&order=asc&limit=9"} {
+		w := get(api, prefix+"/missing/numbers"+query, env1)
+		require.Equal(t, http.StatusNotFound, w.Code, query)
+		require.Equal(t, apperr.CodeNotFound, envelopeOf(t, w).Error.Code)
+	}
+	require.Equal(t, []string{"query.cursor cursor"}, violations(t, get(api, numbers+"?cursor=x", env1)))
 }
 
 // A list that could never turn its pages is an error of the program.

@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/patch"
 )
 
 // rangeInput has a rule over several parameters, and a body with rules of both kinds.
@@ -29,14 +30,14 @@ type rangeInput struct {
 
 // RangeQuery is embedded, as the filters of a list are.
 type RangeQuery struct {
-	From  httpapi.Optional[httpapi.Time] `query:"from" doc:"d"`
-	To    httpapi.Optional[httpapi.Time] `query:"to" doc:"d"`
-	Least int64                          `query:"least" default:"3" doc:"d"`
-	Most  httpapi.Optional[int64]        `query:"most" maximum:"1000" doc:"d"`
-	Exact bool                           `query:"exact" doc:"d"`
-	Kinds []string                       `query:"kind,explode" doc:"d"`
-	Sizes []int                          `query:"size,explode" maximum:"9" doc:"d"`
-	Place string                         `query:"place" maxLength:"5" doc:"d"`
+	From  patch.Optional[httpapi.Time] `query:"from" doc:"d"`
+	To    patch.Optional[httpapi.Time] `query:"to" doc:"d"`
+	Least int64                        `query:"least" default:"3" doc:"d"`
+	Most  patch.Optional[int64]        `query:"most" maximum:"1000" doc:"d"`
+	Exact bool                         `query:"exact" doc:"d"`
+	Kinds []string                     `query:"kind,explode" doc:"d"`
+	Sizes []int                        `query:"size,explode" maximum:"9" doc:"d"`
+	Place string                       `query:"place" maxLength:"5" doc:"d"`
 }
 
 // Check refuses a range that ends before it begins.

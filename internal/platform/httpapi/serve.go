@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/id"
@@ -24,9 +25,10 @@ type requestKey struct{}
 type requestFacts struct {
 	id string
 	// addr is the client's address; ip is its text, empty where addr is not valid.
-	addr netip.Addr
-	ip   string
-	at   time.Time
+	addr  netip.Addr
+	ip    string
+	agent string
+	at    time.Time
 }
 
 // RequestID returns the id that the response has as X-Request-Id.
@@ -48,6 +50,12 @@ func ClientAddr(ctx context.Context) netip.Addr {
 	return f.addr
 }
 
+// Client returns the origin of a request that has no principal yet.
+func Client(ctx context.Context) access.Client {
+	f, _ := ctx.Value(requestKey{}).(requestFacts)
+	return access.Client{IP: f.ip, UserAgent: f.agent, RequestID: f.id}
+}
+
 // RequestTime returns when the request began, by the service's clock. It is for the rules of a body about time.
 func RequestTime(ctx context.Context) time.Time {
 	f, _ := ctx.Value(requestKey{}).(requestFacts)
@@ -58,7 +66,8 @@ func RequestTime(ctx context.Context) time.Time {
 // envelope, and logs the request in one line.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.cfg.Clock.Now()
-	facts := requestFacts{id: id.NewUUID(), addr: clientaddr.Of(r, a.cfg.TrustedProxies), at: start}
+	facts := requestFacts{id: id.NewUUID(), addr: clientaddr.Of(r, a.cfg.TrustedProxies), agent: r.UserAgent(),
+		at: start}
 	if facts.addr.IsValid() {
 		facts.ip = facts.addr.String()
 	}

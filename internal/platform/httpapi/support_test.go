@@ -20,9 +20,10 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/patch"
 )
 
-// auth knows the key "key" and the token "token".
+// auth knows the key "key" and the tokens "token" and "second", which are of two users.
 type auth struct{}
 
 func (auth) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
@@ -33,10 +34,11 @@ func (auth) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
 }
 
 func (auth) Bearer(_ context.Context, token string) (access.Principal, error) {
-	if token != "token" {
+	user, ok := map[string]string{"token": "usr_x", "second": "usr_y"}[token]
+	if !ok {
 		return access.Principal{}, apperr.New(apperr.CodeUnauthorized, "no")
 	}
-	return access.Principal{Kind: access.KindUser, ID: "usr_x", Rights: access.Owner.Rights()}, nil
+	return access.Principal{Kind: access.KindUser, ID: user, Rights: access.Owner.Rights()}, nil
 }
 
 func (auth) Environment(_ context.Context, _ access.Principal, environment string) (id.Environment, error) {
@@ -45,12 +47,12 @@ func (auth) Environment(_ context.Context, _ access.Principal, environment strin
 
 // listInput has a parameter of each kind.
 type listInput struct {
-	Limit  int                            `query:"limit" minimum:"1" maximum:"250" default:"50" doc:"d"`
-	Name   string                         `query:"name" doc:"d"`
-	Order  string                         `query:"order" enum:"asc,desc" default:"desc" doc:"d"`
-	At     httpapi.Optional[httpapi.Time] `query:"at" doc:"d"`
-	Tag    []string                       `query:"tag,explode" doc:"d"`
-	Number []int                          `query:"number,explode" maximum:"9" doc:"d"`
+	Limit  int                          `query:"limit" minimum:"1" maximum:"250" default:"50" doc:"d"`
+	Name   string                       `query:"name" doc:"d"`
+	Order  string                       `query:"order" enum:"asc,desc" default:"desc" doc:"d"`
+	At     patch.Optional[httpapi.Time] `query:"at" doc:"d"`
+	Tag    []string                     `query:"tag,explode" doc:"d"`
+	Number []int                        `query:"number,explode" maximum:"9" doc:"d"`
 }
 
 type listOutput struct{ Body seen }
@@ -67,15 +69,15 @@ type seen struct {
 // thing has a member of each kind.
 type thing struct {
 	httpapi.RuleLimits
-	Name   string                      `json:"name" doc:"d"`
-	Note   *string                     `json:"note,omitempty" doc:"d"`
-	Count  httpapi.Optional[int64]     `json:"count,omitempty" maximum:"9" doc:"d"`
-	Clear  httpapi.Nullable[string]    `json:"clear,omitempty" doc:"d"`
-	Parts  []part                      `json:"parts,omitempty" doc:"d"`
-	Labels map[string]*string          `json:"labels,omitempty" doc:"d"`
-	Whole  httpapi.OrNull[part]        `json:"whole,omitempty" doc:"d"`
-	Free   httpapi.Object              `json:"free,omitempty" doc:"d"`
-	Inner  httpapi.Optional[innerPart] `json:"inner,omitempty" doc:"d"`
+	Name   string                    `json:"name" doc:"d"`
+	Note   *string                   `json:"note,omitempty" doc:"d"`
+	Count  patch.Optional[int64]     `json:"count,omitempty" maximum:"9" doc:"d"`
+	Clear  patch.Field[string]       `json:"clear,omitempty" doc:"d"`
+	Parts  []part                    `json:"parts,omitempty" doc:"d"`
+	Labels map[string]*string        `json:"labels,omitempty" doc:"d"`
+	Whole  httpapi.OrNull[part]      `json:"whole,omitempty" doc:"d"`
+	Free   patch.Object              `json:"free,omitempty" doc:"d"`
+	Inner  patch.Optional[innerPart] `json:"inner,omitempty" doc:"d"`
 }
 
 type part struct {

@@ -46,7 +46,8 @@ type Request struct {
 }
 
 // Parse checks the query. scope identifies the list that a cursor belongs to, by its environment and filters. valid
-// reports whether a key can belong to the list. A cursor of another list or with other filters is a validation error.
+// reports whether a key can belong to the list. A cursor of another list or with other filters is a validation error;
+// the request is then that of the first page.
 func (q Query) Parse(scope string, valid func(key string) bool) (Request, error) {
 	r := Request{Limit: q.Limit, Ascending: q.Order == "asc", scope: scope + "\x00" + q.Order}
 	if r.Limit == 0 {
@@ -57,7 +58,7 @@ func (q Query) Parse(scope string, valid func(key string) bool) (Request, error)
 	}
 	key, ok := decode(q.Cursor, r.scope)
 	if !ok || !valid(key) {
-		return Request{}, apperr.Invalid(apperr.Detail{Location: "query.cursor", Rule: "cursor",
+		return r, apperr.Invalid(apperr.Detail{Location: "query.cursor", Rule: "cursor",
 			Message: "the cursor is not from this list with these filters"})
 	}
 	r.After = key

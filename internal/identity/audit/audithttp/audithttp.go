@@ -4,7 +4,6 @@ package audithttp
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/patch"
 )
 
 const collectionPath = "/admin/audit-events"
@@ -81,9 +81,9 @@ type Filters struct {
 	// Only actions of these requests.
 	RequestID []string `query:"request_id,explode" minLength:"1" maxLength:"64" maxItems:"50"`
 	// Only events after this time (RFC 3339, millisecond precision).
-	TimeAfter httpapi.Optional[httpapi.Time] `query:"time_after" example:"2026-03-04T05:06:07.890Z"`
+	TimeAfter patch.Optional[httpapi.Time] `query:"time_after" example:"2026-03-04T05:06:07.890Z"`
 	// Only events before this time (RFC 3339, millisecond precision).
-	TimeBefore httpapi.Optional[httpapi.Time] `query:"time_before" example:"2026-03-05T05:06:07.890Z"`
+	TimeBefore patch.Optional[httpapi.Time] `query:"time_before" example:"2026-03-05T05:06:07.890Z"`
 }
 
 // readFilter returns the requested trail and filter if the caller has the permission for the trail.
@@ -91,28 +91,16 @@ func (h *handlers) readFilter(ctx context.Context, in *Filters,
 	want access.Permission) (audit.Trail, audit.Filter, error) {
 	actor := access.From(ctx)
 	trail := audit.Trail{Team: actor.Team, Environment: id.Environment(in.EnvironmentID)}
-	f := audit.Filter{ActorTypes: convertAll[access.Kind](in.ActorType), ActorIDs: sorted(in.ActorID),
-		Actions: sorted(in.Action), Outcomes: convertAll[audit.Outcome](in.Outcome), TargetTypes: sorted(in.TargetType),
-		TargetIDs: sorted(in.TargetID), RequestIDs: sorted(in.RequestID)}
+	f := audit.Filter{ActorTypes: httpapi.ConvertAll[access.Kind](httpapi.Distinct(in.ActorType)),
+		ActorIDs: httpapi.Distinct(in.ActorID), Actions: httpapi.Distinct(in.Action),
+		Outcomes:    httpapi.ConvertAll[audit.Outcome](httpapi.Distinct(in.Outcome)),
+		TargetTypes: httpapi.Distinct(in.TargetType), TargetIDs: httpapi.Distinct(in.TargetID),
+		RequestIDs: httpapi.Distinct(in.RequestID)}
 	f.After, f.Before = (*time.Time)(in.TimeAfter.Pointer()), (*time.Time)(in.TimeBefore.Pointer())
 	if err := actor.RequireIn(trail.Environment, want); err != nil || trail.Environment == "" {
 		return trail, f, err
 	}
 	return trail, f, h.environments.HadEnvironment(ctx, trail.Team, trail.Environment)
-}
-
-func sorted(values []string) []string {
-	values = slices.Clone(values)
-	slices.Sort(values)
-	return slices.Compact(values)
-}
-
-func convertAll[T ~string](values []string) []T {
-	var out []T
-	for _, v := range sorted(values) {
-		out = append(out, T(v))
-	}
-	return out
 }
 
 type listInput struct {

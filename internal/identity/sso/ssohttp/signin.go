@@ -6,7 +6,6 @@ import (
 	"net/url"
 
 	"sallyport/internal/identity/sso"
-	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
@@ -39,8 +38,8 @@ func (h handler) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := r.Context()
-	c := access.Client{IP: httpapi.ClientIP(ctx), UserAgent: r.UserAgent(), RequestID: httpapi.RequestID(ctx)}
-	in, returnTo, err := h.sso.Finish(ctx, c, r.PathValue("id"), readBrowserCookie(r), readCallback(r), h.cookie.Token(r))
+	in, returnTo, err := h.sso.Finish(ctx, httpapi.Client(ctx), r.PathValue("id"), readBrowserCookie(r), readCallback(r),
+		h.cookie.Token(r))
 	if err != nil {
 		httpapi.WriteError(w, r, err)
 		return
@@ -62,8 +61,8 @@ func readBrowserCookie(r *http.Request) secretbox.Secret {
 	return secretbox.Secret(list[0].Value)
 }
 
-// readCallback reads the provider's response. It ignores a parameter that is there twice, because the provider sent only
-// one of them.
+// readCallback reads the provider's response. It ignores a parameter that is there twice, because the provider sent
+// only one of them.
 func readCallback(r *http.Request) sso.Answer {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sallyport/internal/platform/httpapi/oas"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
+	"sallyport/internal/platform/patch"
 	"sallyport/internal/platform/secretbox"
 )
 
@@ -62,7 +63,7 @@ type newRoleMapping struct {
 	// The role that the group grants: the name of a system role other than `owner`, or the id of a custom role.
 	Role string `json:"role" minLength:"1" maxLength:"64" example:"developer"`
 	// The environment in which the role applies. Default `null`: the whole team.
-	EnvironmentID httpapi.Nullable[string] `json:"environment_id,omitempty" minLength:"1" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
+	EnvironmentID patch.Field[string] `json:"environment_id,omitempty" minLength:"1" maxLength:"64" example:"env_06dyxk8z3pk6n5q1v7wc4t2m9r"`
 }
 
 // Writable holds the fields that creation and patch share. It is exported because only exported embedded structs are
@@ -70,25 +71,25 @@ type newRoleMapping struct {
 type Writable struct {
 	// The client secret from the provider. `null`, the default for a new provider, means none, for a public client. A
 	// change of the issuer requires it again.
-	ClientSecret httpapi.Nullable[secretbox.Secret] `json:"client_secret,omitempty" minLength:"1" maxLength:"1024" format:"password" writeOnly:"true" example:"a-secret-of-the-provider"`
+	ClientSecret patch.Field[secretbox.Secret] `json:"client_secret,omitempty" minLength:"1" maxLength:"1024" format:"password" writeOnly:"true" example:"a-secret-of-the-provider"`
 	// The scopes to request; `openid` is required. Default `openid`, `email` and `profile`.
-	Scopes httpapi.Optional[[]string] `json:"scopes,omitempty" minItems:"1" maxItems:"20" example:"[\"openid\",\"email\",\"groups\"]"`
+	Scopes patch.Optional[[]string] `json:"scopes,omitempty" minItems:"1" maxItems:"20" example:"[\"openid\",\"email\",\"groups\"]"`
 	// The claim that contains a user's groups. Default `groups`.
-	GroupsClaim httpapi.Optional[string] `json:"groups_claim,omitempty" minLength:"1" maxLength:"255" example:"groups"`
+	GroupsClaim patch.Optional[string] `json:"groups_claim,omitempty" minLength:"1" maxLength:"255" example:"groups"`
 	// The roles that groups grant, for as long as a user is in the group. They replace the present mappings. Default:
 	// none.
-	RoleMappings httpapi.Optional[[]newRoleMapping] `json:"role_mappings,omitempty" maxItems:"100"`
+	RoleMappings patch.Optional[[]newRoleMapping] `json:"role_mappings,omitempty" maxItems:"100"`
 	// The e-mail domains that the provider is trusted for, in lower case. A subdomain is a separate domain. Default: an
 	// empty list, which means any domain.
-	AllowedDomains httpapi.Optional[[]string] `json:"allowed_domains,omitempty" maxItems:"50" example:"[\"example.com\"]"`
+	AllowedDomains patch.Optional[[]string] `json:"allowed_domains,omitempty" maxItems:"50" example:"[\"example.com\"]"`
 	// Make users members at their first sign-in if a mapping grants them a role. Requires `allowed_domains`. Default
 	// `false`.
-	JustInTime httpapi.Optional[bool] `json:"just_in_time,omitempty" example:"true"`
+	JustInTime patch.Optional[bool] `json:"just_in_time,omitempty" example:"true"`
 	// Link a first sign-in to the existing user with the same e-mail address. The provider's administrators can then act
 	// as any user in `allowed_domains`, which this setting requires. Only owners can set it. Default `false`.
-	LinkExisting httpapi.Optional[bool] `json:"link_existing,omitempty" example:"false"`
+	LinkExisting patch.Optional[bool] `json:"link_existing,omitempty" example:"false"`
 	// Whether users can sign in with the provider. Default `true`.
-	Enabled httpapi.Optional[bool] `json:"enabled,omitempty" example:"true"`
+	Enabled patch.Optional[bool] `json:"enabled,omitempty" example:"true"`
 }
 
 // apply changes the settings that the body contains, except the secret.
@@ -138,11 +139,11 @@ func (n *newProvider) CheckRefused(_ context.Context, v *apperr.Violations) { n.
 
 type providerPatch struct {
 	// The display name of the provider; no control characters. Default: unchanged.
-	Name httpapi.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"Company account"`
+	Name patch.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"100" example:"Company account"`
 	// The issuer identifier: an https URL. Default: unchanged.
-	Issuer httpapi.Optional[string] `json:"issuer,omitempty" minLength:"1" maxLength:"2048" example:"https://login.example.com"`
+	Issuer patch.Optional[string] `json:"issuer,omitempty" minLength:"1" maxLength:"2048" example:"https://login.example.com"`
 	// The client id of this service at the provider. Default: unchanged.
-	ClientID httpapi.Optional[string] `json:"client_id,omitempty" minLength:"1" maxLength:"255" example:"sallyport"`
+	ClientID patch.Optional[string] `json:"client_id,omitempty" minLength:"1" maxLength:"255" example:"sallyport"`
 	Writable
 }
 
@@ -222,11 +223,7 @@ type checkName sso.CheckName
 
 // Schema returns the schema with all checks.
 func (checkName) Schema(oas.Registry) *oas.Schema {
-	s := &oas.Schema{Type: "string"}
-	for _, n := range sso.CheckNames() {
-		s.Enum = append(s.Enum, string(n))
-	}
-	return s
+	return oas.Enum(sso.CheckNames())
 }
 
 type startInput struct {

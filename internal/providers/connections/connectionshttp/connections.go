@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strings"
 
 	"sallyport/internal/platform/access"
@@ -201,9 +200,7 @@ func (r result) MarshalJSON() ([]byte, error) {
 
 // Schema returns a schema of either.
 func (result) Schema(r oas.Registry) *oas.Schema {
-	return &oas.Schema{OneOf: []*oas.Schema{
-		r.Schema(reflect.TypeFor[connection](), true, ""), r.Schema(reflect.TypeFor[deletion](), true, ""),
-	}}
+	return &oas.Schema{OneOf: []*oas.Schema{oas.Ref[connection](r), oas.Ref[deletion](r)}}
 }
 
 // operation runs an operation on a connection.

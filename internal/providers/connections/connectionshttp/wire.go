@@ -108,10 +108,8 @@ type scheme string
 // MarshalJSON writes the name or null.
 func (s scheme) MarshalJSON() ([]byte, error) { return json.Marshal(orNull(string(s))) }
 
-// Schema returns the schema of the names and null. A tag cannot express it: an enum without null forbids null.
-func (scheme) Schema(oas.Registry) *oas.Schema {
-	return &oas.Schema{Type: "string", Nullable: true, Enum: []any{connections.SchemeNone, nil}}
-}
+// Schema returns the schema of the names and null.
+func (scheme) Schema(oas.Registry) *oas.Schema { return oas.NullableEnum(connections.SchemeNone) }
 
 func orNull(s string) *string {
 	if s == "" {

@@ -1,7 +1,6 @@
 package eventshttp
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -69,15 +68,16 @@ func (in *FilterQuery) Check(_ context.Context, v *apperr.Violations) {
 // filter returns the filter with sorted values, so that streams with equal filters can be recognised.
 func (in *FilterQuery) filter() events.Filter {
 	f := events.Filter{
-		Providers: sorted(in.Provider), ProviderConfigKeys: sorted(in.ProviderConfigKey),
-		ConnectionIDs: sorted(in.ConnectionID), Types: sorted(in.EventType), Duplicate: onlyValue(in.Duplicate),
-		Control: onlyValue(in.Control), ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()),
-		ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()), Search: in.Search,
-		DeliveryCriteria: events.DeliveryCriteria{
-			SubscriptionIDs: sorted(in.SubscriptionID), HTTPStatuses: sorted(in.HTTPStatus), ErrorCodes: sorted(in.ErrorCode),
+		Providers: httpapi.Distinct(in.Provider), ProviderConfigKeys: httpapi.Distinct(in.ProviderConfigKey),
+		ConnectionIDs: httpapi.Distinct(in.ConnectionID), Types: httpapi.Distinct(in.EventType),
+		Duplicate: onlyValue(in.Duplicate), Control: onlyValue(in.Control),
+		ReceivedAfter: (*time.Time)(in.ReceivedAfter.Pointer()), ReceivedBefore: (*time.Time)(in.ReceivedBefore.Pointer()),
+		Search: in.Search, DeliveryCriteria: events.DeliveryCriteria{
+			SubscriptionIDs: httpapi.Distinct(in.SubscriptionID), HTTPStatuses: httpapi.Distinct(in.HTTPStatus),
+			ErrorCodes: httpapi.Distinct(in.ErrorCode),
 		},
 	}
-	for _, s := range sorted(in.Status) {
+	for _, s := range httpapi.Distinct(in.Status) {
 		f.Statuses = append(f.Statuses, events.Status(s))
 	}
 	if in.IdempotencyKey != "" {
@@ -86,14 +86,10 @@ func (in *FilterQuery) filter() events.Filter {
 	return f
 }
 
-func sorted[T cmp.Ordered](values []T) []T {
-	return slices.Compact(slices.Sorted(slices.Values(values)))
-}
-
 // onlyValue returns the value that all values share. It returns nil, which is no restriction, if there is none or they
 // differ.
 func onlyValue(values []string) *bool {
-	values = sorted(values)
+	values = httpapi.Distinct(values)
 	if len(values) != 1 {
 		return nil
 	}

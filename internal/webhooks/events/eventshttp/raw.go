@@ -90,8 +90,7 @@ func (e encoding) MarshalJSON() ([]byte, error) {
 
 // Schema returns the schema of the encodings and null.
 func (encoding) Schema(oas.Registry) *oas.Schema {
-	return &oas.Schema{Type: "string", Nullable: true,
-		Enum: []any{string(events.JSON), string(events.Text), string(events.Base64), nil}}
+	return oas.NullableEnum(events.JSON, events.Text, events.Base64)
 }
 
 // suspicion is the code of a suspect event, or null.
@@ -100,7 +99,5 @@ type suspicion struct{ code *string }
 // MarshalJSON writes the code or null.
 func (s suspicion) MarshalJSON() ([]byte, error) { return marshalUnescaped(s.code) }
 
-// Schema returns the schema of the codes and null. A tag cannot express it: an enum without null forbids null.
-func (suspicion) Schema(oas.Registry) *oas.Schema {
-	return &oas.Schema{Type: "string", Nullable: true, Enum: []any{events.SuspectSameBody, nil}}
-}
+// Schema returns the schema of the codes and null.
+func (suspicion) Schema(oas.Registry) *oas.Schema { return oas.NullableEnum(events.SuspectSameBody) }

@@ -1,11 +1,9 @@
 package replayshttp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -135,14 +133,15 @@ func (b *creation) order() replays.Order {
 }
 
 func (f *filter) domain() replays.Filter {
-	out := replays.Filter{All: f.All, UUIDs: sorted(f.EventUUIDs), Filter: events.Filter{
-		Providers: sorted(f.Provider), ProviderConfigKeys: sorted(f.ProviderConfigKey), ConnectionIDs: sorted(f.ConnectionID),
-		Types: sorted(f.EventType), IdempotencyKeys: sorted(f.IdempotencyKey), Duplicate: f.Duplicate, Control: f.Control,
+	out := replays.Filter{All: f.All, UUIDs: httpapi.Distinct(f.EventUUIDs), Filter: events.Filter{
+		Providers: httpapi.Distinct(f.Provider), ProviderConfigKeys: httpapi.Distinct(f.ProviderConfigKey),
+		ConnectionIDs: httpapi.Distinct(f.ConnectionID), Types: httpapi.Distinct(f.EventType),
+		IdempotencyKeys: httpapi.Distinct(f.IdempotencyKey), Duplicate: f.Duplicate, Control: f.Control,
 		ReceivedAfter: (*time.Time)(f.ReceivedAfter), ReceivedBefore: (*time.Time)(f.ReceivedBefore), Search: f.Search,
-		DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: sorted(f.SubscriptionID),
-			HTTPStatuses: sorted(f.HTTPStatus), ErrorCodes: sorted(f.ErrorCode)},
+		DeliveryCriteria: events.DeliveryCriteria{SubscriptionIDs: httpapi.Distinct(f.SubscriptionID),
+			HTTPStatuses: httpapi.Distinct(f.HTTPStatus), ErrorCodes: httpapi.Distinct(f.ErrorCode)},
 	}}
-	for _, s := range sorted(f.Status) {
+	for _, s := range httpapi.Distinct(f.Status) {
 		out.Statuses = append(out.Statuses, events.Status(s))
 	}
 	return out
@@ -160,8 +159,4 @@ func viewFilter(f *replays.Filter) filter {
 		out.Status = append(out.Status, string(s))
 	}
 	return out
-}
-
-func sorted[T cmp.Ordered](values []T) []T {
-	return slices.Compact(slices.Sorted(slices.Values(values)))
 }
