@@ -43,7 +43,6 @@ func pendingExports() []string {
 		"internal/identity",
 		"internal/platform/clientaddr.",
 		"internal/platform/httpapi.",
-		"internal/providers/connections",
 		"internal/webhooks/deliveries",
 		"internal/webhooks/events.",
 		"internal/webhooks/events/",

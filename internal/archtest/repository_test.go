@@ -99,7 +99,6 @@ func TestRepositoryFileLengths(t *testing.T) {
 func largeTypes() map[string]int {
 	return map[string]int{
 		"internal/identity/identityhttp.handler":   58,
-		"internal/providers/connections.Service":   45,
 		"internal/providers/verification.compiler": 59,
 		"internal/webhooks/deliveries.Service":     43,
 		"internal/webhooks/events.Store":           52,

@@ -14,10 +14,11 @@ import (
 )
 
 // takeAlias gives the alias to the connection if no connection has it and no other environment released it within
-// AliasHold. One statement decides, so two environments that ask at once cannot both get it.
+// AliasHold. One statement decides, so two environments that request it at the same time cannot both get it.
 func takeAlias(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUUID, alias string,
 	now time.Time) (taken bool, err error) {
-	taken, err = db.Changed(tx.ExecContext(ctx, `INSERT INTO webhook_aliases (alias, environment_id, connection_uuid, released_ms)
+	taken, err = db.Changed(tx.ExecContext(ctx, `
+		INSERT INTO webhook_aliases (alias, environment_id, connection_uuid, released_ms)
 		VALUES ($1, $2, $3, NULL)
 		ON CONFLICT (alias) DO UPDATE SET environment_id = excluded.environment_id,
 			connection_uuid = excluded.connection_uuid, released_ms = NULL
@@ -30,7 +31,7 @@ func takeAlias(ctx context.Context, tx *sql.Tx, env id.Environment, connectionUU
 	return taken, nil
 }
 
-// releaseAlias takes the connection's alias away, if it has one. The row stays for AliasHold and beyond.
+// releaseAlias releases the connection's alias, if it has one. The row stays for AliasHold and beyond.
 func releaseAlias(ctx context.Context, tx *sql.Tx, connectionUUID string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE webhook_aliases SET connection_uuid = NULL, released_ms = $2
 		WHERE connection_uuid = $1`,

@@ -7,7 +7,7 @@ import (
 
 // Change is what a caller may write on a connection. Objects merge member by member; a null member removes its name.
 type Change struct {
-	// Secret replaces every stored webhook secret. Cleared, deliveries are refused until there is one again.
+	// Secret replaces every stored webhook secret. If it is cleared, deliveries are refused until a secret is stored.
 	Secret patch.Field[secretbox.Secret]
 	// Alias moves the connection to another alias, or to none.
 	Alias               patch.Field[string]
@@ -25,29 +25,29 @@ type Change struct {
 	Metadata             patch.Field[patch.Object]
 }
 
-// OnConflict says what creating a connection does where there is one of its id.
+// OnConflict selects what Create does if the connection exists.
 type OnConflict string
 
 // The choices.
 const (
-	// ConflictError refuses with connection_exists.
+	// ConflictError returns connection_exists.
 	ConflictError OnConflict = "error"
-	// ConflictUpdate changes the connection that is there.
+	// ConflictUpdate changes the existing connection.
 	ConflictUpdate OnConflict = "update"
 )
 
 // NewConnection describes a connection to create.
 type NewConnection struct {
-	// Provider and ProviderConfigKey are two names for the same thing while each provider has one configuration: one of
-	// them is enough, and both must be equal.
+	// Provider and ProviderConfigKey name the same thing while each provider has one configuration. One of them is
+	// enough; if both are set, they must be equal.
 	Provider          *string
 	ProviderConfigKey *string
 	// ConnectionID is the caller's choice; nil has one generated.
 	ConnectionID *string
-	// OnConflict says what happens where there is a connection of that id; empty is ConflictError.
+	// OnConflict applies if a connection has that id; empty means ConflictError.
 	OnConflict OnConflict
-	// Change sets the rest, from the defaults. An absent Alias asks for the connection id as alias if nobody has it; a
-	// cleared one asks for none.
+	// Change sets the rest, from the defaults. An absent Alias requests the connection id as alias if it is free; a
+	// cleared one requests none.
 	Change
 }
 

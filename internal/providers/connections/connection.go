@@ -1,5 +1,5 @@
 // Package connections owns the connections of each environment: links to accounts at providers, their webhook paths and
-// secrets. The inbound endpoint asks it for the connection of a path and for its verification.
+// secrets. It gives the inbound endpoint the connection of a path, ready to verify.
 package connections
 
 import (
@@ -11,7 +11,7 @@ import (
 // Collection is the name under which changes to connections raise the version that caches watch.
 const Collection = "connections"
 
-// Status says whether a connection works. The set is closed: Statuses lists it.
+// Status is whether a connection accepts deliveries.
 type Status string
 
 // The statuses.
@@ -21,18 +21,15 @@ const (
 	Disabled Status = "disabled"
 )
 
-// Statuses returns every status.
-func Statuses() []Status { return []Status{Active, Disabled} }
-
-// SameBody says what happens to a delivery whose body came before under another id, where the provider's id is outside
-// its signature.
+// SameBody selects what happens to a delivery whose body was received before under another id, if the provider does not
+// sign the id.
 type SameBody string
 
 // The choices.
 const (
 	// SameBodyAccept stores and forwards the delivery, marked as suspect.
 	SameBodyAccept SameBody = "accept"
-	// SameBodyRefuse stores the delivery, marked as suspect, and forwards it to nobody.
+	// SameBodyRefuse stores the delivery, marked as suspect, and does not forward it.
 	SameBodyRefuse SameBody = "refuse"
 )
 
@@ -45,8 +42,8 @@ const (
 	// DefaultMaxBodyBytes and MaxBodyBytes bound a delivery's body.
 	DefaultMaxBodyBytes int64 = 10 << 20
 	MaxBodyBytes        int64 = 25 << 20
-	// AliasHold is how long a released alias stays its environment's: providers go on posting to URLs long after they
-	// have been replaced.
+	// AliasHold is how long a released alias stays reserved for its environment, because providers continue to post to
+	// URLs long after they were replaced.
 	AliasHold = 90 * 24 * time.Hour
 	// MaxSecretBytes bounds a webhook secret.
 	MaxSecretBytes = 4096
@@ -59,7 +56,7 @@ const (
 	MaxMetadataBytes = 16 << 10
 )
 
-// Connection is one link to one account at a provider. What Lookup returns is shared: read it only.
+// Connection is one link to one account at a provider. The connections that Lookup returns are shared and read-only.
 type Connection struct {
 	// UUID names the connection in the whole service.
 	UUID        string
@@ -71,50 +68,50 @@ type Connection struct {
 	ConnectionID      string
 	// PathToken is the last segment of the webhook URL: whk_ and 128 random bits.
 	PathToken string
-	// Alias is the readable segment that leads to the connection too; nil when it has none.
+	// Alias is a readable segment that can replace the path token; nil if there is none.
 	Alias  *string
 	Status Status
 	// StatusReason says why the status is not active; empty when it is.
 	StatusReason string
 	Tags         map[string]string
-	// Metadata is the caller's own JSON object; numbers are json.Number, so that they come back as they were sent.
+	// Metadata is the caller's own JSON object. Its numbers are json.Number, so that they are returned as they were sent.
 	Metadata map[string]any
 	Webhook  WebhookConfig
-	// HasSecret says whether a webhook secret is stored. Without one every delivery is refused.
+	// HasSecret reports whether a webhook secret is stored. Without one every delivery is refused.
 	HasSecret bool
-	// SecretHint is the last four characters of the webhook secret; empty where the secret is too short to show any.
+	// SecretHint is the last four characters of the webhook secret; empty if the secret is too short to show any.
 	SecretHint string
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
 
-// WebhookConfig says how deliveries to a connection are taken.
+// WebhookConfig configures how a connection receives deliveries.
 type WebhookConfig struct {
 	// Params are the values of the provider definition's parameters that the connection sets. They hold no secrets.
 	Params map[string]string `json:"params"`
 	// DedupeWindowSeconds is how long a body-hash key lives; nil for DefaultDedupeWindow, 0 for no such keys.
 	DedupeWindowSeconds *int64 `json:"dedupe_window_seconds"`
-	// RedeliverOnDuplicate lets a provider's redelivery start the dead deliveries of its event again.
+	// RedeliverOnDuplicate restarts the dead deliveries of an event when the provider resends it.
 	RedeliverOnDuplicate bool `json:"redeliver_on_duplicate"`
-	// MaxBodyBytes is the largest body taken.
+	// MaxBodyBytes is the size of the largest body accepted.
 	MaxBodyBytes  int64    `json:"max_body_bytes"`
 	SameBodyNewID SameBody `json:"same_body_new_id"`
-	// Scheme is SchemeNone where the connection takes deliveries that nothing proves, and else empty: the provider's
-	// definition says how they are proved.
+	// Scheme is SchemeNone if the connection accepts deliveries without verification. Empty means that the provider's
+	// definition applies.
 	Scheme string `json:"scheme,omitempty"`
-	// URLBase is scheme, host and path prefix under which the provider calls, where that is not the service's public URL.
-	// Only schemes that sign the URL look at it.
+	// URLBase is the scheme, host and path prefix that the provider calls, if it is not the service's public URL. Only
+	// schemes that sign the URL use it.
 	URLBase string `json:"url_base,omitempty"`
 	// SourceCIDRs are the networks that deliveries may come from; empty for all.
 	SourceCIDRs []string `json:"source_cidrs,omitempty"`
-	// RatePerSecond is how many verified deliveries a second all nodes together take; nil for no limit.
+	// RatePerSecond is how many verified deliveries per second all nodes together accept; nil for no limit.
 	RatePerSecond *int64 `json:"rate_limit_per_second,omitempty"`
 }
 
-// SchemeNone is the scheme by which nothing is proved.
+// SchemeNone is the scheme that verifies nothing.
 const SchemeNone = "none"
 
-// DedupeWindow is how long a body-hash key lives; 0 means that bodies are not compared.
+// DedupeWindow returns how long a body-hash key lives; 0 means that bodies are not compared.
 func (w WebhookConfig) DedupeWindow() time.Duration {
 	if w.DedupeWindowSeconds == nil {
 		return DefaultDedupeWindow
@@ -122,7 +119,7 @@ func (w WebhookConfig) DedupeWindow() time.Duration {
 	return time.Duration(*w.DedupeWindowSeconds) * time.Second
 }
 
-// blankConnection is a connection before anybody has chosen anything.
+// blankConnection returns a connection with the defaults.
 func blankConnection() Connection {
 	return Connection{
 		Status:   Active,

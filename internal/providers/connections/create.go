@@ -10,9 +10,9 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Create makes a connection in the actor's environment. Its provider configuration already having one of that id is
-// connection_exists, or a change of that one where the caller asked for it; created tells the two apart. An alias asked
-// for that is not to be had is alias_taken, an environment that was removed meanwhile not_found.
+// Create creates a connection in the actor's environment. If the provider configuration has a connection of that id,
+// Create returns connection_exists, or changes that connection if in.OnConflict says so; created reports which. An
+// alias that is not free is alias_taken, and a deleted environment not_found.
 func (s *Service) Create(ctx context.Context, actor access.Principal,
 	in NewConnection) (c Connection, created bool, err error) {
 	now := s.now()
@@ -25,7 +25,7 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 	if in.ConnectionID != nil {
 		fresh.ConnectionID = *in.ConnectionID
 	}
-	if err := mayCreate(actor, in.ConnectionID); err != nil {
+	if err := requireGrant(actor, in.ConnectionID); err != nil {
 		return Connection{}, false, err
 	}
 	identified, updating := v.Err() == nil, in.OnConflict == ConflictUpdate
@@ -73,13 +73,13 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 			if !updating {
 				return apperr.New(apperr.CodeConnectionExists, "The provider configuration already has a connection of this id")
 			}
-			// Somebody created it between the two statements: it is there to be changed now.
+			// Another request created it between the two statements: now it can be changed.
 		}
 		if err := s.environments.RequireLive(ctx, tx, actor.Environment); err != nil {
 			return err
 		}
 		created = true
-		c, err = s.complete(ctx, tx, actor, &fresh, &in.Change, now)
+		c, err = s.completeCreation(ctx, tx, actor, &fresh, &in.Change, now)
 		return err
 	})
 	if err != nil {
@@ -88,9 +88,9 @@ func (s *Service) Create(ctx context.Context, actor access.Principal,
 	return c, created, nil
 }
 
-// mayCreate returns grant_denied for a connection that an API key could not use. Whoever may use some connections only
-// has to say which of them the new one is.
-func mayCreate(actor access.Principal, connectionID *string) error {
+// requireGrant returns grant_denied for a connection that an API key could not use. A key that may use only some
+// connections must name the id of the new one.
+func requireGrant(actor access.Principal, connectionID *string) error {
 	if connectionID == nil {
 		if actor.View().Connections.Contains("") {
 			return nil
@@ -103,10 +103,10 @@ func mayCreate(actor access.Principal, connectionID *string) error {
 	return actor.Require(access.RouteConnections, *connectionID)
 }
 
-// complete gives an inserted connection its alias and secret and records it.
-func (s *Service) complete(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, ch *Change,
+// completeCreation gives an inserted connection its alias and secret and records it.
+func (s *Service) completeCreation(ctx context.Context, tx *sql.Tx, actor access.Principal, c *Connection, ch *Change,
 	now time.Time) (Connection, error) {
-	// Whoever may guess the path of a connection that proves nothing may deliver to it.
+	// Anyone who guesses the path of a connection without verification can deliver to it.
 	if !ch.Alias.Null && c.Webhook.Scheme != SchemeNone {
 		alias := c.ConnectionID
 		if ch.Alias.Set {
@@ -121,7 +121,7 @@ func (s *Service) complete(ctx context.Context, tx *sql.Tx, actor access.Princip
 		}
 	}
 	if ch.Secret.Set {
-		if err := s.replaceSecrets(ctx, tx, c.UUID, ch.Secret, now); err != nil {
+		if err := s.secrets.replace(ctx, tx, c.UUID, ch.Secret, now); err != nil {
 			return Connection{}, err
 		}
 	}

@@ -3,62 +3,19 @@ package connections
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/providers/registry"
-	"sallyport/internal/providers/verification"
 )
 
-// Providers gives the definition of a provider that is in force.
+// Providers returns the present definition of a provider.
 type Providers interface {
 	Get(slug string) (*registry.Provider, bool)
 }
 
-var errNoWebhooks = errors.New("the provider has no webhooks")
-
-// bind prepares a definition for one connection.
-func (s *Service) bind(c *Connection, p *registry.Provider,
-	secrets []verification.Secret) (*verification.Verifier, error) {
-	if p.Webhooks == nil {
-		return nil, errNoWebhooks
-	}
-	settings := c.Webhook.settings(secrets)
-	settings.Keyring = s.keyring
-	return p.Webhooks.Bind(settings)
-}
-
-// verifier binds the newest version of a definition that the connection's settings fit, and returns that version too.
-// It fails closed: what none fits refuses every delivery, and misfit says why.
-func (s *Service) verifier(ctx context.Context, c *Connection, newest *registry.Provider,
-	secrets []verification.Secret) (
-	v *verification.Verifier, used *registry.Provider, misfit error,
-) {
-	var reason error
-	for p := newest; p != nil; p = p.Previous() {
-		v, err := s.bind(c, p, secrets)
-		if err != nil {
-			if reason == nil {
-				reason = err
-			}
-			continue
-		}
-		if p != newest {
-			s.log.LogAttrs(ctx, slog.LevelWarn,
-				"connection stays with an earlier version of its provider's definition: its settings do not fit the present one",
-				slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", reason.Error()))
-		}
-		return v, p, nil
-	}
-	s.log.LogAttrs(ctx, slog.LevelWarn, "connection refuses deliveries: its settings do not fit the provider's definition",
-		slog.String("connection_uuid", c.UUID), slog.String("provider", c.Provider), slog.String("error", reason.Error()))
-	return s.refusing, newest, reason
-}
-
-// ProvidersChanged makes every lookup that begins from now on use the definitions in force.
+// ProvidersChanged makes every lookup that begins from now on use the present definitions.
 func (s *Service) ProvidersChanged() { s.inbound.DropAll() }
 
 // UsedProviders returns the slugs of the providers that connections of any environment have, sorted.
@@ -66,7 +23,7 @@ func (s *Service) UsedProviders(ctx context.Context) ([]string, error) {
 	return UsedProviders(ctx, s.db)
 }
 
-// UsedProviders is the method of that name for those who have a database and no Service.
+// UsedProviders is the method of that name for callers that have a database and no Service.
 func UsedProviders(ctx context.Context, d *db.DB) ([]string, error) {
 	rows, err := d.Read().QueryContext(ctx, `SELECT DISTINCT provider FROM connections ORDER BY provider`)
 	if err != nil {
@@ -97,11 +54,11 @@ func (s *Service) Unfit(ctx context.Context, p *registry.Provider, limit int) (u
 		}
 		for i := range page {
 			c := &page[i]
-			secrets, err := s.secrets(ctx, s.db.Read(), c.UUID)
+			secrets, err := s.secrets.open(ctx, s.db.Read(), c.UUID)
 			if err != nil {
 				return nil, 0, err
 			}
-			if _, err := s.bind(c, p, secrets); err == nil {
+			if _, err := s.loader.bind(c, p, secrets); err == nil {
 				continue
 			}
 			if total++; total <= limit {

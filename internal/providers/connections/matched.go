@@ -61,16 +61,15 @@ func (m *matches) stored(secretID string, at int64) {
 	}
 }
 
-// Matched notes that a delivery verified under a secret. It costs the caller no query; StoreMatches writes what was
-// noted.
+// Matched notes that a delivery verified under a secret. It costs the caller no query; StoreMatches writes the notes.
 func (s *Service) Matched(secretID string, at time.Time) {
 	if id.Is(id.PrefixSecret, secretID) {
 		s.matches.note(secretID, at)
 	}
 }
 
-// StoreMatches writes when secrets last matched, each at most once a minute. A worker calls it. What is lost when the
-// process ends is at most the last minute.
+// StoreMatches writes when secrets last matched, each at most once a minute. A worker calls it. At most the last minute
+// is lost when the process ends.
 func (s *Service) StoreMatches(ctx context.Context) error {
 	due := s.matches.due()
 	if len(due) == 0 {
@@ -96,7 +95,7 @@ func (s *Service) StoreMatches(ctx context.Context) error {
 	}
 	for secretID, at := range due {
 		if gone[secretID] {
-			// Deleted, or written later by another process. A further match begins anew.
+			// Deleted, or written later by another process. A further match starts over.
 			s.matches.bySecret.Delete(secretID)
 			continue
 		}

@@ -30,7 +30,7 @@ const (
 	actionCapture       = "connection.capture_webhook_secret"
 )
 
-// ChangeKind says what has become of a connection.
+// ChangeKind is what a change did to a connection.
 type ChangeKind string
 
 // The kinds.
@@ -42,7 +42,7 @@ const (
 	Deleted     ChangeKind = "deleted"
 )
 
-// kindOf is what an action makes of its connection; empty where that stays as it was.
+// kindOf returns the kind of change that an action makes; empty if the connection stays as it was.
 func kindOf(action string) ChangeKind {
 	switch action {
 	case actionCreate:
@@ -60,7 +60,7 @@ func kindOf(action string) ChangeKind {
 	}
 }
 
-// edit is a change under way: of one connection, which nobody else can change meanwhile, in one transaction.
+// edit is a change in progress: of one connection, which no other request can change meanwhile, in one transaction.
 type edit struct {
 	s     *Service
 	tx    *sql.Tx
@@ -99,7 +99,8 @@ func (e edit) finish(ctx context.Context, c *Connection, action string, details 
 	return stored, e.record(ctx, c, action, after, details)
 }
 
-// record writes the audit event of a change and tells every process that connections changed, with the change itself.
+// record writes the audit event of a change, calls the hooks, and raises the version that caches watch, all in the
+// transaction of the change.
 func (e edit) record(ctx context.Context, c *Connection, action string, after, details audit.State) error {
 	err := audit.Record(ctx, e.tx, e.now, audit.Event{
 		Team: e.actor.Team, Environment: c.Environment, Actor: e.actor, Action: action,
@@ -118,7 +119,7 @@ func (e edit) record(ctx context.Context, c *Connection, action string, after, d
 	return db.Bump(ctx, e.tx, Collection)
 }
 
-// state is the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is
+// state returns the connection as the audit trail shows it, with its secrets by their ids. The caller's own metadata is
 // shown by the names of its fields: the values may be about people, and the trail is kept.
 func state(ctx context.Context, q querier, c *Connection) (audit.State, error) {
 	secrets, err := listSecrets(ctx, q, c.UUID)

@@ -26,10 +26,8 @@ func ValidProviderConfigKey(s string) bool {
 	})
 }
 
-// ValidConnectionID reports whether s can be a connection's id, and with that an alias. What looks like a UUID or a
-// path token is none: it could be taken for the other names of a connection.
-func ValidConnectionID(s string) bool { return validName(s) }
-
+// validName reports whether s can be a connection's id or alias. A text that looks like a UUID or a path token cannot:
+// it could be taken for the other names of a connection.
 func validName(s string) bool { return hasNameForm(s) && !isReservedName(s) }
 
 func hasNameForm(s string) bool {
@@ -103,9 +101,9 @@ func checkName(v *apperr.Violations, location, name string) {
 type proposal struct {
 	change *Change
 	next   *Connection
-	// creating says that nothing of next was accepted before.
+	// creating reports that no part of next was accepted before.
 	creating bool
-	// provider is nil where there is none to ask.
+	// provider is nil if there is none.
 	provider *registry.Provider
 	// stored are the secrets that verify deliveries unless the change brings another.
 	stored []verification.Secret
@@ -191,8 +189,8 @@ func validTagKey(key string) bool {
 	})
 }
 
-// checkVerification asks the provider's definition whether parameters and secrets fit it. What an earlier change
-// brought was accepted then and is not held against the caller now.
+// checkVerification checks parameters and secrets against the provider's definition. Settings of earlier changes were
+// accepted then and are not checked again.
 func (p *proposal) checkVerification(violations *apperr.Violations) error {
 	at := "webhook.params"
 	secrets := p.stored
@@ -274,8 +272,7 @@ func checkSecret(violations *apperr.Violations, location string, v secretbox.Sec
 		violations.Add(location, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecretBytes))
 	case strings.TrimSpace(v.Reveal()) != v.Reveal():
 		violations.Add(location, "pattern",
-			"must not begin or end with blanks or line breaks, which come along when a secret is "+
-				"copied")
+			"must not begin or end with blanks or line breaks, which are easily copied along with a secret")
 	default:
 		return true
 	}

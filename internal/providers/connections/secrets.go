@@ -3,7 +3,6 @@ package connections
 import (
 	"context"
 	"crypto/subtle"
-	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -13,8 +12,6 @@ import (
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
-	"sallyport/internal/platform/clock"
-	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/providers/verification"
@@ -22,17 +19,18 @@ import (
 
 // Limits of webhook secrets.
 const (
-	// MaxSecrets is how many a connection may have at once. Every delivery that does not verify is tried under each.
+	// MaxSecrets is how many a connection may have at the same time. A delivery that does not verify costs one
+	// verification for each.
 	MaxSecrets = 10
 	// MaxSecretLabel is in characters.
 	MaxSecretLabel = 255
 )
 
-// WebhookSecret describes a stored secret. Its value never comes back.
+// WebhookSecret describes a stored secret. Its value is never returned.
 type WebhookSecret struct {
 	ID    string
 	Label string
-	// Hint is the secret's last characters, empty where it is too short to show any.
+	// Hint is the secret's last characters; empty if it is too short to show any.
 	Hint      string
 	CreatedAt time.Time
 	// LastMatchedAt is when a delivery last verified under the secret, to the minute; nil before the first.
@@ -55,21 +53,22 @@ func (s *Service) Secrets(ctx context.Context, v access.View, providerConfigKey,
 	return listSecrets(ctx, s.db.Read(), c.UUID)
 }
 
-// AddSecret stores a further secret of a connection of the actor's environment. Deliveries that verify under any of
-// them are taken, from the next one on.
+// AddSecret stores a further secret of a connection of the actor's environment. From the next delivery on, deliveries
+// that verify under any of the secrets are accepted.
 func (s *Service) AddSecret(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
 	in NewWebhookSecret) (WebhookSecret, error) {
 	now := s.now()
 	out := WebhookSecret{ID: id.New(id.PrefixSecret), Label: in.Label, Hint: hint(in.Value), CreatedAt: now}
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
-		known, err := s.secrets(ctx, e.tx, c.UUID)
+	_, err := s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection,
+		error) {
+		known, err := s.secrets.open(ctx, e.tx, c.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
 		if err := s.checkNewSecret(c, in, known); err != nil {
 			return Connection{}, err
 		}
-		if err := s.insertSecret(ctx, e.tx, c.UUID, out, in.Value); err != nil {
+		if err := s.secrets.insert(ctx, e.tx, c.UUID, out, in.Value); err != nil {
 			return Connection{}, err
 		}
 		return e.write(ctx, &c, actionAddSecret, secretChange(out))
@@ -88,7 +87,8 @@ func (s *Service) RemoveSecret(ctx context.Context, actor access.Principal, prov
 		return apperr.NotFound("webhook secret")
 	}
 	now := s.now()
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+	_, err := s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection,
+		error) {
 		stored, err := listSecrets(ctx, e.tx, c.UUID)
 		if err != nil {
 			return Connection{}, err
@@ -120,7 +120,7 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 			len(stored)))
 	}
 	for _, v := range stored {
-		// Deleting one of two equal secrets would leave it in force.
+		// Deleting one of two equal secrets would leave it valid.
 		if subtle.ConstantTimeCompare([]byte(v.Value.Reveal()), []byte(in.Value.Reveal())) == 1 {
 			violations.Add("secret", "unique", "the connection has this secret already, as "+v.ID)
 		}
@@ -139,51 +139,11 @@ func (s *Service) checkNewSecret(c Connection, in NewWebhookSecret, stored []ver
 			return err
 		}
 		for _, violation := range found {
-			// A parameter's problem is not this request's: it was there before, and shows in the refusals.
+			// A problem with a parameter does not concern this request: it existed before, and shows in the refusals.
 			if violation.Field == "secret" {
 				violations.Add("secret", violation.Rule, violation.Message)
 			}
 		}
 	}
 	return violations.Err()
-}
-
-func (s *Service) insertSecret(ctx context.Context, tx *sql.Tx, connectionUUID string, v WebhookSecret,
-	value secretbox.Secret) error {
-	sealed, err := s.box.Seal([]byte(value.Reveal()), secretPlace(v.ID))
-	if err != nil {
-		return fmt.Errorf("seal webhook secret: %w", err)
-	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO connection_secrets (id, connection_uuid, label, hint, value, created_ms)
-		VALUES ($1, $2, $3, $4, $5, $6)`,
-		v.ID, connectionUUID, v.Label, v.Hint, sealed, clock.Millis(v.CreatedAt))
-	if err != nil {
-		return fmt.Errorf("insert webhook secret: %w", err)
-	}
-	return nil
-}
-
-func listSecrets(ctx context.Context, q querier, connectionUUID string) ([]WebhookSecret, error) {
-	rows, err := q.QueryContext(ctx, `SELECT id, label, hint, created_ms, last_matched_ms FROM connection_secrets
-		WHERE connection_uuid = $1 ORDER BY id`, connectionUUID)
-	if err != nil {
-		return nil, fmt.Errorf("list webhook secrets: %w", err)
-	}
-	out := []WebhookSecret{}
-	err = db.Each(rows, func(r *sql.Rows) error {
-		var v WebhookSecret
-		var created int64
-		var matched *int64
-		if err := r.Scan(&v.ID, &v.Label, &v.Hint, &created, &matched); err != nil {
-			return fmt.Errorf("list webhook secrets: %w", err)
-		}
-		v.CreatedAt = clock.FromMillis(created)
-		if matched != nil {
-			at := clock.FromMillis(*matched)
-			v.LastMatchedAt = &at
-		}
-		out = append(out, v)
-		return nil
-	})
-	return out, err
 }

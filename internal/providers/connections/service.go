@@ -18,21 +18,21 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Environments tells whether an environment is still there.
+// Environments reports whether an environment still exists.
 type Environments interface {
-	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds
-	// something to the environment, after the insert, and keeps the environment from being removed before the commit.
+	// RequireLive returns not_found for a deleted environment. It is called in the transaction that adds a row to the
+	// environment, after the insert, and keeps the environment from being deleted before the commit.
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
-// Config is what a Service needs. Keyring and the hooks may be left out.
+// Config is what a Service needs. Keyring and the hooks are optional.
 type Config struct {
 	DB           *db.DB
 	Clock        clock.Clock
 	Box          *secretbox.Box
 	Providers    Providers
 	Environments Environments
-	// Keyring holds the keys that providers publish; nil refuses what needs them.
+	// Keyring holds the keys that providers publish; nil refuses deliveries that need them.
 	Keyring  *verification.Keyring
 	Logger   *slog.Logger
 	OnDelete []DeleteHook
@@ -46,18 +46,17 @@ type DeleteHook func(ctx context.Context, tx *sql.Tx, connectionUUID string) err
 // transaction.
 type ChangeHook func(ctx context.Context, tx *sql.Tx, c *Connection, change ChangeKind) error
 
-// Service holds the rules of connections. It is safe for concurrent use. What is wrong with a request comes as
-// validation errors whose locations are those of the HTTP body.
+// Service applies the rules of connections. It is safe for concurrent use. It returns validation errors with the
+// locations of the HTTP body.
 type Service struct {
 	db           *db.DB
 	clock        clock.Clock
-	box          *secretbox.Box
 	providers    Providers
 	environments Environments
-	keyring      *verification.Keyring
-	log          *slog.Logger
+	secrets      secretStore
+	enrolments   enrolmentStore
 
-	refusing *verification.Verifier
+	loader   loader
 	inbound  cache.Cache[string, *Inbound]
 	matches  matches
 	onDelete []DeleteHook
@@ -70,9 +69,12 @@ func New(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	secrets := secretStore{cfg.Box}
 	return &Service{
-		db: cfg.DB, clock: cfg.Clock, box: cfg.Box, providers: cfg.Providers, environments: cfg.Environments,
-		keyring: cfg.Keyring, log: cfg.Logger, refusing: refusing, inbound: cache.Cache[string, *Inbound]{Max: maxCached},
+		db: cfg.DB, clock: cfg.Clock, providers: cfg.Providers, environments: cfg.Environments, secrets: secrets,
+		enrolments: enrolmentStore{cfg.Box}, inbound: cache.Cache[string, *Inbound]{Max: maxCached},
+		loader: loader{db: cfg.DB, providers: cfg.Providers, secrets: secrets, keyring: cfg.Keyring, log: cfg.Logger,
+			refusing: refusing},
 		onDelete: cfg.OnDelete, onChange: cfg.OnChange,
 	}, nil
 }
@@ -85,8 +87,8 @@ func (s *Service) Get(ctx context.Context, v access.View, providerConfigKey, con
 	return find(ctx, s.db.Read(), v.Environment, providerConfigKey, connectionID)
 }
 
-// List returns one page of the connections that the view shows, and one row more where another page follows. The page's
-// key is the UUID, so newest first is the order of creation.
+// List returns one page of the connections that the view shows, and one row more if another page follows. The key of a
+// page is the UUID, so newest first is the order of creation.
 func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Connection, error) {
 	keys := slices.DeleteFunc(slices.Clone(f.ProviderConfigKeys), func(key string) bool {
 		return !ValidProviderConfigKey(key)
@@ -102,7 +104,7 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 func (s *Service) Update(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
 	ch Change) (Connection, error) {
 	now := s.now()
-	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, current Connection) (Connection,
+	return s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, current Connection) (Connection,
 		error) {
 		return s.update(ctx, e, current, &ch)
 	})
@@ -113,7 +115,7 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 	provider, _ := s.providers.Get(current.Provider)
 	p := proposal{change: ch, next: &next, provider: provider}
 	if ch.Params.Set && !ch.Secret.Set {
-		stored, err := s.secrets(ctx, e.tx, current.UUID)
+		stored, err := s.secrets.open(ctx, e.tx, current.UUID)
 		if err != nil {
 			return Connection{}, err
 		}
@@ -136,7 +138,7 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 		return Connection{}, err
 	}
 	if ch.Secret.Set {
-		if err := s.replaceSecrets(ctx, e.tx, current.UUID, ch.Secret, e.now); err != nil {
+		if err := s.secrets.replace(ctx, e.tx, current.UUID, ch.Secret, e.now); err != nil {
 			return Connection{}, err
 		}
 	}
@@ -146,11 +148,11 @@ func (s *Service) update(ctx context.Context, e edit, current Connection, ch *Ch
 // reasonDisabled is the status reason of a connection that a caller disabled.
 const reasonDisabled = "Disabled by request"
 
-// SetStatus enables or disables a connection of the actor's environment. Asking for the status it has changes nothing.
+// SetStatus enables or disables a connection of the actor's environment. The status it has already changes nothing.
 func (s *Service) SetStatus(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string,
 	status Status) (Connection, error) {
 	now := s.now()
-	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+	return s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
 		if c.Status == status {
 			return c, nil
 		}
@@ -163,11 +165,12 @@ func (s *Service) SetStatus(ctx context.Context, actor access.Principal, provide
 	})
 }
 
-// RotatePath gives a connection of the actor's environment another path token. The old webhook URL is dead at once.
+// RotatePath gives a connection of the actor's environment another path token. The old webhook URL stops working
+// immediately.
 func (s *Service) RotatePath(ctx context.Context, actor access.Principal, providerConfigKey,
 	connectionID string) (Connection, error) {
 	now := s.now()
-	return s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+	return s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
 		c.PathToken = id.NewRandom(id.PrefixPathToken)
 		return e.write(ctx, &c, actionRotatePath, nil)
 	})
@@ -176,7 +179,8 @@ func (s *Service) RotatePath(ctx context.Context, actor access.Principal, provid
 // Delete removes a connection of the actor's environment with its secrets, and releases its alias. Its events stay.
 func (s *Service) Delete(ctx context.Context, actor access.Principal, providerConfigKey, connectionID string) error {
 	now := s.now()
-	_, err := s.locked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection, error) {
+	_, err := s.editLocked(ctx, actor, providerConfigKey, connectionID, now, func(e edit, c Connection) (Connection,
+		error) {
 		if err := releaseAlias(ctx, e.tx, c.UUID, now); err != nil {
 			return Connection{}, err
 		}
@@ -193,8 +197,8 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerCo
 	return err
 }
 
-// locked runs fn on a connection that the actor may see, and that nobody else can change meanwhile.
-func (s *Service) locked(ctx context.Context, actor access.Principal, key, connectionID string, now time.Time,
+// editLocked runs fn on a connection that the actor may see, and that no other request can change meanwhile.
+func (s *Service) editLocked(ctx context.Context, actor access.Principal, key, connectionID string, now time.Time,
 	fn func(edit, Connection) (Connection, error),
 ) (c Connection, err error) {
 	if !possible(key, connectionID) || !actor.View().Connections.Contains(connectionID) {
@@ -218,7 +222,8 @@ func (s *Service) locked(ctx context.Context, actor access.Principal, key, conne
 	return c, nil
 }
 
-// change runs a transaction and empties the cache, whatever came of it: a commit whose answer was lost is one too.
+// change runs a transaction and empties the cache even if the transaction failed: a commit whose result was lost may
+// have taken effect.
 func (s *Service) change(ctx context.Context, fn func(*sql.Tx) error) error {
 	defer s.inbound.DropAll()
 	return s.db.Tx(ctx, fn)
@@ -228,5 +233,5 @@ func (s *Service) now() time.Time { return clock.FromMillis(clock.Millis(s.clock
 
 // possible reports whether a connection can have these names, so that others cost no query.
 func possible(key, connectionID string) bool {
-	return ValidProviderConfigKey(key) && ValidConnectionID(connectionID)
+	return ValidProviderConfigKey(key) && validName(connectionID)
 }

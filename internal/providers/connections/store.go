@@ -121,7 +121,7 @@ func remove(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string) er
 	return nil
 }
 
-// Filter narrows a list. Values of one field mean any of them; empty fields do not narrow.
+// Filter narrows a list. A field with several values matches any of them; an empty field matches everything.
 type Filter struct {
 	ProviderConfigKeys []string
 	Statuses           []Status
