@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,11 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/reference"
 )
 
@@ -57,20 +58,10 @@ func (r remote) refuse(code int, want string, args ...string) {
 func (r remote) eventually(times int, want string, args ...string) {
 	r.t.Helper()
 	var last result
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	again := time.NewTicker(patience / 1000)
-	defer again.Stop()
-	for {
-		if last = r.run("", args...); last.code == exitOK && strings.Count(last.out, want) == times {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			require.FailNow(r.t, "waited in vain", "%v: %d times %q in\n%s%s", args, times, want, last.out, last.stderr)
-		}
-	}
+	await.Condition(r.t, fmt.Sprintf("%d times %q from %v", times, want, args), func() bool {
+		last = r.run("", args...)
+		return last.code == exitOK && strings.Count(last.out, want) == times
+	}, func() string { return last.out + last.stderr })
 }
 
 // A command finds its key in the variable or the file, beside development mode in the data folder, and gives that one
@@ -83,13 +74,13 @@ func TestCredentials(t *testing.T) {
 		seen = r.Header.Get("Api-Key")
 		_, _ = io.WriteString(w, "[]")
 	}))
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	dir := t.TempDir()
 	file := filepath.Join(write(t, dir, "key", key+"\r\n", "empty", " \n", "large", strings.Repeat("x", 5000)), "key")
 	dev := write(t, filepath.Join(dir, "dev"), "dev-credentials.json", `{"base_url":"`+s.URL+
 		`/api/v1","api_key":"spk_test_dev"}`)
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = "asked the other" }))
-	t.Cleanup(other.Close)
+	await.Close(t, other)
 	for _, tt := range []struct {
 		environ, args []string
 		code          int
@@ -142,7 +133,7 @@ func TestResponsesDoNotControlTheTerminal(t *testing.T) {
 		_, _ = io.WriteString(w, `[{"event_uuid":"u","event_type":"a\u001b[31m`+"\u009b"+
 			`b\r\n","received_at":"2026-03-04T05:06:07Z"}]`)
 	}))
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	r := remote{t, []string{"SALLYPORT_SERVER=" + s.URL, "SALLYPORT_API_KEY=k"}}
 	require.Contains(t, r.do("events", "list"), `a\x1b[31m\u009bb\r\n`)
 	require.Contains(t, r.do("events", "list", "--json"), `a\u001b[31m\u009bb\r\n`)

@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/operator"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // The life of a key beside a running server: every change made on the command line holds there soon, the old secret of
@@ -30,7 +30,7 @@ func TestKeyLifeBesideServer(t *testing.T) {
 		}
 		works := func(key string) {
 			t.Helper()
-			require.Eventually(t, func() bool { return ask(key)() == http.StatusOK }, 30*time.Second, 20*time.Millisecond)
+			await.Condition(t, "the key to work", func() bool { return ask(key)() == http.StatusOK })
 		}
 		works(key)
 		k := decode[[]operator.Key](t, in.do(t, "keys", "list", "--json"))[0]

@@ -10,6 +10,7 @@ import (
 
 	"sallyport/internal/operator"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // A key made beside a running server works there at once, opens what it was made for, and is refused once revoked. Its
@@ -132,5 +133,5 @@ func TestKeysRefused(t *testing.T) {
 // refusedSoon waits until a server beside the command line refuses a key: it reads the key again every other second.
 func refusedSoon(t *testing.T, ask func() int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return ask() == http.StatusUnauthorized }, 30*time.Second, 20*time.Millisecond)
+	await.Condition(t, "the key to be refused", func() bool { return ask() == http.StatusUnauthorized })
 }

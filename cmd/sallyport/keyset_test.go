@@ -24,6 +24,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // forward is a request that a receiver got.
@@ -50,7 +51,7 @@ func newReceiver(t *testing.T) receiver {
 		r.got <- forward{q.Header.Clone(), body}
 		w.WriteHeader(http.StatusNoContent)
 	}))
-	t.Cleanup(r.Close)
+	await.Close(t, r.Server)
 	return r
 }
 
@@ -59,12 +60,8 @@ func (r receiver) verified(t *testing.T, secret string) {
 	t.Helper()
 	w, err := standardwebhooks.NewWebhook(secret)
 	require.NoError(t, err)
-	select {
-	case f := <-r.got:
-		require.NoError(t, w.VerifyIgnoringTimestamp(f.body, f.header))
-	case <-time.After(patience):
-		require.Fail(t, "nothing was forwarded")
-	}
+	f := await.Value(t, "a forwarded event", r.got)
+	require.NoError(t, w.VerifyIgnoringTimestamp(f.body, f.header))
 }
 
 // hastyClock does what a test asks for when somebody waits, and lets the wait be over.

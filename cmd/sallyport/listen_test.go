@@ -10,10 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // local is a developer's own server, which keeps what it is sent.
@@ -42,7 +43,7 @@ func newLocal(t *testing.T, answer http.HandlerFunc) *local {
 		}
 		answer(w, r)
 	}))
-	t.Cleanup(l.Close)
+	await.Close(t, l.Server)
 	return l
 }
 
@@ -153,7 +154,7 @@ func TestListenThroughABreak(t *testing.T) {
 		c := r.start("listen", "--forward", app.URL)
 		c.waits(1, "Listening to", &c.stderr)
 		s.deliver(t, "first")
-		await(t, arrived)
+		await.Value(t, "a forwarded event", arrived)
 		cut <- struct{}{}
 		c.waits(1, `The stream broke off: no response from .*Retrying in \d+s\.\n`, &c.stderr)
 		s.deliver(t, "second")
@@ -164,7 +165,7 @@ func TestListenThroughABreak(t *testing.T) {
 		s.deliver(t, "third")
 		c.waits(1, "The stream is back", &c.stderr)
 		goOn <- struct{}{}
-		await(t, arrived) // the third: the second has no payload any more
+		await.Value(t, "a forwarded event", arrived) // the third: the second has no payload any more
 		c.waits(1, removed+`  issues\.opened  github/repo  failed  0\.0 ms, It could not be fetched: .*payload_expired`,
 			&c.out)
 		c.interrupt()
@@ -173,16 +174,6 @@ func TestListenThroughABreak(t *testing.T) {
 		require.Len(t, app.bodies, 2)
 		require.Contains(t, app.bodies[1], "third")
 	})
-}
-
-// await waits for a signal.
-func await(t *testing.T, signal <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-signal:
-	case <-time.After(patience):
-		require.FailNow(t, "waited in vain")
-	}
 }
 
 // newCutter is a proxy that breaks off every stream when cut has something for it.
@@ -227,7 +218,7 @@ func newCutter(t *testing.T, base string, cut <-chan struct{}) *httptest.Server 
 			}
 		}
 	}))
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	return s
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // pseudoTerminal opens a pair of a terminal and what a person has before it.
@@ -79,7 +81,7 @@ func TestPasswordAtTerminal(t *testing.T) {
 func TestPasswordInterrupted(t *testing.T) {
 	t.Parallel()
 	_, tty := pseudoTerminal(t)
-	bound, stop := context.WithTimeout(t.Context(), patience)
+	bound, stop := context.WithTimeout(t.Context(), await.Limit)
 	defer stop()
 	ctx, interrupt := context.WithCancel(bound)
 	go func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // After an outage what did not arrive is counted, sent again as one job that is waited for, and accounted for; a job
@@ -37,7 +38,7 @@ func TestReplaysOverTheAPI(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		}))
-		t.Cleanup(receiver.Close)
+		await.Close(t, receiver)
 		wake := sync.OnceFunc(func() { close(wakes) })
 		t.Cleanup(wake)
 		id := decode[subscriptionRow](t, r.run(`{"retry_schedule_seconds":[]}`, "subscriptions", "create", "--json",
@@ -117,7 +118,7 @@ func TestReplaysWait(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": "rpl_1", "status": state, "progress": 0.999,
 			"counts": map[string]any{"replayed": 7}, "error": map[string]any{"code": "subscription_deleted", "message": "gone"}})
 	}))
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	wait := func(ctx context.Context, key string, meanwhile func(), args ...string) result {
 		clk := hastyClock{Manual: clock.NewManual(time.Now()), meanwhile: meanwhile}
 		return call(command{ctx: ctx, clock: clk, args: append([]string{"replays"}, args...)},

@@ -3,15 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // screen is what a command prints while it runs.
@@ -53,36 +54,27 @@ func (r remote) start(args ...string) *running {
 	}()
 	r.t.Cleanup(func() {
 		cancel()
-		<-done
+		await.Value(c.t, "the end of "+strings.Join(args, " "), done, c.output)
 	})
 	return c
 }
 
+// output returns all that the command has printed.
+func (c *running) output() string { return c.out.String() + c.stderr.String() }
+
 // waits returns when a pattern has shown so many times.
 func (c *running) waits(times int, pattern string, in *screen) {
 	c.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	for want := regexp.MustCompile(pattern); len(want.FindAllString(in.String(), -1)) < times; {
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			require.FailNow(c.t, "waited in vain", "%d times %q in\n%s%s", times, pattern, c.out.String(), c.stderr.String())
-		}
-	}
+	want := regexp.MustCompile(pattern)
+	await.Condition(c.t, fmt.Sprintf("%d times %q", times, pattern), func() bool {
+		return len(want.FindAllString(in.String(), -1)) >= times
+	})
 }
 
 // exits waits until the command ends by itself, with the code.
 func (c *running) exits(want int) {
 	c.t.Helper()
-	select {
-	case code := <-c.code:
-		require.Equal(c.t, want, code, c.stderr.String())
-	case <-time.After(patience):
-		require.FailNow(c.t, "the command does not end", "%s%s", c.out.String(), c.stderr.String())
-	}
+	require.Equal(c.t, want, await.Value(c.t, "the end of the command", c.code, c.output), c.stderr.String())
 }
 
 // interrupt ends the command as Ctrl-C does; it has to take that for success.

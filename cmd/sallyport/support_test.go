@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,10 +19,8 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
-
-// patience bounds every wait, so that a test that would hang fails.
-const patience = 30 * time.Second
 
 const (
 	ownerEmail    = "ada@example.test"
@@ -124,7 +121,7 @@ func (in installation) serve(t *testing.T, clk clock.Clock, flags ...string) ser
 		Version: "test"})
 	require.NoError(t, err)
 	stop := sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), await.Limit)
 		defer cancel()
 		require.NoError(t, a.Stop(ctx))
 	})

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // proxy stands between the server and PostgreSQL and can take the network away.
@@ -38,7 +40,7 @@ func newProxy(t *testing.T, databaseURL string) (p *proxy, through string) {
 	t.Cleanup(func() {
 		require.NoError(t, l.Close())
 		p.setCut(true)
-		serving.Wait()
+		await.Return(t, "the end of the proxied connections", serving.Wait)
 	})
 	u.Host = l.Addr().String()
 	return p, u.String()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // refuser is a receiver that refuses everything until it is back, and counts the replays that it takes by event.
@@ -28,7 +29,7 @@ func newRefuser(t *testing.T) *refuser {
 	t.Helper()
 	o := &refuser{replays: map[string]int{}}
 	srv := httptest.NewServer(o)
-	t.Cleanup(srv.Close)
+	await.Close(t, srv)
 	o.url = srv.URL
 	return o
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // deliveryKey names a delivery.
@@ -52,7 +54,7 @@ func newSink(t *testing.T, seed uint64) *sink {
 	srv := httptest.NewUnstartedServer(s)
 	srv.Config.ConnState = s.connState
 	srv.Start()
-	t.Cleanup(srv.Close)
+	await.Close(t, srv)
 	s.url, s.addr = srv.URL, srv.Listener.Addr().String()
 	return s
 }

@@ -13,15 +13,14 @@ import (
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/testkit/await"
 )
-
-const patience = 30 * time.Second
 
 func options(t *testing.T) (Options, *bytes.Buffer) {
 	t.Helper()
 	var out bytes.Buffer
 	return Options{Out: &out, Logger: slog.New(slog.DiscardHandler), Clock: clock.System(), Version: "test",
-		TempDir: t.TempDir(), Timeout: patience}, &out
+		TempDir: t.TempDir(), Timeout: await.Limit}, &out
 }
 
 func requireEmpty(t *testing.T, dir string) {
@@ -68,7 +67,7 @@ func (w *signalling) Write(b []byte) (int, error) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	o, _ := options(t)
-	ctx, end := context.WithTimeout(t.Context(), patience)
+	ctx, end := context.WithTimeout(t.Context(), await.Limit)
 	defer end()
 	w := &signalling{want: "In another terminal", seen: func() {
 		left, err := os.ReadDir(o.TempDir)

@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/operator"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/platform/testkit/pgserver"
 )
 
@@ -69,7 +70,7 @@ func TestBackupUnderLoad(t *testing.T) {
 
 	transport := &http.Transport{MaxIdleConnsPerHost: connections}
 	t.Cleanup(transport.CloseIdleConnections)
-	l := &load{client: &http.Client{Transport: transport, Timeout: 2 * patience}, url: in.base + prefix + "/webhook/acme"}
+	l := &load{client: &http.Client{Transport: transport, Timeout: await.Limit}, url: in.base + prefix + "/webhook/acme"}
 	enough := make(chan struct{})
 	finish := sync.OnceFunc(func() { close(enough) })
 	wait := l.start(t.Context(), connections, least, enough)
@@ -77,7 +78,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		finish()
 		wait()
 	})
-	eventually(t, "deliveries are acknowledged", func() bool { return l.faulty() || l.acknowledged() >= least/2 })
+	await.Condition(t, "deliveries are acknowledged", func() bool { return l.faulty() || l.acknowledged() >= least/2 })
 	before := l.sofar()
 	to := t.TempDir()
 	file, keyset := filepath.Join(to, "backup.db"), filepath.Join(to, "keyset.json")
@@ -101,7 +102,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		require.True(t, restored[e], "an event that was acknowledged before the backup began is not in it")
 	}
 	require.LessOrEqual(t, len(list), len(all), "and nothing else is")
-	eventually(t, "what was open is sent", func() bool {
+	await.Condition(t, "what was open is sent", func() bool {
 		return len(other.events(key.Key, "--status", "forwarded")) == len(list)
 	})
 
@@ -151,7 +152,7 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 	l := &load{client: w.http, url: w.base + prefix + "/webhook/acme"}
 	enough := make(chan struct{})
 	wait := l.start(t.Context(), 4, 400, enough)
-	eventually(t, "deliveries are acknowledged", func() bool { return l.faulty() || l.acknowledged() >= 200 })
+	await.Condition(t, "deliveries are acknowledged", func() bool { return l.faulty() || l.acknowledged() >= 200 })
 	before := l.sofar()
 	run := func(name string, args ...string) {
 		t.Helper()
@@ -163,6 +164,7 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 	close(enough)
 	_, violations := wait()
 	require.Empty(t, violations, "every delivery is acknowledged")
+	w.stop() // what it sent from now on would be taken for the restored server's
 
 	// The clone has a schema already, and a restored database begins with none.
 	d, err := db.Open(t.Context(), target, "")

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // load is a provider that posts deliveries over several connections at once and holds every answer to be a 200.
@@ -125,7 +127,7 @@ func TestCommandsBesideAServer(t *testing.T) {
 
 	transport := &http.Transport{MaxIdleConnsPerHost: connections}
 	t.Cleanup(transport.CloseIdleConnections)
-	l := &load{client: &http.Client{Transport: transport, Timeout: 2 * patience}, url: in.base + prefix + "/webhook/acme"}
+	l := &load{client: &http.Client{Transport: transport, Timeout: await.Limit}, url: in.base + prefix + "/webhook/acme"}
 	enough := make(chan struct{})
 	finish := sync.OnceFunc(func() { close(enough) })
 	wait := l.start(t.Context(), connections, least, enough)
@@ -136,7 +138,7 @@ func TestCommandsBesideAServer(t *testing.T) {
 	flows := func() {
 		t.Helper()
 		seen := l.acknowledged()
-		eventually(t, "deliveries are acknowledged", func() bool {
+		await.Condition(t, "deliveries are acknowledged", func() bool {
 			return l.faulty() || l.acknowledged() >= seen+10*connections
 		})
 	}
@@ -188,7 +190,7 @@ func TestCommandsBesideAServer(t *testing.T) {
 	events, violations := wait()
 	require.Empty(t, violations, "every delivery is acknowledged")
 	require.GreaterOrEqual(t, len(events), least)
-	eventually(t, "every delivery arrives", func() bool { return sink.missing(events) == 0 })
+	await.Condition(t, "every delivery arrives", func() bool { return sink.missing(events) == 0 })
 	stop()
 	t.Logf("%d deliveries acknowledged", len(events))
 }

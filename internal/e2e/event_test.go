@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // event is an event's detail, as far as the tests read it.
@@ -119,7 +121,7 @@ func (e event) delivery(w *world, subscriptionID string) delivery {
 func (w *world) settles(uuid, status string) event {
 	w.t.Helper()
 	var e event
-	eventually(w.t, "event at "+status, func() bool {
+	await.Condition(w.t, "event at "+status, func() bool {
 		e = w.event(uuid)
 		return e.Status == status
 	})
@@ -130,7 +132,7 @@ func (w *world) settles(uuid, status string) event {
 func (w *world) becomes(uuid, subscriptionID, status string) delivery {
 	w.t.Helper()
 	var d delivery
-	eventually(w.t, "delivery at "+status, func() bool {
+	await.Condition(w.t, "delivery at "+status, func() bool {
 		d = w.event(uuid).delivery(w, subscriptionID)
 		return d.Status == status
 	})

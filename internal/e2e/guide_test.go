@@ -17,6 +17,7 @@ import (
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/platform/testkit/pgserver"
 )
 
@@ -165,7 +166,7 @@ func follow(t *testing.T, path, bin string) {
 			script.WriteString(s.text + "\necho '" + mark + "'\n")
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*await.Limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash")
 	var output bytes.Buffer
@@ -283,7 +284,7 @@ func (p *prepared) provide(t *testing.T, need string) bool {
 // installs reports whether a package can be had here, by having it.
 func installs(t *testing.T, name string, args ...string) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = t.TempDir(), time.Second

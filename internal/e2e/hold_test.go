@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // A paused subscription loses nothing: what waits and what arrives is held, and goes out when it is enabled again, no
@@ -45,7 +46,7 @@ func TestPauseAndRelease(t *testing.T) {
 		sink.wait(w.t, 1+50)
 		require.Equal(w.t, more+1-50, held(), "the first second's share")
 		w.ticking("the rest", func() bool { return sink.count() == 1+more+1 })
-		eventually(w.t, "all forwarded", func() bool { return len(w.events("&status=forwarded")) == more+1 })
+		await.Condition(w.t, "all forwarded", func() bool { return len(w.events("&status=forwarded")) == more+1 })
 	})
 }
 
@@ -130,7 +131,7 @@ func TestHangingReceiverDelaysNobody(t *testing.T) {
 		require.Len(w.t, stuck.wait(w.t, 10), 10, "what one subscription may have under way")
 		stuck.open()
 		stuck.wait(w.t, many)
-		eventually(w.t, "all forwarded", func() bool { return len(w.events("&status=forwarded")) == many })
+		await.Condition(w.t, "all forwarded", func() bool { return len(w.events("&status=forwarded")) == many })
 		require.Equal(w.t, many, stuck.count())
 		require.Equal(w.t, many, fine.count())
 	})

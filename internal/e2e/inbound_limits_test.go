@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // Senders who announce a large body and send none of it take nothing from the others, however many they are and whether
@@ -38,7 +40,7 @@ func TestIdleSendersKeepNobodyOut(t *testing.T) {
 		}
 		for _, open := range release {
 			open()
-			require.Equal(w.t, http.StatusUnauthorized, <-answers)
+			require.Equal(w.t, http.StatusUnauthorized, await.Value(w.t, "a refusal", answers))
 		}
 		senders.Wait()
 	}, func(c *config.Config) { c.WebhookMemoryBudgetBytes = 1 << 20 })
@@ -68,7 +70,7 @@ func TestMemoryBudget(t *testing.T) {
 		// asks takes memory too, which may cost one that is stalled its place: that one begins again.
 		untilRefused := func(address string) {
 			w.t.Helper()
-			eventually(w.t, "the memory to be used up", func() bool {
+			await.Condition(w.t, "the memory to be used up", func() bool {
 				for i, s := range stalled {
 					if strings.Contains(w.logs.String(), `"ip":"`+s.address+`"`) {
 						s.end()
@@ -95,7 +97,7 @@ func TestMemoryBudget(t *testing.T) {
 		w.deliver(conn.pathToken(), from(third, 4<<10))
 		for _, s := range stalled {
 			s.end()
-			require.Equal(w.t, http.StatusOK, <-s.status)
+			require.Equal(w.t, http.StatusOK, await.Value(w.t, "a response", s.status))
 		}
 		for _, address := range []string{first, second, third} {
 			w.deliver(conn.pathToken(), from(address, 2*size))
@@ -147,9 +149,11 @@ func (w *world) taken(takes <-chan func(), answers <-chan int) func() {
 	case open := <-takes:
 		return open
 	case status := <-answers:
-		require.FailNow(w.t, "answered before the body was there", "%d", status)
-		return nil
+		require.FailNow(w.t, "the response came before the body", "%d", status)
+	case <-time.After(await.Limit):
+		require.FailNow(w.t, "the server takes no body")
 	}
+	return nil
 }
 
 // JSON nested so deep that parsers give up on it is kept byte for byte and shown and forwarded as text, so that whoever

@@ -13,6 +13,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // One address that keeps sending what is refused is told to stay away, to the second; what verifies passes from there
@@ -95,7 +96,7 @@ func TestBrokenOffBody(t *testing.T) {
 				require.Error(w.t, err, "the sender broke off")
 			}
 			// The server has dealt with the requests when it has logged them.
-			eventually(w.t, "the broken requests in the log", func() bool {
+			await.Condition(w.t, "the broken requests in the log", func() bool {
 				return strings.Count(w.logs.String(), "The request body ended early") == 3
 			})
 		})

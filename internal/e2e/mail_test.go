@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // mailServer takes mails.
@@ -37,7 +38,7 @@ func newMailServer(t *testing.T) *mailServer {
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
-		require.NoError(t, <-ended)
+		require.NoError(t, await.Value(t, "the end of the mail server", ended))
 	})
 	return m
 }

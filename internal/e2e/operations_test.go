@@ -15,6 +15,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // furniture is what one environment holds, so that every operation finds something to work on.
@@ -63,7 +64,7 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 		return e
 	}
 	dead := func(uuid string, attempts int) {
-		eventually(w.t, "a dead delivery", func() bool {
+		await.Condition(w.t, "a dead delivery", func() bool {
 			return read(uuid).AttemptCount == attempts && read(uuid).Status == "dead_letter"
 		})
 	}
@@ -115,7 +116,7 @@ func (w *world) furnish(c credentials, environment, connectionID string) furnitu
 	for range 2 { // what they replay is held, and slower than the clock
 		f.replay = w.startReplay(c, object{"filter": object{"event_uuids": []string{f.event, f.secondEvent}}, "force": true,
 			"to_subscription_id": disabled.ID, "rate_per_second": 1}).ID
-		eventually(w.t, "the first step of a replay", func() bool { return w.replayJob(c, f.replay).Counts.Replayed == 1 })
+		await.Condition(w.t, "the first step of a replay", func() bool { return w.replayJob(c, f.replay).Counts.Replayed == 1 })
 		w.call(c, http.MethodPost, "/webhook-replays/"+f.replay+"/pause", nil).want(w, http.StatusOK)
 	}
 	return f

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // installation is the real binary with a data folder and the settings that its server and its other commands share.
@@ -52,7 +53,7 @@ const (
 // command runs a command of the binary, which must succeed, and returns its standard output.
 func (in *installation) command(stdin string, args ...string) string {
 	in.t.Helper()
-	ctx, cancel := context.WithTimeout(in.t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(in.t.Context(), await.Limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, in.binary, args...)
 	var out, log bytes.Buffer
@@ -90,21 +91,21 @@ func (in *installation) serve() (stop func()) {
 		reading.Wait()
 		exited <- err
 	}()
-	end := sync.OnceValue(func() error { return <-exited })
+	end := sync.OnceValue(func() error { return await.Value(in.t, "the end of the server", exited, log.tail) })
 	in.t.Cleanup(func() {
-		_ = end() // the test's context has ended, and with it the process
 		if in.t.Failed() {
 			in.t.Log("the server's log, without what is routine:\n" + log.tail())
 		}
 	})
+	in.t.Cleanup(func() { _ = end() }) // the test's context has ended, and with it the process
 	select {
 	case at := <-address:
 		in.base = "http://" + at
 	case err := <-exited:
 		exited <- err
 		require.Fail(in.t, "the server ended while starting", "%v\n%s", err, log.tail())
-	case <-time.After(2 * patience):
-		require.Fail(in.t, "the server did not start")
+	case <-time.After(await.Limit):
+		require.Fail(in.t, "the server did not start", log.tail())
 	}
 	return func() {
 		in.t.Helper()
@@ -150,7 +151,7 @@ func newArrivals(t *testing.T) *arrivals {
 		defer a.mu.Unlock()
 		a.ids[r.Header.Get("Webhook-Id")] = true
 	}))
-	t.Cleanup(server.Close)
+	await.Close(t, server)
 	a.url = server.URL
 	return a
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // received is one request that a receiver got.
@@ -54,10 +56,8 @@ func newReceiver(t *testing.T, answer reply) *receiver {
 		answer(w, n)
 	}))
 	r.url = server.URL + "/hook"
-	t.Cleanup(func() {
-		r.open()
-		server.Close()
-	})
+	await.Close(t, server)
+	t.Cleanup(r.open)
 	return r
 }
 
@@ -98,6 +98,6 @@ func (r *receiver) count() int { return len(r.all()) }
 // wait returns what came once it is n requests. The clock stands still meanwhile.
 func (r *receiver) wait(t *testing.T, n int) []received {
 	t.Helper()
-	eventually(t, "requests at the receiver", func() bool { return r.count() >= n })
+	await.Condition(t, "requests at the receiver", func() bool { return r.count() >= n })
 	return r.all()
 }

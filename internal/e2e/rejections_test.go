@@ -10,6 +10,7 @@ import (
 
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // rejection is a refused request as the API shows it.
@@ -38,7 +39,7 @@ type rejection struct {
 func (w *world) rejections(c credentials, query string, n int) []rejection {
 	w.t.Helper()
 	var list []rejection
-	eventually(w.t, "refused requests", func() bool {
+	await.Condition(w.t, "refused requests", func() bool {
 		list = nil
 		w.call(c, http.MethodGet, "/webhook-rejections?limit=250&"+query, nil).want(w, http.StatusOK).into(w, &list)
 		return len(list) >= n
@@ -132,13 +133,13 @@ func TestRotationOfASecret(t *testing.T) {
 		}
 		uuid := w.fresh(conn.pathToken(), githubAs("the next secret of GitHub", "issues", id.NewUUID(), issueOpened))
 		require.Equal(w.t, next.ID, *w.event(uuid).Verification.KeyID)
-		eventually(w.t, "the secret's last match", func() bool {
+		await.Condition(w.t, "the secret's last match", func() bool {
 			w.clk.Advance(5 * time.Second) // as often as the worker that stores it runs
 			return matched()["next"] != nil
 		})
 		require.Nil(w.t, matched()[""])
 		w.fresh(conn.pathToken(), github(issueOpened))
-		eventually(w.t, "the old secret's last match", func() bool {
+		await.Condition(w.t, "the old secret's last match", func() bool {
 			w.clk.Advance(5 * time.Second)
 			return matched()[""] != nil
 		})

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // replayJob is a bulk replay, as far as the tests read it.
@@ -274,7 +275,7 @@ func TestBulkReplayControl(t *testing.T) {
 		}
 		r := w.startReplay(w.dev(), object{"filter": object{"all": true}, "rate_per_second": 1})
 		sink.wait(w.t, n+1)
-		eventually(w.t, "the first delivery to be counted", func() bool {
+		await.Condition(w.t, "the first delivery to be counted", func() bool {
 			return w.replayJob(w.dev(), r.ID).Counts.Succeeded == 1
 		})
 		require.Equal(w.t, n+1, sink.count(), "the clock stands still, and so does the job")
@@ -297,7 +298,7 @@ func TestBulkReplayControl(t *testing.T) {
 			require.Equal(w.t, "cancelled", r.Status)
 			require.NotNil(w.t, r.FinishedAt)
 		}
-		eventually(w.t, "what was started to arrive", func() bool {
+		await.Condition(w.t, "what was started to arrive", func() bool {
 			return sink.count() == n+w.replayJob(w.dev(), r.ID).Counts.Succeeded
 		})
 		r = w.replayJob(w.dev(), r.ID)
@@ -452,7 +453,7 @@ func TestBulkReplayOnTwoNodes(t *testing.T) {
 		r := w.startReplay(w.dev(), object{"filter": object{"all": true}, "rate_per_second": 2})
 		w.ticking("the job to get on", func() bool { return sink.count() > n+2 })
 		second.call(second.dev(), http.MethodPost, "/webhook-replays/"+r.ID+"/pause", nil).want(second, http.StatusOK)
-		eventually(w.t, "what was started to arrive", func() bool {
+		await.Condition(w.t, "what was started to arrive", func() bool {
 			c := w.replayJob(w.dev(), r.ID).Counts
 			return c.InProgress == 0 && sink.count() == n+c.Succeeded
 		})

@@ -13,6 +13,7 @@ import (
 
 	"sallyport/internal/app"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // What waits when the server stops goes on when it starts again, on time, and once: retries keep their time, held
@@ -75,11 +76,11 @@ func TestStopInOrder(t *testing.T) {
 		server := w.app
 		w.app = nil
 		go func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), patience)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), await.Limit)
 			defer cancel()
 			stopped <- server.Stop(ctx)
 		}()
-		eventually(w.t, "the leases given back", func() bool { return count("pending") == 3 })
+		await.Condition(w.t, "the leases given back", func() bool { return count("pending") == 3 })
 		_, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", address)
 		require.Error(w.t, err, "nothing is accepted any more")
 		require.Equal(w.t, 1, count("sending"), "the try on the wire")
@@ -89,7 +90,7 @@ func TestStopInOrder(t *testing.T) {
 		default:
 		}
 		sink.open()
-		require.NoError(w.t, <-stopped)
+		require.NoError(w.t, await.Value(w.t, "the end of the server", stopped))
 		require.Equal(w.t, 1, count("succeeded"))
 
 		w.start()

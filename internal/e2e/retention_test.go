@@ -9,6 +9,7 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/testkit/await"
 )
 
 const day = 24 * time.Hour
@@ -17,7 +18,13 @@ const day = 24 * time.Hour
 // due.
 func (w *world) minutes(what string, condition func() bool) {
 	w.t.Helper()
-	poll(w.t, what, condition, func() { w.clk.Advance(time.Minute) })
+	await.Condition(w.t, what, func() bool {
+		if condition() {
+			return true
+		}
+		w.clk.Advance(time.Minute)
+		return false
+	})
 }
 
 // gone waits until no event is left in the store.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // nextTry waits until the delivery waits for its next try, moves the clock to that time, waits for request n at the
@@ -149,7 +151,7 @@ func TestGoneDisables(t *testing.T) {
 		require.Equal(w.t, "gone", e.LastError.Code)
 		require.Equal(w.t, 1, e.AttemptCount)
 		var now subscription
-		eventually(w.t, "the subscription disabled", func() bool {
+		await.Condition(w.t, "the subscription disabled", func() bool {
 			w.call(w.dev(), http.MethodGet, "/webhook-subscriptions/"+sub.ID, nil).want(w, http.StatusOK).into(w, &now)
 			return !now.Enabled
 		})
@@ -201,7 +203,7 @@ func TestTimeout(t *testing.T) {
 		w.connectGitHub("acme")
 		uuid := w.fresh("acme", github(issueOpened))
 		var e event
-		eventually(w.t, "both tries", func() bool {
+		await.Condition(w.t, "both tries", func() bool {
 			e = w.event(uuid)
 			return e.AttemptCount == 2
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // byCookie asks with the refresh cookie, as a page of ours does.
@@ -152,7 +153,7 @@ func TestEventsDuringGuessing(t *testing.T) {
 			w.settles(w.fresh(conn.pathToken(), github(fmt.Sprintf(`{"action":"opened","number":%d}`, n))), "forwarded")
 		}
 		for range 8 {
-			<-done
+			await.Value(w.t, "the end of a guesser", done)
 		}
 		require.Equal(w.t, 20, sink.count())
 		var failures int

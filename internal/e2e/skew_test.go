@@ -15,6 +15,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // Nodes whose own clocks are half a minute apart go by the database's: what one signs holds at the other from that
@@ -106,7 +107,7 @@ func TestDuplicateContentLength(t *testing.T) {
 		require.NotContains(w.t, w.logs.String(), "smuggled")
 		status, _ := send("Content-Length: " + length)
 		require.Equal(w.t, http.StatusOK, status)
-		eventually(w.t, "the request behind a whole one", func() bool {
+		await.Condition(w.t, "the request behind a whole one", func() bool {
 			return strings.Contains(w.logs.String(), `"status":404`)
 		})
 	})

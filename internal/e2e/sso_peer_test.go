@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // requireNode says that the peers on Node are installed, so that a test without one fails instead of being skipped.
@@ -75,7 +76,7 @@ func startPeer(t *testing.T, dir, script string) talker {
 	require.NoError(t, c.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
-		_ = c.Wait() // it ends with its input, or is ended with the test
+		await.Return(t, "the end of the peer", func() { _ = c.Wait() }) // it ends with its input, or is ended with the test
 	})
 	return talker{t, in, bufio.NewReader(out)}
 }

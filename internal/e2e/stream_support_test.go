@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/sse"
+	"sallyport/internal/platform/testkit/await"
 )
 
 const streamPath = "/webhook-events/stream"
@@ -169,7 +170,7 @@ func (s *stream) lastID() string {
 // quit has the reader leave.
 func (s *stream) quit() {
 	s.leave()
-	<-s.ended
+	await.Value(s.w.t, "the end of the stream", s.ended)
 }
 
 // node starts another server on the world's PostgreSQL database and in its folder, at the same time.

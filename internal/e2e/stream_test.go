@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/sse"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // A reader sees an event's whole way: received, tried, and how it stands in the end, each try once.
@@ -180,7 +181,7 @@ func TestStreamLimits(t *testing.T) {
 		a.refused(w, http.StatusServiceUnavailable, apperr.CodeUnavailable)
 		require.NotEmpty(w.t, a.header.Get("Retry-After"))
 		second.quit()
-		eventually(w.t, "the place to be given back", func() bool {
+		await.Condition(w.t, "the place to be given back", func() bool {
 			return w.call(w.dev(), http.MethodGet, streamPath, nil).status == http.StatusOK
 		})
 		first.quit()

@@ -22,13 +22,12 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 const (
 	publicURL = "http://gateway.example.test"
 	prefix    = "/api/v1"
-	// patience is how long a test waits for what must come. Only a fault makes it wait so long.
-	patience = 30 * time.Second
 )
 
 // start is what the clock shows when a world begins. Nothing in it depends on the day the tests run.
@@ -101,11 +100,11 @@ func newWorld(t *testing.T, databaseURL, dir string) *world {
 	w.cfg.Listen, w.cfg.PublicURL = "127.0.0.1:0", publicURL
 	w.cfg.Data, w.cfg.KeysetFile = dir, filepath.Join(dir, "keyset.json")
 	w.cfg.DatabaseURL = secretbox.Secret(databaseURL)
-	w.cfg.ShutdownTimeout = patience
+	w.cfg.ShutdownTimeout = await.Limit
 	// but where a test is about them
 	w.cfg.RateLimitKeyPerSecond, w.cfg.RateLimitUserPerSecond, w.cfg.RateLimitAddressPerSecond = 0, 0, 0
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: patience}
-	w.http = &http.Client{Transport: transport, Timeout: 2 * patience,
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: await.Limit}
+	w.http = &http.Client{Transport: transport, Timeout: await.Limit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
@@ -150,7 +149,7 @@ func (w *world) stop() {
 	if w.app == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), await.Limit)
 	defer cancel()
 	a := w.app
 	w.app = nil
@@ -185,19 +184,17 @@ func (w *world) database() *db.DB {
 	return w.shared.db
 }
 
-// eventually waits until the condition holds.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	poll(t, what, condition, func() {})
-}
-
 // ticking waits until the condition holds, and moves the clock on half a second every few milliseconds, which is what
 // makes the workers look at their queues.
 func (w *world) ticking(what string, condition func() bool) {
 	w.t.Helper()
-	poll(w.t, what, condition, func() {
+	await.Condition(w.t, what, func() bool {
+		if condition() {
+			return true
+		}
 		w.clk.Advance(500 * time.Millisecond)
 		w.catchUp()
+		return false
 	})
 }
 
@@ -214,22 +211,6 @@ func (w *world) catchUp() {
 		return // the server may be down, or its database held
 	}
 	require.NoError(w.t, resp.Body.Close())
-}
-
-func poll(t *testing.T, what string, condition func() bool, between func()) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for !condition() {
-		select {
-		case <-again.C:
-			between()
-		case <-deadline.C:
-			require.FailNow(t, "waited in vain for: "+what)
-		}
-	}
 }
 
 // logBuffer keeps what the server logs.

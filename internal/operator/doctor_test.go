@@ -20,6 +20,7 @@ import (
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/webhooks/deliveries"
 )
 
@@ -194,7 +195,7 @@ func TestDoctorPublicURL(t *testing.T) {
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(body)) // the check fails when this does
 		}))
-		t.Cleanup(s.Close)
+		await.Close(t, s)
 		return s.URL
 	}
 	require.Equal(t, CheckOK, ask(answer(http.StatusOK, `{"status":"ok"}`)).Status)

@@ -25,6 +25,7 @@ import (
 	"sallyport/bench/internal/load"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/testkit/await"
 )
 
 const (
@@ -70,7 +71,7 @@ func serve(t *testing.T, verify func(*http.Request, []byte) error, answer func(h
 	rc := &receiver{verify: verify, answer: answer, ids: map[string]int{}, seqs: map[uint32]int{}}
 	server := httptest.NewServer(rc)
 	t.Cleanup(func() {
-		server.Close()
+		await.Return(t, "the end of the requests", server.Close)
 		require.Empty(t, rc.problems)
 	})
 	return rc, server.Listener.Addr().String()

@@ -17,6 +17,7 @@ import (
 	"sallyport/bench/internal/target"
 	"sallyport/bench/internal/toygateway"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 )
 
 const (
@@ -46,7 +47,7 @@ func prepare(t *testing.T, faults toygateway.Faults, subscribe bool) bed {
 	to, err := sink.Listen(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		server.Close()
+		await.Return(t, "the end of the requests", server.Close)
 		require.NoError(t, toy.Close())
 		require.NoError(t, to.Close())
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // streams is a server whose streams a test writes.
@@ -33,7 +34,7 @@ func newStreams(t *testing.T, write func(n int64, w http.ResponseWriter, r *http
 		s.mu.Unlock()
 		s.write(s.opened.Add(1), w, r)
 	}))
-	t.Cleanup(s.Close)
+	await.Close(t, s.Server)
 	return s
 }
 
@@ -69,7 +70,7 @@ func TestCounts(t *testing.T) {
 	clk := clock.NewManual(time.Date(2026, 3, 4, 5, 6, 8, 890_000_000, time.UTC))
 	r, err := Open(t.Context(), clk, s.plan(3))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return r.Least() == 3 }, 10*time.Second, time.Millisecond)
+	await.Condition(t, "three messages at each reader", func() bool { return r.Least() == 3 })
 	out := r.Close()
 	require.Equal(t, int64(9), out.Received)
 	require.Equal(t, int64(3), out.Least)
@@ -95,10 +96,10 @@ func TestComesBack(t *testing.T) {
 	clk := clock.NewManual(time.Unix(1_800_000_000, 0))
 	r, err := Open(t.Context(), clk, s.plan(1))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	await.Condition(t, "the reader's return", func() bool {
 		clk.Advance(comeBack)
 		return r.Least() == 2
-	}, 10*time.Second, time.Millisecond)
+	})
 	out := r.Close()
 	require.Equal(t, int64(1), out.Lagged)
 	require.Equal(t, int64(1), out.Reconnects)
@@ -132,6 +133,6 @@ func TestEndlessMessage(t *testing.T) {
 	})
 	r, err := Open(t.Context(), clock.NewManual(time.Unix(0, 0)), s.plan(1))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return r.problem.Load() != nil }, 10*time.Second, time.Millisecond)
+	await.Condition(t, "the end of the reader", func() bool { return r.problem.Load() != nil })
 	require.Contains(t, r.Close().FirstProblem, "too long")
 }

@@ -19,6 +19,7 @@ import (
 	"sallyport/bench/internal/target"
 	"sallyport/bench/internal/toygateway"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // The test binary plays the two programs that the bench starts.
@@ -104,14 +105,14 @@ func TestAPIReportsRefusals(t *testing.T) {
 	require.NoError(t, err)
 	refusing := httptest.NewServer(toy)
 	t.Cleanup(func() {
-		refusing.Close()
+		await.Return(t, "the end of the requests", refusing.Close)
 		require.NoError(t, toy.Close())
 	})
 	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, `{}`)
 	}))
-	t.Cleanup(empty.Close)
+	await.Close(t, empty)
 	for base, want := range map[string]string{refusing.URL + "/api/v1": "unauthorized", empty.URL: ""} {
 		api := target.NewAPI(base, "wrong")
 		_, err := api.CreateConnection(t.Context(), "github", "s")

@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // unset returns the API over a database that nobody has set up, with the token that opens it.
@@ -36,7 +37,7 @@ func unset(t *testing.T, store testkit.Store) (*server, setup.Token) {
 		Auth: s.identity.Principals})
 	identityhttp.Mount(s.api, s.identity)
 	ts := httptest.NewServer(s.api)
-	t.Cleanup(ts.Close)
+	await.Close(t, ts)
 	s.url = ts.URL
 	return s, token
 }

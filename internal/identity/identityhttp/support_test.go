@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sallyport/internal/identity/apikeys"
+	"sallyport/internal/platform/testkit/await"
 
 	"github.com/stretchr/testify/require"
 
@@ -86,7 +87,7 @@ func newServer(t *testing.T, store testkit.Store) *server {
 		return out, nil
 	})
 	ts := httptest.NewServer(s.api)
-	t.Cleanup(ts.Close)
+	await.Close(t, ts)
 	s.url = ts.URL
 	r := s.do(http.MethodPost, "/team/login", nil, map[string]any{"email": email, "password": password})
 	require.Equal(t, http.StatusOK, r.status, r.text)

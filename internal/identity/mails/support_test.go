@@ -26,6 +26,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // peer is a mail server of an independent library.
@@ -145,12 +146,7 @@ func (p *peer) listen(address string, withTLS, implicit bool) {
 		// Closing the server before Serve knows the listener leaves that open, so it is closed here too.
 		require.NoError(p.t, s.Close())
 		_ = l.Close() // the server may have done so
-		select {
-		case err := <-ended:
-			require.NoError(p.t, err)
-		case <-time.After(time.Minute):
-			require.Fail(p.t, "the mail server did not stop")
-		}
+		require.NoError(p.t, await.Value(p.t, "the end of the mail server", ended))
 	})
 	p.t.Cleanup(p.stop)
 }

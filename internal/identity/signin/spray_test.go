@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +12,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // Passwords tried at many accounts from many addresses, which no count of failures slows down, are bounded by the work
@@ -54,10 +54,10 @@ func TestSprayIsBounded(t *testing.T) {
 			})
 		}
 		// Whoever is neither computing nor waiting has been refused, while nothing gets done.
-		require.Eventually(t, func() bool {
+		await.Condition(t, "all attempts to compute, to wait or to be refused", func() bool {
 			return int(computing.Load()) == signin.ConcurrentHashes() &&
 				int(refused.Load()) >= attempts-signin.ConcurrentHashes()-signin.WaitingHashes
-		}, time.Minute, time.Millisecond)
+		})
 		close(released)
 		all.Wait()
 		require.EqualValues(t, signin.ConcurrentHashes(), most.Load())

@@ -31,6 +31,7 @@ import (
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // Promise: an ID token is believed only as the provider's own, for this client, for this sign-in, now, and of somebody
@@ -329,7 +330,7 @@ func TestBadProviders(t *testing.T) {
 		internal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			t.Error("the service was led to another target")
 		}))
-		t.Cleanup(internal.Close)
+		await.Close(t, internal)
 		discovery := "/.well-known/openid-configuration"
 		answers := func(path string, h http.HandlerFunc) func(*testkit.Behaviour) {
 			return func(b *testkit.Behaviour) { b.Handlers = map[string]http.HandlerFunc{path: h} }

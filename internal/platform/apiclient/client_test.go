@@ -19,13 +19,14 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // serve starts a server and returns a client of it.
 func serve(t *testing.T, h http.HandlerFunc) *apiclient.Client {
 	t.Helper()
 	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	c, err := apiclient.New(apiclient.Options{Server: s.URL, Key: "sp_test_key", UserAgent: "sallyport/test",
 		Timeout: 30 * time.Second})
 	require.NoError(t, err)
@@ -176,7 +177,7 @@ func TestNoAnswer(t *testing.T) {
 
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	t.Cleanup(hanging.Close)
+	await.Close(t, hanging)
 	t.Cleanup(func() { close(release) })
 	c, err = apiclient.New(apiclient.Options{Server: hanging.URL, Timeout: 50 * time.Millisecond})
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/sse"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // script answers the n-th request, from 0, by its n-th function, and remembers what each asked for.
@@ -66,7 +67,7 @@ func follower(t *testing.T, turns ...http.HandlerFunc) (*script, *apiclient.Clie
 	t.Helper()
 	s := &script{turns: turns}
 	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
+	await.Close(t, server)
 	c, err := apiclient.New(apiclient.Options{Server: server.URL, Key: "k", Clock: hasty{clock.System()}})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

@@ -11,6 +11,7 @@ import (
 
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // One SQL text serves both engines only while $n binds by number on both.
@@ -153,10 +154,10 @@ func TestTryLock(t *testing.T) {
 		require.NoError(t, err)
 		require.Error(t, lock.Check(ctx))
 		require.Error(t, lock.Unlock(ctx))
-		require.Eventually(t, func() bool { // the server takes a moment to end the connection
+		await.Condition(t, "the server to end the connection", func() bool {
 			lock, ok, err = s.DB.TryLock(ctx, 7)
 			return err == nil && ok
-		}, 30*time.Second, 10*time.Millisecond)
+		})
 		require.NoError(t, lock.Unlock(ctx))
 		for range 20 { // connections that were given back end no sooner than others
 			var timeout string

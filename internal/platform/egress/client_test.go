@@ -18,13 +18,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // site serves HTTP on loopback.
 func site(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	return s.URL
 }
 
@@ -179,7 +181,7 @@ func TestDoReusesConnections(t *testing.T) {
 		}
 	}
 	s.Start()
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	c := newClient(t, dev(), Options{})
 	u := target(t, c, s.URL)
 	for i := range 5 {
@@ -231,7 +233,7 @@ func TestDoSpeaksHTTP2(t *testing.T) {
 	}))
 	s.EnableHTTP2 = true
 	s.StartTLS()
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	c := newClient(t, dev(), Options{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}})

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // drip writes text, then a byte at a time for as long as the other side listens.
@@ -186,11 +188,11 @@ func TestAnnouncedHugeBody(t *testing.T) {
 func TestHostileTLS(t *testing.T) {
 	t.Parallel()
 	plain := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(plain.Close)
+	await.Close(t, plain)
 	old := httptest.NewUnstartedServer(http.NotFoundHandler())
 	old.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	old.StartTLS()
-	t.Cleanup(old.Close)
+	await.Close(t, old)
 	for name, c := range map[string]struct {
 		address string
 		timeout time.Duration

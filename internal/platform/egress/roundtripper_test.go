@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // secure serves HTTP/2 over TLS on loopback and returns its address with a client that trusts it.
@@ -28,7 +30,7 @@ func secure(t *testing.T, h http.HandlerFunc) (base string, c *Client) {
 	s := httptest.NewUnstartedServer(h)
 	s.EnableHTTP2 = true
 	s.StartTLS()
-	t.Cleanup(s.Close)
+	await.Close(t, s)
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	return s.URL, newClient(t, dev(), Options{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}})

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // short is a deadline for exchanges that are meant to miss it; long one for those that are not.
@@ -76,7 +78,7 @@ func peer(t *testing.T, f func(net.Conn)) (address string) {
 			_ = conn.Close()
 		}
 		mu.Unlock()
-		wg.Wait()
+		await.Return(t, "the end of the connections", wg.Wait)
 	})
 	return l.Addr().String()
 }

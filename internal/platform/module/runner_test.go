@@ -14,6 +14,7 @@ import (
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
+	"sallyport/internal/platform/testkit/await"
 )
 
 // diary notes what happened, in order.
@@ -189,7 +190,7 @@ func TestCaches(t *testing.T) {
 	for range 2 {
 		require.Equal(t, "tariffs", <-seen)
 		require.Equal(t, "routes", <-seen)
-		require.Eventually(t, func() bool { return w.clock.Timers() == 1 }, time.Minute, time.Millisecond)
+		await.Condition(t, "the next round", func() bool { return w.clock.Timers() == 1 })
 		w.clock.Advance(time.Second)
 	}
 	require.Equal(t, "tariffs", <-seen)

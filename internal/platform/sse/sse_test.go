@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sallyport/internal/platform/sse"
+	"sallyport/internal/platform/testkit/await"
 )
 
 const limit = 1 << 16
@@ -155,7 +156,7 @@ func TestWriter(t *testing.T) {
 	}))
 	server.Config.WriteTimeout = time.Nanosecond
 	server.Start()
-	t.Cleanup(server.Close)
+	await.Close(t, server)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
 	require.NoError(t, err)
 	resp, err := server.Client().Do(request)

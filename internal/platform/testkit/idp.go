@@ -17,6 +17,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/platform/testkit/await"
 )
 
 // IdP is an OpenID provider that signs everybody in as Person, and lies where a test wants it to. It asks what a right
@@ -62,7 +64,7 @@ func NewIdP(t testing.TB, now func() time.Time) *IdP {
 	i.set = Behaviour{Now: now, Person: map[string]any{"sub": "person-1", "email": "grace@example.test",
 		"email_verified": true, "groups": []string{"engineering"}}}
 	server := httptest.NewServer(i)
-	t.Cleanup(server.Close)
+	await.Close(t, server)
 	i.URL = server.URL
 	return i
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/verification"
 )
 
@@ -132,9 +133,7 @@ func TestKeyringOutage(t *testing.T) {
 	requireProved(t, v, bearer(t, "k1", 10*time.Second), "jwt", "k1")
 	p.set(down)
 	requireProved(t, v, bearer(t, "k1", 3*time.Hour), "jwt", "k1")
-	require.Eventually(t, func() bool {
-		return p.calls.Load() == 3
-	}, 5*time.Second, time.Millisecond, "old keys are fetched again")
+	await.Condition(t, "old keys to be fetched again", func() bool { return p.calls.Load() == 3 })
 	requireProved(t, v, bearer(t, "k1", 6*time.Hour), "jwt", "k1")
 	requireRefused(t, bound(t, pubsub(), nil), bearer(t, "k1", 0), verification.ReasonKeysUnavailable)
 }
@@ -148,10 +147,10 @@ func TestKeyringWithdrawal(t *testing.T) {
 	p.set(jwks(t, "k2"))
 	requireProved(t, v, bearer(t, "k1", 59*time.Minute), "jwt", "k1")
 	// The first delivery after that starts the fetch and does not wait for it.
-	require.Eventually(t, func() bool {
+	await.Condition(t, "the withdrawn key to be refused", func() bool {
 		_, refusal := v.Verify(t.Context(), bearer(t, "k1", time.Hour))
 		return refusal != nil && refusal.Reason == verification.ReasonSignatureMismatch
-	}, 5*time.Second, time.Millisecond)
+	})
 }
 
 // Promise: deliveries that need the same keys at once share one fetch, and one that goes away does not end it for the

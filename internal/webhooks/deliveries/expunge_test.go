@@ -12,6 +12,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/webhooks/events"
 )
 
@@ -163,13 +164,13 @@ func TestExpungedIsNotSent(t *testing.T) {
 			w.handOver(d, &e.Event, e.Payload)
 			keys = append(keys, d.Key)
 		}
-		require.Eventually(t, func() bool { return sink.arrived.Load() == 1 }, patience, time.Millisecond)
+		await.Condition(t, "the first request", func() bool { return sink.arrived.Load() == 1 })
 		for _, k := range keys[:2] {
 			require.NoError(t, w.Expunge(t.Context(), w.anybody(), k.EventUUID))
 		}
 		w.clock.Advance(freshFor + time.Millisecond)
 		sink.open()
-		require.Eventually(t, func() bool { return len(w.dispatcher.all()) == 0 }, patience, time.Millisecond)
+		await.Condition(t, "an empty dispatcher", func() bool { return len(w.dispatcher.all()) == 0 })
 		stop()
 		require.Equal(t, []Status{Succeeded, Cancelled, Succeeded}, []Status{w.read(t, keys[0]).Status,
 			w.read(t, keys[1]).Status, w.read(t, keys[2]).Status}, "on the wire, in memory, not expunged")

@@ -11,18 +11,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/webhooks/events"
 	"sallyport/internal/webhooks/subscriptions"
 )
-
-// patience bounds every wait for something that must happen; only a fault uses it up.
-const patience = 30 * time.Second
 
 // live is a world whose service sends.
 func live(t *testing.T, store testkit.Store, perSubscription, perHost int) *world {
@@ -40,7 +37,7 @@ func (w *world) begin(t *testing.T, sink *gated) (stop func()) {
 	require.NoError(t, w.Start(t.Context()))
 	stop = sync.OnceFunc(func() {
 		sink.open()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), await.Limit)
 		defer cancel()
 		w.Stop(ctx)
 	})
@@ -55,7 +52,7 @@ func (w *world) to(t *testing.T, raw string) string {
 	require.NoError(t, err)
 	sub := w.subscription()
 	w.subs.byID[sub] = &subscriptions.Target{ID: sub, Environment: w.env, Enabled: true, URL: u, SigningKey: []byte("k"),
-		Timeout: patience}
+		Timeout: await.Limit}
 	return sub
 }
 
@@ -93,10 +90,8 @@ func newGated(t *testing.T) *gated {
 			<-g.gate
 		}
 	}))
-	t.Cleanup(func() {
-		g.open()
-		g.Close()
-	})
+	await.Close(t, g.Server)
+	t.Cleanup(g.open)
 	return g
 }
 
@@ -109,13 +104,13 @@ func TestDrain(t *testing.T) {
 		sub := w.to(t, sink.URL)
 		keys := []Key{w.due(t, sub), w.due(t, sub), w.due(t, sub)}
 		stop := w.begin(t, sink)
-		require.Eventually(t, func() bool {
+		await.Condition(t, "the first request, and all deliveries in the dispatcher", func() bool {
 			return sink.arrived.Load() == 1 && len(w.dispatcher.all()) == len(keys)
-		}, patience, time.Millisecond)
+		})
 
 		w.Drain()
 		sink.open()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 		defer cancel()
 		require.NoError(t, w.dispatcher.wait(ctx), "no worker has anything left to do")
 		require.EqualValues(t, 1, sink.arrived.Load())
@@ -158,14 +153,14 @@ func TestOneHostHoweverWritten(t *testing.T) {
 			}
 			return known, maps.Clone(w.dispatcher.hosts)
 		}
-		require.Eventually(t, func() bool {
+		await.Condition(t, "the hosts of all deliveries", func() bool {
 			known, _ := hosts()
 			return known == len(keys)
-		}, patience, time.Millisecond)
+		})
 		_, busy := hosts()
 		require.Equal(t, map[string]load{"localhost:" + port: {all: 1}}, busy)
 		sink.open()
-		require.Eventually(t, func() bool { return len(w.dispatcher.all()) == 0 }, patience, time.Millisecond)
+		await.Condition(t, "an empty dispatcher", func() bool { return len(w.dispatcher.all()) == 0 })
 		stop()
 		for _, k := range keys {
 			require.Equal(t, Succeeded, w.read(t, k).Status)

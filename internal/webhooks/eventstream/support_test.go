@@ -21,12 +21,13 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/sse"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 )
 
 // longest is how long a test waits for what must come. Only a fault makes it wait so long.
-const longest = 30 * time.Second
+const longest = await.Limit
 
 func began() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 890_000_000, time.UTC) }
 
@@ -100,7 +101,7 @@ func (w *world) start(options ...func(*Options)) *node {
 	n := &node{Service: s, end: func() {
 		s.endStreams()
 		cancel()
-		running.Wait()
+		await.Return(w.t, "the end of the node", running.Wait)
 	}}
 	w.t.Cleanup(n.end)
 	return n
@@ -342,7 +343,7 @@ func (w *world) connect(n *node, c *client, r Request) *session {
 // quit has the client leave.
 func (s *session) quit() {
 	s.leave()
-	require.NoError(s.w.t, <-s.ended)
+	require.NoError(s.w.t, await.Value(s.w.t, "the end of the stream", s.ended))
 }
 
 // open opens a stream of the world's environment and waits until it has begun.

@@ -23,6 +23,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/secretbox"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/connections"
 	"sallyport/internal/providers/connections/connectionshttp"
 	"sallyport/internal/providers/registry"
@@ -79,7 +80,7 @@ func newServer(t *testing.T, s testkit.Store) *server {
 	api := httpapi.New(httpapi.Config{Version: "0", Logger: log, Clock: now, Auth: auth{}})
 	connectionshttp.Mount(api, svc, "https://gateway.example/")
 	ts := httptest.NewServer(api)
-	t.Cleanup(ts.Close)
+	await.Close(t, ts)
 	srv := &server{t: t, api: api, url: ts.URL, a: id.New(id.PrefixEnvironment), b: id.New(id.PrefixEnvironment)}
 	_, err = s.DB.Write().ExecContext(t.Context(), `INSERT INTO teams (id, name, created_ms) VALUES ('team_x', 'x', 0)`)
 	require.NoError(t, err)

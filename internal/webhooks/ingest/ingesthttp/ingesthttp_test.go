@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/verification"
 	"sallyport/internal/webhooks/ingest"
 	"sallyport/internal/webhooks/ingest/ingesthttp"
@@ -115,7 +116,7 @@ func TestAnswersOnTheWire(t *testing.T) {
 	t.Parallel()
 	r := &receiver{}
 	server := httptest.NewServer(newAPI(r))
-	t.Cleanup(server.Close)
+	await.Close(t, server)
 	for _, c := range []struct {
 		status            int
 		contentType, body string
