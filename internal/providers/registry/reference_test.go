@@ -101,7 +101,8 @@ func TestReference(t *testing.T) {
 		"\n| [`acme`](#acme) | hmac sha256 | `{body}` | none | `{json:/type}` | none | none | vector | "+
 			"[a \\[page\\] \\| \\<b>](https://acme.example/%28a%29) |\n")
 	require.Contains(t, out.String(),
-		"\n## acme\n\nAcme ([documentation](https://acme.example/docs)). The proof of the sender is in: `header:x-signature`.\n\nPaste the URL.\n")
+		"\n## acme\n\nAcme ([documentation](https://acme.example/docs)). The proof of the sender is in: "+
+			"`header:x-signature`.\n\nPaste the URL.\n")
 	require.Contains(t, out.String(), "| `kind` | matching ``[a\\|`]+``, such as `a` | off | a \\| b |\n")
 	require.True(t, strings.HasSuffix(out.String(), "so left out:\n\n- the \\<age>\n- more\n"), out.String())
 	require.NotContains(t, out.String(), "other")

@@ -83,11 +83,12 @@ func (a publicAlgorithm) verifyRSA(key *rsa.PublicKey, message, sig []byte) bool
 
 // compilePublic checks algorithm and keys of an asymmetric proof. Without keys of its own the connection's secrets are
 // the public keys.
-func (c *compiler) compilePublic(path string, d *Proof, p *proof) {
+func (c *proofCompiler) compilePublic() {
+	d, p := c.decl, c.proof
 	p.public = publicAlgorithm(d.Algorithm)
 	family := p.public.family()
 	if family == "" {
-		c.problems.add(path+"algorithm", ruleEnum,
+		c.problems.add(c.path+"algorithm", ruleEnum,
 			"must be ed25519, ecdsa_p256_der, ecdsa_p256_raw, rsa_sha1, rsa_sha256 or rsa_pss_sha256")
 		return
 	}
@@ -96,11 +97,12 @@ func (c *compiler) compilePublic(path string, d *Proof, p *proof) {
 		p.families = []keyFamily{family}
 		return
 	}
-	c.compileKeys(path, d, p, family)
+	c.compileKeys(family)
 }
 
-func (c *compiler) compileStatic(path string, d *Keys, p *proof, families []keyFamily) {
-	field := path + "keys.static"
+func (c *proofCompiler) compileStatic(d *Keys, families []keyFamily) {
+	p := c.proof
+	field := c.path + "keys.static"
 	c.limit(field, len(d.Static))
 	if len(d.Static) == 0 {
 		c.problems.add(field, ruleRequired, "needs at least one key")

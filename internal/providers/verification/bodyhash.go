@@ -19,11 +19,12 @@ type bodyHashRule struct {
 }
 
 // compileBodyHash checks the hash of the body. It covers the body only where the signature covers the hash.
-func (c *compiler) compileBodyHash(path string, d *Proof, p *proof) {
+func (c *proofCompiler) compileBodyHash() {
+	d, p := c.decl, c.proof
 	if d.BodyHash == nil {
 		return
 	}
-	field := path + "body_hash"
+	field := c.path + "body_hash"
 	rule := &bodyHashRule{prefix: d.BodyHash.Prefix, suffix: d.BodyHash.Suffix,
 		encoding: signatureEncoding(d.BodyHash.Encoding)}
 	kinds := sourceHeader | sourceQuery

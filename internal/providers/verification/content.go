@@ -30,8 +30,9 @@ type signedPart struct {
 // provider signs one.
 //
 // It is false for a template that cannot be read, of which nothing more can be said.
-func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
-	field := path + "signed"
+func (c *proofCompiler) compileContent() bool {
+	d, p := c.decl, c.proof
+	field := c.path + "signed"
 	p.content.body = -1
 	if len(d.Signed) > maxText {
 		c.problems.add(field, ruleLimit, "is longer than %d bytes", maxText)
@@ -42,7 +43,7 @@ func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
 		c.problems.add(field, ruleFormat, "%s", wrong)
 		return false
 	}
-	segments = c.extractEach(field, segments, p)
+	segments = c.extractEach(field, segments)
 	for i, seg := range segments {
 		part := signedPart{segment: seg}
 		switch seg.kind {
@@ -75,13 +76,14 @@ func (c *compiler) compileContent(path string, d *Proof, p *proof) bool {
 	case !secret && d.Scheme == schemeKeyedHash:
 		c.problems.add(field, ruleRequired, "must contain {secret}: without it anyone can make the hash")
 	}
-	c.checkBorders(field, p)
-	c.cover(p)
+	c.checkBorders(field)
+	c.cover()
 	return true
 }
 
 // extractEach cuts {each:pointer} off, which may stand at the start only.
-func (c *compiler) extractEach(field string, segments []segment, p *proof) []segment {
+func (c *proofCompiler) extractEach(field string, segments []segment) []segment {
+	p := c.proof
 	if len(segments) > 0 && segments[0].kind == segmentEach {
 		p.content.each = &segments[0].src
 		segments = segments[1:]
@@ -99,7 +101,7 @@ func (c *compiler) extractEach(field string, segments []segment, p *proof) []seg
 }
 
 // idSource returns the source that {id} stands for.
-func (c *compiler) idSource(field string) source {
+func (c *proofCompiler) idSource(field string) source {
 	if len(c.ids) != 1 || len(c.ids[0].sources) != 1 || c.ids[0].sources[0].kind != sourceHeader {
 		c.problems.add(field, ruleCoherent, "contains {id}, so event.id needs exactly one entry, and that a header")
 		return source{}
@@ -115,7 +117,8 @@ func (c *compiler) idSource(field string) source {
 //
 // If a scheme puts the URL directly before the body, render requires of the body that the split is certain. If it
 // appends the fields of a form to the URL (Twilio), the split is as uncertain as the provider made it.
-func (c *compiler) checkBorders(field string, p *proof) {
+func (c *proofCompiler) checkBorders(field string) {
+	p := c.proof
 	parts, body := p.content.parts, p.content.body
 	for i := range parts {
 		part := &parts[i]
@@ -161,7 +164,7 @@ func (c *compiler) checkBorders(field string, p *proof) {
 
 // checkURLBorder accepts a URL next to the body or a form, apart from literals without brackets, next to a part of
 // fixed form, and at an end.
-func (c *compiler) checkURLBorder(field string, parts []signedPart, i, body int) {
+func (c *proofCompiler) checkURLBorder(field string, parts []signedPart, i, body int) {
 	step := 1
 	if body >= 0 && i > body {
 		step = -1
@@ -180,10 +183,11 @@ func (c *compiler) checkURLBorder(field string, parts []signedPart, i, body int)
 }
 
 // isFixed reports whether a part begins and ends where its form says, independent of its neighbours.
-func (c *compiler) isFixed(part *signedPart) bool {
+func (c *proofCompiler) isFixed(part *signedPart) bool {
 	switch part.kind {
 	case segmentTimestamp:
-		return c.proofTS != nil && c.proofTS.maxAge > 0 && c.proofTS.maxSkew > 0
+		ts := c.proof.ts
+		return ts != nil && ts.maxAge > 0 && ts.maxSkew > 0
 	case segmentBodyHex, segmentBodyBase64:
 		return true
 	default:
@@ -204,7 +208,8 @@ func facing(literal string, after bool) byte {
 }
 
 // cover takes down what the content covers.
-func (c *compiler) cover(p *proof) {
+func (c *proofCompiler) cover() {
+	p := c.proof
 	for i := range p.content.parts {
 		part := &p.content.parts[i]
 		switch part.kind {

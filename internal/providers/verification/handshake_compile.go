@@ -166,7 +166,7 @@ func sampleResponse(parts []responsePart) string {
 	return out.String()
 }
 
-func (c *compiler) checkResponseStatus(field string, status int) {
+func (c *checker) checkResponseStatus(field string, status int) {
 	switch status {
 	case http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent:
 	default:

@@ -55,12 +55,13 @@ func familyOf(alg jose.SignatureAlgorithm) (family keyFamily, symmetric, ok bool
 }
 
 // compileJWT checks a token's rule with its keys and the hash of the body.
-func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
+func (c *proofCompiler) compileJWT() {
+	d, p := c.decl, c.proof
 	if d.JWT == nil {
-		c.problems.add(path+"jwt", ruleRequired, "is missing")
+		c.problems.add(c.path+"jwt", ruleRequired, "is missing")
 		return
 	}
-	field := path + "jwt"
+	field := c.path + "jwt"
 	rule := &jwtRule{prefix: d.JWT.Prefix, iss: slices.Clone(d.JWT.Iss), aud: slices.Clone(d.JWT.Aud)}
 	p.jwt = rule
 	src, wrong := parseSource(d.JWT.From, sourceHeader|sourceQuery|sourceJSON|sourceItems)
@@ -73,7 +74,7 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 		c.text(field+".prefix", rule.prefix)
 	}
 	symmetric := c.compileAlgs(field+".algs", d.JWT.Algs, rule)
-	c.compileJWTKeys(path, d, p, symmetric)
+	c.compileJWTKeys(symmetric)
 	for _, list := range []struct {
 		name   string
 		values []string
@@ -89,14 +90,14 @@ func (c *compiler) compileJWT(path string, d *Proof, p *proof) {
 		rule.maxSkew = defaultSkew
 	}
 	p.variants = []urlVariant{{}}
-	c.compileBodyHash(path, d, p)
+	c.compileBodyHash()
 	if d.BodyUnsigned == p.covers.body {
-		c.problems.add(path+"body_unsigned", ruleCoherent,
+		c.problems.add(c.path+"body_unsigned", ruleCoherent,
 			"must be true exactly if no body_hash is set, because the token then does not cover the body")
 	}
 }
 
-func (c *compiler) compileAlgs(field string, names []string, rule *jwtRule) (symmetric bool) {
+func (c *proofCompiler) compileAlgs(field string, names []string, rule *jwtRule) (symmetric bool) {
 	if len(names) == 0 || len(names) > maxEntries {
 		c.problems.add(field, ruleRequired, "needs at least one algorithm")
 	}
@@ -119,19 +120,20 @@ func (c *compiler) compileAlgs(field string, names []string, rule *jwtRule) (sym
 	return symmetric
 }
 
-func (c *compiler) compileJWTKeys(path string, d *Proof, p *proof, symmetric bool) {
+func (c *proofCompiler) compileJWTKeys(symmetric bool) {
+	d, p := c.decl, c.proof
 	switch {
 	case symmetric && d.Keys != nil:
-		c.problems.add(path+"keys", ruleCoherent, "are for public keys, and the algorithms take a secret")
+		c.problems.add(c.path+"keys", ruleCoherent, "are for public keys, and the algorithms take a secret")
 	case symmetric:
-		c.compileSecret(path, d, p)
+		c.compileSecret()
 	case d.Secret != (SecretFormat{}):
-		c.problems.add(path+"secret", ruleCoherent, "has no meaning: the algorithms take public keys")
+		c.problems.add(c.path+"secret", ruleCoherent, "has no meaning: the algorithms take public keys")
 	case d.Keys == nil:
 		p.secret = secretPublicKey
 		p.families = p.jwt.families
 	default:
-		c.compileKeys(path, d, p, p.jwt.families...)
+		c.compileKeys(p.jwt.families...)
 	}
 }
 

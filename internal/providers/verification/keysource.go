@@ -21,15 +21,15 @@ import (
 const defaultKeyTTL = time.Hour
 
 // compileKeys checks where public keys come from.
-func (c *compiler) compileKeys(path string, d *Proof, p *proof, families ...keyFamily) {
-	k, field := d.Keys, path+"keys"
+func (c *proofCompiler) compileKeys(families ...keyFamily) {
+	k, field := c.decl.Keys, c.path+"keys"
 	ways := 0
 	for _, given := range []bool{k.Static != nil, k.JWKS != nil, k.ByKid != nil, k.CertURL != nil} {
 		if given {
 			ways++
 		}
 	}
-	isJWT := d.Scheme == schemeJWT
+	isJWT := c.decl.Scheme == schemeJWT
 	switch {
 	case ways != 1:
 		c.problems.add(field, ruleCoherent, "needs exactly one of static, jwks, by_kid and cert_url")
@@ -38,17 +38,18 @@ func (c *compiler) compileKeys(path string, d *Proof, p *proof, families ...keyF
 	case isJWT && k.CertURL != nil:
 		c.problems.add(field, ruleCoherent, "cannot be cert_url: a token names its key")
 	case k.Static != nil:
-		c.compileStatic(path, k, p, families)
+		c.compileStatic(k, families)
 	case k.JWKS != nil:
-		c.compileJWKS(field+".jwks", k.JWKS, p)
+		c.compileJWKS(field+".jwks", k.JWKS)
 	case k.ByKid != nil:
-		c.compileByKid(field+".by_kid", k.ByKid, p)
+		c.compileByKid(field+".by_kid", k.ByKid)
 	default:
-		c.compileCertURL(field+".cert_url", k.CertURL, p, families)
+		c.compileCertURL(field+".cert_url", k.CertURL, families)
 	}
 }
 
-func (c *compiler) compileJWKS(field string, d *JWKS, p *proof) {
+func (c *proofCompiler) compileJWKS(field string, d *JWKS) {
+	p := c.proof
 	c.keyURL(field+".url", d.URL)
 	p.source = &keySource{
 		id:      "jwks " + d.URL,
@@ -58,7 +59,8 @@ func (c *compiler) compileJWKS(field string, d *JWKS, p *proof) {
 	}
 }
 
-func (c *compiler) compileByKid(field string, d *ByKid, p *proof) {
+func (c *proofCompiler) compileByKid(field string, d *ByKid) {
+	p := c.proof
 	c.keyURL(field+".url", strings.ReplaceAll(d.URL, keyIDToken, "k"))
 	if len(d.Body) > maxText || !printableText(d.Body) {
 		c.problems.add(field+".body", ruleFormat, "must be printable ASCII of at most %d bytes", maxText)
@@ -116,7 +118,8 @@ const (
 	secretToken = "${secret}"
 )
 
-func (c *compiler) compileCertURL(field string, d *CertURL, p *proof, families []keyFamily) {
+func (c *proofCompiler) compileCertURL(field string, d *CertURL, families []keyFamily) {
+	p := c.proof
 	src, wrong := parseSource(d.From, eventSources)
 	if wrong != "" {
 		c.problems.add(field+".from", ruleFormat, "%s", wrong)
@@ -169,14 +172,14 @@ func (r *certRule) allows(text string) bool {
 		u.String() == text
 }
 
-func (c *compiler) keyURL(field, text string) {
+func (c *checker) keyURL(field, text string) {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxText || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
 		c.problems.add(field, ruleFormat, "must be an https URL")
 	}
 }
 
-func (c *compiler) keyTTL(field, text string) time.Duration {
+func (c *checker) keyTTL(field, text string) time.Duration {
 	if ttl := c.seconds(field, text); ttl > 0 {
 		return ttl
 	}

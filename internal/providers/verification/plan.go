@@ -1,7 +1,6 @@
 package verification
 
 import (
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -53,40 +52,6 @@ type predicate struct {
 	src    source
 	equals []string // nil: any value
 	empty  bool     // an array without items
-}
-
-// compiler builds a plan and collects what is wrong.
-type compiler struct {
-	plan
-	values map[string]string // of the parameters
-	// proofTS is the timestamp of the proof that is being compiled.
-	proofTS *timestampRule
-	// batchWhen is the batch's when.
-	batchWhen []predicate
-	problems  problems
-}
-
-// compilePlan checks a bound declaration.
-func compilePlan(d *Declaration, values map[string]string) (*plan, problems) {
-	c := &compiler{values: values}
-	c.compileIDs(d)
-	c.root = c.compileNode("", &d.Proof, 1)
-	c.covers = c.root.covers()
-	c.compileBatchWhen(d.Event.Batch)
-	c.finishIDs()
-	if d.Body != nil {
-		c.formField = d.Body.FormField
-		if !printable(c.formField, 128) {
-			c.problems.add("body.form_field", ruleFormat, "must be the name of a form field")
-		}
-	}
-	c.compileEvent(d)
-	c.control = c.compilePredicates("control", d.Control, controlSources)
-	c.account = c.compilePredicates("account", d.Account, controlSources)
-	c.compileHandshakes(d.Handshake)
-	c.compileResponses(d)
-	c.compileRedact(d)
-	return &c.plan, c.problems
 }
 
 // finishIDs marks the ids that are signed, and adds the ids by convention: Standard Webhooks, Svix, CloudEvents (source
@@ -219,30 +184,6 @@ func (c *compiler) compileEvent(d *Declaration) {
 	}
 }
 
-func (c *compiler) compilePredicates(field string, list []Predicate, kinds sourceKind) []predicate {
-	c.limit(field, len(list))
-	var out []predicate
-	for i, p := range list {
-		src, wrong := parseSource(p.From, kinds)
-		if wrong != "" {
-			c.problems.add(at(field, i)+".from", ruleFormat, "%s", wrong)
-		}
-		switch {
-		case p.Present && p.Equals != nil, p.Empty && (p.Present || p.Equals != nil):
-			c.problems.add(at(field, i), ruleCoherent, "can have one of equals, present and empty")
-		case p.Empty && src.kind != sourceJSON && wrong == "":
-			c.problems.add(at(field, i)+".empty", ruleCoherent, "is for json:<pointer>")
-		case !p.Present && !p.Empty && (len(p.Equals) == 0 || len(p.Equals) > maxEntries):
-			c.problems.add(at(field, i)+".equals", ruleRequired, "needs 1 to %d values", maxEntries)
-		}
-		if slices.Contains(p.Equals, "") {
-			c.problems.add(at(field, i)+".equals", ruleFormat, "must not contain an empty value: absence is no mark")
-		}
-		out = append(out, predicate{src: src, equals: slices.Clone(p.Equals), empty: p.Empty})
-	}
-	return out
-}
-
 func (c *compiler) compileRedact(d *Declaration) {
 	c.limit("redact_headers", len(d.RedactHeaders))
 	names := map[string]bool{}
@@ -266,12 +207,3 @@ func (c *compiler) compileRedact(d *Declaration) {
 	}
 	c.redact = slices.Sorted(maps.Keys(names))
 }
-
-func (c *compiler) limit(field string, n int) {
-	if n > maxEntries {
-		c.problems.add(field, ruleLimit, "has more than %d entries", maxEntries)
-	}
-}
-
-// at names an entry of a list.
-func at(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }

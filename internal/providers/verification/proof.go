@@ -101,38 +101,46 @@ func (d *Proof) given() []string {
 func (c *compiler) compileProof(path string, d *Proof) *proof {
 	p := &proof{scheme: d.Scheme, index: len(c.proofs)}
 	c.proofs = append(c.proofs, p)
-	fields := fieldsOf(d.Scheme)
-	if fields == nil {
-		c.problems.add(path+"scheme", ruleEnum, "must be hmac, keyed_hash, asymmetric, jwt, token, basic or none")
-		return p
-	}
-	for _, name := range d.given() {
-		if !slices.Contains(fields, name) {
-			c.problems.add(path+name, ruleCoherent, "has no meaning with the scheme %s", d.Scheme)
-		}
-	}
-	switch d.Scheme {
-	case schemeHMAC, schemeKeyedHash:
-		c.compileHash(path, d, p)
-		c.compileSecret(path, d, p)
-		c.compileSigned(path, d, p)
-	case schemePublic:
-		c.compilePublic(path, d, p)
-		c.compileSigned(path, d, p)
-	case schemeJWT:
-		c.compileJWT(path, d, p)
-	case schemeToken:
-		p.secret = secretUTF8
-		p.signatures = c.compileSignatures(path, d.Signature, tokenSources, false)
-	case schemeBasic:
-		p.secret = secretUTF8
-		p.signatures = []signatureRule{{src: headerSource("authorization"), prefix: "Basic "}}
-	}
+	one := proofCompiler{checker: c.checker, path: path, decl: d, proof: p, values: c.values, ids: c.ids}
+	one.compile()
 	p.covers.nothing = !p.covers.body && !p.covers.query && len(p.covers.sources) == 0
 	return p
 }
 
-func (c *compiler) compileHash(path string, d *Proof, p *proof) {
+// compile checks the fields of the proof's scheme.
+func (c *proofCompiler) compile() {
+	d, p := c.decl, c.proof
+	fields := fieldsOf(d.Scheme)
+	if fields == nil {
+		c.problems.add(c.path+"scheme", ruleEnum, "must be hmac, keyed_hash, asymmetric, jwt, token, basic or none")
+		return
+	}
+	for _, name := range d.given() {
+		if !slices.Contains(fields, name) {
+			c.problems.add(c.path+name, ruleCoherent, "has no meaning with the scheme %s", d.Scheme)
+		}
+	}
+	switch d.Scheme {
+	case schemeHMAC, schemeKeyedHash:
+		c.compileHash()
+		c.compileSecret()
+		c.compileSigned()
+	case schemePublic:
+		c.compilePublic()
+		c.compileSigned()
+	case schemeJWT:
+		c.compileJWT()
+	case schemeToken:
+		p.secret = secretUTF8
+		p.signatures = c.compileSignatures(tokenSources, false)
+	case schemeBasic:
+		p.secret = secretUTF8
+		p.signatures = []signatureRule{{src: headerSource("authorization"), prefix: "Basic "}}
+	}
+}
+
+func (c *proofCompiler) compileHash() {
+	d, p := c.decl, c.proof
 	switch d.Algorithm {
 	case "sha1":
 		p.newHash, p.macSize = sha1.New, sha1.Size
@@ -141,30 +149,31 @@ func (c *compiler) compileHash(path string, d *Proof, p *proof) {
 	case "sha512":
 		p.newHash, p.macSize = sha512.New, sha512.Size
 	default:
-		c.problems.add(path+"algorithm", ruleEnum, "must be sha1, sha256 or sha512")
+		c.problems.add(c.path+"algorithm", ruleEnum, "must be sha1, sha256 or sha512")
 	}
 }
 
-func (c *compiler) compileSecret(path string, d *Proof, p *proof) {
+func (c *proofCompiler) compileSecret() {
+	d, p := c.decl, c.proof
 	p.secret = secretDecoding(d.Secret.Decode)
 	switch p.secret {
 	case secretUTF8, secretHex, secretBase64, secretWhsec, secretSHA256:
 	default:
-		c.problems.add(path+"secret.decode", ruleEnum, "must be utf8, hex, base64, whsec or sha256")
+		c.problems.add(c.path+"secret.decode", ruleEnum, "must be utf8, hex, base64, whsec or sha256")
 	}
 }
 
 // compileSigned checks signatures, timestamp and content together.
-func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
-	p.signatures = c.compileSignatures(path, d.Signature, signatureSources, true)
-	p.ts = c.compileTimestamp(path, d.Timestamp)
-	c.checkSignatureTimestamp(path, p)
-	c.proofTS = p.ts
-	if !c.compileContent(path, d, p) {
+func (c *proofCompiler) compileSigned() {
+	d, p := c.decl, c.proof
+	p.signatures = c.compileSignatures(signatureSources, true)
+	p.ts = c.compileTimestamp()
+	c.checkSignatureTimestamp()
+	if !c.compileContent() {
 		return
 	}
 	for i := range p.signatures {
-		src, from := &p.signatures[i].src, at(path+"signature", i)+".from"
+		src, from := &p.signatures[i].src, at(c.path+"signature", i)+".from"
 		if p.content.each != nil && src.kind != sourceJSON {
 			c.problems.add(from, ruleCoherent, "must be json:<pointer> into the item, because signed has {each:…}")
 		}
@@ -172,29 +181,30 @@ func (c *compiler) compileSigned(path string, d *Proof, p *proof) {
 			c.problems.add(from, ruleCoherent, "is in the body that it signs, where no signature can be valid")
 		}
 	}
-	c.compileVariants(path, d, p)
-	c.checkTimestampSigned(path, d, p)
-	c.compileBodyHash(path, d, p)
+	c.compileVariants()
+	c.checkTimestampSigned()
+	c.compileBodyHash()
 	switch {
 	case d.BodyUnsigned && p.covers.body:
-		c.problems.add(path+"body_unsigned", ruleCoherent, "must be left out: the signature covers the body")
+		c.problems.add(c.path+"body_unsigned", ruleCoherent, "must be left out: the signature covers the body")
 	case !d.BodyUnsigned && !p.covers.body:
-		c.problems.add(path+"signed", ruleRequired,
+		c.problems.add(c.path+"signed", ruleRequired,
 			"must contain {body}, or the proof must state body_unsigned: a body outside the signature proves nothing")
 	}
 }
 
 // checkSignatureTimestamp makes sure that sig:<key> names a pair of the only signature header.
-func (c *compiler) checkSignatureTimestamp(path string, p *proof) {
+func (c *proofCompiler) checkSignatureTimestamp() {
+	p := c.proof
 	if p.ts == nil || p.ts.src.kind != sourceSignature {
 		return
 	}
 	if len(p.signatures) != 1 || p.signatures[0].kv == nil || p.signatures[0].src.kind == sourceSequence {
-		c.problems.add(path+"timestamp.from", ruleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
+		c.problems.add(c.path+"timestamp.from", ruleCoherent, "sig:<key> needs exactly one signature, read with parse.kv")
 		return
 	}
 	if slices.Contains(p.signatures[0].kv.Keys, p.ts.src.name) {
-		c.problems.add(path+"timestamp.from", ruleCoherent, "names a key that contains signatures")
+		c.problems.add(c.path+"timestamp.from", ruleCoherent, "names a key that contains signatures")
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 const fieldSignature = "signature"
 
 // compileSignatures checks the places of signatures. A value that is compared as text has no encoding.
-func (c *compiler) compileSignatures(path string, list []SignatureSource, kinds sourceKind,
-	encoded bool) []signatureRule {
-	field := path + "signature"
+func (c *proofCompiler) compileSignatures(kinds sourceKind, encoded bool) []signatureRule {
+	list := c.decl.Signature
+	field := c.path + "signature"
 	c.limit(field, len(list))
 	if len(list) == 0 {
 		c.problems.add(field, ruleRequired, "needs at least one entry")
@@ -24,7 +24,8 @@ func (c *compiler) compileSignatures(path string, list []SignatureSource, kinds 
 	return rules
 }
 
-func (c *compiler) compileSignature(field string, d *SignatureSource, kinds sourceKind, encoded bool) signatureRule {
+func (c *proofCompiler) compileSignature(field string, d *SignatureSource, kinds sourceKind,
+	encoded bool) signatureRule {
 	rule := signatureRule{prefix: d.Parse.Prefix, encoding: signatureEncoding(d.Encoding)}
 	src, wrong := parseSource(d.From, kinds)
 	if wrong != "" {
@@ -50,7 +51,7 @@ func (c *compiler) compileSignature(field string, d *SignatureSource, kinds sour
 	return rule
 }
 
-func (c *compiler) compileParse(field string, d *SignatureParse, rule *signatureRule) {
+func (c *proofCompiler) compileParse(field string, d *SignatureParse, rule *signatureRule) {
 	ways := 0
 	if d.Prefix != "" {
 		ways++
@@ -87,7 +88,7 @@ func (c *compiler) compileParse(field string, d *SignatureParse, rule *signature
 	}
 }
 
-func (c *compiler) kvKeys(field string, kv *KVParse) {
+func (c *proofCompiler) kvKeys(field string, kv *KVParse) {
 	if len(kv.Keys) == 0 || len(kv.Keys) > maxEntries {
 		c.problems.add(field, ruleRequired, "needs 1 to %d keys", maxEntries)
 	}
@@ -98,7 +99,7 @@ func (c *compiler) kvKeys(field string, kv *KVParse) {
 	}
 }
 
-func (c *compiler) compilePath(field string, d *PathParse) {
+func (c *proofCompiler) compilePath(field string, d *PathParse) {
 	c.separator(field+".sep", d.Sep)
 	if d.ListSep != "" {
 		c.separator(field+".list_sep", d.ListSep)
@@ -124,13 +125,13 @@ func (c *compiler) compilePath(field string, d *PathParse) {
 }
 
 // separator accepts one to four printable bytes, spaces included.
-func (c *compiler) separator(field, sep string) {
+func (c *checker) separator(field, sep string) {
 	if sep == "" || len(sep) > 4 || !printableText(sep) {
 		c.problems.add(field, ruleFormat, "must be 1 to 4 bytes of printable ASCII")
 	}
 }
 
-func (c *compiler) text(field, text string) {
+func (c *checker) text(field, text string) {
 	if len(text) > maxLiteral || !printableText(text) {
 		c.problems.add(field, ruleFormat, "must be printable ASCII of at most %d bytes", maxLiteral)
 	}

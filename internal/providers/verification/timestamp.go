@@ -104,27 +104,28 @@ func (t *timestampRule) check(at, now time.Time) *Refusal {
 }
 
 // compileTimestamp checks a TimestampRule, except for rules that need the signed template.
-func (c *compiler) compileTimestamp(path string, d *TimestampRule) *timestampRule {
+func (c *proofCompiler) compileTimestamp() *timestampRule {
+	d := c.decl.Timestamp
 	if d == nil {
 		return nil
 	}
 	rule := &timestampRule{format: timestampFormat(d.Format)}
 	src, wrong := parseSource(d.From, timestampSources)
 	if wrong != "" {
-		c.problems.add(path+"timestamp.from", ruleFormat, "%s", wrong)
+		c.problems.add(c.path+"timestamp.from", ruleFormat, "%s", wrong)
 	}
 	rule.src = src
 	switch rule.format {
 	case unixSeconds, unixMillis, rfc3339:
 	default:
-		c.problems.add(path+"timestamp.format", ruleEnum, "must be unix_s, unix_ms or rfc3339")
+		c.problems.add(c.path+"timestamp.format", ruleEnum, "must be unix_s, unix_ms or rfc3339")
 	}
-	rule.maxAge = c.seconds(path+"timestamp.max_age_s", d.MaxAgeS)
-	rule.maxSkew = c.seconds(path+"timestamp.max_skew_s", d.MaxSkewS)
+	rule.maxAge = c.seconds(c.path+"timestamp.max_age_s", d.MaxAgeS)
+	rule.maxSkew = c.seconds(c.path+"timestamp.max_skew_s", d.MaxSkewS)
 	return rule
 }
 
-func (c *compiler) seconds(field, text string) time.Duration {
+func (c *checker) seconds(field, text string) time.Duration {
 	if text == "" {
 		return 0
 	}
@@ -137,14 +138,15 @@ func (c *compiler) seconds(field, text string) time.Duration {
 }
 
 // checkTimestampSigned compares what the declaration states with what its template covers.
-func (c *compiler) checkTimestampSigned(path string, d *Proof, p *proof) {
+func (c *proofCompiler) checkTimestampSigned() {
+	d, p := c.decl, c.proof
 	inTemplate := false
 	for i := range p.content.parts {
 		inTemplate = inTemplate || p.content.parts[i].kind == segmentTimestamp
 	}
 	if p.ts == nil {
 		if inTemplate {
-			c.problems.add(path+"signed", ruleCoherent, "contains {ts}, but no timestamp is set")
+			c.problems.add(c.path+"signed", ruleCoherent, "contains {ts}, but no timestamp is set")
 		}
 		return
 	}
@@ -152,14 +154,14 @@ func (c *compiler) checkTimestampSigned(path string, d *Proof, p *proof) {
 	inBody := p.covers.has(&p.ts.src) && !inTemplate || p.ts.src.inBody() && p.content.body >= 0
 	switch {
 	case inBody && inTemplate:
-		c.problems.add(path+"signed", ruleCoherent, "contains {ts}, but the timestamp is in the body and is signed with it")
+		c.problems.add(c.path+"signed", ruleCoherent, "contains {ts}, but the timestamp is in the body and is signed with it")
 	case d.Timestamp.Signed && !inBody && !inTemplate:
-		c.problems.add(path+"timestamp.signed", ruleCoherent,
+		c.problems.add(c.path+"timestamp.signed", ruleCoherent,
 			"the signature does not cover the timestamp: signed has no {ts}")
 	case !d.Timestamp.Signed && (inBody || inTemplate):
-		c.problems.add(path+"timestamp.signed", ruleCoherent, "must be true: the signature covers the timestamp")
+		c.problems.add(c.path+"timestamp.signed", ruleCoherent, "must be true: the signature covers the timestamp")
 	case !d.Timestamp.Signed && p.ts.maxAge == 0 && p.ts.maxSkew == 0:
-		c.problems.add(path+"timestamp", ruleCoherent, "is neither signed nor limited, so it would have no effect")
+		c.problems.add(c.path+"timestamp", ruleCoherent, "is neither signed nor limited, so it would have no effect")
 	}
 }
 

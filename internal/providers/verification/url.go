@@ -14,9 +14,10 @@ type urlVariant struct {
 }
 
 // compileVariants reads url_variants into the variants to try, the URL as it is first.
-func (c *compiler) compileVariants(path string, d *Proof, p *proof) {
+func (c *proofCompiler) compileVariants() {
+	d, p := c.decl, c.proof
 	p.variants = []urlVariant{{}}
-	field := path + "url_variants"
+	field := c.path + "url_variants"
 	if len(d.URLVariants) > 0 && !p.content.url {
 		c.problems.add(field, ruleCoherent, "has no meaning: signed contains no {url}")
 	}
