@@ -127,14 +127,15 @@ func (p *parts) build() (*process, error) {
 	stream := eventstream.New(eventstream.Config{DB: p.db, Events: list, Attempts: queue, Identity: ids.Principals,
 		Clock: p.clock, Logger: p.log, Data: eventshttp.StreamData, Options: eventstream.Options{
 			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
-	retained := retention.New(retention.Config{DB: p.db, Events: list, Deliveries: queue, Lifetimes: lifetimes{ids.Team},
+	retained := retention.New(retention.Config{DB: p.db, Deliveries: queue, Lifetimes: lifetimes{ids.Team},
 		Clock: p.clock, Logger: p.log})
 	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node})
 	if err != nil {
 		return nil, err
 	}
-	received := ingest.New(ingest.Config{DB: p.db, Connections: conns, Subscriptions: subs, Events: list, Deliveries: sent,
-		Rejections: rejected, Limiter: limiter, Clock: p.clock, Logger: p.log, Evaluations: evaluations, Batches: batches, Options: ingest.Options{
+	received := ingest.New(ingest.Config{DB: p.db, Connections: conns, Subscriptions: subs, Deliveries: sent,
+		Rejections: rejected, Limiter: limiter, Clock: p.clock, Logger: p.log, Evaluations: evaluations, Batches: batches,
+		Options: ingest.Options{
 			MaxBodyBytes: p.cfg.WebhookMaxBodyBytes, MemoryBudget: p.cfg.WebhookMemoryBudgetBytes,
 			DedupeWindow: p.cfg.WebhookDedupeWindow, SpoolDir: filepath.Join(p.cfg.Data, "spool"),
 			PublicURL: p.cfg.PublicURL}})

@@ -100,7 +100,6 @@ func largeTypes() map[string]int {
 	return map[string]int{
 		"internal/identity/identityhttp.handler": 58,
 		"internal/webhooks/deliveries.Service":   43,
-		"internal/webhooks/events.Store":         52,
 	}
 }
 

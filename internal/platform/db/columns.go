@@ -25,7 +25,12 @@ type Columns []Column
 
 // Names returns the names for a SELECT.
 func (c Columns) Names() string {
+	size := 0
+	for _, column := range c {
+		size += len(column.Name) + len(", ")
+	}
 	var b strings.Builder
+	b.Grow(size)
 	for i, column := range c {
 		if i > 0 {
 			b.WriteString(", ")
@@ -90,11 +95,15 @@ func (c Columns) Args() ([]any, error) {
 
 // Scan sets the fields from a row of a SELECT of Names.
 func (c Columns) Scan(row interface{ Scan(dest ...any) error }) error {
+	return row.Scan(c.destinations()...)
+}
+
+func (c Columns) destinations() []any {
 	dest := make([]any, len(c))
 	for i, column := range c {
 		dest[i] = column.Field
 	}
-	return row.Scan(dest...)
+	return dest
 }
 
 // value returns a field's value as the drivers take it.

@@ -53,14 +53,21 @@ func One[T any](ctx context.Context, q Querier, bind func(*T) Columns, from stri
 func All[T any](ctx context.Context, q Querier, bind func(*T) Columns, from string, w *Where,
 	tail string) ([]T, error) {
 	var none T
-	rows, err := q.QueryContext(ctx, "SELECT "+bind(&none).Names()+" "+from+w.Text()+" "+tail, w.args...)
+	return Query(ctx, q, bind, "SELECT "+bind(&none).Names()+" "+from+w.Text()+" "+tail, w.args...)
+}
+
+// Query reads the rows of a query that All cannot express. Its columns are those of bind. The result is not nil.
+func Query[T any](ctx context.Context, q Querier, bind func(*T) Columns, text string, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
+	var row, zero T
+	destinations := bind(&row).destinations()
 	list := []T{}
 	err = Each(rows, func(r *sql.Rows) error {
-		var row T
-		err := bind(&row).Scan(r)
+		row = zero // a binding may add to what its field holds
+		err := r.Scan(destinations...)
 		list = append(list, row)
 		return err
 	})

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ func (w *Where) And(condition string, args ...any) *Where {
 }
 
 // Numbered adds a condition that has its placeholders already, beginning with Next. An empty condition adds nothing.
+// It returns w.
 func (w *Where) Numbered(condition string, args []any) *Where {
 	if condition != "" {
 		w.conditions = append(w.conditions, condition)
@@ -66,6 +68,11 @@ func (w *Where) Page(key string, p page.Request) (tail string) {
 		w.And(key+" "+p.Compare()+" ?", p.After)
 	}
 	return "ORDER BY " + key + " " + p.Direction() + " LIMIT " + strconv.Itoa(p.Fetch())
+}
+
+// Clone returns a copy that can be added to.
+func (w *Where) Clone() *Where {
+	return &Where{conditions: slices.Clone(w.conditions), args: slices.Clone(w.args)}
 }
 
 // Text returns " WHERE" and the conditions; without conditions it is empty.

@@ -17,16 +17,16 @@ const (
 	partitionDay    = "20060102"
 )
 
-// DropPartitions drops the partitions of days of which every payload was received at cutoff or before, one in a
+// Drop drops the partitions of days of which every payload was received at cutoff or before, one in a
 // transaction, and returns how many it dropped. Before that it marks the payloads of all environments given as gone up
 // to then; they are all that have events. It does nothing on SQLite. A partition that somebody is reading is left for
 // the next call: whoever would wait for the lock would make every delivery wait.
-func (s *Store) DropPartitions(ctx context.Context, environments []id.Environment,
+func (p *Partitions) Drop(ctx context.Context, environments []id.Environment,
 	cutoff time.Time) (n int, err error) {
-	if s.db.Engine() != db.Postgres {
+	if p.db.Engine() != db.Postgres {
 		return 0, nil
 	}
-	days, err := s.partitionDays(ctx)
+	days, err := p.days(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -36,11 +36,11 @@ func (s *Store) DropPartitions(ctx context.Context, environments []id.Environmen
 			return n, nil
 		}
 		if n == 0 {
-			if err := s.markGone(ctx, environments, cutoff); err != nil {
+			if err := p.markGone(ctx, environments, cutoff); err != nil {
 				return n, err
 			}
 		}
-		err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		err := p.db.Tx(ctx, func(tx *sql.Tx) error {
 			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '100ms'"); err != nil {
 				return err
 			}
@@ -58,9 +58,9 @@ func (s *Store) DropPartitions(ctx context.Context, environments []id.Environmen
 	return n, nil
 }
 
-// partitionDays returns the days that have a partition, oldest first.
-func (s *Store) partitionDays(ctx context.Context) ([]time.Time, error) {
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+// days returns the days that have a partition, oldest first.
+func (p *Partitions) days(ctx context.Context) ([]time.Time, error) {
+	rows, err := p.db.Read().QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent = 'webhook_event_payloads'::regclass ORDER BY c.relname`)
 	if err != nil {
 		return nil, fmt.Errorf("list the partitions: %w", err)
@@ -80,7 +80,7 @@ func (s *Store) partitionDays(ctx context.Context) ([]time.Time, error) {
 }
 
 // markGone marks the payloads of environments as gone up to cutoff.
-func (s *Store) markGone(ctx context.Context, environments []id.Environment, cutoff time.Time) error {
+func (p *Partitions) markGone(ctx context.Context, environments []id.Environment, cutoff time.Time) error {
 	const chunk = 200
 	for len(environments) > 0 {
 		n := min(len(environments), chunk)
@@ -88,8 +88,8 @@ func (s *Store) markGone(ctx context.Context, environments []id.Environment, cut
 		for _, env := range environments[:n] {
 			args = append(args, string(env), clock.Millis(cutoff), "")
 		}
-		if err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-			_, err := s.db.Exec(ctx, tx, raiseHorizons, args)
+		if err := p.db.Tx(ctx, func(tx *sql.Tx) error {
+			_, err := p.db.Exec(ctx, tx, raiseHorizons, args)
 			return err
 		}); err != nil {
 			return fmt.Errorf("mark payloads as gone: %w", err)
@@ -99,15 +99,15 @@ func (s *Store) markGone(ctx context.Context, environments []id.Environment, cut
 	return nil
 }
 
-// SweepDefaultPartition deletes up to limit payloads that were received at cutoff or before from the partition of days
-// that have none of their own, which is never dropped, and returns how many went. Like DropPartitions it marks payloads
+// SweepDefault deletes up to limit payloads that were received at cutoff or before from the partition of days
+// that have none of their own, which is never dropped, and returns how many went. Like Drop it marks payloads
 // as gone first. It does nothing on SQLite.
-func (s *Store) SweepDefaultPartition(ctx context.Context, environments []id.Environment, cutoff time.Time,
+func (p *Partitions) SweepDefault(ctx context.Context, environments []id.Environment, cutoff time.Time,
 	limit int) (int, error) {
-	if s.db.Engine() != db.Postgres {
+	if p.db.Engine() != db.Postgres {
 		return 0, nil
 	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT p.event_uuid, p.received_ms, length(p.body)
+	rows, err := p.db.Read().QueryContext(ctx, `SELECT p.event_uuid, p.received_ms, length(p.body)
 		FROM webhook_event_payloads_default p
 		ORDER BY p.event_uuid LIMIT $1`, limit)
 	if err != nil {
@@ -133,10 +133,10 @@ func (s *Store) SweepDefaultPartition(ctx context.Context, environments []id.Env
 	if len(uuids) == 0 {
 		return 0, nil
 	}
-	if err := s.markGone(ctx, environments, cutoff); err != nil {
+	if err := p.markGone(ctx, environments, cutoff); err != nil {
 		return 0, err
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = p.db.Tx(ctx, func(tx *sql.Tx) error {
 		return deleteIn(ctx, tx, "DELETE FROM webhook_event_payloads_default WHERE event_uuid IN ", uuids)
 	})
 	if err != nil {
@@ -145,12 +145,12 @@ func (s *Store) SweepDefaultPartition(ctx context.Context, environments []id.Env
 	return len(uuids), nil
 }
 
-// OverduePartition returns for how long, at cutoff, the oldest partition could have been dropped; 0 where none can be.
-func (s *Store) OverduePartition(ctx context.Context, cutoff time.Time) (time.Duration, error) {
-	if s.db.Engine() != db.Postgres {
+// Overdue returns for how long, at cutoff, the oldest partition could have been dropped; 0 where none can be.
+func (p *Partitions) Overdue(ctx context.Context, cutoff time.Time) (time.Duration, error) {
+	if p.db.Engine() != db.Postgres {
 		return 0, nil
 	}
-	days, err := s.partitionDays(ctx)
+	days, err := p.days(ctx)
 	if err != nil || len(days) == 0 {
 		return 0, err
 	}

@@ -15,14 +15,14 @@ import (
 // reports false, and changes nothing, for an event that has none to delete. Whoever calls it has ended, in the same
 // transaction or before, what waits to be sent; Expunged tells those who come later.
 func (s *Store) Expunge(ctx context.Context, tx *sql.Tx, e *Event, now time.Time) (bool, error) {
-	res, err := tx.ExecContext(ctx, `UPDATE webhook_events SET expunged_ms = $1, updated_ms = $1 WHERE environment_id = $2
+	marked, err := db.Changed(tx.ExecContext(ctx, `UPDATE webhook_events SET expunged_ms = $1, updated_ms = $1 WHERE environment_id = $2
 		AND event_uuid = $3
-		AND duplicate_of IS NULL AND expunged_ms IS NULL`, clock.Millis(now), string(e.Environment), e.UUID)
+		AND duplicate_of IS NULL AND expunged_ms IS NULL`, clock.Millis(now), string(e.Environment), e.UUID))
 	if err != nil {
 		return false, fmt.Errorf("expunge an event: %w", err)
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return false, err
+	if !marked {
+		return false, nil
 	}
 	_, err = tx.ExecContext(ctx, `DELETE FROM webhook_event_payloads WHERE event_uuid = $1 AND received_ms = $2`, e.UUID,
 		clock.Millis(e.ReceivedAt))

@@ -25,10 +25,10 @@ func key(connection, text, event string, expires int64) *events.Key {
 
 func claim(ctx context.Context, t require.TestingT, store testkit.Store, now int64, keys ...*events.Key) []string {
 	var holders []string
-	s := newStore(store.DB)
+	s := events.NewKeys(store.DB)
 	require.NoError(t, store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		var err error
-		holders, err = s.ClaimKeys(ctx, tx, keys, now)
+		holders, err = s.Claim(ctx, tx, keys, now)
 		return err
 	}))
 	return holders
@@ -76,10 +76,10 @@ func TestKeysAreHeldUntilTheyExpire(t *testing.T) {
 func TestClaimsEndWithTheirTransaction(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s := newStore(store.DB)
+		s := events.NewKeys(store.DB)
 		connection := id.NewUUID()
 		err := store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
-			if _, err := s.ClaimKeys(t.Context(), tx, []*events.Key{key(connection, "a", id.NewUUID(), events.KeyForever)},
+			if _, err := s.Claim(t.Context(), tx, []*events.Key{key(connection, "a", id.NewUUID(), events.KeyForever)},
 				started); err != nil {
 				return err
 			}
@@ -93,15 +93,15 @@ func TestClaimsEndWithTheirTransaction(t *testing.T) {
 
 // A key that its event gives back is free at once; nobody else can give it back, and its other keys, and the same key
 // of another connection, stay claimed.
-func TestReleaseKey(t *testing.T) {
+func TestRelease(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		ctx := t.Context()
-		s := newStore(store.DB)
+		s := events.NewKeys(store.DB)
 		connection, other, event, next := id.NewUUID(), id.NewUUID(), id.NewUUID(), id.NewUUID()
 		release := func(k *events.Key, end error) {
 			require.ErrorIs(t, store.DB.Tx(ctx, func(tx *sql.Tx) error {
-				require.NoError(t, s.ReleaseKey(ctx, tx, *k))
+				require.NoError(t, s.Release(ctx, tx, *k))
 				return end
 			}), end)
 		}
@@ -127,7 +127,7 @@ func TestConcurrentClaims(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		const claimers, keys = 8, 40
-		s := newStore(store.DB)
+		s := events.NewKeys(store.DB)
 		for range 5 {
 			connection := id.NewUUID()
 			var group errgroup.Group
@@ -146,7 +146,7 @@ func TestConcurrentClaims(t *testing.T) {
 				group.Go(func() error {
 					return store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
 						tries.Add(1)
-						holders, err := s.ClaimKeys(t.Context(), tx, mine, started)
+						holders, err := s.Claim(t.Context(), tx, mine, started)
 						for i, h := range holders {
 							if h == "" {
 								h = event

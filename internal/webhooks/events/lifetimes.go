@@ -30,8 +30,8 @@ func (unlimited) Lifetimes(context.Context, id.Environment) (Lifetimes, error) {
 	return Lifetimes{Payload: century, Event: century}, nil
 }
 
-// mature fills in what follows from an event's age.
-func (e *Event) mature(l Lifetimes, gone *int64, now time.Time) {
+// applyAge fills in what follows from an event's age.
+func (e *Event) applyAge(l Lifetimes, gone *int64, now time.Time) {
 	e.ExpiresAt = e.ReceivedAt.Add(l.Event)
 	if e.DuplicateOf != nil {
 		return

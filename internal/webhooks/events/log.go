@@ -13,7 +13,7 @@ import (
 // LogRecord is what one transaction did to the events of one environment. Readers of the live stream are told of it in
 // this order: what was received, which tries were recorded, which events changed.
 type LogRecord struct {
-	// Position orders the records of all environments; LogAfter and its like set it.
+	// Position orders the records of all environments; LogStore sets it.
 	Position    int64
 	Environment id.Environment
 	At          time.Time

@@ -22,9 +22,9 @@ import (
 const everything = int64(1) << 62
 
 // records returns the whole log, positions given.
-func records(ctx context.Context, t require.TestingT, s *events.Store) []events.LogRecord {
+func records(ctx context.Context, t require.TestingT, s *events.LogStore) []events.LogRecord {
 	require.NoError(t, s.Sequence(ctx))
-	list, err := s.LogAfter(ctx, 0, 1_000_000)
+	list, err := s.After(ctx, 0, 1_000_000)
 	require.NoError(t, err)
 	return list
 }
@@ -43,7 +43,7 @@ func logged(ctx context.Context, t require.TestingT, d *db.DB, env id.Environmen
 func TestLogTellsWhatChanged(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s := newStore(store.DB)
+		s := events.NewLogStore(store.DB)
 		env, other := newEnvironment(), newEnvironment()
 		first, second, foreign := newEvent(env), newEvent(env), newEvent(other)
 		second.ReceivedAt = at(5)
@@ -78,45 +78,45 @@ func TestLogTellsWhatChanged(t *testing.T) {
 func TestLogOfEnvironment(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s := newStore(store.DB)
+		s := events.NewLogStore(store.DB)
 		env, other := newEnvironment(), newEnvironment()
 		for i, e := range []id.Environment{env, other, env, other} {
 			logged(t.Context(), t, store.DB, e, at(int64(i)), i+1)
 		}
 		all := records(t.Context(), t, s)
-		own, err := s.EnvironmentLog(t.Context(), env, 0, everything, 10)
+		own, err := s.AfterIn(t.Context(), env, 0, everything, 10)
 		require.NoError(t, err)
 		require.Equal(t, []events.LogRecord{all[0], all[2]}, own)
-		own, err = s.EnvironmentLog(t.Context(), env, all[0].Position, all[2].Position-1, 10)
+		own, err = s.AfterIn(t.Context(), env, all[0].Position, all[2].Position-1, 10)
 		require.NoError(t, err)
 		require.Empty(t, own)
 
-		head, err := s.LogHead(t.Context())
+		head, err := s.Head(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, all[3].Position, head)
-		place, ok, err := s.EnvironmentHead(t.Context(), env, head)
+		place, ok, err := s.HeadIn(t.Context(), env, head)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, events.LogPlace{Position: all[2].Position, At: at(2), Messages: 3}, place)
-		_, ok, err = s.EnvironmentHead(t.Context(), newEnvironment(), head)
+		_, ok, err = s.HeadIn(t.Context(), newEnvironment(), head)
 		require.NoError(t, err)
 		require.False(t, ok)
 		for _, r := range all {
-			_, ok, err := s.LogPlaceAt(t.Context(), env, r.Position)
+			_, ok, err := s.PlaceAt(t.Context(), env, r.Position)
 			require.NoError(t, err)
 			require.Equal(t, r.Environment == env, ok)
 		}
-		span, err := s.LogSpan(t.Context(), env, 0, head)
+		span, err := s.Span(t.Context(), env, 0, head)
 		require.NoError(t, err)
 		require.Equal(t, events.LogSpan{Messages: 4, First: all[0].Position, Oldest: at(0)}, span)
-		span, err = s.LogSpan(t.Context(), env, all[2].Position, head)
+		span, err = s.Span(t.Context(), env, all[2].Position, head)
 		require.NoError(t, err)
 		require.Zero(t, span)
 
-		list, err := s.LogAfter(t.Context(), all[0].Position, 2)
+		list, err := s.After(t.Context(), all[0].Position, 2)
 		require.NoError(t, err)
 		require.Equal(t, all[1:3], list)
-		kept, err := s.LogKept(t.Context(), []int64{all[1].Position, all[3].Position, all[3].Position + 1})
+		kept, err := s.Kept(t.Context(), []int64{all[1].Position, all[3].Position, all[3].Position + 1})
 		require.NoError(t, err)
 		require.Equal(t, map[int64]bool{all[1].Position: true, all[3].Position: true}, kept)
 	})
@@ -130,7 +130,7 @@ func TestPositionsFollowCommits(t *testing.T) {
 	d, err := db.Open(ctx, testkit.NewPostgres(t), "")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	s, env := newStore(d), newEnvironment()
+	s, env := events.NewLogStore(d), newEnvironment()
 	require.NoError(t, d.Tx(ctx, func(tx *sql.Tx) error {
 		log := events.Log{At: at(1)}
 		log.Received(env, "late")
@@ -154,7 +154,7 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		const writers, each = 8, 40
-		s, env := newStore(store.DB), newEnvironment()
+		s, env := events.NewLogStore(store.DB), newEnvironment()
 		ctx := t.Context()
 		var work sync.WaitGroup
 		violations := make(chan error, writers+2)
@@ -187,7 +187,7 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 		}
 		next, seen, position := map[string]int{}, 0, int64(0)
 		for seen < writers*each && len(violations) == 0 {
-			list, err := s.LogAfter(ctx, position, 7)
+			list, err := s.After(ctx, position, 7)
 			require.NoError(t, err)
 			for _, r := range list {
 				require.Greater(t, r.Position, position)
@@ -212,7 +212,7 @@ func TestTailSeesEachRecordOnce(t *testing.T) {
 func TestTrimLog(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s, ctx := newStore(store.DB), t.Context()
+		s, ctx := events.NewLogStore(store.DB), t.Context()
 		now := clock.FromMillis(started)
 		const half = events.LogMessages / 2
 		busy, old, quiet := newEnvironment(), newEnvironment(), newEnvironment()
@@ -224,10 +224,10 @@ func TestTrimLog(t *testing.T) {
 			logged(ctx, t, store.DB, old, when, i+1)
 		}
 		logged(ctx, t, store.DB, quiet, hour.Add(-time.Hour), 1)
-		require.NoError(t, s.TrimLog(ctx, now))
+		require.NoError(t, s.Trim(ctx, now))
 
 		sizes := func(env id.Environment) (list []int) {
-			own, err := s.EnvironmentLog(ctx, env, 0, everything, 1000)
+			own, err := s.AfterIn(ctx, env, 0, everything, 1000)
 			require.NoError(t, err)
 			for _, r := range own {
 				list = append(list, r.Messages())
@@ -237,7 +237,7 @@ func TestTrimLog(t *testing.T) {
 		require.Equal(t, []int{1, half, half}, sizes(busy))
 		require.Equal(t, []int{2, 3, 4}, sizes(old))
 		require.Equal(t, []int{1}, sizes(quiet))
-		require.NoError(t, s.TrimLog(ctx, now.Add(24*time.Hour)))
+		require.NoError(t, s.Trim(ctx, now.Add(24*time.Hour)))
 		for _, env := range []id.Environment{busy, old, quiet} {
 			require.Len(t, sizes(env), 1)
 		}
@@ -248,7 +248,7 @@ func TestTrimLog(t *testing.T) {
 func TestTrimLongLog(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s, ctx, env := newStore(store.DB), t.Context(), newEnvironment()
+		s, ctx, env := events.NewLogStore(store.DB), t.Context(), newEnvironment()
 		var all []db.Statement
 		for range 1100 {
 			log := events.Log{At: at(0)}
@@ -256,7 +256,7 @@ func TestTrimLongLog(t *testing.T) {
 			all = append(all, log.Statement())
 		}
 		run(ctx, t, store.DB, all...)
-		require.NoError(t, s.TrimLog(ctx, at(2*events.LogAge.Milliseconds())))
+		require.NoError(t, s.Trim(ctx, at(2*events.LogAge.Milliseconds())))
 		require.Len(t, records(ctx, t, s), 1)
 	})
 }

@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,11 +14,11 @@ import (
 // trimChunk is how many records one transaction deletes.
 const trimChunk = 500
 
-// TrimLog deletes the records of which every reader who stopped there has missed too much: what follows is more than
+// Trim deletes the records of which every reader who stopped there has missed too much: what follows is more than
 // LogMessages, or begins more than LogAge ago. The newest record of each environment stays, so that a reader to whom
 // nothing has happened can tell. Records are deleted from the oldest on: where one is left, all after it are. Several
 // processes may do it at a time.
-func (s *Store) TrimLog(ctx context.Context, now time.Time) error {
+func (s *LogStore) Trim(ctx context.Context, now time.Time) error {
 	if err := s.Sequence(ctx); err != nil {
 		return err
 	}
@@ -36,7 +35,7 @@ func (s *Store) TrimLog(ctx context.Context, now time.Time) error {
 }
 
 // logged returns the environments with records. It hops through the index from one to the next.
-func (s *Store) logged(ctx context.Context) ([]id.Environment, error) {
+func (s *LogStore) logged(ctx context.Context) ([]id.Environment, error) {
 	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (environment_id) AS (
 		SELECT (SELECT l.environment_id FROM webhook_event_log l WHERE l.position IS NOT NULL ORDER BY l.environment_id
 		LIMIT 1)
@@ -60,21 +59,17 @@ func (s *Store) logged(ctx context.Context) ([]id.Environment, error) {
 	return list, nil
 }
 
-func (s *Store) trim(ctx context.Context, env id.Environment, now time.Time) error {
+func (s *LogStore) trim(ctx context.Context, env id.Environment, now time.Time) error {
 	cut, err := s.lastSurplus(ctx, env, now)
 	if err != nil || cut == 0 {
 		return err
 	}
 	for ctx.Err() == nil {
 		var deleted int64
-		err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-			res, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_log WHERE position IN (SELECT l.position
+		err := s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+			deleted, err = db.Affected(tx.ExecContext(ctx, `DELETE FROM webhook_event_log WHERE position IN (SELECT l.position
 				FROM webhook_event_log l
-				WHERE l.environment_id = $1 AND l.position <= $2 ORDER BY l.position LIMIT $3)`, string(env), cut, trimChunk)
-			if err != nil {
-				return err
-			}
-			deleted, err = res.RowsAffected()
+				WHERE l.environment_id = $1 AND l.position <= $2 ORDER BY l.position LIMIT $3)`, string(env), cut, trimChunk))
 			return err
 		})
 		if err != nil || deleted < trimChunk {
@@ -85,7 +80,7 @@ func (s *Store) trim(ctx context.Context, env id.Environment, now time.Time) err
 }
 
 // lastSurplus returns the position of the newest record that need not be kept; 0 where all must be.
-func (s *Store) lastSurplus(ctx context.Context, env id.Environment, now time.Time) (int64, error) {
+func (s *LogStore) lastSurplus(ctx context.Context, env id.Environment, now time.Time) (int64, error) {
 	var cut int64
 	// The sum is of the record and those after it, less itself: what follows it.
 	err := s.db.Read().QueryRowContext(ctx, `SELECT q.position
@@ -94,11 +89,6 @@ func (s *Store) lastSurplus(ctx context.Context, env id.Environment, now time.Ti
 		FROM webhook_event_log l WHERE l.environment_id = $1 AND l.position IS NOT NULL) q
 		WHERE q.later > $2 OR q.next_ms < $3 ORDER BY q.position DESC LIMIT 1`,
 		string(env), LogMessages, clock.Millis(now.Add(-LogAge))).Scan(&cut)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return cut, nil
+	_, err = db.Found("the end of what may go", err)
+	return cut, err
 }

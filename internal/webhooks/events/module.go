@@ -17,7 +17,8 @@ const (
 
 // Module returns what events bring to the process, without their operations.
 func (s *Store) Module() module.Module {
-	partitions := func(ctx context.Context) error { return s.EnsurePartitions(ctx, s.clock.Now()) }
+	partitions, log := NewPartitions(s.db), NewLogStore(s.db)
+	ensure := func(ctx context.Context) error { return partitions.Ensure(ctx, s.clock.Now()) }
 	return module.Module{
 		Name: "webhooks/events",
 		Tables: []module.Table{
@@ -27,12 +28,12 @@ func (s *Store) Module() module.Module {
 			{Name: "webhook_event_log", Outlives: "readers of the stream need it for an hour at most"},
 			{Name: "webhook_payload_horizons", Outlives: "they describe events"},
 		},
-		Services: []module.Service{{Name: "event-partitions", Start: partitions}},
+		Services: []module.Service{{Name: "event-partitions", Start: ensure}},
 		Jobs: []jobs.Periodic{
-			{Name: "make-partitions", Run: jobs.Every(partitionInterval, partitions),
+			{Name: "make-partitions", Run: jobs.Every(partitionInterval, ensure),
 				Failure: "cannot make the coming days' partitions; their payloads go to the default one"},
 			{Name: "trim-event-log", Failure: "cannot trim the log of events", Run: jobs.Every(trimInterval,
-				func(ctx context.Context) error { return s.TrimLog(ctx, s.clock.Now()) })},
+				func(ctx context.Context) error { return log.Trim(ctx, s.clock.Now()) })},
 		},
 	}
 }

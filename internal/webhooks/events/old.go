@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,6 +11,12 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
+
+// Remover removes old events, their payloads and their keys, row by row. Partitions drops the payloads of whole days.
+type Remover struct{ db *db.DB }
+
+// NewRemover returns a Remover.
+func NewRemover(d *db.DB) *Remover { return &Remover{db: d} }
 
 // Old is what removing needs to know of an event.
 type Old struct {
@@ -34,13 +39,13 @@ const slack = 5 * time.Second
 
 // old returns events of the environment after one uuid and, unless that is empty, up to another, in the order of the
 // list.
-func (s *Store) old(ctx context.Context, env id.Environment, after, upTo string, limit int) ([]Old, error) {
+func (r *Remover) old(ctx context.Context, env id.Environment, after, upTo string, limit int) ([]Old, error) {
 	condition, args := "e.environment_id = $1 AND e.event_uuid > $2", []any{string(env), after}
 	if upTo != "" {
 		condition += " AND e.event_uuid <= $3"
 		args = append(args, upTo)
 	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT e.event_uuid, e.connection_uuid, e.idempotency_key,
+	rows, err := r.db.Read().QueryContext(ctx, `SELECT e.event_uuid, e.connection_uuid, e.idempotency_key,
 		e.idempotency_source, e.received_ms,
 		e.body_size, e.duplicate_of IS NULL AND e.expunged_ms IS NULL, e.duplicate_of IS NULL,
 		e.n_sending + e.n_pending + e.n_retry_wait + e.n_held + e.n_held_failed, e.n_dead + e.n_succeeded + e.n_cancelled,
@@ -50,13 +55,13 @@ func (s *Store) old(ctx context.Context, env id.Environment, after, upTo string,
 		return nil, fmt.Errorf("read old events: %w", err)
 	}
 	var list []Old
-	if err := db.Each(rows, func(r *sql.Rows) error {
+	if err := db.Each(rows, func(row *sql.Rows) error {
 		var o Old
 		e := Event{Environment: env}
 		var key, source string
 		var original bool
 		var open int64
-		if err := r.Scan(&o.UUID, &e.ConnectionUUID, &key, &source, &o.received, &o.size, &o.payload, &original, &open,
+		if err := row.Scan(&o.UUID, &e.ConnectionUUID, &key, &source, &o.received, &o.size, &o.payload, &original, &open,
 			&o.Deliveries, &o.Attempts); err != nil {
 			return err
 		}
@@ -73,8 +78,8 @@ func (s *Store) old(ctx context.Context, env id.Environment, after, upTo string,
 }
 
 // Environments returns the environments that have events. It hops through the index from one to the next.
-func (s *Store) Environments(ctx context.Context) ([]id.Environment, error) {
-	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (environment_id) AS (
+func (r *Remover) Environments(ctx context.Context) ([]id.Environment, error) {
+	rows, err := r.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (environment_id) AS (
 		SELECT (SELECT e.environment_id FROM webhook_events e ORDER BY e.environment_id LIMIT 1)
 		UNION ALL
 		SELECT (SELECT e.environment_id FROM webhook_events e WHERE e.environment_id > hop.environment_id
@@ -85,9 +90,9 @@ func (s *Store) Environments(ctx context.Context) ([]id.Environment, error) {
 		return nil, fmt.Errorf("find environments with events: %w", err)
 	}
 	var list []id.Environment
-	if err := db.Each(rows, func(r *sql.Rows) error {
+	if err := db.Each(rows, func(row *sql.Rows) error {
 		var env id.Environment
-		err := r.Scan(&env)
+		err := row.Scan(&env)
 		list = append(list, env)
 		return err
 	}); err != nil {
@@ -100,17 +105,17 @@ func (s *Store) Environments(ctx context.Context) ([]id.Environment, error) {
 // being sent, and the uuid up to which it has looked, after which the next call goes on; it is empty when nothing more
 // is due. Only the first limit events after the uuid given are looked at, and none whose payload may still have to be
 // swept where swept says that payloads are.
-func (s *Store) Expired(ctx context.Context, env id.Environment, after string, cutoff time.Time, limit int,
+func (r *Remover) Expired(ctx context.Context, env id.Environment, after string, cutoff time.Time, limit int,
 	swept bool) (list []Old, looked string, err error) {
 	upTo := ""
 	if swept {
-		h, err := s.horizon(ctx, env)
+		h, err := r.horizon(ctx, env)
 		if err != nil || h.swept == "" {
 			return nil, "", err
 		}
 		upTo = h.swept
 	}
-	rows, err := s.old(ctx, env, after, upTo, limit)
+	rows, err := r.old(ctx, env, after, upTo, limit)
 	if err != nil || len(rows) == 0 {
 		return nil, "", err
 	}
@@ -133,16 +138,16 @@ func (s *Store) Expired(ctx context.Context, env id.Environment, after string, c
 
 // Overdue returns for how long the oldest event of the environment has been due at cutoff, and the oldest payload that
 // is to be swept at another; 0 where nothing is.
-func (s *Store) Overdue(ctx context.Context, env id.Environment, payloads,
+func (r *Remover) Overdue(ctx context.Context, env id.Environment, payloads,
 	list time.Time) (payload, event time.Duration, err error) {
 	late := func(after string, cutoff time.Time) (time.Duration, error) {
-		rows, err := s.old(ctx, env, after, "", 1)
+		rows, err := r.old(ctx, env, after, "", 1)
 		if err != nil || len(rows) == 0 {
 			return 0, err
 		}
 		return max(0, cutoff.Sub(clock.FromMillis(rows[0].received))), nil
 	}
-	h, err := s.horizon(ctx, env)
+	h, err := r.horizon(ctx, env)
 	if err == nil {
 		payload, err = late(h.swept, payloads)
 	}
@@ -160,14 +165,11 @@ type horizon struct {
 	swept string
 }
 
-func (s *Store) horizon(ctx context.Context, env id.Environment) (h horizon, err error) {
-	err = s.db.Read().QueryRowContext(ctx,
+func (r *Remover) horizon(ctx context.Context, env id.Environment) (h horizon, err error) {
+	_, err = db.Found("how far payloads are gone", r.db.Read().QueryRowContext(ctx,
 		"SELECT h.gone_ms, h.swept_uuid FROM webhook_payload_horizons h WHERE h.environment_id = $1", string(env)).
-		Scan(&h.gone, &h.swept)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return h, fmt.Errorf("read how far payloads are gone: %w", err)
-	}
-	return h, nil
+		Scan(&h.gone, &h.swept))
+	return h, err
 }
 
 var raiseHorizons = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement

@@ -50,7 +50,7 @@ func payloadsOf(t *testing.T, store testkit.Store, uuids []string) (out []bool) 
 	return out
 }
 
-func expired(t *testing.T, s *events.Store, env id.Environment, cutoff time.Time, limit int,
+func expired(t *testing.T, s *events.Remover, env id.Environment, cutoff time.Time, limit int,
 	swept bool) (uuids []string) {
 	t.Helper()
 	for after := ""; ; {
@@ -71,7 +71,7 @@ func expired(t *testing.T, s *events.Store, env id.Environment, cutoff time.Time
 func TestOldInAnotherOrder(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s, env := newStore(store.DB), newEnvironment()
+		s, env := events.NewRemover(store.DB), newEnvironment()
 		uuids := []string{storedAt(t, store, env, time.Second, 0), storedAt(t, store, env, 2*time.Second, 3*time.Second),
 			storedAt(t, store, env, 4*time.Second, time.Second)}
 		sweep := func(cutoff time.Duration) []bool {
@@ -94,7 +94,7 @@ func TestOldInAnotherOrder(t *testing.T) {
 func TestOldOfAWrongClock(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s, env := newStore(store.DB), newEnvironment()
+		s, env := events.NewRemover(store.DB), newEnvironment()
 		var wrong []string
 		for n := range 7 {
 			wrong = append(wrong, storedAt(t, store, env, time.Duration(n)*time.Second, 1000*time.Hour))
@@ -134,14 +134,14 @@ func TestSweepGoesOn(t *testing.T) {
 			swept int
 			more  bool
 		}{{3, true}, {3, true}, {1, false}, {0, false}} {
-			swept, more, err := newStore(store.DB).SweepPayloads(t.Context(), env, at(0).Add(time.Hour), 3)
+			swept, more, err := events.NewRemover(store.DB).SweepPayloads(t.Context(), env, at(0).Add(time.Hour), 3)
 			require.NoError(t, err)
 			require.Equal(t, want.swept, swept, n)
 			require.Equal(t, want.more, more, n)
 		}
 		require.NotContains(t, payloadsOf(t, store, uuids), true)
 		require.Equal(t, []bool{true}, payloadsOf(t, store, []string{foreign}))
-		environments, err := newStore(store.DB).Environments(t.Context())
+		environments, err := events.NewRemover(store.DB).Environments(t.Context())
 		require.NoError(t, err)
 		require.ElementsMatch(t, []id.Environment{env, other}, environments)
 	})
@@ -153,7 +153,7 @@ func TestSweepKeysRaces(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		ctx := t.Context()
-		s := newStore(store.DB)
+		s := events.NewRemover(store.DB)
 		connection := id.NewUUID()
 		const keys, claimers = 40, 3
 		for now := int64(started); now < started+10; now++ {
@@ -177,7 +177,7 @@ func TestSweepKeysRaces(t *testing.T) {
 					}
 					var holders []string
 					err := store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-						holders, err = s.ClaimKeys(ctx, tx, mine, now)
+						holders, err = events.NewKeys(store.DB).Claim(ctx, tx, mine, now)
 						return err
 					})
 					mu.Lock()

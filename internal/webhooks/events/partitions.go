@@ -10,19 +10,25 @@ import (
 	"sallyport/internal/platform/db"
 )
 
+// Partitions makes and drops the partitions of payloads, one for each day, on PostgreSQL. On SQLite it does nothing.
+type Partitions struct{ db *db.DB }
+
+// NewPartitions returns Partitions.
+func NewPartitions(d *db.DB) *Partitions { return &Partitions{db: d} }
+
 // partitionDays is for how many days partitions are made ahead.
 const partitionDays = 4
 
-// EnsurePartitions makes the payload partitions of the day of now and of the days after it. It does nothing on SQLite,
+// Ensure makes the payload partitions of the day of now and of the days after it. It does nothing on SQLite,
 // and nothing for a day whose first payloads have gone to the default partition already: those stay there, and stay
 // right.
-func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) error {
-	if s.db.Engine() != db.Postgres {
+func (p *Partitions) Ensure(ctx context.Context, now time.Time) error {
+	if p.db.Engine() != db.Postgres {
 		return nil
 	}
 	day := now.UTC().Truncate(24 * time.Hour)
 	for range partitionDays {
-		if err := s.ensurePartition(ctx, day); err != nil {
+		if err := p.ensure(ctx, day); err != nil {
 			return fmt.Errorf("make the partition of %s: %w", day.Format(time.DateOnly), err)
 		}
 		day = day.AddDate(0, 0, 1)
@@ -30,25 +36,25 @@ func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func (s *Store) ensurePartition(ctx context.Context, day time.Time) error {
+func (p *Partitions) ensure(ctx context.Context, day time.Time) error {
 	name := partitionPrefix + day.Format(partitionDay)
-	made, err := s.hasPartition(ctx, s.db.Read(), name)
+	made, err := p.has(ctx, p.db.Read(), name)
 	if err != nil || made {
 		return err
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+	return p.db.Tx(ctx, func(tx *sql.Tx) error {
 		// Several nodes make partitions.
-		if err := s.db.AdvisoryLock(ctx, tx, db.LockPartitions); err != nil {
+		if err := p.db.AdvisoryLock(ctx, tx, db.LockPartitions); err != nil {
 			return err
 		}
-		if made, err := s.hasPartition(ctx, tx, name); err != nil || made {
+		if made, err := p.has(ctx, tx, name); err != nil || made {
 			return err
 		}
 		return attachPartition(ctx, tx, name, clock.Millis(day), clock.Millis(day.AddDate(0, 0, 1)))
 	})
 }
 
-func (s *Store) hasPartition(ctx context.Context, q db.Querier, name string) (bool, error) {
+func (p *Partitions) has(ctx context.Context, q db.Querier, name string) (bool, error) {
 	var made bool
 	err := q.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&made)
 	return made, err

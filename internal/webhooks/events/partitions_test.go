@@ -46,15 +46,15 @@ func storeAt(t *testing.T, store testkit.Store, received time.Time) {
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s := newStore(store.DB)
+		s := events.NewPartitions(store.DB)
 		// In this zone it is the 16th already.
 		now := time.Date(2025, 6, 16, 3, 0, 0, 0, time.FixedZone("", 5*60*60))
 		var group errgroup.Group
 		for range 4 {
-			group.Go(func() error { return s.EnsurePartitions(t.Context(), now) })
+			group.Go(func() error { return s.Ensure(t.Context(), now) })
 		}
 		require.NoError(t, group.Wait(), "several nodes do it at once")
-		require.NoError(t, s.EnsurePartitions(t.Context(), now))
+		require.NoError(t, s.Ensure(t.Context(), now))
 		day := time.Date(2025, 6, 15, 0, 0, 0, 0, time.UTC)
 		for _, received := range []time.Time{
 			day, day.Add(24*time.Hour - time.Millisecond), day.Add(24 * time.Hour), day.Add(-time.Millisecond),
@@ -75,11 +75,11 @@ func TestPartitions(t *testing.T) {
 func TestPartitionOfADayThatHasBegun(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		s := newStore(store.DB)
+		s := events.NewPartitions(store.DB)
 		day := time.Date(2025, 6, 15, 0, 0, 0, 0, time.UTC)
 		storeAt(t, store, day.Add(26*time.Hour))
 		for range 2 {
-			require.NoError(t, s.EnsurePartitions(t.Context(), day))
+			require.NoError(t, s.Ensure(t.Context(), day))
 		}
 		storeAt(t, store, day.Add(27*time.Hour))
 		storeAt(t, store, day)

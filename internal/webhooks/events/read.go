@@ -4,11 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -19,41 +16,76 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-const eventColumns = `e.event_uuid, e.environment_id, e.connection_uuid, e.connection_id, e.provider,
-	e.provider_config_key, e.event_type, e.event_types, e.status, e.idempotency_key, e.idempotency_source, e.duplicate_of,
-	e.suspect, e.control, e.verification, e.content_type, e.body_size, e.hops, e.attempt_count, e.last_error,
-	e.received_ms, e.updated_ms, e.forwarded_ms,
-	e.expunged_ms, (SELECT h.gone_ms FROM webhook_payload_horizons h WHERE h.environment_id = e.environment_id)`
+// row is an event as it is stored.
+type row struct {
+	Event // without what age fills in
+	// gone is the time of receipt up to which the environment's payloads are gone, in Unix milliseconds.
+	gone *int64
+}
 
-// scanEvent reads a row of eventColumns of an environment with the lifetimes given, as it stands at now.
-func scanEvent(scan func(dest ...any) error, l Lifetimes, now time.Time) (Event, error) {
-	var e Event
-	var received, updated int64
-	var forwarded, expunged, gone *int64
-	var types *string
-	err := scan(&e.UUID, &e.Environment, &e.ConnectionUUID, &e.ConnectionID, &e.Provider, &e.ProviderConfigKey, &e.Type,
-		&types, &e.Status, &e.IdempotencyKey, &e.IdempotencySource, &e.DuplicateOf, &e.Suspect, &e.Control, &e.Verification,
-		&e.ContentType, &e.BodySize, &e.Hops, &e.AttemptCount, &e.LastError, &received, &updated, &forwarded, &expunged,
-		&gone)
+// columns binds the columns of a row of webhook_events, which a query calls e.
+func columns(r *row) db.Columns {
+	return db.Columns{
+		db.Col("e.event_uuid", &r.UUID),
+		db.Col("e.environment_id", &r.Environment),
+		db.Col("e.connection_uuid", &r.ConnectionUUID),
+		db.Col("e.connection_id", &r.ConnectionID),
+		db.Col("e.provider", &r.Provider),
+		db.Col("e.provider_config_key", &r.ProviderConfigKey),
+		db.Col("e.event_type", &r.Type),
+		db.Col("e.event_types", typesOf{&r.Types}),
+		db.Col("e.status", &r.Status),
+		db.Col("e.idempotency_key", &r.IdempotencyKey),
+		db.Col("e.idempotency_source", &r.IdempotencySource),
+		db.Col("e.duplicate_of", &r.DuplicateOf),
+		db.Col("e.suspect", &r.Suspect),
+		db.Col("e.control", &r.Control),
+		db.Col("e.verification", &r.Verification),
+		db.Col("e.content_type", &r.ContentType),
+		db.Col("e.body_size", &r.BodySize),
+		db.Col("e.hops", &r.Hops),
+		db.Col("e.attempt_count", &r.AttemptCount),
+		db.Col("e.last_error", &r.LastError),
+		db.Col("e.received_ms", db.Millis(&r.ReceivedAt)),
+		db.Col("e.updated_ms", db.Millis(&r.UpdatedAt)),
+		db.Col("e.forwarded_ms", db.NullMillis(&r.ForwardedAt)),
+		db.Col("e.expunged_ms", db.NullMillis(&r.ExpungedAt)),
+		db.Col("(SELECT h.gone_ms FROM webhook_payload_horizons h WHERE h.environment_id = e.environment_id)", &r.gone),
+	}
+}
+
+// typesOf reads the types of a batch's items, which other events do not have.
+type typesOf struct{ types *[]string }
+
+// Scan implements sql.Scanner.
+func (t typesOf) Scan(src any) error {
+	var text sql.NullString
+	if err := text.Scan(src); err != nil || !text.Valid {
+		return err
+	}
+	return json.Unmarshal([]byte(text.String), t.types)
+}
+
+const table = "FROM webhook_events e"
+
+// shown restricts a query to what the view shows.
+func shown(v access.View) *db.Where {
+	w := new(db.Where).And("e.environment_id = ?", string(v.Environment))
+	return w.Numbered(v.Connections.Where("e.connection_id", w.Next()))
+}
+
+// events returns the events of rows of the environment, as they are now.
+func (s *Store) events(ctx context.Context, env id.Environment, rows []row) ([]Event, error) {
+	lifetimes, err := s.retention.Lifetimes(ctx, env)
 	if err != nil {
-		return Event{}, err
+		return nil, err
 	}
-	if types != nil {
-		if err := json.Unmarshal([]byte(*types), &e.Types); err != nil {
-			return Event{}, fmt.Errorf("decode the types of event %s: %w", e.UUID, err)
-		}
+	list, now := make([]Event, len(rows)), s.clock.Now()
+	for i := range rows {
+		list[i] = rows[i].Event
+		list[i].applyAge(lifetimes, rows[i].gone, now)
 	}
-	e.ReceivedAt, e.UpdatedAt = clock.FromMillis(received), clock.FromMillis(updated)
-	if forwarded != nil {
-		at := clock.FromMillis(*forwarded)
-		e.ForwardedAt = &at
-	}
-	if expunged != nil {
-		at := clock.FromMillis(*expunged)
-		e.ExpungedAt = &at
-	}
-	e.mature(l, gone, now)
-	return e, nil
+	return list, nil
 }
 
 // Get returns an event that the view shows, or not_found.
@@ -65,45 +97,32 @@ func (s *Store) Get(ctx context.Context, v access.View, uuid string) (Event, err
 	if err != nil {
 		return Event{}, fmt.Errorf("read an event: %w", err)
 	}
-	w := where{}
-	w.add("e.event_uuid = ?", uuid)
-	w.shown(v)
-	row := s.db.Read().QueryRowContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE `+
-		strings.Join(w.conditions, " AND "), w.args...)
-	e, err := scanEvent(row.Scan, lifetimes, s.clock.Now())
-	if errors.Is(err, sql.ErrNoRows) {
-		return Event{}, apperr.NotFound("webhook event")
-	}
+	r, found, err := db.One(ctx, s.db.Read(), columns, table, shown(v).And("e.event_uuid = ?", uuid), "")
 	if err != nil {
 		return Event{}, fmt.Errorf("read an event: %w", err)
 	}
-	return e, nil
+	if !found {
+		return Event{}, apperr.NotFound("webhook event")
+	}
+	r.applyAge(lifetimes, r.gone, s.clock.Now())
+	return r.Event, nil
 }
 
 // ByUUIDs returns events of the environment by uuid. An event that is not there is not in the map.
 func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string) (map[string]*Event, error) {
-	out, now := make(map[string]*Event, len(uuids)), s.clock.Now()
-	lifetimes, err := s.retention.Lifetimes(ctx, env)
-	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
-	}
+	out := make(map[string]*Event, len(uuids))
 	for chunk := range slices.Chunk(uuids, 100) {
-		args := []any{string(env)}
-		for _, u := range chunk {
-			args = append(args, u)
+		w := new(db.Where).And("e.environment_id = ?", string(env))
+		rows, err := db.All(ctx, s.db.Read(), columns, table, db.AnyOf(w, "e.event_uuid", chunk), "")
+		var list []Event
+		if err == nil {
+			list, err = s.events(ctx, env, rows)
 		}
-		rows, err := s.db.Read().QueryContext(ctx, `SELECT `+eventColumns+
-			` FROM webhook_events e WHERE e.environment_id = $1 AND e.event_uuid IN `+
-			db.In(2, len(chunk)), args...)
 		if err != nil {
 			return nil, fmt.Errorf("read events: %w", err)
 		}
-		if err := db.Each(rows, func(r *sql.Rows) error {
-			e, err := scanEvent(r.Scan, lifetimes, now)
-			out[e.UUID] = &e
-			return err
-		}); err != nil {
-			return nil, fmt.Errorf("read events: %w", err)
+		for i := range list {
+			out[list[i].UUID] = &list[i]
 		}
 	}
 	return out, nil
@@ -177,81 +196,60 @@ func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Reques
 }
 
 func (s *Store) list(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
-	w := where{}
-	w.shown(v)
-	if p.After != "" {
-		w.add("e.event_uuid "+p.Compare()+" ?", p.After)
-	}
-	s.selects(&w, f)
-	query, ok, err := s.narrowed(ctx, v, &w, f, p)
+	w := shown(v)
+	s.selects(w, f)
+	tail := w.Page("e.event_uuid", p)
+	query, args, ok, err := s.narrowed(ctx, v, w, f, p)
 	if err != nil || ok && query == "" {
 		return []Event{}, err
 	}
-	if !ok {
-		query = `SELECT ` + eventColumns + ` FROM webhook_events e WHERE ` + strings.Join(w.conditions, " AND ") +
-			` ORDER BY e.event_uuid ` + p.Direction() + ` LIMIT ` + strconv.Itoa(p.Fetch())
+	var rows []row
+	if ok {
+		rows, err = db.Query(ctx, s.db.Read(), columns, query, args...)
+	} else {
+		rows, err = db.All(ctx, s.db.Read(), columns, table, w, tail)
 	}
-	lifetimes, err := s.retention.Lifetimes(ctx, v.Environment)
+	var list []Event
+	if err == nil {
+		list, err = s.events(ctx, v.Environment, rows)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
-	rows, err := s.db.Read().QueryContext(ctx, query, w.args...)
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	found, now := []Event{}, s.clock.Now()
-	if err := db.Each(rows, func(r *sql.Rows) error {
-		e, err := scanEvent(r.Scan, lifetimes, now)
-		found = append(found, e)
-		return err
-	}); err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	return found, nil
+	return list, nil
 }
 
 // selects adds what the filter asks.
-func (s *Store) selects(w *where, f Filter) {
-	w.in("e.status", texts(f.Statuses))
+func (s *Store) selects(w *db.Where, f Filter) {
+	db.AnyOf(w, "e.status", f.Statuses)
 	if len(f.Statuses) > 0 && onlyFailures(f.Statuses) {
-		w.raw("e.failed_ms IS NOT NULL") // names the partial index
+		w.And("e.failed_ms IS NOT NULL") // names the partial index
 	}
-	w.in("e.provider", f.Providers)
-	w.in("e.provider_config_key", f.ProviderConfigKeys)
-	w.in("e.connection_id", f.ConnectionIDs)
-	w.in("e.idempotency_key", f.IdempotencyKeys)
-	w.types(s.db.Engine(), f.Types)
-	w.search(f.Search)
+	db.AnyOf(w, "e.provider", f.Providers)
+	db.AnyOf(w, "e.provider_config_key", f.ProviderConfigKeys)
+	db.AnyOf(w, "e.connection_id", f.ConnectionIDs)
+	db.AnyOf(w, "e.idempotency_key", f.IdempotencyKeys)
+	anyType(w, s.db.Engine(), f.Types)
+	search(w, f.Search)
 	if f.Duplicate != nil {
-		w.raw("e.duplicate_of IS " + map[bool]string{true: "NOT NULL", false: "NULL"}[*f.Duplicate])
+		w.And("e.duplicate_of IS " + map[bool]string{true: "NOT NULL", false: "NULL"}[*f.Duplicate])
 	}
 	if f.Control != nil {
-		w.add("e.control = ?", *f.Control)
+		w.And("e.control = ?", *f.Control)
 	}
 	if f.ReceivedAfter != nil {
-		w.add("e.received_ms > ?", clock.Millis(*f.ReceivedAfter))
+		w.And("e.received_ms > ?", clock.Millis(*f.ReceivedAfter))
 	}
 	if f.ReceivedBefore != nil {
-		w.add("e.received_ms < ?", clock.Millis(*f.ReceivedBefore))
+		w.And("e.received_ms < ?", clock.Millis(*f.ReceivedBefore))
 	}
-	w.between(f)
-	if condition, args := s.deliveries.Where("e.event_uuid", f.DeliveryCriteria, len(w.args)+1); condition != "" {
-		w.conditions = append(w.conditions, condition)
-		w.args = append(w.args, args...)
-	}
+	receivedBetween(w, f)
+	w.Numbered(s.deliveries.Where("e.event_uuid", f.DeliveryCriteria, w.Next()))
 }
 
 // readTimeout bounds a list's query: a filter that matches little in a long history must not hold a connection for
 // ever.
 const readTimeout = 5 * time.Second
-
-func texts[T ~string](values []T) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = string(v)
-	}
-	return out
-}
 
 func onlyFailures(statuses []Status) bool {
 	for _, s := range statuses {
@@ -262,48 +260,13 @@ func onlyFailures(statuses []Status) bool {
 	return true
 }
 
-// where collects conditions; each ? becomes the next placeholder.
-type where struct {
-	conditions []string
-	args       []any
-}
-
-func (w *where) raw(condition string) { w.conditions = append(w.conditions, condition) }
-
-func (w *where) add(condition string, arg any) { w.raw(strings.Replace(condition, "?", w.arg(arg), 1)) }
-
-// arg takes an argument and returns its placeholder.
-func (w *where) arg(v any) string {
-	w.args = append(w.args, v)
-	return "$" + strconv.Itoa(len(w.args))
-}
-
-// shown restricts the query to what the view shows. Every query for a caller begins with it.
-func (w *where) shown(v access.View) {
-	w.add("e.environment_id = ?", string(v.Environment))
-	if condition, args := v.Connections.Where("e.connection_id", len(w.args)+1); condition != "" {
-		w.raw(condition)
-		w.args = append(w.args, args...)
-	}
-}
-
-// between restricts the query to the uuids of the times of receipt that the filter asks for, which are in the order of
-// the index: what was received at another time is not even looked at.
-func (w *where) between(f Filter) {
+// receivedBetween restricts the query to the uuids of the times of receipt that the filter asks for, which are in the
+// order of the index: what was received at another time is not even looked at.
+func receivedBetween(w *db.Where, f Filter) {
 	if f.ReceivedAfter != nil {
-		w.add("e.event_uuid >= ?", id.FirstUUID(f.ReceivedAfter.Add(-passedAfter)))
+		w.And("e.event_uuid >= ?", id.FirstUUID(f.ReceivedAfter.Add(-passedAfter)))
 	}
 	if f.ReceivedBefore != nil {
-		w.add("e.event_uuid < ?", id.FirstUUID(f.ReceivedBefore.Add(passedAfter)))
-	}
-}
-
-func (w *where) in(column string, values []string) {
-	if len(values) == 0 {
-		return
-	}
-	w.conditions = append(w.conditions, column+" IN "+db.In(len(w.args)+1, len(values)))
-	for _, v := range values {
-		w.args = append(w.args, v)
+		w.And("e.event_uuid < ?", id.FirstUUID(f.ReceivedBefore.Add(passedAfter)))
 	}
 }

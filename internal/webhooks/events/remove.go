@@ -23,14 +23,14 @@ const passedAfter = 24 * time.Hour
 // SweepPayloads deletes the payloads of the environment's events that were received at cutoff or before, from where the
 // last call stopped, looking at up to limit events. It returns how many payloads went, and whether more may follow. The
 // events come in the order of the list, and the first that is not due ends the sweep.
-func (s *Store) SweepPayloads(ctx context.Context, env id.Environment, cutoff time.Time,
+func (r *Remover) SweepPayloads(ctx context.Context, env id.Environment, cutoff time.Time,
 	limit int) (n int, more bool, err error) {
-	h, err := s.horizon(ctx, env)
+	h, err := r.horizon(ctx, env)
 	if err != nil {
 		return 0, false, err
 	}
 	h.gone = max(h.gone, clock.Millis(cutoff))
-	rows, err := s.old(ctx, env, h.swept, "", limit)
+	rows, err := r.old(ctx, env, h.swept, "", limit)
 	if err != nil {
 		return 0, false, err
 	}
@@ -51,11 +51,11 @@ func (s *Store) SweepPayloads(ctx context.Context, env id.Environment, cutoff ti
 	if looked == 0 {
 		return 0, false, nil
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := s.deletePayloads(ctx, tx, due); err != nil {
+	err = r.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := deletePayloads(ctx, tx, due); err != nil {
 			return err
 		}
-		_, err := s.db.Exec(ctx, tx, raiseHorizons, []any{string(env), h.gone, rows[looked-1].UUID})
+		_, err := r.db.Exec(ctx, tx, raiseHorizons, []any{string(env), h.gone, rows[looked-1].UUID})
 		return err
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) SweepPayloads(ctx context.Context, env id.Environment, cutoff ti
 const dayMillis = int64(24 * time.Hour / time.Millisecond)
 
 // deletePayloads deletes the payloads of events, by days, so that PostgreSQL opens no other partitions.
-func (s *Store) deletePayloads(ctx context.Context, tx *sql.Tx, list []Old) error {
+func deletePayloads(ctx context.Context, tx *sql.Tx, list []Old) error {
 	byDay := map[int64][]string{}
 	for _, o := range list {
 		day := o.received - o.received%dayMillis
@@ -109,9 +109,9 @@ func padded(from int, args []any, values []string) (list string, all []any) {
 	return db.In(from, len(all)-len(args)), all
 }
 
-// LockSettled locks those of the environment's events that have no delivery open or being sent, for their removal. What
-// somebody else has locked is left out.
-func (s *Store) LockSettled(ctx context.Context, tx *sql.Tx, env id.Environment, list []Old) ([]Old, error) {
+// LockFinished locks those of the environment's events that have no delivery open or being sent, for their removal.
+// What somebody else has locked is left out.
+func (r *Remover) LockFinished(ctx context.Context, tx *sql.Tx, env id.Environment, list []Old) ([]Old, error) {
 	uuids := make([]string, len(list))
 	for i, o := range list {
 		uuids[i] = o.UUID
@@ -121,14 +121,14 @@ func (s *Store) LockSettled(ctx context.Context, tx *sql.Tx, env id.Environment,
 	rows, err := tx.QueryContext(ctx, `SELECT event_uuid FROM webhook_events
 		WHERE environment_id = $1 AND event_uuid IN `+in+`
 		AND n_sending + n_pending + n_retry_wait + n_held + n_held_failed = 0
-		ORDER BY event_uuid`+s.db.SkipLocked(), args...)
+		ORDER BY event_uuid`+r.db.SkipLocked(), args...)
 	if err != nil {
 		return nil, fmt.Errorf("lock old events: %w", err)
 	}
 	locked := map[string]bool{}
-	if err := db.Each(rows, func(r *sql.Rows) error {
+	if err := db.Each(rows, func(row *sql.Rows) error {
 		var uuid string
-		err := r.Scan(&uuid)
+		err := row.Scan(&uuid)
 		locked[uuid] = true
 		return err
 	}); err != nil {
@@ -153,7 +153,7 @@ var deleteKeys = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 
 // Remove deletes events of the environment, the keys that they hold, and what is left of their payloads. Their
 // deliveries are the caller's to delete in the same transaction. It returns how many keys went.
-func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, list []Old) (keys int64, err error) {
+func (r *Remover) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, list []Old) (keys int64, err error) {
 	uuids := make([]string, 0, len(list))
 	args := make([]any, 0, len(list)*deleteKeys.Columns())
 	for _, o := range list {
@@ -162,10 +162,10 @@ func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, list
 			args = append(args, o.keyScope, hash, o.UUID)
 		}
 	}
-	if keys, err = s.db.Exec(ctx, tx, deleteKeys, args); err != nil {
+	if keys, err = r.db.Exec(ctx, tx, deleteKeys, args); err != nil {
 		return 0, fmt.Errorf("delete the keys of old events: %w", err)
 	}
-	if err := s.deletePayloads(ctx, tx, list); err != nil {
+	if err := deletePayloads(ctx, tx, list); err != nil {
 		return 0, err
 	}
 	if err := deleteIn(ctx, tx, "DELETE FROM webhook_events WHERE environment_id = $1 AND event_uuid IN ", uuids,
@@ -177,20 +177,16 @@ func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, list
 
 // SweepKeys deletes up to limit keys whose window is over at now, and returns how many went. Keys that live as long as
 // their event are not among them.
-func (s *Store) SweepKeys(ctx context.Context, now time.Time, limit int) (int, error) {
+func (r *Remover) SweepKeys(ctx context.Context, now time.Time, limit int) (int, error) {
 	// The first condition names the partial index; SQLite wants it word for word.
 	of := fmt.Sprintf(`SELECT k.connection_uuid, k.key_hash FROM webhook_event_keys k WHERE k.expires_ms < %d
 		AND k.expires_ms <= $1
 		ORDER BY k.expires_ms LIMIT %d`, int64(math.MaxInt64), limit)
 	var n int64
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := r.db.Tx(ctx, func(tx *sql.Tx) (err error) {
 		//nolint:gosec // only constants are added
-		remove := `DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (` + of + s.db.SkipLocked() + `)`
-		res, err := tx.ExecContext(ctx, remove, clock.Millis(now))
-		if err != nil {
-			return err
-		}
-		n, err = res.RowsAffected()
+		remove := `DELETE FROM webhook_event_keys WHERE (connection_uuid, key_hash) IN (` + of + r.db.SkipLocked() + `)`
+		n, err = db.Affected(tx.ExecContext(ctx, remove, clock.Millis(now)))
 		return err
 	})
 	if err != nil {

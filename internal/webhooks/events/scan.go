@@ -2,11 +2,8 @@ package events
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -49,68 +46,53 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 	defer cancel()
 	order := page.Request{Ascending: !scan.Descending}
 	// What an index serves bounds the window, too: a window of failed events reaches over any number of others.
-	w := where{}
-	w.add("e.environment_id = ?", string(v.Environment))
-	w.in("e.event_uuid", scan.UUIDs)
+	w := new(db.Where).And("e.environment_id = ?", string(v.Environment))
+	db.AnyOf(w, "e.event_uuid", scan.UUIDs)
 	if len(scan.Statuses) > 0 && onlyFailures(scan.Statuses) {
-		w.raw("e.failed_ms IS NOT NULL") // names the partial index
+		w.And("e.failed_ms IS NOT NULL") // names the partial index
 	}
-	w.between(scan.Filter)
+	receivedBetween(w, scan.Filter)
 	if scan.Through != "" {
-		w.add("e.event_uuid <= ?", scan.Through)
+		w.And("e.event_uuid <= ?", scan.Through)
 	}
 	if place != "" {
-		w.add("e.event_uuid "+order.Compare()+" ?", place)
+		w.And("e.event_uuid "+order.Compare()+" ?", place)
 	}
 	var last string
-	err := s.db.Read().QueryRowContext(ctx, `SELECT e.event_uuid FROM webhook_events e WHERE `+strings.Join(w.conditions,
-		" AND ")+
-		` ORDER BY e.event_uuid `+order.Direction()+` LIMIT 1 OFFSET `+strconv.Itoa(scan.Window-1), w.args...).Scan(&last)
-	end := errors.Is(err, sql.ErrNoRows)
-	if err != nil && !end {
-		return Found{}, fmt.Errorf("measure a window of events: %w", err)
+	more, err := db.Found("the end of a window of events", s.db.Read().QueryRowContext(ctx, "SELECT e.event_uuid "+table+
+		w.Text()+" ORDER BY e.event_uuid "+order.Direction()+" LIMIT 1 OFFSET "+strconv.Itoa(scan.Window-1), w.Args()...).
+		Scan(&last))
+	if err != nil {
+		return Found{}, err
 	}
-	if !end {
+	if more {
 		within := " <= ?"
 		if scan.Descending {
 			within = " >= ?"
 		}
-		w.add("e.event_uuid"+within, last)
+		w.And("e.event_uuid"+within, last)
 	}
-	if condition, args := v.Connections.Where("e.connection_id", len(w.args)+1); condition != "" {
-		w.raw(condition)
-		w.args = append(w.args, args...)
-	}
-	s.selects(&w, scan.Filter)
+	w.Numbered(v.Connections.Where("e.connection_id", w.Next()))
+	s.selects(w, scan.Filter)
 	if scan.Failing {
-		w.raw("(e.n_dead > 0 OR e.n_retry_wait > 0)")
+		w.And("(e.n_dead > 0 OR e.n_retry_wait > 0)")
 	}
 	if !scan.ReceivedThrough.IsZero() {
-		w.add("e.received_ms <= ?", clock.Millis(scan.ReceivedThrough))
+		w.And("e.received_ms <= ?", clock.Millis(scan.ReceivedThrough))
 	}
-	lifetimes, err := s.retention.Lifetimes(ctx, v.Environment)
-	if err != nil {
-		return Found{}, fmt.Errorf("scan events: %w", err)
-	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+eventColumns+` FROM webhook_events e WHERE `+
-		strings.Join(w.conditions, " AND ")+
-		` ORDER BY e.event_uuid `+order.Direction()+` LIMIT `+strconv.Itoa(limit), w.args...)
-	if err != nil {
-		return Found{}, fmt.Errorf("scan events: %w", err)
-	}
+	rows, err := db.All(ctx, s.db.Read(), columns, table, w,
+		"ORDER BY e.event_uuid "+order.Direction()+" LIMIT "+strconv.Itoa(limit))
 	var out Found
-	now := s.clock.Now()
-	if err := db.Each(rows, func(r *sql.Rows) error {
-		e, err := scanEvent(r.Scan, lifetimes, now)
-		out.Events = append(out.Events, e)
-		return err
-	}); err != nil {
+	if err == nil {
+		out.Events, err = s.events(ctx, v.Environment, rows)
+	}
+	if err != nil {
 		return Found{}, fmt.Errorf("scan events: %w", err)
 	}
 	switch {
 	case len(out.Events) == limit:
 		out.Place = out.Events[limit-1].UUID
-	case end:
+	case !more:
 		out.End = true
 	default:
 		out.Place = last

@@ -28,48 +28,48 @@ const (
 )
 
 // search is the condition that an event is what q names: its uuid, its key, or the beginning of its type.
-func (w *where) search(q string) {
+func search(w *db.Where, q string) {
 	if q == "" {
 		return
 	}
-	arg := "CAST(" + w.arg(q) + " AS text)"
-	w.raw("(e.event_uuid = " + arg + " OR e.idempotency_key = " + arg + " OR substr(e.event_type, 1, length(" + arg +
+	arg := "CAST(" + w.Arg(q) + " AS text)"
+	w.And("(e.event_uuid = " + arg + " OR e.idempotency_key = " + arg + " OR substr(e.event_type, 1, length(" + arg +
 		")) = " + arg + ")")
 }
 
 // narrowed returns, for a filter by a search or by keys, the query of the list with an index for each way in which an
 // event may fit, so that its cost follows what fits and not the history; none where nothing fits. w holds the
 // conditions of the list. ok is false for other filters.
-func (s *Store) narrowed(ctx context.Context, v access.View, w *where, f Filter,
-	p page.Request) (query string, ok bool, err error) {
+func (s *Store) narrowed(ctx context.Context, v access.View, w *db.Where, f Filter,
+	p page.Request) (query string, args []any, ok bool, err error) {
 	if f.Search == "" && len(f.IdempotencyKeys) == 0 {
-		return "", false, nil
+		return "", nil, false, nil
 	}
 	// The bound is in each way: a long one makes a statement longer than SQLite takes.
 	if names, _ := v.Connections.Names(); len(names) > maxSearchBound {
-		return "", false, nil
+		return "", nil, false, nil
 	}
-	conditions := len(w.args)
-	common, order := strings.Join(w.conditions, " AND "), fmt.Sprintf(" ORDER BY event_uuid %s LIMIT %d", p.Direction(),
-		p.Fetch())
-	ways, ok, err := s.ways(ctx, v.Environment, w, f)
+	own := w.Clone()
+	order := fmt.Sprintf(" ORDER BY event_uuid %s LIMIT %d", p.Direction(), p.Fetch())
+	ways, ok, err := s.ways(ctx, v.Environment, own, f)
 	if err != nil || !ok || len(ways) == 0 {
-		w.args = w.args[:conditions]
-		return "", ok, err
+		return "", nil, ok, err
 	}
 	for i, way := range ways {
-		ways[i] = "SELECT q.event_uuid FROM (SELECT e.event_uuid FROM webhook_events e WHERE " + common + " AND " + way +
+		ways[i] = "SELECT q.event_uuid FROM (SELECT e.event_uuid FROM webhook_events e" + own.Text() + " AND " + way +
 			order + ") q"
 	}
 	// CROSS JOIN, because SQLite would walk the history in the order that is asked for, and look what of it was found.
-	return "WITH found (event_uuid) AS (" + strings.Join(ways, " UNION ") + order + ") SELECT " + eventColumns +
+	return "WITH found (event_uuid) AS (" + strings.Join(ways, " UNION ") + order + ") SELECT " +
+		columns(new(row)).Names() +
 		" FROM found CROSS JOIN webhook_events e WHERE e.event_uuid = found.event_uuid AND e.environment_id = $1 ORDER BY " +
-		"e.event_uuid " + p.Direction(), true, nil
+		"e.event_uuid " + p.Direction(), own.Args(), true, nil
 }
 
 // ways returns conditions, each served by an index, of which one holds for whatever fits the search or else the keys.
 // ok is false where those would be too many.
-func (s *Store) ways(ctx context.Context, env id.Environment, w *where, f Filter) (ways []string, ok bool, err error) {
+func (s *Store) ways(ctx context.Context, env id.Environment, w *db.Where,
+	f Filter) (ways []string, ok bool, err error) {
 	keys := f.IdempotencyKeys
 	if f.Search != "" {
 		keys = []string{f.Search}
@@ -79,7 +79,7 @@ func (s *Store) ways(ctx context.Context, env id.Environment, w *where, f Filter
 		return nil, false, err
 	}
 	for _, uuid := range list {
-		arg := w.arg(uuid)
+		arg := w.Arg(uuid)
 		ways = append(ways, "e.event_uuid = "+arg, "e.duplicate_of IS NOT NULL AND e.duplicate_of = "+arg)
 	}
 	if f.Search == "" {
@@ -87,7 +87,7 @@ func (s *Store) ways(ctx context.Context, env id.Environment, w *where, f Filter
 	}
 	types, err := s.typesWith(ctx, env, f.Search)
 	for _, t := range types {
-		ways = append(ways, "e.event_type = "+w.arg(t))
+		ways = append(ways, "e.event_type = "+w.Arg(t))
 	}
 	return ways, true, err
 }

@@ -11,10 +11,10 @@ import (
 // wildcard is the segment of a pattern that stands for others.
 const wildcard = "*"
 
-// types restricts the list to events whose type, or the type of one of a batch's items, is one of those given or fits
+// anyType restricts the list to events whose type, or the type of one of a batch's items, is one of those given or fits
 // one of the patterns. What a pattern means is defined by internal/webhooks/subscriptions; a property test holds the
 // SQL to it.
-func (w *where) types(engine db.Engine, patterns []string) {
+func anyType(w *db.Where, engine db.Engine, patterns []string) {
 	if len(patterns) == 0 || slices.Contains(patterns, wildcard) {
 		return
 	}
@@ -22,34 +22,35 @@ func (w *where) types(engine db.Engine, patterns []string) {
 	if engine == db.Postgres {
 		items = "json_array_elements_text(e.event_types::json) t (value)"
 	}
-	w.raw("(" + w.fits(engine, "e.event_type", patterns) +
-		" OR e.event_types IS NOT NULL AND EXISTS (SELECT 1 FROM " + items + " WHERE " + w.fits(engine, "t.value", patterns) +
+	w.And("(" + fitsAny(w, engine, "e.event_type", patterns) +
+		" OR e.event_types IS NOT NULL AND EXISTS (SELECT 1 FROM " + items + " WHERE " + fitsAny(w, engine, "t.value",
+		patterns) +
 		"))")
 }
 
-// fits is the condition that a column's type is one of those given or fits one of the patterns.
-func (w *where) fits(engine db.Engine, column string, patterns []string) string {
+// fitsAny is the condition that a column's type is one of those given or fits one of the patterns.
+func fitsAny(w *db.Where, engine db.Engine, column string, patterns []string) string {
 	either := make([]string, 0, len(patterns))
 	for _, p := range patterns {
 		prefix, tail := strings.CutSuffix(p, "."+wildcard)
 		switch {
 		case strings.Contains(prefix, wildcard):
-			either = append(either, w.segments(engine, column, prefix, tail))
+			either = append(either, fitsSegments(w, engine, column, prefix, tail))
 		case tail:
 			// Not a range of text, because "." sorts differently among locales, and not LIKE, which folds case on SQLite.
-			arg := "CAST(" + w.arg(prefix+".") + " AS text)"
+			arg := "CAST(" + w.Arg(prefix+".") + " AS text)"
 			either = append(either, "substr("+column+", 1, length("+arg+")) = "+arg)
 		default:
-			either = append(either, column+" = "+w.arg(p))
+			either = append(either, column+" = "+w.Arg(p))
 		}
 	}
 	return "(" + strings.Join(either, " OR ") + ")"
 }
 
-// segments is the condition for a pattern with a wildcard among its segments, before a last ".*" if it has that tail:
-// as many segments, or more, and none where the pattern has a literal that differs. LIKE and GLOB cannot say it,
+// fitsSegments is the condition for a pattern with a wildcard among its segments, before a last ".*" if it has that
+// tail: as many segments, or more, and none where the pattern has a literal that differs. LIKE and GLOB cannot say it,
 // because their wildcards run over dots.
-func (w *where) segments(engine db.Engine, column, pattern string, tail bool) string {
+func fitsSegments(w *db.Where, engine db.Engine, column, pattern string, tail bool) string {
 	size, compare := strconv.Itoa(strings.Count(pattern, ".")+1), " = "
 	if tail {
 		compare = " > "
@@ -57,12 +58,12 @@ func (w *where) segments(engine db.Engine, column, pattern string, tail bool) st
 	if engine == db.Postgres {
 		array := "string_to_array(" + column + ", '.')"
 		return "(cardinality(" + array + ")" + compare + size + " AND NOT EXISTS (SELECT 1 FROM unnest(string_to_array(" +
-			w.arg(pattern) +
+			w.Arg(pattern) +
 			", '.')) WITH ORDINALITY p (value, position) WHERE p.value <> '" + wildcard + "' AND p.value <> (" + array +
 			")[p.position]))"
 	}
 	// Quoting the text before it is split leaves no character in it that means something to JSON.
 	array := func(text string) string { return `('[' || replace(json_quote(` + text + `), '.', '","') || ']')` }
 	return "(json_array_length(" + array(column) + ")" + compare + size + " AND NOT EXISTS (SELECT 1 FROM json_each(" +
-		array(w.arg(pattern)) + ") p WHERE p.value <> '" + wildcard + "' AND p.value <> " + array(column) + " ->> p.key))"
+		array(w.Arg(pattern)) + ") p WHERE p.value <> '" + wildcard + "' AND p.value <> " + array(column) + " ->> p.key))"
 }

@@ -44,7 +44,7 @@ func (r *Reader) deliver(ctx context.Context, chunks []*chunk, lags func(chunk i
 				frame, err := m.encode(r.digest, r.s.data)
 				if err != nil {
 					// Without it the reader gets at least what follows.
-					r.s.log.ErrorContext(ctx, "a message of a stream could not be written", slog.String("event_uuid", m.Event.UUID),
+					r.s.logger.ErrorContext(ctx, "a message of a stream could not be written", slog.String("event_uuid", m.Event.UUID),
 						slog.String("error", err.Error()))
 					continue
 				}

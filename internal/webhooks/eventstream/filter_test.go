@@ -44,7 +44,7 @@ func (w *world) storeDrawn(rt *rapid.T, env id.Environment, firsts map[string]st
 	} else {
 		firsts[e.IdempotencyKey] = e.UUID
 		require.NoError(rt, w.db.Tx(context.Background(), func(tx *sql.Tx) error { // it outlives what rapid calls a test
-			_, err := w.events.ClaimKeys(context.Background(), tx, []*events.Key{{ConnectionUUID: e.ConnectionUUID,
+			_, err := events.NewKeys(w.db).Claim(context.Background(), tx, []*events.Key{{ConnectionUUID: e.ConnectionUUID,
 				Hash: events.HashID(e.IdempotencyKey), EventUUID: e.UUID, ExpiresMillis: events.KeyForever}}, 0)
 			return err
 		}))

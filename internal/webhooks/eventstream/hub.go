@@ -34,7 +34,7 @@ func (s *Service) tick(ctx context.Context) time.Duration {
 	round, err := s.advance(ctx)
 	now := s.clock.Now()
 	if err != nil && ctx.Err() == nil {
-		s.log.ErrorContext(ctx, "the log of events could not be read for the streams", slog.String("error", err.Error()))
+		s.logger.ErrorContext(ctx, "the log of events could not be read for the streams", slog.String("error", err.Error()))
 	}
 	s.mu.Lock()
 	idle := len(s.feeds) == 0
@@ -44,7 +44,7 @@ func (s *Service) tick(ctx context.Context) time.Duration {
 		return tickIdle
 	}
 	if env, ok := s.flood.after(round, now); ok {
-		s.log.WarnContext(ctx, "the streams of an environment have more to tell than one node reads, and are ended",
+		s.logger.WarnContext(ctx, "the streams of an environment have more to tell than one node reads, and are ended",
 			slog.String("environment_id", string(env)))
 		s.breakOff(env)
 	}
@@ -115,10 +115,10 @@ func (s *Service) advance(ctx context.Context) (r round, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
 	defer cancel()
-	if err := s.events.Sequence(ctx); err != nil {
+	if err := s.log.Sequence(ctx); err != nil {
 		return r, err
 	}
-	records, err := s.events.LogAfter(ctx, head, tickRecords)
+	records, err := s.log.After(ctx, head, tickRecords)
 	if err != nil || len(records) == 0 {
 		return r, err
 	}
@@ -219,7 +219,7 @@ func (s *Service) loadFeeds(ctx context.Context, feeds []*feed, records map[id.E
 	if len(guards) == 0 {
 		return nil
 	}
-	kept, err := s.events.LogKept(ctx, guards)
+	kept, err := s.log.Kept(ctx, guards)
 	if err != nil {
 		return err
 	}

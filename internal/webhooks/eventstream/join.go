@@ -80,13 +80,13 @@ func (r *Reader) catchUp(ctx context.Context, here *start, target int64) *ending
 // page loads what comes next in the log of the reader's environment, after one position up to another, or returns
 // errCut. next is the position after which the page behind it begins.
 func (r *Reader) page(ctx context.Context, need, target int64) (chunks []*chunk, next int64, err error) {
-	records, err := r.s.events.EnvironmentLog(ctx, r.key.env, need, target, pageRecords)
+	records, err := r.s.log.AfterIn(ctx, r.key.env, need, target, pageRecords)
 	if err != nil {
 		return nil, 0, err
 	}
 	// The log is cut from its beginning: as long as the reader's record is there, so is all after it.
 	if r.place.position > 0 {
-		kept, err := r.s.events.LogKept(ctx, []int64{r.place.position})
+		kept, err := r.s.log.Kept(ctx, []int64{r.place.position})
 		if err != nil {
 			return nil, 0, err
 		}

@@ -23,10 +23,10 @@ type start struct {
 
 // locate finds where a reader begins: at a place that it brings or, without one or where it is gone, now.
 func (s *Service) locate(ctx context.Context, env id.Environment, from *Place) (start, error) {
-	if err := s.events.Sequence(ctx); err != nil {
+	if err := s.log.Sequence(ctx); err != nil {
 		return start{}, err
 	}
-	head, err := s.events.LogHead(ctx)
+	head, err := s.log.Head(ctx)
 	if err != nil {
 		return start{}, err
 	}
@@ -36,7 +36,7 @@ func (s *Service) locate(ctx context.Context, env id.Environment, from *Place) (
 	row := events.LogPlace{}
 	known := from.position == 0
 	if !known {
-		if row, known, err = s.events.LogPlaceAt(ctx, env, from.position); err != nil {
+		if row, known, err = s.log.PlaceAt(ctx, env, from.position); err != nil {
 			return start{}, err
 		}
 		known = known && row.At.Equal(from.at) && from.index <= row.Messages
@@ -44,7 +44,7 @@ func (s *Service) locate(ctx context.Context, env id.Environment, from *Place) (
 	if !known {
 		return s.gap(ctx, env, head, GapUnknown, from.at)
 	}
-	span, err := s.events.LogSpan(ctx, env, from.position, head)
+	span, err := s.log.Span(ctx, env, from.position, head)
 	if err != nil {
 		return start{}, err
 	}
@@ -72,7 +72,7 @@ func (s *Service) locate(ctx context.Context, env id.Environment, from *Place) (
 
 // now is the start of a reader who has seen nothing yet.
 func (s *Service) now(ctx context.Context, env id.Environment, head int64) (start, error) {
-	row, ok, err := s.events.EnvironmentHead(ctx, env, head)
+	row, ok, err := s.log.HeadIn(ctx, env, head)
 	if err != nil {
 		return start{}, err
 	}

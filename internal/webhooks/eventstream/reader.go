@@ -231,7 +231,7 @@ func (r *Reader) begin(ctx context.Context) (*feed, *ending) {
 func (r *Reader) failed(ctx context.Context, err error) *ending {
 	e := silent(reasonLeft)
 	if ctx.Err() == nil {
-		r.s.log.ErrorContext(ctx, "a stream could not go on", slog.String("error", err.Error()))
+		r.s.logger.ErrorContext(ctx, "a stream could not go on", slog.String("error", err.Error()))
 		e = endInternal()
 	}
 	return &e

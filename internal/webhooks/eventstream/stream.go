@@ -49,10 +49,11 @@ type Identity interface {
 type Service struct {
 	db       *db.DB
 	events   *events.Store
+	log      *events.LogStore
 	attempts *deliveries.Store
 	identity Identity
 	clock    clock.Clock
-	log      *slog.Logger
+	logger   *slog.Logger
 	metrics  metrics
 	data     func(Message) ([]byte, error)
 	opts     Options
@@ -84,9 +85,13 @@ const catchingUp = 4
 
 // New returns a Service whose module feeds the readers.
 func New(c Config) *Service {
-	return &Service{db: c.DB, events: c.Events, attempts: c.Attempts, identity: c.Identity, clock: c.Clock, log: c.Logger,
-		metrics: newMetrics(), data: c.Data, opts: c.Options, wake: jobs.NewWake(), pages: make(chan struct{}, catchingUp),
-		stopping: make(chan struct{}), buffers: sync.Pool{New: func() any { b := make([]byte, 0, pieceBytes); return &b }},
+	return &Service{db: c.DB, events: c.Events, attempts: c.Attempts, identity: c.Identity, clock: c.Clock,
+		log: events.NewLogStore(c.DB), logger: c.Logger, metrics: newMetrics(), data: c.Data, opts: c.Options,
+		wake: jobs.NewWake(), pages: make(chan struct{}, catchingUp), stopping: make(chan struct{}),
+		buffers: sync.Pool{New: func() any {
+			b := make([]byte, 0, pieceBytes)
+			return &b
+		}},
 		feeds: map[feedKey]*feed{}, perEnv: map[id.Environment]int{}, credentials: map[string]*credential{}}
 }
 

@@ -77,7 +77,7 @@ func TestQuietReaderComesBack(t *testing.T) {
 
 		// An hour and more passes in silence.
 		clk.Advance(2 * events.LogAge)
-		require.NoError(w.t, w.events.TrimLog(w.t.Context(), clk.Now()))
+		require.NoError(w.t, events.NewLogStore(w.db).Trim(w.t.Context(), clk.Now()))
 		missed := w.one()
 		n = w.start()
 		for _, c := range []*client{empty.client, filtered.client} {
@@ -294,7 +294,7 @@ func TestCutUnderTheFeed(t *testing.T) {
 		for range 20 {
 			read = append(read, w.one())
 			w.padded(events.LogMessages + 100)
-			require.NoError(w.t, w.events.TrimLog(w.t.Context(), clk.Now()))
+			require.NoError(w.t, events.NewLogStore(w.db).Trim(w.t.Context(), clk.Now()))
 			read = append(read, w.one())
 			s.until("the end of the stream, or all that happened", func() bool {
 				return len(s.ended) == 1 || slices.Contains(s.uuids(w.t), read[len(read)-1])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/events"
 )
@@ -35,20 +35,35 @@ type holder struct {
 	Session string      `json:"session,omitempty"`
 }
 
+// ticketRow is a stored ticket.
+type ticketRow struct {
+	hash        []byte
+	environment id.Environment
+	principal   string
+	holder      holder
+	filter      events.Filter
+	expires     time.Time
+}
+
+func ticketColumns(r *ticketRow) db.Columns {
+	return db.Columns{
+		db.Col("ticket_hash", &r.hash),
+		db.Col("environment_id", &r.environment),
+		db.Col("principal_id", &r.principal),
+		db.Col("principal", db.JSON(&r.holder)),
+		db.Col("filter", db.JSON(&r.filter)),
+		db.Col("expires_ms", db.Millis(&r.expires)),
+	}
+}
+
 // MakeTicket makes a ticket with which one stream can be opened once: in the principal's environment, in their name and
 // with the filter. Of the ticket only a hash is stored. Too many unused tickets are rate_limited.
 func (s *Service) MakeTicket(ctx context.Context, p access.Principal,
 	f events.Filter) (ticket string, expires time.Time, err error) {
 	now := s.clock.Now()
 	ticket, expires = id.NewRandom(id.PrefixStreamTicket), now.Add(TicketLifetime)
-	who, err := json.Marshal(holder{Kind: p.Kind, ID: p.ID, Name: p.Name, Team: p.Team, Session: p.Session})
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("encode a ticket's holder: %w", err)
-	}
-	filter, err := json.Marshal(f)
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("encode a ticket's filter: %w", err)
-	}
+	row := ticketRow{hash: hashTicket(ticket), environment: p.Environment, principal: p.ID, filter: f, expires: expires,
+		holder: holder{Kind: p.Kind, ID: p.ID, Name: p.Name, Team: p.Team, Session: p.Session}}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		var unused int
 		err := tx.QueryRowContext(ctx,
@@ -67,10 +82,7 @@ func (s *Service) MakeTicket(ctx context.Context, p access.Principal,
 			clock.Millis(now), sweptTickets); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO webhook_stream_tickets (ticket_hash, environment_id, principal_id,
-				principal, filter, expires_ms)
-			VALUES ($1, $2, $3, $4, $5, $6)`,
-			hashTicket(ticket), string(p.Environment), p.ID, string(who), string(filter), clock.Millis(expires))
+		_, err = db.Insert(ctx, tx, "INSERT INTO webhook_stream_tickets", ticketColumns(&row), "")
 		return err
 	})
 	if err != nil {
@@ -91,49 +103,40 @@ var errTicket = errors.New("the ticket is unknown, used or expired")
 // UseTicket consumes a ticket that came from an address and returns its holder, with the rights that they have now, and
 // its filter. A ticket that is unknown, used or expired, or whose holder may no longer work there, is unauthorized.
 func (s *Service) UseTicket(ctx context.Context, ticket, ip string) (access.Principal, events.Filter, error) {
-	var f events.Filter
 	unauthorized := func(err error) (access.Principal, events.Filter, error) {
-		return access.Principal{}, f, apperr.Unauthorized(err)
+		return access.Principal{}, events.Filter{}, apperr.Unauthorized(err)
 	}
 	if !id.Is(id.PrefixStreamTicket, ticket) {
 		return unauthorized(errTicket)
 	}
-	// Looking comes first: it waits for no writer, and whoever makes tickets up keeps none waiting.
+	// The look-up comes first: it does not wait for the writer, so that made-up tickets delay no one.
 	var n int
-	err := s.db.Read().QueryRowContext(ctx, "SELECT 1 FROM webhook_stream_tickets WHERE ticket_hash = $1",
-		hashTicket(ticket)).Scan(&n)
-	if errors.Is(err, sql.ErrNoRows) {
-		return unauthorized(errTicket)
+	found, err := db.Found("a ticket", s.db.Read().QueryRowContext(ctx,
+		"SELECT 1 FROM webhook_stream_tickets WHERE ticket_hash = $1", hashTicket(ticket)).Scan(&n))
+	var row ticketRow
+	if found {
+		err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+			// One statement: of two readers with the same ticket, one finds it.
+			row = ticketRow{} // a transaction can run again
+			c := ticketColumns(&row)
+			found, err = db.Found("a ticket", c.Scan(tx.QueryRowContext(ctx,
+				"DELETE FROM webhook_stream_tickets WHERE ticket_hash = $1 RETURNING "+c.Names(), hashTicket(ticket))))
+			return err
+		})
 	}
-	if err != nil {
-		return access.Principal{}, f, fmt.Errorf("look for a ticket: %w", err)
-	}
-	var env id.Environment
-	var who, filter string
-	var expires int64
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		// One statement: of two who bring the same ticket, one finds it.
-		return tx.QueryRowContext(ctx, `DELETE FROM webhook_stream_tickets WHERE ticket_hash = $1
-			RETURNING environment_id, principal, filter, expires_ms`, hashTicket(ticket)).Scan(&env, &who, &filter, &expires)
-	})
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return unauthorized(errTicket)
 	case err != nil:
-		return access.Principal{}, f, fmt.Errorf("use a ticket: %w", err)
-	case expires <= clock.Millis(s.clock.Now()):
+		return access.Principal{}, events.Filter{}, fmt.Errorf("use a ticket: %w", err)
+	case !found, !row.expires.After(s.clock.Now()):
 		return unauthorized(errTicket)
 	}
-	var h holder
-	if err := errors.Join(json.Unmarshal([]byte(who), &h), json.Unmarshal([]byte(filter), &f)); err != nil {
-		return access.Principal{}, f, fmt.Errorf("read a ticket: %w", err)
-	}
+	h := row.holder
 	p, err := s.identity.Current(ctx, access.Principal{Kind: h.Kind, ID: h.ID, Name: h.Name, Team: h.Team,
-		Session: h.Session, Environment: env, IP: ip})
+		Session: h.Session, Environment: row.environment, IP: ip})
 	if err != nil && refused(err) {
 		return unauthorized(err)
 	}
-	return p, f, err
+	return p, row.filter, err
 }
 
 // Current returns the holder of a ticket as they are now: see Identity.

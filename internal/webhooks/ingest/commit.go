@@ -168,7 +168,7 @@ func (s *Service) releaseRepeats(ctx context.Context, tx *sql.Tx, batch []*item)
 				continue
 			}
 			again = true
-			err := s.events.ReleaseKey(ctx, tx, events.Key{ConnectionUUID: it.event.KeyScope(), Hash: []byte(k.hash),
+			err := s.keys.Release(ctx, tx, events.Key{ConnectionUUID: it.event.KeyScope(), Hash: []byte(k.hash),
 				EventUUID: it.event.UUID})
 			if err != nil {
 				return false, err
@@ -197,7 +197,7 @@ func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowM
 				ExpiresMillis: k.expires})
 		}
 	}
-	holders, err := s.events.ClaimKeys(ctx, tx, keys, nowMillis)
+	holders, err := s.keys.Claim(ctx, tx, keys, nowMillis)
 	if err != nil {
 		return err
 	}

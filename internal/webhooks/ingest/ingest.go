@@ -60,7 +60,6 @@ type Config struct {
 	DB            *db.DB
 	Connections   Connections
 	Subscriptions Subscriptions
-	Events        *events.Store
 	Deliveries    *deliveries.Service
 	Rejections    Rejections
 	Limiter       Limiter
@@ -90,7 +89,7 @@ type Service struct {
 	db         *db.DB
 	conns      Connections
 	subs       Subscriptions
-	events     *events.Store
+	keys       *events.Keys
 	deliveries *deliveries.Service
 	rejections Rejections
 	clock      clock.Clock
@@ -111,9 +110,9 @@ type Service struct {
 
 // New returns a Service that commits nothing before its module starts.
 func New(c Config) *Service {
-	s := &Service{db: c.DB, conns: c.Connections, subs: c.Subscriptions, events: c.Events, deliveries: c.Deliveries,
-		rejections: c.Rejections, limiter: c.Limiter, clock: c.Clock, log: c.Logger, requests: newRequests(),
-		evaluations: c.Evaluations, batching: c.Batches, opts: c.Options,
+	s := &Service{db: c.DB, conns: c.Connections, subs: c.Subscriptions, keys: events.NewKeys(c.DB),
+		deliveries: c.Deliveries, rejections: c.Rejections, limiter: c.Limiter, clock: c.Clock, log: c.Logger,
+		requests: newRequests(), evaluations: c.Evaluations, batching: c.Batches, opts: c.Options,
 		bodies: newBodyReader(c.Options.MemoryBudget, spoolBudget, min(c.Options.MaxBodyBytes, connections.MaxBodyBytes),
 			c.Options.SpoolDir),
 		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}

@@ -23,10 +23,16 @@ type Subscriptions interface {
 		eventType string) ([]subscriptions.Matched, error)
 }
 
+// Events knows which events concern others.
+type Events interface {
+	// Origins returns the origins of events by uuid. Unknown events are not in the map.
+	Origins(ctx context.Context, env id.Environment, uuids []string) (map[string]events.Origin, error)
+}
+
 // Config holds the dependencies of a Service.
 type Config struct {
 	DB            *db.DB
-	Events        *events.Store
+	Events        Events
 	Subscriptions Subscriptions
 	Clock         clock.Clock
 	Evaluations   *filters.Evaluations
@@ -35,7 +41,7 @@ type Config struct {
 // Service emits the gateway's own events. It is safe for concurrent use.
 type Service struct {
 	db          *db.DB
-	events      *events.Store
+	events      Events
 	subs        Subscriptions
 	clock       clock.Clock
 	evaluations *filters.Evaluations

@@ -114,10 +114,10 @@ func (m *model) check(whole bool) {
 		if !whole && (payload || event) {
 			continue
 		}
-		e, err := m.Events.Get(context.Background(), access.Whole(k.env), uuid)
+		e, err := m.stored.Get(context.Background(), access.Whole(k.env), uuid)
 		require.NoError(m.rt, err)
 		require.Equal(m.rt, !k.duplicate && (k.gone || payload), e.PayloadExpired)
-		payloads, err := m.Events.Payloads(context.Background(), k.env, []events.Event{e})
+		payloads, err := m.stored.Payloads(context.Background(), k.env, []events.Event{e})
 		require.NoError(m.rt, err)
 		require.Equal(m.rt, !k.duplicate && !k.gone && !payload, len(payloads) == 1)
 		slices.Sort(k.states)
@@ -232,7 +232,7 @@ func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
 // expunge removes the payload of an event that has no deliveries.
 func (m *model) expunge(k *known) {
 	require.NoError(m.rt, m.DB.Tx(context.Background(), func(tx *sql.Tx) error {
-		_, err := m.Events.Expunge(context.Background(), tx, &k.stored, m.clk.Now())
+		_, err := m.stored.Expunge(context.Background(), tx, &k.stored, m.clk.Now())
 		return err
 	}))
 	k.gone = true

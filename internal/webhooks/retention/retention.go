@@ -31,7 +31,6 @@ const (
 // Config is what a Worker is made from.
 type Config struct {
 	DB         *db.DB
-	Events     *events.Store
 	Deliveries *deliveries.Store
 	// Lifetimes knows how long each environment keeps things. It is asked before every chunk, so that a changed setting
 	// holds from the next one on.
@@ -43,15 +42,18 @@ type Config struct {
 // Worker removes what is due, a chunk at a time.
 type Worker struct {
 	Config
-	metrics metrics
-	pace    pace
+	events     *events.Remover
+	partitions *events.Partitions
+	metrics    metrics
+	pace       pace
 	// statistic is the hour up to which this process has gone through the statistics.
 	statistic time.Time
 }
 
 // New returns a Worker whose module removes what has expired.
 func New(c Config) *Worker {
-	return &Worker{Config: c, metrics: newMetrics(), pace: newPace(c.DB, clock.System())}
+	return &Worker{Config: c, events: events.NewRemover(c.DB), partitions: events.NewPartitions(c.DB),
+		metrics: newMetrics(), pace: newPace(c.DB, clock.System())}
 }
 
 // removeExpired removes everything that is due, unless another node is at it. It ends early, between two chunks, when
@@ -166,7 +168,7 @@ type plan struct {
 }
 
 func (w *Worker) plan(ctx context.Context) (*plan, error) {
-	environments, err := w.Events.Environments(ctx)
+	environments, err := w.events.Environments(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +201,7 @@ func (w *Worker) measure(ctx context.Context, p *plan) error {
 		if err != nil {
 			return err
 		}
-		latePayload, lateEvent, err := w.Events.Overdue(ctx, env, payloads, list)
+		latePayload, lateEvent, err := w.events.Overdue(ctx, env, payloads, list)
 		if err != nil {
 			return err
 		}
@@ -216,7 +218,7 @@ func (w *Worker) measure(ctx context.Context, p *plan) error {
 		return err
 	}
 	if !oldest.IsZero() {
-		late, err := w.Events.OverduePartition(ctx, oldest)
+		late, err := w.partitions.Overdue(ctx, oldest)
 		if err != nil {
 			return err
 		}

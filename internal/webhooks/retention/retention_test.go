@@ -66,14 +66,14 @@ func TestLifetimes(t *testing.T) {
 		shown = w.seen(env)
 		require.True(t, shown[0].PayloadExpired)
 		require.False(t, shown[1].PayloadExpired, "a repeat never had one")
-		payloads, err := w.Events.Payloads(t.Context(), env, shown)
+		payloads, err := w.stored.Payloads(t.Context(), env, shown)
 		require.NoError(t, err)
 		require.Empty(t, payloads)
 
 		w.clk.Advance(10 * day)
 		w.run()
 		require.Empty(t, w.seen(other))
-		_, err = w.Events.Get(t.Context(), access.Whole(other), foreign.UUID)
+		_, err = w.stored.Get(t.Context(), access.Whole(other), foreign.UUID)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
 		require.Equal(t, map[string]int{"webhook_events": 2, "webhook_event_keys": 1, "deliveries": 2,
 			"delivery_attempts": 3}, w.counts(t))
@@ -89,7 +89,7 @@ func TestLifetimes(t *testing.T) {
 		require.Empty(t, w.counts(t))
 		require.Equal(t, []int{3, 2, 3, 3}, []int{w.removedSoFar("event"), w.removedSoFar("delivery"),
 			w.removedSoFar("attempt"), w.removedSoFar("key")})
-		_, err = w.Events.Get(t.Context(), access.Whole(env), e.UUID)
+		_, err = w.stored.Get(t.Context(), access.Whole(env), e.UUID)
 		require.True(t, apperr.Is(err, apperr.CodeNotFound))
 	})
 }
@@ -150,7 +150,7 @@ func TestChangedSettings(t *testing.T) {
 		require.Nil(t, shown[0].PayloadExpiresAt)
 		require.False(t, shown[1].PayloadExpired)
 		require.Equal(t, second.ReceivedAt.Add(50*day), *shown[1].PayloadExpiresAt)
-		payloads, err := w.Events.Payloads(t.Context(), env, shown)
+		payloads, err := w.stored.Payloads(t.Context(), env, shown)
 		require.NoError(t, err)
 		require.Len(t, payloads, 1)
 
@@ -251,10 +251,11 @@ func TestStreamGoesOnMeanwhile(t *testing.T) {
 				_, err := s.DB.ExecAll(t.Context(), tx, log.Statement())
 				return err
 			}))
-			before, err := w.Events.LogHead(t.Context())
+			stream := events.NewLogStore(w.DB)
+			before, err := stream.Head(t.Context())
 			require.NoError(t, err)
-			require.NoError(t, w.Events.Sequence(t.Context()))
-			after, err := w.Events.LogHead(t.Context())
+			require.NoError(t, stream.Sequence(t.Context()))
+			after, err := stream.Head(t.Context())
 			require.NoError(t, err)
 			if s.DB.Engine() == db.Postgres { // SQLite's records have theirs at once
 				require.Greater(t, after, before)
@@ -288,7 +289,7 @@ func TestPartitions(t *testing.T) {
 		before := w.clk.Now().Add(-time.Hour)
 		w.add(t, event{env: long, received: before, body: "in the default partition"})
 		next := w.clk.Now().Truncate(day).Add(day)
-		require.NoError(t, w.Events.EnsurePartitions(t.Context(), next))
+		require.NoError(t, w.partitions.Ensure(t.Context(), next))
 		for _, env := range []id.Environment{short, long} {
 			w.add(t, event{env: env, received: next, body: "x"})
 			w.add(t, event{env: env, received: next.Add(day - time.Millisecond), body: "y"})
@@ -332,7 +333,7 @@ func TestBusyPartition(t *testing.T) {
 		}
 		w := newWorld(t, s)
 		env := w.environment(1, 9)
-		require.NoError(t, w.Events.EnsurePartitions(t.Context(), w.clk.Now()))
+		require.NoError(t, w.partitions.Ensure(t.Context(), w.clk.Now()))
 		w.add(t, event{env: env, received: w.clk.Now(), body: "x"})
 		w.clk.Advance(3 * day)
 		tx, err := s.DB.Read().BeginTx(t.Context(), nil)
@@ -365,7 +366,7 @@ func TestKeysGoWithTheirEvent(t *testing.T) {
 		w.run()
 		require.Equal(t, map[string]int{"webhook_event_keys": 1}, w.counts(t))
 		require.NoError(t, s.DB.Tx(t.Context(), func(tx *sql.Tx) error {
-			holders, err := w.Events.ClaimKeys(t.Context(), tx, []*events.Key{{ConnectionUUID: old.ConnectionUUID,
+			holders, err := events.NewKeys(w.DB).Claim(t.Context(), tx, []*events.Key{{ConnectionUUID: old.ConnectionUUID,
 				Hash: events.HashID("k"), EventUUID: id.NewUUID(), ExpiresMillis: events.KeyForever}}, clock.Millis(w.clk.Now()))
 			require.Equal(t, []string{holder}, holders)
 			return err

@@ -15,7 +15,7 @@ func (w *Worker) dropPartitions(ctx context.Context, environments []id.Environme
 	if err != nil || cutoff.IsZero() {
 		return err
 	}
-	n, err := w.Events.DropPartitions(ctx, environments, cutoff)
+	n, err := w.partitions.Drop(ctx, environments, cutoff)
 	w.removed(kindPartition, int64(n))
 	return err
 }
@@ -25,7 +25,7 @@ func (w *Worker) sweepDefault(ctx context.Context, environments []id.Environment
 	if err != nil || cutoff.IsZero() {
 		return false, err
 	}
-	n, err := w.Events.SweepDefaultPartition(ctx, environments, cutoff, limit)
+	n, err := w.partitions.SweepDefault(ctx, environments, cutoff, limit)
 	w.removed(kindPayload, int64(n))
 	return n > 0, err
 }
@@ -50,13 +50,13 @@ func (w *Worker) sweepPayloads(ctx context.Context, env id.Environment, p *plan,
 	if err != nil {
 		return false, err
 	}
-	n, more, err := w.Events.SweepPayloads(ctx, env, cutoff, limit)
+	n, more, err := w.events.SweepPayloads(ctx, env, cutoff, limit)
 	w.removed(kindPayload, int64(n))
 	return more, err
 }
 
 func (w *Worker) sweepKeys(ctx context.Context, limit int) (bool, error) {
-	n, err := w.Events.SweepKeys(ctx, w.Clock.Now(), limit)
+	n, err := w.events.SweepKeys(ctx, w.Clock.Now(), limit)
 	w.removed(kindKey, int64(n))
 	return n == limit, err
 }
@@ -76,7 +76,7 @@ func (w *Worker) removeEvents(ctx context.Context, env id.Environment, p *plan, 
 	if err != nil {
 		return after, false, err
 	}
-	list, looked, err := w.Events.Expired(ctx, env, after, cutoff, max(1, limit/3), rowByRow)
+	list, looked, err := w.events.Expired(ctx, env, after, cutoff, max(1, limit/3), rowByRow)
 	if err != nil {
 		return after, false, err
 	}
@@ -103,7 +103,7 @@ func (w *Worker) removeEvents(ctx context.Context, env id.Environment, p *plan, 
 func (w *Worker) thin(ctx context.Context, env id.Environment, o events.Old, limit int) (bool, error) {
 	var dl, attempts int64
 	err := w.DB.Tx(ctx, func(tx *sql.Tx) error {
-		locked, err := w.Events.LockSettled(ctx, tx, env, []events.Old{o})
+		locked, err := w.events.LockFinished(ctx, tx, env, []events.Old{o})
 		if err != nil || len(locked) == 0 {
 			return err
 		}
@@ -125,7 +125,7 @@ func (w *Worker) remove(ctx context.Context, env id.Environment, list []events.O
 	}
 	var found, dl, attempts, keys int64
 	err := w.DB.Tx(ctx, func(tx *sql.Tx) error {
-		locked, err := w.Events.LockSettled(ctx, tx, env, list)
+		locked, err := w.events.LockFinished(ctx, tx, env, list)
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (w *Worker) remove(ctx context.Context, env id.Environment, list []events.O
 			return err
 		}
 		found = int64(len(locked))
-		keys, err = w.Events.Remove(ctx, tx, env, locked)
+		keys, err = w.events.Remove(ctx, tx, env, locked)
 		return err
 	})
 	if err != nil {

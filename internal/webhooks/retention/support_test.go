@@ -35,19 +35,25 @@ type world struct {
 	t     *testing.T
 	clk   *clock.Manual
 	keeps settings
+	// stored is what readers of the API read.
+	stored *events.Store
 }
 
 func newWorld(t *testing.T, s testkit.Store) *world {
 	t.Helper()
 	w := &world{t: t, clk: clock.NewManual(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), keeps: settings{}}
+	w.stored = w.store(s.DB)
 	w.Worker = w.process(s.DB)
 	return w
 }
 
+func (w *world) store(d *db.DB) *events.Store {
+	return events.New(events.Config{DB: d, Deliveries: deliveries.Filter{}, Retention: w.keeps, Clock: w.clk})
+}
+
 // process returns another worker on the same data, which takes no rest.
 func (w *world) process(d *db.DB) *Worker {
-	list := events.New(events.Config{DB: d, Deliveries: deliveries.Filter{}, Retention: w.keeps, Clock: w.clk})
-	worker := New(Config{DB: d, Events: list, Deliveries: deliveries.NewStore(deliveries.StoreConfig{DB: d, Events: list}),
+	worker := New(Config{DB: d, Deliveries: deliveries.NewStore(deliveries.StoreConfig{DB: d, Events: w.store(d)}),
 		Lifetimes: w.keeps, Clock: w.clk, Logger: slog.New(slog.DiscardHandler)})
 	worker.pace.rest = func(context.Context, time.Duration) {}
 	return worker
@@ -120,7 +126,7 @@ func (w *world) add(t require.TestingT, e event) events.Event {
 				keys = append(keys, &events.Key{ConnectionUUID: n.ConnectionUUID, Hash: events.HashBody(n.UUID), EventUUID: n.UUID,
 					ExpiresMillis: clock.Millis(e.bodyKeyUntil)})
 			}
-			if _, err := w.Events.ClaimKeys(ctx, tx, keys, clock.Millis(e.received)); err != nil {
+			if _, err := events.NewKeys(w.DB).Claim(ctx, tx, keys, clock.Millis(e.received)); err != nil {
 				return err
 			}
 		}
@@ -166,7 +172,7 @@ func (w *world) run() {
 // seen returns what the environment's list shows, oldest first.
 func (w *world) seen(env id.Environment) []events.Event {
 	w.t.Helper()
-	list, err := w.Events.List(w.t.Context(), access.Whole(env), events.Filter{}, page.Request{Limit: page.MaxLimit,
+	list, err := w.stored.List(w.t.Context(), access.Whole(env), events.Filter{}, page.Request{Limit: page.MaxLimit,
 		Ascending: true})
 	require.NoError(w.t, err)
 	return list

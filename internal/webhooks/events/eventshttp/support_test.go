@@ -77,7 +77,7 @@ func (s *server) event(t *testing.T, change func(e *events.NewEvent)) string {
 	}
 	require.NoError(t, s.store.DB.Tx(t.Context(), func(tx *sql.Tx) error {
 		if e.DuplicateOf == nil {
-			_, err := s.events.ClaimKeys(t.Context(), tx,
+			_, err := events.NewKeys(s.store.DB).Claim(t.Context(), tx,
 				[]*events.Key{{ConnectionUUID: e.ConnectionUUID, Hash: events.HashID(e.IdempotencyKey), EventUUID: e.UUID,
 					ExpiresMillis: events.KeyForever}}, started)
 			if err != nil {

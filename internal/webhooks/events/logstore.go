@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +12,12 @@ import (
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/id"
 )
+
+// LogStore reads the log, orders it and trims it. Transactions add to it with a Log.
+type LogStore struct{ db *db.DB }
+
+// NewLogStore returns a LogStore.
+func NewLogStore(d *db.DB) *LogStore { return &LogStore{db: d} }
 
 // How far back the log of an environment leads: in time, and in messages.
 const (
@@ -28,7 +33,7 @@ const sequenceChunk = 500
 //
 // A record that is seen here was committed before, and so was everything that its transaction saw. Since positions are
 // given by one transaction after the other, nothing ever appears before a position that was read.
-func (s *Store) Sequence(ctx context.Context) error {
+func (s *LogStore) Sequence(ctx context.Context) error {
 	if s.db.Engine() != db.Postgres {
 		return nil
 	}
@@ -52,28 +57,24 @@ func (s *Store) Sequence(ctx context.Context) error {
 	}
 }
 
-func (s *Store) sequence(ctx context.Context) (n int64, err error) {
+func (s *LogStore) sequence(ctx context.Context) (n int64, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if held, err := s.db.TryAdvisoryLock(ctx, tx, db.LockSequence); err != nil || !held {
 			return err
 		}
 		// A statement of its own: it must see what the holder of the lock before has committed.
-		res, err := tx.ExecContext(ctx, `UPDATE webhook_event_log AS l SET position = n.position FROM (
+		n, err = db.Affected(tx.ExecContext(ctx, `UPDATE webhook_event_log AS l SET position = n.position FROM (
 			SELECT w.ordinal, (SELECT COALESCE(MAX(m.position), 0)
 			FROM webhook_event_log m) + ROW_NUMBER() OVER (ORDER BY w.ordinal) AS position
 			FROM (SELECT ordinal FROM webhook_event_log WHERE position IS NULL ORDER BY ordinal LIMIT $1) w) n
-			WHERE l.ordinal = n.ordinal`, sequenceChunk)
-		if err != nil {
-			return err
-		}
-		n, err = res.RowsAffected()
+			WHERE l.ordinal = n.ordinal`, sequenceChunk))
 		return err
 	})
 	return n, err
 }
 
-// LogHead returns the position of the newest record that has one; 0 without any.
-func (s *Store) LogHead(ctx context.Context) (int64, error) {
+// Head returns the position of the newest record that has one; 0 without any.
+func (s *LogStore) Head(ctx context.Context) (int64, error) {
 	var head int64
 	err := s.db.Read().QueryRowContext(ctx,
 		"SELECT COALESCE(MAX(position), 0) FROM webhook_event_log WHERE position IS NOT NULL").Scan(&head)
@@ -83,31 +84,31 @@ func (s *Store) LogHead(ctx context.Context) (int64, error) {
 	return head, nil
 }
 
-// LogAfter returns the records of all environments after a position, oldest first, at most limit.
-func (s *Store) LogAfter(ctx context.Context, after int64, limit int) ([]LogRecord, error) {
+// After returns the records of all environments after a position, oldest first, at most limit.
+func (s *LogStore) After(ctx context.Context, after int64, limit int) ([]LogRecord, error) {
 	return s.log(ctx, "l.position > $1 ORDER BY l.position LIMIT "+strconv.Itoa(limit), after)
 }
 
-// EnvironmentLog returns the environment's records after one position up to another, oldest first, at most limit.
-func (s *Store) EnvironmentLog(ctx context.Context, env id.Environment, after, to int64,
+// AfterIn returns the environment's records after one position up to another, oldest first, at most limit.
+func (s *LogStore) AfterIn(ctx context.Context, env id.Environment, after, to int64,
 	limit int) ([]LogRecord, error) {
 	return s.log(ctx, "l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position LIMIT "+
 		strconv.Itoa(limit), string(env), after, to)
 }
 
-// EnvironmentHead returns the environment's newest record up to a position, without what it names; without any, ok is
+// HeadIn returns the environment's newest record up to a position, without what it names; without any, ok is
 // false.
-func (s *Store) EnvironmentHead(ctx context.Context, env id.Environment, to int64) (LogPlace, bool, error) {
+func (s *LogStore) HeadIn(ctx context.Context, env id.Environment, to int64) (LogPlace, bool, error) {
 	return s.place(ctx, "l.environment_id = $1 AND l.position <= $2 ORDER BY l.position DESC LIMIT 1", string(env), to)
 }
 
-// LogPlaceAt returns the environment's record at a position, without what it names; without one, ok is false.
-func (s *Store) LogPlaceAt(ctx context.Context, env id.Environment, position int64) (LogPlace, bool, error) {
+// PlaceAt returns the environment's record at a position, without what it names; without one, ok is false.
+func (s *LogStore) PlaceAt(ctx context.Context, env id.Environment, position int64) (LogPlace, bool, error) {
 	return s.place(ctx, "l.environment_id = $1 AND l.position = $2", string(env), position)
 }
 
-// LogKept returns which of the positions still have a record.
-func (s *Store) LogKept(ctx context.Context, positions []int64) (map[int64]bool, error) {
+// Kept returns which of the positions still have a record.
+func (s *LogStore) Kept(ctx context.Context, positions []int64) (map[int64]bool, error) {
 	kept := make(map[int64]bool, len(positions))
 	for chunk := range slices.Chunk(positions, 100) {
 		args := make([]any, len(chunk))
@@ -138,22 +139,17 @@ type LogPlace struct {
 	Messages int
 }
 
-func (s *Store) place(ctx context.Context, condition string, args ...any) (p LogPlace, ok bool, err error) {
+func (s *LogStore) place(ctx context.Context, condition string, args ...any) (p LogPlace, ok bool, err error) {
 	var at int64
 	err = s.db.Read().QueryRowContext(ctx, "SELECT l.position, l.at_ms, l.messages FROM webhook_event_log l WHERE "+
 		condition, args...).
 		Scan(&p.Position, &at, &p.Messages)
-	if errors.Is(err, sql.ErrNoRows) {
-		return p, false, nil
-	}
-	if err != nil {
-		return p, false, fmt.Errorf("read a place in the log: %w", err)
-	}
 	p.At = clock.FromMillis(at)
-	return p, true, nil
+	ok, err = db.Found("a place in the log", err)
+	return p, ok, err
 }
 
-func (s *Store) log(ctx context.Context, condition string, args ...any) ([]LogRecord, error) {
+func (s *LogStore) log(ctx context.Context, condition string, args ...any) ([]LogRecord, error) {
 	rows, err := s.db.Read().QueryContext(ctx,
 		"SELECT l.position, l.environment_id, l.at_ms, l.entries FROM webhook_event_log l WHERE "+condition, args...)
 	if err != nil {
@@ -186,8 +182,8 @@ type LogSpan struct {
 	Oldest time.Time
 }
 
-// LogSpan returns what the environment's log holds after one position up to another.
-func (s *Store) LogSpan(ctx context.Context, env id.Environment, after, to int64) (LogSpan, error) {
+// Span returns what the environment's log holds after one position up to another.
+func (s *LogStore) Span(ctx context.Context, env id.Environment, after, to int64) (LogSpan, error) {
 	var span LogSpan
 	var first, oldest sql.NullInt64
 	// Every record stands for a message at least.
