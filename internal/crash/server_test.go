@@ -42,7 +42,10 @@ func startServer(t *testing.T, dir, databaseURL string, args ...string) *server 
 		close(s.exited)
 	}()
 	t.Cleanup(func() {
-		<-s.exited // the test's context has ended, and with it the process
+		// The test's context has ended, and with it the process.
+		if !s.endsWithin(patience) {
+			t.Errorf("process %d is still there %s after it was killed", s.cmd.Process.Pid, patience)
+		}
 		if t.Failed() {
 			t.Logf("process %d said last:\n%s", s.cmd.Process.Pid, s.log.tail())
 		}
@@ -58,11 +61,12 @@ func startServer(t *testing.T, dir, databaseURL string, args ...string) *server 
 	return s
 }
 
-// kill ends the process as a power failure would: it gets no say.
+// kill ends the process without a warning, as a power failure would.
 func (s *server) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, s.cmd.Process.Kill())
-	<-s.exited
+	require.True(t, s.endsWithin(patience), "process %d is still there %s after it was killed", s.cmd.Process.Pid,
+		patience)
 	var exit *exec.ExitError
 	require.ErrorAs(t, s.err, &exit, "the server ended by itself")
 	require.False(t, exit.Exited(), "the server ended by itself: %v", s.err)
@@ -76,6 +80,19 @@ func (s *server) terminate(t *testing.T) {
 	require.NoError(t, s.err, "the server ends with code 0")
 }
 
+// endsWithin reports whether the process ends in that time.
+func (s *server) endsWithin(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-s.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// ended reports whether the process has ended.
 func (s *server) ended() bool {
 	select {
 	case <-s.exited:
