@@ -18,8 +18,8 @@ type Job struct {
 	ID string
 	// Key is the job's fairness key; empty where the table has none.
 	Key string
-	// Attempt counts this claim and those before it, from 1, since the job was last due by its own schedule; 0 where the
-	// table does not count.
+	// Attempt counts this claim and those before it, from 1, since the job was last due by its own schedule or saved
+	// something; 0 where the table does not count.
 	Attempt int64
 	// Lost counts the leases in a row that ended without an outcome.
 	Lost int64
@@ -32,14 +32,16 @@ type Job struct {
 	cancel   context.CancelCauseFunc
 	ended    chan struct{}
 
-	// until is the end of the lease, and yields whether the handler was asked to yield its place; both under q.mu.
-	until  time.Time
-	yields bool
-	yield  chan struct{}
+	// until is the end of the lease, yields whether the handler was asked to yield its place, and recalled whether this
+	// process has recalled the job; all under q.mu.
+	until            time.Time
+	yields, recalled bool
+	yield            chan struct{}
 }
 
 // Save stores the change in a transaction of its own and extends the lease, without ending the job: a long job stores
-// what it has done so far. It returns ErrLost, and stores nothing, when the lease was lost.
+// what it has done so far. Attempts are counted from this one again. It returns ErrLost, and stores nothing, when the
+// lease was lost.
 func (j *Job) Save(ctx context.Context, change Change) error { return j.save(ctx, nil, change) }
 
 // SaveProgress is Save with the job's progress, which is stored as JSON in the table's column for it.
@@ -56,6 +58,9 @@ func (j *Job) save(ctx context.Context, progress []byte, change Change) error {
 	until := q.cfg.Clock.Now().Add(q.cfg.Lease)
 	if err := q.change(ctx, q.cfg.Table.save(j, until, progress), change); err != nil {
 		return err
+	}
+	if q.cfg.Table.Attempts != "" && q.cfg.Table.Claim != "" {
+		j.Attempt = 1
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -170,6 +170,11 @@ func (q *Queue) holding() []*Job {
 // its context ends at the next heartbeat. It is for pausing and cancelling jobs: the caller also changes the columns of
 // Where, so that the job is not claimed again.
 func (q *Queue) Recall(ctx context.Context, tx *sql.Tx, jobID string) error {
+	q.mu.Lock()
+	for j := range q.held {
+		j.recalled = j.recalled || j.ID == jobID
+	}
+	q.mu.Unlock()
 	return exec(ctx, tx, q.cfg.Table.recall(jobID, q.cfg.Clock.Now()), "recall a job")
 }
 

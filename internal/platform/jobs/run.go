@@ -147,9 +147,20 @@ func (q *Queue) logEvent(ctx context.Context, e Event) {
 			q.log(ctx, slog.LevelWarn, "cannot start a job; it is retried", e.Job, attrs...)
 		}
 	case EventLost:
+		if q.wasRecalled(e.Job) {
+			q.log(ctx, slog.LevelInfo, "a job was recalled", e.Job)
+			return
+		}
 		q.log(ctx, slog.LevelWarn, "the lease of a job was lost", e.Job, attrs...)
 	case EventDone, EventAgain:
 	}
+}
+
+// wasRecalled reports whether this process has recalled the job.
+func (q *Queue) wasRecalled(j *Job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return j.recalled
 }
 
 func (q *Queue) log(ctx context.Context, level slog.Level, message string, j *Job, attrs ...slog.Attr) {

@@ -22,8 +22,8 @@ type Table struct {
 	// Lease is the end of the lease, and 0 while no process holds the job. With it the domain may set Due of a job that it
 	// holds. It needs Claim.
 	Lease string
-	// Attempts counts the claims since the job was last due by its own schedule; a bigint, 0 at first. Back-off and
-	// MaxAttempts need it.
+	// Attempts counts the claims since the job was last due by its own schedule or saved something; a bigint, 0 at first.
+	// Back-off and MaxAttempts need it. Without Claim, what a job saves does not begin the count again.
 	Attempts string
 	// Lost counts the leases in a row that expired without an outcome; a bigint, 0 at first. MaxLost needs it.
 	Lost string
@@ -235,6 +235,10 @@ func (t *Table) save(j *Job, until time.Time, progress []byte) *query {
 	q := new(query).add("UPDATE "+t.Name+" SET "+t.leaseColumn()+" = ?", clock.Millis(until))
 	if t.Lost != "" {
 		q.add(", " + t.Lost + " = 0")
+	}
+	// Where the count identifies the claim it must only rise.
+	if t.Attempts != "" && t.Claim != "" {
+		q.add(", " + t.Attempts + " = 1")
 	}
 	if progress != nil {
 		q.add(", "+t.Progress+" = ?", string(progress))

@@ -34,6 +34,7 @@ func checks() []check {
 		{"back-off", hasAttempts, backOff},
 		{"attempts are bounded", hasAttempts, attemptsAreBounded},
 		{"recurring job", hasClaim, recurringJob},
+		{"what a job saves starts the count of attempts again", countsAttempts, savedJobsAreNotExhausted},
 		{"recovery at start", hasClaim, recoveryAtStart},
 		{"lost leases are bounded", hasLost, lostLeasesAreBounded},
 		{"keys take turns", hasKey, keysTakeTurns},
@@ -44,6 +45,9 @@ func checks() []check {
 
 func hasAttempts(t *jobs.Table) bool { return t.Attempts != "" }
 func hasClaim(t *jobs.Table) bool    { return t.Claim != "" }
+
+func countsAttempts(t *jobs.Table) bool { return t.Attempts != "" && t.Claim != "" }
+
 func hasLost(t *jobs.Table) bool     { return t.Lost != "" && t.Claim != "" }
 func hasKey(t *jobs.Table) bool      { return t.Key != "" }
 func hasProgress(t *jobs.Table) bool { return t.Progress != "" }

@@ -215,6 +215,21 @@ func recurringJob(w *world) {
 	require.Equal(w.t, 3, w.count(id))
 }
 
+// A long job that fails now and then goes on as long as it saves something in between, and ends when it no longer does.
+func savedJobsAreNotExhausted(w *world) {
+	id := w.insert("", 0)
+	n := w.node("one", func(c *jobs.Config) { c.MaxAttempts = 2 })
+	for range 4 {
+		r := n.one()
+		require.NoError(w.t, r.Save(w.ctx, effect(id)))
+		require.EqualValues(w.t, 1, r.Attempt)
+		require.Equal(w.t, jobs.EventRetried, w.fails(r, errFailed).Kind)
+		w.clock.Advance(time.Hour)
+	}
+	require.Equal(w.t, jobs.EventFailed, w.fails(n.one(), errFailed).Kind)
+	require.Equal(w.t, 4, w.count(id))
+}
+
 // place is the progress of a long job.
 type place struct {
 	Done, Total int64
