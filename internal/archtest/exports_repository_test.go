@@ -46,7 +46,6 @@ func pendingExports() []string {
 		"internal/webhooks/deliveries",
 		"internal/webhooks/events.",
 		"internal/webhooks/events/",
-		"internal/webhooks/replays",
 		"internal/webhooks/subscriptions",
 	}
 }

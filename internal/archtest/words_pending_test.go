@@ -17,7 +17,6 @@ func notRewritten() []string {
 		"internal/webhooks/filters/",
 		"internal/webhooks/ingest/",
 		"internal/webhooks/rejections/",
-		"internal/webhooks/replays/",
 		"internal/webhooks/retention/",
 		"internal/webhooks/subscriptions/",
 	}

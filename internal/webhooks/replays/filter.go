@@ -14,12 +14,11 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Filter selects the events of a job as a list of events does. Values of one field are alternatives; fields restrict
-// together.
+// Filter selects the events of a replay as a list of events does. An event must match one value of each field.
 type Filter struct {
-	// All says in words that nothing restricts the job.
+	// All declares that nothing restricts the replay.
 	All bool
-	// UUIDs are the only events that the job is about; empty does not restrict.
+	// UUIDs are the only events of the replay; empty does not restrict.
 	UUIDs []string
 	events.Filter
 }
@@ -34,8 +33,8 @@ func (f *Filter) Restricts() bool {
 		f.Duplicate != nil && *f.Duplicate || f.Control != nil && *f.Control
 }
 
-// storedFilter is the stored form of a filter. Its names are those of the API, and reading refuses a name that it does
-// not know: a job that lost a restriction would send what nobody asked for.
+// storedFilter is the stored form of a filter. Its names are those of the API. Reading rejects an unknown name, because
+// a replay without one of its restrictions would send too much.
 type storedFilter struct {
 	All               bool            `json:"all,omitempty"`
 	EventUUIDs        []string        `json:"event_uuids,omitempty"`
@@ -88,7 +87,7 @@ func decodeFilter(text string) (Filter, error) {
 	}}, nil
 }
 
-// millis is clock.Millis for an optional time, and fromMillis its inverse.
+// millis is clock.Millis for an optional time; fromMillis is its inverse.
 func millis(t *time.Time) *int64 {
 	if t == nil {
 		return nil
@@ -105,18 +104,18 @@ func fromMillis(ms *int64) *time.Time {
 	return &t
 }
 
-// scan is the search for the events of the order.
+// scan returns the search for the events of the order.
 func (o *Order) scan() events.Scan {
 	return events.Scan{Filter: o.Filter.Filter, UUIDs: o.Filter.UUIDs, Failing: !o.Force && o.To == "", Window: scanWindow}
 }
 
-// view shows what the job is about.
+// view returns the view of the events that the replay may send.
 func (r *Replay) view() access.View {
 	return access.View{Environment: r.Environment, Connections: r.Bound}
 }
 
-// bulk is the order for some events, of the first of which the deliveries up to that of the subscription after are
-// done.
+// bulk returns the part of the order for these events. The first event's deliveries up to that of the subscription after
+// are done.
 func (o *Order) bulk(env id.Environment, list []events.Event, after string, limit int) deliveries.Bulk {
 	return deliveries.Bulk{Environment: env, Events: list, After: after, Criteria: o.Filter.DeliveryCriteria,
 		Force: o.Force, To: o.To, Limit: limit}

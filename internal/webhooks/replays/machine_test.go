@@ -12,6 +12,7 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/deliveries"
@@ -21,28 +22,28 @@ import (
 
 func all() page.Request { return page.Request{Limit: page.MaxLimit, Ascending: true} }
 
-// known is what the test knows of a job.
+// known is the model of a replay.
 type known struct {
 	order Order
-	// events are those that there were when the job was made, of those that its filter names.
+	// events are the events that its filter names, of those that existed at its creation.
 	events []string
-	// started holds every delivery that the job was seen to start.
+	// started holds every delivery that the replay was seen to start.
 	started map[deliveries.Key]bool
 	// notBefore is when it may start the next.
 	notBefore time.Time
-	// stopped is a state that the job was brought to from outside; empty while it may run.
+	// stopped is the state that a user has brought the replay to; empty while it may run.
 	stopped Status
 }
 
 // machine drives two nodes, and what happens around them, through random steps.
 type machine struct {
 	*world
-	rt    *rapid.T
-	nodes []*Service
-	jobs  map[string]*known
-	// late are jobs as a node has read them, to act on when they may have changed.
-	late []Replay
-	// made says that deliveries were made beside those that came with the events.
+	rt   *rapid.T
+	live []*node
+	// dead are the replays of processes that were killed, which act late.
+	dead []*hand
+	jobs map[string]*known
+	// made is set when deliveries were created in addition to those that came with the events.
 	made bool
 }
 
@@ -86,7 +87,7 @@ func (m *machine) create() {
 	if rapid.Bool().Draw(m.rt, "to one subscription") {
 		o.To = m.any("to", m.subscriptions())
 	}
-	r, err := m.nodes[0].Create(m.ctx, m.anybody(), o)
+	r, err := m.live[0].Create(m.ctx, m.anybody(), o)
 	if o.To != "" && m.subs.byID[o.To].Deleted {
 		require.True(m.rt, apperr.Is(err, apperr.CodeValidation), "%v", err)
 		return
@@ -94,7 +95,7 @@ func (m *machine) create() {
 	if apperr.Is(err, apperr.CodeReplaysLimit) {
 		unfinished := 0
 		for jobID := range m.jobs {
-			if !m.read(jobID).Status.Ended() {
+			if !m.read(jobID).Status.hasEnded() {
 				unfinished++
 			}
 		}
@@ -106,23 +107,42 @@ func (m *machine) create() {
 	m.jobs[r.ID] = &known{order: o, events: set, started: map[deliveries.Key]bool{}}
 }
 
-// step lets a node take a job on, as it is or as it was read some time ago, and may end the process before the commit.
-func (m *machine) step(s *Service, r Replay, crash bool) {
-	before, stored := m.rows(), m.read(r.ID)
+// step takes a step of a replay that a process has claimed, perhaps long ago. The process may end before the commit.
+func (m *machine) step(h *hand, crash bool) {
+	before, stored := m.rows(), m.read(h.job.ID)
 	errCrash := errors.New("crash")
-	if s.interrupt = nil; crash {
-		s.interrupt = func() error { return errCrash }
+	if h.interrupt = nil; crash {
+		h.interrupt = func() error { return errCrash }
 	}
-	_, err := s.step(m.ctx, &r)
+	end, next, err := h.takeTurn(m.ctx)
+	h.until = next
+	kind := jobs.EventKind("")
+	switch {
+	case err != nil:
+		kind = h.run.End(m.rt, jobs.Outcome{}, err).Kind
+	case end != nil:
+		kind = h.run.End(m.rt, *end, nil).Kind
+	}
+	if h.interrupt = nil; kind != "" {
+		m.drop(h)
+	}
 	started := m.startedSince(before)
-	if err != nil {
-		require.True(m.rt, errors.Is(err, errCrash) || errors.Is(err, errLost) || deliveries.Changed(err), "%v", err)
-		require.Empty(m.rt, started, "nothing is left of a step that was not committed")
-		require.Equal(m.rt, stored, m.read(r.ID))
+	after := m.read(h.job.ID)
+	if kind == jobs.EventFailed {
+		require.GreaterOrEqual(m.rt, h.job.Attempt, int64(maxErrors))
+		require.Empty(m.rt, started)
+		require.Equal(m.rt, Failed, after.Status)
+		m.jobs[h.job.ID].stopped = Failed
 		return
 	}
-	k, now := m.jobs[r.ID], m.clock.Now()
-	after := m.read(r.ID)
+	if err != nil || kind == jobs.EventLost {
+		require.True(m.rt, kind == jobs.EventLost || errors.Is(err, errCrash), "%v", err)
+		require.Empty(m.rt, started, "nothing is left of a step that was not committed")
+		after.work.due = stored.work.due // of the retry
+		require.Equal(m.rt, stored, after)
+		return
+	}
+	k, now := m.jobs[h.job.ID], m.clock.Now()
 	require.Len(m.rt, started, int(after.Replayed-stored.Replayed),
 		"the job counts what it starts in the same transaction")
 	if len(started) == 0 {
@@ -154,19 +174,32 @@ func (m *machine) startedSince(before map[deliveries.Key]deliveries.Delivery) (s
 	return started
 }
 
-// due returns a job that the node may take, if there is one.
-func (m *machine) due(s *Service) (Replay, bool) {
-	list := m.allDue(s)
-	if len(list) == 0 {
-		return Replay{}, false
+// drop forgets a replay that a process no longer works on.
+func (m *machine) drop(h *hand) {
+	for _, n := range m.live {
+		n.drop(h)
 	}
-	return list[rapid.IntRange(0, len(list)-1).Draw(m.rt, "job")], true
+	m.dead = slices.DeleteFunc(m.dead, func(o *hand) bool { return o == h })
 }
 
-func (m *machine) allDue(s *Service) []Replay {
-	list, err := due(m.ctx, m.store.DB.Read(), s.claim, m.clock.Now(), maxJobs)
-	require.NoError(m.rt, err)
-	return slices.DeleteFunc(list, func(r Replay) bool { return m.jobs[r.ID] == nil })
+// hand returns a replay that a live or killed process works on, or nil if there is none.
+func (m *machine) hand() *hand {
+	list := slices.Clone(m.dead)
+	for _, n := range m.live {
+		list = append(list, n.hands...)
+	}
+	list = slices.DeleteFunc(list, func(h *hand) bool { return h.until.After(m.clock.Now()) })
+	if len(list) == 0 {
+		return nil
+	}
+	return list[rapid.IntRange(0, len(list)-1).Draw(m.rt, "hand")]
+}
+
+// kill ends a process and starts it again. Its replays act late, if at all.
+func (m *machine) kill(i int) {
+	m.dead = append(m.dead, m.live[i].hands...)
+	m.live[i] = m.node(m.live[i].cfg.Node)
+	require.NoError(m.rt, m.live[i].queue.Recover(m.ctx))
 }
 
 func (m *machine) control(verb string, to func(*Service, string) (Replay, error)) {
@@ -175,9 +208,9 @@ func (m *machine) control(verb string, to func(*Service, string) (Replay, error)
 	}
 	replayID := m.any("job", slices.Sorted(maps.Keys(m.jobs)))
 	before := m.read(replayID)
-	r, err := to(m.nodes[1], replayID)
+	r, err := to(m.live[1].Service, replayID)
 	k := m.jobs[replayID]
-	if before.Status.Ended() && (verb != "cancel" || before.Status != Cancelled) {
+	if before.Status.hasEnded() && (verb != "cancel" || before.Status != Cancelled) {
 		require.True(m.rt, apperr.Is(err, apperr.CodeReplayEnded), "%v", err)
 		return
 	}
@@ -195,17 +228,17 @@ func (m *machine) control(verb string, to func(*Service, string) (Replay, error)
 	}
 }
 
-// check holds every job to what is always true.
+// check requires of every replay what is always true.
 func (m *machine) check() {
 	for replayID, k := range m.jobs {
 		r := m.read(replayID)
-		require.Equal(m.rt, r.FinishedAt != nil, r.Status.Ended())
+		require.Equal(m.rt, r.FinishedAt != nil, r.Status.hasEnded())
 		require.LessOrEqual(m.rt, len(r.work.open), window)
 		require.EqualValues(m.rt, len(k.started), r.Replayed)
 		require.Equal(m.rt, r.Replayed, r.Succeeded+r.Failed+r.Other+int64(len(r.work.open)),
 			"nothing that was started is forgotten")
 		require.LessOrEqual(m.rt, r.Matched, int64(len(k.events)))
-		if k.stopped != "" && !r.Status.Ended() {
+		if k.stopped != "" && !r.Status.hasEnded() {
 			require.Equal(m.rt, k.stopped, r.Status)
 		}
 		if r.Status == Completed {
@@ -214,7 +247,7 @@ func (m *machine) check() {
 	}
 }
 
-// checkCompleted requires that a job has come to everything that it is about.
+// checkCompleted requires that a replay has treated all its events.
 func (m *machine) checkCompleted(r *Replay, k *known) {
 	require.Empty(m.rt, r.work.open)
 	if !k.order.Force && k.order.To == "" {
@@ -256,87 +289,77 @@ func (m *machine) expunged() (uuids []string) {
 	return uuids
 }
 
-// settle lets everything come to its end, and requires that it does.
-func (m *machine) settle() {
+// complete lets every replay end, and requires that it does.
+func (m *machine) complete() {
 	for _, k := range m.jobs {
 		if k.stopped == Paused {
 			k.stopped = ""
 		}
 	}
 	for replayID := range m.jobs {
-		if _, err := m.nodes[0].Resume(m.ctx, m.anybody(), replayID); err != nil {
+		if _, err := m.live[0].Resume(m.ctx, m.anybody(), replayID); err != nil {
 			require.True(m.rt, apperr.Is(err, apperr.CodeReplayEnded), "%v", err)
 		}
 	}
-	m.late = nil
-	for range 200 {
+	m.kill(1)
+	ended := func() bool {
+		for replayID := range m.jobs {
+			if !m.read(replayID).Status.hasEnded() {
+				return false
+			}
+		}
+		return true
+	}
+	for n := 0; n < 200 && !ended(); n++ {
 		m.clock.Advance(leaseTime + time.Second)
 		for _, d := range m.rows() {
 			if d.Status == deliveries.Pending {
 				m.end(d, deliveries.Succeeded)
 			}
 		}
-		list := m.allDue(m.nodes[0])
-		if len(list) == 0 {
-			break
-		}
-		for _, r := range list {
-			m.step(m.nodes[0], r, false)
+		m.live[0].claim()
+		for _, h := range slices.Clone(m.live[0].hands) {
+			m.step(h, false)
 		}
 		m.check()
 	}
-	for replayID := range m.jobs {
-		require.True(m.rt, m.read(replayID).Status.Ended())
-	}
+	require.True(m.rt, ended())
 }
 
-// Over every order of steps on two nodes, crashes before and after their commits, lost leases, pauses, resumptions and
-// cancellations, outcomes, replays and removals beside them: a job starts each delivery once, in its set, at its rate
-// and only while it may; counts what it does; and comes to everything that it is about.
+// Over every order of claims and steps on two nodes, crashes before and after their commits, lost leases, pauses,
+// resumptions and cancellations, outcomes, replays and removals: a replay starts each delivery once, in its set, at its
+// rate and only while it may; counts what it does; and comes to everything that it is about.
 func TestJobsFollowTheMachine(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		rapid.Check(t, func(rt *rapid.T) {
+			w.endNodes()
 			_, err := store.DB.Write().ExecContext(t.Context(), "DELETE FROM webhook_replays")
 			require.NoError(rt, err)
 			w.t, w.subs.byID = rt, map[string]*subscriptions.Target{}
 			w.newEnvironment()
-			m := &machine{world: w, rt: rt, nodes: []*Service{w.node("one"), w.node("two")}, jobs: map[string]*known{}}
+			m := &machine{world: w, rt: rt, live: []*node{w.node("one"), w.node("two")}, jobs: map[string]*known{}}
 			for range 3 {
 				w.subscription()
 			}
 			for range rapid.IntRange(0, 6).Draw(rt, "events") {
 				m.receive()
 			}
-			node := func() *Service { return rapid.SampledFrom(m.nodes).Draw(rt, "node") }
+			pick := func() *node { return rapid.SampledFrom(m.live).Draw(rt, "node") }
 			rt.Repeat(map[string]func(*rapid.T){
 				"":        func(*rapid.T) { m.check() },
 				"receive": func(*rapid.T) { m.receive() },
 				"create":  func(*rapid.T) { m.create() },
+				"claim":   func(*rapid.T) { pick().claim() },
 				"step": func(rt *rapid.T) {
-					s := node()
-					if r, ok := m.due(s); ok {
-						m.step(s, r, rapid.IntRange(0, 3).Draw(rt, "crash") == 0)
+					if h := m.hand(); h != nil {
+						m.step(h, rapid.IntRange(0, 3).Draw(rt, "crash") == 0)
 					}
 				},
-				"read": func(*rapid.T) {
-					if r, ok := m.due(node()); ok {
-						m.late = append(m.late, r)
-					}
-				},
-				"act late": func(*rapid.T) {
-					if len(m.late) > 0 {
-						m.step(node(), m.late[0], false)
-						m.late = m.late[1:]
-					}
-				},
-				"restart": func(rt *rapid.T) {
-					i := rapid.IntRange(0, 1).Draw(rt, "node")
-					m.nodes[i] = w.node(m.nodes[i].cfg.Node)
-					require.NoError(rt, m.nodes[i].Recover(m.ctx))
-				},
-				"stop": func(*rapid.T) { require.NoError(rt, node().Release(m.ctx)) },
+				"renew": func(*rapid.T) { require.NoError(rt, pick().queue.Renew(m.ctx)) },
+				"kill":  func(*rapid.T) { m.kill(rapid.IntRange(0, 1).Draw(rt, "which")) },
+				"stop":  func(*rapid.T) { pick().yield() },
 				"wait": func(rt *rapid.T) {
 					w.clock.Advance(time.Duration(rapid.IntRange(1, 12).Draw(rt, "seconds")) * time.Second)
 				},
@@ -381,7 +404,7 @@ func TestJobsFollowTheMachine(t *testing.T) {
 					}
 				},
 			})
-			m.settle()
+			m.complete()
 		})
 	})
 }

@@ -22,17 +22,14 @@ func (s *Service) Module() module.Module {
 		Tables: []module.Table{
 			{Name: "webhook_replays", Outlives: "without subscriptions replays end, and they expire"},
 		},
-		Metrics:  s.metrics.collectors(),
-		Services: []module.Service{{Name: "replay-leases", Start: s.Recover}},
+		Metrics: s.metrics.collectors(),
+		Services: []module.Service{
+			{Name: "replay-worker", Start: s.queue.Start, Drain: s.queue.Drain, Stop: s.queue.Stop},
+		},
 		Jobs: []jobs.Periodic{
-			{
-				Name: "work-on-replays", Wake: s.wake, Failure: "cannot work on replays",
-				Run:  func(ctx context.Context) (time.Duration, error) { return s.Work(ctx), nil },
-				Last: s.Release, LastFailure: "cannot release replays; their leases end by themselves",
-			},
-			{Name: "measure-replays", Run: jobs.Every(measureInterval, s.Measure), Failure: "cannot count replays"},
+			{Name: "measure-replays", Run: jobs.Every(measureInterval, s.measure), Failure: "cannot count replays"},
 			{Name: "expire-replays", Failure: "cannot delete old replays", Run: jobs.Every(expireInterval,
-				func(ctx context.Context) error { return s.Expire(ctx, s.cfg.Clock.Now()) })},
+				func(ctx context.Context) error { return s.expire(ctx, s.cfg.Clock.Now()) })},
 		},
 	}
 }

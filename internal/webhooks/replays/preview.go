@@ -11,12 +11,11 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// previewLimits bound what a preview counts. What is beyond them is not counted.
+// previewLimits bound the work of a preview, which counts nothing beyond them.
 type previewLimits struct {
-	// events and deliveries are about what is counted, scanned is about the events that are looked at.
+	// events and deliveries limit what is counted, scanned the events that are looked at, and time the whole preview.
 	events, deliveries, scanned int
-	// time bounds the whole.
-	time time.Duration
+	time                        time.Duration
 }
 
 func defaultPreviewLimits() previewLimits {
@@ -24,21 +23,21 @@ func defaultPreviewLimits() previewLimits {
 }
 
 const (
-	// previewSample is how many of the deliveries are shown.
+	// previewSample is the number of deliveries that are shown.
 	previewSample = 20
-	// previewPage is how many events are looked at more closely at a time.
+	// previewPage is the number of events whose deliveries are read at a time.
 	previewPage = 250
 )
 
-// Preview is what a job would do if it was made now.
+// Preview shows the effects of a replay before it is created.
 type Preview struct {
-	// Matched counts the events that the filter selects, Replayed the deliveries that would be started, Skipped what would
-	// be left, by reason.
+	// Matched counts the events that the filter selects, Replayed the deliveries that would be started, and Skipped those
+	// that would be skipped, by reason.
 	Matched, Replayed int64
 	Skipped           map[deliveries.SkipReason]int64
-	// AtLeast says that there was more than is counted.
+	// AtLeast is set when the counts are lower bounds, because a limit was reached.
 	AtLeast bool
-	// Sample are the first of the deliveries, of the newest events.
+	// Sample holds deliveries of the newest events.
 	Sample []Sampled
 }
 
@@ -48,13 +47,13 @@ type Sampled struct {
 	SubscriptionID string
 }
 
-// Preview counts what a job would do, newest events first, and stores nothing. It stops counting at a bound of work,
-// and says so.
+// Preview counts the effects of a replay, newest events first, and stores nothing. At a limit of work it stops and sets
+// AtLeast.
 //
-// Errors: validation_error for a subscription that the environment does not have.
+// Errors: validation_error for a subscription that does not exist in the environment.
 func (s *Service) Preview(ctx context.Context, p access.Principal, o Order) (Preview, error) {
 	out := Preview{Skipped: map[deliveries.SkipReason]int64{}}
-	if err := s.check(ctx, p.View(), &o); err != nil {
+	if err := s.checkOrder(ctx, p.View(), &o); err != nil {
 		return out, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.limits.time)
@@ -92,8 +91,8 @@ func (s *Service) preview(ctx context.Context, p access.Principal, o *Order, out
 	}
 }
 
-// previewPart adds what would become of the events, which are in the order of the scan, and reports whether it came to
-// their end.
+// previewPart counts the effects on some events, which are in the order of the scan. It reports whether it has counted
+// all of them.
 func (s *Service) previewPart(ctx context.Context, p access.Principal, o *Order, list []events.Event,
 	out *Preview) (whole bool, err error) {
 	slices.Reverse(list) // deliveries are looked at in the order of the uuids

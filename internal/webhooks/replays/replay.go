@@ -8,66 +8,65 @@ import (
 
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
-	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/webhooks/deliveries"
 )
 
-// Status is where a job stands. The set is closed: Statuses lists it.
+// Status is the state of a replay. statuses lists all of them.
 type Status string
 
-// The states of a job.
+// The states of a replay.
 const (
 	// Queued waits for a worker.
 	Queued Status = "queued"
-	// Running is being worked on.
+	// Running has a worker.
 	Running Status = "running"
 	// Paused starts nothing until it is resumed.
 	Paused Status = "paused"
-	// Completed has started everything that it is about, and every first try has ended.
+	// Completed has started all its deliveries, and their first attempts have ended.
 	Completed Status = "completed"
-	// Cancelled was ended on request. What it had started goes on.
+	// Cancelled was ended on request. Deliveries that it has started continue.
 	Cancelled Status = "cancelled"
-	// Failed cannot go on; Failure says why.
+	// Failed cannot continue; Failure is the reason.
 	Failed Status = "failed"
 )
 
-// Statuses returns every state.
-func Statuses() []Status { return []Status{Queued, Running, Paused, Completed, Cancelled, Failed} }
+// statuses returns every state.
+func statuses() []Status { return []Status{Queued, Running, Paused, Completed, Cancelled, Failed} }
 
-// Ended reports whether the job is over.
-func (s Status) Ended() bool { return s == Completed || s == Cancelled || s == Failed }
+// hasEnded reports whether the replay has ended.
+func (s Status) hasEnded() bool { return s == Completed || s == Cancelled || s == Failed }
 
-// Limits of jobs.
+// Limits of replays.
 const (
-	// MaxUnfinished is how many jobs of an environment may be unfinished at a time.
+	// MaxUnfinished is the maximum number of unfinished replays of an environment.
 	MaxUnfinished = 10
-	// MinRate, MaxRate and DefaultRate are about the deliveries that a job starts a second.
+	// MinRate, MaxRate and DefaultRate are numbers of deliveries that a replay starts per second.
 	MinRate     = 1
 	MaxRate     = 500
 	DefaultRate = 50
-	// MaxEventUUIDs bounds the events that a filter names.
+	// MaxEventUUIDs is the maximum number of events that a filter names.
 	MaxEventUUIDs = 1000
-	// Lifetime is how long a job is kept once it has ended.
+	// Lifetime is how long a replay is kept after its end.
 	Lifetime = 30 * 24 * time.Hour
 )
 
-// window is how many deliveries of a job may wait for their first try at a time. With MaxUnfinished it keeps an
-// environment's replays to half of what the workers hold in memory for one subscription.
+// window is the maximum number of a replay's deliveries that wait for their first attempt. With MaxUnfinished it keeps
+// an environment's replays to half of the deliveries that the workers have in memory for one subscription.
 const window = 50
 
-// FailureCode says why a job failed.
+// FailureCode is the reason why a replay failed.
 type FailureCode string
 
-// The codes of failed jobs.
+// The codes of failed replays.
 const (
-	// FailedSubscriptionDeleted: the subscription that the events were to go to is gone.
+	// FailedSubscriptionDeleted: the subscription To was deleted.
 	FailedSubscriptionDeleted FailureCode = "subscription_deleted"
-	// FailedInternal: the job met the same error of the service over and over.
+	// FailedInternal: the replay met errors of the service, one after the other.
 	FailedInternal FailureCode = "internal_error"
 )
 
-// Message is the sentence of the code for a person.
+// Message explains the code to a person.
 func (c FailureCode) Message() string {
 	switch c {
 	case FailedSubscriptionDeleted:
@@ -79,26 +78,27 @@ func (c FailureCode) Message() string {
 	}
 }
 
-// Counts is what a job has done so far.
+// Counts holds what a replay has done so far.
 type Counts struct {
-	// Matched counts the events that the filter selected, of those that the job has come to.
+	// Matched counts the events that the filter has selected so far.
 	Matched int64
 	// Replayed counts the deliveries that were started.
 	Replayed int64
-	// Succeeded, Failed and Other count those of them whose first try has ended; Other are those without a try.
+	// Succeeded, Failed and Other count started deliveries by the outcome of their first attempt. Other counts those that
+	// ended without an attempt.
 	Succeeded, Failed, Other int64
-	// Skipped counts what was left as it was, by reason: deliveries, and events as one where they have none to count.
+	// Skipped counts what was skipped, by reason: deliveries, and events that have no delivery to count.
 	Skipped map[deliveries.SkipReason]int64
 }
 
-// Creator is who made a job.
+// Creator is the principal that created a replay.
 type Creator struct {
 	Kind access.Kind
 	ID   string
 	Name string
 }
 
-// Replay is a job.
+// Replay is a job that sends the events of a filter again.
 type Replay struct {
 	ID          string
 	Environment id.Environment
@@ -106,57 +106,53 @@ type Replay struct {
 	Order
 	CreatedBy Creator
 	Counts
-	// Failure is empty unless the job has failed.
+	// Failure is empty unless the replay has failed.
 	Failure   FailureCode
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// StartedAt is when a worker first took the job.
+	// StartedAt is when a worker first worked on the replay.
 	StartedAt *time.Time
-	// FinishedAt is when it ended.
+	// FinishedAt is when the replay ended.
 	FinishedAt *time.Time
-	// work is the worker's.
-	work work
+	work       work
 }
 
-// Order is what a job is to do.
+// Order says which deliveries a replay starts.
 type Order struct {
 	Filter Filter
-	// Bound holds the connections whose events the job is about: those that whoever ordered it might see.
+	// Bound limits the replay to the connections that its creator may see.
 	Bound access.Bound
-	// Force replays deliveries that have not failed, too.
+	// Force also replays deliveries that have not failed.
 	Force bool
-	// To is the subscription that the events go to, whether it took them before or not; empty for the deliveries that
-	// there are.
+	// To is the subscription to send the events to, whether or not it received them before; empty for the subscriptions
+	// of their existing deliveries.
 	To string
-	// RatePerSecond is how many deliveries are started a second, at most.
+	// RatePerSecond is the maximum number of deliveries started per second.
 	RatePerSecond int
 }
 
-// work is how far a job has come.
+// work is the position of a replay.
 type work struct {
-	// first and last are the environment's first and last event when the job was made. The job goes up to last.
+	// first and last are the environment's first and last event when the replay was created. It ends with last.
 	first, last string
-	// place is the event up to which every event is done.
+	// place is the event up to which all events are done.
 	place string
-	// begun is an event behind it whose deliveries are done up to that of the subscription after; empty for none.
+	// begun is the event after place whose deliveries up to that of the subscription after are done; empty for none.
 	begun, after string
-	// scanned says that nothing is behind place and begun.
+	// scanned is set when no events follow place and begun.
 	scanned bool
-	// open are the deliveries that were started and whose first try has not ended.
+	// open are the started deliveries whose first attempt has not ended.
 	open []deliveries.Started
-	// claim names the worker that has the job until the end of the lease.
-	claim string
-	lease time.Time
 	// due is when the next deliveries may be started.
 	due     time.Time
 	version int64
 }
 
-// InProgress is how many deliveries were started and wait for the end of their first try.
+// InProgress returns the number of started deliveries whose first attempt has not ended.
 func (r *Replay) InProgress() int { return len(r.work.open) }
 
-// Progress estimates which share of the environment's events the job has looked at, from 0 to 1: the share of the time
-// between the first and the last of them.
+// Progress estimates the share of the environment's events that the replay has looked at, from 0 to 1, by the times of
+// the first and the last event.
 func (r *Replay) Progress() float64 {
 	first, last, at := millisOf(r.work.first), millisOf(r.work.last), millisOf(r.work.place)
 	switch {
@@ -165,12 +161,12 @@ func (r *Replay) Progress() float64 {
 	case at <= first:
 		return 0
 	default:
-		// Less than all of it, because the end is not reached.
+		// Below 1, because the end is not reached.
 		return min(float64(at-first)/float64(max(last-first, 1)), 0.99)
 	}
 }
 
-// millisOf is the time in a UUIDv7, in Unix milliseconds (RFC 9562 section 5.7); 0 for what is none.
+// millisOf returns the time in a UUIDv7 in Unix milliseconds (RFC 9562 section 5.7), and 0 for any other text.
 func millisOf(uuid string) int64 {
 	const digits = 12
 	text := strings.ReplaceAll(uuid, "-", "")
@@ -184,17 +180,17 @@ func millisOf(uuid string) int64 {
 	return ms
 }
 
-// errEnded is the answer to whoever wants to change a job that is over.
+// errEnded is the error of a change to a replay that has ended.
 func errEnded() error {
 	return apperr.New(apperr.CodeReplayEnded, "The replay has ended; it can no longer be paused, resumed or cancelled")
 }
 
-// pause stops the job for a while. It reports whether that changed something.
+// pause stops the replay until it is resumed. It reports whether that changed something.
 func (r *Replay) pause(now time.Time) (bool, error) {
 	switch {
 	case r.Status == Paused:
 		return false, nil
-	case r.Status.Ended():
+	case r.Status.hasEnded():
 		return false, errEnded()
 	default:
 		r.become(Paused, now)
@@ -202,10 +198,10 @@ func (r *Replay) pause(now time.Time) (bool, error) {
 	}
 }
 
-// resume lets a paused job go on.
+// resume continues a paused replay.
 func (r *Replay) resume(now time.Time) (bool, error) {
 	switch {
-	case r.Status.Ended():
+	case r.Status.hasEnded():
 		return false, errEnded()
 	case r.Status != Paused:
 		return false, nil
@@ -215,12 +211,12 @@ func (r *Replay) resume(now time.Time) (bool, error) {
 	}
 }
 
-// cancel ends the job.
+// cancel ends the replay.
 func (r *Replay) cancel(now time.Time) (bool, error) {
 	switch {
 	case r.Status == Cancelled:
 		return false, nil
-	case r.Status.Ended():
+	case r.Status.hasEnded():
 		return false, errEnded()
 	default:
 		r.become(Cancelled, now)
@@ -228,26 +224,24 @@ func (r *Replay) cancel(now time.Time) (bool, error) {
 	}
 }
 
-// take gives the job to a worker until the end of the lease.
-func (r *Replay) take(claim string, until, now time.Time) {
+// begin records that a worker has the replay.
+func (r *Replay) begin(now time.Time) {
 	if r.StartedAt == nil {
 		r.StartedAt = &now
 	}
 	r.become(Running, now)
-	r.work.claim, r.work.lease = claim, until
 }
 
-// fail ends the job for the reason given.
+// fail ends the replay for the reason given.
 func (r *Replay) fail(code FailureCode, now time.Time) {
 	r.become(Failed, now)
 	r.Failure = code
 }
 
-// become changes the state, which takes the job from its worker.
+// become changes the state.
 func (r *Replay) become(s Status, now time.Time) {
 	r.Status, r.UpdatedAt = s, now
-	r.work.claim, r.work.lease = "", clock.FromMillis(0)
-	if s.Ended() {
+	if s.hasEnded() {
 		r.FinishedAt = &now
 	}
 }

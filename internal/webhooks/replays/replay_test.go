@@ -11,8 +11,7 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// Who asks for what is already so changes nothing, what has ended stays so, and a change of state takes the job from
-// its worker.
+// A request for the state that a replay already has changes nothing, and a replay that has ended stays as it is.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	const ended, same = Status("ended"), Status("same")
@@ -27,9 +26,9 @@ func TestTransitions(t *testing.T) {
 		"cancel": {(*Replay).cancel, map[Status]Status{Queued: Cancelled, Running: Cancelled, Paused: Cancelled,
 			Completed: ended, Cancelled: same, Failed: ended}},
 	} {
-		require.Len(t, c.want, len(Statuses()))
+		require.Len(t, c.want, len(statuses()))
 		for from, want := range c.want {
-			r := Replay{Status: from, work: work{claim: "somebody", lease: testTime()}}
+			r := Replay{Status: from}
 			changed, err := c.to(&r, testTime())
 			switch want {
 			case ended:
@@ -37,13 +36,12 @@ func TestTransitions(t *testing.T) {
 			case same:
 				require.NoError(t, err)
 				require.False(t, changed, "%s %s", name, from)
-				require.Equal(t, Replay{Status: from, work: work{claim: "somebody", lease: testTime()}}, r)
+				require.Equal(t, Replay{Status: from}, r)
 			default:
 				require.NoError(t, err)
 				require.True(t, changed)
 				require.Equal(t, want, r.Status, "%s %s", name, from)
-				require.Empty(t, r.work.claim)
-				require.Equal(t, want.Ended(), r.FinishedAt != nil)
+				require.Equal(t, want.hasEnded(), r.FinishedAt != nil)
 			}
 		}
 	}

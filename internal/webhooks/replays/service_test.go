@@ -23,7 +23,7 @@ func TestForeignJob(t *testing.T) {
 		w := newWorld(t, store)
 		s := w.node("one")
 		w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead})
-		r := w.create(s, Order{Filter: Filter{All: true}})
+		r := w.create(s.Service, Order{Filter: Filter{All: true}})
 		stranger := w.anybody()
 		stranger.Environment = id.Environment(id.New(id.PrefixEnvironment))
 		_, err := s.Get(t.Context(), access.Whole(stranger.Environment), r.ID)
@@ -96,9 +96,9 @@ func TestWindow(t *testing.T) {
 		require.EqualValues(t, n, p.Replayed)
 		require.False(t, p.AtLeast)
 		require.Len(t, p.Sample, previewSample)
-		r := w.create(s, o)
+		r := w.create(s.Service, o)
 		for range 10 {
-			s.Work(t.Context())
+			s.work()
 			w.clock.Advance(time.Second)
 		}
 		require.EqualValues(t, window, w.read(r.ID).Replayed)
@@ -106,7 +106,7 @@ func TestWindow(t *testing.T) {
 		ended := slices.IndexFunc(list, func(d deliveries.Delivery) bool { return d.Status == deliveries.Pending })
 		w.end(list[ended], deliveries.Dead)
 		for range 5 {
-			s.Work(t.Context())
+			s.work()
 			w.clock.Advance(time.Second)
 		}
 		got := w.read(r.ID)
@@ -124,8 +124,8 @@ func TestRestingJobIsShownAsItStands(t *testing.T) {
 		w := newWorld(t, store)
 		s := w.node("one")
 		w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead, w.subscription(): deliveries.Dead})
-		r := w.create(s, Order{Filter: Filter{All: true}, RatePerSecond: 1})
-		s.Work(t.Context())
+		r := w.create(s.Service, Order{Filter: Filter{All: true}, RatePerSecond: 1})
+		s.work()
 		shown, err := s.Pause(t.Context(), w.anybody(), r.ID)
 		require.NoError(t, err)
 		require.Equal(t, 1, shown.InProgress())
@@ -151,20 +151,20 @@ func TestHandingOn(t *testing.T) {
 		for range 6 {
 			w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead})
 		}
-		r := w.create(one, Order{Filter: Filter{All: true}, RatePerSecond: 1})
-		replayed := func(s *Service) int64 {
-			s.Work(t.Context())
+		r := w.create(one.Service, Order{Filter: Filter{All: true}, RatePerSecond: 1})
+		replayed := func(n *node) int64 {
+			n.work()
 			w.clock.Advance(time.Second)
 			return w.read(r.ID).Replayed
 		}
 		require.EqualValues(t, 1, replayed(one))
 		require.EqualValues(t, 1, replayed(two), "the other has it")
 		require.EqualValues(t, 2, replayed(one))
-		require.NoError(t, one.Release(t.Context()))
+		one.yield()
 		require.EqualValues(t, 3, replayed(two))
 		two = w.node("two") // killed, and started again
 		require.EqualValues(t, 3, replayed(two))
-		require.NoError(t, two.Recover(t.Context()))
+		require.NoError(t, two.queue.Recover(t.Context()))
 		require.EqualValues(t, 4, replayed(two))
 		w.clock.Advance(leaseTime)
 		require.EqualValues(t, 5, replayed(one))
@@ -180,8 +180,8 @@ func TestTrouble(t *testing.T) {
 		s := w.node("one")
 		w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead})
 		w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead})
-		r := w.create(s, Order{Filter: Filter{All: true}, RatePerSecond: 1})
-		s.Work(t.Context())
+		r := w.create(s.Service, Order{Filter: Filter{All: true}, RatePerSecond: 1})
+		s.work()
 		require.EqualValues(t, 1, w.read(r.ID).Replayed)
 		tries := 0
 		s.interrupt = func() error {
@@ -190,13 +190,13 @@ func TestTrouble(t *testing.T) {
 		}
 		began := w.clock.Now()
 		for range 1000 {
-			if w.read(r.ID).Status.Ended() {
+			if w.read(r.ID).Status.hasEnded() {
 				break
 			}
-			s.Work(t.Context())
+			s.work()
 			w.clock.Advance(time.Second)
 		}
-		require.Equal(t, maxTroubles, tries)
+		require.Equal(t, maxErrors, tries)
 		require.Greater(t, w.clock.Now().Sub(began), time.Minute)
 		got := w.read(r.ID)
 		require.Equal(t, Failed, got.Status)
@@ -213,16 +213,16 @@ func TestExpire(t *testing.T) {
 		w := newWorld(t, store)
 		s := w.node("one")
 		w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead})
-		ended, paused := w.create(s, Order{Filter: Filter{All: true}}), w.create(s, Order{Filter: Filter{All: true}})
+		ended, paused := w.create(s.Service, Order{Filter: Filter{All: true}}), w.create(s.Service, Order{Filter: Filter{All: true}})
 		_, err := s.Cancel(t.Context(), w.anybody(), ended.ID)
 		require.NoError(t, err)
 		_, err = s.Pause(t.Context(), w.anybody(), paused.ID)
 		require.NoError(t, err)
-		require.NoError(t, s.Expire(t.Context(), w.clock.Now().Add(Lifetime)))
+		require.NoError(t, s.expire(t.Context(), w.clock.Now().Add(Lifetime)))
 		list, err := s.List(t.Context(), access.Whole(w.env), ListFilter{}, all())
 		require.NoError(t, err)
 		require.Len(t, list, 2)
-		require.NoError(t, s.Expire(t.Context(), w.clock.Now().Add(Lifetime+time.Millisecond)))
+		require.NoError(t, s.expire(t.Context(), w.clock.Now().Add(Lifetime+time.Millisecond)))
 		list, err = s.List(t.Context(), access.Whole(w.env), ListFilter{}, all())
 		require.NoError(t, err)
 		require.Len(t, list, 1)
@@ -236,22 +236,22 @@ func TestNodesAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
-		nodes := []*Service{w.node("one"), w.node("two")}
+		nodes := []*node{w.node("one"), w.node("two")}
 		sub := w.subscription()
 		const n = 120
 		uuids := []string{}
 		for range n {
 			uuids = append(uuids, w.event(map[string]deliveries.Status{sub: deliveries.Succeeded}))
 		}
-		r := w.create(nodes[0], Order{Filter: Filter{All: true}, Force: true, RatePerSecond: MaxRate})
+		r := w.create(nodes[0].Service, Order{Filter: Filter{All: true}, Force: true, RatePerSecond: MaxRate})
 		singles := 0
 		for range 400 {
-			if w.read(r.ID).Status.Ended() {
+			if w.read(r.ID).Status.hasEnded() {
 				break
 			}
 			var all sync.WaitGroup
-			for _, s := range nodes {
-				all.Go(func() { s.Work(t.Context()) })
+			for _, n := range nodes {
+				all.Go(n.work)
 			}
 			all.Go(func() {
 				_, err := w.deliveries.Replay(t.Context(), w.anybody(), uuids[singles%n], deliveries.ReplayRequest{Force: true})
@@ -265,7 +265,8 @@ func TestNodesAtTheSameTime(t *testing.T) {
 					w.end(d, deliveries.Succeeded)
 				}
 			}
-			require.NoError(t, nodes[0].Release(t.Context())) // so that either may be next
+			nodes[0].yield() // so that either may be next
+			nodes[1].yield()
 			w.clock.Advance(time.Second)
 		}
 		got := w.read(r.ID)
@@ -325,8 +326,8 @@ func TestEventGoesMidway(t *testing.T) {
 		s := w.node("one")
 		first := w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead, w.subscription(): deliveries.Dead})
 		w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead})
-		r := w.create(s, Order{Filter: Filter{All: true}, RatePerSecond: 1})
-		s.Work(t.Context())
+		r := w.create(s.Service, Order{Filter: Filter{All: true}, RatePerSecond: 1})
+		s.work()
 		require.Equal(t, first, w.read(r.ID).work.begun)
 		w.exec("DELETE FROM deliveries WHERE event_uuid = $1", first)
 		w.exec("DELETE FROM webhook_events WHERE event_uuid = $1", first)

@@ -9,94 +9,130 @@ import (
 
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
+	"sallyport/internal/platform/jobs"
 	"sallyport/internal/webhooks/deliveries"
 	"sallyport/internal/webhooks/events"
 )
 
 const (
-	// scanWindow is how many events one query of a job looks at, at most, and scanParts how many such queries there are in
-	// a step where they select nothing.
+	// scanWindow is the maximum number of events that one query reads, and scanParts that of the queries of a step, which
+	// goes on while they select nothing.
 	scanWindow = 5000
 	scanParts  = 5
-	// stepEvents is how many events a step treats, at most. With the window it keeps a step's transaction far under 500
+	// stepEvents is the maximum number of events of a step. With the window it keeps a step's transaction far below 500
 	// rows.
 	stepEvents = 50
 )
 
-// part is what a step takes on.
+// part is what one step starts.
 type part struct {
 	*deliveries.BulkReplay
-	// begun is the event that was begun before, which is then the only one; empty for a part of the scan.
+	// begun is the event that an earlier step has begun, which is then the only one; empty for a part of the scan.
 	begun string
 	// found is the part of the scan.
 	found events.Found
 }
 
-// step finds out what became of what the job has started, and starts what comes next. What it changes, it changes in
-// one short transaction together with the deliveries, and only if nobody has changed the job since it was read: a job
-// that is paused starts nothing more, of two workers one gets on, and a crash repeats nothing and leaves nothing out.
-// It reports whether it changed something.
-func (s *Service) step(ctx context.Context, r *Replay) (changed bool, err error) {
-	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
-	progress, err := s.cfg.Deliveries.Progress(ctx, r.Environment, r.work.open)
+// step counts the outcomes of deliveries that the replay has started, and starts the next ones. It stores both in one
+// short transaction with the deliveries, and only while this process holds the replay: a replay that is paused starts
+// nothing more, of two workers one gets on, and after a crash no delivery is started twice or skipped. It returns the
+// outcome that ends the replay, or nil and when to take the next step.
+func (h *holder) step(ctx context.Context) (end *jobs.Outcome, next time.Time, err error) {
+	now := clock.FromMillis(clock.Millis(h.cfg.Clock.Now()))
+	progress, err := h.cfg.Deliveries.Progress(ctx, h.replay.Environment, h.replay.work.open)
 	if err != nil {
-		return false, err
+		return nil, next, markError(err)
 	}
-	before := r.clone()
-	before.settle(progress)
-	next, err := s.next(ctx, &before)
-	if err != nil {
-		return false, err
+	r := h.replay.clone()
+	r.addOutcomes(progress)
+	counted := len(r.work.open) < len(h.replay.work.open)
+	p, err := h.prepare(ctx, &r)
+	switch {
+	case err != nil:
+		return nil, next, markError(err)
+	case !counted && p != nil && p.Gone():
+		return h.end(&r, func(after *Replay) { after.fail(FailedSubscriptionDeleted, now) }, now), next, nil
+	case !counted && p == nil && r.isFinished():
+		return h.end(&r, func(after *Replay) { after.become(Completed, now) }, now), next, nil
+	case !counted && p == nil && r.Status == Running:
+		next = now.Add(min(openWait<<min(h.idle, 10), maxOpenWait))
+		h.idle++
+		return nil, next, nil
+	case p != nil && p.Gone():
+		p = nil // the outcomes are stored first
 	}
-	changed = next != nil || len(before.work.open) < len(r.work.open) || before.finished()
-	if !changed && r.work.claim == s.claim && r.work.lease.Sub(now) > leaseTime/2 {
-		return false, nil
+	err = h.store(ctx, &r, p, progress, now)
+	h.idle = 0
+	next = later(h.replay.work.due, now.Add(stepPause))
+	if deliveries.Changed(err) {
+		err = nil // the next step reads again what this one was prepared from
 	}
-	var after Replay
-	var result deliveries.BulkResult
-	err = s.cfg.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		after = before.clone()
-		after.take(s.claim, now.Add(leaseTime), now)
-		switch {
-		case next == nil:
-		case next.Gone():
-			after.fail(FailedSubscriptionDeleted, now)
-		default:
-			if result, err = next.Start(ctx, tx, now); err != nil {
-				return err
-			}
-			after.advance(next, result, now)
-		}
-		if !after.Status.Ended() && after.finished() {
-			after.become(Completed, now)
-		}
-		if s.interrupt != nil {
-			if err := s.interrupt(); err != nil {
-				return err
-			}
-		}
-		return update(ctx, tx, &after)
-	})
-	if err != nil {
-		return false, err
-	}
-	*r = after
-	if len(result.Started) > 0 {
-		s.cfg.Deliveries.Wake()
-	}
-	s.count(progress, result)
-	return changed, nil
+	return nil, next, markError(err)
 }
 
-// next prepares what the job may start now; nil where that is nothing.
-func (s *Service) next(ctx context.Context, r *Replay) (*part, error) {
-	// A tenth of a second's share at a time, so that a rate is no series of bursts.
+// end returns the outcome that ends the replay.
+func (h *holder) end(r *Replay, finish func(after *Replay), now time.Time) *jobs.Outcome {
+	outcome := jobs.Done(func(ctx context.Context, tx *sql.Tx) error {
+		after := r.clone()
+		after.begin(now)
+		finish(&after)
+		return h.update(ctx, tx, &after)
+	})
+	return &outcome
+}
+
+// store starts the deliveries of the part, if there is one, and stores the replay with them.
+func (h *holder) store(ctx context.Context, r *Replay, p *part, progress deliveries.BulkProgress, now time.Time) error {
+	var after Replay
+	var result deliveries.BulkResult
+	err := h.job.Save(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		after = r.clone()
+		after.begin(now)
+		if p != nil {
+			if result, err = p.Start(ctx, tx, now); err != nil {
+				return err
+			}
+			after.advance(p, result, now)
+		}
+		return h.update(ctx, tx, &after)
+	})
+	if err != nil {
+		return err
+	}
+	h.replay = after
+	if len(result.Started) > 0 {
+		h.cfg.Deliveries.Wake()
+	}
+	h.count(progress, result)
+	return nil
+}
+
+// update stores the replay, unless a test ends the process before.
+func (s *Service) update(ctx context.Context, tx *sql.Tx, r *Replay) error {
+	if s.interrupt != nil {
+		if err := s.interrupt(); err != nil {
+			return err
+		}
+	}
+	return update(ctx, tx, r)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// prepare returns the part that the replay may start now; nil if there is none.
+func (s *Service) prepare(ctx context.Context, r *Replay) (*part, error) {
+	// A step starts what a tenth of a second allows, so that the deliveries are spread over the second.
 	limit := min(max(r.RatePerSecond/10, 1), window-len(r.work.open))
 	if limit <= 0 || r.work.scanned && r.work.begun == "" {
-		return nil, nil //nolint:nilnil // nothing to do is no error
+		return nil, nil //nolint:nilnil // having nothing to start is not an error
 	}
 	p := &part{begun: r.work.begun}
-	if err := s.search(ctx, r, p); err != nil {
+	if err := s.findEvents(ctx, r, p); err != nil {
 		return nil, err
 	}
 	var err error
@@ -104,12 +140,12 @@ func (s *Service) next(ctx context.Context, r *Replay) (*part, error) {
 	return p, err
 }
 
-// search finds the events of the part.
-func (s *Service) search(ctx context.Context, r *Replay, p *part) error {
+// findEvents finds the events of the part.
+func (s *Service) findEvents(ctx context.Context, r *Replay, p *part) error {
 	if p.begun != "" {
 		e, err := s.cfg.Events.Get(ctx, r.view(), p.begun)
 		if apperr.Is(err, apperr.CodeNotFound) {
-			return nil // it is gone, and with it what was left of it
+			return nil // the event is gone with its deliveries
 		}
 		p.found.Events = []events.Event{e}
 		return err
@@ -134,15 +170,15 @@ func (r *Replay) clone() Replay {
 	return c
 }
 
-// settle counts what became of deliveries that were started.
-func (r *Replay) settle(p deliveries.BulkProgress) {
+// addOutcomes counts the outcomes of deliveries that were started.
+func (r *Replay) addOutcomes(p deliveries.BulkProgress) {
 	r.Succeeded += p.Succeeded
 	r.Failed += p.Failed
 	r.Other += p.Other
 	r.work.open = p.Open
 }
 
-// advance notes what became of a part.
+// advance records the result of a part.
 func (r *Replay) advance(p *part, result deliveries.BulkResult, now time.Time) {
 	w := &r.work
 	list := p.found.Events
@@ -179,12 +215,12 @@ func (r *Replay) advance(p *part, result deliveries.BulkResult, now time.Time) {
 	w.due = now.Add(time.Duration(n) * time.Second / time.Duration(r.RatePerSecond))
 }
 
-// finished reports whether nothing is left to do.
-func (r *Replay) finished() bool {
+// isFinished reports whether nothing is left to do.
+func (r *Replay) isFinished() bool {
 	return r.work.scanned && r.work.begun == "" && len(r.work.open) == 0
 }
 
-// Outcomes of a job's deliveries, as the metric names them.
+// Outcomes of a replay's deliveries, as the metric names them.
 const (
 	outcomeStarted   = "started"
 	outcomeSkipped   = "skipped"

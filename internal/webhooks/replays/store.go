@@ -3,10 +3,8 @@ package replays
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -18,12 +16,55 @@ import (
 	"sallyport/internal/webhooks/deliveries"
 )
 
-// errLost says that the job has changed since it was read: somebody paused or ended it, or another worker has it.
-var errLost = errors.New("the replay has changed meanwhile")
+// errChanged is the error of a change to a replay that has changed since it was read.
+var errChanged = errors.New("the replay has changed since it was read")
 
-const columns = `r.id, r.environment_id, r.status, r.filter, r.forced, r.to_subscription_id, r.rate_per_second, r.created_by_type,
-	r.created_by_id, r.created_by_name, r.bound, r.counts, r.error_code, r.first_uuid, r.last_uuid, r.place_uuid, r.begun_uuid, r.begun_after,
-	r.scanned, r.open_deliveries, r.claim_id, r.lease_ms, r.due_ms, r.version, r.created_ms, r.updated_ms, r.started_ms, r.finished_ms`
+// columns binds the columns of a row, except those of the queue: claim_id, lease_ms and attempts.
+func columns(r *Replay) db.Columns {
+	w := &r.work
+	return db.Columns{
+		db.Col("id", &r.ID),
+		db.Col("environment_id", &r.Environment),
+		db.Col("status", &r.Status),
+		db.Col("filter", db.Text(r.Filter.encode, func(text string) (err error) {
+			r.Filter, err = decodeFilter(text)
+			return err
+		})),
+		db.Col("forced", &r.Force),
+		db.Col("to_subscription_id", db.Null(&r.To)),
+		db.Col("rate_per_second", &r.RatePerSecond),
+		db.Col("created_by_type", &r.CreatedBy.Kind),
+		db.Col("created_by_id", &r.CreatedBy.ID),
+		db.Col("created_by_name", &r.CreatedBy.Name),
+		db.Col("bound", db.Text(func() (string, error) { return r.Bound.Text() }, func(text string) (err error) {
+			r.Bound, err = access.ParseBound(text)
+			return err
+		})),
+		db.Col("counts", db.Text(r.encodeCounts, r.decodeCounts)),
+		db.Col("error_code", db.Null(&r.Failure)),
+		db.Col("first_uuid", &w.first),
+		db.Col("last_uuid", &w.last),
+		db.Col("place_uuid", &w.place),
+		db.Col("begun_uuid", &w.begun),
+		db.Col("begun_after", &w.after),
+		db.Col("scanned", &w.scanned),
+		db.Col("open_deliveries", db.Text(w.encodeOpen, w.decodeOpen)),
+		db.Col("due_ms", db.Millis(&w.due)),
+		db.Col("version", &w.version),
+		db.Col("created_ms", db.Millis(&r.CreatedAt)),
+		db.Col("updated_ms", db.Millis(&r.UpdatedAt)),
+		db.Col("started_ms", db.NullMillis(&r.StartedAt)),
+		db.Col("finished_ms", db.NullMillis(&r.FinishedAt)),
+	}
+}
+
+// changing returns the columns that change after the creation.
+func changing(r *Replay) db.Columns {
+	return columns(r).Only("status", "counts", "error_code", "place_uuid", "begun_uuid", "begun_after", "scanned",
+		"open_deliveries", "due_ms", "version", "updated_ms", "started_ms", "finished_ms")
+}
+
+const table = "FROM webhook_replays"
 
 // storedCounts is the stored form of Counts.
 type storedCounts struct {
@@ -35,6 +76,17 @@ type storedCounts struct {
 	Skipped   map[deliveries.SkipReason]int64 `json:"skipped"`
 }
 
+func (c *Counts) encodeCounts() (string, error) { return db.EncodeJSON(storedCounts(*c)) }
+
+func (c *Counts) decodeCounts(text string) error {
+	var stored storedCounts
+	if err := db.DecodeJSON(text, &stored); err != nil {
+		return fmt.Errorf("decode the counts of a replay: %w", err)
+	}
+	*c = Counts(stored)
+	return nil
+}
+
 // storedStarted is the stored form of a delivery that was started.
 type storedStarted struct {
 	Event        string `json:"e"`
@@ -42,233 +94,138 @@ type storedStarted struct {
 	Generation   int64  `json:"g"`
 }
 
-// changing returns the values of the columns that change, in the order of the updates below.
-func (r *Replay) changing() ([]any, error) {
-	counts, err := json.Marshal(storedCounts(r.Counts))
-	if err != nil {
-		return nil, fmt.Errorf("encode the counts of a replay: %w", err)
+func (w *work) encodeOpen() (string, error) {
+	list := make([]storedStarted, len(w.open))
+	for i, st := range w.open {
+		list[i] = storedStarted{st.EventUUID, st.SubscriptionID, st.Generation}
 	}
-	open := make([]storedStarted, len(r.work.open))
-	for i, st := range r.work.open {
-		open[i] = storedStarted{st.EventUUID, st.SubscriptionID, st.Generation}
-	}
-	list, err := json.Marshal(open)
-	if err != nil {
-		return nil, fmt.Errorf("encode the open deliveries of a replay: %w", err)
-	}
-	w := &r.work
-	return []any{string(r.Status), string(counts), nullable(string(r.Failure)), w.place, w.begun, w.after, w.scanned,
-		string(list), w.claim, clock.Millis(w.lease), clock.Millis(w.due), w.version, clock.Millis(r.UpdatedAt),
-		millis(r.StartedAt), millis(r.FinishedAt)}, nil
+	return db.EncodeJSON(list)
 }
 
-func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
+func (w *work) decodeOpen(text string) error {
+	var list []storedStarted
+	if err := db.DecodeJSON(text, &list); err != nil {
+		return fmt.Errorf("decode the open deliveries of a replay: %w", err)
+	}
+	w.open = nil
+	for _, st := range list {
+		w.open = append(w.open, deliveries.Started{Generation: st.Generation,
+			Key: deliveries.Key{EventUUID: st.Event, SubscriptionID: st.Subscription}})
+	}
+	return nil
+}
 
+// insert stores a replay that no process holds.
 func insert(ctx context.Context, tx *sql.Tx, r *Replay) error {
-	filter, err := r.Filter.encode()
-	if err != nil {
-		return err
-	}
-	bound, err := r.Bound.Text()
-	if err != nil {
-		return err
-	}
-	changing, err := r.changing()
-	if err != nil {
-		return err
-	}
-	args := append([]any{r.ID, string(r.Environment), filter, r.Force, nullable(r.To), int64(r.RatePerSecond),
-		string(r.CreatedBy.Kind), r.CreatedBy.ID, r.CreatedBy.Name, r.work.first, r.work.last, clock.Millis(r.CreatedAt),
-		bound}, changing...)
-	_, err = tx.ExecContext(ctx, `INSERT INTO webhook_replays (id, environment_id, filter, forced, to_subscription_id, rate_per_second,
-		created_by_type, created_by_id, created_by_name, first_uuid, last_uuid, created_ms, bound, status, counts, error_code, place_uuid, begun_uuid,
-		begun_after, scanned, open_deliveries, claim_id, lease_ms, due_ms, version, updated_ms, started_ms, finished_ms)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)`, args...)
-	if err != nil {
+	var claimID string
+	var lease int64
+	c := append(columns(r), db.Col("claim_id", &claimID), db.Col("lease_ms", &lease))
+	if _, err := db.Insert(ctx, tx, "INSERT INTO webhook_replays", c, ""); err != nil {
 		return fmt.Errorf("store a replay: %w", err)
 	}
 	return nil
 }
 
-// update stores what has changed of a job, or returns errLost when it is not as it was read.
+// update stores a changed replay. It returns errChanged if the replay is not as it was read.
 func update(ctx context.Context, tx *sql.Tx, r *Replay) error {
-	before := r.work.version
+	w := new(db.Where).And("id = ?", r.ID).And("environment_id = ?", string(r.Environment)).
+		And("version = ?", r.work.version)
 	r.work.version++
-	changing, err := r.changing()
-	if err != nil {
-		return err
-	}
-	res, err := tx.ExecContext(ctx, `UPDATE webhook_replays SET status = $1, counts = $2, error_code = $3, place_uuid = $4, begun_uuid = $5,
-		begun_after = $6, scanned = $7, open_deliveries = $8, claim_id = $9, lease_ms = $10, due_ms = $11, version = $12, updated_ms = $13,
-		started_ms = $14, finished_ms = $15 WHERE id = $16 AND environment_id = $17 AND version = $18`,
-		append(changing, r.ID, string(r.Environment), before)...)
-	if err != nil {
+	changed, err := db.Update(ctx, tx, "UPDATE webhook_replays", changing(r), w)
+	switch {
+	case err != nil:
 		return fmt.Errorf("change a replay: %w", err)
+	case !changed:
+		return errChanged
+	default:
+		return nil
 	}
-	n, err := res.RowsAffected()
+}
+
+// fail ends a replay that the caller's transaction holds. It reads nothing of the replay, because that may be the error.
+func fail(ctx context.Context, tx *sql.Tx, replayID string, code FailureCode, now time.Time) error {
+	_, err := tx.ExecContext(ctx, "UPDATE webhook_replays SET status = $1, error_code = $2, updated_ms = $3, "+
+		"version = version + 1 WHERE id = $4", string(Failed), string(code), clock.Millis(now), replayID)
 	if err != nil {
-		return fmt.Errorf("change a replay: %w", err)
-	}
-	if n != 1 {
-		return errLost
+		return fmt.Errorf("end a replay: %w", err)
 	}
 	return nil
 }
 
-func scan(fill func(dest ...any) error) (Replay, error) {
-	var r Replay
-	var filter, bound, counts, open string
-	var to, code sql.NullString
-	var rate, lease, due, created, updated int64
-	var started, finished *int64
-	w := &r.work
-	if err := fill(&r.ID, &r.Environment, &r.Status, &filter, &r.Force, &to, &rate, &r.CreatedBy.Kind, &r.CreatedBy.ID,
-		&r.CreatedBy.Name, &bound, &counts, &code, &w.first, &w.last, &w.place, &w.begun, &w.after, &w.scanned, &open,
-		&w.claim, &lease, &due, &w.version, &created, &updated, &started, &finished); err != nil {
-		return r, err
-	}
-	r.To, r.Failure, r.RatePerSecond = to.String, FailureCode(code.String), int(rate)
-	w.lease, w.due = clock.FromMillis(lease), clock.FromMillis(due)
-	r.CreatedAt, r.UpdatedAt = clock.FromMillis(created), clock.FromMillis(updated)
-	r.StartedAt, r.FinishedAt = fromMillis(started), fromMillis(finished)
-	var err error
-	if r.Filter, err = decodeFilter(filter); err != nil {
-		return r, err
-	}
-	if r.Bound, err = access.ParseBound(bound); err != nil {
-		return r, err
-	}
-	var stored storedCounts
-	if err := json.Unmarshal([]byte(counts), &stored); err != nil {
-		return r, fmt.Errorf("decode the counts of a replay: %w", err)
-	}
-	r.Counts = Counts(stored)
-	var list []storedStarted
-	if err := json.Unmarshal([]byte(open), &list); err != nil {
-		return r, fmt.Errorf("decode the open deliveries of a replay: %w", err)
-	}
-	for _, st := range list {
-		w.open = append(w.open, deliveries.Started{Key: deliveries.Key{EventUUID: st.Event, SubscriptionID: st.Subscription},
-			Generation: st.Generation})
-	}
-	return r, nil
-}
-
-// shown restricts a query to what the view shows: for whoever is bounded, the jobs that were made under the same bound.
-func shown(v access.View) (condition string, args []any, err error) {
-	condition, args = "r.environment_id = $1", []any{string(v.Environment)}
+// visible restricts a query to the replays that the view shows: to a bounded view, those created under the same bound.
+func visible(v access.View) (*db.Where, error) {
+	w := new(db.Where).And("environment_id = ?", string(v.Environment))
 	if v.Connections.Unrestricted() {
-		return condition, args, nil
+		return w, nil
 	}
 	bound, err := v.Connections.Text()
-	return condition + " AND r.bound = $2", append(args, bound), err
+	return w.And("bound = ?", bound), err
 }
 
-// find returns a job that the view shows, or not_found. lock is the suffix that keeps it as it is until the transaction
-// ends.
+// find returns a replay that the view shows, or not_found. lock is the suffix that keeps the row unchanged until the
+// transaction ends.
 func find(ctx context.Context, q db.Querier, v access.View, replayID, lock string) (Replay, error) {
 	if !id.Is(id.PrefixReplay, replayID) {
 		return Replay{}, apperr.NotFound("replay")
 	}
-	condition, args, err := shown(v)
+	w, err := visible(v)
 	if err != nil {
 		return Replay{}, err
 	}
-	args = append(args, replayID)
-	row := q.QueryRowContext(ctx, `SELECT `+columns+` FROM webhook_replays r WHERE `+condition+` AND r.id = $`+
-		strconv.Itoa(len(args))+lock, args...)
-	r, err := scan(row.Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Replay{}, apperr.NotFound("replay")
-	}
-	if err != nil {
+	r, found, err := db.One(ctx, q, columns, table, w.And("id = ?", replayID), lock)
+	switch {
+	case err != nil:
 		return Replay{}, fmt.Errorf("read a replay: %w", err)
+	case !found:
+		return Replay{}, apperr.NotFound("replay")
+	default:
+		return r, nil
 	}
-	return r, nil
 }
 
-func query(ctx context.Context, q db.Querier, condition string, args ...any) ([]Replay, error) {
-	rows, err := q.QueryContext(ctx, `SELECT `+columns+` FROM webhook_replays r WHERE `+condition, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read replays: %w", err)
-	}
-	list := []Replay{}
-	if err := db.Each(rows, func(rows *sql.Rows) error {
-		r, err := scan(rows.Scan)
-		list = append(list, r)
-		return err
-	}); err != nil {
-		return nil, fmt.Errorf("read replays: %w", err)
-	}
-	return list, nil
-}
-
-// list returns a page of the jobs that the view shows, one row more than the page when another follows.
+// list returns a page of the replays that the view shows, and one row more if another page follows.
 func list(ctx context.Context, q db.Querier, v access.View, f ListFilter, p page.Request) ([]Replay, error) {
-	condition, args, err := shown(v)
+	w, err := visible(v)
 	if err != nil {
 		return nil, err
 	}
-	if len(f.Statuses) > 0 {
-		condition += " AND r.status IN " + db.In(len(args)+1, len(f.Statuses))
-		for _, s := range f.Statuses {
-			args = append(args, string(s))
-		}
+	db.AnyOf(w, "status", f.Statuses)
+	tail := w.Page("id", p)
+	rows, err := db.All(ctx, q, columns, table, w, tail)
+	if err != nil {
+		return nil, fmt.Errorf("read replays: %w", err)
 	}
-	if p.After != "" {
-		args = append(args, p.After)
-		condition += " AND r.id " + p.Compare() + " $" + strconv.Itoa(len(args))
-	}
-	return query(ctx, q, condition+" ORDER BY r.id "+p.Direction()+" LIMIT "+strconv.Itoa(p.Fetch()), args...)
+	return rows, nil
 }
 
-// due returns up to limit jobs that the worker may take or has, and that may go on at the time given, longest due
-// first.
-func due(ctx context.Context, q db.Querier, claim string, now time.Time, limit int) ([]Replay, error) {
-	return query(ctx, q, `r.finished_ms IS NULL AND r.status IN ('queued', 'running') AND r.due_ms <= $1
-		AND (r.claim_id = '' OR r.claim_id = $2 OR r.lease_ms <= $1) ORDER BY r.due_ms, r.id LIMIT `+strconv.Itoa(limit), clock.Millis(now), claim)
-}
-
-// unfinished counts the jobs that have not ended, by state.
-func unfinished(ctx context.Context, q db.Querier, condition string, args ...any) (map[Status]int64, error) {
-	rows, err := q.QueryContext(ctx, `SELECT r.status, COUNT(*) FROM webhook_replays r WHERE r.finished_ms IS NULL`+
-		condition+` GROUP BY r.status`, args...)
+// countUnfinished counts the replays that have not ended and meet the conditions, by state.
+func countUnfinished(ctx context.Context, q db.Querier, w *db.Where) (map[Status]int64, error) {
+	type group struct {
+		status Status
+		n      int64
+	}
+	bind := func(g *group) db.Columns { return db.Columns{db.Col("status", &g.status), db.Col("COUNT(*)", &g.n)} }
+	groups, err := db.All(ctx, q, bind, table, w.And("finished_ms IS NULL"), "GROUP BY status")
 	if err != nil {
 		return nil, fmt.Errorf("count replays: %w", err)
 	}
 	out := map[Status]int64{}
-	if err := db.Each(rows, func(rows *sql.Rows) error {
-		var s Status
-		var n int64
-		err := rows.Scan(&s, &n)
-		out[s] = n
-		return err
-	}); err != nil {
-		return nil, fmt.Errorf("count replays: %w", err)
+	for _, g := range groups {
+		out[g.status] = g.n
 	}
 	return out, nil
 }
 
-// release takes the claims of a worker, or of all that begin so, from the jobs.
-func release(ctx context.Context, tx *sql.Tx, claimPrefix string) error {
-	_, err := tx.ExecContext(ctx, `UPDATE webhook_replays SET claim_id = '', lease_ms = 0, version = version + 1
-		WHERE finished_ms IS NULL AND substr(claim_id, 1, length(CAST($1 AS text))) = $1`, claimPrefix)
-	if err != nil {
-		return fmt.Errorf("release replays: %w", err)
-	}
-	return nil
-}
-
-// expireRows is how many jobs one transaction deletes, at most.
+// expireRows is the maximum number of replays that one transaction deletes.
 const expireRows = 100
 
-// expire deletes jobs that ended before the time given, and reports whether there may be more.
+// expire deletes replays that ended before the time given, and reports whether there may be more.
 func expire(ctx context.Context, tx *sql.Tx, before time.Time) (more bool, err error) {
-	res, err := tx.ExecContext(ctx, `DELETE FROM webhook_replays WHERE id IN (SELECT id FROM webhook_replays
-		WHERE finished_ms IS NOT NULL AND finished_ms < $1 ORDER BY finished_ms LIMIT $2)`, clock.Millis(before), expireRows)
+	n, err := db.Affected(tx.ExecContext(ctx, `DELETE FROM webhook_replays WHERE id IN (SELECT id FROM webhook_replays
+		WHERE finished_ms IS NOT NULL AND finished_ms < $1 ORDER BY finished_ms LIMIT $2)`, clock.Millis(before),
+		expireRows))
 	if err != nil {
 		return false, fmt.Errorf("delete old replays: %w", err)
 	}
-	n, err := res.RowsAffected()
-	return n == expireRows, err
+	return n == expireRows, nil
 }

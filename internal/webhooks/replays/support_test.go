@@ -16,6 +16,8 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/jobs/jobstest"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/deliveries"
@@ -58,6 +60,7 @@ type world struct {
 	subs       *targets
 	events     *events.Store
 	deliveries *deliveries.Service
+	nodes      []*node
 }
 
 func newWorld(t *testing.T, store testkit.Store) *world {
@@ -70,6 +73,10 @@ func newWorld(t *testing.T, store testkit.Store) *world {
 			Logger: slog.New(slog.DiscardHandler), Batches: obs.NewBatches(),
 			Options: deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "node"}})}
 	w.newEnvironment()
+	t.Cleanup(func() {
+		w.t = t
+		w.endNodes()
+	})
 	return w
 }
 
@@ -88,10 +95,102 @@ func (w *world) exec(query string, args ...any) {
 
 func (w *world) tx(fn func(tx *sql.Tx) error) { require.NoError(w.t, w.store.DB.Tx(w.ctx, fn)) }
 
-// node returns a service as a process has it.
-func (w *world) node(name string) *Service {
+// service returns a Service whose queue runs by itself once it is started.
+func (w *world) service(name string) *Service {
 	return New(Config{DB: w.store.DB, Clock: w.clock, Events: w.events, Deliveries: w.deliveries, Subscriptions: w.subs,
 		Logger: slog.New(slog.DiscardHandler), Node: name})
+}
+
+// node is a process whose replays take their steps when the test says so. Claims, leases and outcomes are the queue's.
+type node struct {
+	*Service
+	w      *world
+	worker *jobstest.Worker
+	hands  []*hand
+}
+
+// hand is a replay that a node has claimed.
+type hand struct {
+	*holder
+	run *jobstest.Run
+	// until is when the next step is due.
+	until time.Time
+}
+
+// node returns a process of the name given.
+func (w *world) node(name string) *node {
+	n := &node{Service: w.service(name), w: w, worker: jobstest.NewWorker()}
+	c := n.queueConfig()
+	c.Handle, c.Observe = n.worker.Handle, n.worker.Observe
+	n.queue = jobs.New(c)
+	w.nodes = append(w.nodes, n)
+	return n
+}
+
+// endNodes stops every node.
+func (w *world) endNodes() {
+	over, cancel := context.WithCancel(context.WithoutCancel(w.ctx))
+	cancel()
+	for _, n := range w.nodes {
+		n.worker.Free()
+		require.NoError(w.t, n.queue.Stop(over))
+	}
+	w.nodes = nil
+}
+
+// claim claims the replays that are due, and returns them.
+func (n *node) claim() (claimed []*hand) {
+	count := 1
+	for count > 0 {
+		var err error
+		count, err = n.queue.Claim(n.w.ctx)
+		require.NoError(n.w.t, err)
+		for range count {
+			run := n.worker.Next(n.w.t)
+			h, err := n.openReplay(n.w.ctx, run.Job)
+			require.NoError(n.w.t, err)
+			claimed = append(claimed, &hand{holder: h, run: run})
+		}
+	}
+	n.hands = append(n.hands, claimed...)
+	return claimed
+}
+
+// step takes one step of a replay, as the queue's handler does, and lets the queue store what ends it.
+func (n *node) step(h *hand) error {
+	end, next, err := h.takeTurn(n.w.ctx)
+	h.until = next
+	switch {
+	case err != nil:
+		n.drop(h)
+		h.run.End(n.w.t, jobs.Outcome{}, err)
+	case end != nil:
+		n.drop(h)
+		h.run.End(n.w.t, *end, nil)
+	}
+	return err
+}
+
+func (n *node) drop(h *hand) {
+	n.hands = slices.DeleteFunc(n.hands, func(o *hand) bool { return o == h })
+}
+
+// work claims what is due and takes one step of each replay that the node holds, if it is due. Errors are the queue's.
+func (n *node) work() {
+	n.claim()
+	for _, h := range slices.Clone(n.hands) {
+		if !h.until.After(n.w.clock.Now()) {
+			_ = n.step(h) // the queue has it
+		}
+	}
+}
+
+// yield releases the node's replays, as its handlers do when the process stops.
+func (n *node) yield() {
+	for _, h := range n.hands {
+		h.run.End(n.w.t, jobs.Again(h.until, nil), nil)
+	}
+	n.hands = nil
 }
 
 // anybody is a principal in the world's environment.
@@ -196,7 +295,7 @@ func (w *world) end(d deliveries.Delivery, to deliveries.Status) {
 	})
 }
 
-// create makes a job.
+// create creates a replay.
 func (w *world) create(s *Service, o Order) Replay {
 	if o.RatePerSecond == 0 {
 		o.RatePerSecond = MaxRate
@@ -206,21 +305,21 @@ func (w *world) create(s *Service, o Order) Replay {
 	return r
 }
 
-// read returns a job as it is stored.
+// read returns a replay as it is stored.
 func (w *world) read(replayID string) Replay {
 	r, err := find(w.ctx, w.store.DB.Read(), access.Whole(w.env), replayID, "")
 	require.NoError(w.t, err)
 	return r
 }
 
-// finish works on a node until the job has ended, with deliveries that succeed at once.
-func (w *world) finish(s *Service, replayID string) Replay {
+// finish works on a node until the replay has ended, with deliveries that succeed immediately.
+func (w *world) finish(n *node, replayID string) Replay {
 	for range 1000 {
 		r := w.read(replayID)
-		if r.Status.Ended() {
+		if r.Status.hasEnded() {
 			return r
 		}
-		s.Work(w.ctx)
+		n.work()
 		for _, d := range w.rows() {
 			if d.Status == deliveries.Pending {
 				w.end(d, deliveries.Succeeded)
@@ -228,6 +327,6 @@ func (w *world) finish(s *Service, replayID string) Replay {
 		}
 		w.clock.Advance(time.Second)
 	}
-	require.FailNow(w.t, "the job does not end")
+	require.FailNow(w.t, "the replay does not end")
 	return Replay{}
 }
