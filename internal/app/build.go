@@ -2,7 +2,6 @@ package app
 
 import (
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"time"
@@ -80,10 +79,13 @@ type process struct {
 // build makes the capabilities, in the order in which they need each other, and returns their modules in the order in
 // which they start. It reads and writes nothing.
 func (p *parts) build() (*process, error) {
-	mail, err := p.newMails()
+	password, err := p.cfg.ReadSMTPPassword()
 	if err != nil {
 		return nil, err
 	}
+	mail := mails.New(mails.Config{DB: p.db, Box: p.box, Clock: p.clock, Logger: p.log, Kinds: identity.MailKinds(),
+		Server: mails.Server{Address: p.cfg.SMTPAddress, Encryption: mails.Encryption(p.cfg.SMTPTLS), User: p.cfg.SMTPUser,
+			Password: password, From: p.cfg.SMTPFrom, Name: mails.HostName(p.cfg.PublicURL)}})
 	people := identityConfig(p.cfg, p.db, p.box, p.clock)
 	people.Installation, people.Mails, people.Derive = p.installation, mail, p.derive
 	if p.contents != nil {
@@ -172,22 +174,6 @@ func (p *parts) build() (*process, error) {
 			TrustedProxies: p.cfg.TrustedProxies, Limits: p.limits(limiter), Idempotency: repeats, LoopbackHostsOnly: p.cfg.Dev,
 			Observe: requests.Observe},
 	}, nil
-}
-
-// newMails returns what sends mails; without a mail server it sends none.
-func (p *parts) newMails() (*mails.Service, error) {
-	password, err := p.cfg.ReadSMTPPassword()
-	if err != nil {
-		return nil, err
-	}
-	name := "localhost"
-	if u, err := url.Parse(p.cfg.PublicURL); err == nil && u.Hostname() != "" {
-		name = u.Hostname()
-	}
-	return mails.New(mails.Config{DB: p.db, Box: p.box, Clock: p.clock, Logger: p.log,
-		Kinds: identity.MailKinds(), Server: mails.Server{Address: p.cfg.SMTPAddress,
-			Encryption: mails.Encryption(p.cfg.SMTPTLS), User: p.cfg.SMTPUser, Password: password, From: p.cfg.SMTPFrom,
-			Name: name}}), nil
 }
 
 // limits are the limits of requests as they are configured.

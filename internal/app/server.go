@@ -4,12 +4,15 @@ import (
 	"context"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sallyport/internal/identity"
+	"sallyport/internal/identity/setup"
+	"sallyport/internal/platform/httpapi"
 	"sallyport/internal/platform/jobs"
 	"sallyport/internal/platform/module"
 )
@@ -51,7 +54,10 @@ func (a *App) serverModule(ids *identity.Services) module.Module {
 	return module.Module{Name: "platform/httpserver", Services: []module.Service{
 		{Name: "public-listener", Start: a.public.Listen, Drain: a.public.Shutdown},
 		{Name: "admin-listener", Start: a.admin.Listen, Drain: a.admin.Shutdown},
-		{Name: "first-people", Start: func(ctx context.Context) error { return a.ensurePeople(ctx, ids) }},
+		{Name: "first-people", Start: func(ctx context.Context) error {
+			return ids.Setup.Ensure(ctx, setup.Options{Dev: a.cfg.Dev, DataDir: a.cfg.Data, URL: a.clientURL() + httpapi.Prefix,
+				Token: a.cfg.ReadSetupToken, Logger: a.log})
+		}},
 		{Name: "requests", Start: func(ctx context.Context) error {
 			a.ready.Store(true)
 			a.public.Serve(ctx)
@@ -59,6 +65,14 @@ func (a *App) serverModule(ids *identity.Services) module.Module {
 			return nil
 		}},
 	}}
+}
+
+// clientURL is the URL at which clients reach the server: the public URL, or the listener's if that took any free port.
+func (a *App) clientURL() string {
+	if strings.HasSuffix(a.cfg.PublicURL, ":0") {
+		return "http://" + a.Addr()
+	}
+	return a.cfg.PublicURL
 }
 
 // adminHandler serves metrics, profiles and health with its reasons. It is for operators and asks for no credential,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,14 @@ type Server struct {
 	Name string
 	// Roots verify the server's certificate; nil means the system's.
 	Roots *x509.CertPool
+}
+
+// HostName returns the host of a URL as the Name of a Server: localhost if the URL has none.
+func HostName(serviceURL string) string {
+	if u, err := url.Parse(serviceURL); err == nil && u.Hostname() != "" {
+		return u.Hostname()
+	}
+	return "localhost"
 }
 
 const (
