@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sallyport/internal/identity/installation"
-
 	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/config"
@@ -70,7 +69,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.db, err = db.Open(ctx, a.cfg.DatabaseURL.Reveal(), a.cfg.Data); err != nil {
 		return nil, err
 	}
-	if err = a.migrate(ctx); err != nil {
+	if err = migrate.Ensure(ctx, a.db, a.cfg.SQLite() || a.cfg.Dev || a.cfg.Migrate, a.log); err != nil {
 		return nil, err
 	}
 	a.clock = db.NewClock(a.db, o.Clock, o.ClockOffset)
@@ -78,8 +77,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	declared := Declared()
-	a.contents = contents(declared)
-	if a.box, err = openKeyset(a.cfg, a.clock, a.log, sealedColumns(declared)); err != nil {
+	a.contents = module.Contents(declared)
+	if a.box, err = openKeyset(a.cfg, a.clock, a.log, module.SealedColumns(declared)); err != nil {
 		return nil, err
 	}
 	a.installation, err = installation.Open(ctx, installation.Config{DB: a.db, Box: a.box, Clock: a.clock,
@@ -117,28 +116,12 @@ func (a *App) build(ctx context.Context, version string) error {
 	a.public = httpserver.New(httpserver.Config{Name: "public", Address: a.cfg.Listen, Handler: a.api,
 		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
 	a.admin = httpserver.New(httpserver.Config{Name: "admin", Address: a.cfg.AdminListen,
-		Handler: adminHandler(metrics, p.api.Ready),
+		Handler: obs.AdminHandler(metrics, p.api.Ready),
 		// A profile or a trace is written for as long as its caller asked.
 		WriteTimeout: 10 * time.Minute, Logger: a.log})
 	a.modules = append(p.modules, a.serverModule(p.identity))
 	a.runner = module.NewRunner(module.Config{Clock: a.clock, Logger: a.log, StopTimeout: a.cfg.ShutdownTimeout})
 	return ctx.Err()
-}
-
-// migrate brings the schema up where that is this process's task, and checks it elsewhere.
-func (a *App) migrate(ctx context.Context) error {
-	if a.cfg.SQLite() || a.cfg.Dev || a.cfg.Migrate {
-		before, after, err := migrate.Up(ctx, a.db)
-		if err == nil && before.Current != after.Current {
-			a.log.InfoContext(ctx, "migrated the database", slog.Int64("from", before.Current), slog.Int64("to", after.Current))
-		}
-		return err
-	}
-	state, err := migrate.Read(ctx, a.db)
-	if err != nil {
-		return err
-	}
-	return state.Check()
 }
 
 var errStopping = errors.New("the server is starting or stopping")

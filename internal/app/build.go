@@ -6,12 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"sallyport/internal/identity/installation"
-
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/identity/audit/audithttp"
 	"sallyport/internal/identity/identityhttp"
+	"sallyport/internal/identity/installation"
 	"sallyport/internal/identity/mails"
 	"sallyport/internal/identity/signin"
 	"sallyport/internal/identity/sso"
@@ -101,8 +100,8 @@ func (p *parts) build() (*process, error) {
 			return p.cfg.PublicURL + ssohttp.CallbackPath(providerID)
 		}})
 
-	list := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock,
-		Retention: lifetimes{ids.Team}})
+	lifetimes := events.LifetimesFunc(ids.Team.Lifetimes)
+	list := events.New(events.Config{DB: p.db, Deliveries: deliveries.Filter{}, Clock: p.clock, Retention: lifetimes})
 	rejected := rejections.New(rejections.Config{DB: p.db, Clock: p.clock})
 	directory := subscriptions.NewDirectory(p.db)
 	requests, batches, evaluations := obs.NewRequests(), obs.NewBatches(), filters.NewEvaluations()
@@ -129,7 +128,7 @@ func (p *parts) build() (*process, error) {
 	stream := eventstream.New(eventstream.Config{DB: p.db, Events: list, Attempts: queue, Identity: ids.Principals,
 		Clock: p.clock, Logger: p.log, Data: eventshttp.StreamData, Options: eventstream.Options{
 			MaxReaders: p.cfg.StreamMaxReaders, MaxPerEnvironment: p.cfg.StreamMaxReadersPerEnvironment}})
-	retained := retention.New(retention.Config{DB: p.db, Deliveries: queue, Lifetimes: lifetimes{ids.Team},
+	retained := retention.New(retention.Config{DB: p.db, Deliveries: queue, Lifetimes: lifetimes,
 		Clock: p.clock, Logger: p.log})
 	limiter, err := ratelimit.New(ratelimit.Options{DB: p.db, Clock: p.clock, Logger: p.log, Node: p.node})
 	if err != nil {

@@ -31,32 +31,7 @@ func Declared() []module.Module {
 }
 
 // TableOwners returns every table of the schema with the package that owns it, as its path under internal.
-func TableOwners() map[string]string {
-	owners := map[string]string{}
-	for _, m := range Declared() {
-		for _, t := range m.Tables {
-			owners[t.Name] = m.Name
-		}
-	}
-	return owners
-}
-
-// contents returns what keeps environments from being deleted.
-func contents(modules []module.Module) []module.Content {
-	list := []module.Content{}
-	for _, m := range modules {
-		list = append(list, m.Contents...)
-	}
-	return list
-}
+func TableOwners() map[string]string { return module.TableOwners(Declared()) }
 
 // SealedColumns returns every column that holds sealed values.
-func SealedColumns() []secretbox.Column { return sealedColumns(Declared()) }
-
-func sealedColumns(modules []module.Module) []secretbox.Column {
-	var list []secretbox.Column
-	for _, m := range modules {
-		list = append(list, m.Sealed...)
-	}
-	return list
-}
+func SealedColumns() []secretbox.Column { return module.SealedColumns(Declared()) }

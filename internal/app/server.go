@@ -2,13 +2,8 @@ package app
 
 import (
 	"context"
-	"net/http"
-	"net/http/pprof"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sallyport/internal/identity"
 	"sallyport/internal/identity/setup"
@@ -17,26 +12,14 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-const (
-	// SQLite's write-ahead log is copied often while it grows fast, and seldom otherwise.
-	checkpointBusy = 250 * time.Millisecond
-	checkpointIdle = 2 * time.Second
-	// clockInterval is how often the database's clock is compared.
-	clockInterval = 10 * time.Second
-)
+// clockInterval is how often the database's clock is compared.
+const clockInterval = 10 * time.Second
 
 // databaseModule keeps the database in shape.
 func (p *parts) databaseModule() module.Module {
 	m := module.Module{Name: "platform/db", Tables: []module.Table{{Name: "installation"}, {Name: "cache_versions"}}}
 	if p.cfg.SQLite() {
-		m.Jobs = []jobs.Periodic{{Name: "checkpoint", Failure: "cannot checkpoint the database",
-			Run: func(ctx context.Context) (time.Duration, error) {
-				long, err := p.db.Checkpoint(ctx)
-				if long {
-					return checkpointBusy, err
-				}
-				return checkpointIdle, err
-			}}}
+		m.Jobs = []jobs.Periodic{{Name: "checkpoint", Failure: "cannot checkpoint the database", Run: p.db.Checkpoint}}
 		return m
 	}
 	m.Jobs = []jobs.Periodic{{Name: "compare-clock", Failure: "cannot go by the database's clock",
@@ -73,25 +56,4 @@ func (a *App) clientURL() string {
 		return "http://" + a.Addr()
 	}
 	return a.cfg.PublicURL
-}
-
-// adminHandler serves metrics, profiles and health with its reasons. It is for operators and asks for no credential,
-// which is why its listener is off unless set.
-func adminHandler(metrics prometheus.Gatherer, ready func(context.Context) error) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
-		status, text := http.StatusOK, "ready\n"
-		if err := ready(r.Context()); err != nil {
-			status, text = http.StatusServiceUnavailable, err.Error()+"\n"
-		}
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(text)) // the client is gone when this fails
-	})
-	return mux
 }

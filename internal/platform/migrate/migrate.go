@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"testing/fstest"
 
 	"github.com/pressly/goose/v3"
@@ -74,6 +75,22 @@ func Up(ctx context.Context, d *db.DB) (before, after State, err error) {
 		return before, before, fmt.Errorf("migrate: %w", err)
 	}
 	return before, State{Current: latest, Latest: latest}, nil
+}
+
+// Ensure brings the schema to the version of the binary if the process may migrate; otherwise it checks the version.
+func Ensure(ctx context.Context, d *db.DB, mayMigrate bool, log *slog.Logger) error {
+	if !mayMigrate {
+		state, err := Read(ctx, d)
+		if err != nil {
+			return err
+		}
+		return state.Check()
+	}
+	before, after, err := Up(ctx, d)
+	if err == nil && before.Current != after.Current {
+		log.InfoContext(ctx, "migrated the database", slog.Int64("from", before.Current), slog.Int64("to", after.Current))
+	}
+	return err
 }
 
 func provider(d *db.DB) (*goose.Provider, error) {

@@ -97,3 +97,32 @@ type Content struct {
 	// environment.
 	Held func(ctx context.Context, q db.Querier, env id.Environment) (bool, error)
 }
+
+// Contents returns what keeps environments from being deleted.
+func Contents(modules []Module) []Content {
+	list := []Content{}
+	for _, m := range modules {
+		list = append(list, m.Contents...)
+	}
+	return list
+}
+
+// SealedColumns returns the columns of all modules that hold sealed values.
+func SealedColumns(modules []Module) []secretbox.Column {
+	var list []secretbox.Column
+	for _, m := range modules {
+		list = append(list, m.Sealed...)
+	}
+	return list
+}
+
+// TableOwners returns every table with the name of the module that owns it.
+func TableOwners(modules []Module) map[string]string {
+	owners := map[string]string{}
+	for _, m := range modules {
+		for _, t := range m.Tables {
+			owners[t.Name] = m.Name
+		}
+	}
+	return owners
+}

@@ -21,6 +21,15 @@ type Retention interface {
 	Lifetimes(ctx context.Context, env id.Environment) (Lifetimes, error)
 }
 
+// LifetimesFunc is a function that implements Retention.
+type LifetimesFunc func(ctx context.Context, env id.Environment) (payload, event time.Duration, err error)
+
+// Lifetimes returns what f returns.
+func (f LifetimesFunc) Lifetimes(ctx context.Context, env id.Environment) (Lifetimes, error) {
+	payload, event, err := f(ctx, env)
+	return Lifetimes{Payload: payload, Event: event}, err
+}
+
 // unlimited keeps everything.
 type unlimited struct{}
 
