@@ -39,7 +39,6 @@ type Options struct {
 type App struct {
 	parts
 	lock          *datadir.Lock
-	api           *httpapi.API
 	modules       []module.Module
 	runner        *module.Runner
 	public, admin *httpserver.Server
@@ -103,17 +102,17 @@ func (a *App) build(ctx context.Context, version string) error {
 		return err
 	}
 	p.api.Version, p.api.Ready = version, a.readiness
-	a.api = httpapi.New(p.api)
+	api := httpapi.New(p.api)
 	for _, m := range p.modules {
 		if m.Mount != nil {
-			m.Mount(a.api)
+			m.Mount(api)
 		}
 	}
 	metrics := obs.NewRegistry()
 	for _, m := range p.modules {
 		metrics.MustRegister(m.Metrics...)
 	}
-	a.public = httpserver.New(httpserver.Config{Name: "public", Address: a.cfg.Listen, Handler: a.api,
+	a.public = httpserver.New(httpserver.Config{Name: "public", Address: a.cfg.Listen, Handler: api,
 		CertFile: a.cfg.TLSCert, KeyFile: a.cfg.TLSKey, Logger: a.log})
 	a.admin = httpserver.New(httpserver.Config{Name: "admin", Address: a.cfg.AdminListen,
 		Handler: obs.AdminHandler(metrics, p.api.Ready),
@@ -147,9 +146,6 @@ func (a *App) Addr() string { return a.public.Addr() }
 
 // AdminAddr is the address of the admin listener; empty when it is off.
 func (a *App) AdminAddr() string { return a.admin.Addr() }
-
-// API returns the API, for tests that read its declarations.
-func (a *App) API() *httpapi.API { return a.api }
 
 // Stop ends the process in order: not ready, no new requests, workers softly and then hard when ctx ends, outcomes
 // stored, database closed.

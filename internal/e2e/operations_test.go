@@ -16,6 +16,7 @@ import (
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/platform/testkit/await"
+	"sallyport/internal/reference"
 )
 
 // furniture is what one environment holds, so that every operation finds something to work on.
@@ -333,7 +334,7 @@ func (w *world) samples(f furniture) []sample {
 		{"logout", nil, nil, http.StatusNoContent}, // the last one, for it ends the session of the token
 	}
 	byID := map[string]httpapi.Operation{}
-	for _, op := range w.app.API().Operations() {
+	for _, op := range reference.API().Operations() {
 		byID[op.ID] = op
 	}
 	var out []sample

@@ -17,6 +17,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/testkit"
+	"sallyport/internal/reference"
 )
 
 // rates requires the headers of a limited answer.
@@ -159,7 +160,7 @@ func TestEveryOperationIsLimited(t *testing.T) {
 	each(t, func(w *world) {
 		parameter := regexp.MustCompile(`\{[a-z_]+\}`)
 		user := w.user(w.env) // the sign-in was all that the address may ask
-		for _, op := range w.app.API().Operations() {
+		for _, op := range reference.API().Operations() {
 			path := parameter.ReplaceAllString(op.Path, "x") + "?unheard_of=1"
 			ask := func(c credentials) answer { return w.call(c, op.Method, path, nil) }
 			a := ask(nobody)
