@@ -60,7 +60,7 @@ func (s *Store) announce(ctx context.Context, tx *sql.Tx, moves []move) error {
 }
 
 // parts splits a batch so that no transaction tells of more than maxAnnounced outcomes.
-func parts(batch []*result) [][]*result {
+func splitByEmitted(batch []*result) [][]*result {
 	var out [][]*result
 	from, telling := 0, 0
 	for i, r := range batch {

@@ -107,7 +107,7 @@ func TestPartsOfABatch(t *testing.T) {
 		}
 	}
 	var all []*result
-	for _, part := range parts(batch) {
+	for _, part := range splitByEmitted(batch) {
 		n := 0
 		for _, r := range part {
 			if r.next.Status == Dead {
@@ -118,6 +118,6 @@ func TestPartsOfABatch(t *testing.T) {
 		all = append(all, part...)
 	}
 	require.Equal(t, batch, all)
-	require.Empty(t, parts(nil))
-	require.Len(t, parts(batch[:5]), 1)
+	require.Empty(t, splitByEmitted(nil))
+	require.Len(t, splitByEmitted(batch[:5]), 1)
 }

@@ -11,6 +11,7 @@ import (
 	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jobs"
 )
 
 // firstChunk is how many deliveries a change of a subscription takes along in its own transaction; the worker does the
@@ -47,45 +48,56 @@ func (s *Store) inTx(ctx context.Context, tx *sql.Tx, subscriptionID string, now
 	return s.apply(ctx, tx, moves, clock.Millis(now))
 }
 
-// settleInterval is how often the worker looks whether deliveries and subscriptions still agree.
-const settleInterval = time.Second
+// followInterval is how often open deliveries are compared with their subscriptions.
+const followInterval = time.Second
 
-// settleSubscriptions makes open deliveries follow their subscriptions: held while disabled, cancelled when deleted,
-// released at a ramp when enabled. It needs no list of what to do, so nothing is forgotten in a crash.
-func (s *Service) settleSubscriptions(ctx context.Context) time.Duration {
-	open, err := s.store.withOpen(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "open deliveries could not be compared with their subscriptions",
-				slog.String("error", err.Error()))
-		}
-		return settleInterval
-	}
-	now := s.clock.Now()
-	for _, o := range open {
-		target, err := s.subs.Target(ctx, o.Environment, o.ID)
-		switch {
-		case apperr.Is(err, apperr.CodeNotFound) || err == nil && target.Deleted:
-			err = s.settleChunks(ctx, o.ID, now, func(d Delivery) Delivery { return d.cancelled(now) }, Pending, RetryWait, Held)
-		case err != nil:
-		case !target.Enabled && o.Waiting:
-			s.release.forget(o.ID)
-			err = s.settleChunks(ctx, o.ID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
-		case target.Enabled && o.Held:
-			err = s.releaseHeld(ctx, o.ID, now)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "open deliveries could not follow their subscription", slog.String("subscription_id", o.ID),
-				slog.String("error", err.Error()))
-		}
-	}
-	return settleInterval
+// follower makes open deliveries follow their subscriptions: held while disabled, cancelled when deleted, released at a
+// ramp when enabled. It compares both sides instead of keeping a list, so a crash cannot lose anything.
+type follower struct {
+	store   *Store
+	subs    Subscriptions
+	clock   clock.Clock
+	log     *slog.Logger
+	wake    jobs.Wake
+	release releases
 }
 
-func (s *Service) settleChunks(ctx context.Context, subscriptionID string, now time.Time, to func(Delivery) Delivery,
+// followSubscriptions takes one round over the subscriptions with open deliveries.
+func (f *follower) followSubscriptions(ctx context.Context) time.Duration {
+	open, err := f.store.withOpen(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			f.log.ErrorContext(ctx, "cannot compare open deliveries with their subscriptions",
+				slog.String("error", err.Error()))
+		}
+		return followInterval
+	}
+	now := f.clock.Now()
+	for _, o := range open {
+		target, err := f.subs.Target(ctx, o.Environment, o.ID)
+		switch {
+		case apperr.Is(err, apperr.CodeNotFound) || err == nil && target.Deleted:
+			err = f.changeAll(ctx, o.ID, now, func(d Delivery) Delivery { return d.cancelled(now) }, Pending, RetryWait, Held)
+		case err != nil:
+		case !target.Enabled && o.Waiting:
+			f.release.forget(o.ID)
+			err = f.changeAll(ctx, o.ID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
+		case target.Enabled && o.Held:
+			err = f.releaseHeld(ctx, o.ID, now)
+		}
+		if err != nil && ctx.Err() == nil {
+			f.log.ErrorContext(ctx, "cannot change open deliveries after a change of their subscription",
+				slog.String("subscription_id", o.ID), slog.String("error", err.Error()))
+		}
+	}
+	return followInterval
+}
+
+// changeAll changes all deliveries of the subscription in these states, in small transactions.
+func (f *follower) changeAll(ctx context.Context, subscriptionID string, now time.Time, to func(Delivery) Delivery,
 	states ...Status) error {
 	for ctx.Err() == nil {
-		n, err := s.settleChunk(ctx, subscriptionID, chunk, now, to, states...)
+		n, err := f.changeSome(ctx, subscriptionID, chunk, now, to, states...)
 		if err != nil || n < chunk {
 			return err
 		}
@@ -93,11 +105,12 @@ func (s *Service) settleChunks(ctx context.Context, subscriptionID string, now t
 	return nil
 }
 
-func (s *Service) settleChunk(ctx context.Context, subscriptionID string, limit int, now time.Time,
+// changeSome changes up to limit deliveries of the subscription in these states, and returns how many.
+func (f *follower) changeSome(ctx context.Context, subscriptionID string, limit int, now time.Time,
 	to func(Delivery) Delivery, states ...Status) (int, error) {
 	n := 0
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		list, err := s.store.ofSubscription(ctx, tx, subscriptionID, limit, states...)
+	err := f.store.db.Tx(ctx, func(tx *sql.Tx) error {
+		list, err := f.store.ofSubscription(ctx, tx, subscriptionID, limit, states...)
 		if err != nil {
 			return err
 		}
@@ -106,33 +119,34 @@ func (s *Service) settleChunk(ctx context.Context, subscriptionID string, limit 
 		for i, d := range list {
 			moves[i] = move{from: d, to: to(d)}
 		}
-		return s.store.apply(ctx, tx, moves, clock.Millis(now))
+		return f.store.apply(ctx, tx, moves, clock.Millis(now))
 	})
 	if errors.Is(err, errStale) {
-		return 0, nil // something changed them meanwhile; the next round looks again
+		return 0, nil // they have changed since; the next round looks again
 	}
 	return n, err
 }
 
-func (s *Service) releaseHeld(ctx context.Context, subscriptionID string, now time.Time) error {
-	n := s.release.allowed(subscriptionID, now)
+// releaseHeld releases as many held deliveries of the subscription as the ramp allows.
+func (f *follower) releaseHeld(ctx context.Context, subscriptionID string, now time.Time) error {
+	n := f.release.allowed(subscriptionID, now)
 	if n == 0 {
 		return nil
 	}
-	released, err := s.settleChunk(ctx, subscriptionID, n, now, func(d Delivery) Delivery { return d.returned(now) }, Held)
+	released, err := f.changeSome(ctx, subscriptionID, n, now, func(d Delivery) Delivery { return d.returned(now) }, Held)
 	if err != nil {
 		return err
 	}
 	if released < n {
-		s.release.forget(subscriptionID)
+		f.release.forget(subscriptionID)
 	}
 	if released > 0 {
-		s.wake.Signal()
+		f.wake.Signal()
 	}
 	return nil
 }
 
-// Ramp of a release: a receiver that comes back is not met by everything at once.
+// Ramp of a release: a receiver that comes back does not get all held deliveries at the same time.
 const (
 	releaseStart  = 50
 	releaseMax    = chunk
@@ -157,7 +171,7 @@ func (r *releases) allowed(subscriptionID string, now time.Time) int {
 	if _, ok := r.since[subscriptionID]; !ok {
 		r.since[subscriptionID] = now
 	}
-	if last, ok := r.last[subscriptionID]; ok && now.Sub(last) < settleInterval {
+	if last, ok := r.last[subscriptionID]; ok && now.Sub(last) < followInterval {
 		return 0
 	}
 	for sub, last := range r.last {

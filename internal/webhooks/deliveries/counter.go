@@ -12,22 +12,22 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// countInterval is how often the tries that were counted are stored. A crash loses what was counted since; the tries
+// countInterval is how often the counts of attempts are stored. A crash loses the counts since then; the attempts
 // themselves are on record.
 const countInterval = time.Second
 
-// counter counts recorded tries in memory: storing a count with each outcome would cost a fifth of what the outcome
-// does.
+// counter counts recorded attempts in memory, because storing a count with each outcome would make outcomes a fifth more
+// expensive.
 type counter struct {
 	mu      sync.Mutex
 	pending tally
-	// storing is held while pending moves to the store, and for reading by who reads both.
+	// storing is locked while pending moves to the database, and for reading by readers of both.
 	storing sync.RWMutex
 }
 
-// try counts a try whose outcome is stored, once however often that is told.
-func (c *counter) try(r *result) {
-	if !r.tried || r.counted {
+// add counts an attempt whose outcome is stored. It counts each attempt once.
+func (c *counter) add(r *result) {
+	if !r.attempted || r.counted {
 		return
 	}
 	r.counted = true
@@ -36,11 +36,11 @@ func (c *counter) try(r *result) {
 	if c.pending == nil {
 		c.pending = tally{}
 	}
-	c.pending.try(r)
+	c.pending.addAttempt(r)
 }
 
-// take returns what was counted and forgets it.
-func (c *counter) take() tally {
+// takePending returns the counts and begins at zero.
+func (c *counter) takePending() tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.pending
@@ -48,8 +48,8 @@ func (c *counter) take() tally {
 	return t
 }
 
-// giveBack counts again what could not be stored.
-func (c *counter) giveBack(t tally) {
+// restore adds counts that could not be stored.
+func (c *counter) restore(t tally) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending == nil {
@@ -60,8 +60,8 @@ func (c *counter) giveBack(t tally) {
 	}
 }
 
-// of adds what was counted of a subscription, but not stored, to the buckets between two times.
-func (c *counter) of(env id.Environment, subscriptionID string, from, to, length int64, into map[int64]histogram) {
+// addPending adds a subscription's counts that are not stored yet to the buckets between two times.
+func (c *counter) addPending(env id.Environment, subscriptionID string, from, to, length int64, into map[int64]histogram) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, n := range c.pending {
@@ -75,25 +75,25 @@ func (c *counter) of(env id.Environment, subscriptionID string, from, to, length
 	}
 }
 
-// storeCounts stores what was counted.
-func (s *Service) storeCounts(ctx context.Context) time.Duration {
-	s.counted.storing.Lock()
-	defer s.counted.storing.Unlock()
-	counted := s.counted.take()
+// storeCounts stores the counts.
+func (k *recorder) storeCounts(ctx context.Context) time.Duration {
+	k.counted.storing.Lock()
+	defer k.counted.storing.Unlock()
+	counted := k.counted.takePending()
 	for _, part := range counted.split(chunk) {
-		err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-			_, err := s.db.ExecAll(ctx, tx, part.statement(statMinute))
+		err := k.db.Tx(ctx, func(tx *sql.Tx) error {
+			_, err := k.db.ExecAll(ctx, tx, part.statement(statMinute))
 			return err
 		})
 		if err == nil {
 			continue
 		}
-		// otherwise it may be stored, and counting twice is no better than not at all
+		// Otherwise the part may be stored, and counting twice is no better than not counting.
 		if !errors.Is(err, db.ErrCommitUnknown) {
-			s.counted.giveBack(part)
+			k.counted.restore(part)
 		}
 		if ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "counts of delivery attempts could not be stored", slog.String("error", err.Error()))
+			k.log.ErrorContext(ctx, "cannot store the counts of delivery attempts", slog.String("error", err.Error()))
 		}
 	}
 	return countInterval

@@ -85,7 +85,7 @@ func TestExpunge(t *testing.T) {
 		require.Empty(t, payloads, "also for who has read the event before")
 
 		o := Outcome{At: testTime(), Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: testTime()}}
-		require.NoError(t, w.storeResults(ctx, []*result{w.result(leased, o)}))
+		require.NoError(t, w.recorder.storeResults(ctx, []*result{w.result(leased, o)}))
 		require.Equal(t, map[Status]int{Cancelled: 2*chunk + 9, Succeeded: 2, Dead: 3}, w.statuses(t, event.UUID))
 		e, err := w.events.Get(ctx, access.Whole(w.env), event.UUID)
 		require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestExpunge(t *testing.T) {
 
 // result is what a worker hands in after a try of d, which has an hour's schedule.
 func (w *world) result(d Delivery, o Outcome) *result {
-	r := &result{delivery: d, next: d.attempted(o, []time.Duration{time.Hour}, 0.5), tried: true,
+	r := &result{delivery: d, next: d.attempted(o, []time.Duration{time.Hour}, 0.5), attempted: true,
 		attempt: Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
 			Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}",
 			Outcome: AttemptSucceeded}}
@@ -125,7 +125,7 @@ func TestExpungeRaces(t *testing.T) {
 			o := Outcome{At: testTime(), Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: testTime()}}
 			var all sync.WaitGroup
 			errs := make([]error, 3)
-			all.Go(func() { errs[0] = w.storeResults(ctx, []*result{w.result(failing, o)}) })
+			all.Go(func() { errs[0] = w.recorder.storeResults(ctx, []*result{w.result(failing, o)}) })
 			all.Go(func() { _, _, errs[1] = w.store.recover(ctx, testTime(), "", func(Key) bool { return false }) })
 			all.Go(func() { errs[2] = w.Expunge(ctx, w.anybody(), event.UUID) })
 			all.Go(func() {

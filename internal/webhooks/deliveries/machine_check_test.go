@@ -98,7 +98,7 @@ func (m *machine) checkStats() {
 		}))
 		return out
 	}
-	m.s.storeCounts(m.t.Context())
+	m.s.recorder.storeCounts(m.t.Context())
 	got := counts("SELECT measure, CAST(SUM(n) AS bigint) FROM delivery_stats GROUP BY measure")
 	delete(got, string(measureSuccess))
 	want := counts("SELECT outcome, COUNT(*) FROM delivery_attempts GROUP BY outcome")

@@ -154,7 +154,7 @@ func (m *machine) result(d Delivery, o Outcome) *result {
 	if o.Failure != nil {
 		a.Outcome = AttemptFailed
 	}
-	return &result{delivery: d, next: next, attempt: a, tried: true}
+	return &result{delivery: d, next: next, attempt: a, attempted: true}
 }
 
 // finish stores the outcomes of some leased deliveries in one batch, together with those of leases that were lost.
@@ -177,7 +177,7 @@ func (m *machine) finish(keys []Key, draw func() Outcome) {
 		batch = append(batch, m.result(d, Outcome{At: m.clock.Now()}))
 	}
 	m.lost = nil
-	require.NoError(m.rt, m.s.storeResults(m.t.Context(), batch))
+	require.NoError(m.rt, m.s.recorder.storeResults(m.t.Context(), batch))
 }
 
 // crash ends every lease of this process without an outcome, as a successor finds them.
@@ -236,9 +236,9 @@ func (m *machine) change(sub string, to func(*subscriptions.Target)) {
 
 // settle lets deliveries follow their subscriptions, as the worker does each second.
 func (m *machine) settle() {
-	m.clock.Advance(settleInterval)
+	m.clock.Advance(followInterval)
 	now := m.clock.Now()
-	m.s.settleSubscriptions(m.t.Context())
+	m.s.follower.followSubscriptions(m.t.Context())
 	for k, d := range m.model {
 		sub := m.subs.byID[k.SubscriptionID]
 		switch {

@@ -9,83 +9,124 @@ import (
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
+	"sallyport/internal/platform/jobs"
+	"sallyport/internal/platform/obs"
 	"sallyport/internal/webhooks/events"
 )
 
-// result is a try, or a lease to give back, on its way to the store.
+// result is an attempt, or a lease to release, on its way to the database.
 type result struct {
 	// delivery is what was leased.
 	delivery Delivery
 	// next is the delivery's state after it.
 	next Delivery
-	// attempt is stored unless the delivery was given back without a try.
-	attempt Attempt
-	tried   bool
-	// counted says that statistics have the try.
+	// attempt is stored unless the lease was released without one.
+	attempt   Attempt
+	attempted bool
+	// counted is set when the statistics have the attempt.
 	counted bool
 }
 
 // outcomeBatch is how many outcomes one transaction stores: an update, an insert and a counter each.
 const outcomeBatch = 256
 
-// recordPace is how far apart outcomes are stored while there are few: nobody waits for them, and fewer commits leave
-// the disk and the one writer to the events.
+// recordPace is the interval at which outcomes are stored while there are few. No request waits for them, and fewer
+// commits leave the disk and the one writer to the events.
 const recordPace = 20 * time.Millisecond
 
-// recordRetry is how long the recorder waits between tries to reach a store that is down.
+// recordRetry is the wait of the recorder between attempts to reach a database that is down.
 const recordRetry = 250 * time.Millisecond
 
-// record stores a batch of results. While the store is down dispatch stops, and the batch is tried until it is stored:
-// its deliveries stay leased in memory meanwhile, so nobody sends them again. Only the end of the process gives up.
-func (s *Service) record(batch []*result) {
-	ctx := s.storing
-	start := s.clock.Now()
+// recorder stores the outcomes of attempts in batches, and counts them. The senders submit results; a single goroutine
+// stores them.
+type recorder struct {
+	db         *db.DB
+	store      *Store
+	clock      clock.Clock
+	log        *slog.Logger
+	batches    *obs.Batches
+	dispatcher *dispatcher
+	wake       jobs.Wake
+
+	results *jobs.Batcher[*result]
+	counted counter
+	// life outlives the attempts whose outcomes are recorded; end ends it.
+	life           context.Context //nolint:containedctx // the life of the recorder
+	end            context.CancelFunc
+	stop, recorded chan struct{}
+}
+
+func newRecorder(s *Service) *recorder {
+	r := &recorder{db: s.db, store: s.store, clock: s.clock, log: s.log, batches: s.batches, dispatcher: s.dispatcher,
+		wake: s.wake, stop: make(chan struct{}), recorded: make(chan struct{})}
+	r.life, r.end = context.WithCancel(context.Background())
+	r.results = jobs.NewBatcher(outcomeBatch, r.recordBatch)
+	r.results.Pace(recordPace)
+	return r
+}
+
+// run stores results until the recorder is flushed.
+func (k *recorder) run() {
+	defer close(k.recorded)
+	k.results.Run(k.stop)
+}
+
+// submit hands a result to the recorder. It waits for room without a limit: a result must not be dropped, and the
+// recorder runs until every sender has ended.
+func (k *recorder) submit(r *result) { k.results.Put(r) }
+
+// recordBatch stores a batch of results. While the database is down dispatch stops, and the batch is retried until it is
+// stored: its deliveries stay leased in memory meanwhile, so they are not sent again. Only the end of the process ends
+// the retries.
+func (k *recorder) recordBatch(batch []*result) {
+	ctx := k.life
+	start := k.clock.Now()
 	for {
-		err := s.storeResults(ctx, batch)
+		err := k.storeResults(ctx, batch)
 		if err == nil {
 			break
 		}
 		if ctx.Err() != nil {
-			s.log.ErrorContext(ctx, "delivery outcomes were not stored before the process ended; they will be sent again",
+			k.log.ErrorContext(ctx, "the outcomes of deliveries were not stored before the process ended; they are sent again",
 				slog.Int("count", len(batch)), slog.String("error", err.Error()))
 			break
 		}
-		s.log.ErrorContext(ctx, "delivery outcomes could not be stored; dispatch stops until they are",
+		k.log.ErrorContext(ctx, "cannot store the outcomes of deliveries; dispatch stops until they are stored",
 			slog.Int("count", len(batch)), slog.String("error", err.Error()))
-		s.dispatcher.pause()
-		t := s.clock.NewTimer(recordRetry)
+		k.dispatcher.pause()
+		t := k.clock.NewTimer(recordRetry)
 		select {
 		case <-t.C():
 		case <-ctx.Done():
 		}
 		t.Stop()
 	}
-	s.dispatcher.resume()
-	s.batches.Observe("outcomes", s.clock.Now().Sub(start), len(batch))
+	k.dispatcher.resume()
+	k.batches.Observe("outcomes", k.clock.Now().Sub(start), len(batch))
 	for _, r := range batch {
-		if s.dispatcher.done(r.delivery) {
-			s.wake.Signal()
+		if k.dispatcher.done(r.delivery) {
+			k.wake.Signal()
 		}
 	}
 }
 
-// storeResults stores the batch, in one transaction unless there is much to tell of it.
-func (s *Service) storeResults(ctx context.Context, batch []*result) error {
-	for _, part := range parts(batch) {
-		if err := s.storePart(ctx, part); err != nil {
+// storeResults stores the batch, in one transaction unless it contains many changes to emit.
+func (k *recorder) storeResults(ctx context.Context, batch []*result) error {
+	for _, part := range splitByEmitted(batch) {
+		if err := k.storePart(ctx, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// storePart stores results in one transaction or, when one of their leases was lost or a row cannot be stored, each in
-// its own.
-func (s *Service) storePart(ctx context.Context, batch []*result) error {
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.storeBatch(ctx, tx, batch) })
+// storePart stores results in one transaction or, if one of their leases was lost or a row cannot be stored, each in its
+// own.
+func (k *recorder) storePart(ctx context.Context, batch []*result) error {
+	err := k.db.Tx(ctx, func(tx *sql.Tx) error { return k.storeBatch(ctx, tx, batch) })
 	if err == nil {
 		for _, r := range batch {
-			s.counted.try(r)
+			k.counted.add(r)
 		}
 		return nil
 	}
@@ -93,55 +134,86 @@ func (s *Service) storePart(ctx context.Context, batch []*result) error {
 		return err
 	}
 	for _, r := range batch {
-		if err := s.storeOne(ctx, r); err != nil {
+		if err := k.storeOne(ctx, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) storeBatch(ctx context.Context, tx *sql.Tx, batch []*result) error {
+func (k *recorder) storeBatch(ctx context.Context, tx *sql.Tx, batch []*result) error {
 	moves := make([]move, len(batch))
-	tried := make([]*result, 0, len(batch))
+	attempted := make([]*result, 0, len(batch))
 	for i, r := range batch {
 		moves[i] = move{from: r.delivery, to: r.next}
-		if r.tried {
+		if r.attempted {
 			moves[i].attempts = 1
-			tried = append(tried, r)
+			attempted = append(attempted, r)
 		}
 	}
-	return s.store.apply(ctx, tx, moves, clock.Millis(s.clock.Now()), tried...)
+	return k.store.apply(ctx, tx, moves, clock.Millis(k.clock.Now()), attempted...)
 }
 
-// storeOne stores one result. A lease that was lost leaves the delivery to whoever has it now; the try is recorded as
-// superseded, because it was made.
-func (s *Service) storeOne(ctx context.Context, r *result) error {
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.storeBatch(ctx, tx, []*result{r}) })
+// storeOne stores one result. If its lease was lost, the delivery stays with its present holder, and the attempt is
+// recorded as superseded.
+func (k *recorder) storeOne(ctx context.Context, r *result) error {
+	err := k.db.Tx(ctx, func(tx *sql.Tx) error { return k.storeBatch(ctx, tx, []*result{r}) })
 	outcome := r.attempt.Outcome
 	if errors.Is(err, errStale) {
-		if !r.tried {
+		if !r.attempted {
 			return nil
 		}
 		r.attempt.Outcome = AttemptSuperseded
-		err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-			log := events.Log{At: s.clock.Now()}
-			_, err := s.db.ExecAll(ctx, tx, recordAttempts([]*result{r}, &log), log.Statement())
+		err = k.db.Tx(ctx, func(tx *sql.Tx) error {
+			log := events.Log{At: k.clock.Now()}
+			_, err := k.db.ExecAll(ctx, tx, recordAttempts([]*result{r}, &log), log.Statement())
 			return err
 		})
 	}
 	if db.IsUniqueViolation(err) {
-		// The try is on record, so the result was stored before, and only the answer to its commit was lost.
+		// The attempt is on record, so the result was stored before, and only the response to its commit was lost.
 		r.attempt.Outcome, err = outcome, nil
 	}
 	if err == nil {
-		s.counted.try(r)
+		k.counted.add(r)
 		return nil
 	}
 	if db.IsUnavailable(err) || ctx.Err() != nil {
 		return err
 	}
-	// What cannot be stored must not stop the rest. The lease ends by itself, and the delivery is tried again.
-	s.log.ErrorContext(ctx, "a delivery outcome was refused by the store", slog.String("event_uuid", r.delivery.EventUUID),
+	// A result that cannot be stored must not stop the others. Its lease expires, and the delivery is sent again.
+	k.log.ErrorContext(ctx, "the database refused the outcome of a delivery", slog.String("event_uuid", r.delivery.EventUUID),
 		slog.String("subscription_id", r.delivery.SubscriptionID), slog.String("error", err.Error()))
 	return nil
+}
+
+// flushTimeout is how long the outcomes of interrupted attempts may take to be stored after the time for an orderly stop
+// is over. Without them the leases would stay with a process that is gone.
+const flushTimeout = 2 * time.Second
+
+// flush waits for the senders and stores their results.
+func (k *recorder) flush(ctx context.Context) {
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		k.dispatcher.workers.Wait()
+		for _, d := range k.dispatcher.stop() { // those that a busy host sent back to wait
+			k.submit(&result{delivery: d, next: d.returned(k.clock.Now())})
+		}
+		close(k.stop)
+		<-k.recorded
+	}()
+	select {
+	case <-flushed:
+		return
+	case <-ctx.Done():
+	}
+	t := k.clock.NewTimer(flushTimeout)
+	defer t.Stop()
+	select {
+	case <-flushed:
+	case <-t.C():
+		k.end()
+		<-flushed
+	}
 }

@@ -52,19 +52,19 @@ func TestReplayIntoADisabledSubscription(t *testing.T) {
 			return w.read(t, k)
 		}
 		d, other := w.pair(t)
-		require.NoError(t, w.storeResults(t.Context(), []*result{tried(d), succeeded(other)}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{tried(d), succeeded(other)}))
 		require.Equal(t, events.DeadLetter, status(d.Key))
 		w.subs.byID[d.SubscriptionID].Enabled = false
 		require.Equal(t, Held, replay(d.Key, false).Status)
 		require.Equal(t, events.Failed, status(d.Key), "held after a failed try of the generation before")
 
 		w.subs.byID[d.SubscriptionID].Enabled = true
-		w.settleSubscriptions(t.Context())
+		w.follower.followSubscriptions(t.Context())
 		name, until := w.lease(testTime())
 		claimed, err := w.store.claim(t.Context(), name, testTime(), until, 2, nil)
 		require.NoError(t, err)
 		require.Len(t, claimed, 1)
-		require.NoError(t, w.storeResults(t.Context(), []*result{succeeded(claimed[0])}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{succeeded(claimed[0])}))
 		require.Equal(t, events.Forwarded, status(d.Key))
 		failure := w.read(t, d.Key).LastFailure
 		require.NotNil(t, failure)

@@ -20,21 +20,21 @@ const maxHops = 5
 // maxResponseBody is how much of an answer's body is stored.
 const maxResponseBody = 16 << 10
 
-// send makes one try of a leased delivery and submits its result. It never fails: what goes wrong becomes an outcome,
+// sendDelivery makes one try of a leased delivery and submits its result. It never fails: what goes wrong becomes an outcome,
 // or gives the lease back. Where the host is busy it does nothing, and the dispatcher calls it again.
-func (s *Service) send(j *job) {
+func (s *Service) sendDelivery(j *job) {
 	ctx := s.hard
 	target, err := s.subs.Target(ctx, j.delivery.Environment, j.delivery.SubscriptionID)
 	now := s.clock.Now()
 	switch {
 	case apperr.Is(err, apperr.CodeNotFound) || err == nil && target.Deleted:
-		s.submit(&result{delivery: j.delivery, next: j.delivery.cancelled(now)})
+		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.cancelled(now)})
 		return
 	case err != nil:
 		s.giveBack(ctx, j, "the subscription could not be read", err)
 		return
 	case !target.Enabled:
-		s.submit(&result{delivery: j.delivery, next: j.delivery.held(now)})
+		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.held(now)})
 		return
 	}
 	if target.URL != nil && !s.dispatcher.goesTo(j, egress.HostKey(target.URL)) {
@@ -52,7 +52,7 @@ func (s *Service) send(j *job) {
 		j.event, j.since = &e, now
 	}
 	if j.event.PayloadExpired {
-		s.submit(&result{delivery: j.delivery, next: j.delivery.withoutPayload(j.event, now)})
+		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.withoutPayload(j.event, now)})
 		return
 	}
 	if size := j.event.BodySize; j.payload == nil && size > maxHandedBody {
@@ -68,7 +68,7 @@ func (s *Service) send(j *job) {
 		s.giveBack(ctx, j, "the payload could not be read", err)
 		return
 	}
-	s.try(ctx, j, target)
+	s.attemptDelivery(ctx, j, target)
 }
 
 func (s *Service) loadPayload(ctx context.Context, j *job) error {
@@ -87,8 +87,8 @@ func (s *Service) loadPayload(ctx context.Context, j *job) error {
 	return nil
 }
 
-// try sends the request and submits the outcome.
-func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target) {
+// attemptDelivery sends the request and submits the outcome.
+func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscriptions.Target) {
 	started := s.clock.Now()
 	if j.delivery.AttemptCount == 0 && !j.replay() {
 		s.metrics.firstAttempt.Observe(started.Sub(j.event.ReceivedAt).Seconds())
@@ -116,14 +116,14 @@ func (s *Service) try(ctx context.Context, j *job, target *subscriptions.Target)
 		s.metrics.inFlight.Dec()
 		if sendErr != nil && ctx.Err() != nil {
 			// Cut off by the end of the process: whether it arrived is not known, so it will be sent again.
-			s.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now())})
+			s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now())})
 			return
 		}
 		o = judge(resp, sendErr, s.clock.Now())
 		fill(&a, resp, sendErr)
 	}
 	j.payload = nil // what is recorded next needs no body
-	s.finish(ctx, j, target, a, o)
+	s.finishAttempt(ctx, j, target, a, o)
 }
 
 // refuse is the outcome of a delivery that must not be sent, now or later.
@@ -145,7 +145,7 @@ func fill(a *Attempt, resp egress.Response, err *egress.Error) {
 	}
 }
 
-func (s *Service) finish(ctx context.Context, j *job, target *subscriptions.Target, a Attempt, o Outcome) {
+func (s *Service) finishAttempt(ctx context.Context, j *job, target *subscriptions.Target, a Attempt, o Outcome) {
 	next := j.delivery.attempted(o, target.Schedule, jobs.Random())
 	a.Outcome = AttemptSucceeded
 	if o.Failure != nil {
@@ -153,7 +153,7 @@ func (s *Service) finish(ctx context.Context, j *job, target *subscriptions.Targ
 	}
 	s.metrics.attempts.WithLabelValues(outcomeLabel(next.Status)).Inc()
 	s.logAttempt(ctx, j, &a, next)
-	s.submit(&result{delivery: j.delivery, next: next, attempt: a, tried: true})
+	s.recorder.submit(&result{delivery: j.delivery, next: next, attempt: a, attempted: true})
 	if o.DisableSubscription {
 		if err := s.subs.Disable(ctx, j.delivery.Environment, j.delivery.SubscriptionID,
 			"The receiver answered 410 Gone"); err != nil {
@@ -206,9 +206,5 @@ func (s *Service) giveBack(ctx context.Context, j *job, why string, err error) {
 			slog.String("event_uuid", j.delivery.EventUUID), slog.String("subscription_id", j.delivery.SubscriptionID),
 			slog.String("error", err.Error()))
 	}
-	s.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now().Add(giveBackDelay))})
+	s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now().Add(giveBackDelay))})
 }
-
-// submit hands a result to the recorder. It waits for room without end: a result must not be dropped, and the recorder
-// runs until every worker has ended.
-func (s *Service) submit(r *result) { s.results.Put(r) }

@@ -62,25 +62,20 @@ type Service struct {
 	opts    Options
 
 	dispatcher *dispatcher
-	results    *jobs.Batcher[*result]
+	recorder   *recorder
+	follower   *follower
 	wake       jobs.Wake
-	release    releases
 	claims     *jobs.Claims
 	doubts     jobs.Doubts
-	counted    counter
 	// bodies bounds the memory of large payloads being sent.
 	bodies *semaphore.Weighted
 	tests  testPlaces
 	// drained is what waited when Drain was called.
-	drained  []Delivery
-	hard     context.Context //nolint:containedctx // the life of the sends under way, ended by Stop
-	cancel   context.CancelFunc
-	storing  context.Context //nolint:containedctx // the life of the recorder, which outlives the sends it records
-	abandon  context.CancelFunc
-	loops    context.CancelFunc
-	running  sync.WaitGroup
-	recorded chan struct{}
-	stopRec  chan struct{}
+	drained []Delivery
+	hard    context.Context //nolint:containedctx // the life of the attempts in progress, ended by Stop
+	cancel  context.CancelFunc
+	loops   context.CancelFunc
+	running sync.WaitGroup
 }
 
 // maxBodyMemory bounds what large payloads take while they are sent, in bytes.
@@ -90,13 +85,11 @@ const maxBodyMemory = 64 << 20
 func New(c Config) *Service {
 	s := &Service{db: c.Store.db, store: c.Store, events: c.Store.events, subs: c.Subscriptions, client: c.Client,
 		clock: c.Clock, log: c.Logger, metrics: newMetrics(), batches: c.Batches, opts: c.Options, wake: jobs.NewWake(),
-		bodies: semaphore.NewWeighted(maxBodyMemory), claims: jobs.NewClaims(c.Options.Node),
-		recorded: make(chan struct{}), stopRec: make(chan struct{})}
+		bodies: semaphore.NewWeighted(maxBodyMemory), claims: jobs.NewClaims(c.Options.Node)}
 	s.hard, s.cancel = context.WithCancel(context.Background())
-	s.storing, s.abandon = context.WithCancel(context.Background())
-	s.dispatcher = newDispatcher(c.Options.Concurrency, c.Options.PerSubscription, c.Options.PerHost, s.send)
-	s.results = jobs.NewBatcher(outcomeBatch, s.record)
-	s.results.Pace(recordPace)
+	s.dispatcher = newDispatcher(c.Options.Concurrency, c.Options.PerSubscription, c.Options.PerHost, s.sendDelivery)
+	s.recorder = newRecorder(s)
+	s.follower = &follower{store: s.store, subs: s.subs, clock: s.clock, log: s.log, wake: s.wake}
 	return s
 }
 
@@ -119,15 +112,12 @@ func (s *Service) Start(ctx context.Context) error {
 	}
 	loopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.loops = cancel
-	go func() {
-		defer close(s.recorded)
-		s.results.Run(s.stopRec)
-	}()
+	go s.recorder.run()
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.wake, s.claimDue) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.keepLeases) })
-	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.store.follow, s.settleSubscriptions) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, s.store.follow, s.follower.followSubscriptions) })
 	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.measure) })
-	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.storeCounts) })
+	s.running.Go(func() { jobs.Loop(loopCtx, s.clock, nil, s.recorder.storeCounts) })
 	return nil
 }
 
@@ -150,43 +140,12 @@ func (s *Service) Stop(ctx context.Context) {
 	if err := s.dispatcher.wait(ctx); err != nil {
 		s.cancel()
 	}
-	s.flush(ctx)
+	s.recorder.flush(ctx)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-	s.storeCounts(last)
+	s.recorder.storeCounts(last)
 	cancel()
 	s.cancel()
-	s.abandon()
-}
-
-// flushTimeout is how long the outcomes of tries that were cut off may take to be stored, once the time to stop in good
-// order is over. Without them the leases would stay with a process that is gone.
-const flushTimeout = 2 * time.Second
-
-// flush waits for the workers and stores what they have to say.
-func (s *Service) flush(ctx context.Context) {
-	flushed := make(chan struct{})
-	go func() {
-		defer close(flushed)
-		s.dispatcher.workers.Wait()
-		for _, d := range s.dispatcher.stop() { // those that a busy host sent back to wait
-			s.submit(&result{delivery: d, next: d.returned(s.clock.Now())})
-		}
-		close(s.stopRec)
-		<-s.recorded
-	}()
-	select {
-	case <-flushed:
-		return
-	case <-ctx.Done():
-	}
-	t := s.clock.NewTimer(flushTimeout)
-	defer t.Stop()
-	select {
-	case <-flushed:
-	case <-t.C():
-		s.abandon()
-		<-flushed
-	}
+	s.recorder.end()
 }
 
 // lease returns the claim and the end of the lease for deliveries that are about to be committed as leased.

@@ -168,11 +168,11 @@ func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID strin
 // countedOf returns what is stored and what this process has yet to store.
 func (s *Service) countedOf(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time,
 	length time.Duration) (map[int64]histogram, error) {
-	s.counted.storing.RLock()
-	defer s.counted.storing.RUnlock()
+	s.recorder.counted.storing.RLock()
+	defer s.recorder.counted.storing.RUnlock()
 	counted, err := s.store.stats(ctx, env, subscriptionID, from, to, length)
 	if err == nil {
-		s.counted.of(env, subscriptionID, clock.Millis(from), clock.Millis(to), length.Milliseconds(), counted)
+		s.recorder.counted.addPending(env, subscriptionID, clock.Millis(from), clock.Millis(to), length.Milliseconds(), counted)
 	}
 	return counted, err
 }

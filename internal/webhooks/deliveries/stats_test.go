@@ -55,7 +55,7 @@ func (w *world) tried(t *testing.T, sub string, wait, took time.Duration, failur
 	w.clock.Advance(wait)
 	r := w.result(d, Outcome{At: w.clock.Now().Add(took), Failure: failure})
 	r.attempt.StartedAt, r.attempt.Timings = w.clock.Now(), egress.Timings{Total: took}
-	require.NoError(t, w.storeResults(t.Context(), []*result{r}))
+	require.NoError(t, w.recorder.storeResults(t.Context(), []*result{r}))
 	return r.next
 }
 
@@ -141,9 +141,9 @@ func TestStatsOfOddTries(t *testing.T) {
 		require.NoError(t, err)
 		again, lost := w.result(leased[0], Outcome{At: w.clock.Now()}), w.result(leased[0], Outcome{At: w.clock.Now()})
 		for range 2 {
-			require.NoError(t, w.storeResults(t.Context(), []*result{again}))
+			require.NoError(t, w.recorder.storeResults(t.Context(), []*result{again}))
 		}
-		require.NoError(t, w.storeResults(t.Context(), []*result{lost}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{lost}))
 		s := w.stats(t, sub, StatsRequest{})
 		require.Equal(t, []int64{2, 0, 1}, []int64{s.Total.Succeeded, s.Total.Failed, s.Total.Superseded})
 		require.InEpsilon(t, time.Millisecond, s.Total.TimeToSuccess.P99, 0.1)

@@ -31,7 +31,7 @@ func (w *world) one(t *testing.T, d Delivery, subscription string) Delivery {
 // tried returns the result of a try of a leased delivery that failed for good.
 func tried(d Delivery) *result {
 	o := Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x", Message: "y", At: testTime()}}
-	return &result{delivery: d, next: d.attempted(o, nil, 0), tried: true, attempt: Attempt{ID: id.NewUUID(),
+	return &result{delivery: d, next: d.attempted(o, nil, 0), attempted: true, attempt: Attempt{ID: id.NewUUID(),
 		EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation, Number: 1, Outcome: AttemptFailed,
 		StartedAt: testTime(), RequestHeaders: "{}", ResponseHeaders: "{}", ErrorCode: new("x"), ErrorMessage: new("y")}}
 }
@@ -145,7 +145,7 @@ func TestRenew(t *testing.T) {
 		require.Equal(t, until, w.read(t, mine.Key).Due)
 		require.Equal(t, lost.Due, w.read(t, lost.Key).Due)
 		// The outcome of a renewed lease counts: what names a lease is its claim, not its end.
-		require.NoError(t, w.storeResults(t.Context(), []*result{tried(mine)}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{tried(mine)}))
 		require.Equal(t, Dead, w.read(t, mine.Key).Status)
 	})
 }
@@ -159,9 +159,9 @@ func TestOutcomesStoredTwice(t *testing.T) {
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		first, second := tried(w.leased(t)), tried(w.leased(t))
-		require.NoError(t, w.storeResults(t.Context(), []*result{first}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{first}))
 		again := *first
-		require.NoError(t, w.storeResults(t.Context(), []*result{&again, second}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{&again, second}))
 		require.Empty(t, log.String())
 		for _, r := range []*result{first, second} {
 			require.Equal(t, Dead, w.read(t, r.delivery.Key).Status)
@@ -192,14 +192,14 @@ func TestOutcomeOfALostLease(t *testing.T) {
 		before := w.read(t, lost.Key)
 		require.Equal(t, Pending, before.Status)
 		require.EqualValues(t, 1, before.LeasesLost)
-		require.NoError(t, w.storeResults(t.Context(), []*result{tried(lost)}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{tried(lost)}))
 		require.Equal(t, before, w.read(t, lost.Key))
 		attempts, err := w.store.Attempts(t.Context(), w.env, lost.EventUUID, page.Request{Limit: 9})
 		require.NoError(t, err)
 		require.Len(t, attempts, 1)
 		require.Equal(t, AttemptSuperseded, attempts[0].Outcome)
 		// A lease that was given back without a try leaves no trace at all.
-		require.NoError(t, w.storeResults(t.Context(), []*result{{delivery: lost, next: lost.returned(testTime())}}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{{delivery: lost, next: lost.returned(testTime())}}))
 		require.Equal(t, before, w.read(t, lost.Key))
 	})
 }
@@ -229,8 +229,8 @@ func TestReleaseRamp(t *testing.T) {
 	var rates []int
 	for range 35 {
 		rates = append(rates, r.allowed("s", now))
-		require.Zero(t, r.allowed("s", now.Add(settleInterval-1)))
-		now = now.Add(settleInterval)
+		require.Zero(t, r.allowed("s", now.Add(followInterval-1)))
+		now = now.Add(followInterval)
 	}
 	require.Equal(t, 50, rates[0])
 	require.Equal(t, 50, rates[9])
@@ -249,7 +249,7 @@ func TestForeignEnvironment(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		d := w.leased(t)
-		require.NoError(t, w.storeResults(t.Context(), []*result{tried(d)}))
+		require.NoError(t, w.recorder.storeResults(t.Context(), []*result{tried(d)}))
 		foreign := id.Environment(id.New(id.PrefixEnvironment))
 		byEvent, err := w.store.ByEvents(t.Context(), foreign, []string{d.EventUUID})
 		require.NoError(t, err)
@@ -302,19 +302,19 @@ func TestHoldAndCancelOfMany(t *testing.T) {
 		w.subs.byID[sub].Enabled = false
 		change(w.store.Hold)
 		require.Equal(t, firstChunk, count(Held))
-		w.settleSubscriptions(t.Context())
+		w.follower.followSubscriptions(t.Context())
 		require.Equal(t, size, count(Held))
 
 		w.subs.byID[sub].Enabled = true
-		w.settleSubscriptions(t.Context())
+		w.follower.followSubscriptions(t.Context())
 		require.Equal(t, releaseStart, count(Pending), "the release begins slowly")
-		w.settleSubscriptions(t.Context())
+		w.follower.followSubscriptions(t.Context())
 		require.Equal(t, releaseStart, count(Pending), "and not twice in a second")
 
 		w.subs.byID[sub].Deleted = true
 		change(w.store.Cancel)
 		require.Equal(t, firstChunk, count(Cancelled))
-		w.settleSubscriptions(t.Context())
+		w.follower.followSubscriptions(t.Context())
 		require.Equal(t, size, count(Cancelled))
 	})
 }

@@ -83,8 +83,8 @@ func (t tally) move(m *move, now time.Time) {
 	}
 }
 
-// try counts a recorded try, at the time when it began.
-func (t tally) try(r *result) {
+// addAttempt counts a recorded attempt, at the time when it began.
+func (t tally) addAttempt(r *result) {
 	a, d := &r.attempt, &r.delivery
 	class := int64(noDuration)
 	if a.Timings.Total > 0 {
