@@ -21,8 +21,8 @@ type refusals map[string]bool
 // not whether the body would have been right.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+	eachPopulated(t, func(w *world, f fixtures) {
+		samples := w.samples(f)
 		revoked, deleted := w.newKey(w.env, allow("webhooks", "connections")),
 			w.newKey(w.env, allow("webhooks", "connections"))
 		w.call(w.user(""), http.MethodPost, "/api-keys/"+revoked.ID+"/revoke", nil).want(w, http.StatusOK)
@@ -71,8 +71,8 @@ func TestCredentials(t *testing.T) {
 // Keys and tokens end when their time is over. Only who has the key learns that it did.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+	eachPopulated(t, func(w *world, f fixtures) {
+		samples := w.samples(f)
 		var k apiKey
 		w.call(w.user(""), http.MethodPost, "/api-keys", object{"name": "short", "environment_id": w.env,
 			"grants":     []object{allow("webhooks", "events", "events:write", "connections")},
@@ -104,8 +104,8 @@ func TestExpiry(t *testing.T) {
 // which bring events; the answer names what is missing.
 func TestGrants(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+	eachPopulated(t, func(w *world, f fixtures) {
+		samples := w.samples(f)
 		all := []string{"webhooks", "events", "events:write", "connections"}
 		open := map[access.Route][]access.Route{ // what a grant of one route opens
 			access.RouteWebhooks: {access.RouteWebhooks, access.RouteEvents}, access.RouteEvents: {access.RouteEvents},
@@ -143,8 +143,8 @@ func TestGrants(t *testing.T) {
 // ends with the next request, whatever the token says.
 func TestViewer(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+	eachPopulated(t, func(w *world, f fixtures) {
+		samples := w.samples(f)
 		sub := w.subscribe("http://127.0.0.1:9/?token=in-the-url&in-the-url", object{"enabled": false})
 		viewer := byToken(w.member(w.team(), "viewer@example.test", "viewer"), w.env)
 		w.unchanged(func() {
@@ -179,8 +179,8 @@ func TestViewer(t *testing.T) {
 // Where an operation works in an environment, a user names one; a key has its own and may only repeat it.
 func TestEnvironmentHeader(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+	eachPopulated(t, func(w *world, f fixtures) {
+		samples := w.samples(f)
 		with := func(c credentials, values ...string) credentials {
 			return func(h http.Header) {
 				c(h)

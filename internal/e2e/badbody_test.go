@@ -131,8 +131,8 @@ func changed(w *world, body object, path []any, value any, remove bool) object {
 // server. A refusal writes nothing and repeats nothing.
 func TestBadProperties(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+	eachPopulated(t, func(w *world, f fixtures) {
+		samples := w.samples(f)
 		var passing []func()
 		var accepted []string
 		refused := 0
@@ -233,8 +233,8 @@ func (w *world) harmless(a answer) {
 // looked up.
 func TestBadBodies(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		for _, s := range w.samples(w.furnish(w.dev(), w.env, "acme")) {
+	eachPopulated(t, func(w *world, f fixtures) {
+		for _, s := range w.samples(f) {
 			if s.body == nil {
 				continue
 			}

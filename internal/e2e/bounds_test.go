@@ -23,15 +23,14 @@ func (w *world) bounded(except bool, connections ...string) apiKey {
 	return w.newKey(w.env, object{"routes": routes, "connections": connections})
 }
 
-// neighbours furnishes the environment with two customers, acme and globex, and returns what acme has, with keys that
+// neighbours adds globex, another customer next to acme, and returns an event and a subscription of it, with keys that
 // may see globex and nothing of acme: one by what it names, one by what it leaves out.
-func (w *world) neighbours() (own furniture, event string, sub subscription, keys map[string]apiKey) {
+func (w *world) neighbours() (event string, sub subscription, keys map[string]apiKey) {
 	w.t.Helper()
-	own = w.furnish(w.dev(), w.env, "acme")
 	globex := w.connectGitHub("globex")
-	sub = w.subscribe(own.sink.url, object{"connection_id": "globex", "event_types": []string{"nothing"}})
+	sub = w.subscribe(fixtureServers().refusing, object{"connection_id": "globex", "event_types": []string{"nothing"}})
 	event = w.fresh(globex.pathToken(), github(issueOpened))
-	return own, event, sub, map[string]apiKey{
+	return event, sub, map[string]apiKey{
 		"a key for globex alone": w.bounded(false, "globex"),
 		"a key for all but acme": w.bounded(true, "acme", "acme-second", "acme-enrolling"),
 	}
@@ -42,13 +41,16 @@ func (w *world) neighbours() (own furniture, event string, sub subscription, key
 // refer to show nothing of it, whatever the filter. Operations come from the route table, so that a new one is covered.
 func TestBoundedKeys(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		own, event, sub, keys := w.neighbours()
-		secrets := []string{own.event, own.secondEvent, own.subscription.ID, own.connection.UUID, own.connection.pathToken(),
-			own.replay, `"acme`}
-		filters := map[string]string{"connection_id": "acme", "subscription_id": own.subscription.ID,
-			"idempotency_key": w.event(own.event).IdempotencyKey, "q": own.event}
+	eachPopulated(t, func(w *world, own fixtures) {
+		event, sub, keys := w.neighbours()
+		secrets := append(own.private()[1:], own.replay(), `"acme`) // but its environment's id
+		filters := map[string]string{"connection_id": "acme", "subscription_id": own.subscription().ID,
+			"idempotency_key": w.event(own.event()).IdempotencyKey, "q": own.event()}
 		named, lists := 0, 0
+		var pages []string
+		for _, s := range w.listSamples(own) {
+			pages = append(pages, s.op.ID)
+		}
 		w.unchanged(func() {
 			for _, s := range w.samples(own) {
 				if s.op.Route != "" {
@@ -63,7 +65,7 @@ func TestBoundedKeys(t *testing.T) {
 					case len(s.path) > 0:
 						named++
 						w.try(c, s).refused(w, http.StatusNotFound, apperr.CodeNotFound)
-					case slices.ContainsFunc(queryParameters(w, s), func(p parameter) bool { return p.name == "cursor" }):
+					case slices.Contains(pages, s.op.ID):
 						lists++
 						for _, query := range append(w.filters(s), "limit=250") {
 							if name, _, _ := strings.Cut(query, "="); filters[name] != "" {
@@ -84,7 +86,7 @@ func TestBoundedKeys(t *testing.T) {
 					w.call(c, method, path, body).refused(w, http.StatusForbidden, apperr.CodeGrantDenied)
 				}
 				for _, connection := range []any{"acme", nil} { // nil takes the events of all of them
-					body := object{"event_types": []string{"*"}, "forward_url": own.sink.url}
+					body := object{"event_types": []string{"*"}, "forward_url": fixtureServers().refusing}
 					if connection != nil {
 						body["connection_id"] = connection
 					}
@@ -95,14 +97,14 @@ func TestBoundedKeys(t *testing.T) {
 				refused(http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme",
 					"on_conflict": "update"})
 				require.Contains(w.t, w.call(c, http.MethodPost, "/webhook-replays",
-					object{"filter": object{"event_uuids": []string{event}}, "to_subscription_id": own.subscription.ID}).violations(w),
+					object{"filter": object{"event_uuids": []string{event}}, "to_subscription_id": own.subscription().ID}).violations(w),
 					"body.to_subscription_id exists")
-				w.call(c, http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": own.event,
+				w.call(c, http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": own.event(),
 					"dry_run": true}).
 					refused(w, http.StatusNotFound, apperr.CodeNotFound)
 				w.call(c, http.MethodGet, "/webhook-events/"+event+"/explain", nil).want(w, http.StatusOK)
 				var p replayPreview
-				w.call(c, http.MethodPost, "/webhook-replays", object{"filter": object{"event_uuids": []string{own.event}},
+				w.call(c, http.MethodPost, "/webhook-replays", object{"filter": object{"event_uuids": []string{own.event()}},
 					"force": true, "dry_run": true}).
 					want(w, http.StatusOK).into(w, &p)
 				require.Zero(w.t, p.Matched)
@@ -114,7 +116,7 @@ func TestBoundedKeys(t *testing.T) {
 				apperr.CodeGrantDenied)
 		})
 		require.Greater(w.t, named, 40)
-		require.Equal(w.t, 2*5, lists)
+		require.GreaterOrEqual(w.t, lists, 2*5)
 		for _, k := range keys { // and what they are granted is there
 			c := byKey(k.Key)
 			for _, path := range []string{"/webhook-events/" + event, "/webhook-subscriptions/" + sub.ID,
@@ -130,7 +132,7 @@ func TestBoundedKeys(t *testing.T) {
 			require.Len(w.t, explained, 1, "an explanation tells of subscriptions that the key cannot see")
 		}
 		for _, k := range keys {
-			w.subscribeAs(byKey(k.Key), own.sink.url, object{"connection_id": "globex", "event_types": []string{"nothing"}})
+			w.subscribeAs(byKey(k.Key), fixtureServers().refusing, object{"connection_id": "globex", "event_types": []string{"nothing"}})
 		}
 	})
 }
@@ -140,8 +142,8 @@ func TestBoundedKeys(t *testing.T) {
 // that its bound outlives the grants of the key that made it.
 func TestBoundsHoldThroughDetours(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		own, event, sub, keys := w.neighbours()
+	eachPopulated(t, func(w *world, own fixtures) {
+		event, sub, keys := w.neighbours()
 		only := keys["a key for globex alone"]
 		c := byKey(only.Key)
 
@@ -152,14 +154,14 @@ func TestBoundsHoldThroughDetours(t *testing.T) {
 			http.StatusCreated).into(w, &made)
 		broad := w.stream(w.dev(), "")
 		byTicket, byKeyAlone := w.stream(nobody, "?ticket="+made.Ticket), w.stream(c, "?connection_id=acme,globex")
-		hidden := w.fresh(own.connection.pathToken(), github(`{"action":"reopened"}`))
+		hidden := w.fresh(own.connection().pathToken(), github(`{"action":"reopened"}`))
 		shown := w.fresh("globex", github(`{"action":"reopened"}`))
 		require.Equal(w.t, []string{hidden, shown}, broad.waits(2))
 		require.Equal(w.t, []string{shown}, byTicket.waits(1))
 		require.Equal(w.t, []string{shown}, byKeyAlone.waits(1))
 		place := broad.lastID()
 		broad.quit()
-		again := w.fresh(own.connection.pathToken(), github(`{"action":"assigned"}`))
+		again := w.fresh(own.connection().pathToken(), github(`{"action":"assigned"}`))
 		last := w.fresh("globex", github(`{"action":"assigned"}`))
 		back := w.stream(c, "?last_event_id="+place)
 		require.Equal(w.t, []string{last}, back.waits(1))

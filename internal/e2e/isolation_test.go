@@ -28,12 +28,9 @@ func (w *world) strangers(environment, otherEnvironment, otherToken string) map[
 // nothing. Every operation is covered, because every operation has a sample.
 func TestForeignResources(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		own := w.furnish(w.dev(), w.env, "acme")
-		production := w.environment("production")
-		w.furnish(w.user(production), production, "elsewhere")
+	eachPopulatedTwice(t, func(w *world, own, other fixtures) {
 		otherEnvironment, otherToken := w.otherTeam()
-		strangers := w.strangers(production, otherEnvironment, otherToken)
+		strangers := w.strangers(other.environment, otherEnvironment, otherToken)
 		asked := 0
 		w.unchanged(func() {
 			for _, s := range w.samples(own) {
@@ -61,8 +58,7 @@ func TestForeignResources(t *testing.T) {
 // Nobody gets into an environment by naming it: another team's is not found, whatever is asked for in it.
 func TestForeignEnvironment(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		own := w.furnish(w.dev(), w.env, "acme")
+	eachPopulated(t, func(w *world, own fixtures) {
 		otherEnvironment, otherToken := w.otherTeam()
 		w.unchanged(func() {
 			for _, s := range w.samples(own) {
@@ -86,24 +82,18 @@ func TestForeignEnvironment(t *testing.T) {
 // Lists show an environment its own rows, whatever the filters say: naming another's resource selects nothing.
 func TestForeignRowsInLists(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		own := w.furnish(w.dev(), w.env, "acme")
-		production := w.environment("production")
-		other := w.furnish(w.user(production), production, "elsewhere")
+	eachPopulatedTwice(t, func(w *world, own, other fixtures) {
 		otherEnvironment, otherToken := w.otherTeam()
-		idempotencyKey := w.event(own.event).IdempotencyKey
+		idempotencyKey := w.event(own.event()).IdempotencyKey
 		foreign := map[string]string{ // filters that name a resource of the first environment
-			"connection_id": "acme", "subscription_id": own.subscription.ID, "idempotency_key": idempotencyKey, "q": "acme",
+			"connection_id": "acme", "subscription_id": own.subscription().ID, "idempotency_key": idempotencyKey, "q": "acme",
 		}
-		secrets := []string{own.event, own.secondEvent, own.subscription.ID, own.connection.UUID, own.connection.pathToken(),
-			w.env, idempotencyKey}
-		strangers := w.strangers(production, otherEnvironment, otherToken)
+		secrets := append(own.private(), idempotencyKey)
+		strangers := w.strangers(other.environment, otherEnvironment, otherToken)
 		lists := 0
 		w.unchanged(func() {
-			for _, s := range w.samples(other) {
-				if !s.op.Environment || !slices.ContainsFunc(queryParameters(w, s), func(p parameter) bool {
-					return p.name == "cursor"
-				}) {
+			for _, s := range w.listSamples(other) {
+				if !s.op.Environment {
 					continue
 				}
 				lists++
@@ -130,86 +120,64 @@ func TestForeignRowsInLists(t *testing.T) {
 				}
 			}
 		})
-		require.Equal(w.t, 7, lists)
+		require.GreaterOrEqual(w.t, lists, 7)
 	})
+}
+
+// foreign is the view from inside an environment on the resources of another one.
+type foreign struct {
+	w *world
+	// own are the resources of the other environment.
+	own    fixtures
+	inside credentials
+	// otherEnvironment is another team's, and otherToken its owner's.
+	otherEnvironment, otherToken string
+	// samples holds the samples of the inner environment, by operation.
+	samples map[string]sample
+}
+
+// change makes an operation's sample request, with a value at a place of its body.
+func (r foreign) change(c credentials, operation string, value any, place ...any) answer {
+	r.w.t.Helper()
+	s := r.samples[operation]
+	return r.w.try(c, s, changed(r.w, s.body, place, value, false))
+}
+
+// missing requires that an operation does not find what a field of its body names.
+func (r foreign) missing(operation, field string, value any) {
+	r.w.t.Helper()
+	location := "body." + field
+	if _, list := value.([]string); list {
+		location += "[0]"
+	}
+	require.Contains(r.w.t, r.change(r.inside, operation, value, field).violations(r.w), location+" exists")
+}
+
+// scope requires that a role cannot be given in another team's environment.
+func (r foreign) scope(operation, field string) {
+	r.w.t.Helper()
+	require.Equal(r.w.t, []string{"body.scope." + field + " exists"},
+		r.change(r.w.user(""), operation, r.otherEnvironment, "scope", field).violations(r.w))
 }
 
 // References from a body into another environment are refused as if what they name were not there.
 func TestForeignReferences(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		own := w.furnish(w.dev(), w.env, "acme")
-		production := w.environment("production")
-		other := w.furnish(w.user(production), production, "elsewhere")
+	eachPopulatedTwice(t, func(w *world, own, other fixtures) {
 		otherEnvironment, otherToken := w.otherTeam()
-		samples := map[string]sample{}
+		inside := w.user(other.environment)
+		r := foreign{w: w, own: own, inside: inside, otherEnvironment: otherEnvironment, otherToken: otherToken,
+			samples: map[string]sample{}}
 		for _, s := range w.samples(other) {
-			samples[s.op.ID] = s
+			r.samples[s.op.ID] = s
 		}
-		inside := w.user(production)
-		refusedAt := func(location string) func(op, field string) {
-			return func(op, field string) {
-				value := any(own.connection.ConnectionID)
-				switch field {
-				case "subscription_ids":
-					value = []string{own.subscription.ID}
-				case "to_subscription_id":
-					value = own.subscription.ID
-				}
-				s := samples[op]
-				require.Contains(w.t, w.try(inside, s, changed(w, s.body, []any{field}, value, false)).violations(w), location+
-					" exists")
-			}
-		}
-		// A filter names what it selects from; what is not there selects nothing.
-		selectsNothing := func(field, value string) func(op, field string) {
-			return func(string, string) {
-				var p replayPreview
-				w.call(inside, http.MethodPost, "/webhook-replays", object{"filter": object{field: []string{value}}, "force": true,
-					"dry_run": true}).
-					want(w, http.StatusOK).into(w, &p)
-				require.Zero(w.t, p.Matched)
-			}
-		}
-		mapsInto := func(op, _ string) {
-			mapping := []object{{"group": "engineering", "role": "developer", "environment_id": otherEnvironment}}
-			s := samples[op]
-			require.Contains(w.t, w.try(w.user(""), s, changed(w, s.body, []any{"role_mappings"}, mapping, false)).violations(w),
-				"body.role_mappings[0].environment_id exists")
-		}
-		known := map[string]func(op, field string){
-			"create-webhook-subscription connection_id": refusedAt("body.connection_id"),
-			"update-webhook-subscription connection_id": refusedAt("body.connection_id"),
-			"replay-webhook-event subscription_ids":     refusedAt("body.subscription_ids[0]"),
-			"publish-webhook-event connection_id":       refusedAt("body.connection_id"),
-			"create-api-key environment_id": func(op, field string) {
-				s := samples[op]
-				body := func(environment string) object { return changed(w, s.body, []any{field}, environment, false) }
-				w.try(w.user(""), s, body(otherEnvironment)).refused(w, http.StatusNotFound, apperr.CodeNotFound)
-				w.try(byToken(otherToken, ""), s, body(w.env)).refused(w, http.StatusNotFound, apperr.CodeNotFound)
-			},
-			"create-role-binding environment_id": func(op, _ string) {
-				s := samples[op]
-				body := changed(w, s.body, []any{"scope", "environment_id"}, otherEnvironment, false)
-				require.Equal(w.t, []string{"body.scope.environment_id exists"}, w.try(w.user(""), s, body).violations(w))
-			},
-			"create-invitation environment_id": func(op, _ string) {
-				s := samples[op]
-				body := changed(w, s.body, []any{"scope", "environment_id"}, otherEnvironment, false)
-				require.Equal(w.t, []string{"body.scope.environment_id exists"}, w.try(w.user(""), s, body).violations(w))
-			},
-			"create-webhook-replay to_subscription_id": refusedAt("body.to_subscription_id"),
-			"create-webhook-replay subscription_id":    selectsNothing("subscription_id", own.subscription.ID),
-			"create-webhook-replay connection_id":      selectsNothing("connection_id", own.connection.ConnectionID),
-			"create-connection connection_id":          func(string, string) {}, // names what is made; see TestSameNames
-			"create-sso-provider client_id":            func(string, string) {}, // names this service at the provider
-			"update-sso-provider client_id":            func(string, string) {},
-			"create-sso-provider environment_id":       mapsInto,
-			"update-sso-provider environment_id":       mapsInto,
+		known := map[string]func(r foreign, operation, field string){}
+		for _, c := range allCapabilities() {
+			maps.Copy(known, c.references)
 		}
 		found := []string{}
 		w.unchanged(func() {
-			for op, s := range samples {
+			for op, s := range r.samples {
 				if s.body == nil {
 					continue
 				}
@@ -222,8 +190,8 @@ func TestForeignReferences(t *testing.T) {
 						continue
 					}
 					reference := op + " " + field
-					require.Contains(w.t, known, reference, "a reference that this suite does not know")
-					known[reference](op, field)
+					require.Contains(w.t, known, reference, "a reference that no capability declares")
+					known[reference](r, op, field)
 					found = append(found, reference)
 				}
 			}

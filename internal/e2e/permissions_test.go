@@ -24,8 +24,8 @@ type given struct {
 // on nothing.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		samples := w.samples(w.furnish(w.dev(), w.env, "acme"))
+	eachPopulated(t, func(w *world, f fixtures) {
+		samples := w.samples(f)
 		elsewhere := w.environment("production")
 		user := w.newcomer("somebody@example.test")
 		token := w.login("somebody@example.test", w.password)
@@ -144,8 +144,7 @@ func (w *world) whileGiven(user, role string, scope object, fn func()) {
 // by the operations whose path or query names it, whatever the method; what names none shows theirs alone.
 func TestRightsOfOneEnvironment(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
-		f := w.furnish(w.dev(), w.env, "acme")
+	eachPopulated(t, func(w *world, f fixtures) {
 		own := w.environment("production")
 		user := w.newcomer("somebody@example.test")
 		all := w.newRole("everything", access.InEnvironments()...)

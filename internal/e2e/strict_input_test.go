@@ -62,9 +62,9 @@ func place(v any, names []string) any {
 // for its absence.
 func TestQueriesAreTakenAsSent(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
+	eachPopulated(t, func(w *world, f fixtures) {
 		tried := 0
-		for _, s := range w.samples(w.furnish(w.dev(), w.env, "acme")) {
+		for _, s := range w.samples(f) {
 			get := func(query string) answer {
 				return w.call(w.user(w.env), s.op.Method, s.url("", "")+"?"+query, bodyOf(s))
 			}
@@ -91,10 +91,10 @@ func TestQueriesAreTakenAsSent(t *testing.T) {
 // lists.
 func TestNullIsTakenWhereDocumented(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
+	eachPopulated(t, func(w *world, f fixtures) {
 		var taken []func()
 		refused := 0
-		for _, s := range w.samples(w.furnish(w.dev(), w.env, "acme")) {
+		for _, s := range w.samples(f) {
 			if s.body == nil || s.body["operation"] != nil {
 				continue // an operation stands alone; a sample without one has its properties
 			}
@@ -131,9 +131,9 @@ func TestNullIsTakenWhereDocumented(t *testing.T) {
 // for every body.
 func TestBodiesAreTakenAsSent(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
+	eachPopulated(t, func(w *world, f fixtures) {
 		doubled, replaced := 0, 0
-		for _, s := range w.samples(w.furnish(w.dev(), w.env, "acme")) {
+		for _, s := range w.samples(f) {
 			if s.body == nil {
 				continue
 			}
@@ -169,9 +169,8 @@ func TestBodiesAreTakenAsSent(t *testing.T) {
 // Every operation tells a caller whom it does not know which credential it takes, and that a token was no good.
 func TestEveryOperationChallenges(t *testing.T) {
 	t.Parallel()
-	each(t, func(w *world) {
+	eachPopulated(t, func(w *world, f fixtures) {
 		const plain = `Bearer realm="sallyport"`
-		f := w.furnish(w.dev(), w.env, "acme")
 		for _, s := range w.samples(f) {
 			refusal := at(published().root, "paths", s.op.Path, strings.ToLower(s.op.Method), "responses", "401")
 			if refusal != nil || !s.op.Public {
@@ -191,7 +190,7 @@ func TestEveryOperationChallenges(t *testing.T) {
 		}
 		a := w.call(nobody, http.MethodPost, "/team/login", object{"email": w.email, "password": canary})
 		require.Equal(w.t, plain, a.want(w, http.StatusUnauthorized).header.Get("WWW-Authenticate"))
-		unsigned := w.call(nobody, http.MethodPost, "/webhook/"+f.connection.pathToken(), object{}).want(w,
+		unsigned := w.call(nobody, http.MethodPost, "/webhook/"+f.connection().pathToken(), object{}).want(w,
 			http.StatusUnauthorized)
 		require.Empty(w.t, unsigned.header.Values("WWW-Authenticate"))
 	})

@@ -93,13 +93,11 @@ func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 
 func newWorld(t *testing.T, databaseURL, dir string) *world {
 	t.Helper()
-	w := &world{t: t, databaseURL: databaseURL, dir: dir, clk: clock.NewManual(start()), logs: &logBuffer{},
-		ahead: &atomic.Int64{}, shared: &sharedState{t: t}}
+	w := &world{t: t, clk: clock.NewManual(start()), logs: &logBuffer{}, ahead: &atomic.Int64{}, shared: &sharedState{t: t}}
 	w.cfg = config.Default()
 	w.cfg.Dev, w.cfg.EgressAllowHTTP = true, true
 	w.cfg.Listen, w.cfg.PublicURL = "127.0.0.1:0", publicURL
-	w.cfg.Data, w.cfg.KeysetFile = dir, filepath.Join(dir, "keyset.json")
-	w.cfg.DatabaseURL = secretbox.Secret(databaseURL)
+	w.place(databaseURL, dir)
 	w.cfg.ShutdownTimeout = await.Limit
 	// but where a test is about them
 	w.cfg.RateLimitKeyPerSecond, w.cfg.RateLimitUserPerSecond, w.cfg.RateLimitAddressPerSecond = 0, 0, 0
@@ -114,6 +112,13 @@ func newWorld(t *testing.T, databaseURL, dir string) *world {
 		}
 	})
 	return w
+}
+
+// place sets the database and the data folder of a server that has not started.
+func (w *world) place(databaseURL, dir string) {
+	w.databaseURL, w.dir = databaseURL, dir
+	w.cfg.Data, w.cfg.KeysetFile = dir, filepath.Join(dir, "keyset.json")
+	w.cfg.DatabaseURL = secretbox.Secret(databaseURL)
 }
 
 // start starts the server and reads the credentials that development mode leaves.
@@ -179,9 +184,19 @@ func (w *world) database() *db.DB {
 		d, err := db.Open(w.t.Context(), w.databaseURL, w.dir)
 		require.NoError(w.t, err)
 		w.shared.db = d
-		w.shared.t.Cleanup(func() { require.NoError(w.shared.t, d.Close()) })
+		w.shared.t.Cleanup(w.closeDatabase)
 	}
 	return w.shared.db
+}
+
+// closeDatabase closes the test's own handle.
+func (w *world) closeDatabase() {
+	w.shared.mu.Lock()
+	defer w.shared.mu.Unlock()
+	if w.shared.db != nil {
+		require.NoError(w.shared.t, w.shared.db.Close())
+		w.shared.db = nil
+	}
 }
 
 // ticking waits until the condition holds, and moves the clock on half a second every few milliseconds, which is what

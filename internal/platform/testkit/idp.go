@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,7 +25,6 @@ import (
 // IdP is an OpenID provider that signs everybody in as Person, and lies where a test wants it to. It asks what a right
 // one asks: client and secret, redirect URI, PKCE, and each code once.
 type IdP struct {
-	t   testing.TB
 	URL string
 	// ClientID and ClientSecret are those of the one client.
 	ClientID, ClientSecret string
@@ -57,16 +57,25 @@ type Behaviour struct {
 // NewIdP starts a provider. It ends with the test.
 func NewIdP(t testing.TB, now func() time.Time) *IdP {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	i, server, err := StartIdP(now)
 	require.NoError(t, err)
-	i := &IdP{t: t, ClientID: "sallyport", ClientSecret: "a secret of the client", Key: key, KeyID: "first",
+	await.Close(t, server)
+	return i
+}
+
+// StartIdP starts a provider that outlives the test.
+func StartIdP(now func() time.Time) (*IdP, *httptest.Server, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("generate the provider's key: %w", err)
+	}
+	i := &IdP{ClientID: "sallyport", ClientSecret: "a secret of the client", Key: key, KeyID: "first",
 		codes: map[string]url.Values{}, asked: map[string]int{}}
 	i.set = Behaviour{Now: now, Person: map[string]any{"sub": "person-1", "email": "grace@example.test",
 		"email_verified": true, "groups": []string{"engineering"}}}
 	server := httptest.NewServer(i)
-	await.Close(t, server)
 	i.URL = server.URL
-	return i
+	return i, server, nil
 }
 
 // Set changes the behaviour.
@@ -207,12 +216,11 @@ func (i *IdP) Signed(claims map[string]any) string {
 func (i *IdP) SignedBy(key jose.SigningKey, typ jose.ContentType, claims map[string]any) string {
 	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType(typ))
 	if err != nil {
-		i.t.Error(err)
-		return ""
+		panic(err) // a key of the test's own always signs
 	}
 	token, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
-		i.t.Error(err)
+		panic(err) // likewise
 	}
 	return token
 }

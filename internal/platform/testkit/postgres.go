@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -11,7 +10,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,19 +86,39 @@ func NewPostgres(t *testing.T) string {
 	if err != nil {
 		t.Skipf("tested on SQLite alone: %v", err)
 	}
-	name := "sallyport_test_" + strings.ToLower(rand.Text())
-	_, err = s.admin.ExecContext(t.Context(), fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY %s", name, s.template,
-		s.strategy))
-	require.NoError(t, err)
+	return s.newDatabase(t, s.template)
+}
+
+// newDatabase returns the URL of a copy of a database, dropped when the test ends.
+func (s *postgresServer) newDatabase(t *testing.T, template string) string {
+	t.Helper()
+	name := newName("test")
+	require.NoError(t, s.copyDatabase(t.Context(), template, name))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), openTimeout)
 		defer cancel()
-		_, err := s.admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
-		require.NoError(t, err)
+		require.NoError(t, s.dropDatabase(ctx, name))
 	})
 	u, err := withDatabase(s.url, name)
 	require.NoError(t, err)
 	return u
+}
+
+// copyDatabase creates a database as a copy of another one, to which nothing may be connected.
+func (s *postgresServer) copyDatabase(ctx context.Context, template, name string) error {
+	_, err := s.admin.ExecContext(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY %s", name, template,
+		s.strategy))
+	if err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	return nil
+}
+
+func (s *postgresServer) dropDatabase(ctx context.Context, name string) error {
+	if _, err := s.admin.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+		return fmt.Errorf("drop the database: %w", err)
+	}
+	return nil
 }
 
 // ensureTemplate returns the name of a database that holds the schema of the present migrations, which it makes where

@@ -1,0 +1,77 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+)
+
+type connectionFixtures struct {
+	// first takes GitHub's deliveries, and has two webhook secrets; secret is the id of one. There is another connection
+	// of the name with "-second".
+	first  connection
+	secret string
+	// enrolling is a connection whose enrolment holds a secret that awaits confirmation.
+	enrolling connection
+}
+
+func (f fixtures) connection() connection { return part[connectionFixtures](f).first }
+
+// Connections covers connections, their webhook secrets and enrolments.
+func (capabilities) Connections() capability {
+	return capability{
+		create: func(w *world, c credentials, f fixtures) {
+			w.t.Helper()
+			own := connectionFixtures{first: w.connect(c, object{"provider": "github", "connection_id": f.name,
+				"webhook_secret": githubSecret})}
+			w.connect(c, object{"provider": "generic-hmac", "connection_id": f.name + "-second", "tags": object{"a": "b"}})
+			own.secret = w.created(c, "/connections/github/"+f.name+"/webhook-secrets",
+				object{"secret": githubSecret + " next"})
+			own.enrolling = w.connect(c, object{"provider": "notion", "connection_id": f.name + "-enrolling"})
+			w.call(c, http.MethodPost, "/connections/notion/"+own.enrolling.ConnectionID+"/webhook-enrolment", nil).want(w,
+				http.StatusCreated)
+			w.call(nobody, http.MethodPost, "/webhook/"+own.enrolling.pathToken(),
+				raw(`{"verification_token":"secret_of_the_handshake"}`)).want(w, http.StatusOK)
+			f.put(own)
+		},
+		samples: connectionSamples,
+		lists: map[string]map[string]string{
+			"list-connections": {"provider": "github", "status": "active", "q": "a"},
+		},
+		references: map[string]func(r foreign, operation, field string){
+			"create-connection connection_id": func(foreign, string, string) {}, // names what is made; see TestSameNames
+		},
+		private: func(f fixtures) []string { return []string{f.connection().UUID, f.connection().pathToken()} },
+	}
+}
+
+// connection requires that a field that names a connection finds none of another environment.
+func (r foreign) connection(operation, field string) {
+	r.w.t.Helper()
+	r.missing(operation, field, r.own.connection().ConnectionID)
+}
+
+func connectionSamples(_ *world, f fixtures) []sample {
+	own := part[connectionFixtures](f)
+	path := map[string]string{"provider": "github", "connection_id": own.first.ConnectionID}
+	enrolling := map[string]string{"provider": "notion", "connection_id": own.enrolling.ConnectionID}
+	return []sample{
+		{id: "create-connection", body: object{"provider": "github", "on_conflict": "update", "connection_id": "sample-" +
+			strings.ToLower(f.environment[4:])}, status: http.StatusCreated},
+		{id: "list-connections", status: http.StatusOK},
+		{id: "get-connection", path: path, status: http.StatusOK},
+		{id: "update-connection", path: path, body: object{"tags": object{"sample": "yes"}}, status: http.StatusOK},
+		{id: "list-webhook-secrets", path: path, status: http.StatusOK},
+		{id: "create-webhook-secret", path: path, body: object{"secret": "0123456789abcdef", "label": "sample"},
+			status: http.StatusCreated},
+		{id: "delete-webhook-secret", path: map[string]string{"provider": "github",
+			"connection_id": own.first.ConnectionID, "secret_id": own.secret}, status: http.StatusNoContent},
+		{id: "get-webhook-enrolment", path: enrolling, status: http.StatusOK},
+		{id: "confirm-webhook-enrolment", path: enrolling, status: http.StatusOK},
+		{id: "open-webhook-enrolment", path: enrolling, status: http.StatusCreated},
+		{id: "delete-webhook-enrolment", path: enrolling, status: http.StatusNoContent},
+		{id: "operate-connection", path: path, body: object{"tags": object{"sample": nil}}, status: http.StatusOK},
+		{id: "operate-connection", path: path, body: object{"operation": "disable"}, status: http.StatusOK,
+			stage: removes},
+		{id: "delete-connection", path: path, status: http.StatusNoContent, stage: removes},
+	}
+}
