@@ -236,8 +236,8 @@ func (s *Service) JWKS(ctx context.Context) (jose.JSONWebKeySet, error) {
 	}
 	now := s.clock.Now()
 	var set jose.JSONWebKeySet
-	for i, k := range t.keys {
-		if t.keys.live(now, i) {
+	for i, k := range t.ring {
+		if t.ring.live(now, i) {
 			set.Keys = append(set.Keys, jose.JSONWebKey{Key: &k.private.PublicKey, KeyID: k.id, Algorithm: string(jose.ES256),
 				Use: "sig"})
 		}

@@ -1,17 +1,16 @@
 package accesstokens
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
+	josejwt "github.com/go-jose/go-jose/v4/jwt"
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/id"
+	"sallyport/internal/platform/jwt"
 )
 
 const (
@@ -40,11 +39,16 @@ type Claims struct {
 type Keys struct {
 	issuer   string
 	audience string
-	keys     keyring
+	ring     keyring
+	policy   jwt.Policy
 }
 
-func newKeys(issuer string, keys keyring) *Keys {
-	return &Keys{issuer: issuer, audience: issuer + "/api/v1", keys: keys}
+func newKeys(issuer string, ring keyring) *Keys {
+	audience := issuer + "/api/v1"
+	return &Keys{issuer: issuer, audience: audience, ring: ring, policy: jwt.Policy{
+		Algorithms: []jose.SignatureAlgorithm{jose.ES256}, Types: []string{tokenType}, MaxBytes: maxTokenBytes,
+		Issuers: []string{issuer}, Audiences: []string{audience}, OnlyAudience: true,
+		RequireExpiry: true, RequireIssuedAt: true, Skew: clockSkew, MaxLifetime: Lifetime}}
 }
 
 // Subject is the user for whom a token is signed, and their session.
@@ -57,22 +61,22 @@ type Subject struct {
 	Methods    []string
 }
 
-// Sign returns an access token, made with the key whose turn it is.
-func (t *Keys) Sign(now time.Time, s Subject) (string, error) {
-	key := t.keys.signer(now)
+// Sign returns an access token, signed with the current key.
+func (k *Keys) Sign(now time.Time, s Subject) (string, error) {
+	key := k.ring.signer(now)
 	signer, err := jose.NewSigner(
 		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key.private, KeyID: key.id}},
 		(&jose.SignerOptions{}).WithType(tokenType))
 	if err != nil {
 		return "", fmt.Errorf("prepare to sign a token: %w", err)
 	}
-	at := jwt.NewNumericDate(now)
-	token, err := jwt.Signed(signer).Claims(Claims{
+	at := josejwt.NewNumericDate(now)
+	token, err := josejwt.Signed(signer).Claims(Claims{
 		Claims: jwt.Claims{
-			Issuer: t.issuer, Audience: jwt.Audience{t.audience}, Subject: s.User,
-			IssuedAt: at, Expiry: jwt.NewNumericDate(at.Time().Add(Lifetime)),
+			Issuer: k.issuer, Audience: josejwt.Audience{k.audience}, Subject: s.User,
+			IssuedAt: at, Expiry: josejwt.NewNumericDate(at.Time().Add(Lifetime)),
 		},
-		Team: s.Team, Session: s.Session, AuthTime: jwt.NewNumericDate(clock.FromMillis(s.AuthMillis)),
+		Team: s.Team, Session: s.Session, AuthTime: josejwt.NewNumericDate(clock.FromMillis(s.AuthMillis)),
 		Methods: s.Methods,
 	}).Serialize()
 	if err != nil {
@@ -81,61 +85,25 @@ func (t *Keys) Sign(now time.Time, s Subject) (string, error) {
 	return token, nil
 }
 
-// errToken says why a token was refused, for the log; the client gets one text for every reason.
-var errToken = errors.New("access token refused")
+// errToken is wrapped with the reason, for the log. The client gets the same response for every reason.
+var errToken = errors.New("access token rejected")
 
-// Verify returns the claims of a token of ours that is valid now.
-func (t *Keys) Verify(now time.Time, token string) (Claims, error) {
-	refuse := func(why string) (Claims, error) { return Claims{}, fmt.Errorf("%w: %s", errToken, why) }
-	if len(token) > maxTokenBytes || !canonical(token) {
-		return refuse("length or encoding")
-	}
-	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
-	if err != nil || len(parsed.Headers) != 1 {
-		return refuse("form or algorithm")
-	}
-	header := parsed.Headers[0]
-	if typ, ok := header.ExtraHeaders[jose.HeaderType].(string); !ok || typ != tokenType {
-		return refuse("typ")
-	}
-	key := t.keys.verifier(now, header.KeyID)
-	if key == nil {
-		return refuse("kid")
-	}
+// Verify returns the claims of a token that this service issued and that is valid now.
+func (k *Keys) Verify(now time.Time, token string) (Claims, error) {
 	var c Claims
-	if err := parsed.Claims(key, &c); err != nil {
-		return refuse("signature")
-	}
+	err := k.policy.Verify(now, token, func(h jose.Header) []any {
+		if key := k.ring.verifier(now, h.KeyID); key != nil {
+			return []any{key}
+		}
+		return nil
+	}, &c)
 	switch {
-	case c.Issuer != t.issuer:
-		return refuse("iss")
-	case len(c.Audience) != 1 || c.Audience[0] != t.audience:
-		return refuse("aud")
-	case c.Expiry == nil || !now.Before(c.Expiry.Time()):
-		return refuse("exp")
-	case c.IssuedAt == nil || now.Add(clockSkew).Before(c.IssuedAt.Time()):
-		return refuse("iat")
-	case c.NotBefore != nil && now.Add(clockSkew).Before(c.NotBefore.Time()):
-		return refuse("nbf")
-	case c.Expiry.Time().Sub(c.IssuedAt.Time()) > Lifetime:
-		return refuse("lifetime")
+	case err != nil:
+		return Claims{}, fmt.Errorf("%w: %w", errToken, err)
 	case c.AuthTime == nil || !id.Is(id.PrefixSession, c.Session):
-		return refuse("auth_time or sid")
+		return Claims{}, fmt.Errorf("%w: auth_time or sid", errToken)
 	case !id.Is(id.PrefixUser, c.Subject) || !id.Is(id.PrefixTeam, string(c.Team)):
-		return refuse("sub or team")
+		return Claims{}, fmt.Errorf("%w: sub or team", errToken)
 	}
 	return c, nil
-}
-
-// canonical reports whether every part of a compact token is written in the one way that its bytes have. The decoder
-// ignores the spare bits of a part's last character, so that otherwise several texts would be the same token.
-func canonical(token string) bool {
-	parts := 0
-	for part := range strings.SplitSeq(token, ".") {
-		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
-			return false
-		}
-		parts++
-	}
-	return parts == 3
 }

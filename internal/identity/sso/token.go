@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
+
+	"sallyport/internal/platform/jwt"
 )
 
 const (
@@ -45,36 +48,28 @@ const (
 // claims are those about the person, as the ID token or the userinfo endpoint has them.
 type claims map[string]json.RawMessage
 
-// verify returns the subject of an ID token and its claims, when one of the keys verifies it and it says what it must
-// (OpenID Connect Core 1.0, section 3.1.3.7). unknown is true where no key has the id that the token names, so that
-// younger keys may do better.
+// verify returns the subject and the claims of an ID token, if one of the keys verifies it and its claims are as
+// expected (OpenID Connect Core 1.0, section 3.1.3.7). unknown is true if no key fits, so that a newer key set may
+// help.
 func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, about claims, unknown bool, f *Fault) {
-	if len(raw) > maxTokenBytes {
-		return "", nil, false, fault("The ID token is larger than %d KiB.", maxTokenBytes>>10)
-	}
-	parsed, err := jwt.ParseSigned(raw, algorithms())
-	if err != nil || len(parsed.Headers) != 1 {
-		return "", nil, false, fault("The ID token is malformed or signed with an algorithm that is not accepted.")
-	}
-	header := parsed.Headers[0]
-	if typ, ok := header.ExtraHeaders[jose.HeaderType].(string); ok && !strings.EqualFold(typ, "JWT") {
-		return "", nil, false, fault("The ID token is a token of another kind.")
-	}
-	fitting := slices.DeleteFunc(slices.Clone(keys), func(k jose.JSONWebKey) bool {
-		return header.KeyID != "" && k.KeyID != header.KeyID || k.Algorithm != "" && k.Algorithm != header.Algorithm
-	})
-	if len(fitting) == 0 {
-		return "", nil, true, fault("The ID token is signed with a key that the identity provider does not publish.")
-	}
+	policy := jwt.Policy{Algorithms: algorithms(), Types: []string{"", "JWT"}, MaxBytes: maxTokenBytes,
+		Issuers: []string{e.issuer}, Audiences: []string{e.clientID},
+		RequireExpiry: true, RequireIssuedAt: true, Skew: clockSkew, ExpirySkew: clockSkew}
+	var keyID string
 	var t idToken
-	for _, k := range fitting {
-		if err = parsed.Claims(k.Key, &t, &about); err == nil {
-			break
+	err := policy.Verify(e.now, raw, func(h jose.Header) []any {
+		keyID = h.KeyID
+		var fitting []any
+		for _, k := range keys {
+			if (h.KeyID == "" || k.KeyID == h.KeyID) && (k.Algorithm == "" || k.Algorithm == h.Algorithm) {
+				fitting = append(fitting, k.Key)
+			}
 		}
-		t, about = idToken{}, nil
-	}
+		return fitting
+	}, &t, &about)
 	if err != nil {
-		return "", nil, header.KeyID == "", fault("The signature of the ID token does not verify.")
+		unknown = errors.Is(err, jwt.ErrKey) || errors.Is(err, jwt.ErrSignature) && keyID == ""
+		return "", nil, unknown, tokenFault(err)
 	}
 	if f := e.check(t); f != nil {
 		return "", nil, false, f
@@ -82,21 +77,35 @@ func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, ab
 	return t.Subject, about, false, nil
 }
 
-// check holds a token whose signature verifies to what it must say.
+// tokenFault returns the sentence for an error of package jwt.
+func tokenFault(err error) *Fault {
+	const malformed = "The ID token is malformed or signed with an algorithm that is not accepted."
+	for _, s := range []struct {
+		err      error
+		sentence string
+	}{
+		{jwt.ErrTooLarge, fmt.Sprintf("The ID token is larger than %d KiB.", maxTokenBytes>>10)},
+		{jwt.ErrMalformed, malformed}, {jwt.ErrAlgorithm, malformed},
+		{jwt.ErrType, "The ID token is a token of another kind."},
+		{jwt.ErrKey, "The ID token is signed with a key that the identity provider does not publish."},
+		{jwt.ErrIssuer, "The ID token is of another issuer."},
+		{jwt.ErrAudience, "The ID token is for another client."},
+		{jwt.ErrExpired, "The ID token has expired; are the clocks right?"},
+		{jwt.ErrIssuedLater, "The ID token is of the future; are the clocks right?"},
+		{jwt.ErrNotYetValid, "The ID token is not valid yet; are the clocks right?"},
+	} {
+		if errors.Is(err, s.err) {
+			return fault("%s", s.sentence)
+		}
+	}
+	return fault("The signature of the ID token does not verify.")
+}
+
+// check checks the claims that only ID tokens have.
 func (e expected) check(t idToken) *Fault {
 	switch {
-	case t.Issuer != e.issuer:
-		return fault("The ID token is of another issuer.")
-	case !slices.Contains(t.Audience, e.clientID):
-		return fault("The ID token is for another client.")
 	case len(t.Audience) > 1 && t.AuthorizedParty == "", t.AuthorizedParty != "" && t.AuthorizedParty != e.clientID:
 		return fault("The ID token was issued to another client.")
-	case t.Expiry == nil || !e.now.Before(t.Expiry.Time().Add(clockSkew)):
-		return fault("The ID token has expired; are the clocks right?")
-	case t.IssuedAt == nil || e.now.Add(clockSkew).Before(t.IssuedAt.Time()):
-		return fault("The ID token is of the future; are the clocks right?")
-	case t.NotBefore != nil && e.now.Add(clockSkew).Before(t.NotBefore.Time()):
-		return fault("The ID token is not valid yet; are the clocks right?")
 	case t.Nonce == "" || subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(e.nonce)) != 1:
 		return fault("The ID token belongs to another sign-in.")
 	case t.Subject == "" || len(t.Subject) > maxSubjectBytes || strings.ContainsFunc(t.Subject, func(r rune) bool {

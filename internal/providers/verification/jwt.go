@@ -1,11 +1,11 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/base64"
 	"errors"
 	"hash"
 	"slices"
@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/json"
-	"github.com/go-jose/go-jose/v4/jwt"
+
+	"sallyport/internal/platform/jwt"
 )
 
 const (
@@ -30,12 +30,10 @@ const (
 type jwtRule struct {
 	src      source
 	prefix   string
-	algs     []jose.SignatureAlgorithm
+	policy   jwt.Policy
 	families []keyFamily // of public keys; empty where secrets are the keys
-	iss, aud []string
 	claims   []predicate
 	maxAge   time.Duration
-	maxSkew  time.Duration
 }
 
 // familyOf returns the kind of public key that an algorithm takes; symmetric is true for one that takes a secret.
@@ -62,7 +60,8 @@ func (c *proofCompiler) compileJWT() {
 		return
 	}
 	field := c.path + "jwt"
-	rule := &jwtRule{prefix: d.JWT.Prefix, iss: slices.Clone(d.JWT.Iss), aud: slices.Clone(d.JWT.Aud)}
+	rule := &jwtRule{prefix: d.JWT.Prefix, policy: jwt.Policy{MaxBytes: maxToken, Issuers: oneOf(d.JWT.Iss),
+		Audiences: oneOf(d.JWT.Aud)}}
 	p.jwt = rule
 	src, wrong := parseSource(d.JWT.From, sourceHeader|sourceQuery|sourceJSON|sourceItems)
 	if wrong != "" {
@@ -78,7 +77,7 @@ func (c *proofCompiler) compileJWT() {
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"iss", rule.iss}, {"aud", rule.aud}} {
+	}{{"iss", rule.policy.Issuers}, {"aud", rule.policy.Audiences}} {
 		c.limit(field+"."+list.name, len(list.values))
 		if slices.Contains(list.values, "") {
 			c.problems.add(field+"."+list.name, ruleFormat, "must not contain an empty value")
@@ -86,15 +85,23 @@ func (c *proofCompiler) compileJWT() {
 	}
 	rule.claims = c.compilePredicates(field+".claims", d.JWT.Claims, sourceJWT)
 	rule.maxAge = c.seconds(field+".max_age_s", d.JWT.MaxAgeS)
-	if rule.maxSkew = c.seconds(field+".max_skew_s", d.JWT.MaxSkewS); rule.maxSkew == 0 {
-		rule.maxSkew = defaultSkew
-	}
+	skew := cmp.Or(c.seconds(field+".max_skew_s", d.JWT.MaxSkewS), defaultSkew)
+	// The last instant of the skew is still valid.
+	rule.policy.Skew, rule.policy.ExpirySkew = skew, skew+1
 	p.variants = []urlVariant{{}}
 	c.compileBodyHash()
 	if d.BodyUnsigned == p.covers.body {
 		c.problems.add(c.path+"body_unsigned", ruleCoherent,
 			"must be true exactly if no body_hash is set, because the token then does not cover the body")
 	}
+}
+
+// oneOf returns the values that a claim may have; nil means any.
+func oneOf(values []string) []string {
+	if len(values) == 0 {
+		return nil
+	}
+	return slices.Clone(values)
 }
 
 func (c *proofCompiler) compileAlgs(field string, names []string, rule *jwtRule) (symmetric bool) {
@@ -112,7 +119,7 @@ func (c *proofCompiler) compileAlgs(field string, names []string, rule *jwtRule)
 				"mixes secrets and public keys, so that a public key could be used as a secret")
 		}
 		symmetric = isSymmetric
-		rule.algs = append(rule.algs, alg)
+		rule.policy.Algorithms = append(rule.policy.Algorithms, alg)
 		if family != "" && !slices.Contains(rule.families, family) {
 			rule.families = append(rule.families, family)
 		}
@@ -164,21 +171,22 @@ func (p *proof) verifyJWT(ctx context.Context, s *workspace) (keyID string, refu
 }
 
 func (p *proof) verifyCompact(ctx context.Context, s *workspace, text string) (keyID string, refusal *Refusal) {
-	token, found := strings.CutPrefix(text, p.jwt.prefix)
-	if !found || len(token) > maxToken || !strictCompact(token) {
+	compact, found := strings.CutPrefix(text, p.jwt.prefix)
+	if !found {
 		return "", p.refuseUnreadable()
 	}
-	jws, err := jose.ParseSignedCompact(token, p.jwt.algs)
-	if err != nil || len(jws.Signatures) != 1 {
+	token, err := p.jwt.policy.Parse(compact)
+	switch {
+	case errors.Is(err, jwt.ErrTooLarge), errors.Is(err, jwt.ErrMalformed):
+		return "", p.refuseUnreadable()
+	case errors.Is(err, jwt.ErrCritical), err == nil && token.Header.KeyID != "" &&
+		!printable(token.Header.KeyID, maxKeyID):
+		return "", reject(ReasonSignatureMalformed, "The token has a header that is not understood here.")
+	case err != nil:
 		return "", reject(ReasonSignatureMalformed, "The "+p.jwt.src.place()+
 			" is no JSON Web Token of an algorithm that this provider uses.")
 	}
-	header := &jws.Signatures[0].Protected
-	if _, critical := header.ExtraHeaders["crit"]; critical || len(header.KeyID) > maxKeyID || header.KeyID != "" &&
-		!printable(header.KeyID, maxKeyID) {
-		return "", reject(ReasonSignatureMalformed, "The token has a header that is not understood here.")
-	}
-	keyID, payload, refusal := p.verifyJWS(ctx, s, jws, header)
+	keyID, payload, refusal := p.findKey(ctx, s, token)
 	if refusal != nil {
 		return "", refusal
 	}
@@ -186,25 +194,16 @@ func (p *proof) verifyCompact(ctx context.Context, s *workspace, text string) (k
 	return keyID, p.checkClaims(s, payload)
 }
 
-// strictCompact reports whether a token is three parts of base64url in which no bit is left over. The library drops
-// such bits, so that a signature would have several texts.
-func strictCompact(token string) bool {
-	parts := strings.Split(token, ".")
-	return len(parts) == 3 && !slices.ContainsFunc(parts, func(part string) bool {
-		_, err := base64.RawURLEncoding.Strict().DecodeString(part)
-		return err != nil || strings.ContainsAny(part, "\r\n")
-	})
-}
-
-// verifyJWS finds the key under which the token's signature is right. An algorithm is bound to its kind of key: a
+// findKey finds the key under which the token's signature is right. An algorithm is bound to its kind of key: a
 // secret verifies HS… only, and a public key only the algorithms of its family.
-func (p *proof) verifyJWS(ctx context.Context, s *workspace, jws *jose.JSONWebSignature,
-	header *jose.Header) (keyID string, payload []byte, refusal *Refusal) {
+func (p *proof) findKey(ctx context.Context, s *workspace,
+	token *jwt.Token) (keyID string, payload []byte, refusal *Refusal) {
+	header := &token.Header
 	alg := jose.SignatureAlgorithm(header.Algorithm)
 	family, symmetric, _ := familyOf(alg)
 	if symmetric {
 		for _, k := range p.keys {
-			if payload, err := jws.Verify(&macVerifier{key: k.bytes}); err == nil {
+			if payload, err := token.Verify(&macVerifier{key: k.bytes}); err == nil {
 				return k.id, payload, nil
 			}
 		}
@@ -218,7 +217,7 @@ func (p *proof) verifyJWS(ctx context.Context, s *workspace, jws *jose.JSONWebSi
 		if !family.has(k.public) || k.algorithm != "" && k.algorithm != header.Algorithm {
 			continue
 		}
-		if payload, err := jws.Verify(k.public); err == nil {
+		if payload, err := token.Verify(k.public); err == nil {
 			return k.id, payload, nil
 		}
 	}
@@ -256,29 +255,30 @@ func (m *macVerifier) VerifyPayload(payload, signature []byte, alg jose.Signatur
 func (p *proof) checkClaims(s *workspace, payload []byte) *Refusal {
 	rule, now := p.jwt, s.view.request.Now
 	var claims jwt.Claims
-	// The library's own decoder refuses a member that stands twice, whose meaning would depend on the reader.
-	if err := json.Unmarshal(payload, &claims); err != nil {
+	if err := jwt.Decode(payload, &claims); err != nil {
 		return reject(ReasonSignatureMalformed, "The token's claims cannot be read.")
 	}
+	err := rule.policy.CheckTimes(now, claims)
 	switch {
-	case claims.Expiry != nil && now.After(claims.Expiry.Time().Add(rule.maxSkew)):
+	case errors.Is(err, jwt.ErrExpired):
 		return reject(ReasonTimestampOutOfRange,
 			"The signature is valid, but the token has expired. The webhook was delayed or replayed, or this host's clock is "+
 				"ahead.")
-	case claims.NotBefore != nil && now.Before(claims.NotBefore.Time().Add(-rule.maxSkew)),
-		claims.IssuedAt != nil && now.Before(claims.IssuedAt.Time().Add(-rule.maxSkew)):
+	case err != nil:
 		return reject(ReasonTimestampOutOfRange,
 			"The signature is right, but the token is not valid yet. This host's clock is behind, or the sender's ahead.")
 	case rule.maxAge > 0 && claims.IssuedAt == nil, rule.maxAge == 0 && claims.Expiry == nil && p.bodyHash == nil:
 		return reject(ReasonTimestampMissing,
 			"The token contains neither the time of its issue nor an expiry, so it would be valid forever.")
-	case rule.maxAge > 0 && now.Sub(claims.IssuedAt.Time()) > rule.maxAge+rule.maxSkew:
+	case rule.maxAge > 0 && now.Sub(claims.IssuedAt.Time()) > rule.maxAge+rule.policy.Skew:
 		return reject(ReasonTimestampOutOfRange,
 			"The signature is valid, but the token was issued too long ago. The webhook was delayed or replayed, or this "+
 				"host's clock is ahead.")
-	case len(rule.iss) > 0 && !slices.Contains(rule.iss, claims.Issuer):
+	}
+	switch err := rule.policy.CheckParties(claims); {
+	case errors.Is(err, jwt.ErrIssuer):
 		return refuseClaim("iss")
-	case len(rule.aud) > 0 && !slices.ContainsFunc(rule.aud, claims.Audience.Contains):
+	case err != nil:
 		return refuseClaim("aud")
 	}
 	for i := range rule.claims {
