@@ -3,18 +3,23 @@ package app
 import (
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"sallyport/internal/identity"
+	"sallyport/internal/identity/accesstokens/accesstokenshttp"
+	"sallyport/internal/identity/apikeys/apikeyshttp"
 	"sallyport/internal/identity/audit"
 	"sallyport/internal/identity/audit/audithttp"
-	"sallyport/internal/identity/identityhttp"
 	"sallyport/internal/identity/installation"
+	"sallyport/internal/identity/invitations/invitationshttp"
 	"sallyport/internal/identity/mails"
+	"sallyport/internal/identity/members/membershttp"
+	"sallyport/internal/identity/setup/setuphttp"
 	"sallyport/internal/identity/signin"
+	"sallyport/internal/identity/signin/signinhttp"
 	"sallyport/internal/identity/sso"
 	"sallyport/internal/identity/sso/ssohttp"
+	"sallyport/internal/identity/team/teamhttp"
 	"sallyport/internal/platform/config"
 	"sallyport/internal/platform/db"
 	"sallyport/internal/platform/egress"
@@ -142,7 +147,7 @@ func (p *parts) build() (*process, error) {
 			PublicURL: p.cfg.PublicURL}})
 	repeats := idempotency.New(idempotency.Config{DB: p.db, Box: p.box, Clock: p.clock})
 
-	modules := slices.Concat([]module.Module{
+	modules := []module.Module{
 		p.databaseModule(),
 		{Name: "platform/httpapi", Metrics: requests.Metrics()},
 		{Name: "platform/jobs", Metrics: batches.Metrics()},
@@ -163,10 +168,16 @@ func (p *parts) build() (*process, error) {
 		p.providers.Module(conns, conns.ProvidersChanged),
 		connectionshttp.Module(conns, p.cfg.PublicURL),
 		subscriptionshttp.Module(subs),
-	}, identityhttp.Modules(ids), []module.Module{
+		teamhttp.Module(ids.Team),
+		membershttp.Module(ids.Members),
+		accesstokenshttp.Module(ids.AccessTokens),
+		signinhttp.Module(ids.SignIn),
+		invitationshttp.Module(ids.Invitations),
+		apikeyshttp.Module(ids.Keys),
+		setuphttp.Module(ids.Setup),
 		mail.Module(),
-		ssohttp.Module(login, identityhttp.RefreshCookie{}),
-	})
+		ssohttp.Module(login, signinhttp.RefreshCookie{}),
+	}
 	return &process{
 		modules: modules, identity: ids,
 		api: httpapi.Config{Logger: p.log, Clock: p.clock, Auth: ids.Principals, Keys: ids.Keys,

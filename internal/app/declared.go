@@ -16,8 +16,8 @@ import (
 func Declared() []module.Module {
 	cfg := config.Default()
 	d, system := new(db.DB), clock.System()
-	p := parts{cfg: &cfg, log: slog.New(slog.DiscardHandler), clock: db.NewClock(d, system, nil), db: d, box: new(secretbox.Box),
-		client: NewEgress(&cfg, system)}
+	p := parts{cfg: &cfg, log: slog.New(slog.DiscardHandler), clock: db.NewClock(d, system, nil), db: d,
+		box: new(secretbox.Box), client: NewEgress(&cfg, system)}
 	defer p.client.Close()
 	var err error
 	var made *process

@@ -24,6 +24,14 @@ func Dependencies() map[string][]string {
 			"identity/installation", "identity/audit"},
 		"identity/principals": {"identity/apikeys", "identity/signin", "identity/team"},
 
+		// The JSON forms that several HTTP packages of the district show.
+		"identity/wire":            {"identity/members", "identity/team"},
+		"identity/invitationshttp": {"identity/wire"},
+		"identity/membershttp":     {"identity/wire"},
+		"identity/setuphttp":       {"identity/wire"},
+		"identity/signinhttp":      {"identity/wire"},
+		"identity/teamhttp":        {"identity/wire"},
+
 		// The district put together.
 		"identity": {"identity/accesstokens", "identity/apikeys", "identity/installation", "identity/invitations",
 			"identity/members", "identity/principals", "identity/setup", "identity/signin", "identity/team"},

@@ -14,9 +14,8 @@ import (
 const MaxMethods = 40
 
 // LargeTypes returns one line for each type under internal that has more than MaxMethods methods, over all files of its
-// package without tests. pending holds types that are still too large, with the number of methods that they may have:
-// the folder, a dot and the name. A type that has fewer by now needs its entry lowered or removed.
-func LargeTypes(files []File, pending map[string]int) ([]string, error) {
+// package without tests.
+func LargeTypes(files []File) ([]string, error) {
 	methods := map[string]int{}
 	for _, f := range files {
 		if !isProductGo(f.Path) || !strings.HasPrefix(f.Path, "internal/") {
@@ -34,16 +33,8 @@ func LargeTypes(files []File, pending map[string]int) ([]string, error) {
 	}
 	var lines []string
 	for name, n := range methods {
-		if limit := max(MaxMethods, pending[name]); n > limit {
-			lines = append(lines, fmt.Sprintf("%s has %d methods; %d is the limit", name, n, limit))
-		}
-	}
-	for name, n := range pending {
-		switch {
-		case methods[name] <= MaxMethods:
-			lines = append(lines, name+" is no longer too large")
-		case methods[name] < n:
-			lines = append(lines, fmt.Sprintf("%s has only %d methods now", name, methods[name]))
+		if n > MaxMethods {
+			lines = append(lines, fmt.Sprintf("%s has %d methods; %d is the limit", name, n, MaxMethods))
 		}
 	}
 	slices.Sort(lines)

@@ -59,10 +59,10 @@ func (s *Service) effective(r Retention) (payload, event int64) {
 	return min(payload, event), event
 }
 
-// retentionViolations returns what is wrong with settings, at the locations of the HTTP body. A payload time that the
+// retentionViolations returns the errors of settings, by the names of their fields. A payload time that the
 // events' would cut short is refused rather than ignored.
 func (s *Service) retentionViolations(r Retention) []apperr.Detail {
-	const payload, event = "body.payload_retention_days", "body.event_retention_days"
+	const payload, event = "payload_retention_days", "event_retention_days"
 	violations := slices.Concat(outOfRange(r.PayloadDays, MaxPayloadRetentionDays, payload),
 		outOfRange(r.EventDays, MaxEventRetentionDays, event))
 	if _, event := s.effective(r); violations == nil && r.PayloadDays != nil && *r.PayloadDays > event {

@@ -96,17 +96,17 @@ func TestRetentionRefusals(t *testing.T) {
 			change     team.EnvironmentChange
 			violations []string
 		}{
-			"none at all": {days(new(int64(0)), new(int64(0))), []string{"body.payload_retention_days range",
-				"body.event_retention_days range"}},
-			"too long": {days(new(int64(366)), new(int64(3651))), []string{"body.payload_retention_days range",
-				"body.event_retention_days range"}},
-			"payload over event":       {days(new(int64(8)), new(int64(7))), []string{"body.payload_retention_days order"}},
-			"payload over the stored":  {only(true, 41), []string{"body.payload_retention_days order"}},
-			"event under the stored":   {only(false, 19), []string{"body.payload_retention_days order"}},
-			"payload over the default": {days(new(int64(91)), nil), []string{"body.payload_retention_days order"}},
+			"none at all": {days(new(int64(0)), new(int64(0))), []string{"payload_retention_days range",
+				"event_retention_days range"}},
+			"too long": {days(new(int64(366)), new(int64(3651))), []string{"payload_retention_days range",
+				"event_retention_days range"}},
+			"payload over event":       {days(new(int64(8)), new(int64(7))), []string{"payload_retention_days order"}},
+			"payload over the stored":  {only(true, 41), []string{"payload_retention_days order"}},
+			"event under the stored":   {only(false, 19), []string{"payload_retention_days order"}},
+			"payload over the default": {days(new(int64(91)), nil), []string{"payload_retention_days order"}},
 			"together with a bad name": {team.EnvironmentChange{Name: new("A"), RetentionChange: only(true, 41).RetentionChange},
-				[]string{"name pattern", "body.payload_retention_days order"}},
-			"negative": {only(true, -1), []string{"body.payload_retention_days range"}},
+				[]string{"name pattern", "payload_retention_days order"}},
+			"negative": {only(true, -1), []string{"payload_retention_days range"}},
 		} {
 			_, err := f.Team.UpdateEnvironment(t.Context(), actor, env, c.change)
 			var e *apperr.Error

@@ -161,7 +161,11 @@ func schemaName(t reflect.Type, hint string) string {
 // clients name their types after the published schemas: a package may be renamed or split, its schemas keep their
 // names.
 func publishedPrefixes() map[string]string {
-	return map[string]string{"events": "webhookevents"}
+	published := map[string]string{"events": "webhookevents"}
+	for _, pkg := range []string{"apikeys", "invitations", "members", "setup", "signin", "team", "wire"} {
+		published[pkg] = "identity"
+	}
+	return published
 }
 
 type adapter struct{ a *API }

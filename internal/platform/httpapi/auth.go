@@ -51,8 +51,8 @@ func (c credentials) fingerprint(p access.Principal) string {
 }
 
 // authorize identifies the caller, scopes the request to an environment and checks the permission or grant, in this
-// order, so that no resource is read for a caller without rights. With an error it returns the principal as far as it is
-// known.
+// order, so that no resource is read for a caller without rights. With an error it returns the principal as far as it
+// is known.
 func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Principal, error) {
 	if op.Public {
 		return r, access.Principal{}, nil
@@ -89,8 +89,8 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Pr
 	return r.WithContext(access.With(ctx, p)), p, nil
 }
 
-// admit returns the caller in the environment that the operation works on. It returns an error if the caller may not call
-// the operation.
+// admit returns the caller in the environment that the operation works on. It returns an error if the caller may not
+// call the operation.
 func (a *API) admit(ctx context.Context, sent credentials, op Operation) (access.Principal, error) {
 	p, err := a.identify(ctx, sent, op)
 	if err != nil {
@@ -130,8 +130,8 @@ func (a *API) redeem(ctx context.Context, sent credentials, op Operation) (conte
 	return own, p, err
 }
 
-// authorizePrincipal checks the permission of a user or the grants of a key. It limits a key to the connections that its
-// grants open.
+// authorizePrincipal checks the permission of a user or the grants of a key. It limits a key to the connections that
+// its grants open.
 func (op Operation) authorizePrincipal(p access.Principal) (access.Principal, error) {
 	switch p.Kind {
 	case access.KindUser:

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"sallyport/internal/platform/apperr"
 )
 
@@ -28,8 +26,6 @@ type call struct {
 	violations []apperr.Detail
 	// rules checks the operation's inputs; nil where there is nothing to check.
 	rules *rules
-	// onRefusal are further rules for a request that is refused.
-	onRefusal []func(*apperr.Violations)
 	// keyID is the id of the API key that the request has shown, once it is known to be valid.
 	keyID string
 	// credential returns the credential that let the request in, which few operations ask for; nil where none did.
@@ -83,23 +79,5 @@ func (c *call) details(errs []error, found []apperr.Detail) []apperr.Detail {
 	}
 	list.addErrors(errs)
 	list.add(found...)
-	if len(list.details) == 0 {
-		return nil
-	}
-	for _, rule := range c.onRefusal {
-		var v apperr.Violations
-		rule(&v)
-		if err := v.Err(); err != nil {
-			list.addErrors([]error{err})
-		}
-	}
 	return list.details
-}
-
-// OnRefusal registers rules that run if the request is rejected before its handler. It is for a Resolve method of a
-// body whose rules the handler checks together with others. The rules do not run twice, and one response has all errors
-// of the body.
-func OnRefusal(ctx huma.Context, rules func(*apperr.Violations)) {
-	c := callFrom(ctx.Context())
-	c.onRefusal = append(c.onRefusal, rules)
 }

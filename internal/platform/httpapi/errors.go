@@ -169,7 +169,7 @@ func (l *detailList) add(found ...apperr.Detail) {
 	}
 }
 
-// addErrors adds the errors that Huma collected: its own, and those of Resolve methods.
+// addErrors adds the errors that Huma collected.
 func (l *detailList) addErrors(errs []error) {
 	for _, err := range errs {
 		var own *apperr.Error
@@ -254,17 +254,3 @@ func At(location, rule, format string, args ...any) error {
 
 // WithHeaders returns err with headers for its response.
 func WithHeaders(err error, h http.Header) error { return huma.ErrorWithHeaders(err, h) }
-
-// inBody places the validation errors that the handler of an operation with a body returns.
-func inBody(err error) error {
-	var e *apperr.Error
-	if !errors.As(err, &e) || e.Code != apperr.CodeValidation {
-		return err
-	}
-	for _, d := range e.Details {
-		if strings.HasPrefix(d.Location, "body.") {
-			return err
-		}
-	}
-	return apperr.Below("body", err)
-}

@@ -57,8 +57,8 @@ func (a *API) countRequest(w http.ResponseWriter, r *http.Request, p access.Prin
 		Cause: cause}
 }
 
-// LimitedByAddress returns a handler whose requests are limited like those to public operations. It is for handlers that
-// Handle mounts.
+// LimitedByAddress returns a handler whose requests are limited like those to public operations. It is for handlers
+// that Handle mounts.
 func (a *API) LimitedByAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.countRequest(w, r, access.Principal{}, nil); err != nil {

@@ -54,10 +54,10 @@ type pager interface {
 	Parse(scope string, valid func(key string) bool) (page.Request, error)
 }
 
-// RegisterList adds an operation that lists rows. It reads the limit, the cursor and the order from the page.Query of the
-// input, and sets the headers that lead to the next page. A cursor is only valid for the list that it came from: for the
-// same path, team, environment and filters, in any order. The error of a cursor comes after those of Rows, so that a
-// caller who may not read the list learns nothing else.
+// RegisterList adds an operation that lists rows. It reads the limit, the cursor and the order from the page.Query of
+// the input, and sets the headers that lead to the next page. A cursor is only valid for the list that it came from:
+// for the same path, team, environment and filters, in any order. The error of a cursor comes after those of Rows, so
+// that a caller who may not read the list learns nothing else.
 func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 	if _, ok := any(new(I)).(pager); !ok {
 		panic(fmt.Sprintf("%s: %s does not embed page.Query", op.ID, reflect.TypeFor[I]()))
@@ -78,7 +78,7 @@ func RegisterList[I, R, W any](a *API, op Operation, l List[I, R, W]) {
 		if l.Fit != nil {
 			most = min(most, l.Fit(in, rows))
 		}
-		rows, headers := page.CutTo(p, rows, most, l.Key, r.URL)
+		rows, headers := page.Cut(p, rows, most, l.Key, r.URL)
 		body, err := l.views(ctx, in, rows)
 		return &listOutput[W]{Headers: headers, Body: body}, err
 	})

@@ -54,10 +54,10 @@ func newLists(n int, fit func(*numbersInput, []int) int) *httpapi.API {
 		"numbers": access.ConnectionsRead, "others": access.ConnectionsRead, "own": access.AccountRead,
 	} {
 		httpapi.RegisterList(api, httpapi.Operation{ID: "list-" + name, Method: http.MethodGet, Path: "/{group}/" + name,
-			Status: http.StatusOK, Tag: "t", Summary: "s", Description: "d", Permission: permission, Environment: true}, httpapi.List[numbersInput, int, string]{Rows: rows,
-			Key:   func(i *int) string { return fmt.Sprintf("%03d", *i) },
-			IsKey: func(key string) bool { return len(key) == 3 },
-			View:  func(_ context.Context, i *int) string { return strconv.Itoa(*i) }, Fit: fit})
+			Status: http.StatusOK, Tag: "t", Summary: "s", Description: "d", Permission: permission, Environment: true},
+			httpapi.List[numbersInput, int, string]{Rows: rows, Key: func(i *int) string { return fmt.Sprintf("%03d", *i) },
+				IsKey: func(key string) bool { return len(key) == 3 },
+				View:  func(_ context.Context, i *int) string { return strconv.Itoa(*i) }, Fit: fit})
 	}
 	return api
 }

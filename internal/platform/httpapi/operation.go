@@ -66,8 +66,8 @@ type Operation struct {
 // Tickets issues and redeems the tickets of an operation.
 type Tickets interface {
 	// UseTicket consumes a ticket that a client sent from an IP address. It returns the ticket's holder with their present
-	// rights in the ticket's environment, and a context with the other contents of the ticket. A ticket that does not work,
-	// for any reason, is unauthorized.
+	// rights in the ticket's environment, and a context with the other contents of the ticket. A ticket that does not
+	// work, for any reason, is unauthorized.
 	UseTicket(ctx context.Context, ticket, ip string) (context.Context, access.Principal, error)
 	// Current returns the holder with their present rights, or the error with which they would be rejected.
 	Current(ctx context.Context, p access.Principal) (access.Principal, error)
@@ -101,7 +101,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 		}
 		out, err := handler(ctx, in)
 		if err != nil && checks.body >= 0 {
-			err = inBody(err)
+			err = apperr.Below("body", err)
 		}
 		return out, err
 	})

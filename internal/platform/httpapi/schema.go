@@ -11,17 +11,19 @@ import (
 // maxInteger is the greatest integer that is exact in every JSON parser (RFC 8259 section 6).
 const maxInteger = 1<<53 - 1
 
-// RuleLimits is embedded in a body whose rules check the limits of its fields. The document shows the limits and only the
-// rules enforce them, so that one response has all errors.
+// RuleLimits is embedded in a body whose rules check the limits of its fields. The document shows the limits and only
+// the rules enforce them, so that one response has all errors.
 type RuleLimits struct{}
 
-// TransformSchema implements Huma's interface for types that change their schema.
-func (RuleLimits) TransformSchema(_ oas.Registry, s *oas.Schema) *oas.Schema { return DocumentOnly(s) }
+// TransformSchema implements Huma's interface for types that change their schema. It moves the limits of the
+// properties, and of the objects in them, to where Huma does not check them. Otherwise a body that breaks a limit would
+// get the errors of the rules only in a second response.
+func (RuleLimits) TransformSchema(_ oas.Registry, s *oas.Schema) *oas.Schema {
+	moveLimits(s)
+	return s
+}
 
-// DocumentOnly removes the limits of a body's properties, and of the objects in it, from Huma's checks and keeps them in
-// the document. It is for bodies whose rules check the limits themselves: otherwise a body that breaks a limit would get
-// the errors of the rules only in a second response. A body's TransformSchema calls it.
-func DocumentOnly(s *huma.Schema) *huma.Schema {
+func moveLimits(s *huma.Schema) {
 	for name, p := range s.Properties {
 		limits := map[string]any{}
 		moveLimit(limits, "minLength", &p.MinLength)
@@ -49,10 +51,9 @@ func DocumentOnly(s *huma.Schema) *huma.Schema {
 		}
 		maps.Copy(limits, p.Extensions)
 		p.Extensions = limits
-		DocumentOnly(p)
+		moveLimits(p)
 		p.PrecomputeMessages()
 	}
-	return s
 }
 
 // moveLimit moves a limit from the schema to the extensions of the document.

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// ShowBody returns a body as text if it is UTF-8 and in base64 otherwise, and the encoding, "text" or "base64". It omits
-// an incomplete character at the end of a truncated body.
+// ShowBody returns a body as text if it is UTF-8 and in base64 otherwise, and the encoding, "text" or "base64". It
+// omits an incomplete character at the end of a truncated body.
 func ShowBody(body []byte, truncated bool) (text, encoding string) {
 	whole := body
 	if truncated {

@@ -92,9 +92,9 @@ type Headers struct {
 	NextCursor string `header:"X-Next-Cursor"`
 }
 
-// CutTo trims rows that were read with Fetch to most rows, the limit of the request or less, and returns the headers of
+// Cut trims rows that were read with Fetch to most rows, the limit of the request or less, and returns the headers of
 // the page. The next page has the same limit.
-func CutTo[T any](r Request, rows []T, most int, key func(row *T) string, request *url.URL) ([]T, Headers) {
+func Cut[T any](r Request, rows []T, most int, key func(row *T) string, request *url.URL) ([]T, Headers) {
 	if len(rows) <= most {
 		return rows, Headers{}
 	}
@@ -104,22 +104,6 @@ func CutTo[T any](r Request, rows []T, most int, key func(row *T) string, reques
 	next.Set("cursor", cursor)
 	next.Set("limit", strconv.Itoa(r.Limit))
 	return rows, Headers{Link: "<" + request.Path + "?" + next.Encode() + `>; rel="next"`, NextCursor: cursor}
-}
-
-// Cut trims rows read with Fetch to the page and returns its headers. path and query are those of the request.
-func Cut[T any](r Request, rows []T, key func(T) string, path string, query url.Values) ([]T, Headers) {
-	if len(rows) <= r.Limit {
-		return rows, Headers{}
-	}
-	rows = rows[:r.Limit]
-	cursor := encode(key(rows[len(rows)-1]), r.scope)
-	next := url.Values{}
-	for name, values := range query {
-		next[name] = values
-	}
-	next.Set("cursor", cursor)
-	next.Set("limit", strconv.Itoa(r.Limit))
-	return rows, Headers{Link: "<" + path + "?" + next.Encode() + `>; rel="next"`, NextCursor: cursor}
 }
 
 func encode(key, scope string) string {
