@@ -24,32 +24,25 @@ type row struct {
 	deletedAt     *time.Time
 }
 
-// columns binds the columns of a row.
+// columns binds the columns of a row: those that only the service writes, and those of the writable fields.
 func columns(r *row) db.Columns {
-	return db.Columns{
+	c := db.Columns{
 		db.Col("id", &r.ID),
 		db.Col("environment_id", &r.Environment),
-		db.Col("provider_config_key", db.Null(&r.ProviderConfigKey)),
-		db.Col("connection_id", db.Null(&r.ConnectionID)),
-		db.Col("event_types", db.JSON(&r.EventTypes)),
 		db.Col(columnURL, &r.sealedURL),
 		db.Col(columnSecret, &r.sealedSecret),
-		db.Col("signing_secret_hint", &r.SecretHint),
 		db.Col(columnRetiring, &r.sealedRetiring),
 		db.Col("retiring_until_ms", db.NullMillis(&r.retiringUntil)),
 		db.Col(columnHeaders, &r.sealedHeaders),
-		db.Col("description", &r.Description),
-		db.Col("enabled", &r.Enabled),
 		db.Col("disabled_reason", db.Null(&r.DisabledReason)),
-		db.Col("filter", db.Null(&r.Filter)),
-		db.Col("payload_mode", &r.PayloadMode),
-		db.Col("retry_schedule", db.JSON(&r.RetrySchedule)),
-		db.Col("timeout_ms", db.Duration(&r.Timeout, time.Millisecond)),
-		db.Col("metadata", db.JSON(&r.Metadata)),
 		db.Col("created_ms", db.Millis(&r.CreatedAt)),
 		db.Col("updated_ms", db.Millis(&r.UpdatedAt)),
 		db.Col("deleted_ms", db.NullMillis(&r.deletedAt)),
 	}
+	for _, f := range fields(&Change{}, &r.Subscription) {
+		c = append(c, f.column...)
+	}
+	return c
 }
 
 const table = "FROM webhook_subscriptions"

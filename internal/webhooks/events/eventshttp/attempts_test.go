@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/httpapi/httpapitest"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/events"
@@ -35,7 +36,7 @@ func TestAttempts(t *testing.T) {
 			record(new(200), []byte("\xff"), false, nil, nil),
 		}
 		var list []map[string]any
-		s.get(t, path+"/"+uuid+"/attempts?order=asc").into(t, &list)
+		s.get(t, path+"/"+uuid+"/attempts?order=asc").Into(t, &list)
 		require.Len(t, list, 3)
 		common := func(i int) map[string]any {
 			return map[string]any{"id": ids[i], "subscription_id": sub, "generation": 2.0, "number": 3.0, "outcome": "failed",
@@ -59,13 +60,13 @@ func TestAttempts(t *testing.T) {
 		require.Equal(t, third, list[2])
 
 		a := s.get(t, path+"/"+uuid+"/attempts?limit=2")
-		a.into(t, &list)
+		a.Into(t, &list)
 		require.Equal(t, []any{ids[2], ids[1]}, []any{list[0]["id"], list[1]["id"]})
-		s.get(t, linked(t, a)).into(t, &list)
+		s.get(t, linked(t, a)).Into(t, &list)
 		require.Equal(t, ids[0], list[0]["id"])
 		other := s.event(t, nil)
-		foreign := s.get(t, path+"/"+other+"/attempts?limit=2&cursor="+a.header.Get("X-Next-Cursor"))
-		require.Equal(t, http.StatusUnprocessableEntity, foreign.status)
+		foreign := s.get(t, path+"/"+other+"/attempts?limit=2&cursor="+a.Header.Get("X-Next-Cursor"))
+		require.Equal(t, http.StatusUnprocessableEntity, foreign.Status)
 	})
 }
 
@@ -76,30 +77,32 @@ func TestReplay(t *testing.T) {
 		s := newServer(t, store)
 		uuid := s.event(t, func(e *events.NewEvent) { e.Pending = 1 })
 		sub := s.delivery(t, uuid)
-		replay := func(body string) answer { return s.do(t, "webhooks", http.MethodPost, path+"/"+uuid+"/replay", body) }
+		replay := func(body string) httpapitest.Response {
+			return s.Do(t, "webhooks", http.MethodPost, path+"/"+uuid+"/replay", body)
+		}
 
 		for _, body := range []string{"", "{}", `{"force":false}`} {
-			code, _ := replay(body).violation(t)
+			code := replay(body).Code(t)
 			require.Equal(t, "nothing_to_replay", code, body)
 		}
 		a := replay(`{"force":true,"subscription_ids":["` + sub + `"]}`)
-		require.Equal(t, http.StatusAccepted, a.status, "%s", a.body)
-		require.Equal(t, path+"/"+uuid, a.header.Get("Location"))
-		o := a.object(t)
+		require.Equal(t, http.StatusAccepted, a.Status, "%s", a.Body)
+		require.Equal(t, path+"/"+uuid, a.Header.Get("Location"))
+		o := a.Object(t)
 		require.Equal(t, uuid, o["event_uuid"])
 		require.Equal(t, "received", o["status"])
-		require.Contains(t, string(a.body), `"status":"pending","generation":2`)
+		require.Contains(t, string(a.Body), `"status":"pending","generation":2`)
 
 		s.exec(t, `UPDATE deliveries SET status = 'dead'`)
 		s.exec(t, `UPDATE webhook_events SET status = 'dead_letter', n_pending = 0, n_dead = 1, n_tried = 1`)
 		a = replay("")
-		require.Equal(t, http.StatusAccepted, a.status, "%s", a.body)
-		require.Contains(t, string(a.body), `"status":"pending","generation":3`)
+		require.Equal(t, http.StatusAccepted, a.Status, "%s", a.Body)
+		require.Contains(t, string(a.Body), `"status":"pending","generation":3`)
 
 		s.exec(t, `UPDATE deliveries SET status = 'sending', claim_id = 'x'`)
 		a = replay(`{"force":true}`)
-		require.Equal(t, http.StatusConflict, a.status)
-		code, _ := a.violation(t)
+		require.Equal(t, http.StatusConflict, a.Status)
+		code := a.Code(t)
 		require.Equal(t, "delivery_in_flight", code)
 	})
 }
@@ -121,9 +124,9 @@ func TestRefusedReplays(t *testing.T) {
 			`[]`:              "body type",
 			`{`:               "body json",
 		} {
-			a := s.do(t, "webhooks", http.MethodPost, path+"/"+uuid+"/replay", body)
-			require.Equal(t, http.StatusUnprocessableEntity, a.status, "%s: %s", body, a.body)
-			_, details := a.violation(t)
+			a := s.Do(t, "webhooks", http.MethodPost, path+"/"+uuid+"/replay", body)
+			require.Equal(t, http.StatusUnprocessableEntity, a.Status, "%s: %s", body, a.Body)
+			_, _, details := a.Error(t)
 			require.Equal(t, []string{want}, details, body)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/internal/platform/httpapi/httpapitest"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/testkit"
 	"sallyport/internal/webhooks/events"
@@ -24,7 +25,7 @@ func TestDetail(t *testing.T) {
 		uuid := s.event(t, func(e *events.NewEvent) { e.Pending = 1 })
 		sub := s.delivery(t, uuid)
 
-		o := s.get(t, path+"/"+uuid).object(t)
+		o := s.get(t, path+"/"+uuid).Object(t)
 		list, ok := o["deliveries"].([]any)
 		require.True(t, ok)
 		require.Len(t, list, 1)
@@ -63,7 +64,7 @@ func TestFailure(t *testing.T) {
 		s.exec(t, `UPDATE webhook_events SET status = 'dead_letter', last_error = $1`,
 			strings.Replace(failure, `"at"`, `"subscription_id":"`+sub+`","at"`, 1))
 
-		o := s.get(t, path+"/"+uuid).object(t)
+		o := s.get(t, path+"/"+uuid).Object(t)
 		want := map[string]any{"code": "gone", "message": "Gone", "http_status": 410.0, "at": "2025-06-15T15:06:40.000Z"}
 		list, ok := o["deliveries"].([]any)
 		require.True(t, ok)
@@ -97,13 +98,13 @@ func TestBodies(t *testing.T) {
 			{"\xff\x00", events.Base64, `"/wA="`},
 		} {
 			uuid := s.event(t, func(e *events.NewEvent) { e.Payload.Body, e.Payload.Encoding = []byte(c.body), c.encoding })
-			for _, a := range []answer{s.get(t, path+"/"+uuid), s.get(t, path+"?limit=1&include=body")} {
-				text := strings.Trim(strings.TrimSpace(string(a.body)), "[]")
+			for _, a := range []httpapitest.Response{s.get(t, path+"/"+uuid), s.get(t, path+"?limit=1&include=body")} {
+				text := strings.Trim(strings.TrimSpace(string(a.Body)), "[]")
 				require.Contains(t, text, `"body":`+c.shown+`,"body_encoding":"`+string(c.encoding)+`"`)
 			}
 		}
 		uuid := s.event(t, func(e *events.NewEvent) { e.Payload, e.DuplicateOf = nil, new(id.NewUUID()) })
-		o := s.get(t, path+"/"+uuid).object(t)
+		o := s.get(t, path+"/"+uuid).Object(t)
 		require.Nil(t, o["body"])
 		require.Nil(t, o["body_encoding"])
 		require.Equal(t, map[string]any{}, o["headers"])
@@ -120,7 +121,7 @@ func TestInclude(t *testing.T) {
 		s.event(t, func(e *events.NewEvent) { e.Payload = nil })
 		row := func(query string) (first, second map[string]json.RawMessage) {
 			var rows []map[string]json.RawMessage
-			s.get(t, path+"?order=asc&"+query).into(t, &rows)
+			s.get(t, path+"?order=asc&"+query).Into(t, &rows)
 			require.Len(t, rows, 2)
 			return rows[0], rows[1]
 		}
@@ -200,7 +201,7 @@ func TestFilters(t *testing.T) {
 			"error_code=unexpected":                           {},
 			"provider=github&control=true":                    {},
 		} {
-			require.Equal(t, want, s.get(t, path+"?"+query).uuids(t), query)
+			require.Equal(t, want, uuidsOf(t, s.get(t, path+"?"+query)), query)
 		}
 	})
 }
@@ -243,8 +244,8 @@ func TestRefusedQueries(t *testing.T) {
 		"status=nope&limit=0&event_type=*a": {"query.limit minimum", "query.status[0] enum", "query.event_type[0] pattern"},
 	} {
 		a := s.get(t, path+"?"+query)
-		require.Equal(t, http.StatusUnprocessableEntity, a.status, "%s: %s", query, a.body)
-		_, details := a.violation(t)
+		require.Equal(t, http.StatusUnprocessableEntity, a.Status, "%s: %s", query, a.Body)
+		_, _, details := a.Error(t)
 		require.ElementsMatch(t, want, details, query)
 	}
 }
@@ -263,7 +264,7 @@ func TestPaging(t *testing.T) {
 			var seen []string
 			for next := path + "?provider=github,gitlab&limit=3&order=" + order; next != ""; {
 				a := s.get(t, next)
-				seen = append(seen, a.uuids(t)...)
+				seen = append(seen, uuidsOf(t, a)...)
 				next = linked(t, a)
 			}
 			want := append([]string{}, all...)
@@ -274,23 +275,23 @@ func TestPaging(t *testing.T) {
 			}
 			require.Equal(t, want, seen)
 		}
-		cursor := s.get(t, path+"?provider=github,gitlab&limit=3").header.Get("X-Next-Cursor")
-		require.Len(t, s.get(t, path+"?provider=gitlab,github&cursor="+cursor).uuids(t), 4)
+		cursor := s.get(t, path+"?provider=github,gitlab&limit=3").Header.Get("X-Next-Cursor")
+		require.Len(t, uuidsOf(t, s.get(t, path+"?provider=gitlab,github&cursor="+cursor)), 4)
 		for _, query := range []string{"provider=github", "", "provider=gitlab,github&order=asc"} {
-			require.Equal(t, http.StatusUnprocessableEntity, s.get(t, path+"?"+query+"&cursor="+cursor).status, query)
+			require.Equal(t, http.StatusUnprocessableEntity, s.get(t, path+"?"+query+"&cursor="+cursor).Status, query)
 		}
-		_, details := s.get(t, path+"?cursor=AAAA").violation(t)
+		_, _, details := s.get(t, path+"?cursor=AAAA").Error(t)
 		require.Equal(t, []string{"query.cursor cursor"}, details)
-		foreign := s.do(t, "foreign", http.MethodGet, path+"?provider=gitlab,github&cursor="+cursor, "")
-		require.Equal(t, http.StatusUnprocessableEntity, foreign.status)
+		foreign := s.Do(t, "foreign", http.MethodGet, path+"?provider=gitlab,github&cursor="+cursor, "")
+		require.Equal(t, http.StatusUnprocessableEntity, foreign.Status)
 	})
 }
 
 // linked returns the target of the answer's link to the next page.
-func linked(t *testing.T, a answer) string {
+func linked(t *testing.T, a httpapitest.Response) string {
 	t.Helper()
-	link := a.header.Get("Link")
-	require.Equal(t, link == "", a.header.Get("X-Next-Cursor") == "")
+	link := a.Header.Get("Link")
+	require.Equal(t, link == "", a.Header.Get("X-Next-Cursor") == "")
 	if link == "" {
 		return ""
 	}
@@ -313,13 +314,13 @@ func TestPageOfLargeBodies(t *testing.T) {
 		var pages []int
 		for next := path + "?order=asc&limit=4&include=body"; next != ""; {
 			a := s.get(t, next)
-			pages = append(pages, len(a.uuids(t)))
+			pages = append(pages, len(uuidsOf(t, a)))
 			if next = linked(t, a); next != "" {
 				require.Contains(t, next, "limit=4")
 			}
 		}
 		require.Equal(t, []int{1, 1, 2}, pages)
-		require.Len(t, s.get(t, path+"?limit=4").uuids(t), 4)
+		require.Len(t, uuidsOf(t, s.get(t, path+"?limit=4")), 4)
 	})
 }
 
@@ -337,11 +338,11 @@ func TestNotFound(t *testing.T) {
 				if c.method == http.MethodPost && as == "viewer" {
 					continue
 				}
-				a := s.do(t, as, c.method, path+"/"+target+c.suffix, "")
-				require.Equal(t, http.StatusNotFound, a.status, "%s %s %s: %s", c.method, c.suffix, as, a.body)
+				a := s.Do(t, as, c.method, path+"/"+target+c.suffix, "")
+				require.Equal(t, http.StatusNotFound, a.Status, "%s %s %s: %s", c.method, c.suffix, as, a.Body)
 			}
 		}
-		require.Empty(t, s.do(t, "foreign", http.MethodGet, path, "").uuids(t))
+		require.Empty(t, uuidsOf(t, s.Do(t, "foreign", http.MethodGet, path, "")))
 	})
 }
 
@@ -355,10 +356,10 @@ func TestAccess(t *testing.T) {
 			"events": {200, 403}, "webhooks": {200, 409}, "connections": {403, 403}, "viewer": {200, 403},
 			"developer": {200, 409},
 		} {
-			require.Equal(t, want[0], s.do(t, as, http.MethodGet, path+"/"+uuid, "").status, as)
-			require.Equal(t, want[0], s.do(t, as, http.MethodGet, path, "").status, as)
-			require.Equal(t, want[0], s.do(t, as, http.MethodGet, path+"/"+uuid+"/attempts", "").status, as)
-			require.Equal(t, want[1], s.do(t, as, http.MethodPost, path+"/"+uuid+"/replay", "").status, as)
+			require.Equal(t, want[0], s.Do(t, as, http.MethodGet, path+"/"+uuid, "").Status, as)
+			require.Equal(t, want[0], s.Do(t, as, http.MethodGet, path, "").Status, as)
+			require.Equal(t, want[0], s.Do(t, as, http.MethodGet, path+"/"+uuid+"/attempts", "").Status, as)
+			require.Equal(t, want[1], s.Do(t, as, http.MethodPost, path+"/"+uuid+"/replay", "").Status, as)
 		}
 	})
 }

@@ -1,23 +1,20 @@
 package eventshttp_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/access"
-	"sallyport/internal/platform/apperr"
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/httpapi"
+	"sallyport/internal/platform/httpapi/httpapitest"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/obs"
 	"sallyport/internal/platform/testkit"
@@ -34,7 +31,8 @@ const started = 1_750_000_000_123
 
 // server is the API over a database that tests fill through the stores.
 type server struct {
-	api    *httpapi.API
+	httpapitest.Client
+
 	store  testkit.Store
 	events *events.Store
 	dl     *deliveries.Service
@@ -58,8 +56,15 @@ func newServer(t *testing.T, store testkit.Store) *server {
 		Store:         deliveries.NewStore(deliveries.StoreConfig{DB: store.DB, Events: s.events}),
 		Subscriptions: enabled{}, Client: client, Clock: s.clock, Logger: log, Batches: obs.NewBatches(),
 		Options: deliveries.Options{Concurrency: 1, PerSubscription: 1, PerHost: 1, Lease: time.Minute, Node: "test"}})
-	s.api = httpapi.New(httpapi.Config{Version: "test", Logger: log, Clock: s.clock, Auth: authenticator{s}})
-	eventshttp.Mount(s.api, s.events, s.dl, nil)
+	key := func(env id.Environment, routes ...access.Route) httpapitest.Key {
+		return httpapitest.Key{Environment: env, Grants: access.Open(routes...)}
+	}
+	api := httpapi.New(httpapi.Config{Version: "test", Logger: log, Clock: s.clock,
+		Auth: httpapitest.Callers{Keys: map[string]httpapitest.Key{
+			"events": key(s.env, access.RouteEvents), "webhooks": key(s.env, access.RouteWebhooks, access.RouteEvents),
+			"connections": key(s.env, access.RouteConnections), "foreign": key(s.other, access.Routes()...)}}})
+	eventshttp.Mount(api, s.events, s.dl, nil)
+	s.Client = httpapitest.Client{API: api, Environment: s.env}
 	return s
 }
 
@@ -110,106 +115,25 @@ func (s *server) exec(t *testing.T, query string, args ...any) {
 	require.NoError(t, err)
 }
 
-// answer is a recorded answer.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-func (a answer) into(t *testing.T, v any) {
+// uuidsOf returns the events of a list, in its order.
+func uuidsOf(t *testing.T, r httpapitest.Response) []string {
 	t.Helper()
-	require.NoError(t, json.Unmarshal(a.body, v), "%s", a.body)
-}
-
-// object returns the answer's JSON object.
-func (a answer) object(t *testing.T) map[string]any {
-	t.Helper()
-	require.Less(t, a.status, 300, "%s", a.body)
-	var o map[string]any
-	a.into(t, &o)
-	return o
-}
-
-// uuids returns the events of a list's answer, in its order.
-func (a answer) uuids(t *testing.T) []string {
-	t.Helper()
-	require.Equal(t, http.StatusOK, a.status, "%s", a.body)
+	require.Equal(t, http.StatusOK, r.Status, "%s", r.Body)
 	var rows []struct {
 		EventUUID string `json:"event_uuid"`
 	}
-	a.into(t, &rows)
+	r.Into(t, &rows)
 	list := []string{}
-	for _, r := range rows {
-		list = append(list, r.EventUUID)
+	for _, row := range rows {
+		list = append(list, row.EventUUID)
 	}
 	return list
 }
 
-// violation returns the code of an error answer and its details as "location rule".
-func (a answer) violation(t *testing.T) (code string, details []string) {
+// get sends a GET request with a key that may only read events.
+func (s *server) get(t *testing.T, target string) httpapitest.Response {
 	t.Helper()
-	var e struct {
-		Error struct {
-			Code    string
-			Details []apperr.Detail
-		}
-	}
-	a.into(t, &e)
-	for _, d := range e.Error.Details {
-		details = append(details, d.Location+" "+d.Rule)
-	}
-	return e.Error.Code, details
-}
-
-// get asks with a key that may only read events.
-func (s *server) get(t *testing.T, target string) answer {
-	t.Helper()
-	return s.do(t, "events", http.MethodGet, target, "")
-}
-
-// do sends a request with an API key ("events", "webhooks", "connections", "foreign") or as a user ("developer",
-// "viewer").
-func (s *server) do(t *testing.T, as, method, target, body string) answer {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, target, bytes.NewBufferString(body))
-	switch as {
-	case "developer", "viewer":
-		r.Header.Set("Authorization", "Bearer "+as)
-		r.Header.Set("Environment-Id", string(s.env))
-	default:
-		r.Header.Set("API-Key", as)
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	w := httptest.NewRecorder()
-	s.api.ServeHTTP(w, r)
-	return answer{w.Code, w.Header(), w.Body.Bytes()}
-}
-
-// authenticator knows the credentials that do sends.
-type authenticator struct{ s *server }
-
-func (a authenticator) APIKey(_ context.Context, key, _ string) (access.Principal, error) {
-	p := access.Principal{Kind: access.KindAPIKey, ID: "key_" + key, Environment: a.s.env,
-		Grants: access.Open(access.Route(key))}
-	if key == "foreign" {
-		p.Environment, p.Grants = a.s.other, access.Open(access.Routes()...)
-	}
-	if key == "webhooks" {
-		p.Grants = access.Open(access.RouteWebhooks, access.RouteEvents)
-	}
-	return p, nil
-}
-
-func (a authenticator) Bearer(_ context.Context, token string) (access.Principal, error) {
-	return access.Principal{Kind: access.KindUser, ID: "usr_" + token, Name: token, Rights: access.Role(token).Rights()},
-		nil
-}
-
-func (a authenticator) Environment(context.Context, access.Principal, string) (id.Environment, error) {
-	return a.s.env, nil
+	return s.Do(t, "events", http.MethodGet, target, "")
 }
 
 // enabled knows every subscription, and all are enabled.

@@ -21,25 +21,26 @@ func TestCreateWithDefaults(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newServer(t, store)
-		a := s.do(t, "key", http.MethodPost, path, minimal)
-		require.Equal(t, http.StatusCreated, a.status, "%s", a.body)
-		require.Equal(t, "no-store", a.header.Get("Cache-Control"))
-		got := a.object(t)
+		a := s.Do(t, "key", http.MethodPost, path, minimal)
+		require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+		require.Equal(t, "no-store", a.Header.Get("Cache-Control"))
+		got := a.Object(t)
 		subscriptionID, ok := got["id"].(string)
 		require.True(t, ok)
-		require.Equal(t, path+"/"+subscriptionID, a.header.Get("Location"))
+		require.Equal(t, path+"/"+subscriptionID, a.Header.Get("Location"))
 		secret, ok := got["signing_secret"].(string)
 		require.True(t, ok)
 		require.Regexp(t, `^whsec_[A-Za-z0-9+/]{43}=$`, secret)
-		want := fmt.Sprintf(`{"id":%q,"provider_config_key":null,"connection_id":null,"event_types":["*"],
-			"forward_url":"https://198.51.99.7/hook","has_signing_secret":true,"signing_secret_hint":%q,
-			"retiring_signing_secrets":[],"description":"",
-			"enabled":true,"disabled_reason":null,"filter":null,"payload_mode":"envelope",
-			"retry_schedule_seconds":[5,30,120,600,3600,14400,43200,86400],"timeout_ms":15000,"headers":{},"metadata":{},
-			"created_at":"2025-06-15T15:06:40.123Z","updated_at":"2025-06-15T15:06:40.123Z"}`,
+		want := fmt.Sprintf(`{"id":%q,"event_types":["*"],"forward_url":"https://198.51.99.7/hook","has_signing_secret":true,
+			"signing_secret_hint":%q,"retiring_signing_secrets":[],"disabled_reason":null,"headers":{},
+			"created_at":"2025-06-15T15:06:40.123Z","updated_at":"2025-06-15T15:06:40.123Z"`,
 			subscriptionID, secret[len(secret)-4:])
-		read := s.do(t, "key", http.MethodGet, path+"/"+subscriptionID, "")
-		require.JSONEq(t, want, string(read.body))
+		for _, f := range writables() {
+			want += fmt.Sprintf(",%q:%s", f.name, f.initial)
+		}
+		want += "}"
+		read := s.Do(t, "key", http.MethodGet, path+"/"+subscriptionID, "")
+		require.JSONEq(t, want, string(read.Body))
 		delete(got, "signing_secret")
 		rest, err := json.Marshal(got)
 		require.NoError(t, err)
@@ -53,15 +54,15 @@ func TestCreateWithEverything(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newServer(t, store)
-		a := s.do(t, "developer", http.MethodPost, path, `{"event_types":["issues.*","push"],
+		a := s.Do(t, "developer", http.MethodPost, path, `{"event_types":["issues.*","push"],
 			"forward_url":"https://198.51.99.7/hook?a=SECRET&b",
 			"provider_config_key":"github","connection_id":"acme","signing_secret":"SECRET-of-the-caller","description":"d",
 			"enabled":false,"payload_mode":"raw","retry_schedule_seconds":[],"timeout_ms":1000,
 			"headers":{"Authorization":"Bearer SECRET-token","X-Short":"SECRET"},"metadata":{"n":12345678901234567890,"z":null}}`)
-		require.Equal(t, http.StatusCreated, a.status, "%s", a.body)
-		require.NotContains(t, strings.Replace(string(a.body), "a=SECRET", "", 1), "SECRET")
-		require.Contains(t, string(a.body), `"metadata":{"n":12345678901234567890,"z":null}`)
-		got := a.object(t)
+		require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+		require.NotContains(t, strings.Replace(string(a.Body), "a=SECRET", "", 1), "SECRET")
+		require.Contains(t, string(a.Body), `"metadata":{"n":12345678901234567890,"z":null}`)
+		got := a.Object(t)
 		require.NotContains(t, got, "signing_secret")
 		require.Equal(t, "ller", got["signing_secret_hint"])
 		require.Equal(t, map[string]any{"Authorization": "…oken", "X-Short": "[redacted]"}, got["headers"])
@@ -71,10 +72,10 @@ func TestCreateWithEverything(t *testing.T) {
 		// A viewer may see where events go, not the credentials in the query.
 		item := fmt.Sprintf("%s/%s", path, got["id"])
 		for _, target := range []string{item, path} {
-			viewed := s.do(t, "viewer", http.MethodGet, target, "")
-			require.Equal(t, http.StatusOK, viewed.status)
-			require.Contains(t, string(viewed.body), `"forward_url":"https://198.51.99.7/hook?a=***`)
-			require.NotContains(t, string(viewed.body), "SECRET")
+			viewed := s.Do(t, "viewer", http.MethodGet, target, "")
+			require.Equal(t, http.StatusOK, viewed.Status)
+			require.Contains(t, string(viewed.Body), `"forward_url":"https://198.51.99.7/hook?a=***`)
+			require.NotContains(t, string(viewed.Body), "SECRET")
 		}
 	})
 }
@@ -119,10 +120,10 @@ func TestViolationsComeTogether(t *testing.T) {
 			"not built mode": {`{"event_types":["*"],"forward_url":"https://198.51.99.7/","payload_mode":"cloudevents"}`,
 				[]string{"body.payload_mode enum"}},
 		} {
-			require.ElementsMatch(t, c.want, s.do(t, "key", http.MethodPost, path, c.body).violations(t), name)
+			require.ElementsMatch(t, c.want, s.Do(t, "key", http.MethodPost, path, c.body).Violations(t), name)
 		}
-		require.Equal(t, []string{"body json"}, s.do(t, "key", http.MethodPost, path, `{"event_types":`).violations(t)[:1])
-		require.Equal(t, "[]\n", string(s.do(t, "key", http.MethodGet, path, "").body), "nothing was stored")
+		require.Equal(t, []string{"body json"}, s.Do(t, "key", http.MethodPost, path, `{"event_types":`).Violations(t)[:1])
+		require.Equal(t, "[]\n", string(s.Do(t, "key", http.MethodGet, path, "").Body), "nothing was stored")
 	})
 }
 
@@ -135,16 +136,16 @@ func TestPatch(t *testing.T) {
 			"provider_config_key":"github",
 			"connection_id":"acme","description":"d","filter":"event.type != \"a\"","headers":{"X-A":"1","X-B":"2"},
 			"metadata":{"a":1,"b":{"c":2}}}`)
-		before := s.do(t, "key", http.MethodGet, item, "").object(t)
+		before := s.Do(t, "key", http.MethodGet, item, "").Object(t)
 
-		a := s.do(t, "key", http.MethodPatch, item, `{}`)
-		require.Equal(t, http.StatusOK, a.status)
-		require.Equal(t, before, a.object(t), "an empty patch changes nothing, not even the time")
+		a := s.Do(t, "key", http.MethodPatch, item, `{}`)
+		require.Equal(t, http.StatusOK, a.Status)
+		require.Equal(t, before, a.Object(t), "an empty patch changes nothing, not even the time")
 
-		a = s.do(t, "key", http.MethodPatch, item,
+		a = s.Do(t, "key", http.MethodPatch, item,
 			`{"headers":{"x-a":null,"X-C":"3"},"metadata":{"b":{"c":null}},"timeout_ms":2000}`)
-		require.Equal(t, http.StatusOK, a.status, "%s", a.body)
-		got := a.object(t)
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+		got := a.Object(t)
 		require.Equal(t, map[string]any{"X-B": "[redacted]", "X-C": "[redacted]"}, got["headers"])
 		require.Equal(t, map[string]any{"a": 1.0, "b": map[string]any{}}, got["metadata"])
 		require.InDelta(t, 2000, got["timeout_ms"], 0)
@@ -152,10 +153,10 @@ func TestPatch(t *testing.T) {
 		require.Equal(t, `event.type != "a"`, got["filter"])
 		require.NotEqual(t, before["updated_at"], got["updated_at"])
 
-		a = s.do(t, "key", http.MethodPatch, item,
+		a = s.Do(t, "key", http.MethodPatch, item,
 			`{"provider_config_key":null,"connection_id":null,"description":null,"filter":null,"headers":null,"metadata":null}`)
-		require.Equal(t, http.StatusOK, a.status, "%s", a.body)
-		got = a.object(t)
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+		got = a.Object(t)
 		require.Nil(t, got["provider_config_key"])
 		require.Nil(t, got["connection_id"])
 		require.Empty(t, got["description"])
@@ -163,24 +164,24 @@ func TestPatch(t *testing.T) {
 		require.Equal(t, map[string]any{}, got["headers"])
 		require.Equal(t, map[string]any{}, got["metadata"])
 
-		a = s.do(t, "key", http.MethodPatch, item,
+		a = s.Do(t, "key", http.MethodPatch, item,
 			`{"signing_secret":"another secret of 16 bytes","secret_grace_seconds":60}`)
-		require.Equal(t, http.StatusOK, a.status, "%s", a.body)
-		old := a.object(t)["retiring_signing_secrets"]
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+		old := a.Object(t)["retiring_signing_secrets"]
 		require.Equal(t, []any{map[string]any{"hint": before["signing_secret_hint"],
 			"signs_until": "2025-06-15T15:07:40.123Z"}}, old)
-		require.Equal(t, []string{"body.secret_grace_seconds coherent"}, s.do(t, "key", http.MethodPatch, item,
-			`{"secret_grace_seconds":60}`).violations(t))
-		require.Empty(t, s.do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":0}`).object(
+		require.Equal(t, []string{"body.secret_grace_seconds coherent"}, s.Do(t, "key", http.MethodPatch, item,
+			`{"secret_grace_seconds":60}`).Violations(t))
+		require.Empty(t, s.Do(t, "key", http.MethodPatch, item, `{"secret_grace_seconds":0}`).Object(
 			t)["retiring_signing_secrets"])
 
 		require.ElementsMatch(t, []string{
 			"body.event_types not_null", "body.forward_url not_null", "body.signing_secret not_null", "body.enabled not_null",
 			"body.payload_mode not_null", "body.retry_schedule_seconds not_null", "body.timeout_ms not_null",
-		}, s.do(t, "key", http.MethodPatch, item, `{"event_types":null,"forward_url":null,"signing_secret":null,
-			"enabled":null,"payload_mode":null,"retry_schedule_seconds":null,"timeout_ms":null}`).violations(t))
+		}, s.Do(t, "key", http.MethodPatch, item, `{"event_types":null,"forward_url":null,"signing_secret":null,
+			"enabled":null,"payload_mode":null,"retry_schedule_seconds":null,"timeout_ms":null}`).Violations(t))
 		require.Equal(t, []string{"body.signing_secret_hint unknown_field", "body.event_types min_items"},
-			s.do(t, "key", http.MethodPatch, item, `{"signing_secret_hint":"x","event_types":[]}`).violations(t))
+			s.Do(t, "key", http.MethodPatch, item, `{"signing_secret_hint":"x","event_types":[]}`).Violations(t))
 	})
 }
 
@@ -195,9 +196,9 @@ func TestList(t *testing.T) {
 			`"enabled":false}`)
 		ids := func(query string) []string {
 			var rows []struct{ ID string }
-			a := s.do(t, "key", http.MethodGet, path+query, "")
-			require.Equal(t, http.StatusOK, a.status, "%s", a.body)
-			a.into(t, &rows)
+			a := s.Do(t, "key", http.MethodGet, path+query, "")
+			require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+			a.Into(t, &rows)
 			out := []string{}
 			for _, r := range rows {
 				out = append(out, r.ID)
@@ -211,19 +212,19 @@ func TestList(t *testing.T) {
 		require.Equal(t, []string{second, first}, ids("?enabled=true"))
 		require.Equal(t, []string{third, second, first}, ids("?enabled=true,false"))
 		require.Empty(t, ids("?enabled=false&provider_config_key=github"))
-		require.Equal(t, []string{"query.connection_id[0] text"}, s.do(t, "key", http.MethodGet, path+"?connection_id=%00",
-			"").violations(t))
+		require.Equal(t, []string{"query.connection_id[0] text"}, s.Do(t, "key", http.MethodGet, path+"?connection_id=%00",
+			"").Violations(t))
 
-		a := s.do(t, "key", http.MethodGet, path+"?limit=2", "")
-		require.Contains(t, a.header.Get("Link"), `rel="next"`)
-		cursor := a.header.Get("X-Next-Cursor")
+		a := s.Do(t, "key", http.MethodGet, path+"?limit=2", "")
+		require.Contains(t, a.Header.Get("Link"), `rel="next"`)
+		cursor := a.Header.Get("X-Next-Cursor")
 		require.Equal(t, []string{first}, ids("?limit=2&cursor="+cursor))
-		require.Equal(t, []string{"query.cursor cursor"}, s.do(t, "key", http.MethodGet, path+"?enabled=true&cursor="+cursor,
-			"").violations(t))
-		require.Equal(t, []string{"query.enabled[0] enum"}, s.do(t, "key", http.MethodGet, path+"?enabled=yes",
-			"").violations(t))
-		require.Equal(t, []string{"query.bogus unknown_parameter"}, s.do(t, "key", http.MethodGet, path+"?bogus=1",
-			"").violations(t))
+		require.Equal(t, []string{"query.cursor cursor"}, s.Do(t, "key", http.MethodGet, path+"?enabled=true&cursor="+cursor,
+			"").Violations(t))
+		require.Equal(t, []string{"query.enabled[0] enum"}, s.Do(t, "key", http.MethodGet, path+"?enabled=yes",
+			"").Violations(t))
+		require.Equal(t, []string{"query.bogus unknown_parameter"}, s.Do(t, "key", http.MethodGet, path+"?bogus=1",
+			"").Violations(t))
 	})
 }
 
@@ -233,19 +234,19 @@ func TestNotFound(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		s := newServer(t, store)
 		kept, deleted := s.create(t, minimal), s.create(t, minimal)
-		a := s.do(t, "key", http.MethodDelete, path+"/"+deleted, "")
-		require.Equal(t, http.StatusNoContent, a.status)
-		require.Empty(t, a.body)
+		a := s.Do(t, "key", http.MethodDelete, path+"/"+deleted, "")
+		require.Equal(t, http.StatusNoContent, a.Status)
+		require.Empty(t, a.Body)
 		for _, c := range [][2]string{{"foreign", kept}, {"key", deleted}, {"key", "sub_none"}} {
 			for method, body := range map[string]string{http.MethodGet: "", http.MethodPatch: `{"enabled":false}`,
 				http.MethodDelete: ""} {
-				a := s.do(t, c[0], method, path+"/"+c[1], body)
-				require.Equal(t, http.StatusNotFound, a.status, "%s %v", method, c)
-				require.Equal(t, "not_found", a.code(t))
+				a := s.Do(t, c[0], method, path+"/"+c[1], body)
+				require.Equal(t, http.StatusNotFound, a.Status, "%s %v", method, c)
+				require.Equal(t, "not_found", a.Code(t))
 			}
 		}
-		require.Equal(t, "[]\n", string(s.do(t, "foreign", http.MethodGet, path, "").body))
-		require.Equal(t, http.StatusOK, s.do(t, "key", http.MethodGet, path+"/"+kept, "").status)
+		require.Equal(t, "[]\n", string(s.Do(t, "foreign", http.MethodGet, path, "").Body))
+		require.Equal(t, http.StatusOK, s.Do(t, "key", http.MethodGet, path+"/"+kept, "").Status)
 	})
 }
 
@@ -258,14 +259,14 @@ func TestAccess(t *testing.T) {
 		for _, c := range []struct{ method, target, body string }{
 			{http.MethodPost, path, minimal}, {http.MethodPatch, item, `{}`}, {http.MethodDelete, item, ""},
 		} {
-			a := s.do(t, "viewer", c.method, c.target, c.body)
-			require.Equal(t, http.StatusForbidden, a.status, c.method)
-			require.Equal(t, "forbidden", a.code(t))
+			a := s.Do(t, "viewer", c.method, c.target, c.body)
+			require.Equal(t, http.StatusForbidden, a.Status, c.method)
+			require.Equal(t, "forbidden", a.Code(t))
 		}
 		for _, target := range []string{path, item} {
-			require.Equal(t, http.StatusOK, s.do(t, "viewer", http.MethodGet, target, "").status)
-			require.Equal(t, "grant_denied", s.do(t, "narrow", http.MethodGet, target, "").code(t))
-			require.Equal(t, http.StatusUnauthorized, s.do(t, "", http.MethodGet, target, "").status)
+			require.Equal(t, http.StatusOK, s.Do(t, "viewer", http.MethodGet, target, "").Status)
+			require.Equal(t, "grant_denied", s.Do(t, "narrow", http.MethodGet, target, "").Code(t))
+			require.Equal(t, http.StatusUnauthorized, s.Do(t, "", http.MethodGet, target, "").Status)
 		}
 	})
 }
@@ -274,7 +275,7 @@ func TestAccess(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
-		raw, err := newServer(t, store).api.Document()
+		raw, err := newServer(t, store).API.Document()
 		require.NoError(t, err)
 		var doc struct {
 			Components struct {
