@@ -39,9 +39,14 @@ func exported() map[string]string {
 // pendingExports lists the packages whose exports are not checked yet, as beginnings of names. It only shrinks.
 func pendingExports() []string {
 	return []string{
-		"internal/identity",
+		"internal/identity.",
+		"internal/identity/apikeys.",
+		"internal/identity/mails.",
+		"internal/identity/setup.",
+		"internal/identity/signin.",
+		"internal/identity/sso.",
+		"internal/identity/team.",
 		"internal/platform/clientaddr.",
-		"internal/platform/httpapi.",
 		"internal/webhooks/deliveries",
 		"internal/webhooks/events.",
 		"internal/webhooks/events/",

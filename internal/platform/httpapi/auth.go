@@ -80,7 +80,7 @@ func (a *API) authorize(r *http.Request, op Operation) (*http.Request, access.Pr
 	if err != nil {
 		return r, p, err
 	}
-	p.IP, p.RequestID = ClientIP(ctx), RequestID(ctx)
+	p.IP, p.RequestID = ClientIP(ctx), requestID(ctx)
 	if p.Kind == access.KindAPIKey && a.cfg.Keys != nil {
 		a.cfg.Keys.KeySeen(p.ID, p.IP, r.UserAgent(), op.Method+" "+op.Path)
 	}

@@ -54,9 +54,9 @@ func (e *wireError) GetStatus() int { return e.status }
 // Error returns the message.
 func (e *wireError) Error() string { return e.Err.Message }
 
-// Resolve returns the error that the client sees. An error that is not an *apperr.Error becomes a fixed 500, or 503 if
+// resolveError returns the error that the client sees. An error that is not an *apperr.Error becomes a fixed 500, or 503 if
 // the database is unavailable; its text is only logged.
-func Resolve(err error) *apperr.Error {
+func resolveError(err error) *apperr.Error {
 	var e *apperr.Error
 	switch {
 	case errors.As(err, &e):
@@ -73,7 +73,7 @@ func Resolve(err error) *apperr.Error {
 
 // WriteError responds with the envelope of err and records err for the log.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
-	e := Resolve(err)
+	e := resolveError(err)
 	obs.EventFrom(r.Context()).Fail(err)
 	setErrorHeaders(r.Context(), w.Header().Set, e)
 	writeJSON(w, e.HTTPStatus(), wireErrorFrom(e))
@@ -130,9 +130,9 @@ func fromHuma(ctx context.Context, status int, msg string, errs []error) *apperr
 			if msg == "cannot read request body" {
 				return apperr.HTTP(http.StatusBadRequest, "The request body ended early")
 			}
-			return Resolve(errs[0])
+			return resolveError(errs[0])
 		}
-		return Resolve(errors.New(msg))
+		return resolveError(errors.New(msg))
 	default:
 		return apperr.HTTP(status, http.StatusText(status))
 	}

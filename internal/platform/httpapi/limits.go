@@ -41,7 +41,7 @@ func (l Limits) bucketOf(p access.Principal, address netip.Addr) (ratelimit.Buck
 // countRequest counts a request, sets the headers of its limit, and returns an error if the limit is exceeded. cause is
 // another error of the request. Requests that failed because of the server are not counted.
 func (a *API) countRequest(w http.ResponseWriter, r *http.Request, p access.Principal, cause error) error {
-	if a.cfg.Limits.Limiter == nil || cause != nil && Resolve(cause).HTTPStatus() >= http.StatusInternalServerError {
+	if a.cfg.Limits.Limiter == nil || cause != nil && resolveError(cause).HTTPStatus() >= http.StatusInternalServerError {
 		return nil
 	}
 	bucket, limit := a.cfg.Limits.bucketOf(p, ClientAddr(r.Context()))

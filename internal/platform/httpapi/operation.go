@@ -76,7 +76,7 @@ type Tickets interface {
 const defaultMaxBody = 256 << 10
 
 // Register adds an operation. I and O are structs of parameters and a Body, and of headers and a Body. Rules of the
-// input that go beyond its schema belong into its Checker, so that one response has all errors. Locations of
+// input that go beyond its schema belong into its method Check, so that one response has all errors. Locations of
 // validation errors that the handler of an operation with a body returns are relative to the body.
 func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) (*O, error)) {
 	a.ops = append(a.ops, op)

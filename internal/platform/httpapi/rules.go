@@ -9,16 +9,16 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// Checker is an input of an operation, or its body, with rules that its schema cannot express. Check adds the
+// checker is an input of an operation, or its body, with rules that its schema cannot express. Check adds the
 // validation errors; those of a body have locations relative to the body. Check also runs for requests that break their
 // schema, so that one response has all errors. Then values that could not be read are missing from the receiver.
-type Checker interface {
+type checker interface {
 	Check(ctx context.Context, v *apperr.Violations)
 }
 
-// RefusalChecker is like Checker, for rules that the service checks too, together with rules that need the database.
+// refusalChecker is like checker, for rules that the service checks too, together with rules that need the database.
 // CheckRefused only runs for requests that are rejected before they reach the service.
-type RefusalChecker interface {
+type refusalChecker interface {
 	CheckRefused(ctx context.Context, v *apperr.Violations)
 }
 
@@ -27,7 +27,7 @@ type rules struct {
 	// input is the type of the input, and body the index of its field Body; -1 where it has none.
 	input reflect.Type
 	body  int
-	// always and refused say whether there is a Checker and a RefusalChecker.
+	// always and refused say whether there is a checker and a refusalChecker.
 	always, refused bool
 	required        bool // whether the request must have a body
 }
@@ -49,8 +49,8 @@ func newRules(input reflect.Type) *rules {
 
 func (r *rules) find(t reflect.Type) {
 	p := reflect.PointerTo(t)
-	r.always = r.always || p.Implements(reflect.TypeFor[Checker]())
-	r.refused = r.refused || p.Implements(reflect.TypeFor[RefusalChecker]())
+	r.always = r.always || p.Implements(reflect.TypeFor[checker]())
+	r.refused = r.refused || p.Implements(reflect.TypeFor[refusalChecker]())
 }
 
 // check returns the validation errors of an input, which is a pointer to a value of the input's type. refused says that
@@ -61,10 +61,10 @@ func (r *rules) check(ctx context.Context, input any, refused bool) []apperr.Det
 	}
 	var violations apperr.Violations
 	ask := func(v any, violations *apperr.Violations) {
-		if c, ok := v.(Checker); ok {
+		if c, ok := v.(checker); ok {
 			c.Check(ctx, violations)
 		}
-		if c, ok := v.(RefusalChecker); ok && refused {
+		if c, ok := v.(refusalChecker); ok && refused {
 			c.CheckRefused(ctx, violations)
 		}
 	}

@@ -31,8 +31,8 @@ type requestFacts struct {
 	at    time.Time
 }
 
-// RequestID returns the id that the response has as X-Request-Id.
-func RequestID(ctx context.Context) string {
+// requestID returns the id that the response has as X-Request-Id.
+func requestID(ctx context.Context) string {
 	f, _ := ctx.Value(requestKey{}).(requestFacts)
 	return f.id
 }
@@ -162,7 +162,7 @@ func logLevel(ctx context.Context, err error) slog.Level {
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return slog.LevelInfo
 	}
-	e := Resolve(err)
+	e := resolveError(err)
 	switch {
 	case e.HTTPStatus() < http.StatusInternalServerError:
 		return slog.LevelInfo

@@ -16,8 +16,7 @@ const contentSecurityPolicy = "default-src 'none'; script-src 'self'; connect-sr
 // ScriptPath is the path of the script of every page.
 const ScriptPath = "/password.js"
 
-// document is a page that a mailed link opens: somebody chooses a password, and the script posts it with the token
-// behind the #, which the browser sends to nobody.
+// document is the page. Its script posts the password with the token after the #, which the browser sends to no server.
 const document = `<!doctype html>
 <html lang="en">
 <head>
@@ -51,14 +50,14 @@ form.addEventListener("submit", async (event) => {
   const path = form.dataset.post.replace("{token}", encodeURIComponent(token));
   if (path === form.dataset.post) body.token = token;
   try {
-    const answer = await fetch(path, {method: "POST", credentials: "omit", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)});
-    if (answer.ok) {
+    const response = await fetch(path, {method: "POST", credentials: "omit", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)});
+    if (response.ok) {
       form.hidden = true;
       says.textContent = form.dataset.done;
       return;
     }
-    const error = (await answer.json()).error;
-    const gone = answer.status === 401 || answer.status === 404;
+    const error = (await response.json()).error;
+    const gone = response.status === 401 || response.status === 404;
     says.textContent = gone ? "This link does not work any more." : (error.details || [{message: error.message}]).map((d) => d.message).join("; ");
   } catch {
     says.textContent = "The server cannot be reached. Try again.";
