@@ -54,7 +54,6 @@ var buildBinary = sync.OnceValues(func() (path string, err error) { //nolint:goc
 	defer lock.Close() //nolint:errcheck // unlocks; nothing was written
 	path = filepath.Join(dir, "sallyport")
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, "sallyport/cmd/sallyport")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the binary: %w: %s", err, strings.TrimSpace(string(out)))
 	}

@@ -81,20 +81,32 @@ func TestWaitsReturn(t *testing.T) {
 	require.Equal(t, 3, looks)
 }
 
+// ending is a test whose end comes when it is called.
+type ending struct {
+	testing.TB
+
+	end func()
+}
+
+func (e *ending) Cleanup(f func()) { e.end = f }
+
 // A server is closed with its test.
 func TestServerIsClosed(t *testing.T) {
 	t.Parallel()
-	var url string
-	t.Run("serves", func(t *testing.T) {
-		server := httptest.NewServer(http.NotFoundHandler())
-		Close(t, server)
-		url = server.URL
-	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(r)
-	if err == nil {
+	server := httptest.NewServer(http.NotFoundHandler())
+	e := &ending{TB: t}
+	Close(e, server)
+	reached := func() bool {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return false
+		}
 		require.NoError(t, resp.Body.Close())
+		return true
 	}
-	require.Error(t, err)
+	require.True(t, reached())
+	e.end()
+	require.False(t, reached())
 }

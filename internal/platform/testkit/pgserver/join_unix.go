@@ -134,7 +134,6 @@ func keeperRuns(dir string) (bool, error) {
 func startKeeper(ctx context.Context, dir, bin string, linger time.Duration) error {
 	program := filepath.Join(dir, keeperFile)
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, keeperPackage)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the server's keeper: %w: %s", err, out)
 	}
