@@ -18,6 +18,5 @@ func notRewritten() []string {
 		"internal/webhooks/ingest/",
 		"internal/webhooks/rejections/",
 		"internal/webhooks/retention/",
-		"internal/webhooks/subscriptions/",
 	}
 }

@@ -76,19 +76,22 @@ func TestTypesAgainstTheMatcher(t *testing.T) {
 	})
 }
 
+// longestPattern is the greatest length of a pattern, in characters.
+const longestPattern = 256
+
 // The longest patterns that are accepted, as many as one query takes, stay within what the databases accept.
 func TestLongestPatterns(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		env := newEnvironment()
 		e := newEvent(env)
-		e.Type = strings.TrimSuffix(strings.Repeat("a.", subscriptions.MaxPatternLength/2), ".")
+		e.Type = strings.TrimSuffix(strings.Repeat("a.", longestPattern/2), ".")
 		run(t.Context(), t, store.DB, events.Insert([]events.NewEvent{e})...)
 		const many = 50
 		for last, want := range map[string]int{"*": 1, "b.*": 0} {
 			var f events.Filter
 			for i := range many {
-				pattern := strings.Repeat("*.", i+1) + strings.Repeat("a.", (subscriptions.MaxPatternLength-len("b.*"))/2-i-1) +
+				pattern := strings.Repeat("*.", i+1) + strings.Repeat("a.", (longestPattern-len("b.*"))/2-i-1) +
 					last
 				_, err := subscriptions.ParsePattern(pattern)
 				require.NoError(t, err)

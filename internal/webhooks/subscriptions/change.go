@@ -9,12 +9,12 @@ import (
 )
 
 // Change holds the values that a caller may write on a subscription. A patch.Field can be cleared, a patch.Optional
-// cannot. The function fields says what each of them does.
+// cannot.
 type Change struct {
 	EventTypes patch.Optional[[]string]
 	ForwardURL patch.Optional[string]
-	// SecretGraceSeconds is for Update: how long a replaced secret continues to sign. 0 ends that immediately for all of
-	// them, also without a new secret. Default: DefaultSecretGrace.
+	// SecretGraceSeconds is for Update: how long a replaced secret continues to sign. 0 ends the signatures of all
+	// replaced secrets immediately, also without a new secret. Default: DefaultSecretGrace.
 	SecretGraceSeconds patch.Optional[int64]
 	// Headers merge by name, ignoring case; a null member removes its name.
 	Headers patch.Field[map[string]*string]
@@ -23,7 +23,7 @@ type Change struct {
 
 // Settings holds the values that a creation and an update have in the same form.
 type Settings struct {
-	// ProviderConfigKey and ConnectionID narrow the events; cleared, they do not.
+	// ProviderConfigKey and ConnectionID restrict the events.
 	ProviderConfigKey patch.Field[string]
 	ConnectionID      patch.Field[string]
 	// SigningSecret signs every attempt from now on. The secret that it replaces also signs for SecretGraceSeconds.
@@ -31,7 +31,7 @@ type Settings struct {
 	Description   patch.Field[string]
 	// Enabled pauses the subscription or resumes it.
 	Enabled patch.Optional[bool]
-	// Filter narrows the events; cleared, it does not.
+	// Filter restricts the events.
 	Filter      patch.Field[string]
 	PayloadMode patch.Optional[PayloadMode]
 	// RetrySchedule holds the seconds to wait before each retry.

@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/webhooks/filters"
 )
 
-// Directory finds the subscriptions of an event, from memory. It is apart from Service so that what a change of a
-// subscription sets off can look subscriptions up. It is safe for concurrent use.
+// Directory finds the subscriptions of an event, from memory. It is separate from Service, so that the consequences of
+// a change of a subscription can look subscriptions up. It is safe for concurrent use.
 type Directory struct {
 	db      *db.DB
 	indexes cache.Cache[id.Environment, *index]
@@ -21,9 +21,9 @@ type Directory struct {
 // NewDirectory returns a Directory that has read nothing yet.
 func NewDirectory(d *db.DB) *Directory { return &Directory{db: d} }
 
-// Match returns the subscriptions of the environment that any of the event types matches, each once, in the order of
-// their ids, paused ones too, and whatever their filters say. It answers from memory except after a change. A
-// subscription whose creation was answered before the call is among them; on other processes after their next Refresh.
+// Match returns the environment's subscriptions that match any of the event types, each once, in the order of their
+// ids. Paused ones are included, and filters are not evaluated. It reads from memory except after a change. A
+// subscription whose Create has returned before the call is included; on other processes after their next Refresh.
 func (d *Directory) Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
 	types []string) ([]Matched, error) {
 	x, err := d.index(ctx, env)
@@ -33,8 +33,8 @@ func (d *Directory) Match(ctx context.Context, env id.Environment, providerConfi
 	return x.match(scope{providerConfigKey, connectionID}, types), nil
 }
 
-// Filters returns the filters of what Match returns, each once. Where no subscription of the environment has one, that
-// costs a look into a map.
+// Filters returns the filters of the subscriptions that Match returns, each once. In an environment without filters it
+// costs a look-up in a map.
 func (d *Directory) Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
 	types []string) ([]*filters.Filter, error) {
 	x, err := d.index(ctx, env)
@@ -50,8 +50,8 @@ func (d *Directory) Filters(ctx context.Context, env id.Environment, providerCon
 	return found, nil
 }
 
-// MatchOwn is Match for an event of the gateway's own, which only patterns take that name the first segment of its
-// type.
+// MatchOwn is Match for one of the gateway's own events. Only patterns that name the first segment of its type match
+// it.
 func (d *Directory) MatchOwn(ctx context.Context, env id.Environment, providerConfigKey, connectionID,
 	eventType string) ([]Matched, error) {
 	x, err := d.index(ctx, env)
@@ -61,7 +61,7 @@ func (d *Directory) MatchOwn(ctx context.Context, env id.Environment, providerCo
 	return x.matchOwn(scope{providerConfigKey, connectionID}, eventType), nil
 }
 
-// WantsOwn reports whether a subscription of the environment has a pattern for events of the gateway's own.
+// WantsOwn reports whether a subscription of the environment has a pattern for the gateway's own events.
 func (d *Directory) WantsOwn(ctx context.Context, env id.Environment) (bool, error) {
 	x, err := d.index(ctx, env)
 	return err == nil && x.wantsOwn(), err
@@ -73,7 +73,7 @@ func (d *Directory) index(ctx context.Context, env id.Environment) (*index, erro
 
 func (d *Directory) version(ctx context.Context) (int64, error) {
 	versions, err := d.db.Versions(ctx)
-	return versions[Collection], err
+	return versions[collection], err
 }
 
 func (d *Directory) loadIndex(ctx context.Context, env id.Environment) (*index, int64, error) {
@@ -91,5 +91,5 @@ func (d *Directory) loadIndex(ctx context.Context, env id.Environment) (*index, 
 // refresh drops what was read at another version of the table.
 func (d *Directory) refresh(version int64) { d.indexes.DropOthers(version) }
 
-// drop forgets what is known of the environment.
+// drop removes the environment's index from the cache.
 func (d *Directory) drop(env id.Environment) { d.indexes.Drop(env) }

@@ -15,9 +15,8 @@ import (
 // actor is the name under which the service itself changes subscriptions.
 const actor = "deliveries"
 
-// Disable pauses the subscription on the service's own account, for a reason that its owner will read, and holds its
-// open deliveries. One that is paused or deleted already stays as it is; one that the environment never had is
-// not_found.
+// Disable pauses the subscription on behalf of the service, for a reason that its owner can read, and holds its open
+// deliveries. A subscription that is paused or deleted stays as it is. One that the environment never had is not_found.
 func (s *Service) Disable(ctx context.Context, env id.Environment, subscriptionID, reason string) error {
 	if !id.Is(id.PrefixSubscription, subscriptionID) {
 		return notFound()

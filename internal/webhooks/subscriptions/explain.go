@@ -9,39 +9,39 @@ import (
 // Condition is a part of a subscription that an event must meet.
 type Condition string
 
-// The conditions, in the order in which they are looked at.
+// The conditions, in the order in which they are checked.
 const (
-	// OnProviderConfigKey: the subscription takes events of another provider configuration.
+	// OnProviderConfigKey: the subscription selects events of another provider configuration.
 	OnProviderConfigKey Condition = "provider_config_key"
-	// OnConnectionID: the subscription takes events of another connection.
+	// OnConnectionID: the subscription selects events of another connection.
 	OnConnectionID Condition = "connection_id"
-	// OnEventTypes: none of the subscription's patterns takes the event's type.
+	// OnEventTypes: no pattern of the subscription matches the event's type.
 	OnEventTypes Condition = "event_types"
-	// OnFilter: the subscription's filter is not true of the event, or cannot be evaluated on it.
+	// OnFilter: the subscription's filter is false for the event, or cannot be evaluated on it.
 	OnFilter Condition = "filter"
 )
 
-// Explanation says whether a subscription takes an event, and by what.
+// Explanation says whether a subscription matches an event, and why.
 type Explanation struct {
-	// Failed is the first condition that does not hold; empty where all do.
+	// Failed is the first condition that the event does not meet; empty if it meets all.
 	Failed Condition
-	// Pattern is the first pattern that takes the event's type; empty where none does.
+	// Pattern is the first pattern that matches the event's type; empty if none does.
 	Pattern string
-	// Filter is what became of the filter; nil where the subscription has none, or an earlier condition does not hold.
+	// Filter is the result of the filter; nil if the subscription has none, or the event fails an earlier condition.
 	Filter *filters.Result
 }
 
-// Explain holds an event of the connection and the types against the subscription, as matching does, but for the
-// filter. An event whose provider configuration is empty comes from no connection and meets every scope.
+// Explain compares an event of the connection and the types with the subscription, as matching does, except for the
+// filter. An event without a provider configuration comes from no connection and meets every scope.
 func (sub *Subscription) Explain(providerConfigKey, connectionID string, types ...string) Explanation {
 	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool {
 		return slices.ContainsFunc(types, p.Matches)
 	})
 }
 
-// ExplainOwn is Explain for an event of the gateway's own.
+// ExplainOwn is Explain for one of the gateway's own events.
 func (sub *Subscription) ExplainOwn(providerConfigKey, connectionID, eventType string) Explanation {
-	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool { return p.MatchesOwn(eventType) })
+	return sub.explain(providerConfigKey, connectionID, func(p Pattern) bool { return p.matchesOwn(eventType) })
 }
 
 func (sub *Subscription) explain(providerConfigKey, connectionID string, fits func(Pattern) bool) Explanation {

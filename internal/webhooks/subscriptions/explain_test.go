@@ -55,7 +55,7 @@ func TestOwnEventsAreAskedForByName(t *testing.T) {
 	} {
 		p, err := ParsePattern(pattern)
 		require.NoError(t, err)
-		require.Equal(t, takes, p.MatchesOwn(eventType), pattern)
+		require.Equal(t, takes, p.matchesOwn(eventType), pattern)
 		x := newIndex([]entry{{Matched: Matched{ID: "a"}, scope: scope{connectionID: "acme"}, patterns: []Pattern{p, p}}})
 		require.Equal(t, takes, len(x.matchOwn(scope{"github", "acme"}, eventType)) == 1, pattern)
 		require.Empty(t, x.matchOwn(scope{"github", "other"}, eventType), pattern)

@@ -71,7 +71,7 @@ func value[T any](name string, in *patch.Optional[T], out *T, check func(v *appe
 		}}
 }
 
-// text returns a field that is empty where a change clears it.
+// text returns a field that a change can clear.
 func text(name string, in *patch.Field[string], out *string, check func(v *apperr.Violations, value string)) field {
 	return field{name: name, apply: func() { *out = in.Or(*out, "") }, state: func() any { return *out },
 		check: func(v *apperr.Violations) {
@@ -99,7 +99,7 @@ func milliseconds(name string, in *patch.Optional[int64], out *time.Duration, le
 	return f.stored(name, db.Duration(out, time.Millisecond))
 }
 
-// hidden has the audit trail show only that a field has changed: its value is sealed at rest.
+// hidden makes the audit trail show only that a field has changed: its value is sealed at rest.
 func hidden(f field) field {
 	shown := f.state
 	f.state = func() any { return audit.Hidden{Value: shown(), Shown: secretbox.Redacted} }
@@ -112,7 +112,7 @@ func applySecret(ch *Change, sub *Subscription) {
 	}
 }
 
-// applyEnabled pauses or resumes. The reason for which the service disabled the subscription goes when it is enabled.
+// applyEnabled pauses or resumes the subscription. Resuming clears the reason for which the service disabled it.
 func applyEnabled(ch *Change, sub *Subscription) {
 	if sub.Enabled = ch.Enabled.Or(sub.Enabled); sub.Enabled {
 		sub.DisabledReason = ""
@@ -120,8 +120,8 @@ func applyEnabled(ch *Change, sub *Subscription) {
 }
 
 // state returns the subscription as the audit trail shows it: its writable fields, and what only the service writes.
-// The signing secret has changed where its version has. Metadata is shown by the names of its members: the values may
-// be about people, and the trail is kept.
+// The signing secret has changed if its version has. Metadata is shown by the names of its members: their values may be
+// personal data, and the trail is kept.
 func state(sub Subscription, secretVersion int) audit.State {
 	out := audit.State{
 		"signing_secret":  audit.Hidden{Value: secretVersion, Shown: secretbox.Redacted},

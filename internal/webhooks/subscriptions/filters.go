@@ -9,14 +9,14 @@ import (
 // filterGeneration is how many filters a generation of the cache holds.
 const filterGeneration = 4096
 
-// filterCache keeps filters by their text, so that a change of one subscription does not have those of all others
-// compiled anew. What was asked for since the last but one turn of the generations is there; the rest is forgotten.
+// filterCache keeps filters by their text, so that a change of one subscription does not compile those of all others
+// again. It has two generations: a full one replaces the other, so a filter that is used in neither is dropped.
 type filterCache struct {
 	mu           sync.Mutex
 	young, older map[string]*filters.Filter
 }
 
-// get returns the filter of a text; of one text it is the same filter as long as it is kept.
+// get returns the filter of a text. It returns the same filter as long as the cache keeps it.
 func (c *filterCache) get(text string) *filters.Filter {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// refusedNames are the headers that the service or HTTP itself sets, as plainName writes them. Those between Connection
-// and Upgrade concern one connection only (RFC 9110 section 7.6.1); Expect and Accept-Encoding change how the answer is
-// read.
+// refusedNames returns the headers that the service or HTTP sets, as plainName writes them. Those between Connection
+// and Upgrade concern one connection only (RFC 9110 section 7.6.1). Expect and Accept-Encoding change how the response
+// is read.
 func refusedNames() []string {
 	return []string{
 		"host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "accept-encoding",
@@ -19,12 +19,12 @@ func refusedNames() []string {
 	}
 }
 
-// refusedPrefixes are refused with whatever follows.
+// refusedPrefixes returns the prefixes of refused names.
 func refusedPrefixes() []string { return []string{"proxy-", "content-", "sallyport-"} }
 
-// plainName returns the name in lower case, with a hyphen for all that is neither letter nor digit. Receivers behind
-// CGI (RFC 3875 section 4.1.18) and what descends from it see names in such a form and cannot tell Webhook_Signature
-// from Webhook-Signature.
+// plainName returns the name in lower case, with a hyphen for every character that is neither letter nor digit.
+// Receivers behind CGI (RFC 3875 section 4.1.18) and its successors see names in such a form and cannot distinguish
+// Webhook_Signature from Webhook-Signature.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -44,7 +44,7 @@ func isRefusedName(name string) bool {
 		slices.ContainsFunc(refusedPrefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// checkHeaders checks the members of a change. Their number after a merge is checked where that is known.
+// checkHeaders checks the members of a change. The service checks their number after the merge.
 func checkHeaders(v *apperr.Violations, members map[string]*string) {
 	badName := false
 	seen := map[string]bool{}
@@ -58,7 +58,7 @@ func checkHeaders(v *apperr.Violations, members map[string]*string) {
 		seen[strings.ToLower(name)] = true
 		switch {
 		case duplicate:
-			v.Add(at, "unique", "must not be there twice; case does not count")
+			v.Add(at, "unique", "must occur only once, ignoring case")
 		case value == nil: // takes away what an earlier version may have accepted
 		case isRefusedName(name):
 			v.Add(at, "reserved", "the header is set by the service or by HTTP itself, or receivers could take it for one "+
@@ -66,7 +66,7 @@ func checkHeaders(v *apperr.Violations, members map[string]*string) {
 		case len(*value) > MaxHeaderValue:
 			v.Add(at, "max_length", fmt.Sprintf("must be at most %d bytes", MaxHeaderValue))
 		case !isHeaderValue(*value):
-			v.Add(at, "pattern", "must be visible ASCII characters, with blanks and tabs only between them")
+			v.Add(at, "pattern", "must be visible ASCII characters, with spaces and tabs only between them")
 		}
 	}
 	if badName {
@@ -83,15 +83,15 @@ func isHeaderName(name string) bool {
 	})
 }
 
-// isHeaderValue accepts a field value of RFC 9110 section 5.5 without its obsolete part. Blanks at the ends are no part
-// of a value and would be lost on the way.
+// isHeaderValue accepts a field value of RFC 9110 section 5.5 without its obsolete part. Spaces at the ends are not
+// part of a value and would be lost in transit.
 func isHeaderValue(value string) bool {
 	return strings.Trim(value, " \t") == value && !strings.ContainsFunc(value, func(r rune) bool {
 		return (r < ' ' || r > '~') && r != '\t'
 	})
 }
 
-// CheckHeaders adds the validation errors of headers that one request carries beside the subscription's own: the rules
+// CheckHeaders adds the violations of headers that one request carries in addition to the subscription's own. The rules
 // are the same. location is where the caller sent them.
 func CheckHeaders(v *apperr.Violations, location string, headers map[string]string) {
 	members := make(map[string]*string, len(headers))

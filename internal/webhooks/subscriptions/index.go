@@ -7,40 +7,40 @@ import (
 	"sallyport/internal/webhooks/filters"
 )
 
-// Matched is a subscription that an event goes to.
+// Matched is a subscription that matches an event.
 type Matched struct {
 	ID string
-	// Enabled is false for a paused subscription: its delivery is made and held.
+	// Enabled is false for a paused subscription: its delivery is created and held.
 	Enabled bool
-	// Filter is what the event must fit besides; nil where the subscription asks for nothing more. Match leaves it to the
-	// caller, who has the event.
+	// Filter is a further condition on the event; nil if there is none. Match leaves its evaluation to the caller, who has
+	// the event.
 	Filter *filters.Filter
 }
 
-// scope is what a subscription is bound to; an empty field stands for all.
+// scope is what a subscription is restricted to. An empty field does not restrict.
 type scope struct{ providerConfigKey, connectionID string }
 
-// entry is what the index knows of one subscription.
+// entry is one subscription in the index.
 type entry struct {
 	Matched
 	scope    scope
 	patterns []Pattern
 }
 
-// index answers which of an environment's subscriptions an event matches. It is immutable. Its cost depends on the
-// depth of the event's type and on what matches, not on how many subscriptions there are.
+// index finds the subscriptions of an environment that match an event. It is immutable. Its cost depends on the depth
+// of the event's type and on the matches, not on the number of subscriptions.
 type index struct {
 	subscriptions []Matched // in the order of their ids
 	root          node
-	// filtered says that one of the subscriptions has a filter.
+	// filtered is true if one of the subscriptions has a filter.
 	filtered bool
 }
 
-// node is where the trie of pattern segments stands after some segments.
+// node is the state of the trie of pattern segments after some segments.
 type node struct {
 	literal map[string]*node
 	any     *node // after a "*" that stands for exactly one segment
-	// exact holds the patterns that end here, tail those that go on with a last "*". Values are positions in
+	// exact holds the patterns that end here, tail those that continue with a last "*". Values are positions in
 	// index.subscriptions, ascending.
 	exact, tail map[scope][]int32
 }
@@ -90,8 +90,8 @@ func (n *node) child(segment string) *node {
 	return c
 }
 
-// matchOwn returns the subscriptions that take an event of the gateway's own: those with a pattern that fits its type
-// and names its first segment. A wildcard there stands for what providers send.
+// matchOwn returns the subscriptions that match one of the gateway's own events: those with a pattern that matches its
+// type and names its first segment. A wildcard in its place matches only the events of providers.
 func (x *index) matchOwn(event scope, eventType string) []Matched {
 	first, rest, more := strings.Cut(eventType, ".")
 	n := x.root.literal[first]
@@ -105,8 +105,8 @@ func (x *index) matchOwn(event scope, eventType string) []Matched {
 // wantsOwn reports whether any pattern names the first segment of the gateway's own types.
 func (x *index) wantsOwn() bool { return x.root.literal[OwnProvider] != nil }
 
-// scopesOf returns where subscriptions sit that take events of the scope: bound to nothing, to one part or to both
-// parts of it.
+// scopesOf returns the scopes of subscriptions that select events of the scope: restricted by nothing, by one of its
+// parts, or by both.
 func scopesOf(event scope) [4]scope {
 	return [...]scope{{}, {providerConfigKey: event.providerConfigKey}, {connectionID: event.connectionID}, event}
 }
@@ -132,7 +132,7 @@ func (x *index) positions(found []int32) []Matched {
 	return out
 }
 
-// collect adds what matches below n. rest are the segments still to go, done says that none is left.
+// collect adds the matches below n. rest holds the segments that remain; done is true if none does.
 func (n *node) collect(found []int32, rest string, done bool, scopes []scope) []int32 {
 	if done {
 		return appendScopes(found, n.exact, scopes)

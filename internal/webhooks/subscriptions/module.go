@@ -7,17 +7,17 @@ import (
 	"sallyport/internal/platform/module"
 )
 
-// forgetInterval is how often signing secrets are removed whose overlap with their successors is over.
+// forgetInterval is how often replaced signing secrets that no longer sign are removed.
 const forgetInterval = 10 * time.Minute
 
-// Module returns what subscriptions bring to the process, without their operations.
+// Module returns the parts of the process that subscriptions provide, except their operations.
 func (s *Service) Module() module.Module {
 	return module.Module{
 		Name:     "webhooks/subscriptions",
 		Tables:   []module.Table{{Name: "webhook_subscriptions", Contents: "subscriptions"}},
 		Sealed:   SealedColumns(),
 		Caches:   []module.Cache{{Name: "subscriptions", Refresh: s.Refresh}},
-		Contents: []module.Content{{Name: "subscriptions", Held: holdsSubscriptions}},
+		Contents: []module.Content{{Name: "subscriptions", Held: hasSubscriptions}},
 		Jobs: []jobs.Periodic{{Name: "forget-replaced-secrets", Run: jobs.Every(forgetInterval, s.ForgetSecrets),
 			Failure: "cannot remove replaced signing secrets"}},
 	}

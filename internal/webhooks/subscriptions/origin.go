@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// origin is what of a URL says which server it leads to. URLs of different schemes have one origin where both have
-// their scheme's own port or both the same: a gateway that is reached by https commonly answers http as well.
+// origin is the part of a URL that says which server it leads to. URLs of different schemes have one origin if both
+// have the default port of their scheme, or both the same port: a gateway reached by https commonly serves http as
+// well.
 type origin struct{ host, port string }
 
 // originOf returns the origin of an absolute URL, and the zero origin for anything else. All names and addresses of the

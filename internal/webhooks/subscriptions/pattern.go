@@ -7,23 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPatternLength bounds an event-type pattern, in characters.
-const MaxPatternLength = 256
+// maxPatternLength limits an event-type pattern, in characters.
+const maxPatternLength = 256
 
 // wildcard is the segment that stands for any one segment. A literal segment never equals it.
 const wildcard = "*"
 
 // Pattern is a parsed event-type pattern. Types and patterns are split on dots. A literal segment compares
-// case-sensitively, a segment "*" stands for exactly one segment of any content, and a last segment "*" for one or
-// more.
+// case-sensitively. A segment "*" matches exactly one segment of any content, and a last segment "*" one or more.
 type Pattern struct {
 	// segments are those before a last "*".
 	segments []string
-	// tail says that one or more further segments follow; without segments it matches every type.
+	// tail is true if one or more further segments follow. Without segments the pattern then matches every type.
 	tail bool
 }
 
-// PatternError says why a text is no pattern. It repeats no part of the text.
+// PatternError says why a text is not a pattern. It contains no part of the text.
 type PatternError struct {
 	// Rule is the name of the rule that failed, as in apperr.Detail.
 	Rule    string
@@ -46,10 +45,10 @@ func parsePattern(text string) (Pattern, *PatternError) {
 	switch {
 	case text == "":
 		return Pattern{}, &PatternError{"min_length", "must not be empty"}
-	case utf8.RuneCountInString(text) > MaxPatternLength:
-		return Pattern{}, &PatternError{"max_length", fmt.Sprintf("must be at most %d characters", MaxPatternLength)}
+	case utf8.RuneCountInString(text) > maxPatternLength:
+		return Pattern{}, &PatternError{"max_length", fmt.Sprintf("must be at most %d characters", maxPatternLength)}
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unprintable):
-		return Pattern{}, &PatternError{"pattern", "must hold printable characters only, and no blanks"}
+		return Pattern{}, &PatternError{"pattern", "must contain only printable characters and no spaces"}
 	}
 	segments := strings.Split(text, ".")
 	for _, s := range segments {
@@ -66,8 +65,8 @@ func parsePattern(text string) (Pattern, *PatternError) {
 	return Pattern{segments: segments}, nil
 }
 
-// TypeFilterViolation says why s, which is not just a type, is no pattern either; nil where it is one. It is for the
-// filters of lists, which take both; what they say of lengths they check themselves.
+// TypeFilterViolation says why s, which is not just a type, is not a pattern either; nil if it is one. It is for the
+// filters of lists, which accept both and check lengths themselves.
 func TypeFilterViolation(s string) *PatternError {
 	if !strings.Contains(s, wildcard) {
 		return nil
@@ -93,7 +92,7 @@ func (p Pattern) String() string {
 	}
 }
 
-// Matches reports whether the event type fits the pattern. It defines what the index must answer.
+// Matches reports whether the event type matches the pattern. It defines what the index must return.
 func (p Pattern) Matches(eventType string) bool {
 	segments := strings.Split(eventType, ".")
 	if len(segments) < len(p.segments) || (len(segments) > len(p.segments)) != p.tail {
@@ -107,8 +106,8 @@ func (p Pattern) Matches(eventType string) bool {
 	return true
 }
 
-// MatchesOwn reports whether the type of an event of the gateway's own fits the pattern: the pattern must name its
-// first segment. Whoever asks for everything means what providers send.
-func (p Pattern) MatchesOwn(eventType string) bool {
+// matchesOwn reports whether the type of one of the gateway's own events matches the pattern. The pattern must name the
+// type's first segment: a pattern for everything selects the events of providers.
+func (p Pattern) matchesOwn(eventType string) bool {
 	return len(p.segments) > 0 && p.segments[0] != wildcard && p.Matches(eventType)
 }

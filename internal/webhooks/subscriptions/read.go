@@ -9,7 +9,7 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// Get returns one subscription that the view shows; an unknown or deleted one is not_found.
+// Get returns a subscription that the view shows. An unknown or deleted one is not_found.
 func (s *Service) Get(ctx context.Context, v access.View, subscriptionID string) (Subscription, error) {
 	r, err := s.find(ctx, v, subscriptionID)
 	if err != nil {
@@ -18,9 +18,9 @@ func (s *Service) Get(ctx context.Context, v access.View, subscriptionID string)
 	return s.open(r)
 }
 
-// List returns the subscriptions of the view that the filter lets through, up to one more than the page holds.
+// List returns the view's subscriptions that match the filter, at most one more than the page holds.
 func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Subscription, error) {
-	if f.nothing() {
+	if f.matchesNothing() {
 		return nil, nil
 	}
 	rows, err := list(ctx, s.cfg.DB.Read(), v, f, p)
@@ -36,8 +36,9 @@ func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Requ
 	return out, nil
 }
 
-// nothing drops from the filter what no row can hold, and reports whether that leaves a field with no value.
-func (f *Filter) nothing() bool {
+// matchesNothing drops values from the filter that no row can have, and reports whether that leaves a field without
+// values.
+func (f *Filter) matchesNothing() bool {
 	for _, values := range []*[]string{&f.ProviderConfigKeys, &f.ConnectionIDs} {
 		if len(*values) == 0 {
 			continue

@@ -9,11 +9,12 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// record ends a change inside its transaction: it writes the audit event and tells other processes' caches.
+// record completes a change inside its transaction: it writes the audit event and invalidates the caches of other
+// processes.
 func (s *Service) record(ctx context.Context, tx *sql.Tx, now time.Time, e audit.Event) error {
 	e.TargetType = "webhook_subscription"
 	if err := audit.Record(ctx, tx, now, e); err != nil {
 		return err
 	}
-	return db.Bump(ctx, tx, Collection)
+	return db.Bump(ctx, tx, collection)
 }

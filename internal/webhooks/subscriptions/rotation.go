@@ -13,10 +13,10 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// retired is a signing secret that was replaced, as it is sealed.
+// retired is a replaced signing secret as it is sealed.
 type retired struct {
 	Secret string `json:"secret"`
-	// UntilMillis is when it signs no more.
+	// UntilMillis is when the secret stops signing.
 	UntilMillis int64 `json:"until_ms"`
 }
 
@@ -24,15 +24,15 @@ type retired struct {
 type rotation struct {
 	// secret is set when there is a new one.
 	secret patch.Optional[secretbox.Secret]
-	// grace is how long the replaced one goes on signing, in seconds.
+	// grace is how long the replaced secret continues to sign, in seconds.
 	grace int64
-	// retiring are the replaced secrets that go on signing; it counts where changed says so.
+	// retiring holds the replaced secrets that continue to sign, if changed is set.
 	retiring []retired
 	changed  bool
 }
 
-// rotate works out what the change does to the secrets of the stored subscription. A secret that the subscription has
-// already replaces nothing; one that comes back is no longer among the replaced.
+// rotate returns what the change does to the secrets of the stored subscription. The present secret replaces nothing
+// when it is set again. A replaced secret that becomes the present one again is no longer among the replaced ones.
 func (s *Service) rotate(stored row, ch *Change, now time.Time) (r rotation, err error) {
 	if !ch.SigningSecret.Set && !ch.SecretGraceSeconds.Set {
 		return r, nil
@@ -62,7 +62,7 @@ func (s *Service) rotate(stored row, ch *Change, now time.Time) (r rotation, err
 
 func sameSecret(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// unsealRetiring returns the replaced secrets of a row that still sign, the last one first.
+// unsealRetiring returns the replaced secrets of a row that still sign, the latest first.
 func (s *Service) unsealRetiring(r row, now time.Time) ([]retired, error) {
 	if r.sealedRetiring == nil {
 		return nil, nil
@@ -78,7 +78,7 @@ func (s *Service) unsealRetiring(r row, now time.Time) ([]retired, error) {
 	return slices.DeleteFunc(list, func(old retired) bool { return old.UntilMillis <= clock.Millis(now) }), nil
 }
 
-// setRetiring has the row hold the replaced secrets.
+// setRetiring stores the replaced secrets in the row.
 func (s *Service) setRetiring(r *row, list []retired) (err error) {
 	r.retiringUntil = nil
 	for _, old := range list {
@@ -101,7 +101,7 @@ func (s *Service) sealRetiring(subscriptionID string, list []retired) ([]byte, e
 	return s.seal(subscriptionID, columnRetiring, text)
 }
 
-// shown is what readers see of replaced secrets.
+// shown returns what readers may see of replaced secrets.
 func shown(list []retired) []RetiringSecret {
 	out := make([]RetiringSecret, len(list))
 	for i, old := range list {
@@ -123,8 +123,8 @@ func keys(subscriptionID string, list []retired) ([]RetiringKey, error) {
 	return out, nil
 }
 
-// ForgetSecrets removes replaced secrets whose time to sign is over for all of a subscription. They sign no more in any
-// case; this takes them out of the database. A worker calls it now and then.
+// ForgetSecrets removes replaced secrets from the database where all of a subscription have stopped signing. They do
+// not sign in any case. A job calls it.
 func (s *Service) ForgetSecrets(ctx context.Context) error {
 	_, err := s.cfg.DB.Write().ExecContext(ctx, `UPDATE webhook_subscriptions SET retiring_secrets = NULL,
 			retiring_until_ms = NULL

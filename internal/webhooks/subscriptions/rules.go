@@ -17,8 +17,8 @@ import (
 	"sallyport/internal/webhooks/filters"
 )
 
-// Check adds the validation errors that the change shows by itself, without a look at what is stored or where the URL
-// leads.
+// Check adds the violations that follow from the change alone, without the stored subscription and the address of the
+// URL.
 func (ch *Change) Check(v *apperr.Violations) {
 	for _, field := range fields(ch, &Subscription{}) {
 		if field.check != nil {
@@ -27,7 +27,7 @@ func (ch *Change) Check(v *apperr.Violations) {
 	}
 }
 
-// CheckNew is Check for a subscription that is to be created.
+// CheckNew is Check for the creation of a subscription.
 func (ch *Change) CheckNew(v *apperr.Violations) {
 	if !ch.EventTypes.Set {
 		v.Add("event_types", "required", "the field is required")
@@ -51,12 +51,12 @@ func checkEventTypes(v *apperr.Violations, types []string) {
 		if _, violation := parsePattern(t); violation != nil {
 			v.Add(at, violation.Rule, violation.Message)
 		} else if slices.Contains(types[:i], t) {
-			v.Add(at, "unique", "must not be there twice")
+			v.Add(at, "unique", "must occur only once")
 		}
 	}
 }
 
-// checkURLForm refuses what no policy lets through; the policy has the last word, with a look at the address.
+// checkURLForm refuses a URL that no policy permits. The policy then checks its address.
 func checkURLForm(v *apperr.Violations, raw string) {
 	u, err := url.Parse(raw)
 	switch {
@@ -67,7 +67,7 @@ func checkURLForm(v *apperr.Violations, raw string) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		v.Add("", egress.CodeSchemeRefused, "must be an https:// URL")
 	case u.User != nil:
-		v.Add("", egress.CodeUserinfoRefused, "must not hold a user name or password: put credentials into headers")
+		v.Add("", egress.CodeUserinfoRefused, "must not contain a user name or password; use headers for credentials")
 	}
 }
 
@@ -101,7 +101,7 @@ func checkSecret(v *apperr.Violations, ch *Change) {
 	seconds := ch.SecretGraceSeconds.Value
 	checkRange(v.At(at), seconds, 0, int64(MaxSecretGrace/time.Second))
 	if seconds > 0 && seconds <= int64(MaxSecretGrace/time.Second) && !ch.SigningSecret.Set {
-		v.Add(at, "coherent", "must be 0 without a new signing_secret: that ends the signatures of replaced ones at once")
+		v.Add(at, "coherent", "must be 0 without a new signing_secret; 0 ends the signatures of replaced secrets immediately")
 	}
 }
 
@@ -115,7 +115,7 @@ func checkRange(violations *apperr.Violations, v, least, most int64) {
 }
 
 func checkPayloadMode(v *apperr.Violations, m PayloadMode) {
-	if !slices.Contains(PayloadModes(), m) {
+	if !slices.Contains(payloadModes(), m) {
 		v.Add("", "enum", "must be envelope or raw")
 	}
 }
@@ -131,14 +131,14 @@ func checkDescription(v *apperr.Violations, text string) {
 	case utf8.RuneCountInString(text) > MaxDescription:
 		v.Add("", "max_length", fmt.Sprintf("must be at most %d characters", MaxDescription))
 	case !storable(text):
-		v.Add("", "pattern", "must not hold the character U+0000")
+		v.Add("", "pattern", "must not contain the character U+0000")
 	}
 }
 
-// storable reports whether the databases can hold the text: PostgreSQL refuses U+0000 and what is not UTF-8.
+// storable reports whether the databases can store the text: PostgreSQL refuses U+0000 and text that is not UTF-8.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// check adds the validation errors of the change and of what it leads to.
+// check adds the violations of the change and of its result.
 func (s *Service) check(ctx context.Context, v *apperr.Violations, ch *Change, next *Subscription) error {
 	if ch.ForwardURL.Set {
 		var form apperr.Violations
@@ -169,8 +169,8 @@ func (s *Service) checkTarget(ctx context.Context, v *apperr.Violations, locatio
 	}
 }
 
-// checkScope asks whether what the subscription is narrowed to exists. What the change does not touch was accepted when
-// it was stored and is not held against the caller now.
+// checkScope checks that the provider configuration and the connection of the subscription exist. Values that the
+// change does not touch were accepted when they were stored, and are not checked again.
 func (s *Service) checkScope(ctx context.Context, v *apperr.Violations, ch *Change, env id.Environment,
 	to scope) error {
 	const keyAt, connectionAt = "provider_config_key", "connection_id"

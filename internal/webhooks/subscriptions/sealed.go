@@ -19,13 +19,13 @@ const (
 func SealedColumns() []secretbox.Column {
 	var out []secretbox.Column
 	for _, c := range []string{columnURL, columnSecret, columnRetiring, columnHeaders} {
-		out = append(out, secretbox.Column{Table: Collection, Column: c, IDColumn: "id"})
+		out = append(out, secretbox.Column{Table: collection, Column: c, IDColumn: "id"})
 	}
 	return out
 }
 
 func place(subscriptionID, column string) secretbox.AD {
-	return secretbox.AD{Table: Collection, Column: column, RowID: subscriptionID}
+	return secretbox.AD{Table: collection, Column: column, RowID: subscriptionID}
 }
 
 func (s *Service) seal(subscriptionID, column, text string) ([]byte, error) {
@@ -52,7 +52,7 @@ func (s *Service) unseal(subscriptionID, column string, sealed []byte) (string, 
 	return string(text), nil
 }
 
-// open returns the subscription of a row with its URL and headers in clear, and what may be shown of its replaced
+// open returns the subscription of a row with its URL and headers decrypted, and what may be shown of its replaced
 // secrets.
 func (s *Service) open(r row) (Subscription, error) {
 	sub := r.Subscription
@@ -74,7 +74,7 @@ func (s *Service) open(r row) (Subscription, error) {
 
 var errUnusable = errors.New("the stored value breaks the rules of its column")
 
-// errStored names a column, never its value or an error that could repeat it.
+// errStored names a column, never its value or an error that could contain it.
 func errStored(subscriptionID, column string) error {
 	return fmt.Errorf("webhook subscription %s, column %s: %w", subscriptionID, column, errUnusable)
 }

@@ -18,7 +18,7 @@ const hintLength = 4
 // hintFrom is the length in characters from which a value may show its last four.
 const hintFrom = 12
 
-// NewSigningSecret returns a secret in the form of Standard Webhooks: the prefix and 32 random bytes in base64.
+// NewSigningSecret returns a secret in the form of Standard Webhooks: the prefix and the base64 of 32 random bytes.
 func NewSigningSecret() secretbox.Secret {
 	key := make([]byte, generatedSecret)
 	// crypto/rand.Read never returns an error; it ends the program when the system has no entropy.
@@ -26,8 +26,8 @@ func NewSigningSecret() secretbox.Secret {
 	return secretbox.Secret(SecretPrefix + base64.StdEncoding.EncodeToString(key))
 }
 
-// SigningKey returns the bytes that a signing secret signs with, for those who sign as a subscription does without
-// being one. A secret that no subscription may have is an error, which does not show it.
+// SigningKey returns the key of a signing secret, for programs that sign as a subscription does. An unacceptable secret
+// is an error, which does not contain it.
 func SigningKey(secret secretbox.Secret) ([]byte, error) {
 	key, _, message := signingKey(secret)
 	if message != "" {
@@ -36,15 +36,15 @@ func SigningKey(secret secretbox.Secret) ([]byte, error) {
 	return key, nil
 }
 
-// signingKey returns the bytes that sign: behind SecretPrefix those that the base64 stands for (Standard Webhooks,
-// "Signature scheme"), of any other secret its own. The rule and message are empty when the secret is acceptable.
+// signingKey returns the key of a secret. With SecretPrefix it is what the base64 encodes (Standard Webhooks,
+// "Signature scheme"); any other secret is used as it is. The rule and message are empty if the secret is acceptable.
 func signingKey(secret secretbox.Secret) (key []byte, rule, message string) {
 	text := secret.Reveal()
 	switch {
 	case len(text) > MaxSecret:
 		return nil, "max_length", fmt.Sprintf("must be at most %d bytes", MaxSecret)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return nil, "pattern", "must not hold control characters"
+		return nil, "pattern", "must not contain control characters"
 	}
 	encoded, ok := strings.CutPrefix(text, SecretPrefix)
 	if !ok {
@@ -61,8 +61,8 @@ func signingKey(secret secretbox.Secret) (key []byte, rule, message string) {
 	return key, "", ""
 }
 
-// secretHint returns the last four characters of a signing secret, or nothing when it has so few characters that four
-// would tell too much.
+// secretHint returns the last four characters of a signing secret, or nothing if the secret is so short that four would
+// reveal too much.
 func secretHint(secret secretbox.Secret) string {
 	if text := secret.Reveal(); utf8.RuneCountInString(text) >= hintFrom {
 		return lastCharacters(text)
@@ -70,8 +70,8 @@ func secretHint(secret secretbox.Secret) string {
 	return ""
 }
 
-// Hint returns what may be shown of the header's value: its last four characters behind an ellipsis, or nothing of it
-// when it is too short for that.
+// Hint returns the last four characters of the header's value behind an ellipsis, or none of them if the value is too
+// short.
 func (h Header) Hint() string {
 	if len(h.Value) < hintFrom {
 		return secretbox.Redacted

@@ -17,15 +17,15 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// Targets checks where requests may go. *egress.Client is one.
+// Targets checks where requests may go. *egress.Client implements it.
 type Targets interface {
-	// ParseTarget checks a URL without looking its name up and returns it parsed.
+	// ParseTarget checks a URL without resolving its name, and returns it parsed.
 	ParseTarget(raw string) (*url.URL, *egress.TargetError)
-	// CheckTarget is the same check and a look-up of the name; nil means acceptable.
+	// CheckTarget is ParseTarget and also resolves the name; nil means acceptable.
 	CheckTarget(ctx context.Context, raw string) *egress.TargetError
 }
 
-// Connections tells what a subscription may be narrowed to.
+// Connections knows what a subscription can be restricted to.
 type Connections interface {
 	// ConfigKeyExists reports whether the environment has the provider configuration.
 	ConfigKeyExists(env id.Environment, providerConfigKey string) bool
@@ -35,25 +35,25 @@ type Connections interface {
 	ExistsUnderAnyKey(ctx context.Context, env id.Environment, connectionID string) (bool, error)
 }
 
-// DeliveryControl tells deliveries that their subscription has changed. Hold and Cancel run inside the transaction of
-// the change and treat what a short transaction can; Changed lets the rest follow.
+// DeliveryControl applies the changes of a subscription to its deliveries. Hold and Cancel run inside the transaction
+// of the change and handle as many deliveries as a short transaction can; a worker handles the rest.
 type DeliveryControl interface {
-	// Hold holds the subscription's open deliveries, the first few hundred at once.
+	// Hold holds the subscription's open deliveries, the first few hundred immediately.
 	Hold(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, now time.Time) error
 	// Cancel cancels them in the same way.
 	Cancel(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string, now time.Time) error
-	// Changed is called after the commit: it wakes the worker that holds, cancels or releases the rest.
+	// Changed is called after the commit. It wakes the worker that holds, cancels or releases the rest.
 	Changed()
 }
 
-// Environments tells whether an environment is still there.
+// Environments knows which environments exist.
 type Environments interface {
-	// RequireLive returns not_found for an environment that was removed. It is called in the transaction that adds
-	// something to the environment, after the insert, and keeps the environment from being removed before the commit.
+	// RequireLive returns not_found for a removed environment. It is called in the transaction that adds to the
+	// environment, after the insert, and prevents the removal of the environment before the commit.
 	RequireLive(ctx context.Context, tx *sql.Tx, env id.Environment) error
 }
 
-// Config is what a Service needs.
+// Config holds the dependencies of a Service.
 type Config struct {
 	DB           *db.DB
 	Box          *secretbox.Box
@@ -61,18 +61,18 @@ type Config struct {
 	Targets      Targets
 	Connections  Connections
 	Environments Environments
-	// Deliveries follows the changes of subscriptions.
+	// Deliveries applies the changes of subscriptions to their deliveries.
 	Deliveries DeliveryControl
-	// Announcers add to the transactions in which the service itself changes a subscription.
+	// Announcers are called in the transactions in which the service itself changes a subscription.
 	Announcers []Announcer
-	// Directory may be shared with other capabilities; nil makes one.
+	// Directory can be shared with other capabilities; nil creates one.
 	Directory *Directory
-	// PublicURL is the scheme and host under which this gateway is reached. No subscription may lead there. Empty refuses
-	// nothing.
+	// PublicURL is the scheme and host of this gateway. No subscription may lead there. If it is empty, nothing is
+	// refused.
 	PublicURL string
 }
 
-// Service keeps subscriptions and finds those of an event. It is safe for concurrent use.
+// Service stores subscriptions and finds those of an event. It is safe for concurrent use.
 type Service struct {
 	*Directory
 	cfg     Config
@@ -93,15 +93,15 @@ func New(cfg Config) *Service {
 	return &Service{Directory: cfg.Directory, cfg: cfg, own: originOf(cfg.PublicURL)}
 }
 
-// Announcer announces what the service does to subscriptions by itself, by the gateway's own events for example.
+// Announcer emits events about the service's own changes of subscriptions.
 type Announcer interface {
-	// SubscriptionDisabled stores the announcement that the service has disabled the subscription.
+	// SubscriptionDisabled stores, in tx, the event that the service has disabled the subscription.
 	SubscriptionDisabled(ctx context.Context, tx *sql.Tx, sub *Subscription) error
 }
 
 func notFound() error { return apperr.NotFound("webhook subscription") }
 
-// Target returns what a try needs to know of the subscription, deleted or not. It answers from memory except after a
+// Target returns what an attempt needs to know of the subscription, deleted or not. It reads from memory except after a
 // change. An id that the environment never had is not_found.
 func (s *Service) Target(ctx context.Context, env id.Environment, subscriptionID string) (*Target, error) {
 	if !id.Is(id.PrefixSubscription, subscriptionID) {
@@ -112,7 +112,7 @@ func (s *Service) Target(ctx context.Context, env id.Environment, subscriptionID
 	})
 }
 
-// Refresh drops what another process has changed. A worker calls it every second.
+// Refresh drops cached values that another process has changed. A job calls it every second.
 func (s *Service) Refresh(ctx context.Context) error {
 	version, err := s.version(ctx)
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// changed drops what this process knows of the subscription. It runs after every change, and after one whose commit
-// failed too, because a commit whose answer was lost may have happened.
+// changed drops what this process has cached of the subscription. It runs after every change, also after a failed
+// commit, because a commit whose response was lost may have happened.
 func (s *Service) changed(env id.Environment, subscriptionID string) {
 	s.drop(env)
 	s.targets.Drop(targetKey{env, subscriptionID})

@@ -14,10 +14,10 @@ import (
 	"sallyport/internal/webhooks/filters"
 )
 
-// row is a stored subscription: the plain values, and the sealed ones.
+// row is a stored subscription with its sealed values.
 type row struct {
 	Subscription // without ForwardURL, Headers and Retiring
-	// sealedRetiring is nil where no replaced secret signs.
+	// sealedRetiring is nil if no replaced secret signs.
 	sealedURL, sealedSecret, sealedHeaders, sealedRetiring []byte
 	// retiringUntil is when the last replaced secret stops signing.
 	retiringUntil *time.Time
@@ -47,7 +47,7 @@ func columns(r *row) db.Columns {
 
 const table = "FROM webhook_subscriptions"
 
-// find reads one subscription; a deleted one only when withDeleted is set.
+// find reads one subscription, and a deleted one only if withDeleted is set.
 func find(ctx context.Context, q db.Querier, v access.View, subscriptionID string, withDeleted bool) (row, error) {
 	w := visible(v).And("id = ?", subscriptionID)
 	r, found, err := db.One(ctx, q, columns, table, w, "")
@@ -68,7 +68,7 @@ func visible(v access.View) *db.Where {
 	return w.Numbered(v.Connections.WhereCovers("connection_id", w.Next()))
 }
 
-// indexed is a row as the index needs it.
+// indexed is the part of a row that the index needs.
 type indexed struct {
 	id       string
 	enabled  bool
@@ -106,7 +106,7 @@ func decodePatterns(text string) ([]Pattern, error) {
 	return patterns, nil
 }
 
-// readEntries reads what the index of the environment holds, in the order of the ids.
+// readEntries reads the environment's entries of the index, in the order of the ids.
 func readEntries(ctx context.Context, q db.Querier, env id.Environment,
 	filter func(text string) *filters.Filter) ([]entry, error) {
 	w := new(db.Where).And("environment_id = ?", string(env)).And("deleted_ms IS NULL")
@@ -132,8 +132,8 @@ func insert(ctx context.Context, tx *sql.Tx, r row) error {
 }
 
 // update writes the columns that differ from the row before, unless the subscription has changed since that was read:
-// updated_ms is its version and rises with every change. Sealed columns that stay are not touched, because a rotation
-// of the keyset may be writing them.
+// updated_ms is its version and increases with every change. Unchanged sealed columns are not written, because a
+// rotation of the keyset may be writing them.
 func update(ctx context.Context, tx *sql.Tx, before, after row) (updated bool, err error) {
 	changed, err := columns(&after).Changed(columns(&before))
 	if err != nil {
@@ -148,12 +148,12 @@ func update(ctx context.Context, tx *sql.Tx, before, after row) (updated bool, e
 	return updated, nil
 }
 
-// nextVersion returns the present time, or the next millisecond where the subscription has changed in this one.
+// nextVersion returns the present time, or the next millisecond if the subscription has changed in this one.
 func (r *row) nextVersion(now time.Time) time.Time {
 	return clock.FromMillis(max(clock.Millis(now), clock.Millis(r.UpdatedAt)+1))
 }
 
-// markDeleted deletes the subscription softly: its past deliveries still name it.
+// markDeleted marks the subscription as deleted. Its past deliveries still name it.
 func markDeleted(ctx context.Context, tx *sql.Tx, env id.Environment, subscriptionID string,
 	now time.Time) (deleted bool, err error) {
 	deleted, err = db.Changed(tx.ExecContext(ctx, `UPDATE webhook_subscriptions SET deleted_ms = $3,
@@ -165,7 +165,7 @@ func markDeleted(ctx context.Context, tx *sql.Tx, env id.Environment, subscripti
 	return deleted, nil
 }
 
-// Filter narrows a list. Values of one field mean any of them; empty fields do not narrow.
+// Filter restricts a list. Values of one field are alternatives. Empty fields do not restrict.
 type Filter struct {
 	ProviderConfigKeys []string
 	ConnectionIDs      []string
@@ -184,8 +184,8 @@ func list(ctx context.Context, q db.Querier, v access.View, f Filter, p page.Req
 	return rows, nil
 }
 
-// holdsSubscriptions reports whether an environment has any subscription that was not deleted.
-func holdsSubscriptions(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
+// hasSubscriptions reports whether an environment has a subscription that is not deleted.
+func hasSubscriptions(ctx context.Context, q db.Querier, env id.Environment) (held bool, err error) {
 	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM webhook_subscriptions
 		WHERE environment_id = $1 AND deleted_ms IS NULL)`, string(env)).Scan(&held)
 	if err != nil {

@@ -10,26 +10,26 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Collection is the name under which changes to subscriptions raise the version that caches watch.
-const Collection = "webhook_subscriptions"
+// collection is the name under which changes of subscriptions raise the version that caches watch.
+const collection = "webhook_subscriptions"
 
-// OwnProvider is the provider configuration of events that come from no provider and no connection: those that are
-// published over the API, and the gateway's own. A subscription can be narrowed to it.
+// OwnProvider is the provider configuration of events that come from no provider and no connection: published events
+// and the gateway's own. A subscription can be restricted to it.
 const OwnProvider = "sallyport"
 
-// PayloadMode says what the body of a forwarded request is. The set is closed: PayloadModes lists it.
+// PayloadMode says what the body of a forwarded request is.
 type PayloadMode string
 
 // The payload modes.
 const (
-	// Envelope wraps the provider's body into a JSON object with the event's type, time, id and origin.
+	// Envelope wraps the provider's body in a JSON object with the event's type, time, id and origin.
 	Envelope PayloadMode = "envelope"
-	// Raw forwards the provider's bytes and content type as they came.
+	// Raw forwards the provider's bytes and content type unchanged.
 	Raw PayloadMode = "raw"
 )
 
-// PayloadModes returns every payload mode.
-func PayloadModes() []PayloadMode { return []PayloadMode{Envelope, Raw} }
+// payloadModes returns every payload mode.
+func payloadModes() []PayloadMode { return []PayloadMode{Envelope, Raw} }
 
 // Limits and defaults of a subscription.
 const (
@@ -52,15 +52,16 @@ const (
 	DefaultTimeout  = 15 * time.Second
 	SecretPrefix    = "whsec_"
 	generatedSecret = 32 // in bytes
-	// MaxRetiring is how many replaced secrets sign beside the present one at most: the oldest gives way.
+	// MaxRetiring is the maximum number of replaced secrets that sign alongside the present one. A further one replaces
+	// the oldest.
 	MaxRetiring        = 4
 	DefaultSecretGrace = 24 * time.Hour
 	MaxSecretGrace     = 7 * 24 * time.Hour
 )
 
-// DefaultRetrySchedule returns the seconds between the tries of a delivery where a subscription sets none: 5 s, 30 s,
-// 2 min, 10 min, 1 h, 4 h, 12 h and 24 h.
-func DefaultRetrySchedule() []float64 { return []float64{5, 30, 120, 600, 3600, 14400, 43200, 86400} }
+// defaultRetrySchedule returns the seconds before each retry of a delivery whose subscription sets none: 5 s, 30 s, 2
+// min, 10 min, 1 h, 4 h, 12 h and 24 h.
+func defaultRetrySchedule() []float64 { return []float64{5, 30, 120, 600, 3600, 14400, 43200, 86400} }
 
 // Header is a header that is added to every forwarded request.
 type Header struct {
@@ -68,44 +69,44 @@ type Header struct {
 	Value string `json:"value"`
 }
 
-// Subscription is one subscription as its readers may see it. It holds no signing secret.
+// Subscription is a subscription as its readers may see it. It contains no signing secret.
 type Subscription struct {
 	ID          string
 	Environment id.Environment
-	// ProviderConfigKey and ConnectionID narrow the events; empty stands for all.
+	// ProviderConfigKey and ConnectionID restrict the events; empty values do not.
 	ProviderConfigKey string
 	ConnectionID      string
 	EventTypes        []string
 	ForwardURL        string
 	// SecretHint is the last four characters of the signing secret.
 	SecretHint string
-	// Retiring are the secrets that were replaced and still sign beside it, the last one first.
+	// Retiring holds the replaced secrets that still sign alongside the present one, the latest first.
 	Retiring    []RetiringSecret
 	Description string
 	Enabled     bool
-	// DisabledReason says why the service disabled the subscription; empty when a person did, or nobody.
+	// DisabledReason says why the service disabled the subscription; empty if it did not.
 	DisabledReason string
 	PayloadMode    PayloadMode
-	// Filter is what the subscription asks of events beyond their type, in the language of internal/webhooks/filters;
-	// empty asks for nothing.
+	// Filter is a condition on events in addition to their type, in the language of internal/webhooks/filters; empty for
+	// none.
 	Filter string
-	// RetrySchedule holds the seconds to wait before each further try; empty means one try.
+	// RetrySchedule holds the seconds to wait before each retry. Empty means a single attempt.
 	RetrySchedule []float64
-	// Timeout bounds one whole try.
+	// Timeout limits a whole attempt.
 	Timeout time.Duration
-	// Headers are sorted by name. Their values are secret: an answer shows a Hint of each.
+	// Headers are sorted by name. Their values are secret: responses show a Hint of each.
 	Headers []Header
-	// Metadata is the caller's own JSON object; numbers are json.Number, so that they come back as they were sent.
+	// Metadata is the caller's own JSON object. Its numbers are json.Number, so that they are returned as they were sent.
 	Metadata  map[string]any
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// RetiringSecret is what may be shown of a signing secret that was replaced and still signs.
+// RetiringSecret is what readers may see of a replaced signing secret that still signs.
 type RetiringSecret struct {
-	// Hint is the last four characters, as Subscription.SecretHint.
+	// Hint holds the last four characters, as Subscription.SecretHint does.
 	Hint string
-	// Until is when it signs no more.
+	// Until is when it stops signing.
 	Until time.Time
 }
 
@@ -113,32 +114,31 @@ type RetiringSecret struct {
 type RetiringKey struct {
 	// Key is the key of the HMAC, decoded.
 	Key []byte
-	// Until is when it signs no more.
+	// Until is when it stops signing.
 	Until time.Time
 }
 
-// Target is everything that a try needs to know of a subscription. It is an immutable snapshot and shared: read it
-// only.
+// Target is what an attempt needs to know of a subscription. It is an immutable, shared snapshot: do not modify it.
 type Target struct {
 	ID          string
 	Environment id.Environment
-	// URL is for egress.Request. It is nil when the policy that holds now refuses the address; Refused says why.
+	// URL is for egress.Request. It is nil if the present policy refuses the address; Refused says why.
 	URL     *url.URL
 	Refused *egress.TargetError
-	// RawURL is the URL as the subscription has it. Its query may hold secrets.
+	// RawURL is the URL as it is stored. Its query can contain secrets.
 	RawURL string
 	// SigningKey is the key of the HMAC, decoded.
 	SigningKey []byte
-	// Retiring are the keys that sign beside it until their time is over, the last one first. Some may be over.
+	// Retiring holds the replaced keys, the latest first. Some may have stopped signing.
 	Retiring    []RetiringKey
 	Headers     []Header
 	PayloadMode PayloadMode
-	// Timeout bounds one whole try.
+	// Timeout limits a whole attempt.
 	Timeout time.Duration
-	// Schedule holds the waits before each further try; empty means one try.
+	// Schedule holds the waits before each retry. Empty means a single attempt.
 	Schedule []time.Duration
 	// Enabled is false for a paused subscription, whose deliveries are held.
 	Enabled bool
-	// Deleted is true for a subscription that no longer exists to anybody else: its deliveries are cancelled.
+	// Deleted is true for a deleted subscription, whose deliveries are cancelled.
 	Deleted bool
 }

@@ -15,26 +15,25 @@ import (
 	"sallyport/internal/platform/secretbox"
 )
 
-// maxRaces bounds how often a change is begun again because another change came between.
+// maxRaces limits how often a change starts again because another change was faster.
 const maxRaces = 5
 
 var errRace = errors.New("the webhook subscription keeps changing")
 
-// Create stores a subscription in the principal's environment. Where an API key is bounded, it names a connection that
-// the key may use, or is grant_denied; so the subscription stays bounded, also when the key is gone. It matches the
-// events that arrive after Create has returned. The secret is set when it was generated; nothing returns it again.
-// Validation errors are of code validation_error, all of them at once; an environment that was removed meanwhile is
-// not_found.
+// Create stores a subscription in the principal's environment. A bounded API key must name a connection that it may
+// use; otherwise the error is grant_denied. So the subscription stays bounded after the key is gone. The subscription
+// matches the events that arrive after Create has returned. The secret is returned if it was generated, and never
+// again. All violations are in one validation_error. A removed environment is not_found.
 func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Subscription, secretbox.Secret, error) {
 	now := clock.FromMillis(clock.Millis(s.cfg.Clock.Now()))
 	base := Subscription{
 		ID: id.New(id.PrefixSubscription), Environment: p.Environment, Enabled: true, PayloadMode: Envelope,
-		RetrySchedule: DefaultRetrySchedule(), Timeout: DefaultTimeout, Headers: []Header{}, Metadata: map[string]any{},
+		RetrySchedule: defaultRetrySchedule(), Timeout: DefaultTimeout, Headers: []Header{}, Metadata: map[string]any{},
 		Retiring: []RetiringSecret{}, CreatedAt: now, UpdatedAt: now,
 	}
 	sub := ch.apply(base)
 	if ch.Metadata.Given() {
-		sub.Metadata = ch.Metadata.Value // there is nothing to merge with, so null is a value here
+		sub.Metadata = ch.Metadata.Value // a creation merges with nothing, so null members stay
 	}
 	if err := p.Require(access.RouteWebhooks, sub.ConnectionID); err != nil {
 		return Subscription{}, "", err
@@ -72,10 +71,10 @@ func (s *Service) Create(ctx context.Context, p access.Principal, ch Change) (Su
 	return sub, generated, nil
 }
 
-// Update changes a subscription of the principal's environment and returns it as it is then. A URL, secret, header or
-// limit applies from the next try; a secret that is replaced goes on signing beside the new one for a while; which
-// events went to the subscription before does not change. Validation errors are of code validation_error, all of them
-// at once; an unknown or deleted subscription is not_found.
+// Update changes a subscription of the principal's environment and returns the result. URL, secret, headers and limits
+// apply from the next attempt on. A replaced secret continues to sign alongside the new one for a while. Which events
+// went to the subscription earlier does not change. All violations are in one validation_error. An unknown or deleted
+// subscription is not_found.
 func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID string,
 	ch Change) (Subscription, error) {
 	for range maxRaces {
@@ -87,7 +86,7 @@ func (s *Service) Update(ctx context.Context, p access.Principal, subscriptionID
 	return Subscription{}, apperr.Unavailable(fmt.Errorf("update %s: %w", subscriptionID, errRace))
 }
 
-// tryUpdate works on one reading of the subscription; done is false when it has changed before the write. Look-ups and
+// tryUpdate updates the subscription as it reads it. done is false if it has changed before the write. Look-ups and
 // encryption happen before the transaction.
 func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptionID string,
 	ch Change) (sub Subscription, done bool, err error) {
@@ -148,8 +147,7 @@ func (s *Service) tryUpdate(ctx context.Context, p access.Principal, subscriptio
 	return after, done, err
 }
 
-// Delete removes a subscription of the principal's environment. Its open deliveries are cancelled and its past ones
-// kept.
+// Delete removes a subscription of the principal's environment. Its open deliveries are cancelled, its past ones kept.
 func (s *Service) Delete(ctx context.Context, p access.Principal, subscriptionID string) error {
 	if _, err := s.find(ctx, p.View(), subscriptionID); err != nil {
 		return err
@@ -196,7 +194,7 @@ func (s *Service) sealAll(sub Subscription, secret secretbox.Secret) (row, error
 	return r, err
 }
 
-// sealChanged returns the row that follows stored: the subscription after the change, with those values sealed again
+// sealChanged returns the row that replaces stored: the subscription after the change, with new seals for the values
 // that the change replaces.
 func (s *Service) sealChanged(stored row, before, after Subscription, rotation rotation) (next row, err error) {
 	next = stored
@@ -222,7 +220,7 @@ func (s *Service) sealChanged(stored row, before, after Subscription, rotation r
 	return next, err
 }
 
-// same reports whether two states of a subscription hold the same, apart from secrets that sign.
+// same reports whether two states of a subscription are equal, apart from the secrets that sign.
 func same(before, after Subscription) bool {
 	before.Retiring, before.UpdatedAt, before.SecretHint = after.Retiring, after.UpdatedAt, after.SecretHint
 	return reflect.DeepEqual(before, after)
