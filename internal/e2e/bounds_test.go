@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/identity/apikeys"
 	"sallyport/internal/platform/apperr"
 )
 
@@ -55,7 +54,7 @@ func TestBoundedKeys(t *testing.T) {
 			for _, s := range w.samples(own) {
 				if s.op.Route != "" {
 					// Whoever opens a route to a key must hold what all its operations ask for.
-					require.Contains(w.t, apikeys.PermissionsOf(s.op.Route), s.op.Permission, s.op.ID)
+					require.Contains(w.t, s.op.Route.Permissions(), s.op.Permission, s.op.ID)
 				}
 				for who, k := range keys {
 					c := byKey(k.Key)

@@ -9,24 +9,6 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// PermissionsOf returns what a user needs for all that a route opens to an API key: the permissions of its operations.
-// Who opens the route to a key gives that away.
-func PermissionsOf(route access.Route) []access.Permission {
-	switch route {
-	case access.RouteWebhooks:
-		return []access.Permission{access.SubscriptionsRead, access.SubscriptionsWrite, access.EventsRead,
-			access.EventsReplay, access.EventsExpunge}
-	case access.RouteEvents:
-		return []access.Permission{access.EventsRead}
-	case access.RouteEventsWrite:
-		return []access.Permission{access.EventsWrite}
-	case access.RouteConnections:
-		return []access.Permission{access.ConnectionsRead, access.ConnectionsWrite}
-	default:
-		return nil
-	}
-}
-
 // checkGiven returns privilege_escalation where the grants open more to a key of the environment than the actor may do
 // there themselves. A grant that denies gives nothing.
 func checkGiven(actor access.Principal, env id.Environment, grants []Grant) error {
@@ -41,7 +23,7 @@ func checkOpened(actor access.Principal, env id.Environment, grants []Grant) err
 	var given []access.Permission
 	for _, g := range grants {
 		for _, r := range g.Routes {
-			given = append(given, PermissionsOf(r)...)
+			given = append(given, r.Permissions()...)
 		}
 	}
 	return members.MayGive(actor, env, given)

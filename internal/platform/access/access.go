@@ -29,6 +29,12 @@ const (
 // Routes returns every route.
 func Routes() []Route { return []Route{RouteWebhooks, RouteEvents, RouteEventsWrite, RouteConnections} }
 
+// Permissions returns the permissions that a user needs for all operations that the route opens to an API key. A user who
+// opens the route to a key gives these away.
+func (r Route) Permissions() []Permission {
+	return selected(func(i PermissionInfo) bool { return slices.Contains(i.Routes, r) })
+}
+
 // Kind says what a principal is.
 type Kind string
 

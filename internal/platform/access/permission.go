@@ -1,6 +1,9 @@
 package access
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // Permission is a right of a user in the form resource:verb. Permissions returns the closed set.
 type Permission string
@@ -56,54 +59,79 @@ func Levels() []Level { return []Level{LevelTeam, LevelEnvironment, LevelAccount
 type PermissionInfo struct {
 	Permission Permission
 	Level      Level
+	// Roles are the system roles that permit it. A permission without any is in no role.
+	Roles []Role
+	// Routes are the routes of API keys that open operations which require it of users.
+	Routes []Route
 	// Meaning is one sentence for users who grant roles.
 	Meaning string
 }
 
-// Registry describes every permission.
-func Registry() []PermissionInfo {
+// Registry describes every permission. The list is shared and read-only.
+func Registry() []PermissionInfo { return registry() }
+
+// registry is built once, because every request of a user looks up permissions.
+var registry = sync.OnceValue(func() []PermissionInfo { //nolint:gochecknoglobals // a constant
+	everyone, builders := SystemRoles(), []Role{Owner, Admin, Developer}
 	return []PermissionInfo{
-		{TeamRead, LevelTeam, "See the team."},
-		{TeamWrite, LevelTeam, "Rename the team."},
-		{MembersRead, LevelTeam, "See the members of the team and their roles."},
-		{MembersWrite, LevelTeam, "Disable, enable and remove members who are not owners. With roles:write, invite " +
-			"users and grant them roles within your own permissions."},
-		{RolesRead, LevelTeam, "See roles and the members who have them."},
-		{RolesWrite, LevelTeam, "Create, grant and revoke roles within your own permissions."},
-		{OwnersWrite, LevelTeam, "Change and revoke the role of owners, and disable, enable and remove owners."},
-		{EnvironmentsRead, LevelEnvironment, "See environments and their settings."},
-		{EnvironmentsWrite, LevelEnvironment, "Update and delete environments; create them if granted in the team."},
-		{APIKeysRead, LevelEnvironment, "See API keys, without their secrets."},
-		{APIKeysWrite, LevelEnvironment, "Create, update, rotate, disable, revoke and delete API keys and their grants."},
-		{ConnectionsRead, LevelEnvironment, "See connections and the hints of their webhook secrets."},
-		{ConnectionsWrite, LevelEnvironment,
-			"Create, update and delete connections, their secrets and webhook enrolments."},
-		{SubscriptionsRead, LevelEnvironment,
-			"See webhook subscriptions and their statistics. The query of a forward URL is masked without " +
+		{Permission: TeamRead, Level: LevelTeam, Roles: []Role{Owner, Admin, Auditor},
+			Meaning: "See the team."},
+		{Permission: TeamWrite, Level: LevelTeam, Roles: []Role{Owner, Admin},
+			Meaning: "Rename the team."},
+		{Permission: MembersRead, Level: LevelTeam, Roles: []Role{Owner, Admin, Auditor},
+			Meaning: "See the members of the team and their roles."},
+		{Permission: MembersWrite, Level: LevelTeam, Roles: []Role{Owner, Admin},
+			Meaning: "Disable, enable and remove members who are not owners. With roles:write, invite users and grant them " +
+				"roles " +
+				"within your own permissions."},
+		{Permission: RolesRead, Level: LevelTeam, Roles: []Role{Owner, Admin, Auditor},
+			Meaning: "See roles and the members who have them."},
+		{Permission: RolesWrite, Level: LevelTeam, Roles: []Role{Owner, Admin},
+			Meaning: "Create, grant and revoke roles within your own permissions."},
+		{Permission: OwnersWrite, Level: LevelTeam, Roles: []Role{Owner},
+			Meaning: "Change and revoke the role of owners, and disable, enable and remove owners."},
+		{Permission: EnvironmentsRead, Level: LevelEnvironment, Roles: []Role{Owner, Admin, Developer, Auditor},
+			Meaning: "See environments and their settings."},
+		{Permission: EnvironmentsWrite, Level: LevelEnvironment, Roles: []Role{Owner, Admin},
+			Meaning: "Update and delete environments; create them if granted in the team."},
+		{Permission: APIKeysRead, Level: LevelEnvironment, Roles: []Role{Owner, Admin, Developer, Auditor},
+			Meaning: "See API keys, without their secrets."},
+		{Permission: APIKeysWrite, Level: LevelEnvironment, Roles: builders,
+			Meaning: "Create, update, rotate, disable, revoke and delete API keys and their grants."},
+		{Permission: ConnectionsRead, Level: LevelEnvironment, Roles: everyone, Routes: []Route{RouteConnections},
+			Meaning: "See connections and the hints of their webhook secrets."},
+		{Permission: ConnectionsWrite, Level: LevelEnvironment, Roles: builders, Routes: []Route{RouteConnections},
+			Meaning: "Create, update and delete connections, their secrets and webhook enrolments."},
+		{Permission: SubscriptionsRead, Level: LevelEnvironment, Roles: everyone, Routes: []Route{RouteWebhooks},
+			Meaning: "See webhook subscriptions and their statistics. The query of a forward URL is masked without " +
 				"webhook_subscriptions:write."},
-		{SubscriptionsWrite, LevelEnvironment, "Create, update, test and delete webhook subscriptions."},
-		{EventsRead, LevelEnvironment,
-			"Read webhook events, their payloads, deliveries and replays, the event stream, and rejected webhooks."},
-		{EventsReplay, LevelEnvironment, "Replay webhook events, one by one and in bulk."},
-		{EventsWrite, LevelEnvironment, "Publish events."},
-		{EventsExpunge, LevelEnvironment, "Permanently remove the payload of a webhook event."},
-		{AuditRead, LevelEnvironment, "Read the audit trail."},
-		{AuditExport, LevelEnvironment, "Export the audit trail."},
-		{SSORead, LevelTeam, "See identity providers, without their secrets."},
-		{SSOWrite, LevelTeam, "Create, update, test and delete identity providers."},
-		{AccountRead, LevelAccount, "See your own account: profile, roles, sessions and authenticator app."},
-		{AccountWrite, LevelAccount, "Change your own password and authenticator app, and end your own sessions."},
+		{Permission: SubscriptionsWrite, Level: LevelEnvironment, Roles: builders, Routes: []Route{RouteWebhooks},
+			Meaning: "Create, update, test and delete webhook subscriptions."},
+		{Permission: EventsRead, Level: LevelEnvironment, Roles: everyone, Routes: []Route{RouteWebhooks, RouteEvents},
+			Meaning: "Read webhook events, their payloads, deliveries and replays, the event stream, and rejected webhooks."},
+		{Permission: EventsReplay, Level: LevelEnvironment, Roles: builders, Routes: []Route{RouteWebhooks},
+			Meaning: "Replay webhook events, one by one and in bulk."},
+		{Permission: EventsWrite, Level: LevelEnvironment, Roles: builders, Routes: []Route{RouteEventsWrite},
+			Meaning: "Publish events."},
+		{Permission: EventsExpunge, Level: LevelEnvironment, Roles: builders, Routes: []Route{RouteWebhooks},
+			Meaning: "Permanently remove the payload of a webhook event."},
+		{Permission: AuditRead, Level: LevelEnvironment, Roles: []Role{Owner, Admin, Approver, Auditor},
+			Meaning: "Read the audit trail."},
+		{Permission: AuditExport, Level: LevelEnvironment, Roles: []Role{Owner, Auditor},
+			Meaning: "Export the audit trail."},
+		{Permission: SSORead, Level: LevelTeam, Roles: []Role{Owner, Admin, Auditor},
+			Meaning: "See identity providers, without their secrets."},
+		{Permission: SSOWrite, Level: LevelTeam, Roles: []Role{Owner, Admin},
+			Meaning: "Create, update, test and delete identity providers."},
+		{Permission: AccountRead, Level: LevelAccount,
+			Meaning: "See your own account: profile, roles, sessions and authenticator app."},
+		{Permission: AccountWrite, Level: LevelAccount,
+			Meaning: "Change your own password and authenticator app, and end your own sessions."},
 	}
-}
+})
 
 // Permissions returns every permission, in the order of Registry.
-func Permissions() []Permission {
-	var list []Permission
-	for _, i := range Registry() {
-		list = append(list, i.Permission)
-	}
-	return list
-}
+func Permissions() []Permission { return selected(func(PermissionInfo) bool { return true }) }
 
 // Grantable returns every permission that a role can list: all except those on a member's own account.
 func Grantable() []Permission { return atLevels(LevelTeam, LevelEnvironment) }
@@ -112,9 +140,14 @@ func Grantable() []Permission { return atLevels(LevelTeam, LevelEnvironment) }
 func InEnvironments() []Permission { return atLevels(LevelEnvironment) }
 
 func atLevels(levels ...Level) []Permission {
+	return selected(func(i PermissionInfo) bool { return slices.Contains(levels, i.Level) })
+}
+
+// selected returns the permissions that accept returns true for, in the order of Registry.
+func selected(accept func(PermissionInfo) bool) []Permission {
 	var list []Permission
-	for _, i := range Registry() {
-		if slices.Contains(levels, i.Level) {
+	for _, i := range registry() {
+		if accept(i) {
 			list = append(list, i.Permission)
 		}
 	}

@@ -1,5 +1,7 @@
 package access
 
+import "slices"
+
 // Role is the id of a role: the name of a system role, or the id of a team's custom role.
 type Role string
 
@@ -22,32 +24,10 @@ const (
 // SystemRoles returns every system role.
 func SystemRoles() []Role { return []Role{Owner, Admin, Developer, Approver, Auditor, Viewer} }
 
-// Permissions returns the permissions of a system role; any other role has none here. Each role lists what it permits,
-// so that a new permission is in no role until it is added to one.
+// Permissions returns the permissions of a system role; any other role has none here. The registry names the roles of
+// each permission, so that a new permission is in no role until one is named.
 func (r Role) Permissions() []Permission {
-	switch r {
-	case Owner:
-		return []Permission{TeamRead, TeamWrite, MembersRead, MembersWrite, RolesRead, RolesWrite, OwnersWrite,
-			EnvironmentsRead, EnvironmentsWrite, APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite,
-			SubscriptionsRead, SubscriptionsWrite, EventsRead, EventsReplay, EventsWrite, EventsExpunge, AuditRead,
-			AuditExport, SSORead, SSOWrite}
-	case Admin:
-		return []Permission{TeamRead, TeamWrite, MembersRead, MembersWrite, RolesRead, RolesWrite, EnvironmentsRead,
-			EnvironmentsWrite, APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite, SubscriptionsRead,
-			SubscriptionsWrite, EventsRead, EventsReplay, EventsWrite, EventsExpunge, AuditRead, SSORead, SSOWrite}
-	case Developer:
-		return []Permission{EnvironmentsRead, APIKeysRead, APIKeysWrite, ConnectionsRead, ConnectionsWrite,
-			SubscriptionsRead, SubscriptionsWrite, EventsRead, EventsReplay, EventsWrite, EventsExpunge}
-	case Approver:
-		return []Permission{ConnectionsRead, SubscriptionsRead, EventsRead, AuditRead}
-	case Auditor:
-		return []Permission{ConnectionsRead, SubscriptionsRead, EventsRead, TeamRead, MembersRead, RolesRead,
-			EnvironmentsRead, APIKeysRead, AuditRead, AuditExport, SSORead}
-	case Viewer:
-		return []Permission{ConnectionsRead, SubscriptionsRead, EventsRead}
-	default:
-		return nil
-	}
+	return selected(func(i PermissionInfo) bool { return slices.Contains(i.Roles, r) })
 }
 
 // Rights returns the rights of a user who has the system role in the whole team.
