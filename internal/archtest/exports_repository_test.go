@@ -48,7 +48,6 @@ func pendingExports() []string {
 		"internal/identity/sso.",
 		"internal/identity/team.",
 		"internal/platform/clientaddr.",
-		"internal/webhooks/deliveries",
 		"internal/webhooks/events.",
 		"internal/webhooks/events/",
 	}

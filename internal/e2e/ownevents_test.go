@@ -81,7 +81,7 @@ func TestOwnEvents(t *testing.T) {
 		told := w.told(sink, 4)
 		require.Len(w.t, told["sallyport.delivery.dead_lettered"], 2)
 		require.Equal(w.t, []object{{"subscription_id": leaving.ID, "description": "leaving",
-			"reason":      "The receiver answered 410 Gone",
+			"reason":      "The receiver responded with 410 Gone",
 			"disabled_at": told["sallyport.subscription.disabled"][0]["disabled_at"]}}, told["sallyport.subscription.disabled"])
 
 		// Everything has been told once, and of what died on its way to the receiver that is down nothing was.

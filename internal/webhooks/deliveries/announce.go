@@ -8,31 +8,31 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Announcer announces the outcome of deliveries, by the gateway's own events for example.
+// Announcer stores events about the outcome of deliveries, such as the gateway's own events.
 type Announcer interface {
-	// Deliveries returns the statements that store the announcements of deliveries that have just died, or succeeded after
-	// they had died.
+	// Deliveries returns the statements that store events about deliveries that have just died, or succeeded after they
+	// had died.
 	Deliveries(ctx context.Context, ended []Delivery) ([]db.Statement, error)
 }
 
-// maxAnnounced is how many outcomes that may be told of one transaction stores: each can bring an event of its own.
+// maxAnnounced is the maximum number of changes to emit that one transaction stores, because each can add an event.
 const maxAnnounced = 50
 
-// tells reports whether the move is one to tell of.
-func (m *move) tells() bool {
+// isEmitted reports whether the gateway emits an event about the move.
+func (m *move) isEmitted() bool {
 	return m.to.Status == Dead && m.from.Status != Dead || m.to.Status == Succeeded && m.from.Status != Succeeded &&
 		m.from.died()
 }
 
-// announce stores the announcements of the moves in their transaction. When an announcer fails the moves are stored all
-// the same: no outcome is lost because an event about it could not be made.
-func (s *Store) announce(ctx context.Context, tx *sql.Tx, moves []move) error {
+// storeAnnouncements stores the events about the moves in their transaction. If an announcer fails, the moves are
+// stored nevertheless: no outcome is lost because an event about it could not be created.
+func (s *Store) storeAnnouncements(ctx context.Context, tx *sql.Tx, moves []move) error {
 	if len(s.announcers) == 0 {
 		return nil
 	}
 	var ended []Delivery
 	for i := range moves {
-		if moves[i].tells() {
+		if moves[i].isEmitted() {
 			ended = append(ended, moves[i].to)
 		}
 	}
@@ -46,7 +46,7 @@ func (s *Store) announce(ctx context.Context, tx *sql.Tx, moves []move) error {
 			return err
 		}
 		if err != nil {
-			s.log.ErrorContext(ctx, "cannot announce deliveries that died or recovered", slog.Int("count", len(ended)),
+			s.log.ErrorContext(ctx, "cannot emit events about deliveries that died or recovered", slog.Int("count", len(ended)),
 				slog.String("error", err.Error()))
 			continue
 		}
@@ -59,17 +59,17 @@ func (s *Store) announce(ctx context.Context, tx *sql.Tx, moves []move) error {
 	return err
 }
 
-// parts splits a batch so that no transaction tells of more than maxAnnounced outcomes.
+// splitByEmitted splits a batch so that no transaction emits more than maxAnnounced events.
 func splitByEmitted(batch []*result) [][]*result {
 	var out [][]*result
-	from, telling := 0, 0
+	from, emitted := 0, 0
 	for i, r := range batch {
-		if m := (move{from: r.delivery, to: r.next}); m.tells() {
-			telling++
+		if m := (move{from: r.delivery, to: r.next}); m.isEmitted() {
+			emitted++
 		}
-		if telling == maxAnnounced || i == len(batch)-1 {
+		if emitted == maxAnnounced || i == len(batch)-1 {
 			out = append(out, batch[from:i+1])
-			from, telling = i+1, 0
+			from, emitted = i+1, 0
 		}
 	}
 	return out

@@ -21,11 +21,11 @@ func TestWhatIsToldOfADelivery(t *testing.T) {
 	t.Parallel()
 	now, waits := testTime(), []time.Duration{time.Second}
 	half := 0.5
-	fails := Outcome{At: now, Failure: &Failure{Code: "x"}}
+	fails := outcome{At: now, Failure: &Failure{Code: "x"}}
 	d := Delivery{Status: Sending, Generation: 1}
 	var told []Status
 	to := func(next Delivery) {
-		if m := (move{from: d, to: next}); m.tells() {
+		if m := (move{from: d, to: next}); m.isEmitted() {
 			told = append(told, next.Status)
 		}
 		// What is stored is what counts.
@@ -35,7 +35,7 @@ func TestWhatIsToldOfADelivery(t *testing.T) {
 		require.NoError(t, err)
 		d = next
 	}
-	try := func(o Outcome) {
+	try := func(o outcome) {
 		to(d.claimed("c", now))
 		to(d.attempted(o, waits, half))
 	}
@@ -44,23 +44,23 @@ func TestWhatIsToldOfADelivery(t *testing.T) {
 	require.Equal(t, []Status{Dead}, told)
 	to(d.replayed(now, true))
 	try(fails)
-	try(Outcome{At: now})
+	try(outcome{At: now})
 	require.Equal(t, []Status{Dead, Succeeded}, told, "it had died, whatever failed since")
 	to(d.replayed(now, true))
 	try(fails)
-	try(Outcome{At: now})
+	try(outcome{At: now})
 	require.Len(t, told, 2, "it has not died since its success")
 	to(d.replayed(now, true))
 	try(fails)
 	try(fails)
 	to(d.replayed(now, false))
 	to(d.returned(now))
-	try(Outcome{At: now})
+	try(outcome{At: now})
 	require.Equal(t, []Status{Dead, Succeeded, Dead, Succeeded}, told)
 
 	lost := Delivery{Status: Sending, LeasesLost: maxLeasesLost - 1}
-	require.True(t, (&move{from: lost, to: lost.leaseLost(now)}).tells())
-	require.False(t, (&move{from: lost, to: lost.cancelled(now)}).tells())
+	require.True(t, (&move{from: lost, to: lost.leaseLost(now)}).isEmitted())
+	require.False(t, (&move{from: lost, to: lost.cancelled(now)}).isEmitted())
 }
 
 // announcer counts what it is told, and fails on request.
@@ -84,7 +84,7 @@ func TestOutcomesOutliveTheirAnnouncement(t *testing.T) {
 			w.store.announcers = []Announcer{a}
 			e, claimed := w.event(Delivery{Status: Sending, ClaimID: "c", Due: testTime()}, w.subscription())
 			w.insert(t, []events.NewEvent{e}, []Delivery{claimed})
-			dead := claimed.attempted(Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x"}}, nil, 0)
+			dead := claimed.attempted(outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x"}}, nil, 0)
 			err := w.db.Tx(t.Context(), func(tx *sql.Tx) error {
 				return w.store.apply(t.Context(), tx, []move{{from: claimed, to: dead}}, clock.Millis(testTime()))
 			})

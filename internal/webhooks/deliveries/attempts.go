@@ -2,15 +2,12 @@ package deliveries
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"sallyport/internal/platform/clock"
 	"sallyport/internal/platform/db"
-	"sallyport/internal/platform/egress"
 	"sallyport/internal/platform/id"
 	"sallyport/internal/platform/page"
 	"sallyport/internal/webhooks/events"
@@ -24,13 +21,13 @@ var insertAttempts = &db.MultiRow{ //nolint:gochecknoglobals // a constant state
 		"bigint", "bigint", "text", "bigint", "text", "bytea", "boolean", "text", "text"},
 }
 
-// recordAttempts returns the statement that stores the records of tries, and notes them in the log.
+// recordAttempts returns the statement that stores the records of attempts, and adds them to the log.
 func recordAttempts(results []*result, log *events.Log) db.Statement {
 	args := make([]any, 0, len(results)*insertAttempts.Columns())
 	for _, r := range results {
 		a := &r.attempt
-		// The recorder makes the ids, so that they ascend in the order of commits and no page is passed by a late one. A
-		// batch that is stored again, because the answer to its commit was lost, keeps them and is recognised by them.
+		// The recorder makes the ids, so that they ascend in the order of commits and no page misses a late one. A batch that
+		// is stored again, because the response to its commit was lost, keeps its ids and is recognised by them.
 		if a.ID == "" {
 			a.ID = id.NewUUID()
 		}
@@ -43,79 +40,74 @@ func recordAttempts(results []*result, log *events.Log) db.Statement {
 	return db.Statement{Rows: insertAttempts, Args: args}
 }
 
-// AttemptsByID returns tries of the environment by their id, without what was sent and what came back. A try that is
-// not there is not in the map.
+// attemptColumns binds the columns of an attempt, for reading.
+func attemptColumns(a *Attempt) db.Columns {
+	return db.Columns{
+		db.Col("id", &a.ID),
+		db.Col("event_uuid", &a.EventUUID),
+		db.Col("subscription_id", &a.SubscriptionID),
+		db.Col("generation", &a.Generation),
+		db.Col("number", &a.Number),
+		db.Col("outcome", &a.Outcome),
+		db.Col("started_ms", db.Millis(&a.StartedAt)),
+		db.Col("dns_us", db.Duration(&a.Timings.DNS, time.Microsecond)),
+		db.Col("connect_us", db.Duration(&a.Timings.Connect, time.Microsecond)),
+		db.Col("tls_us", db.Duration(&a.Timings.TLS, time.Microsecond)),
+		db.Col("first_byte_us", db.Duration(&a.Timings.FirstByte, time.Microsecond)),
+		db.Col("total_us", db.Duration(&a.Timings.Total, time.Microsecond)),
+		db.Col("http_status", &a.HTTPStatus),
+		db.Col("error_code", &a.ErrorCode),
+		db.Col("error_message", &a.ErrorMessage),
+		db.Col(columnRequestHeaders, &a.RequestHeaders),
+		db.Col(columnResponseHeaders, &a.ResponseHeaders),
+		db.Col(columnResponseBody, &a.ResponseBody),
+		db.Col("truncated", &a.Truncated),
+	}
+}
+
+// The columns that hold requests and responses.
+const (
+	columnRequestHeaders  = "request_headers"
+	columnResponseHeaders = "response_headers"
+	columnResponseBody    = "response_body"
+)
+
+// attemptSummary binds the columns of an attempt without those that hold requests and responses.
+func attemptSummary(a *Attempt) db.Columns {
+	return slices.DeleteFunc(attemptColumns(a), func(c db.Column) bool {
+		return c.Name == columnRequestHeaders || c.Name == columnResponseHeaders || c.Name == columnResponseBody
+	})
+}
+
+// AttemptsByID returns attempts of the environment by their id, without requests and responses. A missing attempt is
+// not in the map.
 func (s *Store) AttemptsByID(ctx context.Context, env id.Environment,
-	tries []events.LogAttempt) (map[string]*Attempt, error) {
-	out := make(map[string]*Attempt, len(tries))
-	for chunk := range slices.Chunk(tries, 100) {
-		args := []any{string(env)}
-		for _, t := range chunk {
-			args = append(args, t.EventUUID)
+	attempts []events.LogAttempt) (map[string]*Attempt, error) {
+	out := make(map[string]*Attempt, len(attempts))
+	for chunk := range slices.Chunk(attempts, 100) {
+		uuids, ids := make([]string, len(chunk)), make([]string, len(chunk))
+		for i, a := range chunk {
+			uuids[i], ids[i] = a.EventUUID, a.ID
 		}
-		for _, t := range chunk {
-			args = append(args, t.ID)
-		}
-		rows, err := s.db.Read().QueryContext(ctx, `SELECT a.id, a.event_uuid, a.subscription_id, a.generation, a.number, a.outcome, a.started_ms,
-			a.dns_us, a.connect_us, a.tls_us, a.first_byte_us, a.total_us, a.http_status, a.error_code, a.error_message
-			FROM delivery_attempts a WHERE a.environment_id = $1 AND a.event_uuid IN `+db.In(2, len(chunk))+` AND a.id IN `+
-			db.In(2+len(chunk), len(chunk)), args...)
+		w := new(db.Where).And("environment_id = ?", string(env))
+		db.AnyOf(db.AnyOf(w, "event_uuid", uuids), "id", ids)
+		list, err := db.All(ctx, s.db.Read(), attemptSummary, "FROM delivery_attempts", w, "")
 		if err != nil {
 			return nil, fmt.Errorf("read attempts: %w", err)
 		}
-		if err := db.Each(rows, func(r *sql.Rows) error {
-			a := &Attempt{}
-			var t storedTimes
-			err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &t.started, &t.dns,
-				&t.connect, &t.tls, &t.firstByte, &t.total, &a.HTTPStatus, &a.ErrorCode, &a.ErrorMessage)
-			t.fill(a)
-			out[a.ID] = a
-			return err
-		}); err != nil {
-			return nil, fmt.Errorf("read attempts: %w", err)
+		for i := range list {
+			out[list[i].ID] = &list[i]
 		}
 	}
 	return out, nil
 }
 
-// storedTimes are the times of a try as they are stored.
-type storedTimes struct{ started, dns, connect, tls, firstByte, total int64 }
-
-func (t storedTimes) fill(a *Attempt) {
-	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-	a.StartedAt = clock.FromMillis(t.started)
-	a.Timings = egress.Timings{DNS: us(t.dns), Connect: us(t.connect), TLS: us(t.tls), FirstByte: us(t.firstByte),
-		Total: us(t.total)}
-}
-
-// Attempts returns a page of an event's tries. The event is known to be the environment's or yields none.
+// Attempts returns a page of an event's attempts. It returns none for an event of another environment.
 func (s *Store) Attempts(ctx context.Context, env id.Environment, eventUUID string, p page.Request) ([]Attempt, error) {
-	condition := "a.event_uuid = $1 AND a.environment_id = $2"
-	args := []any{eventUUID, string(env)}
-	if p.After != "" {
-		condition += " AND a.id " + p.Compare() + " $3"
-		args = append(args, p.After)
-	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT a.id, a.event_uuid, a.subscription_id, a.generation, a.number, a.outcome, a.started_ms,
-		a.dns_us, a.connect_us, a.tls_us, a.first_byte_us, a.total_us, a.request_headers, a.http_status, a.response_headers, a.response_body,
-		a.truncated, a.error_code, a.error_message FROM delivery_attempts a WHERE `+condition+` ORDER BY a.id `+p.Direction()+
-		` LIMIT `+strconv.Itoa(p.Fetch()), args...)
+	w := new(db.Where).And("event_uuid = ?", eventUUID).And("environment_id = ?", string(env))
+	tail := w.Page("id", p)
+	list, err := db.All(ctx, s.db.Read(), attemptColumns, "FROM delivery_attempts", w, tail)
 	if err != nil {
-		return nil, fmt.Errorf("list attempts: %w", err)
-	}
-	list := []Attempt{}
-	if err := db.Each(rows, func(r *sql.Rows) error {
-		var a Attempt
-		var t storedTimes
-		if err := r.Scan(&a.ID, &a.EventUUID, &a.SubscriptionID, &a.Generation, &a.Number, &a.Outcome, &t.started, &t.dns,
-			&t.connect, &t.tls, &t.firstByte, &t.total, &a.RequestHeaders, &a.HTTPStatus, &a.ResponseHeaders, &a.ResponseBody,
-			&a.Truncated, &a.ErrorCode, &a.ErrorMessage); err != nil {
-			return err
-		}
-		t.fill(&a)
-		list = append(list, a)
-		return nil
-	}); err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
 	return list, nil

@@ -11,8 +11,8 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Batch stores the deliveries of new events in one transaction, and hands those over to the workers that it has leased
-// to this process. It holds nothing before Commit, and is used once, by one goroutine.
+// Batch stores the deliveries of new events in one transaction, and hands over to the workers those that it has leased
+// to this process. It holds nothing before Commit. It is used once, by one goroutine.
 type Batch struct {
 	s     *Service
 	now   time.Time
@@ -25,11 +25,11 @@ type Plan struct {
 	payload *events.Payload
 	matched []subscriptions.Matched
 	list    []Delivery
-	// stored says that the transaction in progress inserts the deliveries.
+	// stored is set when the transaction in progress inserts the deliveries.
 	stored bool
 }
 
-// NewBatch returns an empty batch. Its deliveries are made at the time given.
+// NewBatch returns an empty batch. Its deliveries are created at the time given.
 func (s *Service) NewBatch(now time.Time) *Batch { return &Batch{s: s, now: now} }
 
 // Add plans the deliveries of an event that has its UUID. Commit reads the event and its payload.
@@ -39,13 +39,13 @@ func (b *Batch) Add(e *events.Event, p *events.Payload, matched []subscriptions.
 	return plan
 }
 
-// Commit decides which deliveries are leased, runs write in a transaction, and then hands over the leased deliveries
-// that write has inserted, by Insert. Deliveries that it has not inserted are not made. Like every function of a
-// transaction, write can run more than once.
+// Commit leases deliveries, runs write in a transaction, and then hands over the leased deliveries that write has
+// inserted, by Insert. Deliveries that write has not inserted are not created. Like every function of a transaction,
+// write can run more than once.
 func (b *Batch) Commit(ctx context.Context, write func(tx *sql.Tx) error) error {
-	claim, until := b.s.lease(b.now)
+	claim, until := b.s.newLease(b.now)
 	for _, p := range b.plans {
-		b.decide(p, claim, until)
+		b.planDeliveries(p, claim, until)
 	}
 	err := b.s.db.Tx(ctx, func(tx *sql.Tx) error {
 		for _, p := range b.plans {
@@ -58,9 +58,9 @@ func (b *Batch) Commit(ctx context.Context, write func(tx *sql.Tx) error) error 
 	return err
 }
 
-// decide makes the deliveries of an event: leased to this process while it has room, pending beyond that, and held
-// where the subscription is disabled.
-func (b *Batch) decide(p *Plan, claim string, until time.Time) {
+// planDeliveries creates the deliveries of an event: leased to this process while it has room, pending beyond that, and
+// held if the subscription is disabled.
+func (b *Batch) planDeliveries(p *Plan, claim string, until time.Time) {
 	p.list = make([]Delivery, 0, len(p.matched))
 	for _, m := range p.matched {
 		d := Delivery{Key: Key{EventUUID: p.event.UUID, SubscriptionID: m.ID}, ID: id.NewUUID(),
@@ -75,7 +75,7 @@ func (b *Batch) decide(p *Plan, claim string, until time.Time) {
 	}
 }
 
-// Counters returns the deliveries of the plan as its event counts them. It is for Commit's write.
+// Counters returns the counts of the plan's deliveries for its event. Commit's write calls it.
 func (p *Plan) Counters() events.Counters {
 	var c events.Counters
 	for i := range p.list {
@@ -91,8 +91,8 @@ func (p *Plan) Counters() events.Counters {
 	return c
 }
 
-// Insert returns the statement that stores the deliveries of the plans, whose events count them. It is for Commit's
-// write.
+// Insert returns the statement that stores the deliveries of the plans, whose events count them. Commit's write calls
+// it.
 func (b *Batch) Insert(plans []*Plan) db.Statement {
 	var list []Delivery
 	for _, p := range plans {
@@ -102,7 +102,7 @@ func (b *Batch) Insert(plans []*Plan) db.Statement {
 	return Insert(list)
 }
 
-// handOver gives the leased deliveries that were stored to the workers, and frees the places of the others.
+// handOver gives the stored leased deliveries to the workers, and frees the places of the others.
 func (b *Batch) handOver(committed bool) {
 	overflow := false
 	for _, p := range b.plans {
@@ -116,7 +116,7 @@ func (b *Batch) handOver(committed bool) {
 				b.s.dispatcher.release(d.SubscriptionID)
 			default:
 				if e == nil {
-					// Copies: a delivery that waits must not keep the whole request alive.
+					// Copies, so that a waiting delivery does not keep the whole request in memory.
 					event := *p.event
 					e, payload = &event, &events.Payload{Body: p.payload.Body, Encoding: p.payload.Encoding}
 				}

@@ -18,32 +18,31 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// SkipReason says why a bulk replay leaves something as it is. The set is closed: SkipReasons lists it.
+// SkipReason is the reason why a bulk replay skips a delivery or an event. skipReasons lists all of them.
 type SkipReason string
 
-// The reasons. The first three are about a delivery, SkipNotFailed about a delivery or an event, the others about an
-// event.
+// The reasons. The first three concern a delivery, SkipNotFailed a delivery or an event, the others an event.
 const (
-	// SkipInFlight: a try is under way.
+	// SkipInFlight: an attempt is in progress.
 	SkipInFlight SkipReason = "in_flight"
-	// SkipSubscriptionDeleted: there is nobody left to send to.
+	// SkipSubscriptionDeleted: the subscription is gone.
 	SkipSubscriptionDeleted SkipReason = "subscription_deleted"
-	// SkipNotMatched: the subscription that the replay names does not take the event.
+	// SkipNotMatched: the subscription that the replay names does not match the event.
 	SkipNotMatched SkipReason = "not_matched"
 	// SkipNotFailed: nothing has failed, and the replay is not forced.
 	SkipNotFailed SkipReason = "not_failed"
-	// SkipPayloadExpired: there is nothing left to send.
+	// SkipPayloadExpired: the payload was removed.
 	SkipPayloadExpired SkipReason = "payload_expired"
-	// SkipDuplicate: the event repeats another, and goes to nobody.
+	// SkipDuplicate: the event is a duplicate, which is not forwarded.
 	SkipDuplicate SkipReason = "duplicate"
-	// SkipControl: the event is the provider's ping or confirmation, and goes to nobody.
+	// SkipControl: the event is a ping or confirmation of the provider, which is not forwarded.
 	SkipControl SkipReason = "control"
-	// SkipNoDelivery: no subscription took the event when it came.
+	// SkipNoDelivery: no subscription matched the event when it was received.
 	SkipNoDelivery SkipReason = "no_delivery"
 )
 
-// SkipReasons returns every reason.
-func SkipReasons() []SkipReason {
+// skipReasons returns every reason.
+func skipReasons() []SkipReason {
 	return []SkipReason{SkipInFlight, SkipSubscriptionDeleted, SkipNotMatched, SkipNotFailed, SkipPayloadExpired,
 		SkipDuplicate, SkipControl, SkipNoDelivery}
 }
@@ -53,16 +52,16 @@ type Bulk struct {
 	Environment id.Environment
 	// Events are in the order of their uuids.
 	Events []events.Event
-	// After is the subscription up to which the first event was treated before; empty where it was not begun.
+	// After is the subscription up to which the first event's deliveries are done; empty if none are.
 	After string
-	// Criteria, as far as they are not empty, select among the deliveries of the events.
+	// Criteria select among the deliveries of the events. Empty ones do not restrict.
 	Criteria events.DeliveryCriteria
-	// Force starts deliveries that have not failed, too.
+	// Force also starts deliveries that have not failed.
 	Force bool
-	// To is the subscription that the events go to instead of those that they went to, whether it took them before or not.
-	// Criteria do not apply to its deliveries. Empty for the deliveries that there are.
+	// To is the subscription to send the events to, whether or not it received them before. Criteria do not apply to its
+	// deliveries. Empty for the existing deliveries.
 	To string
-	// Limit is how many deliveries to start at most.
+	// Limit is the maximum number of deliveries to start.
 	Limit int
 }
 
@@ -72,31 +71,30 @@ type Started struct {
 	Generation int64
 }
 
-// BulkResult is what became of a Bulk.
+// BulkResult is the result of a Bulk.
 type BulkResult struct {
 	Started []Started
-	// Skipped counts what was left, by reason: deliveries, and events as one where they have none to count.
+	// Skipped counts what was skipped, by reason: deliveries, and events that have no delivery to count.
 	Skipped map[SkipReason]int64
-	// Events is how many of the events are done with.
+	// Events is the number of events that are done.
 	Events int
-	// After, where it is not empty, says that the event behind them was begun: it is the last subscription whose delivery
-	// was looked at.
+	// After is set when the event after them was begun: it is the last subscription whose delivery was looked at.
 	After string
 }
 
-// BulkReplay is a Bulk with what has to be known before its transaction.
+// BulkReplay is a Bulk with everything that is read before its transaction.
 type BulkReplay struct {
 	Bulk
 	s *Service
-	// targets holds the subscriptions that the deliveries go to; nil for one that is gone.
+	// targets holds the subscriptions of the deliveries; nil for one that is gone.
 	targets map[string]*subscriptions.Target
-	// taken holds the events that the subscription To takes as it is now.
-	taken map[string]bool
+	// matched holds the events that the subscription To matches as it is now.
+	matched map[string]bool
 }
 
-// PrepareBulk reads what a bulk replay needs beside the deliveries themselves.
+// PrepareBulk reads what a bulk replay needs in addition to the deliveries themselves.
 func (s *Service) PrepareBulk(ctx context.Context, b Bulk) (*BulkReplay, error) {
-	r := &BulkReplay{Bulk: b, s: s, targets: map[string]*subscriptions.Target{}, taken: map[string]bool{}}
+	r := &BulkReplay{Bulk: b, s: s, targets: map[string]*subscriptions.Target{}, matched: map[string]bool{}}
 	ids := []string{b.To}
 	if b.To == "" {
 		rows, _, err := r.rows(ctx, s.db.Read(), "")
@@ -120,13 +118,13 @@ func (s *Service) PrepareBulk(ctx context.Context, b Bulk) (*BulkReplay, error) 
 		r.targets[sub] = t
 	}
 	if b.To != "" && r.targets[b.To] != nil {
-		return r, r.match(ctx)
+		return r, r.matchEvents(ctx)
 	}
 	return r, nil
 }
 
-// match finds the events that the subscription To takes.
-func (r *BulkReplay) match(ctx context.Context) error {
+// matchEvents finds the events that the subscription To matches.
+func (r *BulkReplay) matchEvents(ctx context.Context) error {
 	sub, err := r.s.subs.Get(ctx, access.Whole(r.Environment), r.To)
 	if apperr.Is(err, apperr.CodeNotFound) {
 		r.targets[r.To] = nil
@@ -141,18 +139,18 @@ func (r *BulkReplay) match(ctx context.Context) error {
 		if eventSkip(e) != "" || sub.Explain(e.ProviderConfigKey, e.ConnectionID, e.AllTypes()...).Failed != "" {
 			continue
 		}
-		if r.taken[e.UUID] = sub.Filter == ""; !r.taken[e.UUID] {
+		if r.matched[e.UUID] = sub.Filter == ""; !r.matched[e.UUID] {
 			asked = append(asked, *e)
 		}
 	}
-	return r.filter(ctx, sub.Filter, asked)
+	return r.filterEvents(ctx, sub.Filter, asked)
 }
 
-// maxFilterBodies bounds the bodies that are in memory for a filter at a time, in bytes, beyond a single one.
+// maxFilterBodies limits the bodies that are in memory for a filter at a time, in bytes, unless a single one is larger.
 const maxFilterBodies = 4 << 20
 
-// filter finds those of the events that the filter takes.
-func (r *BulkReplay) filter(ctx context.Context, text string, list []events.Event) error {
+// filterEvents finds the events that the filter matches.
+func (r *BulkReplay) filterEvents(ctx context.Context, text string, list []events.Event) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -170,7 +168,7 @@ func (r *BulkReplay) filter(ctx context.Context, text string, list []events.Even
 		for i := range list[:n] {
 			e := &list[i]
 			if p, ok := payloads[e.UUID]; ok {
-				r.taken[e.UUID] = f.Eval(filters.NewEvent(e, &p)).Matches
+				r.matched[e.UUID] = f.Eval(filters.NewEvent(e, &p)).Matches
 			}
 		}
 		list = list[n:]
@@ -178,10 +176,10 @@ func (r *BulkReplay) filter(ctx context.Context, text string, list []events.Even
 	return nil
 }
 
-// Gone reports whether the events were to go to a subscription that is not there any more.
+// Gone reports whether the subscription To no longer exists.
 func (r *BulkReplay) Gone() bool { return r.To != "" && r.targets[r.To] == nil }
 
-// Preview returns what Start would do now, and changes nothing.
+// Preview returns the result that Start would have now, and changes nothing.
 func (r *BulkReplay) Preview(ctx context.Context, now time.Time) (BulkResult, error) {
 	rows, more, err := r.rows(ctx, r.s.db.Read(), "")
 	if err != nil {
@@ -191,8 +189,8 @@ func (r *BulkReplay) Preview(ctx context.Context, now time.Time) (BulkResult, er
 	return c.result, err
 }
 
-// Start begins a new generation of the deliveries in the caller's transaction, and makes those that there are not. Wake
-// must follow the commit. A failure for which Changed reports true is to be tried again from PrepareBulk on.
+// Start begins a new generation of the deliveries in the caller's transaction, and creates missing ones. Wake must
+// follow the commit. After an error for which Changed is true, retry from PrepareBulk on.
 func (r *BulkReplay) Start(ctx context.Context, tx *sql.Tx, now time.Time) (BulkResult, error) {
 	rows, more, err := r.rows(ctx, tx, r.s.store.lock())
 	if err != nil {
@@ -208,14 +206,13 @@ func (r *BulkReplay) Start(ctx context.Context, tx *sql.Tx, now time.Time) (Bulk
 	return c.result, r.s.store.create(ctx, tx, c.made, clock.Millis(now))
 }
 
-// Changed reports whether err says that a delivery has changed between what was read and the change that builds on it.
+// Changed reports whether err says that a delivery has changed since it was read.
 func Changed(err error) bool { return errors.Is(err, errStale) }
 
-// bulkRows is how many deliveries a part of a bulk replay looks at, at most.
+// bulkRows is the maximum number of deliveries that a part of a bulk replay looks at.
 const bulkRows = 150
 
-// rows returns the deliveries in question in the order of events and subscriptions, and whether there are more behind
-// them.
+// rows returns the deliveries in the order of events and subscriptions, and whether more follow.
 func (r *BulkReplay) rows(ctx context.Context, q db.Querier, lock string) (rows []Delivery, more bool, err error) {
 	args := []any{string(r.Environment)}
 	for i := range r.Events {
@@ -226,7 +223,7 @@ func (r *BulkReplay) rows(ctx context.Context, q db.Querier, lock string) (rows 
 	if len(args) == 1 {
 		return nil, false, nil
 	}
-	// A power of two of them, so that few texts are ever planned.
+	// A power of two of them, so that few texts are planned.
 	for n := len(args) - 1; n&(n-1) != 0; n++ {
 		args = append(args, args[1])
 	}

@@ -138,7 +138,7 @@ func TestBulkOverManyDeliveries(t *testing.T) {
 		e, err := w.events.Get(t.Context(), access.Whole(w.env), event.UUID)
 		require.NoError(t, err)
 		b := Bulk{Environment: w.env, Events: []events.Event{e}, Limit: many,
-			Criteria: events.DeliveryCriteria{ErrorCodes: []string{CodeGone}}}
+			Criteria: events.DeliveryCriteria{ErrorCodes: []string{codeGone}}}
 		all, parts := w.startBulk(t, b)
 		require.Equal(t, 3, parts)
 		require.Empty(t, all.Skipped)

@@ -8,17 +8,17 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// choice is what to do with the deliveries that were read.
+// choice says what to do with the deliveries that were read.
 type choice struct {
 	result BulkResult
 	moves  []move
-	// made are deliveries that there are not yet.
+	// made holds deliveries to create.
 	made []Delivery
 }
 
 func (c *choice) skip(why SkipReason) { c.result.Skipped[why]++ }
 
-// choose goes through the events and their deliveries until the limit or, where there are more of them, the last of the
+// choose goes through the events and their deliveries until the limit or, if more deliveries follow, the last of the
 // rows.
 func (r *BulkReplay) choose(rows []Delivery, more bool, now time.Time) (choice, error) {
 	c := choice{result: BulkResult{Skipped: map[SkipReason]int64{}, After: r.After}}
@@ -48,8 +48,7 @@ func ofEvent(rows []Delivery, event string) (own, rest []Delivery) {
 	return rows[:n], rows[n:]
 }
 
-// chooseOf treats one event's deliveries and reports whether it has come to their end; cut says that there may be
-// others behind them.
+// chooseOf treats one event's deliveries and reports whether it has reached their end; cut is set when more may follow.
 func (r *BulkReplay) chooseOf(c *choice, e *events.Event, own []Delivery, cut bool,
 	now time.Time) (done bool, err error) {
 	if len(c.result.Started) >= r.Limit {
@@ -59,7 +58,7 @@ func (r *BulkReplay) chooseOf(c *choice, e *events.Event, own []Delivery, cut bo
 		r.chooseTo(c, e, own, now)
 		return true, nil
 	}
-	// What went before is known of an event that was begun before: then it has had something to count.
+	// An event that was begun before has had something to count.
 	had := c.result.After != ""
 	for i := range own {
 		if len(c.result.Started) >= r.Limit {
@@ -69,7 +68,7 @@ func (r *BulkReplay) chooseOf(c *choice, e *events.Event, own []Delivery, cut bo
 		c.result.After = d.SubscriptionID
 		target, known := r.targets[d.SubscriptionID]
 		switch {
-		case !d.fits(r.Criteria) || !r.asksFor(d):
+		case !d.fits(r.Criteria) || !r.selects(d):
 			continue
 		case !known:
 			return false, errStale
@@ -94,21 +93,21 @@ func (r *BulkReplay) chooseOf(c *choice, e *events.Event, own []Delivery, cut bo
 	return true, nil
 }
 
-// chooseTo treats the event's delivery to the subscription To, which may be there or not.
+// chooseTo treats the event's delivery to the subscription To, which may be missing.
 func (r *BulkReplay) chooseTo(c *choice, e *events.Event, own []Delivery, now time.Time) {
 	target := r.targets[r.To]
 	switch {
 	case target == nil:
 		c.skip(SkipSubscriptionDeleted)
-	case len(own) == 0 && !r.taken[e.UUID]:
+	case len(own) == 0 && !r.matched[e.UUID]:
 		c.skip(SkipNotMatched)
 	case len(own) == 0:
-		c.made = append(c.made, madeByReplay(e, r.To, now, target.Enabled))
+		c.made = append(c.made, createdByReplay(e, r.To, now, target.Enabled))
 		d := &c.made[len(c.made)-1]
 		c.result.Started = append(c.result.Started, Started{d.Key, d.Generation})
 	case own[0].Status == Sending:
 		c.skip(SkipInFlight)
-	case !r.asksFor(&own[0]):
+	case !r.selects(&own[0]):
 		c.skip(SkipNotFailed)
 	default:
 		c.move(own[0], own[0].replayed(now, target.Enabled))
@@ -120,13 +119,13 @@ func (c *choice) move(from, to Delivery) {
 	c.result.Started = append(c.result.Started, Started{to.Key, to.Generation})
 }
 
-// asksFor reports whether the replay is about deliveries in this one's state, or in that which its try under way began
-// in.
-func (r *BulkReplay) asksFor(d *Delivery) bool {
+// selects reports whether the replay is about deliveries in this one's state, or in the state in which its attempt in
+// progress began.
+func (r *BulkReplay) selects(d *Delivery) bool {
 	return r.Force || d.Status == Dead || d.Status == RetryWait || d.Status == Sending && d.failing()
 }
 
-// eventSkip says why nothing of the event can be sent; empty where something can.
+// eventSkip returns why nothing of the event can be sent; empty if something can.
 func eventSkip(e *events.Event) SkipReason {
 	switch {
 	case e.DuplicateOf != nil:
@@ -147,10 +146,9 @@ func (d *Delivery) fits(c events.DeliveryCriteria) bool {
 		(len(c.ErrorCodes) == 0 || d.LastFailure != nil && slices.Contains(c.ErrorCodes, d.LastFailure.Code))
 }
 
-// madeByReplay returns the delivery of an event to a subscription that did not take it when it came. The first
-// generation is what matching makes, so this one begins with the second: it is a replay to its receiver, and gives way
-// as one.
-func madeByReplay(e *events.Event, subscriptionID string, now time.Time, enabled bool) Delivery {
+// createdByReplay returns the delivery of an event to a subscription that did not receive it. Matching creates the
+// first generation, so this one begins with the second: it is a replay to its receiver, and yields like one.
+func createdByReplay(e *events.Event, subscriptionID string, now time.Time, enabled bool) Delivery {
 	d := Delivery{Key: Key{e.UUID, subscriptionID}, ID: id.NewUUID(), Environment: e.Environment, Generation: 1,
 		CreatedAt: now, UpdatedAt: now}
 	return d.replayed(now, enabled)

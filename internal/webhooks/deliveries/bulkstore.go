@@ -19,9 +19,9 @@ var createDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 	After: "ON CONFLICT (event_uuid, subscription_id) DO NOTHING",
 }
 
-// create stores deliveries of events that are stored already, and changes the events' counters. It returns errStale,
-// and must be rolled back, when one of them is there meanwhile. What has lost its payload meanwhile is treated as apply
-// does.
+// create stores deliveries of stored events, and changes the events' counters. It returns errStale, and must be rolled
+// back, if one of them exists by now. Deliveries of events whose payload was removed meanwhile are cancelled, as by
+// apply.
 func (s *Store) create(ctx context.Context, tx *sql.Tx, list []Delivery, nowMillis int64) error {
 	if len(list) == 0 {
 		return nil
@@ -43,27 +43,27 @@ func (s *Store) create(ctx context.Context, tx *sql.Tx, list []Delivery, nowMill
 	if err != nil {
 		return fmt.Errorf("create deliveries: %w", err)
 	}
-	// An event that is gone counts as changed: what is tried again will not find it.
+	// An event that is gone counts as changed: the retry does not find it.
 	if n[0] != int64(len(list)) || n[1] != int64(count) {
 		return errStale
 	}
-	cancel, err := s.withoutPayload(ctx, tx, moves, nowMillis)
+	cancel, err := s.cancelExpunged(ctx, tx, moves, nowMillis)
 	if err != nil {
 		return err
 	}
 	return s.applyAll(ctx, tx, cancel, nowMillis, nil)
 }
 
-// BulkProgress is what has become of deliveries that were started.
+// BulkProgress counts the outcomes of started deliveries.
 type BulkProgress struct {
-	// Open are those whose first try has not ended.
+	// Open are those whose first attempt has not ended.
 	Open []Started
-	// Succeeded and Failed count the others by that try, where more is known by their last one. Other counts those that
-	// ended without a try: held, because their subscription is disabled, cancelled, replayed again, or gone.
+	// Succeeded and Failed count the others by that attempt, or by the last one if there were more. Other counts those
+	// that ended without an attempt: held, because their subscription is disabled, cancelled, replayed again, or gone.
 	Succeeded, Failed, Other int64
 }
 
-// Progress returns how far deliveries of the environment have come. The list is as long as one transaction's.
+// Progress returns the outcomes of deliveries of the environment. The list is at most as long as one transaction's.
 func (s *Service) Progress(ctx context.Context, env id.Environment, list []Started) (BulkProgress, error) {
 	var p BulkProgress
 	if len(list) == 0 {
@@ -91,7 +91,7 @@ func (s *Service) Progress(ctx context.Context, env id.Environment, list []Start
 	return p, nil
 }
 
-// add counts a delivery that was started, as it stands now; d is nil where it is gone.
+// add counts a started delivery as it is now; d is nil if it is gone.
 func (p *BulkProgress) add(st Started, d *Delivery) {
 	switch {
 	case d == nil || d.Generation != st.Generation:

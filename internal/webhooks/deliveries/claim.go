@@ -14,23 +14,23 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// chunk is the greatest number of rows that one transaction changes.
+// chunk is the maximum number of rows that one transaction changes.
 const chunk = 200
 
-// Conditions that name the partial indexes. SQLite uses one only when the query repeats its predicate word for word.
+// Conditions that name the partial indexes. SQLite uses a partial index only if the query contains its predicate word
+// for word.
 const (
 	whereDue  = "d.status IN ('pending', 'retry_wait', 'sending')"
 	whereOpen = "d.status IN ('pending', 'retry_wait', 'held')"
 )
 
-// claim leases up to limit due deliveries under the claim, oldest due first, leaving out those of the subscriptions
-// given.
+// claim leases up to limit due deliveries under the claim, oldest due first, except those of the given subscriptions.
 func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time, limit int,
 	without []string) ([]Delivery, error) {
 	var claimed, due []Delivery
 	condition, args := dueAt(now, limit, without)
 	if s.db.Engine() == db.SQLite {
-		// Nobody else claims there, so looking needs no transaction, which would keep everybody else from writing.
+		// No other process claims on SQLite, so the query needs no transaction, which would block all writers.
 		var err error
 		if due, err = s.query(ctx, s.db.Read(), condition, args...); err != nil || len(due) == 0 {
 			return nil, err
@@ -52,7 +52,7 @@ func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time,
 		return s.apply(ctx, tx, moves, clock.Millis(now))
 	})
 	if errors.Is(err, errStale) {
-		return nil, nil // one of them has changed since it was looked at; the next round looks again
+		return nil, nil // one of them has changed since it was read; the next round reads again
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim deliveries: %w", err)
@@ -60,7 +60,7 @@ func (s *Store) claim(ctx context.Context, claimID string, now, until time.Time,
 	return claimed, nil
 }
 
-// dueAt is the condition, order and limit that select what to claim.
+// dueAt returns the condition, order and limit that select deliveries to claim.
 func dueAt(now time.Time, limit int, without []string) (condition string, args []any) {
 	condition = whereDue + " AND d.status <> 'sending' AND d.due_ms <= $1"
 	args = []any{clock.Millis(now)}
@@ -73,9 +73,10 @@ func dueAt(now time.Time, limit int, without []string) (condition string, args [
 	return condition + " ORDER BY d.due_ms LIMIT " + strconv.Itoa(min(limit, chunk)), args
 }
 
-// recover gives back deliveries whose lease has ended without an outcome, except those that mine says this process
-// still holds. With claimPrefix it gives back every delivery leased under it, ended or not: a process that starts alone
-// on its data folder knows that its predecessor is gone. It returns how many it changed and whether more may follow.
+// recover releases deliveries whose lease has expired without an outcome, except those that this process still holds,
+// as mine reports. With claimPrefix it releases every delivery leased under it, expired or not: a process that starts
+// alone on its data folder knows that its predecessor is gone. It returns how many it changed and whether more may
+// follow.
 func (s *Store) recover(ctx context.Context, now time.Time, claimPrefix string,
 	mine func(Key) bool) (changed int, more bool, err error) {
 	condition := whereDue + " AND d.status = 'sending'"
@@ -108,23 +109,23 @@ func (s *Store) recover(ctx context.Context, now time.Time, claimPrefix string,
 	return changed, more, nil
 }
 
-// giveBack gives back every delivery leased under the claim, of which the caller knows that nobody holds it.
-func (s *Store) giveBack(ctx context.Context, claimID string, now time.Time) error {
+// releaseClaim releases every delivery leased under a claim that no process holds.
+func (s *Store) releaseClaim(ctx context.Context, claimID string, now time.Time) error {
 	for {
 		list, err := s.query(ctx, s.db.Read(), whereDue+" AND d.status = 'sending' AND d.claim_id = $1 LIMIT "+
 			strconv.Itoa(chunk), claimID)
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		if err := s.each(ctx, list, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
+		if err := s.changeEach(ctx, list, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
 			return err
 		}
 	}
 }
 
-// each makes the same change to every delivery given, each in a state that it was read in; one that has changed
-// meanwhile is left alone.
-func (s *Store) each(ctx context.Context, list []Delivery, now time.Time, to func(Delivery) Delivery) error {
+// changeEach makes the same change to every delivery in the list, each in the state in which it was read. It skips
+// deliveries that have changed since.
+func (s *Store) changeEach(ctx context.Context, list []Delivery, now time.Time, to func(Delivery) Delivery) error {
 	for len(list) > 0 {
 		n := min(len(list), chunk)
 		moves := make([]move, n)
@@ -139,7 +140,7 @@ func (s *Store) each(ctx context.Context, list []Delivery, now time.Time, to fun
 	return nil
 }
 
-// applyEach applies the moves in one transaction or, when one of them is stale, each in its own without the stale ones.
+// applyEach applies the moves in one transaction or, if one of them is stale, each in its own without the stale ones.
 func (s *Store) applyEach(ctx context.Context, moves []move, now time.Time) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.apply(ctx, tx, moves, clock.Millis(now)) })
 	if !errors.Is(err, errStale) {
@@ -181,7 +182,7 @@ func (s *Store) renew(ctx context.Context, list []Delivery, until time.Time) err
 	return nil
 }
 
-// ofSubscription returns up to limit open deliveries of a subscription in the states given, locked for change.
+// ofSubscription returns up to limit open deliveries of a subscription in these states, locked for change.
 func (s *Store) ofSubscription(ctx context.Context, tx *sql.Tx, subscriptionID string, limit int,
 	states ...Status) ([]Delivery, error) {
 	args := []any{subscriptionID}
@@ -202,7 +203,7 @@ func (s *Store) openOfEvent(ctx context.Context, tx *sql.Tx, e *events.Event) ([
 type openSubscription struct {
 	ID          string
 	Environment id.Environment
-	// Held and Waiting say whether some are held, and whether some are pending or between tries.
+	// Held is set when some are held, Waiting when some are pending or wait for a retry.
 	Held, Waiting bool
 }
 
@@ -238,18 +239,18 @@ func (s *Store) withOpen(ctx context.Context) ([]openSubscription, error) {
 	return list, nil
 }
 
-// Depth is what waits to be sent.
+// Depth describes the queue of deliveries.
 type Depth struct {
-	// Due counts deliveries whose time has come, up to DepthLimit.
+	// Due counts the deliveries that are due, up to DepthLimit.
 	Due int64
-	// Oldest is the due time of the oldest of them; zero when there is none.
+	// Oldest is the due time of the oldest of them; zero if there is none.
 	Oldest time.Time
 }
 
-// DepthLimit bounds how far Depth counts, so that looking at a long queue stays cheap.
+// DepthLimit is the maximum that Depth counts, so that measuring a long queue stays cheap.
 const DepthLimit = 100_000
 
-// Depth returns what waits to be sent at the time given.
+// Depth describes the queue at the time given.
 func (s *Store) Depth(ctx context.Context, now time.Time) (Depth, error) {
 	var d Depth
 	var oldest sql.NullInt64

@@ -14,28 +14,28 @@ import (
 	"sallyport/internal/platform/jobs"
 )
 
-// firstChunk is how many deliveries a change of a subscription takes along in its own transaction; the worker does the
-// rest.
+// firstChunk is how many deliveries a change of a subscription changes in its own transaction; the worker changes the
+// others.
 const firstChunk = 150
 
-// Hold holds the open deliveries of a subscription that is being disabled: the first of them in tx, the rest by the
+// Hold holds the open deliveries of a subscription that is being disabled: the first of them in tx, the others by the
 // worker.
 func (s *Store) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, now time.Time) error {
-	return s.inTx(ctx, tx, subscriptionID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
+	return s.changeFirst(ctx, tx, subscriptionID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
 }
 
 // Cancel cancels the open deliveries of a subscription that is being deleted, as Hold does.
 func (s *Store) Cancel(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string,
 	now time.Time) error {
-	return s.inTx(ctx, tx, subscriptionID, now, func(d Delivery) Delivery {
+	return s.changeFirst(ctx, tx, subscriptionID, now, func(d Delivery) Delivery {
 		return d.cancelled(now)
 	}, Pending, RetryWait, Held)
 }
 
-// Changed wakes the worker that does the rest of a change.
+// Changed wakes the worker that completes a change.
 func (s *Store) Changed() { s.follow.Signal() }
 
-func (s *Store) inTx(ctx context.Context, tx *sql.Tx, subscriptionID string, now time.Time,
+func (s *Store) changeFirst(ctx context.Context, tx *sql.Tx, subscriptionID string, now time.Time,
 	to func(Delivery) Delivery, states ...Status) error {
 	list, err := s.ofSubscription(ctx, tx, subscriptionID, firstChunk, states...)
 	if err != nil {
@@ -153,15 +153,15 @@ const (
 	releaseDouble = 10 * time.Second
 )
 
-// releases remembers which subscriptions are being released, since when, and when last.
+// releases records which subscriptions are being released, since when, and when last.
 type releases struct {
 	mu    sync.Mutex
 	since map[string]time.Time
 	last  map[string]time.Time
 }
 
-// allowed returns how many deliveries of the subscription may be released now: releaseStart a second at first, doubled
-// every releaseDouble up to releaseMax.
+// allowed returns how many deliveries of the subscription may be released now: releaseStart per second at first,
+// doubled every releaseDouble up to releaseMax.
 func (r *releases) allowed(subscriptionID string, now time.Time) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,28 +18,28 @@ const (
 	Pending Status = "pending"
 	// Sending is leased to a worker.
 	Sending Status = "sending"
-	// RetryWait waits for the time of its next try.
+	// RetryWait waits for the time of its next attempt.
 	RetryWait Status = "retry_wait"
 	// Held waits for its subscription to be enabled.
 	Held Status = "held"
-	// Succeeded got a 2xx answer.
+	// Succeeded got a 2xx response.
 	Succeeded Status = "succeeded"
-	// Dead has used up its tries or was refused for good.
+	// Dead has used up its attempts or was refused permanently.
 	Dead Status = "dead"
-	// Cancelled will not be sent, because its subscription is gone or its event's payload was expunged.
+	// Cancelled is not sent, because its subscription is gone or its event's payload was expunged.
 	Cancelled Status = "cancelled"
 )
 
-// Statuses returns every state.
-func Statuses() []Status {
+// statuses returns every state.
+func statuses() []Status {
 	return []Status{Pending, Sending, RetryWait, Held, Succeeded, Dead, Cancelled}
 }
 
-// Open reports whether the delivery waits for something and is with no worker.
-func (s Status) Open() bool { return s == Pending || s == RetryWait || s == Held }
+// isOpen reports whether the delivery waits and no worker has it.
+func (s Status) isOpen() bool { return s == Pending || s == RetryWait || s == Held }
 
-// maxLeasesLost is how many leases in a row may end without an outcome: a delivery that kills its worker each time must
-// not do so for ever.
+// maxLeasesLost is the number of leases in a row that may end without an outcome, because a delivery that kills its
+// worker each time must not do so forever.
 const maxLeasesLost = 5
 
 // Key names a delivery.
@@ -48,15 +48,15 @@ type Key struct {
 	SubscriptionID string
 }
 
-// Failure is why a try failed, in our own words: the text of a transport error carries URLs and is never stored.
+// Failure explains why an attempt failed. It never contains the text of a transport error, which can carry a URL.
 type Failure struct {
 	Code       string    `json:"code"`
 	Message    string    `json:"message"`
 	HTTPStatus *int      `json:"http_status,omitempty"`
 	At         time.Time `json:"at"`
-	// Overcome says that a success came after it. It is set when that success is replayed: until then the state says so.
+	// Overcome is set when a success came after the failure and that success is replayed. Until then the state shows it.
 	Overcome bool `json:"-"`
-	// Died says that the delivery has died since its last success, of this failure or of one before.
+	// Died is set when the delivery has died since its last success, of this failure or of an earlier one.
 	Died bool `json:"-"`
 }
 
@@ -66,13 +66,13 @@ type Delivery struct {
 	ID          string
 	Environment id.Environment
 	Status      Status
-	// Generation counts from 1; every replay and redelivery raises it and restarts the schedule.
+	// Generation counts from 1. Every replay and redelivery increments it and restarts the schedule.
 	Generation int64
 	// ClaimID names the lease of a delivery that is Sending; empty otherwise.
 	ClaimID string
-	// Due is the time of the next try, and for a delivery that is Sending the end of its lease.
+	// Due is the time of the next attempt, and for a delivery that is Sending the end of its lease.
 	Due time.Time
-	// GenerationAttempts counts the tries recorded in this generation, AttemptCount those of all.
+	// GenerationAttempts counts the attempts recorded in this generation, AttemptCount those of all.
 	GenerationAttempts int64
 	AttemptCount       int64
 	// LeasesLost counts the leases in a row that ended without an outcome.
@@ -90,17 +90,17 @@ func (d Delivery) claimed(claim string, until time.Time) Delivery {
 	return d
 }
 
-// returned returns d given back unsent: its worker stops in good order.
+// returned returns d released without an attempt, because its worker stops in good order.
 func (d Delivery) returned(now time.Time) Delivery {
 	d.Status, d.ClaimID, d.Due = Pending, "", now
 	return d
 }
 
-// leaseLost returns d after its worker vanished. Whether the request went out is not known, so it is sent again.
+// leaseLost returns d after its worker vanished. The request may have been sent; it is sent again.
 func (d Delivery) leaseLost(now time.Time) Delivery {
 	d.LeasesLost++
 	if d.LeasesLost >= maxLeasesLost {
-		d.LastFailure = &Failure{Code: CodeWorkerLost, Message: "The worker was lost five times while sending", At: now}
+		d.LastFailure = &Failure{Code: codeWorkerLost, Message: "The worker was lost five times while sending", At: now}
 		return d.ended(Dead, now)
 	}
 	return d.returned(now)
@@ -108,7 +108,7 @@ func (d Delivery) leaseLost(now time.Time) Delivery {
 
 // attempted returns d after an attempt with the given outcome. schedule holds the waits between attempts, random is the
 // number for their jitter.
-func (d Delivery) attempted(o Outcome, schedule []time.Duration, random float64) Delivery {
+func (d Delivery) attempted(o outcome, schedule []time.Duration, random float64) Delivery {
 	d.GenerationAttempts++
 	d.AttemptCount++
 	d.LeasesLost = 0
@@ -127,16 +127,16 @@ func (d Delivery) attempted(o Outcome, schedule []time.Duration, random float64)
 	return d
 }
 
-// held returns d waiting for its subscription.
+// held returns d held until its subscription is enabled.
 func (d Delivery) held(now time.Time) Delivery {
 	d.Status, d.ClaimID, d.Due = Held, "", now
 	return d
 }
 
-// cancelled returns d given up because its subscription or its payload is gone.
+// cancelled returns d cancelled because its subscription or its payload is gone.
 func (d Delivery) cancelled(now time.Time) Delivery { return d.ended(Cancelled, now) }
 
-// withoutPayload returns d, which nothing can be sent of any more: cancelled where somebody asked for that, else dead.
+// withoutPayload returns d after its payload was removed: cancelled if a user expunged the payload, otherwise dead.
 func (d Delivery) withoutPayload(e *events.Event, now time.Time) Delivery {
 	if e.ExpungedAt != nil {
 		return d.cancelled(now)
@@ -144,18 +144,18 @@ func (d Delivery) withoutPayload(e *events.Event, now time.Time) Delivery {
 	return d.expired(now)
 }
 
-// expired returns d given up because the payload's time is over.
+// expired returns d ended because its payload has expired.
 func (d Delivery) expired(now time.Time) Delivery {
-	d.LastFailure = &Failure{Code: CodePayloadExpired,
-		Message: "The payload's time was over before the event could be forwarded", At: now}
+	d.LastFailure = &Failure{Code: codePayloadExpired,
+		Message: "The payload expired before the event could be forwarded", At: now}
 	if d.Status == Held {
-		d.LastFailure = &Failure{Code: CodeHeldExpired,
-			Message: "The subscription was disabled for longer than the payload lived", At: now}
+		d.LastFailure = &Failure{Code: codeHeldExpired,
+			Message: "The subscription was disabled until the payload expired", At: now}
 	}
 	return d.ended(Dead, now)
 }
 
-// replayed returns d in a new generation, due at once, or held where the subscription is disabled.
+// replayed returns d in a new generation: due immediately, or held if the subscription is disabled.
 func (d Delivery) replayed(now time.Time, enabled bool) Delivery {
 	if d.Status == Succeeded && d.LastFailure != nil {
 		overcome := *d.LastFailure
@@ -180,14 +180,14 @@ func (d Delivery) ended(s Status, at time.Time) Delivery {
 	return d
 }
 
-// failing reports, for a delivery that is not Succeeded, whether it failed or died since its last success, in whatever
+// failing reports, for a delivery that is not Succeeded, whether it failed or died since its last success, in any
 // generation.
 func (d Delivery) failing() bool { return d.LastFailure != nil && !d.LastFailure.Overcome }
 
 // died reports whether the delivery has died since its last success.
 func (d Delivery) died() bool { return d.failing() && d.LastFailure.Died }
 
-// counters returns what d adds to its event's counters.
+// counters returns what d adds to the counters of its event.
 func (d Delivery) counters() events.Counters {
 	var c events.Counters
 	switch d.Status {

@@ -12,30 +12,30 @@ import (
 
 // Capacity of the dispatcher.
 const (
-	// maxHeld is how many leased deliveries a process keeps in memory: beyond it they commit as pending.
+	// maxHeld is the maximum number of leased deliveries in memory. Beyond it, deliveries are committed as pending.
 	maxHeld = 4096
-	// maxHeldPerSubscription is one subscription's share, so that a receiver that hangs cannot fill the memory.
+	// maxHeldPerSubscription is one subscription's share of maxHeld, so that a receiver that hangs cannot fill the memory.
 	maxHeldPerSubscription = maxHeld / 4
 )
 
 // job is a leased delivery in memory.
 type job struct {
 	delivery Delivery
-	// event and payload are set where they were at hand; a worker reads what is missing.
+	// event and payload are set if they were at hand; a worker reads missing ones.
 	event   *events.Event
 	payload *events.Payload
-	// since is when event and payload were known to be in the store.
+	// since is when event and payload were known to be in the database.
 	since time.Time
-	// host is the one that the job counts against while it is sent.
+	// host is the host that the job counts against while it is sent.
 	host string
-	// again says that the job must wait for its turn once more, because its host turned out to be busy.
+	// again is set when the job must wait for another turn, because its host turned out to be busy.
 	again bool
 }
 
-// replay reports whether the job is of a replay, which gives way to what has just arrived.
+// replay reports whether the job is a replay, which yields to new events.
 func (j *job) replay() bool { return j.delivery.Generation > 1 }
 
-// load counts tries under way.
+// load counts attempts in progress.
 type load struct{ all, replays int }
 
 func (l *load) add(j *job, n int) {
@@ -45,8 +45,9 @@ func (l *load) add(j *job, n int) {
 	}
 }
 
-// takes reports whether one more try keeps to the limit. Replays have half of it, so that what arrives finds a place
-// however many there are and however slow their receiver is; of a limit of one they have that one.
+// takes reports whether one more attempt is within the limit. Replays have half of it, so that a new event finds a
+// place, no matter how many replays there are and how slow their receiver is. Of a limit of one, replays may use that
+// one.
 func (l load) takes(replay bool, limit int) bool {
 	return l.all < limit && (!replay || l.replays < max(limit/2, 1))
 }
@@ -54,17 +55,17 @@ func (l load) takes(replay bool, limit int) bool {
 // queue holds the jobs of one subscription.
 type queue struct {
 	subscriptionID string
-	// host is where the subscription's last try went; empty before the first.
+	// host is the host of the subscription's last attempt; empty before the first.
 	host string
-	// waiting goes first, replays wait behind it.
+	// waiting is sent first, replays after it.
 	waiting, replays []*job
 	inFlight         load
 	held             int
-	// element is the queue's place in the ring of queues that could start a job; nil when it has none to start.
+	// element is the queue's place in the ring of queues that could start a job; nil if it has none to start.
 	element *list.Element
 }
 
-// list is where the queue keeps jobs of the kind.
+// list returns the list of the queue for jobs of this kind.
 func (q *queue) list(replay bool) *[]*job {
 	if replay {
 		return &q.replays
@@ -72,18 +73,18 @@ func (q *queue) list(replay bool) *[]*job {
 	return &q.waiting
 }
 
-// empty reports whether nothing waits.
+// empty reports whether no job waits.
 func (q *queue) empty() bool { return len(q.waiting)+len(q.replays) == 0 }
 
-// next says of what kind the queue's next job is, and whether its own limit lets it start.
+// next returns the kind of the queue's next job, and whether the queue's own limit lets it start.
 func (q *queue) next(perSubscription int) (replay, ok bool) {
 	replay = len(q.waiting) == 0
 	return replay, !q.empty() && q.inFlight.takes(replay, perSubscription)
 }
 
 // dispatcher decides which leased delivery is sent when: at most perSubscription at a time to a subscription, perHost
-// to a host and limit in all, taking turns between subscriptions. Replays have at most half of each, and of a
-// subscription's deliveries they are the last.
+// to a host and limit in all, in turns between subscriptions. Replays use at most half of each, and come last among a
+// subscription's deliveries.
 type dispatcher struct {
 	limit           int
 	perSubscription int
@@ -107,8 +108,8 @@ func newDispatcher(limit, perSubscription, perHost int, run func(*job)) *dispatc
 		queues: map[string]*queue{}, held: map[Key]*job{}, hosts: map[string]load{}, ring: list.New()}
 }
 
-// reserve takes a place in memory for a delivery of the subscription about to be committed as leased. It says no when
-// the memory or the subscription's share is full, or while the store is down.
+// reserve takes a place in memory for a delivery of the subscription that is about to be committed as leased. It
+// returns false if the memory or the subscription's share is full, or while the database is down.
 func (d *dispatcher) reserve(subscriptionID string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +125,7 @@ func (d *dispatcher) reserve(subscriptionID string) bool {
 	return true
 }
 
-// release gives back a place whose delivery was not committed.
+// release frees a place whose delivery was not committed.
 func (d *dispatcher) release(subscriptionID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +133,8 @@ func (d *dispatcher) release(subscriptionID string) {
 	d.drop(d.queue(subscriptionID))
 }
 
-// enqueue takes a leased delivery for which a place was reserved. After stop it keeps it for the stop to give back.
+// enqueue takes a leased delivery for which a place was reserved. After stop it keeps the delivery for the stop to
+// release.
 func (d *dispatcher) enqueue(j *job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,10 +147,10 @@ func (d *dispatcher) enqueue(j *job) {
 	d.pump()
 }
 
-// done frees the place of a delivery whose outcome is stored. By then it may have been claimed anew, and that lease
-// stays.
+// done frees the place of a delivery whose outcome is stored. The delivery may have been claimed again by then; that
+// lease stays.
 //
-// It reports whether that made room where there was none: then what was left in the table can be claimed.
+// It reports whether this made room where there was none, so that deliveries in the table can be claimed.
 func (d *dispatcher) done(ended Delivery) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,7 +196,7 @@ func (d *dispatcher) all() []Delivery {
 	return out
 }
 
-// pause stops new sends while outcomes cannot be stored; resume lets them go on.
+// pause stops new attempts while outcomes cannot be stored; resume continues.
 func (d *dispatcher) pause() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,7 +210,7 @@ func (d *dispatcher) resume() {
 	d.pump()
 }
 
-// stop starts nothing more and returns the deliveries that were waiting, to be given back.
+// stop prevents new attempts and returns the waiting deliveries, whose leases the caller releases.
 func (d *dispatcher) stop() []Delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,7 +225,7 @@ func (d *dispatcher) stop() []Delivery {
 	return waiting
 }
 
-// wait returns when every send under way has ended or ctx does.
+// wait returns when every attempt in progress has ended, or when ctx ends.
 func (d *dispatcher) wait(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -247,13 +249,13 @@ func (d *dispatcher) queue(subscriptionID string) *queue {
 	return q
 }
 
-// drop counts one delivery of q less and forgets a queue that is empty.
+// drop counts one delivery of q less and forgets an empty queue.
 func (d *dispatcher) drop(q *queue) {
 	q.held--
 	d.forget(q)
 }
 
-// forget drops q when nothing is left of it, and reports whether it did.
+// forget drops q if it is empty, and reports whether it was.
 func (d *dispatcher) forget(q *queue) bool {
 	if q.held > 0 || q.inFlight.all > 0 || !q.empty() {
 		return false
@@ -262,7 +264,7 @@ func (d *dispatcher) forget(q *queue) bool {
 	return true
 }
 
-// offer puts q into the ring when it could start a job.
+// offer puts q into the ring if it could start a job.
 func (d *dispatcher) offer(q *queue) {
 	if _, ok := q.next(d.perSubscription); ok && q.element == nil {
 		q.element = d.ring.PushBack(q)
@@ -272,7 +274,7 @@ func (d *dispatcher) offer(q *queue) {
 // pump starts workers while there is something to start.
 func (d *dispatcher) pump() {
 	for {
-		j := d.take()
+		j := d.nextJob()
 		if j == nil {
 			return
 		}
@@ -281,9 +283,9 @@ func (d *dispatcher) pump() {
 	}
 }
 
-// take removes the next job in turn, or returns nil. A queue whose host is busy, or for which replays have no place
+// nextJob removes the next job in turn, or returns nil. A queue whose host is busy, or for which replays have no place
 // left, loses its turn and stays in the ring.
-func (d *dispatcher) take() *job {
+func (d *dispatcher) nextJob() *job {
 	if d.paused || d.stopped || d.inFlight.all >= d.limit {
 		return nil
 	}
@@ -320,9 +322,8 @@ func (d *dispatcher) start(q *queue, replay bool) *job {
 	return j
 }
 
-// goesTo notes the host of a subscription, as egress.HostKey names it. It reports false when the job was started for
-// want of knowing the host, or for another one, and the host is busy: then the job must not be sent, and waits for its
-// turn again.
+// goesTo records the host of a subscription, as egress.HostKey names it. It returns false if the host is busy and was
+// not known, or was another one, when the job was started: then the job must not be sent, and waits for another turn.
 func (d *dispatcher) goesTo(j *job, host string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -350,7 +351,7 @@ func (d *dispatcher) count(j *job, n int) {
 	}
 }
 
-// leave counts the job no longer against its host.
+// leave stops counting the job against its host.
 func (d *dispatcher) leave(j *job) {
 	if j.host == "" {
 		return
@@ -359,7 +360,7 @@ func (d *dispatcher) leave(j *job) {
 	j.host = ""
 }
 
-// work sends a job and then, on the same goroutine, whatever comes next.
+// work sends a job and then, on the same goroutine, the jobs that come next.
 func (d *dispatcher) work(j *job) {
 	defer d.workers.Done()
 	for j != nil {
@@ -383,7 +384,7 @@ func (d *dispatcher) next(ended *job) *job {
 	if !d.forget(q) {
 		d.offer(q)
 	}
-	j := d.take()
+	j := d.nextJob()
 	if j != nil {
 		d.pump() // a replay that ends can make room for two: one that has just arrived, and a replay elsewhere
 	}

@@ -6,15 +6,15 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// The conditions that an event itself does not meet, beside those of subscriptions.
+// The conditions that an event itself does not meet, in addition to those of subscriptions.
 const (
-	// OnDuplicate: the event repeats another, and repeats go to nobody.
+	// OnDuplicate: the event is a duplicate, which is not forwarded.
 	OnDuplicate subscriptions.Condition = "duplicate"
-	// OnControl: the event is the provider's ping or confirmation, which goes to nobody either.
+	// OnControl: the event is a ping or confirmation of the provider, which is not forwarded.
 	OnControl subscriptions.Condition = "control"
 )
 
-// Explain says whether the event, which filters see as seen, goes to the subscription as it is now, and by what.
+// Explain reports whether the subscription, as it is now, matches the event, which filters see as seen, and why.
 func Explain(e *events.Event, seen *filters.Event, sub *subscriptions.Subscription) subscriptions.Explanation {
 	var found subscriptions.Explanation
 	if e.Own() {

@@ -11,14 +11,14 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// errPayloadExpired is the answer to whoever wants to send what is no longer there.
+// errPayloadExpired is the error of an attempt to send a removed payload.
 func errPayloadExpired() error {
-	return apperr.New(apperr.CodePayloadExpired, "The event's payload has been removed; there is nothing left to send")
+	return apperr.New(apperr.CodePayloadExpired, "The event's payload has been removed; it cannot be sent")
 }
 
-// Expunge removes an event's payload for good and cancels its open deliveries. A try that is on the wire ends by
-// itself, and one that a worker holds in memory may still begin within freshFor; neither is followed by another.
-// Expunging an event that has no payload does nothing.
+// Expunge removes an event's payload permanently and cancels its open deliveries. An attempt that is on the wire ends
+// by itself, and one that a worker holds in memory may still begin within freshFor; no retry follows. Expunging an
+// event without a payload does nothing.
 //
 // Errors: not_found.
 func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID string) error {
@@ -28,7 +28,7 @@ func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID str
 	}
 	now := s.clock.Now()
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		// Deliveries are locked before their event, as wherever they change.
+		// Deliveries are locked before their event, in the same order as everywhere.
 		if _, err := s.cancelOpen(ctx, tx, &e); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID str
 		return audit.Record(ctx, tx, now, audit.Event{Team: p.Team, Environment: p.Environment, Actor: p,
 			Action: "webhook_event.expunge", TargetType: "webhook_event", TargetID: eventUUID})
 	})
-	// What is left of many deliveries follows in chunks, also after a call that ended before it was done.
+	// The rest of many deliveries follows in chunks, also after a call that was interrupted.
 	for n := chunk; err == nil && n == chunk; {
 		err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
 			n, err = s.cancelOpen(ctx, tx, &e)
@@ -49,7 +49,7 @@ func (s *Service) Expunge(ctx context.Context, p access.Principal, eventUUID str
 	return err
 }
 
-// cancelOpen cancels up to a chunk of the event's open deliveries and returns how many there were.
+// cancelOpen cancels up to a chunk of the event's open deliveries and returns their number.
 func (s *Service) cancelOpen(ctx context.Context, tx *sql.Tx, e *events.Event) (int, error) {
 	list, err := s.store.openOfEvent(ctx, tx, e)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestExpunge(t *testing.T) {
 		add(chunk, Delivery{Status: RetryWait, Due: testTime()})
 		add(7, Delivery{Status: Held, Due: testTime()})
 		add(2, Delivery{Status: Succeeded})
-		failure := &Failure{Code: CodeGone, Message: "m", At: testTime()}
+		failure := &Failure{Code: codeGone, Message: "m", At: testTime()}
 		add(3, Delivery{Status: Dead, LastFailure: failure})
 		leased := add(1, Delivery{Status: Sending, ClaimID: "claim", Due: testTime().Add(time.Hour)})
 		w.insertAs(t, event, list)
@@ -84,7 +84,7 @@ func TestExpunge(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, payloads, "also for who has read the event before")
 
-		o := Outcome{At: testTime(), Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: testTime()}}
+		o := outcome{At: testTime(), Failure: &Failure{Code: codeUnexpectedStatus, Message: "m", At: testTime()}}
 		require.NoError(t, w.recorder.storeResults(ctx, []*result{w.result(leased, o)}))
 		require.Equal(t, map[Status]int{Cancelled: 2*chunk + 9, Succeeded: 2, Dead: 3}, w.statuses(t, event.UUID))
 		e, err := w.events.Get(ctx, access.Whole(w.env), event.UUID)
@@ -96,7 +96,7 @@ func TestExpunge(t *testing.T) {
 }
 
 // result is what a worker hands in after a try of d, which has an hour's schedule.
-func (w *world) result(d Delivery, o Outcome) *result {
+func (w *world) result(d Delivery, o outcome) *result {
 	r := &result{delivery: d, next: d.attempted(o, []time.Duration{time.Hour}, 0.5), attempted: true,
 		attempt: Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
 			Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}",
@@ -118,11 +118,11 @@ func TestExpungeRaces(t *testing.T) {
 			event, failing := w.event(Delivery{Status: Sending, ClaimID: "claim", Due: testTime().Add(time.Hour)},
 				w.subscription())
 			_, lost := w.event(Delivery{Status: Sending, ClaimID: "gone", Due: testTime().Add(-time.Second)}, w.subscription())
-			_, dead := w.event(Delivery{Status: Dead, LastFailure: &Failure{Code: CodeGone, Message: "m", At: testTime()}},
+			_, dead := w.event(Delivery{Status: Dead, LastFailure: &Failure{Code: codeGone, Message: "m", At: testTime()}},
 				w.subscription())
 			lost.EventUUID, dead.EventUUID = event.UUID, event.UUID
 			w.insertAs(t, event, []Delivery{failing, lost, dead})
-			o := Outcome{At: testTime(), Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: testTime()}}
+			o := outcome{At: testTime(), Failure: &Failure{Code: codeUnexpectedStatus, Message: "m", At: testTime()}}
 			var all sync.WaitGroup
 			errs := make([]error, 3)
 			all.Go(func() { errs[0] = w.recorder.storeResults(ctx, []*result{w.result(failing, o)}) })
@@ -140,7 +140,7 @@ func TestExpungeRaces(t *testing.T) {
 			_, _, err := w.store.recover(ctx, testTime(), "", func(Key) bool { return false })
 			require.NoError(t, err)
 			for status := range w.statuses(t, event.UUID) {
-				require.False(t, status.Open() || status == Sending, status)
+				require.False(t, status.isOpen() || status == Sending, status)
 			}
 		}
 	})
@@ -156,7 +156,7 @@ func TestExpungedIsNotSent(t *testing.T) {
 		stop := w.begin(t, sink)
 		var keys []Key
 		for range 3 {
-			claim, until := w.lease(w.clock.Now())
+			claim, until := w.newLease(w.clock.Now())
 			require.True(t, w.dispatcher.reserve(sub))
 			e, d := w.event(Delivery{Status: Sending, ClaimID: claim, Due: until}, sub)
 			e.Payload = &events.Payload{Headers: "{}", Body: []byte("{}"), Encoding: events.JSON}

@@ -34,12 +34,12 @@ func live(t *testing.T, store testkit.Store, perSubscription, perHost int) *worl
 // begin starts the service and returns what stops it, at the latest when the test ends.
 func (w *world) begin(t *testing.T, sink *gated) (stop func()) {
 	t.Helper()
-	require.NoError(t, w.Start(t.Context()))
+	require.NoError(t, w.start(t.Context()))
 	stop = sync.OnceFunc(func() {
 		sink.open()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), await.Limit)
 		defer cancel()
-		w.Stop(ctx)
+		w.stop(ctx)
 	})
 	t.Cleanup(stop)
 	return stop
@@ -108,7 +108,7 @@ func TestDrain(t *testing.T) {
 			return sink.arrived.Load() == 1 && len(w.dispatcher.all()) == len(keys)
 		})
 
-		w.Drain()
+		w.drain()
 		sink.open()
 		ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 		defer cancel()

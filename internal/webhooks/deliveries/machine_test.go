@@ -94,7 +94,7 @@ func (m *machine) addSubscription() {
 // receive stores an event with a delivery to each living subscription, some of them leased at once as ingest does.
 func (m *machine) receive(leaseNow func() bool) {
 	now := m.clock.Now()
-	claim, until := m.s.lease(now)
+	claim, until := m.s.newLease(now)
 	e := events.NewEvent{Event: events.Event{UUID: id.NewUUID(), Environment: machineEnvironment, Type: "a.b",
 		Verification: "{}", ReceivedAt: now}, Payload: &events.Payload{Headers: "{}", Encoding: events.Text}}
 	var list []Delivery
@@ -128,7 +128,7 @@ func (m *machine) receive(leaseNow func() bool) {
 // claim leases what is due, and checks that nothing else was leased.
 func (m *machine) claim(limit int) {
 	now := m.clock.Now()
-	name, until := m.s.lease(now)
+	name, until := m.s.newLease(now)
 	claimed, err := m.s.store.claim(m.t.Context(), name, now, until, limit, nil)
 	require.NoError(m.rt, err)
 	for _, d := range claimed {
@@ -146,7 +146,7 @@ func (m *machine) claim(limit int) {
 	}
 }
 
-func (m *machine) result(d Delivery, o Outcome) *result {
+func (m *machine) result(d Delivery, o outcome) *result {
 	next := d.attempted(o, m.subs.byID[d.SubscriptionID].Schedule, 0.5)
 	a := Attempt{ID: id.NewUUID(), EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation,
 		Number: d.GenerationAttempts + 1, StartedAt: o.At, RequestHeaders: "{}", ResponseHeaders: "{}",
@@ -158,7 +158,7 @@ func (m *machine) result(d Delivery, o Outcome) *result {
 }
 
 // finish stores the outcomes of some leased deliveries in one batch, together with those of leases that were lost.
-func (m *machine) finish(keys []Key, draw func() Outcome) {
+func (m *machine) finish(keys []Key, draw func() outcome) {
 	var batch []*result
 	for _, k := range keys {
 		r := m.result(m.leased[k], draw())
@@ -174,7 +174,7 @@ func (m *machine) finish(keys []Key, draw func() Outcome) {
 		}
 	}
 	for _, d := range m.lost {
-		batch = append(batch, m.result(d, Outcome{At: m.clock.Now()}))
+		batch = append(batch, m.result(d, outcome{At: m.clock.Now()}))
 	}
 	m.lost = nil
 	require.NoError(m.rt, m.s.recorder.storeResults(m.t.Context(), batch))
@@ -242,7 +242,7 @@ func (m *machine) settle() {
 	for k, d := range m.model {
 		sub := m.subs.byID[k.SubscriptionID]
 		switch {
-		case !d.Status.Open():
+		case !d.Status.isOpen():
 		case sub.Deleted:
 			m.becomes(k, d.cancelled(now))
 		case !sub.Enabled && d.Status != Held:
@@ -302,7 +302,7 @@ func (m *machine) redeliver(event string) {
 
 // becomes notes a delivery's new state, which is not an open one where there is nothing left to send.
 func (m *machine) becomes(k Key, d Delivery) {
-	if d.Status.Open() && m.expunged[k.EventUUID] {
+	if d.Status.isOpen() && m.expunged[k.EventUUID] {
 		d = d.cancelled(m.clock.Now())
 	}
 	if before := m.model[k].Status; d.Status != before && (d.Status == Dead || d.Status == Cancelled) {
@@ -326,7 +326,7 @@ func (m *machine) expunge(event string) {
 
 // restartHeld brings everything that is due to an outcome and then restarts an event while one of its subscriptions is
 // disabled, so that a delivery with a past is held in a generation without one.
-func (m *machine) restartHeld(sub, event string, byProvider, force bool, draw func() Outcome) {
+func (m *machine) restartHeld(sub, event string, byProvider, force bool, draw func() outcome) {
 	for changed := true; changed; {
 		m.claim(chunk)
 		changed = len(m.leased) > 0
@@ -371,11 +371,11 @@ func TestStatesFollowTheMachine(t *testing.T) {
 			sub := func() string {
 				return rapid.SampledFrom(slices.Sorted(maps.Keys(m.subs.byID))).Draw(rt, "subscription")
 			}
-			outcome := func() Outcome {
+			outcome := func() outcome {
 				now, status := m.clock.Now(), 500
-				return rapid.SampledFrom([]Outcome{{At: now}, {At: now, HTTPStatus: &status,
-					Failure: &Failure{Code: CodeUnexpectedStatus, Message: "m", At: now}}, {At: now, Permanent: true,
-					Failure: &Failure{Code: CodeGone, Message: "m", At: now}}}).Draw(rt, "outcome")
+				return rapid.SampledFrom([]outcome{{At: now}, {At: now, HTTPStatus: &status,
+					Failure: &Failure{Code: codeUnexpectedStatus, Message: "m", At: now}}, {At: now, Permanent: true,
+					Failure: &Failure{Code: codeGone, Message: "m", At: now}}}).Draw(rt, "outcome")
 			}
 			rt.Repeat(map[string]func(*rapid.T){
 				"":        func(*rapid.T) { m.check() },

@@ -18,13 +18,13 @@ func (s *Service) Module() module.Module {
 		Metrics: s.metrics.collectors(),
 		Services: []module.Service{{
 			Name:  "delivery-workers",
-			Start: s.Start,
+			Start: s.start,
 			Drain: func(context.Context) error {
-				s.Drain()
+				s.drain()
 				return nil
 			},
 			Stop: func(ctx context.Context) error {
-				s.Stop(ctx)
+				s.stop(ctx)
 				return nil
 			},
 		}},

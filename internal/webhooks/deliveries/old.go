@@ -13,10 +13,9 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// EndExpired ends, as dead, up to limit deliveries of the environment, and no more than one transaction may tell of,
-// that wait although the payload of their event went with its time: they were made at cutoff or before, which is no
-// earlier than the event was received. It returns how many it ended. A delivery that is being sent ends with its try or
-// in a later call.
+// EndExpired ends, as dead, up to limit waiting deliveries of the environment whose payload has expired, and no more
+// than one transaction may emit events about: those created at cutoff or before, which is no earlier than the event was
+// received. It returns how many it ended. A delivery that is being sent ends with its attempt or in a later call.
 func (s *Store) EndExpired(ctx context.Context, env id.Environment, cutoff, now time.Time, limit int) (int, error) {
 	n := 0
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
@@ -34,7 +33,7 @@ func (s *Store) EndExpired(ctx context.Context, env id.Environment, cutoff, now 
 		return s.apply(ctx, tx, moves, clock.Millis(now))
 	})
 	if errors.Is(err, errStale) {
-		return 0, nil // something changed them meanwhile; the next call looks again
+		return 0, nil // they have changed since; the next call reads again
 	}
 	if err != nil {
 		return 0, fmt.Errorf("end deliveries without a payload: %w", err)
@@ -42,7 +41,7 @@ func (s *Store) EndExpired(ctx context.Context, env id.Environment, cutoff, now 
 	return n, nil
 }
 
-// Remove deletes the deliveries and tries of events of the environment, in the transaction that removes the events.
+// Remove deletes the deliveries and attempts of events of the environment, in the transaction that removes the events.
 func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment,
 	events []string) (deliveries, attempts int64, err error) {
 	if len(events) == 0 {
@@ -67,8 +66,8 @@ func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment,
 	return deliveries, attempts, nil
 }
 
-// Thin deletes up to limit of the tries, and when none are left of the deliveries, of an event that is about to be
-// removed and has more than one transaction should delete. It returns how many it deleted.
+// Thin deletes up to limit of the attempts, and after them of the deliveries, of an event that is about to be removed
+// and has more of them than one transaction should delete. It returns how many it deleted.
 func (s *Store) Thin(ctx context.Context, tx *sql.Tx, env id.Environment, event string,
 	limit int) (deliveries, attempts int64, err error) {
 	attempts, err = rowsAffected(tx.ExecContext(ctx, `DELETE FROM delivery_attempts WHERE environment_id = $1 AND event_uuid = $2 AND id IN

@@ -12,13 +12,13 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// StatOwner is a subscription, there or gone, that has statistics.
+// StatOwner is a subscription with statistics. It may be deleted.
 type StatOwner struct {
 	SubscriptionID string
 	Environment    id.Environment
 }
 
-// StatOwners returns everybody who has statistics. It hops through the primary key from one to the next.
+// StatOwners returns every subscription with statistics. It hops through the primary key from one to the next.
 func (s *Store) StatOwners(ctx context.Context) ([]StatOwner, error) {
 	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (subscription_id) AS (
 		SELECT (SELECT s.subscription_id FROM delivery_stats s ORDER BY s.subscription_id LIMIT 1)
@@ -28,7 +28,7 @@ func (s *Store) StatOwners(ctx context.Context) ([]StatOwner, error) {
 		SELECT hop.subscription_id, (SELECT s.environment_id FROM delivery_stats s WHERE s.subscription_id = hop.subscription_id LIMIT 1)
 		FROM hop WHERE hop.subscription_id IS NOT NULL`)
 	if err != nil {
-		return nil, fmt.Errorf("find who has statistics: %w", err)
+		return nil, fmt.Errorf("find subscriptions with statistics: %w", err)
 	}
 	var list []StatOwner
 	if err := db.Each(rows, func(r *sql.Rows) error {
@@ -39,20 +39,20 @@ func (s *Store) StatOwners(ctx context.Context) ([]StatOwner, error) {
 		list = append(list, o)
 		return err
 	}); err != nil {
-		return nil, fmt.Errorf("find who has statistics: %w", err)
+		return nil, fmt.Errorf("find subscriptions with statistics: %w", err)
 	}
 	return list, nil
 }
 
-// joinedAtOnce is how many minutes' statistics one transaction joins.
-const joinedAtOnce = 10
+// joinedMinutes is the number of minutes whose statistics one transaction joins.
+const joinedMinutes = 10
 
-// StatMinutesUntil is the full hour before which minutes are due, at now, to be joined to hours.
+// StatMinutesUntil returns the full hour before which minutes are to be joined to hours.
 func StatMinutesUntil(now time.Time) time.Time {
 	return now.Add(-StatMinutesKept - time.Hour).Truncate(time.Hour)
 }
 
-// JoinStats adds a few of the owner's oldest minutes before a full hour to their hour, and reports whether it found
+// JoinStats adds a few of the owner's oldest minutes before a full hour to their hour, and reports whether there were
 // any.
 func (s *Store) JoinStats(ctx context.Context, o StatOwner, before time.Time) (bool, error) {
 	first, err := s.oldestStat(ctx, o, statMinute, before)
@@ -60,9 +60,9 @@ func (s *Store) JoinStats(ctx context.Context, o StatOwner, before time.Time) (b
 		return false, err
 	}
 	hour := first - first%statHour
-	until := min(first+joinedAtOnce*statMinute, hour+statHour)
+	until := min(first+joinedMinutes*statMinute, hour+statHour)
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		// What is deleted is what is added, although others may be counting.
+		// The rows that are deleted are those that are added, although other processes may be counting.
 		rows, err := tx.QueryContext(ctx, `DELETE FROM delivery_stats WHERE subscription_id = $1 AND width_ms = $2 AND start_ms >= $3 AND start_ms < $4
 			AND environment_id = $5 RETURNING measure, class, n`, o.SubscriptionID, statMinute, first, until, string(o.Environment))
 		if err != nil {
@@ -87,10 +87,10 @@ func (s *Store) JoinStats(ctx context.Context, o StatOwner, before time.Time) (b
 	return true, nil
 }
 
-// removedAtOnce is how many hours' statistics one transaction deletes.
-const removedAtOnce = 10
+// removedHours is the number of hours whose statistics one transaction deletes.
+const removedHours = 10
 
-// RemoveStats deletes a few of the owner's oldest hours that ended at cutoff or before, and reports whether it found
+// RemoveStats deletes a few of the owner's oldest hours that ended at cutoff or before, and reports whether there were
 // any.
 func (s *Store) RemoveStats(ctx context.Context, o StatOwner, cutoff time.Time) (bool, error) {
 	before := clock.FromMillis(clock.Millis(cutoff) - statHour + 1)
@@ -98,7 +98,7 @@ func (s *Store) RemoveStats(ctx context.Context, o StatOwner, cutoff time.Time) 
 	if err != nil || first < 0 {
 		return false, err
 	}
-	until := min(first+removedAtOnce*statHour, clock.Millis(before))
+	until := min(first+removedHours*statHour, clock.Millis(before))
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM delivery_stats WHERE subscription_id = $1 AND width_ms = $2 AND start_ms >= $3 AND start_ms < $4
 			AND environment_id = $5`, o.SubscriptionID, statHour, first, until, string(o.Environment))
@@ -110,7 +110,7 @@ func (s *Store) RemoveStats(ctx context.Context, o StatOwner, cutoff time.Time) 
 	return true, nil
 }
 
-// oldestStat returns the start of the owner's oldest row of a width before a time; -1 without any.
+// oldestStat returns the start of the owner's oldest row of a width before a time, or -1 if there is none.
 func (s *Store) oldestStat(ctx context.Context, o StatOwner, width int64, before time.Time) (int64, error) {
 	var start int64
 	err := s.db.Read().QueryRowContext(ctx, `SELECT s.start_ms FROM delivery_stats s WHERE s.subscription_id = $1 AND s.width_ms = $2 AND s.start_ms < $3

@@ -11,37 +11,37 @@ import (
 	"sallyport/internal/platform/egress"
 )
 
-// Codes of failures that are not the transport's; see the table in docs/arch/states.md.
+// Codes of failures that are not failures of the transport; see the table in docs/arch/states.md.
 const (
-	CodeUnexpectedStatus = "unexpected_status"
-	CodeRedirectRefused  = "redirect_refused"
-	CodeGone             = "gone"
-	CodeWorkerLost       = "worker_lost"
-	CodeForwardLoop      = "forward_loop"
-	CodePayloadExpired   = "payload_expired"
-	CodeHeldExpired      = "held_expired"
+	codeUnexpectedStatus = "unexpected_status"
+	codeRedirectRefused  = "redirect_refused"
+	codeGone             = "gone"
+	codeWorkerLost       = "worker_lost"
+	codeForwardLoop      = "forward_loop"
+	codePayloadExpired   = "payload_expired"
+	codeHeldExpired      = "held_expired"
 )
 
-// maxRetryAfter bounds how long a receiver can ask us to wait.
+// maxRetryAfter is the longest wait that a receiver can request.
 const maxRetryAfter = time.Hour
 
-// Outcome is the end of one try.
-type Outcome struct {
+// outcome is the end of one attempt.
+type outcome struct {
 	At         time.Time
 	HTTPStatus *int
 	// Failure is nil for a success.
 	Failure *Failure
-	// Permanent says that trying again cannot help.
+	// Permanent is set when a retry cannot help.
 	Permanent bool
-	// DisableSubscription says that the receiver wants no more (410 Gone).
+	// DisableSubscription is set when the receiver wants no more deliveries (410 Gone).
 	DisableSubscription bool
-	// RetryAfter is the least wait that the receiver asked for.
+	// RetryAfter is the shortest wait that the receiver requests.
 	RetryAfter time.Duration
 }
 
-// judge turns an answer or a transport error into an outcome.
-func judge(resp egress.Response, err *egress.Error, now time.Time) Outcome {
-	o := Outcome{At: now}
+// judgeResponse returns the outcome of a response or a transport error.
+func judgeResponse(resp egress.Response, err *egress.Error, now time.Time) outcome {
+	o := outcome{At: now}
 	fail := func(code, message string) {
 		o.Failure = &Failure{Code: code, Message: message, HTTPStatus: o.HTTPStatus, At: now}
 	}
@@ -56,12 +56,12 @@ func judge(resp egress.Response, err *egress.Error, now time.Time) Outcome {
 	switch status := resp.Status; {
 	case status >= 200 && status < 300:
 	case status >= 300 && status < 400:
-		fail(CodeRedirectRefused, "The receiver answered with a redirect, which is never followed")
+		fail(codeRedirectRefused, "The receiver responded with a redirect, which is never followed")
 	case status == http.StatusGone:
-		fail(CodeGone, "The receiver answered 410 Gone; the subscription is disabled")
+		fail(codeGone, "The receiver responded with 410 Gone; the subscription is disabled")
 		o.Permanent, o.DisableSubscription = true, true
 	default:
-		fail(CodeUnexpectedStatus, "The receiver answered with status "+strconv.Itoa(status))
+		fail(codeUnexpectedStatus, "The receiver responded with status "+strconv.Itoa(status))
 		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 			o.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), now)
 		}
@@ -69,7 +69,7 @@ func judge(resp egress.Response, err *egress.Error, now time.Time) Outcome {
 	return o
 }
 
-// retryAfter reads the header of RFC 9110 §10.2.3: seconds or a date. What cannot be read asks for nothing.
+// retryAfter reads the header of RFC 9110 §10.2.3: seconds or a date. It returns 0 for an unreadable header.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	var d time.Duration
@@ -81,19 +81,19 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// Attempt is the record of one try.
+// Attempt is the record of one attempt.
 type Attempt struct {
 	ID             string
 	EventUUID      string
 	SubscriptionID string
 	Generation     int64
-	// Number counts the tries of the generation from 1.
+	// Number counts the attempts of the generation from 1.
 	Number    int64
 	StartedAt time.Time
-	// Outcome is succeeded, failed, or superseded for a try whose lease was lost before its outcome was stored.
+	// outcome is succeeded, failed, or superseded for an attempt whose lease was lost before its outcome was stored.
 	Outcome AttemptOutcome
 	Timings egress.Timings
-	// RequestHeaders and ResponseHeaders are JSON objects; values of signatures and custom headers are redacted.
+	// RequestHeaders and ResponseHeaders are JSON objects. The values of signatures and custom headers are redacted.
 	RequestHeaders  string
 	ResponseHeaders string
 	HTTPStatus      *int
@@ -103,18 +103,18 @@ type Attempt struct {
 	ErrorMessage    *string
 }
 
-// AttemptOutcome says how a try ended.
+// AttemptOutcome is how an attempt ended.
 type AttemptOutcome string
 
-// The outcomes of a try.
+// The outcomes of an attempt.
 const (
 	AttemptSucceeded  AttemptOutcome = "succeeded"
 	AttemptFailed     AttemptOutcome = "failed"
 	AttemptSuperseded AttemptOutcome = "superseded"
 )
 
-// AttemptOutcomes returns every outcome of a try.
-func AttemptOutcomes() []AttemptOutcome {
+// attemptOutcomes returns every outcome of an attempt.
+func attemptOutcomes() []AttemptOutcome {
 	return []AttemptOutcome{AttemptSucceeded, AttemptFailed, AttemptSuperseded}
 }
 

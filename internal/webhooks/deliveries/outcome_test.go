@@ -28,23 +28,23 @@ func TestJudge(t *testing.T) {
 		retryAfter time.Duration
 	}{
 		{status: 200}, {status: 201}, {status: 204}, {status: 299},
-		{status: 300, code: CodeRedirectRefused},
-		{status: 302, code: CodeRedirectRefused},
-		{status: 304, code: CodeRedirectRefused},
-		{status: 308, code: CodeRedirectRefused},
-		{status: 400, code: CodeUnexpectedStatus},
-		{status: 401, code: CodeUnexpectedStatus},
-		{status: 404, code: CodeUnexpectedStatus},
-		{status: 410, code: CodeGone, permanent: true, disable: true},
-		{status: 429, code: CodeUnexpectedStatus, retryAfter: 2 * time.Minute},
-		{status: 500, code: CodeUnexpectedStatus},
-		{status: 503, code: CodeUnexpectedStatus, retryAfter: 2 * time.Minute},
-		{status: 599, code: CodeUnexpectedStatus},
+		{status: 300, code: codeRedirectRefused},
+		{status: 302, code: codeRedirectRefused},
+		{status: 304, code: codeRedirectRefused},
+		{status: 308, code: codeRedirectRefused},
+		{status: 400, code: codeUnexpectedStatus},
+		{status: 401, code: codeUnexpectedStatus},
+		{status: 404, code: codeUnexpectedStatus},
+		{status: 410, code: codeGone, permanent: true, disable: true},
+		{status: 429, code: codeUnexpectedStatus, retryAfter: 2 * time.Minute},
+		{status: 500, code: codeUnexpectedStatus},
+		{status: 503, code: codeUnexpectedStatus, retryAfter: 2 * time.Minute},
+		{status: 599, code: codeUnexpectedStatus},
 		{err: &egress.Error{Code: egress.CodeTimeout, Message: "Too slow"}, code: egress.CodeTimeout},
 		{err: &egress.Error{Code: egress.CodeTargetRefused, Message: "Private", Permanent: true},
 			code: egress.CodeTargetRefused, permanent: true},
 	} {
-		o := judge(egress.Response{Status: c.status, Header: wait}, c.err, testTime())
+		o := judgeResponse(egress.Response{Status: c.status, Header: wait}, c.err, testTime())
 		require.Equal(t, testTime(), o.At)
 		require.Equal(t, c.permanent, o.Permanent, c.status)
 		require.Equal(t, c.disable, o.DisableSubscription, c.status)
@@ -103,7 +103,7 @@ func defaultSchedule() []time.Duration {
 func TestScheduleOfFailures(t *testing.T) {
 	t.Parallel()
 	documented := defaultSchedule()
-	fail := Outcome{At: testTime(), Failure: &Failure{Code: "x"}}
+	fail := outcome{At: testTime(), Failure: &Failure{Code: "x"}}
 	for share, jitter := range map[float64]float64{0.8: 0, 1: 0.5, 1.2: 1} {
 		d := Delivery{Status: Sending, ClaimID: "claim"}
 		for i, wait := range documented {
@@ -132,16 +132,16 @@ func TestScheduleOfFailures(t *testing.T) {
 func TestEndsAndWaits(t *testing.T) {
 	t.Parallel()
 	middle := 0.5
-	fail := func(o Outcome) Outcome {
+	fail := func(o outcome) outcome {
 		o.At, o.Failure = testTime(), &Failure{Code: "x"}
 		return o
 	}
-	require.Equal(t, Dead, Delivery{}.attempted(fail(Outcome{}), nil, middle).Status)
-	require.Equal(t, Dead, Delivery{}.attempted(fail(Outcome{Permanent: true}), defaultSchedule(), middle).Status)
-	require.Equal(t, Succeeded, Delivery{}.attempted(Outcome{At: testTime()}, nil, middle).Status)
+	require.Equal(t, Dead, Delivery{}.attempted(fail(outcome{}), nil, middle).Status)
+	require.Equal(t, Dead, Delivery{}.attempted(fail(outcome{Permanent: true}), defaultSchedule(), middle).Status)
+	require.Equal(t, Succeeded, Delivery{}.attempted(outcome{At: testTime()}, nil, middle).Status)
 	for asked, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 4 * time.Second: 5 * time.Second,
 		time.Minute: time.Minute} {
-		d := Delivery{}.attempted(fail(Outcome{RetryAfter: asked}), defaultSchedule(), middle)
+		d := Delivery{}.attempted(fail(outcome{RetryAfter: asked}), defaultSchedule(), middle)
 		require.Equal(t, want, d.Due.Sub(testTime()))
 	}
 }
@@ -152,7 +152,7 @@ func TestSuccessAfterFailure(t *testing.T) {
 	status, before := 204, &Failure{Code: "x"}
 	d := Delivery{Status: Sending, ClaimID: "claim", GenerationAttempts: 1, AttemptCount: 3, LeasesLost: 4,
 		LastFailure: before}
-	d = d.attempted(Outcome{At: testTime(), HTTPStatus: &status}, nil, 0)
+	d = d.attempted(outcome{At: testTime(), HTTPStatus: &status}, nil, 0)
 	at := testTime()
 	require.Equal(t, Delivery{Status: Succeeded, GenerationAttempts: 2, AttemptCount: 4, LastFailure: before,
 		LastHTTPStatus: &status, Due: at, CompletedAt: &at}, d)
@@ -170,7 +170,7 @@ func TestFifthLostLeaseIsTheLast(t *testing.T) {
 	}
 	d = d.claimed("claim", testTime()).leaseLost(testTime())
 	require.Equal(t, Dead, d.Status)
-	require.Equal(t, CodeWorkerLost, d.LastFailure.Code)
+	require.Equal(t, codeWorkerLost, d.LastFailure.Code)
 	require.Zero(t, d.AttemptCount, "no try is on record")
 }
 
@@ -178,11 +178,11 @@ func TestFifthLostLeaseIsTheLast(t *testing.T) {
 // those that wait are open.
 func TestEveryStatusIsCounted(t *testing.T) {
 	t.Parallel()
-	require.Len(t, Statuses(), 7)
-	for _, s := range Statuses() {
+	require.Len(t, statuses(), 7)
+	for _, s := range statuses() {
 		c := Delivery{Status: s}.counters()
 		require.EqualValues(t, 1, c.Sending+c.Pending+c.RetryWait+c.Held+c.HeldFailed+c.Dead+c.Succeeded+c.Cancelled, s)
-		require.Equal(t, slices.Contains([]Status{Pending, RetryWait, Held}, s), s.Open(), s)
+		require.Equal(t, slices.Contains([]Status{Pending, RetryWait, Held}, s), s.isOpen(), s)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestEveryStatusIsCounted(t *testing.T) {
 func TestHeldAfterAFailure(t *testing.T) {
 	t.Parallel()
 	attempt := func(d Delivery, f *Failure) Delivery {
-		return d.claimed("claim", testTime()).attempted(Outcome{At: testTime(), Failure: f}, nil, 0)
+		return d.claimed("claim", testTime()).attempted(outcome{At: testTime(), Failure: f}, nil, 0)
 	}
 	failure := &Failure{Code: "x"}
 	for name, c := range map[string]struct {

@@ -87,7 +87,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 		ctx := t.Context()
 		w := newWorld(t, store)
 		work := func(sub string) (leased int) {
-			name, until := w.lease(testTime())
+			name, until := w.newLease(testTime())
 			claimed, err := w.store.claim(ctx, name, testTime(), until, 20, []string{"none"})
 			require.NoError(t, err)
 			for range 8 {

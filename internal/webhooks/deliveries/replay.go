@@ -15,20 +15,20 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// ReplayRequest says which deliveries of an event to send again.
+// ReplayRequest selects the deliveries of an event to send again.
 type ReplayRequest struct {
 	// SubscriptionIDs restricts the replay; empty means every delivery of the event.
 	SubscriptionIDs []string
-	// Force replays deliveries that have not failed, too.
+	// Force also replays deliveries that have not failed.
 	Force bool
 }
 
-// Replay starts a new generation of an event's deliveries that are dead or between tries and, with Force, of those that
-// succeeded, wait or were cancelled. The deliveries of a subscription that is gone stay as they are. It returns the
-// event's deliveries as they then stand.
+// Replay starts a new generation of an event's deliveries that are dead or wait for a retry and, with Force, of those
+// that succeeded, wait or were cancelled. It skips the deliveries of subscriptions that are gone. It returns the
+// event's deliveries after the change.
 //
-// Errors: not_found; payload_expired when there is nothing left to send; delivery_in_flight while one of the deliveries
-// asked for is being sent; nothing_to_replay.
+// Errors: not_found; payload_expired if the payload was removed; delivery_in_flight while one of the selected
+// deliveries is being sent; nothing_to_replay.
 func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID string,
 	req ReplayRequest) ([]Delivery, error) {
 	e, err := s.events.Get(ctx, p.View(), eventUUID)
@@ -48,13 +48,13 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 	}
 	now := s.clock.Now()
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		n, err := s.restart(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool {
+		n, err := s.restartDeliveries(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool {
 			return req.Force || d.Status == Dead || d.Status == RetryWait
 		}, true)
 		if err != nil {
 			return err
 		}
-		// A removal that came first is seen here; one that comes later finds what was restarted.
+		// A removal before this point is seen here; a later one finds the restarted deliveries.
 		expunged, err := s.events.Expunged(ctx, tx, p.Environment, []string{eventUUID})
 		if err != nil {
 			return err
@@ -80,8 +80,8 @@ func (s *Service) Replay(ctx context.Context, p access.Principal, eventUUID stri
 	return all[eventUUID], err
 }
 
-// enabledTargets returns, for the deliveries asked for whose subscription still exists, whether it is enabled. Asking
-// for a subscription to which the event has no delivery is a 422.
+// enabledTargets returns, for the selected deliveries whose subscription still exists, whether it is enabled. A
+// subscription to which the event has no delivery is a validation error.
 func (s *Service) enabledTargets(ctx context.Context, env id.Environment, list []Delivery,
 	only []string) (map[string]bool, error) {
 	var violations apperr.Violations
@@ -110,8 +110,9 @@ func (s *Service) enabledTargets(ctx context.Context, env id.Environment, list [
 	return enabled, nil
 }
 
-// restart raises the generation of those of the event's deliveries that may and are in enabled, and returns how many.
-func (s *Service) restart(ctx context.Context, tx *sql.Tx, eventUUID string, now time.Time, enabled map[string]bool,
+// restartDeliveries increments the generation of the event's deliveries that may be restarted and whose subscription is
+// in enabled, and returns their number.
+func (s *Service) restartDeliveries(ctx context.Context, tx *sql.Tx, eventUUID string, now time.Time, enabled map[string]bool,
 	may func(Delivery) bool, refuseSending bool,
 ) (int, error) {
 	list, err := s.store.query(ctx, tx, "d.event_uuid = $1 ORDER BY d.subscription_id"+s.store.lock(), eventUUID)
@@ -138,10 +139,10 @@ func (s *Service) restart(ctx context.Context, tx *sql.Tx, eventUUID string, now
 	return len(moves), s.store.apply(ctx, tx, moves, clock.Millis(now))
 }
 
-// redeliverInterval is how often at most a provider's redelivery restarts the dead deliveries of an event.
+// redeliverInterval is the shortest time between two restarts of an event's dead deliveries by resent webhooks.
 const redeliverInterval = 5 * time.Minute
 
-// Redeliver restarts the dead deliveries of an event whose provider sent it once more. It reports how many it
+// Redeliver restarts the dead deliveries of an event that its provider has sent again. It returns how many it
 // restarted: none within redeliverInterval of the last time.
 func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID string) (int, error) {
 	now := s.clock.Now()
@@ -167,7 +168,7 @@ func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID s
 		if err != nil || !ok {
 			return err
 		}
-		n, err = s.restart(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool { return d.Status == Dead }, false)
+		n, err = s.restartDeliveries(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool { return d.Status == Dead }, false)
 		if err != nil || n == 0 {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 // pair stores an event with two leased deliveries, each to a subscription of its own, and returns them.
 func (w *world) pair(t *testing.T) (one, other Delivery) {
 	t.Helper()
-	claim, until := w.lease(testTime())
+	claim, until := w.newLease(testTime())
 	e, one := w.event(Delivery{Status: Sending, ClaimID: claim, Due: until}, w.subscription())
 	other = one
 	other.ID, other.SubscriptionID = id.NewUUID(), w.subscription()
@@ -26,7 +26,7 @@ func (w *world) pair(t *testing.T) (one, other Delivery) {
 // succeeded returns the result of a try of a leased delivery that a receiver took.
 func succeeded(d Delivery) *result {
 	r := tried(d)
-	r.next = d.attempted(Outcome{At: testTime()}, nil, 0)
+	r.next = d.attempted(outcome{At: testTime()}, nil, 0)
 	r.attempt.Outcome, r.attempt.ErrorCode, r.attempt.ErrorMessage = AttemptSucceeded, nil, nil
 	return r
 }
@@ -60,7 +60,7 @@ func TestReplayIntoADisabledSubscription(t *testing.T) {
 
 		w.subs.byID[d.SubscriptionID].Enabled = true
 		w.follower.followSubscriptions(t.Context())
-		name, until := w.lease(testTime())
+		name, until := w.newLease(testTime())
 		claimed, err := w.store.claim(t.Context(), name, testTime(), until, 2, nil)
 		require.NoError(t, err)
 		require.Len(t, claimed, 1)

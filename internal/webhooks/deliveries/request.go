@@ -20,10 +20,10 @@ import (
 // wireTime is the form of times on the wire: RFC 3339, UTC, milliseconds.
 const wireTime = "2006-01-02T15:04:05.000Z"
 
-// envelope is the default body of a forward.
+// envelope is the default body of a delivery.
 type envelope struct {
 	Type string `json:"type"`
-	// Types are those of a batch, of which Type is the first.
+	// Types are the types of a batch, of which Type is the first.
 	Types             []string        `json:"types,omitempty"`
 	Timestamp         string          `json:"timestamp"`
 	ID                string          `json:"id"`
@@ -33,9 +33,9 @@ type envelope struct {
 	Data              json.RawMessage `json:"data"`
 }
 
-// body returns what is sent and its content type. The original JSON goes into the envelope byte for byte, so that
-// numbers and the order of fields survive.
-func body(mode subscriptions.PayloadMode, e *events.Event, p *events.Payload) ([]byte, string, error) {
+// buildBody returns the body to send and its content type. The original JSON goes into the envelope byte for byte, so
+// that numbers and the order of fields are preserved.
+func buildBody(mode subscriptions.PayloadMode, e *events.Event, p *events.Payload) ([]byte, string, error) {
 	if mode == subscriptions.Raw {
 		return p.Body, e.ContentType, nil
 	}
@@ -80,11 +80,11 @@ func Sign(key []byte, id string, timestamp int64, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// headers returns the headers of a try.
-func headers(t *subscriptions.Target, d *Delivery, e *events.Event, contentType string, body []byte,
+// buildHeaders returns the headers of an attempt.
+func buildHeaders(t *subscriptions.Target, d *Delivery, e *events.Event, contentType string, body []byte,
 	now time.Time) http.Header {
 	h := make(http.Header, 14+len(t.Headers))
-	// The names are in Go's canonical form already, which the map wants.
+	// The names are already in Go's canonical form, which the map requires.
 	set := func(name, value string) { h[name] = []string{value} }
 	for _, custom := range t.Headers {
 		h.Add(custom.Name, custom.Value)
@@ -119,7 +119,7 @@ func headers(t *subscriptions.Target, d *Delivery, e *events.Event, contentType 
 	return h
 }
 
-// maxStoredHeaders bounds the headers of an answer that are stored.
+// maxStoredHeaders limits the headers of a response that are stored.
 const maxStoredHeaders = 8 << 10
 
 // storedRequestHeaders returns the headers as a JSON object with lower-case names. Values of signatures and of the
@@ -138,7 +138,7 @@ func storedRequestHeaders(h http.Header, custom []subscriptions.Header) string {
 	})
 }
 
-// storedResponseHeaders is storedRequestHeaders for an answer: cookies and challenges are redacted.
+// storedResponseHeaders is storedRequestHeaders for a response: cookies and challenges are redacted.
 func storedResponseHeaders(h http.Header) string {
 	return storedHeaders(h, func(name string) bool {
 		return name == "set-cookie" || name == "www-authenticate" || name == "proxy-authenticate"
@@ -172,11 +172,11 @@ func storedHeaders(h http.Header, secret func(name string) bool) string {
 	return string(append(b, '}'))
 }
 
-// appendJSONString appends s as a JSON string; what is plain ASCII needs no encoder.
+// appendJSONString appends s as a JSON string. Plain ASCII needs no encoder.
 func appendJSONString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
-			// Marshal of a string cannot fail: it replaces what is not UTF-8.
+			// Marshal of a string cannot fail: it replaces invalid UTF-8.
 			quoted, _ := json.Marshal(s)
 			return append(b, quoted...)
 		}

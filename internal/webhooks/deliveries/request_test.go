@@ -36,7 +36,7 @@ func TestSignatureVerifies(t *testing.T) {
 		target.SigningKey = rapid.SliceOfN(rapid.Byte(), 16, 64).Draw(rt, "key")
 		body := rapid.SliceOf(rapid.Byte()).Draw(rt, "body")
 		now := time.Unix(rapid.Int64Range(0, 1<<33).Draw(rt, "now"), 0)
-		h := headers(&target, d, e, "", body, now)
+		h := buildHeaders(&target, d, e, "", body, now)
 		verifier, err := standardwebhooks.NewWebhookRaw(target.SigningKey)
 		require.NoError(rt, err)
 		require.NoError(rt, verifier.VerifyIgnoringTimestamp(body, h))
@@ -60,7 +60,7 @@ func TestSignatureIsFresh(t *testing.T) {
 	verifier, err := standardwebhooks.NewWebhook("whsec_" + base64.StdEncoding.EncodeToString(target.SigningKey))
 	require.NoError(t, err)
 	body := []byte(`{}`)
-	require.NoError(t, verifier.Verify(body, headers(target, d, e, "", body, time.Now())))
+	require.NoError(t, verifier.Verify(body, buildHeaders(target, d, e, "", body, time.Now())))
 }
 
 // Every documented header is there; the number of the try, whether another would follow, and whether it is a replay are
@@ -70,7 +70,7 @@ func TestHeaders(t *testing.T) {
 	e, d, target := forwarded()
 	target.Headers = []subscriptions.Header{{Name: "X-Team", Value: "a"}, {Name: "webhook-id", Value: "forged"},
 		{Name: "Sallyport-Hops", Value: "0"}}
-	h := headers(target, d, e, "text/plain", []byte("x"), testTime())
+	h := buildHeaders(target, d, e, "text/plain", []byte("x"), testTime())
 	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x")), h.Get("webhook-signature"))
 	h.Del("webhook-signature")
 	require.Equal(t, http.Header{
@@ -81,7 +81,7 @@ func TestHeaders(t *testing.T) {
 	}, h)
 	last := *d
 	last.GenerationAttempts, last.Generation = 2, 2
-	h = headers(target, &last, e, "", nil, testTime())
+	h = buildHeaders(target, &last, e, "", nil, testTime())
 	require.Equal(t, []string{"3", "false", "true"}, []string{h.Get("Sallyport-Attempt"), h.Get("Sallyport-Will-Retry"),
 		h.Get("Sallyport-Replay")})
 	require.NotContains(t, h, "Content-Type")
@@ -108,12 +108,12 @@ func TestBody(t *testing.T) {
 		{"\xff\x00", events.Base64, `{"base64":"/wA="}`},
 	} {
 		p := &events.Payload{Body: []byte(c.body), Encoding: c.encoding}
-		got, contentType, err := body(subscriptions.Envelope, e, p)
+		got, contentType, err := buildBody(subscriptions.Envelope, e, p)
 		require.NoError(t, err)
 		require.Equal(t, head+c.data+"}", string(got))
 		require.Equal(t, "application/json", contentType)
 		require.True(t, json.Valid(got))
-		got, contentType, err = body(subscriptions.Raw, e, p)
+		got, contentType, err = buildBody(subscriptions.Raw, e, p)
 		require.NoError(t, err)
 		require.Equal(t, c.body, string(got))
 		require.Equal(t, e.ContentType, contentType)
@@ -150,7 +150,7 @@ func TestReplacedSecretsSignBeside(t *testing.T) {
 	older, old := []byte("older456789abcdef01234567"), []byte("old23456789abcdef01234567")
 	target.Retiring = []subscriptions.RetiringKey{{Key: old, Until: testTime().Add(time.Second)},
 		{Key: older, Until: testTime()}}
-	at := func(now time.Time) http.Header { return headers(target, d, e, "", []byte("x"), now) }
+	at := func(now time.Time) http.Header { return buildHeaders(target, d, e, "", []byte("x"), now) }
 	require.Equal(t, Sign(target.SigningKey, e.UUID, testTime().Unix(), []byte("x"))+" "+
 		Sign(old, e.UUID, testTime().Unix(), []byte("x")), at(testTime()).Get("Webhook-Signature"))
 	for _, key := range [][]byte{target.SigningKey, old} {

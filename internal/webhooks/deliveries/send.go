@@ -14,14 +14,14 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// maxHops is how many gateways an event may pass before it is taken for one that runs in a circle.
+// maxHops is the number of gateways that an event may pass. Beyond it the event is assumed to run in a circle.
 const maxHops = 5
 
-// maxResponseBody is how much of an answer's body is stored.
+// maxResponseBody is the part of a response's body that is stored, in bytes.
 const maxResponseBody = 16 << 10
 
-// sendDelivery makes one try of a leased delivery and submits its result. It never fails: what goes wrong becomes an outcome,
-// or gives the lease back. Where the host is busy it does nothing, and the dispatcher calls it again.
+// sendDelivery makes one attempt of a leased delivery and submits its result. It never fails: an error becomes an
+// outcome, or releases the lease. If the host is busy it does nothing, and the dispatcher calls it again.
 func (s *Service) sendDelivery(j *job) {
 	ctx := s.hard
 	target, err := s.subs.Target(ctx, j.delivery.Environment, j.delivery.SubscriptionID)
@@ -31,7 +31,7 @@ func (s *Service) sendDelivery(j *job) {
 		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.cancelled(now)})
 		return
 	case err != nil:
-		s.giveBack(ctx, j, "the subscription could not be read", err)
+		s.releaseLease(ctx, j, "cannot read the subscription", err)
 		return
 	case !target.Enabled:
 		s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.held(now)})
@@ -46,7 +46,7 @@ func (s *Service) sendDelivery(j *job) {
 	if j.event == nil {
 		e, err := s.events.Get(ctx, access.Whole(j.delivery.Environment), j.delivery.EventUUID)
 		if err != nil {
-			s.giveBack(ctx, j, "the event could not be read", err)
+			s.releaseLease(ctx, j, "cannot read the event", err)
 			return
 		}
 		j.event, j.since = &e, now
@@ -59,13 +59,13 @@ func (s *Service) sendDelivery(j *job) {
 		// An envelope doubles the body for a moment.
 		weight := min(2*size, maxBodyMemory)
 		if err := s.bodies.Acquire(ctx, weight); err != nil {
-			s.giveBack(ctx, j, "the process is stopping", err)
+			s.releaseLease(ctx, j, "the process is stopping", err)
 			return
 		}
 		defer s.bodies.Release(weight)
 	}
 	if err := s.loadPayload(ctx, j); err != nil {
-		s.giveBack(ctx, j, "the payload could not be read", err)
+		s.releaseLease(ctx, j, "cannot read the payload", err)
 		return
 	}
 	s.attemptDelivery(ctx, j, target)
@@ -93,46 +93,46 @@ func (s *Service) attemptDelivery(ctx context.Context, j *job, target *subscript
 	if j.delivery.AttemptCount == 0 && !j.replay() {
 		s.metrics.firstAttempt.Observe(started.Sub(j.event.ReceivedAt).Seconds())
 	}
-	content, contentType, err := body(target.PayloadMode, j.event, j.payload)
+	content, contentType, err := buildBody(target.PayloadMode, j.event, j.payload)
 	if err != nil {
-		s.giveBack(ctx, j, "the body could not be built", err)
+		s.releaseLease(ctx, j, "cannot build the body", err)
 		return
 	}
-	h := headers(target, &j.delivery, j.event, contentType, content, started)
+	h := buildHeaders(target, &j.delivery, j.event, contentType, content, started)
 	a := Attempt{EventUUID: j.delivery.EventUUID, SubscriptionID: j.delivery.SubscriptionID,
 		Generation: j.delivery.Generation, Number: j.delivery.GenerationAttempts + 1, StartedAt: started,
 		RequestHeaders: storedRequestHeaders(h, target.Headers), ResponseHeaders: "{}"}
-	var o Outcome
+	var o outcome
 	switch {
 	case j.event.Hops >= maxHops:
-		o = refuse(CodeForwardLoop, "The event has passed more than five gateways; it seems to run in a circle",
+		o = refused(codeForwardLoop, "The event has passed more than five gateways; it seems to run in a circle",
 			s.clock.Now())
 	case target.URL == nil:
-		o = refuse(target.Refused.Code, target.Refused.Message, s.clock.Now())
+		o = refused(target.Refused.Code, target.Refused.Message, s.clock.Now())
 	default:
 		s.metrics.inFlight.Inc()
 		resp, sendErr := s.client.Do(ctx, egress.Request{Method: "POST", URL: target.URL, Header: h, Body: content,
 			Timeout: target.Timeout, MaxResponseBytes: maxResponseBody})
 		s.metrics.inFlight.Dec()
 		if sendErr != nil && ctx.Err() != nil {
-			// Cut off by the end of the process: whether it arrived is not known, so it will be sent again.
+			// Interrupted by the end of the process: the request may have arrived, and is sent again.
 			s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now())})
 			return
 		}
-		o = judge(resp, sendErr, s.clock.Now())
-		fill(&a, resp, sendErr)
+		o = judgeResponse(resp, sendErr, s.clock.Now())
+		fillAttempt(&a, resp, sendErr)
 	}
-	j.payload = nil // what is recorded next needs no body
+	j.payload = nil // the record of the attempt needs no body
 	s.finishAttempt(ctx, j, target, a, o)
 }
 
-// refuse is the outcome of a delivery that must not be sent, now or later.
-func refuse(code, message string, now time.Time) Outcome {
-	return Outcome{At: now, Permanent: true, Failure: &Failure{Code: code, Message: message, At: now}}
+// refused returns the outcome of a delivery that must not be sent, now or later.
+func refused(code, message string, now time.Time) outcome {
+	return outcome{At: now, Permanent: true, Failure: &Failure{Code: code, Message: message, At: now}}
 }
 
-// fill copies what came back into the record of the try.
-func fill(a *Attempt, resp egress.Response, err *egress.Error) {
+// fillAttempt copies the response into the record of the attempt.
+func fillAttempt(a *Attempt, resp egress.Response, err *egress.Error) {
 	a.Timings = resp.Timings
 	if err != nil {
 		a.Timings = err.Timings
@@ -145,7 +145,7 @@ func fill(a *Attempt, resp egress.Response, err *egress.Error) {
 	}
 }
 
-func (s *Service) finishAttempt(ctx context.Context, j *job, target *subscriptions.Target, a Attempt, o Outcome) {
+func (s *Service) finishAttempt(ctx context.Context, j *job, target *subscriptions.Target, a Attempt, o outcome) {
 	next := j.delivery.attempted(o, target.Schedule, jobs.Random())
 	a.Outcome = AttemptSucceeded
 	if o.Failure != nil {
@@ -156,8 +156,8 @@ func (s *Service) finishAttempt(ctx context.Context, j *job, target *subscriptio
 	s.recorder.submit(&result{delivery: j.delivery, next: next, attempt: a, attempted: true})
 	if o.DisableSubscription {
 		if err := s.subs.Disable(ctx, j.delivery.Environment, j.delivery.SubscriptionID,
-			"The receiver answered 410 Gone"); err != nil {
-			s.log.ErrorContext(ctx, "a subscription whose receiver is gone could not be disabled",
+			"The receiver responded with 410 Gone"); err != nil {
+			s.log.ErrorContext(ctx, "cannot disable a subscription whose receiver is gone",
 				slog.String("subscription_id", j.delivery.SubscriptionID), slog.String("error", err.Error()))
 		}
 	}
@@ -176,7 +176,7 @@ func outcomeLabel(s Status) string {
 	}
 }
 
-// logAttempt writes the canonical line of the try. It names no URL: a URL can carry a secret.
+// logAttempt writes the canonical line of the attempt. It contains no URL, because a URL can carry a secret.
 func (s *Service) logAttempt(ctx context.Context, j *job, a *Attempt, next Delivery) {
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("event_uuid", a.EventUUID), slog.String("subscription_id", a.SubscriptionID),
@@ -196,15 +196,15 @@ func (s *Service) logAttempt(ctx context.Context, j *job, a *Attempt, next Deliv
 	s.log.LogAttrs(ctx, slog.LevelInfo, "attempt", attrs...)
 }
 
-// giveBackDelay keeps a delivery that could not even be tried from being claimed again at once.
-const giveBackDelay = time.Second
+// releaseDelay keeps a delivery for which no attempt could begin from being claimed again immediately.
+const releaseDelay = time.Second
 
-// giveBack ends a lease without a try.
-func (s *Service) giveBack(ctx context.Context, j *job, why string, err error) {
+// releaseLease ends a lease without an attempt.
+func (s *Service) releaseLease(ctx context.Context, j *job, why string, err error) {
 	if ctx.Err() == nil {
-		s.log.ErrorContext(ctx, "a delivery was given back", slog.String("reason", why),
+		s.log.ErrorContext(ctx, "released a delivery without an attempt", slog.String("reason", why),
 			slog.String("event_uuid", j.delivery.EventUUID), slog.String("subscription_id", j.delivery.SubscriptionID),
 			slog.String("error", err.Error()))
 	}
-	s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now().Add(giveBackDelay))})
+	s.recorder.submit(&result{delivery: j.delivery, next: j.delivery.returned(s.clock.Now().Add(releaseDelay))})
 }

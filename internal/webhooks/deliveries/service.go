@@ -19,11 +19,11 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// Config is what a Service is made from.
+// Config holds what a Service is made from.
 type Config struct {
 	Store         *Store
 	Subscriptions Subscriptions
-	// Client sends; nil in tests that send nothing.
+	// Client sends the requests; nil in tests that send nothing.
 	Client  *egress.Client
 	Clock   clock.Clock
 	Logger  *slog.Logger
@@ -33,15 +33,15 @@ type Config struct {
 
 // Options are the limits of the workers.
 type Options struct {
-	// Concurrency bounds the tries under way in this process, PerSubscription and PerHost those to one of each.
+	// Concurrency limits the attempts in progress in this process, PerSubscription and PerHost those to one of each.
 	Concurrency, PerSubscription, PerHost int
-	// Lease is how long a delivery stays with a worker that says nothing. It must exceed the longest time-out.
+	// Lease is how long a delivery stays with a worker that does not renew it. It must exceed the longest timeout.
 	Lease time.Duration
-	// Node names this process's data folder; leases of a predecessor with the same name are recovered at start.
+	// Node names this process's data folder. At start the leases of a predecessor with the same name are recovered.
 	Node string
 }
 
-// Subscriptions is what the workers and tests need of internal/webhooks/subscriptions.
+// Subscriptions provides the subscriptions of deliveries and tests.
 type Subscriptions interface {
 	Get(ctx context.Context, v access.View, subscriptionID string) (subscriptions.Subscription, error)
 	Target(ctx context.Context, env id.Environment, subscriptionID string) (*subscriptions.Target, error)
@@ -67,10 +67,10 @@ type Service struct {
 	wake       jobs.Wake
 	claims     *jobs.Claims
 	doubts     jobs.Doubts
-	// bodies bounds the memory of large payloads being sent.
+	// bodies limits the memory of large payloads that are being sent.
 	bodies *semaphore.Weighted
 	tests  testPlaces
-	// drained is what waited when Drain was called.
+	// drained holds the deliveries that waited when Drain was called.
 	drained []Delivery
 	hard    context.Context //nolint:containedctx // the life of the attempts in progress, ended by Stop
 	cancel  context.CancelFunc
@@ -78,7 +78,7 @@ type Service struct {
 	running sync.WaitGroup
 }
 
-// maxBodyMemory bounds what large payloads take while they are sent, in bytes.
+// maxBodyMemory limits the memory of large payloads while they are sent, in bytes.
 const maxBodyMemory = 64 << 20
 
 // New returns a Service that sends nothing before Start.
@@ -96,8 +96,8 @@ func New(c Config) *Service {
 // Store returns the service's store, for reading.
 func (s *Service) Store() *Store { return s.store }
 
-// Start recovers the leases of a predecessor and starts the workers.
-func (s *Service) Start(ctx context.Context) error {
+// start recovers the leases of a predecessor and starts the workers.
+func (s *Service) start(ctx context.Context) error {
 	for {
 		n, more, err := s.store.recover(ctx, s.clock.Now(), s.claims.NodePrefix(), s.dispatcher.holds)
 		if err != nil {
@@ -121,21 +121,21 @@ func (s *Service) Start(ctx context.Context) error {
 	return nil
 }
 
-// Drain begins the stop: no further try is started, and those under way end by themselves. Stop must follow.
-func (s *Service) Drain() { s.drained = s.dispatcher.stop() }
+// drain begins the stop: no further attempt starts, and attempts in progress end by themselves. stop must follow.
+func (s *Service) drain() { s.drained = s.dispatcher.stop() }
 
-// Stop gives back what waits in memory, lets the tries under way end until ctx does, cuts off the rest, and stores
-// every outcome.
-func (s *Service) Stop(ctx context.Context) {
+// stop releases the waiting deliveries, lets the attempts in progress end until ctx does, interrupts the others, and
+// stores every outcome.
+func (s *Service) stop(ctx context.Context) {
 	waiting := append(s.drained, s.dispatcher.stop()...)
 	s.loops()
 	s.running.Wait()
 	waiting = append(waiting, s.dispatcher.stop()...)
 	now := s.clock.Now()
-	if err := s.store.each(context.WithoutCancel(ctx), waiting, now, func(d Delivery) Delivery {
+	if err := s.store.changeEach(context.WithoutCancel(ctx), waiting, now, func(d Delivery) Delivery {
 		return d.returned(now)
 	}); err != nil {
-		s.log.ErrorContext(ctx, "leases could not be given back; they end by themselves", slog.String("error", err.Error()))
+		s.log.ErrorContext(ctx, "cannot release leases; they expire", slog.String("error", err.Error()))
 	}
 	if err := s.dispatcher.wait(ctx); err != nil {
 		s.cancel()
@@ -148,16 +148,16 @@ func (s *Service) Stop(ctx context.Context) {
 	s.recorder.end()
 }
 
-// lease returns the claim and the end of the lease for deliveries that are about to be committed as leased.
-func (s *Service) lease(now time.Time) (claim string, until time.Time) {
+// newLease returns the claim and the end of the lease for deliveries that are about to be committed as leased.
+func (s *Service) newLease(now time.Time) (claim string, until time.Time) {
 	return s.claims.Next(), now.Add(s.opts.Lease)
 }
 
-// maxHandedBody is the largest body that stays in memory from receipt to its first try.
+// maxHandedBody is the size of the largest body that stays in memory from receipt to its first attempt, in bytes.
 const maxHandedBody = 32 << 10
 
-// freshFor is how long a payload that is at hand counts as still there. What has waited longer is read again before it
-// is sent, because its removal may have been asked for on any node.
+// freshFor is how long a payload in memory is assumed to exist in the database. After that it is read again before it
+// is sent, because any node may have removed it.
 const freshFor = time.Second
 
 // handOver gives a committed, leased delivery to the workers.
@@ -168,19 +168,20 @@ func (s *Service) handOver(d Delivery, e *events.Event, p *events.Payload) {
 	s.dispatcher.enqueue(&job{delivery: d, event: e, payload: p, since: s.clock.Now()})
 }
 
-// Wake makes the workers look for due deliveries now.
+// Wake makes the workers look for due deliveries immediately.
 func (s *Service) Wake() { s.wake.Signal() }
 
-// pollInterval is how often the queue is looked at when nothing wakes the claimer: it bounds how late a retry starts.
+// pollInterval is how often due deliveries are claimed when nothing wakes the claimer: it limits how late a retry
+// starts.
 const pollInterval = 500 * time.Millisecond
 
 // claimDue leases due deliveries into memory until there are none or no room is left.
 func (s *Service) claimDue(ctx context.Context) time.Duration {
-	// A claim that has begun is carried through also when the process is stopping: one that is cut off in its commit, or
-	// that cannot be given back, leaves leases behind that nobody holds.
+	// A claim that has begun is completed even when the process is stopping: if it is interrupted during its commit, or
+	// cannot be released, it leaves leases behind that no process knows of.
 	whole := context.WithoutCancel(ctx)
 	if err := s.doubts.Resolve(func(claim string) error {
-		return s.store.giveBack(whole, claim, s.clock.Now())
+		return s.store.releaseClaim(whole, claim, s.clock.Now())
 	}); err != nil {
 		s.log.ErrorContext(ctx, "cannot release deliveries of an uncertain commit", slog.String("error", err.Error()))
 	}
@@ -190,11 +191,11 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 			return pollInterval
 		}
 		now := s.clock.Now()
-		claim, until := s.lease(now)
+		claim, until := s.newLease(now)
 		claimed, err := s.store.claim(whole, claim, now, until, min(free, chunk), full)
 		if err != nil {
 			s.doubts.Add(claim, err)
-			s.log.ErrorContext(ctx, "due deliveries could not be claimed", slog.String("error", err.Error()))
+			s.log.ErrorContext(ctx, "cannot claim due deliveries", slog.String("error", err.Error()))
 			return pollInterval
 		}
 		var back []Delivery
@@ -205,8 +206,8 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 			}
 			s.dispatcher.enqueue(&job{delivery: d})
 		}
-		if err := s.store.each(whole, back, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
-			s.log.ErrorContext(ctx, "leases could not be given back; they end by themselves", slog.String("error", err.Error()))
+		if err := s.store.changeEach(whole, back, now, func(d Delivery) Delivery { return d.returned(now) }); err != nil {
+			s.log.ErrorContext(ctx, "cannot release leases; they expire", slog.String("error", err.Error()))
 		}
 		if len(claimed) < min(free, chunk) || len(back) > 0 {
 			break
@@ -215,7 +216,7 @@ func (s *Service) claimDue(ctx context.Context) time.Duration {
 	return pollInterval
 }
 
-// keepLeases renews the leases of what is in memory and recovers those that others lost.
+// keepLeases renews the leases of the deliveries in memory and recovers leases that other processes lost.
 func (s *Service) keepLeases(ctx context.Context) time.Duration {
 	interval := s.opts.Lease / 4
 	now := s.clock.Now()
@@ -226,18 +227,18 @@ func (s *Service) keepLeases(ctx context.Context) time.Duration {
 		}
 	}
 	if err := s.store.renew(ctx, old, now.Add(s.opts.Lease)); err != nil && ctx.Err() == nil {
-		s.log.ErrorContext(ctx, "leases could not be renewed", slog.String("error", err.Error()))
+		s.log.ErrorContext(ctx, "cannot renew leases", slog.String("error", err.Error()))
 	}
 	for {
 		n, more, err := s.store.recover(ctx, now, "", s.dispatcher.holds)
 		if err != nil {
 			if ctx.Err() == nil {
-				s.log.ErrorContext(ctx, "lost leases could not be recovered", slog.String("error", err.Error()))
+				s.log.ErrorContext(ctx, "cannot recover lost leases", slog.String("error", err.Error()))
 			}
 			return interval
 		}
 		if n > 0 {
-			s.log.WarnContext(ctx, "recovered deliveries whose lease had ended", slog.Int("count", n))
+			s.log.WarnContext(ctx, "recovered deliveries whose lease had expired", slog.Int("count", n))
 			s.wake.Signal()
 		}
 		if !more || n == 0 {
@@ -253,7 +254,7 @@ func (s *Service) measure(ctx context.Context) time.Duration {
 	depth, err := s.store.Depth(ctx, now)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "the queue could not be measured", slog.String("error", err.Error()))
+			s.log.ErrorContext(ctx, "cannot measure the queue", slog.String("error", err.Error()))
 		}
 		return interval
 	}

@@ -16,26 +16,26 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// StatMinutesKept is how far back statistics are by the minute.
+// StatMinutesKept is how long statistics by minute are kept.
 const StatMinutesKept = 24 * time.Hour
 
-// OpenLimit bounds how far open deliveries are counted.
-const OpenLimit = 10_000
+// openLimit is the maximum to which open deliveries are counted.
+const openLimit = 10_000
 
-// Bucket is the length of time that statistics are told by.
+// Bucket is the length of the periods of statistics.
 type Bucket string
 
-// The buckets. Days are those of UTC.
+// The buckets. Days are UTC days.
 const (
 	ByMinute Bucket = "minute"
 	ByHour   Bucket = "hour"
 	ByDay    Bucket = "day"
 )
 
-// Buckets returns every bucket.
-func Buckets() []Bucket { return []Bucket{ByMinute, ByHour, ByDay} }
+// buckets returns every bucket.
+func buckets() []Bucket { return []Bucket{ByMinute, ByHour, ByDay} }
 
-// bounds are the length of a bucket, the longest range that may be asked for, and what is told when nothing is.
+// bounds returns the length of a bucket, the longest range, and the default range.
 func (b Bucket) bounds() (length, longest, usual time.Duration) {
 	const day = 24 * time.Hour
 	switch b {
@@ -50,15 +50,15 @@ func (b Bucket) bounds() (length, longest, usual time.Duration) {
 	}
 }
 
-// StatsRequest says what statistics to tell.
+// StatsRequest selects statistics.
 type StatsRequest struct {
-	// From and To bound the range, From inclusive and To exclusive; both are widened to whole buckets. Without To it ends
-	// now, without From it begins an hour, a day or thirty days before its end, by the bucket.
+	// From and To bound the range, From inclusive and To exclusive; both are widened to whole buckets. Without To the
+	// range ends now; without From it begins an hour, a day or thirty days before its end, by the bucket.
 	From, To *time.Time
 	Bucket   Bucket
 }
 
-// Check adds the validation errors that can be told without the time, at the locations of the query.
+// Check adds the validation errors that do not depend on the time, at the locations of the query.
 func (r StatsRequest) Check(v *apperr.Violations) {
 	if r.From == nil || r.To == nil {
 		return
@@ -73,10 +73,10 @@ func (r StatsRequest) Check(v *apperr.Violations) {
 	}
 }
 
-// complete returns the range in whole buckets.
-func (r StatsRequest) complete(now time.Time) (begin, end time.Time, err error) {
+// resolve returns the range in whole buckets.
+func (r StatsRequest) resolve(now time.Time) (begin, end time.Time, err error) {
 	length, longest, usual := r.Bucket.bounds()
-	from, to, until := now.Add(-usual), now, now.Add(time.Millisecond) // what has just happened is part of it
+	from, to, until := now.Add(-usual), now, now.Add(time.Millisecond) // so that the present millisecond is included
 	if r.To != nil {
 		from, to, until = r.To.Add(-usual), *r.To, *r.To
 	}
@@ -86,7 +86,7 @@ func (r StatsRequest) complete(now time.Time) (begin, end time.Time, err error) 
 	var v apperr.Violations
 	StatsRequest{From: &from, To: &to, Bucket: r.Bucket}.Check(&v)
 	if r.Bucket == ByMinute && now.Sub(from) > longest {
-		v.Add("query.from", "kept", "must be at most 24 hours ago: statistics by the minute are kept for so long")
+		v.Add("query.from", "kept", "must be at most 24 hours ago: statistics by minute are kept for 24 hours")
 	}
 	for _, bound := range []struct {
 		location string
@@ -102,46 +102,47 @@ func (r StatsRequest) complete(now time.Time) (begin, end time.Time, err error) 
 	return from.Truncate(length), until.Add(length - 1).Truncate(length), v.Err()
 }
 
-// Percentiles are of durations, each within a tenth of the true value.
+// Percentiles are those of durations, each accurate to a tenth.
 type Percentiles struct{ P50, P95, P99 time.Duration }
 
-// Counts are what happened to a subscription's deliveries in a length of time.
+// Counts holds the counts of a subscription's deliveries in a period.
 type Counts struct {
-	// Succeeded, Failed and Superseded count tries, by when they began. Every success is also that of a delivery.
+	// Succeeded, Failed and Superseded count attempts by the time when they began. Every success is also the success of a
+	// delivery.
 	Succeeded, Failed, Superseded int64
-	// Dead and Cancelled count deliveries that came to that.
+	// Dead and Cancelled count deliveries that ended so.
 	Dead, Cancelled int64
-	// Duration is of tries that sent something; nil where there were none.
+	// Duration covers attempts that sent something; nil if there were none.
 	Duration *Percentiles
-	// TimeToSuccess is from an event's receipt to the success of its delivery, of those that were not replayed; nil where
-	// there were none.
+	// TimeToSuccess runs from an event's receipt to the success of its delivery, without replayed deliveries; nil if there
+	// were none.
 	TimeToSuccess *Percentiles
 }
 
-// StatBucket is one length of time.
+// StatBucket holds the counts of one period.
 type StatBucket struct {
 	Start time.Time
 	Counts
 }
 
-// Stats are what happened to a subscription's deliveries.
+// Stats holds the statistics of a subscription's deliveries.
 type Stats struct {
-	// From and To bound what is told.
+	// From and To bound the range.
 	From, To time.Time
-	// Open counts the deliveries that wait now, by state, each up to OpenLimit.
+	// Open counts the deliveries that wait now, by state, each up to openLimit.
 	Open map[Status]int64
-	// Total is of the whole range.
+	// Total covers the whole range.
 	Total Counts
-	// Buckets follow each other without gaps, oldest first.
+	// buckets cover the range without gaps, oldest first.
 	Buckets []StatBucket
 }
 
-// Stats returns what happened to the deliveries of a subscription that the view shows, and what waits. What it costs
-// follows the range and not the number of tries.
+// Stats returns the statistics of a subscription that the view shows, and its waiting deliveries. The cost depends on
+// the range and not on the number of attempts.
 //
 // Errors: not_found; validation errors at the locations of the query.
 func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID string, r StatsRequest) (Stats, error) {
-	from, to, err := r.complete(s.clock.Now())
+	from, to, err := r.resolve(s.clock.Now())
 	if err != nil {
 		return Stats{}, err
 	}
@@ -149,7 +150,7 @@ func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID strin
 		return Stats{}, err
 	}
 	length, _, _ := r.Bucket.bounds()
-	counted, err := s.countedOf(ctx, v.Environment, subscriptionID, from, to, length)
+	counted, err := s.readCounts(ctx, v.Environment, subscriptionID, from, to, length)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -161,12 +162,12 @@ func (s *Service) Stats(ctx context.Context, v access.View, subscriptionID strin
 		total.merge(h)
 	}
 	out.Total = total.counts()
-	out.Open, err = s.store.openOf(ctx, v.Environment, subscriptionID)
+	out.Open, err = s.store.countOpen(ctx, v.Environment, subscriptionID)
 	return out, err
 }
 
-// countedOf returns what is stored and what this process has yet to store.
-func (s *Service) countedOf(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time,
+// readCounts returns the stored counts together with those that this process has not stored yet.
+func (s *Service) readCounts(ctx context.Context, env id.Environment, subscriptionID string, from, to time.Time,
 	length time.Duration) (map[int64]histogram, error) {
 	s.recorder.counted.storing.RLock()
 	defer s.recorder.counted.storing.RUnlock()
@@ -213,7 +214,7 @@ func (h histogram) counts() Counts {
 		TimeToSuccess: percentiles(h[measureSuccess])}
 }
 
-// percentiles are of the nearest rank.
+// percentiles returns percentiles by the nearest rank.
 func percentiles(classes map[int64]int64) *Percentiles {
 	order, total := []int64{}, int64(0)
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
@@ -242,7 +243,7 @@ func (s *Store) stats(ctx context.Context, env id.Environment, subscriptionID st
 	length time.Duration) (map[int64]histogram, error) {
 	widest := statHour
 	if length < time.Hour {
-		widest = statMinute // what is told by the hour already cannot be told by the minute
+		widest = statMinute // hours that are joined cannot be divided into minutes
 	}
 	rows, err := s.db.Read().QueryContext(ctx, `SELECT s.start_ms - s.start_ms % $5, s.measure, s.class, CAST(SUM(s.n) AS bigint) FROM delivery_stats s
 		WHERE s.subscription_id = $1 AND s.environment_id = $2 AND s.width_ms IN ($6, $7) AND s.start_ms >= $3 AND s.start_ms < $4
@@ -268,13 +269,13 @@ func (s *Store) stats(ctx context.Context, env id.Environment, subscriptionID st
 	return out, nil
 }
 
-// openOf counts what waits of a subscription, by state.
-func (s *Store) openOf(ctx context.Context, env id.Environment, subscriptionID string) (map[Status]int64, error) {
+// countOpen counts the waiting deliveries of a subscription, by state.
+func (s *Store) countOpen(ctx context.Context, env id.Environment, subscriptionID string) (map[Status]int64, error) {
 	open := map[Status]int64{}
 	for _, status := range []Status{Pending, RetryWait, Held} {
 		var n int64
 		err := s.db.Read().QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM deliveries d WHERE `+whereOpen+
-			` AND d.subscription_id = $1 AND d.status = $2 AND d.environment_id = $3 LIMIT `+strconv.Itoa(OpenLimit)+`) q`,
+			` AND d.subscription_id = $1 AND d.status = $2 AND d.environment_id = $3 LIMIT `+strconv.Itoa(openLimit)+`) q`,
 			subscriptionID, string(status), string(env)).Scan(&n)
 		if err != nil {
 			return nil, fmt.Errorf("count open deliveries: %w", err)

@@ -53,7 +53,7 @@ func (w *world) tried(t *testing.T, sub string, wait, took time.Duration, failur
 	w.insertAs(t, e, []Delivery{d})
 	d.CreatedAt = w.clock.Now()
 	w.clock.Advance(wait)
-	r := w.result(d, Outcome{At: w.clock.Now().Add(took), Failure: failure})
+	r := w.result(d, outcome{At: w.clock.Now().Add(took), Failure: failure})
 	r.attempt.StartedAt, r.attempt.Timings = w.clock.Now(), egress.Timings{Total: took}
 	require.NoError(t, w.recorder.storeResults(t.Context(), []*result{r}))
 	return r.next
@@ -73,7 +73,7 @@ func TestStats(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		w := newWorld(t, store)
 		sub, other := w.subscription(), w.subscription()
-		failure := &Failure{Code: CodeUnexpectedStatus, Message: "m", At: w.clock.Now()}
+		failure := &Failure{Code: codeUnexpectedStatus, Message: "m", At: w.clock.Now()}
 		w.tried(t, sub, time.Second, 100*time.Millisecond, nil)
 		w.tried(t, sub, 0, 100*time.Millisecond, nil)
 		w.tried(t, sub, 0, time.Second, failure)
@@ -119,7 +119,7 @@ func TestStats(t *testing.T) {
 		foreign, err := w.store.stats(t.Context(), id.Environment(id.New(id.PrefixEnvironment)), sub, s.From, s.To, time.Hour)
 		require.NoError(t, err)
 		require.Empty(t, foreign)
-		open, err := w.store.openOf(t.Context(), id.Environment(id.New(id.PrefixEnvironment)), sub)
+		open, err := w.store.countOpen(t.Context(), id.Environment(id.New(id.PrefixEnvironment)), sub)
 		require.NoError(t, err)
 		require.Zero(t, open[Held])
 	})
@@ -136,10 +136,10 @@ func TestStatsOfOddTries(t *testing.T) {
 		w.clock.Advance(time.Hour)
 		_, err := w.Replay(t.Context(), w.anybody(), d.EventUUID, ReplayRequest{Force: true})
 		require.NoError(t, err)
-		claim, until := w.lease(w.clock.Now())
+		claim, until := w.newLease(w.clock.Now())
 		leased, err := w.store.claim(t.Context(), claim, w.clock.Now(), until, 1, nil)
 		require.NoError(t, err)
-		again, lost := w.result(leased[0], Outcome{At: w.clock.Now()}), w.result(leased[0], Outcome{At: w.clock.Now()})
+		again, lost := w.result(leased[0], outcome{At: w.clock.Now()}), w.result(leased[0], outcome{At: w.clock.Now()})
 		for range 2 {
 			require.NoError(t, w.recorder.storeResults(t.Context(), []*result{again}))
 		}
@@ -177,7 +177,7 @@ func TestStatsRanges(t *testing.T) {
 		"the very far future":   {StatsRequest{From: at(366 * day), To: at(367 * day), Bucket: ByDay}, "query.to range"},
 		"long ago, by the hour": {StatsRequest{To: at(-1000 * day), Bucket: ByHour}, ""},
 	} {
-		_, _, err := c.r.complete(now)
+		_, _, err := c.r.resolve(now)
 		if c.fault == "" {
 			require.NoError(t, err, name)
 			continue

@@ -18,7 +18,7 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// errStale says that a delivery is no longer in the state that a change started from.
+// errStale is the error of a change to a delivery that is no longer in the state from which the change starts.
 var errStale = errors.New("the delivery has changed meanwhile")
 
 // Store reads and writes deliveries and attempts. Every change of a delivery's state changes its event's counters in
@@ -32,11 +32,11 @@ type Store struct {
 	follow jobs.Wake
 }
 
-// StoreConfig is what a Store is made from.
+// StoreConfig holds what a Store is made from.
 type StoreConfig struct {
 	DB     *db.DB
 	Events *events.Store
-	// Announcers add to the transactions in which deliveries die or recover.
+	// Announcers add statements to the transactions in which deliveries die or recover.
 	Announcers []Announcer
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -58,7 +58,7 @@ var insertDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 	Row:   "(?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0, 0)",
 }
 
-// Insert returns the statement that stores new deliveries. Their events' counters already speak of them.
+// Insert returns the statement that stores new deliveries. The counters of their events already include them.
 func Insert(list []Delivery) db.Statement {
 	args := make([]any, 0, len(list)*insertDeliveries.Columns())
 	for i := range list {
@@ -73,7 +73,7 @@ func Insert(list []Delivery) db.Statement {
 // move is a change of one delivery from a state that was read to another.
 type move struct {
 	from, to Delivery
-	// attempts is how many tries the change records.
+	// attempts is the number of attempts that the change records.
 	attempts int64
 }
 
@@ -89,29 +89,29 @@ var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant sta
 		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`,
 }
 
-// apply makes the moves, changes the events' counters, records the tries and counts what has ended, or returns errStale
-// and must be rolled back when any delivery is not where its move starts. Moves that leave a delivery open although its
-// event's payload was expunged meanwhile are followed by its cancellation, so that no transaction ends with such a
-// delivery.
+// apply makes the moves, changes the events' counters, records the attempts and counts deliveries that have ended. It
+// returns errStale, and must be rolled back, if a delivery is not in the state from which its move starts. A delivery
+// that a move leaves open although its event's payload was expunged meanwhile is cancelled, so that no transaction ends
+// with such a delivery.
 func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64, tried ...*result) error {
 	if err := s.applyAll(ctx, tx, moves, nowMillis, tried); err != nil {
 		return err
 	}
-	cancel, err := s.withoutPayload(ctx, tx, moves, nowMillis)
+	cancel, err := s.cancelExpunged(ctx, tx, moves, nowMillis)
 	if err != nil {
 		return err
 	}
 	if err := s.applyAll(ctx, tx, cancel, nowMillis, nil); err != nil {
 		return err
 	}
-	return s.announce(ctx, tx, moves)
+	return s.storeAnnouncements(ctx, tx, moves)
 }
 
-// withoutPayload returns the moves that cancel what the moves given have left open of expunged events.
-func (s *Store) withoutPayload(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64) ([]move, error) {
+// cancelExpunged returns the moves that cancel deliveries of expunged events that the given moves have left open.
+func (s *Store) cancelExpunged(ctx context.Context, tx *sql.Tx, moves []move, nowMillis int64) ([]move, error) {
 	open := map[id.Environment][]string{}
 	for i := range moves {
-		if to := &moves[i].to; to.Status.Open() {
+		if to := &moves[i].to; to.Status.isOpen() {
 			open[to.Environment] = append(open[to.Environment], to.EventUUID)
 		}
 	}
@@ -123,7 +123,7 @@ func (s *Store) withoutPayload(ctx context.Context, tx *sql.Tx, moves []move, no
 			return nil, err
 		}
 		for i := range moves {
-			if to := moves[i].to; to.Status.Open() && slices.Contains(expunged, to.EventUUID) {
+			if to := moves[i].to; to.Status.isOpen() && slices.Contains(expunged, to.EventUUID) {
 				cancel = append(cancel, move{from: to, to: to.cancelled(clock.FromMillis(nowMillis))})
 			}
 		}
@@ -176,7 +176,7 @@ func (s *Store) applyAll(ctx context.Context, tx *sql.Tx, moves []move, nowMilli
 	return nil
 }
 
-// change returns what the move does to its event.
+// change returns the effect of the move on its event.
 func (m *move) change(nowMillis int64) (events.Change, error) {
 	before, after := m.from.counters(), m.to.counters()
 	c := events.Change{Environment: m.from.Environment, EventUUID: m.from.EventUUID, Attempts: m.attempts,
@@ -197,7 +197,7 @@ func (m *move) change(nowMillis int64) (events.Change, error) {
 	return c, nil
 }
 
-// storedFailure is the JSON of a failure; the event's copy names the subscription.
+// storedFailure is the JSON form of a failure; the event's copy names the subscription.
 type storedFailure struct {
 	Code           string `json:"code"`
 	Message        string `json:"message"`
@@ -273,7 +273,7 @@ func (s *Store) query(ctx context.Context, q db.Querier, condition string, args 
 	return list, nil
 }
 
-// lock is the suffix that locks the rows a transaction is about to change.
+// lock returns the suffix that locks the rows a transaction is about to change.
 func (s *Store) lock() string { return s.db.ForUpdate() }
 
 // ByEvents returns the deliveries of events of the environment, by event, oldest subscription first.
@@ -301,7 +301,7 @@ func (s *Store) ByEvents(ctx context.Context, env id.Environment, uuids []string
 // Filter implements events.DeliveryFilter.
 type Filter struct{}
 
-// Where returns a condition that holds for events with a delivery that fits all criteria.
+// Where returns a condition that is true for events with a delivery that meets all criteria.
 func (Filter) Where(column string, c events.DeliveryCriteria, next int) (string, []any) {
 	var conditions string
 	var args []any

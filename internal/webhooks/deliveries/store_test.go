@@ -30,7 +30,7 @@ func (w *world) one(t *testing.T, d Delivery, subscription string) Delivery {
 
 // tried returns the result of a try of a leased delivery that failed for good.
 func tried(d Delivery) *result {
-	o := Outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x", Message: "y", At: testTime()}}
+	o := outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x", Message: "y", At: testTime()}}
 	return &result{delivery: d, next: d.attempted(o, nil, 0), attempted: true, attempt: Attempt{ID: id.NewUUID(),
 		EventUUID: d.EventUUID, SubscriptionID: d.SubscriptionID, Generation: d.Generation, Number: 1, Outcome: AttemptFailed,
 		StartedAt: testTime(), RequestHeaders: "{}", ResponseHeaders: "{}", ErrorCode: new("x"), ErrorMessage: new("y")}}
@@ -38,7 +38,7 @@ func tried(d Delivery) *result {
 
 func (w *world) leased(t *testing.T) Delivery {
 	t.Helper()
-	claim, until := w.lease(testTime())
+	claim, until := w.newLease(testTime())
 	return w.one(t, Delivery{Status: Sending, ClaimID: claim, Due: until}, w.subscription())
 }
 
@@ -72,7 +72,7 @@ func TestClaimOrder(t *testing.T) {
 		at(time.Millisecond, sub)
 		var got []Key
 		for range 3 {
-			name, until := w.lease(testTime())
+			name, until := w.newLease(testTime())
 			claimed, err := w.store.claim(t.Context(), name, testTime(), until, 2, []string{full})
 			require.NoError(t, err)
 			for _, d := range claimed {
@@ -104,7 +104,7 @@ func TestConcurrentClaims(t *testing.T) {
 		for node := range claimed {
 			group.Go(func() error {
 				for range size {
-					name, until := w.lease(testTime())
+					name, until := w.newLease(testTime())
 					more, err := w.store.claim(t.Context(), name, testTime(), until, 7, nil)
 					if err != nil {
 						return err

@@ -12,17 +12,17 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Widths of what statistics are counted by: minutes as things happen, hours once StatMinutesKept has passed.
+// Widths of the periods of statistics: minutes at first, hours after StatMinutesKept.
 const (
 	statMinute = int64(time.Minute / time.Millisecond)
 	statHour   = int64(time.Hour / time.Millisecond)
 )
 
-// measure is what is counted.
+// measure names a count.
 type measure string
 
-// The measures. The first two have the class of the try's duration, measureSuccess that of the time from the event's
-// receipt to the success of a delivery that was not replayed.
+// The measures. The first two have the class of the attempt's duration; measureSuccess has that of the time from the
+// event's receipt to the success of a delivery that was not replayed.
 const (
 	measureSucceeded  measure = "succeeded"
 	measureFailed     measure = "failed"
@@ -35,7 +35,7 @@ const (
 // classesPerDoubling makes a class a fifth wide, so that its middle is within a tenth of every duration in it.
 const classesPerDoubling = 4
 
-// noDuration is the class of a try that was refused before anything was sent.
+// noDuration is the class of an attempt that was refused before a request was sent.
 const noDuration = -1
 
 // classOf returns the class of a duration: microseconds on a logarithmic scale.
@@ -61,7 +61,7 @@ type tallyKey struct {
 	environment    id.Environment
 }
 
-// tally counts what a transaction does to deliveries.
+// tally counts the effects of a transaction on deliveries.
 type tally map[tallyKey]int64
 
 func (t tally) add(env id.Environment, subscriptionID string, at time.Time, m measure, class int64) {

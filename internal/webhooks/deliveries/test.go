@@ -21,68 +21,70 @@ import (
 
 // Limits of tests.
 const (
-	// TestTimeout bounds the one try of a test.
+	// TestTimeout limits the one attempt of a test.
 	TestTimeout = 10 * time.Second
-	// TestEventType is the type of a test that names none.
-	TestEventType = "webhook.test"
-	// MaxTestHeaders is how many headers a test may add.
-	MaxTestHeaders = 20
-	// testsAtOnce bounds the tests under way in this process, and testsPerEnvironment those of one environment, so that
-	// neither hanging targets nor large events take its memory, and nobody takes every place.
-	testsAtOnce, testsPerEnvironment = 32, 4
+	// testEventType is the default type of a synthetic event.
+	testEventType = "webhook.test"
+	// maxTestHeaders is the maximum number of headers that a test may add.
+	maxTestHeaders = 20
+	// maxTests limits the tests in progress in this process, and maxEnvironmentTests those of one environment, so that
+	// neither hanging targets nor large events fill the memory, and no environment takes every place.
+	maxTests, maxEnvironmentTests = 32, 4
 )
 
-// maxShownRequest is how much of the request's body a test answers with, in bytes.
+// maxShownRequest is the part of the request's body that a test returns, in bytes.
 const maxShownRequest = 64 << 10
 
-// TestRequest describes a test of a subscription: a made-up event, or a stored one sent once more outside its delivery.
+// TestRequest describes a test of a subscription: with a synthetic event, or with a stored one sent again outside its
+// delivery.
 type TestRequest struct {
-	// EventType and Data make up an event; empty means TestEventType and a sentence that says what it is. Data is JSON.
+	// EventType and Data describe a synthetic event; empty means testEventType and a message that explains it. Data is
+	// JSON.
 	EventType string
 	Data      json.RawMessage
 	// EventUUID names a stored event of the environment instead.
 	EventUUID string
-	// Headers are sent beside the subscription's own.
+	// Headers are sent in addition to the subscription's own.
 	Headers map[string]string
 	// DryRun builds the request and sends nothing.
 	DryRun bool
 }
 
-// TestResult is what became of a test.
+// TestResult is the result of a test.
 type TestResult struct {
-	// Delivered says that the target answered with a status of 2xx.
+	// Delivered is set when the target responded with a status code of 2xx.
 	Delivered bool
-	// WouldMatch says that the subscription takes the event: its type, for a stored event its connection, and what the
-	// filter asks.
+	// WouldMatch is set when the subscription matches the event: its type, the connection of a stored event, and the
+	// filter.
 	WouldMatch bool
-	// Filter is what became of the filter; nil where the subscription has none, or does not take the event for another
+	// Filter is the result of the filter; nil if the subscription has none, or does not match the event for another
 	// reason.
 	Filter *filters.Result
-	// WebhookID is the webhook-id that was sent.
+	// WebhookID is the webhook-id of the request.
 	WebhookID string
 	URL       string
-	// RequestHeaders and ResponseHeaders are JSON objects of lower-case names; signatures and credentials are redacted.
+	// RequestHeaders and ResponseHeaders are JSON objects of lower-case names. Signatures and credentials are redacted.
 	RequestHeaders string
-	// RequestBody is the first 64 KiB of what was sent; RequestTruncated says that there was more.
+	// RequestBody is the first 64 KiB of the request's body; RequestTruncated is set when there was more.
 	RequestBody      []byte
 	RequestTruncated bool
-	// Status is 0 where no answer came.
+	// Status is 0 if there was no response.
 	Status          int
 	ResponseHeaders string
 	ResponseBody    []byte
 	Truncated       bool
-	// Failure is nil where the test was delivered, or was a dry run.
+	// Failure is nil if the test was delivered, and for a dry run.
 	Failure *Failure
 	Timings egress.Timings
 }
 
-// Test sends one signed request to the subscription's target, once and whether or not the subscription is enabled, and
-// returns what came back. It stores nothing and changes no state: a target that answers 410 stays enabled.
+// Test sends one signed request to the subscription's target, whether or not the subscription is enabled, and returns
+// the response. It stores nothing and changes no state: a target that responds with 410 stays enabled.
 //
 // Errors: not_found for a subscription or event that the view does not show; payload_expired; rate_limited while too
 // many tests are in progress; validation errors with locations relative to the body of the request.
 func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string, in TestRequest) (TestResult, error) {
-	if err := in.check(); err != nil {
+	if err := in.validate(); err != nil {
 		return TestResult{}, err
 	}
 	sub, err := s.subs.Get(ctx, v, subscriptionID)
@@ -94,7 +96,7 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 		return TestResult{}, err
 	}
 	if !s.tests.begin(v.Environment) {
-		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are under way",
+		return TestResult{}, &apperr.Error{Code: apperr.CodeRateLimited, Message: "Too many tests are in progress",
 			RetryAfter: time.Second}
 	}
 	defer s.tests.end(v.Environment)
@@ -105,14 +107,14 @@ func (s *Service) Test(ctx context.Context, v access.View, subscriptionID string
 	found := Explain(&e, filters.NewEvent(&e, &p), &sub)
 	out := TestResult{WebhookID: e.UUID, WouldMatch: found.Failed == "", Filter: found.Filter, URL: target.RawURL,
 		ResponseHeaders: "{}"}
-	content, contentType, err := body(target.PayloadMode, &e, &p)
+	content, contentType, err := buildBody(target.PayloadMode, &e, &p)
 	if err != nil {
 		return TestResult{}, err
 	}
 	now := s.clock.Now()
 	once := *target
-	once.Schedule = nil // there is no further try, and the request says so
-	h := headers(&once, &Delivery{Key: Key{EventUUID: e.UUID, SubscriptionID: subscriptionID}, Generation: 1}, &e,
+	once.Schedule = nil // there is no retry, and the request says so
+	h := buildHeaders(&once, &Delivery{Key: Key{EventUUID: e.UUID, SubscriptionID: subscriptionID}, Generation: 1}, &e,
 		contentType, content, now)
 	h.Set("Sallyport-Test", "true")
 	for name, value := range in.Headers {
@@ -140,31 +142,31 @@ func (s *Service) sendTest(ctx context.Context, target *subscriptions.Target, h 
 		return ctx.Err() // the caller has left
 	}
 	var a Attempt
-	fill(&a, resp, sendErr)
+	fillAttempt(&a, resp, sendErr)
 	out.Timings, out.Status, out.ResponseBody, out.Truncated = a.Timings, resp.Status, a.ResponseBody, a.Truncated
 	if a.ResponseHeaders != "" {
 		out.ResponseHeaders = a.ResponseHeaders
 	}
-	out.Failure = judge(resp, sendErr, s.clock.Now()).Failure
-	if out.Failure != nil && out.Failure.Code == CodeGone {
-		out.Failure.Message = "The receiver answered 410 Gone; a delivery that is answered so disables the subscription"
+	out.Failure = judgeResponse(resp, sendErr, s.clock.Now()).Failure
+	if out.Failure != nil && out.Failure.Code == codeGone {
+		out.Failure.Message = "The receiver responded with 410 Gone; this response to a delivery disables the subscription"
 	}
 	out.Delivered = out.Failure == nil
 	return nil
 }
 
-// testPlaces are the tests under way.
+// testPlaces counts the tests in progress.
 type testPlaces struct {
 	mu    sync.Mutex
 	all   int
 	byEnv map[id.Environment]int
 }
 
-// begin takes a place, or reports that there is none.
+// begin takes a place, and reports whether there was one.
 func (t *testPlaces) begin(env id.Environment) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.all >= testsAtOnce || t.byEnv[env] >= testsPerEnvironment {
+	if t.all >= maxTests || t.byEnv[env] >= maxEnvironmentTests {
 		return false
 	}
 	if t.byEnv == nil {
@@ -184,14 +186,14 @@ func (t *testPlaces) end(env id.Environment) {
 	}
 }
 
-func (in *TestRequest) check() error {
+func (in *TestRequest) validate() error {
 	var v apperr.Violations
 	if in.EventUUID != "" {
 		if in.EventType != "" {
-			v.Add("event_type", "alone", "belongs to a made-up event; event_uuid names a stored one")
+			v.Add("event_type", "alone", "is for synthetic events; event_uuid names a stored one")
 		}
 		if in.Data != nil {
-			v.Add("body", "alone", "belongs to a made-up event; event_uuid names a stored one")
+			v.Add("body", "alone", "is for synthetic events; event_uuid names a stored one")
 		}
 	}
 	if in.EventType != "" {
@@ -200,17 +202,17 @@ func (in *TestRequest) check() error {
 			v.Add("event_type", "pattern", "must be an event type: segments separated by dots, without wildcards")
 		}
 	}
-	if len(in.Headers) > MaxTestHeaders {
+	if len(in.Headers) > maxTestHeaders {
 		v.Add("headers", "max_properties", "must be at most 20 headers")
 	}
 	subscriptions.CheckHeaders(&v, "headers", in.Headers)
 	return v.Err()
 }
 
-// testEvent returns the stored event that the test names, or the one that it makes up.
+// testEvent returns the stored event that the test names, or a synthetic one.
 func (s *Service) testEvent(ctx context.Context, v access.View, in *TestRequest) (events.Event, events.Payload, error) {
 	if in.EventUUID == "" {
-		e := events.Event{UUID: id.NewUUID(), Environment: v.Environment, Type: TestEventType,
+		e := events.Event{UUID: id.NewUUID(), Environment: v.Environment, Type: testEventType,
 			ContentType: "application/json", ReceivedAt: s.clock.Now()}
 		p := events.Payload{Headers: "{}", Body: []byte(`{"message":"This is a test event from Sallyport."}`),
 			Encoding: events.JSON}
@@ -244,7 +246,7 @@ func (s *Service) testEvent(ctx context.Context, v access.View, in *TestRequest)
 	p, ok := payloads[e.UUID]
 	if !ok {
 		return e, p, apperr.Invalid(apperr.Detail{Location: "event_uuid", Rule: "payload",
-			Message: "the event has no payload of its own; name the event that it repeats"})
+			Message: "the event has no payload of its own; name the event that it duplicates"})
 	}
 	return e, p, nil
 }

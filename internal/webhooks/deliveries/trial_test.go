@@ -20,10 +20,10 @@ import (
 func TestPlacesOfTests(t *testing.T) {
 	t.Parallel()
 	var places testPlaces
-	envs := make([]id.Environment, testsAtOnce/testsPerEnvironment)
+	envs := make([]id.Environment, maxTests/maxEnvironmentTests)
 	for i := range envs {
 		envs[i] = id.Environment(strings.Repeat("e", i+1))
-		for range testsPerEnvironment {
+		for range maxEnvironmentTests {
 			require.True(t, places.begin(envs[i]))
 		}
 		require.False(t, places.begin(envs[i]))
@@ -33,7 +33,7 @@ func TestPlacesOfTests(t *testing.T) {
 	require.True(t, places.begin("another"))
 	places.end("another")
 	for i, env := range envs {
-		for range testsPerEnvironment - map[bool]int{true: 1}[i == 0] {
+		for range maxEnvironmentTests - map[bool]int{true: 1}[i == 0] {
 			places.end(env)
 		}
 	}
@@ -53,7 +53,7 @@ func TestBoundsOfTests(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, out.RequestTruncated)
 		require.Len(t, out.RequestBody, maxShownRequest)
-		for range testsPerEnvironment {
+		for range maxEnvironmentTests {
 			require.True(t, w.tests.begin(w.env))
 		}
 		_, err = w.Test(t.Context(), access.Whole(w.env), sub, large)

@@ -135,7 +135,7 @@ type DeliveryError struct {
 	// The kind of failure.
 	Code string `json:"code" example:"unexpected_status"`
 	// A human-readable message.
-	Message string `json:"message" example:"The receiver answered with status 503"`
+	Message string `json:"message" example:"The receiver responded with status 503"`
 	// The status code of the response; `null` if there was none.
 	HTTPStatus *int `json:"http_status" example:"503"`
 	// When the attempt ended.
