@@ -32,7 +32,8 @@ func startServer(t *testing.T, dir, databaseURL string, args ...string) *server 
 	if databaseURL != "" {
 		args = append(args, "--database-url", databaseURL)
 	}
-	s := &server{cmd: exec.CommandContext(t.Context(), testkit.Binary(t), args...), log: newServerLog(), exited: make(chan struct{})}
+	s := &server{cmd: exec.CommandContext(t.Context(), testkit.Binary(t), args...), log: newServerLog(),
+		exited: make(chan struct{})}
 	s.cmd.Env = []string{} // not the variables of whoever runs the tests
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = time.Second

@@ -14,9 +14,9 @@ import (
 )
 
 var insertAttempts = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
-	Before: `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome, started_ms,
-		dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, http_status, response_headers, response_body, truncated,
-		error_code, error_message)`,
+	Before: `INSERT INTO delivery_attempts (id, event_uuid, subscription_id, environment_id, generation, number, outcome,
+		started_ms, dns_us, connect_us, tls_us, first_byte_us, total_us, request_headers, http_status, response_headers,
+		response_body, truncated, error_code, error_message)`,
 	Types: []string{"text", "text", "text", "text", "bigint", "bigint", "text", "bigint", "bigint", "bigint", "bigint",
 		"bigint", "bigint", "text", "bigint", "text", "bytea", "boolean", "text", "text"},
 }

@@ -12,8 +12,8 @@ import (
 )
 
 var createDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
-	Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, generation, due_ms, created_ms, updated_ms,
-		claim_id, generation_attempts, attempt_count, leases_lost)`,
+	Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, generation, due_ms,
+		created_ms, updated_ms, claim_id, generation_attempts, attempt_count, leases_lost)`,
 	Types: []string{"text", "text", "text", "text", "text", "bigint", "bigint", "bigint", "bigint"},
 	Row:   "(?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, 0, 0)",
 	After: "ON CONFLICT (event_uuid, subscription_id) DO NOTHING",

@@ -215,9 +215,12 @@ func (s *Store) withOpen(ctx context.Context) ([]openSubscription, error) {
 		UNION ALL
 		SELECT (SELECT d.subscription_id FROM deliveries d WHERE `+whereOpen+` AND d.subscription_id > hop.subscription_id
 			ORDER BY d.subscription_id LIMIT 1) FROM hop WHERE hop.subscription_id IS NOT NULL)
-		SELECT hop.subscription_id, (SELECT d.environment_id FROM deliveries d WHERE `+whereOpen+` AND d.subscription_id = hop.subscription_id LIMIT 1),
-		EXISTS (SELECT 1 FROM deliveries d WHERE `+whereOpen+` AND d.subscription_id = hop.subscription_id AND d.status = 'held'),
-		EXISTS (SELECT 1 FROM deliveries d WHERE `+whereOpen+` AND d.subscription_id = hop.subscription_id AND d.status IN ('pending', 'retry_wait'))
+		SELECT hop.subscription_id, (SELECT d.environment_id FROM deliveries d WHERE `+whereOpen+`
+		AND d.subscription_id = hop.subscription_id LIMIT 1),
+		EXISTS (SELECT 1 FROM deliveries d WHERE `+whereOpen+` AND d.subscription_id = hop.subscription_id
+		AND d.status = 'held'),
+		EXISTS (SELECT 1 FROM deliveries d WHERE `+whereOpen+` AND d.subscription_id = hop.subscription_id
+		AND d.status IN ('pending', 'retry_wait'))
 		FROM hop WHERE hop.subscription_id IS NOT NULL`)
 	if err != nil {
 		return nil, fmt.Errorf("find subscriptions with open deliveries: %w", err)

@@ -21,7 +21,9 @@ const firstChunk = 150
 // Hold holds the open deliveries of a subscription that is being disabled: the first of them in tx, the others by the
 // worker.
 func (s *Store) Hold(ctx context.Context, tx *sql.Tx, _ id.Environment, subscriptionID string, now time.Time) error {
-	return s.changeFirst(ctx, tx, subscriptionID, now, func(d Delivery) Delivery { return d.held(now) }, Pending, RetryWait)
+	return s.changeFirst(ctx, tx, subscriptionID, now, func(d Delivery) Delivery {
+		return d.held(now)
+	}, Pending, RetryWait)
 }
 
 // Cancel cancels the open deliveries of a subscription that is being deleted, as Hold does.

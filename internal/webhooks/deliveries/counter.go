@@ -16,8 +16,8 @@ import (
 // themselves are on record.
 const countInterval = time.Second
 
-// counter counts recorded attempts in memory, because storing a count with each outcome would make outcomes a fifth more
-// expensive.
+// counter counts recorded attempts in memory, because storing a count with each outcome would make outcomes a fifth
+// more expensive.
 type counter struct {
 	mu      sync.Mutex
 	pending tally
@@ -61,7 +61,8 @@ func (c *counter) restore(t tally) {
 }
 
 // addPending adds a subscription's counts that are not stored yet to the buckets between two times.
-func (c *counter) addPending(env id.Environment, subscriptionID string, from, to, length int64, into map[int64]histogram) {
+func (c *counter) addPending(env id.Environment, subscriptionID string, from, to, length int64,
+	into map[int64]histogram) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, n := range c.pending {

@@ -76,7 +76,8 @@ func TestExpunge(t *testing.T) {
 			w.clock.Advance(time.Second)
 		}
 		var audited, payload int
-		require.NoError(t, store.DB.Read().QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM audit_events WHERE action = 'webhook_event.expunge'),
+		require.NoError(t, store.DB.Read().QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM audit_events
+			WHERE action = 'webhook_event.expunge'),
 			(SELECT COUNT(*) FROM webhook_event_payloads)`).Scan(&audited, &payload))
 		require.Equal(t, 1, audited)
 		require.Zero(t, payload)

@@ -70,7 +70,8 @@ func (s *Store) Remove(ctx context.Context, tx *sql.Tx, env id.Environment,
 // and has more of them than one transaction should delete. It returns how many it deleted.
 func (s *Store) Thin(ctx context.Context, tx *sql.Tx, env id.Environment, event string,
 	limit int) (deliveries, attempts int64, err error) {
-	attempts, err = rowsAffected(tx.ExecContext(ctx, `DELETE FROM delivery_attempts WHERE environment_id = $1 AND event_uuid = $2 AND id IN
+	attempts, err = rowsAffected(tx.ExecContext(ctx, `DELETE FROM delivery_attempts WHERE environment_id = $1
+		AND event_uuid = $2 AND id IN
 		(SELECT a.id FROM delivery_attempts a WHERE a.event_uuid = $2 ORDER BY a.id LIMIT $3)`, string(env), event, limit))
 	if err != nil {
 		return 0, 0, fmt.Errorf("delete old attempts: %w", err)
@@ -78,8 +79,10 @@ func (s *Store) Thin(ctx context.Context, tx *sql.Tx, env id.Environment, event 
 	if attempts > 0 {
 		return 0, attempts, nil
 	}
-	deliveries, err = rowsAffected(tx.ExecContext(ctx, `DELETE FROM deliveries WHERE environment_id = $1 AND event_uuid = $2 AND subscription_id IN
-		(SELECT d.subscription_id FROM deliveries d WHERE d.event_uuid = $2 ORDER BY d.subscription_id LIMIT $3)`, string(env), event, limit))
+	deliveries, err = rowsAffected(tx.ExecContext(ctx, `DELETE FROM deliveries WHERE environment_id = $1
+		AND event_uuid = $2 AND subscription_id IN
+		(SELECT d.subscription_id FROM deliveries d WHERE d.event_uuid = $2 ORDER BY d.subscription_id LIMIT $3)`,
+		string(env), event, limit))
 	if err != nil {
 		return 0, 0, fmt.Errorf("delete old deliveries: %w", err)
 	}

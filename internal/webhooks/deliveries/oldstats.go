@@ -23,9 +23,11 @@ func (s *Store) StatOwners(ctx context.Context) ([]StatOwner, error) {
 	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (subscription_id) AS (
 		SELECT (SELECT s.subscription_id FROM delivery_stats s ORDER BY s.subscription_id LIMIT 1)
 		UNION ALL
-		SELECT (SELECT s.subscription_id FROM delivery_stats s WHERE s.subscription_id > hop.subscription_id ORDER BY s.subscription_id LIMIT 1)
+		SELECT (SELECT s.subscription_id FROM delivery_stats s WHERE s.subscription_id > hop.subscription_id
+			ORDER BY s.subscription_id LIMIT 1)
 			FROM hop WHERE hop.subscription_id IS NOT NULL)
-		SELECT hop.subscription_id, (SELECT s.environment_id FROM delivery_stats s WHERE s.subscription_id = hop.subscription_id LIMIT 1)
+		SELECT hop.subscription_id, (SELECT s.environment_id FROM delivery_stats s
+		WHERE s.subscription_id = hop.subscription_id LIMIT 1)
 		FROM hop WHERE hop.subscription_id IS NOT NULL`)
 	if err != nil {
 		return nil, fmt.Errorf("find subscriptions with statistics: %w", err)
@@ -63,8 +65,10 @@ func (s *Store) JoinStats(ctx context.Context, o StatOwner, before time.Time) (b
 	until := min(first+joinedMinutes*statMinute, hour+statHour)
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		// The rows that are deleted are those that are added, although other processes may be counting.
-		rows, err := tx.QueryContext(ctx, `DELETE FROM delivery_stats WHERE subscription_id = $1 AND width_ms = $2 AND start_ms >= $3 AND start_ms < $4
-			AND environment_id = $5 RETURNING measure, class, n`, o.SubscriptionID, statMinute, first, until, string(o.Environment))
+		rows, err := tx.QueryContext(ctx, `DELETE FROM delivery_stats WHERE subscription_id = $1 AND width_ms = $2
+			AND start_ms >= $3 AND start_ms < $4
+			AND environment_id = $5 RETURNING measure, class, n`,
+			o.SubscriptionID, statMinute, first, until, string(o.Environment))
 		if err != nil {
 			return err
 		}
@@ -100,7 +104,8 @@ func (s *Store) RemoveStats(ctx context.Context, o StatOwner, cutoff time.Time) 
 	}
 	until := min(first+removedHours*statHour, clock.Millis(before))
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM delivery_stats WHERE subscription_id = $1 AND width_ms = $2 AND start_ms >= $3 AND start_ms < $4
+		_, err := tx.ExecContext(ctx, `DELETE FROM delivery_stats WHERE subscription_id = $1 AND width_ms = $2
+			AND start_ms >= $3 AND start_ms < $4
 			AND environment_id = $5`, o.SubscriptionID, statHour, first, until, string(o.Environment))
 		return err
 	})
@@ -113,8 +118,10 @@ func (s *Store) RemoveStats(ctx context.Context, o StatOwner, cutoff time.Time) 
 // oldestStat returns the start of the owner's oldest row of a width before a time, or -1 if there is none.
 func (s *Store) oldestStat(ctx context.Context, o StatOwner, width int64, before time.Time) (int64, error) {
 	var start int64
-	err := s.db.Read().QueryRowContext(ctx, `SELECT s.start_ms FROM delivery_stats s WHERE s.subscription_id = $1 AND s.width_ms = $2 AND s.start_ms < $3
-		AND s.environment_id = $4 ORDER BY s.start_ms LIMIT 1`, o.SubscriptionID, width, clock.Millis(before), string(o.Environment)).Scan(&start)
+	err := s.db.Read().QueryRowContext(ctx, `SELECT s.start_ms FROM delivery_stats s WHERE s.subscription_id = $1
+		AND s.width_ms = $2 AND s.start_ms < $3
+		AND s.environment_id = $4 ORDER BY s.start_ms LIMIT 1`,
+		o.SubscriptionID, width, clock.Millis(before), string(o.Environment)).Scan(&start)
 	if errors.Is(err, sql.ErrNoRows) {
 		return -1, nil
 	}

@@ -63,7 +63,8 @@ func TestOldStats(t *testing.T) {
 				after, _ := w.byHour(rt, sub)
 				require.Equal(rt, before, after)
 				var old int
-				require.NoError(rt, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM delivery_stats WHERE subscription_id = $1 AND width_ms = $2
+				require.NoError(rt, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM delivery_stats
+					WHERE subscription_id = $1 AND width_ms = $2
 					AND start_ms < $3`, sub, statMinute, clock.Millis(now.Add(-26*time.Hour))).Scan(&old))
 				require.Zero(rt, old)
 				still, left := w.byHour(rt, other)

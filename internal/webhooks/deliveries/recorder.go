@@ -75,9 +75,9 @@ func (k *recorder) run() {
 // recorder runs until every sender has ended.
 func (k *recorder) submit(r *result) { k.results.Put(r) }
 
-// recordBatch stores a batch of results. While the database is down dispatch stops, and the batch is retried until it is
-// stored: its deliveries stay leased in memory meanwhile, so they are not sent again. Only the end of the process ends
-// the retries.
+// recordBatch stores a batch of results. While the database is down dispatch stops, and the batch is retried until it
+// is stored: its deliveries stay leased in memory meanwhile, so they are not sent again. Only the end of the process
+// ends the retries.
 func (k *recorder) recordBatch(batch []*result) {
 	ctx := k.life
 	start := k.clock.Now()
@@ -120,8 +120,8 @@ func (k *recorder) storeResults(ctx context.Context, batch []*result) error {
 	return nil
 }
 
-// storePart stores results in one transaction or, if one of their leases was lost or a row cannot be stored, each in its
-// own.
+// storePart stores results in one transaction or, if one of their leases was lost or a row cannot be stored, each in
+// its own.
 func (k *recorder) storePart(ctx context.Context, batch []*result) error {
 	err := k.db.Tx(ctx, func(tx *sql.Tx) error { return k.storeBatch(ctx, tx, batch) })
 	if err == nil {
@@ -182,13 +182,14 @@ func (k *recorder) storeOne(ctx context.Context, r *result) error {
 		return err
 	}
 	// A result that cannot be stored must not stop the others. Its lease expires, and the delivery is sent again.
-	k.log.ErrorContext(ctx, "the database refused the outcome of a delivery", slog.String("event_uuid", r.delivery.EventUUID),
-		slog.String("subscription_id", r.delivery.SubscriptionID), slog.String("error", err.Error()))
+	k.log.ErrorContext(ctx, "the database refused the outcome of a delivery",
+		slog.String("event_uuid", r.delivery.EventUUID), slog.String("subscription_id", r.delivery.SubscriptionID),
+		slog.String("error", err.Error()))
 	return nil
 }
 
-// flushTimeout is how long the outcomes of interrupted attempts may take to be stored after the time for an orderly stop
-// is over. Without them the leases would stay with a process that is gone.
+// flushTimeout is how long the outcomes of interrupted attempts may take to be stored after the time for an orderly
+// stop is over. Without them the leases would stay with a process that is gone.
 const flushTimeout = 2 * time.Second
 
 // flush waits for the senders and stores their results.

@@ -112,8 +112,8 @@ func (s *Service) enabledTargets(ctx context.Context, env id.Environment, list [
 
 // restartDeliveries increments the generation of the event's deliveries that may be restarted and whose subscription is
 // in enabled, and returns their number.
-func (s *Service) restartDeliveries(ctx context.Context, tx *sql.Tx, eventUUID string, now time.Time, enabled map[string]bool,
-	may func(Delivery) bool, refuseSending bool,
+func (s *Service) restartDeliveries(ctx context.Context, tx *sql.Tx, eventUUID string, now time.Time,
+	enabled map[string]bool, may func(Delivery) bool, refuseSending bool,
 ) (int, error) {
 	list, err := s.store.query(ctx, tx, "d.event_uuid = $1 ORDER BY d.subscription_id"+s.store.lock(), eventUUID)
 	if err != nil {
@@ -168,7 +168,9 @@ func (s *Service) Redeliver(ctx context.Context, env id.Environment, eventUUID s
 		if err != nil || !ok {
 			return err
 		}
-		n, err = s.restartDeliveries(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool { return d.Status == Dead }, false)
+		n, err = s.restartDeliveries(ctx, tx, eventUUID, now, enabled, func(d Delivery) bool {
+			return d.Status == Dead
+		}, false)
 		if err != nil || n == 0 {
 			return err
 		}

@@ -94,7 +94,8 @@ func TestHeaders(t *testing.T) {
 func TestBody(t *testing.T) {
 	t.Parallel()
 	e, _, _ := forwarded()
-	const head = `{"type":"issues.opened","timestamp":"2025-06-15T12:00:00.120Z","id":"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11",` +
+	const head = `{"type":"issues.opened","timestamp":"2025-06-15T12:00:00.120Z",` +
+		`"id":"01939a4e-7a5e-7c6f-8a54-3b1f0f6a8f11",` +
 		`"provider":"github","provider_config_key":"github-eu","connection_id":"acme","data":`
 	for _, c := range []struct {
 		body     string

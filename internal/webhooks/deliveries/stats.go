@@ -173,7 +173,8 @@ func (s *Service) readCounts(ctx context.Context, env id.Environment, subscripti
 	defer s.recorder.counted.storing.RUnlock()
 	counted, err := s.store.stats(ctx, env, subscriptionID, from, to, length)
 	if err == nil {
-		s.recorder.counted.addPending(env, subscriptionID, clock.Millis(from), clock.Millis(to), length.Milliseconds(), counted)
+		s.recorder.counted.addPending(env, subscriptionID, clock.Millis(from), clock.Millis(to), length.Milliseconds(),
+			counted)
 	}
 	return counted, err
 }
@@ -245,9 +246,12 @@ func (s *Store) stats(ctx context.Context, env id.Environment, subscriptionID st
 	if length < time.Hour {
 		widest = statMinute // hours that are joined cannot be divided into minutes
 	}
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT s.start_ms - s.start_ms % $5, s.measure, s.class, CAST(SUM(s.n) AS bigint) FROM delivery_stats s
-		WHERE s.subscription_id = $1 AND s.environment_id = $2 AND s.width_ms IN ($6, $7) AND s.start_ms >= $3 AND s.start_ms < $4
-		GROUP BY 1, 2, 3`, subscriptionID, string(env), clock.Millis(from), clock.Millis(to), length.Milliseconds(), statMinute, widest)
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT s.start_ms - s.start_ms % $5, s.measure, s.class,
+			CAST(SUM(s.n) AS bigint) FROM delivery_stats s
+		WHERE s.subscription_id = $1 AND s.environment_id = $2 AND s.width_ms IN ($6, $7) AND s.start_ms >= $3
+		AND s.start_ms < $4
+		GROUP BY 1, 2, 3`,
+		subscriptionID, string(env), clock.Millis(from), clock.Millis(to), length.Milliseconds(), statMinute, widest)
 	if err != nil {
 		return nil, fmt.Errorf("read statistics: %w", err)
 	}

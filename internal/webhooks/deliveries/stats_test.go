@@ -209,8 +209,10 @@ func TestStatsPlan(t *testing.T) {
 			return err
 		}))
 		if store.DB.Engine() == db.SQLite {
-			plan := explain(t, store, `SELECT s.start_ms - s.start_ms % $5, s.measure, s.class, CAST(SUM(s.n) AS bigint) FROM delivery_stats s
-				WHERE s.subscription_id = $1 AND s.environment_id = $2 AND s.width_ms IN ($6, $7) AND s.start_ms >= $3 AND s.start_ms < $4
+			plan := explain(t, store, `SELECT s.start_ms - s.start_ms % $5, s.measure, s.class, CAST(SUM(s.n) AS bigint)
+				FROM delivery_stats s
+				WHERE s.subscription_id = $1 AND s.environment_id = $2 AND s.width_ms IN ($6, $7) AND s.start_ms >= $3
+				AND s.start_ms < $4
 				GROUP BY 1, 2, 3`, sub, string(w.env), 1, 2, 3, 4, 5)
 			require.Contains(t, plan, "USING PRIMARY KEY (subscription_id=? AND width_ms=? AND start_ms>? AND start_ms<?)")
 			require.NotContains(t, plan, "SCAN")

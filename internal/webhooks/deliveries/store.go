@@ -52,8 +52,8 @@ func NewStore(c StoreConfig) *Store {
 }
 
 var insertDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
-	Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, claim_id, due_ms, created_ms, updated_ms,
-		generation, generation_attempts, attempt_count, leases_lost)`,
+	Before: `INSERT INTO deliveries (event_uuid, subscription_id, id, environment_id, status, claim_id, due_ms, created_ms,
+		updated_ms, generation, generation_attempts, attempt_count, leases_lost)`,
 	Types: []string{"text", "text", "text", "text", "text", "text", "bigint", "bigint", "bigint"},
 	Row:   "(?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0, 0)",
 }
@@ -78,13 +78,15 @@ type move struct {
 }
 
 var updateDeliveries = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
-	Before: `WITH v (event_uuid, subscription_id, old_status, old_claim, old_generation, status, generation, claim_id, due_ms,
+	Before: `WITH v (event_uuid, subscription_id, old_status, old_claim, old_generation, status, generation, claim_id,
+		due_ms,
 		generation_attempts, attempt_count, leases_lost, last_http_status, last_error, completed_ms, now_ms) AS (`,
 	Types: []string{"text", "text", "text", "text", "bigint", "text", "bigint", "text", "bigint", "bigint", "bigint",
 		"bigint", "bigint", "text", "bigint", "bigint"},
-	After: `) UPDATE deliveries AS d SET status = v.status, generation = v.generation, claim_id = v.claim_id, due_ms = v.due_ms,
-		generation_attempts = v.generation_attempts, attempt_count = v.attempt_count, leases_lost = v.leases_lost,
-		last_http_status = v.last_http_status, last_error = v.last_error, completed_ms = v.completed_ms, updated_ms = v.now_ms
+	After: `) UPDATE deliveries AS d SET status = v.status, generation = v.generation, claim_id = v.claim_id,
+		due_ms = v.due_ms, generation_attempts = v.generation_attempts, attempt_count = v.attempt_count,
+		leases_lost = v.leases_lost, last_http_status = v.last_http_status, last_error = v.last_error,
+		completed_ms = v.completed_ms, updated_ms = v.now_ms
 		FROM v WHERE d.event_uuid = v.event_uuid AND d.subscription_id = v.subscription_id AND d.status = v.old_status
 		AND d.claim_id = v.old_claim AND d.generation = v.old_generation`,
 }
@@ -234,8 +236,9 @@ func DecodeFailure(text *string) (f *Failure, subscriptionID string, err error) 
 		Overcome: s.Overcome, Died: s.Died}, s.SubscriptionID, nil
 }
 
-const deliveryColumns = `d.event_uuid, d.subscription_id, d.id, d.environment_id, d.status, d.generation, d.claim_id, d.due_ms,
-	d.generation_attempts, d.attempt_count, d.leases_lost, d.last_http_status, d.last_error, d.created_ms, d.updated_ms, d.completed_ms`
+const deliveryColumns = `d.event_uuid, d.subscription_id, d.id, d.environment_id, d.status, d.generation, d.claim_id,
+	d.due_ms, d.generation_attempts, d.attempt_count, d.leases_lost, d.last_http_status, d.last_error, d.created_ms,
+	d.updated_ms, d.completed_ms`
 
 func scanDelivery(r *sql.Rows) (Delivery, error) {
 	var d Delivery

@@ -84,8 +84,10 @@ func TestExplainAsksTheFilter(t *testing.T) {
 	e := events.Event{Type: "a", Types: []string{"a", "b"}, Provider: "p", ProviderConfigKey: "k", ConnectionID: "c",
 		ContentType: "x"}
 	p := events.Payload{Headers: `{"h":"1"}`, Body: []byte(`{"n":1}`), Encoding: events.JSON}
-	sub := subscriptions.Subscription{EventTypes: []string{"b"}, Filter: `"b" in event.types && event.type == "a" && event.provider == "p" &&
-		event.provider_config_key == "k" && event.connection_id == "c" && event.content_type == "x" && event.headers["h"] == "1" && event.body.n == 1`}
+	const filter = `"b" in event.types && event.type == "a" && event.provider == "p" &&
+		event.provider_config_key == "k" && event.connection_id == "c" && event.content_type == "x" &&
+		event.headers["h"] == "1" && event.body.n == 1`
+	sub := subscriptions.Subscription{EventTypes: []string{"b"}, Filter: filter}
 	found := Explain(&e, filters.NewEvent(&e, &p), &sub)
 	require.Empty(t, found.Failed, "%+v", found.Filter)
 	require.True(t, found.Filter.Matches)

@@ -114,8 +114,8 @@ func (r *Replay) view() access.View {
 	return access.View{Environment: r.Environment, Connections: r.Bound}
 }
 
-// bulk returns the part of the order for these events. The first event's deliveries up to that of the subscription after
-// are done.
+// bulk returns the part of the order for these events. The first event's deliveries up to that of the subscription
+// after are done.
 func (o *Order) bulk(env id.Environment, list []events.Event, after string, limit int) deliveries.Bulk {
 	return deliveries.Bulk{Environment: env, Events: list, After: after, Criteria: o.Filter.DeliveryCriteria,
 		Force: o.Force, To: o.To, Limit: limit}

@@ -97,7 +97,8 @@ func (s *Service) Create(ctx context.Context, p access.Principal, o Order) (Repl
 	return r, nil
 }
 
-// checkOrder limits an order to the connections of the view. It returns an error for a subscription that does not exist.
+// checkOrder limits an order to the connections of the view. It returns an error for a subscription that does not
+// exist.
 func (s *Service) checkOrder(ctx context.Context, v access.View, o *Order) error {
 	o.Bound = v.Connections
 	if o.To == "" {
@@ -127,7 +128,8 @@ func auditState(r *Replay) audit.State {
 		"rate_per_second": o.RatePerSecond}
 }
 
-// Get returns a replay that the view shows, or not_found. A bounded view shows the replays created under the same bound.
+// Get returns a replay that the view shows, or not_found. A bounded view shows the replays created under the same
+// bound.
 func (s *Service) Get(ctx context.Context, v access.View, replayID string) (Replay, error) {
 	r, err := find(ctx, s.cfg.DB.Read(), v, replayID, "")
 	if err != nil {
@@ -160,8 +162,8 @@ func (s *Service) List(ctx context.Context, v access.View, f ListFilter, p page.
 	return rows, nil
 }
 
-// Pause stops a replay: once Pause returns, the replay starts nothing until Resume. Started deliveries continue. Pausing
-// a paused replay changes nothing.
+// Pause stops a replay: once Pause returns, the replay starts nothing until Resume. Started deliveries continue.
+// Pausing a paused replay changes nothing.
 //
 // Errors: not_found; replay_ended.
 func (s *Service) Pause(ctx context.Context, p access.Principal, replayID string) (Replay, error) {

@@ -213,7 +213,8 @@ func TestExpire(t *testing.T) {
 		w := newWorld(t, store)
 		s := w.node("one")
 		w.event(map[string]deliveries.Status{w.subscription(): deliveries.Dead})
-		ended, paused := w.create(s.Service, Order{Filter: Filter{All: true}}), w.create(s.Service, Order{Filter: Filter{All: true}})
+		ended, paused := w.create(s.Service, Order{Filter: Filter{All: true}}),
+			w.create(s.Service, Order{Filter: Filter{All: true}})
 		_, err := s.Cancel(t.Context(), w.anybody(), ended.ID)
 		require.NoError(t, err)
 		_, err = s.Pause(t.Context(), w.anybody(), paused.ID)

@@ -142,7 +142,8 @@ func update(ctx context.Context, tx *sql.Tx, r *Replay) error {
 	}
 }
 
-// fail ends a replay that the caller's transaction holds. It reads nothing of the replay, because that may be the error.
+// fail ends a replay that the caller's transaction holds. It reads nothing of the replay, because that may be the
+// error.
 func fail(ctx context.Context, tx *sql.Tx, replayID string, code FailureCode, now time.Time) error {
 	_, err := tx.ExecContext(ctx, "UPDATE webhook_replays SET status = $1, error_code = $2, updated_ms = $3, "+
 		"version = version + 1 WHERE id = $4", string(Failed), string(code), clock.Millis(now), replayID)

@@ -285,7 +285,8 @@ func (w *world) end(d deliveries.Delivery, to deliveries.Status) {
 		tries = 0
 	}
 	w.tx(func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(w.ctx, `UPDATE deliveries SET status = $1, generation_attempts = generation_attempts + $2 WHERE event_uuid = $3
+		if _, err := tx.ExecContext(w.ctx, `UPDATE deliveries SET status = $1, generation_attempts = generation_attempts + $2
+			WHERE event_uuid = $3
 			AND subscription_id = $4`, string(to), tries, d.EventUUID, d.SubscriptionID); err != nil {
 			return err
 		}
