@@ -11,7 +11,6 @@ func notRewritten() []string {
 		"internal/operator/",
 		"internal/platform/db/",
 		"internal/platform/testkit/",
-		"internal/webhooks/events/",
 		"internal/webhooks/eventstream/",
 		"internal/webhooks/filters/",
 		"internal/webhooks/ingest/",

@@ -211,7 +211,7 @@ func (d Delivery) counters() events.Counters {
 		c.Cancelled = 1
 	}
 	if d.AttemptCount > 0 || d.LastFailure != nil {
-		c.Tried = 1
+		c.Attempted = 1
 	}
 	return c
 }

@@ -228,9 +228,9 @@ func TestHeldAfterAFailure(t *testing.T) {
 // back to being just received.
 func TestGivenUpCountsAsTried(t *testing.T) {
 	t.Parallel()
-	require.EqualValues(t, 1, loseWorker(Delivery{}).counters().Tried)
-	require.EqualValues(t, 1, loseWorker(Delivery{}).replayed(testTime(), true).counters().Tried)
-	require.Zero(t, Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).counters().Tried)
+	require.EqualValues(t, 1, loseWorker(Delivery{}).counters().Attempted)
+	require.EqualValues(t, 1, loseWorker(Delivery{}).replayed(testTime(), true).counters().Attempted)
+	require.Zero(t, Delivery{}.claimed("claim", testTime()).leaseLost(testTime()).counters().Attempted)
 }
 
 // loseWorker returns d after as many lost leases in a row as end it.

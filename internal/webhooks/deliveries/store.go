@@ -187,7 +187,7 @@ func (m *move) change(nowMillis int64) (events.Change, error) {
 			RetryWait: after.RetryWait - before.RetryWait, Held: after.Held - before.Held,
 			HeldFailed: after.HeldFailed - before.HeldFailed, Dead: after.Dead - before.Dead,
 			Succeeded: after.Succeeded - before.Succeeded, Cancelled: after.Cancelled - before.Cancelled,
-			Tried: after.Tried - before.Tried,
+			Attempted: after.Attempted - before.Attempted,
 		}}
 	if f := m.to.LastFailure; f != m.from.LastFailure && f != nil && !f.Overcome {
 		text, err := encodeFailure(m.to.LastFailure, m.from.SubscriptionID)

@@ -10,7 +10,7 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// statusCase is StatusOf in SQL over the counters as they will be: the row's plus the change's.
+// statusCase is StatusOf in SQL over the new counters: the row's plus the change's.
 func statusCase() string {
 	n := func(counter string) string { return "(e.n_" + counter + " + v." + counter + ")" }
 	return "CASE WHEN " + n("sending") + " = 0 AND " + n("tried") + " = 0 THEN 'received'" +
@@ -47,11 +47,11 @@ var applyChanges = sync.OnceValue(func() *db.MultiRow { //nolint:gochecknoglobal
 	}
 })
 
-// Apply returns the statement that changes the counters of events, and with them their status, and how many events it
-// must affect. Changes about one event are merged first. It notes them in the log, whose statement belongs into the
-// same transaction.
+// Apply returns the statement that changes the counters of events, and with them their status, and the number of events
+// that it must affect. It merges changes of one event, and adds them to the log, whose statement belongs in the same
+// transaction.
 func Apply(changes []Change, log *Log) (list int, st db.Statement) {
-	changes = merge(changes)
+	changes = mergeByEvent(changes)
 	args := make([]any, 0, len(changes)*applyChanges().Columns())
 	for i := range changes {
 		c := &changes[i]
@@ -61,14 +61,14 @@ func Apply(changes []Change, log *Log) (list int, st db.Statement) {
 			lastError = c.LastError
 		}
 		args = append(args, string(c.Environment), c.EventUUID, c.Sending, c.Pending, c.RetryWait, c.Held, c.HeldFailed,
-			c.Dead, c.Succeeded, c.Cancelled, c.Tried, c.Attempts, lastError, clock.Millis(c.At))
+			c.Dead, c.Succeeded, c.Cancelled, c.Attempted, c.Attempts, lastError, clock.Millis(c.At))
 	}
 	return len(changes), db.Statement{Rows: applyChanges(), Args: args}
 }
 
-// merge joins the changes of one event and sorts by event, so that two writers lock rows in one order where the engine
-// follows ours.
-func merge(changes []Change) []Change {
+// mergeByEvent merges the changes of each event and sorts by event, so that concurrent writers lock rows in one order
+// where the engine follows ours.
+func mergeByEvent(changes []Change) []Change {
 	sorted := slices.Clone(changes)
 	slices.SortStableFunc(sorted, func(a, b Change) int { return cmp.Compare(a.EventUUID, b.EventUUID) })
 	out := sorted[:0]

@@ -23,12 +23,12 @@ func TestStatusOf(t *testing.T) {
 		{events.Counters{Held: 1}, events.Received},
 		{events.Counters{Cancelled: 1}, events.Received},
 		{events.Counters{Sending: 1}, events.Forwarding},
-		{events.Counters{Pending: 1, Dead: 1, Tried: 1}, events.Forwarding},
-		{events.Counters{RetryWait: 1, Dead: 1, Tried: 2}, events.Failed},
-		{events.Counters{HeldFailed: 1, Succeeded: 1, Tried: 2}, events.Failed},
-		{events.Counters{Dead: 1, Succeeded: 1, Held: 1, Tried: 2}, events.DeadLetter},
-		{events.Counters{Succeeded: 1, Cancelled: 1, Tried: 1}, events.Forwarded},
-		{events.Counters{Cancelled: 1, Tried: 1}, events.Failed},
+		{events.Counters{Pending: 1, Dead: 1, Attempted: 1}, events.Forwarding},
+		{events.Counters{RetryWait: 1, Dead: 1, Attempted: 2}, events.Failed},
+		{events.Counters{HeldFailed: 1, Succeeded: 1, Attempted: 2}, events.Failed},
+		{events.Counters{Dead: 1, Succeeded: 1, Held: 1, Attempted: 2}, events.DeadLetter},
+		{events.Counters{Succeeded: 1, Cancelled: 1, Attempted: 1}, events.Forwarded},
+		{events.Counters{Cancelled: 1, Attempted: 1}, events.Failed},
 	} {
 		require.Equal(t, c.want, events.StatusOf(c.counters), "%+v", c.counters)
 	}
@@ -43,7 +43,7 @@ func drawCounters(rt *rapid.T) events.Counters {
 	return events.Counters{
 		Sending: n("sending"), Pending: n("pending"), RetryWait: n("retry_wait"), Held: n("held"),
 		HeldFailed: n("held_failed"), Dead: n("dead"), Succeeded: n("succeeded"), Cancelled: n("cancelled"),
-		Tried: n("tried"),
+		Attempted: n("tried"),
 	}
 }
 
@@ -54,7 +54,7 @@ func to(from, target events.Counters) events.Counters {
 		RetryWait: target.RetryWait - from.RetryWait, Held: target.Held - from.Held,
 		HeldFailed: target.HeldFailed - from.HeldFailed, Dead: target.Dead - from.Dead,
 		Succeeded: target.Succeeded - from.Succeeded, Cancelled: target.Cancelled - from.Cancelled,
-		Tried: target.Tried - from.Tried,
+		Attempted: target.Attempted - from.Attempted,
 	}
 }
 
@@ -143,7 +143,7 @@ func TestInsertedStatus(t *testing.T) {
 			require.Equal(t, want, got.Status)
 		}
 		_, statement := events.Apply([]events.Change{{EventUUID: leased.UUID, Environment: env, At: at(1), Attempts: 1,
-			Counters: events.Counters{Sending: -1, Succeeded: 1, Tried: 1}}}, &events.Log{})
+			Counters: events.Counters{Sending: -1, Succeeded: 1, Attempted: 1}}}, &events.Log{})
 		run(t.Context(), t, store.DB, statement)
 		got, err := s.Get(t.Context(), access.Whole(env), leased.UUID)
 		require.NoError(t, err)

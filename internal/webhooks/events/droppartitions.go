@@ -17,10 +17,10 @@ const (
 	partitionDay    = "20060102"
 )
 
-// Drop drops the partitions of days of which every payload was received at cutoff or before, one in a
-// transaction, and returns how many it dropped. Before that it marks the payloads of all environments given as gone up
-// to then; they are all that have events. It does nothing on SQLite. A partition that somebody is reading is left for
-// the next call: whoever would wait for the lock would make every delivery wait.
+// Drop drops the partitions of days whose payloads were all received at cutoff or before, each in its own transaction,
+// and returns their number. First it marks the payloads of the environments as gone up to cutoff; these must be all
+// environments with events. A partition that is being read is left for the next call, because a waiting DROP would
+// block every write.
 func (p *Partitions) Drop(ctx context.Context, environments []id.Environment,
 	cutoff time.Time) (n int, err error) {
 	if p.db.Engine() != db.Postgres {
@@ -99,9 +99,8 @@ func (p *Partitions) markGone(ctx context.Context, environments []id.Environment
 	return nil
 }
 
-// SweepDefault deletes up to limit payloads that were received at cutoff or before from the partition of days
-// that have none of their own, which is never dropped, and returns how many went. Like Drop it marks payloads
-// as gone first. It does nothing on SQLite.
+// SweepDefault deletes up to limit payloads that were received at cutoff or before from the default partition, which is
+// never dropped, and returns their number. Like Drop it marks payloads as gone first.
 func (p *Partitions) SweepDefault(ctx context.Context, environments []id.Environment, cutoff time.Time,
 	limit int) (int, error) {
 	if p.db.Engine() != db.Postgres {
@@ -145,7 +144,7 @@ func (p *Partitions) SweepDefault(ctx context.Context, environments []id.Environ
 	return len(uuids), nil
 }
 
-// Overdue returns for how long, at cutoff, the oldest partition could have been dropped; 0 where none can be.
+// Overdue returns for how long, at cutoff, the oldest partition could have been dropped; 0 if none can be.
 func (p *Partitions) Overdue(ctx context.Context, cutoff time.Time) (time.Duration, error) {
 	if p.db.Engine() != db.Postgres {
 		return 0, nil

@@ -1,4 +1,5 @@
-// Package events stores the events, their payloads and idempotency keys, and the log of changes to events. See README.md.
+// Package events stores the events, their payloads and idempotency keys, and the log of changes to events. See
+// README.md.
 package events
 
 import (
@@ -7,7 +8,7 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Status is where an event stands. It is a pure function of the event's counters; see StatusOf.
+// Status is the state of an event. It is a pure function of the event's counters; see StatusOf.
 type Status string
 
 // The statuses of an event.
@@ -22,7 +23,7 @@ const (
 // Statuses returns every status.
 func Statuses() []Status { return []Status{Received, Forwarding, Forwarded, Failed, DeadLetter} }
 
-// Encoding says how a body is shown: as JSON, as text, or in base64. The stored bytes are exact in every case.
+// Encoding is the form in which a body is shown. The stored bytes are exact in every case.
 type Encoding string
 
 // The encodings of a body.
@@ -32,25 +33,21 @@ const (
 	Base64 Encoding = "base64"
 )
 
-// UnknownType is the type of an event whose type cannot be derived.
-const UnknownType = "unknown"
-
-// OwnProvider is the provider of events that no provider has sent: those that are published over the API, and the
-// gateway's own.
+// OwnProvider is the provider of events that no provider has sent: published events, and the gateway's own.
 const OwnProvider = "sallyport"
 
-// OwnPrefix begins the types of the gateway's own events. Nobody can publish one.
+// OwnPrefix is the prefix of the types of the gateway's own events. They cannot be published.
 const OwnPrefix = OwnProvider + "."
 
 // Sources of the idempotency key of an event of OwnProvider.
 const (
-	// SourcePublisher: whoever published the event gave the key.
+	// SourcePublisher: the publisher of the event provided the key.
 	SourcePublisher = "api"
-	// SourceEvent: there is none, and the event's uuid stands for it.
+	// SourceEvent: the event has no key, and its uuid is used.
 	SourceEvent = "event_uuid"
 )
 
-// SuspectSameBody marks an event whose body came before under another, unsigned id.
+// SuspectSameBody marks an event whose body was received before under another, unsigned id.
 const SuspectSameBody = "same_body_new_id"
 
 // Event is a stored event without its payload.
@@ -61,45 +58,45 @@ type Event struct {
 	ConnectionID      string
 	Provider          string
 	ProviderConfigKey string
-	// Type is the first of Types where the delivery was a batch.
+	// Type is the first of Types if the request was a batch.
 	Type string
-	// Types are the different types of a batch's items; nil where the delivery told of one event.
+	// Types holds the distinct types of a batch's items; nil if the request contained a single event.
 	Types             []string
 	Status            Status
 	IdempotencyKey    string
 	IdempotencySource string
-	// DuplicateOf is the event that this one repeats; nil for an event of its own.
+	// DuplicateOf is the event that this one duplicates; nil if it is not a duplicate.
 	DuplicateOf *string
 	// Suspect is SuspectSameBody or nil.
 	Suspect *string
-	// Control marks a provider's ping or confirmation: stored, never forwarded.
+	// Control marks a provider's ping or confirmation, which is stored and never forwarded.
 	Control bool
 	// Verification is the JSON object {result, scheme, key_id}.
 	Verification string
 	ContentType  string
 	BodySize     int64
-	// Hops is how many gateways the event passed before this one.
+	// Hops is the number of gateways that the event passed before this one.
 	Hops int64
-	// AttemptCount is the number of tries recorded over all deliveries.
+	// AttemptCount counts the recorded attempts over all deliveries.
 	AttemptCount int64
-	// LastError is the JSON object of the last failed try, or nil.
+	// LastError is the JSON object of the last failed attempt, or nil.
 	LastError  *string
 	ReceivedAt time.Time
 	UpdatedAt  time.Time
-	// ForwardedAt is when the event first stood at forwarded.
+	// ForwardedAt is when the event first had the status forwarded.
 	ForwardedAt *time.Time
 	// ExpungedAt is when the payload was removed on request.
 	ExpungedAt *time.Time
-	// PayloadExpired says that the payload is gone: nothing can be sent or shown of it any more. A duplicate never had
-	// one.
+	// PayloadExpired is true if the payload is gone, so that it cannot be sent or shown. A duplicate never had one.
 	PayloadExpired bool
-	// PayloadExpiresAt is when the payload goes or went; nil for a duplicate, and where the time is not known.
+	// PayloadExpiresAt is when the payload is or was removed; nil for a duplicate, and if the time is not known.
 	PayloadExpiresAt *time.Time
-	// ExpiresAt is when the event goes.
+	// ExpiresAt is when the event is removed.
 	ExpiresAt time.Time
 }
 
-// KeyScope is what the event's idempotency keys are unique in: its connection or, where it has none, its environment.
+// KeyScope returns the scope in which the event's idempotency keys are unique: its connection, or its environment if it
+// has none.
 func (e *Event) KeyScope() string {
 	if e.ConnectionUUID == "" {
 		return string(e.Environment)
@@ -107,7 +104,7 @@ func (e *Event) KeyScope() string {
 	return e.ConnectionUUID
 }
 
-// AllTypes are the types by which the event is matched.
+// AllTypes returns the types by which the event is matched.
 func (e *Event) AllTypes() []string {
 	if e.Types != nil {
 		return e.Types
@@ -115,30 +112,30 @@ func (e *Event) AllTypes() []string {
 	return []string{e.Type}
 }
 
-// Payload is what the provider sent.
+// Payload is the content of a provider's request.
 type Payload struct {
-	// Headers is a JSON object of lower-case names, credentials redacted.
+	// Headers is a JSON object of lower-case names, with credentials redacted.
 	Headers  string
 	Body     []byte
 	Encoding Encoding
 }
 
-// Counters count an event's deliveries by where they stand.
+// Counters counts an event's deliveries by state.
 type Counters struct {
 	Sending, Pending, RetryWait int64
-	// HeldFailed counts deliveries held after a failed try of whatever generation, with no success since; Held counts the
-	// others that are held.
+	// HeldFailed counts deliveries held after a failed attempt of any generation, with no success since. Held counts the
+	// other held ones.
 	Held, HeldFailed           int64
 	Dead, Succeeded, Cancelled int64
-	// Tried counts the deliveries that were ever tried or have died.
-	Tried int64
+	// Attempted counts the deliveries that were ever attempted or have died.
+	Attempted int64
 }
 
-// StatusOf returns the status that follows from the counters: the first rule that holds. The CASE expression of the
-// counters' UPDATE says the same in SQL, and a property test holds the two together.
+// StatusOf returns the status that follows from the counters by the first rule that applies. The CASE expression of the
+// counters' UPDATE is the same in SQL; a property test compares the two.
 func StatusOf(c Counters) Status {
 	switch {
-	case c.Sending == 0 && c.Tried == 0:
+	case c.Sending == 0 && c.Attempted == 0:
 		return Received
 	case c.Sending > 0 || c.Pending > 0:
 		return Forwarding
@@ -153,14 +150,14 @@ func StatusOf(c Counters) Status {
 	}
 }
 
-// Change is what a transaction does to one event's counters.
+// Change is a change of one event's counters.
 type Change struct {
 	Environment id.Environment
 	EventUUID   string
 	Counters
-	// Attempts is how many tries were recorded.
+	// Attempts counts the recorded attempts.
 	Attempts int64
-	// LastError is the JSON object of a failed try; empty keeps the last one.
+	// LastError is the JSON object of a failed attempt. Empty keeps the last one.
 	LastError string
 	At        time.Time
 }
@@ -175,7 +172,7 @@ func (c *Change) Merge(other Change) {
 	c.Dead += other.Dead
 	c.Succeeded += other.Succeeded
 	c.Cancelled += other.Cancelled
-	c.Tried += other.Tried
+	c.Attempted += other.Attempted
 	c.Attempts += other.Attempts
 	if other.LastError != "" {
 		c.LastError = other.LastError

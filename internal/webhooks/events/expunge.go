@@ -11,9 +11,9 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Expunge deletes the event's payload for good and marks the event. Its keys stay, so that a repeat is still one. It
-// reports false, and changes nothing, for an event that has none to delete. Whoever calls it has ended, in the same
-// transaction or before, what waits to be sent; Expunged tells those who come later.
+// Expunge permanently deletes the event's payload and marks the event. Its keys stay, so that duplicates are still
+// recognised. It returns false, and changes nothing, for an event without a payload to delete. The caller ends what
+// waits to be sent, in the same transaction or before; Expunged stops later senders.
 func (s *Store) Expunge(ctx context.Context, tx *sql.Tx, e *Event, now time.Time) (bool, error) {
 	marked, err := db.Changed(tx.ExecContext(ctx, `UPDATE webhook_events SET expunged_ms = $1, updated_ms = $1 WHERE environment_id = $2
 		AND event_uuid = $3
@@ -32,16 +32,16 @@ func (s *Store) Expunge(ctx context.Context, tx *sql.Tx, e *Event, now time.Time
 	log := Log{At: now}
 	log.Updated(e.Environment, e.UUID)
 	if _, err := s.db.ExecAll(ctx, tx, log.Statement()); err != nil {
-		return false, fmt.Errorf("note an expunged event: %w", err)
+		return false, fmt.Errorf("log an expunged event: %w", err)
 	}
 	return true, nil
 }
 
-// maxAsked is how many events one query asks about.
+// maxAsked is the maximum number of events in one query.
 const maxAsked = 256
 
 // Expunged returns those of the environment's events whose payload was removed on request. In a transaction that has
-// changed the events' counters the answer holds until it ends: an expunging waits for the rows that it changed.
+// changed the events' counters the result holds until it ends: Expunge waits for the changed rows.
 func (s *Store) Expunged(ctx context.Context, tx *sql.Tx, env id.Environment, uuids []string) ([]string, error) {
 	var out []string
 	for len(uuids) > 0 {
@@ -52,7 +52,7 @@ func (s *Store) Expunged(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 			`SELECT event_uuid FROM webhook_events WHERE environment_id = $1 AND expunged_ms IS NOT NULL AND event_uuid IN `+
 				in, args...)
 		if err != nil {
-			return nil, fmt.Errorf("ask for expunged events: %w", err)
+			return nil, fmt.Errorf("read expunged events: %w", err)
 		}
 		if err := db.Each(rows, func(r *sql.Rows) error {
 			var uuid string
@@ -60,7 +60,7 @@ func (s *Store) Expunged(ctx context.Context, tx *sql.Tx, env id.Environment, uu
 			out = append(out, uuid)
 			return err
 		}); err != nil {
-			return nil, fmt.Errorf("ask for expunged events: %w", err)
+			return nil, fmt.Errorf("read expunged events: %w", err)
 		}
 		uuids = uuids[n:]
 	}

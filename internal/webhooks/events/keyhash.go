@@ -9,21 +9,22 @@ import (
 // body:<hash>:<uuid of the window's first event>.
 const SourceBodyHash = "body_hash"
 
-// keyBytes is how much of a SHA-256 names a key: 128 bits, which nobody can make collide, in half the index.
+// keyBytes is the length of the part of a SHA-256 that names a key: 128 bits, too many for collisions, at half the size
+// of the index.
 const keyBytes = 16
 
-// HashID is the hash under which an id of the provider's is claimed.
+// HashID returns the hash under which a provider's id is claimed.
 func HashID(text string) []byte { return hashKey("id", text) }
 
-// HashSignedID is the hash under which an id that the signature covers is claimed. It is apart from ids that anybody
-// may write, so that none of those makes a repeat of the event that is yet to come.
+// HashSignedID returns the hash under which an id is claimed that the signature covers. It differs from HashID, so that
+// an unsigned id, which anyone may write, cannot make a later event a duplicate.
 func HashSignedID(text string) []byte { return hashKey("signed id", text) }
 
-// HashBody is the hash under which the hexadecimal hash of a body is claimed.
+// HashBody returns the hash under which the hexadecimal hash of a body is claimed.
 func HashBody(sum string) []byte { return hashKey("body", sum) }
 
-// HashPublished is the hash under which a publisher's key is claimed: of another kind than a provider's id, so that
-// nobody can publish a provider's event away.
+// HashPublished returns the hash under which a publisher's key is claimed. It differs from those of providers, so that
+// publishing cannot suppress a provider's event.
 func HashPublished(text string) []byte { return hashKey(SourcePublisher, text) }
 
 func hashKey(kind, text string) []byte {
@@ -31,11 +32,11 @@ func hashKey(kind, text string) []byte {
 	return sum[:keyBytes]
 }
 
-// BodyKey is the text of a body-hash key.
+// BodyKey returns the text of a key of SourceBodyHash.
 func BodyKey(sum, firstUUID string) string { return "body:" + sum + ":" + firstUUID }
 
-// HashesOfKey returns the hashes under one of which an event with this key, from this source, has claimed it; none for
-// an event without one.
+// HashesOfKey returns the hashes of which an event with this key, from this source, has claimed one; none for an event
+// without a key.
 func HashesOfKey(source, key string) [][]byte {
 	switch source {
 	case SourceEvent:

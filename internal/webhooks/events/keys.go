@@ -12,7 +12,7 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Keys claims the idempotency keys of events.
+// Keys claims and releases the idempotency keys of events.
 type Keys struct{ db *db.DB }
 
 // NewKeys returns Keys.
@@ -21,12 +21,12 @@ func NewKeys(d *db.DB) *Keys { return &Keys{db: d} }
 // KeyForever is the expiry of a key that lives as long as its event.
 const KeyForever = int64(math.MaxInt64)
 
-// Key claims an idempotency key of a connection for an event.
+// Key is an idempotency key of a connection, to claim for an event.
 type Key struct {
 	ConnectionUUID string
 	Hash           []byte
 	EventUUID      string
-	// ExpiresMillis is when the key may be claimed anew, in Unix milliseconds; KeyForever for never.
+	// ExpiresMillis is when the key becomes free again, in Unix milliseconds, or KeyForever.
 	ExpiresMillis int64
 }
 
@@ -34,8 +34,7 @@ func compareKeys(a, b *Key) int {
 	return cmp.Or(cmp.Compare(a.ConnectionUUID, b.ConnectionUUID), bytes.Compare(a.Hash, b.Hash))
 }
 
-// claimKeys inserts keys, and takes over those that have expired. A key that is neither free nor expired is left as it
-// is and not counted as affected.
+// claimKeys inserts keys and takes over expired ones. Other keys are left as they are and not counted as affected.
 var claimKeys = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Before: "INSERT INTO webhook_event_keys (connection_uuid, key_hash, event_uuid, claimed_ms, expires_ms)",
 	Types:  []string{"text", "bytea", "text", "bigint", "bigint"},
@@ -44,9 +43,9 @@ var claimKeys = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 		" expires_ms = excluded.expires_ms WHERE webhook_event_keys.expires_ms <= excluded.claimed_ms",
 }
 
-// Claim claims every key that is free or expired at nowMillis and returns, by position, the event that holds each
-// of the others ("" for a key that was claimed). The keys must differ from each other. They are claimed in one order,
-// by connection and hash, so that two writers cannot wait for each other in a circle.
+// Claim claims every key that is free or expired at nowMillis. It returns, by position, the events that hold the
+// others, and "" for a claimed key. The keys must differ from each other. They are claimed in the order of connection
+// and hash, so that writers cannot deadlock.
 func (k *Keys) Claim(ctx context.Context, tx *sql.Tx, keys []*Key, nowMillis int64) ([]string, error) {
 	sorted := slices.Clone(keys)
 	slices.SortFunc(sorted, compareKeys)
@@ -106,7 +105,7 @@ func readHolders(ctx context.Context, tx *sql.Tx, keys []*Key) (map[string]strin
 	return held, nil
 }
 
-// Release gives back a key that the event has claimed.
+// Release deletes a key that the event has claimed.
 func (*Keys) Release(ctx context.Context, tx *sql.Tx, key Key) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM webhook_event_keys WHERE connection_uuid = $1 AND key_hash = $2
 		AND event_uuid = $3`,

@@ -8,11 +8,11 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Lifetimes says how long an environment keeps what it was sent, from its receipt on.
+// Lifetimes says how long an environment keeps what it receives.
 type Lifetimes struct {
-	// Payload is about headers and bodies; it does not exceed Event.
+	// Payload is the lifetime of headers and bodies; it does not exceed Event.
 	Payload time.Duration
-	// Event is about events, with their history and their keys.
+	// Event is the lifetime of events, with their history and their keys.
 	Event time.Duration
 }
 
@@ -39,7 +39,7 @@ func (unlimited) Lifetimes(context.Context, id.Environment) (Lifetimes, error) {
 	return Lifetimes{Payload: century, Event: century}, nil
 }
 
-// applyAge fills in what follows from an event's age.
+// applyAge sets the fields that follow from an event's age.
 func (e *Event) applyAge(l Lifetimes, gone *int64, now time.Time) {
 	e.ExpiresAt = e.ReceivedAt.Add(l.Event)
 	if e.DuplicateOf != nil {
@@ -51,7 +51,7 @@ func (e *Event) applyAge(l Lifetimes, gone *int64, now time.Time) {
 	case e.ExpungedAt != nil && e.ExpungedAt.Before(expires):
 		e.PayloadExpiresAt = e.ExpungedAt
 	case e.PayloadExpired && expires.After(now):
-		// It went under a shorter lifetime than the environment has now. When is not known.
+		// It was removed under a shorter lifetime than the present one, at an unknown time.
 	default:
 		e.PayloadExpiresAt = &expires
 	}

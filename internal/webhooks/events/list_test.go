@@ -33,11 +33,11 @@ func countersFor(s events.Status) events.Counters {
 	case events.Forwarding:
 		return events.Counters{Sending: 1}
 	case events.Forwarded:
-		return events.Counters{Succeeded: 1, Tried: 1}
+		return events.Counters{Succeeded: 1, Attempted: 1}
 	case events.Failed:
-		return events.Counters{RetryWait: 1, Tried: 1}
+		return events.Counters{RetryWait: 1, Attempted: 1}
 	case events.DeadLetter:
-		return events.Counters{Dead: 1, Tried: 1}
+		return events.Counters{Dead: 1, Attempted: 1}
 	case events.Received:
 	}
 	return events.Counters{}

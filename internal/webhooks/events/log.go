@@ -10,8 +10,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// LogRecord is what one transaction did to the events of one environment. Readers of the live stream are told of it in
-// this order: what was received, which tries were recorded, which events changed.
+// LogRecord lists what one transaction did to the events of one environment. Readers of the live stream get it in this
+// order: received events, recorded attempts, changed events.
 type LogRecord struct {
 	// Position orders the records of all environments; LogStore sets it.
 	Position    int64
@@ -22,19 +22,19 @@ type LogRecord struct {
 	Updated     []string
 }
 
-// LogAttempt names a recorded try.
+// LogAttempt identifies a recorded attempt.
 type LogAttempt struct {
 	EventUUID string
 	ID        string
 }
 
-// Messages is how many messages the record stands for.
+// Messages returns the number of messages in the record.
 func (r *LogRecord) Messages() int { return len(r.Received) + len(r.Attempts) + len(r.Updated) }
 
-// logEntries is the stored form of what a record names.
+// logEntries is the stored form of a record's lists.
 type logEntries struct {
 	Received []string    `json:"r,omitempty"`
-	Attempts [][2]string `json:"a,omitempty"` // event and try
+	Attempts [][2]string `json:"a,omitempty"` // event and attempt
 	Updated  []string    `json:"u,omitempty"`
 }
 
@@ -67,7 +67,7 @@ var insertLog = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 	Types:  []string{"text", "bigint", "bigint", "text"},
 }
 
-// Log is what a transaction has done so far, by environment.
+// Log collects what a transaction does, by environment.
 type Log struct {
 	At      time.Time
 	records []LogRecord
@@ -83,19 +83,19 @@ func (l *Log) of(env id.Environment) *LogRecord {
 	return &l.records[i]
 }
 
-// Received notes an event that is stored.
+// Received adds a stored event.
 func (l *Log) Received(env id.Environment, eventUUID string) {
 	r := l.of(env)
 	r.Received = append(r.Received, eventUUID)
 }
 
-// Attempted notes a try that is recorded.
+// Attempted adds a recorded attempt.
 func (l *Log) Attempted(env id.Environment, eventUUID, attemptID string) {
 	r := l.of(env)
 	r.Attempts = append(r.Attempts, LogAttempt{EventUUID: eventUUID, ID: attemptID})
 }
 
-// Updated notes an event whose row changes. Notes of one event that follow each other are one.
+// Updated adds an event whose row changes. Consecutive calls for one event count once.
 func (l *Log) Updated(env id.Environment, eventUUID string) {
 	r := l.of(env)
 	if n := len(r.Updated); n > 0 && r.Updated[n-1] == eventUUID {
@@ -104,7 +104,7 @@ func (l *Log) Updated(env id.Environment, eventUUID string) {
 	r.Updated = append(r.Updated, eventUUID)
 }
 
-// Statement stores the records. It belongs into the transaction that does what they tell.
+// Statement returns the statement that stores the records. It belongs in the transaction that they describe.
 func (l *Log) Statement() db.Statement {
 	args := make([]any, 0, len(l.records)*insertLog.Columns())
 	for i := range l.records {

@@ -13,26 +13,26 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// LogStore reads the log, orders it and trims it. Transactions add to it with a Log.
+// LogStore reads, orders and trims the log. Transactions add to it with a Log.
 type LogStore struct{ db *db.DB }
 
 // NewLogStore returns a LogStore.
 func NewLogStore(d *db.DB) *LogStore { return &LogStore{db: d} }
 
-// How far back the log of an environment leads: in time, and in messages.
+// The extent of an environment's log, in time and in messages.
 const (
 	LogAge      = time.Hour
 	LogMessages = 10_000
 )
 
-// sequenceChunk is how many records one transaction gives positions to.
+// sequenceChunk is the number of records that one transaction assigns positions to.
 const sequenceChunk = 500
 
-// Sequence gives positions to records that have been committed and have none. It does nothing on SQLite, whose one
-// writer commits in the order of positions, and nothing while another process does it.
+// Sequence assigns positions to committed records that have none. It does nothing on SQLite, whose single writer
+// commits in the order of positions, and nothing while another process does it.
 //
-// A record that is seen here was committed before, and so was everything that its transaction saw. Since positions are
-// given by one transaction after the other, nothing ever appears before a position that was read.
+// A visible record was committed, and so was everything that its transaction saw. Because one transaction after the
+// other assigns positions, no record ever appears before a position that was read.
 func (s *LogStore) Sequence(ctx context.Context) error {
 	if s.db.Engine() != db.Postgres {
 		return nil
@@ -62,7 +62,7 @@ func (s *LogStore) sequence(ctx context.Context) (n int64, err error) {
 		if held, err := s.db.TryAdvisoryLock(ctx, tx, db.LockSequence); err != nil || !held {
 			return err
 		}
-		// A statement of its own: it must see what the holder of the lock before has committed.
+		// This is a separate statement, because it must see what the previous holder of the lock has committed.
 		n, err = db.Affected(tx.ExecContext(ctx, `UPDATE webhook_event_log AS l SET position = n.position FROM (
 			SELECT w.ordinal, (SELECT COALESCE(MAX(m.position), 0)
 			FROM webhook_event_log m) + ROW_NUMBER() OVER (ORDER BY w.ordinal) AS position
@@ -73,7 +73,7 @@ func (s *LogStore) sequence(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// Head returns the position of the newest record that has one; 0 without any.
+// Head returns the newest position, or 0.
 func (s *LogStore) Head(ctx context.Context) (int64, error) {
 	var head int64
 	err := s.db.Read().QueryRowContext(ctx,
@@ -96,18 +96,17 @@ func (s *LogStore) AfterIn(ctx context.Context, env id.Environment, after, to in
 		strconv.Itoa(limit), string(env), after, to)
 }
 
-// HeadIn returns the environment's newest record up to a position, without what it names; without any, ok is
-// false.
+// HeadIn returns the place of the environment's newest record up to a position; ok is false without one.
 func (s *LogStore) HeadIn(ctx context.Context, env id.Environment, to int64) (LogPlace, bool, error) {
 	return s.place(ctx, "l.environment_id = $1 AND l.position <= $2 ORDER BY l.position DESC LIMIT 1", string(env), to)
 }
 
-// PlaceAt returns the environment's record at a position, without what it names; without one, ok is false.
+// PlaceAt returns the place of the environment's record at a position; ok is false without one.
 func (s *LogStore) PlaceAt(ctx context.Context, env id.Environment, position int64) (LogPlace, bool, error) {
 	return s.place(ctx, "l.environment_id = $1 AND l.position = $2", string(env), position)
 }
 
-// Kept returns which of the positions still have a record.
+// Kept returns which positions still have a record.
 func (s *LogStore) Kept(ctx context.Context, positions []int64) (map[int64]bool, error) {
 	kept := make(map[int64]bool, len(positions))
 	for chunk := range slices.Chunk(positions, 100) {
@@ -132,7 +131,7 @@ func (s *LogStore) Kept(ctx context.Context, positions []int64) (map[int64]bool,
 	return kept, nil
 }
 
-// LogPlace is where a record is, and how many messages it stands for.
+// LogPlace is the position of a record, and the number of its messages.
 type LogPlace struct {
 	Position int64
 	At       time.Time
@@ -173,20 +172,20 @@ func (s *LogStore) log(ctx context.Context, condition string, args ...any) ([]Lo
 	return records, nil
 }
 
-// LogSpan is what the environment's log holds after a position.
+// LogSpan measures the environment's log after a position.
 type LogSpan struct {
-	// Messages is how many messages there are, counted until it exceeds LogMessages.
+	// Messages counts the messages, until it exceeds LogMessages.
 	Messages int
-	// First is the position of the first record, Oldest its time; both are zero without any.
+	// First is the position of the first record, Oldest its time. Both are zero if there is none.
 	First  int64
 	Oldest time.Time
 }
 
-// Span returns what the environment's log holds after one position up to another.
+// Span measures the environment's log after one position up to another.
 func (s *LogStore) Span(ctx context.Context, env id.Environment, after, to int64) (LogSpan, error) {
 	var span LogSpan
 	var first, oldest sql.NullInt64
-	// Every record stands for a message at least.
+	// Every record has at least one message.
 	err := s.db.Read().QueryRowContext(ctx, `SELECT COALESCE(SUM(q.messages), 0), MIN(q.position), MIN(q.at_ms)
 		FROM (SELECT l.position, l.messages, l.at_ms
 		FROM webhook_event_log l WHERE l.environment_id = $1 AND l.position > $2 AND l.position <= $3 ORDER BY l.position

@@ -14,15 +14,15 @@ import (
 // trimChunk is how many records one transaction deletes.
 const trimChunk = 500
 
-// Trim deletes the records of which every reader who stopped there has missed too much: what follows is more than
-// LogMessages, or begins more than LogAge ago. The newest record of each environment stays, so that a reader to whom
-// nothing has happened can tell. Records are deleted from the oldest on: where one is left, all after it are. Several
-// processes may do it at a time.
+// Trim deletes the records whose readers have missed too much: what follows is more than LogMessages, or begins more
+// than LogAge ago. The newest record of each environment stays, so that a reader who has missed nothing is recognised.
+// Records are deleted from the oldest on: if one is left, all after it are. Several processes may trim at the same
+// time.
 func (s *LogStore) Trim(ctx context.Context, now time.Time) error {
 	if err := s.Sequence(ctx); err != nil {
 		return err
 	}
-	environments, err := s.logged(ctx)
+	environments, err := s.environments(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (s *LogStore) Trim(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// logged returns the environments with records. It hops through the index from one to the next.
-func (s *LogStore) logged(ctx context.Context) ([]id.Environment, error) {
+// environments returns the environments with records. It steps through the index from one to the next.
+func (s *LogStore) environments(ctx context.Context) ([]id.Environment, error) {
 	rows, err := s.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (environment_id) AS (
 		SELECT (SELECT l.environment_id FROM webhook_event_log l WHERE l.position IS NOT NULL ORDER BY l.environment_id
 		LIMIT 1)
@@ -79,10 +79,10 @@ func (s *LogStore) trim(ctx context.Context, env id.Environment, now time.Time) 
 	return ctx.Err()
 }
 
-// lastSurplus returns the position of the newest record that need not be kept; 0 where all must be.
+// lastSurplus returns the position of the newest record to delete, or 0.
 func (s *LogStore) lastSurplus(ctx context.Context, env id.Environment, now time.Time) (int64, error) {
 	var cut int64
-	// The sum is of the record and those after it, less itself: what follows it.
+	// The sum of the record and those after it, minus the record, is what follows it.
 	err := s.db.Read().QueryRowContext(ctx, `SELECT q.position
 			FROM (SELECT l.position, LEAD(l.at_ms) OVER (ORDER BY l.position) AS next_ms,
 			SUM(l.messages) OVER (ORDER BY l.position DESC ROWS UNBOUNDED PRECEDING) - l.messages AS later

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// partitionInterval is how often the coming days' partitions are made.
+	// partitionInterval is how often the partitions of the coming days are made.
 	partitionInterval = time.Hour
-	// trimInterval is how often the log is cut to what readers of the stream may come back to.
+	// trimInterval is how often the log is trimmed.
 	trimInterval = 30 * time.Second
 )
 
-// Module returns what events bring to the process, without their operations.
+// Module returns the parts of the process that events provide, except their operations.
 func (s *Store) Module() module.Module {
 	partitions, log := NewPartitions(s.db), NewLogStore(s.db)
 	ensure := func(ctx context.Context) error { return partitions.Ensure(ctx, s.clock.Now()) }

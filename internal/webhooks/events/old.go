@@ -12,16 +12,16 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Remover removes old events, their payloads and their keys, row by row. Partitions drops the payloads of whole days.
+// Remover removes old events, their payloads and their keys row by row. Partitions drops the payloads of whole days.
 type Remover struct{ db *db.DB }
 
 // NewRemover returns a Remover.
 func NewRemover(d *db.DB) *Remover { return &Remover{db: d} }
 
-// Old is what removing needs to know of an event.
+// Old is an event to remove.
 type Old struct {
 	UUID string
-	// Deliveries and Attempts are how many of each there are, as the event's row counts them.
+	// Deliveries and Attempts count them, as the event's row does.
 	Deliveries, Attempts int64
 
 	received  int64
@@ -32,14 +32,14 @@ type Old struct {
 	keyHashes [][]byte
 }
 
-// slack is how far the order of uuids may stray from the order of receipt: an event gets its uuid when it is committed,
-// a moment after its receipt, and nodes whose clocks differ by more than two seconds are not ready. Beyond it an event
-// whose time of receipt does not fit its uuid was received by a clock that was wrong.
+// slack is how far the order of uuids may deviate from the order of receipt: an event gets its uuid when it is
+// committed, a moment after its receipt, and nodes whose clocks differ by more than two seconds are not ready. A larger
+// deviation means that the clock was wrong.
 const slack = 5 * time.Second
 
-// old returns events of the environment after one uuid and, unless that is empty, up to another, in the order of the
-// list.
-func (r *Remover) old(ctx context.Context, env id.Environment, after, upTo string, limit int) ([]Old, error) {
+// readOld returns events of the environment after one uuid and, unless that is empty, up to another, in the order of
+// the uuids.
+func (r *Remover) readOld(ctx context.Context, env id.Environment, after, upTo string, limit int) ([]Old, error) {
 	condition, args := "e.environment_id = $1 AND e.event_uuid > $2", []any{string(env), after}
 	if upTo != "" {
 		condition += " AND e.event_uuid <= $3"
@@ -77,7 +77,7 @@ func (r *Remover) old(ctx context.Context, env id.Environment, after, upTo strin
 	return list, nil
 }
 
-// Environments returns the environments that have events. It hops through the index from one to the next.
+// Environments returns the environments that have events. It steps through the index from one to the next.
 func (r *Remover) Environments(ctx context.Context) ([]id.Environment, error) {
 	rows, err := r.db.Read().QueryContext(ctx, `WITH RECURSIVE hop (environment_id) AS (
 		SELECT (SELECT e.environment_id FROM webhook_events e ORDER BY e.environment_id LIMIT 1)
@@ -101,10 +101,9 @@ func (r *Remover) Environments(ctx context.Context) ([]id.Environment, error) {
 	return list, nil
 }
 
-// Expired returns events of the environment that were received at cutoff or before and have no delivery that is open or
-// being sent, and the uuid up to which it has looked, after which the next call goes on; it is empty when nothing more
-// is due. Only the first limit events after the uuid given are looked at, and none whose payload may still have to be
-// swept where swept says that payloads are.
+// Expired returns events of the environment that were received at cutoff or before and have no open delivery. It looks
+// at the first limit events after the given uuid, and, if swept is set, only at events whose payloads have been swept.
+// looked is the uuid to continue after, or empty if nothing more has expired.
 func (r *Remover) Expired(ctx context.Context, env id.Environment, after string, cutoff time.Time, limit int,
 	swept bool) (list []Old, looked string, err error) {
 	upTo := ""
@@ -115,7 +114,7 @@ func (r *Remover) Expired(ctx context.Context, env id.Environment, after string,
 		}
 		upTo = h.swept
 	}
-	rows, err := r.old(ctx, env, after, upTo, limit)
+	rows, err := r.readOld(ctx, env, after, upTo, limit)
 	if err != nil || len(rows) == 0 {
 		return nil, "", err
 	}
@@ -136,12 +135,12 @@ func (r *Remover) Expired(ctx context.Context, env id.Environment, after string,
 	return list, looked, nil
 }
 
-// Overdue returns for how long the oldest event of the environment has been due at cutoff, and the oldest payload that
-// is to be swept at another; 0 where nothing is.
+// Overdue returns for how long the oldest event of the environment has been due at cutoff, and the oldest payload to
+// sweep at another; 0 if nothing is due.
 func (r *Remover) Overdue(ctx context.Context, env id.Environment, payloads,
 	list time.Time) (payload, event time.Duration, err error) {
 	late := func(after string, cutoff time.Time) (time.Duration, error) {
-		rows, err := r.old(ctx, env, after, "", 1)
+		rows, err := r.readOld(ctx, env, after, "", 1)
 		if err != nil || len(rows) == 0 {
 			return 0, err
 		}
@@ -157,11 +156,11 @@ func (r *Remover) Overdue(ctx context.Context, env id.Environment, payloads,
 	return payload, event, err
 }
 
-// horizon is how far the payloads of an environment are gone.
+// horizon says which payloads of an environment are gone.
 type horizon struct {
-	// gone is the time of receipt up to which they are, in Unix milliseconds.
+	// gone is the time of receipt up to which payloads are gone, in Unix milliseconds.
 	gone int64
-	// swept is the last event whose payload was deleted by itself; empty before the first.
+	// swept is the last event whose payload was swept; empty before the first.
 	swept string
 }
 

@@ -10,17 +10,17 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// Origin is what an event is and where it comes from.
+// Origin identifies an event and its source.
 type Origin struct {
 	UUID                                                      string
 	Type                                                      string
 	Provider, ProviderConfigKey, ConnectionID, ConnectionUUID string
 }
 
-// Own reports whether the event is one of the gateway's own, made by what happens in the gateway itself.
+// Own reports whether the event is one of the gateway's own.
 func (o *Origin) Own() bool { return isOwn(o.Provider, o.Type) }
 
-// Own reports whether the event is one of the gateway's own, or made up after one for a test, where it has no provider.
+// Own reports whether the event is one of the gateway's own, or an imitation of one for a test, which has no provider.
 func (e *Event) Own() bool {
 	return isOwn(e.Provider, e.Type) || e.Provider == "" && isOwn(OwnProvider, e.Type)
 }
@@ -29,7 +29,7 @@ func isOwn(provider, eventType string) bool {
 	return provider == OwnProvider && strings.HasPrefix(eventType, OwnPrefix)
 }
 
-// Origins returns the origins of events of the environment, by uuid; what is not there is not in the map.
+// Origins returns the origins of the environment's events by uuid. Unknown events are not in the map.
 func (s *Store) Origins(ctx context.Context, env id.Environment, uuids []string) (map[string]Origin, error) {
 	out := make(map[string]Origin, len(uuids))
 	for len(uuids) > 0 {

@@ -10,18 +10,17 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Partitions makes and drops the partitions of payloads, one for each day, on PostgreSQL. On SQLite it does nothing.
+// Partitions makes and drops the daily partitions of payloads on PostgreSQL. On SQLite it does nothing.
 type Partitions struct{ db *db.DB }
 
 // NewPartitions returns Partitions.
 func NewPartitions(d *db.DB) *Partitions { return &Partitions{db: d} }
 
-// partitionDays is for how many days partitions are made ahead.
+// partitionDays is the number of days that have a partition in advance, with today.
 const partitionDays = 4
 
-// Ensure makes the payload partitions of the day of now and of the days after it. It does nothing on SQLite,
-// and nothing for a day whose first payloads have gone to the default partition already: those stay there, and stay
-// right.
+// Ensure makes the partitions of the day of now and of the following days. It skips a day whose first payloads are in
+// the default partition already: they stay there, and stay correct.
 func (p *Partitions) Ensure(ctx context.Context, now time.Time) error {
 	if p.db.Engine() != db.Postgres {
 		return nil
@@ -60,9 +59,9 @@ func (p *Partitions) has(ctx context.Context, q db.Querier, name string) (bool, 
 	return made, err
 }
 
-// attachPartition makes the partition of the times from, inclusive, to to, exclusive, unless the default partition has
-// rows of them. It does so beside writers and readers: attaching a table locks less than making one in its place, and
-// whoever would wait for the locks longer than a moment is let through first.
+// attachPartition makes the partition of the times from from, inclusive, to to, exclusive, unless the default partition
+// has rows of them. It runs alongside writers and readers: attaching a table locks less than creating a partition, and
+// lock_timeout ends the wait for its locks.
 func attachPartition(ctx context.Context, tx *sql.Tx, name string, from, to int64) error {
 	for _, statement := range []string{
 		"SET LOCAL lock_timeout = '2s'",

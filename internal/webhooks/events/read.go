@@ -68,13 +68,13 @@ func (t typesOf) Scan(src any) error {
 
 const table = "FROM webhook_events e"
 
-// shown restricts a query to what the view shows.
+// shown restricts a query to the events that the view shows.
 func shown(v access.View) *db.Where {
 	w := new(db.Where).And("e.environment_id = ?", string(v.Environment))
 	return w.Numbered(v.Connections.Where("e.connection_id", w.Next()))
 }
 
-// events returns the events of rows of the environment, as they are now.
+// events returns the events of the environment's rows, with what follows from their age.
 func (s *Store) events(ctx context.Context, env id.Environment, rows []row) ([]Event, error) {
 	lifetimes, err := s.retention.Lifetimes(ctx, env)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) Get(ctx context.Context, v access.View, uuid string) (Event, err
 	return r.Event, nil
 }
 
-// ByUUIDs returns events of the environment by uuid. An event that is not there is not in the map.
+// ByUUIDs returns events of the environment by uuid. Unknown events are not in the map.
 func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string) (map[string]*Event, error) {
 	out := make(map[string]*Event, len(uuids))
 	for chunk := range slices.Chunk(uuids, 100) {
@@ -128,8 +128,8 @@ func (s *Store) ByUUIDs(ctx context.Context, env id.Environment, uuids []string)
 	return out, nil
 }
 
-// Payloads returns the payloads of events of the environment, by uuid. An event without one, or whose payload has
-// expired, is not in the map.
+// Payloads returns the payloads of events of the environment by uuid. Events without a payload, or with an expired one,
+// are not in the map.
 func (s *Store) Payloads(ctx context.Context, env id.Environment, list []Event) (map[string]Payload, error) {
 	out := make(map[string]Payload, len(list))
 	list = slices.DeleteFunc(slices.Clone(list), func(e Event) bool { return e.PayloadExpired || e.DuplicateOf != nil })
@@ -162,13 +162,15 @@ func (s *Store) Payloads(ctx context.Context, env id.Environment, list []Event) 
 	return out, nil
 }
 
-// Filter selects events. Values of one field are alternatives; fields restrict together. Empty fields do not restrict.
+// Filter selects events. Values of one field are alternatives. Different fields restrict together. Empty fields do not
+// restrict.
 type Filter struct {
 	Statuses           []Status
 	Providers          []string
 	ProviderConfigKeys []string
 	ConnectionIDs      []string
-	// Types are exact event types, and patterns as internal/webhooks/subscriptions parses them; what has no "*" is a type.
+	// Types holds exact event types, and patterns as internal/webhooks/subscriptions parses them. Text without "*" is a
+	// type.
 	Types           []string
 	IdempotencyKeys []string
 	Duplicate       *bool
@@ -180,9 +182,9 @@ type Filter struct {
 	DeliveryCriteria
 }
 
-// List returns a page of the events that the view shows, one row more than the page when another follows. By key and by
-// a search a repeat is found while the event that it repeats is there. A search that is the beginning of too many types
-// is a validation error, and a list that takes longer than readTimeout is unavailable.
+// List returns a page of the events that the view shows, and one more if another page follows. A filter by key or a
+// search finds a duplicate only while the original event exists. A search that is the beginning of too many types is a
+// validation error. A list that takes longer than readTimeout is unavailable.
 func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
 	limited, cancel := context.WithTimeout(ctx, s.readTimeout)
 	defer cancel()
@@ -197,7 +199,7 @@ func (s *Store) List(ctx context.Context, v access.View, f Filter, p page.Reques
 
 func (s *Store) list(ctx context.Context, v access.View, f Filter, p page.Request) ([]Event, error) {
 	w := shown(v)
-	s.selects(w, f)
+	s.addFilter(w, f)
 	tail := w.Page("e.event_uuid", p)
 	query, args, ok, err := s.narrowed(ctx, v, w, f, p)
 	if err != nil || ok && query == "" {
@@ -219,8 +221,8 @@ func (s *Store) list(ctx context.Context, v access.View, f Filter, p page.Reques
 	return list, nil
 }
 
-// selects adds what the filter asks.
-func (s *Store) selects(w *db.Where, f Filter) {
+// addFilter adds the conditions of the filter.
+func (s *Store) addFilter(w *db.Where, f Filter) {
 	db.AnyOf(w, "e.status", f.Statuses)
 	if len(f.Statuses) > 0 && onlyFailures(f.Statuses) {
 		w.And("e.failed_ms IS NOT NULL") // names the partial index
@@ -247,8 +249,8 @@ func (s *Store) selects(w *db.Where, f Filter) {
 	w.Numbered(s.deliveries.Where("e.event_uuid", f.DeliveryCriteria, w.Next()))
 }
 
-// readTimeout bounds a list's query: a filter that matches little in a long history must not hold a connection for
-// ever.
+// readTimeout limits a list's query: a filter with few matches in a long history must not occupy a connection without
+// end.
 const readTimeout = 5 * time.Second
 
 func onlyFailures(statuses []Status) bool {
@@ -260,8 +262,8 @@ func onlyFailures(statuses []Status) bool {
 	return true
 }
 
-// receivedBetween restricts the query to the uuids of the times of receipt that the filter asks for, which are in the
-// order of the index: what was received at another time is not even looked at.
+// receivedBetween restricts the query to the uuids of the times of receipt in the filter. They are in the order of the
+// index, so that events of other times are not read.
 func receivedBetween(w *db.Where, f Filter) {
 	if f.ReceivedAfter != nil {
 		w.And("e.event_uuid >= ?", id.FirstUUID(f.ReceivedAfter.Add(-passedAfter)))

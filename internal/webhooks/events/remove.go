@@ -12,17 +12,17 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// maxSweptBytes bounds the bodies that one transaction deletes: a large one takes time by its pages.
+// maxSweptBytes limits the bodies that one transaction deletes. The time of a large one depends on its pages.
 const maxSweptBytes = 2 << 20
 
 // passedAfter is how far the time in an event's uuid may be from its time of receipt. The two are read from one clock a
-// moment apart; where they differ by more, the clock was wrong for one of them. Such an event does not hold up the
-// sweep of payloads, and is not found by its time of receipt.
+// moment apart. If they differ by more, the clock was wrong for one of them. Such an event does not delay the sweep of
+// payloads, and is not found by its time of receipt.
 const passedAfter = 24 * time.Hour
 
-// SweepPayloads deletes the payloads of the environment's events that were received at cutoff or before, from where the
-// last call stopped, looking at up to limit events. It returns how many payloads went, and whether more may follow. The
-// events come in the order of the list, and the first that is not due ends the sweep.
+// SweepPayloads deletes the payloads of the environment's events that were received at cutoff or before. It continues
+// after the last call and looks at up to limit events, in the order of the uuids; the first that is not due ends the
+// sweep. It returns how many payloads it deleted, and whether more may follow.
 func (r *Remover) SweepPayloads(ctx context.Context, env id.Environment, cutoff time.Time,
 	limit int) (n int, more bool, err error) {
 	h, err := r.horizon(ctx, env)
@@ -30,7 +30,7 @@ func (r *Remover) SweepPayloads(ctx context.Context, env id.Environment, cutoff 
 		return 0, false, err
 	}
 	h.gone = max(h.gone, clock.Millis(cutoff))
-	rows, err := r.old(ctx, env, h.swept, "", limit)
+	rows, err := r.readOld(ctx, env, h.swept, "", limit)
 	if err != nil {
 		return 0, false, err
 	}
@@ -66,7 +66,7 @@ func (r *Remover) SweepPayloads(ctx context.Context, env id.Environment, cutoff 
 
 const dayMillis = int64(24 * time.Hour / time.Millisecond)
 
-// deletePayloads deletes the payloads of events, by days, so that PostgreSQL opens no other partitions.
+// deletePayloads deletes the payloads of events day by day, so that PostgreSQL opens no other partitions.
 func deletePayloads(ctx context.Context, tx *sql.Tx, list []Old) error {
 	byDay := map[int64][]string{}
 	for _, o := range list {
@@ -83,7 +83,7 @@ func deletePayloads(ctx context.Context, tx *sql.Tx, list []Old) error {
 	return nil
 }
 
-// deleteIn runs a DELETE that ends in the list of uuids, after the arguments given.
+// deleteIn runs a DELETE that ends in a list of uuids, after the given arguments.
 func deleteIn(ctx context.Context, tx *sql.Tx, text string, uuids []string, args ...any) error {
 	for len(uuids) > 0 {
 		n := min(len(uuids), maxAsked)
@@ -96,8 +96,8 @@ func deleteIn(ctx context.Context, tx *sql.Tx, text string, uuids []string, args
 	return nil
 }
 
-// padded returns the placeholders of a list from $from on, and args with its values. The first value is repeated until
-// there is a power of two of them, so that few texts are ever planned.
+// padded returns the placeholders of a list from $from on, and args with its values. It appends the first value until
+// their number is a power of two, so that few texts are ever planned.
 func padded(from int, args []any, values []string) (list string, all []any) {
 	all = append(all, args...)
 	for _, v := range values {
@@ -109,8 +109,8 @@ func padded(from int, args []any, values []string) (list string, all []any) {
 	return db.In(from, len(all)-len(args)), all
 }
 
-// LockFinished locks those of the environment's events that have no delivery open or being sent, for their removal.
-// What somebody else has locked is left out.
+// LockFinished locks those of the environment's events that have no open delivery, for their removal. It skips rows
+// that another transaction has locked.
 func (r *Remover) LockFinished(ctx context.Context, tx *sql.Tx, env id.Environment, list []Old) ([]Old, error) {
 	uuids := make([]string, len(list))
 	for i, o := range list {
@@ -151,8 +151,8 @@ var deleteKeys = &db.MultiRow{ //nolint:gochecknoglobals // a constant statement
 		AND event_uuid IN (SELECT v.event_uuid FROM v)`,
 }
 
-// Remove deletes events of the environment, the keys that they hold, and what is left of their payloads. Their
-// deliveries are the caller's to delete in the same transaction. It returns how many keys went.
+// Remove deletes events of the environment, their keys, and the rest of their payloads. The caller deletes their
+// deliveries in the same transaction. It returns the number of deleted keys.
 func (r *Remover) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, list []Old) (keys int64, err error) {
 	uuids := make([]string, 0, len(list))
 	args := make([]any, 0, len(list)*deleteKeys.Columns())
@@ -175,8 +175,8 @@ func (r *Remover) Remove(ctx context.Context, tx *sql.Tx, env id.Environment, li
 	return keys, nil
 }
 
-// SweepKeys deletes up to limit keys whose window is over at now, and returns how many went. Keys that live as long as
-// their event are not among them.
+// SweepKeys deletes up to limit keys that have expired at now, and returns their number. Keys that live as long as
+// their event do not expire.
 func (r *Remover) SweepKeys(ctx context.Context, now time.Time, limit int) (int, error) {
 	// The first condition names the partial index; SQLite wants it word for word.
 	of := fmt.Sprintf(`SELECT k.connection_uuid, k.key_hash FROM webhook_event_keys k WHERE k.expires_ms < %d
@@ -190,7 +190,7 @@ func (r *Remover) SweepKeys(ctx context.Context, now time.Time, limit int) (int,
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("delete keys whose window is over: %w", err)
+		return 0, fmt.Errorf("delete expired keys: %w", err)
 	}
 	return int(n), nil
 }

@@ -13,39 +13,39 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// Scan selects events for a job that goes through them in the order of their uuids.
+// Scan selects events for a job that reads them in the order of their uuids.
 type Scan struct {
 	Filter
 	// UUIDs restricts the scan to these events; empty does not restrict.
 	UUIDs []string
-	// Failing restricts it to events with a delivery that is dead or waits after a failed try.
+	// Failing restricts the scan to events with a delivery that is dead or waits after a failed attempt.
 	Failing bool
-	// Through is the last uuid that belongs to the scan; empty where there is no last one.
+	// Through is the last uuid of the scan; empty for no limit.
 	Through string
-	// ReceivedThrough is the last time of receipt that belongs to it; the zero time where there is no last one.
+	// ReceivedThrough is the last time of receipt of the scan; the zero time for no limit.
 	ReceivedThrough time.Time
 	// Descending begins with the newest.
 	Descending bool
-	// Window is how many events one Next looks at, at most, so that a filter that selects little in a long history costs
-	// little at a time.
+	// Window is the maximum number of events that one Next reads, so that a filter with few matches in a long history
+	// costs little at a time.
 	Window int
 }
 
-// Found is what a part of a scan has found.
+// Found is the result of a part of a scan.
 type Found struct {
 	Events []Event
-	// Place is the uuid up to which everything was looked at: where the next part goes on.
+	// Place is the uuid up to which all events were read. The next part continues there.
 	Place string
-	// End says that nothing is behind it.
+	// End is true if nothing follows.
 	End bool
 }
 
-// Next returns up to limit events of the view that the scan selects, from behind the place on.
+// Next returns up to limit events of the view that the scan selects, after the given place.
 func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string, limit int) (Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	order := page.Request{Ascending: !scan.Descending}
-	// What an index serves bounds the window, too: a window of failed events reaches over any number of others.
+	// These conditions, which indexes serve, limit the window: a window of failed events can span any number of others.
 	w := new(db.Where).And("e.environment_id = ?", string(v.Environment))
 	db.AnyOf(w, "e.event_uuid", scan.UUIDs)
 	if len(scan.Statuses) > 0 && onlyFailures(scan.Statuses) {
@@ -73,7 +73,7 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 		w.And("e.event_uuid"+within, last)
 	}
 	w.Numbered(v.Connections.Where("e.connection_id", w.Next()))
-	s.selects(w, scan.Filter)
+	s.addFilter(w, scan.Filter)
 	if scan.Failing {
 		w.And("(e.n_dead > 0 OR e.n_retry_wait > 0)")
 	}
@@ -100,7 +100,7 @@ func (s *Store) Next(ctx context.Context, v access.View, scan Scan, place string
 	return out, nil
 }
 
-// Bounds returns the uuids of the environment's first and last event; both are empty where there is none.
+// Bounds returns the uuids of the environment's first and last event; both are empty if there is none.
 func (s *Store) Bounds(ctx context.Context, env id.Environment) (first, last string, err error) {
 	var low, high *string
 	// Two queries, because each of them alone is one step in the index.

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// maxSearchTypes is how many types a search may be the beginning of: each is looked up by itself, in a part of one
-	// statement, of which SQLite takes 500.
+	// maxSearchTypes is the maximum number of types that a search may be the beginning of. Each is looked up in a part of
+	// one statement, of which SQLite accepts 500.
 	maxSearchTypes = 200
-	// maxSearchKeys is how many events of one key are looked up by themselves. A key that more have is nothing to search
-	// for: the list is then read from its beginning, as for other filters, and finds them soon.
+	// maxSearchKeys is the maximum number of events of a key that are looked up individually. If a key has more, the list
+	// is read from its beginning, as for other filters, and finds them soon.
 	maxSearchKeys = 100
-	// maxSearchBound is how many connections the bound of who searches may name; for more the list is read as for other
-	// filters.
+	// maxSearchBound is the maximum number of connections in the bound of a searching key. With more, the list is read as
+	// for other filters.
 	maxSearchBound = 50
 )
 
-// search is the condition that an event is what q names: its uuid, its key, or the beginning of its type.
+// search adds the condition that an event has the uuid or the key q, or a type that begins with q.
 func search(w *db.Where, q string) {
 	if q == "" {
 		return
@@ -37,9 +37,9 @@ func search(w *db.Where, q string) {
 		")) = " + arg + ")")
 }
 
-// narrowed returns, for a filter by a search or by keys, the query of the list with an index for each way in which an
-// event may fit, so that its cost follows what fits and not the history; none where nothing fits. w holds the
-// conditions of the list. ok is false for other filters.
+// narrowed returns a query for a filter by a search or by keys. It uses an index for each way in which an event can
+// match, so that its cost depends on the matches and not on the history. The query is empty if nothing matches. w holds
+// the conditions of the list. ok is false for other filters.
 func (s *Store) narrowed(ctx context.Context, v access.View, w *db.Where, f Filter,
 	p page.Request) (query string, args []any, ok bool, err error) {
 	if f.Search == "" && len(f.IdempotencyKeys) == 0 {
@@ -59,15 +59,15 @@ func (s *Store) narrowed(ctx context.Context, v access.View, w *db.Where, f Filt
 		ways[i] = "SELECT q.event_uuid FROM (SELECT e.event_uuid FROM webhook_events e" + own.Text() + " AND " + way +
 			order + ") q"
 	}
-	// CROSS JOIN, because SQLite would walk the history in the order that is asked for, and look what of it was found.
+	// CROSS JOIN, because otherwise SQLite would read the whole history in the requested order.
 	return "WITH found (event_uuid) AS (" + strings.Join(ways, " UNION ") + order + ") SELECT " +
 		columns(new(row)).Names() +
 		" FROM found CROSS JOIN webhook_events e WHERE e.event_uuid = found.event_uuid AND e.environment_id = $1 ORDER BY " +
 		"e.event_uuid " + p.Direction(), own.Args(), true, nil
 }
 
-// ways returns conditions, each served by an index, of which one holds for whatever fits the search or else the keys.
-// ok is false where those would be too many.
+// ways returns conditions, each served by an index. An event that matches the search, or else the keys, meets one of
+// them. ok is false if there would be too many.
 func (s *Store) ways(ctx context.Context, env id.Environment, w *db.Where,
 	f Filter) (ways []string, ok bool, err error) {
 	keys := f.IdempotencyKeys
@@ -93,8 +93,7 @@ func (s *Store) ways(ctx context.Context, env id.Environment, w *db.Where,
 }
 
 // holders returns events of the environment that may have one of the keys: those that hold it, and those that a key
-// names itself; of many, one more than maxSearchKeys. Its cost follows the number of connections, by which keys are
-// kept.
+// names; at most one more than maxSearchKeys. Its cost depends on the number of connections, by which keys are stored.
 func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) ([]string, error) {
 	var list []string
 	args := []any{string(env)}
@@ -105,7 +104,7 @@ func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) 
 		}
 		for _, hash := range [][]byte{HashID(key), HashSignedID(key), HashPublished(key)} {
 			args = append(args, hash)
-			// A subquery that yields one value, because no planner makes anything but a step in the primary key of it.
+			// A subquery that yields one value, because every planner runs it as a look-up in the primary key.
 			lookups = append(lookups, fmt.Sprintf(`SELECT (SELECT k.event_uuid FROM webhook_event_keys k
 				WHERE k.connection_uuid = s.connection_uuid
 				AND k.key_hash = $%d) AS event_uuid FROM scope s`, len(args)))
@@ -135,7 +134,7 @@ func (s *Store) holders(ctx context.Context, env id.Environment, keys []string) 
 	return list, nil
 }
 
-// typesWith returns the environment's types that begin with a text. It hops through the index from one to the next.
+// typesWith returns the environment's types that begin with a text. It steps through the index from one to the next.
 // More than maxSearchTypes are a validation error.
 func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string) ([]string, error) {
 	// PostgreSQL's operators that compare bytes, as the index does, whatever the collation. SQLite compares so by itself.
@@ -177,7 +176,7 @@ func (s *Store) typesWith(ctx context.Context, env id.Environment, prefix string
 	return types, nil
 }
 
-// endOf returns the least text that is greater, by its bytes, than every text with the prefix; empty where there is
+// endOf returns the smallest text that is greater, by its bytes, than every text with the prefix; empty if there is
 // none.
 func endOf(prefix string) string {
 	for prefix != "" {

@@ -7,38 +7,38 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Store reads and writes events. Methods that take a transaction belong to the caller's.
+// Store reads events and their payloads. Methods with a transaction belong to the caller's.
 type Store struct {
 	db         *db.DB
 	deliveries DeliveryFilter
 	retention  Retention
 	clock      clock.Clock
-	// readTimeout bounds a list, in a field for the tests.
+	// readTimeout limits a list. It is a field for the tests.
 	readTimeout time.Duration
 }
 
-// DeliveryFilter turns the filters of a list that ask about deliveries into a condition on an event's uuid.
-// internal/webhooks/deliveries provides it.
+// DeliveryFilter turns the filters on deliveries into a condition on an event's uuid. internal/webhooks/deliveries
+// provides it.
 type DeliveryFilter interface {
-	// Where returns a condition on the column named, with placeholders from $next on, and its arguments. Exactly the
-	// non-empty fields restrict.
+	// Where returns a condition on the named column, with placeholders from $next on, and its arguments. Empty fields do
+	// not restrict.
 	Where(column string, f DeliveryCriteria, next int) (condition string, args []any)
 }
 
-// DeliveryCriteria are the filters of a list that ask about an event's deliveries.
+// DeliveryCriteria filters events by their deliveries.
 type DeliveryCriteria struct {
 	SubscriptionIDs []string
 	HTTPStatuses    []int
 	ErrorCodes      []string
 }
 
-// Config is what a Store is made from.
+// Config holds the dependencies of a Store.
 type Config struct {
 	DB         *db.DB
 	Deliveries DeliveryFilter
-	// Retention knows how long environments keep things; nil keeps everything.
+	// Retention is nil if everything is kept.
 	Retention Retention
-	// Clock may be nil, which means the system's.
+	// Clock is nil for the system's clock.
 	Clock clock.Clock
 }
 

@@ -8,12 +8,11 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// wildcard is the segment of a pattern that stands for others.
+// wildcard is the segment of a pattern that matches any segment.
 const wildcard = "*"
 
-// anyType restricts the list to events whose type, or the type of one of a batch's items, is one of those given or fits
-// one of the patterns. What a pattern means is defined by internal/webhooks/subscriptions; a property test holds the
-// SQL to it.
+// anyType restricts the list to events whose type, or the type of a batch's item, is given or matches a given pattern.
+// internal/webhooks/subscriptions defines what a pattern means; a property test compares the SQL with it.
 func anyType(w *db.Where, engine db.Engine, patterns []string) {
 	if len(patterns) == 0 || slices.Contains(patterns, wildcard) {
 		return
@@ -28,7 +27,7 @@ func anyType(w *db.Where, engine db.Engine, patterns []string) {
 		"))")
 }
 
-// fitsAny is the condition that a column's type is one of those given or fits one of the patterns.
+// fitsAny returns the condition that a column's type is given or matches a given pattern.
 func fitsAny(w *db.Where, engine db.Engine, column string, patterns []string) string {
 	either := make([]string, 0, len(patterns))
 	for _, p := range patterns {
@@ -47,9 +46,9 @@ func fitsAny(w *db.Where, engine db.Engine, column string, patterns []string) st
 	return "(" + strings.Join(either, " OR ") + ")"
 }
 
-// fitsSegments is the condition for a pattern with a wildcard among its segments, before a last ".*" if it has that
-// tail: as many segments, or more, and none where the pattern has a literal that differs. LIKE and GLOB cannot say it,
-// because their wildcards run over dots.
+// fitsSegments returns the condition for a pattern with a wildcard among its segments, before a last ".*" if tail is
+// set: as many segments, or more, and the pattern's literals in their places. LIKE and GLOB cannot express it, because
+// their wildcards match dots.
 func fitsSegments(w *db.Where, engine db.Engine, column, pattern string, tail bool) string {
 	size, compare := strconv.Itoa(strings.Count(pattern, ".")+1), " = "
 	if tail {

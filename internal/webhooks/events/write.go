@@ -12,11 +12,11 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// NewEvent is an event to store, with the state of its deliveries at that moment.
+// NewEvent is an event to store, with the initial counters of its deliveries.
 type NewEvent struct {
 	Event
 	Counters
-	// Payload is nil for a duplicate, which keeps none.
+	// Payload is nil for a duplicate.
 	Payload *Payload
 }
 
@@ -35,8 +35,8 @@ var insertPayloads = &db.MultiRow{ //nolint:gochecknoglobals // a constant state
 	Types:  []string{"text", "bigint", "text", "bytea", "text"},
 }
 
-// Insert returns the statements that store events and their payloads, and note them in the log. The deliveries that the
-// counters speak of are the caller's to store in the same transaction.
+// Insert returns the statements that store events and their payloads and add them to the log. The caller stores the
+// deliveries that the counters count, in the same transaction.
 func Insert(list []NewEvent) []db.Statement {
 	rows := make([]any, 0, len(list)*insertEvents.Columns())
 	payloads := make([]any, 0, len(list)*insertPayloads.Columns())
@@ -62,7 +62,7 @@ func Insert(list []NewEvent) []db.Statement {
 	return []db.Statement{{Rows: insertEvents, Args: rows}, {Rows: insertPayloads, Args: payloads}, log.Statement()}
 }
 
-// typesText is what the column event_types holds.
+// typesText returns the value of the column event_types.
 func (e *NewEvent) typesText() any {
 	if e.Types == nil {
 		return nil
@@ -74,8 +74,8 @@ func (e *NewEvent) typesText() any {
 	return string(b)
 }
 
-// MarkRedelivered notes that the event's deliveries are restarted because its provider sent it again. It reports false,
-// and changes nothing, when that was noted after notAfter already, or the payload was expunged.
+// MarkRedelivered records that the event's deliveries are restarted because its provider sent it again. It returns
+// false, and changes nothing, if that was recorded after notAfter or the payload was expunged.
 func (s *Store) MarkRedelivered(ctx context.Context, tx *sql.Tx, env id.Environment, uuid string, now,
 	notAfter time.Time) (bool, error) {
 	marked, err := db.Changed(tx.ExecContext(ctx, `UPDATE webhook_events SET redelivered_ms = $1 WHERE environment_id = $2
