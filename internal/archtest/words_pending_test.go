@@ -13,8 +13,6 @@ func notRewritten() []string {
 		"internal/platform/testkit/",
 		"internal/webhooks/eventstream/",
 		"internal/webhooks/filters/",
-		"internal/webhooks/ingest/",
-		"internal/webhooks/rejections/",
 		"internal/webhooks/retention/",
 	}
 }

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// freePiece is the size up to which a body's buffer is charged to nobody: a connection costs the server more than that
-	// before it has sent anything.
+	// freePiece is the size up to which a body's buffer is not charged: a connection costs the server more than that
+	// before it sends anything.
 	freePiece = 4 << 10
-	// spoolOver is the size up to which a body is read into memory as it comes. A larger one waits in a temporary file
-	// until it is complete, so that slow senders of large bodies hold disk and not memory.
+	// spoolOver is the size up to which a body is read into memory as it arrives. A larger one waits in a temporary file
+	// until it is complete, so that slow senders of large bodies use disk and not memory.
 	spoolOver = 256 << 10
-	// spoolBudget bounds the bytes in temporary files, over all bodies: 2 GiB.
+	// spoolBudget limits the bytes in temporary files, over all bodies: 2 GiB.
 	spoolBudget = 2 << 30
-	// smallBodyTimeout is how long the first spoolOver bytes of a body may take, which wait in memory, and
-	// largeBodyTimeout how long the rest may, which waits on disk.
+	// smallBodyTimeout is the time limit of the first spoolOver bytes of a body, which wait in memory, and
+	// largeBodyTimeout that of the rest, which waits on disk.
 	smallBodyTimeout, largeBodyTimeout = 10 * time.Second, time.Minute
 )
 
-// bodyReader reads bodies within a budget of memory and one of disk. Both are charged as bytes arrive: what a sender
-// merely announces costs the others nothing.
+// bodyReader reads bodies within a budget of memory and one of disk. Both are charged as bytes arrive, so a body that
+// is only announced costs nothing.
 type bodyReader struct {
 	memory, disk *budget
 	dir          string
@@ -38,24 +38,24 @@ func newBodyReader(memory, disk, largest int64, dir string) *bodyReader {
 	return &bodyReader{memory: newBudget(memory, largest), disk: newBudget(disk, largest), dir: dir}
 }
 
-// read returns the whole body, of at most limit bytes, and what it holds of the memory budget until that is released.
+// read returns the whole body, of at most limit bytes, and its share of the memory budget, which the caller releases.
 // The announced length must be checked against limit before.
 func (b *bodyReader) read(r *Request, limit int64) (body []byte, memory *lease, err error) {
 	announced := r.HTTP.ContentLength
 	hurry := announced != 0 && r.Deadlines != nil
 	if hurry {
-		within(r, smallBodyTimeout)
+		setDeadline(r, smallBodyTimeout)
 	}
 	if announced >= 0 && announced <= freePiece {
 		body = make([]byte, announced)
 		if _, err = io.ReadFull(r.HTTP.Body, body); err != nil {
-			return nil, nil, broken(err)
+			return nil, nil, brokenBody(err)
 		}
 	} else {
 		memory = &lease{of: b.memory, source: r.Source}
 		body, err = b.readCharged(r, announced, limit, memory)
 		if err == nil && int64(len(body)) < announced {
-			err = broken(io.ErrUnexpectedEOF)
+			err = brokenBody(io.ErrUnexpectedEOF)
 		}
 		if err != nil {
 			memory.release()
@@ -63,15 +63,15 @@ func (b *bodyReader) read(r *Request, limit int64) (body []byte, memory *lease, 
 		}
 	}
 	if hurry {
-		// The body is there. A deadline that passed while the event is committed would cancel the request.
+		// The body is complete. A deadline that passed during the commit of the event would cancel the request.
 		_ = r.Deadlines.SetReadDeadline(time.Time{})
 	}
 	return body, memory, nil
 }
 
-// within bounds what is left of a body. The connection knows real time only; one that takes no deadline has the
-// server's.
-func within(r *Request, d time.Duration) {
+// setDeadline limits the time of the rest of a body. The connection knows real time only. A connection without
+// deadlines has those of the server.
+func setDeadline(r *Request, d time.Duration) {
 	if r.Deadlines != nil {
 		_ = r.Deadlines.SetReadDeadline(clock.System().Now().Add(d))
 	}
@@ -116,7 +116,7 @@ func (b *bodyReader) readCharged(request *Request, announced, limit int64, memor
 	case most == limit:
 		return nil, tooLarge()
 	}
-	within(request, largeBodyTimeout)
+	setDeadline(request, largeBodyTimeout)
 	return b.readSpooled(buffer, next[0], r, limit, memory)
 }
 
@@ -129,14 +129,14 @@ func fill(r io.Reader, buffer []byte) (n int, ended bool, err error) {
 		case errors.Is(err, io.EOF):
 			return n, true, nil
 		case err != nil:
-			return n, false, broken(err)
+			return n, false, brokenBody(err)
 		}
 	}
 	return n, false, nil
 }
 
-// broken is the answer to a body that ended early or did not come in time.
-func broken(err error) error {
+// brokenBody returns the error of a body that ended early or did not arrive in time.
+func brokenBody(err error) error {
 	e := apperr.HTTP(http.StatusBadRequest, "The request body ended early")
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		e = apperr.HTTP(http.StatusRequestTimeout, "The request body did not arrive in time")

@@ -8,11 +8,11 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// errOverloaded is the answer when the bodies that arrive have used up a budget, or a sender its share of one.
+// errOverloaded is the error when the bodies that arrive have used up a budget, or a sender its share of one.
 //
 //nolint:gochecknoglobals,errname // one value, so that the metric can recognise it
 var errOverloaded error = &apperr.Error{
-	Code: apperr.CodeUnavailable, Message: "Too many large deliveries at once; try again", RetryAfter: time.Second,
+	Code: apperr.CodeUnavailable, Message: "Too many large webhooks are arriving; try again", RetryAfter: time.Second,
 }
 
 // budget is a number of bytes that all bodies share, of which no source holds more than its share. It is safe for
@@ -25,8 +25,8 @@ type budget struct {
 	held map[netip.Addr]int64
 }
 
-// newBudget returns a budget of size bytes. A source's share is half of it, so that one cannot block the others, but
-// never less than one largest body: a budget that is small beside it must not refuse for ever what it has room for.
+// newBudget returns a budget of size bytes. A source's share is half of it, so that one source cannot block the others,
+// but never less than one largest body, which would otherwise always be refused.
 func newBudget(size, largestBody int64) *budget {
 	return &budget{share: min(size, max(size/2, largestBody)), free: size, held: map[netip.Addr]int64{}}
 }
@@ -51,7 +51,7 @@ func (b *budget) give(source netip.Addr, n int64) {
 	}
 }
 
-// lease is what one body holds of a budget. A nil lease holds nothing.
+// lease is one body's share of a budget. A nil lease holds nothing.
 type lease struct {
 	of     *budget
 	source netip.Addr
@@ -67,13 +67,13 @@ func (l *lease) grow(size int64) error {
 	return nil
 }
 
-// shrink gives back all but size bytes.
+// shrink returns all but size bytes to the budget.
 func (l *lease) shrink(size int64) {
 	l.of.give(l.source, l.held-size)
 	l.held = size
 }
 
-// release gives everything back; releasing twice is harmless.
+// release returns everything to the budget; releasing twice is harmless.
 func (l *lease) release() {
 	if l != nil && l.held > 0 {
 		l.shrink(0)

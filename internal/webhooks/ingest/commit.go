@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// maxBatch is how many events one transaction stores, maxRows how many rows in all: a longer one would make everybody
-	// else wait.
+	// maxBatch is the maximum number of events that one transaction stores, and maxRows that of its rows: a longer
+	// transaction would delay all other writers.
 	maxBatch = 100
 	maxRows  = 500
 )
 
-// commit stores a batch and tells everybody in it. It runs on one goroutine, and event ids are made here, so ids ascend
-// in the order of commits.
-func (s *Service) commit(batch []*item) {
-	ctx := context.Background() // an event that was taken is committed even when its sender has left
+// commitBatch stores a batch and wakes the requests that wait for it. It runs on one goroutine, which creates the event
+// ids, so that ids ascend in the order of commits.
+func (s *Service) commitBatch(batch []*item) {
+	ctx := context.Background() // an accepted event is committed even when its sender has left
 	matched := batch[:0:0]
 	for _, it := range batch {
 		if err := s.match(ctx, it); err != nil {
@@ -54,7 +54,7 @@ func (s *Service) match(ctx context.Context, it *item) error {
 	}
 	e := &it.event
 	matched, err := s.subs.Match(ctx, e.Environment, e.ProviderConfigKey, e.ConnectionID, e.AllTypes())
-	it.matched = s.admit(it, matched)
+	it.matched = s.applyFilters(it, matched)
 	return err
 }
 
@@ -62,7 +62,7 @@ func (s *Service) commitRows(ctx context.Context, batch []*item, rows int) {
 	start := s.clock.Now()
 	err := s.tryCommit(ctx, batch)
 	if err != nil && len(batch) > 1 && !db.IsUnavailable(err) {
-		// One of them cannot be stored. Each gets its own answer.
+		// One of them cannot be stored. Each gets its own response.
 		for _, it := range batch {
 			s.commitRows(ctx, []*item{it}, it.rows())
 		}
@@ -70,7 +70,7 @@ func (s *Service) commitRows(ctx context.Context, batch []*item, rows int) {
 	}
 	s.batching.Observe("ingest", s.clock.Now().Sub(start), rows)
 	if err != nil {
-		s.log.ErrorContext(ctx, "events could not be stored", slog.Int("count", len(batch)),
+		s.log.ErrorContext(ctx, "cannot store events", slog.Int("count", len(batch)),
 			slog.String("error", err.Error()))
 	}
 	for _, it := range batch {
@@ -81,7 +81,7 @@ func (s *Service) commitRows(ctx context.Context, batch []*item, rows int) {
 	}
 }
 
-// unavailable is the answer to a delivery that could not be stored: the provider tries again later, whatever the cause.
+// unavailable returns the error of a webhook that could not be stored, for any cause: the provider resends it later.
 func unavailable(err error) error {
 	return apperr.Unavailable(internal(err))
 }
@@ -108,7 +108,7 @@ func (it *item) forwards() bool {
 	return it.duplicateOf == "" && (it.event.Suspect == nil || !it.refusesSuspects())
 }
 
-// write stores the batch. It may run several times for one batch and starts afresh each time.
+// write stores the batch. It may run several times for one batch and begins from the start each time.
 func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwarding *deliveries.Batch,
 	nowMillis int64) error {
 	for _, it := range batch {
@@ -123,7 +123,7 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwardi
 	if err := s.claimKeys(ctx, tx, batch, nowMillis); err != nil {
 		return err
 	}
-	again, err := s.releaseRepeats(ctx, tx, batch)
+	again, err := s.releaseDuplicates(ctx, tx, batch)
 	if err != nil {
 		return err
 	}
@@ -152,10 +152,10 @@ func (s *Service) write(ctx context.Context, tx *sql.Tx, batch []*item, forwardi
 	return nil
 }
 
-// releaseRepeats takes back the body keys that repeats have claimed beside the id that they repeat: a repeat is never
-// forwarded, so its body must not cast suspicion on the event that is. It reports whether there were any; then the keys
-// of the others must be claimed once more.
-func (s *Service) releaseRepeats(ctx context.Context, tx *sql.Tx, batch []*item) (bool, error) {
+// releaseDuplicates releases the body keys that duplicates have claimed in addition to the id that they duplicate: a
+// duplicate is never forwarded, so its body must not cast suspicion on the event that is. It reports whether there were
+// any; then the keys of the others must be claimed again.
+func (s *Service) releaseDuplicates(ctx context.Context, tx *sql.Tx, batch []*item) (bool, error) {
 	again := false
 	for _, it := range batch {
 		if it.duplicateOf == "" || len(it.claims) < 2 {
@@ -182,7 +182,8 @@ func (s *Service) releaseRepeats(ctx context.Context, tx *sql.Tx, batch []*item)
 // keyName names a key within a batch.
 type keyName struct{ connection, hash string }
 
-// claimKeys claims the keys of the batch, the first event of a key winning, and marks the events that came too late.
+// claimKeys claims the keys of the batch, of which the first event of a key gets it, and marks the events that came too
+// late.
 func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowMillis int64) error {
 	first := make(map[keyName]string, len(batch))
 	var keys []*events.Key
@@ -207,13 +208,13 @@ func (s *Service) claimKeys(ctx context.Context, tx *sql.Tx, batch []*item, nowM
 		}
 	}
 	for _, it := range batch {
-		it.settle(func(hash string) string { return first[keyName{it.event.KeyScope(), hash}] })
+		it.classify(func(hash string) string { return first[keyName{it.event.KeyScope(), hash}] })
 	}
 	return nil
 }
 
-// settle decides from the holders of its keys what the event is.
-func (it *item) settle(holder func(hash string) string) {
+// classify decides from the holders of its keys whether the event is new, a duplicate or a suspect.
+func (it *item) classify(holder func(hash string) string) {
 	it.duplicateOf, it.event.DuplicateOf, it.event.Suspect = "", nil, nil
 	window := it.event.UUID
 	for _, k := range it.claims {

@@ -16,33 +16,33 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// handshakeOnly answers a request that brings no delivery: by every method but POST a provider only makes sure that the
-// URL is ours.
-func (s *Service) handshakeOnly(ctx context.Context, in *connections.Inbound, r *Request,
+// respondHandshakeOnly responds to a request that carries no event: with any method but POST a provider only verifies
+// the URL.
+func (s *Service) respondHandshakeOnly(ctx context.Context, in *connections.Inbound, r *Request,
 	req *verification.Request) (Receipt, error) {
 	methods := in.Verifier.HandshakeMethods()
 	if !slices.Contains(methods, r.HTTP.Method) {
 		allow := append([]string{http.MethodPost}, slices.DeleteFunc(methods, func(m string) bool {
 			return m == http.MethodPost
 		})...)
-		e := apperr.HTTP(http.StatusMethodNotAllowed, "The provider delivers its webhooks by POST")
+		e := apperr.HTTP(http.StatusMethodNotAllowed, "The provider sends its webhooks by POST")
 		e.Allow = strings.Join(allow, ", ")
 		return Receipt{}, e
 	}
-	answer, err := s.handshake(ctx, in, r, req)
+	answer, err := s.respondHandshake(ctx, in, r, req)
 	if answer == nil && err == nil {
-		s.note(in, r, nil, string(reasonNoHandshake), messageNoHandshake, nil)
-		err = apperr.HTTP(http.StatusBadRequest, "The request is no handshake of the provider")
+		s.recordRejection(in, r, nil, string(reasonNoHandshake), messageNoHandshake, nil)
+		err = apperr.HTTP(http.StatusBadRequest, "The request is not a handshake of the provider")
 	}
-	return Receipt{Answer: answer}, err
+	return Receipt{Response: answer}, err
 }
 
-// handshake answers a handshake. Both results are nil for a request that is none.
-func (s *Service) handshake(ctx context.Context, in *connections.Inbound, r *Request,
+// respondHandshake responds to a handshake. Both results are nil for a request that is not a handshake.
+func (s *Service) respondHandshake(ctx context.Context, in *connections.Inbound, r *Request,
 	req *verification.Request) (*verification.Response, error) {
 	answer, refusal := in.Verifier.Handshake(ctx, req)
 	if refusal != nil {
-		return nil, s.refused(ctx, in, r, req, refusal)
+		return nil, s.rejectWebhook(ctx, in, r, req, refusal)
 	}
 	if answer == nil {
 		return nil, nil
@@ -53,17 +53,17 @@ func (s *Service) handshake(ctx context.Context, in *connections.Inbound, r *Req
 	}
 	switch err := s.conns.Capture(ctx, in, answer.Capture); {
 	case errors.Is(err, connections.ErrNotEnrolled):
-		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled,
-			Message: "A handshake brought a webhook secret, and " +
-				"the connection waits for none. Open a webhook enrolment on it, then let the provider send the handshake again."})
+		return nil, s.rejectWebhook(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled,
+			Message: "A handshake carries a webhook secret, and " +
+				"the connection expects none. Open a webhook enrolment on it, then let the provider send the handshake again."})
 	case errors.Is(err, connections.ErrCaptureByAlias):
-		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled,
-			Message: "A handshake brought a webhook secret by the " +
+		return nil, s.rejectWebhook(ctx, in, r, req, &verification.Refusal{Reason: reasonNotEnrolled,
+			Message: "A handshake carries a webhook secret to the " +
 				"connection's alias, which strangers can guess. Register the connection's webhook_url at the provider, which " +
 				"ends in its path token."})
 	case errors.Is(err, connections.ErrUnfitSecret):
-		return nil, s.refused(ctx, in, r, req, &verification.Refusal{Reason: verification.ReasonHandshakeMalformed,
-			Message: "A handshake brought a " +
+		return nil, s.rejectWebhook(ctx, in, r, req, &verification.Refusal{Reason: verification.ReasonHandshakeMalformed,
+			Message: "A handshake carries a " +
 				"webhook secret that does not have the provider's form."})
 	case err != nil:
 		return nil, apperr.Unavailable(err)
@@ -71,7 +71,7 @@ func (s *Service) handshake(ctx context.Context, in *connections.Inbound, r *Req
 	return answer, nil
 }
 
-// checkSource refuses a sender outside the networks that the connection names.
+// checkSource rejects a sender outside the networks that the connection allows.
 func checkSource(in *connections.Inbound, address netip.Addr) *verification.Refusal {
 	if len(in.Sources) == 0 {
 		return nil
@@ -81,5 +81,5 @@ func checkSource(in *connections.Inbound, address netip.Addr) *verification.Refu
 	}
 	return &verification.Refusal{Reason: verification.ReasonSourceRefused,
 		Message: "The request comes from an address outside the connection's " +
-			"source_cidrs. Where a proxy stands before the gateway it must be named as a trusted one."}
+			"source_cidrs. If there is a proxy before the gateway, configure it as a trusted proxy."}
 }

@@ -13,7 +13,7 @@ import (
 	"sallyport/internal/webhooks/events"
 )
 
-// hopByHop are the headers that speak of one connection only (RFC 9110 §7.6.1).
+// hopByHop reports whether a header is about one connection only (RFC 9110 §7.6.1).
 func hopByHop(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
@@ -32,8 +32,8 @@ func credential(name string) bool {
 	}
 }
 
-// storedHeaders returns the headers as a JSON object of lower-case names, without hop-by-hop headers, with credentials
-// and what the verifier calls secret redacted.
+// storedHeaders returns the headers as a JSON object of lower-case names, without hop-by-hop headers. Credentials and
+// the headers that the verifier calls secret are redacted.
 func storedHeaders(h http.Header, secret []string) string {
 	names := make([]string, 0, len(h))
 	for name := range h {
@@ -60,7 +60,7 @@ func storedHeaders(h http.Header, secret []string) string {
 	return string(append(b, '}'))
 }
 
-// appendString appends s as a JSON string; what is plain ASCII needs no encoder.
+// appendString appends s as a JSON string. Plain ASCII needs no encoder.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
@@ -76,10 +76,10 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// maxContentType bounds the stored content type.
+// maxContentType limits the stored content type.
 const maxContentType = 256
 
-// storable returns s as text that both engines store: UTF-8 without NUL, and not endless.
+// storable returns s as text that both engines store: UTF-8 without NUL, of limited length.
 func storable(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
 	if len(s) > maxContentType {
@@ -88,12 +88,12 @@ func storable(s string) string {
 	return s
 }
 
-// maxJSONDepth is how deep the arrays and objects of a body that is shown as JSON may be nested. Parsers of receivers
-// and of our own clients recurse, and give up or crash somewhere beyond (RFC 8259 section 9 lets them).
+// maxJSONDepth is the maximum nesting of the arrays and objects of a body that is shown as JSON. The parsers of
+// receivers and of our own clients recurse, and fail somewhere beyond it (RFC 8259 section 9 allows that).
 const maxJSONDepth = 512
 
-// encodingOf decides how a body is shown. JSON is what says so, or says nothing and begins like an object or array, and
-// is valid and not nested too deep; other JSON is text.
+// encodingOf decides how a body is shown. JSON is a body whose content type says so, or that has none and begins like
+// an object or array, and that is valid and not nested too deep; other JSON is text.
 func encodingOf(contentType string, body []byte) events.Encoding {
 	if !utf8.Valid(body) {
 		return events.Base64
@@ -104,11 +104,11 @@ func encodingOf(contentType string, body []byte) events.Encoding {
 	return events.Text
 }
 
-// isNestedDeeper reports whether the arrays and objects of a JSON text are nested more than most deep. Of what is no
-// JSON it may say either.
+// isNestedDeeper reports whether the arrays and objects of a JSON text are nested deeper than most. For other text the
+// result is undefined.
 func isNestedDeeper(text []byte, most int) bool {
 	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
-		return false // the common case, told without a look at strings
+		return false // the common case, decided without a look at strings
 	}
 	depth, inString := 0, false
 	for i := 0; i < len(text); i++ {

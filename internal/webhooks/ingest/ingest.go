@@ -37,9 +37,9 @@ import (
 // Connections finds the connection that a path names.
 type Connections interface {
 	Lookup(ctx context.Context, segment string) (*connections.Inbound, error)
-	// Matched notes that a delivery verified under a secret.
+	// Matched records that a webhook verified under a secret.
 	Matched(secretID string, at time.Time)
-	// OfID returns the connections of that id that the environment has, one for each provider configuration.
+	// OfID returns the environment's connections of that id, one for each provider configuration.
 	OfID(ctx context.Context, env id.Environment, connectionID string) ([]connections.Connection, error)
 	// Capture stores a secret that a handshake hands over. Errors: connections.ErrNotEnrolled,
 	// connections.ErrCaptureByAlias, connections.ErrUnfitSecret.
@@ -50,12 +50,12 @@ type Connections interface {
 type Subscriptions interface {
 	Match(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
 		types []string) ([]subscriptions.Matched, error)
-	// Filters returns the filters of what Match returns; none where the environment has none.
+	// Filters returns the filters of the subscriptions that Match returns; none if the environment has none.
 	Filters(ctx context.Context, env id.Environment, providerConfigKey, connectionID string,
 		types []string) ([]*filters.Filter, error)
 }
 
-// Config is what a Service is made from.
+// Config holds what a Service is made from.
 type Config struct {
 	DB            *db.DB
 	Connections   Connections
@@ -72,19 +72,19 @@ type Config struct {
 
 // Options are the limits of the inbound endpoint.
 type Options struct {
-	// MaxBodyBytes bounds every body, whatever its connection allows.
+	// MaxBodyBytes limits every body, in addition to the limit of its connection.
 	MaxBodyBytes int64
-	// MemoryBudget bounds all bodies over 4 KiB in memory together, in bytes.
+	// MemoryBudget limits the memory of all bodies over 4 KiB together, in bytes.
 	MemoryBudget int64
-	// DedupeWindow is how long a body-hash key lives where a connection sets nothing; 0 compares no bodies.
+	// DedupeWindow is how long a body-hash key lives if the connection sets nothing; 0 compares no bodies.
 	DedupeWindow time.Duration
-	// PublicURL is the scheme and host under which providers reach the service; some sign it.
+	// PublicURL is the scheme and host under which providers reach the service. Some providers sign it.
 	PublicURL string
 	// SpoolDir is where large bodies wait while they arrive; empty means the system's folder.
 	SpoolDir string
 }
 
-// Service takes deliveries.
+// Service receives webhooks and stores them.
 type Service struct {
 	db         *db.DB
 	conns      Connections
@@ -116,11 +116,11 @@ func New(c Config) *Service {
 		bodies: newBodyReader(c.Options.MemoryBudget, spoolBudget, min(c.Options.MaxBodyBytes, connections.MaxBodyBytes),
 			c.Options.SpoolDir),
 		screens: newScreens(), stop: make(chan struct{}), ended: make(chan struct{})}
-	s.batches = jobs.NewBatcher(maxBatch, s.commit)
+	s.batches = jobs.NewBatcher(maxBatch, s.commitBatch)
 	return s
 }
 
-// startCommits clears the spool of what a crash has left in it, and starts the group commit.
+// startCommits deletes files that a crash has left in the spool, and starts the group commit.
 func (s *Service) startCommits() error {
 	if err := s.bodies.clearSpool(); err != nil {
 		return err
@@ -132,23 +132,23 @@ func (s *Service) startCommits() error {
 	return nil
 }
 
-// stopCommits commits what was taken and returns. The HTTP server must take no more requests.
+// stopCommits commits the accepted events and returns. The HTTP server must accept no more requests.
 func (s *Service) stopCommits() {
 	close(s.stop)
 	<-s.ended
 }
 
-// Request is one delivery as it comes in.
+// Request is one inbound request.
 type Request struct {
 	// Segment is the part of the path that names the connection: its path token or alias.
 	Segment string
-	// Source is the sender as clientaddr.Host tells it. Each has a share of what the bodies that arrive may take.
+	// Source is the sender as clientaddr.Host returns it. Each source has a share of the budgets of bodies.
 	Source netip.Addr
 	// Address is the sender's address itself.
 	Address netip.Addr
 	// HTTP is the request; its body is read and not closed.
 	HTTP *http.Request
-	// Deadlines bounds how long the body may take; nil leaves that to the server.
+	// Deadlines limits the time of the body; nil leaves that to the server.
 	Deadlines ReadDeadliner
 }
 
@@ -157,14 +157,14 @@ type ReadDeadliner interface {
 	SetReadDeadline(deadline time.Time) error
 }
 
-// Receipt is the answer to a delivery that was taken, or to a handshake.
+// Receipt is the response to a webhook that was accepted, or to a handshake.
 type Receipt struct {
-	// EventUUID is the event's, or for a repeat the first event's; empty for a handshake.
+	// EventUUID is the event's, or for a duplicate the first event's; empty for a handshake.
 	EventUUID string
 	Duplicate bool
-	// Answer is what the provider expects to be answered; nil for the service's own acknowledgement.
-	Answer *verification.Response
-	// Rate is how the limit of the connection stands, with an error too; nil where the delivery was not counted.
+	// Response is the response that the provider expects; nil for the service's own acknowledgement.
+	Response *verification.Response
+	// Rate is the state of the connection's limit, with an error too; nil if the webhook was not counted.
 	Rate *ratelimit.Decision
 }
 
@@ -189,15 +189,15 @@ func outcomes() []string {
 		outcomeRateLimited, outcomeUnknown, outcomeTooLarge, outcomeOverloaded, outcomeUnavailable}
 }
 
-// Receive takes one request: it finds the connection, answers a handshake, or verifies the raw bytes of a delivery and
-// returns when the event is durable. Forwarding goes on by itself.
+// Receive handles one request: it finds the connection, responds to a handshake, or verifies the raw bytes of a webhook
+// and returns when the event is durable. Forwarding continues by itself.
 //
 // Errors: not_found for a path that names no connection; connection_disabled; signature_missing and signature_invalid,
-// with the status that the provider's definition asks for; payload_too_large; rate_limited for a verified delivery
-// beyond the connection's limit; http_error of status 400 for a body that ended early or a request that is no
-// handshake, 405 for a method by which the provider sends none, and 408 for a body that did not come in time;
-// unavailable when the store cannot commit, the provider's keys cannot be fetched, or the bodies that arrive, or those
-// of the one sender, take too much.
+// with the status code of the provider's definition; payload_too_large; rate_limited for a verified webhook beyond the
+// connection's limit; http_error of status 400 for a body that ended early or a request that is not a handshake, 405
+// for a method that the provider does not use, and 408 for a body that did not arrive in time; unavailable if the
+// database cannot commit, the provider's keys cannot be fetched, or the bodies that arrive, or those of the one sender,
+// use too much memory or disk.
 func (s *Service) Receive(ctx context.Context, r Request) (Receipt, error) {
 	receipt, err := s.receive(ctx, &r)
 	s.requests.WithLabelValues(outcomeOf(receipt, err)).Inc()
@@ -237,48 +237,48 @@ func (s *Service) receive(ctx context.Context, r *Request) (Receipt, error) {
 		slog.String("environment_id", string(in.Connection.Environment)))
 	if in.Connection.Status == connections.Disabled {
 		return Receipt{}, &apperr.Error{Code: apperr.CodeConnectionDisabled,
-			Message: "The connection is disabled and accepts no deliveries", RetryAfter: time.Minute}
+			Message: "The connection is disabled and accepts no webhooks", RetryAfter: time.Minute}
 	}
-	req := s.request(r)
+	req := s.newVerification(r)
 	if refusal := checkSource(in, r.Address); refusal != nil {
-		return Receipt{}, s.refused(ctx, in, r, req, refusal)
+		return Receipt{}, s.rejectWebhook(ctx, in, r, req, refusal)
 	}
 	if r.HTTP.Method != http.MethodPost {
-		return s.handshakeOnly(ctx, in, r, req)
+		return s.respondHandshakeOnly(ctx, in, r, req)
 	}
 	limit := bodyLimit(in, s.opts.MaxBodyBytes)
 	if r.HTTP.ContentLength > limit {
-		return Receipt{}, s.unread(in, r, tooLarge())
+		return Receipt{}, s.rejectUnread(in, r, tooLarge())
 	}
 	if refusal := in.Verifier.Precheck(r.HTTP.Header); refusal != nil {
-		return Receipt{}, s.refused(ctx, in, r, req, refusal)
+		return Receipt{}, s.rejectWebhook(ctx, in, r, req, refusal)
 	}
 	body, memory, err := s.bodies.read(r, limit)
 	if err != nil {
-		return Receipt{}, s.unread(in, r, err)
+		return Receipt{}, s.rejectUnread(in, r, err)
 	}
 	defer memory.release()
 	now := s.clock.Now()
 	req.Body, req.Now = body, now
-	if answer, err := s.handshake(ctx, in, r, req); answer != nil || err != nil {
-		return Receipt{Answer: answer}, err
+	if answer, err := s.respondHandshake(ctx, in, r, req); answer != nil || err != nil {
+		return Receipt{Response: answer}, err
 	}
 	result, refusal := in.Verifier.Verify(ctx, req)
 	if refusal != nil {
-		return Receipt{}, s.refused(ctx, in, r, req, refusal)
+		return Receipt{}, s.rejectWebhook(ctx, in, r, req, refusal)
 	}
 	s.conns.Matched(result.KeyID, now)
-	rate := s.rate(ctx, &in.Connection)
+	rate := s.countRate(ctx, &in.Connection)
 	if rate != nil && !rate.Allowed {
 		return Receipt{Rate: rate}, &apperr.Error{Code: apperr.CodeRateLimited,
-			Message: "The connection takes no more deliveries now", RetryAfter: rate.RetryAfter}
+			Message: "The connection accepts no more webhooks now", RetryAfter: rate.RetryAfter}
 	}
 	receipt, err := s.store(ctx, s.newItem(in, req, result, now))
-	receipt.Answer, receipt.Rate = in.Verifier.Ack(), rate
+	receipt.Response, receipt.Rate = in.Verifier.Ack(), rate
 	return receipt, err
 }
 
-// bodyLimit is the size of the largest body that the connection takes, and at most most, in bytes.
+// bodyLimit returns the size of the largest body that the connection accepts, and at most most, in bytes.
 func bodyLimit(in *connections.Inbound, most int64) int64 {
 	limit := min(in.Connection.Webhook.MaxBodyBytes, most, connections.MaxBodyBytes)
 	if most := in.Verifier.MaxBody(); most > 0 {
@@ -287,15 +287,15 @@ func bodyLimit(in *connections.Inbound, most int64) int64 {
 	return limit
 }
 
-// request is what verification sees of a delivery before its body is read.
-func (s *Service) request(r *Request) *verification.Request {
+// newVerification returns what verification sees of a webhook before its body is read.
+func (s *Service) newVerification(r *Request) *verification.Request {
 	return &verification.Request{Method: r.HTTP.Method, PublicURL: s.opts.PublicURL, Host: r.HTTP.Host,
 		Path: r.HTTP.URL.EscapedPath(), RawQuery: r.HTTP.URL.RawQuery, Header: r.HTTP.Header, RemoteIP: r.Address,
 		Now: s.clock.Now()}
 }
 
 func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
-	if err := s.screen(ctx, it); err != nil {
+	if err := s.evaluateFilters(ctx, it); err != nil {
 		return Receipt{}, unavailable(err)
 	}
 	if err := s.batches.Submit(ctx, it); err != nil {
@@ -322,38 +322,38 @@ func (s *Service) store(ctx context.Context, it *item) (Receipt, error) {
 	if it.in != nil && it.in.Connection.Webhook.RedeliverOnDuplicate {
 		if _, err := s.deliveries.Redeliver(context.WithoutCancel(ctx), it.in.Connection.Environment,
 			it.duplicateOf); err != nil {
-			// The repeat itself is stored; the provider must not be told to send it again.
-			s.log.ErrorContext(ctx, "dead deliveries of a repeated event could not be restarted",
+			// The duplicate itself is stored, so the provider must not resend it.
+			s.log.ErrorContext(ctx, "cannot restart the dead deliveries of a duplicated event",
 				slog.String("event_uuid", it.duplicateOf), slog.String("error", err.Error()))
 		}
 	}
 	return Receipt{EventUUID: it.duplicateOf, Duplicate: true}, nil
 }
 
-// item is one verified delivery on its way to the store. Everything that costs time was done before it got here.
+// item is one verified webhook on its way to the database. Expensive work is done before.
 type item struct {
 	in      *connections.Inbound // nil for an event that is published
 	event   events.NewEvent
 	payload events.Payload
 	keys    []claimedKey
-	// bodyKey is the hash in a body-hash key's text; empty where the provider's id is the key.
+	// bodyKey is the hash in the text of a body-hash key; empty if the provider's id is the key.
 	bodyKey string
 
-	// claims are those of the keys that the event claims in the transaction under way.
+	// claims are the keys that the event claims in the transaction in progress.
 	claims []claimedKey
-	// verdicts are what filters have said of the event before it came to be committed.
+	// verdicts are the results of filters from before the commit.
 	verdicts    map[*filters.Filter]bool
 	matched     []subscriptions.Matched
 	plan        *deliveries.Plan
 	duplicateOf string
-	// check is the caller's, to be asked in the transaction that stores the event; nil where there is none.
+	// check is the caller's condition, for the transaction that stores the event; nil if there is none.
 	check db.Check
 	err   error
 	done  chan struct{}
 }
 
-// claimedKey is a key that the event claims. A key that decides makes a repeat of what another event holds; the other
-// kind only makes it suspect.
+// claimedKey is a key that the event claims. If another event holds a key that decides, this event is a duplicate; with
+// another kind of key it is only suspect.
 type claimedKey struct {
 	hash    string
 	decides bool
@@ -370,8 +370,8 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	it.event = events.NewEvent{Event: events.Event{
 		Environment: c.Environment, ConnectionUUID: c.UUID, ConnectionID: c.ConnectionID, Provider: c.Provider,
 		ProviderConfigKey: c.ProviderConfigKey, Type: told.Type, Types: told.Types, Control: told.Control,
-		Verification: describe(result), ContentType: storable(r.Header.Get("Content-Type")), BodySize: int64(len(r.Body)),
-		Hops: hops(r.Header), ReceivedAt: now,
+		Verification: describeVerification(result), ContentType: storable(r.Header.Get("Content-Type")),
+		BodySize: int64(len(r.Body)), Hops: readHops(r.Header), ReceivedAt: now,
 	}}
 	window := bodyWindow(in, s.opts.DedupeWindow)
 	if told.ID != "" {
@@ -390,8 +390,8 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 		h.Write([]byte(told.Type))
 		h.Write([]byte{0})
 	}
-	// Where the type is not signed the body alone tells what came before: a header that anybody can change makes no new
-	// event.
+	// If the type is not signed, only the body identifies an earlier event: a header that anyone can change must not
+	// create a new event.
 	h.Write(r.Body)
 	sum := hex.EncodeToString(h.Sum(nil))
 	if told.ID == "" {
@@ -405,21 +405,21 @@ func (s *Service) newItem(in *connections.Inbound, r *verification.Request, resu
 	return it
 }
 
-// bodyWindow is how long a body that came before makes a repeat of a delivery without an id, or a suspect of one whose
-// id is not signed; 0 where no bodies are compared.
+// bodyWindow returns how long an equal body makes a webhook without an id a duplicate, or one whose id is not signed a
+// suspect; 0 if no bodies are compared.
 func bodyWindow(in *connections.Inbound, standard time.Duration) time.Duration {
 	switch {
 	case in.Connection.Webhook.DedupeWindowSeconds != nil:
 		return in.Connection.Webhook.DedupeWindow()
 	case in.Verifier.BodyRepeats():
-		return 0 // a further event must not be lost for its body; only the connection may ask for that
+		return 0 // a further event must not be lost for its body; only the connection may request that
 	default:
 		return standard
 	}
 }
 
-// describe is the event's verification as JSON.
-func describe(r verification.Result) string {
+// describeVerification returns the event's verification as JSON.
+func describeVerification(r verification.Result) string {
 	result := "unverified"
 	if r.Verified {
 		result = "verified"
@@ -435,9 +435,9 @@ func describe(r verification.Result) string {
 	return string(b)
 }
 
-// hops reads how many gateways the event has passed: the greatest number where there are several. What is no number at
-// all counts as too many, because only a loop or a forgery sends it.
-func hops(h http.Header) int64 {
+// readHops returns how many gateways the event has passed: the greatest number if there are several. A value that is
+// not a number counts as too many, because only a loop or a forgery sends it.
+func readHops(h http.Header) int64 {
 	var most int64
 	for _, value := range h.Values("Sallyport-Hops") {
 		for _, field := range strings.Split(value, ",") {

@@ -19,13 +19,13 @@ import (
 
 // Limits of events that are published.
 const (
-	// MaxPublishedBytes bounds the request that publishes an event.
+	// MaxPublishedBytes is the maximum size of the request that publishes an event.
 	MaxPublishedBytes = 1 << 20
-	// MaxPublishedType bounds the type, in characters.
+	// MaxPublishedType is the maximum length of the type, in characters.
 	MaxPublishedType = 255
-	// MaxPublishedKey bounds the idempotency key, in characters.
+	// MaxPublishedKey is the maximum length of the idempotency key, in characters.
 	MaxPublishedKey = 255
-	// PublishedTypePattern is what the type of a published event looks like.
+	// PublishedTypePattern is the pattern of the types of published events.
 	PublishedTypePattern = `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`
 )
 
@@ -36,15 +36,15 @@ type Publication struct {
 	EventType string
 	// Data is the event's body: any JSON value.
 	Data json.RawMessage
-	// IdempotencyKey makes a repeat of every later event with it in the same place, which is the connection, or the
-	// environment where there is none. Nil makes an event of its own.
+	// IdempotencyKey makes every later event with the same key a duplicate, within the connection, or within the
+	// environment if there is none. Nil makes an event of its own.
 	IdempotencyKey *string
-	// ConnectionID and ProviderConfigKey name the connection that the event is about; nil where it is about none. The
-	// second is needed only where several connections have the id.
+	// ConnectionID and ProviderConfigKey name the connection that the event is about; nil if it is about none.
+	// ProviderConfigKey is needed only if several connections have the id.
 	ConnectionID, ProviderConfigKey *string
 }
 
-// Check adds the validation errors that the publication shows by itself.
+// Check adds the validation errors that need no other data.
 func (in *Publication) Check(v *apperr.Violations) {
 	switch t := in.EventType; {
 	case t == "":
@@ -75,12 +75,12 @@ func (in *Publication) Check(v *apperr.Violations) {
 	}
 }
 
-// Publish stores an event of the caller's own in the principal's environment, as durably as one that a provider sent,
-// and returns when it is; forwarding goes on by itself. A repeat is stored as such, and the receipt names the first
-// event.
+// Publish stores a caller's event in the principal's environment and returns when it is durable. Forwarding continues
+// by itself. A duplicate is stored as such, and the receipt names the first event.
 //
-// Errors: validation errors at the locations of the HTTP body; grant_denied for what an API key is not granted, which
-// for a bounded one is also what names no connection; unavailable when the store cannot commit.
+// Errors: validation errors with locations relative to the body of the request; grant_denied for anything that an API
+// key is not granted, which for a bounded key includes connections that do not exist; unavailable if the database
+// cannot commit.
 func (s *Service) Publish(ctx context.Context, p access.Principal, in Publication) (Receipt, error) {
 	receipt, err := s.publish(ctx, p, in)
 	switch {
@@ -97,7 +97,7 @@ func (s *Service) Publish(ctx context.Context, p access.Principal, in Publicatio
 func (s *Service) publish(ctx context.Context, p access.Principal, in Publication) (Receipt, error) {
 	var v apperr.Violations
 	in.Check(&v)
-	about, err := s.about(ctx, &v, p, &in)
+	about, err := s.findConnection(ctx, &v, p, &in)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -110,7 +110,7 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	}
 	verification, err := json.Marshal(map[string]string{"result": "verified", "scheme": string(p.Kind), "key_id": p.ID})
 	if err != nil {
-		return Receipt{}, fmt.Errorf("describe who publishes: %w", err)
+		return Receipt{}, fmt.Errorf("describe the publisher: %w", err)
 	}
 	it := &item{check: db.CheckOf(ctx), done: make(chan struct{}), payload: events.Payload{Headers: "{}",
 		Body: body.Bytes(), Encoding: events.JSON}}
@@ -130,8 +130,8 @@ func (s *Service) publish(ctx context.Context, p access.Principal, in Publicatio
 	return s.store(ctx, it)
 }
 
-// about returns the connection that the publication names, or nil.
-func (s *Service) about(ctx context.Context, v *apperr.Violations, p access.Principal,
+// findConnection returns the connection that the publication names, or nil.
+func (s *Service) findConnection(ctx context.Context, v *apperr.Violations, p access.Principal,
 	in *Publication) (*connections.Connection, error) {
 	if in.ConnectionID == nil {
 		if !p.View().Connections.Contains("") {

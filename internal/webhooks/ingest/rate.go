@@ -7,15 +7,15 @@ import (
 	"sallyport/internal/providers/connections"
 )
 
-// Limiter counts the deliveries of connections, on all nodes together; *ratelimit.Limiter is one.
+// Limiter counts the webhooks of connections, on all nodes together; *ratelimit.Limiter is one.
 type Limiter interface {
 	Take(ctx context.Context, b ratelimit.Bucket, l ratelimit.Limit) ratelimit.Decision
 }
 
-// rate counts a verified delivery of a connection that has a limit, which takes a second's worth at once, and returns
-// nil for one that has none. Only verified deliveries count: else a stranger who knows the URL could use up the limit
-// of the provider.
-func (s *Service) rate(ctx context.Context, c *connections.Connection) *ratelimit.Decision {
+// countRate counts a verified webhook of a connection with a limit, whose burst is the webhooks of one second, and
+// returns nil for a connection without one. Only verified webhooks count, so a stranger who knows the URL cannot use up
+// the provider's limit.
+func (s *Service) countRate(ctx context.Context, c *connections.Connection) *ratelimit.Decision {
 	perSecond := c.Webhook.RatePerSecond
 	if perSecond == nil {
 		return nil

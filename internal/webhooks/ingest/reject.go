@@ -15,79 +15,79 @@ import (
 	"sallyport/internal/webhooks/rejections"
 )
 
-// Reasons of rejections beside those of verification.
+// Reasons of rejections in addition to those of verification.
 const (
 	reasonIncomplete = "body_incomplete"
 	reasonTimeout    = "body_timeout"
 
 	reasonTooLarge verification.Reason = "payload_too_large"
-	// reasonNoHandshake: by a method that only handshakes use came something else.
+	// reasonNoHandshake: a request with a method that only handshakes use was not a handshake.
 	reasonNoHandshake verification.Reason = "handshake_unknown"
-	// reasonNotEnrolled: a handshake brings a secret, and no enrolment is open.
+	// reasonNotEnrolled: a handshake carries a secret, and no enrolment is open.
 	reasonNotEnrolled verification.Reason = "handshake_not_enrolled"
 )
 
 const (
 	messageTooLarge = "The body is larger than the connection accepts. Raise webhook.max_body_bytes if such bodies " +
 		"are wanted."
-	messageNoHandshake = "The request is no handshake as the provider sends it: a value that marks one is missing, or " +
-		"is another than the " +
-		"connection's parameters say."
+	messageNoHandshake = "The request is not a handshake of the provider: a value that marks one is missing, or " +
+		"differs from the connection's parameters."
 )
 
-// Rejections keeps what was refused.
+// Rejections keeps rejected requests.
 type Rejections interface {
 	Note(r rejections.Rejection, fill func(*rejections.Rejection), diagnose func(context.Context) rejections.Diagnosis)
 }
 
-// refused turns a refusal into the answer, and notes it. The reason goes to the log and to those who may read the
-// connection; to the caller only as far as it helps someone who holds no secret.
-func (s *Service) refused(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request,
+// rejectWebhook records a rejection and returns its error. The log and readers of the connection see the reason; the
+// caller sees only what helps a sender without the secret.
+func (s *Service) rejectWebhook(ctx context.Context, in *connections.Inbound, r *Request, req *verification.Request,
 	refusal *verification.Refusal) error {
 	obs.EventFrom(ctx).Add(slog.String("refusal", string(refusal.Reason)))
-	s.note(in, r, req, string(refusal.Reason), refusal.Message, func(ctx context.Context) rejections.Diagnosis {
+	s.recordRejection(in, r, req, string(refusal.Reason), refusal.Message, func(ctx context.Context) rejections.Diagnosis {
 		d := in.Verifier.Diagnose(ctx, req, refusal)
 		return rejections.Diagnosis{Code: string(d.Cause), Message: d.Message}
 	})
-	e := apperr.New(apperr.CodeSignatureInvalid, "The signature of the delivery does not verify")
+	e := apperr.New(apperr.CodeSignatureInvalid, "The signature of the webhook does not verify")
 	switch refusal.Reason {
 	case verification.ReasonKeysUnavailable:
-		// Nobody knows whether the delivery is good. The provider must send it again.
+		// The webhook could not be verified, so the provider must resend it.
 		return &apperr.Error{Code: apperr.CodeUnavailable, Message: "The provider's keys cannot be fetched now; try again",
 			RetryAfter: 10 * time.Second}
 	case verification.ReasonSignatureMissing:
-		e = apperr.New(apperr.CodeSignatureMissing, "The delivery carries no signature")
+		e = apperr.New(apperr.CodeSignatureMissing, "The webhook has no signature")
 	case verification.ReasonSourceRefused:
-		e.Message = "The delivery comes from an address that the connection does not take deliveries from"
+		e.Message = "The webhook comes from an address from which the connection accepts no webhooks"
 	case verification.ReasonHandshakeMalformed, reasonNotEnrolled:
-		e.Message = "The handshake cannot be answered"
+		e.Message = "The handshake is rejected"
 	default:
 	}
 	e.Status = in.Verifier.RejectStatus()
 	return e
 }
 
-// unread notes a body that was not taken and returns err. What the service could not do now is no refusal.
-func (s *Service) unread(in *connections.Inbound, r *Request, err error) error {
+// rejectUnread records a body that was not accepted and returns err. Temporary errors of the service are not
+// rejections.
+func (s *Service) rejectUnread(in *connections.Inbound, r *Request, err error) error {
 	var e *apperr.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	switch {
 	case e.Code == apperr.CodePayloadTooLarge:
-		s.note(in, r, nil, string(reasonTooLarge), messageTooLarge, nil)
+		s.recordRejection(in, r, nil, string(reasonTooLarge), messageTooLarge, nil)
 	case e.Code == apperr.CodeHTTP && e.Status == http.StatusBadRequest:
-		s.note(in, r, nil, reasonIncomplete,
-			"The body ended before its announced length: the sender broke off, or something between it and here did.", nil)
+		s.recordRejection(in, r, nil, reasonIncomplete,
+			"The body ended before its announced length: the sender, or a proxy on the way, closed the connection.", nil)
 	case e.Code == apperr.CodeHTTP && e.Status == http.StatusRequestTimeout:
-		s.note(in, r, nil, reasonTimeout, "The body did not arrive in time.", nil)
+		s.recordRejection(in, r, nil, reasonTimeout, "The body did not arrive in time.", nil)
 	}
 	return err
 }
 
-// note keeps the refusal. req is nil where the body was not read.
-func (s *Service) note(in *connections.Inbound, r *Request, req *verification.Request, reason, message string,
-	diagnose func(context.Context) rejections.Diagnosis) {
+// recordRejection keeps the rejection. req is nil if the body was not read.
+func (s *Service) recordRejection(in *connections.Inbound, r *Request, req *verification.Request, reason,
+	message string, diagnose func(context.Context) rejections.Diagnosis) {
 	c := &in.Connection
 	clientIP := ""
 	if r.Address.IsValid() {
@@ -109,8 +109,8 @@ func (s *Service) note(in *connections.Inbound, r *Request, req *verification.Re
 	}, diagnose)
 }
 
-// secretNames adds to names, in lower case, the headers whose name says that they hold a secret. What is refused may
-// come from another provider than the connection's, whose definition does not know where that one puts its token.
+// secretNames adds to names, in lower case, the headers whose name suggests a secret. A rejected request may come from
+// another provider, whose secret headers the definition does not name.
 func secretNames(h http.Header, names []string) []string {
 	for name := range h {
 		lower := strings.ToLower(name)

@@ -10,11 +10,11 @@ import (
 	"sallyport/internal/webhooks/subscriptions"
 )
 
-// screensAtOnce bounds the events whose filters are asked at the same time, and with that the memory of what they open;
-// screensPerEnvironment those of one environment, so that costly filters of one hold up nobody else.
-const screensAtOnce, screensPerEnvironment = 16, 4
+// maxScreens limits the events whose filters are evaluated at the same time, and so the memory of their parsed bodies;
+// maxEnvironmentScreens limits those of one environment, so that its costly filters delay no other.
+const maxScreens, maxEnvironmentScreens = 16, 4
 
-// screens are the places for events whose filters are being asked.
+// screens counts the events whose filters are being evaluated.
 type screens struct {
 	all   chan struct{}
 	mu    sync.Mutex
@@ -22,15 +22,15 @@ type screens struct {
 }
 
 func newScreens() screens {
-	return screens{all: make(chan struct{}, screensAtOnce), byEnv: map[id.Environment]chan struct{}{}}
+	return screens{all: make(chan struct{}, maxScreens), byEnv: map[id.Environment]chan struct{}{}}
 }
 
-// begin waits for a place and returns what gives it back.
+// begin waits for a place and returns the function that frees it.
 func (s *screens) begin(env id.Environment) (end func()) {
 	s.mu.Lock()
 	own := s.byEnv[env]
 	if own == nil {
-		own = make(chan struct{}, screensPerEnvironment)
+		own = make(chan struct{}, maxEnvironmentScreens)
 		s.byEnv[env] = own
 	}
 	s.mu.Unlock()
@@ -39,9 +39,9 @@ func (s *screens) begin(env id.Environment) (end func()) {
 	return func() { <-s.all; <-own }
 }
 
-// screen asks the filters of the subscriptions that the event matches by type and scope. It runs on the request's own
-// goroutine, because the one that commits serves everybody; admit uses what it finds.
-func (s *Service) screen(ctx context.Context, it *item) error {
+// evaluateFilters evaluates the filters of the subscriptions that the event matches by type and scope. It runs on the
+// request's own goroutine, because the one that commits is shared; applyFilters uses the results.
+func (s *Service) evaluateFilters(ctx context.Context, it *item) error {
 	if it.event.Control {
 		return nil
 	}
@@ -54,14 +54,15 @@ func (s *Service) screen(ctx context.Context, it *item) error {
 	seen := filters.NewEvent(&it.event.Event, &it.payload)
 	it.verdicts = make(map[*filters.Filter]bool, len(found))
 	for _, f := range found {
-		it.verdicts[f] = s.ask(f, seen)
+		it.verdicts[f] = s.evaluate(f, seen)
 	}
 	return nil
 }
 
-// admit returns those of the matched subscriptions that have no filter or one that is true of the event. A filter that
-// is not known yet belongs to a subscription that was changed since screen, and is asked now. It changes the slice.
-func (s *Service) admit(it *item, matched []subscriptions.Matched) []subscriptions.Matched {
+// applyFilters returns the matched subscriptions that have no filter or one that is true for the event. A filter
+// without a result belongs to a subscription that was changed since evaluateFilters, and is evaluated now. It changes
+// the slice.
+func (s *Service) applyFilters(it *item, matched []subscriptions.Matched) []subscriptions.Matched {
 	var seen *filters.Event
 	return slices.DeleteFunc(matched, func(m subscriptions.Matched) bool {
 		if m.Filter == nil {
@@ -72,13 +73,13 @@ func (s *Service) admit(it *item, matched []subscriptions.Matched) []subscriptio
 			if seen == nil {
 				seen = filters.NewEvent(&it.event.Event, &it.payload)
 			}
-			verdict = s.ask(m.Filter, seen)
+			verdict = s.evaluate(m.Filter, seen)
 		}
 		return !verdict
 	})
 }
 
-func (s *Service) ask(f *filters.Filter, seen *filters.Event) bool {
+func (s *Service) evaluate(f *filters.Filter, seen *filters.Event) bool {
 	r := f.Eval(seen)
 	s.evaluations.Count(r.Outcome())
 	return r.Matches

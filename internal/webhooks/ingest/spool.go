@@ -8,10 +8,10 @@ import (
 	"sallyport/internal/platform/apperr"
 )
 
-// copyPiece is the memory that a body keeps while it goes into a file.
+// copyPiece is the memory that a body uses while it is written to a file.
 const copyPiece = 32 << 10
 
-// clearSpool makes the folder of large bodies, and removes what a crash left in it.
+// clearSpool creates the folder of large bodies, and deletes files that a crash left in it.
 func (b *bodyReader) clearSpool() error {
 	if b.dir == "" {
 		return nil
@@ -20,17 +20,17 @@ func (b *bodyReader) clearSpool() error {
 		return fmt.Errorf("clear the spool folder: %w", err)
 	}
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
-		return fmt.Errorf("make the spool folder: %w", err)
+		return fmt.Errorf("create the spool folder: %w", err)
 	}
 	return nil
 }
 
-// readSpooled reads a body that is larger than spoolOver: head, the byte that came next, and the rest. It waits in a
-// file until it is complete; only then is the memory for the whole of it taken.
+// readSpooled reads a body that is larger than spoolOver: head, the next byte, and the rest. It waits in a file until
+// it is complete; only then the memory for all of it is allocated.
 func (b *bodyReader) readSpooled(head []byte, next byte, rest io.Reader, limit int64, memory *lease) ([]byte, error) {
 	f, err := os.CreateTemp(b.dir, "sallyport-body-*")
 	if err != nil {
-		return nil, apperr.Unavailable(fmt.Errorf("make a spool file: %w", err))
+		return nil, apperr.Unavailable(fmt.Errorf("create a spool file: %w", err))
 	}
 	file := &spoolFile{f: f, disk: lease{of: b.disk, source: memory.source}}
 	defer file.discard()
@@ -85,8 +85,8 @@ func (s *spoolFile) read() ([]byte, error) {
 	return body, nil
 }
 
-// discard closes and removes the file. What cannot be removed is the system's to clean up; the delivery does not depend
-// on it.
+// discard closes and removes the file. If that fails, cleaning up is left to the system; the webhook does not depend on
+// it.
 func (s *spoolFile) discard() {
 	_ = s.f.Close()
 	_ = os.Remove(s.f.Name())

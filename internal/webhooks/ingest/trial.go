@@ -10,31 +10,31 @@ import (
 	"sallyport/internal/providers/verification"
 )
 
-// Trial is what would become of a request, told to the operator of its connection. It holds no secret and no signature.
+// Trial is the result that a request would have, for the operator of its connection. It holds no secret and no
+// signature.
 type Trial struct {
-	// Refusal is why the request would be refused; nil when it would be taken.
+	// Refusal is why the request would be rejected; nil if it would be accepted.
 	Refusal *verification.Refusal
-	// Diagnosis is what Refusal goes back to, as far as trying tells.
+	// Diagnosis is the cause of Refusal, as far as it can be found.
 	Diagnosis verification.Diagnosis
-	// Handshake is the status with which a handshake would be answered; 0 for a delivery.
+	// Handshake is the status code of the response to a handshake; 0 for a webhook.
 	Handshake int
-	// Captures says that the handshake hands over a secret, and would be answered only while an enrolment waits for it.
+	// Captures is set when the handshake hands over a secret, and would succeed only while an enrolment waits for it.
 	Captures bool
-	// Result and Event are those of a delivery that would be taken.
+	// Result and Event are those of a webhook that would be accepted.
 	Result verification.Result
 	Event  verification.Event
-	// BodyWindow is how long the same body would be a repeat of a delivery without an id; 0 where it would be a further
-	// event, and where an id decides.
+	// BodyWindow is how long the same body would be a duplicate of a webhook without an id; 0 if it would be a further
+	// event, and if an id decides.
 	BodyWindow time.Duration
 }
 
-// Refusals that Receive answers with another status than the rest.
+// Rejections to which Receive responds with a status code of their own.
 const reasonMethod verification.Reason = "method_not_allowed"
 
-// Try does with a request what Receive does, in the same order, and neither stores nor answers anything. mostBody
-// bounds the body beside what the connection and its provider's definition take, in bytes; window is how long bodies
-// are compared where the connection says nothing. Where the request's RemoteIP is not known, nobody's networks are
-// asked for.
+// Try treats a request like Receive, in the same order, and neither stores anything nor responds. mostBody limits the
+// body in addition to the connection and its provider's definition, in bytes; window is how long bodies are compared if
+// the connection sets nothing. Without the request's RemoteIP, networks are not checked.
 func Try(ctx context.Context, in *connections.Inbound, r *verification.Request, mostBody int64,
 	window time.Duration) Trial {
 	refused := func(refusal *verification.Refusal) Trial {
@@ -53,7 +53,7 @@ func Try(ctx context.Context, in *connections.Inbound, r *verification.Request, 
 		r.Body = nil // a handshake by another method is its head
 		if !slices.Contains(in.Verifier.HandshakeMethods(), r.Method) {
 			return refused(&verification.Refusal{Reason: reasonMethod,
-				Message: "The provider delivers its webhooks by POST, and sends no handshakes by this method."})
+				Message: "The provider sends its webhooks by POST, and no handshakes by this method."})
 		}
 	} else {
 		if int64(len(r.Body)) > bodyLimit(in, mostBody) {

@@ -14,20 +14,20 @@ import (
 	"sallyport/internal/platform/jobs"
 )
 
-// Bounds of what strangers can make this package do. What is beyond them is counted.
+// Limits of the work that strangers can cause. Requests beyond them are counted.
 const (
 	storedPerSecond, storedBurst       = 5, 20
 	diagnosedPerSecond, diagnosedBurst = 2, 5
-	// By alias, which anybody can guess, requests have a place of their own, so that they push out none by path token.
+	// Requests by alias, which anyone can guess, have a place of their own, so that they push out none by path token.
 	aliasPerSecond, aliasBurst = 1, 5
-	// maxQueue and maxQueuedBytes bound what waits to be stored, in requests and in bytes of headers and bodies.
+	// maxQueue and maxQueuedBytes limit the waiting rejections, in requests and in bytes of headers and bodies.
 	maxQueue       = 500
 	maxQueuedBytes = 8 << 20
-	// idleAfter is when the counters of a connection without refusals are forgotten.
+	// idleAfter is when the counters of a connection without rejections are forgotten.
 	idleAfter = 10 * time.Minute
 )
 
-// Service keeps refused requests. It is safe for concurrent use.
+// Service keeps rejected requests. It is safe for concurrent use.
 type Service struct {
 	db    *db.DB
 	clock clock.Clock
@@ -35,23 +35,23 @@ type Service struct {
 
 	mu          sync.Mutex
 	connections map[place]*connection
-	// suppressed counts refusals that are not kept, by the one before them.
+	// suppressed counts rejections that are not kept, by the one before them.
 	suppressed  map[string]int64
 	queue       []queued
 	queuedBytes int
 }
 
-// place is where refusals of a connection go: by path token or by alias.
+// place is the ring of a connection's rejections: by path token or by alias.
 type place struct {
 	connectionUUID string
 	byAlias        bool
 }
 
-// connection is what is known of the refusals at a place since this process started or the place was last idle.
+// connection is the state of a place since this process started or the place was last idle.
 type connection struct {
 	stored, diagnosed *rate.Limiter
 	last              time.Time
-	// lastID is the last refusal that was stored or waits for it.
+	// lastID is the last rejection that was stored or waits for it.
 	lastID string
 }
 
@@ -61,7 +61,7 @@ type queued struct {
 	bytes     int
 }
 
-// Config is what a Service is made from.
+// Config holds what a Service is made from.
 type Config struct {
 	DB    *db.DB
 	Clock clock.Clock
@@ -73,11 +73,11 @@ func New(c Config) *Service {
 		suppressed: map[string]int64{}}
 }
 
-// Note takes a refused request. It never waits: beyond five a second and connection, or while too much waits to be
-// stored, a refusal is only counted. diagnose, which may be nil, runs later and at most twice a second and connection;
-// the request that it looks at must not change. r needs no ID. fill, which may be nil, gives r what is dear to make,
-// its headers and its body; it is called before Note returns, and only for what is to be kept: whoever sends nothing
-// good in masses makes no work here.
+// Note records a rejected request. It never waits: beyond five per second and connection, or while too many wait to be
+// stored, a rejection is only counted. diagnose, which may be nil, runs later and at most twice per second and
+// connection; its request must not change. r needs no ID. fill, which may be nil, adds the expensive parts of r, its
+// headers and its body; it is called before Note returns, and only for a rejection that is kept, so a flood of bad
+// requests causes no such work.
 func (s *Service) Note(r Rejection, fill func(*Rejection), diagnose func(context.Context) Diagnosis) {
 	diagnosable, admitted := s.admit(&r, diagnose != nil)
 	if !admitted {
@@ -93,8 +93,8 @@ func (s *Service) Note(r Rejection, fill func(*Rejection), diagnose func(context
 	s.enqueue(queued{r, diagnose, len(r.Headers) + len(r.Body)})
 }
 
-// admit reports whether a refusal is within the limits of its place, and whether it may be diagnosed. What is not is
-// counted.
+// admit reports whether a rejection is within the limits of its place, and whether it may be diagnosed. It counts a
+// rejection that is not.
 func (s *Service) admit(r *Rejection, diagnose bool) (diagnosable, admitted bool) {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -118,19 +118,19 @@ func (s *Service) admit(r *Rejection, diagnose bool) (diagnosable, admitted bool
 	return diagnosable, true
 }
 
-// suppress counts a refusal that is not kept.
+// suppress counts a rejection that is not kept.
 func (s *Service) suppress(c *connection) {
 	if c.lastID != "" {
 		s.suppressed[c.lastID]++
 	}
 }
 
-// enqueue lets what was admitted wait to be stored, where there is room.
+// enqueue adds an admitted rejection to the queue if there is room.
 func (s *Service) enqueue(q queued) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.connections[place{q.rejection.ConnectionUUID, q.rejection.ByAlias}]
-	if c == nil { // Flush has forgotten it meanwhile, which takes ten minutes
+	if c == nil { // Flush has forgotten it, which takes ten minutes
 		return
 	}
 	if len(s.queue) >= maxQueue || s.queuedBytes+q.bytes > maxQueuedBytes {
@@ -144,7 +144,7 @@ func (s *Service) enqueue(q queued) {
 	s.wake.Signal()
 }
 
-// trimmed returns r with as much of the body as is kept, in memory of its own.
+// trimmed returns r with the part of the body that is kept, in memory of its own.
 func trimmed(r Rejection) Rejection {
 	if r.ByAlias {
 		r.Body = nil
@@ -159,8 +159,8 @@ func trimmed(r Rejection) Rejection {
 	return r
 }
 
-// Flush diagnoses and stores what was noted. A worker calls it on Wake, and each second for what was only counted. What
-// the store refuses is lost: these are no events.
+// Flush diagnoses and stores the recorded rejections. A worker calls it on Wake, and each second for the counts.
+// Rejections that the database refuses are lost, because they are not events.
 func (s *Service) Flush(ctx context.Context) error {
 	s.mu.Lock()
 	queue, suppressed := s.queue, s.suppressed

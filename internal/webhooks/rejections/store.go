@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"sallyport/internal/platform/access"
@@ -14,87 +12,67 @@ import (
 	"sallyport/internal/platform/page"
 )
 
-// Filter narrows a list. Values of one field mean any of them; empty fields do not narrow.
+// Filter restricts a list. A rejection must match one value of each field; an empty field does not restrict.
 type Filter struct {
 	ConnectionIDs      []string
 	ProviderConfigKeys []string
 	Reasons            []string
 }
 
-const columns = `id, environment_id, connection_uuid, connection_id, provider, provider_config_key, received_ms, reason,
-	message, diagnosis_code, diagnosis_message, by_alias, client_ip, method, headers, body, body_size, suppressed`
+// columns binds the columns of a row.
+func columns(r *Rejection) db.Columns {
+	return db.Columns{
+		db.Col("id", &r.ID),
+		db.Col("environment_id", &r.Environment),
+		db.Col("connection_uuid", &r.ConnectionUUID),
+		db.Col("connection_id", &r.ConnectionID),
+		db.Col("provider", &r.Provider),
+		db.Col("provider_config_key", &r.ProviderConfigKey),
+		db.Col("received_ms", db.Millis(&r.ReceivedAt)),
+		db.Col("reason", &r.Reason),
+		db.Col("message", &r.Message),
+		db.Col("diagnosis_code", &r.Diagnosis.Code),
+		db.Col("diagnosis_message", &r.Diagnosis.Message),
+		db.Col("by_alias", &r.ByAlias),
+		db.Col("client_ip", &r.ClientIP),
+		db.Col("method", &r.Method),
+		db.Col("headers", &r.Headers),
+		db.Col("body", &r.Body),
+		db.Col("body_size", &r.BodySize),
+		db.Col("suppressed", &r.Suppressed),
+	}
+}
 
-// List returns one page of the refused requests that the view shows, and one row more where another page follows.
+// List returns a page of the rejections that the view shows, and one row more if another page follows.
 func (s *Service) List(ctx context.Context, v access.View, f Filter, p page.Request) ([]Rejection, error) {
-	args := []any{string(v.Environment)}
-	var where strings.Builder
-	if condition, names := v.Connections.Where("connection_id", 2); condition != "" {
-		where.WriteString(" AND " + condition)
-		args = append(args, names...)
-	}
-	in := func(column string, values []string) {
-		if len(values) == 0 {
-			return
-		}
-		where.WriteString(" AND " + column + " IN " + db.In(len(args)+1, len(values)))
-		for _, v := range values {
-			args = append(args, v)
-		}
-	}
-	in("connection_id", f.ConnectionIDs)
-	in("provider_config_key", f.ProviderConfigKeys)
-	in("reason", f.Reasons)
-	if p.After != "" {
-		args = append(args, p.After)
-		where.WriteString(" AND id " + p.Compare() + " $" + strconv.Itoa(len(args)))
-	}
-	rows, err := s.db.Read().QueryContext(ctx,
-		fmt.Sprintf(`SELECT %s FROM webhook_rejections WHERE environment_id = $1%s ORDER BY id %s LIMIT %d`, columns,
-			where.String(), p.Direction(), p.Fetch()), args...)
+	w := new(db.Where).And("environment_id = ?", string(v.Environment))
+	w.Numbered(v.Connections.Where("connection_id", w.Next()))
+	db.AnyOf(w, "connection_id", f.ConnectionIDs)
+	db.AnyOf(w, "provider_config_key", f.ProviderConfigKeys)
+	db.AnyOf(w, "reason", f.Reasons)
+	tail := w.Page("id", p)
+	list, err := db.All(ctx, s.db.Read(), columns, "FROM webhook_rejections", w, tail)
 	if err != nil {
-		return nil, fmt.Errorf("list refused requests: %w", err)
+		return nil, fmt.Errorf("list rejected requests: %w", err)
 	}
-	out := []Rejection{}
-	err = db.Each(rows, func(r *sql.Rows) error {
-		v, err := scan(r)
-		out = append(out, v)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list refused requests: %w", err)
-	}
-	return out, nil
+	return list, nil
 }
 
-func scan(r *sql.Rows) (Rejection, error) {
-	var v Rejection
-	var received int64
-	err := r.Scan(&v.ID, &v.Environment, &v.ConnectionUUID, &v.ConnectionID, &v.Provider, &v.ProviderConfigKey, &received,
-		&v.Reason, &v.Message, &v.Diagnosis.Code, &v.Diagnosis.Message, &v.ByAlias, &v.ClientIP, &v.Method, &v.Headers,
-		&v.Body, &v.BodySize, &v.Suppressed)
-	v.ReceivedAt = clock.FromMillis(received)
-	return v, err
-}
-
-// store inserts refused requests, counts suppressed ones to the last that was stored before them, and trims the rings.
+// store inserts rejections, adds suppressed ones to the rejection before them, and trims the rings.
 func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[string]int64) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		for id, n := range suppressed {
 			if _, err := tx.ExecContext(ctx, `UPDATE webhook_rejections SET suppressed = suppressed + $2 WHERE id = $1`, id,
 				n); err != nil {
-				return fmt.Errorf("count suppressed refusals: %w", err)
+				return fmt.Errorf("count suppressed rejections: %w", err)
 			}
 		}
 		touched := map[place]bool{}
 		for i := range batch {
 			v := &batch[i]
-			_, err := tx.ExecContext(ctx, `INSERT INTO webhook_rejections (`+columns+`)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-				v.ID, string(v.Environment), v.ConnectionUUID, v.ConnectionID, v.Provider, v.ProviderConfigKey,
-				clock.Millis(v.ReceivedAt), v.Reason, v.Message, v.Diagnosis.Code, v.Diagnosis.Message, v.ByAlias, v.ClientIP,
-				v.Method, v.Headers, v.Body, v.BodySize, v.Suppressed)
+			_, err := db.Insert(ctx, tx, "INSERT INTO webhook_rejections", columns(v), "")
 			if err != nil {
-				return fmt.Errorf("store a refused request: %w", err)
+				return fmt.Errorf("store a rejected request: %w", err)
 			}
 			touched[place{v.ConnectionUUID, v.ByAlias}] = true
 		}
@@ -110,26 +88,26 @@ func (s *Service) store(ctx context.Context, batch []Rejection, suppressed map[s
 				keep),
 				at.connectionUUID, at.byAlias)
 			if err != nil {
-				return fmt.Errorf("trim the refused requests: %w", err)
+				return fmt.Errorf("trim the rejected requests: %w", err)
 			}
 		}
 		return nil
 	})
 }
 
-// Forget deletes what a connection refused, in the transaction that deletes the connection.
+// Forget deletes the rejections of a connection, in the transaction that deletes the connection.
 func (s *Service) Forget(ctx context.Context, tx *sql.Tx, connectionUUID string) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM webhook_rejections WHERE connection_uuid = $1`,
 		connectionUUID); err != nil {
-		return fmt.Errorf("delete the refused requests of a connection: %w", err)
+		return fmt.Errorf("delete the rejected requests of a connection: %w", err)
 	}
 	return nil
 }
 
-// expireRows is how many refused requests one transaction deletes at most.
+// expireRows is the maximum number of rejections that one transaction deletes.
 const expireRows = 500
 
-// Expire deletes refused requests older than Lifetime, in small transactions.
+// Expire deletes rejections older than Lifetime, in small transactions.
 func (s *Service) Expire(ctx context.Context, now time.Time) error {
 	before := clock.Millis(now.Add(-Lifetime))
 	for {
@@ -141,7 +119,7 @@ func (s *Service) Expire(ctx context.Context, now time.Time) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("delete old refused requests: %w", err)
+			return fmt.Errorf("delete old rejected requests: %w", err)
 		}
 		if n < expireRows {
 			return nil

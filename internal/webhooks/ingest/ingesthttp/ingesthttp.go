@@ -67,7 +67,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpapi.WriteError(w, r, err)
 		return
 	}
-	if a := receipt.Answer; a != nil {
+	if a := receipt.Response; a != nil {
 		writeAnswer(w, a)
 		return
 	}
@@ -138,8 +138,8 @@ func handshakeRoute(method, why string) httpapi.Route {
 	r := httpapi.Route{
 		ID: "answer-webhook-handshake-" + strings.ToLower(method), Method: method, Path: "/webhook/{connection}",
 		Tag: "Inbound", Summary: "Respond to a provider's handshake by " + method,
-		Description: why + " The definition of the connection's provider describes the response. Handshakes are not stored, " +
-			"and no handshake can make the service sign content that could pass as an event. If the provider's definition " +
+		Description: why + " The definition of the connection's provider describes the response. Handshakes are not " +
+			"stored, and no handshake can make the service sign content that could pass as an event. If the provider's definition " +
 			"has no such handshake, the status code is 405.",
 		Parameters: pathParameters(),
 		Responses: map[string]httpapi.Response{

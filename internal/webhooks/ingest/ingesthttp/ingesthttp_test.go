@@ -129,7 +129,7 @@ func TestAnswersOnTheWire(t *testing.T) {
 		if c.contentType != "" {
 			answer.Header.Set("Content-Type", c.contentType)
 		}
-		r.receipt = ingest.Receipt{Answer: answer}
+		r.receipt = ingest.Receipt{Response: answer}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/webhook/acme",
 			http.NoBody)
 		require.NoError(t, err)
