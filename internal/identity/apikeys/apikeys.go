@@ -140,37 +140,6 @@ func expiryViolation(v *apperr.Violations, expires *int64, now time.Time) {
 	}
 }
 
-// parseSources returns the networks in their one form, sorted, and adds the validation errors of those that are none.
-// Host bits are refused: who writes them may mean the one address.
-func parseSources(v *apperr.Violations, cidrs []string) []netip.Prefix {
-	const at = "source_cidrs"
-	switch {
-	case cidrs == nil:
-		return nil
-	case len(cidrs) == 0:
-		v.Add(at, "min_items", "must name at least one network; null stands for all")
-	case len(cidrs) > MaxSourceCIDRs:
-		v.Add(at, "max_items", fmt.Sprintf("must be at most %d networks", MaxSourceCIDRs))
-		return nil
-	}
-	var out []netip.Prefix
-	for i, text := range cidrs {
-		p, err := netip.ParsePrefix(text)
-		switch at := fmt.Sprintf("%s[%d]", at, i); {
-		case err != nil || p.Addr().Is4In6():
-			v.Add(at, "cidr", "must be a network in CIDR notation, as 192.0.2.0/24 or 2001:db8::/32")
-		case p != p.Masked():
-			v.Add(at, "cidr", "has bits beyond the length of its prefix")
-		case slices.Contains(out, p):
-			v.Add(at, "unique", "is there twice")
-		default:
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, netip.Prefix.Compare)
-	return out
-}
-
 // CreateKey makes a key for an environment of the actor's team and returns it with its text, which is not stored and
 // cannot be had again. It returns validation_error, and not_found for an environment of another team.
 func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKey) (Key, secretbox.Secret, error) {
@@ -318,7 +287,7 @@ func (s *Service) teamOfKey(ctx context.Context, actor access.Principal, keyID s
 // keyState is the key as the audit trail shows it.
 func keyState(k *Key) audit.State {
 	return audit.State{"name": k.Name, "prefix": k.Prefix, "last_four": k.LastFour, "grants": auditGrants(k.Grants),
-		"grant_count": k.GrantCount, "source_cidrs": cidrTexts(k.SourceCIDRs), "rate_limit": auditRate(k.Rate),
+		"grant_count": k.GrantCount, "source_cidrs": sourceTexts(k.SourceCIDRs), "rate_limit": auditRate(k.Rate),
 		"expires_at": clock.FromMillis(k.ExpiresMillis), "disabled_at": auditTime(k.DisabledMillis),
 		"revoked_at": auditTime(k.RevokedMillis), "previous_secret_until": auditTime(k.PreviousEndsMillis)}
 }
@@ -353,15 +322,6 @@ func auditGrant(g Grant) map[string]any {
 	}
 	if g.NotAfterMillis != nil {
 		out["not_after"] = audit.Timestamp(clock.FromMillis(*g.NotAfterMillis))
-	}
-	return out
-}
-
-// cidrTexts is never nil.
-func cidrTexts(list []netip.Prefix) []string {
-	out := make([]string, len(list))
-	for i, p := range list {
-		out[i] = p.String()
 	}
 	return out
 }

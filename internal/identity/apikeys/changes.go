@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -286,18 +285,4 @@ func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID s
 		e.Before = keyState(&k)
 		return audit.Record(ctx, tx, s.clock.Now(), e)
 	})
-}
-
-// fromSources reports whether a client's address may use a key that is held to these networks. An address that is not
-// known may not.
-func fromSources(sources []netip.Prefix, ip string) bool {
-	if sources == nil {
-		return true
-	}
-	addr, err := netip.ParseAddr(ip)
-	if err != nil {
-		return false
-	}
-	addr = addr.Unmap().WithZone("")
-	return slices.ContainsFunc(sources, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

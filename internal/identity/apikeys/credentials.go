@@ -61,7 +61,7 @@ func (c *credential) check(ip string, nowMillis int64) error {
 		return apperr.Unauthorized(errKeyRevoked)
 	case c.disabledMillis != nil:
 		return apperr.Unauthorized(errKeyDisabled)
-	case !fromSources(c.sources, ip):
+	case !mayComeFrom(c.sources, ip):
 		return apperr.Unauthorized(errKeySource)
 	case c.expiresMillis <= nowMillis:
 		return apperr.New(apperr.CodeAPIKeyExpired, "The API key has expired")

@@ -148,7 +148,7 @@ func connectionViolations(v *apperr.Violations, at string, connections []string)
 		case !isConnectionName(c):
 			v.Add(at, "pattern", "must be the id of a connection")
 		case seen[c]:
-			v.Add(at, "unique", "is there twice")
+			v.Add(at, "unique", "is a duplicate")
 		}
 		seen[c] = true
 	}

@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strconv"
-	"strings"
 
 	"sallyport/internal/identity/team"
 	"sallyport/internal/platform/db"
@@ -26,28 +24,6 @@ func insertKey(ctx context.Context, tx *sql.Tx, team id.Team, k Key, text keyTex
 		return fmt.Errorf("store the API key: %w", err)
 	}
 	return nil
-}
-
-func encodeSources(list []netip.Prefix) sql.NullString {
-	if list == nil {
-		return sql.NullString{}
-	}
-	return sql.NullString{Valid: true, String: strings.Join(cidrTexts(list), " ")}
-}
-
-func decodeSources(text sql.NullString) ([]netip.Prefix, error) {
-	if !text.Valid {
-		return nil, nil
-	}
-	list := []netip.Prefix{} // not nil, which would stand for all
-	for _, part := range strings.Fields(text.String) {
-		p, err := netip.ParsePrefix(part)
-		if err != nil {
-			return nil, fmt.Errorf("decode a network: %w", err)
-		}
-		list = append(list, p)
-	}
-	return list, nil
 }
 
 const selectKeys = `SELECT k.id, k.lookup_id, k.environment_id, k.name, k.last_four, k.created_ms, COALESCE(k.updated_ms, k.created_ms),

@@ -158,7 +158,7 @@ func (s Settings) mappingViolations(v *apperr.Violations) {
 			v.Add(at+".role", "not_owner", "must not be owner: whoever runs the identity provider would own the team")
 		}
 		if seen[m] {
-			v.Add(at, "unique", "is there twice")
+			v.Add(at, "unique", "is a duplicate")
 		}
 		seen[m] = true
 	}

@@ -1,10 +1,10 @@
 package access
 
 import (
-	"net/netip"
 	"strings"
 	"unicode"
 
+	"sallyport/internal/platform/clientaddr"
 	"sallyport/internal/platform/id"
 )
 
@@ -32,22 +32,11 @@ func (c Client) Agent() string {
 	return s
 }
 
-// Origin returns the address in a form that a client cannot vary. For IPv6 it is the /64 network, because a host can
-// use every address of it (RFC 4291, section 2.5.4; RFC 8981). It is empty if IP is not an address.
+// Origin returns the address in a form that a client cannot vary; see clientaddr.HostNetwork. It is empty if IP is not
+// an address.
 func (c Client) Origin() string {
-	ip, err := netip.ParseAddr(c.IP)
-	if err != nil {
-		return ""
-	}
-	ip = ip.Unmap().WithZone("")
-	if ip.Is4() {
-		return ip.String()
-	}
-	p, err := ip.Prefix(64)
-	if err != nil {
-		return ""
-	}
-	return p.String()
+	ip, _ := clientaddr.Parse(c.IP)
+	return clientaddr.HostNetwork(ip)
 }
 
 // User returns the user as the principal of a request that signs them in, refreshes their session or signs them out.

@@ -1,0 +1,166 @@
+package sso_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"sallyport/internal/identity/sso"
+	"sallyport/internal/platform/apperr"
+	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/secretbox"
+	"sallyport/internal/platform/testkit"
+)
+
+// Promise: an answer works once, in the browser that asked for it, at the provider that was asked, within ten minutes.
+// A code that is not of the sign-in is worth nothing.
+func TestStolenAnswers(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		p, other := f.provider(t), f.provider(t)
+		start := func() sso.Begun {
+			begun, err := f.Start(t.Context(), p.ID, "/docs")
+			require.NoError(t, err)
+			return begun
+		}
+		finish := func(provider string, browser secretbox.Secret, a sso.Answer) error {
+			_, _, err := f.Finish(t.Context(), client(), provider, browser, a, "")
+			return err
+		}
+		mine, victims := start(), start()
+		answer := browse(t, mine)
+		stale := func(err error) {
+			t.Helper()
+			require.True(t, apperr.Is(err, apperr.CodeSSOStateInvalid), "%v", err)
+		}
+		stale(finish(p.ID, victims.Browser, answer)) // login CSRF: an attacker's answer in the victim's browser
+		stale(finish(p.ID, "", answer))
+		stale(finish(p.ID, "x", answer))
+		stale(finish(other.ID, mine.Browser, answer))
+		stale(finish(p.ID, mine.Browser, sso.Answer{Code: answer.Code, Issuer: answer.Issuer}))
+		require.NoError(t, finish(p.ID, mine.Browser, answer), "none of them has used it up")
+		stale(finish(p.ID, mine.Browser, answer))
+
+		// A code that was stolen from one sign-in is injected into another: PKCE ties it to the first.
+		first, second := start(), start()
+		stolen, own := browse(t, first), browse(t, second)
+		own.Code = stolen.Code
+		err := finish(p.ID, second.Browser, own)
+		require.True(t, apperr.Is(err, apperr.CodeSSOFailed), "%v", err)
+		require.ErrorContains(t, err, "does not accept the authorization code")
+
+		late := start()
+		answer = browse(t, late)
+		f.clk.Advance(sso.SignInLifetime)
+		stale(finish(p.ID, late.Browser, answer))
+
+		for name, lie := range map[string]func(q url.Values){
+			"another issuer": func(q url.Values) { q.Set("iss", "https://elsewhere.example.test") },
+			"no issuer":      func(q url.Values) { q.Del("iss") },
+			"no code":        func(q url.Values) { q.Del("code") },
+		} {
+			f.idp.Set(func(b *testkit.Behaviour) { b.Answer = lie })
+			exchanged := f.idp.Asked("/token")
+			_, err := f.signIn(t, p)
+			require.True(t, apperr.Is(err, apperr.CodeSSOFailed), "%s: %v", name, err)
+			require.Equal(t, exchanged, f.idp.Asked("/token"), "%s: no code leaves for anywhere", name)
+		}
+		f.idp.Set(func(b *testkit.Behaviour) {
+			b.Answer = func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") }
+		})
+		_, err = f.signIn(t, p)
+		require.ErrorContains(t, err, "refuses the sign-in")
+	})
+}
+
+// Promise: of many who bring one answer at the same time, on several nodes, one is signed in.
+func TestAnswersWorkOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		p := f.provider(t)
+		begun, err := f.Start(t.Context(), p.ID, "/docs")
+		require.NoError(t, err)
+		answer := browse(t, begun)
+		nodes := []*sso.Service{f.Service, f.node(egress.Policy{AllowLoopback: true, AllowHTTP: true})}
+		errs := make(chan error, 6)
+		var all sync.WaitGroup
+		for n := range cap(errs) {
+			all.Go(func() {
+				_, _, err := nodes[n%2].Finish(t.Context(), client(), p.ID, begun.Browser, answer, "")
+				errs <- err
+			})
+		}
+		all.Wait()
+		close(errs)
+		right := 0
+		for err := range errs {
+			if err == nil {
+				right++
+				continue
+			}
+			require.True(t, apperr.Is(err, apperr.CodeSSOStateInvalid), "%v", err)
+		}
+		require.Equal(t, 1, right)
+		require.Equal(t, 1, f.count(t, "sessions"))
+	})
+}
+
+// Promise: answers of providers that somebody makes up are refused while the database has a writer: they wait for none,
+// and so keep none waiting.
+func TestMadeUpAnswersTakeNoWriter(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		p := f.provider(t)
+		made := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+		var finished error
+		require.NoError(t, f.store.DB.Tx(t.Context(), func(*sql.Tx) error {
+			_, _, finished = f.Finish(t.Context(), client(), p.ID, secretbox.Secret(made), sso.Answer{State: made, Code: "x"},
+				"")
+			return nil
+		}))
+		require.True(t, apperr.Is(finished, apperr.CodeSSOStateInvalid), "%v", finished)
+	})
+}
+
+// Promise: strangers who begin sign-ins take turns with those who try passwords, so that however many they are, they do
+// not make the database write faster. Who has no turn leaves nothing behind.
+func TestSignInsTakeTurns(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, f fixture) {
+		p := f.provider(t)
+		_, err := f.Start(t.Context(), p.ID, "/docs")
+		require.NoError(t, err)
+		var release []func()
+		for range f.identity.SignIn.Turns() {
+			r, err := f.identity.SignIn.Turn(t.Context())
+			require.NoError(t, err)
+			release = append(release, r)
+		}
+		begun := make(chan error)
+		ctx, leave := context.WithCancel(t.Context())
+		const waiting = 40 // more than may wait
+		for range waiting {
+			go func() {
+				_, err := f.Start(ctx, p.ID, "/docs")
+				begun <- err
+			}()
+		}
+		require.True(t, apperr.Is(<-begun, apperr.CodeUnavailable), "nobody is sent away")
+		require.Equal(t, 1, f.count(t, "sso_sign_ins"))
+		leave()
+		for range waiting - 1 {
+			require.Error(t, <-begun)
+		}
+		require.Equal(t, 1, f.count(t, "sso_sign_ins"))
+		for _, r := range release {
+			r()
+		}
+		_, err = f.Start(t.Context(), p.ID, "/docs")
+		require.NoError(t, err)
+	})
+}
