@@ -97,13 +97,3 @@ func (s *Services) EnsureSigningKey(ctx context.Context) error { return s.Access
 
 // MailKinds returns the kind of every mail that the district sends.
 func MailKinds() []string { return []string{invitations.MailKind, signin.ResetMail} }
-
-// SealedColumns lists the columns that a rotation of the keyset encrypts again.
-func SealedColumns() []secretbox.Column {
-	var list []secretbox.Column
-	for _, columns := range [][]secretbox.Column{installation.SealedColumns(), accesstokens.SealedColumns(),
-		signin.SealedColumns()} {
-		list = append(list, columns...)
-	}
-	return list
-}

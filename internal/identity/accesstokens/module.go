@@ -7,6 +7,6 @@ func (*Service) Module() module.Module {
 	return module.Module{
 		Name:   "identity/accesstokens",
 		Tables: []module.Table{{Name: "signing_keys"}},
-		Sealed: SealedColumns(),
+		Sealed: sealedColumns(),
 	}
 }

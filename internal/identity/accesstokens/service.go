@@ -68,7 +68,7 @@ func (s *Service) EnsureKey(ctx context.Context) error {
 	return err
 }
 
-// SealedColumns lists the columns that a rotation of the keyset encrypts again.
-func SealedColumns() []secretbox.Column {
+// sealedColumns lists the columns that a rotation of the keyset encrypts again.
+func sealedColumns() []secretbox.Column {
 	return []secretbox.Column{{Table: "signing_keys", Column: "private_key", IDColumn: "id"}}
 }

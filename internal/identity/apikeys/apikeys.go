@@ -128,7 +128,7 @@ func (n NewKey) Violations(now time.Time) []apperr.Detail {
 		v.Add("grants", "max_items", fmt.Sprintf("must have at most %d grants; add the others one by one", MaxNewGrants))
 	}
 	grantViolations(&v, func(i int) string { return fmt.Sprintf("grants[%d].", i) }, n.Grants, clock.Millis(now))
-	tooMany(&v, "grants", n.Grants)
+	checkGrantCount(&v, "grants", n.Grants)
 	_ = parseSources(&v, n.SourceCIDRs)
 	rateViolations(&v, n.Rate)
 	return v.Details()
@@ -171,7 +171,7 @@ func (s *Service) CreateKey(ctx context.Context, actor access.Principal, n NewKe
 			return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(access.APIKeysWrite)+
 				" in the environment")
 		}
-		if err := checkGiven(actor, env.ID, n.Grants); err != nil {
+		if err := checkGrantable(actor, env.ID, n.Grants); err != nil {
 			return err
 		}
 		text = newKeyText(env.Type)
@@ -273,7 +273,7 @@ func (s *Service) GetKey(ctx context.Context, actor access.Principal, keyID stri
 	if !ok {
 		return Key{}, apperr.NotFound("API key")
 	}
-	return k, mayTouch(actor, k.Environment, access.APIKeysRead)
+	return k, requireKeyAccess(actor, k.Environment, access.APIKeysRead)
 }
 
 // teamOfKey is teamOf for a key's id, which it checks first: an id that cannot exist costs no query.

@@ -76,7 +76,7 @@ func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, 
 		if err != nil {
 			return err
 		}
-		if err := mayTouch(actor, before.Environment, access.APIKeysWrite); err != nil {
+		if err := requireKeyAccess(actor, before.Environment, access.APIKeysWrite); err != nil {
 			return err
 		}
 		next, changed, details, err := change(tx, actor, before, now)
@@ -100,7 +100,7 @@ func (s *Service) changeKey(ctx context.Context, actor access.Principal, keyID, 
 
 // lockKey reads a key that stays as it is until the transaction ends.
 func (s *Service) lockKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID string) (Key, error) {
-	found, err := holdKey(ctx, tx, team, keyID, s.db.ForUpdate())
+	found, err := lockKey(ctx, tx, team, keyID, s.db.ForUpdate())
 	if err != nil {
 		return Key{}, err
 	}
@@ -130,7 +130,7 @@ func holdsAll(ctx context.Context, tx *sql.Tx, actor access.Principal, k Key) er
 	if err != nil {
 		return err
 	}
-	return checkGiven(actor, k.Environment, grants)
+	return checkGrantable(actor, k.Environment, grants)
 }
 
 // UpdateKey changes the settings of a key of the actor's team and returns it. An expired key whose expiry is moved into
@@ -213,8 +213,8 @@ func (s *Service) RevokeKey(ctx context.Context, actor access.Principal, keyID s
 	})
 }
 
-// OverlapViolations returns the rule that an overlap breaks.
-func OverlapViolations(overlap time.Duration) []apperr.Detail {
+// overlapViolations returns the rule that an overlap breaks.
+func overlapViolations(overlap time.Duration) []apperr.Detail {
 	var v apperr.Violations
 	if overlap < 0 || overlap > MaxOverlap {
 		v.Add("overlap_seconds", "range", fmt.Sprintf("must be from 0 to %d", int64(MaxOverlap/time.Second)))
@@ -228,7 +228,7 @@ func OverlapViolations(overlap time.Duration) []apperr.Detail {
 // validation_error, and api_key_revoked.
 func (s *Service) RotateKey(ctx context.Context, actor access.Principal, keyID string,
 	overlap time.Duration) (Key, secretbox.Secret, error) {
-	if violations := OverlapViolations(overlap); violations != nil {
+	if violations := overlapViolations(overlap); violations != nil {
 		return Key{}, "", apperr.Invalid(violations...)
 	}
 	var text keyText
@@ -275,7 +275,7 @@ func (s *Service) DeleteKey(ctx context.Context, actor access.Principal, keyID s
 		if err != nil {
 			return err
 		}
-		if err := mayTouch(actor, k.Environment, access.APIKeysWrite); err != nil {
+		if err := requireKeyAccess(actor, k.Environment, access.APIKeysWrite); err != nil {
 			return err
 		}
 		if err := deleteKey(ctx, tx, team, keyID); err != nil {

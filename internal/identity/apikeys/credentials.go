@@ -46,9 +46,9 @@ func (c *credential) principal() access.Principal {
 		Grants: c.opened, Rate: c.rate}
 }
 
-// holds reports whether the code of a text is that of a secret that works at a time. Both are compared, so that the
+// matchesMAC reports whether the code of a text is that of a secret that works at a time. Both are compared, so that the
 // time taken does not tell which it was.
-func (c *credential) holds(mac []byte, nowMillis int64) bool {
+func (c *credential) matchesMAC(mac []byte, nowMillis int64) bool {
 	present := hmac.Equal(mac, c.mac)
 	previous := hmac.Equal(mac, c.previousMAC) && c.previousEnds != nil && *c.previousEnds > nowMillis
 	return present || previous
@@ -73,7 +73,7 @@ func (c *credential) check(ip string, nowMillis int64) error {
 const credentialColumns = `k.id, k.name, k.team_id, k.environment_id, k.secret_mac, k.previous_mac, k.previous_ends_ms, k.expires_ms,
 	k.disabled_ms, k.revoked_ms, k.source_cidrs, k.grants_version, k.rate_per_second, k.rate_burst`
 
-func (c *credential) into(sources *sql.NullString, rate *storedRate) []any {
+func (c *credential) targets(sources *sql.NullString, rate *storedRate) []any {
 	return []any{&c.id, &c.name, &c.team, &c.environment, &c.mac, &c.previousMAC, &c.previousEnds, &c.expiresMillis,
 		&c.disabledMillis, &c.revokedMillis, sources, &c.version, &rate.perSecond, &rate.burst}
 }
@@ -110,7 +110,7 @@ func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis
 			c = &credential{}
 		}
 		var s storedGrant
-		if err := r.Scan(append(c.into(&sources, &rate), s.into()...)...); err != nil || !s.id.Valid {
+		if err := r.Scan(append(c.targets(&sources, &rate), s.targets()...)...); err != nil || !s.id.Valid {
 			return err
 		}
 		g, err := s.grant()
@@ -121,7 +121,7 @@ func queryCredential(ctx context.Context, q db.Querier, joined string, nowMillis
 	if err == nil && c != nil {
 		c.sources, err = decodeSources(sources)
 		c.rate = rate.limit()
-		c.opened, c.openedUntil = openedBy(grants, nowMillis)
+		c.opened, c.openedUntil = openGrants(grants, nowMillis)
 		c.grants = len(grants)
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func readAgain(ctx context.Context, q db.Querier, before *credential) (*credenti
 	if err != nil {
 		return nil, fmt.Errorf("read the API key again: %w", err)
 	}
-	if err := db.Each(rows, func(r *sql.Rows) error { return r.Scan(c.into(&sources, &rate)...) }); err != nil {
+	if err := db.Each(rows, func(r *sql.Rows) error { return r.Scan(c.targets(&sources, &rate)...) }); err != nil {
 		return nil, fmt.Errorf("read the API key again: %w", err)
 	}
 	if c.id == "" || c.version != before.version {
@@ -242,7 +242,7 @@ func (s *Service) credentialOf(ctx context.Context, text keyText, pepper install
 	nowMillis := clock.Millis(now)
 	cached, ok, epoch := s.keys.get(digest)
 	if ok && now.Sub(cached.read) < keyFresh && nowMillis < cached.openedUntil {
-		if !cached.holds(digest[:], nowMillis) {
+		if !cached.matchesMAC(digest[:], nowMillis) {
 			return nil, nil //nolint:nilnil // it was the secret before a rotation
 		}
 		return cached.credential, nil
@@ -261,7 +261,7 @@ func (s *Service) credentialOf(ctx context.Context, text keyText, pepper install
 	if err != nil {
 		return nil, err
 	}
-	if c == nil || !c.holds(digest[:], nowMillis) {
+	if c == nil || !c.matchesMAC(digest[:], nowMillis) {
 		if ok {
 			s.keys.remove(digest)
 		}

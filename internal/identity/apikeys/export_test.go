@@ -60,6 +60,6 @@ func (s *Service) Remembered() int { return len(s.uses.byKey) }
 
 // OpenedBy returns what grants open at a time.
 func OpenedBy(grants []Grant, nowMillis int64) *access.Grants {
-	opened, _ := openedBy(grants, nowMillis)
+	opened, _ := openGrants(grants, nowMillis)
 	return opened
 }

@@ -69,11 +69,11 @@ func (s *side) bound() access.Bound {
 	}
 }
 
-// openedBy returns what the grants open together at a time in Unix milliseconds, and until when that holds.
+// openGrants returns what the grants open together at a time in Unix milliseconds, and until when that holds.
 //
 // Webhooks brings events with it, because a subscription without its events is of no use. For the same reason what is
 // denied of events is denied of webhooks: whoever may make a subscription, replay or test reads events.
-func openedBy(grants []Grant, nowMillis int64) (opened *access.Grants, untilMillis int64) {
+func openGrants(grants []Grant, nowMillis int64) (opened *access.Grants, untilMillis int64) {
 	allowed, denied := map[access.Route]*side{}, map[access.Route]*side{}
 	untilMillis = math.MaxInt64
 	for i := range grants {
@@ -167,8 +167,8 @@ func isConnectionName(s string) bool {
 	return true
 }
 
-// tooMany adds the validation errors of grants that are too many for one key.
-func tooMany(v *apperr.Violations, at string, grants []Grant) {
+// checkGrantCount adds the validation errors of grants that are too many for one key.
+func checkGrantCount(v *apperr.Violations, at string, grants []Grant) {
 	if len(grants) > MaxGrants {
 		v.Add(at, "max_items", fmt.Sprintf("a key has at most %d grants", MaxGrants))
 	}

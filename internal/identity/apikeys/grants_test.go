@@ -52,10 +52,10 @@ func TestRightsAreWhatTheGrantsSay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		grants := rapid.SliceOfN(rapid.Custom(drawGrant), 0, 6).Draw(t, "grants")
-		rights, until := openedBy(grants, 0)
+		rights, until := openGrants(grants, 0)
 		for now := range int64(5) {
 			if now >= until {
-				rights, until = openedBy(grants, now)
+				rights, until = openGrants(grants, now)
 				require.Greater(t, until, now)
 			}
 			for _, route := range access.Routes() {
@@ -75,8 +75,8 @@ func TestDenialOnlyCloses(t *testing.T) {
 		grants := rapid.SliceOfN(rapid.Custom(drawGrant), 0, 6).Draw(t, "grants")
 		denial := drawGrant(t)
 		denial.Effect, denial.NotAfterMillis = Deny, nil
-		before, _ := openedBy(grants, 0)
-		after, _ := openedBy(append(grants, denial), 0)
+		before, _ := openGrants(grants, 0)
+		after, _ := openGrants(append(grants, denial), 0)
 		for _, route := range access.Routes() {
 			require.True(t, after.Bound(route).Minus(before.Bound(route)).Empty(), "a denial opened something")
 			if slices.Contains(denial.Routes, route) {

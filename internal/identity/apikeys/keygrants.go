@@ -43,7 +43,7 @@ func (s *Service) AddGrant(ctx context.Context, actor access.Principal, keyID st
 				return k, false, nil, err
 			}
 			var v apperr.Violations
-			tooMany(&v, "", append(grants, g))
+			checkGrantCount(&v, "", append(grants, g))
 			violations = v.Details()
 		}
 		switch {
@@ -52,7 +52,7 @@ func (s *Service) AddGrant(ctx context.Context, actor access.Principal, keyID st
 		case k.RevokedMillis != nil:
 			return k, false, nil, errRevoked()
 		}
-		if err := checkGiven(actor, k.Environment, []Grant{g}); err != nil {
+		if err := checkGrantable(actor, k.Environment, []Grant{g}); err != nil {
 			return k, false, nil, err
 		}
 		err := insertGrants(ctx, tx, keyID, []Grant{g}, clock.Millis(now))

@@ -24,7 +24,7 @@ func (s *Service) Module() module.Module {
 			{Name: "api_key_grants"},
 			{Name: "api_key_usage"},
 		},
-		Contents: Contents(),
+		Contents: []module.Content{{Name: "API keys", Held: holdsKeys}},
 		Jobs: []jobs.Periodic{
 			{
 				Name: "store-key-use", Failure: "cannot store the use of API keys", Warn: true,
@@ -36,6 +36,3 @@ func (s *Service) Module() module.Module {
 		},
 	}
 }
-
-// Contents lists what keeps an environment from being deleted.
-func Contents() []module.Content { return []module.Content{{Name: "API keys", Held: holdsKeys}} }

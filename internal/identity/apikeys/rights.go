@@ -9,15 +9,15 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// checkGiven returns privilege_escalation where the grants open more to a key of the environment than the actor may do
+// checkGrantable returns privilege_escalation if the grants open more to a key of the environment than the actor may do
 // there themselves. A grant that denies gives nothing.
-func checkGiven(actor access.Principal, env id.Environment, grants []Grant) error {
+func checkGrantable(actor access.Principal, env id.Environment, grants []Grant) error {
 	return checkOpened(actor, env, slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool {
 		return g.Effect != Allow
 	}))
 }
 
-// checkOpened is checkGiven for the routes of grants, whatever their effect: whoever takes a denial away opens what it
+// checkOpened is checkGrantable for the routes of grants, whatever their effect: whoever takes a denial away opens what it
 // closed.
 func checkOpened(actor access.Principal, env id.Environment, grants []Grant) error {
 	var given []access.Permission
@@ -29,9 +29,9 @@ func checkOpened(actor access.Principal, env id.Environment, grants []Grant) err
 	return members.MayGive(actor, env, given)
 }
 
-// mayTouch returns nil where the actor has the permission on the keys of the environment. Without any, its keys do not
+// requireKeyAccess returns nil where the actor has the permission on the keys of the environment. Without any, its keys do not
 // exist for them.
-func mayTouch(actor access.Principal, env id.Environment, want access.Permission) error {
+func requireKeyAccess(actor access.Principal, env id.Environment, want access.Permission) error {
 	switch {
 	case actor.HasIn(env, want):
 		return nil

@@ -40,8 +40,8 @@ func readKey(ctx context.Context, q db.Querier, teamID id.Team, keyID string) (K
 	return keys[0], true, nil
 }
 
-// holdKey locks the row of a key where the engine has row locks; lock is what says so. It reports whether there is one.
-func holdKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID, lock string) (bool, error) {
+// lockKey locks the row of a key where the engine has row locks; lock is what says so. It reports whether there is one.
+func lockKey(ctx context.Context, tx *sql.Tx, team id.Team, keyID, lock string) (bool, error) {
 	var found string
 	err := tx.QueryRowContext(ctx, "SELECT k.id FROM api_keys k WHERE k.id = $1 AND k.team_id = $2"+lock, keyID,
 		team).Scan(&found)

@@ -72,7 +72,7 @@ type storedGrant struct {
 	notAfter                        *int64
 }
 
-func (s *storedGrant) into() []any {
+func (s *storedGrant) targets() []any {
 	return []any{&s.id, &s.effect, &s.routes, &s.connections, &s.notAfter}
 }
 
@@ -110,7 +110,7 @@ func addGrants(ctx context.Context, q db.Querier, keys []Key) error {
 	err = db.Each(rows, func(r *sql.Rows) error {
 		var keyID string
 		var s storedGrant
-		if err := r.Scan(append([]any{&keyID}, s.into()...)...); err != nil {
+		if err := r.Scan(append([]any{&keyID}, s.targets()...)...); err != nil {
 			return err
 		}
 		g, err := s.grant()
@@ -154,7 +154,7 @@ func queryGrants(ctx context.Context, q db.Querier, condition string, args ...an
 	var out []Grant
 	err = db.Each(rows, func(r *sql.Rows) error {
 		var s storedGrant
-		if err := r.Scan(s.into()...); err != nil {
+		if err := r.Scan(s.targets()...); err != nil {
 			return err
 		}
 		g, err := s.grant()

@@ -224,9 +224,6 @@ const (
 	UsageByDay  UsageBucket = "day"
 )
 
-// UsageBuckets returns every length.
-func UsageBuckets() []UsageBucket { return []UsageBucket{UsageByHour, UsageByDay} }
-
 func (b UsageBucket) bounds() (length, longest, usual time.Duration) {
 	if b == UsageByHour {
 		return time.Hour, hourlyRange, 24 * time.Hour

@@ -67,7 +67,7 @@ func (s *Service) VerifyKey(ctx context.Context, actor access.Principal, text se
 	}
 	mac := parsed.mac(s.pepper)
 	c, err := readCredential(ctx, s.db.Read(), parsed.lookup(), mac, clock.Millis(now))
-	if err != nil || c == nil || c.team != team || !c.holds(mac, clock.Millis(now)) {
+	if err != nil || c == nil || c.team != team || !c.matchesMAC(mac, clock.Millis(now)) {
 		return Verification{}, err
 	}
 	k, err := s.GetKey(ctx, actor, c.id)

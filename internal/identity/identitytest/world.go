@@ -117,7 +117,7 @@ func (w World) Hold(kinds ...string) {
 
 // held lists what keeps an environment from being deleted.
 func (w World) held() []module.Content {
-	return append(slices.Clone(*w.contents), apikeys.Contents()...)
+	return append(slices.Clone(*w.contents), new(apikeys.Service).Module().Contents...)
 }
 
 // Post switches mails on and returns those that are queued.

@@ -205,10 +205,10 @@ func mayInvite(c members.Change) error {
 	if c.Actor.Kind != access.KindUser {
 		return team.ErrActor // an invitation is somebody's, whose rights bound it
 	}
-	if err := c.Holds(access.MembersWrite); err != nil {
+	if err := c.Require(access.MembersWrite); err != nil {
 		return err
 	}
-	return c.Holds(access.RolesWrite)
+	return c.Require(access.RolesWrite)
 }
 
 // invitable returns an error where the address has its place in the team, or its link.
@@ -284,7 +284,7 @@ func (s *Service) mailInvitation(ctx context.Context, tx *sql.Tx, c members.Chan
 // and invitation_ended for one that was accepted or revoked before.
 func (s *Service) RevokeInvitation(ctx context.Context, actor access.Principal, invitationID string) error {
 	return s.members.ChangeRights(ctx, actor, func(tx *sql.Tx, c members.Change) error {
-		if err := c.Holds(access.MembersWrite); err != nil {
+		if err := c.Require(access.MembersWrite); err != nil {
 			return err
 		}
 		i, err := openInvitation(ctx, tx, c, invitationID)

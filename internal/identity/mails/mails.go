@@ -94,14 +94,14 @@ func (s *Service) Queue(ctx context.Context, tx *sql.Tx, m Mail) error {
 
 // Drop deletes the mails about a resource that have not been sent.
 func (s *Service) Drop(ctx context.Context, tx *sql.Tx, about string) error {
-	return drop(ctx, tx, about)
+	return deleteAbout(ctx, tx, about)
 }
 
 func messageAD(mailID string) secretbox.AD {
 	return secretbox.AD{Table: "mails", Column: "message", RowID: mailID}
 }
 
-// SealedColumns lists the columns that a rotation of the keyset encrypts again.
-func SealedColumns() []secretbox.Column {
+// sealedColumns lists the columns that a rotation of the keyset encrypts again.
+func sealedColumns() []secretbox.Column {
 	return []secretbox.Column{{Table: "mails", Column: "message", IDColumn: "id"}}
 }

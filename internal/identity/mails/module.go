@@ -10,7 +10,7 @@ func (s *Service) Module() module.Module {
 	m := module.Module{
 		Name:    "identity/mails",
 		Tables:  []module.Table{{Name: "mails"}},
-		Sealed:  SealedColumns(),
+		Sealed:  sealedColumns(),
 		Metrics: s.metrics.collectors(),
 		Jobs: []jobs.Periodic{{Name: "expire-mails", Failure: "cannot delete expired mails",
 			Run: jobs.Every(pollInterval, s.expire)}},

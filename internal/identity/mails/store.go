@@ -27,7 +27,7 @@ func insert(ctx context.Context, tx *sql.Tx, m queued, about string, now time.Ti
 	return nil
 }
 
-func drop(ctx context.Context, tx *sql.Tx, about string) error {
+func deleteAbout(ctx context.Context, tx *sql.Tx, about string) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM mails WHERE about = $1", about); err != nil {
 		return fmt.Errorf("delete mails: %w", err)
 	}

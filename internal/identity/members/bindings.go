@@ -68,7 +68,7 @@ func (s *Service) CreateBinding(ctx context.Context, actor access.Principal, use
 	g RoleGrant) (Binding, error) {
 	var b Binding
 	err := s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
-		if err := c.Holds(access.RolesWrite); err != nil {
+		if err := c.Require(access.RolesWrite); err != nil {
 			return err
 		}
 		var err error
@@ -150,7 +150,7 @@ func checkGrant(ctx context.Context, q db.Querier, c Change, g RoleGrant, at gra
 	case err != nil:
 		return Role{}, err
 	}
-	brings := Binding{Environment: g.Environment, permissions: role.Permissions}.brings()
+	brings := Binding{Environment: g.Environment, permissions: role.Permissions}.permissionsInScope()
 	if g.Environment != "" {
 		exists := false
 		if id.Is(id.PrefixEnvironment, string(g.Environment)) {
@@ -173,7 +173,7 @@ func checkGrant(ctx context.Context, q db.Querier, c Change, g RoleGrant, at gra
 	if err := v.Err(); err != nil {
 		return Role{}, err
 	}
-	return role, c.gives(g.Environment, brings, g.ExpiresMillis)
+	return role, c.checkGive(g.Environment, brings, g.ExpiresMillis)
 }
 
 func endViolation(v *apperr.Violations, at string, expiresMillis int64, now time.Time) {
@@ -225,7 +225,7 @@ func (s *Service) UpdateBinding(ctx context.Context, actor access.Principal, bin
 		if err := setBindingExpiry(ctx, tx, c.Team, b.ID, expiresMillis); err != nil {
 			return err
 		}
-		if err := lessens(ctx, tx, c.Team, b); err != nil {
+		if err := afterBindingEnded(ctx, tx, c.Team, b); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, c.Now, bindingEvent(c, b.ID, "role_binding.update", bindingState(before),
@@ -246,7 +246,7 @@ func (s *Service) DeleteBinding(ctx context.Context, actor access.Principal, bin
 		if err := deleteBinding(ctx, tx, c.Team, b.ID); err != nil {
 			return err
 		}
-		if err := lessens(ctx, tx, c.Team, b); err != nil {
+		if err := afterBindingEnded(ctx, tx, c.Team, b); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, c.Now, bindingEvent(c, b.ID, "role_binding.delete", bindingState(b), nil))
@@ -255,27 +255,27 @@ func (s *Service) DeleteBinding(ctx context.Context, actor access.Principal, bin
 
 // changeable returns a binding that the actor may change or remove.
 func (s *Service) changeable(ctx context.Context, tx *sql.Tx, c Change, bindingID string) (Binding, error) {
-	if err := c.Holds(access.RolesWrite); err != nil {
+	if err := c.Require(access.RolesWrite); err != nil {
 		return Binding{}, err
 	}
 	b, err := s.requireBinding(ctx, tx, c.Team, bindingID)
 	if err != nil || b.Role != access.Owner {
 		return b, err
 	}
-	return b, c.Holds(access.OwnersWrite)
+	return b, c.Require(access.OwnersWrite)
 }
 
-// lessens is called after a binding was made to end: the previous release must not go on allowing what its membership
+// afterBindingEnded is called after a binding was made to end: the previous release must not go on allowing what its membership
 // says, and the team must keep an owner.
-func lessens(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
+func afterBindingEnded(ctx context.Context, tx *sql.Tx, team id.Team, b Binding) error {
 	if err := forgetMembershipRole(ctx, tx, team, b.PrincipalID); err != nil || b.Role != access.Owner {
 		return err
 	}
-	return keepsOwner(ctx, tx, team)
+	return requireLastingOwner(ctx, tx, team)
 }
 
-// keepsOwner returns last_owner where the transaction leaves no owner whom hasLastingOwner finds.
-func keepsOwner(ctx context.Context, tx *sql.Tx, team id.Team) error {
+// requireLastingOwner returns last_owner where the transaction leaves no owner whom hasLastingOwner finds.
+func requireLastingOwner(ctx context.Context, tx *sql.Tx, team id.Team) error {
 	kept, err := hasLastingOwner(ctx, tx, team)
 	if err == nil && !kept {
 		err = apperr.New(apperr.CodeLastOwner, "The team would be left without an owner whose role lasts")

@@ -73,18 +73,18 @@ func ChangeBy(ctx context.Context, q db.Querier, actor access.Principal, teamID 
 	}
 }
 
-// Holds returns forbidden unless the actor has the permission in the team.
-func (c Change) Holds(want access.Permission) error {
+// Require returns forbidden unless the actor has the permission in the team.
+func (c Change) Require(want access.Permission) error {
 	if c.Actor.HasIn("", want) {
 		return nil
 	}
 	return apperr.New(apperr.CodeForbidden, "The user lacks the permission "+string(want))
 }
 
-// gives returns privilege_escalation unless the actor holds all that they would give, in the environment or, where env
+// checkGive returns privilege_escalation unless the actor holds all that they would give, in the environment or, where env
 // is empty, in the team, for as long as they would give it: until a time in Unix milliseconds, nil for ever. Otherwise
 // a role that ends would be the way to one that does not.
-func (c Change) gives(env id.Environment, list []access.Permission, untilMillis *int64) error {
+func (c Change) checkGive(env id.Environment, list []access.Permission, untilMillis *int64) error {
 	if err := MayGive(c.Actor, env, list); err != nil || c.Actor.Kind != access.KindUser {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *Service) CheckHeld(ctx context.Context, tx *sql.Tx, actor access.Princi
 	if err != nil {
 		return err
 	}
-	return c.gives(env, permissions, nil)
+	return c.checkGive(env, permissions, nil)
 }
 
 // RoleGrant is a role that somebody is to get: what a binding gives, and what an invitation or a mapping of groups will

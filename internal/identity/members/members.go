@@ -126,7 +126,7 @@ func (s *Service) RemoveMember(ctx context.Context, actor access.Principal, user
 
 // removable returns a member whom the actor may disable and remove.
 func (s *Service) removable(ctx context.Context, tx *sql.Tx, c Change, user string) (Member, error) {
-	if err := c.Holds(access.MembersWrite); err != nil {
+	if err := c.Require(access.MembersWrite); err != nil {
 		return Member{}, err
 	}
 	m, err := s.requireMember(ctx, tx, c.Team, user)
@@ -137,14 +137,14 @@ func (s *Service) removable(ctx context.Context, tx *sql.Tx, c Change, user stri
 	if err := LockUser(ctx, tx, user); err != nil || !m.owns() {
 		return m, err
 	}
-	return m, c.Holds(access.OwnersWrite)
+	return m, c.Require(access.OwnersWrite)
 }
 
 // givesAgain returns privilege_escalation unless the actor may give all that the member's roles bring, for as long as
 // they last.
 func (c Change) givesAgain(m Member) error {
 	for _, b := range m.Bindings {
-		if err := c.gives(b.Environment, b.brings(), b.ExpiresMillis); err != nil {
+		if err := c.checkGive(b.Environment, b.permissionsInScope(), b.ExpiresMillis); err != nil {
 			return err
 		}
 	}
@@ -155,12 +155,12 @@ func (m Member) owns() bool {
 	return slices.ContainsFunc(m.Bindings, func(b Binding) bool { return b.Role == access.Owner && b.Environment == "" })
 }
 
-// keepsOwnerWithout is keepsOwner after a member was disabled or removed.
+// keepsOwnerWithout is requireLastingOwner after a member was disabled or removed.
 func keepsOwnerWithout(ctx context.Context, tx *sql.Tx, team id.Team, m Member) error {
 	if !m.owns() {
 		return nil
 	}
-	return keepsOwner(ctx, tx, team)
+	return requireLastingOwner(ctx, tx, team)
 }
 
 func memberEvent(c Change, user, action string, before, after audit.State, ended int64) audit.Event {

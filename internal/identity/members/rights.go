@@ -30,8 +30,8 @@ type Binding struct {
 	permissions []access.Permission
 }
 
-// brings returns what the role permits where it holds.
-func (b Binding) brings() []access.Permission {
+// permissionsInScope returns what the role permits where it holds.
+func (b Binding) permissionsInScope() []access.Permission {
 	if b.Environment == "" {
 		return b.permissions
 	}

@@ -169,7 +169,7 @@ func (s *Service) CreateRole(ctx context.Context, actor access.Principal, n NewR
 	}
 	var r Role
 	err := s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
-		if err := c.Holds(access.RolesWrite); err != nil {
+		if err := c.Require(access.RolesWrite); err != nil {
 			return err
 		}
 		if err := MayGive(c.Actor, "", n.Permissions); err != nil {
@@ -213,7 +213,7 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 	}
 	var r Role
 	err := s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
-		if err := c.Holds(access.RolesWrite); err != nil {
+		if err := c.Require(access.RolesWrite); err != nil {
 			return err
 		}
 		before, err := requireOwnRole(ctx, tx, c.Team, role)
@@ -233,7 +233,7 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 		added := slices.DeleteFunc(slices.Clone(r.Permissions), func(p access.Permission) bool {
 			return slices.Contains(before.Permissions, p)
 		})
-		if err := c.gives("", added, nil); err != nil {
+		if err := c.checkGive("", added, nil); err != nil {
 			return err
 		}
 		if r.Name == before.Name && r.Description == before.Description && slices.Equal(r.Permissions, before.Permissions) {
@@ -260,7 +260,7 @@ func (s *Service) UpdateRole(ctx context.Context, actor access.Principal, role a
 // forbidden for a system role.
 func (s *Service) DeleteRole(ctx context.Context, actor access.Principal, role access.Role) error {
 	return s.ChangeRights(ctx, actor, func(tx *sql.Tx, c Change) error {
-		if err := c.Holds(access.RolesWrite); err != nil {
+		if err := c.Require(access.RolesWrite); err != nil {
 			return err
 		}
 		r, err := requireOwnRole(ctx, tx, c.Team, role)

@@ -23,7 +23,7 @@ func (s *Service) Ensure(ctx context.Context, o Options) error {
 	if o.Dev {
 		return s.EnsureDev(ctx, o.DataDir, o.URL)
 	}
-	done, err := s.HasTeam(ctx)
+	done, err := s.hasTeam(ctx)
 	if err != nil || done {
 		return err
 	}

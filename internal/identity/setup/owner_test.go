@@ -9,7 +9,6 @@ import (
 	"sallyport/internal/identity/identitytest"
 	"sallyport/internal/identity/members"
 	"sallyport/internal/identity/setup"
-	"sallyport/internal/identity/signin"
 	"sallyport/internal/identity/team"
 	"sallyport/internal/platform/access"
 	"sallyport/internal/platform/apperr"
@@ -70,10 +69,10 @@ func TestCreateOwnerViolations(t *testing.T) {
 			require.False(t, ok, email)
 		}
 		_, err = f.Setup.CreateOwner(t.Context(), access.System("cli"), "", identitytest.Email,
-			secretbox.Secret(strings.Repeat("x", signin.MaxPasswordCharacters+1)))
+			secretbox.Secret(strings.Repeat("x", 257)))
 		require.True(t, apperr.Is(err, apperr.CodeValidation))
 		_, err = f.Setup.CreateOwner(t.Context(), access.System("cli"), "", identitytest.Email,
-			secretbox.Secret(strings.Repeat("é", signin.MinPasswordCharacters)))
+			secretbox.Secret(strings.Repeat("é", 12)))
 		require.NoError(t, err, "characters are counted, not bytes")
 	})
 }

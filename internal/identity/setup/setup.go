@@ -33,8 +33,8 @@ func tokenMAC(pepper installation.Pepper, t Token) []byte {
 	return pepper.MAC("set-up token", []byte(t.Reveal()))
 }
 
-// HasTeam reports whether the installation has been set up.
-func (s *Service) HasTeam(ctx context.Context) (bool, error) {
+// hasTeam reports whether the installation has been set up.
+func (s *Service) hasTeam(ctx context.Context) (bool, error) {
 	_, ok, err := team.ReadOnly(ctx, s.db.Read())
 	return ok, err
 }
@@ -82,8 +82,8 @@ type NewInstallation struct {
 	Password secretbox.Secret
 }
 
-// Violations returns what is wrong with a set-up, at the names of its fields in the API.
-func (n NewInstallation) Violations() []apperr.Detail {
+// violations returns what is wrong with a set-up, at the names of its fields in the API.
+func (n NewInstallation) violations() []apperr.Detail {
 	var v apperr.Violations
 	team.CheckName(&v, "team_name", n.TeamName)
 	members.CheckEmail(&v, n.Email)
@@ -91,9 +91,9 @@ func (n NewInstallation) Violations() []apperr.Detail {
 	return v.Details()
 }
 
-// Violations returns what is wrong with a set-up and the form of its token. Whether the token works, Complete reports.
+// violations returns what is wrong with a set-up and the form of its token. Whether the token works, Complete reports.
 func Violations(t Token, n NewInstallation) []apperr.Detail {
-	return slices.Concat(signin.TokenViolations(t), n.Violations())
+	return slices.Concat(signin.TokenViolations(t), n.violations())
 }
 
 var errSetupToken = errors.New("no such set-up token")
@@ -113,7 +113,7 @@ func (s *Service) Complete(ctx context.Context, c access.Client, token Token,
 		return members.Profile{}, apperr.Invalid(violations...)
 	}
 	address, _ := members.NormalizeEmail(n.Email)
-	done, err := s.HasTeam(ctx)
+	done, err := s.hasTeam(ctx)
 	if err != nil {
 		return members.Profile{}, err
 	}

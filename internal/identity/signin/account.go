@@ -48,7 +48,7 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 	if err != nil {
 		return Session{}, "", err
 	}
-	right, err := s.throttle.try(ctx, at, hash, current)
+	right, err := s.throttle.checkPassword(ctx, at, hash, current)
 	if err != nil {
 		return Session{}, "", err
 	}
@@ -92,7 +92,7 @@ func (s *Service) ChangePassword(ctx context.Context, actor access.Principal, cu
 			return apperr.Unauthorized(errSessionEnded)
 		}
 		token = t.encode()
-		if err := forgive(ctx, tx, at); err != nil {
+		if err := forgiveAttempt(ctx, tx, at); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, now, audit.Event{

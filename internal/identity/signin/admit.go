@@ -25,15 +25,15 @@ func addressAttempt(pepper []byte, what Purpose, c access.Client) Attempt {
 // with rate_limited. An attempt that turns out to be right is taken back by Forgive.
 func (s *Service) Admit(ctx context.Context, what Purpose, c access.Client) (Attempt, error) {
 	a := addressAttempt(s.pepper, what, c)
-	return a, s.throttle.admit(ctx, a)
+	return a, s.throttle.admitAttempt(ctx, a)
 }
 
 // Forgive takes back, in tx, an attempt that turned out to be right.
-func Forgive(ctx context.Context, tx *sql.Tx, a Attempt) error { return forgive(ctx, tx, a) }
+func Forgive(ctx context.Context, tx *sql.Tx, a Attempt) error { return forgiveAttempt(ctx, tx, a) }
 
-// admit counts an attempt before anything is looked up for it. It holds one of the places to compute in while it
+// admitAttempt counts an attempt before anything is looked up for it. It holds one of the places to compute in while it
 // writes, as sign-ins do: strangers cannot make the database write faster than that.
-func (t *throttle) admit(ctx context.Context, a Attempt) error {
+func (t *throttle) admitAttempt(ctx context.Context, a Attempt) error {
 	until, err := readBlocked(ctx, t.db.Read(), a)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (t *throttle) admit(ctx context.Context, a Attempt) error {
 		return err
 	}
 	defer release()
-	return tooManyAttempts(t.charge(ctx, a))
+	return tooManyAttempts(t.countAttempt(ctx, a))
 }
 
 // tooManyAttempts words the refusal for what is no sign-in.

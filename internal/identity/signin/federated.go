@@ -83,7 +83,7 @@ func (s *Service) SignInFederated(ctx context.Context, c access.Client, f Federa
 				return err
 			}
 			k.id = in.Session.ID
-			return s.complete(ctx, tx, keys, &in, k)
+			return s.completeSignIn(ctx, tx, keys, &in, k)
 		})
 	}
 	if err = try(); db.IsUniqueViolation(err) {

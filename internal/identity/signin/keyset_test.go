@@ -1,11 +1,11 @@
 package signin_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/internal/identity"
 	"sallyport/internal/identity/identitytest"
 	"sallyport/internal/identity/signin"
 	"sallyport/internal/platform/secretbox"
@@ -24,7 +24,8 @@ func TestKeysetRotation(t *testing.T) {
 		require.NoError(t, err)
 		box, err := secretbox.Open(secretbox.Source{Path: f.Keyset})
 		require.NoError(t, err)
-		n, err := secretbox.Reseal(t.Context(), f.Store.DB.Write(), box, identity.SealedColumns())
+		n, err := secretbox.Reseal(t.Context(), f.Store.DB.Write(), box, slices.Concat(f.Setup.Module().Sealed,
+			f.AccessTokens.Module().Sealed, f.SignIn.Module().Sealed))
 		require.NoError(t, err)
 		require.Equal(t, 3, n)
 		after := f.Another(t)

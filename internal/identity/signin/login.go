@@ -49,7 +49,7 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 	if err != nil {
 		return SignIn{}, err
 	}
-	right, err := s.throttle.try(ctx, at, hash, with.Password)
+	right, err := s.throttle.checkPassword(ctx, at, hash, with.Password)
 	if err != nil {
 		return SignIn{}, err
 	}
@@ -100,10 +100,10 @@ func (s *Service) Login(ctx context.Context, c access.Client, with Credentials, 
 			methods); err != nil {
 			return err
 		}
-		if err := forgive(ctx, tx, at); err != nil {
+		if err := forgiveAttempt(ctx, tx, at); err != nil {
 			return err
 		}
-		return s.complete(ctx, tx, keys, &in, sessionKey{id: in.Session.ID, user: a.User, team: a.Team})
+		return s.completeSignIn(ctx, tx, keys, &in, sessionKey{id: in.Session.ID, user: a.User, team: a.Team})
 	})
 	if err = cmp.Or(err, refusal); err != nil {
 		return SignIn{}, err
@@ -118,7 +118,7 @@ func halfway(ctx context.Context, tx *sql.Tx, at Attempt, refused error) error {
 	if at.address == nil || !apperr.Is(refused, apperr.CodeTOTPRequired) {
 		return nil
 	}
-	return takeBack(ctx, tx, *at.address)
+	return uncountFailure(ctx, tx, *at.address)
 }
 
 var errChanged = errors.New("the password was changed during the sign-in")

@@ -18,7 +18,7 @@ func (s *Service) Module() module.Module {
 			{Name: "password_reset_requests"},
 			{Name: "password_resets"},
 		},
-		Sealed: SealedColumns(),
+		Sealed: sealedColumns(),
 		Jobs: []jobs.Periodic{{Name: "send-password-resets", Run: s.AnswerResets,
 			Failure: "cannot respond to requests to reset passwords"}},
 	}

@@ -18,8 +18,8 @@ import (
 
 // Limits of a password.
 const (
-	MinPasswordCharacters = 12
-	MaxPasswordCharacters = 256
+	minPasswordCharacters = 12
+	maxPasswordCharacters = 256
 )
 
 // ErrNoUser means that no user has the e-mail address.
@@ -95,10 +95,10 @@ func (s *Service) resetPassword(ctx context.Context, tx *sql.Tx, actor access.Pr
 func CheckPassword(v *apperr.Violations, location string, password secretbox.Secret, email string) {
 	p := password.Reveal()
 	switch n := utf8.RuneCountInString(p); {
-	case n < MinPasswordCharacters:
-		v.Add(location, "min_length", fmt.Sprintf("must have at least %d characters", MinPasswordCharacters))
-	case n > MaxPasswordCharacters:
-		v.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", MaxPasswordCharacters))
+	case n < minPasswordCharacters:
+		v.Add(location, "min_length", fmt.Sprintf("must have at least %d characters", minPasswordCharacters))
+	case n > maxPasswordCharacters:
+		v.Add(location, "max_length", fmt.Sprintf("must have at most %d characters", maxPasswordCharacters))
 	case strings.EqualFold(p, email):
 		v.Add(location, "not_email", "must not be the e-mail address")
 	}

@@ -132,7 +132,7 @@ func (s *Service) Refresh(ctx context.Context, c access.Client, token RefreshTok
 		if err != nil {
 			return err
 		}
-		return s.complete(ctx, tx, keys, &in, f.key)
+		return s.completeSignIn(ctx, tx, keys, &in, f.key)
 	})
 	if err != nil {
 		return SignIn{}, err
@@ -176,9 +176,9 @@ func (s *sessions) rotate(ctx context.Context, tx *sql.Tx, c access.Client, f fa
 	return Session{}, "", errReplay
 }
 
-// complete adds to a sign-in what the client needs to go on: who it is, and an access token. It is part of the
+// completeSignIn adds to a sign-in what the client needs to go on: who it is, and an access token. It is part of the
 // transaction, so that a failure costs nobody the refresh token that they have.
-func (s *Service) complete(ctx context.Context, tx *sql.Tx, keys *accesstokens.Keys, in *SignIn, k sessionKey) error {
+func (s *Service) completeSignIn(ctx context.Context, tx *sql.Tx, keys *accesstokens.Keys, in *SignIn, k sessionKey) error {
 	var err error
 	if in.Profile, err = members.ReadProfile(ctx, tx, k.team, k.user.ID, s.clock.Now()); err != nil {
 		return err

@@ -74,7 +74,7 @@ func (s *Service) RequestReset(ctx context.Context, c access.Client, email strin
 	address := at.account
 	at = Attempt{address: &address, account: bucket{id: bucketID(s.pepper, "account of "+string(purposeReset),
 		strings.ToLower(email)), free: freeAccountFailures}}
-	if err := s.throttle.admit(ctx, at); err != nil {
+	if err := s.throttle.admitAttempt(ctx, at); err != nil {
 		return err
 	}
 	plain, err := json.Marshal(resetRequest{Email: email, IP: c.IP, RequestID: c.RequestID})
@@ -112,7 +112,7 @@ func (s *Service) answerReset(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		requestID, sealed, created, ok, err := takeResetRequest(ctx, s.db, tx)
+		requestID, sealed, created, ok, err := claimResetRequest(ctx, s.db, tx)
 		found = ok
 		if err != nil || !ok || s.clock.Now().Sub(created) >= ResetLifetime {
 			return err // who asked so long ago has asked again
@@ -219,7 +219,7 @@ func (s *Service) CompleteReset(ctx context.Context, c access.Client, token Rese
 	}
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.clock.Now()
-		user, ok, err := takeReset(ctx, tx, given, now)
+		user, ok, err := useReset(ctx, tx, given, now)
 		if err != nil {
 			return err
 		}
@@ -236,6 +236,6 @@ func (s *Service) CompleteReset(ctx context.Context, c access.Client, token Rese
 		if err := s.resetPassword(ctx, tx, c.User(a.User.ID, a.User.Email, a.Team), a, hash, password); err != nil {
 			return err
 		}
-		return forgive(ctx, tx, at)
+		return forgiveAttempt(ctx, tx, at)
 	})
 }

@@ -111,11 +111,11 @@ func (s *Service) EnrolTOTP(ctx context.Context, actor access.Principal,
 		if err := proof.hold(ctx, tx); err != nil {
 			return err
 		}
-		if err := forgive(ctx, tx, proof.attempt); err != nil {
+		if err := forgiveAttempt(ctx, tx, proof.attempt); err != nil {
 			return err
 		}
 		now := s.clock.Now()
-		ok, err := putTOTP(ctx, tx, actor.ID, sealed, clock.Millis(now))
+		ok, err := storeTOTP(ctx, tx, actor.ID, sealed, clock.Millis(now))
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (s *Service) ConfirmTOTP(ctx context.Context, actor access.Principal,
 	var refusal error
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		shown, refusal = nil, nil
-		stored, ok, err := holdTOTP(ctx, tx, actor.ID)
+		stored, ok, err := lockTOTP(ctx, tx, actor.ID)
 		switch {
 		case err != nil:
 			return err
@@ -195,7 +195,7 @@ func (s *Service) RemoveTOTP(ctx context.Context, actor access.Principal, passwo
 		if !enrolled {
 			return errNoTOTP()
 		}
-		if err := forgive(ctx, tx, proof.attempt); err != nil {
+		if err := forgiveAttempt(ctx, tx, proof.attempt); err != nil {
 			return err
 		}
 		if _, err := deleteTOTP(ctx, tx, actor.ID); err != nil {
@@ -244,7 +244,7 @@ func (s *Service) ResetTOTP(ctx context.Context, actor access.Principal, email s
 // be committed all the same.
 func (s *Service) checkCode(ctx context.Context, tx *sql.Tx, actor access.Principal,
 	typed secretbox.Secret) (enrolled bool, refused, err error) {
-	stored, ok, err := holdTOTP(ctx, tx, actor.ID)
+	stored, ok, err := lockTOTP(ctx, tx, actor.ID)
 	if err != nil || !ok || stored.confirmedMillis == nil {
 		return false, nil, err
 	}
@@ -325,7 +325,7 @@ func (s *Service) prove(ctx context.Context, actor access.Principal, password se
 	if err != nil {
 		return proof{}, err
 	}
-	right, err := s.throttle.try(ctx, at, hash, password)
+	right, err := s.throttle.checkPassword(ctx, at, hash, password)
 	if err != nil {
 		return proof{}, err
 	}

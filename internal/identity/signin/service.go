@@ -82,8 +82,8 @@ func errMailDisabled() error {
 		"This installation sends no mail; ask an operator for another password", errNoMail)
 }
 
-// SealedColumns lists the columns that a rotation of the keyset encrypts again.
-func SealedColumns() []secretbox.Column {
+// sealedColumns lists the columns that a rotation of the keyset encrypts again.
+func sealedColumns() []secretbox.Column {
 	return []secretbox.Column{
 		{Table: "password_reset_requests", Column: "request", IDColumn: "id"},
 		{Table: "user_totp", Column: "secret", IDColumn: "user_id"},

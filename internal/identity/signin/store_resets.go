@@ -25,8 +25,8 @@ func anyResetRequest(ctx context.Context, q db.Querier) (bool, error) {
 	return db.Found("requests for links", q.QueryRowContext(ctx, "SELECT 1 FROM password_reset_requests LIMIT 1").Scan(&n))
 }
 
-// takeResetRequest removes the oldest request that no other node has in hand, and returns it.
-func takeResetRequest(ctx context.Context, d *db.DB,
+// claimResetRequest removes the oldest request that no other node has in hand, and returns it.
+func claimResetRequest(ctx context.Context, d *db.DB,
 	tx *sql.Tx) (requestID string, sealed []byte, created time.Time, ok bool, err error) {
 	var millis int64
 	oldest := "SELECT id FROM password_reset_requests ORDER BY id LIMIT 1" + d.SkipLocked()
@@ -75,8 +75,8 @@ func readReset(ctx context.Context, q db.Querier, tokenMAC []byte,
 	return members.ReadUser(ctx, q, u.ID)
 }
 
-// takeReset uses a token up. Of several at a time one finds it.
-func takeReset(ctx context.Context, tx *sql.Tx, tokenMAC []byte, now time.Time) (user string, ok bool, err error) {
+// useReset uses a token up. Of several at a time one finds it.
+func useReset(ctx context.Context, tx *sql.Tx, tokenMAC []byte, now time.Time) (user string, ok bool, err error) {
 	err = tx.QueryRowContext(ctx, "DELETE FROM password_resets WHERE token_mac = $1 AND expires_ms > $2 RETURNING user_id",
 		tokenMAC, clock.Millis(now)).Scan(&user)
 	ok, err = db.Found("a password reset", err)

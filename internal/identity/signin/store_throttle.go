@@ -61,8 +61,8 @@ func forgetFailures(ctx context.Context, tx *sql.Tx, b bucket) error {
 	return nil
 }
 
-// takeBack removes one failure. One that has to wait all the same goes on waiting.
-func takeBack(ctx context.Context, tx *sql.Tx, b bucket) error {
+// uncountFailure removes one failure. One that has to wait all the same goes on waiting.
+func uncountFailure(ctx context.Context, tx *sql.Tx, b bucket) error {
 	_, err := tx.ExecContext(ctx, `UPDATE sign_in_failures SET failures = failures - 1,
 			blocked_ms = CASE WHEN failures - 1 <= $2 THEN 0 ELSE blocked_ms END
 		WHERE id = $1 AND failures > 0`, b.id, b.free)

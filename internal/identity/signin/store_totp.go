@@ -26,9 +26,9 @@ func readTOTP(ctx context.Context, q db.Querier, user string) (t storedTOTP, ok 
 	return t, ok, err
 }
 
-// holdTOTP is readTOTP with the row held until the transaction ends, so that of several who show codes each sees what
+// lockTOTP is readTOTP with the row held until the transaction ends, so that of several who show codes each sees what
 // became of the one before.
-func holdTOTP(ctx context.Context, tx *sql.Tx, user string) (t storedTOTP, ok bool, err error) {
+func lockTOTP(ctx context.Context, tx *sql.Tx, user string) (t storedTOTP, ok bool, err error) {
 	err = tx.QueryRowContext(ctx, `UPDATE user_totp SET failures = failures WHERE user_id = $1
 		RETURNING secret, created_ms, confirmed_ms, last_step, failures, blocked_ms`, user).
 		Scan(&t.sealed, &t.createdMillis, &t.confirmedMillis, &t.lastStep, &t.failures, &t.blockedMillis)
@@ -36,9 +36,9 @@ func holdTOTP(ctx context.Context, tx *sql.Tx, user string) (t storedTOTP, ok bo
 	return t, ok, err
 }
 
-// putTOTP stores an enrolment that awaits its confirmation, in the place of one that did too, and reports false where
+// storeTOTP stores an enrolment that awaits its confirmation, in the place of one that did too, and reports false where
 // one is confirmed.
-func putTOTP(ctx context.Context, tx *sql.Tx, user string, sealed []byte, nowMillis int64) (bool, error) {
+func storeTOTP(ctx context.Context, tx *sql.Tx, user string, sealed []byte, nowMillis int64) (bool, error) {
 	return db.Changed(tx.ExecContext(ctx, `INSERT INTO user_totp (user_id, secret, created_ms, confirmed_ms, last_step, failures, blocked_ms)
 		VALUES ($1, $2, $3, NULL, 0, 0, 0)
 		ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_ms = excluded.created_ms, last_step = 0, failures = 0, blocked_ms = 0

@@ -113,11 +113,11 @@ func errTooMany(wait time.Duration) error {
 	}
 }
 
-// try reports whether the password is the one behind the hash. The attempt is counted as a failure before the password
+// checkPassword reports whether the password is the one behind the hash. The attempt is counted as a failure before the password
 // is checked, so that many at a time are no more guesses than one after the other; whoever finds the password right
 // takes it back with forgive. An attempt that has to wait costs one read. Any other is counted while it holds one of
 // the places to compute in, so that strangers cannot make the database write faster than that.
-func (t *throttle) try(ctx context.Context, a Attempt, hash passwordHash, password secretbox.Secret) (bool, error) {
+func (t *throttle) checkPassword(ctx context.Context, a Attempt, hash passwordHash, password secretbox.Secret) (bool, error) {
 	now := t.clock.Now()
 	until, err := readBlocked(ctx, t.db.Read(), a)
 	if err != nil {
@@ -131,14 +131,14 @@ func (t *throttle) try(ctx context.Context, a Attempt, hash passwordHash, passwo
 		return false, err
 	}
 	defer release()
-	if err := t.charge(ctx, a); err != nil {
+	if err := t.countAttempt(ctx, a); err != nil {
 		return false, err
 	}
 	return t.hasher.matches(hash, password), nil
 }
 
-// charge counts the attempt in each of its buckets, or in none when one of them has to wait.
-func (t *throttle) charge(ctx context.Context, a Attempt) error {
+// countAttempt counts the attempt in each of its buckets, or in none when one of them has to wait.
+func (t *throttle) countAttempt(ctx context.Context, a Attempt) error {
 	return t.db.Tx(ctx, func(tx *sql.Tx) error {
 		now := t.clock.Now()
 		for _, b := range a.buckets() {
@@ -163,14 +163,14 @@ func (t *throttle) charge(ctx context.Context, a Attempt) error {
 	})
 }
 
-// forgive takes back an attempt whose password was right: the account begins anew, the address it was counted for loses
+// forgiveAttempt takes back an attempt whose password was right: the account begins anew, the address it was counted for loses
 // one failure.
-func forgive(ctx context.Context, tx *sql.Tx, a Attempt) error {
+func forgiveAttempt(ctx context.Context, tx *sql.Tx, a Attempt) error {
 	if err := forgetFailures(ctx, tx, a.account); err != nil {
 		return err
 	}
 	if a.address == nil {
 		return nil
 	}
-	return takeBack(ctx, tx, *a.address)
+	return uncountFailure(ctx, tx, *a.address)
 }

@@ -51,14 +51,14 @@ func (c *cache) put(issuer string, p published) {
 }
 
 // published returns what an issuer publishes, not older than that.
-func (s *Service) published(ctx context.Context, issuer string, age time.Duration) (published, *Fault) {
+func (s *Service) published(ctx context.Context, issuer string, age time.Duration) (published, *providerError) {
 	now := s.clock.Now()
 	if p, ok := s.cache.get(issuer); ok && now.Sub(p.asked) < age && !now.Before(p.asked) {
 		return p, nil
 	}
 	type result struct {
 		published
-		fault *Fault
+		fault *providerError
 	}
 	// The asking is everybody's who waits, so it outlives the request that began it; each exchange has a deadline of its
 	// own.
@@ -72,18 +72,18 @@ func (s *Service) published(ctx context.Context, issuer string, age time.Duratio
 	})
 	select {
 	case <-ctx.Done():
-		return published{}, &Fault{Message: "The request ended before the identity provider answered.", Unreachable: true}
+		return published{}, &providerError{Message: "The request ended before the identity provider answered.", Unreachable: true}
 	case r := <-loaded:
 		got, _ := r.Val.(result)
 		return got.published, got.fault
 	}
 }
 
-func (s *Service) ask(ctx context.Context, issuer string) (published, *Fault) {
-	m, f := s.peer.discover(ctx, issuer)
+func (s *Service) ask(ctx context.Context, issuer string) (published, *providerError) {
+	m, f := s.peer.fetchMetadata(ctx, issuer)
 	if f != nil {
 		return published{}, f
 	}
-	keys, f := s.peer.signingKeys(ctx, m.JWKSURI)
+	keys, f := s.peer.fetchKeys(ctx, m.JWKSURI)
 	return published{metadata: m, keys: keys}, f
 }

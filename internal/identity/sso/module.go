@@ -7,6 +7,6 @@ func (*Service) Module() module.Module {
 	return module.Module{
 		Name:   "identity/sso",
 		Tables: []module.Table{{Name: "sso_providers"}, {Name: "sso_sign_ins"}},
-		Sealed: SealedColumns(),
+		Sealed: sealedColumns(),
 	}
 }

@@ -55,9 +55,9 @@ type metadata struct {
 	IssuerInAnswer bool `json:"authorization_response_iss_parameter_supported"`
 }
 
-// Fault says what an identity provider does wrong, in a sentence of ours that may be shown: it repeats nothing that the
+// providerError says what an identity provider does wrong, in a sentence of ours that may be shown: it repeats nothing that the
 // provider sent.
-type Fault struct {
+type providerError struct {
 	// Message is the sentence.
 	Message string
 	// Unreachable says that there was no usable answer at all, so that another try may do better.
@@ -65,9 +65,11 @@ type Fault struct {
 }
 
 // Error returns the message.
-func (f *Fault) Error() string { return f.Message }
+func (f *providerError) Error() string { return f.Message }
 
-func fault(format string, args ...any) *Fault { return &Fault{Message: fmt.Sprintf(format, args...)} }
+func newProviderError(format string, args ...any) *providerError {
+	return &providerError{Message: fmt.Sprintf(format, args...)}
+}
 
 // peer asks identity providers, by the one way out.
 type peer struct {
@@ -75,11 +77,11 @@ type peer struct {
 	timeout time.Duration
 }
 
-// ask makes one exchange and returns the body of an answer of status 200; what names the thing asked for.
-func (p peer) ask(ctx context.Context, what, target string, r egress.Request) ([]byte, *Fault) {
+// exchange makes one exchange and returns the body of an answer of status 200; what names the thing asked for.
+func (p peer) exchange(ctx context.Context, what, target string, r egress.Request) ([]byte, *providerError) {
 	u, refused := p.client.ParseTarget(target)
 	if refused != nil {
-		return nil, fault("The URL of the %s cannot be asked: %s", what, refused.Message)
+		return nil, newProviderError("The URL of the %s cannot be asked: %s", what, refused.Message)
 	}
 	r.URL, r.Timeout, r.MaxResponseBytes = u, p.timeout, maxAnswerBytes
 	if r.Header == nil {
@@ -89,40 +91,40 @@ func (p peer) ask(ctx context.Context, what, target string, r egress.Request) ([
 	answer, failed := p.client.Do(ctx, r)
 	switch {
 	case failed != nil:
-		f := fault("The %s did not answer: %s", what, failed.Message)
+		f := newProviderError("The %s did not answer: %s", what, failed.Message)
 		f.Unreachable = true
 		return nil, f
 	case answer.Status >= http.StatusInternalServerError:
-		f := fault("The %s answered with status %d.", what, answer.Status)
+		f := newProviderError("The %s answered with status %d.", what, answer.Status)
 		f.Unreachable = true
 		return nil, f
 	case answer.Status != http.StatusOK:
-		return answer.Body, fault("The %s answered with status %d.", what, answer.Status)
+		return answer.Body, newProviderError("The %s answered with status %d.", what, answer.Status)
 	case answer.Truncated:
-		return nil, fault("The answer of the %s is larger than %d KiB.", what, maxAnswerBytes>>10)
+		return nil, newProviderError("The answer of the %s is larger than %d KiB.", what, maxAnswerBytes>>10)
 	}
 	return answer.Body, nil
 }
 
-func (p peer) get(ctx context.Context, what, target string, header http.Header, into any) *Fault {
-	body, f := p.ask(ctx, what, target, egress.Request{Method: http.MethodGet, Header: header})
+func (p peer) getJSON(ctx context.Context, what, target string, header http.Header, into any) *providerError {
+	body, f := p.exchange(ctx, what, target, egress.Request{Method: http.MethodGet, Header: header})
 	if f != nil {
 		return f
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fault("The answer of the %s is not the JSON expected.", what)
+		return newProviderError("The answer of the %s is not the JSON expected.", what)
 	}
 	return nil
 }
 
-// discover fetches the metadata of an issuer and checks that it is the issuer's and can be worked with.
-func (p peer) discover(ctx context.Context, issuer string) (metadata, *Fault) {
+// fetchMetadata fetches the metadata of an issuer and checks that it is the issuer's and can be worked with.
+func (p peer) fetchMetadata(ctx context.Context, issuer string) (metadata, *providerError) {
 	var m metadata
-	if f := p.get(ctx, "discovery document", strings.TrimSuffix(issuer, "/")+wellKnown, nil, &m); f != nil {
+	if f := p.getJSON(ctx, "discovery document", strings.TrimSuffix(issuer, "/")+wellKnown, nil, &m); f != nil {
 		return metadata{}, f
 	}
 	if m.Issuer != issuer {
-		return metadata{}, fault("The discovery document is of another issuer; the issuer is to be written exactly as the " +
+		return metadata{}, newProviderError("The discovery document is of another issuer; the issuer is to be written exactly as the " +
 			"document has it.")
 	}
 	endpoints := []struct {
@@ -137,32 +139,32 @@ func (p peer) discover(ctx context.Context, issuer string) (metadata, *Fault) {
 			continue
 		}
 		if refused := p.client.CheckURL(e.url); refused != nil {
-			return metadata{}, fault("The discovery document's %s cannot be used: %s", e.name, refused.Message)
+			return metadata{}, newProviderError("The discovery document's %s cannot be used: %s", e.name, refused.Message)
 		}
 	}
 	switch {
 	case len(m.ResponseTypes) > 0 && !slices.Contains(m.ResponseTypes, "code"):
-		return metadata{}, fault("The identity provider does not offer the authorization code flow.")
+		return metadata{}, newProviderError("The identity provider does not offer the authorization code flow.")
 	case len(m.ChallengeMethods) > 0 && !slices.Contains(m.ChallengeMethods, methodS256):
-		return metadata{}, fault("The identity provider does not offer PKCE with S256.")
+		return metadata{}, newProviderError("The identity provider does not offer PKCE with S256.")
 	case len(m.Algorithms) > 0 && !slices.ContainsFunc(algorithms(), func(a jose.SignatureAlgorithm) bool {
 		return slices.Contains(m.Algorithms, string(a))
 	}):
-		return metadata{}, fault("The identity provider signs ID tokens with no algorithm that is accepted here.")
+		return metadata{}, newProviderError("The identity provider signs ID tokens with no algorithm that is accepted here.")
 	}
 	return m, nil
 }
 
-// signingKeys fetches the provider's public keys. What is no key for signatures is left out.
-func (p peer) signingKeys(ctx context.Context, uri string) ([]jose.JSONWebKey, *Fault) {
+// fetchKeys fetches the provider's public keys. What is no key for signatures is left out.
+func (p peer) fetchKeys(ctx context.Context, uri string) ([]jose.JSONWebKey, *providerError) {
 	var set struct {
 		Keys []stdjson.RawMessage `json:"keys"`
 	}
-	if f := p.get(ctx, "key set", uri, nil, &set); f != nil {
+	if f := p.getJSON(ctx, "key set", uri, nil, &set); f != nil {
 		return nil, f
 	}
 	if len(set.Keys) > maxSigningKeys {
-		return nil, fault("The key set has more than %d keys.", maxSigningKeys)
+		return nil, newProviderError("The key set has more than %d keys.", maxSigningKeys)
 	}
 	var keys []jose.JSONWebKey
 	for _, raw := range set.Keys {
@@ -175,7 +177,7 @@ func (p peer) signingKeys(ctx context.Context, uri string) ([]jose.JSONWebKey, *
 		keys = append(keys, k)
 	}
 	if len(keys) == 0 {
-		return nil, fault("The key set has no public key for signatures.")
+		return nil, newProviderError("The key set has no public key for signatures.")
 	}
 	return keys, nil
 }
@@ -199,8 +201,8 @@ type tokens struct {
 	IDToken     string `json:"id_token"`
 }
 
-// redeem exchanges a code.
-func (p peer) redeem(ctx context.Context, m metadata, r redemption) (tokens, *Fault) {
+// redeemCode exchanges a code.
+func (p peer) redeemCode(ctx context.Context, m metadata, r redemption) (tokens, *providerError) {
 	form := url.Values{
 		"grant_type": {"authorization_code"}, "code": {r.code}, "redirect_uri": {r.redirectURI},
 		"code_verifier": {r.verifier},
@@ -217,20 +219,20 @@ func (p peer) redeem(ctx context.Context, m metadata, r redemption) (tokens, *Fa
 		form.Set("client_id", r.clientID)
 		form.Set("client_secret", r.clientSecret)
 	}
-	body, f := p.ask(ctx, "token endpoint", m.TokenEndpoint, egress.Request{Method: http.MethodPost, Header: header,
+	body, f := p.exchange(ctx, "token endpoint", m.TokenEndpoint, egress.Request{Method: http.MethodPost, Header: header,
 		Body: []byte(form.Encode())})
 	if f != nil {
 		return tokens{}, refusedCode(body, f)
 	}
 	var t tokens
 	if err := json.Unmarshal(body, &t); err != nil || t.IDToken == "" {
-		return tokens{}, fault("The token endpoint's answer has no ID token.")
+		return tokens{}, newProviderError("The token endpoint's answer has no ID token.")
 	}
 	return t, nil
 }
 
 // refusedCode words the errors of RFC 6749, section 5.2, that tell an operator what to mend.
-func refusedCode(body []byte, f *Fault) *Fault {
+func refusedCode(body []byte, f *providerError) *providerError {
 	var e struct {
 		Error string `json:"error"`
 	}
@@ -239,9 +241,9 @@ func refusedCode(body []byte, f *Fault) *Fault {
 	}
 	switch e.Error {
 	case "invalid_client":
-		return fault("The identity provider does not accept the client id and secret.")
+		return newProviderError("The identity provider does not accept the client id and secret.")
 	case "invalid_grant":
-		return fault("The identity provider does not accept the authorization code.")
+		return newProviderError("The identity provider does not accept the authorization code.")
 	default:
 		return f
 	}

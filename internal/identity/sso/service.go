@@ -61,8 +61,8 @@ func (s *Service) CallbackURL(providerID string) string { return s.callback(prov
 
 func errNoProvider() error { return apperr.NotFound("identity provider") }
 
-// Violations returns what is wrong with settings, at the locations of their fields.
-func (s *Service) Violations(settings Settings) []apperr.Detail {
+// violations returns what is wrong with settings, at the locations of their fields.
+func (s *Service) violations(settings Settings) []apperr.Detail {
 	var v apperr.Violations
 	settings.violations(&v, func(raw string) error {
 		if refused := s.peer.client.CheckURL(raw); refused != nil {
@@ -77,7 +77,7 @@ func (s *Service) Violations(settings Settings) []apperr.Detail {
 // privilege_escalation where they give what the actor does not have: a role, or with LinkExisting the accounts of
 // others.
 func (s *Service) Create(ctx context.Context, actor access.Principal, settings Settings) (Provider, error) {
-	if violations := s.Violations(settings); violations != nil {
+	if violations := s.violations(settings); violations != nil {
 		return Provider{}, apperr.Invalid(violations...)
 	}
 	now := clock.Millis(s.clock.Now())
@@ -138,7 +138,7 @@ func (s *Service) Update(ctx context.Context, actor access.Principal, providerID
 	}
 	var after Provider
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		before, ok, err := holdProvider(ctx, tx, actor.Team, providerID)
+		before, ok, err := lockProvider(ctx, tx, actor.Team, providerID)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (s *Service) changed(ctx context.Context, tx *sql.Tx, actor access.Principa
 	if change.Secret != nil {
 		after.ClientSecret, after.sealedSecret = *change.Secret, nil
 	}
-	if violations := s.Violations(after.Settings); violations != nil {
+	if violations := s.violations(after.Settings); violations != nil {
 		return Provider{}, apperr.Invalid(violations...)
 	}
 	for _, settings := range []Settings{before.Settings, after.Settings} {
@@ -194,7 +194,7 @@ func (s *Service) Delete(ctx context.Context, actor access.Principal, providerID
 		return errNoProvider()
 	}
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		p, ok, err := holdProvider(ctx, tx, actor.Team, providerID)
+		p, ok, err := lockProvider(ctx, tx, actor.Team, providerID)
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (s *Service) seal(p *Provider) error {
 	return nil
 }
 
-func (s *Service) open(p Provider) (string, error) {
+func (s *Service) openSecret(p Provider) (string, error) {
 	if !p.HasSecret() {
 		return "", nil
 	}

@@ -120,7 +120,7 @@ func (s *Service) Start(ctx context.Context, providerID, returnTo string) (Begun
 	}
 	u, err := url.Parse(pub.metadata.AuthorizationEndpoint)
 	if err != nil {
-		return Begun{}, failed(fault("The authorization endpoint's URL cannot be read."))
+		return Begun{}, failed(newProviderError("The authorization endpoint's URL cannot be read."))
 	}
 	q := u.Query()
 	for name, value := range map[string]string{
@@ -179,16 +179,16 @@ func (s *Service) Finish(ctx context.Context, c access.Client, providerID string
 	if err != nil {
 		return signin.SignIn{}, "", err
 	}
-	who.Holds = func(ctx context.Context, tx *sql.Tx) error { return s.stillSo(ctx, tx, p) }
+	who.Holds = func(ctx context.Context, tx *sql.Tx) error { return s.requireUnchanged(ctx, tx, p) }
 	in, err := s.signIn.SignInFederated(ctx, c, who, replaced)
 	return in, returnTo, err
 }
 
-// stillSo has the provider stay as it is until the transaction ends, or returns not_found where it is gone or disabled
+// requireUnchanged has the provider stay as it is until the transaction ends, or returns not_found where it is gone or disabled
 // by now, and sso_state_invalid where it was changed while it was asked: a role that was taken from everybody must not
 // be given once more.
-func (s *Service) stillSo(ctx context.Context, tx *sql.Tx, asked Provider) error {
-	now, ok, err := holdProvider(ctx, tx, asked.Team, asked.ID)
+func (s *Service) requireUnchanged(ctx context.Context, tx *sql.Tx, asked Provider) error {
+	now, ok, err := lockProvider(ctx, tx, asked.Team, asked.ID)
 	switch {
 	case err != nil:
 		return err
@@ -214,17 +214,17 @@ func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a An
 	switch {
 	// A mix-up would have the code of one provider sent to another (RFC 9207).
 	case a.Issuer != "" && a.Issuer != p.Issuer, a.Issuer == "" && pub.metadata.IssuerInAnswer:
-		return signin.Federated{}, failed(fault("The answer is not of the identity provider that was asked."))
+		return signin.Federated{}, failed(newProviderError("The answer is not of the identity provider that was asked."))
 	case a.Error != "":
 		return signin.Federated{}, failed(refusal(a.Error))
 	case a.Code == "" || len(a.Code) > maxAnswerParameter:
-		return signin.Federated{}, failed(fault("The identity provider's answer has no code."))
+		return signin.Federated{}, failed(newProviderError("The identity provider's answer has no code."))
 	}
-	clientSecret, err := s.open(p)
+	clientSecret, err := s.openSecret(p)
 	if err != nil {
 		return signin.Federated{}, err
 	}
-	t, f := s.peer.redeem(ctx, pub.metadata, redemption{
+	t, f := s.peer.redeemCode(ctx, pub.metadata, redemption{
 		clientID: p.ClientID, clientSecret: clientSecret, code: a.Code, verifier: derive(browser, "verifier", a.State),
 		redirectURI: s.callback(p.ID),
 	})
@@ -241,7 +241,7 @@ func (s *Service) identify(ctx context.Context, p Provider, browser []byte, a An
 	if f != nil {
 		return signin.Federated{}, failed(f)
 	}
-	if about, f = s.peer.complete(ctx, pub.metadata, t, subject, about, []string{claimEmail, claimVerified,
+	if about, f = s.peer.addUserinfo(ctx, pub.metadata, t, subject, about, []string{claimEmail, claimVerified,
 		p.GroupsClaim}); f != nil {
 		return signin.Federated{}, failed(f)
 	}
@@ -255,11 +255,11 @@ func (s *Service) person(p Provider, subject string, about claims) (signin.Feder
 	switch {
 	case f != nil:
 	case email == "":
-		f = fault("The identity provider tells no e-mail address; does it offer the scope email to this client?")
+		f = newProviderError("The identity provider tells no e-mail address; does it offer the scope email to this client?")
 	case !about.verified():
-		f = fault("The identity provider has not verified the e-mail address.")
+		f = newProviderError("The identity provider has not verified the e-mail address.")
 	case !p.speaksFor(email):
-		f = fault("The e-mail address is of no domain for which the identity provider may speak here.")
+		f = newProviderError("The e-mail address is of no domain for which the identity provider may speak here.")
 	}
 	if f != nil {
 		return signin.Federated{}, failed(f)
@@ -272,26 +272,26 @@ func (s *Service) person(p Provider, subject string, about claims) (signin.Feder
 
 // refusal words the errors of RFC 6749, section 4.1.2.1, and of OpenID Connect Core 1.0, section 3.1.2.6, that people
 // cause.
-func refusal(code string) *Fault {
+func refusal(code string) *providerError {
 	switch code {
 	case "access_denied":
-		return fault("The identity provider refuses the sign-in, or it was cancelled there.")
+		return newProviderError("The identity provider refuses the sign-in, or it was cancelled there.")
 	case "login_required", "interaction_required", "consent_required", "account_selection_required":
-		return fault("The identity provider wants to ask the user something first; sign in again.")
+		return newProviderError("The identity provider wants to ask the user something first; sign in again.")
 	case "invalid_scope":
-		return fault("The identity provider does not offer the scopes to this client.")
+		return newProviderError("The identity provider does not offer the scopes to this client.")
 	case "temporarily_unavailable", "server_error":
-		f := fault("The identity provider cannot sign anybody in right now.")
+		f := newProviderError("The identity provider cannot sign anybody in right now.")
 		f.Unreachable = true
 		return f
 	default:
-		return fault("The identity provider refuses the request; are client id and redirect URI registered there as they " +
+		return newProviderError("The identity provider refuses the request; are client id and redirect URI registered there as they " +
 			"are here?")
 	}
 }
 
 // failed is a fault as the answer to a browser.
-func failed(f *Fault) error {
+func failed(f *providerError) error {
 	if f.Unreachable {
 		return &apperr.Error{Code: apperr.CodeSSOUnavailable, Message: f.Message, RetryAfter: 5 * time.Second}
 	}
@@ -324,11 +324,11 @@ func CheckNames() []CheckName { return []CheckName{CheckDiscovery, CheckKeys} }
 // Test asks a provider of the team, now, for what it publishes, and returns the checks made. A provider need not be
 // enabled.
 func (s *Service) Test(ctx context.Context, p Provider) []Check {
-	m, f := s.peer.discover(ctx, p.Issuer)
+	m, f := s.peer.fetchMetadata(ctx, p.Issuer)
 	if f != nil {
 		return []Check{{Name: CheckDiscovery, Message: f.Message}}
 	}
-	keys, f := s.peer.signingKeys(ctx, m.JWKSURI)
+	keys, f := s.peer.fetchKeys(ctx, m.JWKSURI)
 	if f != nil {
 		return []Check{{Name: CheckDiscovery, OK: true}, {Name: CheckKeys, Message: f.Message}}
 	}

@@ -21,8 +21,8 @@ const (
 	columnSecret = "client_secret"
 )
 
-// SealedColumns returns the columns that a rotation of the keyset encrypts again.
-func SealedColumns() []secretbox.Column {
+// sealedColumns returns the columns that a rotation of the keyset encrypts again.
+func sealedColumns() []secretbox.Column {
 	return []secretbox.Column{{Table: table, Column: columnSecret, IDColumn: "id"}}
 }
 
@@ -71,8 +71,8 @@ func readProviderOf(ctx context.Context, q db.Querier, team id.Team, providerID 
 		providerID)))
 }
 
-// holdProvider is readProviderOf with the row held until the transaction ends.
-func holdProvider(ctx context.Context, tx *sql.Tx, team id.Team, providerID string) (Provider, bool, error) {
+// lockProvider is readProviderOf with the row held until the transaction ends.
+func lockProvider(ctx context.Context, tx *sql.Tx, team id.Team, providerID string) (Provider, bool, error) {
 	return found(scan(tx.QueryRowContext(ctx, "UPDATE sso_providers SET updated_ms = updated_ms WHERE team_id = $1 AND "+
 		"id = $2 RETURNING "+columns,
 		team, providerID)))

@@ -51,7 +51,7 @@ type claims map[string]json.RawMessage
 // verify returns the subject and the claims of an ID token, if one of the keys verifies it and its claims are as
 // expected (OpenID Connect Core 1.0, section 3.1.3.7). unknown is true if no key fits, so that a newer key set may
 // help.
-func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, about claims, unknown bool, f *Fault) {
+func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, about claims, unknown bool, f *providerError) {
 	policy := jwt.Policy{Algorithms: algorithms(), Types: []string{"", "JWT"}, MaxBytes: maxTokenBytes,
 		Issuers: []string{e.issuer}, Audiences: []string{e.clientID},
 		RequireExpiry: true, RequireIssuedAt: true, Skew: clockSkew, ExpirySkew: clockSkew}
@@ -69,7 +69,7 @@ func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, ab
 	}, &t, &about)
 	if err != nil {
 		unknown = errors.Is(err, jwt.ErrKey) || errors.Is(err, jwt.ErrSignature) && keyID == ""
-		return "", nil, unknown, tokenFault(err)
+		return "", nil, unknown, tokenError(err)
 	}
 	if f := e.check(t); f != nil {
 		return "", nil, false, f
@@ -77,8 +77,8 @@ func (e expected) verify(raw string, keys []jose.JSONWebKey) (subject string, ab
 	return t.Subject, about, false, nil
 }
 
-// tokenFault returns the sentence for an error of package jwt.
-func tokenFault(err error) *Fault {
+// tokenError returns the sentence for an error of package jwt.
+func tokenError(err error) *providerError {
 	const malformed = "The ID token is malformed or signed with an algorithm that is not accepted."
 	for _, s := range []struct {
 		err      error
@@ -95,43 +95,43 @@ func tokenFault(err error) *Fault {
 		{jwt.ErrNotYetValid, "The ID token is not valid yet; are the clocks right?"},
 	} {
 		if errors.Is(err, s.err) {
-			return fault("%s", s.sentence)
+			return newProviderError("%s", s.sentence)
 		}
 	}
-	return fault("The signature of the ID token does not verify.")
+	return newProviderError("The signature of the ID token does not verify.")
 }
 
 // check checks the claims that only ID tokens have.
-func (e expected) check(t idToken) *Fault {
+func (e expected) check(t idToken) *providerError {
 	switch {
 	case len(t.Audience) > 1 && t.AuthorizedParty == "", t.AuthorizedParty != "" && t.AuthorizedParty != e.clientID:
-		return fault("The ID token was issued to another client.")
+		return newProviderError("The ID token was issued to another client.")
 	case t.Nonce == "" || subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(e.nonce)) != 1:
-		return fault("The ID token belongs to another sign-in.")
+		return newProviderError("The ID token belongs to another sign-in.")
 	case t.Subject == "" || len(t.Subject) > maxSubjectBytes || strings.ContainsFunc(t.Subject, func(r rune) bool {
 		return r < ' ' || r > '~'
 	}):
-		return fault("The ID token names no subject that can be used.")
+		return newProviderError("The ID token names no subject that can be used.")
 	}
 	return nil
 }
 
-// complete adds from the userinfo endpoint what the ID token lacks of the claims wanted: many providers put e-mail
+// addUserinfo adds from the userinfo endpoint what the ID token lacks of the claims wanted: many providers put e-mail
 // address and groups only there.
-func (p peer) complete(ctx context.Context, m metadata, t tokens, subject string, about claims,
-	wanted []string) (claims, *Fault) {
+func (p peer) addUserinfo(ctx context.Context, m metadata, t tokens, subject string, about claims,
+	wanted []string) (claims, *providerError) {
 	lacks := slices.ContainsFunc(wanted, func(name string) bool { return about[name] == nil })
 	if !lacks || m.UserinfoEndpoint == "" || t.AccessToken == "" || !strings.EqualFold(t.TokenType, "Bearer") {
 		return about, nil
 	}
 	var more claims
-	if f := p.get(ctx, "userinfo endpoint", m.UserinfoEndpoint, http.Header{"Authorization": {"Bearer " + t.AccessToken}},
+	if f := p.getJSON(ctx, "userinfo endpoint", m.UserinfoEndpoint, http.Header{"Authorization": {"Bearer " + t.AccessToken}},
 		&more); f != nil {
 		return nil, f
 	}
 	// Without this, an access token of somebody else would lend their claims (Core 1.0, section 5.3.2).
 	if more.text("sub") != subject {
-		return nil, fault("The userinfo endpoint answered about somebody else.")
+		return nil, newProviderError("The userinfo endpoint answered about somebody else.")
 	}
 	for _, name := range wanted {
 		if about[name] == nil && name != claimEmail && name != claimVerified {
@@ -160,7 +160,7 @@ func (c claims) verified() bool {
 }
 
 // list is a claim that is a list of texts, or one text. What is neither is empty.
-func (c claims) list(name string) ([]string, *Fault) {
+func (c claims) list(name string) ([]string, *providerError) {
 	if c[name] == nil {
 		return nil, nil
 	}
@@ -169,10 +169,10 @@ func (c claims) list(name string) ([]string, *Fault) {
 	}
 	var list []string
 	if json.Unmarshal(c[name], &list) != nil {
-		return nil, fault("The claim of groups is not a list of texts.")
+		return nil, newProviderError("The claim of groups is not a list of texts.")
 	}
 	if len(list) > maxGroups {
-		return nil, fault("The claim of groups has more than %d entries.", maxGroups)
+		return nil, newProviderError("The claim of groups has more than %d entries.", maxGroups)
 	}
 	return list, nil
 }

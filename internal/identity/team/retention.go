@@ -17,16 +17,16 @@ import (
 
 // Limits of an environment's settings of retention, in days.
 const (
-	MaxPayloadRetentionDays = 365
-	MaxEventRetentionDays   = 3650
+	maxPayloadRetentionDays = 365
+	maxEventRetentionDays   = 3650
 )
 
 // Retention says for how many days an environment keeps things. What is nil is as the service is configured.
 type Retention struct {
-	// PayloadDays is about the bodies and headers of events: 1 to MaxPayloadRetentionDays, and no more than the events
+	// PayloadDays is about the bodies and headers of events: 1 to maxPayloadRetentionDays, and no more than the events
 	// live.
 	PayloadDays *int64
-	// EventDays is about events with their history: 1 to MaxEventRetentionDays.
+	// EventDays is about events with their history: 1 to maxEventRetentionDays.
 	EventDays *int64
 }
 
@@ -63,8 +63,8 @@ func (s *Service) effective(r Retention) (payload, event int64) {
 // events' would cut short is refused rather than ignored.
 func (s *Service) retentionViolations(r Retention) []apperr.Detail {
 	const payload, event = "payload_retention_days", "event_retention_days"
-	violations := slices.Concat(outOfRange(r.PayloadDays, MaxPayloadRetentionDays, payload),
-		outOfRange(r.EventDays, MaxEventRetentionDays, event))
+	violations := slices.Concat(outOfRange(r.PayloadDays, maxPayloadRetentionDays, payload),
+		outOfRange(r.EventDays, maxEventRetentionDays, event))
 	if _, event := s.effective(r); violations == nil && r.PayloadDays != nil && *r.PayloadDays > event {
 		violations = append(violations, apperr.Detail{Location: payload, Rule: "order",
 			Message: "must not exceed event_retention_days, which is " + strconv.FormatInt(event, 10)})

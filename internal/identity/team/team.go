@@ -16,8 +16,8 @@ import (
 	"sallyport/internal/platform/id"
 )
 
-// DefaultName is the name of a team that is created without one.
-const DefaultName = "Default"
+// defaultName is the name of a team that is created without one.
+const defaultName = "Default"
 
 // Team owns environments, members and keys. An installation has one.
 type Team struct {
@@ -102,7 +102,7 @@ func (s *Service) Rename(ctx context.Context, actor access.Principal, name strin
 // lock of the installation and knows that there is no team.
 func (s *Service) Create(ctx context.Context, tx *sql.Tx, actor access.Principal, name string) (Team, error) {
 	now := s.clock.Now()
-	t := Team{ID: id.Team(id.New(id.PrefixTeam)), Name: cmp.Or(name, DefaultName), CreatedMillis: clock.Millis(now)}
+	t := Team{ID: id.Team(id.New(id.PrefixTeam)), Name: cmp.Or(name, defaultName), CreatedMillis: clock.Millis(now)}
 	if err := insertTeam(ctx, tx, t); err != nil {
 		return Team{}, err
 	}
