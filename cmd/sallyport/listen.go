@@ -55,7 +55,7 @@ func (c *listenCommand) Run(ctx context.Context, e *env) error {
 			o.secret = secret
 		}
 		left, err := listen.Run(ctx, listen.Options{API: api, Forward: c.Forward, AllowRemote: c.AllowRemote, Secret: secret,
-			Filter: filter, Timeout: c.ForwardTimeout, Clock: e.clock, Tell: o})
+			Filter: filter, Timeout: c.ForwardTimeout, Clock: e.clock, Observer: o})
 		if o.begun {
 			o.summarise(left)
 		}

@@ -4,11 +4,8 @@ package archtest_test
 func notRewritten() []string {
 	return []string{
 		"bench/",
-		"internal/demo/",
 		"internal/e2e/",
 		"internal/identity/",
-		"internal/listen/",
-		"internal/operator/",
 		"internal/platform/db/",
 		"internal/platform/testkit/",
 		"internal/webhooks/eventstream/",

@@ -41,7 +41,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.run(ctx, o); err != nil || o.Keep {
 		return err
 	}
-	return s.tell("All of it is removed again. `sallyport demo --keep` leaves it running, `sallyport serve --dev` " +
+	return s.writeLine("All of it is removed again. `sallyport demo --keep` leaves it running, `sallyport serve --dev` " +
 		"starts a gateway that stays.")
 }
 
@@ -89,7 +89,7 @@ func (s *stage) run(ctx context.Context, o Options) (err error) {
 
 // keep tells how to look around, and waits until ctx ends.
 func (s *stage) keep(ctx context.Context) error {
-	if err := s.tell("The gateway keeps running until you press Ctrl-C, and is removed then."); err != nil {
+	if err := s.writeLine("The gateway keeps running until you press Ctrl-C, and is removed then."); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(s.out, `
@@ -101,7 +101,7 @@ In another terminal:
 Its API: %s/docs
 `, s.dir, s.event, s.event, s.server)
 	if err != nil {
-		return fmt.Errorf("tell the story: %w", err)
+		return fmt.Errorf("write the story: %w", err)
 	}
 	<-ctx.Done()
 	return nil

@@ -40,8 +40,8 @@ func TestStory(t *testing.T) {
 	for i, want := range []string{
 		`gateway runs at http://127\.0\.0\.1:\d+`, `receiver`,
 		`would post to http://127\.0\.0\.1:\d+/api/v1/webhook/whk_[0-9a-z]{26}\.`, `sub_[0-9a-z]{26} sends issues\.\*`,
-		`answered 200, after [\d.]+ ms`, `Standard Webhooks library accepts`, `issues\.opened.*"The gate is open"`,
-		`forwarded to nobody`, `401 signature_invalid.*signature_mismatch`, `removed again`,
+		`response 200 after [\d.]+ ms`, `Standard Webhooks library accepts`, `issues\.opened.*"The gate is open"`,
+		`not forwarded`, `401 signature_invalid.*signature_mismatch`, `removed again`,
 	} {
 		require.Regexp(t, want, lines[i])
 	}
@@ -118,11 +118,11 @@ func TestFindsOut(t *testing.T) {
 	s.signingSecret = "whsec_" + strings.Repeat("A", 32)
 	require.ErrorContains(t, s.deliver(t.Context()), "does not accept the signature")
 	s.signingSecret = ours
-	require.ErrorContains(t, s.deliver(t.Context()), "answered with 200", "the repeat is no new event")
+	require.ErrorContains(t, s.deliver(t.Context()), "delivery with 200", "the duplicate is no new event")
 	secret := s.webhookSecret
 	s.webhookSecret = "not the secret"
-	require.ErrorContains(t, s.deliver(t.Context()), "answered with 401")
-	require.ErrorContains(t, s.repeat(t.Context()), "answered with 401")
+	require.ErrorContains(t, s.deliver(t.Context()), "delivery with 401")
+	require.ErrorContains(t, s.resend(t.Context()), "delivery with 401")
 	s.webhookSecret = secret
-	require.ErrorContains(t, s.repeat(t.Context()), "2 repeats are on record")
+	require.ErrorContains(t, s.resend(t.Context()), "2 duplicates are on record")
 }

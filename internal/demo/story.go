@@ -44,11 +44,11 @@ type stage struct {
 	delivery, event string
 }
 
-// tell writes the next line of the story.
-func (s *stage) tell(format string, args ...any) error {
+// writeLine writes the next line of the story.
+func (s *stage) writeLine(format string, args ...any) error {
 	s.line++
 	if _, err := fmt.Fprintf(s.out, "%2d. %s\n", s.line, terminal.Inline(fmt.Sprintf(format, args...))); err != nil {
-		return fmt.Errorf("tell the story: %w", err)
+		return fmt.Errorf("write the story: %w", err)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ const body = `{"action":"opened","issue":{"number":1,"title":"The gate is open"}
 
 // play plays every step and checks each.
 func (s *stage) play(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.begin, s.connect, s.subscribe, s.deliver, s.repeat, s.forge} {
+	for _, step := range []func(context.Context) error{s.begin, s.connect, s.subscribe, s.deliver, s.resend, s.forge} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -68,10 +68,10 @@ func (s *stage) play(ctx context.Context) error {
 }
 
 func (s *stage) begin(context.Context) error {
-	if err := s.tell("A gateway runs at %s and keeps its data in %s.", s.server, s.dir); err != nil {
+	if err := s.writeLine("A gateway runs at %s and keeps its data in %s.", s.server, s.dir); err != nil {
 		return err
 	}
-	return s.tell("A receiver, your application's part, listens at %s.", s.receiver.url)
+	return s.writeLine("A receiver, your application's part, listens at %s.", s.receiver.url)
 }
 
 func (s *stage) create(ctx context.Context, path string, in, out any) error {
@@ -92,7 +92,7 @@ func (s *stage) connect(ctx context.Context) error {
 		return err
 	}
 	s.webhookURL = c.WebhookURL
-	return s.tell("Connection github/demo holds the secret shared with GitHub, which would post to %s.", c.WebhookURL)
+	return s.writeLine("Connection github/demo holds the secret shared with GitHub, which would post to %s.", c.WebhookURL)
 }
 
 func (s *stage) subscribe(ctx context.Context) error {
@@ -105,7 +105,8 @@ func (s *stage) subscribe(ctx context.Context) error {
 		return err
 	}
 	s.subscription, s.signingSecret = sub.ID, sub.SigningSecret
-	return s.tell("Subscription %s sends issues.* to the receiver, signed with a secret that only the two know.", sub.ID)
+	return s.writeLine("Subscription %s sends issues.* to the receiver, signed with a secret that only the two know.",
+		sub.ID)
 }
 
 // receipt is the gateway's answer to a provider.
@@ -140,7 +141,7 @@ func (s *stage) post(ctx context.Context, delivery,
 	}
 	took = s.clock.Now().Sub(began)
 	if err := json.Unmarshal(resp.Body, &r); err != nil {
-		return 0, r, 0, fmt.Errorf("the gateway's answer is no JSON: %w", err)
+		return 0, r, 0, fmt.Errorf("the gateway's response is no JSON: %w", err)
 	}
 	return resp.Status, r, took, nil
 }
@@ -152,10 +153,10 @@ func (s *stage) deliver(ctx context.Context) error {
 		return err
 	}
 	if status != http.StatusOK || r.EventUUID == "" || r.Duplicate {
-		return fmt.Errorf("a signed delivery was answered with %d", status)
+		return fmt.Errorf("the gateway responded to a signed delivery with %d", status)
 	}
 	s.event = r.EventUUID
-	if err := s.tell("GitHub posts an issue that was opened, signed: verified and stored as %s, then answered 200, "+
+	if err := s.writeLine("GitHub posts an issue that was opened, signed: verified and stored as %s; response 200 "+
 		"after %s.", r.EventUUID, milliseconds(took)); err != nil {
 		return err
 	}
@@ -170,7 +171,8 @@ func (s *stage) deliver(ctx context.Context) error {
 	if err := hook.Verify(a.body, a.header); err != nil {
 		return fmt.Errorf("the receiver does not accept the signature: %w", err)
 	}
-	if err := s.tell("The receiver has it %s after GitHub began, and the Standard Webhooks library accepts its signature.",
+	if err := s.writeLine("The receiver has it %s after GitHub began, and the Standard Webhooks library accepts its "+
+		"signature.",
 		milliseconds(a.at.Sub(began))); err != nil {
 		return err
 	}
@@ -180,22 +182,22 @@ func (s *stage) deliver(ctx context.Context) error {
 		Data json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(a.body, &envelope); err != nil {
-		return fmt.Errorf("what arrived is no envelope: %w", err)
+		return fmt.Errorf("the body that arrived is no envelope: %w", err)
 	}
 	if envelope.ID != s.event || a.header.Get(standardwebhooks.HeaderWebhookID) != s.event ||
 		!bytes.Equal(envelope.Data, []byte(body)) {
-		return errors.New("what arrived is not what was sent")
+		return errors.New("the event that arrived differs from the one that was sent")
 	}
-	return s.tell("It is of the type %s, has that id, and inside is what GitHub sent: %s", envelope.Type, body)
+	return s.writeLine("It is of the type %s, has that id, and inside is what GitHub sent: %s", envelope.Type, body)
 }
 
-func (s *stage) repeat(ctx context.Context) error {
+func (s *stage) resend(ctx context.Context) error {
 	status, r, _, err := s.post(ctx, s.delivery, s.webhookSecret)
 	if err != nil {
 		return err
 	}
 	if status != http.StatusOK || !r.Duplicate || r.EventUUID != s.event {
-		return fmt.Errorf("a repeat was answered with %d and not as one", status)
+		return fmt.Errorf("the gateway responded to a resent delivery with %d and not as to a duplicate", status)
 	}
 	n := 0
 	_, err = s.api.Each(ctx, apiclient.Request{Path: "/webhook-events", Query: url.Values{"duplicate": {"true"},
@@ -208,7 +210,7 @@ func (s *stage) repeat(ctx context.Context) error {
 			return fmt.Errorf("the list of events: %w", err)
 		}
 		if e.DuplicateOf != s.event || len(e.Deliveries) > 0 {
-			return errors.New("a repeat was forwarded")
+			return errors.New("a duplicate was forwarded")
 		}
 		n++
 		return nil
@@ -217,9 +219,9 @@ func (s *stage) repeat(ctx context.Context) error {
 		return err
 	}
 	if n != 1 {
-		return fmt.Errorf("%d repeats are on record in place of one", n)
+		return fmt.Errorf("%d duplicates are on record in place of one", n)
 	}
-	return s.tell("GitHub posts the same once more: answered 200, recorded as a repeat, and forwarded to nobody.")
+	return s.writeLine("GitHub resends the same: response 200, recorded as a duplicate, and not forwarded.")
 }
 
 func (s *stage) forge(ctx context.Context) error {
@@ -228,17 +230,17 @@ func (s *stage) forge(ctx context.Context) error {
 		return err
 	}
 	if status != http.StatusUnauthorized {
-		return fmt.Errorf("a forged delivery was answered with %d", status)
+		return fmt.Errorf("the gateway responded to a forged delivery with %d", status)
 	}
 	reason, err := s.rejection(ctx)
 	if err != nil {
 		return err
 	}
-	return s.tell("Somebody posts with a forged signature: refused with %d %s, and on record as %s.", status, r.Error.Code,
-		reason)
+	return s.writeLine("A stranger posts with a forged signature: refused with %d %s, and on record as %s.", status,
+		r.Error.Code, reason)
 }
 
-// rejectionInterval is how often it is looked whether the refusal is on record, which follows the answer.
+// rejectionInterval is how often it is looked whether the refusal is on record, which follows the response.
 const rejectionInterval = 20 * time.Millisecond
 
 // rejection waits until the refusal is on record and returns its reason.

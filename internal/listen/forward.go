@@ -33,7 +33,7 @@ type event struct {
 	Headers           map[string]string `json:"headers"`
 }
 
-// Result is what became of one event.
+// Result is the outcome of one event.
 type Result struct {
 	EventUUID         string    `json:"event_uuid"`
 	EventType         string    `json:"event_type"`
@@ -41,11 +41,11 @@ type Result struct {
 	ProviderConfigKey string    `json:"provider_config_key"`
 	ConnectionID      string    `json:"connection_id"`
 	ReceivedAt        time.Time `json:"received_at"`
-	// Status is that of the receiver's answer, 0 where there was none.
+	// Status is the status code of the receiver's response; 0 if there was none.
 	Status int `json:"status"`
-	// Taken says that the receiver answered with a status of success.
+	// Taken reports whether the status code is one of success.
 	Taken bool `json:"taken"`
-	// Error says why there was no whole answer; empty where there was.
+	// Error is the reason why there was no complete response; empty if there was one.
 	Error string `json:"error,omitempty"`
 	// DurationMS is how long the forward took, in milliseconds.
 	DurationMS float64 `json:"duration_ms"`

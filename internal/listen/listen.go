@@ -37,22 +37,22 @@ type Options struct {
 	Secret secretbox.Secret
 	// Filter are the query parameters of the stream.
 	Filter url.Values
-	// Timeout bounds each forward, with its answer.
+	// Timeout bounds each forward, including its response.
 	Timeout time.Duration
 	Clock   clock.Clock
-	// Tell is told of what happens.
-	Tell Observer
+	// Observer is called as things happen.
+	Observer Observer
 }
 
-// Observer is told of what happens, by one call at a time.
+// Observer follows the stream and the forwards, by one call at a time.
 type Observer interface {
-	// Opened: the stream is open; again says that it had broken off.
+	// Opened reports that the stream is open; again reports that it was interrupted before.
 	Opened(again bool)
-	// Lost: the stream broke off, why, and when it is opened again.
+	// Lost reports that the stream was interrupted, why, and when it is opened again.
 	Lost(why error, wait time.Duration)
-	// Stream: the stream tells something about itself.
+	// Stream passes a message of the stream about itself.
 	Stream(m sse.Message) error
-	// Forwarded: an event has been forwarded, or could not be.
+	// Forwarded reports that an event was forwarded, or could not be.
 	Forwarded(r Result) error
 }
 
@@ -132,13 +132,13 @@ type listener struct {
 func (l *listener) opened(again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.Tell.Opened(again)
+	l.Observer.Opened(again)
 }
 
 func (l *listener) lost(why error, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.Tell.Lost(why, wait)
+	l.Observer.Lost(why, wait)
 }
 
 // query is the filter, without what a subscription would not forward either: repeats, and the providers' pings.
@@ -186,7 +186,7 @@ func (l *listener) message(ctx context.Context) func(sse.Message) error {
 		case eventstream.StreamGap, eventstream.StreamLagged, eventstream.StreamClosed:
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return l.Tell.Stream(m)
+			return l.Observer.Stream(m)
 		default: // tries and changes
 			return nil
 		}
@@ -206,7 +206,7 @@ func (l *listener) forwardAll(ctx context.Context) error {
 			continue
 		}
 		l.mu.Lock()
-		err := l.Tell.Forwarded(r)
+		err := l.Observer.Forwarded(r)
 		l.mu.Unlock()
 		if err != nil {
 			return err

@@ -38,13 +38,13 @@ type Copied struct {
 	Bytes int64
 	// Schema is the version of its schema.
 	Schema int64
-	// Opened is how many sealed values the keyset was tried on.
+	// Opened is how many sealed values the keyset opened in the check.
 	Opened int
 	// newer says that a newer release made the schema.
 	newer bool
 }
 
-// Backup copies SQLite's database to a new file, beside a server that may be running, checks the copy, and with
+// Backup copies SQLite's database to a new file, next to a server that may be running, checks the copy, and with
 // keysetTo copies the keyset to another new file and checks that it opens what the copy holds. Either both files are
 // there at the end, or none.
 func Backup(ctx context.Context, cfg *config.Config, path, keysetTo string) (_ Copied, err error) {
@@ -167,7 +167,8 @@ func Restore(ctx context.Context, cfg *config.Config, path, keysetFrom string) (
 		return Copied{}, err
 	}
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-		return Copied{}, fmt.Errorf("%w but a database with its write-ahead log beside it: what is in the log would be lost",
+		return Copied{}, fmt.Errorf("%w but a database with its write-ahead log next to it: the content of the log would "+
+			"be lost",
 			errNotSallyport)
 	}
 	done, err := inspect(ctx, path, keyset)

@@ -58,12 +58,12 @@ func (d *doctor) certificate(context.Context) Check {
 	if u, err := url.Parse(d.cfg.PublicURL); err == nil && u.Scheme == "https" &&
 		leaf.VerifyHostname(u.Hostname()) != nil {
 		return warn("the certificate does not cover the host of the public URL",
-			"Get one that does, unless a proxy with a certificate of its own answers there.")
+			"Get one that does, unless a proxy with a certificate of its own receives the requests.")
 	}
 	return ok("valid until " + until)
 }
 
-// maxHealthBytes is more than any answer of /healthz has.
+// maxHealthBytes is more than any response of /healthz has.
 const maxHealthBytes = 1 << 10
 
 func (d *doctor) publicURL(ctx context.Context) Check {
@@ -83,15 +83,15 @@ func (d *doctor) publicURL(ctx context.Context) Check {
 	resp, eerr := client.Do(ctx, egress.Request{Method: http.MethodGet, URL: target, Timeout: checkTimeout / 2,
 		MaxResponseBytes: maxHealthBytes})
 	if eerr != nil {
-		return warn("nobody answers: "+eerr.Message, hint)
+		return warn("no response: "+eerr.Message, hint)
 	}
 	var health struct {
 		Status string `json:"status"`
 	}
 	if resp.Status != http.StatusOK || json.Unmarshal(resp.Body, &health) != nil || health.Status != "ok" {
-		return warn(fmt.Sprintf("something else than Sallyport answers, with status %d", resp.Status), hint)
+		return warn(fmt.Sprintf("something other than Sallyport responds, with status %d", resp.Status), hint)
 	}
-	return ok("Sallyport answers there")
+	return ok("Sallyport responds there")
 }
 
 func (d *doctor) proxies(context.Context) Check {

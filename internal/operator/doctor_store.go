@@ -63,9 +63,9 @@ func (d *doctor) database(ctx context.Context) Check {
 		return failure(fmt.Errorf("%w: %w", ErrDatabase, err))
 	}
 	if opened.Engine() == db.SQLite {
-		return ok("SQLite answers")
+		return ok("SQLite responds")
 	}
-	return ok("PostgreSQL answers")
+	return ok("PostgreSQL responds")
 }
 
 const noDatabaseMessage = "the database cannot be used"

@@ -24,8 +24,8 @@ const (
 	hintKeyset = "Check --keyset-file or SALLYPORT_KEYSET; where there has never been a keyset, `sallyport keyset " +
 		"create` makes one."
 	hintPermissions = "Make the file its owner's alone: chmod 600 on the keyset file."
-	hintDefinitions = "Mend the folder that --providers-dir names; `sallyport providers lint` checks it."
-	hintNotSQLite   = "`pg_dump` and `pg_restore` do it, beside running servers; docs/guides/operate.md has the steps, " +
+	hintDefinitions = "Fix the definitions in the folder that --providers-dir names; `sallyport providers lint` checks it."
+	hintNotSQLite   = "`pg_dump` and `pg_restore` do it, while servers run; docs/guides/operate.md has the steps, " +
 		"and `sallyport doctor` checks what was restored. Copy the keyset too."
 	hintOccupied   = "Restore into another folder with --data, or move the files of the old database aside, all of them."
 	hintKeysetFrom = "Name its copy with --keyset-from: without it none of the secrets in the backup can be opened."

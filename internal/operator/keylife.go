@@ -64,7 +64,7 @@ func (s *Store) EnableKey(ctx context.Context, now time.Time, keyID string) (Key
 	return s.named(ctx, now, k, err)
 }
 
-// RevokeKey ends an API key for good. A server that is running refuses it within seconds.
+// RevokeKey ends an API key permanently. A server that is running refuses it within seconds.
 func (s *Store) RevokeKey(ctx context.Context, now time.Time, keyID string) (Key, error) {
 	k, err := s.Identity.Keys.RevokeKey(ctx, commandLine(), keyID)
 	return s.named(ctx, now, k, err)
@@ -109,7 +109,7 @@ type UsageRow struct {
 	Requests int64              `json:"requests"`
 }
 
-// UsageRange says what usage to tell.
+// UsageRange selects the usage to show.
 type UsageRange struct {
 	// Without To it ends now, without From it begins a day or thirty days before its end, by the bucket.
 	From, To *time.Time

@@ -57,7 +57,7 @@ type Key struct {
 	LastUsed      *KeyUse           `json:"last_used"`
 }
 
-// KeyRate is a limit of the requests with a Key: how many a second in the long run, and at once after a pause.
+// KeyRate limits the requests with a Key: how many per second in the long run, and how many together after a pause.
 type KeyRate struct {
 	PerSecond int64 `json:"per_second"`
 	Burst     int64 `json:"burst"`

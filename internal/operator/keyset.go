@@ -87,8 +87,8 @@ func CheckKeyset(ctx context.Context, cfg *config.Config, log *slog.Logger) erro
 	return s.Close()
 }
 
-// Reseal encrypts again whatever is not sealed under the newest key, and returns how many values it changed. It works
-// beside running servers, and may be ended and run again. report is told of each column that is done, with the values
+// Reseal encrypts again every value that is not sealed under the newest key, and returns how many values it changed. It
+// works while servers run, and may be ended and run again. It calls report after each column, with the number of values
 // changed. Values that do not open are left as they are and named in the error.
 func Reseal(ctx context.Context, cfg *config.Config, log *slog.Logger, report func(c secretbox.Column,
 	changed int)) (total int, err error) {

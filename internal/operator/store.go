@@ -28,7 +28,8 @@ type Store struct {
 // Close closes the database.
 func (s *Store) Close() error { return s.DB.Close() }
 
-// OpenStore opens the database and the keyset for a command beside a server that may be running. It changes no schema.
+// OpenStore opens the database and the keyset for a command, next to a server that may be running. It changes no
+// schema.
 func OpenStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*Store, error) {
 	d, err := openDatabase(ctx, cfg)
 	if err != nil {

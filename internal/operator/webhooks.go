@@ -35,13 +35,14 @@ type WebhookRequest struct {
 	Request     *rawhttp.Request
 	// ReceivedAt is when the request arrived.
 	ReceivedAt time.Time
-	// RemoteIP is the sender's address; invalid where nobody knows it.
+	// RemoteIP is the sender's address; invalid if it is not known.
 	RemoteIP netip.Addr
 }
 
-// WebhookVerdict is what would become of a request, and why. It holds no secret and no signature.
+// WebhookVerdict is what a server would do with a request, and why. It holds no secret and no signature.
 type WebhookVerdict struct {
-	// Accepted is true for what would be taken or answered, Verified where its sender is proved besides.
+	// Accepted reports whether the request would be stored or, if it is a handshake, completed. Verified reports whether
+	// its sender is proved.
 	Accepted   bool              `json:"accepted"`
 	Verified   bool              `json:"verified"`
 	Connection WebhookConnection `json:"connection"`
@@ -75,21 +76,21 @@ type WebhookSecret struct {
 	Hint  string `json:"hint"`
 }
 
-// WebhookEvent is what a delivery tells of itself.
+// WebhookEvent describes the event of a delivery.
 type WebhookEvent struct {
 	Types      []string `json:"types"`
 	TypeSigned bool     `json:"type_signed"`
 	ID         string   `json:"id"`
 	IDSource   string   `json:"id_source"`
 	IDSigned   bool     `json:"id_signed"`
-	// BodyWindowSeconds is how long the same body is a repeat where there is no ID; 0 where it is a further event, and
-	// with an ID.
+	// BodyWindowSeconds is how long the same body counts as a duplicate if there is no ID. It is 0 if equal bodies are
+	// different events, and if there is an ID.
 	BodyWindowSeconds int64         `json:"body_window_seconds"`
 	Control           bool          `json:"control"`
 	OccurredAt        *httpapi.Time `json:"occurred_at"`
 }
 
-// WebhookHandshake is the answer to a handshake. Its body is left out: it may be a signature.
+// WebhookHandshake is the response to a handshake. Its body is left out: it may be a signature.
 type WebhookHandshake struct {
 	Status   int  `json:"status"`
 	Captures bool `json:"captures_secret"`
@@ -99,13 +100,13 @@ type WebhookHandshake struct {
 type WebhookRefusal struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Cause and Diagnosis are what the refusal goes back to; empty where trying told nothing.
+	// Cause and Diagnosis are the likely causes of the refusal; empty if none was found.
 	Cause     string `json:"cause,omitempty"`
 	Diagnosis string `json:"diagnosis,omitempty"`
 }
 
-// VerifyWebhook says what a server with this configuration would do with a saved request. It stores nothing, and works
-// beside a running server. Validation errors of the request that is made, such as a connection that is not there, are
+// VerifyWebhook returns what a server with this configuration would do with a saved request. It stores nothing, and
+// works next to a running server. Errors in the request itself, such as a connection that does not exist, are
 // *apperr.Error.
 func VerifyWebhook(ctx context.Context, cfg *config.Config, clk clock.Clock,
 	r WebhookRequest) (v WebhookVerdict, err error) {
@@ -249,7 +250,7 @@ func doubts(in *connections.Inbound, r WebhookRequest, t ingest.Trial) []string 
 			"refuses everything: "+in.Misfit.Error())
 	}
 	if in.Connection.Status == connections.Disabled {
-		notes = append(notes, "The connection is disabled: a server answers its deliveries with 503 until it is enabled.")
+		notes = append(notes, "The connection is disabled: a server refuses its deliveries with 503 until it is enabled.")
 	}
 	if !r.RemoteIP.IsValid() && (len(in.Sources) > 0 || len(in.Verifier.Networks()) > 0) {
 		notes = append(notes, "The sender's address was not compared with the networks that deliveries have to come from; "+
@@ -260,7 +261,7 @@ func doubts(in *connections.Inbound, r WebhookRequest, t ingest.Trial) []string 
 			". For a request that was saved earlier say with --at when it was received.")
 	}
 	if t.Captures {
-		notes = append(notes, "The handshake hands a secret over. A server answers it only while an enrolment of the "+
+		notes = append(notes, "The handshake hands a secret over. A server accepts it only while an enrolment of the "+
 			"connection is open.")
 	}
 	return notes
