@@ -4,10 +4,8 @@ package archtest_test
 func notRewritten() []string {
 	return []string{
 		"bench/",
-		"internal/e2e/",
 		"internal/identity/",
 		"internal/platform/db/",
-		"internal/platform/testkit/",
 		"internal/webhooks/eventstream/",
 		"internal/webhooks/filters/",
 		"internal/webhooks/retention/",

@@ -207,7 +207,8 @@ func TestImpossibleIDs(t *testing.T) {
 	t.Parallel()
 	eachPopulated(t, func(w *world, f fixtures) {
 		odd := []string{
-			"nope", canary, strings.ToUpper(f.event()), strings.ReplaceAll(f.event(), "-", ""), f.event() + "0", f.event()[:35], "{" +
+			"nope", canary, strings.ToUpper(f.event()), strings.ReplaceAll(f.event(), "-", ""), f.event() + "0", f.event()[:35],
+			"{" +
 				f.event() + "}", strings.ToUpper(f.subscription().ID), f.subscription().ID + "0", "sub_", "sub_" +
 				strings.Repeat("u", 26), f.key()[:29], id.NewUUID(),
 			id.New(id.PrefixSubscription), id.New(id.PrefixAPIKey), "%00", "%ff", "a%00b", "%20", "..%2f", "%2e%2e",

@@ -96,8 +96,8 @@ func TestBoundedKeys(t *testing.T) {
 				refused(http.MethodPost, "/connections", object{"provider": "github", "connection_id": "acme",
 					"on_conflict": "update"})
 				require.Contains(w.t, w.call(c, http.MethodPost, "/webhook-replays",
-					object{"filter": object{"event_uuids": []string{event}}, "to_subscription_id": own.subscription().ID}).violations(w),
-					"body.to_subscription_id exists")
+					object{"filter": object{"event_uuids": []string{event}}, "to_subscription_id": own.subscription().ID}).violations(
+					w), "body.to_subscription_id exists")
 				w.call(c, http.MethodPost, "/webhook-subscriptions/"+sub.ID+"/test", object{"event_uuid": own.event(),
 					"dry_run": true}).
 					refused(w, http.StatusNotFound, apperr.CodeNotFound)
@@ -131,7 +131,8 @@ func TestBoundedKeys(t *testing.T) {
 			require.Len(w.t, explained, 1, "an explanation tells of subscriptions that the key cannot see")
 		}
 		for _, k := range keys {
-			w.subscribeAs(byKey(k.Key), fixtureServers().refusing, object{"connection_id": "globex", "event_types": []string{"nothing"}})
+			w.subscribeAs(byKey(k.Key), fixtureServers().refusing, object{"connection_id": "globex",
+				"event_types": []string{"nothing"}})
 		}
 	})
 }

@@ -274,7 +274,8 @@ func (p *prepared) provide(t *testing.T, need string) bool {
 	case "node":
 		return longEnough(t) && installs(t, "npm", "install", "--no-audit", "--no-fund", "standardwebhooks")
 	case "python":
-		return longEnough(t) && installs(t, "bash", "-c", "python3 -m venv here && here/bin/pip install --quiet standardwebhooks")
+		return longEnough(t) && installs(t, "bash", "-c",
+			"python3 -m venv here && here/bin/pip install --quiet standardwebhooks")
 	default:
 		require.Fail(t, "a block needs what nobody knows", need)
 		return false

@@ -93,7 +93,8 @@ func each(t *testing.T, fn func(w *world), changes ...func(*config.Config)) {
 
 func newWorld(t *testing.T, databaseURL, dir string) *world {
 	t.Helper()
-	w := &world{t: t, clk: clock.NewManual(start()), logs: &logBuffer{}, ahead: &atomic.Int64{}, shared: &sharedState{t: t}}
+	w := &world{t: t, clk: clock.NewManual(start()), logs: &logBuffer{}, ahead: &atomic.Int64{},
+		shared: &sharedState{t: t}}
 	w.cfg = config.Default()
 	w.cfg.Dev, w.cfg.EgressAllowHTTP = true, true
 	w.cfg.Listen, w.cfg.PublicURL = "127.0.0.1:0", publicURL

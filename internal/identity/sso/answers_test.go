@@ -64,14 +64,14 @@ func TestStolenAnswers(t *testing.T) {
 			"no issuer":      func(q url.Values) { q.Del("iss") },
 			"no code":        func(q url.Values) { q.Del("code") },
 		} {
-			f.idp.Set(func(b *testkit.Behaviour) { b.Answer = lie })
+			f.idp.Set(func(b *testkit.Behaviour) { b.Callback = lie })
 			exchanged := f.idp.Asked("/token")
 			_, err := f.signIn(t, p)
 			require.True(t, apperr.Is(err, apperr.CodeSSOFailed), "%s: %v", name, err)
 			require.Equal(t, exchanged, f.idp.Asked("/token"), "%s: no code leaves for anywhere", name)
 		}
 		f.idp.Set(func(b *testkit.Behaviour) {
-			b.Answer = func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") }
+			b.Callback = func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") }
 		})
 		_, err = f.signIn(t, p)
 		require.ErrorContains(t, err, "refuses the sign-in")

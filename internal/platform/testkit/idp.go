@@ -22,8 +22,8 @@ import (
 	"sallyport/internal/platform/testkit/await"
 )
 
-// IdP is an OpenID provider that signs everybody in as Person, and lies where a test wants it to. It asks what a right
-// one asks: client and secret, redirect URI, PKCE, and each code once.
+// IdP is an OpenID provider that signs every visitor in as Person, and misbehaves where a test wants it to. It checks what a
+// correct provider checks: client and secret, redirect URI, PKCE, and that each code is used once.
 type IdP struct {
 	URL string
 	// ClientID and ClientSecret are those of the one client.
@@ -42,12 +42,12 @@ type IdP struct {
 type Behaviour struct {
 	// Now is the provider's clock.
 	Now func() time.Time
-	// Person are the claims about whoever signs in.
+	// Person holds the claims about the user who signs in.
 	Person map[string]any
-	// Metadata, Claims and Answer change what a right provider would publish, sign, and send the browser back with.
+	// Metadata, Claims and Callback change what a correct provider would publish, sign, and add to the redirect URI.
 	Metadata func(m map[string]any)
 	Claims   func(c map[string]any)
-	Answer   func(q url.Values)
+	Callback func(q url.Values)
 	// Sign replaces the signature.
 	Sign func(claims map[string]any) string
 	// Handlers replace endpoints, by path.
@@ -158,12 +158,12 @@ func (i *IdP) authorize(w http.ResponseWriter, r *http.Request, b Behaviour) {
 	i.mu.Lock()
 	i.codes[code] = q
 	i.mu.Unlock()
-	answer := url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {i.URL},
+	callback := url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {i.URL},
 		"session_state": {"of the provider's own"}}
-	if b.Answer != nil {
-		b.Answer(answer)
+	if b.Callback != nil {
+		b.Callback(callback)
 	}
-	w.Header().Set("Location", q.Get("redirect_uri")+"?"+answer.Encode())
+	w.Header().Set("Location", q.Get("redirect_uri")+"?"+callback.Encode())
 	w.WriteHeader(http.StatusFound)
 }
 
@@ -204,7 +204,7 @@ func (i *IdP) token(w http.ResponseWriter, r *http.Request, b Behaviour) {
 		"id_token": sign(claims)})
 }
 
-// Signed is a token with the claims, as a right provider makes it.
+// Signed returns a token with the claims, as a correct provider signs it.
 func (i *IdP) Signed(claims map[string]any) string {
 	i.mu.Lock()
 	key := jose.JSONWebKey{Key: i.Key, KeyID: i.KeyID}
@@ -212,7 +212,7 @@ func (i *IdP) Signed(claims map[string]any) string {
 	return i.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: key}, "JWT", claims)
 }
 
-// SignedBy is a token of a type with the claims, made with a key.
+// SignedBy returns a token of a type with the claims, signed with a key.
 func (i *IdP) SignedBy(key jose.SigningKey, typ jose.ContentType, claims map[string]any) string {
 	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType(typ))
 	if err != nil {

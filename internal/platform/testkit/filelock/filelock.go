@@ -1,5 +1,5 @@
 // Package filelock locks files between processes. The operating system releases a lock when the file is closed, at the
-// latest when the process ends, in whatever way.
+// latest when the process ends, even if it is killed.
 package filelock
 
 import (
@@ -16,7 +16,7 @@ type Mode int
 const (
 	// Exclusive locks are held by one process.
 	Exclusive Mode = iota
-	// Shared locks are held by any number of processes, while nobody holds an exclusive one.
+	// Shared locks are held by any number of processes, while no process holds an exclusive one.
 	Shared
 )
 

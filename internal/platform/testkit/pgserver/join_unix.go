@@ -84,7 +84,7 @@ func ensureServer(ctx context.Context, dir, bin string, linger time.Duration) er
 	}
 }
 
-// folder returns the folder of this user's server. Nobody else may write to it.
+// folder returns the folder of this user's server. No other user may write to it.
 func folder() (string, error) {
 	dir := filepath.Join(tempDir(), "sallyport-test-postgres-"+strconv.Itoa(os.Getuid()))
 	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -96,7 +96,7 @@ func folder() (string, error) {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || int(stat.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
-		return "", fmt.Errorf("%s belongs to somebody else", dir)
+		return "", fmt.Errorf("%s belongs to another user", dir)
 	}
 	return dir, nil
 }

@@ -60,7 +60,7 @@ type keeper struct {
 	exited chan struct{}
 }
 
-// Keep starts a server with the programs in bin, prints "ready" or why it cannot, and stops the server when nobody has
+// Keep starts a server with the programs in bin, prints "ready" or the error, and stops the server when no process has
 // held it for the time given.
 func Keep(dir, bin, linger string, out io.WriteCloser) error {
 	// The system tells the server of the end of the thread that started it.

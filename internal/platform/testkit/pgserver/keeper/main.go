@@ -1,4 +1,4 @@
-// Command keeper runs the PostgreSQL server of tests until nobody uses it. Tests start it; see pgserver.
+// Command keeper runs the PostgreSQL server of tests until no process uses it. Tests start it; see pgserver.
 package main
 
 import (
@@ -10,6 +10,6 @@ import (
 func main() {
 	const arguments = 4
 	if len(os.Args) != arguments || pgserver.Keep(os.Args[1], os.Args[2], os.Args[3], os.Stdout) != nil {
-		os.Exit(1) // what the matter is was printed
+		os.Exit(1) // Keep has printed the error
 	}
 }
