@@ -168,6 +168,18 @@ func TestRepositoryWords(t *testing.T) {
 	require.Empty(t, rewritten, "these follow the glossary: remove them from notRewritten")
 }
 
+// A clean-up that waits for ever hides the failure that led to it behind the time limit of its package.
+func TestRepositoryWaits(t *testing.T) {
+	t.Parallel()
+	const bubble = "its clean-ups run in a bubble of testing/synctest, which finds a deadlock"
+	findings, err := archtest.UnboundedWaits(tracked(t), map[string]string{
+		"internal/platform/egress/leak_test.go":      bubble,
+		"internal/webhooks/ingest/body_http_test.go": bubble,
+	})
+	require.NoError(t, err)
+	require.Empty(t, findings)
+}
+
 // tracked reads the files that git knows. Outside a checkout there is nothing to check.
 func tracked(t *testing.T) []archtest.File {
 	t.Helper()

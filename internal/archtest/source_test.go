@@ -134,10 +134,13 @@ func TestWholeViews(t *testing.T) {
 	findings := WholeViews([]File{
 		{Path: "internal/a/ahttp/list.go", Text: "package ahttp\nlist(access.Whole(env))"},
 		{Path: "internal/a/ahttp/list_test.go", Text: "list(access.Whole(env))"},
+		{Path: "internal/a/ahttp/all.go", Text: "package ahttp\n\nlist(access.All())"},
 		{Path: "internal/a/work.go", Text: "list(access.Whole(env))"},
 	})
-	require.Equal(t, []string{"internal/a/ahttp/list.go:2 asks for a whole environment; take the View of the principal"},
-		findings)
+	require.Equal(t, []string{
+		"internal/a/ahttp/list.go:2 asks for a whole environment; take the View of the principal",
+		"internal/a/ahttp/all.go:3 asks for a whole environment; take the View of the principal",
+	}, findings)
 }
 
 // Calls are found by the package that a name stands for, renamed or not; namesakes and tests are not accused.

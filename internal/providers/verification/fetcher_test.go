@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/internal/platform/egress"
+	"sallyport/internal/platform/testkit/await"
 	"sallyport/internal/providers/verification"
 )
 
@@ -39,7 +40,8 @@ func TestFetchKeys(t *testing.T) {
 	})
 	mux.HandleFunc("/hang", func(_ http.ResponseWriter, _ *http.Request) { <-hang })
 	server := httptest.NewTLSServer(mux)
-	t.Cleanup(func() { close(hang); server.Close() })
+	await.Close(t, server)
+	t.Cleanup(func() { close(hang) })
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 	trusting := egress.Options{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
