@@ -120,7 +120,7 @@ func (p *parts) build() (*process, error) {
 		return nil, err
 	}
 	queue := deliveries.NewStore(deliveries.StoreConfig{DB: p.db, Events: list, Logger: p.log,
-		Announcers: []deliveries.Announcer{own}})
+		Emitters: []deliveries.Emitter{own}})
 	subs := subscriptions.New(subscriptions.Config{DB: p.db, Box: p.box, Clock: p.clock, Targets: p.client,
 		Connections: conns, Environments: ids.Team, Deliveries: queue, Directory: directory,
 		Announcers: []subscriptions.Announcer{own}, PublicURL: p.cfg.PublicURL})

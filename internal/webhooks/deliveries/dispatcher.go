@@ -14,8 +14,8 @@ import (
 const (
 	// maxHeld is the maximum number of leased deliveries in memory. Beyond it, deliveries are committed as pending.
 	maxHeld = 4096
-	// maxHeldPerSubscription is one subscription's share of maxHeld, so that a receiver that hangs cannot fill the memory.
-	maxHeldPerSubscription = maxHeld / 4
+	// MaxHeldPerSubscription is one subscription's share of maxHeld, so that a receiver that hangs cannot fill the memory.
+	MaxHeldPerSubscription = maxHeld / 4
 )
 
 // job is a leased delivery in memory.
@@ -117,7 +117,7 @@ func (d *dispatcher) reserve(subscriptionID string) bool {
 		return false
 	}
 	q := d.queue(subscriptionID)
-	if q.held >= maxHeldPerSubscription {
+	if q.held >= MaxHeldPerSubscription {
 		return false
 	}
 	q.held++
@@ -154,7 +154,7 @@ func (d *dispatcher) enqueue(j *job) {
 func (d *dispatcher) done(ended Delivery) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	full := len(d.held)+d.reserved >= maxHeld || d.queue(ended.SubscriptionID).held >= maxHeldPerSubscription
+	full := len(d.held)+d.reserved >= maxHeld || d.queue(ended.SubscriptionID).held >= MaxHeldPerSubscription
 	if j := d.held[ended.Key]; j != nil && j.delivery.ClaimID == ended.ClaimID {
 		delete(d.held, ended.Key)
 	}
@@ -170,7 +170,7 @@ func (d *dispatcher) room() (free int, full []string) {
 		return 0, nil
 	}
 	for _, q := range d.queues {
-		if q.held >= maxHeldPerSubscription {
+		if q.held >= MaxHeldPerSubscription {
 			full = append(full, q.subscriptionID)
 		}
 	}

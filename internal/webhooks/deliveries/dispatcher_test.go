@@ -363,12 +363,12 @@ func TestRoom(t *testing.T) {
 		}
 		return n
 	}
-	require.Equal(t, maxHeldPerSubscription, fill("a"))
+	require.Equal(t, MaxHeldPerSubscription, fill("a"))
 	free, full := d.room()
-	require.Equal(t, maxHeld-maxHeldPerSubscription, free)
+	require.Equal(t, maxHeld-MaxHeldPerSubscription, free)
 	require.Equal(t, []string{"a"}, full)
 	for _, sub := range []string{"b", "c", "d"} {
-		require.Equal(t, maxHeldPerSubscription, fill(sub))
+		require.Equal(t, MaxHeldPerSubscription, fill(sub))
 	}
 	require.Zero(t, fill("e"))
 	free, full = d.room()

@@ -24,10 +24,10 @@ var errStale = errors.New("the delivery has changed meanwhile")
 // Store reads and writes deliveries and attempts. Every change of a delivery's state changes its event's counters in
 // the same transaction.
 type Store struct {
-	db         *db.DB
-	events     *events.Store
-	announcers []Announcer
-	log        *slog.Logger
+	db       *db.DB
+	events   *events.Store
+	emitters []Emitter
+	log      *slog.Logger
 	// follow wakes the worker that makes deliveries follow their subscriptions.
 	follow jobs.Wake
 }
@@ -36,15 +36,15 @@ type Store struct {
 type StoreConfig struct {
 	DB     *db.DB
 	Events *events.Store
-	// Announcers add statements to the transactions in which deliveries die or recover.
-	Announcers []Announcer
+	// Emitters add statements to the transactions in which deliveries die or recover.
+	Emitters []Emitter
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
 // NewStore returns a Store.
 func NewStore(c StoreConfig) *Store {
-	s := &Store{db: c.DB, events: c.Events, announcers: c.Announcers, log: c.Logger, follow: jobs.NewWake()}
+	s := &Store{db: c.DB, events: c.Events, emitters: c.Emitters, log: c.Logger, follow: jobs.NewWake()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -106,7 +106,7 @@ func (s *Store) apply(ctx context.Context, tx *sql.Tx, moves []move, nowMillis i
 	if err := s.applyAll(ctx, tx, cancel, nowMillis, nil); err != nil {
 		return err
 	}
-	return s.storeAnnouncements(ctx, tx, moves)
+	return s.emitEvents(ctx, tx, moves)
 }
 
 // cancelExpunged returns the moves that cancel deliveries of expunged events that the given moves have left open.

@@ -51,9 +51,12 @@ const (
 	Lifetime = 30 * 24 * time.Hour
 )
 
-// window is the maximum number of a replay's deliveries that wait for their first attempt. With MaxUnfinished it keeps
-// an environment's replays to half of the deliveries that the workers have in memory for one subscription.
+// window is the maximum number of a replay's deliveries that wait for their first attempt.
 const window = 50
+
+// An environment's replays use at most half of the deliveries that the workers have in memory for one subscription. The
+// conversion does not compile otherwise.
+const _ = uint(deliveries.MaxHeldPerSubscription/2 - window*MaxUnfinished)
 
 // FailureCode is the reason why a replay failed.
 type FailureCode string

@@ -21,7 +21,7 @@ func (s *Store) EndExpired(ctx context.Context, env id.Environment, cutoff, now 
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		list, err := s.query(ctx, tx, whereOpen+
 			" AND d.environment_id = $1 AND d.created_ms <= $2 ORDER BY d.created_ms LIMIT "+
-			strconv.Itoa(min(limit, maxAnnounced))+s.db.SkipLocked(), string(env), clock.Millis(cutoff))
+			strconv.Itoa(min(limit, maxEmitted))+s.db.SkipLocked(), string(env), clock.Millis(cutoff))
 		if err != nil {
 			return err
 		}

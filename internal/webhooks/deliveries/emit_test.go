@@ -63,25 +63,25 @@ func TestWhatIsToldOfADelivery(t *testing.T) {
 	require.False(t, (&move{from: lost, to: lost.cancelled(now)}).isEmitted())
 }
 
-// announcer counts what it is told, and fails on request.
-type announcer struct {
+// countingEmitter counts the deliveries that it gets, and fails on request.
+type countingEmitter struct {
 	told []Delivery
 	fail error
 }
 
-func (a *announcer) Deliveries(_ context.Context, ended []Delivery) ([]db.Statement, error) {
+func (a *countingEmitter) Deliveries(_ context.Context, ended []Delivery) ([]db.Statement, error) {
 	a.told = append(a.told, ended...)
 	return nil, a.fail
 }
 
 // Promise: an outcome is stored although nothing could be told of it, unless the store itself cannot be reached.
-func TestOutcomesOutliveTheirAnnouncement(t *testing.T) {
+func TestOutcomesOutliveFailedEvents(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, store testkit.Store) {
 		for fault, stored := range map[error]bool{nil: true, errors.New("no"): true, db.ErrCommitUnknown: false} {
 			w := newWorld(t, store)
-			a := &announcer{fail: fault}
-			w.store.announcers = []Announcer{a}
+			a := &countingEmitter{fail: fault}
+			w.store.emitters = []Emitter{a}
 			e, claimed := w.event(Delivery{Status: Sending, ClaimID: "c", Due: testTime()}, w.subscription())
 			w.insert(t, []events.NewEvent{e}, []Delivery{claimed})
 			dead := claimed.attempted(outcome{At: testTime(), Permanent: true, Failure: &Failure{Code: "x"}}, nil, 0)
@@ -99,7 +99,7 @@ func TestOutcomesOutliveTheirAnnouncement(t *testing.T) {
 func TestPartsOfABatch(t *testing.T) {
 	t.Parallel()
 	var batch []*result
-	for i := range 3*maxAnnounced + 7 {
+	for i := range 3*maxEmitted + 7 {
 		r := &result{delivery: Delivery{Status: Sending}, next: Delivery{Status: Dead}}
 		batch = append(batch, r)
 		if i%3 == 0 {
@@ -114,7 +114,7 @@ func TestPartsOfABatch(t *testing.T) {
 				n++
 			}
 		}
-		require.LessOrEqual(t, n, maxAnnounced)
+		require.LessOrEqual(t, n, maxEmitted)
 		all = append(all, part...)
 	}
 	require.Equal(t, batch, all)

@@ -8,15 +8,15 @@ import (
 	"sallyport/internal/platform/db"
 )
 
-// Announcer stores events about the outcome of deliveries, such as the gateway's own events.
-type Announcer interface {
+// Emitter stores events about the outcome of deliveries, such as the gateway's own events.
+type Emitter interface {
 	// Deliveries returns the statements that store events about deliveries that have just died, or succeeded after they
 	// had died.
 	Deliveries(ctx context.Context, ended []Delivery) ([]db.Statement, error)
 }
 
-// maxAnnounced is the maximum number of changes to emit that one transaction stores, because each can add an event.
-const maxAnnounced = 50
+// maxEmitted is the maximum number of changes to emit that one transaction stores, because each can add an event.
+const maxEmitted = 50
 
 // isEmitted reports whether the gateway emits an event about the move.
 func (m *move) isEmitted() bool {
@@ -24,10 +24,10 @@ func (m *move) isEmitted() bool {
 		m.from.died()
 }
 
-// storeAnnouncements stores the events about the moves in their transaction. If an announcer fails, the moves are
+// emitEvents stores the events about the moves in their transaction. If an emitter fails, the moves are
 // stored nevertheless: no outcome is lost because an event about it could not be created.
-func (s *Store) storeAnnouncements(ctx context.Context, tx *sql.Tx, moves []move) error {
-	if len(s.announcers) == 0 {
+func (s *Store) emitEvents(ctx context.Context, tx *sql.Tx, moves []move) error {
+	if len(s.emitters) == 0 {
 		return nil
 	}
 	var ended []Delivery
@@ -40,7 +40,7 @@ func (s *Store) storeAnnouncements(ctx context.Context, tx *sql.Tx, moves []move
 		return nil
 	}
 	var statements []db.Statement
-	for _, a := range s.announcers {
+	for _, a := range s.emitters {
 		list, err := a.Deliveries(ctx, ended)
 		if db.IsUnavailable(err) {
 			return err
@@ -59,7 +59,7 @@ func (s *Store) storeAnnouncements(ctx context.Context, tx *sql.Tx, moves []move
 	return err
 }
 
-// splitByEmitted splits a batch so that no transaction emits more than maxAnnounced events.
+// splitByEmitted splits a batch so that no transaction emits more than maxEmitted events.
 func splitByEmitted(batch []*result) [][]*result {
 	var out [][]*result
 	from, emitted := 0, 0
@@ -67,7 +67,7 @@ func splitByEmitted(batch []*result) [][]*result {
 		if m := (move{from: r.delivery, to: r.next}); m.isEmitted() {
 			emitted++
 		}
-		if emitted == maxAnnounced || i == len(batch)-1 {
+		if emitted == maxEmitted || i == len(batch)-1 {
 			out = append(out, batch[from:i+1])
 			from, emitted = i+1, 0
 		}
